@@ -1,0 +1,1 @@
+"""A tensor language with Iverson brackets, and its provably cheap derivatives."""

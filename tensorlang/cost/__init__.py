@@ -1,0 +1,1 @@
+"""Figure 6: what a program costs."""

@@ -1,0 +1,131 @@
+"""Every error that a user can cause: a place, what was expected, what was found, and often a hint.
+
+Errors are rendered here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Span:
+    """A stretch `start:end` of the program text `text`."""
+
+    text: str
+    start: int
+    end: int
+    source: str = "<text>"
+
+    @property
+    def line(self) -> int:
+        """Line number, from 1."""
+        return self.text.count("\n", 0, self.start) + 1
+
+    @property
+    def column(self) -> int:
+        """Column number, from 1."""
+        return self.start - (self.text.rfind("\n", 0, self.start) + 1) + 1
+
+    def __str__(self) -> str:
+        begin = self.text.rfind("\n", 0, self.start) + 1
+        stop = self.text.find("\n", self.start)
+        full = self.text[begin:] if stop < 0 else self.text[begin:stop]
+        line, first = _window(full, self.start - begin)
+        width = max(1, min(self.end - self.start, len(line) - first))
+        return f"{self.source}:{self.line}:{self.column}\n  {line}\n  {' ' * first}{'^' * width}"
+
+
+def _window(line: str, column: int, width: int = 100) -> tuple[str, int]:
+    """The part of a long line around `column`, and where `column` lies in it; tabs count as one blank."""
+    line = "".join(c if c.isprintable() else " " for c in line)
+    if len(line) <= width:
+        return line, column
+    begin = max(0, column - width // 2)
+    return line[begin : begin + width], column - begin
+
+
+@dataclass(frozen=True)
+class PythonLine:
+    """A line of the Python program that uses the embedding."""
+
+    filename: str
+    line: int
+    code: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.filename}:{self.line}" + (f"\n  {self.code}" if self.code else "")
+
+
+Place = Span | PythonLine
+
+
+class TensorlangError(Exception):
+    """An error in a program or its use. `place` says where, `hint` what would mend it."""
+
+    def __init__(self, message: str, place: Place | None = None, hint: str | None = None) -> None:
+        self.message = message
+        self.place = place
+        self.hint = hint
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        where = f"{self.place}\n" if self.place is not None else ""
+        hint = f"\nhint: {self.hint}" if self.hint else ""
+        return f"{where}{self.message}{hint}"
+
+    def at(self, place: Place | None) -> TensorlangError:
+        """The same error, placed at `place` unless it has a place already."""
+        if self.place is None:
+            self.place = place
+        return self
+
+
+class ParseError(TensorlangError):
+    """Text that is not a program."""
+
+
+class ScopeError(TensorlangError):
+    """A name that is not bound here, or is bound twice."""
+
+
+class TypeMismatch(TensorlangError):
+    """An expression of another type than its context needs."""
+
+
+class SizeMismatch(TypeMismatch):
+    """Two sizes that must agree and don't."""
+
+
+class OutOfBounds(TensorlangError):
+    """An access that can fall outside its array. `witness` holds sizes and indices at which it does."""
+
+    def __init__(
+        self,
+        message: str,
+        place: Place | None = None,
+        hint: str | None = None,
+        witness: dict[str, int] | None = None,
+    ) -> None:
+        super().__init__(message, place, hint)
+        self.witness = witness or {}
+
+
+class ArgumentError(TensorlangError):
+    """Arrays, sizes or names that don't fit a function's parameters."""
+
+
+class NormalFormError(TensorlangError):
+    """A program that is not in the normal form that a pass requires."""
+
+
+class ScalarFunctionError(TensorlangError):
+    """A scalar function that is unknown, or can't be registered."""
+
+
+class EvaluationError(TensorlangError):
+    """A value that does not exist, such as the reciprocal of an exact zero."""
+
+
+class LimitError(TensorlangError):
+    """Input beyond what the language allows, such as a number of a million digits."""

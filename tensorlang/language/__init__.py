@@ -1,0 +1,1 @@
+"""Figures 3 to 5: the language, its meaning, and how it is written."""

@@ -1,0 +1,138 @@
+"""Index variables, sizes, and affine combinations of them: the `a` of Figure 3."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+
+from tensorlang.interning import Interned
+
+_serial = count()
+
+
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+class Index:
+    """An index variable. Two are the same only if they are the same object, whatever they are called."""
+
+    name: str
+    serial: int = field(default_factory=lambda: next(_serial))
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+class Size(metaclass=Interned):
+    """A size, known by its name and never negative."""
+
+    name: str
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+Atom = Index | Size
+
+
+def _order(atom: Atom) -> tuple[bool, str, int]:
+    return (isinstance(atom, Size), atom.name, atom.serial if isinstance(atom, Index) else 0)
+
+
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+class Affine(metaclass=Interned):
+    """constant + the sum of coefficient * atom; the atoms are ordered and the coefficients not zero."""
+
+    terms: tuple[tuple[Atom, int], ...]
+    constant: int
+
+    def __add__(self, other: Affine | int) -> Affine:
+        if isinstance(other, int):
+            return Affine(self.terms, self.constant + other)
+        return total([(self, 1), (other, 1)])
+
+    def __sub__(self, other: Affine | int) -> Affine:
+        if isinstance(other, int):
+            return Affine(self.terms, self.constant - other)
+        return total([(self, 1), (other, -1)])
+
+    def __mul__(self, factor: int) -> Affine:
+        if factor == 0:
+            return constant(0)
+        return Affine(tuple((atom, factor * k) for atom, k in self.terms), factor * self.constant)
+
+    def __neg__(self) -> Affine:
+        return self * -1
+
+    def coefficient(self, atom: Atom) -> int:
+        """The coefficient of `atom`, 0 if it does not occur."""
+        return next((k for a, k in self.terms if a is atom), 0)
+
+    @property
+    def atoms(self) -> tuple[Atom, ...]:
+        """What occurs in it."""
+        return tuple(atom for atom, _ in self.terms)
+
+    @property
+    def indices(self) -> tuple[Index, ...]:
+        """The index variables that occur in it."""
+        return tuple(a for a, _ in self.terms if isinstance(a, Index))
+
+    @property
+    def sizes(self) -> tuple[Size, ...]:
+        """The sizes that occur in it."""
+        return tuple(a for a, _ in self.terms if isinstance(a, Size))
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether it is a plain integer."""
+        return not self.terms
+
+    def substitute(self, values: Mapping[Atom, Affine]) -> Affine:
+        """[i := a] for each atom i that `values` maps to an a."""
+        if not any(atom in values for atom, _ in self.terms):
+            return self
+        return total([(values.get(atom) or atom_affine(atom), k) for atom, k in self.terms]) + self.constant
+
+    def value(self, atoms: Mapping[Atom, int]) -> int:
+        """Its value (4.13 to 4.17) where each atom has the value that `atoms` gives."""
+        return self.constant + sum(k * atoms[atom] for atom, k in self.terms)
+
+    def __str__(self) -> str:
+        return render(self, lambda atom: atom.name)
+
+    __repr__ = __str__
+
+
+def render(a: Affine, name: Callable[[Atom], str], times: str = "*") -> str:
+    """`a` as text: 2*i - j + n - 1. Positive terms come first, so that a sign seldom leads."""
+    terms = sorted(a.terms, key=lambda term: term[1] < 0)
+    parts = [(k, f"{abs(k)}{times}{name(atom)}" if abs(k) != 1 else name(atom)) for atom, k in terms]
+    if a.constant or not parts:
+        parts.append((a.constant, str(abs(a.constant))))
+        if len(parts) == 2 and parts[0][0] < 0 < a.constant:
+            parts.reverse()
+    text = "".join(f" {'-' if k < 0 else '+'} {part}" for k, part in parts)
+    return text[3:] if text.startswith(" + ") else "-" + text[3:]
+
+
+def constant(value: int) -> Affine:
+    """The affine expression that is the integer `value`."""
+    return Affine((), int(value))
+
+
+def atom_affine(atom: Atom) -> Affine:
+    """The affine expression that is one index or size."""
+    return Affine(((atom, 1),), 0)
+
+
+def total(parts: Iterable[tuple[Affine, int]]) -> Affine:
+    """The sum of factor * part."""
+    coefficients: dict[Atom, int] = {}
+    value = 0
+    for part, factor in parts:
+        value += factor * part.constant
+        for atom, k in part.terms:
+            coefficients[atom] = coefficients.get(atom, 0) + factor * k
+    terms = [(atom, k) for atom, k in coefficients.items() if k]
+    return Affine(tuple(sorted(terms, key=lambda term: _order(term[0]))), value)

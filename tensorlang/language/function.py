@@ -1,0 +1,134 @@
+"""A program: a name, parameters, and an expression of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Union
+
+from tensorlang.errors import ArgumentError, ScopeError
+from tensorlang.language.affine import Affine, Size
+from tensorlang.language.grammar import Expr, Gen, Sum, Var, children
+from tensorlang.language.predicates import Relation
+from tensorlang.language.types import Pair, Type, leaves, shape
+
+Parameter = Var | Relation
+Results = Union[None, tuple["Results", ...]]
+"""How a result reads as Python values: None, as its type says (a pair is a 2-tuple); a tuple of k, as k values,
+which the language holds in pairs nested to the right."""
+
+call_handlers: list[Callable[[Function, tuple[Any, ...], dict[str, Any]], Any]] = []
+"""What calling a `Function` does: the first of these that does not return NotImplemented. The Python embedding
+puts a call on terms here, the lowering a call on arrays; neither is known to the language itself."""
+
+
+@dataclass(frozen=True, eq=False)
+class Function:
+    """A tensor program. `str(f)` is its text, `f(*arrays)` runs it compiled."""
+
+    name: str
+    params: tuple[Parameter, ...]
+    body: Expr
+    results: Results = None
+
+    @property
+    def type(self) -> Type:
+        """The type of its value."""
+        return self.body.type
+
+    @property
+    def variables(self) -> tuple[Var, ...]:
+        """The parameters that are values, not relations."""
+        return tuple(p for p in self.params if isinstance(p, Var))
+
+    @property
+    def sizes(self) -> tuple[Size, ...]:
+        """The sizes that its parameters' types name, in order of first appearance, then those only in its body."""
+        found: dict[Size, None] = {}
+        for p in self.params:
+            for size in _sizes_of(p):
+                found.update(dict.fromkeys(size.sizes))
+        seen: set[Expr] = set()
+        stack = [self.body]
+        while stack:
+            e = stack.pop()
+            if e in seen:
+                continue
+            seen.add(e)
+            if isinstance(e, Gen | Sum):
+                found.update(dict.fromkeys(e.size.sizes))
+            stack += reversed(children(e))
+        return tuple(found)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        for handler in call_handlers:
+            result = handler(self, args, kwargs)
+            if result is not NotImplemented:
+                return result
+        raise ArgumentError(f"nothing is installed that can run {self.name}")
+
+    def __str__(self) -> str:
+        from tensorlang.language.show import function_text
+
+        return function_text(self)
+
+    __repr__ = __str__
+
+    def _repr_latex_(self) -> str:
+        from tensorlang.language.latex import function_latex
+
+        return f"$${function_latex(self)}$$"
+
+
+def differentiated(f: Function, wrt: str | tuple[str, ...] | None) -> tuple[Var, ...]:
+    """The parameters that `wrt` names, by default every one that is not a relation.
+
+    Raises `ScopeError` for a name that is no such parameter, or comes twice, and if there is none at all.
+    """
+    names = tuple(v.name for v in f.variables) if wrt is None else (wrt,) if isinstance(wrt, str) else tuple(wrt)
+    by_name = {v.name: v for v in f.variables}
+    for k, name in enumerate(names):
+        if name not in by_name:
+            known = ", ".join(by_name) or "none"
+            raise ScopeError(f"{f.name} has no real-valued parameter {name!r} to differentiate by; it has {known}")
+        if name in names[:k]:
+            raise ScopeError(f"wrt names {name!r} twice")
+    if not names:
+        raise ScopeError(f"{f.name} has no real-valued parameter to differentiate by")
+    return tuple(by_name[name] for name in names)
+
+
+def unused_name(wanted: str, taken: set[str]) -> str:
+    """`wanted`, or `wanted` with a number that makes it differ from all of `taken`."""
+    if wanted not in taken:
+        return wanted
+    k = 1
+    while f"{wanted}{k}" in taken:
+        k += 1
+    return f"{wanted}{k}"
+
+
+def taken_names(f: Function) -> set[str]:
+    """The names of `f`'s parameters and sizes."""
+    return {p.name for p in f.params} | {s.name for s in f.sizes}
+
+
+def _sizes_of(p: Parameter) -> list[Affine]:
+    if isinstance(p, Relation):
+        return list(p.sizes)
+    found: list[Affine] = []
+    for _, part in leaves(p.type):
+        found += shape(part)[0]
+    return found
+
+
+__all__ = [
+    "Function",
+    "Pair",
+    "Parameter",
+    "Results",
+    "call_handlers",
+    "differentiated",
+    "taken_names",
+    "unused_name",
+]

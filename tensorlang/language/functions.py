@@ -1,0 +1,267 @@
+"""The registry of scalar functions: evaluation, derivative, cost, and notation of each, in one place.
+
+The cost bound rests on one inequality for each function with k arguments (RULES, (B)): the cost of all its k
+derivative components plus k - 1 is at most 3 times its own cost. `register` refuses a function that breaks it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from tensorlang.errors import EvaluationError, ScalarFunctionError
+from tensorlang.language.grammar import Add, Call, Const, Expr, Mul, ScalarFunction, Var, number
+from tensorlang.language.types import R
+
+KEYWORDS = frozenset("let in gen sum exists and or fst snd rel R where max min idx".split())
+"""Names that a program can't bind."""
+
+_functions: dict[str, ScalarFunction] = {}
+
+Transpose = Callable[[tuple[Expr, ...], Expr, Expr], Sequence[Expr | None]]
+
+
+def function(name: str) -> ScalarFunction:
+    """The scalar function called `name`. Raises `ScalarFunctionError` if there is none."""
+    try:
+        return _functions[name]
+    except KeyError:
+        known = ", ".join(sorted(_functions))
+        raise ScalarFunctionError(f"no scalar function is called {name}; there are {known}") from None
+
+
+def functions() -> dict[str, ScalarFunction]:
+    """All registered scalar functions by name."""
+    return dict(_functions)
+
+
+def register(
+    name: str,
+    *,
+    arity: int = 1,
+    cost: int = 1,
+    transpose: Transpose,
+    evaluate: Callable[..., Any],
+    source: str,
+    exact: Callable[..., Fraction] | None = None,
+    latex: str | None = None,
+) -> ScalarFunction:
+    """Make a scalar function known to the language.
+
+    `transpose(xs, y, t)` gives the cotangent of each argument as an expression of the arguments `xs`, the value
+    `y` and the cotangent `t`, or None where it is zero. Raises `ScalarFunctionError` if the name is taken or not
+    a name, or if the derivative costs more than the bound of 4 allows.
+    """
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or name in KEYWORDS - {"max", "min"}:
+        raise ScalarFunctionError(f"a scalar function needs a name, found {name!r}")
+    if name in _functions:
+        raise ScalarFunctionError(f"a scalar function called {name} is registered already")
+    if arity < 1 or cost < 0:
+        raise ScalarFunctionError(f"{name} needs at least one argument and a cost of at least 0")
+    made = _add(
+        name, arity=arity, cost=cost, transpose=transpose, evaluate=evaluate, source=source, exact=exact, latex=latex
+    )
+    try:
+        _check_bound(made)
+    except ScalarFunctionError:
+        del _functions[name]
+        raise
+    return made
+
+
+def _add(
+    name: str,
+    *,
+    arity: int = 1,
+    cost: int = 1,
+    transpose: Transpose,
+    evaluate: Callable[..., Any],
+    source: str,
+    exact: Callable[..., Fraction] | None = None,
+    latex: str | None = None,
+) -> ScalarFunction:
+    latex = latex or r"\mathrm{{" + name.replace("_", r"\_") + "}}"
+    made = _functions[name] = _make(name, arity, cost, transpose, evaluate, exact, source, latex, None)
+    return made
+
+
+def _make(
+    name: str,
+    arity: int,
+    cost: int,
+    transpose: Transpose,
+    evaluate: Callable[..., Any],
+    exact: Callable[..., Fraction] | None,
+    source: str,
+    latex: str,
+    exponent: Fraction | None,
+) -> ScalarFunction:
+    if "{0}" not in latex:
+        latex = latex + r"\left(" + ", ".join(f"{{{k}}}" for k in range(arity)) + r"\right)"
+    return ScalarFunction(
+        name, arity, cost, lambda xs, y, t: tuple(transpose(xs, y, t)), evaluate, exact, source, latex, exponent
+    )
+
+
+def _check_bound(f: ScalarFunction) -> None:
+    name, arity, cost = f.name, f.arity, f.cost
+    components = f.transpose(tuple(Var(f"x{k}", R) for k in range(arity)), Var("y", R), Var("t", R))
+    if len(components) != arity:
+        raise ScalarFunctionError(f"{name} has {arity} arguments, but its derivative has {len(components)} components")
+    spent = sum(operations(e) for e in components if e is not None) + arity - 1
+    if spent > 3 * cost:
+        raise ScalarFunctionError(
+            f"{name} costs {cost}, so its derivative may cost at most {3 * cost} for the bound of 4 to hold; "
+            f"its {arity} components and the additions of them cost {spent}"
+        )
+
+
+def operations(e: Expr) -> int:
+    """The cost of a scalar expression without binders and brackets (4.22 to 4.26)."""
+    match e:
+        case Var() | Const():
+            return 0
+        case Add(a, b, _) | Mul(a, b):
+            return 1 + operations(a) + operations(b)
+        case Call(f, arguments):
+            return f.cost + sum(map(operations, arguments))
+        case _:
+            raise ScalarFunctionError("a derivative is made of numbers, arguments, +, -, * and scalar functions")
+
+
+def power(exponent: int | Fraction) -> ScalarFunction:
+    """x ^ exponent for a constant exponent.
+
+    A natural exponent costs its multiplications by repeated squaring, any other 1.
+    """
+    exponent = Fraction(exponent)
+    if exponent.denominator == 1 and exponent >= 2:
+        n = int(exponent)
+        cost = n.bit_length() + n.bit_count() - 2
+        exact: Callable[..., Fraction] | None = lambda x: x**n  # noqa: E731
+        source = "{0} ** " + str(n)
+    elif exponent in (0, 1) or (exponent.denominator == 1 and exponent < 0):
+        raise ScalarFunctionError(f"the exponent {exponent} is written without pow: 1, x or recip(x ^ n)")
+    else:
+        cost, exact = 1, None
+        source = "{0} ** " + repr(float(exponent))
+    value = int(exponent) if exponent.denominator == 1 else float(exponent)
+
+    def transpose(xs: tuple[Expr, ...], y: Expr, t: Expr) -> Sequence[Expr | None]:
+        lower = raise_to(xs[0], exponent - 1)
+        return [Mul(Mul(number(exponent), lower), t)]
+
+    key = f"pow {exponent}"
+    if key not in _powers:
+        latex = "{0}^{{" + str(exponent) + "}}"
+        made = _make("pow", 1, cost, transpose, lambda x: x**value, exact, source, latex, exponent)
+        _check_bound(made)
+        _powers[key] = made
+    return _powers[key]
+
+
+_powers: dict[str, ScalarFunction] = {}
+
+
+def raise_to(e: Expr, exponent: int | Fraction) -> Expr:
+    """e ^ exponent, for any constant exponent; a negative integer gives recip(e ^ n)."""
+    exponent = Fraction(exponent)
+    if exponent == 0:
+        return number(1)
+    if exponent == 1:
+        return e
+    if exponent.denominator == 1 and exponent < 0:
+        return Call(function("recip"), (raise_to(e, -exponent),))
+    return Call(power(exponent), (e,))
+
+
+def call(name: str, *arguments: Expr) -> Expr:
+    """name(arguments)."""
+    return Call(function(name), arguments)
+
+
+def _register_elementary() -> None:
+    def minus(e: Expr) -> Expr:
+        return Mul(number(-1), e)
+
+    one, half = number(1), number(Fraction(1, 2))
+
+    def ratio(x: Fraction) -> Fraction:
+        if x == 0:
+            raise EvaluationError("recip(0) does not exist")
+        return 1 / x
+
+    def erf(x: Any) -> Any:
+        return np.vectorize(math.erf, otypes=[float])(x)
+
+    def sigmoid(x: Any) -> Any:
+        return np.exp(-np.logaddexp(0, -x))
+
+    def ge(a: Fraction, b: Fraction, t: Fraction) -> Fraction:
+        return t if a >= b else Fraction(0)
+
+    def gt(a: Fraction, b: Fraction, t: Fraction) -> Fraction:
+        return t if a > b else Fraction(0)
+
+    def sign(x: Fraction) -> Fraction:
+        return Fraction((x > 0) - (x < 0))
+
+    f = _add
+    f("exp", evaluate=np.exp, source="jnp.exp({0})", latex=r"\exp", transpose=lambda xs, y, t: [Mul(y, t)])
+    f("log", evaluate=np.log, source="jnp.log({0})", latex=r"\log",
+      transpose=lambda xs, y, t: [Mul(call("recip", xs[0]), t)])  # fmt: skip
+    f("sin", evaluate=np.sin, source="jnp.sin({0})", latex=r"\sin",
+      transpose=lambda xs, y, t: [Mul(call("cos", xs[0]), t)])  # fmt: skip
+    f("cos", evaluate=np.cos, source="jnp.cos({0})", latex=r"\cos",
+      transpose=lambda xs, y, t: [Mul(minus(call("sin", xs[0])), t)])  # fmt: skip
+    f("tan", evaluate=np.tan, source="jnp.tan({0})", latex=r"\tan",
+      transpose=lambda xs, y, t: [Mul(Add(one, Mul(y, y), 1), t)])  # fmt: skip
+    f("tanh", evaluate=np.tanh, source="jnp.tanh({0})", latex=r"\tanh",
+      transpose=lambda xs, y, t: [Mul(Add(one, Mul(y, y), -1), t)])  # fmt: skip
+    f("sinh", evaluate=np.sinh, source="jnp.sinh({0})", latex=r"\sinh",
+      transpose=lambda xs, y, t: [Mul(call("cosh", xs[0]), t)])  # fmt: skip
+    f("cosh", evaluate=np.cosh, source="jnp.cosh({0})", latex=r"\cosh",
+      transpose=lambda xs, y, t: [Mul(call("sinh", xs[0]), t)])  # fmt: skip
+    f("sigmoid", evaluate=sigmoid, source="jax.nn.sigmoid({0})", latex=r"\sigma",
+      transpose=lambda xs, y, t: [Mul(Mul(y, Add(one, y, -1)), t)])  # fmt: skip
+    f("sqrt", evaluate=np.sqrt, source="jnp.sqrt({0})", latex=r"\sqrt{{{0}}}",
+      transpose=lambda xs, y, t: [Mul(Mul(half, call("recip", y)), t)])  # fmt: skip
+    f("recip", evaluate=lambda x: 1 / x, exact=ratio, source="1 / {0}", latex=r"\frac{{1}}{{{0}}}",
+      transpose=lambda xs, y, t: [Mul(minus(Mul(y, y)), t)])  # fmt: skip
+    # where_ge(a, b, t) is t where a >= b, else 0; where_gt likewise: they carry the derivatives at kinks
+    f("where_ge", arity=3, evaluate=lambda a, b, t: np.where(a >= b, t, 0), exact=ge,
+      source="jnp.where({0} >= {1}, {2}, 0)", latex=r"[{0} \ge {1}] \cdot {2}",
+      transpose=lambda xs, y, t: [None, None, call("where_ge", xs[0], xs[1], t)])  # fmt: skip
+    f("where_gt", arity=3, evaluate=lambda a, b, t: np.where(a > b, t, 0), exact=gt,
+      source="jnp.where({0} > {1}, {2}, 0)", latex=r"[{0} > {1}] \cdot {2}",
+      transpose=lambda xs, y, t: [None, None, call("where_gt", xs[0], xs[1], t)])  # fmt: skip
+    f("sign", evaluate=np.sign, exact=sign, source="jnp.sign({0})", latex=r"\mathrm{{sign}}",
+      transpose=lambda xs, y, t: [None])  # fmt: skip
+    f("relu", evaluate=lambda x: np.maximum(x, 0), exact=lambda x: max(x, Fraction(0)), source="jax.nn.relu({0})",
+      transpose=lambda xs, y, t: [call("where_gt", xs[0], number(0), t)])  # fmt: skip
+    f("abs", evaluate=np.abs, exact=abs, source="jnp.abs({0})", latex=r"\left|{0}\right|",
+      transpose=lambda xs, y, t: [Mul(call("sign", xs[0]), t)])  # fmt: skip
+    # among equals the first argument is the one chosen
+    f("max", arity=2, evaluate=np.maximum, exact=max, source="jnp.maximum({0}, {1})", latex=r"\max",
+      transpose=lambda xs, y, t: [call("where_ge", xs[0], xs[1], t), call("where_gt", xs[1], xs[0], t)])  # fmt: skip
+    f("min", arity=2, evaluate=np.minimum, exact=min, source="jnp.minimum({0}, {1})", latex=r"\min",
+      transpose=lambda xs, y, t: [call("where_ge", xs[1], xs[0], t), call("where_gt", xs[0], xs[1], t)])  # fmt: skip
+    # the least cost that its derivative allows: an exponential and a rational function
+    f("erf", cost=2, evaluate=erf, source="jax.scipy.special.erf({0})",
+      transpose=lambda xs, y, t: [Mul(Mul(number(Fraction("1.1283791670955126")),
+                                         call("exp", minus(Mul(xs[0], xs[0])))), t)])  # fmt: skip
+    f("softplus", evaluate=lambda x: np.logaddexp(0, x), source="jax.nn.softplus({0})",
+      transpose=lambda xs, y, t: [Mul(call("sigmoid", xs[0]), t)])  # fmt: skip
+    # max(a, b) + log1p(exp(-abs(a - b)))
+    f("logaddexp", arity=2, cost=7, evaluate=np.logaddexp, source="jnp.logaddexp({0}, {1})",
+      transpose=lambda xs, y, t: [Mul(call("exp", Add(x, y, -1)), t) for x in xs])  # fmt: skip
+
+
+_register_elementary()
+for _function in _functions.values():  # after all are known, since their derivatives use one another
+    _check_bound(_function)

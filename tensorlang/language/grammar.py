@@ -1,0 +1,311 @@
+"""The core tensor language, Figure 3, with sizes, predicates and types in modules of their own.
+
+    e ::= x | c                    Var, Const
+        | e0 + e1 | e0 - e1        Add (a subtraction is one operation: an addition whose sign is -1)
+        | e0 * e1                  Mul
+        | f(e0, ...)               Call
+        | (e0, e1)                 MakePair
+        | fst e | snd e            Proj
+        | gen i:n. e               Gen
+        | sum i:n. e               Sum
+        | e[a]                     Access
+        | [p] * e                  Bracket
+        | let x = e0 in e1         Let
+
+Nodes are interned: equality is identity. A node computes its type from its parts when it is made, so an
+ill-typed expression does not exist; it raises `TypeMismatch` instead.
+
+Notation of the paper that the rest of the package uses: e expression, p predicate, a affine index, i, j, k
+index, n, m size, x variable, X SSA variable, dX its differential, dY a cotangent, c constant, f scalar
+function, g the indices of an SSA statement's result, s the further indices that it sums over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import count
+from typing import Any
+
+from tensorlang.errors import Place, SizeMismatch, TypeMismatch
+from tensorlang.interning import Interned
+from tensorlang.language.affine import Affine, Index
+from tensorlang.language.predicates import FALSE, TRUE, Predicate, conjunction
+from tensorlang.language.types import Array, Pair, R, Real, Type
+
+_serial = count()
+
+
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+class Var:
+    """A variable. Two are the same only if they are the same object."""
+
+    name: str
+    type: Type
+    serial: int = field(default_factory=lambda: next(_serial))
+
+
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+class Const(metaclass=Interned):
+    """An exact number."""
+
+    value: Fraction
+    type: Type = field(init=False)
+
+    def __post_init__(self) -> None:
+        _set_type(self, R)
+
+
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+class Add(metaclass=Interned):
+    """e0 + e1 for sign 1, e0 - e1 for sign -1."""
+
+    left: Expr
+    right: Expr
+    sign: int
+    type: Type = field(init=False)
+
+    def __post_init__(self) -> None:
+        what = "+" if self.sign > 0 else "-"
+        _need_real(self.left, f"the left side of {what}")
+        _need_real(self.right, f"the right side of {what}")
+        _set_type(self, R)
+
+
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+class Mul(metaclass=Interned):
+    """e0 * e1."""
+
+    left: Expr
+    right: Expr
+    type: Type = field(init=False)
+
+    def __post_init__(self) -> None:
+        _need_real(self.left, "the left side of *")
+        _need_real(self.right, "the right side of *")
+        _set_type(self, R)
+
+
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+class Call(metaclass=Interned):
+    """f(e0, ...)."""
+
+    function: ScalarFunction
+    arguments: tuple[Expr, ...]
+    type: Type = field(init=False)
+
+    def __post_init__(self) -> None:
+        f = self.function
+        if len(self.arguments) != f.arity:
+            raise TypeMismatch(f"{f.name} takes {f.arity} arguments, found {len(self.arguments)}")
+        for e in self.arguments:
+            _need_real(e, f"an argument of {f.name}")
+        _set_type(self, R)
+
+
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+class MakePair(metaclass=Interned):
+    """(e0, e1)."""
+
+    first: Expr
+    second: Expr
+    type: Type = field(init=False)
+
+    def __post_init__(self) -> None:
+        _set_type(self, Pair(self.first.type, self.second.type))
+
+
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+class Proj(metaclass=Interned):
+    """fst e for which 0, snd e for which 1."""
+
+    which: int
+    body: Expr
+    type: Type = field(init=False)
+
+    def __post_init__(self) -> None:
+        kind = self.body.type
+        if not isinstance(kind, Pair):
+            raise TypeMismatch(f"{'snd' if self.which else 'fst'} takes a pair, found a value of type {kind}")
+        _set_type(self, kind.second if self.which else kind.first)
+
+
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+class Gen(metaclass=Interned):
+    """gen index:size. body, the array of `body` at 0 <= index < size (none if size is negative)."""
+
+    index: Index
+    size: Affine
+    body: Expr
+    type: Type = field(init=False)
+
+    def __post_init__(self) -> None:
+        _set_type(self, Array(self.size, self.body.type))
+
+
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+class Sum(metaclass=Interned):
+    """sum index:size. body."""
+
+    index: Index
+    size: Affine
+    body: Expr
+    type: Type = field(init=False)
+
+    def __post_init__(self) -> None:
+        _need_real(self.body, "the body of sum")
+        _set_type(self, R)
+
+
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+class Access(metaclass=Interned):
+    """body[at]. `place` is where it was written, for the messages of the bounds check; passes drop it."""
+
+    body: Expr
+    at: Affine
+    place: Place | None
+    type: Type = field(init=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.body.type, Array):
+            raise TypeMismatch(f"only an array has elements, found [{self.at}] after a value of type {self.body.type}")
+        _set_type(self, self.body.type.element)
+
+
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+class Bracket(metaclass=Interned):
+    """[pred] * body: `body` where pred holds, else the zero of its type; then `body` is not evaluated."""
+
+    pred: Predicate
+    body: Expr
+    type: Type = field(init=False)
+
+    def __post_init__(self) -> None:
+        _set_type(self, self.body.type)
+
+
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+class Let(metaclass=Interned):
+    """let var = value in body."""
+
+    var: Var
+    value: Expr
+    body: Expr
+    type: Type = field(init=False)
+
+    def __post_init__(self) -> None:
+        if self.var.type is not self.value.type:
+            raise TypeMismatch(f"{self.var.name} has type {self.var.type}, found a value of type {self.value.type}")
+        _set_type(self, self.body.type)
+
+
+Expr = Var | Const | Add | Mul | Call | MakePair | Proj | Gen | Sum | Access | Bracket | Let
+
+
+@dataclass(frozen=True, eq=False)
+class ScalarFunction:
+    """A black-box scalar function f, known to the language by its name (section 6 of the design).
+
+    `cost` is what one application counts (Figure 6). `transpose` gives, from the arguments, the value
+    f(arguments) and a cotangent, the cotangent of each argument as an expression, None for zero; read with
+    a differential in the cotangent's place, the same expressions add up to the total derivative (6.6), since
+    scalars are their own transposes. `evaluate` works elementwise on float arrays, `exact` on fractions, where it
+    can. `source` and `latex` are templates with {0}, {1}, ... for the arguments.
+    """
+
+    name: str
+    arity: int
+    cost: int
+    transpose: Callable[[tuple[Expr, ...], Expr, Expr], tuple[Expr | None, ...]]
+    evaluate: Callable[..., Any]
+    exact: Callable[..., Fraction] | None
+    source: str
+    latex: str
+    exponent: Fraction | None = None
+
+
+def number(value: int | Fraction) -> Const:
+    """The constant `value`."""
+    return Const(Fraction(value))
+
+
+def bracket(p: Predicate, e: Expr) -> Expr:
+    """[p] * e, without a bracket that is true, and with nested ones joined (5.24)."""
+    if isinstance(e, Bracket):
+        p, e = conjunction([p, e.pred]), e.body
+    return e if p is TRUE else Bracket(p, e)
+
+
+def access(e: Expr, *at: Affine) -> Expr:
+    """e[at0, at1, ...]."""
+    for a in at:
+        e = Access(e, a, None)
+    return e
+
+
+def gen(binders: list[tuple[Index, Affine]], e: Expr) -> Expr:
+    """gen i:n, j:m, ... . e"""
+    for index, size in reversed(binders):
+        e = Gen(index, size, e)
+    return e
+
+
+def sums(binders: list[tuple[Index, Affine]], e: Expr) -> Expr:
+    """sum i:n, j:m, ... . e"""
+    for index, size in reversed(binders):
+        e = Sum(index, size, e)
+    return e
+
+
+def zero(kind: Type) -> Expr:
+    """0_T (Figure 4)."""
+    if isinstance(kind, Real):
+        return number(0)
+    if isinstance(kind, Pair):
+        return MakePair(zero(kind.first), zero(kind.second))
+    return Gen(Index("i"), kind.size, zero(kind.element))
+
+
+def children(e: Expr) -> tuple[Expr, ...]:
+    """The expressions directly under `e`."""
+    match e:
+        case Var() | Const():
+            return ()
+        case Add(a, b, _) | Mul(a, b) | MakePair(a, b) | Let(_, a, b):
+            return (a, b)
+        case Call(_, arguments):
+            return arguments
+        case Proj(_, a) | Gen(_, _, a) | Sum(_, _, a) | Access(a, _, _) | Bracket(_, a):
+            return (a,)
+
+
+def is_false(e: Expr) -> bool:
+    """Whether `e` is written as a false bracket."""
+    return isinstance(e, Bracket) and e.pred is FALSE
+
+
+def same_type(a: Type, b: Type, what: str) -> None:
+    """Raise unless two types agree; sizes are compared as affine expressions."""
+    if a is not b:
+        kind = SizeMismatch if _shape_free(a) == _shape_free(b) else TypeMismatch
+        raise kind(f"{what}: expected type {a}, found {b}")
+
+
+def _shape_free(kind: Type) -> str:
+    match kind:
+        case Array(_, element):
+            return "[]" + _shape_free(element)
+        case Pair(a, b):
+            return f"({_shape_free(a)}, {_shape_free(b)})"
+        case Real():
+            return "R"
+
+
+def _need_real(e: Expr, what: str) -> None:
+    if e.type is not R:
+        raise TypeMismatch(f"{what} must be a number, found a value of type {e.type}")
+
+
+def _set_type(node: Any, kind: Type) -> None:
+    object.__setattr__(node, "type", kind)

@@ -1,0 +1,201 @@
+"""Predicates: the `p` of Figure 3, brought to two comparisons, a = 0 and a >= 0."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+
+from tensorlang.interning import Interned
+from tensorlang.language.affine import Affine, Atom, Index, atom_affine, constant
+from tensorlang.recursion import Deep, run
+
+_serial = count()
+
+
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+class Relation:
+    """A data relation R over indices of the given sizes, outside of which it is false."""
+
+    name: str
+    sizes: tuple[Affine, ...]
+    serial: int = field(default_factory=lambda: next(_serial))
+
+
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+class Equal(metaclass=Interned):
+    """difference = 0."""
+
+    difference: Affine
+
+
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+class NonNegative(metaclass=Interned):
+    """value >= 0."""
+
+    value: Affine
+
+
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+class Related(metaclass=Interned):
+    """R(a0, ...)."""
+
+    relation: Relation
+    arguments: tuple[Affine, ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+class And(metaclass=Interned):
+    """Conjunction; of nothing: true."""
+
+    parts: tuple[Predicate, ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+class Or(metaclass=Interned):
+    """Disjunction; of nothing: false."""
+
+    parts: tuple[Predicate, ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+class Exists(metaclass=Interned):
+    """There is an index with 0 <= index < size such that body."""
+
+    index: Index
+    size: Affine
+    body: Predicate
+
+
+Predicate = Equal | NonNegative | Related | And | Or | Exists
+
+TRUE = And(())
+FALSE = Or(())
+
+
+def equal(a: Affine, b: Affine) -> Predicate:
+    """a = b."""
+    difference = a - b
+    if difference.is_constant:
+        return FALSE if difference.constant else TRUE
+    # a = b and b = a are the same predicate: the first coefficient is positive
+    return Equal(difference if difference.terms[0][1] > 0 else -difference)
+
+
+def at_most(a: Affine, b: Affine) -> Predicate:
+    """a <= b."""
+    value = b - a
+    if value.is_constant:
+        return TRUE if value.constant >= 0 else FALSE
+    return NonNegative(value)
+
+
+def less(a: Affine, b: Affine) -> Predicate:
+    """a < b."""
+    return at_most(a + 1, b)
+
+
+def not_equal(a: Affine, b: Affine) -> Predicate:
+    """a != b, which is a < b or a > b."""
+    return disjunction([less(a, b), less(b, a)])
+
+
+def within(a: Affine, size: Affine) -> Predicate:
+    """0 <= a < size."""
+    return conjunction([at_most(constant(0), a), less(a, size)])
+
+
+def conjunction(parts: Iterable[Predicate]) -> Predicate:
+    """p0 and p1 and ..., flattened, without repetitions and `true`."""
+    flat: dict[Predicate, None] = {}
+    for part in parts:
+        if part is FALSE:
+            return FALSE
+        for p in part.parts if isinstance(part, And) else (part,):
+            flat[p] = None
+    return next(iter(flat)) if len(flat) == 1 else And(tuple(flat))
+
+
+def disjunction(parts: Iterable[Predicate]) -> Predicate:
+    """p0 or p1 or ..., flattened, without repetitions and `false`."""
+    flat: dict[Predicate, None] = {}
+    for part in parts:
+        if part is TRUE:
+            return TRUE
+        for p in part.parts if isinstance(part, Or) else (part,):
+            flat[p] = None
+    return next(iter(flat)) if len(flat) == 1 else Or(tuple(flat))
+
+
+def conjuncts(p: Predicate) -> tuple[Predicate, ...]:
+    """The parts whose conjunction `p` is."""
+    return p.parts if isinstance(p, And) else (p,)
+
+
+def exists(binders: Iterable[tuple[Index, Affine]], p: Predicate) -> Predicate:
+    """exists i:n, j:m, ... . p"""
+    for index, size in reversed(tuple(binders)):
+        p = FALSE if p is FALSE else Exists(index, size, p)
+    return p
+
+
+def substitute(p: Predicate, values: Mapping[Atom, Affine]) -> Predicate:
+    """[i := a] p; the bound indices of `p` are renamed, so nothing is captured."""
+    return run(_substitute(p, values)) if values else p
+
+
+def _substitute(p: Predicate, values: Mapping[Atom, Affine]) -> Deep[Predicate]:
+    match p:
+        case Equal(a):
+            return equal(a.substitute(values), constant(0))
+        case NonNegative(a):
+            return at_most(constant(0), a.substitute(values))
+        case Related(relation, arguments):
+            return Related(relation, tuple(a.substitute(values) for a in arguments))
+        case And(parts) | Or(parts):
+            new = []
+            for part in parts:
+                new.append((yield _substitute(part, values)))
+            return conjunction(new) if isinstance(p, And) else disjunction(new)
+        case Exists(index, size, body):
+            if not any(a in values for a in (*size.atoms, *free_atoms(p))):
+                return p
+            fresh = Index(index.name)
+            inner = {**values, index: atom_affine(fresh)}
+            return exists([(fresh, size.substitute(values))], (yield _substitute(body, inner)))
+
+
+def free_atoms(p: Predicate) -> frozenset[Atom]:
+    """The indices and sizes that occur free in `p`."""
+    found: set[Atom] = set()
+    stack: list[tuple[Predicate, frozenset[Index]]] = [(p, frozenset())]
+    while stack:
+        q, bound = stack.pop()
+        match q:
+            case Equal(a) | NonNegative(a):
+                found.update(x for x in a.atoms if x not in bound)
+            case Related(_, arguments):
+                found.update(x for a in arguments for x in a.atoms if x not in bound)
+            case And(parts) | Or(parts):
+                stack += [(part, bound) for part in parts]
+            case Exists(index, size, body):
+                found.update(x for x in size.atoms if x not in bound)
+                stack.append((body, bound | {index}))
+    return frozenset(found)
+
+
+def relations(p: Predicate) -> frozenset[Relation]:
+    """The data relations that `p` mentions."""
+    found: set[Relation] = set()
+    stack: list[Predicate] = [p]
+    while stack:
+        match stack.pop():
+            case Related(relation, _):
+                found.add(relation)
+            case And(parts) | Or(parts):
+                stack += parts
+            case Exists(_, _, body):
+                stack.append(body)
+            case _:
+                pass
+    return frozenset(found)

@@ -1,0 +1,80 @@
+"""The types T of Figure 3, and the declared type of a data relation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tensorlang.interning import Interned
+from tensorlang.language.affine import Affine
+
+
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+class Real(metaclass=Interned):
+    """A real number."""
+
+    def __str__(self) -> str:
+        return "R"
+
+
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+class Pair(metaclass=Interned):
+    """T0 x T1."""
+
+    first: Type
+    second: Type
+
+    def __str__(self) -> str:
+        return f"({self.first}, {self.second})"
+
+
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+class Array(metaclass=Interned):
+    """[n]T: n values of type T."""
+
+    size: Affine
+    element: Type
+
+    def __str__(self) -> str:
+        return f"[{self.size}]{self.element}"
+
+
+Type = Real | Pair | Array
+
+R = Real()
+
+
+def array(sizes: tuple[Affine, ...], element: Type) -> Type:
+    """[n0][n1]...T."""
+    for size in reversed(sizes):
+        element = Array(size, element)
+    return element
+
+
+def shape(kind: Type) -> tuple[tuple[Affine, ...], Type]:
+    """The sizes of the arrays around `kind`'s first element that is not an array, and that element's type."""
+    sizes: list[Affine] = []
+    while isinstance(kind, Array):
+        sizes.append(kind.size)
+        kind = kind.element
+    return tuple(sizes), kind
+
+
+def struct_of_arrays(kind: Type) -> Type:
+    """The isomorphic type with pairs outside arrays: [n](T0 x T1) becomes [n]T0 x [n]T1 (section 5.2)."""
+    sizes, element = shape(kind)
+    if isinstance(element, Pair):
+        return Pair(struct_of_arrays(array(sizes, element.first)), struct_of_arrays(array(sizes, element.second)))
+    return kind
+
+
+def leaves(kind: Type) -> list[tuple[tuple[int, ...], Type]]:
+    """The projections that lead through the pairs of a struct-of-arrays type to its arrays and numbers."""
+    found: list[tuple[tuple[int, ...], Type]] = []
+    stack: list[tuple[tuple[int, ...], Type]] = [((), struct_of_arrays(kind))]
+    while stack:
+        path, part = stack.pop()
+        if isinstance(part, Pair):
+            stack += [((*path, 1), part.second), ((*path, 0), part.first)]
+        else:
+            found.append((path, part))
+    return found

@@ -1,0 +1,1 @@
+"""Figures 7 to 12: the four passes to tensor SSA."""

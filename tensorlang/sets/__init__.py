@@ -1,0 +1,1 @@
+"""Predicates as integer sets; the only place that knows islpy."""

@@ -1,0 +1,1 @@
+"""Simplification of tensor SSA, and reading it back as a program."""

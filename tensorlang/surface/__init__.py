@@ -1,0 +1,1 @@
+"""The two ways to write a program: text and Python."""

@@ -1,0 +1,21 @@
+"""Options of the test run."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "default", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
+settings.load_profile("default")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--programs", type=int, default=2000, help="how many random programs the bulk tests run")
+
+
+@pytest.fixture(scope="session")
+def program_count(request: pytest.FixtureRequest) -> int:
+    """How many random programs a bulk test runs."""
+    return int(request.config.getoption("--programs"))

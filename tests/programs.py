@@ -1,0 +1,528 @@
+"""Random programs: well typed, in bounds by construction, and made of every construct of Figure 3.
+
+One generator, `_Builder`, asks a `Chooser` for small integers. Behind it is either a seeded `random.Random`, for
+bulk runs of thousands (`random_function`), or Hypothesis (`functions`), which shrinks: wherever a choice is made,
+0 is the simplest one.
+
+Programs stay small: at sizes of at most 4 none has more than `DEPTH` nested binders, so even the index space of a
+product in SSA form, three times as deep, can be enumerated.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any, Literal, Protocol, TypeVar
+
+import numpy as np
+from hypothesis import strategies as st
+
+from tensorlang.language.affine import Affine, Index, Size, atom_affine, constant
+from tensorlang.language.function import Function, Parameter
+from tensorlang.language.functions import call, raise_to
+from tensorlang.language.grammar import (
+    Access,
+    Add,
+    Bracket,
+    Const,
+    Expr,
+    Gen,
+    Let,
+    MakePair,
+    Mul,
+    Proj,
+    Sum,
+    Var,
+    number,
+)
+from tensorlang.language.predicates import (
+    FALSE,
+    TRUE,
+    Exists,
+    Predicate,
+    Related,
+    Relation,
+    at_most,
+    conjunction,
+    disjunction,
+    equal,
+    less,
+    not_equal,
+    within,
+)
+from tensorlang.language.types import Array, Pair, R, Type, shape, struct_of_arrays
+
+FUEL = 14
+DEPTH = 3
+
+T = TypeVar("T")
+Scalars = Literal["powers", "exact", "smooth"]
+"""The scalar functions of a program: ^ alone; also those with kinks or poles that fractions can evaluate; also
+smooth ones, which only floats can, made so that their arguments are always in their domains."""
+
+
+class Chooser(Protocol):
+    """Where choices come from."""
+
+    def below(self, n: int) -> int:
+        """An integer from 0 to n - 1."""
+        ...
+
+
+@dataclass(frozen=True)
+class _Seeded:
+    rng: random.Random
+
+    def below(self, n: int) -> int:
+        return int(self.rng.random() * n)
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    draw: Callable[[st.SearchStrategy[int]], int]
+
+    def below(self, n: int) -> int:
+        return self.draw(st.integers(0, n - 1)) if n > 1 else 0
+
+
+@dataclass(frozen=True)
+class _Scope:
+    """What is visible at a place of the program."""
+
+    variables: tuple[Var, ...]
+    indices: tuple[tuple[Index, Affine], ...] = ()
+    facts: tuple[tuple[Affine, Affine], ...] = ()
+    """Pairs (a, s) of which a bracket around this place says 0 <= a < s."""
+    pool: tuple[list[Expr], ...] = field(default_factory=lambda: ([],))
+    """Numbers made earlier at this place, or in the places around it, to be used again as the same node."""
+
+    def under(self, i: Index, size: Affine) -> _Scope:
+        return replace(self, indices=(*self.indices, (i, size)), pool=(*self.pool, []))
+
+    def knowing(self, a: Affine, size: Affine) -> _Scope:
+        return replace(self, facts=(*self.facts, (a, size)), pool=(*self.pool, []))
+
+    def binding(self, x: Var) -> _Scope:
+        return replace(self, variables=(*self.variables, x), pool=(*self.pool, []))
+
+    @property
+    def depth(self) -> int:
+        return len(self.indices)
+
+
+_INDEX_NAMES = ("i", "j", "i", "k", "i", "n", "x", "sum", "t")
+_VARIABLE_NAMES = ("y", "t", "y", "x", "i", "sin", "n")
+
+
+class _Builder:
+    def __init__(self, choose: Chooser, scalars: Scalars) -> None:
+        self.choose = choose
+        self.scalars = scalars
+        n, m = atom_affine(Size("n")), atom_affine(Size("m"))
+        self.input_sizes = [n, m, constant(2), n + m - 1, n + 1, constant(3)]
+        self.sizes = [n, m, constant(2), n + m - 1, n - 1, m + 1, constant(1), n - m, n * 2 - 1, constant(0)]
+        self.relations: tuple[Relation, ...] = ()
+
+    # -- choices
+
+    def chance(self, percent: int) -> bool:
+        return self.choose.below(100) >= 100 - percent
+
+    def pick(self, options: Sequence[T]) -> T:
+        return options[self.choose.below(len(options))]
+
+    def pick_weighted(self, options: Sequence[tuple[int, T]]) -> T:
+        k = self.choose.below(sum(weight for weight, _ in options))
+        for weight, option in options:
+            if k < weight:
+                return option
+            k -= weight
+        raise AssertionError("the weights add up to more than k")
+
+    def split(self, fuel: int) -> tuple[int, int]:
+        left = self.choose.below(max(fuel, 1))
+        return left, max(fuel - 1 - left, 0)
+
+    def index(self) -> Index:
+        return Index(self.pick(_INDEX_NAMES))
+
+    # -- the program
+
+    def function(self, fuel: int) -> Function:
+        n, m = self.input_sizes[:2]
+        kinds: list[Type] = [Array(n, R), self.pick_weighted([(5, Array(m, R)), (1, Array(m, Pair(R, R)))])]
+        kinds += [self.input_type() for _ in range(self.choose.below(3))]
+        variables = tuple(Var(name, kind) for name, kind in zip("xwzv", kinds, strict=False))
+        if self.chance(35):
+            shapes = [(n, m), (n,), (m, m), (n + 1, constant(2))]
+            self.relations = (Relation("r", self.pick(shapes)),)
+        body = self.expr(self.output_type(), _Scope(variables), fuel)
+        params: tuple[Parameter, ...] = (*variables, *self.relations)
+        return Function("f", params, body)
+
+    def input_type(self) -> Type:
+        a, b = self.pick(self.input_sizes), self.pick(self.input_sizes)
+        options: list[Type] = [
+            R,
+            Array(a, R),
+            Array(a, Array(b, R)),
+            Pair(R, Array(a, R)),
+            Array(a, Pair(R, R)),
+            Array(a, Pair(Array(b, R), R)),
+            Array(a, Array(b, Pair(R, R))),
+            Pair(Pair(R, R), Array(a, Array(b, R))),
+        ]
+        return self.pick(options)
+
+    def output_type(self) -> Type:
+        a, b = self.pick(self.sizes), self.pick(self.sizes)
+        options: list[tuple[int, Type]] = [
+            (4, R),
+            (3, Array(a, R)),
+            (2, Array(a, Array(b, R))),
+            (1, Pair(R, Array(a, R))),
+            (1, Array(a, Pair(R, R))),
+            (1, Pair(Array(a, Pair(R, R)), R)),
+        ]
+        return self.pick_weighted(options)
+
+    def let_type(self, room: int) -> Type:
+        a, b = self.pick(self.sizes), self.pick(self.sizes)
+        options: list[tuple[int, Type]] = [(3, R), (1, Pair(R, R))]
+        if room >= 1:
+            options += [(4, Array(a, R)), (2, Array(a, Pair(R, R))), (1, Pair(R, Array(a, R)))]
+        if room >= 2:
+            options += [(2, Array(a, Array(b, R)))]
+        return self.pick_weighted(options)
+
+    # -- expressions
+
+    def expr(self, kind: Type, scope: _Scope, fuel: int) -> Expr:
+        """An expression of type `kind`, of about `fuel` operations and binders."""
+        if kind is R:
+            e = self.number(scope, fuel)
+            scope.pool[-1].append(e)
+            return e
+        options: list[tuple[int, Callable[[], Expr]]] = [(6, lambda: self.introduction(kind, scope, fuel))]
+        uses = [x for x in scope.variables if x.type is kind]
+        if uses:
+            options.append((3, lambda: self.pick(uses)))
+        rows = [x for x in scope.variables if isinstance(x.type, Array) and x.type.element is kind]
+        if rows:
+            options.append((3, lambda: self.read(self.pick(rows), 1, scope)))
+        parts = [(x, k) for x in scope.variables for k in _projections_to(x.type, kind)]
+        if parts:
+            options.append((3, lambda: Proj((choice := self.pick(parts))[1], choice[0])))
+        if fuel > 1:
+            options += [
+                (2, lambda: self.under_bracket(kind, scope, fuel - 1)),
+                (2, lambda: self.let(kind, scope, fuel - 1)),
+                (1, lambda: self.projection(kind, scope, fuel - 1)),
+            ]
+        return self.pick_weighted(options)()
+
+    def introduction(self, kind: Type, scope: _Scope, fuel: int) -> Expr:
+        if isinstance(kind, Pair):
+            left, right = self.split(fuel)
+            return MakePair(self.expr(kind.first, scope, left), self.expr(kind.second, scope, right))
+        assert isinstance(kind, Array)
+        i = self.index()
+        return Gen(i, kind.size, self.expr(kind.element, scope.under(i, kind.size), fuel - 1))
+
+    def number(self, scope: _Scope, fuel: int) -> Expr:
+        options: list[tuple[int, Callable[[], Expr]]] = [(1, self.literal), (5, lambda: self.leaf(scope))]
+        earlier = [e for made in scope.pool for e in made]
+        if earlier:
+            options.append((1, lambda: self.pick(earlier)))
+        if fuel > 0:
+            options += [
+                (3, lambda: self.binary(scope, fuel, lambda a, b: Add(a, b, 1))),
+                (2, lambda: self.binary(scope, fuel, lambda a, b: Add(a, b, -1))),
+                (5, lambda: self.binary(scope, fuel, Mul)),
+                (2, lambda: self.application(scope, fuel - 1)),
+                (4, lambda: self.under_bracket(R, scope, fuel - 1)),
+            ]
+        if fuel > 1:
+            options += [(5, lambda: self.let(R, scope, fuel - 1)), (1, lambda: self.projection(R, scope, fuel - 1))]
+            if scope.depth < DEPTH:
+                options += [(6, lambda: self.summation(scope, fuel - 1)), (1, lambda: self.element(scope, fuel - 1))]
+        return self.pick_weighted(options)()
+
+    def literal(self) -> Const:
+        values: list[int | Fraction] = [1, 2, 0, -1, Fraction(1, 2), 3, Fraction(-2, 3)]
+        return number(self.pick(values))
+
+    def binary(self, scope: _Scope, fuel: int, make: Callable[[Expr, Expr], Expr]) -> Expr:
+        left, right = self.split(fuel)
+        return make(self.expr(R, scope, left), self.expr(R, scope, right))
+
+    def application(self, scope: _Scope, fuel: int) -> Expr:
+        e = self.expr(R, scope, fuel)
+        if self.scalars == "powers" or self.chance(25):
+            return self.pick([raise_to(e, 2), Mul(number(-1), e), raise_to(e, 3)])
+        if self.scalars == "exact":
+            name = self.pick(["relu", "abs", "max", "min", "recip"])
+            if name in ("max", "min"):
+                return call(name, e, self.leaf(scope))
+            return call(name, Add(number(1), raise_to(e, 2), 1) if name == "recip" else e)
+        name = self.pick(
+            ["sin", "exp", "tanh", "log", "sqrt", "recip", "sigmoid", "cos", "erf", "softplus", "cosh", "logaddexp"]
+        )
+        if name in ("log", "sqrt", "recip"):
+            e = Add(number(1), raise_to(e, 2), 1)
+        elif name in ("exp", "cosh"):
+            e = call("sin", e)
+        elif name == "logaddexp":
+            return call(name, e, self.leaf(scope))
+        return call(name, e)
+
+    def summation(self, scope: _Scope, fuel: int) -> Expr:
+        i, size = self.index(), self.pick(self.sizes)
+        return Sum(i, size, self.expr(R, scope.under(i, size), fuel))
+
+    def let(self, kind: Type, scope: _Scope, fuel: int) -> Expr:
+        room = DEPTH - scope.depth
+        held = self.let_type(room)
+        left, right = self.split(fuel)
+        x = Var(self.pick(_VARIABLE_NAMES), held)
+        value = self.expr(held, scope, left)
+        return Let(x, value, self.expr(kind, scope.binding(x), right))
+
+    def projection(self, kind: Type, scope: _Scope, fuel: int) -> Expr:
+        which = self.choose.below(2)
+        other = R
+        pair = Pair(other, kind) if which else Pair(kind, other)
+        return Proj(which, self.expr(pair, scope, fuel))
+
+    def element(self, scope: _Scope, fuel: int) -> Expr:
+        """(gen i:n. e)[a] and the like."""
+        size = self.pick(self.sizes)
+        at = self.affine(scope, size)
+        guard = TRUE if self.is_within(at, size, scope) else within(at, size)
+        e = Access(self.expr(Array(size, R), scope, fuel), at, None)
+        return e if guard is TRUE else Bracket(guard, e)
+
+    def under_bracket(self, kind: Type, scope: _Scope, fuel: int) -> Expr:
+        p = self.predicate(scope, 2)
+        arrays = [shape(x.type)[0][0] for x in scope.variables if isinstance(x.type, Array)]
+        if arrays and self.chance(40):
+            size = self.pick(arrays)
+            at = self.affine(scope, size)
+            inside = conjunction([within(at, size), p] if self.chance(30) else [within(at, size)])
+            return Bracket(inside, self.expr(kind, scope.knowing(at, size), fuel))
+        if kind is R and self.chance(15):
+            return Bracket(p, number(1))
+        return Bracket(p, self.expr(kind, scope, fuel))
+
+    # -- reading variables
+
+    def leaf(self, scope: _Scope) -> Expr:
+        """A number read from a variable, under the bracket that keeps it in bounds where that is not plain."""
+        x = self.pick(tuple(reversed(scope.variables)))
+        e, guards = self.reach(x, scope)
+        p = conjunction(guards)
+        if guards and self.chance(20):
+            p = conjunction([p, self.predicate(scope, 1)])
+        return e if p is TRUE else Bracket(p, e)
+
+    def reach(self, e: Expr, scope: _Scope) -> tuple[Expr, list[Predicate]]:
+        guards: list[Predicate] = []
+        while e.type is not R:
+            e = Proj(self.choose.below(2), e) if isinstance(e.type, Pair) else self.at_some_place(e, scope, guards)
+        return e, guards
+
+    def read(self, e: Expr, times: int, scope: _Scope) -> Expr:
+        guards: list[Predicate] = []
+        for _ in range(times):
+            e = self.at_some_place(e, scope, guards)
+        p = conjunction(guards)
+        return e if p is TRUE else Bracket(p, e)
+
+    def at_some_place(self, e: Expr, scope: _Scope, guards: list[Predicate]) -> Expr:
+        assert isinstance(e.type, Array)
+        size = e.type.size
+        at = self.affine(scope, size)
+        if not self.is_within(at, size, scope):
+            guards.append(within(at, size))
+        return Access(e, at, None)
+
+    def is_within(self, a: Affine, size: Affine, scope: _Scope) -> bool:
+        """Whether 0 <= a < size plainly holds: a bracket says so, or the ranges of the indices in it do.
+
+        At a place that is reached, 0 <= i <= n - 1 for each binder i:n around it, and every size is at least 0.
+        """
+        if (a, size) in scope.facts:
+            return True
+        ranges = dict(scope.indices)
+        least = most = constant(a.constant)
+        for atom, k in a.terms:
+            last = (ranges[atom] - 1) * k if isinstance(atom, Index) else atom_affine(atom) * k
+            first = constant(0) if isinstance(atom, Index) else last
+            least, most = (least + first, most + last) if k > 0 else (least + last, most + first)
+        return all(
+            bound.constant >= 0 and all(isinstance(atom, Size) and k > 0 for atom, k in bound.terms)
+            for bound in (least, size - 1 - most)
+        )
+
+    def affine(self, scope: _Scope, size: Affine) -> Affine:
+        """An affine expression to access an array of `size` at: a plain index, a shift, a stride, a diagonal."""
+        known = [a for a, s in scope.facts if s is size]
+        if known and self.chance(60):
+            return self.pick(known)
+        fitting = [atom_affine(i) for i, n in scope.indices if n is size]
+        if fitting and self.chance(60):
+            i = self.pick(fitting)
+            return size - 1 - i if self.chance(20) else i
+        offset = self.pick([0, 1, -1, 2, -2])
+        if not scope.indices:
+            return self.pick([constant(offset), size - 1, constant(0)])
+        i = atom_affine(self.pick(scope.indices)[0])
+        j = atom_affine(self.pick(scope.indices)[0])
+        return self.pick_weighted(
+            [
+                (4, i + offset),
+                (3, i + j),
+                (3, i - j + offset),
+                (2, i * 2 + offset),
+                (1, i * 2 - j),
+                (1, size - 1 - i),
+                (1, constant(abs(offset))),
+                (1, -i + offset),
+                (1, i * 0 + size - 1),
+            ]
+        )
+
+    # -- predicates
+
+    def predicate(self, scope: _Scope, fuel: int) -> Predicate:
+        options: list[tuple[int, Callable[[], Predicate]]] = [(8, lambda: self.comparison(scope))]
+        if self.relations:
+            options.append((6, lambda: self.related(scope)))
+        if fuel:
+            options += [
+                (3, lambda: conjunction([self.predicate(scope, fuel - 1), self.predicate(scope, fuel - 1)])),
+                (3, lambda: disjunction([self.predicate(scope, fuel - 1), self.predicate(scope, fuel - 1)])),
+                (2, lambda: self.existential(scope, fuel - 1)),
+                (1, lambda: TRUE if self.choose.below(2) else FALSE),
+            ]
+        return self.pick_weighted(options)()
+
+    def comparison(self, scope: _Scope) -> Predicate:
+        a, b = self.term(scope), self.term(scope)
+        return self.pick([less, at_most, equal, not_equal])(a, b)
+
+    def term(self, scope: _Scope) -> Affine:
+        offset = self.pick([0, 1, -1, 2])
+        if not scope.indices or self.chance(20):
+            return self.pick([constant(offset + 1), self.pick(self.sizes) - 1, self.pick(self.sizes)])
+        i = atom_affine(self.pick(scope.indices)[0])
+        j = atom_affine(self.pick(scope.indices)[0])
+        return self.pick_weighted([(4, i), (2, i + offset), (2, i * 2), (1, i + j), (1, i - j), (1, j * 3 - i)])
+
+    def related(self, scope: _Scope) -> Predicate:
+        relation = self.pick(self.relations)
+        return Related(relation, tuple(self.affine(scope, size) for size in relation.sizes))
+
+    def existential(self, scope: _Scope, fuel: int) -> Predicate:
+        i, size = self.index(), self.pick(self.sizes)
+        return Exists(i, size, self.predicate(scope.under(i, size), fuel))
+
+
+def _projections_to(kind: Type, part: Type) -> list[int]:
+    if not isinstance(kind, Pair):
+        return []
+    return [k for k, side in enumerate((kind.first, kind.second)) if side is part]
+
+
+def random_function(rng: random.Random, *, scalars: Scalars = "powers", fuel: int = FUEL) -> Function:
+    """A random program."""
+    return _Builder(_Seeded(rng), scalars).function(fuel)
+
+
+@st.composite
+def functions(draw: Any, *, scalars: Scalars = "powers", fuel: int = FUEL) -> Function:
+    """Random programs that shrink."""
+    return _Builder(_Drawn(draw), scalars).function(draw(st.integers(0, fuel)))
+
+
+# -- arguments
+
+
+def input_sizes(f: Function) -> list[Affine]:
+    """The sizes in the types of `f`'s parameters; a program may take all of them to be at least 0."""
+    found: list[Affine] = []
+    for p in f.params:
+        stack: list[Type] = [] if isinstance(p, Relation) else [p.type]
+        found += p.sizes if isinstance(p, Relation) else ()
+        while stack:
+            kind = stack.pop()
+            if isinstance(kind, Array):
+                found.append(kind.size)
+                stack.append(kind.element)
+            elif isinstance(kind, Pair):
+                stack += [kind.second, kind.first]
+    return found
+
+
+def _sizes(f: Function, choose: Chooser) -> dict[str, int]:
+    options = (2, 1, 3, 0, 2, 3, 4)
+    values: dict[Any, int] = {s: options[choose.below(len(options))] for s in f.sizes}
+    while values and any(a.value(values) < 0 for a in input_sizes(f)):
+        smallest = min(values, key=lambda s: values[s])
+        values[smallest] += 1
+    return {s.name: value for s, value in values.items()}
+
+
+def _values(f: Function, sizes: dict[str, int], choose: Chooser, exact: bool) -> dict[str, Any]:
+    atoms: dict[Any, int] = {s: sizes[s.name] for s in f.sizes}
+
+    def one() -> Any:
+        value = Fraction((1, 2, 0, -1, 3, -2, 1, -3)[choose.below(8)], (1, 1, 2, 3)[choose.below(4)])
+        return value if exact else float(value) * 0.5
+
+    def filled(kind: Type) -> Any:
+        if isinstance(kind, Pair):
+            return (filled(kind.first), filled(kind.second))
+        extents = tuple(max(a.value(atoms), 0) for a in shape(kind)[0])
+        if not extents:
+            return one()
+        data = np.empty(extents, dtype=object if exact else float)
+        for place in np.ndindex(*extents):
+            data[place] = one()
+        return data
+
+    values: dict[str, Any] = {}
+    for p in f.params:
+        if isinstance(p, Relation):
+            mask = np.zeros(tuple(max(a.value(atoms), 0) for a in p.sizes), dtype=bool)
+            for place in np.ndindex(*mask.shape):
+                mask[place] = choose.below(2) == 1
+            values[p.name] = mask
+        else:
+            values[p.name] = filled(struct_of_arrays(p.type))
+    return values
+
+
+def random_sizes(f: Function, rng: random.Random) -> dict[str, int]:
+    """Sizes from 0 to 4 at which no parameter's size is negative."""
+    return _sizes(f, _Seeded(rng))
+
+
+def random_arguments(f: Function, rng: random.Random, sizes: dict[str, int], *, exact: bool = True) -> dict[str, Any]:
+    """Arguments of `f` by name: small fractions (in arrays of objects) or floats, boolean arrays for relations."""
+    return _values(f, sizes, _Seeded(rng), exact)
+
+
+@st.composite
+def arguments(draw: Any, f: Function, *, exact: bool = True) -> tuple[dict[str, int], dict[str, Any]]:
+    """Sizes of `f` from 0 to 4, and arguments of these sizes, both by name; relations are boolean arrays."""
+    choose = _Drawn(draw)
+    sizes = _sizes(f, choose)
+    return sizes, _values(f, sizes, choose, exact)
+
+
+def relation_data(f: Function, values: dict[str, Any]) -> dict[str, Any]:
+    """The relations among the arguments `values`, which a cost depends on besides the sizes."""
+    return {p.name: values[p.name] for p in f.params if isinstance(p, Relation)}

@@ -1,0 +1,247 @@
+"""Figures 4 to 6 read off the page, one point at a time: the slow second opinion on meaning and cost.
+
+It shares no code with the evaluator and the counter of the package. Its sums bind one index at a time and give up
+on a conjunct as soon as it is decided, so that the index spaces of SSA programs stay within reach.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from tensorlang.language.affine import Affine, Atom, Index
+from tensorlang.language.function import Function
+from tensorlang.language.grammar import (
+    Access,
+    Add,
+    Bracket,
+    Call,
+    Const,
+    Expr,
+    Gen,
+    Let,
+    MakePair,
+    Mul,
+    Proj,
+    Sum,
+    Var,
+)
+from tensorlang.language.predicates import (
+    And,
+    Equal,
+    Exists,
+    NonNegative,
+    Or,
+    Predicate,
+    Related,
+    Relation,
+    conjuncts,
+    free_atoms,
+)
+from tensorlang.language.types import Array, Pair, R, Type, shape, struct_of_arrays
+
+
+def meaning(f: Function, sizes: Mapping[str, int], values: Mapping[str, Any]) -> Any:
+    """The value of `f`, an array of pairs as a pair of arrays; an access out of bounds is an `IndexError`."""
+    at = _Point(f, sizes, values)
+    for p in f.variables:
+        at.values[p] = _elements(values[p.name], p.type, ())
+    return _arrays(at.value(f.body), f.body.type, at)
+
+
+def cost(f: Function, sizes: Mapping[str, int], relations: Mapping[str, Any]) -> int:
+    """What `f` costs at these sizes by Figure 6."""
+    return _Point(f, sizes, relations).cost(f.body)
+
+
+class _Point:
+    """The values of sizes, indices and variables at one point of the program's execution."""
+
+    def __init__(self, f: Function, sizes: Mapping[str, int], data: Mapping[str, Any]) -> None:
+        self.atoms: dict[Atom, int] = {s: sizes[s.name] for s in f.sizes}
+        self.relations = {p: data[p.name] for p in f.params if isinstance(p, Relation)}
+        self.values: dict[Var, Any] = {}
+
+    def range(self, size: Affine) -> range:
+        return range(max(size.value(self.atoms), 0))
+
+    def holds(self, p: Predicate) -> bool:
+        match p:
+            case Equal(a):
+                return a.value(self.atoms) == 0
+            case NonNegative(a):
+                return a.value(self.atoms) >= 0
+            case And(parts):
+                return all(map(self.holds, parts))
+            case Or(parts):
+                return any(map(self.holds, parts))
+            case Exists(i, n, q):
+                return any(self.holds(q) for _ in self.each(i, n))
+            case Related(relation, arguments):
+                data = self.relations[relation]
+                place = tuple(a.value(self.atoms) for a in arguments)
+                inside = all(0 <= k < extent for k, extent in zip(place, data.shape, strict=True))
+                return inside and bool(data[place])
+
+    def each(self, i: Index, size: Affine) -> Iterator[None]:
+        for k in self.range(size):
+            self.atoms[i] = k
+            yield
+        self.atoms.pop(i, None)
+
+    def points(self, binders: list[tuple[Index, Affine]], p: Predicate) -> Iterator[None]:
+        """Each choice of the indices at which `p` holds."""
+        inner = [i for i, _ in binders]
+        levels: list[list[Predicate]] = [[] for _ in range(len(binders) + 1)]
+        for q in conjuncts(p):
+            levels[max((inner.index(a) + 1 for a in free_atoms(q) if a in inner), default=0)].append(q)
+
+        def visit(k: int) -> Iterator[None]:
+            if not all(map(self.holds, levels[k])):
+                return
+            if k == len(binders):
+                yield
+                return
+            for _ in self.each(*binders[k]):
+                yield from visit(k + 1)
+
+        return visit(0)
+
+    def value(self, e: Expr) -> Any:
+        match e:
+            case Var():
+                return self.values[e]
+            case Const(value):
+                return value
+            case Add(a, b, sign):
+                return self.value(a) + sign * self.value(b)
+            case Mul(a, b):
+                return self.value(a) * self.value(b)
+            case Call(f, arguments):
+                given = [self.value(a) for a in arguments]
+                exact = f.exact if all(isinstance(x, Fraction) for x in given) else None
+                return exact(*given) if exact else float(f.evaluate(*map(float, given)))
+            case MakePair(a, b):
+                return (self.value(a), self.value(b))
+            case Proj(which, a):
+                return self.value(a)[which]
+            case Gen(i, n, a):
+                return [self.value(a) for _ in self.each(i, n)]
+            case Sum():
+                binders, p, body = _joined_sums(e)
+                return sum((self.value(body) for _ in self.points(binders, p)), Fraction(0))
+            case Access(a, place, _):
+                array, k = self.value(a), place.value(self.atoms)
+                if not 0 <= k < len(array):
+                    raise IndexError(f"[{place}] reads element {k} of {len(array)}")
+                return array[k]
+            case Bracket(p, a):
+                return self.value(a) if self.holds(p) else self.zero(a.type)
+            case Let(x, a, b):
+                self.values[x] = self.value(a)
+                return self.value(b)
+
+    def zero(self, kind: Type) -> Any:
+        if isinstance(kind, Pair):
+            return (self.zero(kind.first), self.zero(kind.second))
+        if isinstance(kind, Array):
+            return [self.zero(kind.element) for _ in self.range(kind.size)]
+        return Fraction(0)
+
+    def cost(self, e: Expr) -> int:
+        match e:
+            case Var() | Const():
+                return 0
+            case Add(a, b, sign):
+                p, left = _split(a)
+                q, right = _split(b)
+                first, second = self.holds(p), self.holds(q)
+                below = (self.cost(left) if first else 0) + (self.cost(right) if second else 0)
+                return below + int((first and second) if sign > 0 else second)
+            case Mul(a, b):
+                return 1 + self.cost(a) + self.cost(b)
+            case Call(f, arguments):
+                return f.cost + sum(map(self.cost, arguments))
+            case MakePair(a, b) | Let(_, a, b):
+                return self.cost(a) + self.cost(b)
+            case Proj(_, a) | Access(a, _, _):
+                return self.cost(a)
+            case Gen(i, n, a):
+                return sum(self.cost(a) for _ in self.each(i, n))
+            case Sum():
+                binders, p, body = _joined_sums(e)
+                each = [1 + self.cost(body) for _ in self.points(binders, p)]
+                return sum(each) - (1 if each else 0)
+            case Bracket(p, a):
+                return self.cost(a) if self.holds(p) else 0
+
+
+def _split(e: Expr) -> tuple[Predicate, Expr]:
+    parts: list[Predicate] = []
+    while isinstance(e, Bracket):
+        parts.append(e.pred)
+        e = e.body
+    return And(tuple(parts)), e
+
+
+def _joined_sums(e: Expr) -> tuple[list[tuple[Index, Affine]], Predicate, Expr]:
+    """The directly nested sums at the root of `e` with the brackets between them as one sum (5.24')."""
+    binders: list[tuple[Index, Affine]] = []
+    parts: list[Predicate] = []
+    while True:
+        p, body = _split(e)
+        if isinstance(body, Sum):
+            binders.append((body.index, body.size))
+            parts.append(p)
+            e = body.body
+        else:
+            return binders, And(tuple(q for part in (*parts, p) for r in conjuncts(part) for q in conjuncts(r))), body
+
+
+def _elements(value: Any, kind: Type, place: tuple[int, ...]) -> Any:
+    """The element at `place` of a struct of arrays, as lists of numbers and pairs."""
+    return _element_of(value, struct_of_arrays(kind), kind, place)
+
+
+def _element_of(value: Any, held: Type, kind: Type, place: tuple[int, ...]) -> Any:
+    if isinstance(kind, Array):
+        leaf = value
+        while isinstance(leaf, tuple):
+            leaf = leaf[0]
+        return [_element_of(value, held, kind.element, (*place, k)) for k in range(leaf.shape[len(place)])]
+    if isinstance(kind, Pair):
+        assert isinstance(held, Pair)
+        return (
+            _element_of(value[0], held.first, kind.first, place),
+            _element_of(value[1], held.second, kind.second, place),
+        )
+    return value[place] if place else value
+
+
+def _arrays(value: Any, kind: Type, at: _Point) -> Any:
+    held = struct_of_arrays(kind)
+    if isinstance(held, Pair):
+        sides = []
+        for k in range(2):
+            sides.append(_arrays(_part(value, kind, k), held.second if k else held.first, at))
+        return tuple(sides)
+    sizes, _ = shape(kind)
+    if not sizes:
+        return value
+    data = np.empty(tuple(len(at.range(n)) for n in sizes), dtype=object)
+    for place in np.ndindex(*data.shape):
+        element = value
+        for k in place:
+            element = element[k]
+        data[place] = element
+    return data
+
+
+def _part(value: Any, kind: Type, which: int) -> Any:
+    if isinstance(kind, Array):
+        return [_part(element, kind.element, which) for element in value]
+    assert kind is not R
+    return value[which]

@@ -222,26 +222,26 @@ def _element_of(value: Any, held: Type, kind: Type, place: tuple[int, ...]) -> A
 
 
 def _arrays(value: Any, kind: Type, at: _Point) -> Any:
-    held = struct_of_arrays(kind)
+    """The lists and pairs `value` of type `kind` as a struct of arrays."""
+    return _arrays_under(value, kind, struct_of_arrays(kind), (), at)
+
+
+def _arrays_under(value: Any, kind: Type, held: Type, path: tuple[int, ...], at: _Point) -> Any:
     if isinstance(held, Pair):
-        sides = []
-        for k in range(2):
-            sides.append(_arrays(_part(value, kind, k), held.second if k else held.first, at))
-        return tuple(sides)
-    sizes, _ = shape(kind)
-    if not sizes:
-        return value
+        first = _arrays_under(value, kind, held.first, (*path, 0), at)
+        return (first, _arrays_under(value, kind, held.second, (*path, 1), at))
+    sizes, _ = shape(held)
     data = np.empty(tuple(len(at.range(n)) for n in sizes), dtype=object)
     for place in np.ndindex(*data.shape):
-        element = value
-        for k in place:
-            element = element[k]
-        data[place] = element
-    return data
+        data[place] = _leaf(value, kind, path, place)
+    return data if sizes else data[()]
 
 
-def _part(value: Any, kind: Type, which: int) -> Any:
-    if isinstance(kind, Array):
-        return [_part(element, kind.element, which) for element in value]
-    assert kind is not R
-    return value[which]
+def _leaf(value: Any, kind: Type, path: tuple[int, ...], place: tuple[int, ...]) -> Any:
+    while kind is not R:
+        if isinstance(kind, Array):
+            value, place, kind = value[place[0]], place[1:], kind.element
+        else:
+            assert isinstance(kind, Pair)
+            value, path, kind = value[path[0]], path[1:], kind.second if path[0] else kind.first
+    return value

@@ -45,8 +45,11 @@ from tensorlang.language.types import Array, Pair, R, Type, shape, struct_of_arr
 
 
 def meaning(f: Function, sizes: Mapping[str, int], values: Mapping[str, Any]) -> Any:
-    """The value of `f`, an array of pairs as a pair of arrays; an access out of bounds is an `IndexError`."""
-    at = _Point(f, sizes, values)
+    """The value of `f`, an array of pairs as a pair of arrays; an access out of bounds is an `IndexError`.
+
+    Any numbers will do that add and multiply: fractions, floats, dual numbers.
+    """
+    at = Point(f, sizes, values)
     for p in f.variables:
         at.values[p] = _elements(values[p.name], p.type, ())
     return _arrays(at.value(f.body), f.body.type, at)
@@ -54,10 +57,10 @@ def meaning(f: Function, sizes: Mapping[str, int], values: Mapping[str, Any]) ->
 
 def cost(f: Function, sizes: Mapping[str, int], relations: Mapping[str, Any]) -> int:
     """What `f` costs at these sizes by Figure 6."""
-    return _Point(f, sizes, relations).cost(f.body)
+    return Point(f, sizes, relations).cost(f.body)
 
 
-class _Point:
+class Point:
     """The values of sizes, indices and variables at one point of the program's execution."""
 
     def __init__(self, f: Function, sizes: Mapping[str, int], data: Mapping[str, Any]) -> None:
@@ -110,6 +113,10 @@ class _Point:
 
         return visit(0)
 
+    def count(self, binders: list[tuple[Index, Affine]], p: Predicate) -> int:
+        """At how many choices of the indices `p` holds."""
+        return sum(1 for _ in self.points(binders, p))
+
     def value(self, e: Expr) -> Any:
         match e:
             case Var():
@@ -122,8 +129,9 @@ class _Point:
                 return self.value(a) * self.value(b)
             case Call(f, arguments):
                 given = [self.value(a) for a in arguments]
-                exact = f.exact if all(isinstance(x, Fraction) for x in given) else None
-                return exact(*given) if exact else float(f.evaluate(*map(float, given)))
+                if f.exact is not None and not any(isinstance(x, float) for x in given):
+                    return f.exact(*given)
+                return float(f.evaluate(*map(float, given)))
             case MakePair(a, b):
                 return (self.value(a), self.value(b))
             case Proj(which, a):
@@ -221,12 +229,12 @@ def _element_of(value: Any, held: Type, kind: Type, place: tuple[int, ...]) -> A
     return value[place] if place else value
 
 
-def _arrays(value: Any, kind: Type, at: _Point) -> Any:
+def _arrays(value: Any, kind: Type, at: Point) -> Any:
     """The lists and pairs `value` of type `kind` as a struct of arrays."""
     return _arrays_under(value, kind, struct_of_arrays(kind), (), at)
 
 
-def _arrays_under(value: Any, kind: Type, held: Type, path: tuple[int, ...], at: _Point) -> Any:
+def _arrays_under(value: Any, kind: Type, held: Type, path: tuple[int, ...], at: Point) -> Any:
     if isinstance(held, Pair):
         first = _arrays_under(value, kind, held.first, (*path, 0), at)
         return (first, _arrays_under(value, kind, held.second, (*path, 1), at))

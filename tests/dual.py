@@ -45,7 +45,7 @@ def paired(x: Any, dx: Any) -> Any:
         return Dual(x, dx)
     data = np.empty(x.shape, dtype=object)
     for place in np.ndindex(*x.shape):
-        data[place] = Dual(x[place], dx[place])
+        data[place] = paired(x[place], dx[place])
     return data
 
 

@@ -1,0 +1,254 @@
+"""Figures 15 and 16: the adjoint, by rewriting <dY | D S> into <g | dx>.
+
+The strategy is the paper's: lets first (6.14, 6.15), then the outputs' pairs (6.16), then the statements from the
+last to the first. At a statement let X = E, everything that refers to dX has been rewritten to inner products
+<e_k | dX>_[P_k]; they are collected to one (6.25), the let is reversed (6.19), and the rule for E (6.26 to 6.29)
+gives inner products with the differentials of what E reads. At the end there is one inner product for each input,
+and its left side, masked by its predicate (6.17) and paired (6.18), is the adjoint.
+
+The left sides need not be zero where their predicate is false, so it is never dropped before the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+
+from tensorlang.derivative.derivation import RULES, InnerProduct, Step
+from tensorlang.derivative.total import transposed
+from tensorlang.language.affine import Affine
+from tensorlang.language.function import Results, unused_name
+from tensorlang.language.grammar import Var
+from tensorlang.language.predicates import FALSE, TRUE, Predicate, conjunction, disjunction
+from tensorlang.language.types import Pair, R, Type, leaves, shape, struct_of_arrays
+from tensorlang.normal.ssa import (
+    SSA,
+    Addition,
+    Constant,
+    Contraction,
+    Input,
+    Map,
+    Outputs,
+    Statement,
+    Term,
+    axes,
+    factor_indices,
+    inner_ranges,
+    live,
+    operands,
+    own_indices,
+    own_ranges,
+    renamed,
+    summed_indices,
+)
+from tensorlang.normal.to_ssa import Builder
+from tensorlang.sets.isl import simplify
+from tensorlang.sets.solve import project, ranges_predicate
+
+
+def adjoint_steps(s: SSA, wrt: tuple[Var, ...], kind: Type) -> tuple[SSA, list[Step]]:
+    """D^T[S] and the steps of its derivation.
+
+    The result is a program of the parameters of `s`, then the cotangent of its output, which has type `kind`;
+    it gives the cotangents of `wrt`, more than one as pairs nested to the right.
+    """
+    return _Rewriting(s, wrt, kind).run()
+
+
+class _Rewriting:
+    def __init__(self, s: SSA, wrt: tuple[Var, ...], kind: Type) -> None:
+        self.program = s
+        self.wrt = wrt
+        taken = {p.name for p in s.params}
+        self.cotangent = Var(unused_name(f"{s.name}_bar", taken), struct_of_arrays(kind))
+        self.builder = Builder({p for p in s.params if isinstance(p, Var)} | {self.cotangent})
+        for x in s.statements:
+            self.builder.emit(x)
+        self.active: set[Statement] = set()
+        for x in s.statements:
+            if (isinstance(x, Input) and x.param in wrt) or any(y in self.active for y in operands(x)):
+                self.active.add(x)
+        self.pending: dict[Statement, list[InnerProduct]] = {x: [] for x in self.active}
+        self.names = dict(s.names)
+        self.zero_outside: dict[Statement, Predicate] = {}
+        self.steps: list[Step] = []
+
+    def run(self) -> tuple[SSA, list[Step]]:
+        self._lets()
+        self._outputs()
+        for x in reversed(self.program.statements):
+            if x not in self.active or isinstance(x, Input):
+                continue
+            if not self.pending[x]:
+                self._step("6.20", (), (), subject=x)
+                continue
+            product = self._collected(x)
+            reversed_ = InnerProduct(product.left, x, product.pred, 1, True)
+            self._step("6.19", (product,), (reversed_,), subject=x)
+            if x in self.program.names:
+                self.names.setdefault(product.left, f"{self.program.names[x]}_bar")
+            self._rewrite(x, reversed_)
+        outputs = _nested([self._input(x) for x in self.wrt])
+        results: Results = None if len(self.wrt) == 1 else (None,) * len(self.wrt)
+        program = SSA(
+            self.program.name + "_adjoint",
+            (*self.program.params, self.cotangent),
+            tuple(self.builder.statements),
+            outputs,
+            self.names,
+            results,
+        )
+        return live(program), self.steps
+
+    def _step(
+        self,
+        number: str,
+        before: Iterable[InnerProduct],
+        after: Iterable[InnerProduct],
+        made: Iterable[Statement] = (),
+        subject: Statement | None = None,
+    ) -> None:
+        self.steps.append(Step(RULES[number], tuple(before), tuple(after), tuple(made), subject))
+
+    def _lets(self) -> None:
+        for x in self.program.statements:
+            if not isinstance(x, Input):
+                self._step("6.14", (), (), subject=x)
+        self._step("6.15", (), ())
+
+    def _outputs(self) -> None:
+        """6.16 until there is one inner product for each output."""
+        stack: list[tuple[Outputs, tuple[int, ...]]] = [(self.program.outputs, ())]
+        while stack:
+            output, path = stack.pop()
+            if isinstance(output, tuple):
+                self._step("6.16", (), ())
+                stack += [(output[1], (*path, 1)), (output[0], (*path, 0))]
+                continue
+            dy = self.builder.emit(Input(self.cotangent, path, output.shape))
+            self._contribute([InnerProduct(dy, output, TRUE, 1, True)])
+
+    def _contribute(self, products: list[InnerProduct]) -> None:
+        """6.21 to 6.24: <e | D X> is <e | dX>, or 0 if X does not depend on what is differentiated."""
+        for product in products:
+            x = product.right
+            if x in self.active:
+                to_variable = InnerProduct(product.left, x, product.pred, product.sign)
+                self.pending[x].append(to_variable)
+                self._step("6.21", (product,), (to_variable,), subject=x)
+            else:
+                self._step("6.23" if isinstance(x, Constant) else "6.22", (product,), (), subject=x)
+                self._step("6.24", (), ())
+
+    def _collected(self, x: Statement) -> InnerProduct:
+        """6.25: all contributions to dX as one; a lone one is left alone, but for a sign."""
+        products = self.pending[x]
+        if len(products) == 1 and products[0].sign > 0:
+            return products[0]
+        dy = self.builder.emit(Addition(tuple(Term(q.sign, q.pred, q.left) for q in products), x.shape))
+        union = self._simplified(disjunction(q.pred for q in products), x)
+        collected = InnerProduct(dy, x, union)
+        self.zero_outside[dy] = union
+        self._step("6.25", products, (collected,), (dy,), x)
+        return collected
+
+    def _simplified(self, p: Predicate, x: Statement) -> Predicate:
+        return simplify(p, ranges_predicate(own_ranges(x)))
+
+    def _rewrite(self, x: Statement, product: InnerProduct) -> None:
+        """The rule for E in let X = E."""
+        made: list[Statement] = []
+        after: list[InnerProduct] = []
+        dy, mask = product.left, product.pred
+        match x:
+            case Addition(terms, _):
+                number = "6.26"
+                for t in terms:
+                    p = self._simplified(conjunction([t.pred, mask]), x)
+                    if p is not FALSE:
+                        after.append(InnerProduct(dy, t.operand, p, t.sign, True))
+            case Map(p, _, arguments, _):
+                number = "6.27"
+                p = self._simplified(conjunction([p, mask]), x)
+                for k, y in enumerate(arguments):
+                    if y not in self.active or p is FALSE:
+                        continue
+                    part = transposed(self.builder, x, k, dy, p)
+                    if part is not None:
+                        made.append(part)
+                        if part not in (dy, x, *arguments) and not isinstance(part, Constant):
+                            self.zero_outside[part] = p
+                        after.append(InnerProduct(part, y, p, 1, True))
+            case Contraction(p, factors, _, _):
+                number = "6.28" if len(factors) == 2 else "6.29"
+                for k, y in enumerate(factors):
+                    if y in self.active:
+                        part, where = self._transposed_contraction(x, k, dy, conjunction([p, mask]))
+                        if where is not FALSE:
+                            made.append(part)
+                            self.zero_outside[part] = where
+                            after.append(InnerProduct(part, y, where, 1, True))
+            case Input() | Constant():
+                raise AssertionError("inputs and constants are not rewritten")
+        self._step(number, (product,), after, made, x)
+        self._contribute(after)
+
+    def _transposed_contraction(
+        self, x: Contraction, k: int, dy: Statement, p: Predicate
+    ) -> tuple[Statement, Predicate]:
+        """6.28, 6.29: gen ik. sum g, .. [p]*dY[g]*X_other[..], and the predicate where it can be other than 0."""
+        places = factor_indices(x)
+        others = [(y, at) for j, (y, at) in enumerate(zip(x.factors, places, strict=True)) if j != k]
+        factors = [(dy, own_indices(x)), *others]
+        own, target = places[k], x.factors[k]
+        s = dict(zip(summed_indices(x), x.summed, strict=True))
+        ranges: dict = {**own_ranges(x), **inner_ranges(x)}
+        p = simplify(p, ranges_predicate(ranges))
+        known = {i: ranges[i] for i in own}
+        where = project({i: n for i, n in ranges.items() if i not in known}, p, known)
+        old = (*own, *(i for _, at in factors for i in at), *s)
+        new = axes(0, len(old))
+        made = self.builder.emit(
+            Contraction(
+                renamed(p, old, new), tuple(y for y, _ in factors), tuple(s.values()), target.shape
+            )
+        )
+        where = self._simplified(renamed(where, own, new[: len(own)]), target)
+        return made, where
+
+    def _input(self, x: Var) -> Outputs:
+        """6.17 and 6.18: the cotangent of a parameter, a pair for a pair."""
+        parts: list[Outputs] = []
+        for path, kind in leaves(x.type):
+            leaf = Input(x, path, shape(kind)[0])
+            if leaf not in self.active or not self.pending[leaf]:
+                parts.append(self.builder.emit(Constant(Fraction(0), leaf.shape)))
+                continue
+            product = self._collected(leaf)
+            masked = product.left
+            if product.pred is not TRUE and self.zero_outside.get(product.left) is not product.pred:
+                masked = self.builder.emit(Addition((Term(1, product.pred, product.left),), leaf.shape))
+            self.names.setdefault(masked, f"{x.name}_bar")
+            self._step("6.17", (product,), (InnerProduct(masked, leaf),), (masked,), leaf)
+            parts.append(masked)
+        if len(parts) > 1:
+            self._step("6.18", (), ())
+        return _tree(struct_of_arrays(x.type), iter(parts))
+
+
+def _tree(kind: Type, parts: Iterable[Outputs]) -> Outputs:
+    parts = iter(parts)
+
+    def build(kind: Type) -> Outputs:
+        if isinstance(kind, Pair):
+            return build(kind.first), build(kind.second)
+        return next(parts)
+
+    return build(kind)
+
+
+def _nested(parts: list[Outputs]) -> Outputs:
+    result = parts[-1]
+    for part in reversed(parts[:-1]):
+        result = (part, result)
+    return result

@@ -1,0 +1,115 @@
+"""Inner products (Figure 14), the rules of Figures 15 and 16, and a derivation as a value: the list of its steps.
+
+In the middle of a derivation the expression is
+
+    let X = E in ..            the program's statements, and those that the derivation has made
+    let dX = D[E] in ..        the differentials that are not used up
+    <e | dX>_[p] + ..          a sum of inner products, where <e | dX>_[p] = sum g. [p] * e[g] * dX[g]
+
+and each step rewrites a few of these inner products. A step therefore keeps just what it changes: the inner
+products before and after, and the statements that it makes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tensorlang.language.predicates import TRUE, Predicate
+from tensorlang.language.function import Function
+from tensorlang.normal.ssa import SSA, Statement
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rewriting rule: its number in the paper, its name, and its law."""
+
+    number: str
+    name: str
+    law: str
+
+
+def _rules(*rules: Rule) -> dict[str, Rule]:
+    return {rule.number: rule for rule in rules}
+
+
+RULES: Mapping[str, Rule] = _rules(
+    Rule("6.14", "let", "<dY | D(let X = e0 in e1)>  ->  let X = e0 in let dX = D e0 in <dY | D e1>"),
+    Rule("6.15", "order of lets", "let dX = D e0 in let X = e1 in e  ->  let X = e1 in let dX = D e0 in e"),
+    Rule("6.16", "pair", "<dY | D(e0, e1)>  ->  <fst dY | D e0> + <snd dY | D e1>"),
+    Rule("6.17", "projection", "<dY | D(fst x)>_[P]  ->  <([P]*dY, 0) | D x>"),
+    Rule("6.18", "pairing", "<(dY0, 0) | e> + <(0, dY1) | e>  ->  <(dY0, dY1) | e>"),
+    Rule("6.19", "reversal", "let dX = D e0 in <e1 | dX>_[P] + S  ->  let dX = e1 in <dX | D e0>_[P] + S"),
+    Rule("6.20", "unused differential", "let dX = D e0 in S  ->  S"),
+    Rule("6.21", "variable", "<e | D X>_[P]  ->  <e | dX>_[P]"),
+    Rule("6.22", "inactive variable", "<e | D X>_[P]  ->  0"),
+    Rule("6.23", "constant", "<e | D c>_[P]  ->  0"),
+    Rule("6.24", "zero", "e + 0  ->  e"),
+    Rule(
+        "6.25",
+        "collection",
+        "<e0 | dX>_[P0] + <e1 | dX>_[P1] + ..  ->  let dY = gen g. ([P0]*e0[g] + [P1]*e1[g] + ..) in "
+        "<dY | dX>_[P0 or P1 or ..]",
+    ),
+    Rule("6.26", "addition", "<dY | D([p0]*X0 + [p1]*X1)>_[P]  ->  <dY | D X0>_[p0 and P] + <dY | D X1>_[p1 and P]"),
+    Rule(
+        "6.27",
+        "scalar function",
+        "<dY | D([p]*f(X0, ..))>_[P]  ->  let dXk' = [p and P]*Dt_k f(X0, ..; dY) in <dXk' | D Xk>_[p and P] + ..",
+    ),
+    Rule(
+        "6.28",
+        "product",
+        "<dY | D(gen g. sum i0, i1, s. [p]*X0[i0]*X1[i1])>_[P]  ->  "
+        "let dX0' = gen i0. sum g, i1, s. [p and P]*dY[g]*X1[i1] in "
+        "let dX1' = gen i1. sum g, i0, s. [p and P]*dY[g]*X0[i0] in "
+        "<dX0' | D X0>_[exists g, i1, s. p and P] + <dX1' | D X1>_[exists g, i0, s. p and P]",
+    ),
+    Rule(
+        "6.29",
+        "sum",
+        "<dY | D(gen g. sum i, s. [p]*X[i])>_[P]  ->  "
+        "let dX' = gen i. sum g, s. [p and P]*dY[g] in <dX' | D X>_[exists g, s. p and P]",
+    ),
+)
+"""The rules of Figures 15 and 16 by their numbers."""
+
+
+@dataclass(frozen=True, eq=False)
+class InnerProduct:
+    """sign * <left | dX>_[pred], or with `expanded` sign * <left | D[E]>_[pred] for let X = E; X is `right`.
+
+    The pair rules (6.16 to 6.18) are about whole outputs and inputs and have no inner products of arrays.
+    """
+
+    left: Statement
+    right: Statement
+    pred: Predicate = TRUE
+    sign: int = 1
+    expanded: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One application of a rule: `before` becomes `after`, under the new statements `made`."""
+
+    rule: Rule
+    before: tuple[InnerProduct, ...]
+    after: tuple[InnerProduct, ...]
+    made: tuple[Statement, ...] = ()
+    subject: Statement | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Derivation:
+    """How the adjoint of `function` is derived.
+
+    `program` is the SSA that the derivation starts from, `steps` are the applications of rules in order, `result`
+    is the SSA that they end in, and `adjoint` the program that simplification makes of it.
+    """
+
+    function: Function
+    program: SSA
+    steps: tuple[Step, ...]
+    result: SSA
+    adjoint: Function

@@ -1,0 +1,115 @@
+"""Figure 13: the total (forward) derivative, on tensor SSA.
+
+For each statement let X = E that depends on what is differentiated, let dX = D[E] is added:
+
+    6.1 to 6.3  D of a differentiated input is its differential; of any other input and of a constant it is 0
+    6.4   D([p0]*X0 + [p1]*X1) = [p0]*dX0 + [p1]*dX1
+    6.5   D(gen g. sum .. [p]*X0*X1) = gen g. sum .. [p]*dX0*X1  +  gen g. sum .. [p]*X0*dX1     (6.9 to 6.12)
+    6.6   D([p]*f(X0, ..)) = [p]*(D_0 f(X0, ..; dX0) + ..)
+    6.13  let X = E in S:  let X = E in let dX = D[E] in D[S]
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+from tensorlang.language.function import taken_names, unused_name
+from tensorlang.language.function import Function
+from tensorlang.language.grammar import Expr, Var, access
+from tensorlang.language.affine import atom_affine
+from tensorlang.language.types import R, array, struct_of_arrays
+from tensorlang.normal.ssa import (
+    SSA,
+    Addition,
+    Constant,
+    Contraction,
+    Input,
+    Map,
+    Outputs,
+    Statement,
+    Term,
+    inner_ranges,
+    own_indices,
+    own_ranges,
+)
+from tensorlang.normal.tidy import map_outputs
+from tensorlang.normal.to_ssa import Builder
+from tensorlang.sets.solve import project
+
+
+def total_derivative(s: SSA, wrt: tuple[Var, ...]) -> SSA:
+    """D[S]: a program of the parameters of `s`, then a differential for each of `wrt` (6.1 to 6.13)."""
+    taken = {p.name for p in s.params}
+    differentials: dict[Var, Var] = {}
+    for x in wrt:
+        name = unused_name(f"d{x.name}", taken)
+        taken.add(name)
+        differentials[x] = Var(name, x.type)
+    builder = Builder({p for p in s.params if isinstance(p, Var)} | set(differentials.values()))
+    d: dict[Statement, Statement] = {}
+    names = dict(s.names)
+    for x in s.statements:
+        builder.emit(x)
+        dx = _differential(x, d, differentials, builder)
+        if dx is not None:
+            d[x] = builder.include(dx)
+            if x in s.names:
+                names.setdefault(dx, f"d{s.names[x]}")
+    zeros = {x: builder.emit(Constant(Fraction(0), x.shape)) for x in s.statements if x not in d}
+    outputs = map_outputs(s.outputs, {**zeros, **d})
+    return SSA(s.name, (*s.params, *differentials.values()), tuple(builder.statements), outputs, names, s.results)
+
+
+def _differential(
+    x: Statement, d: dict[Statement, Statement], differentials: dict[Var, Var], builder: Builder
+) -> Statement | None:
+    """dX, or None for 0."""
+    match x:
+        case Input(param, path, shape):  # 6.1, 6.2
+            return Input(differentials[param], path, shape) if param in differentials else None
+        case Constant():  # 6.3
+            return None
+        case Addition(terms, shape):  # 6.4
+            active = tuple(Term(t.sign, t.pred, d[t.operand]) for t in terms if t.operand in d)
+            return Addition(active, shape) if active else None
+        case Map(p, f, arguments, shape):  # 6.6
+            parts = []
+            for k, y in enumerate(arguments):
+                part = transposed(builder, x, k, d[y], p) if y in d else None
+                if part is not None:
+                    parts.append(part)
+            return _sum([Term(1, p, part) for part in parts], shape)
+        case Contraction(p, factors, summed, shape):  # 6.5
+            parts = [
+                Contraction(p, (*factors[:k], d[y], *factors[k + 1 :]), summed, shape)
+                for k, y in enumerate(factors)
+                if y in d
+            ]
+            where = project(inner_ranges(x), p, own_ranges(x)) if len(parts) > 1 else p
+            for part in parts:
+                builder.include(part)
+            return _sum([Term(1, where, part) for part in parts], shape)
+
+
+def _sum(terms: list[Term], shape: tuple) -> Statement | None:
+    if len(terms) == 1:
+        return terms[0].operand
+    return Addition(tuple(terms), shape) if terms else None
+
+
+def transposed(builder: Builder, x: Map, k: int, t: Statement, p) -> Statement | None:
+    """[p] * Dt_k f(X0, ..; t), the k-th component of f's derivative applied to `t`; None where it is zero.
+
+    For scalars the transpose is the derivative itself, so this serves both (6.6) and (6.27). It is to be read
+    only where `p` holds.
+    """
+    here = tuple(map(atom_affine, own_indices(x)))
+
+    def element(y: Statement) -> Expr:
+        variable = Var("x", array(y.shape, R))
+        builder.values[variable] = y
+        return access(variable, *here)
+
+    component = x.function.transpose(tuple(element(y) for y in x.arguments), element(x), element(t))[k]
+    return None if component is None else builder.translate_element(component, x.shape, p)

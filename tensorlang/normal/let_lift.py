@@ -1,0 +1,121 @@
+"""Figure 7: lets move to the outermost level.
+
+    Le ::= e | let x = e in Le            where e has no let
+
+    5.1 to 5.5, 5.8   a let inside an operand, argument, pair, projection or access moves outside of it
+    5.6, 5.7          gen i:n. let x = e0 in e1  ->  let x = gen i:n. e0 in gen i:n. [x := x[i]] e1     (sum alike)
+    5.9               [p] * let x = e0 in e1     ->  let x = [p]*e0 in [p]*e1
+    5.10              let x = (let y = e0 in e1) in e2  ->  let y = e0 in let x = e1 in e2
+
+A let moves outside all that surrounds it in one go: the binders and brackets around it are the scope that
+its value is wrapped in, and its variable is replaced by an access at the binders' indices.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from tensorlang.language.affine import Affine, Index, atom_affine
+from tensorlang.language.function import Function
+from tensorlang.language.grammar import (
+    Access,
+    Add,
+    Bracket,
+    Call,
+    Const,
+    Expr,
+    Gen,
+    Let,
+    MakePair,
+    Mul,
+    Proj,
+    Sum,
+    Var,
+    access,
+)
+from tensorlang.language.predicates import Predicate
+from tensorlang.recursion import Deep, run
+
+
+@dataclass(eq=False)
+class _Scope:
+    """What surrounds an expression: a binder or a bracket within a further scope."""
+
+    parent: _Scope | None = None
+    around: tuple[Index, Affine] | Predicate | None = None
+    done: dict[Expr, Expr] = field(default_factory=dict)
+    bound: dict[Var, tuple[Expr, Expr]] = field(default_factory=dict)
+
+    def wrap(self, e: Expr) -> tuple[Expr, tuple[Index, ...]]:
+        """`e` inside of all that surrounds it, and the indices to access it at."""
+        indices: list[Index] = []
+        scope: _Scope | None = self
+        while scope is not None:
+            if isinstance(scope.around, tuple):
+                index, size = scope.around
+                e = Gen(index, size, e)
+                indices.append(index)
+            elif scope.around is not None:
+                e = Bracket(scope.around, e)
+            scope = scope.parent
+        return e, tuple(reversed(indices))
+
+    def find(self, x: Var) -> Expr:
+        scope: _Scope | None = self
+        while scope is not None:
+            if x in scope.bound:
+                return scope.bound[x][1]
+            scope = scope.parent
+        return x
+
+
+def let_lift(f: Function) -> Function:
+    """`f` with its lets outermost (5.1 to 5.10); the same meaning, at no more cost."""
+    lifted: list[tuple[Var, Expr]] = []
+    body = run(_lift(f.body, _Scope(), lifted))
+    for x, value in reversed(lifted):
+        body = Let(x, value, body)
+    return replace(f, body=body)
+
+
+def _lift(e: Expr, scope: _Scope, lifted: list[tuple[Var, Expr]]) -> Deep[Expr]:
+    if e not in scope.done:
+        scope.done[e] = yield _rebuild(e, scope, lifted)
+    return scope.done[e]
+
+
+def _rebuild(e: Expr, scope: _Scope, lifted: list[tuple[Var, Expr]]) -> Deep[Expr]:
+    match e:
+        case Var():
+            return scope.find(e)
+        case Const():
+            return e
+        case Add(a, b, sign):
+            return Add((yield _lift(a, scope, lifted)), (yield _lift(b, scope, lifted)), sign)
+        case Mul(a, b):
+            return Mul((yield _lift(a, scope, lifted)), (yield _lift(b, scope, lifted)))
+        case MakePair(a, b):
+            return MakePair((yield _lift(a, scope, lifted)), (yield _lift(b, scope, lifted)))
+        case Call(f, arguments):
+            new = []
+            for argument in arguments:
+                new.append((yield _lift(argument, scope, lifted)))
+            return Call(f, tuple(new))
+        case Proj(which, a):
+            return Proj(which, (yield _lift(a, scope, lifted)))
+        case Access(a, at, _):
+            return Access((yield _lift(a, scope, lifted)), at, None)
+        case Gen(i, n, a):
+            return Gen(i, n, (yield _lift(a, _Scope(scope, (i, n)), lifted)))
+        case Sum(i, n, a):
+            return Sum(i, n, (yield _lift(a, _Scope(scope, (i, n)), lifted)))
+        case Bracket(p, a):
+            return Bracket(p, (yield _lift(a, _Scope(scope, p), lifted)))
+        case Let(x, e0, e1):
+            if x in scope.bound and scope.bound[x][0] is not e0:
+                scope = _Scope(scope)  # another let of the same variable: what was done for the first is not for it
+            value, indices = scope.wrap((yield _lift(e0, scope, lifted)))
+            outer = Var(x.name, value.type)
+            lifted.append((outer, value))
+            scope.bound[x] = (e0, access(outer, *map(atom_affine, indices)))
+            return (yield _lift(e1, scope, lifted))

@@ -1,0 +1,163 @@
+"""Figure 9: gen is outermost in every right-hand side.
+
+    Le ::= let x = Ge in Le | Oe        Ge ::= gen i:n. Ge | e        Oe ::= (Oe, Oe) | Ge
+    Ae ::= Ae[a] | x                    Ie ::= Ie[a] | fst Ie | snd Ie | x          e has no gen, and accesses Ae, Ie only
+
+    5.21   (gen i:n. e)[a]  ->  [i := a] e               5.23   [p] * gen i. e   ->  gen i. [p] * e
+    5.22   ([p]*e)[a]       ->  [p] * e[a]               5.24   [p0]*[p1]*e      ->  [p0 and p1] * e
+    5.24'  sum i. [p] * sum j. [q] * e  ->  sum i, j. [p and q] * e
+
+One function, `_at`, gives the element of an array expression at given places; each right-hand side is then the
+gen of its element at fresh indices.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tensorlang.errors import NormalFormError
+from tensorlang.language.affine import Affine, Atom, Index, atom_affine
+from tensorlang.language.function import Function
+from tensorlang.language.grammar import (
+    Access,
+    Add,
+    Bracket,
+    Call,
+    Const,
+    Expr,
+    Gen,
+    Let,
+    MakePair,
+    Mul,
+    Proj,
+    Sum,
+    Var,
+    access,
+    bracket,
+    gen,
+)
+from tensorlang.language.predicates import substitute
+from tensorlang.language.types import shape
+from tensorlang.recursion import Deep, run
+
+
+def push_out_gen(f: Function) -> Function:
+    """`f`, which must be free of pairs inside, with gen outermost; the same meaning, at no more cost.
+
+    Raises `NormalFormError` if a pair or a let is inside an expression.
+    """
+    done: _Done = {}
+    bindings: list[tuple[Var, Expr]] = []
+    body = f.body
+    while isinstance(body, Let):
+        bindings.append((body.var, _pushed(body.value, done)))
+        body = body.body
+    result = run(_outputs(body, done))
+    for x, value in reversed(bindings):
+        result = Let(x, value, result)
+    return replace(f, body=result)
+
+
+class _Env(dict[Atom, Affine]):
+    """What each index stands for; compared by identity, so that it can be part of a memo's key."""
+
+    __hash__ = object.__hash__  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+_Done = dict[tuple[Expr, _Env, tuple[Affine, ...]], Expr]
+_EMPTY = _Env()
+
+
+def _outputs(e: Expr, done: _Done) -> Deep[Expr]:
+    if isinstance(e, MakePair):
+        return MakePair((yield _outputs(e.first, done)), (yield _outputs(e.second, done)))
+    return _pushed(e, done)
+
+
+def _pushed(e: Expr, done: _Done) -> Expr:
+    sizes, _ = shape(e.type)
+    binders = [(Index(name), size) for name, size in zip(_index_names(e, len(sizes)), sizes, strict=True)]
+    return gen(binders, run(_at(e, _EMPTY, tuple(atom_affine(i) for i, _ in binders), done)))
+
+
+def _index_names(e: Expr, rank: int) -> list[str]:
+    names = []
+    while len(names) < rank and isinstance(e, Gen | Bracket):
+        if isinstance(e, Gen):
+            names.append(e.index.name)
+        e = e.body
+    return names + [name for name in ("i", "j", "k", "l", *(f"i{n}" for n in range(rank))) if name not in names][
+        : rank - len(names)
+    ]
+
+
+def _at(e: Expr, env: _Env, at: tuple[Affine, ...], done: _Done) -> Deep[Expr]:
+    """The element of `e`, in which `env` says what the indices stand for, at `at`."""
+    key = (e, env, at)
+    if key not in done:
+        done[key] = yield _element(e, env, at, done)
+    return done[key]
+
+
+def _element(e: Expr, env: _Env, at: tuple[Affine, ...], done: _Done) -> Deep[Expr]:
+    match e:
+        case Var():
+            return access(e, *at)
+        case Proj():
+            if not _is_input(e):
+                raise NormalFormError("gens are pushed out once pairs are eliminated; found a projection of no input")
+            return access(e, *at)
+        case Const():
+            return e
+        case Add(a, b, sign):
+            return Add((yield _at(a, env, (), done)), (yield _at(b, env, (), done)), sign)
+        case Mul(a, b):
+            return Mul((yield _at(a, env, (), done)), (yield _at(b, env, (), done)))
+        case Call(f, arguments):
+            new = []
+            for argument in arguments:
+                new.append((yield _at(argument, env, (), done)))
+            return Call(f, tuple(new))
+        case Gen(i, _, a):  # 5.21
+            return (yield _at(a, _extended(env, i, at[0]), at[1:], done))
+        case Sum(i, n, a):
+            fresh = Index(i.name)
+            body = yield _at(a, _extended(env, i, atom_affine(fresh)), (), done)
+            return Sum(fresh, n, _merged(body))
+        case Access(a, place, _):
+            return (yield _at(a, env, (place.substitute(env), *at), done))
+        case Bracket(p, a):  # 5.22 to 5.24
+            return bracket(substitute(p, env), (yield _at(a, env, at, done)))
+        case MakePair() | Let():
+            raise NormalFormError("gens are pushed out once lets and pairs are gone; found one inside an expression")
+
+
+def _merged(e: Expr) -> Expr:
+    """5.24' for the body of a sum: a bracket over sums moves inside of them."""
+    if not (isinstance(e, Bracket) and isinstance(e.body, Sum)):
+        return e
+    p, binders, inner = e.pred, [], e.body
+    body: Expr = inner
+    while isinstance(body, Sum):
+        binders.append((body.index, body.size))
+        body = body.body
+    body = bracket(p, body)
+    for index, size in reversed(binders):
+        body = Sum(index, size, body)
+    return body
+
+
+def _extended(env: _Env, index: Index, value: Affine) -> _Env:
+    extended = _Env(env)
+    extended[index] = value
+    return extended
+
+
+def _is_input(e: Expr) -> bool:
+    while isinstance(e, Proj):
+        e = e.body
+    return isinstance(e, Var)
+

@@ -1,0 +1,315 @@
+"""The tensor SSA of Figure 10.
+
+    S ::= let X = E in S | (X0, ..., Xk)
+
+    E ::= a projection of a parameter                              Input
+        | gen g. c                                                 Constant
+        | gen g. ([p0]*X0[g] + [p1]*X1[g] - ...)                   Addition, of any number of terms
+        | gen g. [p] * f(X0[g], ...)                               Map
+        | gen g. sum i0, i1, s. [p] * X0[i0] * X1[i1]              Contraction of one or two factors
+
+All accesses are at plain indices: every shift, stride and diagonal lives in p.
+
+A statement is known by its right-hand side: statements are interned, so equal ones are one (common
+subexpressions need no pass), and an operand is the statement itself. Indices are named by their place
+(`axis(0)`, `axis(1)`, ...): first g, then the axes of the factors in order, then s. An addition of n terms costs
+the points of all its predicates less those of the union of the positive ones: 4.24 for two positive terms, and
+for a difference the points of what is subtracted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import lru_cache
+from types import MappingProxyType
+
+from tensorlang.interning import Interned
+from tensorlang.language.affine import Affine, Index, atom_affine
+from tensorlang.language.function import Function, Parameter, Results
+from tensorlang.language.grammar import (
+    Add,
+    Bracket,
+    Call,
+    Expr,
+    Gen,
+    Let,
+    MakePair,
+    Mul,
+    Proj,
+    ScalarFunction,
+    Sum,
+    Var,
+    access,
+    bracket,
+    number,
+)
+from tensorlang.language.predicates import Predicate, disjunction, substitute
+from tensorlang.language.types import R, array
+from tensorlang.recursion import Deep, run
+
+Shape = tuple[Affine, ...]
+
+
+@lru_cache(maxsize=None)
+def axis(k: int) -> Index:
+    """The canonical index in place k."""
+    return Index(("i", "j", "k", "l")[k] if k < 4 else f"i{k}")
+
+
+def axes(start: int, count: int) -> tuple[Index, ...]:
+    """`count` canonical indices from place `start`."""
+    return tuple(axis(k) for k in range(start, start + count))
+
+
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+class Input(metaclass=Interned):
+    """The part of the parameter `param` that the projections `path` lead to."""
+
+    param: Var
+    path: tuple[int, ...]
+    shape: Shape
+
+
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+class Constant(metaclass=Interned):
+    """gen g. value."""
+
+    value: Fraction
+    shape: Shape
+
+
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+class Term(metaclass=Interned):
+    """sign * [pred] * operand[g], a term of an addition."""
+
+    sign: int
+    pred: Predicate
+    operand: Statement
+
+
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+class Addition(metaclass=Interned):
+    """gen g. the sum of its terms."""
+
+    terms: tuple[Term, ...]
+    shape: Shape
+
+
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+class Map(metaclass=Interned):
+    """gen g. [pred] * function(arguments[g])."""
+
+    pred: Predicate
+    function: ScalarFunction
+    arguments: tuple[Statement, ...]
+    shape: Shape
+
+
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+class Contraction(metaclass=Interned):
+    """gen g. sum i0, i1, s. [pred] * X0[i0] * X1[i1]; `summed` holds the sizes of s."""
+
+    pred: Predicate
+    factors: tuple[Statement, ...]
+    summed: Shape
+    shape: Shape
+
+
+Statement = Input | Constant | Addition | Map | Contraction
+Outputs = Statement | tuple["Outputs", "Outputs"]
+
+
+def operands(x: Statement) -> tuple[Statement, ...]:
+    """The statements that `x` reads."""
+    match x:
+        case Input() | Constant():
+            return ()
+        case Addition(terms, _):
+            return tuple(t.operand for t in terms)
+        case Map(_, _, arguments, _):
+            return arguments
+        case Contraction(_, factors, _, _):
+            return factors
+
+
+def own_indices(x: Statement) -> tuple[Index, ...]:
+    """g: the indices of the statement's elements."""
+    return axes(0, len(x.shape))
+
+
+def factor_indices(x: Contraction) -> list[tuple[Index, ...]]:
+    """i0, i1: the indices at which each factor is read."""
+    found = []
+    start = len(x.shape)
+    for factor in x.factors:
+        found.append(axes(start, len(factor.shape)))
+        start += len(factor.shape)
+    return found
+
+
+def summed_indices(x: Contraction) -> tuple[Index, ...]:
+    """s: the further indices that are summed over."""
+    return axes(len(x.shape) + sum(len(f.shape) for f in x.factors), len(x.summed))
+
+
+def own_ranges(x: Statement) -> dict[Index, Affine]:
+    """The ranges of g."""
+    return dict(zip(own_indices(x), x.shape, strict=True))
+
+
+def inner_ranges(x: Contraction) -> dict[Index, Affine]:
+    """The ranges of i0, i1 and s."""
+    found: dict[Index, Affine] = {}
+    for indices, factor in zip(factor_indices(x), x.factors, strict=True):
+        found.update(zip(indices, factor.shape, strict=True))
+    found.update(zip(summed_indices(x), x.summed, strict=True))
+    return found
+
+
+def renamed(p: Predicate, old: tuple[Index, ...], new: tuple[Index, ...]) -> Predicate:
+    """`p` with the indices `new` in the places of `old`."""
+    return substitute(p, {i: atom_affine(j) for i, j in zip(old, new, strict=True) if i is not j})
+
+
+@dataclass(frozen=True, eq=False)
+class SSA:
+    """A program in tensor SSA: statements in an order in which each comes after what it reads, and the outputs.
+
+    `names` has what the program's author called a statement.
+    """
+
+    name: str
+    params: tuple[Parameter, ...]
+    statements: tuple[Statement, ...]
+    outputs: Outputs
+    names: Mapping[Statement, str] = field(default_factory=lambda: MappingProxyType({}))
+    results: Results = None
+
+    def __str__(self) -> str:
+        return str(to_function(self))
+
+
+def output_list(outputs: Outputs) -> list[Statement]:
+    """The outputs from left to right."""
+    found: list[Statement] = []
+    stack: list[Outputs] = [outputs]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, tuple):
+            stack += [part[1], part[0]]
+        else:
+            found.append(part)
+    return found
+
+
+def live(s: SSA) -> SSA:
+    """`s` without the statements that no output depends on, in an order in which operands come first."""
+    order: dict[Statement, None] = {}
+    wanted: set[Statement] = set()
+    stack = output_list(s.outputs)
+    while stack:
+        x = stack.pop()
+        if x not in wanted:
+            wanted.add(x)
+            stack += operands(x)
+    for start in (*s.statements, *output_list(s.outputs)):
+        stack = [start] if start in wanted else []
+        while stack:
+            x = stack[-1]
+            missing = [y for y in operands(x) if y not in order]
+            if missing and x not in order:
+                stack += reversed(missing)
+            else:
+                order[x] = None
+                stack.pop()
+    names = {x: name for x, name in s.names.items() if x in order}
+    return replace(s, statements=tuple(order), names=names)
+
+
+def read(x: Statement, given: Mapping[Statement, Expr]) -> Expr:
+    """The right-hand side of `x` as an expression of the core language, the operands as `given`."""
+    g = tuple(Index(i.name) for i in own_indices(x))
+    here = tuple(map(atom_affine, g))
+
+    def renew(p: Predicate, old: tuple[Index, ...] = (), new: tuple[Index, ...] = ()) -> Predicate:
+        return renamed(p, (*own_indices(x), *old), (*g, *new))
+
+    body: Expr
+    match x:
+        case Input(param, path, _):
+            body = param
+            for which in path:
+                body = Proj(which, body)
+            return body
+        case Constant(value, _):
+            body = number(value)
+        case Addition(terms, _):
+            parts = [(t.sign, renew(t.pred), access(given[t.operand], *here)) for t in terms]
+            body = sum_of_terms(parts)
+        case Map(p, f, arguments, _):
+            body = bracket(renew(p), Call(f, tuple(access(given[y], *here) for y in arguments)))
+        case Contraction(p, factors, summed, _):
+            old = tuple(inner_ranges(x))
+            new = tuple(Index(i.name) for i in old)
+            at = {i: atom_affine(j) for i, j in zip(old, new, strict=True)}
+            parts_ = [
+                access(given[y], *(at[i] for i in indices))
+                for y, indices in zip(factors, factor_indices(x), strict=True)
+            ]
+            body = bracket(renew(p, old, new), parts_[0] if len(parts_) == 1 else Mul(*parts_))
+            for i, size in reversed(tuple(zip(new, inner_ranges(x).values(), strict=True))):
+                body = Sum(i, size, body)
+    for i, size in reversed(tuple(zip(g, x.shape, strict=True))):
+        body = Gen(i, size, body)
+    return body
+
+
+def sum_of_terms(terms: list[tuple[int, Predicate, Expr]]) -> Expr:
+    """The sum of sign * [p] * e.
+
+    A balanced tree of the positive terms less one of the negative, with each addition under the bracket of what it
+    adds, so by (4.24) it costs the points of all predicates less those of the union of the positive.
+    """
+    plus = _balanced([(p, bracket(p, e)) for sign, p, e in terms if sign > 0])
+    minus = _balanced([(p, bracket(p, e)) for sign, p, e in terms if sign < 0])
+    if minus is None:
+        return number(0) if plus is None else plus[1]
+    if plus is None:
+        return bracket(minus[0], Mul(number(-1), minus[1].body if isinstance(minus[1], Bracket) else minus[1]))
+    return Add(plus[1], minus[1], -1)
+
+
+def _balanced(level: list[tuple[Predicate, Expr]]) -> tuple[Predicate, Expr] | None:
+    while len(level) > 1:
+        merged = []
+        for (p0, e0), (p1, e1) in zip(level[::2], level[1::2], strict=False):
+            union = disjunction([p0, p1])
+            merged.append((union, bracket(union, Add(e0, e1, 1))))
+        level = merged + level[len(level) // 2 * 2 :]
+    return level[0] if level else None
+
+
+def to_function(s: SSA) -> Function:
+    """The program as a function of the core language, a let for each statement; the same meaning and cost."""
+    given: dict[Statement, Expr] = {}
+    bindings: list[tuple[Var, Expr]] = []
+    for x in s.statements:
+        value = read(x, given)
+        if isinstance(x, Input):
+            given[x] = value
+            continue
+        variable = Var(s.names.get(x, f"X{len(bindings)}"), array(x.shape, R))
+        bindings.append((variable, value))
+        given[x] = variable
+
+    def tree(outputs: Outputs) -> Deep[Expr]:
+        if isinstance(outputs, tuple):
+            return MakePair((yield tree(outputs[0])), (yield tree(outputs[1])))
+        return given[outputs]
+
+    body = run(tree(s.outputs))
+    for variable, value in reversed(bindings):
+        body = Let(variable, value, body)
+    return Function(s.name, s.params, body, s.results)

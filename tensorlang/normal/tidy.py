@@ -1,0 +1,256 @@
+"""The fix-ups of section 5.4: SSA without the copies and zeros that its translation makes.
+
+A contraction is *index-only* if it has one factor and reads at most one element of it for each of its own (a
+shift, stride, diagonal, broadcast, transposition: cost 0). Then
+
+- a contraction of an index-only statement reads through it;
+- a sum of a product that nothing else reads, each element once, is one contraction of both factors;
+- what only renames, adds nothing, or multiplies by one is what it renames, adds to, or multiplies; zeros vanish;
+- what no output depends on goes.
+
+None of these can raise the cost: points are neither added nor duplicated.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+from functools import lru_cache
+
+from tensorlang.language.affine import Affine, Index, atom_affine
+from tensorlang.language.predicates import FALSE, TRUE, Predicate, conjunction
+from tensorlang.normal.ssa import (
+    SSA,
+    Addition,
+    Constant,
+    Contraction,
+    Input,
+    Map,
+    Outputs,
+    Shape,
+    Statement,
+    Term,
+    axes,
+    factor_indices,
+    inner_ranges,
+    live,
+    operands,
+    output_list,
+    own_indices,
+    own_ranges,
+    renamed,
+    summed_indices,
+)
+from tensorlang.recursion import Deep, run
+from tensorlang.sets.isl import simplify
+from tensorlang.sets.solve import Solution, ranges_predicate, solve
+
+Factor = tuple[Statement, tuple[Index, ...]]
+"""A factor and the indices at which it is read."""
+
+
+def tidy(s: SSA) -> SSA:
+    """`s` with index-only statements read through, products fused into their sums, and nothing idle."""
+    s = live(s)
+    uses = Counter(y for x in s.statements for y in operands(x))
+    uses.update(output_list(s.outputs))
+    new: dict[Statement, Statement] = {}
+    names: dict[Statement, str] = {}
+    for x in s.statements:
+        once = frozenset(new[y] for y in operands(x) if uses[y] == 1 and not isinstance(y, Input | Constant))
+        made = new[x] = _tidied(x, new, once)
+        if x in s.names and not isinstance(made, Input | Constant):
+            names.setdefault(made, s.names[x])
+    return live(replace(s, statements=tuple(new.values()), outputs=map_outputs(s.outputs, new), names=names))
+
+
+def replaced(s: SSA, change: Mapping[Statement, Statement]) -> SSA:
+    """`s` with other statements, of the same shapes, in the places of some."""
+    new: dict[Statement, Statement] = {}
+    for x in s.statements:
+        new[x] = change[x] if x in change else _with_operands(x, new)
+    names = {new[x]: name for x, name in s.names.items()}
+    return replace(s, statements=tuple(new.values()), outputs=map_outputs(s.outputs, new), names=names)
+
+
+def _with_operands(x: Statement, new: Mapping[Statement, Statement]) -> Statement:
+    match x:
+        case Input() | Constant():
+            return x
+        case Addition(terms, shape):
+            return Addition(tuple(Term(t.sign, t.pred, new[t.operand]) for t in terms), shape)
+        case Map(p, f, arguments, shape):
+            return Map(p, f, tuple(new[y] for y in arguments), shape)
+        case Contraction(p, factors, summed, shape):
+            return Contraction(p, tuple(new[y] for y in factors), summed, shape)
+
+
+def map_outputs(outputs: Outputs, new: Mapping[Statement, Statement]) -> Outputs:
+    """The outputs with each statement replaced."""
+
+    def visit(part: Outputs) -> Deep[Outputs]:
+        if isinstance(part, tuple):
+            return (yield visit(part[0])), (yield visit(part[1]))
+        return new[part]
+
+    return run(visit(outputs))
+
+
+def _tidied(x: Statement, new: dict[Statement, Statement], once: frozenset[Statement]) -> Statement:
+    match x:
+        case Input() | Constant():
+            return x
+        case Addition(terms, shape):
+            return addition([Term(t.sign, t.pred, new[t.operand]) for t in terms], shape)
+        case Map(p, f, arguments, shape):
+            p = simplify(p, ranges_predicate(own_ranges(x)))
+            return Constant(Fraction(0), shape) if p is FALSE else Map(p, f, tuple(new[y] for y in arguments), shape)
+        case Contraction(p, factors, _, shape):
+            given = [(new[y], indices) for y, indices in zip(factors, factor_indices(x), strict=True)]
+            s = dict(zip(summed_indices(x), x.summed, strict=True))
+            return contraction(shape, own_indices(x), given, s, p, once)
+
+
+def addition(terms: list[Term], shape: Shape) -> Statement:
+    """gen g. the sum of the terms, without zeros; a lone one that is not masked is its operand."""
+    context = ranges_predicate(dict(zip(axes(0, len(shape)), shape, strict=True)))
+    kept = []
+    for t in terms:
+        p = simplify(t.pred, context)
+        if p is not FALSE and not _is_zero(t.operand):
+            kept.append(Term(t.sign, p, t.operand))
+    if not kept:
+        return Constant(Fraction(0), shape)
+    if len(kept) == 1 and kept[0].sign > 0 and kept[0].pred is TRUE:
+        return kept[0].operand
+    return Addition(tuple(kept), shape)
+
+
+def contraction(
+    shape: Shape,
+    own: tuple[Index, ...],
+    factors: list[Factor],
+    summed: dict[Index, Affine],
+    p: Predicate,
+    once: frozenset[Statement] = frozenset(),
+) -> Statement:
+    """gen own. sum .. [p] * the product of the factors, read through what can be read through.
+
+    `once` holds the factors that nothing else reads.
+    """
+    summed = dict(summed)
+    known = dict(zip(own, shape, strict=True))
+    while True:
+        if any(_is_zero(y) for y, _ in factors):
+            return Constant(Fraction(0), shape)
+        known_now = {**known, **_ranges(factors)}
+        p = simplify(p, ranges_predicate({**known_now, **summed}))
+        if p is FALSE:
+            return Constant(Fraction(0), shape)
+        k = next((k for k in range(len(factors)) if _can_read_through(factors, k, known, summed, p, once)), None)
+        if k is None:
+            break
+        inner, indices = factors[k]
+        assert isinstance(inner, Contraction)
+        old = (*own_indices(inner), *inner_ranges(inner))
+        fresh = tuple(Index(i.name) for i in inner_ranges(inner))
+        p = conjunction([p, renamed(inner.pred, old, (*indices, *fresh))])
+        places = dict(zip(inner_ranges(inner), fresh, strict=True))
+        through = [
+            (y, tuple(places[i] for i in at)) for y, at in zip(inner.factors, factor_indices(inner), strict=True)
+        ]
+        summed.update(zip(indices, inner.shape, strict=True))
+        summed.update((places[i], size) for i, size in zip(summed_indices(inner), inner.summed, strict=True))
+        factors = [*factors[:k], *through, *factors[k + 1 :]]
+    factors, p = _constants_folded(factors, summed, p)
+    solution = solve(p, summed, {**known, **_ranges(factors)})
+    summed = {i: summed[i] for i in solution.free}
+    p = simplify(solution.rest, ranges_predicate({**known, **_ranges(factors), **summed}))
+    made = _canonical(shape, own, factors, summed, p)
+    return _renaming_of(made) or made
+
+
+def _can_read_through(
+    factors: list[Factor],
+    k: int,
+    known: dict[Index, Affine],
+    summed: dict[Index, Affine],
+    p: Predicate,
+    once: frozenset[Statement],
+) -> bool:
+    inner, indices = factors[k]
+    if not isinstance(inner, Contraction) or inner_solution(inner).free:
+        return False
+    if len(inner.factors) == 1:
+        return True
+    if len(factors) > 1 or inner not in once:
+        return False
+    reads = solve(p, {**known, **summed}, dict(zip(indices, inner.shape, strict=True)))
+    return not reads.free
+
+
+@lru_cache(maxsize=100_000)
+def inner_solution(x: Contraction) -> Solution:
+    """What a contraction's own indices say of the indices that it sums over."""
+    return solve(x.pred, inner_ranges(x), own_ranges(x))
+
+
+def is_index_only(x: Statement) -> bool:
+    """Whether `x` has no arithmetic: its elements are constants, or at most one element of one factor each."""
+    if isinstance(x, Contraction):
+        return len(x.factors) == 1 and not inner_solution(x).free
+    if isinstance(x, Addition):
+        return len(x.terms) == 1 and x.terms[0].sign > 0
+    return isinstance(x, Input | Constant)
+
+
+def _is_zero(x: Statement) -> bool:
+    return isinstance(x, Constant) and x.value == 0
+
+
+def _ranges(factors: list[Factor]) -> dict[Index, Affine]:
+    return {i: size for y, at in factors for i, size in zip(at, y.shape, strict=True)}
+
+
+def _constants_folded(
+    factors: list[Factor], summed: dict[Index, Affine], p: Predicate
+) -> tuple[list[Factor], Predicate]:
+    """Constant factors as numbers, one at most, and no 1 but a lone one; their indices are summed over."""
+    value = Fraction(1)
+    others: list[Factor] = []
+    for y, at in factors:
+        if isinstance(y, Constant):
+            value *= y.value
+            summed.update(zip(at, y.shape, strict=True))
+        else:
+            others.append((y, at))
+    if len(others) == len(factors):
+        return factors, p
+    return (others if others and value == 1 else [(Constant(value, ()), ()), *others]), p
+
+
+def _canonical(
+    shape: Shape, own: tuple[Index, ...], factors: list[Factor], summed: dict[Index, Affine], p: Predicate
+) -> Contraction:
+    old = (*own, *(i for _, at in factors for i in at), *summed)
+    return Contraction(
+        renamed(p, old, axes(0, len(old))), tuple(y for y, _ in factors), tuple(summed.values()), shape
+    )
+
+
+def _renaming_of(x: Contraction) -> Statement | None:
+    """The statement that `x` is equal to, if it only copies it."""
+    if len(x.factors) != 1:
+        return None
+    factor = x.factors[0]
+    solution = inner_solution(x)
+    if solution.free or solution.rest is not TRUE:
+        return None
+    if isinstance(factor, Constant):
+        return Constant(factor.value, x.shape)
+    if factor.shape != x.shape:
+        return None
+    places = [solution.values[i] for i in factor_indices(x)[0]]
+    return factor if places == [atom_affine(i) for i in own_indices(x)] else None

@@ -1,0 +1,262 @@
+"""Figures 11 and 12: from flattened tensor code to tensor SSA.
+
+S(i, p, e) translates gen i. [p] * e; its value is 0 wherever p is false.
+
+    5.25, 5.26  let x = e0 in e1             ->  let X = S(e0) in [x := X] S(e1)
+    5.27   S(i, p, gen j. e)                 ->  S(i j, p, e)
+    5.28   S(i, p0, [p1]*e)                  ->  S(i, p0 and p1, e)
+    5.29   S(i, p, c)                        ->  C = gen i. c;  gen g. sum i. [p and g = i] * C[i]
+    5.30   S(g, p, x[a0..ak])                ->  gen g. sum i0..ik. [p and i0 = a0 and .. and ik = ak] * X[i0..ik]
+    5.31   S(i, p, [p0]*e0 + [p1]*e1)        ->  X0 = S(i, p and p0, e0);  X1 = S(i, p and p1, e1);
+                                                 gen i. [p and p0]*X0[i] + [p and p1]*X1[i]
+    5.32   S(i, p, e0 * e1)                  ->  X0 = S(i, p, e0);  X1 = S(i, p, e1);
+                                                 gen g. sum i0, i1. [p and g = i0 = i1] * X0[i0] * X1[i1]
+    5.33   S(i, p, f(e..))                   ->  Xk = S(i, p, ek);  gen g. [p] * f(X0[g], ..)
+    5.34   S(i, p, sum j..k. [q]*e)          ->  X = S(i j..k, p and q, e);
+                                                 gen g. sum i, j..k. [p and q and g = i] * X[i, j..k]
+
+An operand that is read under the same predicate as it is made under need not be masked, and then a plain access
+X[i] is X itself (the paper's fix-up for extraneous variables); a constant factor is a number, not an array.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tensorlang.errors import NormalFormError
+from tensorlang.language.affine import Affine, Atom, Index, atom_affine
+from tensorlang.language.function import Function
+from tensorlang.language.grammar import (
+    Access,
+    Add,
+    Bracket,
+    Call,
+    Const,
+    Expr,
+    Gen,
+    Let,
+    MakePair,
+    Mul,
+    Proj,
+    Sum,
+    Var,
+)
+from tensorlang.language.predicates import TRUE, Predicate, conjunction, equal, substitute
+from tensorlang.language.types import shape
+from tensorlang.normal.ssa import (
+    SSA,
+    Addition,
+    Constant,
+    Contraction,
+    Input,
+    Map,
+    Outputs,
+    Statement,
+    Term,
+    axes,
+    operands,
+    renamed,
+    to_function,
+)
+from tensorlang.recursion import Deep, run
+
+
+def to_ssa(f: Function) -> Function:
+    """`f`, whose gens must be outermost, in tensor SSA; the same meaning, at no more cost.
+
+    Raises `NormalFormError` if `f` is not in the form that `push_out_gen` gives.
+    """
+    return to_function(ssa_of(f))
+
+
+def ssa_of(f: Function) -> SSA:
+    """`to_ssa(f)` as a list of statements.
+
+    Raises `NormalFormError` if `f` is not in the form that `push_out_gen` gives.
+    """
+    builder = Builder({p for p in f.params if isinstance(p, Var)})
+    body = f.body
+    while isinstance(body, Let):
+        builder.bind(body.var, body.value)
+        body = body.body
+    outputs = run(_outputs(builder, body))
+    return SSA(f.name, f.params, tuple(builder.statements), outputs, builder.names, f.results)
+
+
+def _outputs(builder: Builder, e: Expr) -> Deep[Outputs]:
+    if isinstance(e, MakePair):
+        return (yield _outputs(builder, e.first)), (yield _outputs(builder, e.second))
+    return builder.translate(e)
+
+
+@dataclass(frozen=True, eq=False)
+class _Scope:
+    """The i and p of S(i, p, e): what each index of the program is in terms of the canonical axes, and p."""
+
+    env: dict[Atom, Affine]
+    sizes: tuple[Affine, ...]
+    pred: Predicate
+    siblings: dict[Predicate, _Scope] = field(default_factory=dict)
+
+    def under(self, p: Predicate) -> _Scope:
+        """The scope with `p` as its predicate; one object for each, since it is a part of memo keys."""
+        if p is self.pred:
+            return self
+        if p not in self.siblings:
+            self.siblings[p] = _Scope(self.env, self.sizes, p, self.siblings)
+        return self.siblings[p]
+
+
+class Builder:
+    """Translates expressions to statements, in order; each statement is listed once."""
+
+    def __init__(self, params: set[Var]) -> None:
+        self.params = params
+        self.statements: dict[Statement, None] = {}
+        self.names: dict[Statement, str] = {}
+        self.values: dict[Var, Statement] = {}
+
+    def emit(self, x: Statement) -> Statement:
+        """List `x`, unless it is there."""
+        self.statements.setdefault(x)
+        return x
+
+    def include(self, x: Statement) -> Statement:
+        """List `x` and all that it reads."""
+        stack = [x]
+        while stack:
+            y = stack[-1]
+            missing = [z for z in operands(y) if z not in self.statements]
+            if missing and y not in self.statements:
+                stack += missing
+            else:
+                self.emit(stack.pop())
+        return x
+
+    def bind(self, x: Var, e: Expr) -> None:
+        """let x = e (5.25)."""
+        made = self.values[x] = self.translate(e)
+        if not isinstance(made, Input | Constant):
+            self.names.setdefault(made, x.name)
+
+    def translate(self, e: Expr) -> Statement:
+        """S(i, true, e) for e = gen i. e' (5.27)."""
+        env: dict[Atom, Affine] = {}
+        sizes: list[Affine] = []
+        while isinstance(e, Gen):
+            env[e.index] = atom_affine(axes(len(sizes), 1)[0])
+            sizes.append(e.size)
+            e = e.body
+        if not sizes:
+            sizes = list(shape(e.type)[0])  # eta: an array that is no gen is gen j. e[j]
+            e = _elements(e, len(sizes))
+        return run(self._translate(e, _Scope(env, tuple(sizes), TRUE), TRUE, {}))
+
+    def translate_element(self, e: Expr, sizes: tuple[Affine, ...], pred: Predicate) -> Statement:
+        """S(i, p, e) for a scalar e of the canonical axes, to be read only where `pred` holds."""
+        return run(self._translate(e, _Scope({}, sizes, pred), pred, {}))
+
+    def _translate(
+        self, e: Expr, scope: _Scope, mask: Predicate, done: dict[tuple[Expr, _Scope, Predicate], Statement]
+    ) -> Deep[Statement]:
+        """S(i, p, e), for a reader that reads it only where `mask` holds."""
+        key = (e, scope, mask)
+        if key not in done:
+            done[key] = yield self._statement(e, scope, mask, done)
+        return done[key]
+
+    def _statement(
+        self, e: Expr, scope: _Scope, mask: Predicate, done: dict[tuple[Expr, _Scope, Predicate], Statement]
+    ) -> Deep[Statement]:
+        p, sizes = scope.pred, scope.sizes
+        g = axes(0, len(sizes))
+        match e:
+            case Const(value):  # 5.29
+                made = self.emit(Constant(value, sizes))
+                return made if p is mask else self._copied(made, g, p, sizes)
+            case Var() | Proj() | Access():  # 5.30
+                source, at = self._access(e, scope)
+                identity = source.shape == sizes and all(a is atom_affine(i) for a, i in zip(at, g, strict=True))
+                if identity and p is mask:
+                    return source
+                inner = axes(len(sizes), len(at))
+                places = conjunction([p, *(equal(atom_affine(i), a) for i, a in zip(inner, at, strict=True))])
+                return self.emit(Contraction(places, (source,), (), sizes))
+            case Bracket(q, body):  # 5.28
+                both = conjunction([p, substitute(q, scope.env)])
+                return (yield self._translate(body, scope.under(both), mask, done))
+            case Add(left, right, sign):  # 5.31
+                terms = []
+                for side, s in ((left, 1), (right, sign)):
+                    part, q = (side.body, substitute(side.pred, scope.env)) if isinstance(side, Bracket) else (side, p)
+                    both = conjunction([p, q])
+                    operand = yield self._translate(part, scope.under(both), both, done)
+                    terms.append(Term(s, both, operand))
+                return self.emit(Addition(tuple(terms), sizes))
+            case Mul(left, right):  # 5.32
+                factors = []
+                places = p
+                start = len(sizes)
+                for side in (left, right):
+                    if isinstance(side, Const):
+                        factors.append(self.emit(Constant(side.value, ())))
+                        continue
+                    factors.append((yield self._translate(side, scope, p, done)))
+                    inner = axes(start, len(g))
+                    start += len(g)
+                    pairs = zip(g, inner, strict=True)
+                    places = conjunction([places, *(equal(atom_affine(i), atom_affine(j)) for i, j in pairs)])
+                return self.emit(Contraction(places, tuple(factors), (), sizes))
+            case Call(f, arguments):  # 5.33
+                made_arguments = []
+                for argument in arguments:
+                    made_arguments.append((yield self._translate(argument, scope, p, done)))
+                return self.emit(Map(p, f, tuple(made_arguments), sizes))
+            case Sum():  # 5.34
+                binders: list[tuple[Index, Affine]] = []
+                body: Expr = e
+                while isinstance(body, Sum):
+                    binders.append((body.index, body.size))
+                    body = body.body
+                q = TRUE
+                if isinstance(body, Bracket):
+                    q, body = body.pred, body.body
+                new = axes(len(g), len(binders))
+                env = {**scope.env, **{i: atom_affine(j) for (i, _), j in zip(binders, new, strict=True)}}
+                both = conjunction([p, substitute(q, env)])
+                inner_sizes = (*sizes, *(size for _, size in binders))
+                summand = yield self._translate(body, _Scope(env, inner_sizes, both), both, done)
+                return self._copied(summand, g, both, sizes)
+            case Gen() | MakePair() | Let():
+                raise NormalFormError("SSA is made once gens are outermost; found a gen, pair or let inside an expression")
+
+    def _copied(self, x: Statement, g: tuple[Index, ...], p: Predicate, sizes: tuple[Affine, ...]) -> Statement:
+        """gen g. sum i, j.. [p and g = i] * x[i, j..], with `p` given over the axes of x."""
+        own = axes(0, len(x.shape))
+        inner = axes(len(sizes), len(x.shape))
+        diagonal = [equal(atom_affine(i), atom_affine(j)) for i, j in zip(g, inner, strict=False)]
+        return self.emit(Contraction(conjunction([renamed(p, own, inner), *diagonal]), (x,), (), sizes))
+
+    def _access(self, e: Expr, scope: _Scope) -> tuple[Statement, list[Affine]]:
+        at: list[Affine] = []
+        while isinstance(e, Access):
+            at.append(e.at.substitute(scope.env))
+            e = e.body
+        path: list[int] = []
+        kind = e.type
+        while isinstance(e, Proj):
+            path.append(e.which)
+            e = e.body
+        if not isinstance(e, Var):
+            raise NormalFormError("SSA is made once gens are outermost; found an access to what is no variable")
+        if e in self.params:
+            return self.emit(Input(e, tuple(reversed(path)), shape(kind)[0])), at[::-1]
+        if path or e not in self.values:
+            raise NormalFormError(f"{e.name} is neither a parameter nor bound by a let before its use")
+        return self.values[e], at[::-1]
+
+
+def _elements(e: Expr, rank: int) -> Expr:
+    for i in axes(0, rank):
+        e = Access(e, atom_affine(i), None)
+    return e

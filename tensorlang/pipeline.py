@@ -1,0 +1,155 @@
+"""The arrows of the design, composed: what a user calls, each a function from programs to programs.
+
+    Function -> let_lift -> eliminate_pairs -> push_out_gen -> to_ssa -> tidy      section 5
+             -> adjoint_steps or total_derivative                                  section 6
+             -> simplify -> read_back -> Function
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+from tensorlang.derivative.adjoint import adjoint_steps
+from tensorlang.derivative.derivation import Derivation
+from tensorlang.derivative.total import total_derivative
+from tensorlang.errors import TypeMismatch
+from tensorlang.language.affine import Index, atom_affine
+from tensorlang.language.function import Function, Results, differentiated
+from tensorlang.language.grammar import Expr, Let, MakePair, Var, gen, number, zero
+from tensorlang.language.grammar import Bracket
+from tensorlang.language.predicates import conjunction, equal
+from tensorlang.language.types import R, Type, leaves, shape, struct_of_arrays
+from tensorlang.normal import normal_ssa
+from tensorlang.normal.ssa import SSA, Constant, Input, Outputs, Statement
+from tensorlang.normal.tidy import map_outputs, replaced, tidy
+from tensorlang.simplify import simplify, simplify_ssa
+from tensorlang.simplify.read_back import read_back
+
+Wrt = str | tuple[str, ...] | None
+
+
+def derivative(f: Function, wrt: Wrt = None) -> Function:
+    """The total derivative (Figure 13): a function of f's parameters, then one differential for each of `wrt`.
+
+    Raises `ScopeError` if `wrt` names what is no real-valued parameter.
+    """
+    s, variables = _prepared(f, wrt)
+    d = total_derivative(s, variables)
+    return _named(read_back(simplify_ssa(d)), f"{f.name}_derivative", f.results)
+
+
+def derive(f: Function, wrt: Wrt = None) -> Derivation:
+    """The adjoint of `f` together with the steps that lead to it (Figures 14 to 16).
+
+    Raises `ScopeError` if `wrt` names what is no real-valued parameter.
+    """
+    s, variables = _prepared(f, wrt)
+    result, steps = adjoint_steps(s, variables, f.type)
+    return Derivation(f, s, tuple(steps), result, read_back(simplify_ssa(result)))
+
+
+def adjoint(f: Function, wrt: Wrt = None) -> Function:
+    """The adjoint: a function of f's parameters, then the output's cotangent, that gives the cotangents of `wrt`.
+
+    One cotangent alone, or a flat tuple of them. Raises `ScopeError` if `wrt` names what is no real-valued parameter.
+    """
+    return derive(f, wrt).adjoint
+
+
+def grad(f: Function, wrt: Wrt = None) -> Function:
+    """The gradient of a scalar `f`: its adjoint at the cotangent 1, a function of f's parameters.
+
+    Raises `TypeMismatch` if `f` is not scalar.
+    """
+    return _named(read_back(simplify_ssa(_gradient(f, wrt))), f"{f.name}_grad")
+
+
+def value_and_grad(f: Function, wrt: Wrt = None) -> Function:
+    """The pair of f's value and its gradient, sharing all they have in common.
+
+    Raises `TypeMismatch` if `f` is not scalar.
+    """
+    g = _gradient(f, wrt)
+    s, _ = _prepared(f, wrt)
+    both = replace(g, statements=(*s.statements, *g.statements), outputs=(s.outputs, g.outputs))
+    return _named(read_back(simplify_ssa(both)), f"{f.name}_value_and_grad", (None, g.results))
+
+
+def hvp(f: Function, wrt: Wrt = None) -> Function:
+    """The Hessian of a scalar `f` times a vector: a function of f's parameters, then a vector for each of `wrt`.
+
+    The total derivative of the gradient. Raises `TypeMismatch` if `f` is not scalar.
+    """
+    g = simplify_ssa(_gradient(f, wrt))
+    s = simplify_ssa(total_derivative(g, _held(g, differentiated(f, wrt))))
+    return _named(read_back(s), f"{f.name}_hvp", g.results)
+
+
+def jacobian(f: Function, wrt: Wrt = None) -> Function:
+    """The Jacobian: for each number of f's output the cotangents of `wrt`, an array of the output's sizes and then
+    the parameter's; a tuple of them for several parameters, pairs of these for an output of pairs.
+
+    It is the adjoint at each one-hot cotangent; simplification leaves of these what is not zero.
+    """
+    g = adjoint(f, wrt)
+    *params, cotangent = g.params
+    assert isinstance(cotangent, Var)
+    parts: list[Expr] = []
+    for path, kind in leaves(f.type):
+        sizes, _ = shape(kind)
+        binders = [(Index(f"g{k}"), size) for k, size in enumerate(sizes)]
+        seed = _one_hot(struct_of_arrays(f.type), path, tuple(index for index, _ in binders))
+        parts.append(gen(binders, Let(cotangent, seed, g.body)))
+    body = parts[-1]
+    results = g.results
+    for part in reversed(parts[:-1]):
+        body = MakePair(part, body)
+        results = (g.results, results)
+    return _named(simplify(Function(f.name, tuple(params), body)), f"{f.name}_jacobian", results)
+
+
+def _prepared(f: Function, wrt: Wrt) -> tuple[SSA, tuple[Var, ...]]:
+    """The tidy SSA of `f`, and its parameters that `wrt` names."""
+    s = tidy(normal_ssa(f))
+    return s, _held(s, differentiated(f, wrt))
+
+
+def _held(s: SSA, wanted: tuple[Var, ...]) -> tuple[Var, ...]:
+    """The parameters of `s` with these names: arrays of pairs have become pairs of arrays."""
+    by_name = {p.name: p for p in s.params if isinstance(p, Var)}
+    return tuple(by_name[x.name] for x in wanted)
+
+
+def _gradient(f: Function, wrt: Wrt) -> SSA:
+    if f.type is not R:
+        raise TypeMismatch(f"the gradient is of a function that gives a number, but {f.name} gives {f.type}")
+    s, variables = _prepared(f, wrt)
+    g, _ = adjoint_steps(s, variables, f.type)
+    *params, cotangent = g.params
+    assert isinstance(cotangent, Var)
+    seeded = replaced(g, {Input(cotangent, (), ()): Constant(Fraction(1), ())})
+    return tidy(replace(seeded, params=tuple(params)))
+
+
+def _one_hot(kind: Type, path: tuple[int, ...], at: tuple[Index, ...]) -> Expr:
+    """The value of type `kind` that is 1 in one place of the part that `path` leads to, and 0 elsewhere."""
+    parts: list[tuple[tuple[int, ...], Expr]] = []
+    for leaf, part in leaves(kind):
+        if leaf != path:
+            parts.append((leaf, zero(part)))
+            continue
+        binders = [(Index("k"), size) for size in shape(part)[0]]
+        here = conjunction(equal(atom_affine(i), atom_affine(j)) for (i, _), j in zip(binders, at, strict=True))
+        parts.append((leaf, gen(binders, Bracket(here, number(1)) if at else number(1))))
+    while len(parts) > 1:
+        deepest = max(range(len(parts)), key=lambda k: len(parts[k][0]))
+        (left, a), (_, b) = parts[deepest : deepest + 2]
+        parts[deepest : deepest + 2] = [(left[:-1], MakePair(a, b))]
+    return parts[0][1]
+
+
+def _named(f: Function, name: str, results: Results = None) -> Function:
+    return replace(f, name=name, results=results if results is not None else f.results)
+
+

@@ -1,0 +1,186 @@
+"""From tensor SSA back to a program that one would write.
+
+The equalities in a contraction's predicate are solved, so shifts, strides and diagonals are accesses again and only
+indices that are really summed over remain. A statement without arithmetic is inlined into its readers; so is one
+with arithmetic if each of its elements is read at most once, unless its author named it. Predicates are reduced by
+what is known where they stand. None of this raises the cost.
+"""
+
+from __future__ import annotations
+
+
+
+from tensorlang.language.affine import Affine, Atom, Index, atom_affine
+from tensorlang.language.function import Function
+from tensorlang.language.grammar import Call, Const, Expr, Let, MakePair, Mul, Proj, Var, access, bracket, gen, number, sums
+from tensorlang.language.predicates import FALSE, Predicate, conjunction, substitute
+from tensorlang.language.types import R, array
+from tensorlang.normal.ssa import (
+    SSA,
+    Addition,
+    Constant,
+    Contraction,
+    Input,
+    Map,
+    Outputs,
+    Statement,
+    factor_indices,
+    inner_ranges,
+    live,
+    operands,
+    output_list,
+    own_indices,
+    own_ranges,
+    sum_of_terms,
+)
+from tensorlang.normal.tidy import is_index_only
+from tensorlang.recursion import Deep, run
+from tensorlang.sets.isl import simplify
+from tensorlang.sets.solve import ranges_predicate, solve
+
+_MANY = 2
+
+
+def read_back(s: SSA) -> Function:
+    """The program of `s` as a function of the core language, with a let for each statement that is stored."""
+    s = live(s)
+    reader = _Reader(_inlined(s))
+    bindings: list[tuple[Var, Expr]] = []
+    for x in s.statements:
+        if x not in reader.inlined:
+            variable = Var(s.names.get(x, f"t{len(bindings)}"), array(x.shape, R))
+            bindings.append((variable, reader.whole(x)))
+            reader.stored[x] = variable
+
+    def tree(outputs: Outputs) -> Deep[Expr]:
+        if isinstance(outputs, tuple):
+            return MakePair((yield tree(outputs[0])), (yield tree(outputs[1])))
+        return reader.whole(outputs)
+
+    body = run(tree(s.outputs))
+    for variable, value in reversed(bindings):
+        body = Let(variable, value, body)
+    return Function(s.name, s.params, body, s.results)
+
+
+def _inlined(s: SSA) -> set[Statement]:
+    """The statements that are not stored."""
+    reads = dict.fromkeys(s.statements, 0)
+    for x in output_list(s.outputs):
+        reads[x] += 1
+    inlined: set[Statement] = set()
+    for x in reversed(s.statements):
+        if is_index_only(x) or (reads[x] < _MANY and x not in s.names):
+            inlined.add(x)
+        times = reads[x] if x in inlined else 1
+        for k, y in enumerate(operands(x)):
+            reads[y] += times if _reads_each_once(x, k) else _MANY
+    return inlined
+
+
+def _reads_each_once(x: Statement, k: int) -> bool:
+    """Whether `x` reads each element of its k-th operand at most once."""
+    if not isinstance(x, Contraction):
+        return True
+    own = factor_indices(x)[k]
+    ranges = {**own_ranges(x), **inner_ranges(x)}
+    known = {i: ranges.pop(i) for i in own}
+    return not solve(x.pred, ranges, known).free
+
+
+class _Reader:
+    def __init__(self, inlined: set[Statement]) -> None:
+        self.inlined = inlined
+        self.stored: dict[Statement, Var] = {}
+
+    def whole(self, x: Statement) -> Expr:
+        """gen g. the element of `x` at g."""
+        if x in self.stored:
+            return self.stored[x]
+        if isinstance(x, Input):
+            return _input(x)
+        names = _names()
+        g = [(Index(next(names)), size) for size in x.shape]
+        context = ranges_predicate(dict(g))
+        return gen(g, run(self.element(x, tuple(atom_affine(i) for i, _ in g), dict(g), context)))
+
+    def element(self, x: Statement, at: tuple[Affine, ...], ranges: dict[Index, Affine], context: Predicate) -> Deep[Expr]:
+        """The element of `x` at `at`, where the indices have these ranges and `context` is known."""
+        if x in self.stored:
+            return access(self.stored[x], *at)
+        here: dict[Atom, Affine] = dict(zip(own_indices(x), at, strict=True))
+        match x:
+            case Input():
+                return access(_input(x), *at)
+            case Constant(value, _):
+                return number(value)
+            case Addition(terms, _):
+                parts = []
+                for t in terms:
+                    p = simplify(substitute(t.pred, here), context)
+                    if p is not FALSE:
+                        part = yield self.element(t.operand, at, ranges, conjunction([context, p]))
+                        parts.append((t.sign, p, part))
+                return sum_of_terms(parts)
+            case Map(p, f, arguments, _):
+                p = simplify(substitute(p, here), context)
+                if p is FALSE:
+                    return number(0)
+                new = []
+                for y in arguments:
+                    new.append((yield self.element(y, at, ranges, conjunction([context, p]))))
+                return bracket(p, Call(f, tuple(new)))
+            case Contraction():
+                return (yield self._contraction(x, here, ranges, context))
+
+    def _contraction(
+        self, x: Contraction, here: dict[Atom, Affine], ranges: dict[Index, Affine], context: Predicate
+    ) -> Deep[Expr]:
+        used = {i.name for i in ranges}
+        names = (name for name in _names() if name not in used)
+        inner = inner_ranges(x)
+        fresh = {i: Index(i.name) for i in inner}
+        known = {**here, **{i: atom_affine(j) for i, j in fresh.items()}}
+        solution = solve(substitute(x.pred, known), {fresh[i]: n for i, n in inner.items()}, ranges)
+        named: dict[Atom, Affine] = {}
+        binders: list[tuple[Index, Affine]] = []
+        for i, n in inner.items():
+            if fresh[i] in solution.free:
+                index = Index(next(names))
+                binders.append((index, n))
+                named[fresh[i]] = atom_affine(index)
+        ranges = {**ranges, **dict(binders)}
+        context = conjunction([context, ranges_predicate(dict(binders))])
+        p = simplify(substitute(solution.rest, named), context)
+        if p is FALSE:
+            return number(0)
+        context = conjunction([context, p])
+        parts = []
+        for y, indices in zip(x.factors, factor_indices(x), strict=True):
+            at = tuple((solution.values.get(fresh[i]) or atom_affine(fresh[i])).substitute(named) for i in indices)
+            parts.append((yield self.element(y, at, ranges, context)))
+        return sums(binders, bracket(p, _product(parts)))
+
+
+def _product(parts: list[Expr]) -> Expr:
+    if len(parts) == 1:
+        return parts[0]
+    a, b = parts
+    return Mul(b, a) if isinstance(b, Const) and not isinstance(a, Const) else Mul(a, b)
+
+
+def _input(x: Input) -> Expr:
+    e: Expr = x.param
+    for which in x.path:
+        e = Proj(which, e)
+    return e
+
+
+def _names():
+    yield from "ijkl"
+    k = 0
+    while True:
+        yield f"i{k}"
+        k += 1
+
+

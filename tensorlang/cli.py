@@ -1,0 +1,388 @@
+"""The command `tensorlang`: programs in `.tl` files, from a shell.
+
+Exit status: 0 when all went well, 1 for an error in a program or its arguments, 2 for a wrong command line.
+Errors go to standard error, as `error: ...`.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import click
+import numpy as np
+
+import tensorlang as tl
+from tensorlang.errors import ArgumentError, ScopeError, TensorlangError
+from tensorlang.files import arguments, flat, read_arrays, read_text, split_name, write_arrays
+from tensorlang.language.function import Function
+from tensorlang.language.latex import function_latex
+from tensorlang.language.predicates import Relation
+from tensorlang.language.show import unicode_text
+from tensorlang.language.types import leaves, shape
+
+PRINTERS: dict[str, Callable[[Function], str]] = {"text": str, "unicode": unicode_text, "latex": function_latex}
+
+
+class Commands(click.Group):
+    """A group of commands that reports the errors users cause in one line each, without a traceback."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; end with status 1 on an error that a user can cause."""
+        try:
+            return super().invoke(ctx)
+        except TensorlangError as error:
+            message = str(error)
+        except UnicodeEncodeError as error:
+            message = f"the output's encoding, {error.encoding}, can't hold {error.object[error.start]!a}"
+        except MemoryError:
+            message = "not enough memory"
+        except OSError as error:
+            if error.errno == errno.EPIPE:
+                raise
+            message = f"can't write the output: {error.strerror}"
+        click.echo(f"error: {message}", err=True)
+        ctx.exit(1)
+
+
+class SizeType(click.ParamType):
+    """`n=100` on the command line."""
+
+    name = "NAME=NUMBER"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
+        """The name and the number that `value` spells; a usage error if it doesn't."""
+        found = re.fullmatch(r"\s*([A-Za-z_]\w*)\s*=\s*(\d{1,18})\s*", value, re.ASCII)
+        if not found:
+            self.fail(f"{value!r} is not a size: expected NAME=NUMBER, such as n=100", param, ctx)
+        return found[1], int(found[2])
+
+
+def _sizes(ctx: click.Context, param: click.Parameter, pairs: tuple[tuple[str, int], ...]) -> dict[str, int]:
+    sizes: dict[str, int] = {}
+    for name, value in pairs:
+        if sizes.setdefault(name, value) != value:
+            raise click.BadParameter(f"{name} is given twice, as {sizes[name]} and {value}", ctx, param)
+    return sizes
+
+
+def _names(ctx: click.Context, param: click.Parameter, text: str | None) -> tuple[str, ...] | None:
+    return None if text is None else tuple(name.strip() for name in text.split(","))
+
+
+def _format(*choices: str) -> Callable[[Any], Any]:
+    return click.option(
+        "--format", "style", type=click.Choice(choices), default="text", show_default=True, help="How to print it."
+    )
+
+
+program = click.argument("program", metavar="FILE[:NAME]")
+wrt = click.option(
+    "--wrt", metavar="A,B,...", callback=_names, help="Differentiate by these parameters, by default by all."
+)
+size = click.option(
+    "--size", "sizes", type=SizeType(), multiple=True, callback=_sizes, help="A size. Give it once for each."
+)
+inputs = click.option(
+    "--inputs", metavar="X.npz", help="Arrays, named as the parameters; a pair x is held as x.0 and x.1."
+)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="tensorlang")
+def main() -> None:
+    """Differentiate tensor programs by rewriting, count what they cost, and run them.
+
+    FILE is a text of definitions, - for standard input. NAME picks one definition of several: FILE:NAME.
+
+    Example: tensorlang adjoint examples/deblur.tl --wrt x
+    """
+
+
+@main.command()
+@program
+@wrt
+@_format("text", "unicode", "latex", "json")
+def adjoint(program: str, wrt: tuple[str, ...] | None, style: str) -> None:
+    """Print the adjoint (reverse derivative), a program like any other.
+
+    It takes the parameters, then the cotangent of the result. Its text can be read back:
+
+    Example: tensorlang adjoint loss.tl --wrt x | tensorlang cost - --size n=100 --size m=5
+    """
+    _print_function(tl.adjoint(_read_one(program), wrt=wrt), style)
+
+
+@main.command()
+@program
+@wrt
+@size
+@inputs
+@_format("text", "json")
+def derive(program: str, wrt: tuple[str, ...] | None, sizes: dict[str, int], inputs: str | None, style: str) -> None:
+    """Print how the adjoint is derived: each step's rule, what it rewrites, and to what.
+
+    With sizes, also what the program and its adjoint cost there.
+
+    Example: tensorlang derive loss.tl --wrt x --size n=100 --size m=5
+    """
+    f = _read_one(program)
+    _no_unknown_sizes(sizes, [f])
+    derivation = tl.derive(f, wrt=wrt)
+    charge = _charge(f, derivation.adjoint, sizes, _relations(f, inputs)) if sizes or not f.sizes else None
+    if style == "json":
+        steps = [
+            {
+                "number": step.rule.number,
+                "name": step.rule.name,
+                "law": step.rule.law,
+                "before": str(step.before),
+                "after": str(step.after),
+            }
+            for step in derivation.steps
+        ]
+        counted = charge.as_json() if charge else {}
+        _print_json({"program": str(f), "steps": steps, "adjoint": str(derivation.adjoint), **counted})
+        return
+    click.echo(str(derivation).rstrip())
+    if charge:
+        click.echo(f"\n{charge}")
+
+
+@main.command()
+@program
+@wrt
+@size
+@inputs
+@click.option(
+    "--bound", type=click.FloatRange(min=0), help="Fail if an adjoint costs more than BOUND times its program."
+)
+@_format("text", "json")
+def check(
+    program: str,
+    wrt: tuple[str, ...] | None,
+    sizes: dict[str, int],
+    inputs: str | None,
+    bound: float | None,
+    style: str,
+) -> None:
+    """Check every definition of a file: names, types, sizes, and that no access leaves its array.
+
+    With sizes, also count what each costs, what its adjoint costs, and their ratio. With --bound B, an adjoint must
+    cost at most B times its program and one more for each number of the result.
+
+    Example: tensorlang check loss.tl --bound 4 --size n=100 --size m=5
+    """
+    functions = _read(program)
+    _no_unknown_sizes(sizes, functions)
+    reports: list[dict[str, Any]] = []
+    excesses: list[str] = []
+    for f in functions:
+        charge = None
+        wanted = bound is not None or bool(sizes) or inputs is not None
+        if wanted and f.variables:
+            charge = _charge(f, tl.adjoint(f, wrt=_present(wrt, f)), sizes, _relations(f, inputs))
+            if bound is not None and charge.adjoint > bound * charge.program + charge.results:
+                allowed = f"{bound:g} * {charge.program} + {charge.results}"
+                excesses.append(f"{f.name}: the adjoint costs {charge.adjoint}, more than {allowed}")
+        reports.append({"name": f.name, "type": str(f.type), **(charge.as_json() if charge else {})})
+        if style == "text":
+            click.echo(f"{f.name}: ok, {charge}" if charge else f"{f.name}: ok")
+    if style == "json":
+        _print_json(reports)
+    if excesses:
+        raise TensorlangError("\n".join(excesses))
+
+
+@main.command()
+@program
+@size
+@inputs
+@_format("text", "json")
+def cost(program: str, sizes: dict[str, int], inputs: str | None, style: str) -> None:
+    """Print what a program costs (Figure 6): its additions, multiplications and scalar functions.
+
+    Data relations are read from --inputs.
+
+    Example: tensorlang cost loss.tl --size n=100 --size m=5
+    """
+    f = _read_one(program)
+    _no_unknown_sizes(sizes, [f])
+    counted = tl.cost(f, **sizes, **_relations(f, inputs))
+    if style == "json":
+        _print_json({"name": f.name, "sizes": sizes, "cost": counted})
+    else:
+        click.echo(counted)
+
+
+@main.command()
+@program
+@click.option("--adjoint", "of_adjoint", is_flag=True, help="Lower the adjoint instead of the program.")
+@wrt
+@click.option(
+    "--target",
+    type=click.Choice(["jax", "pallas-tpu", "pallas-gpu"]),
+    default="jax",
+    show_default=True,
+    help="What to generate code for.",
+)
+@_format("text", "json")
+def lower(program: str, of_adjoint: bool, wrt: tuple[str, ...] | None, target: str, style: str) -> None:
+    """Print the Python source that runs a program, or its adjoint.
+
+    Example: tensorlang lower loss.tl --adjoint --wrt x > loss_adjoint.py
+    """
+    if wrt is not None and not of_adjoint:
+        raise click.UsageError("--wrt goes with --adjoint")
+    f = _read_one(program)
+    if of_adjoint:
+        f = tl.adjoint(f, wrt=wrt)
+    source = tl.lower(f, target=target).source
+    if style == "json":
+        _print_json({"name": f.name, "target": target, "source": source})
+    else:
+        click.echo(source.rstrip("\n"))
+
+
+@main.command()
+@program
+@inputs
+@size
+@click.option("--out", metavar="Y.npz", help="Write the result there, as `result`, or `result.0`, `result.1`, ...")
+@click.option(
+    "--reference", is_flag=True, help="Use the reference evaluator (NumPy, float64) instead of compiled code."
+)
+@_format("text", "json")
+def run(program: str, inputs: str | None, sizes: dict[str, int], out: str | None, reference: bool, style: str) -> None:
+    """Run a program on the arrays of an .npz file, and print its result or write it to one.
+
+    Example: tensorlang run loss.tl --inputs x.npz --out y.npz
+    """
+    f = _read_one(program)
+    _no_unknown_sizes(sizes, [f])
+    given = arguments(f, read_arrays(inputs) if inputs is not None else {}, inputs or "an empty set of inputs")
+    value = tl.evaluate(f, **given, **sizes) if reference else _compiled(f, {**given, **sizes})
+    results = flat(value, "result")
+    if out is not None:
+        write_arrays(out, results)
+    elif style == "json":
+        _print_json({name: _plain(values) for name, values in results.items()})
+    else:
+        for name, values in results.items():
+            shown = np.array2string(values, separator=", ")
+            click.echo(shown if len(results) == 1 else f"{name} = {shown}")
+
+
+@dataclass(frozen=True)
+class Charge:
+    """What a program and its adjoint cost at some sizes, and of how many numbers the program's result consists."""
+
+    program: int
+    adjoint: int
+    results: int
+    sizes: dict[str, int]
+
+    def __str__(self) -> str:
+        ratio = f"{self.adjoint / self.program:.2f}" if self.program else "none"
+        where = ", ".join(f"{name} = {value}" for name, value in self.sizes.items())
+        return f"cost {self.program}, adjoint {self.adjoint}, ratio {ratio}" + (f" at {where}" if where else "")
+
+    def as_json(self) -> dict[str, Any]:
+        """The fields that `--format json` shows."""
+        ratio = self.adjoint / self.program if self.program else None
+        return {"sizes": self.sizes, "cost": self.program, "adjoint_cost": self.adjoint, "ratio": ratio}
+
+
+def _charge(f: Function, adjoint: Function, sizes: dict[str, int], relations: dict[str, Any]) -> Charge:
+    """The costs of `f` and its adjoint, where `sizes` may name sizes that `f` has not."""
+    own = {s.name: sizes[s.name] for s in f.sizes if s.name in sizes}
+    program = tl.cost(f, **own, **relations)
+    values = {s: own[s.name] for s in f.sizes}
+    results = sum(math.prod(max(0, n.value(values)) for n in shape(part)[0]) for _, part in leaves(f.type))
+    return Charge(program, tl.cost(adjoint, **own, **relations), results, own)
+
+
+def _relations(f: Function, path: str | None) -> dict[str, Any]:
+    """The data of `f`'s relations, from the archive `path`."""
+    names = [p.name for p in f.params if isinstance(p, Relation)]
+    if not names or path is None:
+        return {}
+    arrays = read_arrays(path)
+    return {name: arrays[name] for name in names if name in arrays}
+
+
+def _present(wrt: tuple[str, ...] | None, f: Function) -> tuple[str, ...] | None:
+    """Those names of `wrt` that are parameters of `f`; all of `wrt` if none is, for the error that this causes."""
+    if wrt is None:
+        return None
+    return tuple(name for name in wrt if any(v.name == name for v in f.variables)) or wrt
+
+
+def _compiled(f: Function, given: dict[str, Any]) -> Any:
+    """What compiled code gives, in double precision where the arrays are."""
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    try:
+        return f(**given)
+    except jax.errors.JaxRuntimeError as error:
+        raise ArgumentError(f"{f.name} can't be run: {str(error).splitlines()[0]}") from error
+
+
+def _read(where: str) -> list[Function]:
+    """The definition that FILE:NAME names, or all of FILE's."""
+    path, name = split_name(where)
+    source = "<stdin>" if path == "-" else path
+    functions: dict[str, Function] = tl.parse_module(read_text(path), source)
+    known = ", ".join(functions) or "none"
+    if name is None:
+        return list(functions.values())
+    if name not in functions:
+        raise ScopeError(f"{source} has no definition {name!r}; it has {known}")
+    return [functions[name]]
+
+
+def _read_one(where: str) -> Function:
+    functions = _read(where)
+    if not functions:
+        raise ScopeError(f"{where} has no definition")
+    if len(functions) > 1:
+        known = ", ".join(f.name for f in functions)
+        hint = f"name one of them, such as {where}:{functions[0].name}"
+        raise ScopeError(f"{where} has several definitions: {known}", hint=hint)
+    return functions[0]
+
+
+def _no_unknown_sizes(sizes: dict[str, int], functions: list[Function]) -> None:
+    known = list(dict.fromkeys(s.name for f in functions for s in f.sizes))
+    for name in sizes:
+        if name not in known:
+            raise ArgumentError(f"there is no size {name}; the program's sizes are {', '.join(known) or 'none'}")
+
+
+def _print_function(f: Function, style: str) -> None:
+    if style != "json":
+        click.echo(PRINTERS[style](f))
+        return
+    params = [
+        {"name": p.name, "type": f"rel({', '.join(map(str, p.sizes))})" if isinstance(p, Relation) else str(p.type)}
+        for p in f.params
+    ]
+    _print_json({"name": f.name, "params": params, "type": str(f.type), "text": str(f)})
+
+
+def _print_json(value: Any) -> None:
+    click.echo(json.dumps(value, indent=2, allow_nan=False))
+
+
+def _plain(values: Any) -> Any:
+    """Nested lists of numbers; what JSON has no number for is spelt as text: "nan", "inf", "-inf"."""
+    if values.ndim:
+        return [_plain(part) for part in values]
+    number = values.item()
+    return number if math.isfinite(number) else str(number)

@@ -1,0 +1,151 @@
+"""What the command reads and writes: program text, and arrays in NumPy's `.npz` files.
+
+A parameter of pair type is held as one array per component, named `x.0`, `x.1`, `x.1.0` and so on.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+import sys
+import zipfile
+import zlib
+from typing import Any
+
+import numpy as np
+
+from tensorlang.errors import ArgumentError, LimitError, ParseError
+from tensorlang.language.function import Function
+from tensorlang.language.grammar import Var
+from tensorlang.language.types import Pair, Type, leaves, struct_of_arrays
+from tensorlang.recursion import Deep, run
+
+Arrays = dict[str, Any]
+LONGEST_TEXT = 16 * 2**20
+"""Programs are written by people or printed by programs; a longer file is another kind of file."""
+
+_DAMAGE = (OSError, ValueError, EOFError, KeyError, MemoryError, OverflowError, RuntimeError, SyntaxError)
+_DAMAGE += (zipfile.BadZipFile, zlib.error, struct.error)
+"""What reading a broken or forged archive has been seen to raise; RuntimeError is an encrypted one."""
+
+
+def split_name(where: str) -> tuple[str, str | None]:
+    """`FILE:NAME` as its two parts; no name if a file is called `where` as a whole, or nothing like a name follows."""
+    path, colon, name = where.rpartition(":")
+    if colon and path and re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) and not os.path.exists(where):
+        return path, name
+    return where, None
+
+
+def read_text(path: str) -> str:
+    """The text of the file `path`, of standard input if that is `-`.
+
+    Raises `ArgumentError` for a file that can't be read, `ParseError` for one that is not UTF-8 text, and
+    `LimitError` for one of more than `LONGEST_TEXT` bytes.
+    """
+    try:
+        if path == "-":
+            data = sys.stdin.buffer.read(LONGEST_TEXT + 1)
+        else:
+            with open(path, "rb") as file:
+                data = file.read(LONGEST_TEXT + 1)
+    except (OSError, ValueError) as error:
+        raise ArgumentError(f"can't read {path}: {_reason(error)}") from error
+    if len(data) > LONGEST_TEXT:
+        raise LimitError(f"{path} is longer than {LONGEST_TEXT} bytes")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ParseError(f"{path} is not UTF-8 text: byte 0x{data[error.start]:02x} in line {line}") from error
+
+
+def read_arrays(path: str) -> Arrays:
+    """All arrays of the `.npz` file `path`, by name. Nothing in the file is executed.
+
+    Raises `ArgumentError` for a file that can't be read, is damaged, or holds something else than real numbers.
+    """
+    try:
+        with open(path, "rb") as file:
+            if not zipfile.is_zipfile(file):
+                raise ArgumentError(f"{path} is not an .npz archive, or it is damaged")
+            file.seek(0)
+            with np.load(file, allow_pickle=False) as archive:
+                arrays = {name: archive[name] for name in archive.files}
+    except _DAMAGE as error:
+        raise ArgumentError(f"can't read {path}: {_reason(error)}") from error
+    for name, values in arrays.items():
+        if not isinstance(values, np.ndarray) or values.dtype.kind not in "biuf":
+            found = f"values of type {values.dtype}" if isinstance(values, np.ndarray) else "no array"
+            raise ArgumentError(f"{path}: {name} holds {found}, expected real numbers")
+    return arrays
+
+
+def write_arrays(path: str, arrays: Arrays) -> None:
+    """Write `arrays` to the `.npz` file `path`: the whole of it or, on an error, nothing.
+
+    Raises `ArgumentError` if it can't be written.
+    """
+    target = os.path.realpath(path)
+    if os.path.exists(target) and not os.path.isfile(target):
+        raise ArgumentError(f"can't write {path}: it is not a file")
+    partial = f"{target}.partial-{os.getpid()}"
+    try:
+        with open(partial, "xb") as file:
+            try:
+                np.savez(file, **arrays)
+                file.close()
+                os.replace(partial, target)
+            except BaseException:
+                os.unlink(partial)
+                raise
+    except (OSError, ValueError) as error:
+        raise ArgumentError(f"can't write {path}: {_reason(error)}") from error
+
+
+def arguments(f: Function, arrays: Arrays, path: str) -> Arrays:
+    """The arguments of `f`, by name, put together from the arrays that `path` held. Other arrays are let be.
+
+    Raises `ArgumentError` if one is missing.
+    """
+    for p in f.params:
+        paths = [where for where, _ in leaves(p.type)] if isinstance(p, Var) else [()]
+        for name in (component(p.name, where) for where in paths):
+            if name not in arrays:
+                known = ", ".join(sorted(arrays)) or "nothing"
+                raise ArgumentError(f"{path} has no array {name!r}, needed for {f.name}; it holds {known}")
+    return {
+        p.name: run(_gather(struct_of_arrays(p.type), p.name, arrays)) if isinstance(p, Var) else arrays[p.name]
+        for p in f.params
+    }
+
+
+def flat(value: Any, name: str) -> Arrays:
+    """The arrays and numbers of `value`, a tree of tuples, each under `name` and its path."""
+    found: Arrays = {}
+    stack = [(value, name)]
+    while stack:
+        part, label = stack.pop()
+        if isinstance(part, tuple):
+            stack += [(inner, f"{label}.{k}") for k, inner in reversed(list(enumerate(part)))]
+        else:
+            found[label] = np.asarray(part)
+    return found
+
+
+def component(name: str, path: tuple[int, ...]) -> str:
+    """What the component at `path` of the pair `name` is called in a file."""
+    return ".".join([name, *map(str, path)])
+
+
+def _gather(kind: Type, name: str, arrays: Arrays) -> Deep[Any]:
+    if isinstance(kind, Pair):
+        first = yield _gather(kind.first, f"{name}.0", arrays)
+        second = yield _gather(kind.second, f"{name}.1", arrays)
+        return first, second
+    return arrays[name]
+
+
+def _reason(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__

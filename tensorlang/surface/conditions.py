@@ -1,0 +1,254 @@
+"""Sizes, index expressions and predicates, as they are read from text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tensorlang.errors import LimitError, ParseError, ScopeError, Span, TypeMismatch
+from tensorlang.language.affine import Affine, Index, Size, atom_affine, constant, total
+from tensorlang.language.grammar import Var
+from tensorlang.language.predicates import (
+    Predicate,
+    Related,
+    Relation,
+    at_most,
+    conjunction,
+    disjunction,
+    equal,
+    exists,
+    less,
+    not_equal,
+)
+from tensorlang.recursion import Deep
+from tensorlang.surface.lex import INTEGER_DIGITS, Token
+from tensorlang.surface.reader import Named, Reader
+
+_COMPARISONS: dict[str, Callable[[Affine, Affine], Predicate]] = {
+    "<": less,
+    "<=": at_most,
+    "=": equal,
+    "!=": not_equal,
+    ">": lambda a, b: less(b, a),
+    ">=": lambda a, b: at_most(b, a),
+}
+
+_BOUND = 10**INTEGER_DIGITS
+
+
+class ConditionReader(Reader):
+    """Reads the `size`, `affine` and `pred` of the grammar.
+
+    An opening parenthesis may begin a predicate or an index expression; which of the two is known only further
+    on. So both are read by one method, whose value is the one or the other.
+    """
+
+    def affine(self) -> Deep[Affine]:
+        """An index expression: an integer combination of indices, sizes and constants."""
+        start = self.token.start
+        value: Affine | Predicate = yield self._combination()
+        return self._as_affine(value, start)
+
+    def size(self) -> Deep[Affine]:
+        """An integer combination of sizes and constants."""
+        start = self.token.start
+        value: Affine = yield self.affine()
+        if value.indices:
+            raise TypeMismatch(
+                f"expected a size, found the index {value.indices[0].name} in it",
+                self.span(start),
+                "a bracket makes a range depend on an index: sum j:n. [j < i] * e",
+            )
+        return value
+
+    def predicate(self) -> Deep[Predicate]:
+        """A predicate."""
+        start = self.token.start
+        value: Affine | Predicate = yield self._formula()
+        return self._as_predicate(value, start)
+
+    def binders(self, what: str) -> Deep[list[tuple[Token, Index, Affine]]]:
+        """`i:n, j:m.` after the word `what`. None of the indices is in scope yet."""
+        found: list[tuple[Token, Index, Affine]] = []
+        names: set[str] = set()
+        while True:
+            token = self.expect("name", "the name of an index")
+            if token.text in names:
+                raise ScopeError(f"this {what} binds {token.text} twice", self.place(token))
+            names.add(token.text)
+            self.expect(":", "':' and a size")
+            size = yield self.size()
+            found.append((token, Index(token.text), size))
+            if not self.accept(","):
+                break
+        self.expect(".", "',' or '.'")
+        return found
+
+    def bind_indices(self, binders: list[tuple[Token, Index, Affine]]) -> list[tuple[str, Named | None]]:
+        """Bring the indices into scope; `restore_all` with the result undoes it."""
+        return [(token.text, self.bind(token, index)) for token, index, _ in binders]
+
+    def restore_all(self, bound: list[tuple[str, Named | None]]) -> None:
+        """Undo `bind_indices`."""
+        for name, outer in reversed(bound):
+            self.restore(name, outer)
+
+    def _formula(self) -> Deep[Affine | Predicate]:
+        start = self.token.start
+        alternatives: list[Affine | Predicate] = []
+        while True:
+            begin = self.token.start
+            parts: list[Affine | Predicate] = []
+            while True:
+                at = self.token.start
+                part: Affine | Predicate = yield self._comparison()
+                parts.append(part)
+                if self.token.kind == "and" or len(parts) > 1:
+                    self._as_predicate(part, at)
+                if not self.accept("and"):
+                    break
+            whole = parts[0] if len(parts) == 1 else conjunction(self._as_predicate(p, begin) for p in parts)
+            alternatives.append(whole)
+            if self.token.kind == "or" or len(alternatives) > 1:
+                self._as_predicate(whole, begin)
+            if not self.accept("or"):
+                break
+        if len(alternatives) == 1:
+            return alternatives[0]
+        return disjunction(self._as_predicate(p, start) for p in alternatives)
+
+    def _comparison(self) -> Deep[Affine | Predicate]:
+        predicate: Predicate
+        if self.token.kind == "exists":
+            predicate = yield self._exists()
+            return predicate
+        if self.token.kind == "name" and isinstance(self.scope.get(self.token.text), Relation):
+            predicate = yield self._related()
+            return predicate
+        start = self.token.start
+        left: Affine | Predicate = yield self._combination()
+        if self.token.kind not in _COMPARISONS:
+            return left
+        parts: list[Predicate] = []
+        while self.token.kind in _COMPARISONS:
+            below = self._as_affine(left, start)
+            compare = _COMPARISONS[self.advance().kind]
+            start = self.token.start
+            left = yield self._combination()
+            parts.append(compare(below, self._as_affine(left, start)))
+        return conjunction(parts)
+
+    def _exists(self) -> Deep[Predicate]:
+        self.advance()
+        binders = yield self.binders("exists")
+        bound = self.bind_indices(binders)
+        body = yield self.predicate()
+        self.restore_all(bound)
+        return exists([(index, size) for _, index, size in binders], body)
+
+    def _related(self) -> Deep[Predicate]:
+        token = self.advance()
+        relation = self.scope[token.text]
+        assert isinstance(relation, Relation)
+        self.expect("(", f"'(', since {token.text} is a relation,")
+        arguments: list[Affine] = []
+        while True:
+            arguments.append((yield self.affine()))
+            if not self.accept(","):
+                break
+        self.expect(")", "',' or ')'")
+        if len(arguments) != len(relation.sizes):
+            message = f"{token.text} relates {len(relation.sizes)} indices, found {len(arguments)}"
+            raise TypeMismatch(message, self.span(token.start))
+        return Related(relation, tuple(arguments))
+
+    def _combination(self) -> Deep[Affine | Predicate]:
+        """A sum of products, or, if it is one parenthesis only, whatever is in there."""
+        start = self.token.start
+        terms: list[tuple[Affine, int]] = []
+        sign = 1
+        while True:
+            begin = self.token.start
+            while self.accept("-"):
+                sign = -sign
+            signed = self.last_end() > begin
+            product: Affine | Predicate = yield self._atom()
+            while self.token.kind == "*":
+                left = self._as_affine(product, begin)
+                self.advance()
+                factor_sign = 1
+                while self.accept("-"):
+                    factor_sign = -factor_sign
+                at = self.token.start
+                factor = yield self._atom()
+                product = self._product(left, self._as_affine(factor, at) * factor_sign, begin)
+            operator = self.token.kind
+            if operator in ("/", "^"):
+                raise self.unexpected("an index expression, which has only +, - and * by an integer")
+            if operator not in ("+", "-") and not terms and not signed:
+                return product
+            terms.append((self._as_affine(product, begin), sign))
+            if operator not in ("+", "-"):
+                return self._limited(total(terms), start)
+            sign = 1 if self.advance().kind == "+" else -1
+
+    def _atom(self) -> Deep[Affine | Predicate]:
+        token = self.token
+        if token.kind == "(":
+            self.advance()
+            value: Affine | Predicate = yield self._formula()
+            self.expect(")", "an operator or ')'")
+            return value
+        if token.kind == "number":
+            return constant(self.integer())
+        if token.kind != "name":
+            raise self.unexpected("an index, a size or an integer")
+        self.advance()
+        named = self.scope.get(token.text)
+        if isinstance(named, Index | Size):
+            return atom_affine(named)
+        if isinstance(named, Var):
+            raise TypeMismatch(
+                f"expected an index or a size, found the variable {token.text}, a value of type {named.type}",
+                self.place(token),
+            )
+        if isinstance(named, Relation):
+            message = f"expected an index or a size, found the relation {token.text}"
+            raise TypeMismatch(message, self.place(token))
+        if self.token.kind == "(":
+            raise ScopeError(
+                f"no relation is called {token.text}",
+                self.place(token),
+                self.suggestion(token.text, Relation) or "a relation is a parameter: r: rel(n, m)",
+            )
+        raise ScopeError(
+            f"no index or size is called {token.text} here",
+            self.place(token),
+            self.suggestion(token.text, Index, Size),
+        )
+
+    def _product(self, left: Affine, right: Affine, start: int) -> Affine:
+        if left.is_constant:
+            return self._limited(right * left.constant, start)
+        if right.is_constant:
+            return self._limited(left * right.constant, start)
+        message = f"expected a product with an integer, found ({left}) * ({right})"
+        raise TypeMismatch(message, self.span(start), "index expressions are linear in the indices and the sizes")
+
+    def _limited(self, value: Affine, start: int) -> Affine:
+        if max([abs(value.constant), *(abs(k) for _, k in value.terms)]) >= _BOUND:
+            message = f"an integer in an index or a size has at most {INTEGER_DIGITS} digits"
+            raise LimitError(message, self.span(start))
+        return value
+
+    def _as_affine(self, value: Affine | Predicate, start: int) -> Affine:
+        if isinstance(value, Affine):
+            return value
+        raise ParseError("expected an index expression, found a predicate", self.span(start))
+
+    def _as_predicate(self, value: Affine | Predicate, start: int) -> Predicate:
+        if not isinstance(value, Affine):
+            return value
+        place: Span = self.span(start)
+        if self.token.kind not in ("]", ")", "and", "or", "end"):
+            raise self.unexpected("a comparison (<, <=, =, !=, >, >=)")
+        raise ParseError("expected a predicate, found an index expression", place, "[i = j] compares two of them")

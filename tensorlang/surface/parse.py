@@ -1,0 +1,421 @@
+"""Text to programs, by recursive descent (section 3 of the design has the grammar).
+
+Names are resolved and types are checked while the text is read, so every error has its place. What binds how
+tightly, from loose to tight:
+
+    let, gen, sum        reach as far right as they can, also as the last operand of an operator
+    a + b, a - b         from the left
+    a * b, a / b         from the left; `[p] * e` has the whole rest of the product as its e
+    -e                   `-3` is a constant, `-e` is -1 * e
+    e ^ 2
+    e[i, j]
+
+The quotient of two literals at the head of a product, `1/3`, is a constant; every other a / b is a * recip(b).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from tensorlang.errors import LimitError, ParseError, ScalarFunctionError, ScopeError, Span, TypeMismatch
+from tensorlang.language.affine import Affine, Index, Size
+from tensorlang.language.function import Function, Parameter
+from tensorlang.language.functions import call, function, functions, raise_to
+from tensorlang.language.grammar import (
+    Access,
+    Add,
+    Bracket,
+    Const,
+    Expr,
+    Let,
+    MakePair,
+    Mul,
+    Proj,
+    Var,
+    gen,
+    number,
+    sums,
+)
+from tensorlang.language.predicates import Relation
+from tensorlang.language.types import Array, Pair, R, Type
+from tensorlang.recursion import Deep, run
+from tensorlang.surface.conditions import ConditionReader
+from tensorlang.surface.lex import Token
+from tensorlang.surface.reader import did_you_mean
+
+EXPONENT_LIMIT = 10**6
+"""The exponents in e ^ k and pow(e, k) are less than this."""
+
+
+def parse(text: str, source: str = "<text>") -> Function:
+    """The program that `text` defines; `source` is the text's name in messages.
+
+    Raises `ParseError` unless it is exactly one definition, `ScopeError`, `TypeMismatch`, `ScalarFunctionError`,
+    `LimitError` and `OutOfBounds` for what they say.
+    """
+    definitions = list(parse_module(text, source).values())
+    if len(definitions) != 1:
+        end = Span(text, 0, 1, source) if text else None
+        found = f"{len(definitions)} of them" if definitions else "none"
+        hint = "parse_module reads several" if definitions else "f(x: [n]R) = sum i:n. x[i]"
+        raise ParseError(f"expected one definition, found {found}", end, hint)
+    return definitions[0]
+
+
+def parse_module(text: str, source: str = "<text>") -> dict[str, Function]:
+    """The programs that `text` defines, by name and in order. Raises what `parse` raises."""
+    if not isinstance(text, str):
+        raise ParseError(f"expected the text of a program, found a value of Python type {type(text).__name__}")
+    parser = _Parser(text, source)
+    found: dict[str, Function] = {}
+    while parser.token.kind != "end":
+        name = parser.expect("name", "the name of a definition" if not found else "an operator or a definition")
+        if name.text in found:
+            raise ScopeError(f"{name.text} is defined twice", parser.place(name))
+        found[name.text] = run(parser.definition(name))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """An expression and its place. `literal`: a number, perhaps after one minus."""
+
+    expr: Expr
+    start: int
+    end: int
+    literal: bool = False
+
+
+class _Parser(ConditionReader):
+    def definition(self, name: Token) -> Deep[Function]:
+        """What follows a definition's name."""
+        self.scope = {}
+        self.expect("(", f"'(' and the parameters of {name.text}")
+        params: dict[str, Parameter] = {}
+        while self.token.kind != ")":
+            token = self.expect("name", "the name of a parameter" if params else "a parameter or ')'")
+            if token.text in params:
+                raise ScopeError(f"{name.text} has two parameters called {token.text}", self.place(token))
+            self.expect(":", f"':' and the type of {token.text}")
+            param: Parameter = (
+                (yield self._relation(token)) if self.token.kind == "rel" else Var(token.text, (yield self._type()))
+            )
+            self.bind(token, param)
+            params[token.text] = param
+            if not self.accept(","):
+                break
+        self.expect(")", "',' or ')'")
+        self.expect("=", "'=' and an expression")
+        body: _Piece = yield self._expression()
+        if self.token.kind != "end" and not self._at_definition():
+            raise self.unexpected("an operator or the end of the definition")
+        return Function(name.text, tuple(params.values()), body.expr)
+
+    def _at_definition(self) -> bool:
+        """Whether the current token begins `name()` or `name(param: `, which no expression goes on with."""
+        ahead = [self.token.kind, *(self.peek(k) for k in (1, 2, 3))]
+        return ahead[:3] == ["name", "(", ")"] or ahead == ["name", "(", "name", ":"]
+
+    def _type(self) -> Deep[Type]:
+        token = self.token
+        if self.accept("R"):
+            return R
+        if self.accept("("):
+            first = yield self._type()
+            self.expect(",", "',' and the type of the second part")
+            second = yield self._type()
+            if self.token.kind == ",":
+                raise self.unexpected("')'", "a pair has two parts, which may be pairs: (R, (R, R))")
+            self.expect(")")
+            return Pair(first, second)
+        if self.accept("["):
+            size = yield self._declared_size()
+            self.expect("]", "an operator or ']'")
+            if self.token.kind == "rel":
+                raise self.unexpected("the type of an element", "a relation is a parameter of its own: r: rel(n, m)")
+            return Array(size, (yield self._type()))
+        raise self.unexpected("a type: R, [n]R or (R, R)", _type_hint(token))
+
+    def _relation(self, name: Token) -> Deep[Relation]:
+        self.advance()
+        self.expect("(", "'(' and the sizes of the relation")
+        sizes: list[Affine] = []
+        while True:
+            sizes.append((yield self._declared_size()))
+            if not self.accept(","):
+                break
+        self.expect(")", "',' or ')'")
+        return Relation(name.text, tuple(sizes))
+
+    def _declared_size(self) -> Deep[Affine]:
+        """A size in a parameter's type, where a new name is the name of a size."""
+        token, ahead = self.token, self.position
+        if token.kind == "]":
+            raise self.unexpected("a size", "an array's type says its size: [n]R")
+        while self.tokens[ahead].kind not in ("]", ",", ":", "=", "end"):
+            candidate = self.tokens[ahead]
+            if candidate.kind == "name" and candidate.text not in self.scope:
+                self.bind(candidate, Size(candidate.text))
+            ahead += 1
+        size: Affine = yield self.size()
+        if size.is_constant and size.constant < 0:
+            raise TypeMismatch(f"expected a size, which is at least 0, found {size}", self.span(token.start))
+        return size
+
+    def _expression(self, product: bool = False) -> Deep[_Piece]:
+        """An expression; with `product`, one without + and - that are not in parentheses."""
+        left: _Piece = yield self._operand()
+        if left.literal and self.token.kind == "/" and self.peek() == "number" and self.peek(2) != "^":
+            self.advance()
+            left = self._quotient(left, self.advance())
+        while self.token.kind in ("*", "/"):
+            operator = self.advance()
+            right: _Piece = yield self._operand()
+            self._need_number(left, f"the left side of {operator.kind}")
+            self._need_number(right, f"the right side of {operator.kind}")
+            factor = right.expr if operator.kind == "*" else call("recip", right.expr)
+            left = _Piece(Mul(left.expr, factor), left.start, right.end)
+        while self.token.kind in ("+", "-") and not product:
+            operator = self.advance()
+            right = yield self._expression(product=True)
+            self._need_number(left, f"the left side of {operator.kind}")
+            self._need_number(right, f"the right side of {operator.kind}")
+            sign = 1 if operator.kind == "+" else -1
+            left = _Piece(Add(left.expr, right.expr, sign), left.start, right.end)
+        return left
+
+    def _operand(self) -> Deep[_Piece]:
+        """An operand of * or /: one that begins with a word, a bracket or a minus, or an atom with its suffixes."""
+        token = self.token
+        piece: _Piece
+        match token.kind:
+            case "let":
+                piece = yield self._let()
+                return piece
+            case "gen" | "sum":
+                piece = yield self._binder()
+                return piece
+            case "[":
+                piece = yield self._bracket()
+                return piece
+            case "-":
+                piece = yield self._negation()
+                return piece
+        piece = yield self._atom_expression()
+        while self.token.kind == "[":
+            piece = yield self._access(piece)
+        if self.token.kind == "^":
+            self.advance()
+            exponent = self._exponent()
+            self._need_number(piece, "the base of ^")
+            piece = self._piece(raise_to(piece.expr, exponent), token.start)
+            if self.token.kind == "^":
+                raise self.unexpected("an operator", "parentheses say which power comes first: (x ^ 2) ^ 3")
+        return piece
+
+    def _atom_expression(self) -> Deep[_Piece]:
+        token = self.token
+        piece: _Piece
+        match token.kind:
+            case "number":
+                self.advance()
+                return self._piece(number(Fraction(token.text)), token.start, literal=True)
+            case "(":
+                piece = yield self._parenthesis()
+                return piece
+            case "fst" | "snd":
+                self.advance()
+                self.expect("(")
+                body: _Piece = yield self._expression()
+                self.expect(")", "an operator or ')'")
+                if not isinstance(body.expr.type, Pair):
+                    message = f"{token.kind} takes a pair, found a value of type {body.expr.type}"
+                    raise TypeMismatch(message, self.span(body.start, body.end))
+                return self._piece(Proj(0 if token.kind == "fst" else 1, body.expr), token.start)
+            case "name":
+                self.advance()
+                if self.token.kind == "(":
+                    piece = yield (self._power(token) if token.text == "pow" else self._call(token))
+                    return piece
+                return self._piece(self._variable(token), token.start)
+        raise self.unexpected("an expression")
+
+    def _variable(self, token: Token) -> Var:
+        named = self.scope.get(token.text)
+        match named:
+            case Var():
+                return named
+            case Index():
+                hint = f"[{token.text} = 0] tests an index; an index is not a number"
+                message = f"expected a value, found the index {token.text}"
+            case Size():
+                hint = f"a size is not a number; sum i:{token.text}. 1 counts up to it"
+                message = f"expected a value, found the size {token.text}"
+            case Relation():
+                hint = f"a relation stands in a bracket: [{token.text}(i, j)] * e"
+                message = f"expected a value, found the relation {token.text}"
+            case _:
+                if token.text in functions() or token.text == "pow":
+                    message = f"{token.text} is a scalar function and needs its arguments"
+                    raise ScalarFunctionError(message, self.place(token), f"{token.text}(e)")
+                raise ScopeError(
+                    f"no variable is called {token.text} here", self.place(token), self.suggestion(token.text, Var)
+                )
+        raise TypeMismatch(message, self.place(token), hint)
+
+    def _call(self, token: Token) -> Deep[_Piece]:
+        if token.text not in functions():
+            named = self.scope.get(token.text)
+            if named is not None:
+                self._variable(token)
+                hint = f"an element is written {token.text}[i]; a product is written with *"
+                raise ScalarFunctionError(f"{token.text} is a value, not a function", self.place(token), hint)
+            hint_known = did_you_mean(token.text, [*functions(), "pow"])
+            raise ScalarFunctionError(f"no scalar function is called {token.text}", self.place(token), hint_known)
+        self.advance()
+        arguments: list[_Piece] = []
+        while True:
+            arguments.append((yield self._expression()))
+            if not self.accept(","):
+                break
+        self.expect(")", "an operator, ',' or ')'")
+        f = function(token.text)
+        if len(arguments) != f.arity:
+            plural = "" if f.arity == 1 else "s"
+            message = f"{f.name} takes {f.arity} argument{plural}, found {len(arguments)}"
+            raise TypeMismatch(message, self.span(token.start))
+        for argument in arguments:
+            self._need_number(argument, f"an argument of {f.name}")
+        return self._piece(call(f.name, *(a.expr for a in arguments)), token.start)
+
+    def _power(self, token: Token) -> Deep[_Piece]:
+        self.expect("(")
+        base: _Piece = yield self._expression()
+        self.expect(",", "',' and a constant exponent")
+        start = self.token.start
+        sign = -1 if self.accept("-") else 1
+        exponent = sign * Fraction(self.expect("number", "a constant exponent").text)
+        if self.accept("/"):
+            divisor = Fraction(self.expect("number", "a number").text)
+            if not divisor:
+                raise ParseError("the exponent is divided by zero", self.span(start))
+            exponent /= divisor
+        place = self.span(start)
+        self.expect(")", "')', since the exponent is a constant,")
+        self._need_number(base, "the base of pow")
+        return self._piece(raise_to(base.expr, _limited(exponent, place)), token.start)
+
+    def _exponent(self) -> Fraction:
+        start = self.token.start
+        sign = -1 if self.accept("-") else 1
+        if self.token.kind != "number" or not self.token.text.isdigit():
+            raise self.unexpected("an integer exponent", "any constant exponent: pow(e, 3/2)")
+        exponent = sign * Fraction(self.advance().text)
+        return _limited(exponent, self.span(start))
+
+    def _parenthesis(self) -> Deep[_Piece]:
+        token = self.advance()
+        first: _Piece = yield self._expression()
+        if not self.accept(","):
+            self.expect(")", "an operator, ',' or ')'")
+            return self._piece(first.expr, token.start)
+        second: _Piece = yield self._expression()
+        if self.token.kind == ",":
+            raise self.unexpected("')'", "a pair has two parts, which may be pairs: (a, (b, c))")
+        self.expect(")", "an operator or ')'")
+        return self._piece(MakePair(first.expr, second.expr), token.start)
+
+    def _access(self, array: _Piece) -> Deep[_Piece]:
+        self.advance()
+        at: list[tuple[Affine, int]] = []
+        while True:
+            start = self.token.start
+            at.append(((yield self.affine()), start))
+            if not self.accept(","):
+                break
+        self.expect("]", "an operator, ',' or ']'")
+        place = self.span(array.start)
+        e = array.expr
+        for a, start in at:
+            if not isinstance(e.type, Array):
+                raise TypeMismatch(
+                    f"only an array has elements, found [{a}] after a value of type {e.type}",
+                    self.span(start, place.end) if e is not array.expr else place,
+                    "a product is written with *: e * [p]" if e is array.expr else None,
+                )
+            e = Access(e, a, place)
+        return self._piece(e, array.start)
+
+    def _bracket(self) -> Deep[_Piece]:
+        token = self.advance()
+        p = yield self.predicate()
+        self.expect("]", "`and`, `or` or ']'")
+        if not self.accept("*"):
+            return self._piece(Bracket(p, number(1)), token.start)
+        body: _Piece = yield self._expression(product=True)
+        return self._piece(Bracket(p, body.expr), token.start)
+
+    def _negation(self) -> Deep[_Piece]:
+        token = self.advance()
+        if self.token.kind == "number" and self.peek() not in ("^", "["):
+            digits = self.advance()
+            return self._piece(number(-Fraction(digits.text)), token.start, literal=True)
+        body: _Piece = yield self._operand()
+        self._need_number(body, "the operand of -")
+        return self._piece(Mul(number(-1), body.expr), token.start)
+
+    def _let(self) -> Deep[_Piece]:
+        token = self.advance()
+        name = self.expect("name", "the name of a variable")
+        self.expect("=", "'=' and an expression")
+        value: _Piece = yield self._expression()
+        self.expect("in", "an operator or `in`")
+        var = Var(name.text, value.expr.type)
+        outer = self.bind(name, var)
+        body: _Piece = yield self._expression()
+        self.restore(name.text, outer)
+        return self._piece(Let(var, value.expr, body.expr), token.start)
+
+    def _binder(self) -> Deep[_Piece]:
+        token = self.advance()
+        read = yield self.binders(token.kind)
+        bound = self.bind_indices(read)
+        body: _Piece = yield self._expression()
+        self.restore_all(bound)
+        binders = [(index, size) for _, index, size in read]
+        if token.kind == "gen":
+            return self._piece(gen(binders, body.expr), token.start)
+        self._need_number(body, "the body of sum")
+        return self._piece(sums(binders, body.expr), token.start)
+
+    def _quotient(self, numerator: _Piece, denominator: Token) -> _Piece:
+        assert isinstance(numerator.expr, Const)
+        divisor = Fraction(denominator.text)
+        if not divisor:
+            raise ParseError("a number is divided by zero", self.span(numerator.start))
+        return self._piece(number(numerator.expr.value / divisor), numerator.start)
+
+    def _piece(self, e: Expr, start: int, literal: bool = False) -> _Piece:
+        return _Piece(e, start, self.last_end(), literal)
+
+    def _need_number(self, piece: _Piece, what: str) -> None:
+        if piece.expr.type is not R:
+            message = f"{what} must be a number, found a value of type {piece.expr.type}"
+            raise TypeMismatch(message, self.span(piece.start, piece.end))
+
+
+def _limited(exponent: Fraction, place: Span) -> Fraction:
+    if abs(exponent) < EXPONENT_LIMIT:
+        return exponent
+    raise LimitError(f"an exponent is less than {EXPONENT_LIMIT}", place)
+
+
+def _type_hint(token: Token) -> str | None:
+    if token.kind == "name":
+        close = did_you_mean(token.text, ["R", "rel"])
+        if token.text in ("r", "real", "Real", "float", "number", "double") or close:
+            return "the type of numbers is R"
+    if token.kind == "rel":
+        return "a relation is a parameter of its own: r: rel(n, m)"
+    return None

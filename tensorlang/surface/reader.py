@@ -1,0 +1,125 @@
+"""What every part of the parser reads with: the tokens, the names in scope, and errors with their place."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+from tensorlang.errors import LimitError, ParseError, ScopeError, Span
+from tensorlang.language.affine import Index, Size
+from tensorlang.language.functions import functions
+from tensorlang.language.grammar import Var
+from tensorlang.language.predicates import Relation
+from tensorlang.surface.lex import INTEGER_DIGITS, Token, hint_for, tokens
+
+Named = Var | Index | Size | Relation
+"""What a name can stand for."""
+
+_KINDS: dict[type, str] = {Var: "a variable", Index: "an index", Size: "a size", Relation: "a relation"}
+
+_UNBINDABLE = frozenset(functions()) | {"pow"}
+
+
+def kind_of(named: Named) -> str:
+    """What `named` is, in words."""
+    return _KINDS[type(named)]
+
+
+class Reader:
+    """A position in the tokens of a text, and what each name in scope there stands for."""
+
+    def __init__(self, text: str, source: str) -> None:
+        self.text = text
+        self.source = source
+        self.tokens = tokens(text, source)
+        self.position = 0
+        self.token = self.tokens[0]
+        self.scope: dict[str, Named] = {}
+
+    def advance(self) -> Token:
+        """The current token; the next one becomes current."""
+        token = self.token
+        if token.kind != "end":
+            self.position += 1
+            self.token = self.tokens[self.position]
+        return token
+
+    def peek(self, ahead: int = 1) -> str:
+        """The kind of the token that comes `ahead` tokens after the current one."""
+        return self.tokens[min(self.position + ahead, len(self.tokens) - 1)].kind
+
+    def accept(self, kind: str) -> bool:
+        """Whether the current token is of that kind; if so, it is read."""
+        if self.token.kind != kind:
+            return False
+        self.advance()
+        return True
+
+    def expect(self, kind: str, what: str = "") -> Token:
+        """The current token, which must be of that kind. Raises `ParseError` otherwise."""
+        if self.token.kind != kind:
+            raise self.unexpected(what or f"'{kind}'")
+        return self.advance()
+
+    def unexpected(self, expected: str, hint: str | None = None) -> ParseError:
+        """The error that says what was expected in the place of the current token."""
+        hint = hint or hint_for(self.text, self.token)
+        return ParseError(f"expected {expected}, found {self.token}", self.place(self.token), hint)
+
+    def span(self, start: int, end: int | None = None) -> Span:
+        """The text from `start` to `end`, by default to the last token that was read."""
+        return Span(self.text, start, self.last_end() if end is None else end, self.source)
+
+    def place(self, token: Token) -> Span:
+        """Where `token` stands."""
+        return Span(self.text, token.start, max(token.end, token.start + 1), self.source)
+
+    def last_end(self) -> int:
+        """Where the last token that was read ends."""
+        return self.tokens[max(0, self.position - 1)].end
+
+    def integer(self) -> int:
+        """An integer. Raises `ParseError` at another number, `LimitError` at one of too many digits."""
+        if self.token.kind == "number" and not self.token.text.isdigit():
+            hint = "a blank after the dot ends the integer: gen i:3. e" if "." in self.token.text else None
+            raise self.unexpected("an integer", hint)
+        token = self.expect("number", "an integer")
+        if len(token.text) > INTEGER_DIGITS:
+            message = f"an integer in an index or a size has at most {INTEGER_DIGITS} digits, found {len(token.text)}"
+            raise LimitError(message, self.place(token))
+        return int(token.text)
+
+    def bind(self, token: Token, named: Named) -> Named | None:
+        """Let the name `token` stand for `named`; `restore` with the result undoes it.
+
+        Raises `ScopeError` if it stands for something of another kind, or is a scalar function's.
+        """
+        name = token.text
+        if name in _UNBINDABLE or name in functions():
+            raise ScopeError(f"{name} is a scalar function; {kind_of(named)} needs another name", self.place(token))
+        outer = self.scope.get(name)
+        if outer is not None and type(outer) is not type(named):
+            raise ScopeError(
+                f"{name} is {kind_of(outer)} already; {kind_of(named)} needs another name", self.place(token)
+            )
+        self.scope[name] = named
+        return outer
+
+    def restore(self, name: str, outer: Named | None) -> None:
+        """Undo `bind`."""
+        if outer is None:
+            del self.scope[name]
+        else:
+            self.scope[name] = outer
+
+    def suggestion(self, name: str, *kinds: type) -> str | None:
+        """A hint that names what in scope is spelled nearly like `name`."""
+        known = [known for known, named in self.scope.items() if isinstance(named, kinds)]
+        return did_you_mean(name, known)
+
+
+def did_you_mean(name: str, known: list[str]) -> str | None:
+    """A hint that names those of `known` that are spelled nearly like `name`, or all if they are few."""
+    close = get_close_matches(name[:80], known[:2000], n=2, cutoff=0.6)
+    if close:
+        return f"did you mean {' or '.join(close)}?"
+    return f"known here: {', '.join(known)}" if 0 < len(known) <= 8 else None

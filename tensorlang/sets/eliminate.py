@@ -1,0 +1,81 @@
+"""Eliminating an index that `exists` binds, exactly over the integers and without isl."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import gcd
+
+from tensorlang.language.affine import Affine, Index, atom_affine, constant
+from tensorlang.language.predicates import (
+    FALSE,
+    And,
+    Equal,
+    Exists,
+    NonNegative,
+    Or,
+    Predicate,
+    Related,
+    at_most,
+    equal,
+    free_atoms,
+    less,
+    substitute,
+)
+
+_MAX_PAIRS = 64
+
+
+def eliminate(index: Index, size: Affine, parts: Sequence[Predicate]) -> list[Predicate] | None:
+    """Conjuncts that hold just where some 0 <= index < size makes all of `parts` hold; None if not found.
+
+    An equality that determines the index (coefficient 1 or -1) is solved for it. Else the bounds of the index are
+    paired (Fourier and Motzkin), which loses nothing if all lower or all upper ones have coefficient 1.
+    """
+    i = atom_affine(index)
+    parts = [*parts, at_most(constant(0), i), less(i, size)]
+    for part in parts:
+        if isinstance(part, Equal) and abs(k := part.difference.coefficient(index)) == 1:
+            value = i - part.difference * k
+            return [substitute(other, {index: value}) for other in parts if other is not part]
+    kept = [part for part in parts if index not in free_atoms(part)]
+    bounds = [part for part in parts if index in free_atoms(part)]
+    values = [part.value for part in bounds if isinstance(part, NonNegative)]
+    if len(values) < len(bounds):
+        return None
+    lower = [a for a in values if a.coefficient(index) > 0]
+    upper = [a for a in values if a.coefficient(index) < 0]
+    if any(a.coefficient(index) > 1 for a in lower) and any(b.coefficient(index) < -1 for b in upper):
+        return None
+    if len(lower) * len(upper) > _MAX_PAIRS:
+        return None
+    pairs = [a * -b.coefficient(index) + b * a.coefficient(index) for a in lower for b in upper]
+    return kept + [tightened(at_most(constant(0), pair)) for pair in pairs]
+
+
+def tightened(p: Predicate) -> Predicate:
+    """A comparison of integers in lowest terms: 2*i - 3 >= 0 is i - 2 >= 0, and 2*i = 3 is false."""
+    if not isinstance(p, Equal | NonNegative):
+        return p
+    a = p.difference if isinstance(p, Equal) else p.value
+    d = gcd(*(k for _, k in a.terms))
+    if isinstance(p, Equal) and a.constant % max(d, 1):
+        return FALSE
+    if d > 1:
+        a = Affine(tuple((atom, k // d) for atom, k in a.terms), a.constant // d)
+    return equal(a, constant(0)) if isinstance(p, Equal) else at_most(constant(0), a)
+
+
+def length(p: Predicate) -> int:
+    """How long `p` is to read: its comparisons and relations, and two more for each binder, which states a range."""
+    count = 0
+    stack: list[Predicate] = [p]
+    while stack:
+        match stack.pop():
+            case And(parts) | Or(parts):
+                stack += parts
+            case Exists(_, _, body):
+                count += 2
+                stack.append(body)
+            case Equal() | NonNegative() | Related():
+                count += 1
+    return count

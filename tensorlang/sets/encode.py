@@ -1,0 +1,179 @@
+"""Predicates as systems of rows over numbered dimensions, so that questions that differ only in names are the same.
+
+Dimensions 0, 1, ... are the free atoms in order of first occurrence, dimensions -1, -2, ... the indices bound by
+`exists`. As there is no negation, every `exists` may stand at the very outside, and a formula is a conjunction
+of rows and of disjunctions of formulas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+
+from tensorlang.language.affine import Affine, Atom, Index, Size, atom_affine, constant, total
+from tensorlang.language.predicates import (
+    TRUE,
+    And,
+    Equal,
+    Exists,
+    NonNegative,
+    Or,
+    Predicate,
+    Related,
+    equal,
+    relations,
+    within,
+)
+from tensorlang.recursion import Deep, run
+
+Row = tuple[bool, int, tuple[tuple[int, int], ...]]
+"""(equality, constant, terms): constant + the sum of coefficient * dimension is = 0 or >= 0."""
+
+Formula = tuple[tuple[Row, ...], tuple[tuple["Formula", ...], ...]]
+"""All rows hold, and of each tuple of formulas at least one does."""
+
+Mark = Related | Exists
+"""A predicate that only the data decide: it has a dimension of its own, 1 where it holds and else 0."""
+
+MAX_ROWS = 500
+MAX_PIECES = 600
+MAX_DEPTH = 60
+
+
+class TooHard(Exception):
+    """The question would take too long; who asked it takes the safe answer."""
+
+
+class Encoder:
+    """Gives formulas that share one numbering of their atoms.
+
+    With `marks`, predicates that mention data relations become dimensions of their own. Without, a relation holds
+    wherever it may: as predicates have no negation, that is the largest set that they can be.
+    """
+
+    def __init__(self, marks: bool) -> None:
+        self.marks = marks
+        self.free: dict[Atom | Predicate, int] = {}
+        self.originals: dict[Atom | Predicate, Mark] = {}
+        self.bound = 0
+        self.rows = 0
+
+    def formula(self, p: Predicate) -> Formula:
+        """The formula of `p`. Raises `TooHard` if it is too large for integer sets."""
+        return run(self._formula(p, {}, 0))
+
+    def surroundings(self) -> Formula:
+        """What is always true of the atoms met so far: sizes are not negative, marks are 0 or 1."""
+        rows: list[Row] = []
+        for atom, d in self.free.items():
+            if not isinstance(atom, Index):
+                rows.append((False, 0, ((d, 1),)))
+            if not isinstance(atom, Size | Index):
+                rows.append((False, 1, ((d, -1),)))
+        return tuple(rows), ()
+
+    def _formula(self, p: Predicate, scope: Mapping[Index, int], depth: int) -> Deep[Formula]:
+        rows: list[Row] = []
+        choices: list[tuple[Formula, ...]] = []
+        stack: list[tuple[Predicate, Mapping[Index, int]]] = [(p, scope)]
+        if depth > MAX_DEPTH:
+            raise TooHard
+        while stack:
+            q, scope = stack.pop()
+            match q:
+                case Equal(a):
+                    rows.append(self._row(True, a, scope))
+                case NonNegative(a):
+                    rows.append(self._row(False, a, scope))
+                case And(parts):
+                    stack += [(part, scope) for part in reversed(parts)]
+                case Or(parts):
+                    options = []
+                    for part in parts:
+                        options.append((yield self._formula(part, scope, depth + 1)))
+                    choices.append(tuple(options))
+                case Related(relation, arguments):
+                    if self.marks and not scope:
+                        rows.append(self._mark(q))
+                    stack += [(within(a, n), scope) for a, n in zip(arguments, relation.sizes, strict=True)]
+                case Exists(index, size, body):
+                    if self.marks and not scope and relations(q):
+                        rows.append(self._mark(q))
+                    self.bound += 1
+                    inner = {**scope, index: -self.bound}
+                    # the size stands outside of its own binder
+                    own = (-self.bound, 1)
+                    rows.append((False, 0, (own,)))
+                    _, limit, terms = self._row(False, size, scope)
+                    rows.append((False, limit - 1, (*((d, k) for d, k in terms), (own[0], -1))))
+                    stack.append((body, inner))
+        return tuple(dict.fromkeys(rows)), tuple(choices)
+
+    def _row(self, equality: bool, a: Affine, scope: Mapping[Index, int]) -> Row:
+        self.rows += 1
+        if self.rows > MAX_ROWS:
+            raise TooHard
+        terms = []
+        for atom, k in a.terms:
+            d = scope.get(atom) if isinstance(atom, Index) else None
+            terms.append((self.free.setdefault(atom, len(self.free)) if d is None else d, k))
+        return equality, a.constant, tuple(terms)
+
+    def _mark(self, p: Mark) -> Row:
+        key = alpha_normal(p) if isinstance(p, Exists) else p
+        self.originals.setdefault(key, p)
+        return True, -1, ((self.free.setdefault(key, len(self.free)), 1),)
+
+    def decode(self, row: Row) -> Predicate | None:
+        """The predicate that a row of free dimensions says, or None if it tangles marks with atoms."""
+        equality, value, terms = row
+        atoms = list(self.free)
+        affine = []
+        for d, k in terms:
+            atom = atoms[d]
+            if not isinstance(atom, Index | Size):
+                holds = len(terms) == 1 and k == -value and (equality or k > 0)
+                return self.originals[atom] if holds else None
+            affine.append((atom_affine(atom), k))
+        a = total(affine) + value
+        return equal(a, constant(0)) if equality else NonNegative(a) if a.terms else TRUE if value >= 0 else None
+
+
+@cache
+def _bound_name(depth: int) -> Index:
+    return Index(f"bound{depth}")
+
+
+@cache
+def alpha_normal(p: Predicate) -> Predicate:
+    """`p` with its bound indices replaced by ones that only depend on how deep they are bound."""
+    return run(_alpha_normal(p, {}, 0))
+
+
+def _alpha_normal(p: Predicate, names: Mapping[Atom, Affine], depth: int) -> Deep[Predicate]:
+    match p:
+        case Equal(a):
+            return equal(a.substitute(names), constant(0))
+        case NonNegative(a):
+            return NonNegative(a.substitute(names))
+        case Related(relation, arguments):
+            return Related(relation, tuple(a.substitute(names) for a in arguments))
+        case And(parts) | Or(parts):
+            new = []
+            for part in parts:
+                new.append((yield _alpha_normal(part, names, depth)))
+            return type(p)(tuple(new))
+        case Exists(index, size, body):
+            inner = {**names, index: atom_affine(_bound_name(depth))}
+            new_body = yield _alpha_normal(body, inner, depth + 1)
+            return Exists(_bound_name(depth), size.substitute(names), new_body)
+
+
+def pieces(f: Formula) -> int:
+    """The number of conjunctions that `f` is a union of, or more than `MAX_PIECES`."""
+    count = 1
+    for options in f[1]:
+        count *= sum(pieces(option) for option in options)
+        if count > MAX_PIECES:
+            break
+    return count

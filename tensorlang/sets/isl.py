@@ -1,0 +1,460 @@
+"""Questions about predicates as sets of integer points, answered by isl. Nothing else imports islpy.
+
+Indices range over the integers unless a context says otherwise; sizes are never negative. A data relation holds
+wherever it may (inside its declared range) if that makes a set larger, and is otherwise a condition that nothing
+but itself implies: every answer below is exact for predicates without relations, and safe with them.
+
+Each question is asked of isl once, whatever the names in it: see `encode`. Questions beyond what isl can answer in
+reasonable time get the safe answer, which each function states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from typing import Any, TypeVar
+
+import islpy
+
+from tensorlang.language.affine import Affine, Atom, Index, Size, atom_affine, constant
+from tensorlang.language.predicates import (
+    FALSE,
+    TRUE,
+    And,
+    Equal,
+    Exists,
+    NonNegative,
+    Or,
+    Predicate,
+    Related,
+    at_most,
+    conjunction,
+    conjuncts,
+    disjunction,
+    equal,
+    exists,
+    free_atoms,
+    relations,
+    substitute,
+    within,
+)
+from tensorlang.recursion import Deep, run
+from tensorlang.sets.eliminate import eliminate, length, tightened
+from tensorlang.sets.encode import MAX_PIECES, Encoder, Formula, Row, TooHard, pieces
+
+_context = islpy.Context()
+_dim = islpy.dim_type
+_order = (_dim.cst, _dim.set, _dim.param, _dim.div)
+_OPERATIONS = 2_000_000
+_HUGE = 2**40
+_CANDIDATES = 50
+_MANY = 50
+_DROP_ORDER = (Or, Exists, NonNegative, Equal, Related, And)
+
+T = TypeVar("T")
+
+
+def is_empty(p: Predicate, context: Predicate = TRUE) -> bool:
+    """Whether no point of `context` is in `p`, whatever the data; False if that is too hard to say."""
+    both = conjunction([p, context])
+    if both is FALSE:
+        return True
+    if both is TRUE:
+        return False
+    encoder = Encoder(marks=False)
+    try:
+        formula = encoder.formula(both)
+        return _empty(len(encoder.free), encoder.bound, _both(formula, encoder.surroundings()))
+    except TooHard:
+        return False
+
+
+def implies(p: Predicate, q: Predicate) -> bool:
+    """Whether every point of `p` is in `q`, whatever the data; False if that is too hard to say."""
+    if p is FALSE:
+        return True
+    facts = conjuncts(p)
+    return all(_obvious(facts, part) or _implies(p, part) for part in conjuncts(q))
+
+
+def _obvious(facts: Iterable[Predicate], q: Predicate) -> bool:
+    """Whether one fact alone says `q`, sizes not being negative."""
+    if q in facts:
+        return True
+    if not isinstance(q, NonNegative):
+        return False
+    differences = [q.value, *(q.value - fact.value for fact in facts if isinstance(fact, NonNegative))]
+    return any(d.constant >= 0 and all(k > 0 and isinstance(a, Size) for a, k in d.terms) for d in differences)
+
+
+def _implies(p: Predicate, q: Predicate) -> bool:
+    match q:
+        case NonNegative(a):
+            return is_empty(at_most(a, constant(-1)), p)
+        case Equal(a):
+            return is_empty(at_most(a, constant(-1)), p) and is_empty(at_most(constant(1), a), p)
+        case Related(_, _) if not relations(p):
+            return is_empty(p)
+    encoder = Encoder(marks=bool(relations(q)))
+    try:
+        small, large = encoder.formula(p), encoder.formula(q)
+        small = _both(small, encoder.surroundings())
+        return _subset(len(encoder.free), encoder.bound, small, large)
+    except TooHard:
+        return False
+
+
+def sample(p: Predicate) -> dict[Atom, int] | None:
+    """A point of `p`: values of its free indices and sizes, small ones, sizes of at least 1 if there are such.
+
+    Relations hold in it wherever they may. None if there is no point, or it is too hard to find one.
+    """
+    encoder = Encoder(marks=False)
+    try:
+        formula = _both(encoder.formula(p), encoder.surroundings())
+        sizes = tuple(d for atom, d in encoder.free.items() if isinstance(atom, Size))
+        point = _point(len(encoder.free), encoder.bound, formula, sizes)
+    except TooHard:
+        return None
+    atoms = [atom for atom in encoder.free if isinstance(atom, Index | Size)]
+    return None if point is None else dict(zip(atoms, point, strict=True))
+
+
+def forced_equalities(p: Predicate, context: Predicate = TRUE) -> list[Affine]:
+    """Affine expressions that are 0 on all of `p` within `context`, though no conjunct of these says so.
+
+    None if there is no such point at all, or if it is too hard to say.
+    """
+    both = conjunction([p, context])
+    encoder = Encoder(marks=False)
+    try:
+        formula = _both(encoder.formula(both), encoder.surroundings())
+        said = tuple(encoder.formula(q)[0][0] for q in conjuncts(both) if isinstance(q, Equal))
+        rows = _hull(len(encoder.free), encoder.bound, formula, said)
+    except TooHard:
+        return []
+    found = [encoder.decode(row) for row in rows]
+    return [q.difference for q in found if isinstance(q, Equal)]
+
+
+def gist(p: Predicate, context: Predicate) -> Predicate | None:
+    """isl's own short form of `p` within `context`, a union of conjunctions; None if it can't be written as one."""
+    encoder = Encoder(marks=True)
+    try:
+        inner, outer = encoder.formula(p), encoder.formula(context)
+        outer = _both(outer, encoder.surroundings())
+        union = _gist(len(encoder.free), encoder.bound, inner, outer)
+    except TooHard:
+        return None
+    if union is None:
+        return None
+    options = []
+    for rows in union:
+        parts = [encoder.decode(row) for row in rows]
+        if None in parts:
+            return None
+        options.append(_without_redundant([part for part in parts if part is not None], context))
+    found = disjunction(options)
+    # decoding forgets that data marked 0 could exclude points, so what was found is compared with what was asked
+    same = implies(conjunction([p, context]), found) and implies(conjunction([found, context]), p)
+    return found if same else None
+
+
+def simplify(p: Predicate, context: Predicate = TRUE) -> Predicate:
+    """A predicate that says the same as `p` wherever `context` holds, never longer than `p`.
+
+    FALSE if it is empty there, TRUE if it is implied; without conjuncts that the context and the others imply; with
+    inequalities that are equalities written so; without `exists` where its index can be eliminated exactly; with
+    alternatives joined that are one convex set. The conjuncts of `p` are kept as they are written where they can.
+    """
+    return _simplified(p, context)
+
+
+@lru_cache(maxsize=1 << 14)
+def _simplified(p: Predicate, context: Predicate) -> Predicate:
+    return run(_simplify(p, context))
+
+
+def _simplify(p: Predicate, context: Predicate) -> Deep[Predicate]:
+    if is_empty(p, context):
+        return FALSE
+    match p:
+        case Equal() | NonNegative() | Related():
+            return _without_redundant([p], context)
+        case And():
+            rule = _simplify_and(p, context)
+        case Or():
+            rule = _simplify_or(p, context)
+        case Exists():
+            rule = _simplify_exists(p, context)
+    simplified: Predicate = yield rule
+    return simplified
+
+
+def _simplify_and(p: And, context: Predicate) -> Deep[Predicate]:
+    parts = _flat(p)
+    for part in parts:
+        if isinstance(part, Or | Exists):
+            others = conjunction([context, *(q for q in parts if q is not part)])
+            new = yield _simplify(part, others)
+            parts = [r for q in parts for r in (conjuncts(new) if q is part else (q,))]
+    return _without_redundant(parts, context)
+
+
+def _flat(p: Predicate) -> list[Predicate]:
+    """The conjuncts of `p` at any depth, once each."""
+    found: dict[Predicate, None] = {}
+    stack = [p]
+    while stack:
+        q = stack.pop()
+        if isinstance(q, And):
+            stack += reversed(q.parts)
+        else:
+            found[tightened(q)] = None
+    return list(found)
+
+
+def _without_redundant(parts: list[Predicate], context: Predicate) -> Predicate:
+    """The conjunction of `parts`, some point of which lies in `context`, without those that the rest implies."""
+    parts = [tightened(part) for part in parts]
+    if len(parts) > _MANY:
+        return conjunction(parts)
+    parts = _dropped(parts, context)
+    if any(isinstance(part, NonNegative) for part in parts) and forced_equalities(conjunction(parts), context):
+        both = conjunction([context, *parts])
+        for k, part in enumerate(parts):
+            if isinstance(part, NonNegative) and implies(both, zero := equal(part.value, constant(0))):
+                parts[k] = zero
+        parts = _dropped(parts, context)
+    return conjunction(parts)
+
+
+def _dropped(parts: list[Predicate], context: Predicate) -> list[Predicate]:
+    """`parts` without redundant ones; the harder one is to read, the sooner it goes, and later ones before earlier."""
+    kept = dict.fromkeys(parts)
+    for part in sorted(reversed(kept), key=lambda q: _DROP_ORDER.index(type(q))):
+        del kept[part]
+        if not implies(conjunction([context, *kept]), part):
+            kept[part] = None
+    return [part for part in dict.fromkeys(parts) if part in kept]
+
+
+def _simplify_or(p: Or, context: Predicate) -> Deep[Predicate]:
+    parts: list[Predicate] = []
+    for part in p.parts:
+        parts.append((yield _simplify(part, context)))
+    union = disjunction(parts)
+    if not isinstance(union, Or) or len(union.parts) > _MANY:
+        return union
+    kept = list(union.parts)
+    for part in reversed(union.parts):
+        others = disjunction(q for q in kept if q is not part)
+        if implies(conjunction([context, part]), others):
+            kept.remove(part)
+    union = disjunction(kept)
+    if implies(context, union):
+        return TRUE
+    if not isinstance(union, Or):
+        return union
+    shorter = gist(union, context)
+    return union if shorter is None or length(shorter) >= length(union) else shorter
+
+
+def _simplify_exists(p: Exists, context: Predicate) -> Deep[Predicate]:
+    index, size, body = p.index, p.size, p.body
+    if index in free_atoms(context) or index in size.atoms:
+        fresh = Index(index.name)
+        index, body = fresh, substitute(body, {index: atom_affine(fresh)})
+    body = yield _simplify(body, conjunction([context, within(atom_affine(index), size)]))
+    shortest = Exists(index, size, body)
+    if isinstance(body, Or):
+        options = []
+        for part in body.parts:
+            options.append((yield _simplify(Exists(index, size, part), context)))
+        return min(shortest, disjunction(options), key=length)
+    inside = [part for part in conjuncts(body) if index in free_atoms(part)]
+    outside = [part for part in conjuncts(body) if index not in free_atoms(part)]
+    eliminated = eliminate(index, size, inside)
+    if eliminated is not None:
+        without: Predicate = yield _simplify(conjunction(outside + eliminated), context)
+        if length(without) <= length(p):
+            return without
+    bound = exists([(index, size)], conjunction(inside))
+    shorter = None if relations(bound) else gist(bound, conjunction([context, *outside]))
+    if shorter is not None and length(shorter) <= length(bound):
+        bound = shorter
+    return _without_redundant([*outside, *conjuncts(bound)], context)
+
+
+def _both(f: Formula, g: Formula) -> Formula:
+    return tuple(dict.fromkeys(f[0] + g[0])), f[1] + g[1]
+
+
+# What follows talks to isl. Its questions and answers are plain tuples, remembered by value.
+
+
+def _remembered(question: Callable[..., T]) -> Callable[..., T]:
+    """`question`, asked once for each value of its arguments, and given up after a fixed amount of isl's work."""
+
+    @lru_cache(maxsize=1 << 16)
+    def answer(*arguments: Any) -> tuple[T] | None:
+        _context.set_max_operations(_OPERATIONS)
+        _context.reset_operations()
+        try:
+            return (question(*arguments),)
+        except TooHard:
+            return None
+        except islpy.Error as error:
+            if "maximal number of operations" not in str(error):
+                raise
+            return None
+
+    def ask(*arguments: Any) -> T:
+        found = answer(*arguments)
+        if found is None:
+            raise TooHard
+        return found[0]
+
+    return ask
+
+
+@_remembered
+def _empty(free: int, bound: int, formula: Formula) -> bool:
+    return next(_leaves(free, bound, formula), None) is None
+
+
+@_remembered
+def _subset(free: int, bound: int, small: Formula, large: Formula) -> bool:
+    whole = _union(free, bound, large)
+    return all(_project(free, bound, leaf).to_set().is_subset(whole) for leaf in _leaves(free, bound, small))
+
+
+@_remembered
+def _point(free: int, bound: int, formula: Formula, sizes: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The free dimensions of a point whose sizes have the least sum, from the first box that has one at all."""
+    boxes = [(least, below, most) for most in (8, 64, _HUGE) for below in (0, -1, -most) for least in (1, 0)]
+    for least, below, most in boxes:
+        box: list[Row] = []
+        for d in range(free):
+            box += [(False, -(least if d in sizes else below), ((d, 1),)), (False, most, ((d, -1),))]
+        # one more dimension comes first, for the sum of the sizes
+        shifted = _shift((formula[0] + tuple(box), formula[1]), 1)
+        rows = (*shifted[0], (True, 0, ((0, -1), *((d + 1, 1) for d in sizes))))
+        found: list[tuple[int, ...]] = []
+        for leaf in _leaves(free + 1, bound, (rows, shifted[1])):
+            found.append(_coordinates(leaf.to_set().lexmin(), free + 1))
+            if len(found) == _CANDIDATES:
+                break
+        if found:
+            return min(found)[1:]
+    return None
+
+
+@_remembered
+def _hull(free: int, bound: int, formula: Formula, said: tuple[Row, ...]) -> tuple[Row, ...]:
+    union = islpy.Set.empty(_space(free))
+    for leaf in _leaves(free, bound, formula):
+        union = union.union(_project(free, bound, leaf).to_set())
+    if union.is_empty():
+        return ()
+    hull = union.affine_hull().gist(_basic(free, 0, said))
+    return tuple(row for row in _rows(hull, free) or () if row[0])
+
+
+@_remembered
+def _gist(free: int, bound: int, inner: Formula, outer: Formula) -> tuple[tuple[Row, ...], ...] | None:
+    context = _union(free, bound, outer)
+    union = _union(free, bound, inner).compute_divs().gist(context).coalesce()
+    options = [_rows(basic, free) for basic in union.get_basic_sets()]
+    return None if None in options else tuple(option for option in options if option is not None)
+
+
+def _leaves(free: int, bound: int, formula: Formula) -> Iterator[Any]:
+    """The conjunctions with points that `formula` is a union of, as basic sets of its free and bound dimensions."""
+    stack = [formula]
+    steps = 0
+    while stack:
+        rows, choices = stack.pop()
+        steps += 1
+        if steps > MAX_PIECES:
+            raise TooHard
+        basic = _basic(free, bound, rows)
+        if basic.is_empty():
+            continue
+        if not choices:
+            yield basic
+            continue
+        for more_rows, more_choices in reversed(choices[0]):
+            stack.append((rows + more_rows, more_choices + choices[1:]))
+
+
+def _union(free: int, bound: int, formula: Formula) -> Any:
+    if pieces(formula) > MAX_PIECES:
+        raise TooHard
+    return _project(free, bound, _whole(free, bound, formula))
+
+
+def _whole(free: int, bound: int, formula: Formula) -> Any:
+    rows, choices = formula
+    whole = _basic(free, bound, rows).to_set()
+    for options in choices:
+        union = islpy.Set.empty(_space(free + bound))
+        for option in options:
+            union = union.union(_whole(free, bound, option))
+        whole = whole.intersect(union)
+    return whole
+
+
+def _project(free: int, bound: int, points: Any) -> Any:
+    return points.project_out(_dim.set, free, bound) if bound else points
+
+
+def _space(dimensions: int) -> Any:
+    return islpy.Space.set_alloc(_context, 0, dimensions)
+
+
+@lru_cache(maxsize=1 << 12)
+def _value(k: int) -> Any:
+    return islpy.Val(str(k), _context)
+
+
+def _basic(free: int, bound: int, rows: tuple[Row, ...]) -> Any:
+    """The points where `rows` hold; a matrix is built seven times faster than isl parses text."""
+    width = 1 + free + bound
+    matrices = []
+    for kind in (True, False):
+        chosen = [row for row in rows if row[0] is kind]
+        matrix = islpy.Mat.alloc(_context, len(chosen), width)
+        for r, (_, value, terms) in enumerate(chosen):
+            dense = [0] * width
+            dense[0] = value
+            for d, k in terms:
+                dense[1 + d if d >= 0 else free - d] += k
+            for c, k in enumerate(dense):
+                matrix = matrix.set_element_val(r, c, _value(k))
+        matrices.append(matrix)
+    return islpy.BasicSet.from_constraint_matrices(_space(width - 1), matrices[0], matrices[1], *_order)
+
+
+def _rows(basic: Any, free: int) -> tuple[Row, ...] | None:
+    """The rows of a basic set, equalities first; None if it needs a quotient or a remainder to say them."""
+    found: list[Row] = []
+    for equality, matrix in ((True, basic.equalities_matrix(*_order)), (False, basic.inequalities_matrix(*_order))):
+        for r in range(matrix.rows()):
+            dense = [matrix.get_element_val(r, c).to_python() for c in range(matrix.cols())]
+            if any(dense[1 + free :]):
+                return None
+            found.append((equality, dense[0], tuple((d, k) for d, k in enumerate(dense[1:]) if k)))
+    return tuple(sorted(found, key=lambda row: (not row[0], [d for d, _ in row[2]], [-k for _, k in row[2]], row[1])))
+
+
+def _coordinates(points: Any, dimensions: int) -> tuple[int, ...]:
+    point = points.sample_point()
+    return tuple(point.get_coordinate_val(_dim.set, d).to_python() for d in range(dimensions))
+
+
+def _shift(formula: Formula, by: int) -> Formula:
+    rows = tuple(
+        (kind, value, tuple((d + by if d >= 0 else d, k) for d, k in terms)) for kind, value, terms in formula[0]
+    )
+    return rows, tuple(tuple(_shift(option, by) for option in options) for options in formula[1])

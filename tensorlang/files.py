@@ -9,6 +9,7 @@ import os
 import re
 import struct
 import sys
+import tokenize
 import zipfile
 import zlib
 from typing import Any
@@ -25,8 +26,10 @@ Arrays = dict[str, Any]
 LONGEST_TEXT = 16 * 2**20
 """Programs are written by people or printed by programs; a longer file is another kind of file."""
 
-_DAMAGE = (OSError, ValueError, EOFError, KeyError, MemoryError, OverflowError, RuntimeError, SyntaxError)
-_DAMAGE += (zipfile.BadZipFile, zlib.error, struct.error)
+_DAMAGE: tuple[type[Exception], ...] = (
+    *(OSError, ValueError, EOFError, KeyError, MemoryError, OverflowError, RuntimeError, SyntaxError),
+    *(zipfile.BadZipFile, zlib.error, struct.error, tokenize.TokenError),
+)
 """What reading a broken or forged archive has been seen to raise; RuntimeError is an encrypted one."""
 
 

@@ -1,0 +1,373 @@
+"""Arrays in and out: parameters matched to arguments, sizes read off shapes, results as Python values."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from numbers import Number
+from typing import Any
+
+import numpy as np
+
+from tensorlang.errors import ArgumentError
+from tensorlang.language.affine import Affine, Size
+from tensorlang.language.function import Function, Parameter, Results
+from tensorlang.language.predicates import Relation
+from tensorlang.language.types import Pair, Type, shape
+from tensorlang.recursion import Deep, run
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The value of each parameter, pairs as 2-tuples with arrays innermost, and the value of each size."""
+
+    values: dict[Parameter, Any]
+    sizes: dict[Size, int]
+
+
+def bind(f: Function, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Bound:
+    """Match positional and keyword arguments to the parameters of `f`, and read the sizes off their shapes.
+
+    Keywords that name a size instead give it. A pair is a tuple; pairs nested to the right may come as one longer
+    tuple. Only the `shape` of an array is looked at; numbers and lists become arrays. Raises `ArgumentError`.
+    """
+    named = {p.name: p for p in f.params}
+    given: dict[Parameter, Any] = {}
+    if len(args) > len(f.params):
+        raise ArgumentError(f"{_signature(f)} takes {len(f.params)} arguments, found {len(args)}")
+    given.update(zip(f.params, args, strict=False))
+    sizes: dict[str, Any] = {}
+    for name, value in kwargs.items():
+        p = named.get(name)
+        if p is None:
+            sizes[name] = value
+        elif p in given:
+            raise ArgumentError(f"{name} is given twice, by position and by name")
+        else:
+            given[p] = value
+    equations = _Equations(f, sizes)
+    missing = [p.name for p in f.params if p not in given]
+    if missing:
+        raise ArgumentError(f"{_signature(f)} needs {' and '.join(missing)} too")
+    values: dict[Parameter, Any] = {}
+    for p in f.params:
+        values[p] = given[p] if isinstance(p, Relation) else run(_structured(p.name, p.type, given[p]))
+        if isinstance(p, Relation):
+            values[p] = _array(p.name, values[p])
+            equations.shape(p.name, p.sizes, values[p])
+        else:
+            for path, sizes_of_part, part in _parts(p.name, p.type, values[p]):
+                equations.shape(path, sizes_of_part, part)
+    return Bound(values, equations.solve())
+
+
+def size_values(f: Function, /, **given: Any) -> Bound:
+    """The sizes of `f` from keywords and from the data of relations, which is given under the relation's name.
+
+    `values` has the relations only. Raises `ArgumentError`.
+    """
+    relations = {p.name: p for p in f.params if isinstance(p, Relation)}
+    for p in f.params:
+        if p.name in given and p.name not in relations:
+            raise ArgumentError(f"{p.name} is an array; only sizes and relations are needed here")
+    equations = _Equations(f, {name: value for name, value in given.items() if name not in relations})
+    values: dict[Parameter, Any] = {}
+    for name, relation in relations.items():
+        if name not in given:
+            raise ArgumentError(f"{_signature(f)} needs the data of the relation {name}: pass {name}=...")
+        values[relation] = _array(name, given[name])
+        equations.shape(name, relation.sizes, values[relation])
+    for p in f.variables:
+        for path, kind in _leaf_names(p.name, p.type):
+            equations.declared(path, kind)
+    return Bound(values, equations.solve())
+
+
+def unpack(value: Any, results: Results) -> Any:
+    """A value as `results` says that Python sees it: pairs nested to the right as one tuple."""
+    return run(_unpack(value, results))
+
+
+def _unpack(value: Any, results: Results) -> Deep[Any]:
+    if results is None:
+        return value
+    found = []
+    for part in results[:-1]:
+        first, value = value
+        found.append((yield _unpack(first, part)))
+    found.append((yield _unpack(value, results[-1])))
+    return tuple(found)
+
+
+def pack(values: Any, results: Results) -> Any:
+    """The value that `unpack` gives `values` for."""
+    return run(_pack(values, results))
+
+
+def _pack(values: Any, results: Results) -> Deep[Any]:
+    if results is None:
+        return values
+    packed = yield _pack(values[-1], results[-1])
+    for value, part in zip(reversed(values[:-1]), reversed(results[:-1]), strict=True):
+        packed = ((yield _pack(value, part)), packed)
+    return packed
+
+
+def leaf_shapes(kind: Type) -> list[tuple[Affine, ...]]:
+    """The shapes of the arrays that hold a value of type `kind`, pairs outermost, from left to right."""
+    return [sizes for _, sizes in _leaf_names("", kind)]
+
+
+def _leaf_names(name: str, kind: Type) -> Iterator[tuple[str, tuple[Affine, ...]]]:
+    """The parts of `kind` as `leaf_shapes` orders them, each with its name as messages give it."""
+    stack: list[tuple[str, tuple[Affine, ...], Type]] = [(name, (), kind)]
+    while stack:
+        path, outer, part = stack.pop()
+        inner, element = shape(part)
+        if isinstance(element, Pair):
+            stack.append((f"snd({path})", outer + inner, element.second))
+            stack.append((f"fst({path})", outer + inner, element.first))
+        else:
+            yield path, outer + inner
+
+
+def from_leaves(kind: Type, leaves: Iterator[Any]) -> Any:
+    """The value of type `kind` whose arrays, from left to right, are `leaves`."""
+    return run(_from_leaves(kind, leaves))
+
+
+def _from_leaves(kind: Type, leaves: Iterator[Any]) -> Deep[Any]:
+    _, element = shape(kind)
+    if not isinstance(element, Pair):
+        return next(leaves)
+    first = yield _from_leaves(element.first, leaves)
+    return first, (yield _from_leaves(element.second, leaves))
+
+
+def to_leaves(kind: Type, value: Any) -> list[Any]:
+    """The arrays in a value of type `kind`, from left to right."""
+    return [part for _, _, part in _parts("", kind, value)]
+
+
+def _parts(name: str, kind: Type, value: Any) -> Iterator[tuple[str, tuple[Affine, ...], Any]]:
+    stack = [value]
+    for (path, sizes), depth in zip(_leaf_names(name, kind), _left_depths(kind), strict=True):
+        for _ in range(depth):
+            first, second = stack.pop()
+            stack += [second, first]
+        yield path, sizes, stack.pop()
+
+
+def _left_depths(kind: Type) -> Iterator[int]:
+    """For each leaf, how many pairs begin at it."""
+    stack = [kind]
+    depth = 0
+    while stack:
+        _, element = shape(stack.pop())
+        if isinstance(element, Pair):
+            stack += [element.second, element.first]
+            depth += 1
+        else:
+            yield depth
+            depth = 0
+
+
+def _structured(name: str, kind: Type, value: Any) -> Deep[Any]:
+    """`value` with its pairs as 2-tuples and everything else with a shape."""
+    _, element = shape(kind)
+    if not isinstance(element, Pair):
+        return _array(name, value)
+    if not isinstance(value, tuple):
+        raise ArgumentError(f"{name} must be a tuple of 2 for the type {kind}, found {_describe(value)}")
+    if len(value) > 2 and isinstance(shape(element.second)[1], Pair):
+        value = (value[0], value[1:])
+    if len(value) != 2:
+        raise ArgumentError(f"{name} must be a tuple of 2 for the type {kind}, found a tuple of {len(value)}")
+    first = yield _structured(f"fst({name})", element.first, value[0])
+    return first, (yield _structured(f"snd({name})", element.second, value[1]))
+
+
+def _array(name: str, value: Any) -> Any:
+    """`value` if it has a shape, or the array of a number or a list."""
+    if hasattr(value, "shape"):
+        return value
+    if isinstance(value, Number | list):
+        try:
+            made = np.asarray(value)
+        except ValueError as error:
+            raise ArgumentError(f"{name} must be an array: {error}") from None
+        if made.dtype.kind in "biufcO":
+            return made
+    raise ArgumentError(f"{name} must be an array or a number, found {_describe(value)}")
+
+
+def _describe(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"a tuple of {len(value)}"
+    return f"a {type(value).__name__}"
+
+
+def _signature(f: Function) -> str:
+    return f"{f.name}({', '.join(p.name for p in f.params)})"
+
+
+@dataclass
+class _Equation:
+    """size = value, because of what `why` says; `name` is the parameter or keyword that says so."""
+
+    size: Affine
+    value: int
+    name: str
+    axes: tuple[int, int] | None = None
+    shape: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        if self.axes is None:
+            return f"{self.name}={self.value} is given"
+        return f"{self.name} has shape {_show_shape(self.shape)}"
+
+
+def _show_shape(dims: Sequence[int]) -> str:
+    return "(" + ", ".join(map(str, dims)) + ("," if len(dims) == 1 else "") + ")"
+
+
+class _Equations:
+    """Affine equations in the sizes of `f`, and their only solution."""
+
+    def __init__(self, f: Function, keywords: Mapping[str, Any]) -> None:
+        self.function = f
+        self.sizes = f.sizes
+        self.equations: list[_Equation] = []
+        self.declarations: list[tuple[str, Affine]] = []
+        self.values: dict[Size, Fraction] = {}
+        self.source: dict[Size, str] = {}
+        by_name = {s.name: s for s in self.sizes}
+        for name, value in keywords.items():
+            if name not in by_name:
+                sizes = ", ".join(by_name) or "none"
+                raise ArgumentError(
+                    f"{_signature(f)} has no parameter or size called {name}", hint=f"its sizes are: {sizes}"
+                )
+            try:
+                known = operator.index(value)
+            except TypeError:
+                known = -1
+            if known < 0 or isinstance(value, bool):
+                raise ArgumentError(f"the size {name} must be a whole number from 0 on, found {value!r}")
+            self.values[by_name[name]] = Fraction(known)
+            self.source[by_name[name]] = ""
+
+    def shape(self, name: str, sizes: tuple[Affine, ...], array: Any) -> None:
+        """The axes of `array` have these `sizes`."""
+        dims = tuple(array.shape)
+        if len(dims) != len(sizes):
+            wanted = "a number" if not sizes else f"{len(sizes)} axes, {''.join(f'[{s}]' for s in sizes)}"
+            raise ArgumentError(f"{name} has shape {_show_shape(dims)}, expected {wanted}")
+        for k, (size, dim) in enumerate(zip(sizes, dims, strict=True)):
+            self.equations.append(_Equation(size, int(dim), name, (k, len(dims)), dims))
+        self.declared(name, sizes)
+
+    def declared(self, name: str, sizes: tuple[Affine, ...]) -> None:
+        """`name` has axes of these `sizes`, so they are not negative."""
+        self.declarations += [(name, size) for size in sizes]
+
+    def solve(self) -> dict[Size, int]:
+        """The sizes. Raises `ArgumentError` if there are none, or several."""
+        waiting = self.equations
+        while waiting:
+            # a size on its own explains itself best, so it is read first
+            waiting = sorted(waiting, key=lambda q: len(q.size.terms) + abs(q.size.constant) * 0.01)
+            later = []
+            for q in waiting:
+                unknown = [s for s in q.size.sizes if s not in self.values]
+                if not unknown:
+                    self._check(q)
+                elif len(unknown) == 1:
+                    self._learn(unknown[0], self._remainder(q) / q.size.coefficient(unknown[0]), q)
+                else:
+                    later.append(q)
+            if len(later) == len(waiting):
+                self._eliminate(later)
+                break
+            waiting = later
+        missing = [s.name for s in self.sizes if s not in self.values]
+        if missing:
+            names = " and ".join(missing)
+            raise ArgumentError(
+                f"{names} can't be read off the arguments: pass {', '.join(f'{s}=...' for s in missing)}"
+            )
+        solved = {s: int(self.values[s]) for s in self.sizes}
+        for name, size in self.declarations:
+            if size.value(solved) < 0:  # type: ignore[arg-type]
+                raise ArgumentError(f"{name} has type [{size}], which is negative{self._known(size)}")
+        return solved
+
+    def _remainder(self, q: _Equation) -> Fraction:
+        known = sum((k * self.values[s] for s, k in q.size.terms if isinstance(s, Size) and s in self.values), 0)
+        return Fraction(q.value - q.size.constant - known)
+
+    def _learn(self, size: Size, value: Fraction, q: _Equation) -> None:
+        if value < 0 or value.denominator != 1:
+            wanted = "negative" if value < 0 else "not a whole number"
+            raise ArgumentError(
+                f"{q}, expected [{q.size}]{self._axis(q)}{self._known(q.size)}; "
+                f"so {size.name} would be {value}, which is {wanted}"
+            )
+        self.values[size] = value
+        self.source[size] = q.name
+
+    def _check(self, q: _Equation) -> None:
+        if self._remainder(q) != 0:
+            value = q.value - self._remainder(q)
+            equals = "" if q.size.is_constant else f" = {value}"
+            raise ArgumentError(f"{q}, expected [{q.size}]{equals}{self._axis(q)}{self._known(q.size)}")
+
+    def _axis(self, q: _Equation) -> str:
+        return f" for axis {q.axes[0]}" if q.axes and q.axes[1] > 1 else ""
+
+    def _known(self, size: Affine) -> str:
+        """` with n = 3 (from x), m = 2` for the sizes in `size` that are known."""
+        parts = [
+            f"{s.name} = {self.values[s]}" + (f" (from {self.source[s]})" if self.source[s] else "")
+            for s in size.sizes
+            if s in self.values
+        ]
+        return f" with {', '.join(parts)}" if parts else ""
+
+    def _eliminate(self, equations: list[_Equation]) -> None:
+        """Solve equations each of which has several unknowns, by Gauss' method in fractions."""
+        rows: list[tuple[dict[Size, Fraction], Fraction, _Equation]] = []
+        for q in equations:
+            terms = {s: Fraction(k) for s, k in q.size.terms if isinstance(s, Size) and s not in self.values}
+            rest = self._remainder(q)
+            for other, other_rest, _ in rows:
+                pivot = next(iter(other))
+                terms, rest = _subtract(terms, rest, other, other_rest, pivot)
+            if terms:
+                pivot = next(iter(terms))
+                scale = terms[pivot]
+                terms = {s: k / scale for s, k in terms.items()}
+                rest /= scale
+                rows = [(*_subtract(o, r, terms, rest, pivot), p) for o, r, p in rows]
+                rows.append((terms, rest, q))
+            elif rest != 0:
+                names = ", ".join(dict.fromkeys(p.name for p in equations))
+                raise ArgumentError(f"{q}, which [{q.size}]{self._axis(q)} can't have: the shapes of {names} disagree")
+        for terms, rest, q in rows:
+            if len(terms) == 1:
+                self._learn(next(iter(terms)), rest, q)
+
+
+def _subtract(
+    terms: dict[Size, Fraction], rest: Fraction, other: dict[Size, Fraction], other_rest: Fraction, pivot: Size
+) -> tuple[dict[Size, Fraction], Fraction]:
+    """terms = rest, less as many times other = other_rest as makes `pivot` go. `other` has it once."""
+    factor = terms.get(pivot)
+    if not factor:
+        return terms, rest
+    changed = dict(terms)
+    for s, k in other.items():
+        changed[s] = changed.get(s, Fraction(0)) - factor * k
+    return {s: k for s, k in changed.items() if k}, rest - factor * other_rest

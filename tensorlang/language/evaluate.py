@@ -1,0 +1,393 @@
+"""The reference evaluator: Figure 4, read at many points of the indices in scope at once.
+
+An expression has a value at each point of the indices that are free in it. `Evaluator.at` gives these values for
+a table of points, and a bracket passes on only the points at which it is true, so what it hides is never
+evaluated. A variable bound by `let` is a column of the table like an index: it holds the row of the variable's value
+among all the values that it has taken.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorlang.errors import ArgumentError, EvaluationError, LimitError, OutOfBounds
+from tensorlang.language.affine import Affine, Index
+from tensorlang.language.arguments import Bound, bind, from_leaves, leaf_shapes, to_leaves, unpack
+from tensorlang.language.function import Function
+from tensorlang.language.grammar import (
+    Access,
+    Add,
+    Bracket,
+    Call,
+    Const,
+    Expr,
+    Gen,
+    Let,
+    MakePair,
+    Mul,
+    Proj,
+    ScalarFunction,
+    Sum,
+    Var,
+    children,
+)
+from tensorlang.language.grid import (
+    MOST_POINTS,
+    ORIGIN,
+    Column,
+    Ints,
+    Mask,
+    Points,
+    Setting,
+    Tuples,
+    affine_at,
+    codes_of,
+    expand,
+    holds,
+    indices_of,
+    size_of,
+)
+from tensorlang.language.predicates import TRUE, Predicate, conjunction
+from tensorlang.language.types import Type
+from tensorlang.recursion import Deep, run
+
+Values = NDArray[Any]
+
+_MOST_AXES = 62
+
+
+def evaluate(f: Function, /, *args: Any, exact: bool = False, **kwargs: Any) -> Any:
+    """The value of `f` at these arguments (Figure 4), as `f.results` says: numbers, arrays, tuples.
+
+    Numbers are float64. With `exact`, or if any argument is an array of Python objects (fractions), they are fractions,
+    and no rounding happens; then every scalar function must be known exactly. Raises `ArgumentError` for arguments
+    that don't fit, `EvaluationError` for what has no exact value, `OutOfBounds` for an access outside its array
+    under true brackets, `LimitError` for values that don't fit in memory.
+    """
+    bound = bind(f, args, kwargs)
+    leaves = [leaf for v in f.variables for leaf in to_leaves(v.type, bound.values[v])]
+    exact = exact or any(isinstance(leaf, np.ndarray) and leaf.dtype.kind == "O" for leaf in leaves)
+    evaluator = Evaluator(f, bound, exact)
+    with np.errstate(all="ignore"):  # as the generated code: 1/0 is inf, log(-1) is nan
+        value = run(evaluator.at(f.body, ORIGIN))
+    return unpack(from_leaves(f.type, (leaf.read()[0] for leaf in value)), f.results)
+
+
+@dataclass(frozen=True, eq=False)
+class Leaf:
+    """An array, or number, at each point: `array[rows]`, or `array` itself."""
+
+    array: Values
+    rows: Ints | None = None
+
+    def read(self) -> Values:
+        """The values, one for each point."""
+        return self.array if self.rows is None else self.array[self.rows]
+
+    def take(self, rows: Ints) -> Leaf:
+        """The values at the points in `rows`."""
+        return Leaf(self.array, rows if self.rows is None else self.rows[rows])
+
+    def select(self, at: list[Ints]) -> Leaf:
+        """The elements `at` one index per point and axis."""
+        rows = np.arange(len(self.array)) if self.rows is None else self.rows
+        return Leaf(self.array[(rows, *at)])
+
+
+Value = tuple[Leaf, ...]
+"""A value at each point of a table: its arrays from left to right, pairs being outermost."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Known:
+    """The values of an expression at the points at which it has been evaluated."""
+
+    points: Points
+    value: Value
+
+    def extended(self, points: Points, value: Value) -> _Known:
+        """With the values at more points."""
+        if not self.points.count:
+            return _Known(points, value)
+        both = tuple(Leaf(np.concatenate([a.read(), b.read()])) for a, b in zip(self.value, value, strict=True))
+        columns = {key: np.concatenate([self.points.columns[key], c]) for key, c in points.columns.items()}
+        return _Known(Points(columns, self.points.count + points.count), both)
+
+
+class Evaluator:
+    """Evaluates the expressions of one function at given arguments, each once for each point that needs it."""
+
+    def __init__(self, f: Function, bound: Bound, exact: bool) -> None:
+        relations = {r: Tuples(data) for r, data in bound.values.items() if not isinstance(r, Var)}
+        self.setting = Setting(bound.sizes, relations)
+        self.exact = exact
+        self.dtype: Any = object if exact else np.float64
+        self.bound: dict[Var, Value] = {}
+        for v in f.variables:
+            arrays = [self._input(v.name, leaf) for leaf in to_leaves(v.type, bound.values[v])]
+            self.bound[v] = tuple(Leaf(array[None]) for array in arrays)
+        self.let: dict[Var, tuple[Values, ...]] = {}
+        self.free, self.shared = _analyse(f.body, frozenset(f.variables))
+        self.known: dict[Expr, _Known] = {}
+
+    def _input(self, name: str, array: Any) -> Values:
+        made = np.asarray(array)
+        if made.dtype.kind not in "biufO" and made.dtype.name != "bfloat16":
+            raise ArgumentError(f"{name} must hold real numbers, found dtype {made.dtype}")
+        try:
+            if not self.exact:
+                return made.astype(np.float64)
+            result = np.empty(made.shape, object)
+            result.reshape(-1)[:] = [Fraction(x) for x in made.reshape(-1).tolist()]
+        except (TypeError, ValueError, OverflowError) as error:
+            kind = "fractions" if self.exact else "real numbers"
+            raise ArgumentError(f"{name} must hold {kind}: {error}") from None
+        return result
+
+    def at(self, e: Expr, points: Points) -> Deep[Value]:
+        """The value of `e` at each of `points`."""
+        if not points.count:
+            return self._zero(e.type, 0)
+        value: Value
+        here = points.only(self.free[e])
+        if e in self.shared:
+            value = yield self._recall(e, here)
+        elif isinstance(e, Gen | Sum | Let) and here is not points:
+            once, back = here.distinct()
+            value = yield self._compute(e, once)
+            if back is not None:
+                value = tuple(leaf.take(back) for leaf in value)
+        else:
+            value = yield self._compute(e, here)
+        return value
+
+    def _recall(self, e: Expr, here: Points) -> Deep[Value]:
+        """`at` for an expression that occurs more than once: what is known already is not computed again."""
+        value: Value
+        known = self.known.get(e) or _Known(here.take(np.zeros(0, np.int64)), self._zero(e.type, 0))
+        rows = _find(here, known.points)
+        if rows is None:
+            value = yield self._compute(e, here)
+            return value
+        if (rows < 0).any():
+            fresh, _ = here.take(np.flatnonzero(rows < 0)).distinct()
+            value = yield self._compute(e, fresh)
+            known = self.known[e] = known.extended(fresh, value)
+            rows = _find(here, known.points)
+            assert rows is not None, "more points have codes if these and those have"
+        return tuple(leaf.take(rows) for leaf in known.value)
+
+    def _compute(self, e: Expr, points: Points) -> Deep[Value]:
+        value: Value
+        match e:
+            case Var():  # 4.1
+                if e in self.bound:
+                    start = np.zeros(points.count, np.int64)
+                    return tuple(leaf.take(start) for leaf in self.bound[e])
+                return tuple(Leaf(array, points.columns[e]) for array in self.let[e])
+            case Const(c):  # 4.2
+                return (Leaf(self._full(points.count, c)),)
+            case Add(left, right, sign):  # 4.3
+                a, b = (yield self._real(left, points)), (yield self._real(right, points))
+                return (Leaf(a + b if sign > 0 else a - b),)
+            case Mul(left, right):  # 4.4
+                a, b = (yield self._real(left, points)), (yield self._real(right, points))
+                return (Leaf(a * b),)
+            case Call(function, arguments):  # 4.5
+                values = []
+                for argument in arguments:
+                    values.append((yield self._real(argument, points)))
+                return (Leaf(self._apply(function, values)),)
+            case MakePair(first, second):  # 4.6
+                value = yield self.at(first, points)
+                return (*value, *(yield self.at(second, points)))
+            case Gen(index, size, body):  # 4.7
+                n = size_of(size, self.setting)
+                self._limit(points.count, e.type)
+                inner, _ = expand(points, [(index, size)], TRUE, self.setting)
+                value = yield self.at(body, inner)
+                return tuple(Leaf(a.reshape(points.count, n, *a.shape[1:])) for a in map(Leaf.read, value))
+            case Sum():  # 4.8
+                return (Leaf((yield self._sum(e, points))),)
+            case Let(var, bound, body):  # 4.9
+                value = yield self.at(bound, points)
+                value = yield self.at(body, points.having(var, self._store(var, value, points.count)))
+                return value
+            case Proj(which, body):  # 4.10
+                value = yield self.at(body, points)
+                k = len(leaf_shapes(e.type))
+                return value[:k] if which == 0 else value[len(value) - k :]
+            case Access():  # 4.11
+                value = yield self._access(e, points)
+                return value
+            case Bracket(p, body):  # 4.12
+                true = holds(p, points.only(indices_of(p)), self.setting)
+                value = yield self.at(body, points if true.all() else points.take(true))
+                return value if true.all() else self._spread(e.type, true, value)
+
+    def _real(self, e: Expr, points: Points) -> Deep[Values]:
+        (leaf,) = yield self.at(e, points)
+        return leaf.read()
+
+    def _sum(self, e: Sum, points: Points) -> Deep[Values]:
+        """The sums directly under one another, and the brackets between them, as one."""
+        binders, p, body = nest(e)
+        inner, rows = expand(points, binders, p, self.setting)
+        terms: Values = yield self._real(body, inner)
+        if not self.exact:
+            return np.bincount(rows, weights=terms, minlength=points.count)
+        total = self._full(points.count, Fraction(0))
+        np.add.at(total, rows, terms)
+        return total
+
+    def _access(self, e: Access, points: Points) -> Deep[Value]:
+        path = [e]
+        while isinstance(path[-1].body, Access):
+            path.append(path[-1].body)
+        path.reverse()
+        value: Value = yield self.at(path[0].body, points)
+        at: list[Ints] = []
+        for step in path:
+            found = affine_at(step.at, points, self.setting)
+            length = value[0].array.shape[1 + len(at)]
+            outside = np.flatnonzero((found < 0) | (found >= length))
+            if len(outside):
+                raise self._out_of_bounds(step, int(found[outside[0]]), length, points.take(outside[:1]))
+            at.append(found.astype(np.int64))
+        return tuple(leaf.select(at) for leaf in value)
+
+    def _out_of_bounds(self, e: Access, at: int, length: int, points: Points) -> OutOfBounds:
+        witness = {i.name: int(points.columns[i][0]) for i in e.at.indices}
+        witness |= {s.name: self.setting.sizes[s] for s in e.at.sizes}
+        where = f" at {', '.join(f'{name} = {value}' for name, value in witness.items())}" if witness else ""
+        base: Expr = e.body
+        while isinstance(base, Access):
+            base = base.body
+        what = base.name if isinstance(base, Var) else "an array"
+        message = f"the access [{e.at}] reads element {at} of {what}{where}, where it has {length} elements"
+        return OutOfBounds(message, e.place, witness=witness)
+
+    def _apply(self, f: ScalarFunction, arguments: list[Values]) -> Values:
+        if not self.exact:
+            value = np.asarray(f.evaluate(*arguments), np.float64)
+            return value if value.shape == arguments[0].shape else np.broadcast_to(value, arguments[0].shape)
+        if f.exact is None:
+            raise EvaluationError(f"{f.name} has no exact value", hint="evaluate in floating point instead")
+        try:
+            return np.asarray(np.frompyfunc(f.exact, f.arity, 1)(*arguments), object)
+        except (ZeroDivisionError, ValueError) as error:
+            raise EvaluationError(f"{f.name} has no exact value here: {error}") from None
+
+    def _store(self, var: Var, value: Value, count: int) -> Ints:
+        """Keep a value of `var`; gives for each point the row that it is kept in."""
+        rows = value[0].rows
+        shared = rows is not None and all(leaf.rows is rows for leaf in value)
+        arrays = tuple(leaf.array if shared else leaf.read() for leaf in value)
+        before = self.let.get(var)
+        offset = 0 if before is None else len(before[0])
+        if before is not None:
+            arrays = tuple(np.concatenate(both) for both in zip(before, arrays, strict=True))
+        self.let[var] = arrays
+        return offset + (rows if rows is not None and shared else np.arange(count))
+
+    def _spread(self, kind: Type, true: Mask, value: Value) -> Value:
+        """`value` at the points where `true`, 0 at the others."""
+        result = self._zero(kind, len(true))
+        for whole, part in zip(result, value, strict=True):
+            whole.array[true] = part.read()
+        return result
+
+    def _full(self, count: int, value: Fraction) -> Values:
+        return np.full(count, value if self.exact else float(value), self.dtype)
+
+    def _zero(self, kind: Type, count: int) -> Value:
+        """0_T at each of `count` points."""
+        self._limit(count, kind)
+        zero: Any = Fraction(0) if self.exact else 0.0
+        return tuple(Leaf(np.full((count, *dims), zero, self.dtype)) for dims in self._dims(kind))
+
+    def _dims(self, kind: Type) -> Iterator[list[int]]:
+        for sizes in leaf_shapes(kind):
+            yield [size_of(n, self.setting) for n in sizes]
+
+    def _limit(self, count: int, kind: Type) -> None:
+        """Raise `LimitError` if the values of type `kind` at `count` points are more than NumPy can hold."""
+        for dims in self._dims(kind):
+            if len(dims) > _MOST_AXES:
+                raise LimitError(f"an array of {len(dims)} axes; NumPy has at most {_MOST_AXES + 2}")
+            if count * math.prod(dims) > 10 * MOST_POINTS:
+                raise LimitError(f"an array of shape {tuple(dims)} at {count} points is too large to evaluate")
+
+
+def nest(e: Expr) -> tuple[list[tuple[Index, Affine]], Predicate, Expr]:
+    """The binders of the sums directly nested in `e`, the conjunction of the brackets among them, and the rest.
+
+    sum i. [p] * sum j. [q] * e  is  sum i, j. [p and q] * e (5.24').
+    """
+    binders: dict[Index, Affine] = {}
+    brackets: list[Predicate] = []
+    while True:
+        if isinstance(e, Sum) and e.index not in binders:
+            binders[e.index] = e.size
+            e = e.body
+        elif isinstance(e, Bracket):
+            brackets.append(e.pred)
+            e = e.body
+        else:
+            return list(binders.items()), conjunction(brackets), e
+
+
+def _find(wanted: Points, table: Points) -> Ints | None:
+    """The row of `table` in which each point is, -1 where in none; None if points can't be told apart."""
+    if all(wanted.columns[k] is table.columns[k] for k in wanted.columns) and wanted.count == table.count:
+        return np.arange(wanted.count)
+    codes = codes_of(wanted, table)
+    if codes is None:
+        return None
+    if not table.count:
+        return np.full(wanted.count, -1)
+    order = np.argsort(codes[1], kind="stable")
+    place = np.searchsorted(codes[1][order], codes[0])
+    row = order[np.minimum(place, table.count - 1)]
+    return np.where(codes[1][row] == codes[0], row, -1)
+
+
+def _analyse(root: Expr, params: frozenset[Var]) -> tuple[Mapping[Expr, frozenset[Column]], frozenset[Expr]]:
+    """The free indices and variables of every expression, and the expressions that occur more than once."""
+    free: dict[Expr, frozenset[Column]] = {}
+    shared: set[Expr] = set()
+    stack: list[tuple[Expr, bool]] = [(root, False)]
+    while stack:
+        e, ready = stack.pop()
+        if ready:
+            free[e] = _free(e, free, params)
+        elif e in free:
+            if children(e):
+                shared.add(e)
+        else:
+            stack.append((e, True))
+            stack += [(child, False) for child in children(e)]
+    return free, frozenset(shared)
+
+
+def _free(e: Expr, free: Mapping[Expr, frozenset[Column]], params: frozenset[Var]) -> frozenset[Column]:
+    match e:
+        case Var():
+            return frozenset() if e in params else frozenset([e])
+        case Gen(index, _, body) | Sum(index, _, body):
+            return free[body] - {index}
+        case Access(body, at, _):
+            return free[body].union(at.indices)
+        case Bracket(p, body):
+            return free[body].union(indices_of(p))
+        case Let(var, value, body):
+            return free[value] | (free[body] - {var})
+        case _:
+            return frozenset().union(*(free[child] for child in children(e)))

@@ -1,0 +1,395 @@
+"""Points of index ranges: affine expressions and predicates (4.13 to 4.21) read at many points at once.
+
+A set of points is a table: one row for each point, one column for each index. Only points that exist are rows,
+so a predicate costs as much as it is true: `expand` finds the points of a range under a predicate as a database
+joins tables, by solving equalities, narrowing intervals and walking through the pairs of a relation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorlang.errors import LimitError
+from tensorlang.language.affine import Affine, Index, Size, atom_affine
+from tensorlang.language.grammar import Var
+from tensorlang.language.predicates import (
+    And,
+    Equal,
+    Exists,
+    NonNegative,
+    Or,
+    Predicate,
+    Related,
+    Relation,
+    conjuncts,
+    free_atoms,
+)
+from tensorlang.recursion import Deep, run
+
+MOST_POINTS = 20_000_000
+"""More points than this are a `LimitError`: they would not fit in memory."""
+
+_SAFE = 1 << 62
+
+Ints = NDArray[Any]
+"""Integers, of dtype int64 wherever they fit, else Python's."""
+Mask = NDArray[np.bool_]
+Binders = Sequence[tuple[Index, Affine]]
+Column = Index | Var
+"""What a point gives a value to: an index, or a variable bound by let, whose value is then a row number."""
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """`count` points; `columns` has the value of each index at each of them."""
+
+    columns: Mapping[Column, Ints]
+    count: int
+
+    def take(self, rows: Ints | Mask) -> Points:
+        """The points in `rows`, which are row numbers or a mask."""
+        count = int(np.count_nonzero(rows)) if rows.dtype == np.bool_ else len(rows)
+        return Points({key: column[rows] for key, column in self.columns.items()}, count)
+
+    def having(self, key: Column, column: Ints) -> Points:
+        """The same points with one more column."""
+        return Points({**self.columns, key: column}, self.count)
+
+    def only(self, keys: Iterable[Column]) -> Points:
+        """The points with no other columns than `keys`; points that differed may become equal."""
+        wanted = {key: self.columns[key] for key in keys if key in self.columns}
+        return self if len(wanted) == len(self.columns) else Points(wanted, self.count)
+
+    def distinct(self) -> tuple[Points, Ints | None]:
+        """Each point once, and for each old row the new one; None if no point comes twice (or none can tell)."""
+        (codes,) = codes_of(self) or (None,)
+        if codes is None:
+            return self, None
+        _, first, back = np.unique(codes, return_index=True, return_inverse=True)
+        return (self, None) if len(first) == self.count else (self.take(first), back.reshape(-1))
+
+
+ORIGIN = Points({}, 1)
+"""The one point of no indices."""
+
+
+def codes_of(*tables: Points) -> list[Ints] | None:
+    """A number for each point, equal for equal points, in each of several tables with the same columns.
+
+    None if the numbers would not fit.
+    """
+    codes: list[Ints] = [np.zeros(t.count, np.int64) for t in tables]
+    span = 1
+    for key in tables[0].columns:
+        columns = [t.columns[key] for t in tables]
+        radix = 1 + max((int(c.max()) for c in columns if len(c)), default=0)
+        span *= radix
+        if span >= _SAFE:
+            return None
+        codes = [code * radix + column for code, column in zip(codes, columns, strict=True)]
+    return codes
+
+
+class Tuples:
+    """The index tuples at which a relation is true, read off a boolean array or a sparse matrix."""
+
+    def __init__(self, data: Any) -> None:
+        self.shape = tuple(int(n) for n in data.shape)
+        if math.prod(self.shape) >= _SAFE:
+            raise LimitError(f"a relation of shape {self.shape} is too large")
+        found = data.nonzero() if hasattr(data, "tocoo") else np.asarray(data).nonzero()
+        axes = [np.asarray(axis, np.int64) for axis in found]
+        self.codes = np.unique(self._number(axes, range(len(axes))))
+        self.axes: list[Ints] = list(np.unravel_index(self.codes, self.shape)) if len(self.codes) else axes
+        self._sorted: dict[tuple[int, ...], tuple[Ints, Ints]] = {}
+
+    def _number(self, values: Sequence[Ints], places: Iterable[int]) -> Ints:
+        code: Ints = np.zeros(values[0].shape if values else (), np.int64)
+        for value, k in zip(values, places, strict=True):
+            code = code * self.shape[k] + value
+        return code
+
+    def ranges(self, values: Sequence[Ints], places: tuple[int, ...]) -> tuple[Ints, Ints, Ints]:
+        """For each point the tuples with these `values` in these `places`: `order[start:stop]`."""
+        if places not in self._sorted:
+            keys = self._number([self.axes[k] for k in places], places) if places else np.zeros(len(self.codes), int)
+            order = np.argsort(keys, kind="stable")
+            self._sorted[places] = (order, keys[order])
+        order, keys = self._sorted[places]
+        inside: Mask = np.ones(len(values[0]), np.bool_) if values else np.ones(1, np.bool_)
+        for value, k in zip(values, places, strict=True):
+            inside &= ((value >= 0) & (value < self.shape[k])).astype(np.bool_)
+        wanted = self._number([np.where(inside, v, 0).astype(np.int64) for v in values], places)
+        wanted = np.broadcast_to(wanted, inside.shape)
+        start, stop = np.searchsorted(keys, wanted, "left"), np.searchsorted(keys, wanted, "right")
+        return order, start, np.where(inside, stop, start)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What indices are read under: the sizes and the relations."""
+
+    sizes: Mapping[Size, int]
+    relations: Mapping[Relation, Tuples] = field(default_factory=dict)
+
+
+def size_of(a: Affine, setting: Setting) -> int:
+    """The number of points of a range of size `a`: none if it is negative."""
+    return max(0, a.value(setting.sizes))  # type: ignore[arg-type]
+
+
+def affine_at(a: Affine, points: Points, setting: Setting) -> Ints:
+    """The value of `a` at each point (4.13 to 4.17)."""
+    value = a.constant
+    terms: list[tuple[Ints, int]] = []
+    for atom, k in a.terms:
+        if isinstance(atom, Size):
+            value += k * setting.sizes[atom]
+        else:
+            terms.append((points.columns[atom], k))
+    reach = abs(value) + sum(abs(k) * (int(np.abs(c).max()) if len(c) else 0) for c, k in terms)
+    result = np.full(points.count, value, object if reach >= _SAFE else np.int64)
+    for column, k in terms:
+        result = result + (column if k == 1 else column * (k if reach < _SAFE else np.array(k, object)))
+    return result
+
+
+def holds(p: Predicate, points: Points, setting: Setting) -> Mask:
+    """Whether `p` is true at each point (4.18 to 4.21); a relation is false outside its range."""
+    return run(_holds(p, points, setting))
+
+
+def _holds(p: Predicate, points: Points, setting: Setting) -> Deep[Mask]:
+    match p:
+        case Equal(a):
+            return np.asarray(affine_at(a, points, setting) == 0, np.bool_)
+        case NonNegative(a):
+            return np.asarray(affine_at(a, points, setting) >= 0, np.bool_)
+        case Related(relation, arguments):
+            values = [affine_at(a, points, setting) for a in arguments]
+            places = tuple(range(len(values)))
+            _, start, stop = setting.relations[relation].ranges(values, places)
+            return np.asarray(np.broadcast_to(stop > start, (points.count,)), np.bool_)
+        case And(parts) | Or(parts):
+            wanted = isinstance(p, And)
+            result = np.full(points.count, wanted)
+            for part in parts:
+                undecided = result == wanted
+                if not undecided.any():
+                    break
+                narrow = points.only(indices_of(part))
+                where = narrow if undecided.all() else narrow.take(undecided)
+                result[undecided] = yield _holds(part, where, setting)
+            return result
+        case Exists():
+            binders: dict[Index, Affine] = {}
+            while isinstance(p, Exists) and p.index not in binders:
+                binders[p.index] = p.size
+                p = p.body
+            counts, factor = yield _tally(points, list(binders.items()), p, setting)
+            return np.asarray((counts > 0) & (factor > 0), np.bool_)
+
+
+def expand(points: Points, binders: Binders, p: Predicate, setting: Setting) -> tuple[Points, Ints]:
+    """Each point with every choice of the indices in `binders` for which `p` is true.
+
+    Also gives the row of `points` that each comes from; the rows ascend. Raises `LimitError` if there are too many.
+    """
+    return run(_expand(points, binders, p, setting))
+
+
+def _expand(points: Points, binders: Binders, p: Predicate, setting: Setting) -> Deep[tuple[Points, Ints]]:
+    search = _Search(points, binders, p, setting)
+    while not (yield search.filter()):
+        search.advance(search.cheapest() or search.first())
+    return search.points, search.rows
+
+
+def count(binders: Binders, p: Predicate, setting: Setting) -> int:
+    """The number of points of the ranges in `binders` at which `p` is true.
+
+    Raises `LimitError` if too many points would have to be looked at.
+    """
+    counts, factor = run(_tally(ORIGIN, binders, p, setting))
+    return int(counts.sum()) * factor
+
+
+def _tally(points: Points, binders: Binders, p: Predicate, setting: Setting) -> Deep[tuple[Ints, int]]:
+    """How many points `expand` finds for each of `points`, as a number for each and a common factor.
+
+    The last index that matters is not looped over, nor is any that `p` does not mention.
+    """
+    search = _Search(points, binders, p, setting)
+    rows, lengths = None, None
+    while not (yield search.filter()):
+        choice = search.cheapest()
+        if choice is None:
+            break
+        if isinstance(choice, _Interval) and len(choice.used) == len(search.pending):
+            rows, lengths = search.rows, choice.lengths
+            search.waiting.pop(choice.index)
+            break
+        search.advance(choice)
+    factor = math.prod(search.waiting.values())
+    if rows is None or lengths is None:
+        return np.bincount(search.rows, minlength=points.count), factor
+    exact = lengths.dtype == object or float(lengths.sum(dtype=float)) >= _SAFE
+    counts = np.zeros(points.count, object if exact else np.int64)
+    np.add.at(counts, rows, lengths)
+    return counts, factor
+
+
+@dataclass
+class _Interval:
+    """Give `index` every value from `low`, `lengths` of them at each point; this is all that `used` says."""
+
+    index: Index
+    low: Ints
+    lengths: Ints
+    used: list[Predicate]
+
+
+@dataclass
+class _Join:
+    """Give the waiting indices of `part` the values with which its relation is true."""
+
+    part: Related
+    order: Ints
+    start: Ints
+    lengths: Ints
+
+
+class _Search:
+    """The search for the points of some ranges under a conjunction, one index after the other."""
+
+    def __init__(self, points: Points, binders: Binders, p: Predicate, setting: Setting) -> None:
+        self.setting = setting
+        self.waiting = {index: size_of(size, setting) for index, size in binders}
+        self.points = Points({k: c for k, c in points.columns.items() if k not in self.waiting}, points.count)
+        self.rows: Ints = np.arange(points.count)
+        self.pending = list(conjuncts(p))
+
+    def _waiting_in(self, p: Predicate) -> list[Index]:
+        return [i for i in indices_of(p) if i in self.waiting]
+
+    def filter(self) -> Deep[bool]:
+        """Drop the points at which what can be told already is false. Says whether no index is left to choose."""
+        ready: list[Predicate] = []
+        later: list[Predicate] = []
+        for p in self.pending:
+            (later if self._waiting_in(p) else ready).append(p)
+        self.pending = later
+        if ready:
+            self._keep((yield _holds(And(tuple(ready)), self.points, self.setting)))
+        return not self.waiting
+
+    def _keep(self, mask: Mask) -> None:
+        if not mask.all():
+            self.points, self.rows = self.points.take(mask), self.rows[mask]
+
+    def cheapest(self) -> _Interval | _Join | None:
+        """The way on that makes the fewest points, among those by an index that a predicate mentions."""
+        best: tuple[float, _Interval | _Join] | None = None
+        mentioned = dict.fromkeys(i for p in self.pending for i in self._waiting_in(p))
+        ways: Iterable[_Interval | _Join] = chain(self._joins(), map(self._interval, mentioned))
+        for way in ways:
+            size = float(way.lengths.sum(dtype=float))
+            if best is None or size < best[0]:
+                best = (size, way)
+            if size <= self.points.count:
+                break
+        return best[1] if best else None
+
+    def first(self) -> _Interval:
+        """The first index that waits, over its whole range."""
+        return self._interval(next(iter(self.waiting)))
+
+    def _interval(self, index: Index) -> _Interval:
+        """The values of `index` between its bounds, or the one that an equality gives it."""
+        size = self.waiting[index]
+        wide = size >= _SAFE
+        low: Ints = np.zeros(self.points.count, object if wide else np.int64)
+        high: Ints = low + (size - 1)
+        used: list[Predicate] = []
+        for p in self.pending:
+            if isinstance(p, Equal | NonNegative) and self._waiting_in(p) == [index]:
+                a = p.difference if isinstance(p, Equal) else p.value
+                k, rest = self._split(a, index)
+                # k * index + rest >= 0, and <= 0 too if p is an equality; // rounds down
+                if k > 0 or isinstance(p, Equal):
+                    low = np.maximum(low, -(rest // k) if k > 0 else -(-rest // -k))
+                if k < 0 or isinstance(p, Equal):
+                    high = np.minimum(high, rest // -k if k < 0 else -rest // k)
+                used.append(p)
+        return _Interval(index, low, np.maximum(high - low + 1, 0), used)
+
+    def _split(self, a: Affine, index: Index) -> tuple[int, Ints]:
+        """`a` as k * index + rest."""
+        k = a.coefficient(index)
+        rest = affine_at(a - atom_affine(index) * k, self.points, self.setting)
+        return k, rest if abs(k) < _SAFE else rest.astype(object)
+
+    def _joins(self) -> Iterable[_Join]:
+        for p in self.pending:
+            if not isinstance(p, Related):
+                continue
+            waiting = [[i for i in a.indices if i in self.waiting] for a in p.arguments]
+            if any(len(w) > 1 for w in waiting):
+                continue
+            places = tuple(k for k, w in enumerate(waiting) if not w)
+            known = [affine_at(p.arguments[k], self.points, self.setting) for k in places]
+            order, start, stop = self.setting.relations[p.relation].ranges(known, places)
+            start, stop = (np.broadcast_to(x, (self.points.count,)) for x in (start, stop))
+            yield _Join(p, order, start, stop - start)
+
+    def advance(self, way: _Interval | _Join) -> None:
+        """Make the points that `way` leads to."""
+        total = float(way.lengths.sum(dtype=float))
+        if total > MOST_POINTS:
+            raise LimitError(
+                f"this takes looking at {total:.3g} points one by one, more than the {MOST_POINTS} that are allowed",
+                hint="smaller sizes, or predicates that relate fewer indices to one another",
+            )
+        lengths = way.lengths.astype(np.int64)
+        back = np.repeat(np.arange(self.points.count), lengths)
+        offset = np.arange(len(back)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        if isinstance(way, _Interval):
+            column = way.low[back] + offset
+            if self.waiting.pop(way.index) < _SAFE:
+                column = column.astype(np.int64)
+            self.points, self.rows = self.points.take(back).having(way.index, column), self.rows[back]
+            used = set(way.used)
+            self.pending = [p for p in self.pending if p not in used]
+        else:
+            self.points, self.rows = self.points.take(back), self.rows[back]
+            self._read(way.part, way.order[way.start[back] + offset])
+
+    def _read(self, p: Related, tuples: Ints) -> None:
+        """Give the waiting indices of `p` their values in the tuples of its relation, one for each point."""
+        axes = self.setting.relations[p.relation].axes
+        mask: Mask = np.ones(self.points.count, np.bool_)
+        for a, axis in zip(p.arguments, axes, strict=True):
+            index = next((i for i in a.indices if i in self.waiting), None)
+            value = axis[tuples]
+            if index is not None:
+                k, rest = self._split(a, index)
+                quotient = (value - rest) // k
+                mask &= ((quotient >= 0) & (quotient < self.waiting.pop(index))).astype(np.bool_)
+                self.points = self.points.having(index, np.where(mask, quotient, 0).astype(np.int64))
+            mask &= np.asarray(affine_at(a, self.points, self.setting) == value, np.bool_)
+        self.pending = [q for q in self.pending if q is not p]
+        self._keep(mask)
+
+
+@lru_cache(maxsize=10_000)
+def indices_of(p: Predicate) -> tuple[Index, ...]:
+    """The free indices of `p`, ordered by their creation."""
+    return tuple(sorted((a for a in free_atoms(p) if isinstance(a, Index)), key=lambda i: i.serial))

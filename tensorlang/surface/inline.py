@@ -1,0 +1,260 @@
+"""Calling a function on terms of another: its body is put in place, its sizes and parameters as given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tensorlang.errors import ArgumentError, SizeMismatch, TypeMismatch
+from tensorlang.language.affine import Affine, Atom, Index, Size, atom_affine, total
+from tensorlang.language.function import Function, Parameter, Results
+from tensorlang.language.grammar import (
+    Access,
+    Add,
+    Bracket,
+    Call,
+    Const,
+    Expr,
+    Gen,
+    Let,
+    MakePair,
+    Mul,
+    Proj,
+    Sum,
+    Var,
+)
+from tensorlang.language.predicates import (
+    And,
+    Exists,
+    Or,
+    Predicate,
+    Related,
+    Relation,
+    conjunction,
+    disjunction,
+    exists,
+    substitute,
+)
+from tensorlang.language.types import Array, Pair, Type
+from tensorlang.recursion import Deep, run
+from tensorlang.surface.scope import Surface, here
+from tensorlang.surface.terms import Rel, Term, as_size, as_term, described, first, second, term
+
+
+def call_on_terms(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """f(args, kwargs) as a term, or a tuple of terms; NotImplemented if no argument belongs to a program.
+
+    Raises `ArgumentError` for arguments that are missing or too many, `TypeMismatch` and `SizeMismatch` for ones
+    of another type than the parameter's.
+    """
+    if not any(map(_belongs_to_a_program, (*args, *kwargs.values()))):
+        return NotImplemented
+    given, sizes = _matched(f, args, dict(kwargs))
+    equations = [_Equation(f"the size {name} of {f.name}", atom_affine(Size(name)), a) for name, a in sizes.items()]
+    inlining = _Inlining()
+    parts: list[Surface] = []
+    lets: list[tuple[Var, Expr]] = []
+    for p, value in given.items():
+        what = f"the argument {p.name} of {f.name}"
+        if isinstance(p, Relation):
+            if not isinstance(value, Rel) or len(value.relation.sizes) != len(p.sizes):
+                raise TypeMismatch(
+                    f"{what} must be a relation over {len(p.sizes)} indices, found {described(value)}", here()
+                )
+            equations += [_Equation(what, a, b) for a, b in zip(p.sizes, value.relation.sizes, strict=True)]
+            inlining.relations[p] = value.relation
+            parts.append(value)
+        else:
+            argument = as_term(value)
+            equations += _equations(what, p.type, argument.expr.type)
+            parts.append(argument)
+            inlining.vars[p] = argument.expr
+            if not _is_trivial(argument.expr):
+                var = Var(p.name, argument.expr.type)
+                lets.append((var, argument.expr))
+                inlining.vars[p] = var
+    inlining.atoms.update(_solved(f, equations))
+    result = run(inlining.expr(f.body))
+    for var, value in reversed(lets):
+        result = Let(var, value, result)
+    return _as_results(term(result, *parts), f.results)
+
+
+def _belongs_to_a_program(value: object) -> bool:
+    return isinstance(value, Surface) or (isinstance(value, tuple) and any(map(_belongs_to_a_program, value)))
+
+
+def _matched(
+    f: Function, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[dict[Parameter, Any], dict[str, Affine]]:
+    """The value given for each parameter, and the sizes given by name."""
+    if len(args) > len(f.params):
+        raise ArgumentError(f"{f.name} has {len(f.params)} parameters, found {len(args)} arguments", here())
+    given: dict[Parameter, Any] = dict(zip(f.params, args, strict=False))
+    for p in f.params:
+        if p.name in kwargs:
+            if p in given:
+                raise ArgumentError(f"{f.name} is given {p.name} twice", here())
+            given[p] = kwargs.pop(p.name)
+        elif p not in given:
+            raise ArgumentError(f"{f.name} is not given its parameter {p.name}", here())
+    sizes = {s.name: as_size(kwargs.pop(s.name)) for s in f.sizes if s.name in kwargs}
+    if kwargs:
+        known = ", ".join(p.name for p in f.params) or "none"
+        raise ArgumentError(f"{f.name} has no parameter {next(iter(kwargs))!r}; it has {known}", here())
+    return given, sizes
+
+
+def _is_trivial(e: Expr) -> bool:
+    """Whether to write `e` in several places is no worse than a name for it."""
+    while isinstance(e, Access | Proj):
+        e = e.body
+    return isinstance(e, Var | Const)
+
+
+def _as_results(whole: Term, results: Results) -> Any:
+    if results is None:
+        return whole
+    parts: list[Any] = []
+    for part in results[:-1]:
+        parts.append(_as_results(first(whole), part))
+        whole = second(whole)
+    parts.append(_as_results(whole, results[-1]))
+    return tuple(parts)
+
+
+@dataclass(frozen=True)
+class _Equation:
+    """`declared`, in sizes of the function called, must be `actual`, in sizes of the caller."""
+
+    what: str
+    declared: Affine
+    actual: Affine
+
+
+def _equations(what: str, declared: Type, actual: Type) -> list[_Equation]:
+    found: list[_Equation] = []
+    stack = [(declared, actual)]
+    while stack:
+        match stack.pop():
+            case (Array(m, a), Array(n, b)):
+                found.append(_Equation(what, m, n))
+                stack.append((a, b))
+            case (Pair(a0, a1), Pair(b0, b1)):
+                stack += [(a1, b1), (a0, b0)]
+            case (a, b) if a is not b:
+                raise TypeMismatch(f"{what} must have type {declared}, found {actual}", here())
+    return found
+
+
+def _solved(f: Function, equations: list[_Equation]) -> dict[Atom, Affine]:
+    """What each size of `f` is, by Gaussian elimination over the integers."""
+    # the sizes of caller and callee may have the same names: the callee's become unknowns of their own
+    unknowns = {s: Index(s.name) for s in f.sizes}
+    renamed: dict[Atom, Affine] = {s: atom_affine(i) for s, i in unknowns.items()}
+    open_ = [(q, q.declared.substitute(renamed) - q.actual) for q in equations]
+    pivots: list[tuple[Index, Affine]] = []
+    while True:
+        candidates = [(abs(a.coefficient(i)), k, i) for k, (_, a) in enumerate(open_) for i in a.indices]
+        if not candidates:
+            break
+        _, k, i = min(candidates, key=lambda c: c[:2])
+        pivot = open_.pop(k)[1]
+        pivots.append((i, pivot))
+        open_ = [(q, _without(i, a, pivot)) for q, a in open_]
+    values: dict[Atom, Affine] = {}
+    for i, pivot in reversed(pivots):
+        factor = pivot.coefficient(i)
+        rest = (pivot - atom_affine(i) * factor).substitute(values)
+        values[i] = _quotient(f, i, rest, -factor)
+    for q, a in open_:
+        if a.terms or a.constant:
+            expected = q.declared.substitute(renamed).substitute(values)
+            declared = "" if expected is q.declared else f"{q.declared} = "
+            raise SizeMismatch(f"{q.what} must have size {declared}{expected}, found {q.actual}", here())
+    for s, i in unknowns.items():
+        if i not in values:
+            raise ArgumentError(f"the size {s} of {f.name} can't be read off the arguments: pass {s}=..", here())
+    return {s: values[i] for s, i in unknowns.items()}
+
+
+def _without(i: Index, a: Affine, pivot: Affine) -> Affine:
+    return a * pivot.coefficient(i) - pivot * a.coefficient(i) if a.coefficient(i) else a
+
+
+def _quotient(f: Function, i: Index, a: Affine, divisor: int) -> Affine:
+    if any(k % divisor for _, k in a.terms) or a.constant % divisor:
+        raise SizeMismatch(f"the size {i.name} of {f.name} would have to be ({a}) / {divisor}", here())
+    return total([(atom_affine(atom), k // divisor) for atom, k in a.terms]) + a.constant // divisor
+
+
+@dataclass
+class _Inlining:
+    """A copy of an expression with sizes, variables and relations replaced, and its binders its own."""
+
+    atoms: dict[Atom, Affine] = field(default_factory=dict)
+    vars: dict[Var, Expr] = field(default_factory=dict)
+    relations: dict[Relation, Relation] = field(default_factory=dict)
+    lets: dict[Var, Var] = field(default_factory=dict)
+    done: dict[Expr, Expr] = field(default_factory=dict)
+
+    def expr(self, e: Expr) -> Deep[Expr]:
+        if e not in self.done:
+            self.done[e] = yield self._copy(e)
+        return self.done[e]
+
+    def _copy(self, e: Expr) -> Deep[Expr]:
+        visit = self.expr
+        match e:
+            case Const():
+                return e
+            case Var():
+                return self.vars[e]
+            case Add(a, b, sign):
+                return Add((yield visit(a)), (yield visit(b)), sign)
+            case Mul(a, b):
+                return Mul((yield visit(a)), (yield visit(b)))
+            case Call(f, arguments):
+                new = []
+                for a in arguments:
+                    new.append((yield visit(a)))
+                return Call(f, tuple(new))
+            case MakePair(a, b):
+                return MakePair((yield visit(a)), (yield visit(b)))
+            case Proj(which, a):
+                return Proj(which, (yield visit(a)))
+            case Access(a, at, place):
+                return Access((yield visit(a)), at.substitute(self.atoms), place)
+            case Gen(i, size, body):
+                return Gen(self._index(i), size.substitute(self.atoms), (yield visit(body)))
+            case Sum(i, size, body):
+                return Sum(self._index(i), size.substitute(self.atoms), (yield visit(body)))
+            case Bracket(p, a):
+                p = run(_related_by(p, self.relations)) if self.relations else p
+                return Bracket(substitute(p, self.atoms), (yield visit(a)))
+            case Let(x, value, body):
+                new_value = yield visit(value)
+                if x not in self.lets:
+                    self.lets[x] = self.vars[x] = Var(x.name, new_value.type)
+                return Let(self.lets[x], new_value, (yield visit(body)))
+
+    def _index(self, i: Index) -> Index:
+        if i not in self.atoms:
+            self.atoms[i] = atom_affine(Index(i.name))
+        return self.atoms[i].indices[0]
+
+
+def _related_by(p: Predicate, relations: Mapping[Relation, Relation]) -> Deep[Predicate]:
+    match p:
+        case Related(relation, arguments):
+            return Related(relations.get(relation, relation), arguments)
+        case And(parts) | Or(parts):
+            new = []
+            for part in parts:
+                new.append((yield _related_by(part, relations)))
+            return conjunction(new) if isinstance(p, And) else disjunction(new)
+        case Exists(index, size, body):
+            return exists([(index, size)], (yield _related_by(body, relations)))
+        case _:
+            return p

@@ -1,0 +1,120 @@
+"""The scalar functions as Python functions on terms, and the registration of a user's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any, Protocol
+
+from tensorlang.errors import ScalarFunctionError
+from tensorlang.language import functions
+from tensorlang.language.grammar import Const, Expr, Mul
+from tensorlang.surface.scope import built, here
+from tensorlang.surface.terms import Term, apply, as_term
+
+
+class ScalarCall(Protocol):
+    """A scalar function on terms and numbers."""
+
+    __name__: str
+
+    def __call__(self, *arguments: object) -> Term:
+        """The term f(arguments)."""
+
+
+def call(name: str, *arguments: object) -> Term:
+    """name(arguments) for any registered scalar function. Raises `ScalarFunctionError` for another name."""
+    return apply(name, *arguments)
+
+
+def _named(name: str, python_name: str | None = None) -> ScalarCall:
+    def on_terms(*arguments: object) -> Term:
+        return apply(name, *arguments)
+
+    on_terms.__name__ = on_terms.__qualname__ = python_name or name
+    on_terms.__doc__ = f"{name}, elementwise on numbers of a program."
+    return on_terms
+
+
+exp = _named("exp")
+log = _named("log")
+sin = _named("sin")
+cos = _named("cos")
+tan = _named("tan")
+tanh = _named("tanh")
+sinh = _named("sinh")
+cosh = _named("cosh")
+sigmoid = _named("sigmoid")
+sqrt = _named("sqrt")
+recip = _named("recip")
+where_ge = _named("where_ge")
+where_gt = _named("where_gt")
+sign = _named("sign")
+relu = _named("relu")
+abs = _named("abs")
+maximum = _named("max", "maximum")
+minimum = _named("min", "minimum")
+erf = _named("erf")
+softplus = _named("softplus")
+logaddexp = _named("logaddexp")
+
+
+def scalar_function(
+    name: str,
+    *,
+    arity: int = 1,
+    derivative: Callable[..., Any],
+    evaluate: Callable[..., Any],
+    source: str,
+    cost: int = 1,
+    latex: str | None = None,
+    exact: Callable[..., Fraction] | None = None,
+) -> ScalarCall:
+    """Register a scalar function of your own, and get it as a function on terms.
+
+    `derivative(x0, .., y)` gets the arguments and the value y = f(x0, ..) and gives the partial derivative, for
+    several arguments a tuple of them: terms, numbers, or None for zero. `evaluate` works elementwise on float
+    arrays, `exact` on fractions; `source` is its JAX code and `latex` its notation, with {0}, {1}, .. for the
+    arguments. Raises `ScalarFunctionError` if the name is taken, if the derivative doesn't have one component for
+    each argument, or costs more than the bound of 4 allows for a function that costs `cost`.
+    """
+    for what, template in (("source", source), ("latex", latex or "")):
+        try:
+            template.format(*[""] * arity)
+        except (IndexError, KeyError, ValueError, AttributeError):
+            raise ScalarFunctionError(
+                f"the {what} of {name} is a template for {arity} argument{'s' * (arity != 1)}, found {template!r}",
+                here(),
+                "write {0}, {1}, .. for the arguments, and {{ }} for braces",
+            ) from None
+
+    def transpose(xs: tuple[Expr, ...], y: Expr, t: Expr) -> Sequence[Expr | None]:
+        parts = derivative(*map(Term, xs), Term(y))
+        if not isinstance(parts, tuple | list):
+            parts = (parts,)
+        return [_times(part, t) for part in parts]
+
+    def register() -> None:
+        functions.register(
+            name,
+            arity=arity,
+            cost=cost,
+            transpose=transpose,
+            evaluate=evaluate,
+            source=source,
+            exact=exact,
+            latex=latex,
+        )
+
+    built(register)
+    return _named(name)
+
+
+def _times(part: object, t: Expr) -> Expr | None:
+    """part * t, the cotangent of an argument whose partial derivative is `part`."""
+    if part is None:
+        return None
+    e = as_term(part).expr
+    if isinstance(e, Const) and e.value in (0, 1):
+        return t if e.value else None
+    return Mul(e, t)

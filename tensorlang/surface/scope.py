@@ -1,0 +1,165 @@
+"""Where a Python program stands: the definition being made, its open binders, and the user's line."""
+
+from __future__ import annotations
+
+import dis
+import linecache
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import pairwise
+from types import CodeType, FrameType
+from typing import Any, NoReturn, TypeVar
+
+from tensorlang.errors import PythonLine, ScopeError, TensorlangError, TypeMismatch
+from tensorlang.language import functions
+from tensorlang.language.affine import Index
+from tensorlang.language.grammar import Bracket, Expr, Var
+
+T = TypeVar("T")
+
+
+@dataclass(eq=False)
+class Definition:
+    """A function that is being defined: its open binders, and what is known about the values made in it."""
+
+    name: str
+    opened: tuple[Index | Var, ...] = ()
+    made_under: dict[Expr, tuple[Index | Var, ...]] = field(default_factory=dict)
+    names: dict[Expr, str] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
+class Binder:
+    """What binds an index or a variable. It is `live` while the Python function that it belongs to runs."""
+
+    name: str
+    kind: str
+    definition: Definition | None
+    live: bool = True
+
+
+Binders = frozenset[Binder]
+NO_BINDERS: Binders = frozenset()
+
+current: ContextVar[Definition | None] = ContextVar("current", default=None)
+
+
+def user_frame() -> FrameType | None:
+    """The innermost frame that is not tensorlang's own."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "tensorlang":
+        frame = frame.f_back
+    return frame
+
+
+def here() -> PythonLine | None:
+    """The user's line that is being executed."""
+    frame = user_frame()
+    return None if frame is None else python_line(frame.f_code.co_filename, frame.f_lineno)
+
+
+def python_line(filename: str, line: int) -> PythonLine:
+    """That line of that file."""
+    return PythonLine(filename, line, linecache.getline(filename, line).strip())
+
+
+@lru_cache(maxsize=1024)
+def _stored_names(code: CodeType) -> dict[int, str]:
+    """The variable to which the result of the instruction at an offset is assigned at once."""
+    found: dict[int, str] = {}
+    instructions = list(dis.get_instructions(code))
+    for before, after in pairwise(instructions):
+        if after.opname.startswith("STORE_") and after.opname not in {"STORE_SUBSCR", "STORE_ATTR", "STORE_SLICE"}:
+            name = after.argval[0] if isinstance(after.argval, tuple) else after.argval
+            # during a call the frame points into the space between the two instructions
+            found.update(dict.fromkeys(range(before.offset, after.offset), str(name)))
+    return found
+
+
+def valid_name(name: str) -> bool:
+    """Whether a program can bind `name`."""
+    return bool(re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name)) and name not in functions.KEYWORDS
+
+
+@contextmanager
+def opened(binding: Index | Var, kind: str) -> Iterator[Binder]:
+    """The binder of `binding`, live inside the `with` statement."""
+    definition = current.get()
+    binder = Binder(binding.name, kind, definition)
+    before = () if definition is None else definition.opened
+    if definition is not None:
+        definition.opened = (*before, binding)
+    try:
+        yield binder
+    finally:
+        binder.live = False
+        if definition is not None:
+            definition.opened = before
+
+
+def together(*parts: Surface) -> Binders:
+    """The binders that the parts depend on. Raises `ScopeError` if one of them can't be used here."""
+    binders = parts[0].binders if parts else NO_BINDERS
+    for part in parts[1:]:
+        if not part.binders <= binders:
+            binders |= part.binders
+    definition = current.get()
+    for binder in binders:
+        if binder.definition is not definition:
+            owner = "a definition that is over" if binder.definition is None else binder.definition.name
+            inside = "outside of it" if definition is None else f"inside {definition.name}"
+            raise ScopeError(
+                f"{binder.name} is {binder.kind} of {owner} and can't be used {inside}",
+                here(),
+                "pass it as an argument" if definition is not None else None,
+            )
+        if not binder.live:
+            raise ScopeError(
+                f"{binder.name} is {binder.kind} whose scope has ended",
+                here(),
+                "use what depends on it inside the function that has it as its parameter",
+            )
+    return binders
+
+
+def built(make: Callable[..., T], *parts: Any) -> T:
+    """make(*parts), whose error, if any, is placed at the user's line."""
+    try:
+        return make(*parts)
+    except TensorlangError as error:
+        raise error.at(here()) from None
+
+
+def refuse(message: str, hint: str | None = None) -> NoReturn:
+    """Raise `TypeMismatch` at the user's line."""
+    raise TypeMismatch(message, here(), hint)
+
+
+class Surface:
+    """What is common to indices, conditions, terms and relations."""
+
+    __slots__ = ("binders",)
+    __array_ufunc__ = None  # NumPy's numbers leave `2.0 * x` to x
+
+    binders: Binders
+
+    __hash__ = object.__hash__  # `==` makes a condition or is refused, so it can't be trusted to compare
+
+
+def remember(e: Expr) -> None:
+    """Note where the value `e` was made, and the Python variable that it is about to be assigned to."""
+    definition = current.get()
+    if definition is None:
+        return
+    while isinstance(e, Bracket):
+        e = e.body
+    definition.made_under.setdefault(e, definition.opened)
+    frame = user_frame()
+    name = None if frame is None else _stored_names(frame.f_code).get(frame.f_lasti)
+    if name is not None and valid_name(name):
+        definition.names.setdefault(e, name)

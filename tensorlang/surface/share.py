@@ -1,0 +1,310 @@
+"""Sharing: a value that a Python program uses twice is computed once.
+
+The embedding gives a graph in which a Python value is one node, however often it is used. `share` turns it into
+a program whose lets say so:
+
+    e * e                                  ->  let t = e in t * t
+    y made outside:  sum k:n. f(y[k])      ->  let y = .. in sum k:n. f(y[k])
+    [p]*f(e) + [q]*g(e)                    ->  let t = [p or q] * e in [p]*f(t) + [q]*g(t)
+
+A let goes as far inside as its uses allow. It computes nothing that the uses would not have computed: its value
+is bracketed by the condition under which one of them is reached, indices between the let and the use quantified
+over. So neither the bounds of an access, nor the domain of a logarithm, nor the cost gets worse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tensorlang.language.affine import Affine, Index, constant
+from tensorlang.language.grammar import (
+    Access,
+    Add,
+    Bracket,
+    Call,
+    Const,
+    Expr,
+    Gen,
+    Let,
+    MakePair,
+    Mul,
+    Proj,
+    Sum,
+    Var,
+    bracket,
+    children,
+)
+from tensorlang.language.predicates import TRUE, Predicate, at_most, conjunction, conjuncts, disjunction
+from tensorlang.sets.solve import project
+
+Binding = Index | Var
+Path = tuple["Path", Predicate] | None
+"""The brackets between the top of a scope and a place in it, innermost first."""
+
+
+@dataclass(eq=False, slots=True)
+class _Scope:
+    """The inside of a binder, below the brackets that directly follow it; lets of the scope are written there."""
+
+    parent: _Scope | None
+    path: Path
+    binding: Binding | None
+    size: Affine | None
+    lead: Predicate
+    core: Expr
+    sums: bool
+    depth: int = 0
+    support: Predicate | None = None
+    lets: list[tuple[Var, Expr]] = field(default_factory=list)
+
+    def summed_support(self) -> Predicate:
+        """Where the scope's core is not an empty sum, if it is a sum directly under a sum, else true.
+
+        Directly nested sums are counted together (rule (**)): a let between them costs nothing only if the outer
+        one skips the points at which the inner one is empty.
+        """
+        if self.support is None:
+            self.support = _support(self.core) if self.sums and isinstance(self.core, Sum) else TRUE
+        return self.support
+
+
+def share(
+    e: Expr, names: Mapping[Expr, str] | None = None, made_under: Mapping[Expr, tuple[Binding, ...]] | None = None
+) -> Expr:
+    """`e` with a let for each value with arithmetic in it that is reached more than once.
+
+    `made_under` gives the binders inside which a value was made. A value used under further ones is computed
+    outside of them, so that a loop does not repeat it. `names` are what the lets are called where it is known.
+    """
+    return _Sharing(e, names or {}, made_under or {}).result()
+
+
+class _Sharing:
+    def __init__(self, e: Expr, names: Mapping[Expr, str], made_under: Mapping[Expr, tuple[Binding, ...]]) -> None:
+        self.root, self.names, self.made_under = e, names, made_under
+        self.order = _with_arithmetic(e)
+        self.uses: dict[Expr, list[tuple[_Scope, Path]]] = {node: [] for node in self.order}
+        self.scopes: dict[Expr, _Scope] = {}
+        self.shared: dict[Expr, tuple[_Scope, Predicate]] = {}
+        self.new: dict[Expr, Expr] = {}
+        self.light: set[Expr] = set()
+
+    def result(self) -> Expr:
+        top = self._enter(None, None, None, None, self.root, False)
+        for node in reversed(self.order):  # every use of a node comes before it
+            self._place(node)
+        for node in self.order:  # every part of a node comes before it
+            self._rebuild(node)
+        return self._close(top, self.root)
+
+    def _use(self, e: Expr, scope: _Scope, path: Path) -> None:
+        while isinstance(e, Bracket):
+            path, e = (path, e.pred), e.body
+        if e in self.uses:
+            self.uses[e].append((scope, path))
+
+    def _enter(
+        self, parent: _Scope | None, path: Path, binding: Binding | None, size: Affine | None, body: Expr, sums: bool
+    ) -> _Scope:
+        lead, core = _strip(body)
+        depth = 0 if parent is None else parent.depth + 1
+        scope = _Scope(parent, path, binding, size, lead, core, sums, depth)
+        self._use(core, scope, None)
+        return scope
+
+    def _place(self, e: Expr) -> None:
+        uses = self.uses[e]
+        scope, path = uses[0]
+        for other, _ in uses[1:]:
+            scope = _common(scope, other)
+        outer = self._outside_of_loops(e, scope)
+        if len(uses) > 1 or outer is not scope:
+            reached = _either([_condition(*use, outer) for use in uses])
+            scope, path = outer, (None, reached)
+            self.shared[e] = (outer, _not_known(reached, outer, e))
+        match e:
+            case Gen(i, size, body) | Sum(i, size, body):
+                self.scopes[e] = self._enter(scope, path, i, size, body, isinstance(e, Sum))
+            case Let(x, value, body):
+                self._use(value, scope, path)
+                self.scopes[e] = self._enter(scope, path, x, None, body, False)
+            case _:
+                for part in children(e):
+                    self._use(part, scope, path)
+
+    def _outside_of_loops(self, e: Expr, scope: _Scope) -> _Scope:
+        """The scope in which `e` was made, if a loop lies between it and `scope`; else `scope`."""
+        if e not in self.made_under:
+            return scope
+        opened = self.made_under[e]
+        outer, loops = scope, False
+        while outer.parent is not None and outer.binding not in opened:
+            loops = loops or outer.size is not None
+            outer = outer.parent
+        return outer if loops else scope
+
+    def _rebuild(self, e: Expr) -> None:
+        new = self._with_new_parts(e)
+        if not (isinstance(e, Add | Mul | Call | Sum) or self._has_lets(e) or any(map(self._heavy, children(e)))):
+            self.light.add(e)
+        elif e in self.shared:
+            scope, guard = self.shared[e]
+            var = Var(self.names.get(e, "t"), e.type)
+            scope.lets.append((var, bracket(guard, new)))
+            self.light.add(e)
+            new = var
+        self.new[e] = new
+
+    def _has_lets(self, e: Expr) -> bool:
+        return e in self.scopes and bool(self.scopes[e].lets)
+
+    def _heavy(self, e: Expr) -> bool:
+        core = _strip(e)[1]
+        return core in self.new and core not in self.light
+
+    def _with_new_parts(self, e: Expr) -> Expr:
+        ref = self._ref
+        match e:
+            case Add(a, b, sign):
+                return Add(ref(a), ref(b), sign)
+            case Mul(a, b):
+                return Mul(ref(a), ref(b))
+            case Call(f, arguments):
+                return Call(f, tuple(map(ref, arguments)))
+            case MakePair(a, b):
+                return MakePair(ref(a), ref(b))
+            case Proj(which, a):
+                return Proj(which, ref(a))
+            case Access(a, at, place):
+                return Access(ref(a), at, place)
+            case Gen(i, size, body):
+                return Gen(i, size, self._close(self.scopes[e], body))
+            case Sum(i, size, body):
+                return Sum(i, size, self._close(self.scopes[e], body))
+            case Let(x, value, body):
+                return Let(x, ref(value), self._close(self.scopes[e], body))
+            case Bracket(p, a):
+                return bracket(p, ref(a))
+            case Var() | Const():
+                return e
+
+    def _ref(self, e: Expr) -> Expr:
+        p, core = _strip(e)
+        new = self.new.get(core, core)
+        return e if new is core else bracket(p, new)
+
+    def _close(self, scope: _Scope, body: Expr) -> Expr:
+        """The new `body` of a scope, with its lets."""
+        core = self.new.get(scope.core, scope.core)
+        if core is scope.core and not scope.lets:
+            return body
+        lead = scope.lead
+        if scope.lets or not isinstance(core, Sum):
+            lead = conjunction([lead, scope.summed_support()])
+        for var, value in reversed(scope.lets):
+            core = Let(var, value, core)
+        return bracket(lead, core)
+
+
+def _with_arithmetic(e: Expr) -> list[Expr]:
+    """The nodes under `e` with arithmetic in them, brackets left out, each after its parts."""
+    order: list[Expr] = []
+    heavy: dict[Expr, bool] = {}
+    stack = [(e, False)]
+    while stack:
+        node, finished = stack.pop()
+        if finished:
+            heavy[node] = isinstance(node, Add | Mul | Call | Sum) or any(heavy[part] for part in children(node))
+            if heavy[node] and not isinstance(node, Bracket):
+                order.append(node)
+        elif node not in heavy:
+            heavy[node] = False
+            stack.append((node, True))
+            stack += [(part, False) for part in reversed(children(node)) if part not in heavy]
+    return order
+
+
+def _strip(e: Expr) -> tuple[Predicate, Expr]:
+    """The brackets at the head of `e`, and what is under them."""
+    if not isinstance(e, Bracket):
+        return TRUE, e
+    parts: list[Predicate] = []
+    while isinstance(e, Bracket):
+        parts.append(e.pred)
+        e = e.body
+    return conjunction(parts), e
+
+
+def _support(e: Expr) -> Predicate:
+    """Where the directly nested sums `e` have a point."""
+    binders: dict[Index, Affine] = {}
+    parts: list[Predicate] = []
+    while isinstance(e, Sum):
+        binders[e.index] = e.size
+        p, e = _strip(e.body)
+        parts.append(p)
+    return project(binders, conjunction(parts), {})
+
+
+def _common(a: _Scope, b: _Scope) -> _Scope:
+    """The innermost scope around both."""
+    while a is not b:
+        if a.depth < b.depth:
+            a, b = b, a
+        if a.parent is not None:
+            a = a.parent
+    return a
+
+
+def _condition(scope: _Scope, path: Path, outer: _Scope) -> Predicate:
+    """When the place at `path` in `scope` is reached from `outer`, for some value of each index between them."""
+    p = _along(path)
+    while scope is not outer and scope.parent is not None:
+        p = conjunction([scope.lead, p])
+        if isinstance(scope.binding, Index) and scope.size is not None:
+            p = project({scope.binding: scope.size}, p, _ranges(scope.parent))
+        p = conjunction([_along(scope.path), p])
+        scope = scope.parent
+    return p
+
+
+def _along(path: Path) -> Predicate:
+    parts: list[Predicate] = []
+    while path is not None:
+        path, p = path
+        parts.append(p)
+    return conjunction(reversed(parts))
+
+
+def _ranges(scope: _Scope | None) -> dict[Index, Affine]:
+    found: dict[Index, Affine] = {}
+    while scope is not None:
+        if isinstance(scope.binding, Index) and scope.size is not None:
+            found[scope.binding] = scope.size
+        scope = scope.parent
+    return found
+
+
+def _either(conditions: list[Predicate]) -> Predicate:
+    """Their disjunction, with what they have in common said once."""
+    sets = [dict.fromkeys(conjuncts(p)) for p in dict.fromkeys(conditions)]
+    common = [p for p in sets[0] if all(p in s for s in sets)]
+    rest = disjunction([conjunction([p for p in s if p not in common]) for s in sets])
+    return conjunction([*common, rest])
+
+
+def _not_known(p: Predicate, scope: _Scope, e: Expr) -> Predicate:
+    """`p` without what holds everywhere in `scope`, and without asking for a range that an empty `e` has too."""
+    known = set(conjuncts(scope.summed_support()))
+    outer: _Scope | None = scope
+    while outer is not None:
+        known.update(conjuncts(outer.lead))
+        if outer.size is not None:
+            known.add(at_most(constant(1), outer.size))
+        outer = outer.parent
+    while isinstance(e, Gen | Sum | Bracket | Proj):
+        if isinstance(e, Gen | Sum):
+            known.add(at_most(constant(1), e.size))
+        e = e.body
+    return conjunction([q for q in conjuncts(p) if q not in known])

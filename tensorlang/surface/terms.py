@@ -1,0 +1,456 @@
+"""The objects that a Python program computes with: indices, conditions, terms.
+
+They are thin. A `Term` holds an expression, an `Idx` an affine combination of indices and sizes, a `Cond` a
+predicate; Python's operators on them build new ones. Each also remembers the binders that it depends on, so that
+one that is used after its binder has ended, or in another function, is refused where it is used.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from typing import NoReturn
+
+from tensorlang.language import functions
+from tensorlang.language.affine import Affine, Index, atom_affine, constant
+from tensorlang.language.grammar import Access, Add, Bracket, Call, Expr, MakePair, Mul, Proj, bracket, number
+from tensorlang.language.predicates import (
+    FALSE,
+    TRUE,
+    Predicate,
+    Related,
+    Relation,
+    at_most,
+    conjunction,
+    disjunction,
+    equal,
+    less,
+    not_equal,
+)
+from tensorlang.language.types import Array, Pair
+from tensorlang.surface.scope import NO_BINDERS, Binder, Binders, Surface, built, here, refuse, remember, together
+
+
+class Idx(Surface):
+    """An index, a size, or an affine combination of such."""
+
+    __slots__ = ("affine",)
+
+    def __init__(self, affine: Affine, binders: Binders = NO_BINDERS) -> None:
+        self.affine = affine
+        self.binders = binders
+
+    def __repr__(self) -> str:
+        return str(self.affine)
+
+    def _combined(self, other: object, combine: Callable[[Affine, Affine], Affine]) -> Idx:
+        right = as_idx(other, "the other side of an index expression")
+        return Idx(combine(self.affine, right.affine), together(self, right))
+
+    def _compared(self, other: object, compare: Callable[[Affine, Affine], Predicate]) -> Cond:
+        right = as_idx(other, "the other side of a comparison of indices")
+        return Cond(compare(self.affine, right.affine), together(self, right))
+
+    def __add__(self, other: object) -> Idx:
+        return self._combined(other, lambda a, b: a + b)
+
+    def __radd__(self, other: object) -> Idx:
+        return self._combined(other, lambda a, b: b + a)
+
+    def __sub__(self, other: object) -> Idx:
+        return self._combined(other, lambda a, b: a - b)
+
+    def __rsub__(self, other: object) -> Idx:
+        return self._combined(other, lambda a, b: b - a)
+
+    def __neg__(self) -> Idx:
+        return Idx(-self.affine, together(self))
+
+    def __pos__(self) -> Idx:
+        return self
+
+    def __mul__(self, other: object) -> Idx:
+        factor = as_idx(other, "the factor of an index expression")
+        left, right = self.affine, factor.affine
+        if left.is_constant:
+            left, right = right, left
+        if not right.is_constant:
+            refuse(f"{self} * {factor} is not affine: an index or size can only be multiplied by an integer")
+        return Idx(left * right.constant, together(self, factor))
+
+    __rmul__ = __mul__
+
+    def __eq__(self, other: object) -> Cond:  # type: ignore[override]
+        return self._compared(other, equal)
+
+    def __ne__(self, other: object) -> Cond:  # type: ignore[override]
+        return self._compared(other, not_equal)
+
+    def __lt__(self, other: object) -> Cond:
+        return self._compared(other, less)
+
+    def __le__(self, other: object) -> Cond:
+        return self._compared(other, at_most)
+
+    def __gt__(self, other: object) -> Cond:
+        return self._compared(other, lambda a, b: less(b, a))
+
+    def __ge__(self, other: object) -> Cond:
+        return self._compared(other, lambda a, b: at_most(b, a))
+
+    __hash__ = object.__hash__
+
+    def _not_affine(self, *_: object) -> NoReturn:
+        refuse(
+            f"an index expression is made of indices, sizes, integers, +, - and *, found another operation on {self}",
+            "a half or a remainder is written with exists: tl.exists(n, lambda k: i == 2 * k)",
+        )
+
+    __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _not_affine
+    __pow__ = __rpow__ = __abs__ = _not_affine
+
+    def _not_logic(self, _: object) -> NoReturn:
+        refuse(
+            f"& and | combine conditions, found the index expression {self}",
+            "they bind tighter than comparisons: write (0 <= i) & (i < n)",
+        )
+
+    __and__ = __rand__ = __or__ = __ror__ = _not_logic
+
+    def _not_known(self) -> NoReturn:
+        refuse(
+            f"{self} has no value while a program is written",
+            "use it inside a tl expression, such as x[i + 1] or (i < n) * x; loop with tl.gen or tl.sum",
+        )
+
+    __bool__ = __int__ = __float__ = __index__ = _not_known
+
+
+class Numeric(Surface):
+    """What stands for a number in arithmetic: a term, or a condition for [condition] * 1."""
+
+    __slots__ = ()
+
+    def __add__(self, other: object) -> Term:
+        return _sum(self, other, 1)
+
+    def __radd__(self, other: object) -> Term:
+        return _sum(other, self, 1)
+
+    def __sub__(self, other: object) -> Term:
+        return _sum(self, other, -1)
+
+    def __rsub__(self, other: object) -> Term:
+        return _sum(other, self, -1)
+
+    def __mul__(self, other: object) -> Term:
+        return _product(self, other)
+
+    def __rmul__(self, other: object) -> Term:
+        return _product(other, self)
+
+    def __truediv__(self, other: object) -> Term:
+        return _product(self, _reciprocal(other))
+
+    def __rtruediv__(self, other: object) -> Term:
+        return _product(other, _reciprocal(self))
+
+    def __neg__(self) -> Term:
+        return _product(number_term(-1), self)
+
+    def __pos__(self) -> Term:
+        return as_term(self)
+
+    def __pow__(self, exponent: object) -> Term:
+        base = as_term(self)
+        value = as_number(exponent)
+        if value is None:
+            refuse(
+                f"an exponent is a constant number, found {described(exponent)}", "write tl.exp(y * tl.log(x)) for x^y"
+            )
+        return term(built(functions.raise_to, base.expr, value), base)
+
+    def __rpow__(self, base: object) -> NoReturn:
+        refuse(
+            f"an exponent is a constant number, found {described(self)}",
+            "write tl.exp(y * c) with the constant c = log(a) for a^y",
+        )
+
+
+class Cond(Numeric):
+    """A condition on indices and sizes. As a number it is 1 where it holds and 0 elsewhere."""
+
+    __slots__ = ("pred",)
+
+    def __init__(self, pred: Predicate, binders: Binders = NO_BINDERS) -> None:
+        self.pred = pred
+        self.binders = binders
+
+    def __and__(self, other: object) -> Cond:
+        right = as_cond(other, "the other side of &")
+        return Cond(conjunction([self.pred, right.pred]), together(self, right))
+
+    def __or__(self, other: object) -> Cond:
+        right = as_cond(other, "the other side of |")
+        return Cond(disjunction([self.pred, right.pred]), together(self, right))
+
+    __rand__ = __and__
+    __ror__ = __or__
+
+    def _not_known(self, *_: object) -> NoReturn:
+        refuse(
+            "a condition on indices is neither true nor false while a program is written",
+            "write (0 <= i) & (i < n) instead of 0 <= i < n, & and | instead of and, or; "
+            "and (i < n) * a + (i >= n) * b instead of a if i < n else b",
+        )
+
+    __bool__ = _not_known
+
+    def _not_compared(self, _: object) -> NoReturn:
+        refuse(
+            "a condition is not compared with anything",
+            "combine conditions by & and |; == binds looser than &, so write (i == j) & (j == k)",
+        )
+
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _not_compared
+    __hash__ = object.__hash__
+
+    def __invert__(self) -> NoReturn:
+        refuse("there is no negation of conditions", "write the opposite comparison, such as i >= n for ~(i < n)")
+
+
+class Term(Numeric):
+    """A value of the program: a number, an array or a pair."""
+
+    __slots__ = ("expr",)
+
+    def __init__(self, expr: Expr, binders: Binders = NO_BINDERS) -> None:
+        self.expr = expr
+        self.binders = binders
+
+    def __repr__(self) -> str:
+        return f"<a term of type {self.expr.type}>"
+
+    def __getitem__(self, at: object) -> Term:
+        result, parts = self.expr, [as_at(a) for a in (at if isinstance(at, tuple) else (at,))]
+        place = here()
+        for a in parts:
+            result = built(Access, result, a.affine, place)
+        return term(result, self, *parts)
+
+    def __iter__(self) -> Iterator[Term]:
+        kind = self.expr.type
+        if isinstance(kind, Array):
+            refuse(
+                f"an array can't be iterated over, found a value of type {kind}",
+                "write tl.gen(n, lambda i: ..) or tl.sum(n, lambda i: ..)",
+            )
+        return iter((first(self), second(self)))
+
+    def __abs__(self) -> Term:
+        return apply("abs", self)
+
+    def _not_compared(self, _: object) -> NoReturn:
+        refuse(
+            "only indices and sizes are compared, not values of the program",
+            "use tl.maximum, tl.minimum, tl.relu, or tl.where_ge(a, b, t), which is t where a >= b and else 0",
+        )
+
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _not_compared
+    __hash__ = object.__hash__
+
+    def _not_known(self) -> NoReturn:
+        refuse(
+            "a term has no value while a program is written",
+            "define the program with tl.function, then call it with numbers or arrays",
+        )
+
+    def _not_an_index(self) -> NoReturn:
+        refuse(_NOT_AN_INDEX.format(described(self)))
+
+    __bool__ = __int__ = __float__ = __complex__ = _not_known
+    __index__ = _not_an_index
+
+
+class Rel(Surface):
+    """A data relation; called with indices it is a condition."""
+
+    __slots__ = ("relation",)
+
+    def __init__(self, relation: Relation, binders: Binders = NO_BINDERS) -> None:
+        self.relation = relation
+        self.binders = binders
+
+    def __call__(self, *at: object) -> Cond:
+        """Whether the indices `at` are related."""
+        wanted = len(self.relation.sizes)
+        if len(at) != wanted:
+            refuse(f"{self.relation.name} relates {wanted} indices, found {len(at)}")
+        parts = [as_at(a) for a in at]
+        return Cond(Related(self.relation, tuple(a.affine for a in parts)), together(self, *parts))
+
+
+_NOT_AN_INDEX = "an index is made of indices, sizes, integers, + and -, found {}"
+
+
+def term(e: Expr, *parts: Surface) -> Term:
+    """The term `e` made of `parts`."""
+    remember(e)
+    return Term(e, together(*parts))
+
+
+def number_term(value: int | Fraction) -> Term:
+    """A constant."""
+    return Term(number(value))
+
+
+def as_number(value: object) -> Fraction | None:
+    """`value` as an exact number, a float by its shortest decimal; None if it is no number."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, numbers.Integral):
+        return Fraction(int(value))
+    if isinstance(value, numbers.Rational):
+        return Fraction(int(value.numerator), int(value.denominator))
+    if isinstance(value, numbers.Real):
+        real = float(value)
+        if not math.isfinite(real):
+            refuse(f"a constant is a finite number, found {real}")
+        return Fraction(repr(real))
+    return None
+
+
+def as_term(value: object) -> Term:
+    """`value` as a value of the program: a term, a condition, a number, or a tuple of such. Else `TypeMismatch`."""
+    if isinstance(value, Term):
+        return value
+    if isinstance(value, bool | Cond):
+        cond = as_cond(value, "")
+        return Term(bracket(cond.pred, number(1)), cond.binders)
+    if isinstance(value, tuple) and len(value) >= 2:
+        result = as_term(value[-1])
+        for part in reversed(value[:-1]):
+            left = as_term(part)
+            result = term(MakePair(left.expr, result.expr), left, result)
+        return result
+    found = as_number(value)
+    if found is not None:
+        return number_term(found)
+    if isinstance(value, Idx):
+        refuse(
+            f"an index is not a number: found the index expression {value} where a number is wanted",
+            "(i == j) * x tests an index; x[i] reads at it",
+        )
+    hint = "data is passed when the program is called: make it a parameter" if hasattr(value, "shape") else None
+    refuse(f"expected a number, a term or a tuple of them, found {described(value)}", hint)
+
+
+def as_cond(value: object, what: str) -> Cond:
+    """`value` as a condition. Else `TypeMismatch`."""
+    if isinstance(value, Cond):
+        return value
+    if isinstance(value, bool):
+        return Cond(TRUE if value else FALSE)
+    refuse(
+        f"{what} must be a condition on indices, found {described(value)}",
+        "& and | bind tighter than comparisons: write (0 <= i) & (i < n)",
+    )
+
+
+def as_idx(value: object, what: str) -> Idx:
+    """`value` as an affine combination of indices and sizes. Else `TypeMismatch`."""
+    if isinstance(value, Idx):
+        return value
+    if isinstance(value, numbers.Integral) and not isinstance(value, bool):
+        return Idx(constant(int(value)))
+    hint = "an index is not a number: (i == j) * x tests it, x[i] reads at it" if isinstance(value, Numeric) else None
+    refuse(f"{what} must be an index, a size or an integer, found {described(value)}", hint)
+
+
+def as_at(value: object) -> Idx:
+    """What stands between the brackets of an access, or is an argument of a relation. Else `TypeMismatch`."""
+    if isinstance(value, slice):
+        refuse("a slice is not an index", "write tl.gen(n, lambda i: x[i + 1]) for x[1:n + 1]")
+    if isinstance(value, Idx) or (isinstance(value, numbers.Integral) and not isinstance(value, bool)):
+        return as_idx(value, "an index")
+    refuse(_NOT_AN_INDEX.format(described(value)))
+
+
+def as_size(value: object) -> Affine:
+    """`value` as a size: affine in size names and integers. Else `TypeMismatch`."""
+    a = as_idx(value, "a size").affine
+    if a.indices:
+        refuse(f"a size is made of size names and integers, found the index {a.indices[0].name} in {a}")
+    return a
+
+
+def described(value: object) -> str:
+    """What `value` is, for a message."""
+    if isinstance(value, Term):
+        return f"a value of type {value.expr.type}"
+    if isinstance(value, Idx):
+        return f"the index expression {value}"
+    if isinstance(value, Cond):
+        return "a condition"
+    if isinstance(value, Rel):
+        return f"the relation {value.relation.name}, not applied to indices"
+    if value is None:
+        return "None"
+    return f"{value!r}" if isinstance(value, int | float | str) else f"a Python {type(value).__name__}"
+
+
+def apply(name: str, *arguments: object) -> Term:
+    """name(arguments), for a registered scalar function. Raises `ScalarFunctionError` if there is none."""
+    parts = [as_term(a) for a in arguments]
+    return term(built(functions.call, name, *(a.expr for a in parts)), *parts)
+
+
+def first(e: object) -> Term:
+    """The first part of a pair."""
+    return _part(0, e)
+
+
+def second(e: object) -> Term:
+    """The second part of a pair."""
+    return _part(1, e)
+
+
+def _part(which: int, e: object) -> Term:
+    whole = as_term(e)
+    if not isinstance(whole.expr.type, Pair):
+        refuse(f"only a pair has two parts, found a value of type {whole.expr.type}")
+    return term(Proj(which, whole.expr), whole)
+
+
+def index_term(index: Index, binder: Binder) -> Idx:
+    """The index bound by `binder`."""
+    return Idx(atom_affine(index), frozenset({binder}))
+
+
+def _sum(left: object, right: object, sign: int) -> Term:
+    a, b = as_term(left), as_term(right)
+    return term(built(Add, a.expr, b.expr, sign), a, b)
+
+
+def _product(left: object, right: object) -> Term:
+    """left * right. [p] * a * b is [p] * (a * b): a bracket at the head of a product is over all of it."""
+    if isinstance(left, bool | Cond):
+        p, a = as_cond(left, "").pred, as_term(right)
+        return term(bracket(p, a.expr), as_cond(left, ""), a)
+    if isinstance(right, bool | Cond):
+        return _product(right, left)
+    a, b = as_term(left), as_term(right)
+    if isinstance(a.expr, Bracket):
+        return term(bracket(a.expr.pred, built(Mul, a.expr.body, b.expr)), a, b)
+    return term(built(Mul, a.expr, b.expr), a, b)
+
+
+def _reciprocal(e: object) -> Term:
+    below = as_term(e)
+    return Term(built(_recip, below.expr), together(below))
+
+
+def _recip(e: Expr) -> Expr:
+    return Call(functions.function("recip"), (e,))

@@ -233,8 +233,8 @@ class Evaluator:
                 return value if true.all() else self._spread(e.type, true, value)
 
     def _real(self, e: Expr, points: Points) -> Deep[Values]:
-        (leaf,) = yield self.at(e, points)
-        return leaf.read()
+        value: Value = yield self.at(e, points)
+        return value[0].read()
 
     def _sum(self, e: Sum, points: Points) -> Deep[Values]:
         """The sums directly under one another, and the brackets between them, as one."""

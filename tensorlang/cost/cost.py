@@ -1,0 +1,232 @@
+"""The cost model of Figure 6: additions, multiplications and scalar functions, and nothing for indexing.
+
+What an expression costs is first written down as charges, (weight, domain): so much for every point of that domain.
+Counting the points at given sizes is a second step, in which domains fall apart into factors that share no
+index; so `gen i:n, j:m. x[i]*y[j]` takes no time to count, however large n and m are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from tensorlang.interning import Interned
+from tensorlang.language.affine import Affine, Atom, Index, atom_affine, constant
+from tensorlang.language.arguments import size_values
+from tensorlang.language.evaluate import nest
+from tensorlang.language.function import Function
+from tensorlang.language.grammar import (
+    Access,
+    Add,
+    Bracket,
+    Call,
+    Const,
+    Expr,
+    Gen,
+    Let,
+    MakePair,
+    Mul,
+    Proj,
+    Sum,
+    Var,
+    children,
+)
+from tensorlang.language.grid import Setting, Tuples, count, indices_of
+from tensorlang.language.predicates import (
+    FALSE,
+    TRUE,
+    Equal,
+    NonNegative,
+    Predicate,
+    conjunction,
+    conjuncts,
+    substitute,
+)
+from tensorlang.sets.solve import project, solve
+
+
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+class Domain(metaclass=Interned):
+    """The points of the ranges of some indices, given with their sizes, at which `pred` is true."""
+
+    binders: tuple[tuple[Index, Affine], ...]
+    pred: Predicate
+
+    def under(self, p: Predicate) -> Domain:
+        """The points at which `p` is true too."""
+        return self if p is TRUE else Domain(self.binders, conjunction([self.pred, p]))
+
+    def over(self, *binders: tuple[Index, Affine]) -> Domain:
+        """The points of more indices; an outer one that is bound again is renamed."""
+        hidden = {i: Index(i.name) for i, _ in self.binders if any(i is j for j, _ in binders)}
+        if not hidden:
+            return Domain((*self.binders, *binders), self.pred)
+        outer = tuple((hidden.get(i, i), n) for i, n in self.binders)
+        return Domain((*outer, *binders), substitute(self.pred, {i: atom_affine(j) for i, j in hidden.items()}))
+
+
+EVERYWHERE = Domain((), TRUE)
+Charges = dict[Domain, int]
+
+
+def cost(f: Function, /, relations: Mapping[str, Any] | None = None, **sizes: Any) -> int:
+    """What `f` costs at the given sizes (Figure 6), exactly.
+
+    Relations are given like sizes, each under its name, as a boolean array or a sparse matrix; sizes that their shapes
+    tell may be left out. `relations` takes the same by name, for names that are no keywords of Python's. Raises
+    `ArgumentError`, and `LimitError` if more points must be looked at one by one than fit in memory.
+    """
+    bound = size_values(f, **{**(relations or {}), **sizes})
+    data = {r: Tuples(value) for r, value in bound.values.items() if not isinstance(r, Var)}
+    counter = Counter(Setting(bound.sizes, data))
+    return sum(weight * counter.points(domain) for domain, weight in charges(f.body).items())
+
+
+def charges(e: Expr) -> Charges:
+    """What `e` costs as weights and domains: the sum of weight * points of the domain is Figure 6 (4.22 to 4.34).
+
+    Each node is charged for every use of it, so for the tree that the graph stands for.
+    """
+    total: Charges = {}
+    reached: dict[Expr, Charges] = {e: {EVERYWHERE: 1}}
+    for node in _uses_first(e):
+        for domain, weight in reached.pop(node, {}).items():
+            for child, inner in _charge(node, domain, weight, total):
+                at = reached.setdefault(child, {})
+                at[inner] = at.get(inner, 0) + weight
+    return {domain: weight for domain, weight in total.items() if weight}
+
+
+def _charge(e: Expr, domain: Domain, weight: int, total: Charges) -> list[tuple[Expr, Domain]]:
+    """Add to `total` what `e` itself costs on `domain`; gives its parts and where they are evaluated."""
+
+    def add(where: Domain, amount: int) -> None:
+        if where.pred is not FALSE:
+            total[where] = total.get(where, 0) + weight * amount
+
+    match e:
+        case Var() | Const():  # 4.22, 4.23
+            return []
+        case Add(left, right, sign):  # 4.24
+            where = domain.under(_brackets(right))
+            add(where.under(_brackets(left)) if sign > 0 else where, 1)
+        case Mul():  # 4.25
+            add(domain, 1)
+        case Call(f, _):  # 4.26
+            add(domain, f.cost)
+        case MakePair() | Proj() | Access() | Let():  # 4.27, 4.28, 4.31, 4.32
+            pass
+        case Gen(index, size, body):  # 4.29
+            return [(body, domain.over((index, size)))]
+        case Sum():  # 4.30
+            binders, p, body = nest(e)
+            inner = domain.over(*binders)
+            outer = Domain(inner.binders[: len(domain.binders)], inner.pred)
+            add(inner.under(p), 1)
+            add(outer.under(project(dict(binders), p, dict(outer.binders))), -1)
+            return [(body, inner.under(p))]
+        case Bracket(p, body):  # 4.33, 4.34
+            return [(body, domain.under(p))]
+    return [(child, domain) for child in children(e)]
+
+
+def _brackets(e: Expr) -> Predicate:
+    """The conjunction of the brackets outermost on `e`."""
+    found: list[Predicate] = []
+    while isinstance(e, Bracket):
+        found.append(e.pred)
+        e = e.body
+    return conjunction(found)
+
+
+def _uses_first(root: Expr) -> list[Expr]:
+    """Every expression in `root`, after all those that it is a part of."""
+    order: list[Expr] = []
+    seen: set[Expr] = set()
+    stack: list[tuple[Expr, bool]] = [(root, False)]
+    while stack:
+        e, done = stack.pop()
+        if done:
+            order.append(e)
+        elif e not in seen:
+            seen.add(e)
+            stack.append((e, True))
+            stack += [(child, False) for child in children(e)]
+    return order[::-1]
+
+
+class Counter:
+    """Counts the points of domains at given sizes and relations."""
+
+    def __init__(self, setting: Setting) -> None:
+        self.setting = setting
+        self.values: dict[Atom, Affine] = {size: constant(n) for size, n in setting.sizes.items()}
+        self.counted: dict[Domain, int] = {}
+
+    def points(self, domain: Domain) -> int:
+        """The number of points of `domain`. Raises `LimitError` if it can't be found within memory."""
+        ranges = {i: size.substitute(self.values) for i, size in domain.binders}
+        if any(size.constant <= 0 for size in ranges.values()):
+            return 0
+        solution = solve(substitute(domain.pred, self.values), ranges, {})
+        boxes = {i: ranges[i].constant for i in solution.free}
+        parts: list[Predicate] = []
+        for p in conjuncts(solution.rest):
+            truth = _known(p, boxes)
+            if truth is False:
+                return 0
+            if truth is None:
+                parts.append(p)
+        result = 1
+        for indices, group in _factors(parts):
+            if result:
+                result *= self._count(tuple((i, boxes.pop(i)) for i in indices), group)
+        return result * math.prod(boxes.values())
+
+    def _count(self, ranges: tuple[tuple[Index, int], ...], parts: list[Predicate]) -> int:
+        canonical = {i: _place(k) for k, (i, _) in enumerate(ranges)}
+        p = substitute(conjunction(parts), {i: atom_affine(j) for i, j in canonical.items()})
+        key = Domain(tuple((canonical[i], constant(n)) for i, n in ranges), p)
+        if key not in self.counted:
+            self.counted[key] = count(key.binders, p, self.setting)
+        return self.counted[key]
+
+
+def _known(p: Predicate, boxes: Mapping[Index, int]) -> bool | None:
+    """Whether a comparison is true, or false, in all of a box; None if neither."""
+    if not isinstance(p, Equal | NonNegative):
+        return False if p is FALSE else None
+    a = p.difference if isinstance(p, Equal) else p.value
+    ends = [(k * (boxes[i] - 1)) for i, k in a.terms if isinstance(i, Index)]
+    low = a.constant + sum(min(0, end) for end in ends)
+    high = a.constant + sum(max(0, end) for end in ends)
+    if isinstance(p, Equal):
+        return False if low > 0 or high < 0 else True if low == high else None
+    return True if low >= 0 else False if high < 0 else None
+
+
+def _factors(parts: list[Predicate]) -> list[tuple[tuple[Index, ...], list[Predicate]]]:
+    """The conjuncts in groups that share no index, each group with its indices."""
+    leader: dict[Index, Index] = {}
+
+    def find(i: Index) -> Index:
+        while leader.setdefault(i, i) is not i:
+            leader[i] = i = leader[leader[i]]
+        return i
+
+    for p in parts:
+        for i in indices_of(p):
+            leader[find(i)] = find(indices_of(p)[0])
+    groups: dict[Index | None, list[Predicate]] = {}
+    for p in parts:
+        groups.setdefault(find(indices_of(p)[0]) if indices_of(p) else None, []).append(p)
+    return [(tuple(i for i in leader if find(i) is first), group) for first, group in groups.items()]
+
+
+@cache
+def _place(k: int) -> Index:
+    """A name for the k-th index of a domain, so that equal domains of different programs are counted once."""
+    return Index(f"i{k}")

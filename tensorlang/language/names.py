@@ -1,0 +1,113 @@
+"""The names that a printer gives to variables, indices and sizes."""
+
+from __future__ import annotations
+
+import re
+
+from tensorlang.language.affine import Affine, Index, Size
+from tensorlang.language.functions import KEYWORDS, functions
+from tensorlang.language.grammar import Access, Bracket, Expr, Gen, Let, Sum, Var, children
+from tensorlang.language.predicates import (
+    And,
+    Equal,
+    Exists,
+    NonNegative,
+    Or,
+    Predicate,
+    Related,
+    Relation,
+)
+
+Named = Var | Index | Size | Relation
+Bound = tuple[Named, str | None, str, int]
+"""What `Names.restore` needs to know."""
+
+
+class Names:
+    """A spelling for each thing that has a name: its own, with a number where that is taken.
+
+    Two that are in scope at once never share a spelling, and none is a keyword or a scalar function.
+    """
+
+    def __init__(self) -> None:
+        self._spelling: dict[Named, str] = {}
+        self._taken: set[str] = {*functions(), "pow"}
+        self._next: dict[str, int] = {}
+
+    def __getitem__(self, named: Named) -> str:
+        """The spelling of `named`, which gets one for good if it has none yet."""
+        if named not in self._spelling:
+            self.bind(named)
+        return self._spelling[named]
+
+    def bind(self, named: Named) -> Bound:
+        """Give `named` a spelling that is not taken; `restore` with the result takes it back."""
+        spelling = plain_name(named.name)
+        wanted = spelling.rstrip("0123456789")
+        k = self._next.get(wanted, 1)
+        before = k
+        while spelling in self._taken:
+            spelling, k = f"{wanted}{k}", k + 1
+        self._next[wanted] = k
+        outer = self._spelling.get(named)
+        self._spelling[named] = spelling
+        self._taken.add(spelling)
+        return named, outer, wanted, before
+
+    def restore(self, bound: Bound) -> None:
+        """Undo `bind`."""
+        named, outer, wanted, before = bound
+        self._taken.discard(self._spelling.pop(named))
+        self._next[wanted] = before
+        if outer is not None:
+            self._spelling[named] = outer
+
+
+def plain_name(name: str) -> str:
+    """`name` as the text syntax can spell it, and no keyword."""
+    plain = re.sub(r"[^A-Za-z0-9_]+", "_", name)
+    if plain in KEYWORDS:
+        return f"{plain}_"
+    return plain if re.match(r"[A-Za-z_]", plain) else f"v{plain}"
+
+
+def free_names(e: Expr | Predicate) -> list[Named]:
+    """What occurs in an expression or predicate and is bound nowhere in it: sizes first, then as it occurs."""
+    seen: dict[Named, None] = {}
+    bound: set[Named] = set()
+    done: set[Expr | Predicate] = set()
+    stack: list[Expr | Predicate] = [e]
+    while stack:
+        node = stack.pop()
+        if node in done:
+            continue
+        done.add(node)
+        affines: tuple[Affine, ...] = ()
+        match node:
+            case Var():
+                seen[node] = None
+            case Gen(index, size, body) | Sum(index, size, body) | Exists(index, size, body):
+                bound.add(index)
+                affines = (size,)
+                stack.append(body)
+            case Access(body, at, _):
+                affines = (at,)
+                stack.append(body)
+            case Bracket(p, body):
+                stack += [body, p]
+            case Let(var, value, body):
+                bound.add(var)
+                stack += [body, value]
+            case Equal(a) | NonNegative(a):
+                affines = (a,)
+            case Related(relation, arguments):
+                seen[relation] = None
+                affines = arguments
+            case And(parts) | Or(parts):
+                stack += reversed(parts)
+            case _:
+                stack += reversed(children(node))
+        for a in affines:
+            seen.update(dict.fromkeys(a.atoms))
+    free = [named for named in seen if named not in bound]
+    return [n for n in free if isinstance(n, Size)] + [n for n in free if not isinstance(n, Size)]

@@ -1,0 +1,120 @@
+"""The notations that programs are printed in: what stands for each construct. The layout is the printer's.
+
+`Notation` itself is the text syntax, which the parser reads; others say what they write differently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from fractions import Fraction
+from typing import ClassVar
+
+from tensorlang.language.grammar import ScalarFunction
+
+LOOSE, SUM, PRODUCT, FACTOR, POWER, ATOM, CLOSED = range(7)
+"""How tightly a construct binds: let, gen and sum; a + b; a * b; -a; a ^ 2; x[i]; and what has parentheses."""
+
+_DECIMAL_PLACES = 20
+
+Template = tuple[list[tuple[str, int | None]], int, int]
+"""Pieces of text, each with the number of the argument that follows; how tightly the arguments must bind; and how
+tightly the whole does."""
+
+
+class Notation:
+    """The text syntax.
+
+    A number is written as an integer or as a decimal where that is exact, else as the quotient p/q of two
+    literals, which the parser reads as that one constant.
+    """
+
+    real = "R"
+    between_types = ", "
+    times = " * "
+    scale = "*"
+    comparison: ClassVar[Mapping[str, str]] = {"<": "<", "<=": "<=", "=": "=", "!=": "!="}
+    conjunction = "and"
+    disjunction = "or"
+    parentheses = ("(", ")")
+    brackets = ("[", "]")
+    let = "let "
+    let_in = " in"
+    relation = "rel"
+    projections = ("fst", "snd")
+    has_fractions = False
+
+    def name(self, name: str) -> str:
+        """A name."""
+        return name
+
+    def number(self, value: Fraction) -> tuple[str, int]:
+        """A constant, and how tightly it binds."""
+        text, level = self.magnitude(abs(value))
+        return (text, level) if value >= 0 else (f"-{text}", min(level, FACTOR))
+
+    def magnitude(self, value: Fraction) -> tuple[str, int]:
+        """A constant that is not negative, and how tightly it binds."""
+        text = decimal(value)
+        if text is None:
+            return f"{_digits(value.numerator)}/{_digits(value.denominator)}", PRODUCT
+        return text, ATOM
+
+    def binder(self, word: str, binders: list[tuple[str, str]]) -> str:
+        """`word` ("gen", "sum" or "exists") with names and sizes, up to the body."""
+        return f"{self.word(word)} {', '.join(f'{name}:{size}' for name, size in binders)}."
+
+    def word(self, word: str) -> str:
+        """A keyword."""
+        return word
+
+    def exponent(self, exponent: Fraction) -> str | None:
+        """What follows a base to raise it to `exponent`; None if the power is written as a call of pow."""
+        return f" ^ {exponent}" if exponent.denominator == 1 else None
+
+    def template(self, f: ScalarFunction) -> Template | None:
+        """How a call of `f` is written.
+
+        None: its name, and its arguments in parentheses.
+        """
+        return None
+
+
+class UnicodeNotation(Notation):
+    """The paper's notation, as far as one line of Unicode can have it."""
+
+    real = "ℝ"
+    between_types = " × "
+    times = " · "
+    scale = "·"
+    comparison: ClassVar[Mapping[str, str]] = {"<": "<", "<=": "≤", "=": "=", "!=": "≠"}
+    conjunction = "∧"
+    disjunction = "∨"
+    projections = ("π₀", "π₁")
+
+    def word(self, word: str) -> str:
+        """A keyword."""
+        return {"gen": "⊞", "sum": "Σ", "exists": "∃"}[word]
+
+    def exponent(self, exponent: Fraction) -> str | None:
+        """A superscript."""
+        superscript = str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+        return superscript if exponent.denominator == 1 else None
+
+
+TEXT = Notation()
+UNICODE = UnicodeNotation()
+
+
+def decimal(value: Fraction) -> str | None:
+    """`value`, which is not negative, as an exact decimal of at most 20 places, or None if it is none."""
+    for places in range(_DECIMAL_PLACES + 1):
+        if 10**places % value.denominator == 0:
+            digits = _digits(value.numerator * (10**places // value.denominator)).rjust(places + 1, "0")
+            return f"{digits[:-places]}.{digits[-places:]}" if places else digits
+    return None
+
+
+def _digits(value: int) -> str:
+    """The digits of an integer, however many: `str` refuses more than some thousands."""
+    return format(Decimal(value), "f")

@@ -1,0 +1,400 @@
+"""The printer of programs in every notation: parentheses, names and line breaks.
+
+Parentheses are the fewest that keep the program: each expression is printed for a place where it must bind at
+least so tightly (`level`), with `follow` saying what comes after it there; for `let`, `gen` and `sum` reach as far
+right as they can, and a bracket has the whole rest of a product as its body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import count
+
+from tensorlang.language.affine import Affine, Atom, Index, Size, render
+from tensorlang.language.comparisons import Chain, chains, unequal
+from tensorlang.language.function import Function
+from tensorlang.language.functions import function
+from tensorlang.language.grammar import (
+    Access,
+    Add,
+    Bracket,
+    Call,
+    Const,
+    Expr,
+    Gen,
+    Let,
+    MakePair,
+    Mul,
+    Proj,
+    Sum,
+    Var,
+    number,
+)
+from tensorlang.language.layout import LINE, NEWLINE, Doc, concat, group, joined, nest
+from tensorlang.language.names import Bound, Names, free_names, plain_name
+from tensorlang.language.notation import (
+    ATOM,
+    CLOSED,
+    FACTOR,
+    LOOSE,
+    POWER,
+    PRODUCT,
+    SUM,
+    Notation,
+    decimal,
+)
+from tensorlang.language.predicates import (
+    And,
+    Equal,
+    Exists,
+    NonNegative,
+    Or,
+    Predicate,
+    Related,
+    Relation,
+)
+from tensorlang.language.types import Pair, Type, shape
+from tensorlang.recursion import Deep, run
+
+_Bound = tuple[Bound, int]
+_END, _SUM_GOES_ON, _PRODUCT_GOES_ON = range(3)
+_OR, _AND, _TEST = range(3)
+
+
+class Printer:
+    """Prints in one notation; what has been printed keeps its name in what is printed later."""
+
+    def __init__(self, notation: Notation) -> None:
+        self.notation = notation
+        self.names = Names()
+        self._scope = 0
+        self._scopes = count(1)
+        self._known: dict[tuple[Expr | Predicate, int, int, int], Doc] = {}
+
+    def function(self, f: Function) -> Doc:
+        """The definition of `f`."""
+        for named in [*f.sizes, *f.params, *free_names(f.body)]:
+            self.names[named]
+        params = [concat(self.name(p), ": ", run(self.type(p))) for p in f.params]
+        title = self.notation.name(plain_name(f.name))
+        head = group(title, "(", nest(joined(params)), ") =")
+        return group(head, nest(NEWLINE if isinstance(f.body, Let) else LINE, self.tail(f.body)))
+
+    def whole(self, e: Expr) -> Doc:
+        """An expression on its own."""
+        for named in free_names(e):
+            self.names[named]
+        return self.tail(e)
+
+    def whole_predicate(self, p: Predicate) -> Doc:
+        """A predicate on its own."""
+        for named in free_names(p):
+            self.names[named]
+        return run(self.predicate(p))
+
+    def tail(self, e: Expr) -> Doc:
+        """An expression whose outermost lets have a line each."""
+        lines: list[Doc] = []
+        bound = []
+        while isinstance(e, Let):
+            value = run(self.expr(e.value))
+            bound.append(self._bind(e.var))
+            lines += [self._let(e.var, value), NEWLINE]
+            e = e.body
+        lines.append(run(self.expr(e)))
+        for names in reversed(bound):
+            self._restore(names)
+        return concat(*lines)
+
+    def name(self, named: Var | Atom | Relation) -> str:
+        """The name of a variable, index, size or relation."""
+        return self.notation.name(self.names[named])
+
+    def affine(self, a: Affine) -> str:
+        """An index expression."""
+        return render(a, self.name, self.notation.scale)
+
+    def affines(self, them: Iterable[Affine]) -> str:
+        """Index expressions with commas."""
+        return ", ".join(map(self.affine, them))
+
+    def type(self, kind: Type | Var | Relation) -> Deep[Doc]:
+        """A type, or the declared type of a parameter."""
+        if isinstance(kind, Relation):
+            return f"{self.notation.relation}({self.affines(kind.sizes)})"
+        sizes, element = shape(kind.type if isinstance(kind, Var) else kind)
+        inner: Doc = self.notation.real
+        if isinstance(element, Pair):
+            first: Doc = yield self.type(element.first)
+            second: Doc = yield self.type(element.second)
+            inner = concat("(", first, self.notation.between_types, second, ")")
+        return concat(*(f"[{self.affine(size)}]" for size in sizes), inner)
+
+    def expr(self, e: Expr, level: int = LOOSE, follow: int = _END) -> Deep[Doc]:
+        """An expression in a place where it must bind at least as tightly as `level`, and `follow` comes next."""
+        key = (e, level, follow, self._scope)
+        if key in self._known:
+            return self._known[key]
+        wrap = self._level(e) < level or _tolerates(e) < follow
+        if wrap:
+            follow = _END
+        doc: Doc
+        match e:
+            case Var():
+                doc = self.name(e)
+            case Const(value):
+                doc = self.notation.number(value)[0]
+            case Add():
+                doc = yield self._sum(e, follow)
+            case Mul():
+                doc = yield self._product(e, follow)
+            case Call():
+                doc = yield self._call(e)
+            case MakePair(a, b):
+                first = yield self.expr(a)
+                second = yield self.expr(b)
+                doc = self._enclosed(joined([first, second]))
+            case Proj(which, body):
+                inner = yield self.expr(body)
+                doc = concat(self.notation.projections[which], self._enclosed(inner))
+            case Gen() | Sum():
+                doc = yield self._binder(e)
+            case Access():
+                doc = yield self._access(e)
+            case Bracket():
+                doc = yield self._bracket(e, follow)
+            case Let(var, value, body):
+                value_doc = yield self.expr(value)
+                bound = self._bind(var)
+                body_doc = yield self.expr(body)
+                doc = group(self._let(var, value_doc), LINE, body_doc)
+                self._restore(bound)
+        if wrap:
+            doc = self._enclosed(doc)
+        self._known[key] = doc
+        return doc
+
+    def predicate(self, p: Predicate, level: int = _OR, last: bool = True) -> Deep[Doc]:
+        """A predicate in a place for `level`; `last`: nothing follows that an `exists` would reach over."""
+        key = (p, level, int(last), self._scope)
+        if key in self._known:
+            return self._known[key]
+        doc: Doc
+        match p:
+            case Related(relation, arguments):
+                doc = f"{self.name(relation)}({self.affines(arguments)})"
+            case Exists():
+                doc = yield self._exists(p)
+                doc = doc if last else self._enclosed(doc)
+            case Equal() | NonNegative() | And() | Or():
+                items = self._items(p)
+                own = _TEST if len(items) == 1 else _OR if isinstance(p, Or) else _AND
+                wrap = own < level
+                word = self.notation.disjunction if isinstance(p, Or) else self.notation.conjunction
+                docs: list[Doc] = []
+                for k, item in enumerate(items):
+                    if docs:
+                        docs += [LINE, word, " "]
+                    if isinstance(item, Chain):
+                        docs.append(self._chain(item))
+                    else:
+                        ends = k == len(items) - 1 and (last or wrap)
+                        operand = level if len(items) == 1 else own + 1
+                        docs.append((yield self.predicate(item, operand, ends)))
+                doc = self._enclosed(group(*docs)) if wrap else group(*docs)
+        self._known[key] = doc
+        return doc
+
+    def _items(self, p: Equal | NonNegative | And | Or) -> list[Chain | Predicate]:
+        """What `and` or `or` stands between: comparisons in chains, and other predicates."""
+        parts: tuple[Predicate, ...] = p.parts if isinstance(p, And | Or) else (p,)
+        if not parts:
+            return [Chain((Affine((), 0), Affine((), int(isinstance(p, Or)))), ("=",))]
+        items: list[Chain | Predicate] = []
+        k = 0
+        while k < len(parts):
+            part = parts[k]
+            chain = unequal(part, parts[k + 1]) if isinstance(p, Or) and k + 1 < len(parts) else None
+            if chain is not None:
+                items.append(chain)
+                k += 2
+                continue
+            run_of: list[Equal | NonNegative] = []
+            while (
+                k < len(parts)
+                and isinstance(part := parts[k], Equal | NonNegative)
+                and not (isinstance(p, Or) and run_of)
+            ):
+                run_of.append(part)
+                k += 1
+            if run_of:
+                items += chains(run_of, lambda atom: (isinstance(atom, Size), self.name(atom)))
+            else:
+                items.append(part)
+                k += 1
+        return items
+
+    def _chain(self, chain: Chain) -> str:
+        text = self.affine(chain.sides[0])
+        for operator, side in zip(chain.operators, chain.sides[1:], strict=True):
+            text += f" {self.notation.comparison[operator]} {self.affine(side)}"
+        return text
+
+    def _exists(self, p: Predicate) -> Deep[Doc]:
+        binders, bound = [], []
+        while isinstance(p, Exists):
+            size = self.affine(p.size)
+            bound.append(self._bind(p.index))
+            binders.append((self.name(p.index), size))
+            p = p.body
+        body: Doc = yield self.predicate(p)
+        for names in reversed(bound):
+            self._restore(names)
+        return concat(self.notation.binder("exists", binders), " ", body)
+
+    def _sum(self, e: Expr, follow: int) -> Deep[Doc]:
+        terms: list[tuple[str, Expr]] = []
+        while isinstance(e, Add):
+            terms.append((" + " if e.sign > 0 else " - ", e.right))
+            e = e.left
+        first: Doc = yield self.expr(e, PRODUCT, _SUM_GOES_ON)
+        rest: list[Doc] = []
+        for k, (sign, term) in enumerate(reversed(terms)):
+            doc = yield self.expr(term, PRODUCT, follow if k == len(terms) - 1 else _SUM_GOES_ON)
+            rest += [LINE, sign[1:], doc]
+        return group(first, nest(*rest))
+
+    def _product(self, e: Mul, follow: int) -> Deep[Doc]:
+        if _is_negation(e):
+            negated: Doc = yield self.expr(e.right, CLOSED if isinstance(e.right, Const) else POWER, follow)
+            return concat("-", negated)
+        divisor = _divisor(e)
+        if divisor is not None and self.notation.has_fractions:
+            above: Doc = yield self.expr(e.left)
+            below: Doc = yield self.expr(divisor)
+            return concat(r"\frac{", above, "}{", below, "}")
+        factors: list[tuple[str, Expr]] = []
+        head: Expr = e
+        while isinstance(head, Mul) and not _is_negation(head):
+            divisor = _divisor(head)
+            if divisor is not None and self.notation.has_fractions:
+                break
+            factors.append(("/ ", divisor) if divisor is not None else (self.notation.times[1:], head.right))
+            head = head.left
+        first: Doc = yield self.expr(head, PRODUCT, _PRODUCT_GOES_ON)
+        rest: list[Doc] = []
+        for k, (operator, factor) in enumerate(reversed(factors)):
+            ends = k == len(factors) - 1 and operator != "/ "
+            doc = yield self.expr(factor, FACTOR, follow if ends else _PRODUCT_GOES_ON)
+            rest += [LINE, operator, doc]
+        return group(first, nest(*rest))
+
+    def _call(self, e: Call) -> Deep[Doc]:
+        f = e.function
+        if f.exponent is not None:
+            suffix = self.notation.exponent(f.exponent)
+            if suffix is not None:
+                base: Doc = yield self.expr(e.arguments[0], ATOM)
+                return concat(base, suffix)
+            base = yield self.expr(e.arguments[0])
+            return concat(self.notation.name("pow"), self._enclosed(joined([base, str(f.exponent)])))
+        template = self.notation.template(f)
+        arguments: list[Doc] = []
+        for argument in e.arguments:
+            arguments.append((yield self.expr(argument, template[1] if template else LOOSE)))
+        if template is None:
+            return concat(f.name, self._enclosed(joined(arguments)))
+        parts: list[Doc] = []
+        for piece, k in template[0]:
+            parts += [piece, arguments[k]] if k is not None else [piece]
+        return concat(*parts)
+
+    def _binder(self, e: Expr) -> Deep[Doc]:
+        kind = type(e)
+        word = "gen" if isinstance(e, Gen) else "sum"
+        binders, bound = [], []
+        while isinstance(e, Gen | Sum) and type(e) is kind:
+            size = self.affine(e.size)
+            bound.append(self._bind(e.index))
+            binders.append((self.name(e.index), size))
+            e = e.body
+        body: Doc = yield self.expr(e)
+        for names in reversed(bound):
+            self._restore(names)
+        return group(self.notation.binder(word, binders), nest(LINE, body))
+
+    def _access(self, e: Expr) -> Deep[Doc]:
+        at: list[Affine] = []
+        while isinstance(e, Access):
+            at.append(e.at)
+            e = e.body
+        array: Doc = yield self.expr(e, ATOM)
+        return concat(array, f"[{self.affines(reversed(at))}]")
+
+    def _bracket(self, e: Bracket, follow: int) -> Deep[Doc]:
+        p: Doc = yield self.predicate(e.pred)
+        opening, closing = self.notation.brackets
+        test = group(opening, nest(p), closing)
+        if e.body is number(1):
+            return test
+        body: Doc = yield self.expr(e.body, PRODUCT, follow)
+        return concat(test, self.notation.times, body)
+
+    def _let(self, var: Var, value: Doc) -> Doc:
+        return concat(self.notation.let, self.name(var), " = ", value, self.notation.let_in)
+
+    def _enclosed(self, doc: Doc) -> Doc:
+        opening, closing = self.notation.parentheses
+        return group(opening, nest(doc), closing)
+
+    def _level(self, e: Expr) -> int:
+        """How tightly `e` binds as it is printed."""
+        match e:
+            case Const(value):
+                return self.notation.number(value)[1]
+            case Add():
+                return SUM
+            case Mul():
+                if _is_negation(e):
+                    return FACTOR
+                return POWER if self.notation.has_fractions and _divisor(e) is not None else PRODUCT
+            case Call(f, _):
+                if f.exponent is not None:
+                    return POWER if self.notation.exponent(f.exponent) is not None else ATOM
+                template = self.notation.template(f)
+                return template[2] if template else ATOM
+            case Let() | Gen() | Sum() | Bracket():
+                return POWER
+            case Var() | MakePair() | Proj() | Access():
+                return ATOM
+
+    def _bind(self, named: Var | Index) -> _Bound:
+        outer, self._scope = self._scope, next(self._scopes)
+        return self.names.bind(named), outer
+
+    def _restore(self, bound: _Bound) -> None:
+        taken, self._scope = bound
+        self.names.restore(taken)
+
+
+def _tolerates(e: Expr) -> int:
+    """What may follow `e` without parentheses: a bracket would take in the rest of a product, a let anything."""
+    if isinstance(e, Let | Gen | Sum):
+        return _END
+    return _SUM_GOES_ON if isinstance(e, Bracket) else _PRODUCT_GOES_ON
+
+
+def _is_negation(e: Mul) -> bool:
+    """Whether `e` is -1 * e' and is not rather read as -1 / e'."""
+    return e.left is number(-1) and _divisor(e) is None
+
+
+def _divisor(e: Mul) -> Expr | None:
+    """b where `e` is a / b, unless that would read as the quotient of two literals, which is a constant."""
+    if not (isinstance(e.right, Call) and e.right.function is function("recip")):
+        return None
+    divisor = e.right.arguments[0]
+    literal = isinstance(divisor, Const) and divisor.value >= 0 and decimal(divisor.value) is not None
+    if literal and isinstance(e.left, Const) and decimal(abs(e.left.value)) is not None:
+        return None
+    return divisor

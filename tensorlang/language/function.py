@@ -60,7 +60,7 @@ class Function:
             stack += reversed(children(e))
         return tuple(found)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         for handler in call_handlers:
             result = handler(self, args, kwargs)
             if result is not NotImplemented:

@@ -20,6 +20,8 @@ import numpy as np
 import tensorlang as tl
 from tensorlang.errors import ArgumentError, ScopeError, TensorlangError
 from tensorlang.files import arguments, flat, read_arrays, read_text, split_name, write_arrays
+from tensorlang.language.affine import Atom
+from tensorlang.language.arguments import size_values
 from tensorlang.language.function import Function
 from tensorlang.language.latex import function_latex
 from tensorlang.language.predicates import Relation
@@ -50,22 +52,13 @@ class Commands(click.Group):
         ctx.exit(1)
 
 
-class SizeType(click.ParamType):
-    """`n=100` on the command line."""
-
-    name = "NAME=NUMBER"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
-        """The name and the number that `value` spells; a usage error if it doesn't."""
-        found = re.fullmatch(r"\s*([A-Za-z_]\w*)\s*=\s*(\d{1,18})\s*", value, re.ASCII)
-        if not found:
-            self.fail(f"{value!r} is not a size: expected NAME=NUMBER, such as n=100", param, ctx)
-        return found[1], int(found[2])
-
-
-def _sizes(ctx: click.Context, param: click.Parameter, pairs: tuple[tuple[str, int], ...]) -> dict[str, int]:
+def _sizes(ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]) -> dict[str, int]:
     sizes: dict[str, int] = {}
-    for name, value in pairs:
+    for text in texts:
+        found = re.fullmatch(r"\s*([A-Za-z_]\w*)\s*=\s*(\d{1,18})\s*", text, re.ASCII)
+        if not found:
+            raise click.BadParameter(f"{text!r} is not a size: expected NAME=NUMBER, such as n=100", ctx, param)
+        name, value = found[1], int(found[2])
         if sizes.setdefault(name, value) != value:
             raise click.BadParameter(f"{name} is given twice, as {sizes[name]} and {value}", ctx, param)
     return sizes
@@ -86,7 +79,7 @@ wrt = click.option(
     "--wrt", metavar="A,B,...", callback=_names, help="Differentiate by these parameters, by default by all."
 )
 size = click.option(
-    "--size", "sizes", type=SizeType(), multiple=True, callback=_sizes, help="A size. Give it once for each."
+    "--size", "sizes", metavar="NAME=NUMBER", multiple=True, callback=_sizes, help="A size. Give it once for each."
 )
 inputs = click.option(
     "--inputs", metavar="X.npz", help="Arrays, named as the parameters; a pair x is held as x.0 and x.1."
@@ -134,7 +127,7 @@ def derive(program: str, wrt: tuple[str, ...] | None, sizes: dict[str, int], inp
     f = _read_one(program)
     _no_unknown_sizes(sizes, [f])
     derivation = tl.derive(f, wrt=wrt)
-    charge = _charge(f, derivation.adjoint, sizes, _relations(f, inputs)) if sizes or not f.sizes else None
+    charge = _charge(f, derivation.adjoint, sizes, _relations(f, inputs)) if sizes or inputs or not f.sizes else None
     if style == "json":
         steps = [
             {
@@ -184,7 +177,7 @@ def check(
     excesses: list[str] = []
     for f in functions:
         charge = None
-        wanted = bound is not None or bool(sizes) or inputs is not None
+        wanted = bound is not None or bool(sizes) or inputs is not None or not f.sizes
         if wanted and f.variables:
             charge = _charge(f, tl.adjoint(f, wrt=_present(wrt, f)), sizes, _relations(f, inputs))
             if bound is not None and charge.adjoint > bound * charge.program + charge.results:
@@ -213,7 +206,7 @@ def cost(program: str, sizes: dict[str, int], inputs: str | None, style: str) ->
     """
     f = _read_one(program)
     _no_unknown_sizes(sizes, [f])
-    counted = tl.cost(f, **sizes, **_relations(f, inputs))
+    counted = tl.cost(f, {**_relations(f, inputs), **sizes})
     if style == "json":
         _print_json({"name": f.name, "sizes": sizes, "cost": counted})
     else:
@@ -266,8 +259,8 @@ def run(program: str, inputs: str | None, sizes: dict[str, int], out: str | None
     f = _read_one(program)
     _no_unknown_sizes(sizes, [f])
     given = arguments(f, read_arrays(inputs) if inputs is not None else {}, inputs or "an empty set of inputs")
-    value = tl.evaluate(f, **given, **sizes) if reference else _compiled(f, {**given, **sizes})
-    results = flat(value, "result")
+    given.update(sizes)
+    results = flat(tl.evaluate(f, **given), "result") if reference else _compiled(f, given)
     if out is not None:
         write_arrays(out, results)
     elif style == "json":
@@ -300,11 +293,11 @@ class Charge:
 
 def _charge(f: Function, adjoint: Function, sizes: dict[str, int], relations: dict[str, Any]) -> Charge:
     """The costs of `f` and its adjoint, where `sizes` may name sizes that `f` has not."""
-    own = {s.name: sizes[s.name] for s in f.sizes if s.name in sizes}
-    program = tl.cost(f, **own, **relations)
-    values = {s: own[s.name] for s in f.sizes}
+    given = {**relations, **{s.name: sizes[s.name] for s in f.sizes if s.name in sizes}}
+    values: dict[Atom, int] = dict(size_values(f, **given).sizes.items())
     results = sum(math.prod(max(0, n.value(values)) for n in shape(part)[0]) for _, part in leaves(f.type))
-    return Charge(program, tl.cost(adjoint, **own, **relations), results, own)
+    named = {s.name: values[s] for s in f.sizes}
+    return Charge(tl.cost(f, given), tl.cost(adjoint, given), results, named)
 
 
 def _relations(f: Function, path: str | None) -> dict[str, Any]:
@@ -323,13 +316,13 @@ def _present(wrt: tuple[str, ...] | None, f: Function) -> tuple[str, ...] | None
     return tuple(name for name in wrt if any(v.name == name for v in f.variables)) or wrt
 
 
-def _compiled(f: Function, given: dict[str, Any]) -> Any:
+def _compiled(f: Function, given: dict[str, Any]) -> dict[str, Any]:
     """What compiled code gives, in double precision where the arrays are."""
     import jax
 
-    jax.config.update("jax_enable_x64", True)
     try:
-        return f(**given)
+        with jax.enable_x64(True):
+            return flat(f(**given), "result")
     except jax.errors.JaxRuntimeError as error:
         raise ArgumentError(f"{f.name} can't be run: {str(error).splitlines()[0]}") from error
 

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from tensorlang.errors import ArgumentError, LimitError, ParseError
+from tensorlang.language.arguments import from_leaves
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Var
-from tensorlang.language.types import Pair, Type, leaves, struct_of_arrays
-from tensorlang.recursion import Deep, run
+from tensorlang.language.types import leaves
 
 Arrays = dict[str, Any]
 LONGEST_TEXT = 16 * 2**20
@@ -112,16 +112,16 @@ def arguments(f: Function, arrays: Arrays, path: str) -> Arrays:
 
     Raises `ArgumentError` if one is missing.
     """
+    found: Arrays = {}
     for p in f.params:
-        paths = [where for where, _ in leaves(p.type)] if isinstance(p, Var) else [()]
-        for name in (component(p.name, where) for where in paths):
+        names = [component(p.name, at) for at, _ in leaves(p.type)] if isinstance(p, Var) else [p.name]
+        for name in names:
             if name not in arrays:
                 known = ", ".join(sorted(arrays)) or "nothing"
                 raise ArgumentError(f"{path} has no array {name!r}, needed for {f.name}; it holds {known}")
-    return {
-        p.name: run(_gather(struct_of_arrays(p.type), p.name, arrays)) if isinstance(p, Var) else arrays[p.name]
-        for p in f.params
-    }
+        parts = (arrays[name] for name in names)
+        found[p.name] = from_leaves(p.type, parts) if isinstance(p, Var) else next(parts)
+    return found
 
 
 def flat(value: Any, name: str) -> Arrays:
@@ -140,14 +140,6 @@ def flat(value: Any, name: str) -> Arrays:
 def component(name: str, path: tuple[int, ...]) -> str:
     """What the component at `path` of the pair `name` is called in a file."""
     return ".".join([name, *map(str, path)])
-
-
-def _gather(kind: Type, name: str, arrays: Arrays) -> Deep[Any]:
-    if isinstance(kind, Pair):
-        first = yield _gather(kind.first, f"{name}.0", arrays)
-        second = yield _gather(kind.second, f"{name}.1", arrays)
-        return first, second
-    return arrays[name]
 
 
 def _reason(error: Exception) -> str:

@@ -144,6 +144,13 @@ def test_run_takes_and_gives_pairs_by_their_components(tensorlang: Run) -> None:
     assert shown == {"result.0": [1.0, 2.0], "result.1": 3.0}
 
 
+def test_any_name_may_be_a_parameters_name(tensorlang: Run) -> None:
+    Path("odd.tl").write_text("f(self: R, args: R, lambda: R, f: R) = self + args + lambda + f\n")
+    np.savez("odd.npz", **{"self": 1.0, "args": 2.0, "lambda": 3.0, "f": 4.0})
+    assert float(tensorlang("run", "odd.tl", "--inputs", "odd.npz").stdout) == 10
+    assert float(tensorlang("run", "odd.tl", "--inputs", "odd.npz", "--reference").stdout) == 10
+
+
 def test_run_keeps_double_precision(tmp_path: Path) -> None:
     (tmp_path / "same.tl").write_text("same(x: R) = 1 * x")
     np.savez(tmp_path / "x.npz", x=np.float64(1 / 3))

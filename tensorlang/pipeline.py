@@ -46,7 +46,7 @@ def derive(f: Function, wrt: Wrt = None) -> Derivation:
     """
     s, variables = _prepared(f, wrt)
     result, steps = adjoint_steps(s, variables, f.type)
-    return Derivation(f, s, tuple(steps), result, read_back(simplify_ssa(result)))
+    return Derivation(f, s, variables, tuple(steps), result, read_back(simplify_ssa(result)))
 
 
 def adjoint(f: Function, wrt: Wrt = None) -> Function:

@@ -42,8 +42,7 @@ from tensorlang.normal.ssa import (
     summed_indices,
 )
 from tensorlang.normal.to_ssa import Builder
-from tensorlang.sets.isl import simplify
-from tensorlang.sets.solve import project, ranges_predicate
+from tensorlang.sets.solve import project, simplify_in
 
 
 def adjoint_steps(s: SSA, wrt: tuple[Var, ...], kind: Type) -> tuple[SSA, list[Step]]:
@@ -153,7 +152,7 @@ class _Rewriting:
         return collected
 
     def _simplified(self, p: Predicate, x: Statement) -> Predicate:
-        return simplify(p, ranges_predicate(own_ranges(x)))
+        return simplify_in(p, own_ranges(x))
 
     def _rewrite(self, x: Statement, product: InnerProduct) -> None:
         """The rule for E in let X = E."""
@@ -203,7 +202,7 @@ class _Rewriting:
         own, target = places[k], x.factors[k]
         s = dict(zip(summed_indices(x), x.summed, strict=True))
         ranges: dict = {**own_ranges(x), **inner_ranges(x)}
-        p = simplify(p, ranges_predicate(ranges))
+        p = simplify_in(p, ranges)
         known = {i: ranges[i] for i in own}
         where = project({i: n for i, n in ranges.items() if i not in known}, p, known)
         old = (*own, *(i for _, at in factors for i in at), *s)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from tensorlang.language.predicates import TRUE, Predicate
 from tensorlang.language.function import Function
+from tensorlang.language.grammar import Var
 from tensorlang.normal.ssa import SSA, Statement
 
 
@@ -104,12 +105,13 @@ class Step:
 class Derivation:
     """How the adjoint of `function` is derived.
 
-    `program` is the SSA that the derivation starts from, `steps` are the applications of rules in order, `result`
+    `program` is the SSA that the derivation starts from, `wrt` its parameters that are differentiated, `steps` are the applications of rules in order, `result`
     is the SSA that they end in, and `adjoint` the program that simplification makes of it.
     """
 
     function: Function
     program: SSA
+    wrt: tuple[Var, ...]
     steps: tuple[Step, ...]
     result: SSA
     adjoint: Function

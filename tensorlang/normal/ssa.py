@@ -30,7 +30,6 @@ from tensorlang.language.affine import Affine, Index, atom_affine
 from tensorlang.language.function import Function, Parameter, Results
 from tensorlang.language.grammar import (
     Add,
-    Bracket,
     Call,
     Expr,
     Gen,
@@ -272,21 +271,20 @@ def sum_of_terms(terms: list[tuple[int, Predicate, Expr]]) -> Expr:
     A balanced tree of the positive terms less one of the negative, with each addition under the bracket of what it
     adds, so by (4.24) it costs the points of all predicates less those of the union of the positive.
     """
-    plus = _balanced([(p, bracket(p, e)) for sign, p, e in terms if sign > 0])
-    minus = _balanced([(p, bracket(p, e)) for sign, p, e in terms if sign < 0])
+    plus = _balanced([(p, e) for sign, p, e in terms if sign > 0])
+    minus = _balanced([(p, e) for sign, p, e in terms if sign < 0])
     if minus is None:
-        return number(0) if plus is None else plus[1]
+        return number(0) if plus is None else bracket(*plus)
     if plus is None:
-        return bracket(minus[0], Mul(number(-1), minus[1].body if isinstance(minus[1], Bracket) else minus[1]))
-    return Add(plus[1], minus[1], -1)
+        return bracket(minus[0], Mul(number(-1), minus[1]))
+    return Add(bracket(*plus), bracket(*minus), -1)
 
 
 def _balanced(level: list[tuple[Predicate, Expr]]) -> tuple[Predicate, Expr] | None:
     while len(level) > 1:
         merged = []
         for (p0, e0), (p1, e1) in zip(level[::2], level[1::2], strict=False):
-            union = disjunction([p0, p1])
-            merged.append((union, bracket(union, Add(e0, e1, 1))))
+            merged.append((disjunction([p0, p1]), Add(bracket(p0, e0), bracket(p1, e1), 1)))
         level = merged + level[len(level) // 2 * 2 :]
     return level[0] if level else None
 

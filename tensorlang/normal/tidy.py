@@ -17,7 +17,6 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
-from functools import lru_cache
 
 from tensorlang.language.affine import Affine, Index, atom_affine
 from tensorlang.language.predicates import FALSE, TRUE, Predicate, conjunction
@@ -44,8 +43,7 @@ from tensorlang.normal.ssa import (
     summed_indices,
 )
 from tensorlang.recursion import Deep, run
-from tensorlang.sets.isl import simplify
-from tensorlang.sets.solve import Solution, ranges_predicate, solve
+from tensorlang.sets.solve import Solution, simplify_in, solve
 
 Factor = tuple[Statement, tuple[Index, ...]]
 """A factor and the indices at which it is read."""
@@ -105,7 +103,7 @@ def _tidied(x: Statement, new: dict[Statement, Statement], once: frozenset[State
         case Addition(terms, shape):
             return addition([Term(t.sign, t.pred, new[t.operand]) for t in terms], shape)
         case Map(p, f, arguments, shape):
-            p = simplify(p, ranges_predicate(own_ranges(x)))
+            p = simplify_in(p, own_ranges(x))
             return Constant(Fraction(0), shape) if p is FALSE else Map(p, f, tuple(new[y] for y in arguments), shape)
         case Contraction(p, factors, _, shape):
             given = [(new[y], indices) for y, indices in zip(factors, factor_indices(x), strict=True)]
@@ -115,10 +113,10 @@ def _tidied(x: Statement, new: dict[Statement, Statement], once: frozenset[State
 
 def addition(terms: list[Term], shape: Shape) -> Statement:
     """gen g. the sum of the terms, without zeros; a lone one that is not masked is its operand."""
-    context = ranges_predicate(dict(zip(axes(0, len(shape)), shape, strict=True)))
+    ranges = dict(zip(axes(0, len(shape)), shape, strict=True))
     kept = []
     for t in terms:
-        p = simplify(t.pred, context)
+        p = simplify_in(t.pred, ranges)
         if p is not FALSE and not _is_zero(t.operand):
             kept.append(Term(t.sign, p, t.operand))
     if not kept:
@@ -145,8 +143,7 @@ def contraction(
     while True:
         if any(_is_zero(y) for y, _ in factors):
             return Constant(Fraction(0), shape)
-        known_now = {**known, **_ranges(factors)}
-        p = simplify(p, ranges_predicate({**known_now, **summed}))
+        p = simplify_in(p, {**known, **_ranges(factors), **summed})
         if p is FALSE:
             return Constant(Fraction(0), shape)
         k = next((k for k in range(len(factors)) if _can_read_through(factors, k, known, summed, p, once)), None)
@@ -167,7 +164,7 @@ def contraction(
     factors, p = _constants_folded(factors, summed, p)
     solution = solve(p, summed, {**known, **_ranges(factors)})
     summed = {i: summed[i] for i in solution.free}
-    p = simplify(solution.rest, ranges_predicate({**known, **_ranges(factors), **summed}))
+    p = simplify_in(solution.rest, {**known, **_ranges(factors), **summed})
     made = _canonical(shape, own, factors, summed, p)
     return _renaming_of(made) or made
 
@@ -191,7 +188,6 @@ def _can_read_through(
     return not reads.free
 
 
-@lru_cache(maxsize=100_000)
 def inner_solution(x: Contraction) -> Solution:
     """What a contraction's own indices say of the indices that it sums over."""
     return solve(x.pred, inner_ranges(x), own_ranges(x))

@@ -6,30 +6,28 @@ Sums over indices that an equality determines are the paper's way of writing shi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tensorlang.language.affine import Affine, Atom, Index, atom_affine, constant
 from tensorlang.language.predicates import (
     FALSE,
     TRUE,
-    And,
     Equal,
-    Exists,
-    NonNegative,
     Or,
     Predicate,
-    Related,
     at_most,
     conjunction,
     conjuncts,
     disjunction,
-    equal,
     exists,
     free_atoms,
     less,
     substitute,
+    within,
 )
+from tensorlang.sets.isl import simplify
 
 Ranges = Mapping[Index, Affine]
 """The size n of the range 0 <= i < n of each index i."""
@@ -51,10 +49,15 @@ def solve(p: Predicate, unknowns: Ranges, known: Ranges) -> Solution:
     For each choice of the other indices a solved one has exactly one value. Only coefficients of 1 and -1 are solved
     for, so no divisibility is lost.
     """
+    return _solve(p, tuple(unknowns.items()), tuple(known.items()))
+
+
+@lru_cache(maxsize=100_000)
+def _solve(p: Predicate, unknowns: tuple[tuple[Index, Affine], ...], known: tuple[tuple[Index, Affine], ...]) -> Solution:
     parts = list(conjuncts(p))
     values: dict[Atom, Affine] = {}
     free = dict(unknowns)
-    ranges = {**known, **unknowns}
+    ranges = dict((*known, *unknowns))
     while True:
         choice = _choice(parts, free, ranges)
         if choice is None:
@@ -86,24 +89,25 @@ def _choice(parts: list[Predicate], free: Ranges, ranges: Ranges) -> tuple[Predi
 
 def in_range(a: Affine, size: Affine, ranges: Ranges) -> Predicate:
     """0 <= a < size, without what the ranges of the indices make obvious."""
-    lower, upper = at_most(constant(0), a), less(a, size)
-    least, most = constant(a.constant), constant(a.constant)
+    if len(a.terms) == 1 and a.constant == 0 and a.terms[0][1] == 1 and ranges.get(a.terms[0][0]) is size:  # type: ignore[call-overload]
+        return TRUE
+    least = most = constant(a.constant)
     for atom, k in a.terms:
-        if isinstance(atom, Index) and atom not in ranges:
-            return conjunction([lower, upper])
-        low, high = (constant(0), ranges[atom] - 1) if isinstance(atom, Index) else (atom_affine(atom),) * 2
-        least += (low if k > 0 else high) * k
-        most += (high if k > 0 else low) * k
-    if _obviously_at_most(constant(0), least):
-        lower = TRUE
-    if _obviously_at_most(most + 1, size):
-        upper = TRUE
+        if isinstance(atom, Index):
+            if atom not in ranges:
+                return within(a, size)
+            low, high = constant(0), (ranges[atom] - 1) * k
+        else:
+            low = high = Affine(((atom, k),), 0)
+        least, most = (least + low, most + high) if k > 0 else (least + high, most + low)
+    lower = TRUE if _never_negative(least) else at_most(constant(0), a)
+    upper = TRUE if _never_negative(size - most - 1) else less(a, size)
     return conjunction([lower, upper])
 
 
-def _obviously_at_most(a: Affine, b: Affine) -> bool:
-    difference = b - a
-    return difference.constant >= 0 and all(k > 0 and not isinstance(x, Index) for x, k in difference.terms)
+def _never_negative(a: Affine) -> bool:
+    """Whether `a`, which has no indices, is at least 0 for all sizes by its signs alone."""
+    return a.constant >= 0 and all(k > 0 for _, k in a.terms)
 
 
 def project(binders: Ranges, p: Predicate, known: Ranges) -> Predicate:
@@ -132,15 +136,16 @@ def project(binders: Ranges, p: Predicate, known: Ranges) -> Predicate:
     return conjunction(outside)
 
 
+def simplify_in(p: Predicate, ranges: Ranges) -> Predicate:
+    """`p` simplified by what the ranges of its indices say."""
+    return p if p is TRUE or p is FALSE else _simplify_in(p, tuple(ranges.items()))
+
+
+@lru_cache(maxsize=100_000)
+def _simplify_in(p: Predicate, ranges: tuple[tuple[Index, Affine], ...]) -> Predicate:
+    return simplify(p, ranges_predicate(dict(ranges)))
+
+
 def ranges_predicate(ranges: Ranges) -> Predicate:
     """0 <= i < n for each index i and its size n."""
-    return conjunction(
-        q for i, n in ranges.items() for q in (NonNegative(atom_affine(i)), less(atom_affine(i), n))
-    )
-
-
-def equalities(p: Predicate) -> Iterable[Affine]:
-    """The affine expressions that `p`'s own conjuncts say are zero."""
-    return [q.difference for q in conjuncts(p) if isinstance(q, Equal)]
-
-
+    return conjunction(within(atom_affine(i), n) for i, n in ranges.items())

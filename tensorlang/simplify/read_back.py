@@ -8,12 +8,13 @@ what is known where they stand. None of this raises the cost.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 
 
 from tensorlang.language.affine import Affine, Atom, Index, atom_affine
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Call, Const, Expr, Let, MakePair, Mul, Proj, Var, access, bracket, gen, number, sums
-from tensorlang.language.predicates import FALSE, Predicate, conjunction, substitute
+from tensorlang.language.predicates import FALSE, TRUE, Equal, Predicate, conjunction, conjuncts, substitute
 from tensorlang.language.types import R, array
 from tensorlang.normal.ssa import (
     SSA,
@@ -36,7 +37,7 @@ from tensorlang.normal.ssa import (
 from tensorlang.normal.tidy import is_index_only
 from tensorlang.recursion import Deep, run
 from tensorlang.sets.isl import simplify
-from tensorlang.sets.solve import ranges_predicate, solve
+from tensorlang.sets.solve import Ranges, ranges_predicate, simplify_in, solve
 
 _MANY = 2
 
@@ -101,11 +102,10 @@ class _Reader:
             return _input(x)
         names = _names()
         g = [(Index(next(names)), size) for size in x.shape]
-        context = ranges_predicate(dict(g))
-        return gen(g, run(self.element(x, tuple(atom_affine(i) for i, _ in g), dict(g), context)))
+        return gen(g, run(self.element(x, tuple(atom_affine(i) for i, _ in g), dict(g), TRUE)))
 
-    def element(self, x: Statement, at: tuple[Affine, ...], ranges: dict[Index, Affine], context: Predicate) -> Deep[Expr]:
-        """The element of `x` at `at`, where the indices have these ranges and `context` is known."""
+    def element(self, x: Statement, at: tuple[Affine, ...], ranges: Ranges, known: Predicate) -> Deep[Expr]:
+        """The element of `x` at `at`, where the indices have these ranges and the predicate `known` holds."""
         if x in self.stored:
             return access(self.stored[x], *at)
         here: dict[Atom, Affine] = dict(zip(own_indices(x), at, strict=True))
@@ -117,49 +117,63 @@ class _Reader:
             case Addition(terms, _):
                 parts = []
                 for t in terms:
-                    p = simplify(substitute(t.pred, here), context)
+                    p = _reduced(t.pred, own_ranges(x), here, ranges, known)
                     if p is not FALSE:
-                        part = yield self.element(t.operand, at, ranges, conjunction([context, p]))
+                        part = yield self.element(t.operand, at, ranges, conjunction([known, p]))
                         parts.append((t.sign, p, part))
                 return sum_of_terms(parts)
             case Map(p, f, arguments, _):
-                p = simplify(substitute(p, here), context)
+                p = _reduced(p, own_ranges(x), here, ranges, known)
                 if p is FALSE:
                     return number(0)
                 new = []
                 for y in arguments:
-                    new.append((yield self.element(y, at, ranges, conjunction([context, p]))))
+                    new.append((yield self.element(y, at, ranges, conjunction([known, p]))))
                 return bracket(p, Call(f, tuple(new)))
             case Contraction():
-                return (yield self._contraction(x, here, ranges, context))
+                return (yield self._contraction(x, here, ranges, known))
 
-    def _contraction(
-        self, x: Contraction, here: dict[Atom, Affine], ranges: dict[Index, Affine], context: Predicate
-    ) -> Deep[Expr]:
+    def _contraction(self, x: Contraction, here: dict[Atom, Affine], ranges: Ranges, known: Predicate) -> Deep[Expr]:
+        inner, own = inner_ranges(x), own_ranges(x)
+        solution = solve(x.pred, inner, own)
+        rest, values, free = solution.rest, solution.values, solution.free
+        if any(isinstance(q, Equal) for q in conjuncts(substitute(rest, here))):  # places that `here` makes equal
+            again = solve(substitute(rest, here), {i: inner[i] for i in free}, ranges)
+            values = {i: a.substitute(here).substitute(again.values) for i, a in values.items()} | again.values
+            rest, free = again.rest, again.free
         used = {i.name for i in ranges}
         names = (name for name in _names() if name not in used)
-        inner = inner_ranges(x)
-        fresh = {i: Index(i.name) for i in inner}
-        known = {**here, **{i: atom_affine(j) for i, j in fresh.items()}}
-        solution = solve(substitute(x.pred, known), {fresh[i]: n for i, n in inner.items()}, ranges)
-        named: dict[Atom, Affine] = {}
-        binders: list[tuple[Index, Affine]] = []
-        for i, n in inner.items():
-            if fresh[i] in solution.free:
-                index = Index(next(names))
-                binders.append((index, n))
-                named[fresh[i]] = atom_affine(index)
+        binders = [(Index(next(names)), inner[i]) for i in free]
+        named = {**here, **{i: atom_affine(j) for i, (j, _) in zip(free, binders, strict=True)}}
         ranges = {**ranges, **dict(binders)}
-        context = conjunction([context, ranges_predicate(dict(binders))])
-        p = simplify(substitute(solution.rest, named), context)
+        p = _reduced(rest, {**own, **{i: inner[i] for i in free}}, named, ranges, known)
         if p is FALSE:
             return number(0)
-        context = conjunction([context, p])
         parts = []
         for y, indices in zip(x.factors, factor_indices(x), strict=True):
-            at = tuple((solution.values.get(fresh[i]) or atom_affine(fresh[i])).substitute(named) for i in indices)
-            parts.append((yield self.element(y, at, ranges, context)))
+            at = tuple((values.get(i) or atom_affine(i)).substitute(named) for i in indices)
+            parts.append((yield self.element(y, at, ranges, conjunction([known, p]))))
         return sums(binders, bracket(p, _product(parts)))
+
+
+def _reduced(p: Predicate, own: Ranges, here: Mapping[Atom, Affine], ranges: Ranges, known: Predicate) -> Predicate:
+    """[i := here] p, given over indices of the ranges `own`, by what is known where it stands."""
+    p = substitute(simplify_in(p, own), here)
+    if p is TRUE or p is FALSE:
+        return p
+    if known is TRUE and _only_renames(here, own, ranges):
+        return p
+    return simplify(p, conjunction([ranges_predicate(ranges), known]))
+
+
+def _only_renames(here: Mapping[Atom, Affine], own: Ranges, ranges: Ranges) -> bool:
+    """Whether `here` gives different indices with the same ranges."""
+    for i, a in here.items():
+        if len(a.indices) != 1 or a is not atom_affine(a.indices[0]):
+            return False
+        if i in own and ranges.get(a.indices[0]) is not own[i]:
+            return False
+    return len(set(here.values())) == len(here)
 
 
 def _product(parts: list[Expr]) -> Expr:
@@ -176,7 +190,7 @@ def _input(x: Input) -> Expr:
     return e
 
 
-def _names():
+def _names() -> Iterator[str]:
     yield from "ijkl"
     k = 0
     while True:

@@ -296,7 +296,8 @@ def _charge(f: Function, adjoint: Function, sizes: dict[str, int], relations: di
     given = {**relations, **{s.name: sizes[s.name] for s in f.sizes if s.name in sizes}}
     values: dict[Atom, int] = dict(size_values(f, **given).sizes.items())
     results = sum(math.prod(max(0, n.value(values)) for n in shape(part)[0]) for _, part in leaves(f.type))
-    named = {s.name: values[s] for s in f.sizes}
+    asked = sorted(f.sizes, key=lambda s: list(sizes).index(s.name) if s.name in sizes else len(sizes))
+    named = {s.name: values[s] for s in asked}
     return Charge(tl.cost(f, given), tl.cost(adjoint, given), results, named)
 
 

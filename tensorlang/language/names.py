@@ -31,7 +31,7 @@ class Names:
 
     def __init__(self) -> None:
         self._spelling: dict[Named, str] = {}
-        self._taken: set[str] = {*functions(), "pow"}
+        self._taken: set[str] = {*KEYWORDS, *functions(), "pow"}
         self._next: dict[str, int] = {}
 
     def __getitem__(self, named: Named) -> str:
@@ -64,10 +64,8 @@ class Names:
 
 
 def plain_name(name: str) -> str:
-    """`name` as the text syntax can spell it, and no keyword."""
+    """`name` as the text syntax can spell it."""
     plain = re.sub(r"[^A-Za-z0-9_]+", "_", name)
-    if plain in KEYWORDS:
-        return f"{plain}_"
     return plain if re.match(r"[A-Za-z_]", plain) else f"v{plain}"
 
 

@@ -12,8 +12,8 @@ from itertools import count
 
 from tensorlang.language.affine import Affine, Atom, Index, Size, render
 from tensorlang.language.comparisons import Chain, chains, unequal
-from tensorlang.language.function import Function
-from tensorlang.language.functions import function
+from tensorlang.language.function import Function, unused_name
+from tensorlang.language.functions import KEYWORDS, function
 from tensorlang.language.grammar import (
     Access,
     Add,
@@ -76,7 +76,7 @@ class Printer:
         for named in [*f.sizes, *f.params, *free_names(f.body)]:
             self.names[named]
         params = [concat(self.name(p), ": ", run(self.type(p))) for p in f.params]
-        title = self.notation.name(plain_name(f.name))
+        title = self.notation.name(unused_name(plain_name(f.name), set(KEYWORDS)))
         head = group(title, "(", nest(joined(params)), ") =")
         return group(head, nest(NEWLINE if isinstance(f.body, Let) else LINE, self.tail(f.body)))
 

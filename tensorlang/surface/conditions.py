@@ -8,6 +8,7 @@ from tensorlang.errors import LimitError, ParseError, ScopeError, Span, TypeMism
 from tensorlang.language.affine import Affine, Index, Size, atom_affine, constant, total
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import (
+    Exists,
     Predicate,
     Related,
     Relation,
@@ -15,7 +16,6 @@ from tensorlang.language.predicates import (
     conjunction,
     disjunction,
     equal,
-    exists,
     less,
     not_equal,
 )
@@ -141,9 +141,11 @@ class ConditionReader(Reader):
         self.advance()
         binders = yield self.binders("exists")
         bound = self.bind_indices(binders)
-        body = yield self.predicate()
+        body: Predicate = yield self.predicate()
         self.restore_all(bound)
-        return exists([(index, size) for _, index, size in binders], body)
+        for _, index, size in reversed(binders):
+            body = Exists(index, size, body)
+        return body
 
     def _related(self) -> Deep[Predicate]:
         token = self.advance()

@@ -21,7 +21,7 @@ from fractions import Fraction
 from tensorlang.errors import LimitError, ParseError, ScalarFunctionError, ScopeError, Span, TypeMismatch
 from tensorlang.language.affine import Affine, Index, Size
 from tensorlang.language.function import Function, Parameter
-from tensorlang.language.functions import call, function, functions, raise_to
+from tensorlang.language.functions import KEYWORDS, call, function, functions, raise_to
 from tensorlang.language.grammar import (
     Access,
     Add,
@@ -90,6 +90,8 @@ class _Piece:
 class _Parser(ConditionReader):
     def definition(self, name: Token) -> Deep[Function]:
         """What follows a definition's name."""
+        if name.text in KEYWORDS:
+            raise ParseError(f"{name.text} is a keyword; the definition needs another name", self.place(name))
         self.scope = {}
         self.expect("(", f"'(' and the parameters of {name.text}")
         params: dict[str, Parameter] = {}

@@ -1,0 +1,74 @@
+"""The house: imports between the package's folders go one way only."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import tensorlang
+
+ROOT = Path(tensorlang.__file__).parent
+BASE = ("errors", "interning", "recursion")
+FOLDERS = ("language", "sets", "surface", "cost", "normal", "derivative", "simplify", "lower")
+TOP = ("__init__", "__main__", "cli", "files", "pipeline", "testing")
+
+MODULES = sorted(path.relative_to(ROOT) for path in ROOT.rglob("*.py"))
+
+
+def level(module: Path) -> int:
+    """How high in the house a module lives: it may import from its own floor and those below."""
+    place = module.with_suffix("").parts[0]
+    if place in BASE:
+        return 0
+    return 1 + FOLDERS.index(place) if place in FOLDERS else 1 + len(FOLDERS)
+
+
+def imports(module: Path) -> Iterator[tuple[int, Path]]:
+    """The modules of the package that `module` imports, anywhere in it, and the lines where."""
+    for node in ast.walk(ast.parse((ROOT / module).read_text())):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module}:{node.lineno} imports relatively"
+            base = node.module or ""
+            names = [f"{base}.{alias.name}" for alias in node.names]
+        for name in names:
+            parts = name.split(".")
+            if parts[0] != "tensorlang":
+                continue
+            target = ROOT.joinpath(*parts[1:])
+            while target != ROOT and not (target.with_suffix(".py").exists() or (target / "__init__.py").exists()):
+                target = target.parent
+            yield node.lineno, target.relative_to(ROOT) if target != ROOT else Path("__init__")
+
+
+@pytest.mark.parametrize("module", MODULES, ids=str)
+def test_imports_go_one_way_only(module: Path) -> None:
+    upward = [f"line {line}: {target}" for line, target in imports(module) if level(target) > level(module)]
+    assert not upward, f"{module} imports from above: {upward}"
+
+
+def test_every_module_has_a_place_in_the_house() -> None:
+    known = {*BASE, *FOLDERS, *TOP}
+    assert {module.with_suffix("").parts[0] for module in MODULES} <= known
+    assert {module.parts[0] for module in MODULES if len(module.parts) > 1} == set(FOLDERS)
+
+
+def test_only_one_module_imports_islpy() -> None:
+    found = []
+    for module in MODULES:
+        for node in ast.walk(ast.parse((ROOT / module).read_text())):
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            if any(name.split(".")[0] == "islpy" for name in names):
+                found.append(str(module))
+    assert found == ["sets/isl.py"]
+
+
+def test_an_import_from_above_is_noticed() -> None:
+    assert level(Path("language/affine.py")) < level(Path("sets/isl.py")) < level(Path("cli.py"))
+    assert Path("language/affine") in {target for _, target in imports(Path("language/grammar.py"))}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import count
 
 from tensorlang.interning import Interned
@@ -133,10 +134,34 @@ def conjuncts(p: Predicate) -> tuple[Predicate, ...]:
 
 
 def exists(binders: Iterable[tuple[Index, Affine]], p: Predicate) -> Predicate:
-    """exists i:n, j:m, ... . p"""
+    """exists i:n, j:m, ... . p
+
+    Bound indices are named by how deep they are, so that predicates that differ only in which object is bound are one.
+    """
     for index, size in reversed(tuple(binders)):
-        p = FALSE if p is FALSE else Exists(index, size, p)
+        if p is not FALSE:
+            bound = _bound(index.name, _depth(p))
+            p = Exists(bound, size, substitute(p, {index: atom_affine(bound)}) if index is not bound else p)
     return p
+
+
+@lru_cache(maxsize=None)
+def _bound(name: str, depth: int) -> Index:
+    return Index(name)
+
+
+def _depth(p: Predicate) -> int:
+    """How deep quantifiers are nested in `p`."""
+    deepest = 0
+    stack = [(p, 0)]
+    while stack:
+        q, depth = stack.pop()
+        deepest = max(deepest, depth)
+        if isinstance(q, And | Or):
+            stack += [(part, depth) for part in q.parts]
+        elif isinstance(q, Exists):
+            stack.append((q.body, depth + 1))
+    return deepest
 
 
 def substitute(p: Predicate, values: Mapping[Atom, Affine]) -> Predicate:

@@ -19,7 +19,16 @@ from dataclasses import replace
 from fractions import Fraction
 
 from tensorlang.language.affine import Affine, Index, atom_affine
-from tensorlang.language.predicates import FALSE, TRUE, Predicate, conjunction
+from tensorlang.language.predicates import (
+    FALSE,
+    TRUE,
+    Equal,
+    NonNegative,
+    Predicate,
+    conjunction,
+    conjuncts,
+    disjunction,
+)
 from tensorlang.normal.ssa import (
     SSA,
     Addition,
@@ -43,7 +52,7 @@ from tensorlang.normal.ssa import (
     summed_indices,
 )
 from tensorlang.recursion import Deep, run
-from tensorlang.sets.solve import Solution, simplify_in, solve
+from tensorlang.sets.solve import Ranges, Solution, determines, simplify_in, solve
 
 Factor = tuple[Statement, tuple[Index, ...]]
 """A factor and the indices at which it is read."""
@@ -114,16 +123,44 @@ def _tidied(x: Statement, new: dict[Statement, Statement], once: frozenset[State
 def addition(terms: list[Term], shape: Shape) -> Statement:
     """gen g. the sum of the terms, without zeros; a lone one that is not masked is its operand."""
     ranges = dict(zip(axes(0, len(shape)), shape, strict=True))
-    kept = []
+    kept: list[Term] = []
     for t in terms:
         p = simplify_in(t.pred, ranges)
         if p is not FALSE and not _is_zero(t.operand):
-            kept.append(Term(t.sign, p, t.operand))
+            kept.append(_unmasked(Term(t.sign, p, t.operand)))
+    kept = _disjoint_joined(kept, ranges)
     if not kept:
         return Constant(Fraction(0), shape)
     if len(kept) == 1 and kept[0].sign > 0 and kept[0].pred is TRUE:
         return kept[0].operand
     return Addition(tuple(kept), shape)
+
+
+def _unmasked(t: Term) -> Term:
+    """A term whose operand is a number under a bracket, as the number everywhere with the bracket in the term."""
+    x = t.operand
+    if not isinstance(x, Contraction) or len(x.factors) > 1 or x.factors[0].shape:
+        return t
+    solution = inner_solution(x)
+    if solution.free or solution.rest is TRUE:
+        return t
+    everywhere = _canonical(x.shape, own_indices(x), [(x.factors[0], ())], {}, TRUE)
+    return Term(t.sign, conjunction([t.pred, solution.rest]), _renaming_of(everywhere) or everywhere)
+
+
+def _disjoint_joined(terms: list[Term], ranges: Ranges) -> list[Term]:
+    """[p]*e + [q]*e is [p or q]*e if p and q exclude each other."""
+    joined: dict[tuple[int, Statement], list[Predicate]] = {}
+    for t in terms:
+        parts = joined.setdefault((t.sign, t.operand), [])
+        k = next((k for k, p in enumerate(parts) if simplify_in(conjunction([p, t.pred]), ranges) is FALSE), None)
+        if k is None:
+            parts.append(t.pred)
+        else:
+            parts[k] = disjunction([parts[k], t.pred])
+    return [
+        Term(sign, simplify_in(p, ranges), operand) for (sign, operand), parts in joined.items() for p in parts
+    ]
 
 
 def contraction(
@@ -178,14 +215,13 @@ def _can_read_through(
     once: frozenset[Statement],
 ) -> bool:
     inner, indices = factors[k]
-    if not isinstance(inner, Contraction) or inner_solution(inner).free:
+    if not isinstance(inner, Contraction) or not determines(inner.pred, inner_ranges(inner)):
         return False
     if len(inner.factors) == 1:
         return True
-    if len(factors) > 1 or inner not in once:
-        return False
-    reads = solve(p, {**known, **summed}, dict(zip(indices, inner.shape, strict=True)))
-    return not reads.free
+    if len(factors) > 1 or inner not in once or determines(p, {**summed, **dict.fromkeys(indices)}):
+        return False  # what only moves a product's elements is left to its readers
+    return determines(p, {**known, **summed})
 
 
 def inner_solution(x: Contraction) -> Solution:
@@ -196,7 +232,7 @@ def inner_solution(x: Contraction) -> Solution:
 def is_index_only(x: Statement) -> bool:
     """Whether `x` has no arithmetic: its elements are constants, or at most one element of one factor each."""
     if isinstance(x, Contraction):
-        return len(x.factors) == 1 and not inner_solution(x).free
+        return len(x.factors) == 1 and determines(x.pred, inner_ranges(x))
     if isinstance(x, Addition):
         return len(x.terms) == 1 and x.terms[0].sign > 0
     return isinstance(x, Input | Constant)
@@ -231,9 +267,14 @@ def _canonical(
     shape: Shape, own: tuple[Index, ...], factors: list[Factor], summed: dict[Index, Affine], p: Predicate
 ) -> Contraction:
     old = (*own, *(i for _, at in factors for i in at), *summed)
-    return Contraction(
-        renamed(p, old, axes(0, len(old))), tuple(y for y, _ in factors), tuple(summed.values()), shape
-    )
+    parts = conjuncts(renamed(p, old, axes(0, len(old))))
+    in_order = conjunction(sorted(parts, key=lambda q: (not isinstance(q, Equal), _key(q))))
+    return Contraction(in_order, tuple(y for y, _ in factors), tuple(summed.values()), shape)
+
+
+def _key(p: Predicate) -> str:
+    """An order of comparisons, which are the same statement's in any order."""
+    return str(p.difference if isinstance(p, Equal) else p.value) if isinstance(p, Equal | NonNegative) else ""
 
 
 def _renaming_of(x: Contraction) -> Statement | None:

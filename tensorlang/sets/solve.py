@@ -6,8 +6,9 @@ Sums over indices that an equality determines are the paper's way of writing shi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 
 from tensorlang.language.affine import Affine, Atom, Index, atom_affine, constant
@@ -110,6 +111,27 @@ def _never_negative(a: Affine) -> bool:
     return a.constant >= 0 and all(k > 0 for _, k in a.terms)
 
 
+def determines(p: Predicate, unknowns: Iterable[Index]) -> bool:
+    """Whether the equalities of `p` admit at most one value of the unknowns for each choice of all else."""
+    columns = list(unknowns)
+    rows = [[Fraction(a.coefficient(i)) for i in columns] for a in equalities(p)]
+    for k in range(len(columns)):
+        pivot = next((row for row in rows[k:] if row[k]), None)
+        if pivot is None:
+            return False
+        rows.remove(pivot)
+        rows.insert(k, pivot)
+        for row in rows[k + 1 :]:
+            factor = row[k] / pivot[k]
+            row[k:] = [a - factor * b for a, b in zip(row[k:], pivot[k:], strict=True)]
+    return True
+
+
+def equalities(p: Predicate) -> list[Affine]:
+    """The affine expressions that `p`'s own conjuncts say are zero."""
+    return [q.difference for q in conjuncts(p) if isinstance(q, Equal)]
+
+
 def project(binders: Ranges, p: Predicate, known: Ranges) -> Predicate:
     """exists binders. p, with the determined ones eliminated and the others quantified over as little as possible."""
     if p is FALSE:
@@ -130,7 +152,9 @@ def project(binders: Ranges, p: Predicate, known: Ranges) -> Predicate:
         merged = [q for g in touching for q in g[1]]
         groups.append((bound.union(*(g[0] for g in touching)), [*merged, part]))
     for bound, parts in groups:
-        outside.append(exists([(i, sizes[i]) for i in sizes if i in bound], conjunction(parts)))
+        fresh = {i: Index("k") for i in sizes if i in bound}
+        body = substitute(conjunction(parts), {i: atom_affine(j) for i, j in fresh.items()})
+        outside.append(exists([(j, sizes[i]) for i, j in fresh.items()], body))
     quantified = {a for bound, _ in groups for a in bound}
     outside += [at_most(constant(1), size) for i, size in sizes.items() if i not in quantified]
     return conjunction(outside)

@@ -1,8 +1,9 @@
 """Statements on their supports: one whose predicate forces an index is stored without it.
 
     X = gen i, j. [j = i and p] * e   ->   X' = gen i. [p] * [j := i] e;   X = gen i, j. [j = i] * X'[i]
+    X = gen i. sum j. [i = 2*j] * e   ->   X' = gen j. [i := 2*j] e;       X = gen i. sum j. [i = 2*j] * X'[j]
 
-X is index-only now, so its readers read X' instead and nothing of the box i, j is ever stored.
+X is index-only now, so its readers read X' instead and nothing of the box of X is ever stored.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from tensorlang.normal.ssa import (
     Term,
     axes,
     factor_indices,
+    inner_ranges,
     own_indices,
     own_ranges,
     renamed,
@@ -48,6 +50,10 @@ def _compacted(x: Statement, new: dict[Statement, Statement]) -> tuple[Statement
     x = _with_operands(x, new)
     if isinstance(x, Input | Constant) or is_index_only(x):
         return x, x
+    if isinstance(x, Contraction):
+        strided = _strided(x)
+        if strided is not None:
+            return strided
     forced = conjunction(_forced(x))
     own = own_ranges(x)
     solution = solve(forced, dict(reversed(own.items())), {})
@@ -59,6 +65,32 @@ def _compacted(x: Statement, new: dict[Statement, Statement]) -> tuple[Statement
     places = [equal(atom_affine(i), atom_affine(j)) for i, j in zip(kept, inner, strict=True)]
     values = [equal(atom_affine(i), a) for i, a in solution.values.items() if isinstance(i, Index)]
     return Contraction(conjunction([*places, *values]), (stored,), (), x.shape), stored
+
+
+def _strided(x: Contraction) -> tuple[Statement, Statement] | None:
+    """The second law: an index i = c*j + .. whose j, with |c| > 1, is summed over, is stored by j."""
+    inner, own = inner_ranges(x), own_ranges(x)
+    solution = solve(x.pred, inner, own)
+    for a in (q.difference for q in _equalities(solution.rest)):
+        summed = [j for j in a.indices if j in inner]
+        i = next((i for i in a.indices if i in own and abs(a.coefficient(i)) == 1), None)
+        if i is None or len(summed) != 1:
+            continue
+        j = summed[0]
+        value = atom_affine(i) - a * a.coefficient(i)
+        kept = tuple(j if k is i else k for k in own)
+        shape = tuple(inner[j] if k is i else n for k, n in own.items())
+        fresh = Index(j.name)  # the j of the factors that is to be the new index
+        places = conjunction([x.pred, equal(atom_affine(j), atom_affine(fresh))])
+        given = list(zip(x.factors, factor_indices(x), strict=True))
+        further = {i: own[i], **dict(zip(summed_indices(x), x.summed, strict=True))}
+        stored = contraction(shape, tuple(fresh if k is j else k for k in kept), given, further, places)
+        read = axes(len(own), len(own))
+        at = [equal(atom_affine(k), atom_affine(r)) for k, r in zip(own, read, strict=True) if k is not i]
+        place = next(r for k, r in zip(own, read, strict=True) if k is i)
+        at.append(equal(atom_affine(i), value.substitute({j: atom_affine(place)})))
+        return Contraction(conjunction(at), (stored,), (), x.shape), stored
+    return None
 
 
 def _with_operands(x: Statement, new: dict[Statement, Statement]) -> Statement:

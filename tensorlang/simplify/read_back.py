@@ -9,6 +9,7 @@ what is known where they stand. None of this raises the cost.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain, count
 
 
 from tensorlang.language.affine import Affine, Atom, Index, atom_affine
@@ -33,11 +34,12 @@ from tensorlang.normal.ssa import (
     own_indices,
     own_ranges,
     sum_of_terms,
+    without_outer_bracket,
 )
 from tensorlang.normal.tidy import is_index_only
 from tensorlang.recursion import Deep, run
 from tensorlang.sets.isl import simplify
-from tensorlang.sets.solve import Ranges, ranges_predicate, simplify_in, solve
+from tensorlang.sets.solve import Ranges, determines, ranges_predicate, simplify_in, solve
 
 _MANY = 2
 
@@ -45,7 +47,8 @@ _MANY = 2
 def read_back(s: SSA) -> Function:
     """The program of `s` as a function of the core language, with a let for each statement that is stored."""
     s = live(s)
-    reader = _Reader(_inlined(s))
+    taken = {p.name for p in s.params} | {size.name for x in s.statements for a in x.shape for size in a.sizes}
+    reader = _Reader(_inlined(s), taken | set(s.names.values()))
     bindings: list[tuple[Var, Expr]] = []
     for x in s.statements:
         if x not in reader.inlined:
@@ -67,11 +70,13 @@ def read_back(s: SSA) -> Function:
 def _inlined(s: SSA) -> set[Statement]:
     """The statements that are not stored."""
     reads = dict.fromkeys(s.statements, 0)
-    for x in output_list(s.outputs):
+    outputs = output_list(s.outputs)
+    for x in outputs:
         reads[x] += 1
+    named = set(s.names).difference(outputs if len(outputs) == 1 else ())
     inlined: set[Statement] = set()
     for x in reversed(s.statements):
-        if is_index_only(x) or (reads[x] < _MANY and x not in s.names):
+        if is_index_only(x) or (reads[x] < _MANY and x not in named):
             inlined.add(x)
         times = reads[x] if x in inlined else 1
         for k, y in enumerate(operands(x)):
@@ -84,14 +89,13 @@ def _reads_each_once(x: Statement, k: int) -> bool:
     if not isinstance(x, Contraction):
         return True
     own = factor_indices(x)[k]
-    ranges = {**own_ranges(x), **inner_ranges(x)}
-    known = {i: ranges.pop(i) for i in own}
-    return not solve(x.pred, ranges, known).free
+    return determines(x.pred, (i for i in (*own_indices(x), *inner_ranges(x)) if i not in own))
 
 
 class _Reader:
-    def __init__(self, inlined: set[Statement]) -> None:
+    def __init__(self, inlined: set[Statement], taken: set[str]) -> None:
         self.inlined = inlined
+        self.taken = taken
         self.stored: dict[Statement, Var] = {}
 
     def whole(self, x: Statement) -> Expr:
@@ -100,9 +104,14 @@ class _Reader:
             return self.stored[x]
         if isinstance(x, Input):
             return _input(x)
-        names = _names()
+        names = self._names()
         g = [(Index(next(names)), size) for size in x.shape]
-        return gen(g, run(self.element(x, tuple(atom_affine(i) for i, _ in g), dict(g), TRUE)))
+        body = run(self.element(x, tuple(atom_affine(i) for i, _ in g), dict(g), TRUE))
+        return gen(g, without_outer_bracket(body) if isinstance(x, Addition) else body)
+
+    def _names(self) -> Iterator[str]:
+        """Names for indices that no size, parameter or variable has."""
+        return (name for name in chain("ijklpqrs", (f"i{k}" for k in count())) if name not in self.taken)
 
     def element(self, x: Statement, at: tuple[Affine, ...], ranges: Ranges, known: Predicate) -> Deep[Expr]:
         """The element of `x` at `at`, where the indices have these ranges and the predicate `known` holds."""
@@ -121,7 +130,7 @@ class _Reader:
                     if p is not FALSE:
                         part = yield self.element(t.operand, at, ranges, conjunction([known, p]))
                         parts.append((t.sign, p, part))
-                return sum_of_terms(parts)
+                return sum_of_terms(parts, lambda p: simplify(p, conjunction([ranges_predicate(ranges), known])))
             case Map(p, f, arguments, _):
                 p = _reduced(p, own_ranges(x), here, ranges, known)
                 if p is FALSE:
@@ -142,7 +151,7 @@ class _Reader:
             values = {i: a.substitute(here).substitute(again.values) for i, a in values.items()} | again.values
             rest, free = again.rest, again.free
         used = {i.name for i in ranges}
-        names = (name for name in _names() if name not in used)
+        names = (name for name in self._names() if name not in used)
         binders = [(Index(next(names)), inner[i]) for i in free]
         named = {**here, **{i: atom_affine(j) for i, (j, _) in zip(free, binders, strict=True)}}
         ranges = {**ranges, **dict(binders)}
@@ -188,13 +197,3 @@ def _input(x: Input) -> Expr:
     for which in x.path:
         e = Proj(which, e)
     return e
-
-
-def _names() -> Iterator[str]:
-    yield from "ijkl"
-    k = 0
-    while True:
-        yield f"i{k}"
-        k += 1
-
-

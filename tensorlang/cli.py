@@ -93,7 +93,9 @@ def main() -> None:
 
     FILE is a text of definitions, - for standard input. NAME picks one definition of several: FILE:NAME.
 
-    Example: tensorlang adjoint examples/deblur.tl --wrt x
+    \b
+    Example:
+      tensorlang adjoint examples/deblur.tl --wrt x
     """
 
 
@@ -106,7 +108,9 @@ def adjoint(program: str, wrt: tuple[str, ...] | None, style: str) -> None:
 
     It takes the parameters, then the cotangent of the result. Its text can be read back:
 
-    Example: tensorlang adjoint loss.tl --wrt x | tensorlang cost - --size n=100 --size m=5
+    \b
+    Example:
+      tensorlang adjoint loss.tl --wrt x | tensorlang cost - --size n=100 --size m=5
     """
     _print_function(tl.adjoint(_read_one(program), wrt=wrt), style)
 
@@ -118,11 +122,13 @@ def adjoint(program: str, wrt: tuple[str, ...] | None, style: str) -> None:
 @inputs
 @_format("text", "json")
 def derive(program: str, wrt: tuple[str, ...] | None, sizes: dict[str, int], inputs: str | None, style: str) -> None:
-    """Print how the adjoint is derived: each step's rule, what it rewrites, and to what.
+    """Print how the adjoint is derived, step by step.
 
-    With sizes, also what the program and its adjoint cost there.
+    Each step names its rule, what it rewrites, and to what. With sizes, also what the program and its adjoint cost.
 
-    Example: tensorlang derive loss.tl --wrt x --size n=100 --size m=5
+    \b
+    Example:
+      tensorlang derive loss.tl --wrt x --size n=100 --size m=5
     """
     f = _read_one(program)
     _no_unknown_sizes(sizes, [f])
@@ -153,7 +159,7 @@ def derive(program: str, wrt: tuple[str, ...] | None, sizes: dict[str, int], inp
 @size
 @inputs
 @click.option(
-    "--bound", type=click.FloatRange(min=0), help="Fail if an adjoint costs more than BOUND times its program."
+    "--bound", metavar="B", type=click.FloatRange(min=0), help="Fail if an adjoint costs more than B times its program."
 )
 @_format("text", "json")
 def check(
@@ -164,12 +170,14 @@ def check(
     bound: float | None,
     style: str,
 ) -> None:
-    """Check every definition of a file: names, types, sizes, and that no access leaves its array.
+    """Check every definition of a file, and what its adjoint costs.
 
-    With sizes, also count what each costs, what its adjoint costs, and their ratio. With --bound B, an adjoint must
+    Names, types and sizes are checked, and that no access leaves its array. With sizes, also count what each costs, what its adjoint costs, and their ratio. With --bound B, an adjoint must
     cost at most B times its program and one more for each number of the result.
 
-    Example: tensorlang check loss.tl --bound 4 --size n=100 --size m=5
+    \b
+    Example:
+      tensorlang check loss.tl --bound 4 --size n=100 --size m=5
     """
     functions = _read(program)
     _no_unknown_sizes(sizes, functions)
@@ -198,11 +206,14 @@ def check(
 @inputs
 @_format("text", "json")
 def cost(program: str, sizes: dict[str, int], inputs: str | None, style: str) -> None:
-    """Print what a program costs (Figure 6): its additions, multiplications and scalar functions.
+    """Count what a program costs at given sizes.
 
-    Data relations are read from --inputs.
+    That is the number of its additions, multiplications and scalar functions (Figure 6). Data relations are read
+    from --inputs.
 
-    Example: tensorlang cost loss.tl --size n=100 --size m=5
+    \b
+    Example:
+      tensorlang cost loss.tl --size n=100 --size m=5
     """
     f = _read_one(program)
     _no_unknown_sizes(sizes, [f])
@@ -228,7 +239,9 @@ def cost(program: str, sizes: dict[str, int], inputs: str | None, style: str) ->
 def lower(program: str, of_adjoint: bool, wrt: tuple[str, ...] | None, target: str, style: str) -> None:
     """Print the Python source that runs a program, or its adjoint.
 
-    Example: tensorlang lower loss.tl --adjoint --wrt x > loss_adjoint.py
+    \b
+    Example:
+      tensorlang lower loss.tl --adjoint --wrt x > loss_adjoint.py
     """
     if wrt is not None and not of_adjoint:
         raise click.UsageError("--wrt goes with --adjoint")
@@ -252,9 +265,11 @@ def lower(program: str, of_adjoint: bool, wrt: tuple[str, ...] | None, target: s
 )
 @_format("text", "json")
 def run(program: str, inputs: str | None, sizes: dict[str, int], out: str | None, reference: bool, style: str) -> None:
-    """Run a program on the arrays of an .npz file, and print its result or write it to one.
+    """Run a program on arrays, and print or write its result.
 
-    Example: tensorlang run loss.tl --inputs x.npz --out y.npz
+    \b
+    Example:
+      tensorlang run loss.tl --inputs x.npz --out y.npz
     """
     f = _read_one(program)
     _no_unknown_sizes(sizes, [f])

@@ -261,4 +261,4 @@ def test_a_file_whose_name_holds_a_colon_is_found(tensorlang: Run) -> None:
 def test_help_shows_an_example(tensorlang: Run, command: list[str]) -> None:
     result = tensorlang(*command, "--help")
     assert result.exit_code == 0
-    assert "Example: tensorlang " in result.stdout
+    assert "Example:\n    tensorlang " in result.stdout

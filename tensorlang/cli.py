@@ -172,8 +172,9 @@ def check(
 ) -> None:
     """Check every definition of a file, and what its adjoint costs.
 
-    Names, types and sizes are checked, and that no access leaves its array. With sizes, also count what each costs, what its adjoint costs, and their ratio. With --bound B, an adjoint must
-    cost at most B times its program and one more for each number of the result.
+    Names, types and sizes are checked, and that no access leaves its array. With sizes, also count what each
+    definition costs, what its adjoint costs, and their ratio. With --bound B, an adjoint must cost at most B times
+    its program and one more for each number of the result.
 
     \b
     Example:

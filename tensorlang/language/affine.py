@@ -105,8 +105,10 @@ class Affine(metaclass=Interned):
 
 
 def render(a: Affine, name: Callable[[Atom], str], times: str = "*") -> str:
-    """`a` as text: 2*i - j + n - 1. Positive terms come first, so that a sign seldom leads; then the names decide."""
-    terms = sorted(a.terms, key=lambda term: (term[1] < 0, isinstance(term[0], Size), name(term[0])))
+    """`a` as text: 2*i - j + n - 1. A positive term comes first if there is one, then indices and sizes by name."""
+    terms = sorted(a.terms, key=lambda term: (isinstance(term[0], Size), name(term[0])))
+    lead = next((k for k, term in enumerate(terms) if term[1] > 0), 0)
+    terms = [*terms[lead : lead + 1], *terms[:lead], *terms[lead + 1 :]]
     parts = [(k, f"{abs(k)}{times}{name(atom)}" if abs(k) != 1 else name(atom)) for atom, k in terms]
     if a.constant or not parts:
         parts.append((a.constant, str(abs(a.constant))))

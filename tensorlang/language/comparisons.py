@@ -102,7 +102,12 @@ def _range(low: Affine, high: Affine) -> list[Chain]:
     bare = Chain((inner - low, inner, high + inner + 1), ("<=", "<"))
     apart = [_inequality(low), _inequality(high)]
     together = apart[0].joined(apart[1])
-    return min([whole], [together] if together else apart, [bare], key=_length)
+    # an index from 0 on is what one expects to read, even if it takes a term more
+    usual = any(k > 0 for _, k in inner.terms)
+    options = [(_length([whole]) - usual, [whole]), (_length(apart), apart), (_length([bare]), [bare])]
+    if together is not None:
+        options[1] = (_length([together]), [together])
+    return min(options, key=lambda option: option[0])[1]
 
 
 def _length(written: Iterable[Chain]) -> int:

@@ -30,9 +30,10 @@ from typing import Any
 
 from tensorlang.errors import Place, SizeMismatch, TypeMismatch
 from tensorlang.interning import Interned
-from tensorlang.language.affine import Affine, Index
+from tensorlang.language.affine import Affine, Index, constant
 from tensorlang.language.predicates import FALSE, TRUE, Predicate, conjunction
-from tensorlang.language.types import Array, Pair, R, Real, Type
+from tensorlang.language.types import Array, Pair, R, Type, array, shape
+from tensorlang.recursion import Deep, run
 
 _serial = count()
 
@@ -260,11 +261,17 @@ def sums(binders: list[tuple[Index, Affine]], e: Expr) -> Expr:
 
 def zero(kind: Type) -> Expr:
     """0_T (Figure 4)."""
-    if isinstance(kind, Real):
-        return number(0)
-    if isinstance(kind, Pair):
-        return MakePair(zero(kind.first), zero(kind.second))
-    return Gen(Index("i"), kind.size, zero(kind.element))
+    return run(_zero(kind))
+
+
+def _zero(kind: Type) -> Deep[Expr]:
+    sizes, element = shape(kind)
+    body: Expr = number(0)
+    if isinstance(element, Pair):
+        first: Expr = yield _zero(element.first)
+        second: Expr = yield _zero(element.second)
+        body = MakePair(first, second)
+    return gen([(Index("i"), size) for size in sizes], body)
 
 
 def children(e: Expr) -> tuple[Expr, ...]:
@@ -288,18 +295,21 @@ def is_false(e: Expr) -> bool:
 def same_type(a: Type, b: Type, what: str) -> None:
     """Raise unless two types agree; sizes are compared as affine expressions."""
     if a is not b:
-        kind = SizeMismatch if _shape_free(a) == _shape_free(b) else TypeMismatch
+        kind = SizeMismatch if _sizeless(a) is _sizeless(b) else TypeMismatch
         raise kind(f"{what}: expected type {a}, found {b}")
 
 
-def _shape_free(kind: Type) -> str:
-    match kind:
-        case Array(_, element):
-            return "[]" + _shape_free(element)
-        case Pair(a, b):
-            return f"({_shape_free(a)}, {_shape_free(b)})"
-        case Real():
-            return "R"
+def _sizeless(kind: Type) -> Type:
+    return run(_without_sizes(kind))
+
+
+def _without_sizes(kind: Type) -> Deep[Type]:
+    sizes, element = shape(kind)
+    if isinstance(element, Pair):
+        first: Type = yield _without_sizes(element.first)
+        second: Type = yield _without_sizes(element.second)
+        element = Pair(first, second)
+    return array((constant(0),) * len(sizes), element)
 
 
 def _need_real(e: Expr, what: str) -> None:

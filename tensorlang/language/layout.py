@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 _CHUNK = 400
 """Flat text up to this width is made once for each document, so a shared document is cheap to repeat."""
 
+_DEEPEST = 40
+"""No line is indented further, lest a deep program become mostly blanks."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Break:
@@ -70,7 +73,7 @@ def joined(parts: list[Doc], separator: str = ",") -> Doc:
 def render(doc: Doc, width: float, newline: str = "\n") -> str:
     """The text of `doc` in lines of `width` characters where that can be; `newline` comes between lines."""
     out: list[str] = []
-    column: float = 0
+    column = 0
     known: dict[Block, str] = {}
     stack: list[tuple[int, bool, Doc]] = [(0, False, doc)]
     while stack:
@@ -87,8 +90,8 @@ def render(doc: Doc, width: float, newline: str = "\n") -> str:
         elif isinstance(d, str):
             text = d
         elif d.hard or not flat:
-            out.append(newline + " " * indent)
-            column = indent
+            column = min(indent, _DEEPEST)
+            out.append(newline + " " * column)
             continue
         else:
             text = d.flat

@@ -28,7 +28,6 @@ from tensorlang.language.grammar import (
     Proj,
     Sum,
     Var,
-    number,
 )
 from tensorlang.language.layout import LINE, NEWLINE, Doc, concat, group, joined, nest
 from tensorlang.language.names import Bound, Names, free_names, plain_name
@@ -335,7 +334,7 @@ class Printer:
         p: Doc = yield self.predicate(e.pred)
         opening, closing = self.notation.brackets
         test = group(opening, nest(p), closing)
-        if e.body is number(1):
+        if isinstance(e.body, Const) and e.body.value == 1:
             return test
         body: Doc = yield self.expr(e.body, PRODUCT, follow)
         return concat(test, self.notation.times, body)
@@ -386,7 +385,7 @@ def _tolerates(e: Expr) -> int:
 
 def _is_negation(e: Mul) -> bool:
     """Whether `e` is -1 * e' and is not rather read as -1 / e'."""
-    return e.left is number(-1) and _divisor(e) is None
+    return isinstance(e.left, Const) and e.left.value == -1 and _divisor(e) is None
 
 
 def _divisor(e: Mul) -> Expr | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from tensorlang.interning import Interned
 from tensorlang.language.affine import Affine
+from tensorlang.recursion import Deep, run
 
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
@@ -24,7 +25,7 @@ class Pair(metaclass=Interned):
     second: Type
 
     def __str__(self) -> str:
-        return f"({self.first}, {self.second})"
+        return _text(self)
 
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
@@ -35,12 +36,15 @@ class Array(metaclass=Interned):
     element: Type
 
     def __str__(self) -> str:
-        return f"[{self.size}]{self.element}"
+        return _text(self)
 
 
 Type = Real | Pair | Array
 
 R = Real()
+
+
+_LONGEST = 200
 
 
 def array(sizes: tuple[Affine, ...], element: Type) -> Type:
@@ -61,10 +65,16 @@ def shape(kind: Type) -> tuple[tuple[Affine, ...], Type]:
 
 def struct_of_arrays(kind: Type) -> Type:
     """The isomorphic type with pairs outside arrays: [n](T0 x T1) becomes [n]T0 x [n]T1 (section 5.2)."""
+    return run(_struct_of_arrays(kind))
+
+
+def _struct_of_arrays(kind: Type) -> Deep[Type]:
     sizes, element = shape(kind)
-    if isinstance(element, Pair):
-        return Pair(struct_of_arrays(array(sizes, element.first)), struct_of_arrays(array(sizes, element.second)))
-    return kind
+    if not isinstance(element, Pair):
+        return kind
+    first: Type = yield _struct_of_arrays(array(sizes, element.first))
+    second: Type = yield _struct_of_arrays(array(sizes, element.second))
+    return Pair(first, second)
 
 
 def leaves(kind: Type) -> list[tuple[tuple[int, ...], Type]]:
@@ -78,3 +88,22 @@ def leaves(kind: Type) -> list[tuple[tuple[int, ...], Type]]:
         else:
             found.append((path, part))
     return found
+
+
+def _text(kind: Type) -> str:
+    """`kind` as text, for messages: cut where it gets long, since a type's size can be exponential in the program's."""
+    out: list[str] = []
+    stack: list[Type | str] = [kind]
+    while stack:
+        if len(out) > _LONGEST:
+            return "".join([*out, "..."])
+        match stack.pop():
+            case str(text):
+                out.append(text)
+            case Real():
+                out.append("R")
+            case Pair(first, second):
+                stack += [")", second, ", ", first, "("]
+            case Array(size, element):
+                stack += [element, f"[{size}]"]
+    return "".join(out)

@@ -1,0 +1,182 @@
+"""Iverson brackets, which select: where one is false, nothing under it may be seen.
+
+What a bracket says of one index alone restricts that index's axis: the expression is computed on a shorter axis and
+placed among zeros. An equality does away with an axis of the expression. What remains is a mask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from tensorlang.language.affine import Affine, Atom, Index, atom_affine
+from tensorlang.language.grammar import Access, Expr
+from tensorlang.language.predicates import (
+    FALSE,
+    Equal,
+    NonNegative,
+    Predicate,
+    at_most,
+    conjunction,
+    conjuncts,
+    substitute,
+)
+from tensorlang.lower.code import ATOM, Value, literal, where
+from tensorlang.lower.integers import Range
+from tensorlang.lower.masks import mask
+from tensorlang.lower.profile import factors, is_finite, places
+from tensorlang.lower.scope import Context, Scope
+from tensorlang.recursion import Deep
+
+Compute = Callable[[Scope], Deep[Value]]
+
+
+def bracket(ctx: Context, scope: Scope, p: Predicate, e: Expr) -> Deep[Value]:
+    """The array of [p] * e."""
+    return (yield guarded(ctx, scope, p, e, lambda inner: ctx.value(e, inner)))
+
+
+def guarded(ctx: Context, scope: Scope, p: Predicate, e: Expr, compute: Compute) -> Deep[Value]:
+    """[p] times what `compute` gives in the scope that it is called with: the array of `e`, or of a sum of it."""
+    plan = _plan(ctx, scope, p, e)
+    if FALSE in plan.masks:
+        return literal(Fraction(0))
+    inner = ctx.scope(scope, domain=plan.domain, env=plan.env, masks=(*scope.masks, *plan.masks, *plan.pinned))
+    v = yield compute(inner)
+    implied = zero_outside(ctx, inner, plan.masks, e)
+    visible = [q for q in plan.masks if q not in implied]
+    if visible:
+        v = where(mask(ctx, inner, conjunction(visible)), v, inner.order)
+    return _placed(ctx, scope, plan, v)
+
+
+@dataclass
+class _Plan:
+    """How [p] * e is computed.
+
+    `domain` has the restricted ranges, the `bounds` that restrict them, and not the indices that equalities
+    eliminate; `masks` are the conjuncts that are left; `pinned` says that a pinned index is within its range.
+    """
+
+    domain: dict[Index, Range]
+    env: dict[Atom, Affine]
+    masks: list[Predicate] = field(default_factory=list)
+    pinned: list[Predicate] = field(default_factory=list)
+    eliminated: list[Predicate] = field(default_factory=list)
+    bounds: dict[Index, list[Predicate]] = field(default_factory=dict)
+
+
+def _plan(ctx: Context, scope: Scope, p: Predicate, e: Expr) -> _Plan:
+    plan = _Plan(dict(scope.domain), dict(scope.env))
+    waiting = conjuncts(substitute(p, scope.env))
+    while (found := _determined(ctx, scope, plan, waiting, e)) is not None:
+        q, i, value = found
+        r = plan.domain.pop(i)
+        inside = [at_most(r.start, value), at_most(value, r.last)]
+        if not any(atom in plan.domain for atom in value.atoms):
+            plan.pinned += inside
+            inside = []
+        plan.env = {k: a.substitute({i: value}) for k, a in plan.env.items()} | {i: value}
+        plan.eliminated.append(q)
+        waiting = conjuncts(substitute(conjunction([*(w for w in waiting if w is not q), *inside]), {i: value}))
+    used = ctx.profiles.free(e, plan.env)
+    starts: dict[Index, list[Affine]] = {}
+    stops: dict[Index, list[Affine]] = {}
+    for q in waiting:
+        bound = bounded_index(scope, plan.domain, q)
+        if bound is None or bound[0] not in used:
+            plan.masks.append(q)
+        else:
+            bound_on(ctx, scope, *bound, starts, stops)
+            plan.bounds.setdefault(bound[0], []).append(q)
+    for i in plan.bounds:
+        r = plan.domain[i]
+        plan.domain[i] = ctx.integers.restricted(i, r, starts.get(i, []), stops.get(i, []), scope.fixed)
+    return plan
+
+
+def _determined(
+    ctx: Context, scope: Scope, plan: _Plan, parts: Sequence[Predicate], e: Expr
+) -> tuple[Predicate, Index, Affine] | None:
+    """An equality among `parts` that says what an axis of `e` is, by sizes or by another axis of `e`."""
+    used = ctx.profiles.free(e, plan.env)
+    for q in parts:
+        if not isinstance(q, Equal) or not scope.is_static(q.difference):
+            continue
+        axes = [i for i in plan.domain if q.difference.coefficient(i)]
+        if len(axes) <= 2 and all(i in used for i in axes):
+            for i in axes:
+                if abs(q.difference.coefficient(i)) == 1:
+                    return q, i, solved(q.difference, i)
+    return None
+
+
+def solved(difference: Affine, i: Index) -> Affine:
+    """What `i`, whose coefficient is 1 or -1, is where the difference is 0."""
+    c = difference.coefficient(i)
+    return (difference - atom_affine(i) * c) * -c
+
+
+def bounded_index(scope: Scope, domain: Mapping[Index, Range], q: Predicate) -> tuple[Index, Affine] | None:
+    """The only axis that occurs in `q`, and what `q` says is not negative, if it is such a comparison."""
+    if not isinstance(q, NonNegative) or not scope.is_static(q.value):
+        return None
+    axes = [i for i in domain if q.value.coefficient(i)]
+    return (axes[0], q.value) if len(axes) == 1 else None
+
+
+def bound_on(
+    ctx: Context,
+    scope: Scope,
+    i: Index,
+    a: Affine,
+    starts: dict[Index, list[Affine]],
+    stops: dict[Index, list[Affine]],
+) -> None:
+    """Add to `starts` or `stops` what a >= 0 says of `i`, the only index in `a`."""
+    c = a.coefficient(i)
+    rest = a - atom_affine(i) * c
+    if c > 0:  # i >= ceil(-rest / c)
+        starts.setdefault(i, []).append(-ctx.integers.quotient(rest, c, f"{i.name}_shift", scope.fixed))
+    else:  # i <= floor(rest / -c)
+        stops.setdefault(i, []).append(ctx.integers.quotient(rest, -c, f"{i.name}_last", scope.fixed) + 1)
+
+
+def zero_outside(ctx: Context, scope: Scope, masks: Sequence[Predicate], e: Expr) -> set[Predicate]:
+    """Those of `masks` that say only that a factor of `e` is read inside of its array, outside of which it is zero.
+
+    Another factor must be finite for that to be enough.
+    """
+    found: set[Predicate] = set()
+    if not any(isinstance(q, NonNegative) for q in masks):
+        return found
+    parts = factors(e)
+    if not all(is_finite(part) for part in parts):
+        return found
+    for part in parts:
+        if isinstance(part, Access):
+            array, _ = ctx.held_by(part)
+            for a, size in zip(places(part), array.shape, strict=True):
+                at = a.substitute(scope.env)
+                found |= {NonNegative(at), NonNegative(size - 1 - at)}
+    return found.intersection(masks)
+
+
+def _placed(ctx: Context, scope: Scope, plan: _Plan, v: Value) -> Value:
+    """`v`, an array over the plan's domain, among zeros over the scope's."""
+    if v.number == 0:
+        return v
+    code = ctx.integers.code
+    ranges, masks = [], list(plan.eliminated)
+    for i in v.axes:
+        inner, outer = plan.domain[i], scope.domain[i]
+        ranges.append((code(outer.start - inner.start), code(outer.stop - inner.start)))
+    if any(plan.domain[i] != scope.domain[i] for i in v.axes):
+        parts = [f"({start}, {stop})" for start, stop in ranges]
+        v = Value(f"{ctx.helper('_over')}({v.code}, {', '.join(parts)})", v.axes, ATOM, v.depth + 1, None, v.weak)
+    for i, bounds in plan.bounds.items():
+        masks += [] if i in v.axes else bounds
+    if masks:
+        v = where(mask(ctx, scope, conjunction(masks)), ctx.short(v, scope.block), scope.order)
+    return v

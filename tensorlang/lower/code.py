@@ -1,0 +1,185 @@
+"""Pieces of Python: a value with named axes, a block of lines, and operators with as few parentheses as needed."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import lru_cache
+
+from tensorlang.errors import LimitError
+from tensorlang.language.affine import Index
+from tensorlang.language.grammar import ScalarFunction
+
+LOOSE, SUM, PRODUCT, ATOM = range(4)
+"""How tightly an expression binds: a comparison, a sum, a product or sign, a name or call."""
+
+Axes = tuple[Index, ...]
+
+
+@dataclass(frozen=True)
+class Value:
+    """An expression whose value is an array with these axes, in this order.
+
+    `number` is its value if it is a literal; `weak` says that no array of the computation's dtype is in it.
+    """
+
+    code: str
+    axes: Axes = ()
+    level: int = ATOM
+    depth: int = 0
+    number: Fraction | None = None
+    weak: bool = False
+
+    def within(self, level: int) -> str:
+        """Its code where something that binds as tightly as `level` is needed."""
+        return self.code if self.level >= level else f"({self.code})"
+
+
+@dataclass
+class Block:
+    """Lines of code and blocks inside of them."""
+
+    parts: list[str | Block] = field(default_factory=list)
+
+    def line(self, text: str) -> None:
+        """Append a line."""
+        self.parts.append(text)
+
+    def lines(self, indent: int = 0) -> list[str]:
+        """All lines, indented."""
+        found: list[str] = []
+        stack: list[tuple[str | Block, int]] = [(self, indent - 1)]
+        while stack:
+            part, depth = stack.pop()
+            if isinstance(part, str):
+                found.append("    " * depth + part if part else "")
+            else:
+                stack += [(inner, depth + 1) for inner in reversed(part.parts)]
+        return found
+
+
+def literal(value: Fraction) -> Value:
+    """A number. Raises `LimitError` if it is beyond floating point."""
+    if value.denominator == 1 and abs(value) < 2**24:
+        text = str(value.numerator)
+    else:
+        try:
+            text = repr(float(value))
+        except OverflowError:
+            raise LimitError("a constant of this program is too large for floating point") from None
+    return Value(text, (), ATOM if value >= 0 else PRODUCT, 0, value, True)
+
+
+def aligned(v: Value, axes: Axes) -> Value:
+    """`v` brought to the order of `axes`, with an axis of length 1 for each that it lacks and that isn't leading."""
+    v = ordered(v, axes)
+    missing = [a not in v.axes for a in axes]
+    if not v.axes or not any(missing[missing.index(False) :]):
+        return v
+    parts = ["None" if gone else ":" for gone in missing[missing.index(False) :]]
+    while parts[-1] == ":":
+        parts.pop()
+    return replace(v, code=f"{v.within(ATOM)}[{', '.join(parts)}]", level=ATOM, depth=v.depth + 1)
+
+
+def ordered(v: Value, axes: Axes) -> Value:
+    """`v` with its axes in the order of `axes`."""
+    wanted = tuple(a for a in axes if a in v.axes)
+    if wanted == v.axes:
+        return v
+    places = [v.axes.index(a) for a in wanted]
+    turned = "T" if places == list(range(len(places)))[::-1] else f"transpose({', '.join(map(str, places))})"
+    return Value(f"{v.within(ATOM)}.{turned}", wanted, ATOM, v.depth + 1, None, v.weak)
+
+
+def union(values: list[Value], order: Axes) -> Axes:
+    """The axes that occur, in their common order if all agree, else in that of `order`."""
+    found = {a for v in values for a in v.axes}
+    for v in values:
+        if len(v.axes) == len(found):
+            if all(ordered(w, v.axes) is w for w in values):
+                return v.axes
+            break
+    return tuple(a for a in order if a in found)
+
+
+def plus(a: Value, b: Value, sign: int, order: Axes) -> Value:
+    """a + b or a - b."""
+    if a.number is not None and b.number is not None:
+        return literal(a.number + sign * b.number)
+    if b.number is not None and b.number < 0:
+        return plus(a, literal(-b.number), -sign, order)
+    if b.number == 0:
+        return a
+    if a.number == 0:
+        return b if sign > 0 else negated(b)
+    axes = union([a, b], order)
+    left, right = aligned(a, axes), aligned(b, axes)
+    code = f"{left.within(SUM)} {'+' if sign > 0 else '-'} {right.within(PRODUCT)}"
+    return Value(code, axes, SUM, 1 + max(left.depth, right.depth), None, a.weak and b.weak)
+
+
+def times(a: Value, b: Value, order: Axes, operator: str = "*") -> Value:
+    """a * b, or a / b."""
+    if operator == "*":
+        if a.number is not None and b.number is not None:
+            return literal(a.number * b.number)
+        if b.number is not None:
+            a, b = b, a
+        if a.number == 1:
+            return b
+        if a.number == -1:
+            return negated(b)
+    axes = union([a, b], order)
+    left, right = aligned(a, axes), aligned(b, axes)
+    code = f"{left.within(PRODUCT)} {operator} {right.within(ATOM)}"
+    return Value(code, axes, PRODUCT, 1 + max(left.depth, right.depth), None, a.weak and b.weak)
+
+
+def negated(v: Value) -> Value:
+    """-v."""
+    return replace(v, code=f"-{v.within(ATOM)}", level=PRODUCT, depth=v.depth + 1)
+
+
+def where(mask: Value, v: Value, order: Axes, otherwise: str = "0") -> Value:
+    """`v` where `mask` holds, else 0."""
+    if mask.code == "True":
+        return v
+    if v.number == 0 and otherwise == "0":
+        return v
+    axes = union([mask, v], order)
+    if v.number is not None:
+        # two integers would give an array of integers
+        v, otherwise = replace(v, code=repr(float(v.number))), repr(float(otherwise))
+    m, w = aligned(mask, axes), aligned(v, axes)
+    code = f"jnp.where({m.code}, {w.code}, {otherwise})"
+    return Value(code, axes, ATOM, 1 + max(m.depth, w.depth), None, v.weak)
+
+
+def applied(f: ScalarFunction, arguments: list[Value], order: Axes) -> Value:
+    """f(arguments), by its template."""
+    axes = union(arguments, order)
+    values = [aligned(v, axes) for v in arguments]
+    if all(v.weak and not v.axes for v in values):
+        # Python's own numbers would raise where arrays give inf or nan
+        values = [replace(v, code=f"jnp.asarray({v.code}, dtype)", level=ATOM) for v in values]
+    level, bare = _template(f.source, f.arity)
+    code = f.source.format(*(v.code if bare[k] else v.within(ATOM) for k, v in enumerate(values)))
+    depth = 1 + max(v.depth for v in values)
+    return Value(code, axes, level, depth, None, all(v.weak and v.axes for v in values))
+
+
+@lru_cache(maxsize=None)
+def _template(source: str, arity: int) -> tuple[int, tuple[bool, ...]]:
+    """How tightly a template binds, and for each argument whether it can do without parentheses everywhere."""
+    tree = ast.parse(source.format(*(f"a{k}" for k in range(arity))), mode="eval").body
+    level = ATOM if isinstance(tree, ast.Call | ast.Name | ast.Attribute | ast.Subscript) else LOOSE
+    if isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.Mult | ast.Div | ast.Pow):
+        level = PRODUCT
+    bare = []
+    for k in range(arity):
+        every = len(re.findall(rf"\{{{k}\}}", source))
+        bare.append(every == len(re.findall(rf"(?:\(|, )\{{{k}\}}(?=[,)])", source)))
+    return level, tuple(bare)

@@ -1,0 +1,121 @@
+"""Scalar expressions as array code over named axes."""
+
+from __future__ import annotations
+
+from tensorlang.errors import NormalFormError
+from tensorlang.language.functions import function
+from tensorlang.language.grammar import (
+    Access,
+    Add,
+    Bracket,
+    Call,
+    Const,
+    Expr,
+    Gen,
+    Let,
+    MakePair,
+    Mul,
+    Proj,
+    Sum,
+    Var,
+    children,
+)
+from tensorlang.language.predicates import conjunction
+from tensorlang.lower.accesses import access
+from tensorlang.lower.brackets import bracket
+from tensorlang.lower.code import Value, applied, literal, plus, times, where
+from tensorlang.lower.masks import mask_over
+from tensorlang.lower.scope import Context, Scope
+from tensorlang.lower.sums import summation
+from tensorlang.recursion import Deep
+
+SMOOTH = frozenset(
+    "sin cos tanh sigmoid relu softplus abs sign erf max min where_ge where_gt exp sinh cosh logaddexp".split()
+)
+"""Functions that have finite values and derivatives at all but huge arguments."""
+
+_RECIP = function("recip")
+
+
+class Compiler:
+    """Writes the code of expressions; `shared` are those that the statement uses more than once."""
+
+    def __init__(self, ctx: Context) -> None:
+        self.ctx = ctx
+        ctx.value = self.value
+        self.shared: frozenset[Expr] = frozenset()
+
+    def value(self, e: Expr, scope: Scope) -> Deep[Value]:
+        """The array of `e` over those axes of `scope` on which it depends."""
+        if e not in scope.memo:
+            v = yield self._value(e, scope)
+            v = self.ctx.short(v, scope.block)
+            if e in self.shared and v.depth > 0:
+                v = self.ctx.temporary(v, scope.block)
+            scope.memo[e] = v
+        return scope.memo[e]
+
+    def _value(self, e: Expr, scope: Scope) -> Deep[Value]:
+        match e:
+            case Const(value):
+                return literal(value)
+            case Var() | Proj() | Access():
+                array, at = self.ctx.held_by(e)
+                return access(self.ctx, scope, array, at)
+            case Add(a, b, sign):
+                left = yield self.value(a, scope)
+                right = yield self.value(b, scope)
+                return plus(left, right, sign, scope.order)
+            case Mul(a, b):
+                return (yield self._product(a, b, scope))
+            case Call(f, arguments):
+                values = []
+                for argument in arguments:
+                    v = yield self.value(argument, scope)
+                    values.append(self._safe(v, scope) if _is_partial(e) else v)
+                return applied(f, values, scope.order)
+            case Bracket(p, a):
+                return (yield bracket(self.ctx, scope, p, a))
+            case Sum():
+                return (yield summation(self.ctx, scope, e))
+            case Gen() | Let() | MakePair():
+                raise NormalFormError("code is made of scalar expressions; found a gen, let or pair inside of one")
+
+    def _product(self, a: Expr, b: Expr, scope: Scope) -> Deep[Value]:
+        """a * b, where a factor that is 1/c is divided by."""
+        for numerator, divisor in ((a, b), (b, a)):
+            if isinstance(divisor, Call) and divisor.function is _RECIP and divisor not in self.shared:
+                top = yield self.value(numerator, scope)
+                below = yield self.value(divisor.arguments[0], scope)
+                if not below.weak:
+                    return times(top, self._safe(below, scope), scope.order, "/")
+        left = yield self.value(a, scope)
+        right = yield self.value(b, scope)
+        return times(left, right, scope.order)
+
+    def _safe(self, v: Value, scope: Scope) -> Value:
+        """`v`, but 1 where it is hidden: the derivative of a hidden log(0) must be 0, not 0 * inf."""
+        if not scope.masks or (v.weak and not v.axes):
+            return v
+        m = mask_over(self.ctx, scope, conjunction(scope.masks), v.axes)
+        return self.ctx.short(where(m, v, scope.order, "1"), scope.block)
+
+
+def used_twice(e: Expr) -> frozenset[Expr]:
+    """The expressions with operations that occur more than once in `e`."""
+    seen: set[Expr] = set()
+    twice: set[Expr] = set()
+    stack = [e]
+    while stack:
+        part = stack.pop()
+        if part not in seen:
+            seen.add(part)
+            stack += children(part)
+        elif not isinstance(part, Const | Var | Access | Proj):
+            twice.add(part)
+    return frozenset(twice)
+
+
+def _is_partial(e: Call) -> bool:
+    f = e.function
+    return f.name not in SMOOTH and not (f.exponent is not None and f.exponent.denominator == 1)

@@ -1,0 +1,144 @@
+"""Predicates as boolean arrays."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tensorlang.language.affine import Affine, Index
+from tensorlang.language.predicates import (
+    And,
+    Equal,
+    Exists,
+    NonNegative,
+    Or,
+    Predicate,
+    Related,
+    at_most,
+    conjunction,
+    conjuncts,
+    equal,
+    substitute,
+)
+from tensorlang.lower.accesses import access, positions
+from tensorlang.lower.code import ATOM, LOOSE, Axes, Value, aligned, union
+from tensorlang.lower.integers import ZERO
+from tensorlang.lower.scope import Context, Scope
+from tensorlang.recursion import Deep, run
+
+
+def mask(ctx: Context, scope: Scope, p: Predicate) -> Value:
+    """Where `p` holds, as a boolean array with the axes on which `p` depends."""
+    return run(_mask(ctx, scope, p))
+
+
+def mask_over(ctx: Context, scope: Scope, p: Predicate, axes: Axes) -> Value:
+    """Where in `axes` there is a point at which `p` holds, whatever its further axes are."""
+    m = mask(ctx, scope, p)
+    further = [k for k, i in enumerate(m.axes) if i not in axes]
+    if not further:
+        return m
+    kept = tuple(i for i in m.axes if i in axes)
+    return Value(f"{m.within(ATOM)}.any({_axis(further)})", kept, ATOM, m.depth + 1)
+
+
+def _mask(ctx: Context, scope: Scope, p: Predicate) -> Deep[Value]:
+    key = ("mask", p)
+    if key in scope.memo:
+        return scope.memo[key]
+    match p:
+        case Equal(a):
+            v = _compared(ctx, scope, a.substitute(scope.env), "==")
+        case NonNegative(a):
+            v = _compared(ctx, scope, a.substitute(scope.env), ">=")
+        case Related(relation, arguments):
+            v = access(ctx, scope, ctx.held[relation, ()], arguments)
+        case And(parts) | Or(parts):
+            values = []
+            for part in parts:
+                values.append((yield _mask(ctx, scope, part)))
+            v = _joined(values, isinstance(p, And), scope.order)
+        case Exists():
+            v = yield _exists(ctx, scope, p)
+    v = scope.memo[key] = ctx.short(v, scope.block)
+    return v
+
+
+def _compared(ctx: Context, scope: Scope, a: Affine, operator: str) -> Value:
+    """a = 0 or a >= 0, with the negative terms on the other side."""
+    axes = scope.axes(a)
+    c = a.constant
+    left = Affine(tuple((atom, k) for atom, k in a.terms if k > 0), 0)
+    right = -Affine(tuple((atom, k) for atom, k in a.terms if k < 0), 0)
+    if operator == ">=" and c == -1:
+        operator = ">"
+    elif operator == ">=" and c >= 0 and right.terms:
+        left, right, operator = right, left + c, "<="
+    else:
+        right -= c
+    return Value(f"{positions(ctx, scope, left, axes)} {operator} {positions(ctx, scope, right, axes)}", axes, LOOSE, 2)
+
+
+def _joined(values: list[Value], every: bool, order: Axes) -> Value:
+    if not values:
+        return Value("True" if every else "False")
+    if len(values) == 1:
+        return values[0]
+    axes = union(values, order)
+    parts = [aligned(v, axes) for v in values]
+    code = (" & " if every else " | ").join(v.within(ATOM) for v in parts)
+    return Value(code, axes, LOOSE, 1 + max(v.depth for v in parts))
+
+
+def _exists(ctx: Context, scope: Scope, p: Exists) -> Deep[Value]:
+    """An equality that determines the bound index does away with it; else some point of its axis must do."""
+    index, size = p.index, p.size
+    parts = (NonNegative(_of(index)), NonNegative(size - 1 - _of(index)), *conjuncts(p.body))
+    for part in parts:
+        if not isinstance(part, Equal) or not part.difference.coefficient(index):
+            continue
+        c = part.difference.coefficient(index)
+        rest = (part.difference - _of(index) * c) * (-1 if c > 0 else 1)  # |c| * index = rest
+        others = [q for q in parts if q is not part]
+        if abs(c) == 1:
+            return (yield _mask(ctx, scope, conjunction(substitute(q, {index: rest}) for q in others)))
+        scaled = [_scaled(q, index, rest, abs(c)) for q in others]
+        if all(q is not None for q in scaled):
+            v = yield _mask(ctx, scope, conjunction(q for q in scaled if q is not None))
+            at = rest.substitute(scope.env)
+            axes = scope.axes(at)
+            divides = Value(f"({positions(ctx, scope, at, axes)}) % {abs(c)} == 0", axes, LOOSE, 2)
+            return _joined([v, divides], True, scope.order)
+    r = ctx.integers.range_of(index, size, scope.fixed)
+    inner = ctx.scope(scope, domain={**scope.domain, index: r})
+    v = yield _mask(ctx, inner, p.body)
+    if index not in v.axes:
+        some = Value(f"{ctx.integers.code(r.extent)} > 0", (), LOOSE, 1)
+        return _joined([some, v], True, scope.order)
+    return replace(
+        v,
+        code=f"{v.within(ATOM)}.any({v.axes.index(index)})",
+        axes=tuple(i for i in v.axes if i is not index),
+        level=ATOM,
+        depth=v.depth + 1,
+    )
+
+
+def _scaled(p: Predicate, index: Index, rest: Affine, c: int) -> Predicate | None:
+    """`p` where c * index = rest, without division; None if `p` is no comparison and depends on the index."""
+    match p:
+        case Equal(a):
+            k = a.coefficient(index)
+            return equal((a - _of(index) * k) * c + rest * k, ZERO) if k else p
+        case NonNegative(a):
+            k = a.coefficient(index)
+            return at_most(ZERO, (a - _of(index) * k) * c + rest * k) if k else p
+        case _:
+            return None
+
+
+def _of(index: Index) -> Affine:
+    return Affine(((index, 1),), 0)
+
+
+def _axis(places: list[int]) -> str:
+    return str(places[0]) if len(places) == 1 else f"({', '.join(map(str, places))})"

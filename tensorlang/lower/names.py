@@ -1,0 +1,51 @@
+"""Names of generated code: only checked identifiers get into it, each with one meaning."""
+
+from __future__ import annotations
+
+import builtins
+import keyword
+import re
+
+RESERVED = frozenset(keyword.kwlist) | frozenset(keyword.softkwlist) | frozenset(dir(builtins))
+MODULES = frozenset({"jax", "jnp", "lax", "dtype"})
+
+
+def identifier(wanted: str) -> str:
+    """A Python identifier like `wanted` that is no keyword, builtin or imported module, and not `__x__`."""
+    name = re.sub(r"[^A-Za-z0-9_]", "_", wanted) or "_"
+    if name[0].isdigit():
+        name = "_" + name
+    return name + "_" if name in RESERVED or name in MODULES or name.startswith("__") else name
+
+
+class Names:
+    """The names in use, in two layers: those of the whole function and those of the statement being written."""
+
+    def __init__(self, taken: frozenset[str] = frozenset()) -> None:
+        self._lasting = set(taken)
+        self._passing: set[str] = set()
+        self._numbers: dict[str, int] = {}
+
+    def lasting(self, wanted: str) -> str:
+        """A new name like `wanted` for the whole function."""
+        name = self._new(wanted)
+        self._lasting.add(name)
+        return name
+
+    def passing(self, wanted: str) -> str:
+        """A new name like `wanted` until the statement ends."""
+        name = self._new(wanted)
+        self._passing.add(name)
+        return name
+
+    def end_statement(self) -> None:
+        """Free the names of the statement."""
+        self._passing.clear()
+
+    def _new(self, wanted: str) -> str:
+        base = name = identifier(wanted)
+        while name in self._lasting or name in self._passing:
+            # the counter only grows, so that many equal wishes cost one step each
+            k = self._numbers[base] = self._numbers.get(base, 0) + 1
+            name = f"{base}{k}"
+        return name

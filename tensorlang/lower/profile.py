@@ -1,0 +1,120 @@
+"""What an expression depends on: its free indices, and whether all that it reads has the same ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from tensorlang.language.affine import Affine, Atom, Index
+from tensorlang.language.grammar import Access, Bracket, Call, Expr, Mul, Proj, Sum, children
+from tensorlang.language.predicates import free_atoms
+from tensorlang.recursion import Deep, run
+
+Free = frozenset[Index]
+_NONE: Free = frozenset()
+_KINDS = 6
+
+
+@dataclass
+class Profiles:
+    """Memoised profiles of the expressions of a statement.
+
+    The profile of an expression is the set of its leaves' free indices, a leaf being an access, a predicate or a sum;
+    beyond a few, they are merged.
+    """
+
+    found: dict[Expr, frozenset[Free]] = field(default_factory=dict)
+
+    def leaves(self, e: Expr) -> frozenset[Free]:
+        """The sets of indices on which the leaves of `e` depend."""
+        return run(self._leaves(e))
+
+    def free(self, e: Expr, env: Mapping[Atom, Affine]) -> Free:
+        """The indices on which `e` depends where `env` says what those in it stand for."""
+        return _through(frozenset().union(*self.leaves(e)), env)
+
+    def is_uniform(self, e: Expr, env: Mapping[Atom, Affine]) -> bool:
+        """Whether all leaves depend on the same indices, so that no axis of one is missing in another."""
+        return len({_through(leaf, env) for leaf in self.leaves(e)} - {_NONE}) <= 1
+
+    def _leaves(self, e: Expr) -> Deep[frozenset[Free]]:
+        if e not in self.found:
+            self.found[e] = yield self._compute(e)
+        return self.found[e]
+
+    def _compute(self, e: Expr) -> Deep[frozenset[Free]]:
+        if isinstance(e, Access):
+            return frozenset({read_indices(e)})
+        if isinstance(e, Sum):
+            inner = yield self._leaves(e.body)
+            return frozenset({frozenset().union(*inner) - {e.index}})
+        found: set[Free] = set()
+        if isinstance(e, Bracket):
+            found.add(frozenset(a for a in free_atoms(e.pred) if isinstance(a, Index)))
+        for part in children(e):
+            found |= yield self._leaves(part)
+        return frozenset(found) if len(found) <= _KINDS else _merged(found)
+
+
+def _merged(found: set[Free]) -> frozenset[Free]:
+    """Two sets that stand for many different ones: their union, and one of them."""
+    return frozenset({frozenset().union(*found), min(found, key=len)})
+
+
+def _through(free: Iterable[Index], env: Mapping[Atom, Affine]) -> Free:
+    return frozenset(j for i in free for j in (env[i].indices if i in env else (i,)))
+
+
+def read_indices(e: Expr) -> Free:
+    """The indices in the places of an access."""
+    return frozenset(i for a in places(e) for i in a.indices)
+
+
+def places(e: Expr) -> list[Affine]:
+    """The places of an access, the outermost dimension first."""
+    found = []
+    while isinstance(e, Access | Proj):
+        if isinstance(e, Access):
+            found.append(e.at)
+        e = e.body
+    return found[::-1]
+
+
+def accesses(e: Expr) -> list[Expr]:
+    """The accesses in `e` that are not within a sum inside of it."""
+    found, seen, stack = [], {e}, [e]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, Access):
+            found.append(part)
+        elif not isinstance(part, Sum):
+            fresh = [c for c in reversed(children(part)) if c not in seen]
+            seen.update(fresh)
+            stack += fresh
+    return found
+
+
+def is_finite(e: Expr) -> bool:
+    """Whether `e` has no scalar function, so that it is finite where what it reads is."""
+    seen, stack = {e}, [e]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, Call):
+            return False
+        fresh = [c for c in children(part) if c not in seen]
+        seen.update(fresh)
+        stack += fresh
+    return True
+
+
+def factors(e: Expr, limit: int = 8) -> list[Expr]:
+    """The factors of `e`, in order; a product of very many is not taken apart completely."""
+    found = [e]
+    k = 0
+    while k < len(found):
+        part = found[k]
+        if isinstance(part, Mul) and len(found) < limit:
+            found[k : k + 1] = [part.left, part.right]
+        else:
+            k += 1
+    return found

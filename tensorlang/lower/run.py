@@ -1,0 +1,113 @@
+"""Lowered programs: generated source, run under JAX."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Mapping
+from functools import lru_cache
+from types import ModuleType
+from typing import Any
+
+import jax
+import numpy as np
+
+from tensorlang.errors import ArgumentError
+from tensorlang.language.arguments import bind, from_leaves, to_leaves
+from tensorlang.language.function import Function, call_handlers
+from tensorlang.language.predicates import Relation
+from tensorlang.language.types import Type
+from tensorlang.lower.source import Source, binds_twice
+from tensorlang.normal.forms import why_not_gen_outermost
+from tensorlang.simplify import simplify
+
+TARGETS = ("jax",)
+
+_BUILTINS = ("bool", "float", "int", "isinstance", "len", "max", "min", "range", "reversed", "tuple", "zip")
+
+
+class Lowered:
+    """A program as Python that uses `jax.numpy`.
+
+    `source` is that Python: self-contained, one function named after the program that takes its parameters in order,
+    reads the sizes off their shapes, and gives the results as tuples. Calling a `Lowered` checks the arguments and
+    runs it compiled by `jax.jit`; under JAX's own transformations it is traced like any JAX function.
+    """
+
+    def __init__(self, f: Function) -> None:
+        self.function = f
+        if why_not_gen_outermost(f) is None and not binds_twice(f):
+            made = Source(f)
+        else:
+            made = Source(simplify(f))
+        self.source = made.text
+        self._told = made.told
+        self._run = jax.jit(_defined(made), static_argnames=list(made.told.values()))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        bound = bind(self.function, args, kwargs)
+        values = []
+        for p in self.function.params:
+            value = bound.values[p]
+            values.append(_relation(value) if isinstance(p, Relation) else _numbers(p.name, p.type, value))
+        return self._run(*values, **{name: bound.sizes[size] for size, name in self._told.items()})
+
+
+def lower(f: Function, target: str = "jax") -> Lowered:
+    """`f` as Python source for `target`, ready to be called.
+
+    Raises `ArgumentError` for a target that there is none of.
+    """
+    if target not in TARGETS:
+        raise ArgumentError(f"programs can be lowered to {', '.join(TARGETS)}, found the target {target!r}")
+    return Lowered(f)
+
+
+def _defined(source: Source) -> Any:
+    """The function that `source` defines, which sees nothing but JAX and a few builtins."""
+    allowed: dict[str, Any] = {name: getattr(builtins, name) for name in _BUILTINS}
+    namespace: dict[str, Any] = {"__builtins__": {**allowed, "__import__": _import}, "__name__": "tensorlang.lowered"}
+    exec(compile(source.text, f"<lowered {source.name}>", "exec"), namespace)
+    return namespace[source.name]
+
+
+def _import(
+    name: str,
+    globals: Mapping[str, object] | None = None,
+    locals: Mapping[str, object] | None = None,
+    fromlist: tuple[str, ...] | None = (),
+    level: int = 0,
+) -> ModuleType:
+    if name not in {"jax", "jax.numpy"} or level:
+        raise ImportError(f"lowered code imports JAX alone, not {name}")
+    return __import__(name, globals, locals, fromlist or (), level)
+
+
+def _numbers(name: str, kind: Type, value: Any) -> Any:
+    """A parameter's arrays; exact numbers become floating-point ones. Raises `ArgumentError` for other data."""
+    leaves = to_leaves(kind, value)
+    for k, part in enumerate(leaves):
+        if isinstance(part, np.ndarray) and part.dtype.kind == "O":
+            try:
+                leaves[k] = part.astype(float)
+            except (TypeError, ValueError):
+                raise ArgumentError(f"{name} must hold numbers") from None
+        elif np.dtype(part.dtype).kind not in "biufV":
+            raise ArgumentError(f"{name} must hold real numbers, found the dtype {part.dtype}")
+    return from_leaves(kind, iter(leaves))
+
+
+def _relation(value: Any) -> Any:
+    """A relation's data as a dense array; a sparse matrix is made dense."""
+    return value.toarray() if hasattr(value, "toarray") else value
+
+
+@lru_cache(maxsize=1024)
+def _compiled(f: Function) -> Lowered:
+    return lower(f)
+
+
+def _call(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return _compiled(f)(*args, **kwargs)
+
+
+call_handlers.append(_call)

@@ -1,0 +1,177 @@
+"""What code for an expression is written in: the axes in scope, the loops around it, and what hides it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tensorlang.errors import NormalFormError
+from tensorlang.language.affine import Affine, Atom, Index
+from tensorlang.language.grammar import Access, Expr, Proj, Var
+from tensorlang.language.predicates import Predicate, Relation
+from tensorlang.lower.code import Axes, Block, Value
+from tensorlang.lower.integers import Integers, Range
+from tensorlang.lower.names import Names
+from tensorlang.lower.profile import Profiles
+from tensorlang.recursion import Deep
+
+MAX_LINE = 90
+MAX_DEPTH = 15
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Where an expression is evaluated.
+
+    `domain` holds the indices that are axes of arrays, `loops` those that Python or XLA iterates over, `env`
+    those that an equality has eliminated. `masks` are predicates that hide the expression where they are false.
+    `block` takes the lines that the expression needs, `fixed` those that no loop should repeat.
+    """
+
+    domain: Mapping[Index, Range]
+    loops: Mapping[Index, Range]
+    env: Mapping[Atom, Affine]
+    masks: tuple[Predicate, ...]
+    block: Block
+    fixed: Block
+    memo: dict[Any, Value] = field(default_factory=dict)
+
+    @property
+    def order(self) -> Axes:
+        """The axes in order, the outermost first."""
+        return tuple(self.domain)
+
+    def axes(self, a: Affine) -> Axes:
+        """The axes on which `a` depends."""
+        return tuple(i for i in self.domain if a.coefficient(i))
+
+    def is_static(self, a: Affine) -> bool:
+        """Whether no loop changes `a`."""
+        return not any(atom in self.loops for atom in a.atoms)
+
+
+@dataclass(frozen=True)
+class Held:
+    """A variable or relation as the generated code holds it: an array called `name` of this shape."""
+
+    name: str
+    shape: tuple[Affine, ...]
+
+
+@dataclass
+class Context:
+    """What all statements of a function share, and the code of the one that is being written.
+
+    `value` writes the code of an expression.
+    """
+
+    names: Names
+    integers: Integers
+    value: Callable[[Expr, Scope], Deep[Value]] = field(init=False)
+    profiles: Profiles = field(default_factory=Profiles)
+    held: dict[tuple[Var | Relation, tuple[int, ...]], Held] = field(default_factory=dict)
+    helpers: dict[str, None] = field(default_factory=dict)
+    reused: dict[tuple[str, int, str], str] = field(default_factory=dict)
+    _blocks: list[Block] = field(default_factory=list)
+    _scopes: dict[Any, Scope] = field(default_factory=dict)
+    _ranges: dict[tuple[int, Index, Range], str] = field(default_factory=dict)
+
+    def scope(self, base: Scope, **changes: Any) -> Scope:
+        """`base` with `changes`; the same scope, memo included, whenever it is asked for again."""
+        fields = {name: changes.get(name, getattr(base, name)) for name in _FIELDS}
+        key = (
+            tuple(fields["domain"].items()),
+            tuple(fields["loops"].items()),
+            frozenset(fields["env"].items()),
+            frozenset(fields["masks"]),
+            id(fields["block"]),
+            id(fields["fixed"]),
+        )
+        if key not in self._scopes:
+            self._scopes[key] = Scope(**fields)
+        return self._scopes[key]
+
+    def end_statement(self) -> None:
+        """Forget what only concerns one statement."""
+        self._scopes.clear()
+        self._blocks.clear()
+        self.profiles = Profiles()
+        self.reused.clear()
+        self._ranges.clear()
+        self.names.end_statement()
+        self.integers.end_statement()
+
+    def new_block(self) -> Block:
+        """A block, kept until the statement ends so that its identity stays its own."""
+        self._blocks.append(Block())
+        return self._blocks[-1]
+
+    def held_by(self, e: Expr) -> tuple[Held, tuple[Affine, ...]]:
+        """The array that an access reads, and where. An array of pairs is held as a pair of arrays.
+
+        Raises `NormalFormError` if `e` does not read a variable.
+        """
+        at: list[Affine] = []
+        path: list[int] = []
+        while not isinstance(e, Var):
+            match e:
+                case Access(a, place, _):
+                    at.append(place)
+                    e = a
+                case Proj(which, a):
+                    path.append(which)
+                    e = a
+                case _:
+                    raise NormalFormError("an access must be one of a variable or of a parameter's part")
+        return self.held[e, tuple(reversed(path))], tuple(reversed(at))
+
+    def helper(self, name: str) -> str:
+        """The name of a function that the generated code defines for itself."""
+        self.helpers[name] = None
+        return name
+
+    def temporary(self, v: Value, block: Block, wanted: str = "t") -> Value:
+        """`v` under a name of its own."""
+        name = self.names.passing(wanted)
+        block.line(f"{name} = {v.code}")
+        return Value(name, v.axes, weak=v.weak)
+
+    def short(self, v: Value, block: Block) -> Value:
+        """`v`, under a name of its own if its code is so long or deep that Python or a reader would choke on it."""
+        return self.temporary(v, block) if len(v.code) > MAX_LINE or v.depth > MAX_DEPTH else v
+
+    def extents(self, scope: Scope, axes: Axes) -> str:
+        """The shape of an array with these axes."""
+        return self.shape(scope.domain[i].extent for i in axes)
+
+    def shape(self, sizes: Iterable[Affine]) -> str:
+        """A tuple of static integers."""
+        parts = [self.integers.code(a) for a in sizes]
+        return f"({', '.join(parts)}{',' * (len(parts) == 1)})"
+
+    def points(self, index: Index, scope: Scope) -> str:
+        """The name of the array of `index`'s values in its domain."""
+        r = scope.domain[index]
+        key = (id(scope.fixed), index, r)
+        if key not in self._ranges:
+            name = self._ranges[key] = self.names.passing(index.name)
+            scope.fixed.line(f"{name} = jnp.{self.range_code(r).replace('range', 'arange', 1)}")
+        return self._ranges[key]
+
+    def range_code(self, r: Range) -> str:
+        """`r` as a call of range."""
+        code = self.integers.code
+        return (
+            f"range({code(r.stop)})"
+            if r.start.is_constant and not r.start.constant
+            else (f"range({code(r.start)}, {code(r.stop)})")
+        )
+
+    def loop_name(self, index: Index) -> str:
+        """The name of a loop's variable."""
+        name = self.integers.spelled[index] = self.names.passing(index.name)
+        return name
+
+
+_FIELDS = ("domain", "loops", "env", "masks", "block", "fixed")

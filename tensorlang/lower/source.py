@@ -1,0 +1,218 @@
+"""The source of a whole function: sizes read off shapes, one piece of code for each statement, and the results.
+
+A function must have its lets outermost, pairs only as projections of parameters and around the outputs, and gens
+outermost in each right-hand side: the form that the passes up to Figure 9 give, and that programs are read back in.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tensorlang.errors import NormalFormError
+from tensorlang.language.affine import Affine, Index, Size, atom_affine
+from tensorlang.language.arguments import unpack
+from tensorlang.language.function import Function
+from tensorlang.language.grammar import Bracket, Expr, Gen, Let, MakePair, Proj, Sum, Var, access, children
+from tensorlang.language.predicates import Relation
+from tensorlang.language.show import expr_text
+from tensorlang.language.types import Pair, Type, shape, struct_of_arrays
+from tensorlang.lower.code import Block, Value, ordered
+from tensorlang.lower.expressions import Compiler, used_twice
+from tensorlang.lower.helpers import HELPERS, NEEDS
+from tensorlang.lower.integers import Integers
+from tensorlang.lower.loops import expanded
+from tensorlang.lower.names import Names
+from tensorlang.lower.scope import Context, Held, Scope
+from tensorlang.lower.sizes import Axis, read_sizes
+from tensorlang.recursion import Deep, run
+
+_LONG_COMMENT = 100
+_LARGE = 60  # nodes beyond which a statement is not written out in its comment
+
+Path = tuple[int, ...]
+
+
+class Source:
+    """The generated source of `f`: its text, the function's name, and the sizes that it must be told."""
+
+    def __init__(self, f: Function) -> None:
+        names = Names(frozenset(HELPERS))
+        self.name = names.lasting(f.name)
+        self._compiler = Compiler(Context(names, Integers(names)))
+        self._ctx = self._compiler.ctx
+        self._body = Block()
+        arguments = self._parameters(f)
+        self.told = self._sizes(f)
+        body = f.body
+        while isinstance(body, Let):
+            sizes, _ = shape(body.value.type)
+            name = self._statement(body.var.name, body.value)
+            self._ctx.held[body.var, ()] = Held(name, sizes)
+            body = body.body
+        results = unpack(run(self._outputs(body)), f.results)
+        self._body.line(f"return {run(self._tuple(results))}")
+        told = ["*", *self.told.values()] if self.told else []
+        self.text = self._assembled(f"def {self.name}({', '.join([*arguments, *told])}):")
+
+    def _assembled(self, head: str) -> str:
+        lines = [head, *self._body.lines(1)]
+        wanted = dict(self._ctx.helpers)
+        for helper in self._ctx.helpers:
+            wanted.update(dict.fromkeys(NEEDS.get(helper, ())))
+        helpers = [HELPERS[name].strip("\n") for name in HELPERS if name in wanted]
+        text = "\n".join(["\n\n\n".join([*helpers, ""]) + "\n".join(lines), ""])
+        imports = ["import jax"] if "jax." in text else []
+        imports += ["import jax.numpy as jnp"]
+        imports += ["from jax import lax"] if "lax." in text else []
+        return "\n".join([*imports, "", "", text])
+
+    def _parameters(self, f: Function) -> list[str]:
+        """Name the arrays of each parameter, take pairs apart, and bring all numbers to one dtype."""
+        names = {p: self._ctx.names.lasting(p.name) for p in f.params}
+        arrays: list[str] = []
+        unpacked: list[str] = []
+        for p in f.params:
+            if isinstance(p, Relation):
+                self._ctx.held[p, ()] = Held(names[p], p.sizes)
+            else:
+                self._parts(p, names[p], arrays, unpacked)
+        for line in unpacked:
+            self._body.line(line)
+        self._body.line(f"dtype = jnp.result_type({', '.join(['float', *arrays])})")
+        for name in arrays:
+            self._body.line(f"{name} = jnp.asarray({name}, dtype)")
+        for p in f.params:
+            if isinstance(p, Relation):
+                self._body.line(f"{names[p]} = jnp.asarray({names[p]}, bool)")
+        return list(names.values())
+
+    def _parts(self, p: Var, name: str, arrays: list[str], unpacked: list[str]) -> None:
+        stack: list[tuple[Path, str, Type]] = [((), name, struct_of_arrays(p.type))]
+        while stack:
+            path, here, kind = stack.pop()
+            if isinstance(kind, Pair):
+                first, second = (self._ctx.names.lasting(f"{here}_{k}") for k in range(2))
+                unpacked.append(f"{first}, {second} = {here}")
+                stack += [((*path, 1), second, kind.second), ((*path, 0), first, kind.first)]
+            else:
+                arrays.append(here)
+                self._ctx.held[p, path] = Held(here, shape(kind)[0])
+
+    def _sizes(self, f: Function) -> dict[Size, str]:
+        """Read the sizes off the shapes; gives the names of those that no shape determines."""
+        integers = self._ctx.integers
+        for size in f.sizes:
+            integers.spelled[size] = self._ctx.names.lasting(size.name)
+        held = self._ctx.held.values()
+        axes = [Axis(a, f"{h.name}.shape[{k}]") for h in held for k, a in enumerate(h.shape)]
+        known = read_sizes(axes, lambda s: integers.spelled[s])
+        for size, code in known.items():
+            self._body.line(f"{integers.spelled[size]} = {code}")
+        integers.nonnegative += dict.fromkeys(axis.size for axis in axes if len(axis.size.terms) > 1)
+        integers.nonnegative += dict.fromkeys(a.size for a in axes if len(a.size.terms) == 1 and a.size.constant < 0)
+        return {s: integers.spelled[s] for s in f.sizes if s not in known}
+
+    def _statement(self, wanted: str, e: Expr) -> str:
+        """Code that gives the array of `e`, and the name that it has then."""
+        ctx = self._ctx
+        name = ctx.names.lasting(wanted)
+        self._body.line("")
+        self._body.line(f"# {_comment(name, e)}")
+        binders, scalar = _eta(e)
+        block = Block()
+        domain = {i: ctx.integers.range_of(i, n, block) for i, n in binders}
+        scope = ctx.scope(Scope({}, {}, {}, (), block, block), domain=domain)
+        self._compiler.shared = used_twice(scalar)
+        v = ordered(run(self._compiler.value(scalar, scope)), tuple(domain))
+        block.line(f"{name} = {self._whole(v, scope)}")
+        self._body.parts += block.parts
+        ctx.end_statement()
+        return name
+
+    def _whole(self, v: Value, scope: Scope) -> str:
+        """`v` as an array of the computation's dtype with all axes of `scope`."""
+        ctx = self._ctx
+        if v.weak and not v.axes:
+            return f"jnp.full({ctx.extents(scope, scope.order)}, {v.code}, dtype)"
+        code = expanded(ctx, scope, v, scope.order)
+        return f"jnp.asarray({code}, dtype)" if v.weak else code
+
+    def _outputs(self, e: Expr) -> Deep[Any]:
+        """The names of the results, in pairs as the program gives them."""
+        if isinstance(e, MakePair):
+            return (yield self._outputs(e.first)), (yield self._outputs(e.second))
+        if isinstance(struct_of_arrays(e.type), Pair):
+            if not isinstance(e, Var | Proj):
+                raise NormalFormError("pairs may only be around outputs and in parameters")
+            return (yield self._outputs(Proj(0, e))), (yield self._outputs(Proj(1, e)))
+        if isinstance(e, Var | Proj):
+            return self._ctx.held_by(e)[0].name
+        return self._statement("result", e)
+
+    def _tuple(self, tree: Any) -> Deep[str]:
+        """A tuple of names as code; a deep one is put together in steps."""
+        if isinstance(tree, str):
+            return tree
+        parts = []
+        for part in tree:
+            code = yield self._tuple(part)
+            parts.append(code)
+        code = f"({', '.join(parts)}{',' * (len(parts) == 1)})"
+        if len(code) < _LONG_COMMENT:
+            return code
+        name: str = self._ctx.names.lasting("results")
+        self._body.line(f"{name} = {code}")
+        return name
+
+
+def _eta(e: Expr) -> tuple[list[tuple[Index, Affine]], Expr]:
+    """The binders of an array's axes and the scalar under them: an array that is no gen is one of its elements."""
+    binders: list[tuple[Index, Affine]] = []
+    while isinstance(e, Gen):
+        binders.append((e.index, e.size))
+        e = e.body
+    sizes, _ = shape(e.type)
+    further = [(Index(f"k{k}"), n) for k, n in enumerate(sizes)]
+    at = [atom_affine(i) for i, _ in further]
+    scalar = Bracket(e.pred, access(e.body, *at)) if isinstance(e, Bracket) else access(e, *at)
+    return [*binders, *further], scalar
+
+
+def _comment(name: str, e: Expr) -> str:
+    """The statement as it was written, unless it is long."""
+    text = expr_text(e) if _is_small(e) else "..."
+    text = f"{name} = {' '.join(text.split())} : {e.type}"
+    text = "".join(c if c.isprintable() else "?" for c in text)
+    return text if len(text) <= _LONG_COMMENT else text[: _LONG_COMMENT - 3] + "..."
+
+
+def _is_small(e: Expr) -> bool:
+    """Whether `e` written out as a tree has few nodes."""
+    stack, count = [e], 0
+    while stack and count <= _LARGE:
+        stack += children(stack.pop())
+        count += 1
+    return count <= _LARGE
+
+
+def binds_twice(f: Function) -> bool:
+    """Whether a gen or sum binds an index within the scope of that same index."""
+    body = f.body
+    statements = []
+    while isinstance(body, Let):
+        statements.append(body.value)
+        body = body.body
+    return any(run(_rebinds(e, {})) is None for e in [*statements, body])
+
+
+def _rebinds(e: Expr, seen: dict[Expr, frozenset[Index] | None]) -> Deep[frozenset[Index] | None]:
+    """The indices bound in `e`; None if one is bound within its own scope."""
+    if e not in seen:
+        found: frozenset[Index] | None = frozenset()
+        for part in children(e):
+            inner = yield _rebinds(part, seen)
+            found = None if found is None or inner is None else found | inner
+        if isinstance(e, Gen | Sum) and found is not None:
+            found = None if e.index in found else found | {e.index}
+        seen[e] = found
+    return seen[e]

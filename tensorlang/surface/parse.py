@@ -38,9 +38,9 @@ from tensorlang.language.grammar import (
     sums,
 )
 from tensorlang.language.predicates import Relation
-from tensorlang.language.types import Array, Pair, R, Type
+from tensorlang.language.types import Array, Pair, R
 from tensorlang.recursion import Deep, run
-from tensorlang.surface.conditions import ConditionReader
+from tensorlang.surface.declarations import DeclarationReader
 from tensorlang.surface.lex import Token
 from tensorlang.surface.reader import did_you_mean
 
@@ -87,7 +87,7 @@ class _Piece:
     literal: bool = False
 
 
-class _Parser(ConditionReader):
+class _Parser(DeclarationReader):
     def definition(self, name: Token) -> Deep[Function]:
         """What follows a definition's name."""
         if name.text in KEYWORDS:
@@ -101,7 +101,7 @@ class _Parser(ConditionReader):
                 raise ScopeError(f"{name.text} has two parameters called {token.text}", self.place(token))
             self.expect(":", f"':' and the type of {token.text}")
             param: Parameter = (
-                (yield self._relation(token)) if self.token.kind == "rel" else Var(token.text, (yield self._type()))
+                (yield self.relation(token)) if self.token.kind == "rel" else Var(token.text, (yield self.type()))
             )
             self.bind(token, param)
             params[token.text] = param
@@ -118,52 +118,6 @@ class _Parser(ConditionReader):
         """Whether the current token begins `name()` or `name(param: `, which no expression goes on with."""
         ahead = [self.token.kind, *(self.peek(k) for k in (1, 2, 3))]
         return ahead[:3] == ["name", "(", ")"] or ahead == ["name", "(", "name", ":"]
-
-    def _type(self) -> Deep[Type]:
-        token = self.token
-        if self.accept("R"):
-            return R
-        if self.accept("("):
-            first = yield self._type()
-            self.expect(",", "',' and the type of the second part")
-            second = yield self._type()
-            if self.token.kind == ",":
-                raise self.unexpected("')'", "a pair has two parts, which may be pairs: (R, (R, R))")
-            self.expect(")")
-            return Pair(first, second)
-        if self.accept("["):
-            size = yield self._declared_size()
-            self.expect("]", "an operator or ']'")
-            if self.token.kind == "rel":
-                raise self.unexpected("the type of an element", "a relation is a parameter of its own: r: rel(n, m)")
-            return Array(size, (yield self._type()))
-        raise self.unexpected("a type: R, [n]R or (R, R)", _type_hint(token))
-
-    def _relation(self, name: Token) -> Deep[Relation]:
-        self.advance()
-        self.expect("(", "'(' and the sizes of the relation")
-        sizes: list[Affine] = []
-        while True:
-            sizes.append((yield self._declared_size()))
-            if not self.accept(","):
-                break
-        self.expect(")", "',' or ')'")
-        return Relation(name.text, tuple(sizes))
-
-    def _declared_size(self) -> Deep[Affine]:
-        """A size in a parameter's type, where a new name is the name of a size."""
-        token, ahead = self.token, self.position
-        if token.kind == "]":
-            raise self.unexpected("a size", "an array's type says its size: [n]R")
-        while self.tokens[ahead].kind not in ("]", ",", ":", "=", "end"):
-            candidate = self.tokens[ahead]
-            if candidate.kind == "name" and candidate.text not in self.scope:
-                self.bind(candidate, Size(candidate.text))
-            ahead += 1
-        size: Affine = yield self.size()
-        if size.is_constant and size.constant < 0:
-            raise TypeMismatch(f"expected a size, which is at least 0, found {size}", self.span(token.start))
-        return size
 
     def _expression(self, product: bool = False) -> Deep[_Piece]:
         """An expression; with `product`, one without + and - that are not in parentheses."""
@@ -411,13 +365,3 @@ def _limited(exponent: Fraction, place: Span) -> Fraction:
     if abs(exponent) < EXPONENT_LIMIT:
         return exponent
     raise LimitError(f"an exponent is less than {EXPONENT_LIMIT}", place)
-
-
-def _type_hint(token: Token) -> str | None:
-    if token.kind == "name":
-        close = did_you_mean(token.text, ["R", "rel"])
-        if token.text in ("r", "real", "Real", "float", "number", "double") or close:
-            return "the type of numbers is R"
-    if token.kind == "rel":
-        return "a relation is a parameter of its own: r: rel(n, m)"
-    return None

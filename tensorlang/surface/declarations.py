@@ -1,0 +1,74 @@
+"""The types of parameters, as they are read from text. They bring the names of sizes into scope."""
+
+from __future__ import annotations
+
+from tensorlang.errors import TypeMismatch
+from tensorlang.language.affine import Affine, Size
+from tensorlang.language.predicates import Relation
+from tensorlang.language.types import Array, Pair, R, Type
+from tensorlang.recursion import Deep
+from tensorlang.surface.conditions import ConditionReader
+from tensorlang.surface.lex import Token
+from tensorlang.surface.reader import did_you_mean
+
+
+class DeclarationReader(ConditionReader):
+    """Reads the `type` of the grammar."""
+
+    def type(self) -> Deep[Type]:
+        """The type of a value."""
+        token = self.token
+        if self.accept("R"):
+            return R
+        if self.accept("("):
+            first = yield self.type()
+            self.expect(",", "',' and the type of the second part")
+            second = yield self.type()
+            if self.token.kind == ",":
+                raise self.unexpected("')'", "a pair has two parts, which may be pairs: (R, (R, R))")
+            self.expect(")")
+            return Pair(first, second)
+        if self.accept("["):
+            size = yield self._declared_size()
+            self.expect("]", "an operator or ']'")
+            if self.token.kind == "rel":
+                raise self.unexpected("the type of an element", "a relation is a parameter of its own: r: rel(n, m)")
+            return Array(size, (yield self.type()))
+        raise self.unexpected("a type: R, [n]R or (R, R)", _type_hint(token))
+
+    def relation(self, name: Token) -> Deep[Relation]:
+        """The relation called `name`, from the word `rel` on."""
+        self.advance()
+        self.expect("(", "'(' and the sizes of the relation")
+        sizes: list[Affine] = []
+        while True:
+            sizes.append((yield self._declared_size()))
+            if not self.accept(","):
+                break
+        self.expect(")", "',' or ')'")
+        return Relation(name.text, tuple(sizes))
+
+    def _declared_size(self) -> Deep[Affine]:
+        """A size in a parameter's type, where a new name is the name of a size."""
+        token, ahead = self.token, self.position
+        if token.kind == "]":
+            raise self.unexpected("a size", "an array's type says its size: [n]R")
+        while self.tokens[ahead].kind not in ("]", ",", ":", "=", "end"):
+            candidate = self.tokens[ahead]
+            if candidate.kind == "name" and candidate.text not in self.scope:
+                self.bind(candidate, Size(candidate.text))
+            ahead += 1
+        size: Affine = yield self.size()
+        if size.is_constant and size.constant < 0:
+            raise TypeMismatch(f"expected a size, which is at least 0, found {size}", self.span(token.start))
+        return size
+
+
+def _type_hint(token: Token) -> str | None:
+    if token.kind == "name":
+        close = did_you_mean(token.text, ["R", "rel"])
+        if token.text in ("r", "real", "Real", "float", "number", "double") or close:
+            return "the type of numbers is R"
+    if token.kind == "rel":
+        return "a relation is a parameter of its own: r: rel(n, m)"
+    return None

@@ -1,1 +1,82 @@
-"""A tensor language with Iverson brackets, and its provably cheap derivatives."""
+"""A tensor language with Iverson brackets, and its provably cheap derivatives.
+
+The layout follows the paper that it implements, and imports go one way only:
+
+    language/     Figures 3 to 5: expressions, predicates, affine indices, types; their meaning; how they are shown
+    sets/         predicates as integer sets: the only place that knows islpy; the bounds check
+    surface/      the two ways to write a program: text and Python
+    cost/         Figure 6: what a program costs
+    normal/       Figures 7 to 12: let-lifting, pair elimination, gen push-out, tensor SSA
+    derivative/   Figures 13 to 17: the total derivative; the adjoint by rewriting inner products; its ledger
+    simplify/     statements on their supports, and SSA read back as programs
+    lower/        programs as jax.numpy source
+    pipeline      the arrows composed: adjoint, derivative, grad, ...
+
+A program is a `Function`. Start at `tensorlang.language.grammar`, which is Figure 3, and
+`tensorlang.derivative.adjoint`, which is what all the rest is for.
+"""
+
+from tensorlang.cost.cost import cost
+from tensorlang.derivative.derivation import Derivation, Rule, Step
+from tensorlang.errors import (
+    ArgumentError,
+    EvaluationError,
+    LimitError,
+    NormalFormError,
+    OutOfBounds,
+    ParseError,
+    ScalarFunctionError,
+    ScopeError,
+    SizeMismatch,
+    TensorlangError,
+    TypeMismatch,
+)
+from tensorlang.language.evaluate import evaluate
+from tensorlang.language.function import Function
+from tensorlang.language.show import unicode_text
+from tensorlang.lower import Lowered, lower
+from tensorlang.normal import eliminate_pairs, let_lift, normalize, push_out_gen, to_ssa
+from tensorlang.pipeline import adjoint, derivative, derive, grad, hvp, jacobian, value_and_grad
+from tensorlang.simplify import simplify
+from tensorlang.surface.embed import *  # noqa: F403
+from tensorlang.surface.embed import __all__ as _embedding
+from tensorlang.surface.parse import parse, parse_module
+
+__all__ = [  # noqa: PLE0604
+    "ArgumentError",
+    "Derivation",
+    "EvaluationError",
+    "Function",
+    "LimitError",
+    "Lowered",
+    "NormalFormError",
+    "OutOfBounds",
+    "ParseError",
+    "Rule",
+    "ScalarFunctionError",
+    "ScopeError",
+    "SizeMismatch",
+    "Step",
+    "TensorlangError",
+    "TypeMismatch",
+    "adjoint",
+    "cost",
+    "derivative",
+    "derive",
+    "eliminate_pairs",
+    "evaluate",
+    "grad",
+    "hvp",
+    "jacobian",
+    "let_lift",
+    "lower",
+    "normalize",
+    "parse",
+    "parse_module",
+    "push_out_gen",
+    "simplify",
+    "to_ssa",
+    "unicode_text",
+    "value_and_grad",
+    *_embedding,
+]

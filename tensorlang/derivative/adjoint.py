@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from fractions import Fraction
+from itertools import islice
 
-from tensorlang.derivative.derivation import RULES, InnerProduct, Step
+from tensorlang.derivative.derivation import RULES, InnerProduct, Side, Step
 from tensorlang.derivative.total import transposed
 from tensorlang.language.affine import Affine
 from tensorlang.language.function import Results, unused_name
@@ -82,7 +83,7 @@ class _Rewriting:
                 self._step("6.20", (), (), subject=x)
                 continue
             product = self._collected(x)
-            reversed_ = InnerProduct(product.left, x, product.pred, 1, True)
+            reversed_ = InnerProduct(product.left, x, Side.DEFINITION, product.pred)
             self._step("6.19", (product,), (reversed_,), subject=x)
             if x in self.program.names:
                 self.names.setdefault(product.left, f"{self.program.names[x]}_bar")
@@ -125,16 +126,16 @@ class _Rewriting:
                 stack += [(output[1], (*path, 1)), (output[0], (*path, 0))]
                 continue
             dy = self.builder.emit(Input(self.cotangent, path, output.shape))
-            self._contribute([InnerProduct(dy, output, TRUE, 1, True)])
+            self._contribute([InnerProduct(dy, output, Side.VARIABLE)])
 
     def _contribute(self, products: list[InnerProduct]) -> None:
         """6.21 to 6.24: <e | D X> is <e | dX>, or 0 if X does not depend on what is differentiated."""
         for product in products:
             x = product.right
             if x in self.active:
-                to_variable = InnerProduct(product.left, x, product.pred, product.sign)
-                self.pending[x].append(to_variable)
-                self._step("6.21", (product,), (to_variable,), subject=x)
+                differential = InnerProduct(product.left, x, Side.DIFFERENTIAL, product.pred, product.sign)
+                self.pending[x].append(differential)
+                self._step("6.21", (product,), (differential,), subject=x)
             else:
                 self._step("6.23" if isinstance(x, Constant) else "6.22", (product,), (), subject=x)
                 self._step("6.24", (), ())
@@ -146,7 +147,7 @@ class _Rewriting:
             return products[0]
         dy = self.builder.emit(Addition(tuple(Term(q.sign, q.pred, q.left) for q in products), x.shape))
         union = self._simplified(disjunction(q.pred for q in products), x)
-        collected = InnerProduct(dy, x, union)
+        collected = InnerProduct(dy, x, Side.DIFFERENTIAL, union)
         self.zero_outside[dy] = union
         self._step("6.25", products, (collected,), (dy,), x)
         return collected
@@ -156,8 +157,8 @@ class _Rewriting:
 
     def _rewrite(self, x: Statement, product: InnerProduct) -> None:
         """The rule for E in let X = E."""
-        made: list[Statement] = []
         after: list[InnerProduct] = []
+        known = len(self.builder.statements)
         dy, mask = product.left, product.pred
         match x:
             case Addition(terms, _):
@@ -165,7 +166,7 @@ class _Rewriting:
                 for t in terms:
                     p = self._simplified(conjunction([t.pred, mask]), x)
                     if p is not FALSE:
-                        after.append(InnerProduct(dy, t.operand, p, t.sign, True))
+                        after.append(InnerProduct(dy, t.operand, Side.VARIABLE, p, t.sign))
             case Map(p, _, arguments, _):
                 number = "6.27"
                 p = self._simplified(conjunction([p, mask]), x)
@@ -174,22 +175,20 @@ class _Rewriting:
                         continue
                     part = transposed(self.builder, x, k, dy, p)
                     if part is not None:
-                        made.append(part)
                         if part not in (dy, x, *arguments) and not isinstance(part, Constant):
                             self.zero_outside[part] = p
-                        after.append(InnerProduct(part, y, p, 1, True))
+                        after.append(InnerProduct(part, y, Side.VARIABLE, p))
             case Contraction(p, factors, _, _):
                 number = "6.28" if len(factors) == 2 else "6.29"
                 for k, y in enumerate(factors):
                     if y in self.active:
                         part, where = self._transposed_contraction(x, k, dy, conjunction([p, mask]))
                         if where is not FALSE:
-                            made.append(part)
                             self.zero_outside[part] = where
-                            after.append(InnerProduct(part, y, where, 1, True))
+                            after.append(InnerProduct(part, y, Side.VARIABLE, where))
             case Input() | Constant():
                 raise AssertionError("inputs and constants are not rewritten")
-        self._step(number, (product,), after, made, x)
+        self._step(number, (product,), after, islice(self.builder.statements, known, None), x)
         self._contribute(after)
 
     def _transposed_contraction(
@@ -225,10 +224,12 @@ class _Rewriting:
                 continue
             product = self._collected(leaf)
             masked = product.left
+            made: tuple[Statement, ...] = ()
             if product.pred is not TRUE and self.zero_outside.get(product.left) is not product.pred:
                 masked = self.builder.emit(Addition((Term(1, product.pred, product.left),), leaf.shape))
+                made = (masked,)
             self.names.setdefault(masked, f"{x.name}_bar")
-            self._step("6.17", (product,), (InnerProduct(masked, leaf),), (masked,), leaf)
+            self._step("6.17", (product,), (InnerProduct(masked, leaf, Side.DIFFERENTIAL),), made, leaf)
             parts.append(masked)
         if len(parts) > 1:
             self._step("6.18", (), ())

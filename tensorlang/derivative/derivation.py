@@ -14,11 +14,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any
 
 from tensorlang.language.predicates import TRUE, Predicate
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Var
 from tensorlang.normal.ssa import SSA, Statement
+
+if TYPE_CHECKING:
+    from tensorlang.derivative.transcript import Told
 
 
 @dataclass(frozen=True)
@@ -76,18 +81,26 @@ RULES: Mapping[str, Rule] = _rules(
 """The rules of Figures 15 and 16 by their numbers."""
 
 
+class Side(Enum):
+    """What the right side of an inner product is: D of a variable X, its differential dX, or D of X's definition."""
+
+    VARIABLE = "D X"
+    DIFFERENTIAL = "dX"
+    DEFINITION = "D[X]"
+
+
 @dataclass(frozen=True, eq=False)
 class InnerProduct:
-    """sign * <left | dX>_[pred], or with `expanded` sign * <left | D[E]>_[pred] for let X = E; X is `right`.
+    """sign * <left | side of X>_[pred], where X is `right`.
 
     The pair rules (6.16 to 6.18) are about whole outputs and inputs and have no inner products of arrays.
     """
 
     left: Statement
     right: Statement
+    side: Side
     pred: Predicate = TRUE
     sign: int = 1
-    expanded: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,3 +128,14 @@ class Derivation:
     steps: tuple[Step, ...]
     result: SSA
     adjoint: Function
+
+    def __str__(self) -> str:
+        from tensorlang.derivative.transcript import transcript
+
+        return transcript(self)
+
+    def tell(self, **data: Any) -> tuple[Told, ...]:
+        """The steps in words; with sizes (and relations' data) by name, also what each costs before and after."""
+        from tensorlang.derivative.transcript import tell
+
+        return tuple(tell(self, data or None))

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tensorlang.cost.cost import cost
-from tensorlang.derivative.derivation import Derivation, InnerProduct, Step
+from tensorlang.derivative.derivation import Derivation, InnerProduct, Side, Step
 from tensorlang.language.affine import Affine, Index
 from tensorlang.language.function import Function, Parameter
 from tensorlang.language.functions import operations
@@ -67,7 +67,7 @@ class Ledger:
         """(6.33) and (6.34)."""
         points = self.points(product.pred, own_ranges(product.right))
         spent = points if product.sign > 0 else 2 * points
-        return spent + (self.differential(product.right) if product.expanded else 0)
+        return spent + (self.differential(product.right) if product.side is Side.DEFINITION else 0)
 
     def statement(self, x: Statement) -> int:
         """The cost of the right-hand side of `x`."""
@@ -111,4 +111,6 @@ class Ledger:
         return self.counted[key]
 
     def _count(self, e: Expr) -> int:
-        return cost(Function("statement", self.relations, e), **self.data)
+        statement = Function("statement", self.params, e)
+        needed = {size.name for size in statement.sizes} | {p.name for p in self.relations}
+        return cost(statement, **{name: value for name, value in self.data.items() if name in needed})

@@ -28,6 +28,7 @@ from tensorlang.language.predicates import (
     conjunction,
     conjuncts,
     disjunction,
+    equal,
 )
 from tensorlang.normal.ssa import (
     SSA,
@@ -128,12 +129,29 @@ def addition(terms: list[Term], shape: Shape) -> Statement:
         p = simplify_in(t.pred, ranges)
         if p is not FALSE and not _is_zero(t.operand):
             kept.append(_unmasked(Term(t.sign, p, t.operand)))
-    kept = _disjoint_joined(kept, ranges)
+    kept = _disjoint_joined([_times(t, count, shape) for t, count in Counter(kept).items()], ranges)
     if not kept:
         return Constant(Fraction(0), shape)
-    if len(kept) == 1 and kept[0].sign > 0 and kept[0].pred is TRUE:
+    if len(kept) == 1 and kept[0].sign > 0 and (kept[0].pred is TRUE or _is_under(kept[0])):
         return kept[0].operand
     return Addition(tuple(kept), shape)
+
+
+def _times(t: Term, count: int, shape: Shape) -> Term:
+    """e + .. + e is n * e."""
+    if count == 1:
+        return t
+    own = axes(0, len(shape))
+    at = axes(len(shape), len(shape))
+    places = conjunction([t.pred, *(equal(atom_affine(i), atom_affine(j)) for i, j in zip(own, at, strict=True))])
+    product = contraction(shape, own, [(Constant(Fraction(count), ()), ()), (t.operand, at)], {}, places)
+    return Term(t.sign, t.pred, product)
+
+
+def _is_under(t: Term) -> bool:
+    """Whether the operand of a term is a product that is 0 where the term's predicate is false."""
+    x = t.operand
+    return isinstance(x, Contraction) and set(conjuncts(t.pred)) <= set(conjuncts(inner_solution(x).rest))
 
 
 def _unmasked(t: Term) -> Term:

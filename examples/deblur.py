@@ -141,7 +141,7 @@ def main() -> None:
     inner = original[border:-border, border:-border]
     before, after = rms_error(taken, inner), rms_error(restored[border:-border, border:-border], inner)
     h, w = taken.shape
-    cost, gradient_cost = (tl.cost(f, h=h, w=w, k=KERNEL) for f in (loss, derivation.adjoint))
+    cost, gradient_cost = (tl.cost(f, h=h, w=w, k=KERNEL) for f in (loss, tl.grad(loss, wrt="x")))
 
     chosen.out.parent.mkdir(parents=True, exist_ok=True)
     pictures = {

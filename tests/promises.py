@@ -13,13 +13,12 @@ from typing import Any
 
 import jax
 import numpy as np
-from tensorlang.cost.cost import cost
-from tensorlang.language.evaluate import evaluate
 from tensorlang.sets.check import check
 
-from tensorlang.derivative import adjoint, derivative
+from tensorlang.cost.cost import cost
 from tensorlang.derivative.adjoint import adjoint_steps
 from tensorlang.derivative.total import total_derivative
+from tensorlang.language.evaluate import evaluate
 from tensorlang.language.function import Function
 from tensorlang.language.functions import operations
 from tensorlang.language.grammar import Var
@@ -40,6 +39,7 @@ from tensorlang.normal.ssa import (
     to_function,
 )
 from tensorlang.normal.tidy import tidy
+from tensorlang.pipeline import adjoint, derivative
 from tensorlang.simplify import simplify, simplify_ssa
 from tensorlang.surface.parse import parse
 from tests import pointwise

@@ -36,7 +36,8 @@ def bind(f: Function, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Bound:
     named = {p.name: p for p in f.params}
     given: dict[Parameter, Any] = {}
     if len(args) > len(f.params):
-        raise ArgumentError(f"{_signature(f)} takes {len(f.params)} arguments, found {len(args)}")
+        many = "argument" if len(f.params) == 1 else "arguments"
+        raise ArgumentError(f"{_signature(f)} takes {len(f.params)} {many}, found {len(args)}")
     given.update(zip(f.params, args, strict=False))
     sizes: dict[str, Any] = {}
     for name, value in kwargs.items():
@@ -190,8 +191,8 @@ def _structured(name: str, kind: Type, value: Any) -> Deep[Any]:
 
 
 def _array(name: str, value: Any) -> Any:
-    """`value` if it has a shape, or the array of a number or a list."""
-    if hasattr(value, "shape"):
+    """`value` if it has a shape and a dtype, or the array of a number or a list."""
+    if hasattr(value, "dtype") and isinstance(getattr(value, "shape", None), tuple):
         return value
     if isinstance(value, Number | list):
         try:
@@ -301,7 +302,7 @@ class _Equations:
         solved = {s: int(self.values[s]) for s in self.sizes}
         for name, size in self.declarations:
             if size.value(solved) < 0:  # type: ignore[arg-type]
-                raise ArgumentError(f"{name} has type [{size}], which is negative{self._known(size)}")
+                raise ArgumentError(f"{name} has an axis [{size}], which is negative{self._known(size)}")
         return solved
 
     def _remainder(self, q: _Equation) -> Fraction:

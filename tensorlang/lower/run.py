@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Mapping
 from functools import lru_cache
+from numbers import Real
 from types import ModuleType
 from typing import Any
 
@@ -87,10 +88,9 @@ def _numbers(name: str, kind: Type, value: Any) -> Any:
     leaves = to_leaves(kind, value)
     for k, part in enumerate(leaves):
         if isinstance(part, np.ndarray) and part.dtype.kind == "O":
-            try:
-                leaves[k] = part.astype(float)
-            except (TypeError, ValueError):
-                raise ArgumentError(f"{name} must hold numbers") from None
+            if not all(isinstance(x, Real) for x in part.flat):
+                raise ArgumentError(f"{name} must hold real numbers")
+            leaves[k] = part.astype(float)
         elif np.dtype(part.dtype).kind not in "biufV":
             raise ArgumentError(f"{name} must hold real numbers, found the dtype {part.dtype}")
     return from_leaves(kind, iter(leaves))

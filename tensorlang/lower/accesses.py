@@ -139,8 +139,7 @@ def _gather(ctx: Context, scope: Scope, array: Held, places: list[Affine]) -> Va
     at = ", ".join(positions(ctx, scope, a, axes) for a in places)
     if inside:
         return Value(f"{array.name}[{at}]", axes, ATOM, 2)
-    fill = 'mode="fill", fill_value=0, wrap_negative_indices=False'
-    return Value(f"{array.name}.at[{at}].get({fill})", axes, ATOM, 2)
+    return Value(f"{ctx.helper('_read')}({array.name}, {at})", axes, ATOM, 2)
 
 
 def positions(ctx: Context, scope: Scope, a: Affine, axes: tuple[Index, ...]) -> str:

@@ -9,6 +9,13 @@ def _over(x, *ranges):
     edges = [(-start, max(start, stop) - n, 0) for (start, stop), n in zip(ranges, x.shape)]
     return lax.pad(x, jnp.zeros((), x.dtype), edges)
 ''',
+    "_read": '''
+def _read(x, *at):
+    """x[at], zero where that is outside of x."""
+    if x.size == 0:
+        x = jnp.zeros([max(n, 1) for n in x.shape], x.dtype)
+    return x.at[at].get(mode="fill", fill_value=0, wrap_negative_indices=False)
+''',
     "_spread": '''
 def _spread(x, axis, first, step, size):
     """Zeros, but x at first, first + step, ... along an axis of that size."""
@@ -24,21 +31,22 @@ def _sum(x, axes):
     return jnp.tensordot(jnp.ones([x.shape[k] for k in axes], x.dtype), x, (tuple(range(len(axes))), axes))
 ''',
     "_sum_over": '''
-def _sum_over(ranges, term, zero):
+def _sum_over(ranges, term, shape, dtype):
     """The sum of term(i, ...) over ranges: unrolled if it is short, else a loop of 32 terms at a time."""
+    total = jnp.zeros(shape, dtype)
     points = 1
     for r in ranges:
         points *= len(r)
 
     def add(total, start, count):
-        for k in range(start, start + count) if isinstance(start, int) else [start + k for k in range(count)]:
-            total = total + term(*_point(ranges, k))
+        for k in range(count):
+            total = total + term(*_point(ranges, start + k))
         return total
 
     loops = points // 32 if points > 64 else 0
     if loops:
-        zero = lax.fori_loop(0, loops, lambda k, total: add(total, 32 * k, 32), zero)
-    return add(zero, 32 * loops, points - 32 * loops)
+        total = lax.fori_loop(0, loops, lambda k, total: add(total, 32 * k, 32), total)
+    return add(total, 32 * loops, points - 32 * loops)
 ''',
     "_stack_over": '''
 def _stack_over(ranges, term, shape, dtype):

@@ -118,7 +118,8 @@ class Integers:
             return Affine(tuple((atom, k // divisor) for atom, k in a.terms), a.constant // divisor)
         if a.is_constant:
             return constant(a.constant // divisor)
-        return self.named(name, f"({self.code(a)}) // {divisor}", block, [], [])
+        code = self.code(a)
+        return self.named(name, f"{code if code.isidentifier() else f'({code})'} // {divisor}", block, [], [])
 
     def named(self, wanted: str, code: str, block: Block, lower: list[Affine], upper: list[Affine]) -> Affine:
         """A new integer whose value is `code`."""

@@ -128,7 +128,7 @@ def _reparametrised(
             mixes = sum(1 for i in (*scope.domain, *ranges) if at.coefficient(i)) > 1
             s = next((i for i in summed if i in ranges and abs(at.coefficient(i)) == 1), None)
             bounds = [NonNegative(at), NonNegative(size - 1 - at)]
-            if s is None or not mixes or not all(q in known for q in bounds):
+            if s is None or not mixes or not all(q in known for q in bounds) or not ctx.integers.is_nonnegative(size):
                 continue
             u, c = Index(s.name), at.coefficient(s)
             value = (atom_affine(u) - (at - atom_affine(s) * c)) * c
@@ -141,7 +141,8 @@ def _reparametrised(
     if ranges.keys() == summed.keys():
         return None
     inner = ctx.scope(scope, env=env)
-    return _Way(inner, ranges, tuple(known), _cover(inner, ranges, body, outer_first=False))
+    loops = _cover(inner, ranges, body, outer_first=False)
+    return _Way(inner, ranges, tuple(known), loops) if loops else None
 
 
 def _extended(env: dict[Atom, Affine], s: Index, value: Affine) -> dict[Atom, Affine]:
@@ -201,10 +202,9 @@ def _loop(ctx: Context, way: _Way, body: Expr, contract: Contract) -> Deep[Value
         return literal(v.number)
     term = _function(ctx, scope.block, block, names, v)
     over = f"[{', '.join(map(ctx.range_code, ranges.values()))}]"
-    shape = ctx.extents(inner, v.axes)
-    if stacked:
-        return Value(f"{ctx.helper('_stack_over')}({over}, {term}, {shape}, dtype)", stacked + v.axes, depth=2)
-    return Value(f"{ctx.helper('_sum_over')}({over}, {term}, jnp.zeros({shape}, dtype))", v.axes, depth=2)
+    helper = ctx.helper("_stack_over" if stacked else "_sum_over")
+    code = f"{helper}({over}, {term}, {ctx.extents(inner, v.axes)}, dtype)"
+    return Value(code, stacked + v.axes, depth=2)
 
 
 def _function(ctx: Context, outside: Block, inside: Block, names: Sequence[str], v: Value) -> str:

@@ -79,10 +79,9 @@ def _compared(ctx: Context, scope: Scope, a: Affine, operator: str) -> Value:
 
 
 def _joined(values: list[Value], every: bool, order: Axes) -> Value:
-    if not values:
-        return Value("True" if every else "False")
-    if len(values) == 1:
-        return values[0]
+    values = [v for v in values if v.code != str(every)]
+    if len(values) <= 1:
+        return values[0] if values else Value(str(every))
     axes = union(values, order)
     parts = [aligned(v, axes) for v in values]
     code = (" & " if every else " | ").join(v.within(ATOM) for v in parts)

@@ -44,6 +44,7 @@ from tensorlang.language.predicates import (
     conjunction,
     conjuncts,
     substitute,
+    within,
 )
 from tensorlang.sets.solve import project, solve
 
@@ -57,7 +58,7 @@ class Domain(metaclass=Interned):
 
     def under(self, p: Predicate) -> Domain:
         """The points at which `p` is true too."""
-        return self if p is TRUE else Domain(self.binders, conjunction([self.pred, p]))
+        return self if p is TRUE else Domain(self.binders, _both(self.pred, p))
 
     def over(self, *binders: tuple[Index, Affine]) -> Domain:
         """The points of more indices; an outer one that is bound again is renamed."""
@@ -133,6 +134,21 @@ def _charge(e: Expr, domain: Domain, weight: int, total: Charges) -> list[tuple[
     return [(child, domain) for child in children(e)]
 
 
+def _both(p: Predicate, q: Predicate) -> Predicate:
+    """p and q. Of bounds on the same terms only the tightest stays, so that shared parts reached under many
+    combinations of brackets are reached on few domains."""
+    parts: dict[object, Predicate] = {}
+    for part in conjuncts(conjunction([p, q])):
+        key: object = part
+        if isinstance(part, NonNegative):
+            key = part.value.terms
+            known = parts.get(key)
+            if isinstance(known, NonNegative) and known.value.constant <= part.value.constant:
+                continue
+        parts[key] = part
+    return conjunction(parts.values())
+
+
 def _brackets(e: Expr) -> Predicate:
     """The conjunction of the brackets outermost on `e`."""
     found: list[Predicate] = []
@@ -171,7 +187,15 @@ class Counter:
         ranges = {i: size.substitute(self.values) for i, size in domain.binders}
         if any(size.constant <= 0 for size in ranges.values()):
             return 0
-        solution = solve(substitute(domain.pred, self.values), ranges, {})
+        p = substitute(domain.pred, self.values)
+        # the indices that have one value are settled together: `solve` takes one after the other
+        fixed: dict[Atom, Affine] = {}
+        inside: list[Predicate] = []
+        for i, a in map(_value, conjuncts(p)):
+            if i is not None and i in ranges:
+                fixed[i] = a
+                inside.append(within(a, ranges.pop(i)))
+        solution = solve(conjunction([substitute(p, fixed), *inside]), ranges, {})
         boxes = {i: ranges[i].constant for i in solution.free}
         parts: list[Predicate] = []
         for p in conjuncts(solution.rest):
@@ -193,6 +217,14 @@ class Counter:
         if key not in self.counted:
             self.counted[key] = count(key.binders, p, self.setting)
         return self.counted[key]
+
+
+def _value(p: Predicate) -> tuple[Index | None, Affine]:
+    """The index of which `p` says that it is a certain number, and the number."""
+    match p:
+        case Equal(Affine(((Index() as index, 1),), k)):
+            return index, constant(-k)
+    return None, constant(0)
 
 
 def _known(p: Predicate, boxes: Mapping[Index, int]) -> bool | None:

@@ -217,8 +217,12 @@ class Evaluator:
             case Sum():  # 4.8
                 return (Leaf((yield self._sum(e, points))),)
             case Let(var, bound, body):  # 4.9
-                value = yield self.at(bound, points)
-                value = yield self.at(body, points.having(var, self._store(var, value, points.count)))
+                if self.free[var]:
+                    value = yield self.at(bound, points)
+                    points = points.having(var, self._store(var, value, points.count))
+                elif var not in self.bound:
+                    self.bound[var] = yield self.at(bound, ORIGIN)
+                value = yield self.at(body, points)
                 return value
             case Proj(which, body):  # 4.10
                 value = yield self.at(body, points)
@@ -360,27 +364,52 @@ def _find(wanted: Points, table: Points) -> Ints | None:
 
 
 def _analyse(root: Expr, params: frozenset[Var]) -> tuple[Mapping[Expr, frozenset[Column]], frozenset[Expr]]:
-    """The free indices and variables of every expression, and the expressions that occur more than once."""
+    """What the value of each expression depends on, and the expressions that occur more than once.
+
+    That is its free indices and variables, except for a variable whose own value depends on nothing: it is known.
+    """
     free: dict[Expr, frozenset[Column]] = {}
     shared: set[Expr] = set()
+    value_of = _only_values(root)
     stack: list[tuple[Expr, bool]] = [(root, False)]
     while stack:
         e, ready = stack.pop()
-        if ready:
-            free[e] = _free(e, free, params)
+        if ready and isinstance(e, Var):
+            known = e in params or (e in value_of and not free[value_of[e]])
+            free[e] = frozenset() if known else frozenset([e])
+        elif ready:
+            free[e] = _free(e, free)
         elif e in free:
             if children(e):
                 shared.add(e)
         else:
             stack.append((e, True))
-            stack += [(child, False) for child in children(e)]
+            if isinstance(e, Let):
+                stack += [(e.body, False), (e.var, False), (e.value, False)]
+            else:
+                stack += [(child, False) for child in children(e)]
     return free, frozenset(shared)
 
 
-def _free(e: Expr, free: Mapping[Expr, frozenset[Column]], params: frozenset[Var]) -> frozenset[Column]:
+def _only_values(root: Expr) -> dict[Var, Expr]:
+    """The value of every variable that is bound once."""
+    found: dict[Var, Expr] = {}
+    twice: set[Var] = set()
+    seen: set[Expr] = set()
+    stack = [root]
+    while stack:
+        e = stack.pop()
+        if e in seen:
+            continue
+        seen.add(e)
+        stack += children(e)
+        if isinstance(e, Let) and found.setdefault(e.var, e.value) is not e.value:
+            twice.add(e.var)
+    return {var: value for var, value in found.items() if var not in twice}
+
+
+def _free(e: Expr, free: Mapping[Expr, frozenset[Column]]) -> frozenset[Column]:
     match e:
-        case Var():
-            return frozenset() if e in params else frozenset([e])
         case Gen(index, _, body) | Sum(index, _, body):
             return free[body] - {index}
         case Access(body, at, _):

@@ -235,7 +235,7 @@ def _under_indices(
     with ExitStack() as stack:
         live = [stack.enter_context(opened(index, "an index")) for index in indices]
         result = convert(body(*map(index_term, indices, live)))
-        result.binders = together(result)
+        together(result)
     return list(zip(indices, ranges, strict=True)), _without(result, live)
 
 

@@ -184,6 +184,8 @@ def _without(i: Index, a: Affine, pivot: Affine) -> Affine:
 
 
 def _quotient(f: Function, i: Index, a: Affine, divisor: int) -> Affine:
+    if divisor < 0:
+        a, divisor = -a, -divisor
     if any(k % divisor for _, k in a.terms) or a.constant % divisor:
         raise SizeMismatch(f"the size {i.name} of {f.name} would have to be ({a}) / {divisor}", here())
     return total([(atom_affine(atom), k // divisor) for atom, k in a.terms]) + a.constant // divisor

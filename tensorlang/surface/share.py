@@ -35,8 +35,18 @@ from tensorlang.language.grammar import (
     bracket,
     children,
 )
-from tensorlang.language.predicates import TRUE, Predicate, at_most, conjunction, conjuncts, disjunction
-from tensorlang.sets.solve import project
+from tensorlang.language.predicates import (
+    TRUE,
+    Exists,
+    Or,
+    Predicate,
+    at_most,
+    conjunction,
+    conjuncts,
+    disjunction,
+)
+from tensorlang.sets.isl import simplify
+from tensorlang.sets.solve import project, ranges_predicate
 
 Binding = Index | Var
 Path = tuple["Path", Predicate] | None
@@ -120,9 +130,10 @@ class _Sharing:
             scope = _common(scope, other)
         outer = self._outside_of_loops(e, scope)
         if len(uses) > 1 or outer is not scope:
-            reached = _either([_condition(*use, outer) for use in uses])
+            reached = _not_known(_either([_condition(*use, outer) for use in uses]), outer, e)
             scope, path = outer, (None, reached)
-            self.shared[e] = (outer, _not_known(reached, outer, e))
+            said = conjuncts(outer.summed_support())
+            self.shared[e] = (outer, conjunction([p for p in conjuncts(reached) if p not in said]))
         match e:
             case Gen(i, size, body) | Sum(i, size, body):
                 self.scopes[e] = self._enter(scope, path, i, size, body, isinstance(e, Sum))
@@ -296,7 +307,7 @@ def _either(conditions: list[Predicate]) -> Predicate:
 
 def _not_known(p: Predicate, scope: _Scope, e: Expr) -> Predicate:
     """`p` without what holds everywhere in `scope`, and without asking for a range that an empty `e` has too."""
-    known = set(conjuncts(scope.summed_support()))
+    known: set[Predicate] = set()
     outer: _Scope | None = scope
     while outer is not None:
         known.update(conjuncts(outer.lead))
@@ -307,4 +318,7 @@ def _not_known(p: Predicate, scope: _Scope, e: Expr) -> Predicate:
         if isinstance(e, Gen | Sum):
             known.add(at_most(constant(1), e.size))
         e = e.body
-    return conjunction([q for q in conjuncts(p) if q not in known])
+    rest = conjunction([q for q in conjuncts(p) if q not in known])
+    if any(isinstance(q, Or | Exists) for q in conjuncts(rest)):
+        return simplify(rest, conjunction([*known, ranges_predicate(_ranges(scope))]))
+    return rest

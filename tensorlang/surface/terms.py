@@ -429,26 +429,38 @@ def index_term(index: Index, binder: Binder) -> Idx:
     return Idx(atom_affine(index), frozenset({binder}))
 
 
+def _operand(value: object, sign: str) -> Term:
+    """`value` as a term that is a number."""
+    operand = as_term(value)
+    if isinstance(operand.expr.type, Array):
+        refuse(
+            f"{sign} takes numbers, found an array of type {operand.expr.type}",
+            "write the elements: tl.gen(n, lambda i: x[i] + y[i])",
+        )
+    return operand
+
+
 def _sum(left: object, right: object, sign: int) -> Term:
-    a, b = as_term(left), as_term(right)
+    what = "+" if sign > 0 else "-"
+    a, b = _operand(left, what), _operand(right, what)
     return term(built(Add, a.expr, b.expr, sign), a, b)
 
 
 def _product(left: object, right: object) -> Term:
     """left * right. [p] * a * b is [p] * (a * b): a bracket at the head of a product is over all of it."""
     if isinstance(left, bool | Cond):
-        p, a = as_cond(left, "").pred, as_term(right)
-        return term(bracket(p, a.expr), as_cond(left, ""), a)
+        p, a = as_cond(left, ""), as_term(right)
+        return term(bracket(p.pred, a.expr), p, a)
     if isinstance(right, bool | Cond):
         return _product(right, left)
-    a, b = as_term(left), as_term(right)
+    a, b = _operand(left, "*"), _operand(right, "*")
     if isinstance(a.expr, Bracket):
         return term(bracket(a.expr.pred, built(Mul, a.expr.body, b.expr)), a, b)
     return term(built(Mul, a.expr, b.expr), a, b)
 
 
 def _reciprocal(e: object) -> Term:
-    below = as_term(e)
+    below = _operand(e, "/")
     return Term(built(_recip, below.expr), together(below))
 
 

@@ -1,8 +1,8 @@
 """The arrows of the design, composed: what a user calls, each a function from programs to programs.
 
-    Function -> let_lift -> eliminate_pairs -> push_out_gen -> to_ssa -> tidy      section 5
-             -> adjoint_steps or total_derivative                                  section 6
-             -> simplify -> read_back -> Function
+Function -> let_lift -> eliminate_pairs -> push_out_gen -> to_ssa -> tidy      section 5
+         -> adjoint_steps or total_derivative                                  section 6
+         -> simplify -> read_back -> Function
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ from tensorlang.derivative.total import total_derivative
 from tensorlang.errors import TypeMismatch
 from tensorlang.language.affine import Index, atom_affine
 from tensorlang.language.function import Function, Results, differentiated
-from tensorlang.language.grammar import Expr, Let, MakePair, Var, gen, number, zero
-from tensorlang.language.grammar import Bracket
+from tensorlang.language.grammar import Bracket, Expr, Let, MakePair, Var, gen, number, zero
 from tensorlang.language.predicates import conjunction, equal
 from tensorlang.language.types import R, Type, leaves, shape, struct_of_arrays
 from tensorlang.normal import normal_ssa
-from tensorlang.normal.ssa import SSA, Constant, Input, Outputs, Statement
-from tensorlang.normal.tidy import map_outputs, replaced, tidy
+from tensorlang.normal.ssa import SSA, Constant, Input
+from tensorlang.normal.tidy import replaced, tidy
 from tensorlang.simplify import simplify, simplify_ssa
 from tensorlang.simplify.read_back import read_back
 
@@ -151,5 +150,3 @@ def _one_hot(kind: Type, path: tuple[int, ...], at: tuple[Index, ...]) -> Expr:
 
 def _named(f: Function, name: str, results: Results = None) -> Function:
     return replace(f, name=name, results=results if results is not None else f.results)
-
-

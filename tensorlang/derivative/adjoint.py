@@ -17,11 +17,10 @@ from itertools import islice
 
 from tensorlang.derivative.derivation import RULES, InnerProduct, Side, Step
 from tensorlang.derivative.total import transposed
-from tensorlang.language.affine import Affine
 from tensorlang.language.function import Results, unused_name
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import FALSE, TRUE, Predicate, conjunction, disjunction
-from tensorlang.language.types import Pair, R, Type, leaves, shape, struct_of_arrays
+from tensorlang.language.types import Pair, Type, leaves, shape, struct_of_arrays
 from tensorlang.normal.ssa import (
     SSA,
     Addition,
@@ -200,16 +199,14 @@ class _Rewriting:
         factors = [(dy, own_indices(x)), *others]
         own, target = places[k], x.factors[k]
         s = dict(zip(summed_indices(x), x.summed, strict=True))
-        ranges: dict = {**own_ranges(x), **inner_ranges(x)}
+        ranges = {**own_ranges(x), **inner_ranges(x)}
         p = simplify_in(p, ranges)
         known = {i: ranges[i] for i in own}
         where = project({i: n for i, n in ranges.items() if i not in known}, p, known)
         old = (*own, *(i for _, at in factors for i in at), *s)
         new = axes(0, len(old))
         made = self.builder.emit(
-            Contraction(
-                renamed(p, old, new), tuple(y for y, _ in factors), tuple(s.values()), target.shape
-            )
+            Contraction(renamed(p, old, new), tuple(y for y, _ in factors), tuple(s.values()), target.shape)
         )
         where = self._simplified(renamed(where, own, new[: len(own)]), target)
         return made, where

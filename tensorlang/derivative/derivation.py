@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from tensorlang.language.predicates import TRUE, Predicate
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Var
+from tensorlang.language.predicates import TRUE, Predicate
 from tensorlang.normal.ssa import SSA, Statement
 
 if TYPE_CHECKING:
@@ -118,8 +118,9 @@ class Step:
 class Derivation:
     """How the adjoint of `function` is derived.
 
-    `program` is the SSA that the derivation starts from, `wrt` its parameters that are differentiated, `steps` are the applications of rules in order, `result`
-    is the SSA that they end in, and `adjoint` the program that simplification makes of it.
+    `program` is the SSA that the derivation starts from, `wrt` its parameters that are differentiated, `steps` are the
+    applications of rules in order, `result` is the SSA that they end in, and `adjoint` the program that simplification
+    makes of it.
     """
 
     function: Function

@@ -11,14 +11,13 @@ For each statement let X = E that depends on what is differentiated, let dX = D[
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 
-from tensorlang.language.function import taken_names, unused_name
-from tensorlang.language.function import Function
-from tensorlang.language.grammar import Expr, Var, access
 from tensorlang.language.affine import atom_affine
-from tensorlang.language.types import R, array, struct_of_arrays
+from tensorlang.language.function import unused_name
+from tensorlang.language.grammar import Expr, Var, access
+from tensorlang.language.predicates import Predicate
+from tensorlang.language.types import R, array
 from tensorlang.normal.ssa import (
     SSA,
     Addition,
@@ -26,7 +25,7 @@ from tensorlang.normal.ssa import (
     Contraction,
     Input,
     Map,
-    Outputs,
+    Shape,
     Statement,
     Term,
     inner_ranges,
@@ -42,10 +41,10 @@ def total_derivative(s: SSA, wrt: tuple[Var, ...]) -> SSA:
     """D[S]: a program of the parameters of `s`, then a differential for each of `wrt` (6.1 to 6.13)."""
     taken = {p.name for p in s.params}
     differentials: dict[Var, Var] = {}
-    for x in wrt:
-        name = unused_name(f"d{x.name}", taken)
+    for param in wrt:
+        name = unused_name(f"d{param.name}", taken)
         taken.add(name)
-        differentials[x] = Var(name, x.type)
+        differentials[param] = Var(name, param.type)
     builder = Builder({p for p in s.params if isinstance(p, Var)} | set(differentials.values()))
     d: dict[Statement, Statement] = {}
     names = dict(s.names)
@@ -73,7 +72,7 @@ def _differential(
         case Addition(terms, shape):  # 6.4
             active = tuple(Term(t.sign, t.pred, d[t.operand]) for t in terms if t.operand in d)
             return Addition(active, shape) if active else None
-        case Map(p, f, arguments, shape):  # 6.6
+        case Map(p, _, arguments, shape):  # 6.6
             parts = []
             for k, y in enumerate(arguments):
                 part = transposed(builder, x, k, d[y], p) if y in d else None
@@ -92,13 +91,13 @@ def _differential(
             return _sum([Term(1, where, part) for part in parts], shape)
 
 
-def _sum(terms: list[Term], shape: tuple) -> Statement | None:
+def _sum(terms: list[Term], shape: Shape) -> Statement | None:
     if len(terms) == 1:
         return terms[0].operand
     return Addition(tuple(terms), shape) if terms else None
 
 
-def transposed(builder: Builder, x: Map, k: int, t: Statement, p) -> Statement | None:
+def transposed(builder: Builder, x: Map, k: int, t: Statement, p: Predicate) -> Statement | None:
     """[p] * Dt_k f(X0, ..; t), the k-th component of f's derivative applied to `t`; None where it is zero.
 
     For scalars the transpose is the derivative itself, so this serves both (6.6) and (6.27). It is to be read

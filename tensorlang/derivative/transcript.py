@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tensorlang.derivative.derivation import Derivation, InnerProduct, Rule, Side, Step
+from tensorlang.derivative.derivation import Derivation, InnerProduct, Rule, Step
 from tensorlang.derivative.ledger import Ledger
 from tensorlang.language.function import unused_name
 from tensorlang.language.grammar import Expr, Var
@@ -32,7 +32,7 @@ class Told:
 
     def __str__(self) -> str:
         lines = [self.before] if self.before else []
-        lines += [f"-> let {statement} in" if k == 0 else f"   let {statement} in" for k, statement in enumerate(self.made)]
+        lines += [f"{'   ' if k else '-> '}let {statement} in" for k, statement in enumerate(self.made)]
         if self.after:
             lines.append(f"{'  ' if self.made else '->'} {self.after}")
         if self.cost is not None and self.before:
@@ -111,8 +111,7 @@ class Names:
 
     def product(self, product: InnerProduct) -> str:
         """<e | dX>_[p]."""
-        right = self.of(product.right)
-        right = {Side.VARIABLE: f"D {right}", Side.DIFFERENTIAL: f"d{right}", Side.DEFINITION: f"D[{right}]"}[product.side]
+        right = product.side.value.replace("X", self.of(product.right))
         mask = "" if product.pred is TRUE else f"_[{predicate_text(product.pred)}]"
         return f"{'-' if product.sign < 0 else ''}<{self.of(product.left)} | {right}>{mask}"
 
@@ -124,4 +123,5 @@ class Names:
             after = "0"
         if step.subject is not None and not step.before:
             before = self.definition(step.subject)
-        return Told(step.rule, before, tuple(map(self.definition, step.made)), after, cost)
+        made = (x for x in step.made if not isinstance(x, Input | Constant))
+        return Told(step.rule, before, tuple(map(self.definition, made)), after, cost)

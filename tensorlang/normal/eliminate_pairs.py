@@ -49,11 +49,12 @@ def eliminate_pairs(f: Function) -> Function:
     split = _Split()
     params: list[Parameter] = []
     for p in f.params:
-        if isinstance(p, Var):
-            held = Var(p.name, struct_of_arrays(p.type)) if struct_of_arrays(p.type) is not p.type else p
-            split.parts[p] = {path: _project(held, path) for path, _ in leaves(p.type)}
-            p = held
-        params.append(p)
+        if not isinstance(p, Var):
+            params.append(p)
+            continue
+        held = p if struct_of_arrays(p.type) is p.type else Var(p.name, struct_of_arrays(p.type))
+        split.parts[p] = {path: _project(held, path) for path, _ in leaves(p.type)}
+        params.append(held)
     bindings: list[tuple[Var, Expr]] = []
     body = f.body
     while isinstance(body, Let):
@@ -126,10 +127,10 @@ def _project(e: Expr, path: Path) -> Expr:
 def _pairs(parts: list[tuple[Path, Expr]]) -> Expr:
     """The tree of pairs with these leaves, in order."""
     stack: list[tuple[Path, Expr]] = []
-    for path, e in parts:
+    for leaf in parts:
+        path, e = leaf
         while path and path[-1] == 1:
-            (_, first) = stack.pop()
+            _, first = stack.pop()
             path, e = path[:-1], MakePair(first, e)
         stack.append((path, e))
     return stack[-1][1]
-

@@ -72,12 +72,12 @@ def why_not_gen_outermost(f: Function) -> Why:
 def why_not_ssa(f: Function) -> Why:
     """Each right-hand side one of the E of Figure 10, the output a variable, an input or pairs of them."""
     inputs = set(f.variables)
-    body = f.body
+    body: Expr = f.body
     while isinstance(body, Let):
         if not _is_right_hand_side(body.value, inputs):
             return f"the right-hand side of {body.var.name} is none of the statements of Figure 10"
         body = body.body
-    stack = [body]
+    stack: list[Expr] = [body]
     while stack:
         e = stack.pop()
         if isinstance(e, MakePair):
@@ -100,11 +100,11 @@ def _in_each_statement(
 ) -> Why:
     """The first reason that `why` gives for a node of a right-hand side or output."""
     stack: list[Expr] = []
-    body = f.body
+    body: Expr = f.body
     while isinstance(body, Let):
         stack.append(_under_gens(body.value) if below_gens else body.value)
         body = body.body
-    outputs = [body]
+    outputs: list[Expr] = [body]
     while outputs:
         e = outputs.pop()
         if below_pairs and isinstance(e, MakePair):
@@ -185,7 +185,9 @@ def _reads_at(e: Expr, g: tuple[object, ...], inputs: set[Var]) -> bool:
     while isinstance(e, Access):
         at.append(e.at)
         e = e.body
-    plain = all(len(a.terms) == 1 and a.constant == 0 and a.terms[0] == (i, 1) for a, i in zip(at[::-1], g, strict=False))
+    plain = all(
+        len(a.terms) == 1 and a.constant == 0 and a.terms[0] == (i, 1) for a, i in zip(at[::-1], g, strict=False)
+    )
     return plain and len(at) == len(g) and (isinstance(e, Var) or _is_input(e, inputs))
 
 

@@ -1,7 +1,8 @@
 """Figure 9: gen is outermost in every right-hand side.
 
     Le ::= let x = Ge in Le | Oe        Ge ::= gen i:n. Ge | e        Oe ::= (Oe, Oe) | Ge
-    Ae ::= Ae[a] | x                    Ie ::= Ie[a] | fst Ie | snd Ie | x          e has no gen, and accesses Ae, Ie only
+    Ae ::= Ae[a] | x                    Ie ::= Ie[a] | fst Ie | snd Ie | x
+    e has no gen, and accesses only an Ae or Ie
 
     5.21   (gen i:n. e)[a]  ->  [i := a] e               5.23   [p] * gen i. e   ->  gen i. [p] * e
     5.22   ([p]*e)[a]       ->  [p] * e[a]               5.24   [p0]*[p1]*e      ->  [p0 and p1] * e
@@ -84,14 +85,17 @@ def _pushed(e: Expr, done: _Done) -> Expr:
 
 
 def _index_names(e: Expr, rank: int) -> list[str]:
-    names = []
+    names: list[str] = []
     while len(names) < rank and isinstance(e, Gen | Bracket):
         if isinstance(e, Gen):
             names.append(e.index.name)
         e = e.body
-    return names + [name for name in ("i", "j", "k", "l", *(f"i{n}" for n in range(rank))) if name not in names][
-        : rank - len(names)
-    ]
+    return (
+        names
+        + [name for name in ("i", "j", "k", "l", *(f"i{n}" for n in range(rank))) if name not in names][
+            : rank - len(names)
+        ]
+    )
 
 
 def _at(e: Expr, env: _Env, at: tuple[Affine, ...], done: _Done) -> Deep[Expr]:
@@ -160,4 +164,3 @@ def _is_input(e: Expr) -> bool:
     while isinstance(e, Proj):
         e = e.body
     return isinstance(e, Var)
-

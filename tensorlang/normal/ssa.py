@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache
 from types import MappingProxyType
 
 from tensorlang.interning import Interned
@@ -52,7 +52,7 @@ from tensorlang.recursion import Deep, run
 Shape = tuple[Affine, ...]
 
 
-@lru_cache(maxsize=None)
+@cache
 def axis(k: int) -> Index:
     """The canonical index in place k."""
     return Index(("i", "j", "k", "l")[k] if k < 4 else f"i{k}")
@@ -250,7 +250,7 @@ def read(x: Statement, given: Mapping[Statement, Expr]) -> Expr:
             body = without_outer_bracket(sum_of_terms(parts))
         case Map(p, f, arguments, _):
             body = bracket(renew(p), Call(f, tuple(access(given[y], *here) for y in arguments)))
-        case Contraction(p, factors, summed, _):
+        case Contraction(p, factors, _, _):
             old = tuple(inner_ranges(x))
             new = tuple(Index(i.name) for i in old)
             at = {i: atom_affine(j) for i, j in zip(old, new, strict=True)}

@@ -176,9 +176,7 @@ def _disjoint_joined(terms: list[Term], ranges: Ranges) -> list[Term]:
             parts.append(t.pred)
         else:
             parts[k] = disjunction([parts[k], t.pred])
-    return [
-        Term(sign, simplify_in(p, ranges), operand) for (sign, operand), parts in joined.items() for p in parts
-    ]
+    return [Term(sign, simplify_in(p, ranges), operand) for (sign, operand), parts in joined.items() for p in parts]
 
 
 def contraction(

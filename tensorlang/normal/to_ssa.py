@@ -213,22 +213,22 @@ class Builder:
                     made_arguments.append((yield self._translate(argument, scope, p, done)))
                 return self.emit(Map(p, f, tuple(made_arguments), sizes))
             case Sum():  # 5.34
-                binders: list[tuple[Index, Affine]] = []
-                body: Expr = e
-                while isinstance(body, Sum):
-                    binders.append((body.index, body.size))
-                    body = body.body
+                env, inner_sizes = dict(scope.env), list(sizes)
+                summand: Expr = e
+                while isinstance(summand, Sum):
+                    env[summand.index] = atom_affine(axes(len(inner_sizes), 1)[0])
+                    inner_sizes.append(summand.size)
+                    summand = summand.body
                 q = TRUE
-                if isinstance(body, Bracket):
-                    q, body = body.pred, body.body
-                new = axes(len(g), len(binders))
-                env = {**scope.env, **{i: atom_affine(j) for (i, _), j in zip(binders, new, strict=True)}}
+                if isinstance(summand, Bracket):
+                    q, summand = summand.pred, summand.body
                 both = conjunction([p, substitute(q, env)])
-                inner_sizes = (*sizes, *(size for _, size in binders))
-                summand = yield self._translate(body, _Scope(env, inner_sizes, both), both, done)
-                return self._copied(summand, g, both, sizes)
+                x = yield self._translate(summand, _Scope(env, tuple(inner_sizes), both), both, done)
+                return self._copied(x, g, both, sizes)
             case Gen() | MakePair() | Let():
-                raise NormalFormError("SSA is made once gens are outermost; found a gen, pair or let inside an expression")
+                raise NormalFormError(
+                    "SSA is made once gens are outermost; found a gen, pair or let inside an expression"
+                )
 
     def _copied(self, x: Statement, g: tuple[Index, ...], p: Predicate, sizes: tuple[Affine, ...]) -> Statement:
         """gen g. sum i, j.. [p and g = i] * x[i, j..], with `p` given over the axes of x."""

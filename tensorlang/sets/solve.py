@@ -54,7 +54,9 @@ def solve(p: Predicate, unknowns: Ranges, known: Ranges) -> Solution:
 
 
 @lru_cache(maxsize=100_000)
-def _solve(p: Predicate, unknowns: tuple[tuple[Index, Affine], ...], known: tuple[tuple[Index, Affine], ...]) -> Solution:
+def _solve(
+    p: Predicate, unknowns: tuple[tuple[Index, Affine], ...], known: tuple[tuple[Index, Affine], ...]
+) -> Solution:
     parts = list(conjuncts(p))
     values: dict[Atom, Affine] = {}
     free = dict(unknowns)
@@ -90,7 +92,12 @@ def _choice(parts: list[Predicate], free: Ranges, ranges: Ranges) -> tuple[Predi
 
 def in_range(a: Affine, size: Affine, ranges: Ranges) -> Predicate:
     """0 <= a < size, without what the ranges of the indices make obvious."""
-    if len(a.terms) == 1 and a.constant == 0 and a.terms[0][1] == 1 and ranges.get(a.terms[0][0]) is size:  # type: ignore[call-overload]
+    if (
+        len(a.terms) == len(a.indices) == 1
+        and a.constant == 0
+        and a.terms[0][1] == 1
+        and ranges.get(a.indices[0]) is size
+    ):
         return TRUE
     least = most = constant(a.constant)
     for atom, k in a.terms:
@@ -141,9 +148,9 @@ def project(binders: Ranges, p: Predicate, known: Ranges) -> Predicate:
     solution = solve(p, binders, known)
     sizes = {i: binders[i] for i in solution.free}
     outside: list[Predicate] = []
-    groups: list[tuple[set[Atom], list[Predicate]]] = []
+    groups: list[tuple[set[Index], list[Predicate]]] = []
     for part in conjuncts(solution.rest):
-        bound = {a for a in free_atoms(part) if a in sizes}
+        bound = {a for a in free_atoms(part) if isinstance(a, Index) and a in sizes}
         if not bound:
             outside.append(part)
             continue

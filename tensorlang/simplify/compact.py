@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tensorlang.language.affine import Atom, Index, atom_affine
+from tensorlang.language.affine import Index, atom_affine
 from tensorlang.language.predicates import Equal, Predicate, conjunction, conjuncts, equal, substitute
 from tensorlang.normal.ssa import (
     SSA,
@@ -108,7 +108,7 @@ def _with_operands(x: Statement, new: dict[Statement, Statement]) -> Statement:
             return contraction(shape, own_indices(x), given, dict(zip(summed_indices(x), summed, strict=True)), p)
 
 
-def _forced(x: Statement) -> list[Predicate]:
+def _forced(x: Statement) -> list[Equal]:
     """The equalities between the indices of `x` that hold wherever it is not zero."""
     match x:
         case Addition(terms, _):

@@ -11,10 +11,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import chain, count
 
-
 from tensorlang.language.affine import Affine, Atom, Index, atom_affine
 from tensorlang.language.function import Function
-from tensorlang.language.grammar import Call, Const, Expr, Let, MakePair, Mul, Proj, Var, access, bracket, gen, number, sums
+from tensorlang.language.grammar import (
+    Call,
+    Const,
+    Expr,
+    Let,
+    MakePair,
+    Mul,
+    Proj,
+    Var,
+    access,
+    bracket,
+    gen,
+    number,
+    sums,
+)
 from tensorlang.language.predicates import FALSE, TRUE, Equal, Predicate, conjunction, conjuncts, substitute
 from tensorlang.language.types import R, array
 from tensorlang.normal.ssa import (
@@ -153,7 +166,8 @@ class _Reader:
         used = {i.name for i in ranges}
         names = (name for name in self._names() if name not in used)
         binders = [(Index(next(names)), inner[i]) for i in free]
-        named = {**here, **{i: atom_affine(j) for i, (j, _) in zip(free, binders, strict=True)}}
+        named = dict(here)
+        named.update((i, atom_affine(j)) for i, (j, _) in zip(free, binders, strict=True))
         ranges = {**ranges, **dict(binders)}
         p = _reduced(rest, {**own, **{i: inner[i] for i in free}}, named, ranges, known)
         if p is FALSE:
@@ -180,7 +194,7 @@ def _only_renames(here: Mapping[Atom, Affine], own: Ranges, ranges: Ranges) -> b
     for i, a in here.items():
         if len(a.indices) != 1 or a is not atom_affine(a.indices[0]):
             return False
-        if i in own and ranges.get(a.indices[0]) is not own[i]:
+        if isinstance(i, Index) and i in own and ranges.get(a.indices[0]) is not own[i]:
             return False
     return len(set(here.values())) == len(here)
 

@@ -235,9 +235,9 @@ def test_a_convolution_of_an_image_is_fast() -> None:
 
 def test_a_value_too_large_for_memory_is_a_limit_error() -> None:
     with pytest.raises(LimitError, match="takes looking at"):
-        value("f(x: [n]R) = gen i:n, j:n. x[j]", np.zeros(5_000))
+        value("f(x: [n]R) = gen i:n, j:n. x[i] * x[j]", np.zeros(5_000))
     with pytest.raises(LimitError, match="too large"):
-        value("f(x: [n]R) = gen i:n, j:n. x[j]", np.zeros(20_000))
+        value("f(x: [n]R) = gen i:n, j:n. x[i] * x[j]", np.zeros(20_000))
 
 
 def test_a_sum_looks_only_at_the_points_of_its_bracket() -> None:

@@ -18,6 +18,7 @@ import click
 import numpy as np
 
 import tensorlang as tl
+from tensorlang.derivative.transcript import tell, transcript
 from tensorlang.errors import ArgumentError, ScopeError, TensorlangError
 from tensorlang.files import arguments, flat, read_arrays, read_text, split_name, write_arrays
 from tensorlang.language.affine import Atom
@@ -124,7 +125,8 @@ def adjoint(program: str, wrt: tuple[str, ...] | None, style: str) -> None:
 def derive(program: str, wrt: tuple[str, ...] | None, sizes: dict[str, int], inputs: str | None, style: str) -> None:
     """Print how the adjoint is derived, step by step.
 
-    Each step names its rule, what it rewrites, and to what. With sizes, also what the program and its adjoint cost.
+    Each step names its rule, what it rewrites, and to what. With sizes, also what that costs before and after, and
+    what the program and its adjoint cost.
 
     \b
     Example:
@@ -133,22 +135,27 @@ def derive(program: str, wrt: tuple[str, ...] | None, sizes: dict[str, int], inp
     f = _read_one(program)
     _no_unknown_sizes(sizes, [f])
     derivation = tl.derive(f, wrt=wrt)
-    charge = _charge(f, derivation.adjoint, sizes, _relations(f, inputs)) if sizes or inputs or not f.sizes else None
+    relations = _relations(f, inputs)
+    counted = bool(sizes or relations or not f.sizes)
+    data = {**relations, **sizes} if counted else None
+    charge = _charge(f, derivation.adjoint, sizes, relations) if counted else None
     if style == "json":
         steps = [
             {
                 "number": step.rule.number,
                 "name": step.rule.name,
                 "law": step.rule.law,
-                "before": str(step.before),
-                "after": str(step.after),
+                "before": step.before,
+                "made": step.made,
+                "after": step.after,
+                "cost": step.cost,
             }
-            for step in derivation.steps
+            for step in tell(derivation, data)
         ]
-        counted = charge.as_json() if charge else {}
-        _print_json({"program": str(f), "steps": steps, "adjoint": str(derivation.adjoint), **counted})
+        costs = charge.as_json() if charge else {}
+        _print_json({"program": str(f), "steps": steps, "adjoint": str(derivation.adjoint), **costs})
         return
-    click.echo(str(derivation).rstrip())
+    click.echo(transcript(derivation, data).rstrip())
     if charge:
         click.echo(f"\n{charge}")
 

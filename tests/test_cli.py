@@ -81,7 +81,7 @@ def test_derive_prints_each_step_and_the_costs(tensorlang: Run) -> None:
         assert number in result.stdout
     assert "ratio" in result.stdout
     described = json.loads(tensorlang("derive", "loss.tl", "--wrt", "x", *SIZES, "--format", "json").stdout)
-    assert {"number", "name", "law", "before", "after"} <= set(described["steps"][0])
+    assert {"number", "name", "law", "before", "made", "after", "cost"} == set(described["steps"][0])
     assert described["cost"] == tl.cost(tl.parse(LOSS), n=100, m=5)
 
 

@@ -59,9 +59,10 @@ def test_numbers_and_lists_become_arrays_and_arrays_stay_what_they_are() -> None
     assert x.shape == () and y.shape == (2,) and z is array
 
 
-def test_only_the_shape_of_an_unknown_object_is_looked_at() -> None:
+def test_an_object_with_a_shape_and_a_dtype_passes_through_unconverted() -> None:
     class Tracer:
         shape = (4,)
+        dtype = np.dtype(np.float32)
 
     tracer = Tracer()
     bound = bind(one("x: [n]R"), (tracer,), {})

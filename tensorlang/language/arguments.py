@@ -31,7 +31,8 @@ def bind(f: Function, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Bound:
     """Match positional and keyword arguments to the parameters of `f`, and read the sizes off their shapes.
 
     Keywords that name a size instead give it. A pair is a tuple; pairs nested to the right may come as one longer
-    tuple. What has a `shape` and a `dtype` is passed on as it is; numbers and lists become arrays. Raises `ArgumentError`.
+    tuple. What has a `shape` and a `dtype` is passed on as it is; numbers and lists become arrays. Raises
+    `ArgumentError`.
     """
     named = {p.name: p for p in f.params}
     given: dict[Parameter, Any] = {}

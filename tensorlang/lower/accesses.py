@@ -48,7 +48,8 @@ def _dimension(ctx: Context, scope: Scope, at: Affine, size: Affine) -> _Dimensi
     facts = []
     for i in (*axes, *(i for i in scope.loops if at.coefficient(i))):
         r = scope.domain[i] if i in scope.domain else scope.loops[i]
-        first, last = {i: r.start}, {i: r.last}
+        first: dict[Atom, Affine] = {i: r.start}
+        last: dict[Atom, Affine] = {i: r.last}
         up = at.coefficient(i) > 0
         low, high = low.substitute(first if up else last), high.substitute(last if up else first)
         facts.append(r.extent - 1)  # where there is no point, nothing is read

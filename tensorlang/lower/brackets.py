@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from tensorlang.language.affine import Affine, Atom, Index, atom_affine
-from tensorlang.language.grammar import Access, Expr
+from tensorlang.language.grammar import Access, Const, Expr
 from tensorlang.language.predicates import (
     FALSE,
     Equal,
@@ -34,7 +34,7 @@ Compute = Callable[[Scope], Deep[Value]]
 
 def bracket(ctx: Context, scope: Scope, p: Predicate, e: Expr) -> Deep[Value]:
     """The array of [p] * e."""
-    return (yield guarded(ctx, scope, p, e, lambda inner: ctx.value(e, inner)))
+    return guarded(ctx, scope, p, e, lambda inner: ctx.value(e, inner))
 
 
 def guarded(ctx: Context, scope: Scope, p: Predicate, e: Expr, compute: Compute) -> Deep[Value]:
@@ -43,8 +43,8 @@ def guarded(ctx: Context, scope: Scope, p: Predicate, e: Expr, compute: Compute)
     if FALSE in plan.masks:
         return literal(Fraction(0))
     inner = ctx.scope(scope, domain=plan.domain, env=plan.env, masks=(*scope.masks, *plan.masks, *plan.pinned))
-    v = yield compute(inner)
-    implied = zero_outside(ctx, inner, plan.masks, e)
+    v: Value = yield compute(inner)
+    implied = zero_outside(ctx, inner.env, plan.masks, e)
     visible = [q for q in plan.masks if q not in implied]
     if visible:
         v = where(mask(ctx, inner, conjunction(visible)), v, inner.order)
@@ -83,9 +83,11 @@ def _plan(ctx: Context, scope: Scope, p: Predicate, e: Expr) -> _Plan:
     used = ctx.profiles.free(e, plan.env)
     starts: dict[Index, list[Affine]] = {}
     stops: dict[Index, list[Affine]] = {}
+    simple = all(isinstance(part, Access | Const) for part in factors(e))
+    padded = zero_outside(ctx, plan.env, waiting, e) if simple else set()
     for q in waiting:
         bound = bounded_index(scope, plan.domain, q)
-        if bound is None or bound[0] not in used:
+        if bound is None or bound[0] not in used or q in padded:
             plan.masks.append(q)
         else:
             bound_on(ctx, scope, *bound, starts, stops)
@@ -143,7 +145,7 @@ def bound_on(
         stops.setdefault(i, []).append(ctx.integers.quotient(rest, -c, f"{i.name}_last", scope.fixed) + 1)
 
 
-def zero_outside(ctx: Context, scope: Scope, masks: Sequence[Predicate], e: Expr) -> set[Predicate]:
+def zero_outside(ctx: Context, env: Mapping[Atom, Affine], masks: Sequence[Predicate], e: Expr) -> set[Predicate]:
     """Those of `masks` that say only that a factor of `e` is read inside of its array, outside of which it is zero.
 
     Another factor must be finite for that to be enough.
@@ -158,7 +160,7 @@ def zero_outside(ctx: Context, scope: Scope, masks: Sequence[Predicate], e: Expr
         if isinstance(part, Access):
             array, _ = ctx.held_by(part)
             for a, size in zip(places(part), array.shape, strict=True):
-                at = a.substitute(scope.env)
+                at = a.substitute(env)
                 found |= {NonNegative(at), NonNegative(size - 1 - at)}
     return found.intersection(masks)
 

@@ -6,7 +6,7 @@ import ast
 import re
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache
 
 from tensorlang.errors import LimitError
 from tensorlang.language.affine import Index
@@ -171,7 +171,7 @@ def applied(f: ScalarFunction, arguments: list[Value], order: Axes) -> Value:
     return Value(code, axes, level, depth, None, all(v.weak and v.axes for v in values))
 
 
-@lru_cache(maxsize=None)
+@cache
 def _template(source: str, arity: int) -> tuple[int, tuple[bool, ...]]:
     """How tightly a template binds, and for each argument whether it can do without parentheses everywhere."""
     tree = ast.parse(source.format(*(f"a{k}" for k in range(arity))), mode="eval").body

@@ -30,7 +30,7 @@ from tensorlang.lower.sums import summation
 from tensorlang.recursion import Deep
 
 SMOOTH = frozenset(
-    "sin cos tanh sigmoid relu softplus abs sign erf max min where_ge where_gt exp sinh cosh logaddexp".split()
+    "sin cos exp tanh sinh cosh sigmoid softplus relu abs sign erf max min where_ge where_gt logaddexp".split()  # noqa: SIM905
 )
 """Functions that have finite values and derivatives at all but huge arguments."""
 
@@ -56,18 +56,18 @@ class Compiler:
         return scope.memo[e]
 
     def _value(self, e: Expr, scope: Scope) -> Deep[Value]:
+        v: Value
         match e:
             case Const(value):
                 return literal(value)
             case Var() | Proj() | Access():
-                array, at = self.ctx.held_by(e)
-                return access(self.ctx, scope, array, at)
+                return access(self.ctx, scope, *self.ctx.held_by(e))
             case Add(a, b, sign):
                 left = yield self.value(a, scope)
                 right = yield self.value(b, scope)
                 return plus(left, right, sign, scope.order)
             case Mul(a, b):
-                return (yield self._product(a, b, scope))
+                v = yield self._product(a, b, scope)
             case Call(f, arguments):
                 values = []
                 for argument in arguments:
@@ -75,11 +75,12 @@ class Compiler:
                     values.append(self._safe(v, scope) if _is_partial(e) else v)
                 return applied(f, values, scope.order)
             case Bracket(p, a):
-                return (yield bracket(self.ctx, scope, p, a))
+                v = yield bracket(self.ctx, scope, p, a)
             case Sum():
-                return (yield summation(self.ctx, scope, e))
+                v = yield summation(self.ctx, scope, e)
             case Gen() | Let() | MakePair():
                 raise NormalFormError("code is made of scalar expressions; found a gen, let or pair inside of one")
+        return v
 
     def _product(self, a: Expr, b: Expr, scope: Scope) -> Deep[Value]:
         """a * b, where a factor that is 1/c is divided by."""

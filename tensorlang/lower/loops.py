@@ -12,7 +12,7 @@ or a loop over an index of the result.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 from tensorlang.language.affine import Affine, Atom, Index, atom_affine
@@ -51,14 +51,13 @@ def iterated(
     contract: Contract,
 ) -> Deep[Value | None]:
     """The sum as a loop over `loops`, or over what is best if there are none; None if it needs no loop."""
-    if loops:
-        return (yield _loop(ctx, _Way(scope, summed, parts, loops), body, contract))
-    ways = _ways(ctx, scope, summed, parts, body)
+    ways = [_Way(scope, summed, parts, loops)] if loops else _ways(ctx, scope, summed, parts, body)
     if not ways:
         return None
-    if len(ways) == 1:
-        return (yield _loop(ctx, ways[0], body, contract))
-    return (yield _choice(ctx, scope, ways, body, contract))
+    v: Value = yield (
+        _choice(ctx, scope, ways, body, contract) if len(ways) > 1 else _loop(ctx, ways[0], body, contract)
+    )
+    return v
 
 
 def _ways(
@@ -152,14 +151,13 @@ def _extended(env: dict[Atom, Affine], s: Index, value: Affine) -> dict[Atom, Af
 def _choice(ctx: Context, scope: Scope, ways: Sequence[_Way], body: Expr, contract: Contract) -> Deep[Value]:
     """The way with the shorter loop, chosen when the code is traced."""
     costs = [" * ".join(_factor(ctx, r) for r in way.ranges()) for way in ways]
-    name = ctx.names.passing("t")
+    name, ctx.target = ctx.target or ctx.names.passing("t"), None
     blocks, values = [], []
     for way in ways:
         block = ctx.new_block()
         fixed = block if scope.fixed is scope.block else scope.fixed
-        values.append((yield _loop(ctx, _Way(
-            ctx.scope(way.scope, block=block, fixed=fixed), way.summed, way.parts, way.loops
-        ), body, contract)))  # fmt: skip
+        inside = replace(way, scope=ctx.scope(way.scope, block=block, fixed=fixed))
+        values.append((yield _loop(ctx, inside, body, contract)))
         blocks.append(block)
     if all(v.number is not None for v in values):
         return values[0]

@@ -59,8 +59,8 @@ def _mask(ctx: Context, scope: Scope, p: Predicate) -> Deep[Value]:
             v = _joined(values, isinstance(p, And), scope.order)
         case Exists():
             v = yield _exists(ctx, scope, p)
-    v = scope.memo[key] = ctx.short(v, scope.block)
-    return v
+    short = scope.memo[key] = ctx.short(v, scope.block)
+    return short
 
 
 def _compared(ctx: Context, scope: Scope, a: Affine, operator: str) -> Value:
@@ -90,6 +90,7 @@ def _joined(values: list[Value], every: bool, order: Axes) -> Value:
 
 def _exists(ctx: Context, scope: Scope, p: Exists) -> Deep[Value]:
     """An equality that determines the bound index does away with it; else some point of its axis must do."""
+    v: Value
     index, size = p.index, p.size
     parts = (NonNegative(_of(index)), NonNegative(size - 1 - _of(index)), *conjuncts(p.body))
     for part in parts:
@@ -99,7 +100,8 @@ def _exists(ctx: Context, scope: Scope, p: Exists) -> Deep[Value]:
         rest = (part.difference - _of(index) * c) * (-1 if c > 0 else 1)  # |c| * index = rest
         others = [q for q in parts if q is not part]
         if abs(c) == 1:
-            return (yield _mask(ctx, scope, conjunction(substitute(q, {index: rest}) for q in others)))
+            v = yield _mask(ctx, scope, conjunction(substitute(q, {index: rest}) for q in others))
+            return v
         scaled = [_scaled(q, index, rest, abs(c)) for q in others]
         if all(q is not None for q in scaled):
             v = yield _mask(ctx, scope, conjunction(q for q in scaled if q is not None))

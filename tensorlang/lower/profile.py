@@ -82,7 +82,8 @@ def places(e: Expr) -> list[Affine]:
 
 def accesses(e: Expr) -> list[Expr]:
     """The accesses in `e` that are not within a sum inside of it."""
-    found, seen, stack = [], {e}, [e]
+    found: list[Expr] = []
+    seen, stack = {e}, [e]
     while stack:
         part = stack.pop()
         if isinstance(part, Access):

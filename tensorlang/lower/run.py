@@ -36,15 +36,14 @@ class Lowered:
 
     def __init__(self, f: Function) -> None:
         self.function = f
-        if why_not_gen_outermost(f) is None and not binds_twice(f):
-            made = Source(f)
-        else:
-            made = Source(simplify(f))
+        ready = why_not_gen_outermost(f) is None and not binds_twice(f)
+        made = Source(f if ready else simplify(f))
         self.source = made.text
         self._told = made.told
         self._run = jax.jit(_defined(made), static_argnames=list(made.told.values()))
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        """The value of the program for these arguments. Raises `ArgumentError` if they don't fit."""
         bound = bind(self.function, args, kwargs)
         values = []
         for p in self.function.params:

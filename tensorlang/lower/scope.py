@@ -63,12 +63,14 @@ class Held:
 class Context:
     """What all statements of a function share, and the code of the one that is being written.
 
-    `value` writes the code of an expression.
+    `value` writes the code of an expression. `target` is the name that the statement's value is to have, as long as
+    nothing else has been given it.
     """
 
     names: Names
     integers: Integers
     value: Callable[[Expr, Scope], Deep[Value]] = field(init=False)
+    target: str | None = None
     profiles: Profiles = field(default_factory=Profiles)
     held: dict[tuple[Var | Relation, tuple[int, ...]], Held] = field(default_factory=dict)
     helpers: dict[str, None] = field(default_factory=dict)

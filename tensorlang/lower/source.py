@@ -123,8 +123,11 @@ class Source:
         domain = {i: ctx.integers.range_of(i, n, block) for i, n in binders}
         scope = ctx.scope(Scope({}, {}, {}, (), block, block), domain=domain)
         self._compiler.shared = used_twice(scalar)
+        ctx.target = name
         v = ordered(run(self._compiler.value(scalar, scope)), tuple(domain))
-        block.line(f"{name} = {self._whole(v, scope)}")
+        code = self._whole(v, scope)
+        if code != name:
+            block.line(f"{name} = {code}")
         self._body.parts += block.parts
         ctx.end_statement()
         return name

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from tensorlang.language.affine import Affine, Index, atom_affine
+from tensorlang.language.affine import Affine, Index
 from tensorlang.language.grammar import Add, Bracket, Expr, Mul, Sum
 from tensorlang.language.predicates import (
     FALSE,
@@ -44,7 +44,7 @@ ZERO, ONE = Fraction(0), Fraction(1)
 def summation(ctx: Context, scope: Scope, e: Sum) -> Deep[Value]:
     """The array of a sum."""
     r = ctx.integers.range_of(e.index, e.size, scope.fixed)
-    return (yield contract(ctx, scope, {e.index: r}, (), e.body))
+    return contract(ctx, scope, {e.index: r}, (), e.body)
 
 
 def contract(
@@ -60,6 +60,7 @@ def contract(
 def _contract(
     ctx: Context, scope: Scope, summed: dict[Index, Range], parts: Parts, body: Expr, loops: frozenset[Index]
 ) -> Deep[Value]:
+    v: Value | None
     while isinstance(body, Bracket | Sum):
         if isinstance(body, Bracket):
             parts = (*parts, body.pred)
@@ -77,7 +78,8 @@ def _contract(
     if outer or not summed:
         rest = tuple(q for q in parts if q not in outer)
         inside = lambda inner: contract(ctx, inner, summed, rest, body, loops) if summed else ctx.value(body, inner)
-        return (yield guarded(ctx, scope, conjunction(outer), body, inside))
+        v = yield guarded(ctx, scope, conjunction(outer), body, inside)
+        return v
     uniform = ctx.profiles.is_uniform(body, scope.env)
     if isinstance(body, Add) and not uniform:
         left = yield contract(ctx, scope, summed, parts, body.left, loops)
@@ -86,7 +88,8 @@ def _contract(
     v = yield iterated(ctx, scope, summed, parts, body, loops, contract)
     if v is not None:
         return v
-    return (yield _reduced(ctx, scope, summed, parts, body, uniform))
+    v = yield _reduced(ctx, scope, summed, parts, body, uniform)
+    return v
 
 
 def _eliminated(
@@ -103,7 +106,8 @@ def _eliminated(
                 inside = (at_most(r.start, value), at_most(value, r.last))
                 rest = {i: other for i, other in summed.items() if i is not s}
                 others = tuple(p for p in parts if p is not q)
-                return (yield contract(ctx, inner, rest, (*inside, *others), body, loops))
+                v: Value = yield contract(ctx, inner, rest, (*inside, *others), body, loops)
+                return v
     return None
 
 
@@ -170,13 +174,14 @@ def _restricted(
     ranges = {
         s: ctx.integers.restricted(s, r, starts.get(s, []), stops.get(s, []), scope.fixed) for s, r in summed.items()
     }
-    return (yield contract(ctx, scope, ranges, tuple(rest), body, loops))
+    v: Value = yield contract(ctx, scope, ranges, tuple(rest), body, loops)
+    return v
 
 
 def _reduced(ctx: Context, scope: Scope, summed: Summed, parts: Parts, body: Expr, uniform: bool) -> Deep[Value]:
     """A sum whose accesses are slices: an einsum of its factors, or the sum of an array along axes."""
     inner = ctx.scope(scope, domain={**scope.domain, **summed}, masks=(*scope.masks, *parts))
-    implied = zero_outside(ctx, inner, parts, body)
+    implied = zero_outside(ctx, scope.env, parts, body)
     visible = [q for q in parts if q not in implied]
     pieces = [body] if uniform or not isinstance(body, Mul) else factors(body)
     whole = uniform and isinstance(body, Mul) and not visible

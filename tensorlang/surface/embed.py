@@ -83,7 +83,7 @@ from tensorlang.surface.terms import (
 
 S = TypeVar("S", bound=Surface)
 fst, snd = first, second
-call_handlers.append(call_on_terms)
+call_handlers.insert(0, call_on_terms)  # whatever else runs functions knows arrays only
 
 
 @dataclass(frozen=True)

@@ -455,7 +455,8 @@ def _product(left: object, right: object) -> Term:
         return _product(right, left)
     a, b = _operand(left, "*"), _operand(right, "*")
     if isinstance(a.expr, Bracket):
-        return term(bracket(a.expr.pred, built(Mul, a.expr.body, b.expr)), a, b)
+        product = b.expr if a.expr.body is number(1) else built(Mul, a.expr.body, b.expr)
+        return term(bracket(a.expr.pred, product), a, b)
     return term(built(Mul, a.expr, b.expr), a, b)
 
 

@@ -13,6 +13,7 @@ settings.load_profile("default")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--programs", type=int, default=2000, help="how many random programs the bulk tests run")
+    parser.addoption("--update-golden", action="store_true", help="write the golden transcripts anew")
 
 
 @pytest.fixture(scope="session")

@@ -64,7 +64,9 @@ class Ledger:
         return before, after
 
     def inner_product(self, product: InnerProduct) -> int:
-        """(6.33) and (6.34)."""
+        """(6.33) and (6.34); with a right side that is 0, which rules 6.22 and 6.23 are about to drop, nothing."""
+        if product.right not in self.active:
+            return 0
         points = self.points(product.pred, own_ranges(product.right))
         spent = points if product.sign > 0 else 2 * points
         return spent + (self.differential(product.right) if product.side is Side.DEFINITION else 0)

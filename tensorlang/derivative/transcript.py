@@ -121,7 +121,7 @@ class Names:
         after = " + ".join(map(self.product, step.after))
         if step.before and not step.after:
             after = "0"
-        if step.subject is not None and not step.before:
-            before = self.definition(step.subject)
+        if not step.before:
+            before = step.rule.law if step.subject is None else self.definition(step.subject)
         made = (x for x in step.made if not isinstance(x, Input | Constant))
         return Told(step.rule, before, tuple(map(self.definition, made)), after, cost)

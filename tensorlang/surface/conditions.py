@@ -40,7 +40,11 @@ class ConditionReader(Reader):
 
     An opening parenthesis may begin a predicate or an index expression; which of the two is known only further
     on. So both are read by one method, whose value is the one or the other.
+
+    A name that is unknown where a binder says its range is a size that no parameter's type tells, as in eye(n).
     """
+
+    introduces_sizes = False
 
     def affine(self) -> Deep[Affine]:
         """An index expression: an integer combination of indices, sizes and constants."""
@@ -76,7 +80,9 @@ class ConditionReader(Reader):
                 raise ScopeError(f"this {what} binds {token.text} twice", self.place(token))
             names.add(token.text)
             self.expect(":", "':' and a size")
+            self.introduces_sizes = True
             size = yield self.size()
+            self.introduces_sizes = False
             found.append((token, Index(token.text), size))
             if not self.accept(","):
                 break
@@ -222,6 +228,10 @@ class ConditionReader(Reader):
                 self.place(token),
                 self.suggestion(token.text, Relation) or "a relation is a parameter: r: rel(n, m)",
             )
+        if self.introduces_sizes and named is None:
+            size = Size(token.text)
+            self.bind(token, size)
+            return atom_affine(size)
         raise ScopeError(
             f"no index or size is called {token.text} here",
             self.place(token),

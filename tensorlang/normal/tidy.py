@@ -155,13 +155,15 @@ def _is_under(t: Term) -> bool:
 
 
 def _unmasked(t: Term) -> Term:
-    """A term whose operand is a number under a bracket, as the number everywhere with the bracket in the term."""
+    """A term whose operand is index-only, with the operand's bracket; a number needs its own no more."""
     x = t.operand
-    if not isinstance(x, Contraction) or len(x.factors) > 1 or x.factors[0].shape:
+    if not isinstance(x, Contraction) or not is_index_only(x):
         return t
     solution = inner_solution(x)
     if solution.free or solution.rest is TRUE:
         return t
+    if x.factors[0].shape:
+        return Term(t.sign, conjunction([t.pred, solution.rest]), x)
     everywhere = _canonical(x.shape, own_indices(x), [(x.factors[0], ())], {}, TRUE)
     return Term(t.sign, conjunction([t.pred, solution.rest]), _renaming_of(everywhere) or everywhere)
 

@@ -74,7 +74,11 @@ def _solve(
 
 
 def _choice(parts: list[Predicate], free: Ranges, ranges: Ranges) -> tuple[Predicate, Index, Affine] | None:
-    """An equation, an index to solve it for, and its value: one that is obviously in its range if there is any."""
+    """An equation, an index to solve it for, and its value.
+
+    One that is obviously in its range if there is any, else one whose range is no fixed number, since the other index
+    then remains to be summed over.
+    """
     first = None
     for part in parts:
         if not isinstance(part, Equal):
@@ -86,7 +90,8 @@ def _choice(parts: list[Predicate], free: Ranges, ranges: Ranges) -> tuple[Predi
             choice = (part, index, atom_affine(index) - part.difference * k)
             if in_range(choice[2], free[index], ranges) is TRUE:
                 return choice
-            first = first or choice
+            if first is None or (free[first[1]].is_constant and not free[index].is_constant):
+                first = choice
     return first
 
 

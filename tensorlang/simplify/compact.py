@@ -1,17 +1,28 @@
-"""Statements on their supports: one whose predicate forces an index is stored without it.
+"""Statements on their supports: one whose predicate leaves a thin part of its box is stored as that part.
 
-    X = gen i, j. [j = i and p] * e   ->   X' = gen i. [p] * [j := i] e;   X = gen i, j. [j = i] * X'[i]
-    X = gen i. sum j. [i = 2*j] * e   ->   X' = gen j. [i := 2*j] e;       X = gen i. sum j. [i = 2*j] * X'[j]
+    X = gen i, j. [j = i and p] * e      ->  X' = gen i. [p] * [j := i] e;    X = gen i, j. [j = i] * X'[i]
+    X = gen i, j. [a <= j - i <= b] * e  ->  X' = gen i, d:b - a + 1. [..] * [j := i + d + a] e;
+                                             X = gen i, j. sum d. [j = i + d + a] * X'[i, d]
+    X = gen i. sum j. [i = 2*j] * e      ->  X' = gen j. [i := 2*j] e;        X = gen i. sum j. [i = 2*j] * X'[j]
 
 X is index-only now, so its readers read X' instead and nothing of the box of X is ever stored.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from tensorlang.language.affine import Index, atom_affine
-from tensorlang.language.predicates import Equal, Predicate, conjunction, conjuncts, equal, substitute
+from tensorlang.language.affine import Affine, Atom, Index, atom_affine, constant
+from tensorlang.language.predicates import (
+    Equal,
+    NonNegative,
+    Predicate,
+    conjunction,
+    conjuncts,
+    equal,
+    free_atoms,
+    substitute,
+)
 from tensorlang.normal.ssa import (
     SSA,
     Addition,
@@ -30,7 +41,7 @@ from tensorlang.normal.ssa import (
     summed_indices,
 )
 from tensorlang.normal.tidy import addition, contraction, inner_solution, is_index_only, map_outputs
-from tensorlang.sets.solve import Solution, in_range, solve
+from tensorlang.sets.solve import in_range, solve
 
 
 def compact(s: SSA) -> SSA:
@@ -54,21 +65,57 @@ def _compacted(x: Statement, new: dict[Statement, Statement]) -> tuple[Statement
         strided = _strided(x)
         if strided is not None:
             return strided
-    forced = conjunction(_forced(x))
+    chart = _forced(x) or _band(x)
+    if chart is None:
+        return x, x
+    stored = _restricted(x, chart)
+    inner = axes(len(x.shape), len(chart.axes))
+    to_inner: dict[Atom, Affine] = {k: atom_affine(i) for k, i in zip(chart.axes, inner, strict=True)}
+    places = conjunction(equal(atom_affine(i), a.substitute(to_inner)) for i, a in chart.at.items())
+    return Contraction(places, (stored,), (), x.shape), stored
+
+
+@dataclass(frozen=True)
+class _Chart:
+    """Coordinates of a support: new indices with their sizes, and what each index of the statement is in them."""
+
+    axes: dict[Index, Affine]
+    at: dict[Index, Affine]
+
+
+def _forced(x: Statement) -> _Chart | None:
+    """The first law: the indices that no equality forces."""
     own = own_ranges(x)
+    forced = conjunction(q for q in _always(x) if isinstance(q, Equal))
     solution = solve(forced, dict(reversed(own.items())), {})
     if not solution.values:
-        return x, x
-    kept = tuple(i for i in own if i in solution.free)
-    stored = _restricted(x, kept, solution)
-    inner = axes(len(x.shape), len(kept))
-    places = [equal(atom_affine(i), atom_affine(j)) for i, j in zip(kept, inner, strict=True)]
-    values = [equal(atom_affine(i), a) for i, a in solution.values.items() if isinstance(i, Index)]
-    return Contraction(conjunction([*places, *values]), (stored,), (), x.shape), stored
+        return None
+    free = {i: n for i, n in own.items() if i in solution.free}
+    return _Chart(free, {i: solution.values.get(i) or atom_affine(i) for i in own})
+
+
+def _band(x: Statement) -> _Chart | None:
+    """The second law: for j between i + a and i + b, i and d = j - i - a."""
+    own = own_ranges(x)
+    least: dict[tuple[Atom, Atom], int] = {}
+    for a in (q.value for q in _always(x) if isinstance(q, NonNegative)):
+        if len(a.terms) == 2 and len(a.indices) == 2 and {k for _, k in a.terms} == {1, -1}:
+            above, below = sorted(a.indices, key=a.coefficient, reverse=True)
+            least[above, below] = max(-a.constant, least.get((above, below), -a.constant))  # above - below >= this
+    for (j, i), low in least.items():
+        if (i, j) not in least or not isinstance(i, Index) or not isinstance(j, Index):
+            continue
+        width = -least[i, j] - low + 1
+        if own[j].is_constant and own[j].constant <= width:
+            continue
+        d = Index("d")
+        new = {d if k is j else k: constant(max(width, 0)) if k is j else n for k, n in own.items()}
+        return _Chart(new, {k: atom_affine(i) + atom_affine(d) + low if k is j else atom_affine(k) for k in own})
+    return None
 
 
 def _strided(x: Contraction) -> tuple[Statement, Statement] | None:
-    """The second law: an index i = c*j + .. whose j, with |c| > 1, is summed over, is stored by j."""
+    """The third law: an index i = c*j + .. whose j, with |c| > 1, is summed over, is stored by j."""
     inner, own = inner_ranges(x), own_ranges(x)
     solution = solve(x.pred, inner, own)
     for a in (q.difference for q in _equalities(solution.rest)):
@@ -108,17 +155,17 @@ def _with_operands(x: Statement, new: dict[Statement, Statement]) -> Statement:
             return contraction(shape, own_indices(x), given, dict(zip(summed_indices(x), summed, strict=True)), p)
 
 
-def _forced(x: Statement) -> list[Equal]:
-    """The equalities between the indices of `x` that hold wherever it is not zero."""
+def _always(x: Statement) -> list[Predicate]:
+    """Comparisons of the indices of `x` that hold wherever it is not zero."""
     match x:
         case Addition(terms, _):
-            common = _equalities(terms[0].pred)
-            return [q for q in common if all(q in _equalities(t.pred) for t in terms[1:])]
+            first, *others = (conjuncts(t.pred) for t in terms)
+            return [q for q in first if all(q in other for other in others)]
         case Map(p, _, _, _):
-            return _equalities(p)
+            return list(conjuncts(p))
         case Contraction():
-            own = set(own_indices(x))
-            return [q for q in _equalities(inner_solution(x).rest) if own.issuperset(q.difference.indices)]
+            inner = inner_ranges(x)
+            return [q for q in conjuncts(inner_solution(x).rest) if not any(i in inner for i in free_atoms(q))]
         case _:
             return []
 
@@ -127,24 +174,24 @@ def _equalities(p: Predicate) -> list[Equal]:
     return [q for q in conjuncts(p) if isinstance(q, Equal)]
 
 
-def _restricted(x: Statement, kept: tuple[Index, ...], solution: Solution) -> Statement:
-    """`x` over the indices `kept` alone, the others having their forced values."""
+def _restricted(x: Statement, chart: _Chart) -> Statement:
+    """`x` in the coordinates of the chart."""
     own = own_ranges(x)
-    shape = tuple(own[i] for i in kept)
-    known = {i: own[i] for i in kept}
-    ranges = [in_range(a, own[i], known) for i, a in solution.values.items() if isinstance(i, Index)]
+    shape = tuple(chart.axes.values())
+    new = tuple(chart.axes)
+    values: dict[Atom, Affine] = {i: a for i, a in chart.at.items() if a is not atom_affine(i)}
+    ranges = [in_range(a, own[i], chart.axes) for i, a in chart.at.items()]
 
     def restrict(p: Predicate) -> Predicate:
-        return conjunction([substitute(p, solution.values), *ranges])
+        return conjunction([substitute(p, values), *ranges])
 
     def renewed(p: Predicate) -> Predicate:
-        return renamed(restrict(p), kept, axes(0, len(kept)))
+        return renamed(restrict(p), new, axes(0, len(new)))
 
     def reads(y: Statement) -> Statement:
-        """`y` at the elements that are kept."""
         at = tuple(Index(i.name) for i in own)
-        places = [equal(atom_affine(j), solution.values.get(i) or atom_affine(i)) for i, j in zip(own, at, strict=True)]
-        return contraction(shape, kept, [(y, at)], {}, conjunction([*places, *ranges]))
+        places = [equal(atom_affine(j), chart.at[i]) for i, j in zip(own, at, strict=True)]
+        return contraction(shape, new, [(y, at)], {}, conjunction([*places, *ranges]))
 
     match x:
         case Addition(terms, _):
@@ -153,6 +200,6 @@ def _restricted(x: Statement, kept: tuple[Index, ...], solution: Solution) -> St
             return Map(renewed(p), f, tuple(map(reads, arguments)), shape)
         case Contraction(p, factors, summed, _):
             given = list(zip(factors, factor_indices(x), strict=True))
-            return contraction(shape, kept, given, dict(zip(summed_indices(x), summed, strict=True)), restrict(p))
+            return contraction(shape, new, given, dict(zip(summed_indices(x), summed, strict=True)), restrict(p))
         case _:
             raise AssertionError("only statements with arithmetic are compacted")

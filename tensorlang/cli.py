@@ -340,7 +340,10 @@ def _compiled(f: Function, given: dict[str, Any]) -> dict[str, Any]:
 
     try:
         with jax.enable_x64(True):
-            return flat(f(**given), "result")
+            value = f(**given)
+            for part in jax.tree.leaves(value):
+                part.block_until_ready()  # reading an array that could not be made would end the process
+            return flat(value, "result")
     except jax.errors.JaxRuntimeError as error:
         raise ArgumentError(f"{f.name} can't be run: {str(error).splitlines()[0]}") from error
 

@@ -159,6 +159,15 @@ def test_run_keeps_double_precision(tmp_path: Path) -> None:
     assert float(shown) == pytest.approx(1 / 3, abs=1e-8)
 
 
+def test_a_result_that_memory_cannot_hold_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "big.tl").write_text("big(x: [n]R) = gen i:n, j:n, k:n. x[i] * x[j] * x[k]")
+    np.savez(tmp_path / "x.npz", x=np.zeros(100_000))
+    command = [sys.executable, "-m", "tensorlang", "run", "big.tl", "--inputs", "x.npz"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "error: big can't be run" in done.stderr
+
+
 def test_several_definitions_need_a_name(tensorlang: Run) -> None:
     failed(tensorlang("cost", "two.tl", "--size", "n=3"), "several definitions: twice, half", "two.tl:twice")
     failed(tensorlang("cost", "two.tl:thrice", "--size", "n=3"), "no definition 'thrice'", "twice, half")

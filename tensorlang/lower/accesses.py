@@ -44,15 +44,9 @@ def access(ctx: Context, scope: Scope, array: Held, at: tuple[Affine, ...]) -> V
 
 def _dimension(ctx: Context, scope: Scope, at: Affine, size: Affine) -> _Dimension:
     axes = scope.axes(at)
-    low, high = at, at
-    facts = []
-    for i in (*axes, *(i for i in scope.loops if at.coefficient(i))):
-        r = scope.domain[i] if i in scope.domain else scope.loops[i]
-        first: dict[Atom, Affine] = {i: r.start}
-        last: dict[Atom, Affine] = {i: r.last}
-        up = at.coefficient(i) > 0
-        low, high = low.substitute(first if up else last), high.substitute(last if up else first)
-        facts.append(r.extent - 1)  # where there is no point, nothing is read
+    low, high = scope.bounds(at)
+    ranges = [scope.range_of(i) for i in at.atoms]
+    facts = [r.extent - 1 for r in ranges if r is not None]  # where there is no point, nothing is read
     integers = ctx.integers
     inside = integers.is_nonnegative(low, facts) and integers.is_nonnegative(size - 1 - high, facts)
     return _Dimension(at, axes[0] if axes else None, low, high, size, inside)

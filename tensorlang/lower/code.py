@@ -15,6 +15,9 @@ from tensorlang.language.grammar import ScalarFunction
 LOOSE, SUM, PRODUCT, ATOM = range(4)
 """How tightly an expression binds: a comparison, a sum, a product or sign, a name or call."""
 
+_WIDTH = 100
+_CALL = re.compile(r"(?:return |\w+ = )?[\w.]+\(")
+
 Axes = tuple[Index, ...]
 
 
@@ -47,6 +50,14 @@ class Block:
         """Append a line."""
         self.parts.append(text)
 
+    def give(self, prefix: str, code: str) -> None:
+        """Append `prefix` and `code`, or what was last assigned to the name `code`."""
+        last = self.parts[-1] if self.parts else None
+        if isinstance(last, str) and code.isidentifier() and last.startswith(f"{code} = "):
+            self.parts.pop()
+            code = last[len(code) + 3 :]
+        self.line(prefix + code)
+
     def lines(self, indent: int = 0) -> list[str]:
         """All lines, indented."""
         found: list[str] = []
@@ -54,10 +65,31 @@ class Block:
         while stack:
             part, depth = stack.pop()
             if isinstance(part, str):
-                found.append("    " * depth + part if part else "")
+                found += [("    " * depth + line).rstrip() for line in _broken(part, _WIDTH - 4 * depth)]
             else:
                 stack += [(inner, depth + 1) for inner in reversed(part.parts)]
         return found
+
+
+def _broken(line: str, width: int) -> list[str]:
+    """A line, or if it is too long and a call, several: one for each argument."""
+    head = _CALL.match(line)
+    if len(line) <= width or head is None or not line.endswith(")"):
+        return [line]
+    arguments = [""]
+    depth, quoted = 1, False
+    for c in line[head.end() : -1]:
+        quoted ^= c == '"'
+        if not quoted:
+            depth += (c in "([{") - (c in ")]}")
+        if depth == 0:  # the call ends before the line does
+            return [line]
+        parameters = arguments[-1].startswith("lambda ") and ":" not in arguments[-1]
+        if c == "," and depth == 1 and not quoted and not parameters:
+            arguments.append("")
+        elif arguments[-1] or c != " ":
+            arguments[-1] += c
+    return [head[0], *(f"    {part}," for part in arguments), ")"]
 
 
 def literal(value: Fraction) -> Value:

@@ -26,7 +26,7 @@ from tensorlang.lower.brackets import bracket
 from tensorlang.lower.code import Value, applied, literal, plus, times, where
 from tensorlang.lower.masks import mask_over
 from tensorlang.lower.scope import Context, Scope
-from tensorlang.lower.sums import summation
+from tensorlang.lower.sums import total
 from tensorlang.recursion import Deep
 
 SMOOTH = frozenset(
@@ -77,7 +77,7 @@ class Compiler:
             case Bracket(p, a):
                 v = yield bracket(self.ctx, scope, p, a)
             case Sum():
-                v = yield summation(self.ctx, scope, e)
+                v = yield total(self.ctx, scope, e)
             case Gen() | Let() | MakePair():
                 raise NormalFormError("code is made of scalar expressions; found a gen, let or pair inside of one")
         return v

@@ -2,78 +2,54 @@
 
 With one of the two fixed, the access is a slice: so a loop runs over the indices that are few, and everything else
 stays an operation on whole arrays. Which are few is only known with the sizes, so where two ways are left the
-generated code compares them. The second way may be another view of the same sum,
+generated code compares them. The second way is a loop over an index of the result, or over the width of a band:
 
-    sum i:n. [0 <= k - i < m] * w[k - i] * e(i)   =   sum j:m. [0 <= k - j < n] * w[j] * e(k - j),
+    sum i:n. [0 <= a < m] * e   =   sum u:m. sum i:n. [u = a] * e                   where a has i and another index
 
-or a loop over an index of the result.
+With u fixed, the equality determines i.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations
 
-from tensorlang.language.affine import Affine, Atom, Index, atom_affine
-from tensorlang.language.grammar import Expr
-from tensorlang.language.predicates import NonNegative, Predicate, at_most, conjunction, conjuncts, substitute
+from tensorlang.language.affine import Affine, Index, atom_affine
+from tensorlang.language.predicates import Equal, NonNegative, free_atoms
 from tensorlang.lower.code import Axes, Block, Value, aligned, literal
 from tensorlang.lower.integers import ZERO, Range
 from tensorlang.lower.profile import accesses, places
 from tensorlang.lower.scope import Context, Scope
+from tensorlang.lower.summation import Contract, Summation
 from tensorlang.recursion import Deep
 
-Contract = Callable[[Context, Scope, Mapping[Index, Range], tuple[Predicate, ...], Expr, frozenset[Index]], Deep[Value]]
 _MOST = 8  # indices among which the best set to iterate over is searched for
+_WHOLE = 8  # how many times as fast as a loop whole-array operations are taken to be, per element
 
 
-@dataclass(frozen=True)
-class _Way:
-    """One way to compute a sum: the sum itself, and the indices to iterate over."""
-
-    scope: Scope
-    summed: dict[Index, Range]
-    parts: tuple[Predicate, ...]
-    loops: frozenset[Index]
-
-    def ranges(self) -> list[Range]:
-        return [r for i, r in {**self.scope.domain, **self.summed}.items() if i in self.loops]
-
-
-def iterated(
-    ctx: Context,
-    scope: Scope,
-    summed: dict[Index, Range],
-    parts: tuple[Predicate, ...],
-    body: Expr,
-    loops: frozenset[Index],
-    contract: Contract,
-) -> Deep[Value | None]:
-    """The sum as a loop over `loops`, or over what is best if there are none; None if it needs no loop."""
-    ways = [_Way(scope, summed, parts, loops)] if loops else _ways(ctx, scope, summed, parts, body)
-    if not ways:
+def iterated(ctx: Context, c: Summation, contract: Contract) -> Deep[Value | None]:
+    """`c` as a loop, over `c.loops` or what is best if there are none; None if it needs no loop."""
+    if c.whole:
         return None
-    v: Value = yield (
-        _choice(ctx, scope, ways, body, contract) if len(ways) > 1 else _loop(ctx, ways[0], body, contract)
-    )
+    ways = [c] if c.loops else _ways(ctx, c)
+    if not ways[-1].loops:
+        return None
+    v: Value = yield (_choice(ctx, ways, contract) if len(ways) > 1 else _loop(ctx, ways[0], contract))
     return v
 
 
-def _ways(
-    ctx: Context, scope: Scope, summed: dict[Index, Range], parts: tuple[Predicate, ...], body: Expr
-) -> list[_Way]:
-    first = _cover(scope, summed, body, outer_first=False)
-    if not first:
-        return []
-    one = _Way(scope, summed, parts, first)
-    other = _reparametrised(ctx, scope, summed, parts, body)
+def _ways(ctx: Context, c: Summation) -> list[Summation]:
+    """One or two ways to compute `c`, each with its loops or none; if two, the generated code is to compare them."""
+    loops = _cover(c, outer_first=False)
+    one = replace(c, loops=loops, whole=not loops)
+    other = _along_bands(ctx, c)
     if other is None:
-        other = _Way(scope, summed, parts, _cover(scope, summed, body, outer_first=True))
-    if other.loops == one.loops and other.scope is one.scope:
+        other = replace(c, loops=_cover(c, outer_first=True))
+    if other.loops == one.loops:
         return [one]
-    if len(one.ranges()) == len(other.ranges()) == 1:
-        m, n = one.ranges()[0].extent, other.ranges()[0].extent
+    if len(one.loops) == len(other.loops) == 1:
+        (m,), (n,) = _extents(one), _extents(other)
         facts = [m - 1, n - 1]  # with no points at all, either way will do
         if ctx.integers.is_nonnegative(n - m, facts):
             return [one]
@@ -82,89 +58,104 @@ def _ways(
     return [one, other]
 
 
-def _mixed(scope: Scope, summed: Mapping[Index, Range], body: Expr) -> list[Axes]:
-    """The indices of each position in `body` that has a summed one and another."""
+def _test(ctx: Context, one: Summation, other: Summation) -> str:
+    """Whether the first way is the better one, as code."""
+    if one.loops:
+        return f"{_product(ctx, _extents(one))} <= {_product(ctx, _extents(other))}"
+    eliminated = [
+        r.extent for i, r in one.summed.items() if any(i in free_atoms(q) for q in other.parts if q not in one.parts)
+    ]
+    return f"{_product(ctx, eliminated)} <= {_product(ctx, _extents(other), _WHOLE)}"
+
+
+def _extents(c: Summation) -> list[Affine]:
+    return [r.extent for i, r in c.ranges.items() if i in c.loops]
+
+
+def _mixed(c: Summation) -> list[Axes]:
+    """The indices of each position in the body that has a summed one and another."""
     found: dict[Axes, None] = {}
-    for e in accesses(body):
+    for e in accesses(c.body):
         for a in places(e):
-            at = a.substitute(scope.env)
-            axes = tuple(i for i in (*scope.domain, *summed) if at.coefficient(i))
-            if len(axes) > 1 and any(i in summed for i in axes):
+            axes = c.axes(a.substitute(c.scope.env))
+            if len(axes) > 1 and any(i in c.summed for i in axes):
                 found[axes] = None
     return list(found)
 
 
-def _cover(scope: Scope, summed: Mapping[Index, Range], body: Expr, outer_first: bool) -> frozenset[Index]:
+def _cover(c: Summation, outer_first: bool) -> frozenset[Index]:
     """A smallest set of indices without which no position mixes a summed index with another.
 
     It has as few of the outer indices as possible, or with `outer_first` of the summed ones.
     """
-    mixed = _mixed(scope, summed, body)
+    mixed = _mixed(c)
     indices = list(dict.fromkeys(i for axes in mixed for i in axes))
     if len(indices) > _MOST:
-        return frozenset(i for i in indices if i in summed)
-    subsets = [frozenset(c) for size in range(len(indices) + 1) for c in combinations(indices, size)]
+        return frozenset(i for i in indices if i in c.summed)
+    subsets = [frozenset(some) for size in range(len(indices) + 1) for some in combinations(indices, size)]
 
     def covers(chosen: frozenset[Index]) -> bool:
         left = [[i for i in axes if i not in chosen] for axes in mixed]
-        return all(len(axes) <= 1 or not any(i in summed for i in axes) for axes in left)
+        return all(len(axes) <= 1 or c.summed.keys().isdisjoint(axes) for axes in left)
 
     def order(chosen: frozenset[Index]) -> tuple[int, int]:
-        return sum((i in summed) == outer_first for i in chosen), len(chosen)
+        return sum((i in c.summed) == outer_first for i in chosen), len(chosen)
 
     return min(filter(covers, subsets), key=order)
 
 
-def _reparametrised(
-    ctx: Context, scope: Scope, summed: dict[Index, Range], parts: tuple[Predicate, ...], body: Expr
-) -> _Way | None:
-    """The same sum over the positions at which an array is read, where a bracket keeps them within the array."""
-    ranges, env, known = dict(summed), dict(scope.env), list(parts)
-    for e in accesses(body):
-        array, _ = ctx.held_by(e)
-        for a, size in zip(places(e), array.shape, strict=True):
-            at = a.substitute(env)
-            mixes = sum(1 for i in (*scope.domain, *ranges) if at.coefficient(i)) > 1
-            s = next((i for i in summed if i in ranges and abs(at.coefficient(i)) == 1), None)
-            bounds = [NonNegative(at), NonNegative(size - 1 - at)]
-            if s is None or not mixes or not all(q in known for q in bounds) or not ctx.integers.is_nonnegative(size):
+def _along_bands(ctx: Context, c: Summation) -> Summation | None:
+    """`c` with a loop over the width of each band that its parts describe."""
+    summed, parts = dict(c.summed), list(c.parts)
+    done: set[Index] = set()
+    for low in c.parts:
+        for high in c.parts:
+            if not (isinstance(low, NonNegative) and isinstance(high, NonNegative)):
                 continue
-            u, c = Index(s.name), at.coefficient(s)
-            value = (atom_affine(u) - (at - atom_affine(s) * c)) * c
-            r = ranges.pop(s)
-            ranges[u] = Range(ZERO, size)
-            env = _extended(env, s, value)
-            inside = [at_most(r.start, value), at_most(value, r.last)]
-            rest = conjunction([*inside, *(q for q in known if q not in bounds)])
-            known = list(conjuncts(substitute(rest, {s: value})))
-    if ranges.keys() == summed.keys():
+            width, inside = low.value + high.value + 1, _determined(c, low.value)
+            static = c.scope.is_static(width) and not c.axes(width)
+            if inside is None or inside in done or not static or low not in parts or high not in parts:
+                continue
+            u = Index(inside.name)
+            summed[u] = Range(ZERO, ctx.integers.greatest(f"{u.name}_stop", [ZERO, width], c.scope.fixed, [width]))
+            parts = [q for q in parts if q not in (low, high)] + [Equal(low.value - atom_affine(u))]
+            done |= {inside, u}
+    if not done:
         return None
-    inner = ctx.scope(scope, env=env)
-    loops = _cover(inner, ranges, body, outer_first=False)
-    return _Way(inner, ranges, tuple(known), loops) if loops else None
+    return replace(c, summed=summed, parts=tuple(parts), loops=frozenset(summed.keys() - c.summed.keys()))
 
 
-def _extended(env: dict[Atom, Affine], s: Index, value: Affine) -> dict[Atom, Affine]:
-    return {i: a.substitute({s: value}) for i, a in env.items()} | {s: value}
+def _determined(c: Summation, a: Affine) -> Index | None:
+    """A summed index that the value of `a` determines for each value of the others, of which there are some."""
+    axes = c.axes(a)
+    inside = [i for i in axes if i in c.summed]
+    if len(axes) < 2 or not inside:
+        return None
+    unit = next((i for i in inside if abs(a.coefficient(i)) == 1), None)
+    if unit is not None:
+        return unit
+    # the other index is then determined by the summed one
+    outside = [i for i in axes if i not in c.summed]
+    return inside[0] if len(inside) == len(outside) == 1 and abs(a.coefficient(outside[0])) == 1 else None
 
 
-def _choice(ctx: Context, scope: Scope, ways: Sequence[_Way], body: Expr, contract: Contract) -> Deep[Value]:
+def _choice(ctx: Context, ways: Sequence[Summation], contract: Contract) -> Deep[Value]:
     """The way with the shorter loop, chosen when the code is traced."""
-    costs = [" * ".join(_factor(ctx, r) for r in way.ranges()) for way in ways]
+    scope = ways[0].scope
     name, ctx.target = ctx.target or ctx.names.passing("t"), None
     blocks, values = [], []
     for way in ways:
         block = ctx.new_block()
         fixed = block if scope.fixed is scope.block else scope.fixed
-        inside = replace(way, scope=ctx.scope(way.scope, block=block, fixed=fixed))
-        values.append((yield _loop(ctx, inside, body, contract)))
+        inner = replace(way, scope=ctx.scope(way.scope, block=block, fixed=fixed))
+        values.append((yield _loop(ctx, inner, contract) if way.loops else contract(ctx, inner)))
         blocks.append(block)
-    if all(v.number is not None for v in values):
-        return values[0]
+    if all(v.number == 0 for v in values):
+        return literal(values[0].number)
     axes = tuple(i for i in scope.domain if any(i in v.axes for v in values))
-    for test, block, v in zip((f"if {costs[0]} <= {costs[1]}:", "else:"), blocks, values, strict=True):
-        block.line(f"{name} = {expanded(ctx, scope, v, axes)}")
-        scope.block.line(test)
+    for head, block, v in zip((f"if {_test(ctx, *ways)}:", "else:"), blocks, values, strict=True):
+        block.give(f"{name} = ", expanded(ctx, scope, v, axes))
+        scope.block.line(head)
         scope.block.parts.append(block)
     return Value(name, axes)
 
@@ -175,27 +166,33 @@ def expanded(ctx: Context, scope: Scope, v: Value, axes: Axes) -> str:
     return w.code if len(v.axes) == len(axes) else f"jnp.broadcast_to({w.code}, {ctx.extents(scope, axes)})"
 
 
-def _factor(ctx: Context, r: Range) -> str:
-    code = ctx.integers.code(r.extent)
-    return code if len(r.extent.terms) + bool(r.extent.constant) <= 1 else f"({code})"
+def _product(ctx: Context, extents: Sequence[Affine], factor: int = 1) -> str:
+    """factor * the product of static integers, as code."""
+    parts = []
+    for extent in extents:
+        if extent.is_constant:
+            factor *= extent.constant
+        else:
+            code = ctx.integers.code(extent)
+            parts.append(code if code.isidentifier() else f"({code})")
+    return " * ".join([str(factor), *parts] if factor != 1 or not parts else parts)
 
 
-def _loop(ctx: Context, way: _Way, body: Expr, contract: Contract) -> Deep[Value]:
+def _loop(ctx: Context, c: Summation, contract: Contract) -> Deep[Value]:
     """A stack over those of the loops' indices that are the result's, inside of it a sum over the others."""
-    scope, domain = way.scope, way.scope.domain
-    stacked = tuple(i for i in domain if i in way.loops)
-    here = stacked or tuple(i for i in way.summed if i in way.loops)
-    ranges = {i: domain[i] if stacked else way.summed[i] for i in here}
+    scope = c.scope
+    stacked = tuple(i for i in scope.domain if i in c.loops)
+    here = stacked or tuple(i for i in c.summed if i in c.loops)
+    ranges = {i: c.ranges[i] for i in here}
     names = [ctx.loop_name(i) for i in here]
     block = ctx.new_block()
     inner = ctx.scope(
         scope,
-        domain={i: r for i, r in domain.items() if i not in here},
+        domain={i: r for i, r in scope.domain.items() if i not in here},
         loops={**scope.loops, **ranges},
         block=block,
     )
-    summed = {i: r for i, r in way.summed.items() if i not in here}
-    v = yield contract(ctx, inner, summed, way.parts, body, way.loops - frozenset(here))
+    v = yield contract(ctx, replace(c, scope=inner, summed=c.without(*here), loops=c.loops.difference(here)))
     if v.number == 0:
         return literal(v.number)
     term = _function(ctx, scope.block, block, names, v)
@@ -210,7 +207,7 @@ def _function(ctx: Context, outside: Block, inside: Block, names: Sequence[str],
     if not inside.parts:
         return f"lambda {', '.join(names)}: {v.code}"
     name = ctx.names.passing("term")
-    inside.line(f"return {v.code}")
+    inside.give("return ", v.code)
     outside.line(f"def {name}({', '.join(names)}):")
     outside.parts.append(inside)
     return name

@@ -17,8 +17,7 @@ from tensorlang.language.arguments import bind, from_leaves, to_leaves
 from tensorlang.language.function import Function, call_handlers
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import Type
-from tensorlang.lower.source import Source, binds_twice
-from tensorlang.normal.forms import why_not_gen_outermost
+from tensorlang.lower.source import Source, is_ready
 from tensorlang.simplify import simplify
 
 TARGETS = ("jax",)
@@ -36,8 +35,7 @@ class Lowered:
 
     def __init__(self, f: Function) -> None:
         self.function = f
-        ready = why_not_gen_outermost(f) is None and not binds_twice(f)
-        made = Source(f if ready else simplify(f))
+        made = Source(f if is_ready(f) else simplify(f))
         self.source = made.text
         self._told = made.told
         self._run = jax.jit(_defined(made), static_argnames=list(made.told.values()))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tensorlang.errors import NormalFormError
-from tensorlang.language.affine import Affine, Atom, Index
+from tensorlang.language.affine import Affine, Atom, Index, Size
 from tensorlang.language.grammar import Access, Expr, Proj, Var
 from tensorlang.language.predicates import Predicate, Relation
 from tensorlang.lower.code import Axes, Block, Value
@@ -49,6 +49,23 @@ class Scope:
     def is_static(self, a: Affine) -> bool:
         """Whether no loop changes `a`."""
         return not any(atom in self.loops for atom in a.atoms)
+
+    def bounds(self, a: Affine) -> tuple[Affine, Affine]:
+        """The least and the greatest value of `a` over the axes and loops that it depends on."""
+        low = high = a
+        for i, k in a.terms:
+            r = self.range_of(i)
+            if r is not None:
+                first: dict[Atom, Affine] = {i: r.start if k > 0 else r.last}
+                last: dict[Atom, Affine] = {i: r.last if k > 0 else r.start}
+                low, high = low.substitute(first), high.substitute(last)
+        return low, high
+
+    def range_of(self, atom: Atom) -> Range | None:
+        """The range of an axis or loop; None for a size."""
+        if isinstance(atom, Size):
+            return None
+        return self.domain.get(atom) or self.loops.get(atom)
 
 
 @dataclass(frozen=True)

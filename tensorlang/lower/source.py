@@ -24,6 +24,7 @@ from tensorlang.lower.loops import expanded
 from tensorlang.lower.names import Names
 from tensorlang.lower.scope import Context, Held, Scope
 from tensorlang.lower.sizes import Axis, read_sizes
+from tensorlang.normal.forms import why_not_gen_outermost
 from tensorlang.recursion import Deep, run
 
 _LONG_COMMENT = 100
@@ -127,7 +128,7 @@ class Source:
         v = ordered(run(self._compiler.value(scalar, scope)), tuple(domain))
         code = self._whole(v, scope)
         if code != name:
-            block.line(f"{name} = {code}")
+            block.give(f"{name} = ", code)
         self._body.parts += block.parts
         ctx.end_statement()
         return name
@@ -198,14 +199,27 @@ def _is_small(e: Expr) -> bool:
     return count <= _LARGE
 
 
-def binds_twice(f: Function) -> bool:
-    """Whether a gen or sum binds an index within the scope of that same index."""
-    body = f.body
-    statements = []
+def is_ready(f: Function) -> bool:
+    """Whether code can be generated for `f` as it is: in the form that this module needs, with distinct indices.
+
+    A gen or sum must not bind an index within the scope of that same index, and an array of pairs must be a pair of
+    arrays already.
+    """
+    if why_not_gen_outermost(f) is not None:
+        return False
+    seen: dict[Expr, frozenset[Index] | None] = {}
+    body, parts = f.body, []
     while isinstance(body, Let):
-        statements.append(body.value)
+        parts.append(body.value)
         body = body.body
-    return any(run(_rebinds(e, {})) is None for e in [*statements, body])
+    outputs = [body]
+    while outputs:
+        e = outputs.pop()
+        if isinstance(e, MakePair):
+            outputs += children(e)
+        elif not isinstance(e, Var | Proj):
+            parts.append(e)
+    return not any(isinstance(struct_of_arrays(e.type), Pair) or run(_rebinds(e, seen)) is None for e in parts)
 
 
 def _rebinds(e: Expr, seen: dict[Expr, frozenset[Index] | None]) -> Deep[frozenset[Index] | None]:

@@ -1,278 +1,196 @@
-"""Sums: einsum for products, loops over few indices where an access mixes several, a reduction for the rest.
+"""Sums, taken apart step by step. Each step is a law:
 
-`contract` takes a sum apart step by step; each step is a law:
+    sum s. [s = a and p] * e         =  [0 <= a < n and [s := a] p] * [s := a] e        if the coefficient of s is 1
+    sum s. [k = c*s + d and p] * e   =  e at s = (k - d)/c, with zeros between
+    sum s:n. [a <= s < b and p] * e  =  the sum over the shorter range
+    sum s. [p and q] * e             =  [p] * sum s. [q] * e                            if s does not occur in p
+    sum s. (e0 + e1)                 =  sum s. e0 + sum s. e1                           if e0 and e1 have other axes
 
-    sum s. [s = a and p] * e             =  [0 <= a < n and [s := a] p] * [s := a] e           if s's coefficient is 1
-    sum s. [k = c*s + d and p] * e       =  e at s = (k - d)/c, zeros between
-    sum s:n. [a <= s < b and p] * e      =  sum over the shorter range
-    sum s. [p and q] * e                 =  [p] * sum s. [q] * e                               if s is not in p
-    sum s. (e0 + e1)                     =  sum s. e0 + sum s. e1                              if they have other axes
-    sum s. e(x[i + s])                   =  one slice of x for each s
+What remains is a loop where an access mixes several indices, and a product otherwise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 
-from tensorlang.language.affine import Affine, Index
-from tensorlang.language.grammar import Add, Bracket, Expr, Mul, Sum
+from tensorlang.language.affine import Affine, Atom, Index
+from tensorlang.language.grammar import Add, Bracket, Sum
 from tensorlang.language.predicates import (
     FALSE,
     Equal,
-    Predicate,
     at_most,
     conjunction,
     conjuncts,
     free_atoms,
     substitute,
 )
-from tensorlang.lower.brackets import bound_on, bounded_index, guarded, solved, zero_outside
-from tensorlang.lower.code import ATOM, SUM, Axes, Value, aligned, literal, ordered, plus, times, union, where
+from tensorlang.lower.brackets import bound_on, bounded_index, guarded, solved
+from tensorlang.lower.code import ATOM, Value, aligned, literal, plus, union
 from tensorlang.lower.integers import Range
 from tensorlang.lower.loops import iterated
-from tensorlang.lower.masks import mask
-from tensorlang.lower.profile import factors
+from tensorlang.lower.products import reduced
 from tensorlang.lower.scope import Context, Scope
+from tensorlang.lower.summation import Summation
 from tensorlang.recursion import Deep
 
-Summed = Mapping[Index, Range]
-Parts = tuple[Predicate, ...]
-ZERO, ONE = Fraction(0), Fraction(1)
 
-
-def summation(ctx: Context, scope: Scope, e: Sum) -> Deep[Value]:
+def total(ctx: Context, scope: Scope, e: Sum) -> Deep[Value]:
     """The array of a sum."""
-    r = ctx.integers.range_of(e.index, e.size, scope.fixed)
-    return contract(ctx, scope, {e.index: r}, (), e.body)
+    return contract(ctx, Summation(scope, {}, (), e))
 
 
-def contract(
-    ctx: Context, scope: Scope, summed: Summed, parts: Parts, body: Expr, loops: frozenset[Index] = frozenset()
-) -> Deep[Value]:
-    """The sum over `summed` of the conjunction of `parts` times `body`; `loops` are indices to be iterated over."""
-    key = ("sum", tuple(summed.items()), parts, body, loops)
-    if key not in scope.memo:
-        scope.memo[key] = yield _contract(ctx, scope, dict(summed), parts, body, loops)
-    return scope.memo[key]
+def contract(ctx: Context, c: Summation) -> Deep[Value]:
+    """The array of `c`, over those axes of its scope on which it depends."""
+    memo = c.scope.memo
+    if c.key not in memo:
+        memo[c.key] = yield _contract(ctx, c)
+    return memo[c.key]
 
 
-def _contract(
-    ctx: Context, scope: Scope, summed: dict[Index, Range], parts: Parts, body: Expr, loops: frozenset[Index]
-) -> Deep[Value]:
-    v: Value | None
+def _contract(ctx: Context, c: Summation) -> Deep[Value]:
+    c = _gathered(ctx, c)
+    if FALSE in c.parts:
+        return literal(Fraction(0))
+    steps = (_looped,) if c.loops else (_eliminated, _spread, _restricted, _hoisted, _distributed, _looped)
+    for step in steps:
+        v: Value | None = yield step(ctx, c)
+        if v is not None:
+            return v
+    v = yield reduced(ctx, c)
+    return v
+
+
+def _gathered(ctx: Context, c: Summation) -> Summation:
+    """The sums and brackets at the top of the body, moved into the sum itself (5.24')."""
+    summed, parts, body = dict(c.summed), c.parts, c.body
     while isinstance(body, Bracket | Sum):
         if isinstance(body, Bracket):
             parts = (*parts, body.pred)
         else:
-            summed[body.index] = ctx.integers.range_of(body.index, body.size, scope.fixed)
+            summed[body.index] = ctx.integers.range_of(body.index, body.size, c.scope.fixed)
         body = body.body
-    parts = conjuncts(substitute(conjunction(parts), scope.env))
-    if FALSE in parts:
-        return literal(ZERO)
-    for step in (_eliminated, _spread, _restricted):
-        v = yield step(ctx, scope, summed, parts, body, loops)
-        if v is not None:
-            return v
-    outer = [q for q in parts if not any(i in summed for i in free_atoms(q))]
-    if outer or not summed:
-        rest = tuple(q for q in parts if q not in outer)
-        inside = lambda inner: contract(ctx, inner, summed, rest, body, loops) if summed else ctx.value(body, inner)
-        v = yield guarded(ctx, scope, conjunction(outer), body, inside)
-        return v
-    uniform = ctx.profiles.is_uniform(body, scope.env)
-    if isinstance(body, Add) and not uniform:
-        left = yield contract(ctx, scope, summed, parts, body.left, loops)
-        right = yield contract(ctx, scope, summed, parts, body.right, loops)
-        return plus(left, right, body.sign, scope.order)
-    v = yield iterated(ctx, scope, summed, parts, body, loops, contract)
-    if v is not None:
-        return v
-    v = yield _reduced(ctx, scope, summed, parts, body, uniform)
-    return v
+    return replace(c, summed=summed, parts=conjuncts(substitute(conjunction(parts), c.scope.env)), body=body)
 
 
-def _eliminated(
-    ctx: Context, scope: Scope, summed: dict[Index, Range], parts: Parts, body: Expr, loops: frozenset[Index]
-) -> Deep[Value | None]:
+def _looped(ctx: Context, c: Summation) -> Deep[Value | None]:
+    return iterated(ctx, c, contract)
+
+
+def _eliminated(ctx: Context, c: Summation) -> Deep[Value | None]:
     """sum s. [s = a and p] * e = [0 <= a < n and [s := a] p] * [s := a] e."""
-    for q in parts:
+    for q in c.parts:
         if not isinstance(q, Equal):
             continue
-        for s, r in summed.items():
+        for s, r in c.summed.items():
             if abs(q.difference.coefficient(s)) == 1:
                 value = solved(q.difference, s)
-                inner = ctx.scope(scope, env={k: a.substitute({s: value}) for k, a in scope.env.items()} | {s: value})
                 inside = (at_most(r.start, value), at_most(value, r.last))
-                rest = {i: other for i, other in summed.items() if i is not s}
-                others = tuple(p for p in parts if p is not q)
-                v: Value = yield contract(ctx, inner, rest, (*inside, *others), body, loops)
+                parts = (*inside, *(p for p in c.parts if p is not q))
+                inner = ctx.scope(c.scope, env=_with(c.scope, s, value))
+                v: Value = yield contract(ctx, replace(c, scope=inner, summed=c.without(s), parts=parts))
                 return v
     return None
 
 
-def _spread(
-    ctx: Context, scope: Scope, summed: dict[Index, Range], parts: Parts, body: Expr, loops: frozenset[Index]
-) -> Deep[Value | None]:
+def _with(scope: Scope, i: Index, value: Affine) -> dict[Atom, Affine]:
+    return {k: a.substitute({i: value}) for k, a in scope.env.items()} | {i: value}
+
+
+def _spread(ctx: Context, c: Summation) -> Deep[Value | None]:
     """sum s. [k = c*s + d and p] * e: computed along s, and spread along k with zeros between."""
-    found = _stride(scope, summed, parts)
+    found = _stride(c)
     if found is None:
         return None
     q, s, k = found
-    value, target = solved(q.difference, k), scope.domain[k]
-    starts: dict[Index, list[Affine]] = {}
-    stops: dict[Index, list[Affine]] = {}
-    for bound in (value - target.start, target.last - value):
-        bound_on(ctx, scope, s, bound, starts, stops)
-    r = ctx.integers.restricted(s, summed[s], starts.get(s, []), stops.get(s, []), scope.fixed)
+    scope, value, target, r = c.scope, solved(q.difference, k), c.scope.domain[k], c.summed[s]
+    if scope.is_static(value):
+        starts: dict[Index, list[Affine]] = {}
+        stops: dict[Index, list[Affine]] = {}
+        for bound in (value - target.start, target.last - value):
+            bound_on(ctx, scope, s, bound, starts, stops)
+        r = ctx.integers.restricted(s, r, starts.get(s, []), stops.get(s, []), scope.fixed)
     domain = {(s if i is k else i): (r if i is k else other) for i, other in scope.domain.items()}
-    env = {i: a.substitute({k: value}) for i, a in scope.env.items()} | {k: value}
-    inner = ctx.scope(scope, domain=domain, env=env)
-    rest = {i: other for i, other in summed.items() if i is not s}
-    v = yield contract(ctx, inner, rest, tuple(p for p in parts if p is not q), body, loops)
+    inner = ctx.scope(scope, domain=domain, env=_with(scope, k, value))
+    parts = tuple(p for p in c.parts if p is not q)
+    v: Value = yield contract(ctx, replace(c, scope=inner, summed=c.without(s), parts=parts))
     if v.number == 0:
         return v
     if s not in v.axes:
         axes = union([v, Value("", (s,))], inner.order)
         v = Value(f"jnp.broadcast_to({aligned(v, axes).code}, {ctx.extents(inner, axes)})", axes, weak=v.weak)
-    step, axis = value.coefficient(s), v.axes.index(s)
+    axis = v.axes.index(s)
+    code = v.code if value.coefficient(s) > 0 else f"{v.within(ATOM)}[{':, ' * axis}::-1]"
+    axes = tuple(k if i is s else i for i in v.axes)
+    return Value(_spread_code(ctx, scope, code, axis, value, s, r, target), axes, ATOM, v.depth + 1, None, v.weak)
+
+
+def _spread_code(
+    ctx: Context, scope: Scope, code: str, axis: int, value: Affine, s: Index, r: Range, target: Range
+) -> str:
+    """The array of that code, which runs over s, laid out at the positions `value` of the range `target`."""
+    step = value.coefficient(s)
     first = value.substitute({s: r.start if step > 0 else r.last}) - target.start
-    turned = v if step > 0 else Value(f"{v.within(ATOM)}[{':, ' * axis}::-1]", v.axes, weak=v.weak)
-    code = ctx.integers.code
-    return Value(
-        f"{ctx.helper('_spread')}({turned.code}, {axis}, {code(first)}, {abs(step)}, {code(target.extent)})",
-        tuple(k if i is s else i for i in v.axes),
-        weak=v.weak,
-    )
+    integers, helper = ctx.integers, ctx.helper("_spread")
+    if scope.is_static(first):
+        return f"{helper}({code}, {axis}, {integers.code(first)}, {abs(step)}, {integers.code(target.extent)})"
+    # a loop moves it: laid out in all the room that it needs, of which each round takes its window
+    low, high = scope.bounds(first)
+    room = target.extent + high - low
+    laid = f"{helper}({code}, {axis}, {integers.code(high)}, {abs(step)}, {integers.code(room)})"
+    return f"lax.dynamic_slice_in_dim({laid}, {integers.code(high - first)}, {integers.code(target.extent)}, {axis})"
 
 
-def _stride(scope: Scope, summed: Summed, parts: Parts) -> tuple[Equal, Index, Index] | None:
-    for q in parts:
-        if isinstance(q, Equal) and scope.is_static(q.difference):
-            inside = [s for s in summed if q.difference.coefficient(s)]
-            outside = [k for k in scope.domain if q.difference.coefficient(k)]
+def _stride(c: Summation) -> tuple[Equal, Index, Index] | None:
+    """An equality that gives an axis of the scope by one summed index."""
+    for q in c.parts:
+        if isinstance(q, Equal):
+            inside = [s for s in c.summed if q.difference.coefficient(s)]
+            outside = c.scope.axes(q.difference)
             if len(inside) == len(outside) == 1 and abs(q.difference.coefficient(outside[0])) == 1:
                 return q, inside[0], outside[0]
     return None
 
 
-def _restricted(
-    ctx: Context, scope: Scope, summed: dict[Index, Range], parts: Parts, body: Expr, loops: frozenset[Index]
-) -> Deep[Value | None]:
+def _restricted(ctx: Context, c: Summation) -> Deep[Value | None]:
     """sum s:n. [a <= s < b and p] * e: the sum over the shorter range."""
     starts: dict[Index, list[Affine]] = {}
     stops: dict[Index, list[Affine]] = {}
     rest = []
-    for q in parts:
-        bound = bounded_index(scope, {**scope.domain, **summed}, q)
-        if bound is not None and bound[0] in summed:
-            bound_on(ctx, scope, *bound, starts, stops)
+    for q in c.parts:
+        bound = bounded_index(c.scope, c.ranges, q)
+        if bound is not None and bound[0] in c.summed:
+            bound_on(ctx, c.scope, *bound, starts, stops)
         else:
             rest.append(q)
-    if len(rest) == len(parts):
+    if len(rest) == len(c.parts):
         return None
-    ranges = {
-        s: ctx.integers.restricted(s, r, starts.get(s, []), stops.get(s, []), scope.fixed) for s, r in summed.items()
+    summed = {
+        s: ctx.integers.restricted(s, r, starts.get(s, []), stops.get(s, []), c.scope.fixed)
+        for s, r in c.summed.items()
     }
-    v: Value = yield contract(ctx, scope, ranges, tuple(rest), body, loops)
+    v: Value = yield contract(ctx, replace(c, summed=summed, parts=tuple(rest)))
     return v
 
 
-def _reduced(ctx: Context, scope: Scope, summed: Summed, parts: Parts, body: Expr, uniform: bool) -> Deep[Value]:
-    """A sum whose accesses are slices: an einsum of its factors, or the sum of an array along axes."""
-    inner = ctx.scope(scope, domain={**scope.domain, **summed}, masks=(*scope.masks, *parts))
-    implied = zero_outside(ctx, scope.env, parts, body)
-    visible = [q for q in parts if q not in implied]
-    pieces = [body] if uniform or not isinstance(body, Mul) else factors(body)
-    whole = uniform and isinstance(body, Mul) and not visible
-    if whole and ctx.profiles.free(body, scope.env) <= summed.keys():
-        pieces = [body.left, body.right] if isinstance(body, Mul) else pieces
-    values = []
-    for piece in pieces:
-        values.append((yield ctx.value(piece, inner)))
-    if visible:
-        m = mask(ctx, inner, conjunction(visible))
-        box = {i for v in (*values, m) for i in v.axes}
-        if len(box) == len(m.axes) or any(len(v.axes) == len(box) for v in values):
-            product = values[0]
-            for v in values[1:]:
-                product = ctx.short(times(product, v, inner.order), scope.block)
-            return _total(ctx, inner, where(m, product, inner.order), summed)
-        for q in visible:
-            values = _masked(ctx, inner, mask(ctx, inner, q), values)
-    return _product_sum(ctx, inner, values, summed)
+def _hoisted(ctx: Context, c: Summation) -> Deep[Value | None]:
+    """sum s. [p and q] * e = [p] * sum s. [q] * e, if s does not occur in p; e itself if there is no sum left."""
+    outer = [q for q in c.parts if c.summed.keys().isdisjoint(free_atoms(q))]
+    if not outer and c.summed:
+        return None
+    rest = replace(c, parts=tuple(q for q in c.parts if q not in outer))
 
+    def compute(inner: Scope) -> Deep[Value]:
+        return contract(ctx, replace(rest, scope=inner)) if c.summed else ctx.value(c.body, inner)
 
-def _masked(ctx: Context, inner: Scope, m: Value, values: Sequence[Value]) -> list[Value]:
-    """`values` with a mask on each that has all of its axes, or else on one."""
-    fitting = [v for v in values if set(v.axes) >= set(m.axes)]
-    if not fitting:
-        fitting = [max(values, key=lambda v: len(set(v.axes) & set(m.axes)))]
-    return [ctx.short(where(m, v, inner.order), inner.block) if v in fitting else v for v in values]
-
-
-def _product_sum(ctx: Context, inner: Scope, values: Sequence[Value], summed: Summed) -> Value:
-    """The sum of a product of arrays; what has no axes stays outside."""
-    arrays = [v for v in values if v.axes]
-    if len(arrays) <= 1:
-        result = _total(ctx, inner, arrays[0], summed) if arrays else _total(ctx, inner, literal(ONE), summed)
-    else:
-        found = {i for v in arrays for i in v.axes}
-        kept = tuple(i for i in inner.order if i in found and i not in summed)
-        letters = _letters([i for i in inner.order if i in found])
-        if len(arrays) == 2 and not kept and set(arrays[0].axes) == set(arrays[1].axes):
-            left, right = arrays
-            result = Value(f"jnp.vdot({left.code}, {ordered(right, left.axes).code})", ())
-        else:
-            spec = ",".join("".join(letters[i] for i in v.axes) for v in arrays)
-            spec += "->" + "".join(letters[i] for i in kept)
-            result = Value(f'jnp.einsum("{spec}", {", ".join(v.code for v in arrays)})', kept)
-        result = _repeated(ctx, inner, result, [s for s in summed if s not in found])
-        result = ctx.short(Value(result.code, result.axes, result.level, 1 + max(v.depth for v in arrays)), inner.block)
-    for v in values:
-        if not v.axes:
-            result = times(v, result, inner.order)
-    return result
-
-
-def _total(ctx: Context, inner: Scope, v: Value, summed: Summed) -> Value:
-    """The sum of `v` over those of its axes that are summed; it repeats over the others of `summed`."""
-    places = [k for k, i in enumerate(v.axes) if i in summed]
-    kept = tuple(i for i in v.axes if i not in summed)
-    result = v
-    if places:
-        axes = str(places[0]) if len(places) == 1 else f"({', '.join(map(str, places))})"
-        if not kept:
-            code = f"jnp.sum({v.code})"
-        elif places[0] == len(kept):
-            code = f"jnp.sum({v.code}, {axes})"
-        else:
-            code = f"{ctx.helper('_sum')}({v.code}, {axes})"
-        result = Value(code, kept, ATOM, v.depth + 1, None, v.weak)
-    return _repeated(ctx, inner, result, [s for s in summed if s not in v.axes])
-
-
-def _repeated(ctx: Context, inner: Scope, v: Value, missing: Sequence[Index]) -> Value:
-    """`v` times the number of values of each index that it does not depend on."""
-    for s in missing:
-        count = inner.domain[s].extent
-        if count.is_constant:
-            v = times(literal(Fraction(count.constant)), v, inner.order)
-        else:
-            code = ctx.integers.code(count)
-            v = times(Value(code, (), ATOM if code.isidentifier() else SUM, 1, None, True), v, inner.order)
+    v: Value = yield guarded(ctx, c.scope, conjunction(outer), c.body, compute)
     return v
 
 
-def _letters(indices: Axes | Sequence[Index]) -> dict[Index, str]:
-    """A letter for each index, its own name where it can be."""
-    free = [c for c in "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"]
-    letters: dict[Index, str] = {}
-    for i in indices:
-        if i.name in free:
-            letters[i] = i.name
-            free.remove(i.name)
-    for i in indices:
-        if i not in letters:
-            letters[i] = free.pop(0)
-    return letters
+def _distributed(ctx: Context, c: Summation) -> Deep[Value | None]:
+    """sum s. (e0 + e1) = sum s. e0 + sum s. e1, if e0 and e1 have other axes."""
+    if not isinstance(c.body, Add) or ctx.profiles.is_uniform(c.body, c.scope.env):
+        return None
+    left = yield contract(ctx, replace(c, body=c.body.left))
+    right = yield contract(ctx, replace(c, body=c.body.right))
+    return plus(left, right, c.body.sign, c.scope.order)

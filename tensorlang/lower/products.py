@@ -1,0 +1,122 @@
+"""Sums all of whose accesses are slices: an einsum of the factors, or the sum of an array along some axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from string import ascii_letters
+
+from tensorlang.language.affine import Index
+from tensorlang.language.grammar import Mul
+from tensorlang.language.predicates import conjunction
+from tensorlang.lower.brackets import zero_outside
+from tensorlang.lower.code import ATOM, SUM, Value, literal, ordered, times, where
+from tensorlang.lower.masks import mask
+from tensorlang.lower.profile import factors
+from tensorlang.lower.scope import Context, Scope
+from tensorlang.lower.summation import Summation
+from tensorlang.recursion import Deep
+
+
+def reduced(ctx: Context, c: Summation) -> Deep[Value]:
+    """The array of a sum.
+
+    A product whose factors have different axes is never multiplied out to be added up: it is an einsum. Only under a
+    mask over all of its axes is it multiplied out, since the mask selects and has that size itself.
+    """
+    scope, summed, body = c.scope, c.summed, c.body
+    inner = ctx.scope(scope, domain=c.ranges, masks=(*scope.masks, *c.parts))
+    implied = zero_outside(ctx, scope.env, c.parts, body)
+    visible = [q for q in c.parts if q not in implied]
+    pieces = [body]
+    if isinstance(body, Mul):
+        if not ctx.profiles.is_uniform(body, scope.env):
+            pieces = factors(body)
+        elif not visible and ctx.profiles.free(body, scope.env) <= summed.keys():
+            pieces = [body.left, body.right]
+    values = []
+    for piece in pieces:
+        values.append((yield ctx.value(piece, inner)))
+    if visible:
+        m = mask(ctx, inner, conjunction(visible))
+        box = {i for v in (*values, m) for i in v.axes}
+        if any(len(v.axes) == len(box) for v in (m, *values)):
+            product = values[0]
+            for v in values[1:]:
+                product = ctx.short(times(product, v, inner.order), scope.block)
+            return _total(ctx, inner, where(m, product, inner.order), c)
+        for q in visible:
+            values = _masked(ctx, inner, mask(ctx, inner, q), values)
+    return _product(ctx, inner, values, c)
+
+
+def _masked(ctx: Context, inner: Scope, m: Value, values: Sequence[Value]) -> list[Value]:
+    """`values` with a mask on each that has all of its axes, or else on one."""
+    fitting = [v for v in values if set(v.axes) >= set(m.axes)]
+    if not fitting:
+        fitting = [max(values, key=lambda v: len(set(v.axes) & set(m.axes)))]
+    return [ctx.short(where(m, v, inner.order), inner.block) if v in fitting else v for v in values]
+
+
+def _product(ctx: Context, inner: Scope, values: Sequence[Value], c: Summation) -> Value:
+    """The sum of a product of arrays; what has no axes stays outside."""
+    arrays = [v for v in values if v.axes]
+    if len(arrays) > 1:
+        result = ctx.short(_einsum(ctx, inner, arrays, c), inner.block)
+    else:
+        result = _total(ctx, inner, arrays[0] if arrays else literal(Fraction(1)), c)
+    for v in values:
+        if not v.axes:
+            result = times(v, result, inner.order)
+    return result
+
+
+def _einsum(ctx: Context, inner: Scope, arrays: Sequence[Value], c: Summation) -> Value:
+    found = {i for v in arrays for i in v.axes}
+    kept = tuple(i for i in inner.order if i in found and i not in c.summed)
+    depth = 1 + max(v.depth for v in arrays)
+    if len(arrays) == 2 and not kept and set(arrays[0].axes) == set(arrays[1].axes):
+        left, right = arrays
+        code = f"jnp.vdot({left.code}, {ordered(right, left.axes).code})"
+    else:
+        letters = _letters([i for i in inner.order if i in found])
+        spec = ",".join("".join(letters[i] for i in v.axes) for v in arrays)
+        spec += "->" + "".join(letters[i] for i in kept)
+        code = f'jnp.einsum("{spec}", {", ".join(v.code for v in arrays)})'
+    return _repeated(ctx, inner, Value(code, kept, ATOM, depth), [s for s in c.summed if s not in found])
+
+
+def _letters(indices: Sequence[Index]) -> dict[Index, str]:
+    """A letter for each index, its own name where it can be."""
+    named = {i.name: i for i in reversed(indices) if len(i.name) == 1 and i.name in ascii_letters}
+    free = (letter for letter in ascii_letters if letter not in named)
+    return {i: i.name if named.get(i.name) is i else next(free) for i in indices}
+
+
+def _total(ctx: Context, inner: Scope, v: Value, c: Summation) -> Value:
+    """The sum of `v` over those of its axes that are summed, once for each point of the further ones."""
+    places = [k for k, i in enumerate(v.axes) if i in c.summed]
+    kept = tuple(i for i in v.axes if i not in c.summed)
+    result = v
+    if places:
+        axes = str(places[0]) if len(places) == 1 else f"({', '.join(map(str, places))})"
+        if not kept:
+            code = f"jnp.sum({v.code})"
+        elif len(v.axes) == 2 and places == [1]:
+            code = f"jnp.sum({v.code}, 1)"
+        else:  # see the helper for why these are not left to XLA's reductions
+            code = f"{ctx.helper('_sum')}({v.code}, {axes})"
+        result = Value(code, kept, ATOM, v.depth + 1, None, v.weak)
+    return _repeated(ctx, inner, result, [s for s in c.summed if s not in v.axes])
+
+
+def _repeated(ctx: Context, inner: Scope, v: Value, missing: Sequence[Index]) -> Value:
+    """`v` times the number of values of each index that it does not depend on."""
+    for s in missing:
+        count = inner.domain[s].extent
+        if count.is_constant:
+            v = times(literal(Fraction(count.constant)), v, inner.order)
+        else:
+            code = ctx.integers.code(count)
+            v = times(Value(code, (), ATOM if code.isidentifier() else SUM, 1, None, True), v, inner.order)
+    return v

@@ -39,6 +39,11 @@ from tensorlang.sets.solve import project
 
 def total_derivative(s: SSA, wrt: tuple[Var, ...]) -> SSA:
     """D[S]: a program of the parameters of `s`, then a differential for each of `wrt` (6.1 to 6.13)."""
+    return with_differentials(s, wrt)[0]
+
+
+def with_differentials(s: SSA, wrt: tuple[Var, ...]) -> tuple[SSA, dict[Statement, Statement]]:
+    """D[S], and dX for each statement X whose differential is not 0."""
     taken = {p.name for p in s.params}
     differentials: dict[Var, Var] = {}
     for param in wrt:
@@ -57,7 +62,8 @@ def total_derivative(s: SSA, wrt: tuple[Var, ...]) -> SSA:
                 names.setdefault(dx, f"d{s.names[x]}")
     zeros = {x: builder.emit(Constant(Fraction(0), x.shape)) for x in s.statements if x not in d}
     outputs = map_outputs(s.outputs, {**zeros, **d})
-    return SSA(s.name, (*s.params, *differentials.values()), tuple(builder.statements), outputs, names, s.results)
+    params = (*s.params, *differentials.values())
+    return SSA(s.name, params, tuple(builder.statements), outputs, names, s.results), d
 
 
 def _differential(

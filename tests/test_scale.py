@@ -1,0 +1,261 @@
+"""Long and deep programs go through every stage without exhausting Python's stack, in time that grows like n log n.
+
+Time is counted in steps, not seconds: the Python calls that a stage makes, the resumptions of generators among
+them. A stage that is linear takes twice as many steps for a program twice as long.
+"""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import sys
+import time
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import pytest
+from tensorlang.sets.check import check
+
+from tensorlang.cost.cost import cost
+from tensorlang.language.affine import Affine, Index, Size, atom_affine, constant
+from tensorlang.language.evaluate import evaluate
+from tensorlang.language.function import Function
+from tensorlang.language.functions import function
+from tensorlang.language.grammar import (
+    Access,
+    Add,
+    Bracket,
+    Call,
+    Expr,
+    Gen,
+    Let,
+    MakePair,
+    Mul,
+    Proj,
+    Sum,
+    Var,
+    access,
+    number,
+)
+from tensorlang.language.latex import function_latex
+from tensorlang.language.predicates import less
+from tensorlang.language.show import unicode_text
+from tensorlang.language.types import Array, R
+from tensorlang.lower import lower
+from tensorlang.normal import eliminate_pairs, let_lift, normal_ssa, push_out_gen, to_ssa
+from tensorlang.normal.tidy import tidy
+from tensorlang.pipeline import adjoint, derivative, derive
+from tensorlang.simplify import simplify
+from tensorlang.surface.parse import parse
+
+n = atom_affine(Size("n"))
+
+
+def plain(i: Index) -> Affine:
+    return atom_affine(i)
+
+
+def long_program(length: int) -> Function:
+    """`length` statements let y = gen i:n. x * y_before + [..] * y_earlier."""
+    x = Var("x", Array(n, R))
+    before = earlier = x
+    bindings: list[tuple[Var, Expr]] = []
+    for k in range(length):
+        i = Index("i")
+        here = plain(i)
+        product = Mul(access(x, here), access(before, here))
+        shifted = Bracket(less(here + 1, n), access(earlier, here + 1))
+        value = Gen(i, n, Add(product, shifted, 1 if k % 2 else -1))
+        bindings.append((Var("y", value.type), value))
+        earlier, before = before, bindings[-1][0]
+    return _with_lets("long", (x,), bindings, total(before))
+
+
+def scalar_program(length: int) -> Function:
+    """`length` statements let y = sin(y_before) * x, all scalar."""
+    x = Var("x", R)
+    before = x
+    bindings: list[tuple[Var, Expr]] = []
+    for _ in range(length):
+        bindings.append((Var("y", R), Mul(Call(function("sin"), (before,)), x)))
+        before = bindings[-1][0]
+    return _with_lets("scalars", (x,), bindings, before)
+
+
+def deep_sum(depth: int) -> Function:
+    """x + (x * (x + (x * ...)))."""
+    x = Var("x", R)
+    e: Expr = x
+    for k in range(depth):
+        e = Mul(x, e) if k % 2 else Add(x, e, 1)
+    return Function("deep", (x,), e)
+
+
+def deep_calls(depth: int) -> Function:
+    """sin(sin(...))."""
+    x = Var("x", R)
+    e: Expr = x
+    for _ in range(depth):
+        e = Call(function("sin"), (e,))
+    return Function("calls", (x,), e)
+
+
+def deep_lets(depth: int) -> Function:
+    """let y = (let y = (..) in y * x) in y * x: lets nested in what lets bind."""
+    x = Var("x", R)
+    e: Expr = x
+    for _ in range(depth):
+        y = Var("y", R)
+        e = Let(y, e, Mul(y, x))
+    return Function("lets", (x,), e)
+
+
+def deep_brackets(depth: int) -> Function:
+    """gen i:n. [i < n - 1] * (1 + [i < n - 2] * (1 + ...))."""
+    x, i = Var("x", Array(n, R)), Index("i")
+    e: Expr = access(x, plain(i))
+    for k in range(depth):
+        e = Bracket(less(plain(i), n - k % 3), Add(access(x, plain(i)), e, 1))
+    return Function("brackets", (x,), Gen(i, n, e))
+
+
+def deep_projections(depth: int) -> Function:
+    """fst((fst((.., 1)), 1))."""
+    x = Var("x", R)
+    e: Expr = x
+    for _ in range(depth):
+        e = Proj(0, MakePair(e, number(1)))
+    return Function("projections", (x,), e)
+
+
+def deep_accesses(depth: int) -> Function:
+    """(gen i:1. (gen i:1. ..)[0])[0]."""
+    x = Var("x", R)
+    e: Expr = x
+    for _ in range(depth):
+        e = Access(Gen(Index("i"), constant(1), e), constant(0), None)
+    return Function("accesses", (x,), e)
+
+
+def deep_sharing(depth: int) -> Function:
+    """e * e of e * e of ...: 2 ^ depth operations written with `depth` nodes."""
+    x = Var("x", R)
+    e: Expr = x
+    for _ in range(depth):
+        e = Mul(e, e)
+    return Function("shared", (x,), e)
+
+
+def total(y: Var) -> Expr:
+    i = Index("i")
+    return Sum(i, n, access(y, plain(i)))
+
+
+def _with_lets(name: str, params: tuple[Var, ...], bindings: list[tuple[Var, Expr]], body: Expr) -> Function:
+    for x, value in reversed(bindings):
+        body = Let(x, value, body)
+    return Function(name, params, body)
+
+
+PROGRAMS: tuple[Callable[[int], Function], ...] = (
+    long_program,
+    scalar_program,
+    deep_sum,
+    deep_calls,
+    deep_lets,
+    deep_brackets,
+    deep_projections,
+    deep_accesses,
+)
+
+
+def at_size_three(f: Function) -> dict[str, int]:
+    return {s.name: 3 for s in f.sizes}
+
+
+def arguments(f: Function) -> Any:
+    return np.full(3, 0.01) if f.sizes else 0.5
+
+
+STAGES: dict[str, Callable[[Function], object]] = {
+    "text": str,
+    "unicode": unicode_text,
+    "latex": function_latex,
+    "parse": lambda f: parse(str(f)),
+    "check": check,
+    "evaluate": lambda f: evaluate(f, arguments(f)),
+    "cost": lambda f: cost(f, **at_size_three(f)),
+    "passes": lambda f: to_ssa(push_out_gen(eliminate_pairs(let_lift(f)))),
+    "tidy": lambda f: tidy(normal_ssa(f)),
+    "simplify": simplify,
+    "derivative": derivative,
+    "adjoint": adjoint,
+    "derivation": derive,
+    "source": lambda f: lower(f).source,
+    "source of the adjoint": lambda f: lower(adjoint(f)).source,
+}
+
+
+def steps(stage: Callable[[Function], object], f: Function) -> int:
+    """How many calls, of Python and of C functions, a stage makes."""
+    count = 0
+
+    def counter(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    gc.collect()
+    before = sys.getprofile()
+    sys.setprofile(counter)
+    try:
+        stage(f)
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+COUNTED = [name for name in STAGES if name not in ("unicode", "derivation")]
+"""Unicode differs from text, and the derivation from the adjoint, by no work of their own."""
+
+
+@pytest.mark.parametrize("stage", COUNTED)
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def test_twice_the_program_takes_twice_the_steps(program: Callable[[int], Function], stage: str) -> None:
+    lengths = (40, 40, 80, 160)
+    _, *counts = [steps(STAGES[stage], program(k)) for k in lengths]  # the first fills the caches of small predicates
+    # at the depth d of nested gens a point has d coordinates, and the counter's domains name them all
+    growth = 4.2 if (program, stage) == (deep_accesses, "cost") else 2.3
+    for one, two in itertools.pairwise(counts):
+        assert two <= growth * one, f"{stage}: {counts} steps at lengths {lengths[1:]}"
+
+
+@pytest.mark.parametrize("stage", [name for name in COUNTED if name not in ("text", "latex", "parse")])
+def test_a_shared_graph_takes_the_steps_of_its_nodes(stage: str) -> None:
+    _, small, large = [steps(STAGES[stage], deep_sharing(k)) for k in (20, 20, 80)]
+    assert large <= 4 * 1.3 * small
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("program", "length"),
+    [(long_program, 10_000), (scalar_program, 10_000), *((program, 2_000) for program in PROGRAMS[2:])],
+    ids=lambda value: getattr(value, "__name__", str(value)),
+)
+def test_long_and_deep_programs_go_through_every_stage(
+    program: Callable[[int], Function], length: int, record_property: Callable[[str, object], None]
+) -> None:
+    f = program(length)
+    for name, stage in STAGES.items():
+        start = time.perf_counter()
+        assert stage(f) is not None
+        record_property(name, round(time.perf_counter() - start, 1))
+
+
+def test_derivatives_of_a_deep_program_are_right() -> None:
+    f = deep_sum(2_000)
+    x, h = 0.5, 1e-6
+    slope = (evaluate(f, x + h) - evaluate(f, x - h)) / (2 * h)
+    assert np.isclose(evaluate(adjoint(f), x, 1.0), slope, rtol=1e-6)
+    assert np.isclose(evaluate(derivative(f), x, 1.0), slope, rtol=1e-6)

@@ -45,7 +45,7 @@ from tensorlang.surface.parse import parse
 from tests import pointwise
 from tests.alike import alike
 from tests.dual import paired, tangent
-from tests.programs import Scalars, random_arguments, random_function, random_sizes, relation_data
+from tests.programs import Scalars, input_sizes, random_arguments, random_function, random_sizes, relation_data
 from tests.ssa_lists import random_ssa
 
 PASSES = (
@@ -305,6 +305,9 @@ def gradient_agrees_with_jax(case: Case) -> None:
         lambda *xs: run(**dict(zip(names, xs, strict=True)), **given), *(arrays[n] for n in names)
     )
     adj = adjoint(case.f)
+    atoms: dict[Any, int] = {s: case.sizes[s.name] for s in adj.sizes}
+    if any(size.value(atoms) < 0 for size in input_sizes(adj)):
+        return  # an output of negative size is empty, but a parameter's size, here the cotangent's, is never negative
     (bar,) = case.fresh(adj).values()
     bar = _floats(bar)
     want = transpose(jax.tree.map(lambda b, v: np.asarray(b, dtype=v.dtype), bar, value))
@@ -338,14 +341,14 @@ PROMISES = {
         Promise(every_access_is_proved_in_bounds, share=4),
         Promise(evaluator_and_counter_agree_with_the_figures, "exact"),
         Promise(passes_keep_meaning_and_never_raise_the_cost, "exact"),
-        Promise(simplify_keeps_meaning_and_never_raises_the_cost, "exact", on_ssa=True),
-        Promise(derivative_agrees_with_dual_numbers, on_ssa=True),
-        Promise(adjoint_is_the_transpose_of_the_derivative, "exact", on_ssa=True),
-        Promise(bounds_of_theorems_6_1_and_6_35_hold, on_ssa=True),
-        Promise(simplified_derivatives_keep_the_bounds, on_ssa=True),
-        Promise(second_derivatives_are_derivatives, fuel=7, share=4),
-        Promise(lowered_program_computes_the_value, "smooth", share=50),
-        Promise(gradient_agrees_with_jax, "smooth", share=100),
+        Promise(simplify_keeps_meaning_and_never_raises_the_cost, "exact", share=4, on_ssa=True),
+        Promise(derivative_agrees_with_dual_numbers, share=4, on_ssa=True),
+        Promise(adjoint_is_the_transpose_of_the_derivative, "exact", share=4, on_ssa=True),
+        Promise(bounds_of_theorems_6_1_and_6_35_hold, share=4, on_ssa=True),
+        Promise(simplified_derivatives_keep_the_bounds, share=4, on_ssa=True),
+        Promise(second_derivatives_are_derivatives, fuel=7, share=40),
+        Promise(lowered_program_computes_the_value, "smooth", share=40),
+        Promise(gradient_agrees_with_jax, "smooth", share=80),
     )
 }
 

@@ -243,14 +243,15 @@ def test_a_shared_graph_takes_the_steps_of_its_nodes(stage: str) -> None:
     [(long_program, 10_000), (scalar_program, 10_000), *((program, 2_000) for program in PROGRAMS[2:])],
     ids=lambda value: getattr(value, "__name__", str(value)),
 )
-def test_long_and_deep_programs_go_through_every_stage(
-    program: Callable[[int], Function], length: int, record_property: Callable[[str, object], None]
-) -> None:
+def test_long_and_deep_programs_go_through_every_stage(program: Callable[[int], Function], length: int) -> None:
+    """`pytest -s` shows the seconds."""
     f = program(length)
+    seconds: dict[str, float] = {}
     for name, stage in STAGES.items():
         start = time.perf_counter()
         assert stage(f) is not None
-        record_property(name, round(time.perf_counter() - start, 1))
+        seconds[name] = time.perf_counter() - start
+    print(f"\n{program.__name__} {length}:", *(f"{name} {spent:.1f} s," for name, spent in seconds.items()))
 
 
 def test_derivatives_of_a_deep_program_are_right() -> None:

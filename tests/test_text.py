@@ -235,7 +235,7 @@ ROUND_TRIPS = [
     LOSS,
     "one() = 1",
     "trace(a: [n][n]R) = sum i:n. a[i, i]",
-    "eye(x: R) = gen i:3, j:3. [i = j] * x",
+    "eye(x: R) = gen i:n, j:n. [i = j] * x",
     "shift(x: [n]R) = gen i:n. [0 < i] * x[i - 1]",
     "pairs(x: [n](R, (R, [m]R))) = gen i:n. (fst(x[i]), sum j:m. snd(snd(x[i]))[j] / 2)",
     "edges(r: rel(n, m), x: [n]R) = gen j:m. sum i:n. [r(i, j) and (i < j or r(j, i))] * x[i]",

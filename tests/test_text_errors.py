@@ -129,10 +129,6 @@ ERRORS: dict[str, tuple[type[TensorlangError], str]] = {
         ScopeError,
         "                        ^\nno index or size is called q here\nhint: known here: n, i",
     ),
-    "f(x: [n]R) = gen i:n. x[k]": (
-        ScopeError,
-        "                          ^\nno index or size is called k here\nhint: known here: n, i",
-    ),
     "f(x: R, x: R) = x": (ScopeError, "        ^\nf has two parameters called x"),
     "f(x: [n]R) = sum n:n. 1": (ScopeError, "                 ^\nn is a size already; an index needs another name"),
     "f(x: R) = gen x:3. 1": (ScopeError, "              ^\nx is a variable already; an index needs another name"),

@@ -8,11 +8,11 @@ from string import ascii_letters
 
 from tensorlang.language.affine import Index
 from tensorlang.language.grammar import Mul
-from tensorlang.language.predicates import conjunction
+from tensorlang.language.predicates import conjunction, free_atoms
 from tensorlang.lower.brackets import zero_outside
 from tensorlang.lower.code import ATOM, SUM, Value, literal, ordered, times, where
 from tensorlang.lower.masks import mask
-from tensorlang.lower.profile import factors
+from tensorlang.lower.profile import factors, through
 from tensorlang.lower.scope import Context, Scope
 from tensorlang.lower.summation import Summation
 from tensorlang.recursion import Deep
@@ -25,7 +25,10 @@ def reduced(ctx: Context, c: Summation) -> Deep[Value]:
     mask over all of its axes is it multiplied out, since the mask selects and has that size itself.
     """
     scope, summed, body = c.scope, c.summed, c.body
-    inner = ctx.scope(scope, domain=c.ranges, masks=(*scope.masks, *c.parts))
+    masks = (*scope.masks, *c.parts)
+    guards = (i for q in masks for i in free_atoms(q) if isinstance(i, Index))
+    needed = ctx.profiles.free(body, scope.env).union(c.summed, through(guards, scope.env))
+    inner = ctx.scope(scope, domain={i: r for i, r in c.ranges.items() if i in needed}, masks=masks)
     implied = zero_outside(ctx, scope.env, c.parts, body)
     visible = [q for q in c.parts if q not in implied]
     pieces = [body]

@@ -31,11 +31,11 @@ class Profiles:
 
     def free(self, e: Expr, env: Mapping[Atom, Affine]) -> Free:
         """The indices on which `e` depends where `env` says what those in it stand for."""
-        return _through(frozenset().union(*self.leaves(e)), env)
+        return through(frozenset().union(*self.leaves(e)), env)
 
     def is_uniform(self, e: Expr, env: Mapping[Atom, Affine]) -> bool:
         """Whether all leaves depend on the same indices, so that no axis of one is missing in another."""
-        return len({_through(leaf, env) for leaf in self.leaves(e)} - {_NONE}) <= 1
+        return len({through(leaf, env) for leaf in self.leaves(e)} - {_NONE}) <= 1
 
     def _leaves(self, e: Expr) -> Deep[frozenset[Free]]:
         if e not in self.found:
@@ -61,7 +61,8 @@ def _merged(found: set[Free]) -> frozenset[Free]:
     return frozenset({frozenset().union(*found), min(found, key=len)})
 
 
-def _through(free: Iterable[Index], env: Mapping[Atom, Affine]) -> Free:
+def through(free: Iterable[Index], env: Mapping[Atom, Affine]) -> Free:
+    """The indices that occur once those that `env` eliminates are replaced."""
     return frozenset(j for i in free for j in (env[i].indices if i in env else (i,)))
 
 

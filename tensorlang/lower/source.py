@@ -208,11 +208,12 @@ def is_ready(f: Function) -> bool:
     if why_not_gen_outermost(f) is not None:
         return False
     seen: dict[Expr, frozenset[Index] | None] = {}
-    body, parts = f.body, []
+    body = f.body
+    parts: list[Expr] = []
     while isinstance(body, Let):
         parts.append(body.value)
         body = body.body
-    outputs = [body]
+    outputs: list[Expr] = [body]
     while outputs:
         e = outputs.pop()
         if isinstance(e, MakePair):

@@ -7,6 +7,10 @@ gives inner products with the differentials of what E reads. At the end there is
 and its left side, masked by its predicate (6.17) and paired (6.18), is the adjoint.
 
 The left sides need not be zero where their predicate is false, so it is never dropped before the end.
+
+No step raises the extended cost (`ledger`), so the adjoint costs at most 4 times the program, inputs and outputs
+counted (Theorem 6.35). What that rests on: predicates of inner products are projected exactly, contributions are
+collected under the union of theirs, and both p and P go into the masks of 6.26 to 6.29.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class Ledger:
         self.counted: dict[object, int] = {}
 
     def step(self, step: Step) -> tuple[int, int]:
-        """The cost before and after."""
+        """The cost before and after (6.30 to 6.32)."""
         before = sum(map(self.inner_product, step.before))
         after = sum(map(self.inner_product, step.after)) + sum(map(self.statement, step.made))
         if step.rule.number in ("6.19", "6.20") and step.subject is not None:

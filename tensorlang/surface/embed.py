@@ -26,6 +26,7 @@ from tensorlang.language.grammar import Let, MakePair, Var
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import Pair, Type, array, leaves, shape
 from tensorlang.language.types import R as REAL
+from tensorlang.sets.check import check
 from tensorlang.surface.inline import call_on_terms
 from tensorlang.surface.scalars import (
     abs,
@@ -212,8 +213,6 @@ def function(body: Callable[..., Any] | None = None, /, **types: Any) -> Any:
         together(result)
     finally:
         current.reset(token)
-    from tensorlang.sets.check import check
-
     try:
         expr = share(result.expr, definition.names, definition.made_under)
         return check(Function(definition.name, tuple(params), expr, results))

@@ -40,6 +40,7 @@ from tensorlang.language.grammar import (
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import Array, Pair, R
 from tensorlang.recursion import Deep, run
+from tensorlang.sets.check import check
 from tensorlang.surface.declarations import DeclarationReader
 from tensorlang.surface.lex import Token
 from tensorlang.surface.reader import did_you_mean
@@ -73,7 +74,7 @@ def parse_module(text: str, source: str = "<text>") -> dict[str, Function]:
         name = parser.expect("name", "the name of a definition" if not found else "an operator or a definition")
         if name.text in found:
             raise ScopeError(f"{name.text} is defined twice", parser.place(name))
-        found[name.text] = run(parser.definition(name))
+        found[name.text] = check(run(parser.definition(name)))
     return found
 
 

@@ -10,7 +10,7 @@ reasonable time get the safe answer, which each function states.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -74,11 +74,11 @@ def implies(p: Predicate, q: Predicate) -> bool:
     if p is FALSE:
         return True
     facts = conjuncts(p)
-    return all(_obvious(facts, part) or _implies(p, part) for part in conjuncts(q))
+    return all(obvious(facts, part) or _implies(p, part) for part in conjuncts(q))
 
 
-def _obvious(facts: Iterable[Predicate], q: Predicate) -> bool:
-    """Whether one fact alone says `q`, sizes not being negative."""
+def obvious(facts: Collection[Predicate], q: Predicate) -> bool:
+    """Whether one of `facts` alone says `q`, sizes not being negative; isl is not asked."""
     if q in facts:
         return True
     if not isinstance(q, NonNegative):

@@ -1,0 +1,146 @@
+"""Every variable, index, size and data relation of a program is bound where it is used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tensorlang.errors import Place, ScopeError
+from tensorlang.language.affine import Affine, Index, Size
+from tensorlang.language.function import Function
+from tensorlang.language.grammar import Access, Bracket, Expr, Gen, Let, Sum, Var, children
+from tensorlang.language.predicates import Relation, free_atoms, relations
+from tensorlang.language.types import leaves, shape
+
+Name = Var | Index | Relation
+
+
+def postorder(e: Expr) -> list[Expr]:
+    """Every expression in `e` once, each after those in it, in the order of the text."""
+    found: dict[Expr, None] = {}
+    stack: list[tuple[Expr, bool]] = [(e, False)]
+    while stack:
+        node, entered = stack.pop()
+        if node in found:
+            continue
+        if entered:
+            found[node] = None
+        else:
+            stack.append((node, True))
+            stack += [(child, False) for child in reversed(children(node))]
+    return list(found)
+
+
+def declared_sizes(f: Function) -> list[Affine]:
+    """The sizes of the arrays and relations that `f`'s parameters are, once each."""
+    found: dict[Affine, None] = {}
+    for p in f.params:
+        if isinstance(p, Relation):
+            found.update(dict.fromkeys(p.sizes))
+        else:
+            found.update(dict.fromkeys(size for _, part in leaves(p.type) for size in shape(part)[0]))
+    return list(found)
+
+
+def check_scopes(f: Function) -> None:
+    """Raise `ScopeError` if something in `f` is not bound where it is used, or two parameters share a name."""
+    names: set[str] = set()
+    for p in f.params:
+        if p.name in names:
+            raise ScopeError(f"{f.name} has two parameters called {p.name}")
+        names.add(p.name)
+    nodes = postorder(f.body)
+    declared = declared_sizes(f)
+    for size in declared:
+        _need_no_index(size, f"a size in the parameters of {f.name}", None)
+    _check_sizes(f, nodes, {s for size in declared for s in size.sizes})
+    unbound = _free_names(nodes) - set(f.params)
+    if unbound:
+        first = min(unbound, key=lambda x: (x.name, x.serial))
+        raise _unbound(f, first, _place_of(first, nodes))
+
+
+def _check_sizes(f: Function, nodes: Iterable[Expr], declared: set[Size]) -> None:
+    for e in nodes:
+        match e:
+            case Gen(index, size, _) | Sum(index, size, _):
+                _need_no_index(size, f"the range of {index.name}", None)
+                used = set(size.sizes)
+            case Access(_, at, _):
+                used = set(at.sizes)
+            case Bracket(p, _):
+                used = {a for a in free_atoms(p) if isinstance(a, Size)}
+            case _:
+                continue
+        if not used <= declared:
+            name = min(size.name for size in used - declared)
+            raise ScopeError(
+                f"the size {name} is used in {f.name}, but no parameter's type mentions it",
+                e.place if isinstance(e, Access) else None,
+                f"a parameter whose type does would give it a value: [{name}]R",
+            )
+
+
+def _need_no_index(size: Affine, what: str, place: Place | None) -> None:
+    if size.indices:
+        name = size.indices[0].name
+        hint = f"a range over a size and a bracket for the rest, as in sum j:n. [j < {name}] * ..."
+        raise ScopeError(f"{what} must consist of sizes and integers, found {size} with the index {name}", place, hint)
+
+
+def _free_names(nodes: list[Expr]) -> set[Name]:
+    """What occurs free in the last of `nodes`, which are in postorder.
+
+    A set that no other parent needs is handed on, not copied, so a long chain of lets takes linear time.
+    """
+    uses: dict[Expr, int] = dict.fromkeys(nodes, 0)
+    for e in nodes:
+        for child in children(e):
+            uses[child] += 1
+    free: dict[Expr, set[Name]] = {}
+    for e in nodes:
+        parts: list[set[Name]] = [_own_names(e)]
+        for k, child in enumerate(children(e)):
+            uses[child] -= 1
+            part = free[child] if uses[child] else free.pop(child)
+            bound = e.var if isinstance(e, Let) and k == 1 else e.index if isinstance(e, Gen | Sum) else None
+            if uses[child]:
+                part = set(part)
+            part.discard(bound)  # type: ignore[arg-type]
+            parts.append(part)
+        largest = max(parts, key=len)
+        for part in parts:
+            if part is not largest:
+                largest |= part
+        free[e] = largest
+    return free[nodes[-1]]
+
+
+def _own_names(e: Expr) -> set[Name]:
+    match e:
+        case Var():
+            return {e}
+        case Access(_, at, _):
+            return set(at.indices)
+        case Bracket(p, _):
+            return {*relations(p), *(a for a in free_atoms(p) if isinstance(a, Index))}
+        case _:
+            return set()
+
+
+def _place_of(name: Name, nodes: Iterable[Expr]) -> Place | None:
+    """Where the text first uses `name`, as far as accesses know their places."""
+    for e in nodes:
+        if isinstance(e, Access) and (e.body is name or name in e.at.indices):
+            return e.place
+    return None
+
+
+def _unbound(f: Function, name: Name, place: Place | None) -> ScopeError:
+    match name:
+        case Var():
+            what, hint = "variable", "make it a parameter, or bind it with let"
+        case Index():
+            what, hint = "index", f"bind it with gen {name.name}:n or sum {name.name}:n around this place"
+        case Relation():
+            what, hint = "relation", "make it a parameter"
+    return ScopeError(f"the {what} {name.name} is used in {f.name} where nothing binds it", place, hint)

@@ -59,22 +59,25 @@ def check_scopes(f: Function) -> None:
         raise _unbound(f, first, _place_of(first, nodes))
 
 
-def _check_sizes(f: Function, nodes: Iterable[Expr], declared: set[Size]) -> None:
+def _check_sizes(f: Function, nodes: list[Expr], declared: set[Size]) -> None:
+    """A size is known by a parameter's type or by a range, as n in eye(x: R) = gen i:n, j:n. [i = j] * x."""
+    known = set(declared)
+    for e in nodes:
+        if isinstance(e, Gen | Sum):
+            _need_no_index(e.size, f"the range of {e.index.name}", None)
+            known.update(e.size.sizes)
     for e in nodes:
         match e:
-            case Gen(index, size, _) | Sum(index, size, _):
-                _need_no_index(size, f"the range of {index.name}", None)
-                used = set(size.sizes)
             case Access(_, at, _):
                 used = set(at.sizes)
             case Bracket(p, _):
                 used = {a for a in free_atoms(p) if isinstance(a, Size)}
             case _:
                 continue
-        if not used <= declared:
-            name = min(size.name for size in used - declared)
+        if not used <= known:
+            name = min(size.name for size in used - known)
             raise ScopeError(
-                f"the size {name} is used in {f.name}, but no parameter's type mentions it",
+                f"the size {name} is used in {f.name}, but neither a parameter's type nor a range mentions it",
                 e.place if isinstance(e, Access) else None,
                 f"a parameter whose type does would give it a value: [{name}]R",
             )

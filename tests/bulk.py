@@ -58,7 +58,7 @@ def main() -> int:
     parser.add_argument("--only", nargs="*", choices=[*PROMISES], default=[*PROMISES])
     options = parser.parse_args()
     tried: Counter[str] = Counter()
-    seconds: Counter[str] = Counter()
+    seconds = dict.fromkeys(options.only, 0.0)
     failures: Counter[str] = Counter()
     start = time.perf_counter()
     todo = jobs(options.only, options.first, options.programs)

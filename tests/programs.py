@@ -444,7 +444,7 @@ def random_function(rng: random.Random, *, scalars: Scalars = "powers", fuel: in
 @st.composite
 def functions(draw: Any, *, scalars: Scalars = "powers", fuel: int = FUEL) -> Function:
     """Random programs that shrink."""
-    return _Builder(_Drawn(draw), scalars).function(draw(st.integers(0, fuel)))
+    return _Builder(_Drawn(draw), scalars).function(fuel)
 
 
 # -- arguments

@@ -29,13 +29,14 @@ def level(module: Path) -> int:
 def imports(module: Path) -> Iterator[tuple[int, Path]]:
     """The modules of the package that `module` imports, anywhere in it, and the lines where."""
     for node in ast.walk(ast.parse((ROOT / module).read_text())):
-        names: list[str] = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{module}:{node.lineno} imports relatively"
             base = node.module or ""
             names = [f"{base}.{alias.name}" for alias in node.names]
+        else:
+            continue
         for name in names:
             parts = name.split(".")
             if parts[0] != "tensorlang":

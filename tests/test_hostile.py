@@ -20,7 +20,7 @@ from tensorlang.language.evaluate import evaluate
 from tensorlang.language.function import Function
 from tensorlang.language.functions import KEYWORDS
 from tensorlang.language.functions import functions as scalar_functions
-from tensorlang.language.grammar import Add, Gen, Let, Mul, Var, access, number
+from tensorlang.language.grammar import Add, Gen, Let, Mul, Sum, Var, access, number
 from tensorlang.language.types import Array, R
 from tensorlang.lower import lower
 from tensorlang.surface.parse import parse, parse_module
@@ -163,7 +163,7 @@ def test_odd_names_are_just_names(name: str) -> None:
         (f"f({name}: [n]R) = sum i:n. {name}[i]", 6.0),
         (f"f(x: [{name}]R) = sum i:{name}. [i < {name} - 1] * x[i]", 3.0),
         (f"f(x: [n]R) = sum {name}:n. x[{name}] * x[n - 1 - {name}]", 10.0),
-        (f"f(x: [n]R) = let {name} = gen i:n. x[i] * x[i] in {name}[0] + {name}[2]", 10.0),
+        (f"f(x: [n]R) = let {name} = gen i:n. x[i] * x[i] in [2 < n] * ({name}[0] + {name}[2])", 10.0),
         (f"{name}(x: [n]R) = sum i:n. x[i]", 6.0),
     ):
         f = parse(text)
@@ -219,7 +219,7 @@ def test_names_that_no_text_can_have_never_reach_the_code(name: str) -> None:
     n = atom_affine(Size("n"))
     x = Var("x", Array(n, R))
     i, y = Index(name), Var(name, Array(n, R))
-    body = Let(y, Gen(i, n, Mul(access(x, atom_affine(i)), number(2))), access(y, n - n))
+    body = Let(y, Gen(i, n, Mul(access(x, atom_affine(i)), number(2))), Sum(i, n, access(y, atom_affine(i))))
     f = Function("f", (x,), Add(body, number(1), 1))
     assert str(parse(str(f))) == str(f)
     try:
@@ -281,10 +281,10 @@ HOSTILE: list[Any] = [
 @pytest.mark.parametrize("value", HOSTILE, ids=lambda v: type(v).__name__)
 def test_hostile_arguments_are_refused(value: Any) -> None:
     f = parse(DOT)
-    for run in (lambda: evaluate(f, value, np.ones(3)), lambda: evaluate(f, np.ones(3), y=value)):
-        with pytest.raises(TensorlangError) as caught:
-            run()
-        assert str(caught.value)
+    with pytest.raises(TensorlangError, match="x"):
+        evaluate(f, value, np.ones(3))
+    with pytest.raises(TensorlangError, match="y"):
+        evaluate(f, np.ones(3), y=value)
     with pytest.raises(TensorlangError):
         lower(f)(value, np.ones(3))
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
 import random
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tensorlang.language.predicates import TRUE
+from tensorlang.normal.ssa import Term
+from tests.bulk import broken
 from tests.programs import arguments, functions
 from tests.promises import PROMISES, Case, Promise, case_for
 
@@ -28,7 +34,7 @@ def test_thousands_of_random_programs_keep(name: str, program_count: int) -> Non
 def test_shrinking_programs_keep(name: str) -> None:
     promise: Promise = PROMISES[name]
 
-    @settings(max_examples=25)
+    @settings(max_examples=60)
     @given(data=st.data())
     def run(data: st.DataObject) -> None:
         f = data.draw(functions(scalars=promise.scalars, fuel=promise.fuel))
@@ -36,3 +42,40 @@ def test_shrinking_programs_keep(name: str) -> None:
         promise.check(Case(f, sizes, values, random.Random(0)))
 
     run()
+
+
+CORRUPTIONS: list[tuple[str, str, Callable[..., Any], str]] = [
+    (
+        "brackets lost while lets are lifted (5.9)",
+        "tensorlang.normal.let_lift.Bracket",
+        lambda p, e: e,
+        "passes_keep_meaning_and_never_raise_the_cost",
+    ),
+    (
+        "every difference taken for a sum by the total derivative (6.4)",
+        "tensorlang.derivative.total.Term",
+        lambda sign, p, x: Term(1, p, x),
+        "derivative_agrees_with_dual_numbers",
+    ),
+    (
+        "predicates of inner products forgotten (6.28, 6.29)",
+        "tensorlang.derivative.adjoint.project",
+        lambda *arguments: TRUE,
+        "bounds_of_theorems_6_1_and_6_35_hold",
+    ),
+    (
+        "a statement's own predicate lost in its transpose (6.26 to 6.29)",
+        "tensorlang.derivative.adjoint.conjunction",
+        lambda parts: list(parts)[-1],
+        "adjoint_is_the_transpose_of_the_derivative",
+    ),
+]
+
+
+@pytest.mark.parametrize(("what", "place", "corrupt", "promise"), CORRUPTIONS, ids=[c[0] for c in CORRUPTIONS])
+def test_a_corrupted_pass_is_noticed(
+    what: str, place: str, corrupt: Callable[..., Any], promise: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module, name = place.rsplit(".", 1)
+    monkeypatch.setattr(importlib.import_module(module), name, corrupt)
+    assert any(broken(promise, seed) for seed in range(400)), f"{what} went unnoticed"

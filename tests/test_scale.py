@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tensorlang.sets.check import check
 
 from tensorlang.cost.cost import cost
 from tensorlang.language.affine import Affine, Index, Size, atom_affine, constant
@@ -47,6 +46,7 @@ from tensorlang.lower import lower
 from tensorlang.normal import eliminate_pairs, let_lift, normal_ssa, push_out_gen, to_ssa
 from tensorlang.normal.tidy import tidy
 from tensorlang.pipeline import adjoint, derivative, derive
+from tensorlang.sets.check import check
 from tensorlang.simplify import simplify
 from tensorlang.surface.parse import parse
 
@@ -171,7 +171,7 @@ PROGRAMS: tuple[Callable[[int], Function], ...] = (
 )
 
 
-def at_size_three(f: Function) -> dict[str, int]:
+def at_size_three(f: Function) -> dict[str, Any]:
     return {s.name: 3 for s in f.sizes}
 
 

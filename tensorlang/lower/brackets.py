@@ -169,16 +169,13 @@ def _placed(ctx: Context, scope: Scope, plan: _Plan, v: Value) -> Value:
     """`v`, an array over the plan's domain, among zeros over the scope's."""
     if v.number == 0:
         return v
-    code = ctx.integers.code
-    ranges, masks = [], list(plan.eliminated)
-    for i in v.axes:
-        inner, outer = plan.domain[i], scope.domain[i]
-        ranges.append((code(outer.start - inner.start), code(outer.stop - inner.start)))
     if any(plan.domain[i] != scope.domain[i] for i in v.axes):
-        parts = [f"({start}, {stop})" for start, stop in ranges]
-        v = Value(f"{ctx.helper('_over')}({v.code}, {', '.join(parts)})", v.axes, ATOM, v.depth + 1, None, v.weak)
-    for i, bounds in plan.bounds.items():
-        masks += [] if i in v.axes else bounds
+        ranges = []
+        for i in v.axes:
+            first, outer = plan.domain[i].start, scope.domain[i]
+            ranges.append(ctx.shape((outer.start - first, outer.stop - first)))
+        v = Value(f"{ctx.helper('_over')}({v.code}, {', '.join(ranges)})", v.axes, ATOM, v.depth + 1, None, v.weak)
+    masks = [*plan.eliminated, *(q for i, bounds in plan.bounds.items() if i not in v.axes for q in bounds)]
     if masks:
         v = where(mask(ctx, scope, conjunction(masks)), ctx.short(v, scope.block), scope.order)
     return v

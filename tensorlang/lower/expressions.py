@@ -30,7 +30,8 @@ from tensorlang.lower.sums import total
 from tensorlang.recursion import Deep
 
 SMOOTH = frozenset(
-    "sin cos tanh sigmoid softplus relu abs sign erf max min where_ge where_gt logaddexp".split()  # noqa: SIM905
+    {"abs", "cos", "erf", "logaddexp", "max", "min", "relu", "sigmoid", "sign", "sin", "softplus", "tanh"}
+    | {"where_ge", "where_gt"}
 )
 """Functions that have finite values and derivatives at all finite arguments, however large."""
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import jax
 import numpy as np
-from tensorlang.sets.check import check
 
 from tensorlang.cost.cost import cost
 from tensorlang.derivative.adjoint import adjoint_steps
@@ -40,6 +39,7 @@ from tensorlang.normal.ssa import (
 )
 from tensorlang.normal.tidy import tidy
 from tensorlang.pipeline import adjoint, derivative
+from tensorlang.sets.check import check
 from tensorlang.simplify import simplify, simplify_ssa
 from tensorlang.surface.parse import parse
 from tests import pointwise
@@ -161,7 +161,7 @@ def every_access_is_proved_in_bounds(case: Case) -> None:
 
 def evaluator_and_counter_agree_with_the_figures(case: Case) -> None:
     assert same(evaluate(case.f, exact=True, **case.values), case.means(case.f))
-    assert cost(case.f, **case.sizes, **case.relations) == case.costs(case.f)
+    assert cost(case.f, case.relations, **dict[str, Any](case.sizes)) == case.costs(case.f)
 
 
 def passes_keep_meaning_and_never_raise_the_cost(case: Case) -> None:
@@ -203,10 +203,11 @@ def second_derivatives_are_derivatives(case: Case) -> None:
 
 
 def adjoint_is_transpose(case: Case, f: Function) -> None:
-    """<dy | D f dx> = <adjoint dy | dx>, exactly."""
-    df, adj = derivative(f), adjoint(f)
+    """<dy | D f dx> = <adjoint dy | dx>, exactly, for some of the parameters."""
+    wrt = tuple(x.name for x in f.variables if case.rng.random() < 0.8) or f.variables[0].name
+    df, adj = derivative(f, wrt), adjoint(f, wrt)
     dx, dy = case.fresh(df), case.fresh(adj)
-    gradients = flat(case.means(adj, dy), len(f.variables))
+    gradients = flat(case.means(adj, dy), len(dx))
     (bar,) = dy.values()
     left = inner(bar, case.means(df, dx))
     right = inner(gradients, tuple(dx.values()))

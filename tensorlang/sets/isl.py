@@ -16,30 +16,20 @@ from typing import Any, TypeVar
 
 import islpy
 
-from tensorlang.language.affine import Affine, Atom, Index, Size, atom_affine, constant
+from tensorlang.language.affine import Affine, Atom, Index, Size, constant
 from tensorlang.language.predicates import (
     FALSE,
     TRUE,
-    And,
     Equal,
-    Exists,
     NonNegative,
-    Or,
     Predicate,
     Related,
     at_most,
     conjunction,
     conjuncts,
     disjunction,
-    equal,
-    exists,
-    free_atoms,
     relations,
-    substitute,
-    within,
 )
-from tensorlang.recursion import Deep, run
-from tensorlang.sets.eliminate import eliminate, length, tightened
 from tensorlang.sets.encode import MAX_PIECES, Encoder, Formula, Row, TooHard, pieces
 
 _context = islpy.Context()
@@ -48,8 +38,6 @@ _order = (_dim.cst, _dim.set, _dim.param, _dim.div)
 _OPERATIONS = 2_000_000
 _HUGE = 2**40
 _CANDIDATES = 50
-_MANY = 50
-_DROP_ORDER = (Or, Exists, NonNegative, Equal, Related, And)
 
 T = TypeVar("T")
 
@@ -123,7 +111,7 @@ def sample(p: Predicate) -> dict[Atom, int] | None:
 def forced_equalities(p: Predicate, context: Predicate = TRUE) -> list[Affine]:
     """Affine expressions that are 0 on all of `p` within `context`, though no conjunct of these says so.
 
-    None if there is no such point at all, or if it is too hard to say.
+    Empty if there is no such point at all, or if it is too hard to say.
     """
     both = conjunction([p, context])
     encoder = Encoder(marks=False)
@@ -153,137 +141,11 @@ def gist(p: Predicate, context: Predicate) -> Predicate | None:
         parts = [encoder.decode(row) for row in rows]
         if None in parts:
             return None
-        options.append(_without_redundant([part for part in parts if part is not None], context))
+        options.append(conjunction(part for part in parts if part is not None))
     found = disjunction(options)
     # decoding forgets that data marked 0 could exclude points, so what was found is compared with what was asked
     same = implies(conjunction([p, context]), found) and implies(conjunction([found, context]), p)
     return found if same else None
-
-
-def simplify(p: Predicate, context: Predicate = TRUE) -> Predicate:
-    """A predicate that says the same as `p` wherever `context` holds, never longer than `p`.
-
-    FALSE if it is empty there, TRUE if it is implied; without conjuncts that the context and the others imply; with
-    inequalities that are equalities written so; without `exists` where its index can be eliminated exactly; with
-    alternatives joined that are one convex set. The conjuncts of `p` are kept as they are written where they can.
-    """
-    return _simplified(p, context)
-
-
-@lru_cache(maxsize=1 << 14)
-def _simplified(p: Predicate, context: Predicate) -> Predicate:
-    return run(_simplify(p, context))
-
-
-def _simplify(p: Predicate, context: Predicate) -> Deep[Predicate]:
-    if is_empty(p, context):
-        return FALSE
-    match p:
-        case Equal() | NonNegative() | Related():
-            return _without_redundant([p], context)
-        case And():
-            rule = _simplify_and(p, context)
-        case Or():
-            rule = _simplify_or(p, context)
-        case Exists():
-            rule = _simplify_exists(p, context)
-    simplified: Predicate = yield rule
-    return simplified
-
-
-def _simplify_and(p: And, context: Predicate) -> Deep[Predicate]:
-    parts = _flat(p)
-    for part in parts:
-        if isinstance(part, Or | Exists):
-            others = conjunction([context, *(q for q in parts if q is not part)])
-            new = yield _simplify(part, others)
-            parts = [r for q in parts for r in (conjuncts(new) if q is part else (q,))]
-    return _without_redundant(parts, context)
-
-
-def _flat(p: Predicate) -> list[Predicate]:
-    """The conjuncts of `p` at any depth, once each."""
-    found: dict[Predicate, None] = {}
-    stack = [p]
-    while stack:
-        q = stack.pop()
-        if isinstance(q, And):
-            stack += reversed(q.parts)
-        else:
-            found[tightened(q)] = None
-    return list(found)
-
-
-def _without_redundant(parts: list[Predicate], context: Predicate) -> Predicate:
-    """The conjunction of `parts`, some point of which lies in `context`, without those that the rest implies."""
-    parts = [tightened(part) for part in parts]
-    if len(parts) > _MANY:
-        return conjunction(parts)
-    parts = _dropped(parts, context)
-    if any(isinstance(part, NonNegative) for part in parts) and forced_equalities(conjunction(parts), context):
-        both = conjunction([context, *parts])
-        for k, part in enumerate(parts):
-            if isinstance(part, NonNegative) and implies(both, zero := equal(part.value, constant(0))):
-                parts[k] = zero
-        parts = _dropped(parts, context)
-    return conjunction(parts)
-
-
-def _dropped(parts: list[Predicate], context: Predicate) -> list[Predicate]:
-    """`parts` without redundant ones; the harder one is to read, the sooner it goes, and later ones before earlier."""
-    kept = dict.fromkeys(parts)
-    for part in sorted(reversed(kept), key=lambda q: _DROP_ORDER.index(type(q))):
-        del kept[part]
-        if not implies(conjunction([context, *kept]), part):
-            kept[part] = None
-    return [part for part in dict.fromkeys(parts) if part in kept]
-
-
-def _simplify_or(p: Or, context: Predicate) -> Deep[Predicate]:
-    parts: list[Predicate] = []
-    for part in p.parts:
-        parts.append((yield _simplify(part, context)))
-    union = disjunction(parts)
-    if not isinstance(union, Or) or len(union.parts) > _MANY:
-        return union
-    kept = list(union.parts)
-    for part in reversed(union.parts):
-        others = disjunction(q for q in kept if q is not part)
-        if implies(conjunction([context, part]), others):
-            kept.remove(part)
-    union = disjunction(kept)
-    if implies(context, union):
-        return TRUE
-    if not isinstance(union, Or):
-        return union
-    shorter = gist(union, context)
-    return union if shorter is None or length(shorter) >= length(union) else shorter
-
-
-def _simplify_exists(p: Exists, context: Predicate) -> Deep[Predicate]:
-    index, size, body = p.index, p.size, p.body
-    if index in free_atoms(context) or index in size.atoms:
-        fresh = Index(index.name)
-        index, body = fresh, substitute(body, {index: atom_affine(fresh)})
-    body = yield _simplify(body, conjunction([context, within(atom_affine(index), size)]))
-    shortest = Exists(index, size, body)
-    if isinstance(body, Or):
-        options = []
-        for part in body.parts:
-            options.append((yield _simplify(Exists(index, size, part), context)))
-        return min(shortest, disjunction(options), key=length)
-    inside = [part for part in conjuncts(body) if index in free_atoms(part)]
-    outside = [part for part in conjuncts(body) if index not in free_atoms(part)]
-    eliminated = eliminate(index, size, inside)
-    if eliminated is not None:
-        without: Predicate = yield _simplify(conjunction(outside + eliminated), context)
-        if length(without) <= length(p):
-            return without
-    bound = exists([(index, size)], conjunction(inside))
-    shorter = None if relations(bound) else gist(bound, conjunction([context, *outside]))
-    if shorter is not None and length(shorter) <= length(bound):
-        bound = shorter
-    return _without_redundant([*outside, *conjuncts(bound)], context)
 
 
 def _both(f: Formula, g: Formula) -> Formula:
@@ -332,6 +194,8 @@ def _subset(free: int, bound: int, small: Formula, large: Formula) -> bool:
 @_remembered
 def _point(free: int, bound: int, formula: Formula, sizes: tuple[int, ...]) -> tuple[int, ...] | None:
     """The free dimensions of a point whose sizes have the least sum, from the first box that has one at all."""
+    if _empty(free, bound, formula):
+        return None
     boxes = [(least, below, most) for most in (8, 64, _HUGE) for below in (0, -1, -most) for least in (1, 0)]
     for least, below, most in boxes:
         box: list[Row] = []
@@ -342,7 +206,7 @@ def _point(free: int, bound: int, formula: Formula, sizes: tuple[int, ...]) -> t
         rows = (*shifted[0], (True, 0, ((0, -1), *((d + 1, 1) for d in sizes))))
         found: list[tuple[int, ...]] = []
         for leaf in _leaves(free + 1, bound, (rows, shifted[1])):
-            found.append(_coordinates(leaf.to_set().lexmin(), free + 1))
+            found.append(_coordinates(_project(free + 1, bound, leaf).lexmin(), free + 1))
             if len(found) == _CANDIDATES:
                 break
         if found:

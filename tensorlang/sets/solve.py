@@ -28,7 +28,7 @@ from tensorlang.language.predicates import (
     substitute,
     within,
 )
-from tensorlang.sets.isl import simplify
+from tensorlang.sets.simplify import simplify
 
 Ranges = Mapping[Index, Affine]
 """The size n of the range 0 <= i < n of each index i."""

@@ -51,7 +51,7 @@ from tensorlang.normal.ssa import (
 )
 from tensorlang.normal.tidy import is_index_only
 from tensorlang.recursion import Deep, run
-from tensorlang.sets.isl import simplify
+from tensorlang.sets.simplify import simplify
 from tensorlang.sets.solve import Ranges, determines, ranges_predicate, simplify_in, solve
 
 _MANY = 2

@@ -45,7 +45,7 @@ from tensorlang.language.predicates import (
     conjuncts,
     disjunction,
 )
-from tensorlang.sets.isl import simplify
+from tensorlang.sets.simplify import simplify
 from tensorlang.sets.solve import project, ranges_predicate
 
 Binding = Index | Var

@@ -1,0 +1,214 @@
+"""Predicates made shorter in the light of their context, with their own conjuncts where possible."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import prod
+
+from tensorlang.language.affine import Index, atom_affine, constant
+from tensorlang.language.predicates import (
+    FALSE,
+    TRUE,
+    And,
+    Equal,
+    Exists,
+    NonNegative,
+    Or,
+    Predicate,
+    Related,
+    conjunction,
+    conjuncts,
+    disjunction,
+    equal,
+    exists,
+    free_atoms,
+    relations,
+    substitute,
+    within,
+)
+from tensorlang.recursion import Deep, run
+from tensorlang.sets.eliminate import eliminate, length, tightened
+from tensorlang.sets.isl import forced_equalities, gist, implies, is_empty
+
+_LARGE = 300
+_MANY = 50
+_DROP_ORDER = (Or, Exists, NonNegative, Equal, Related)
+
+
+def simplify(p: Predicate, context: Predicate = TRUE) -> Predicate:
+    """A predicate that says the same as `p` wherever `context` holds, never longer than `p`.
+
+    FALSE if it is empty there, TRUE if it is implied; without conjuncts that the context and the others imply; with
+    inequalities that are equalities written so; without `exists` where its index can be eliminated exactly; with
+    alternatives joined that are one convex set. The conjuncts of `p` are kept as they are written where they can.
+    Of a large predicate only the parts are simplified, and only in the light of what is no disjunction.
+    """
+    if _is_large(conjunction([p, context])):
+        context = conjunction(_plain(context))
+    return _piecewise(p, context) if _is_large(conjunction([p, context])) else _simplified(p, context)
+
+
+def _is_large(p: Predicate) -> bool:
+    """Whether `p` has many parts, or is a union of many conjunctions."""
+    stack, parts = [p], 0
+    while stack and parts <= _LARGE:
+        q = stack.pop()
+        parts += 1
+        stack += q.parts if isinstance(q, And | Or) else [q.body] if isinstance(q, Exists) else []
+    return parts > _LARGE or run(_alternatives(p)) > _LARGE
+
+
+def _alternatives(p: Predicate) -> Deep[int]:
+    """How many conjunctions `p` is a union of."""
+    match p:
+        case And(parts) | Or(parts):
+            counts = []
+            for part in parts:
+                counts.append((yield _alternatives(part)))
+            return prod(counts) if isinstance(p, And) else sum(counts)
+        case Exists(_, _, body):
+            count: int = yield _alternatives(body)
+            return count
+        case _:
+            return 1
+
+
+def _plain(p: Predicate) -> list[Predicate]:
+    return [q for q in _flat(p) if not isinstance(q, Or | Exists)]
+
+
+def _piecewise(p: Predicate, context: Predicate) -> Predicate:
+    match p:
+        case And():
+            if is_empty(plain := conjunction(_plain(p)), context):
+                return FALSE
+            plain = _without_redundant(_plain(p), context)
+            around = conjunction([context, plain])
+            return conjunction([plain, *(_unless_large(q, around) for q in _flat(p) if isinstance(q, Or | Exists))])
+        case Or(parts):
+            return disjunction(_unless_large(q, context) for q in parts)
+        case _:
+            return p
+
+
+def _unless_large(p: Predicate, context: Predicate) -> Predicate:
+    return p if _is_large(conjunction([p, context])) else _simplified(p, context)
+
+
+@lru_cache(maxsize=1 << 14)
+def _simplified(p: Predicate, context: Predicate) -> Predicate:
+    return run(_simplify(p, context))
+
+
+def _simplify(p: Predicate, context: Predicate) -> Deep[Predicate]:
+    if is_empty(p, context):
+        return FALSE
+    match p:
+        case Equal() | NonNegative() | Related():
+            return _without_redundant([p], context)
+        case And():
+            rule = _simplify_and(p, context)
+        case Or():
+            rule = _simplify_or(p, context)
+        case Exists():
+            rule = _simplify_exists(p, context)
+    simplified: Predicate = yield rule
+    return simplified
+
+
+def _simplify_and(p: And, context: Predicate) -> Deep[Predicate]:
+    parts = _flat(p)
+    for part in parts:
+        if isinstance(part, Or | Exists):
+            others = conjunction([context, *(q for q in parts if q is not part)])
+            new = yield _simplify(part, others)
+            parts = [r for q in parts for r in (conjuncts(new) if q is part else (q,))]
+    return _without_redundant(parts, context)
+
+
+def _flat(p: Predicate) -> list[Predicate]:
+    """The conjuncts of `p` at any depth, once each."""
+    found: dict[Predicate, None] = {}
+    stack = [p]
+    while stack:
+        q = stack.pop()
+        if isinstance(q, And):
+            stack += reversed(q.parts)
+        else:
+            found[tightened(q)] = None
+    return list(found)
+
+
+def _without_redundant(parts: list[Predicate], context: Predicate) -> Predicate:
+    """The conjunction of `parts`, some point of which lies in `context`, without those that the rest implies."""
+    parts = list(conjuncts(conjunction(map(tightened, parts))))
+    if len(parts) > _MANY:
+        return conjunction(parts)
+    parts = _dropped(parts, context)
+    if any(isinstance(part, NonNegative) for part in parts) and forced_equalities(conjunction(parts), context):
+        both = conjunction([context, *parts])
+        for k, part in enumerate(parts):
+            if isinstance(part, NonNegative) and implies(both, zero := equal(part.value, constant(0))):
+                parts[k] = zero
+        parts = _dropped(parts, context)
+    return conjunction(parts)
+
+
+def _dropped(parts: list[Predicate], context: Predicate) -> list[Predicate]:
+    """`parts` without redundant ones; the harder one is to read, the sooner it goes, and later ones before earlier."""
+    kept = dict.fromkeys(parts)
+    for part in sorted(reversed(kept), key=lambda q: _DROP_ORDER.index(type(q))):
+        del kept[part]
+        if not implies(conjunction([context, *kept]), part):
+            kept[part] = None
+    return [part for part in dict.fromkeys(parts) if part in kept]
+
+
+def _simplify_or(p: Or, context: Predicate) -> Deep[Predicate]:
+    parts: list[Predicate] = []
+    for part in p.parts:
+        parts.append((yield _simplify(part, context)))
+    union = disjunction(parts)
+    if not isinstance(union, Or) or len(union.parts) > _MANY:
+        return union
+    kept = list(union.parts)
+    for part in reversed(union.parts):
+        others = disjunction(q for q in kept if q is not part)
+        if implies(conjunction([context, part]), others):
+            kept.remove(part)
+    union = disjunction(kept)
+    if implies(context, union):
+        return TRUE
+    if not isinstance(union, Or):
+        return union
+    joined = gist(union, context)
+    if joined is None:
+        return union
+    options = joined.parts if isinstance(joined, Or) else (joined,)
+    return min(union, disjunction(_without_redundant(_flat(q), context) for q in options), key=length)
+
+
+def _simplify_exists(p: Exists, context: Predicate) -> Deep[Predicate]:
+    index, size, body = p.index, p.size, p.body
+    if index in free_atoms(context) or index in size.atoms:
+        fresh = Index(index.name)
+        index, body = fresh, substitute(body, {index: atom_affine(fresh)})
+    body = yield _simplify(body, conjunction([context, within(atom_affine(index), size)]))
+    shortest = Exists(index, size, body)
+    if isinstance(body, Or):
+        options = []
+        for part in body.parts:
+            options.append((yield _simplify(Exists(index, size, part), context)))
+        return min(shortest, disjunction(options), key=length)
+    inside = [part for part in conjuncts(body) if index in free_atoms(part)]
+    outside = [part for part in conjuncts(body) if index not in free_atoms(part)]
+    eliminated = eliminate(index, size, inside)
+    if eliminated is not None:
+        without: Predicate = yield _simplify(conjunction(outside + eliminated), context)
+        if length(without) <= length(p):
+            return without
+    bound = exists([(index, size)], conjunction(inside))
+    shorter = None if relations(bound) else gist(bound, conjunction([context, *outside]))
+    if shorter is not None and length(shorter) <= length(bound):
+        bound = shorter
+    return _without_redundant([*outside, *conjuncts(bound)], context)

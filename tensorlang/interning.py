@@ -18,6 +18,7 @@ class Interned(type):
         cls._instances: WeakValueDictionary[Any, Any] = WeakValueDictionary()
 
     def __call__(cls, *args: Any) -> Any:
+        """The instance with these fields."""
         key = (args, tuple(map(type, args)))
         found = cls._instances.get(key)
         if found is None:

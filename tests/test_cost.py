@@ -51,7 +51,7 @@ def counted(text: str, **sizes: Any) -> int:
         ("4.30, an empty range", "f(x: [n]R) = gen i:n. sum j:n - 6. x[j] * 2", 0),
         ("4.30, jointly through brackets", "f(x: [n]R) = sum i:n. [i > 2] * sum j:n. [j <= i] * x[j]", 14),
         ("4.30, not through an operation", "f(x: [n]R) = sum i:n. 2 * sum j:n. x[j]", 5 + 6 * (1 + 5)),
-        ("4.31", "f(x: [n]R) = (gen i:n. x[i] + 1)[2]", 6),
+        ("4.31", "f(x: [n + 3]R) = (gen i:n + 3. x[i] + 1)[2]", 9),
         ("4.32", "f(x: R) = let y = x * x in y + y", 2),
         ("4.32, an unused value", "f(x: R) = let y = x * x in 1", 1),
         ("4.33", "f(x: [n]R) = gen i:n. [i < 0] * (x[i] * x[i])", 0),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import Any
 
 from tensorlang.errors import ArgumentError, ScopeError
 from tensorlang.language.affine import Affine, Size
@@ -13,7 +13,7 @@ from tensorlang.language.predicates import Relation
 from tensorlang.language.types import Pair, Type, leaves, shape
 
 Parameter = Var | Relation
-Results = Union[None, tuple["Results", ...]]
+Results = tuple["Results", ...] | None
 """How a result reads as Python values: None, as its type says (a pair is a 2-tuple); a tuple of k, as k values,
 which the language holds in pairs nested to the right."""
 
@@ -61,6 +61,7 @@ class Function:
         return tuple(found)
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        """The value at these arguments, by the first of `call_handlers` that takes them."""
         for handler in call_handlers:
             result = handler(self, args, kwargs)
             if result is not NotImplemented:

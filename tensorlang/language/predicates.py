@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache
 from itertools import count
 
 from tensorlang.interning import Interned
@@ -145,7 +145,7 @@ def exists(binders: Iterable[tuple[Index, Affine]], p: Predicate) -> Predicate:
     return p
 
 
-@lru_cache(maxsize=None)
+@cache
 def _bound(name: str, depth: int) -> Index:
     return Index(name)
 

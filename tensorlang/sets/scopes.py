@@ -108,7 +108,7 @@ def _free_names(nodes: list[Expr]) -> set[Name]:
             bound = e.var if isinstance(e, Let) and k == 1 else e.index if isinstance(e, Gen | Sum) else None
             if uses[child]:
                 part = set(part)
-            part.discard(bound)  # type: ignore[arg-type]
+            part.discard(bound)
             parts.append(part)
         largest = max(parts, key=len)
         for part in parts:

@@ -191,7 +191,9 @@ class _Rewriting:
                             after.append(InnerProduct(part, y, Side.VARIABLE, where))
             case Input() | Constant():
                 raise AssertionError("inputs and constants are not rewritten")
-        self._step(number, (product,), after, islice(self.builder.statements, known, None), x)
+        # from the end: walking there from the start would make the steps quadratic together
+        made = list(islice(reversed(self.builder.statements), len(self.builder.statements) - known))[::-1]
+        self._step(number, (product,), after, made, x)
         self._contribute(after)
 
     def _transposed_contraction(

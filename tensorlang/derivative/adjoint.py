@@ -115,7 +115,7 @@ class _Rewriting:
 
     def _lets(self) -> None:
         for x in self.program.statements:
-            if not isinstance(x, Input):
+            if not (isinstance(x, Input) or (isinstance(x, Constant) and not x.shape)):
                 self._step("6.14", (), (), subject=x)
         self._step("6.15", (), ())
 

@@ -17,7 +17,7 @@ from tensorlang.language.arguments import bind, from_leaves, to_leaves
 from tensorlang.language.function import Function, call_handlers
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import Type
-from tensorlang.lower.source import Source, is_ready
+from tensorlang.lower.source import Source
 from tensorlang.simplify import simplify
 
 TARGETS = ("jax",)
@@ -35,7 +35,7 @@ class Lowered:
 
     def __init__(self, f: Function) -> None:
         self.function = f
-        made = Source(f if is_ready(f) else simplify(f))
+        made = Source(simplify(f))
         self.source = made.text
         self._told = made.told
         self._run = jax.jit(_defined(made), static_argnames=list(made.told.values()))

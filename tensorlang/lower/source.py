@@ -1,7 +1,7 @@
 """The source of a whole function: sizes read off shapes, one piece of code for each statement, and the results.
 
-A function must have its lets outermost, pairs only as projections of parameters and around the outputs, and gens
-outermost in each right-hand side: the form that the passes up to Figure 9 give, and that programs are read back in.
+A function must be simplified: lets outermost, pairs only as projections of parameters and around the outputs, gens
+outermost in each right-hand side, and nothing stored beyond its support.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tensorlang.errors import NormalFormError
 from tensorlang.language.affine import Affine, Index, Size, atom_affine
 from tensorlang.language.arguments import unpack
 from tensorlang.language.function import Function
-from tensorlang.language.grammar import Bracket, Expr, Gen, Let, MakePair, Proj, Sum, Var, access, children
+from tensorlang.language.grammar import Bracket, Expr, Gen, Let, MakePair, Proj, Var, access, children
 from tensorlang.language.predicates import Relation
 from tensorlang.language.show import expr_text
 from tensorlang.language.types import Pair, Type, shape, struct_of_arrays
@@ -24,7 +24,6 @@ from tensorlang.lower.loops import expanded
 from tensorlang.lower.names import Names
 from tensorlang.lower.scope import Context, Held, Scope
 from tensorlang.lower.sizes import Axis, read_sizes
-from tensorlang.normal.forms import why_not_gen_outermost
 from tensorlang.recursion import Deep, run
 
 _LONG_COMMENT = 100
@@ -197,40 +196,3 @@ def _is_small(e: Expr) -> bool:
         stack += children(stack.pop())
         count += 1
     return count <= _LARGE
-
-
-def is_ready(f: Function) -> bool:
-    """Whether code can be generated for `f` as it is: in the form that this module needs, with distinct indices.
-
-    A gen or sum must not bind an index within the scope of that same index, and an array of pairs must be a pair of
-    arrays already.
-    """
-    if why_not_gen_outermost(f) is not None:
-        return False
-    seen: dict[Expr, frozenset[Index] | None] = {}
-    body = f.body
-    parts: list[Expr] = []
-    while isinstance(body, Let):
-        parts.append(body.value)
-        body = body.body
-    outputs: list[Expr] = [body]
-    while outputs:
-        e = outputs.pop()
-        if isinstance(e, MakePair):
-            outputs += children(e)
-        elif not isinstance(e, Var | Proj):
-            parts.append(e)
-    return not any(isinstance(struct_of_arrays(e.type), Pair) or run(_rebinds(e, seen)) is None for e in parts)
-
-
-def _rebinds(e: Expr, seen: dict[Expr, frozenset[Index] | None]) -> Deep[frozenset[Index] | None]:
-    """The indices bound in `e`; None if one is bound within its own scope."""
-    if e not in seen:
-        found: frozenset[Index] | None = frozenset()
-        for part in children(e):
-            inner = yield _rebinds(part, seen)
-            found = None if found is None or inner is None else found | inner
-        if isinstance(e, Gen | Sum) and found is not None:
-            found = None if e.index in found else found | {e.index}
-        seen[e] = found
-    return seen[e]

@@ -27,6 +27,7 @@ from tensorlang.language.predicates import (
     disjunction,
     equal,
     exists,
+    free_atoms,
     less,
     not_equal,
     within,
@@ -91,7 +92,7 @@ def predicates(draw: st.DrawFn, depth: int = 3, bound: tuple[Index, ...] = (), d
 
 
 contexts = st.one_of(st.just(TRUE), st.just(RANGES), predicates(1), predicates(2))
-many = settings(max_examples=25, deadline=None)
+many = settings(max_examples=60, deadline=None)
 
 
 @many
@@ -265,6 +266,14 @@ def test_huge_numbers_are_exact() -> None:
     huge = 10**40
     assert implies(equal(i, constant(huge)), less(constant(huge - 1), i))
     assert is_empty(conjunction([equal(i * huge, j), less(zero, j), less(j, constant(huge))]))
+
+
+def test_a_quantifier_captures_no_index_of_an_opened_one() -> None:
+    opened = exists([(K, n)], equal(i, k))
+    assert isinstance(opened, ExistsNode)
+    free = atom_affine(opened.index)
+    assert opened.index in free_atoms(exists([(Index("k"), n)], conjunction([opened.body, less(free, i)])))
+    assert opened.index in free_atoms(exists([(K, n)], conjunction([opened.body, less(k, free)])))
 
 
 def test_comparisons_are_recognised_whatever_their_sign() -> None:

@@ -140,7 +140,12 @@ def exists(binders: Iterable[tuple[Index, Affine]], p: Predicate) -> Predicate:
     """
     for index, size in reversed(tuple(binders)):
         if p is not FALSE:
-            bound = _bound(index.name, _depth(p))
+            depth = _depth(p)
+            bound = _bound(index.name, depth)
+            # part of a quantifier's body may stand here alone, with that quantifier's index free in it
+            while bound is not index and bound in free_atoms(p):
+                depth += 1
+                bound = _bound(index.name, depth)
             p = Exists(bound, size, substitute(p, {index: atom_affine(bound)}) if index is not bound else p)
     return p
 

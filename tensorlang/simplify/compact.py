@@ -4,6 +4,7 @@
     X = gen i, j. [a <= j - i <= b] * e  ->  X' = gen i, d:b - a + 1. [..] * [j := i + d + a] e;
                                              X = gen i, j. sum d. [j = i + d + a] * X'[i, d]
     X = gen i. sum j. [i = 2*j] * e      ->  X' = gen j. [i := 2*j] e;        X = gen i. sum j. [i = 2*j] * X'[j]
+    X = gen i:n, j. e, without i in e    ->  X' = gen j. [0 < n] * e;         X = gen i, j. X'[j]
 
 X is index-only now, so its readers read X' instead and nothing of the box of X is ever stored.
 """
@@ -65,22 +66,56 @@ def _compacted(x: Statement, new: dict[Statement, Statement]) -> tuple[Statement
         strided = _strided(x)
         if strided is not None:
             return strided
-    chart = _forced(x) or _band(x)
+    chart = _without_idle_index(x) or _forced(x) or _band(x)
     if chart is None:
         return x, x
     stored = _restricted(x, chart)
     inner = axes(len(x.shape), len(chart.axes))
     to_inner: dict[Atom, Affine] = {k: atom_affine(i) for k, i in zip(chart.axes, inner, strict=True)}
-    places = conjunction(equal(atom_affine(i), a.substitute(to_inner)) for i, a in chart.at.items())
+    at = ((i, a.substitute(to_inner)) for i, a in chart.at.items() if i not in chart.free)
+    places = conjunction(equal(atom_affine(i), a) for i, a in at)
     return Contraction(places, (stored,), (), x.shape), stored
 
 
 @dataclass(frozen=True)
 class _Chart:
-    """Coordinates of a support: new indices with their sizes, and what each index of the statement is in them."""
+    """Coordinates of a support: new indices with their sizes, and what each index of the statement is in them.
+
+    An index in `free` may have any value, of which `at` has one.
+    """
 
     axes: dict[Index, Affine]
     at: dict[Index, Affine]
+    free: frozenset[Index] = frozenset()
+
+
+def _without_idle_index(x: Statement) -> _Chart | None:
+    """The fourth law: the indices that `x` depends on."""
+    own = own_ranges(x)
+    idle = [i for i in own if _ignores(x, i)]
+    if not idle:
+        return None
+    kept = {i: n for i, n in own.items() if i not in idle}
+    return _Chart(kept, {i: constant(0) if i in idle else atom_affine(i) for i in own}, frozenset(idle))
+
+
+def _ignores(x: Statement, i: Index) -> bool:
+    """Whether the elements of `x` are the same for all `i`; its operands have lost their idle indices already."""
+    match x:
+        case Input():
+            return False
+        case Constant():
+            return True
+        case Addition(terms, _):
+            return all(i not in free_atoms(t.pred) and _reads_all_alike(t.operand, i) for t in terms)
+        case Map(p, _, arguments, _):
+            return i not in free_atoms(p) and all(_reads_all_alike(y, i) for y in arguments)
+        case Contraction(p, _, _, _):
+            return i not in free_atoms(p)
+
+
+def _reads_all_alike(y: Statement, i: Index) -> bool:
+    return isinstance(y, Constant) or (isinstance(y, Contraction) and i not in free_atoms(y.pred))
 
 
 def _forced(x: Statement) -> _Chart | None:

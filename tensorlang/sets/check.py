@@ -7,7 +7,7 @@ An expression that occurs in many places is looked at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from tensorlang.errors import LimitError, OutOfBounds
@@ -51,12 +51,11 @@ class _Claim:
 
     def under(self, p: Predicate) -> _Claim:
         """The claim with one more condition around it."""
-        claim = self._apart({a for a in free_atoms(p) if isinstance(a, Index)})
+        indices = _indices(p)
+        claim = self._apart(indices)
         parts = tuple(q for q in conjuncts(p) if q not in claim.conditions)
-        conditions = claim.conditions + parts
-        used = {a for q in parts for a in free_atoms(q) if isinstance(a, Index)}
         needs = tuple(q for q in claim.needs if not obvious(parts, q))
-        return replace(claim, needs=needs, conditions=conditions, open=claim.open | used)
+        return replace(claim, needs=needs, conditions=claim.conditions + parts, open=claim.open | indices)
 
     def bound(self, index: Index, size: Affine) -> _Claim:
         """The claim with one more binder around it."""
@@ -66,9 +65,13 @@ class _Claim:
         return claim.proved() if claim.needs and closes and not claim.open else claim
 
     def proved(self) -> _Claim:
-        """The claim without those needs that its conditions prove."""
-        near = _connected(self.conditions, self.needs)
-        needs = tuple(q for q in self.needs if not is_empty(_failure(q), near))
+        """The claim without those needs that its conditions prove, the ranges of its binders first."""
+        sizes = dict(self.binders)
+        needs = tuple(q for q in self.needs if not obvious((), _in_the_corner(q, sizes)))
+        if not needs:
+            return replace(self, needs=needs)
+        near = _connected(self.conditions, needs)
+        needs = tuple(q for q in needs if not is_empty(_failure(q), near))
         if needs and (every := self.surroundings()) is not near:
             needs = tuple(q for q in needs if not is_empty(_failure(q), every))
         return replace(self, needs=needs)
@@ -173,6 +176,16 @@ def _fewest(claims: Iterable[_Claim]) -> _Claims:
 def _failure(need: Predicate) -> Predicate:
     """Where `need` does not hold."""
     return at_most(need.value, constant(-1)) if isinstance(need, NonNegative) else TRUE
+
+
+def _in_the_corner(need: Predicate, sizes: Mapping[Index, Affine]) -> Predicate:
+    """`need` where each index has that end of its range which makes `need` say most: it implies `need`."""
+    if not isinstance(need, NonNegative):
+        return need
+    ends: dict[Atom, Affine] = {
+        i: constant(0) if k > 0 else sizes[i] - 1 for i, k in need.value.terms if isinstance(i, Index) and i in sizes
+    }
+    return at_most(constant(0), need.value.substitute(ends))
 
 
 def _indices(p: Predicate) -> set[Index]:

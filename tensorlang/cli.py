@@ -121,7 +121,7 @@ def adjoint(program: str, wrt: tuple[str, ...] | None, style: str) -> None:
 @wrt
 @size
 @inputs
-@_format("text", "json")
+@_format("text", "unicode", "latex", "json")
 def derive(program: str, wrt: tuple[str, ...] | None, sizes: dict[str, int], inputs: str | None, style: str) -> None:
     """Print how the adjoint is derived, step by step.
 
@@ -155,9 +155,9 @@ def derive(program: str, wrt: tuple[str, ...] | None, sizes: dict[str, int], inp
         costs = charge.as_json() if charge else {}
         _print_json({"program": str(f), "steps": steps, "adjoint": str(derivation.adjoint), **costs})
         return
-    click.echo(transcript(derivation, data).rstrip())
+    click.echo(transcript(derivation, data, style).rstrip())
     if charge:
-        click.echo(f"\n{charge}")
+        click.echo(f"\n{'% ' if style == 'latex' else ''}{charge}")
 
 
 @main.command()

@@ -74,6 +74,13 @@ def test_adjoint_by_several_parameters_and_in_every_notation(tensorlang: Run) ->
     assert tl.parse(described["text"])
 
 
+@pytest.mark.parametrize(("form", "part"), [("unicode", "⟨loss_bar | D["), ("latex", r"\mathbf{D}\left[")])
+def test_derive_tells_the_steps_in_the_paper_s_notation(tensorlang: Run, form: str, part: str) -> None:
+    result = tensorlang("derive", "loss.tl", "--wrt", "x", *SIZES, "--format", form)
+    assert result.exit_code == 0
+    assert part in result.stdout
+
+
 def test_derive_prints_each_step_and_the_costs(tensorlang: Run) -> None:
     result = tensorlang("derive", "loss.tl", "--wrt", "x", *SIZES)
     assert result.exit_code == 0

@@ -6,16 +6,24 @@ X's definition. The cotangent that a rule makes for X is called X_bar.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from tensorlang.derivative.derivation import Derivation, InnerProduct, Rule, Step
+from tensorlang.derivative.derivation import Derivation, InnerProduct, Rule, Side, Step
 from tensorlang.derivative.ledger import Ledger
-from tensorlang.language.function import unused_name
-from tensorlang.language.grammar import Expr, Var
-from tensorlang.language.predicates import TRUE
-from tensorlang.language.show import expr_text, function_text, predicate_text
+from tensorlang.language.function import Function, unused_name
+from tensorlang.language.grammar import Expr, Proj, Var
+from tensorlang.language.latex import expr_latex, function_latex, predicate_latex
+from tensorlang.language.predicates import TRUE, Predicate
+from tensorlang.language.show import (
+    expr_text,
+    expr_unicode,
+    function_text,
+    predicate_text,
+    predicate_unicode,
+    unicode_text,
+)
 from tensorlang.language.types import R, array
 from tensorlang.normal.ssa import SSA, Constant, Input, Statement, operands, output_list, read
 
@@ -40,39 +48,96 @@ class Told:
         head = f"{self.rule.number} {self.rule.name}"
         return f"{head:<28}" + ("\n" + " " * 28).join(line.replace("\n", "\n" + " " * 33) for line in lines)
 
+    def latex(self) -> str:
+        """The step as rows of an `aligned` environment, where it was told in LaTeX."""
+        lets = [rf"\mathbf{{let}}\ {statement}\ \mathbf{{in}}" for statement in self.made]
+        after = [*lets, self.after] if self.after else lets
+        rows = [self.before, *(rf"\cong\ {line}" if k == 0 else rf"\quad {line}" for k, line in enumerate(after))]
+        if self.cost is not None:
+            rows.append(rf"\text{{cost }} {self.cost[0]} \to {self.cost[1]}")
+        head = rf"\text{{{self.rule.number} {self.rule.name}}}"
+        return " \\\\\n".join(f"{'' if k else head} & {row}" for k, row in enumerate(rows))
 
-def tell(derivation: Derivation, data: Mapping[str, Any] | None = None) -> Iterator[Told]:
+
+_TEXT_SIDES: Mapping[Side, str] = {Side.VARIABLE: "D {0}", Side.DIFFERENTIAL: "d{0}", Side.DEFINITION: "D[{0}]"}
+
+
+@dataclass(frozen=True)
+class Style:
+    """How the parts of a derivation are written; `product` and `differentials` are templates."""
+
+    function: Callable[[Function], str]
+    expr: Callable[[Expr], str]
+    predicate: Callable[[Predicate], str]
+    product: str = "<{0} | {1}>"
+    masked: str = "<{0} | {1}>_[{2}]"
+    differentials: Mapping[Side, str] = field(default_factory=lambda: _TEXT_SIDES)
+
+
+STYLES = {
+    "text": Style(function_text, expr_text, predicate_text),
+    "unicode": Style(unicode_text, expr_unicode, predicate_unicode, "⟨{0} | {1}⟩", "⟨{0} | {1}⟩_[{2}]"),
+    "latex": Style(
+        function_latex,
+        expr_latex,
+        predicate_latex,
+        r"\left\langle {0} \middle| {1} \right\rangle",
+        r"\left\langle {0} \middle| {1} \right\rangle_{{\left[{2}\right]}}",
+        {
+            Side.VARIABLE: r"\mathbf{{D}} {0}",
+            Side.DIFFERENTIAL: "d{0}",
+            Side.DEFINITION: r"\mathbf{{D}}\left[{0}\right]",
+        },
+    ),
+}
+"""The styles that a derivation can be told in, by the names of the formats."""
+
+
+def tell(
+    derivation: Derivation, data: Mapping[str, Any] | None = None, style: Style = STYLES["text"]
+) -> Iterator[Told]:
     """The steps in words, with their costs at the sizes and relations that `data` names, if any are given."""
-    names = Names(derivation)
+    names = Names(derivation, style)
     ledger = Ledger(derivation, data) if data is not None else None
     for step in derivation.steps:
         yield names.told(step, ledger.step(step) if ledger and step.before else None)
 
 
-def transcript(derivation: Derivation, data: Mapping[str, Any] | None = None) -> str:
-    """The program in tensor SSA, the steps, and the adjoint."""
-    f = derivation.function
-    names = Names(derivation)
-    by = ", ".join(x.name for x in derivation.wrt)
-    parts = [f"The adjoint of {f.name} with respect to {by}", function_text(f), "Tensor SSA"]
-    parts.append("\n".join(names.definition(x) for x in derivation.program.statements if not isinstance(x, Input)))
+def transcript(derivation: Derivation, data: Mapping[str, Any] | None = None, form: str = "text") -> str:
+    """The program in tensor SSA, the steps, and the adjoint, in the style called `form`."""
+    f, style = derivation.function, STYLES[form]
+    names = Names(derivation, style)
+    statements = [names.definition(x) for x in derivation.program.statements if not isinstance(x, Input)]
     outputs = ", ".join(names.of(x) for x in output_list(derivation.program.outputs))
-    parts += [f"outputs: {outputs}", "Derivation", "\n".join(map(str, tell(derivation, data)))]
-    parts += ["Adjoint", function_text(derivation.adjoint)]
+    steps = tell(derivation, data, style)
+    if form == "latex":
+        rows = " \\\\\n".join(f"& {row}" for row in (*statements, rf"\text{{outputs: }} {outputs}"))
+        told = " \\\\\n".join(step.latex() for step in steps)
+        blocks = (style.function(f), _aligned(rows), _aligned(told), style.function(derivation.adjoint))
+        return "\n\n".join(f"\\[\n{block}\n\\]" for block in blocks)
+    by = ", ".join(x.name for x in derivation.wrt)
+    parts = [f"The adjoint of {f.name} with respect to {by}", style.function(f), "Tensor SSA", "\n".join(statements)]
+    parts += [f"outputs: {outputs}", "Derivation", "\n".join(map(str, steps))]
+    parts += ["Adjoint", style.function(derivation.adjoint)]
     return "\n\n".join(parts)
+
+
+def _aligned(rows: str) -> str:
+    return f"\\begin{{aligned}}\n{rows}\n\\end{{aligned}}"
 
 
 class Names:
     """What each statement of a derivation is called."""
 
-    def __init__(self, derivation: Derivation) -> None:
-        self.names: dict[Statement, str] = {}
+    def __init__(self, derivation: Derivation, style: Style = STYLES["text"]) -> None:
+        self.style = style
+        self.names: dict[Statement, Expr] = {}
         self.taken = {p.name for p in derivation.program.params}
         self._number(derivation.program)
         for step in derivation.steps:
             for product in (*step.before, *step.after):
                 if product.left not in self.names:
-                    self._name(product.left, f"{self.of(product.right)}_bar")
+                    self._name(product.left, f"{self._plain(product.right)}_bar")
         self._number(derivation.result)
 
     def _number(self, s: SSA) -> None:
@@ -84,36 +149,43 @@ class Names:
                 self._name(x, f"X{k}")
 
     def _name(self, x: Statement, wanted: str) -> None:
-        if isinstance(x, Input):
-            self.names[x] = expr_text(read(x, {}))
-        elif isinstance(x, Constant) and not x.shape:
-            self.names[x] = str(x.value)
+        if isinstance(x, Input) or (isinstance(x, Constant) and not x.shape):
+            self.names[x] = read(x, {})
         else:
-            self.names[x] = unused_name(wanted, self.taken)
-            self.taken.add(self.names[x])
+            name = unused_name(wanted, self.taken)
+            self.taken.add(name)
+            self.names[x] = Var(name, array(x.shape, R))
 
-    def of(self, x: Statement) -> str:
-        """The name of `x`."""
+    def _plain(self, x: Statement) -> str:
+        """A name to make others of."""
+        e = self.expr(x)
+        while isinstance(e, Proj):
+            e = e.body
+        return e.name if isinstance(e, Var) else "X"
+
+    def expr(self, x: Statement) -> Expr:
+        """The variable, input or number that `x` is."""
         if x not in self.names:
             self._name(x, f"X{len(self.names)}")
         return self.names[x]
 
+    def of(self, x: Statement) -> str:
+        """The name of `x`."""
+        return self.style.expr(self.expr(x))
+
     def definition(self, x: Statement) -> str:
         """X = its right-hand side."""
-        given: dict[Statement, Expr] = {
-            y: read(y, {}) if isinstance(y, Input) or (isinstance(y, Constant) and not y.shape) else self._variable(y)
-            for y in operands(x)
-        }
-        return f"{self.of(x)} = {expr_text(read(x, given))}"
-
-    def _variable(self, x: Statement) -> Var:
-        return Var(self.of(x), array(x.shape, R))
+        return f"{self.of(x)} = {self.style.expr(read(x, {y: self.expr(y) for y in operands(x)}))}"
 
     def product(self, product: InnerProduct) -> str:
         """<e | dX>_[p]."""
-        right = product.side.value.replace("X", self.of(product.right))
-        mask = "" if product.pred is TRUE else f"_[{predicate_text(product.pred)}]"
-        return f"{'-' if product.sign < 0 else ''}<{self.of(product.left)} | {right}>{mask}"
+        right = self.style.differentials[product.side].format(self.of(product.right))
+        left = self.of(product.left)
+        if product.pred is TRUE:
+            text = self.style.product.format(left, right)
+        else:
+            text = self.style.masked.format(left, right, self.style.predicate(product.pred))
+        return f"-{text}" if product.sign < 0 else text
 
     def told(self, step: Step, cost: tuple[int, int] | None) -> Told:
         """`step` in words."""
@@ -121,7 +193,9 @@ class Names:
         after = " + ".join(map(self.product, step.after))
         if step.before and not step.after:
             after = "0"
-        if not step.before:
-            before = step.rule.law if step.subject is None else self.definition(step.subject)
+        if not step.before and step.subject is not None:
+            before = self.definition(step.subject)
+        elif not step.before:
+            before = step.rule.law if self.style is not STYLES["latex"] else rf"\text{{{step.rule.name}}}"
         made = (x for x in step.made if not isinstance(x, Input | Constant))
         return Told(step.rule, before, tuple(map(self.definition, made)), after, cost)

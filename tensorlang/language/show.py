@@ -36,3 +36,13 @@ def predicate_text(p: Predicate) -> str:
 def unicode_text(f: Function) -> str:
     """The definition of `f` in the paper's notation."""
     return render(Printer(UNICODE).function(f), WIDTH)
+
+
+def expr_unicode(e: Expr) -> str:
+    """`e` in the paper's notation."""
+    return render(Printer(UNICODE).whole(e), WIDTH)
+
+
+def predicate_unicode(p: Predicate) -> str:
+    """`p` in the paper's notation."""
+    return render(Printer(UNICODE).whole_predicate(p), WIDTH)

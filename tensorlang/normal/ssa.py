@@ -58,6 +58,7 @@ def axis(k: int) -> Index:
     return Index(("i", "j", "k", "l")[k] if k < 4 else f"i{k}")
 
 
+@cache
 def axes(start: int, count: int) -> tuple[Index, ...]:
     """`count` canonical indices from place `start`."""
     return tuple(axis(k) for k in range(start, start + count))

@@ -237,6 +237,15 @@ def test_a_sample_may_be_far_away() -> None:
     assert sample(equal(i, constant(10**6))) == {I: 10**6}
 
 
+def test_a_sample_is_found_whatever_the_order_of_the_conjuncts() -> None:
+    parts = [within(i, n + m - 1), within(j, n - 1), equal(i, j * 2), at_most(i + 1, n), less(m, i - j + 1)]
+    for order in itertools.permutations(parts):
+        found = sample(conjunction(order))
+        assert found is not None
+        assert all(a.value(found) >= 0 for a in (i, j, n - 1 - i, n - 2 - j, i - j - m))
+        assert found[I] == 2 * found[J]
+
+
 def test_what_a_bound_and_a_range_force() -> None:
     assert forced_equalities(at_most(n - 1, i), RANGES) == [i - n + 1]
     assert forced_equalities(equal(i, j), RANGES) == []

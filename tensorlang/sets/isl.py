@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from functools import lru_cache
+from itertools import islice
 from typing import Any, TypeVar
 
 import islpy
@@ -37,7 +38,7 @@ _dim = islpy.dim_type
 _order = (_dim.cst, _dim.set, _dim.param, _dim.div)
 _OPERATIONS = 2_000_000
 _HUGE = 2**40
-_CANDIDATES = 50
+_CANDIDATES = 20
 
 T = TypeVar("T")
 
@@ -196,22 +197,39 @@ def _point(free: int, bound: int, formula: Formula, sizes: tuple[int, ...]) -> t
     """The free dimensions of a point whose sizes have the least sum, from the first box that has one at all."""
     if _empty(free, bound, formula):
         return None
+    total_size = tuple((d, 1) for d in sizes)
+    aims = [total_size, *(((d, 1),) for d in range(free))]
     boxes = [(least, below, most) for most in (8, 64, _HUGE) for below in (0, -1, -most) for least in (1, 0)]
     for least, below, most in boxes:
         box: list[Row] = []
         for d in range(free):
             box += [(False, -(least if d in sizes else below), ((d, 1),)), (False, most, ((d, -1),))]
-        # one more dimension comes first, for the sum of the sizes
-        shifted = _shift((formula[0] + tuple(box), formula[1]), 1)
-        rows = (*shifted[0], (True, 0, ((0, -1), *((d + 1, 1) for d in sizes))))
-        found: list[tuple[int, ...]] = []
-        for leaf in _leaves(free + 1, bound, (rows, shifted[1])):
-            found.append(_coordinates(_project(free + 1, bound, leaf).lexmin(), free + 1))
-            if len(found) == _CANDIDATES:
-                break
+        leaves = islice(_leaves(free, bound, (formula[0] + tuple(box), formula[1])), _CANDIDATES)
+        reach = most * (len(sizes) + 1)
+        found = [_lowest(free, bound, leaf, aims, reach) for leaf in leaves]
         if found:
             return min(found)[1:]
     return None
+
+
+def _lowest(free: int, bound: int, points: Any, aims: list[tuple[tuple[int, int], ...]], reach: int) -> tuple[int, ...]:
+    """The values of `aims`, each as low as those before it allow, at a point of a basic set that is not empty.
+
+    By bisection, for isl's own lexicographic minimum of a set with points is empty for some orders of its rows.
+    """
+    values = []
+    for terms in aims:
+        low, high = -reach, reach
+        while low < high:
+            middle = (low + high) // 2
+            at_most_middle = (False, middle, tuple((d, -k) for d, k in terms))
+            if points.intersect(_basic(free, bound, (at_most_middle,))).is_empty():
+                low = middle + 1
+            else:
+                high = middle
+        points = points.intersect(_basic(free, bound, ((True, -low, terms),)))
+        values.append(low)
+    return tuple(values)
 
 
 @_remembered
@@ -310,15 +328,3 @@ def _rows(basic: Any, free: int) -> tuple[Row, ...] | None:
                 return None
             found.append((equality, dense[0], tuple((d, k) for d, k in enumerate(dense[1:]) if k)))
     return tuple(sorted(found, key=lambda row: (not row[0], [d for d, _ in row[2]], [-k for _, k in row[2]], row[1])))
-
-
-def _coordinates(points: Any, dimensions: int) -> tuple[int, ...]:
-    point = points.sample_point()
-    return tuple(point.get_coordinate_val(_dim.set, d).to_python() for d in range(dimensions))
-
-
-def _shift(formula: Formula, by: int) -> Formula:
-    rows = tuple(
-        (kind, value, tuple((d + by if d >= 0 else d, k) for d, k in terms)) for kind, value, terms in formula[0]
-    )
-    return rows, tuple(tuple(_shift(option, by) for option in options) for options in formula[1])

@@ -15,7 +15,7 @@ collected under the union of theirs, and both p and P go into the masks of 6.26 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from itertools import islice
 
@@ -46,6 +46,7 @@ from tensorlang.normal.ssa import (
     summed_indices,
 )
 from tensorlang.normal.to_ssa import Builder
+from tensorlang.recursion import Deep, run
 from tensorlang.sets.solve import project, simplify_in
 
 
@@ -239,15 +240,15 @@ class _Rewriting:
         return _tree(struct_of_arrays(x.type), iter(parts))
 
 
-def _tree(kind: Type, parts: Iterable[Outputs]) -> Outputs:
-    parts = iter(parts)
+def _tree(kind: Type, parts: Iterator[Outputs]) -> Outputs:
+    """The parts, in order, as the leaves of the pairs of `kind`."""
 
-    def build(kind: Type) -> Outputs:
+    def build(kind: Type) -> Deep[Outputs]:
         if isinstance(kind, Pair):
-            return build(kind.first), build(kind.second)
+            return (yield build(kind.first)), (yield build(kind.second))
         return next(parts)
 
-    return build(kind)
+    return run(build(kind))
 
 
 def _nested(parts: list[Outputs]) -> Outputs:

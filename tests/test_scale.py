@@ -263,23 +263,6 @@ def test_long_and_deep_programs_go_through_every_stage(program: Callable[[int], 
     print(f"\n{program.__name__} {length}:", *(f"{name} {spent:.1f} s," for name, spent in seconds.items()))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("stage", ["parse", "passes", "derivative", "adjoint"])
-def test_twice_the_program_takes_about_twice_the_seconds(stage: str) -> None:
-    """What walks in C code alone makes no calls that could be counted; a quadratic walk shows at these lengths."""
-
-    def seconds(length: int) -> float:
-        f = scalar_program(length)
-        gc.collect()
-        start = time.process_time()
-        STAGES[stage](f)
-        return time.process_time() - start
-
-    seconds(100)
-    one, two = seconds(5_000), seconds(10_000)
-    assert two <= 3 * one, f"{stage}: {one:.1f} s for 5,000 statements, {two:.1f} s for 10,000"
-
-
 def test_derivatives_of_a_deep_program_are_right() -> None:
     f = deep_sum(2_000)
     x, h = 0.5, 1e-6

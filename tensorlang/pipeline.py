@@ -51,7 +51,9 @@ def derive(f: Function, wrt: Wrt = None) -> Derivation:
 def adjoint(f: Function, wrt: Wrt = None) -> Function:
     """The adjoint: a function of f's parameters, then the output's cotangent, that gives the cotangents of `wrt`.
 
-    One cotangent alone, or a flat tuple of them. Raises `ScopeError` if `wrt` names what is no real-valued parameter.
+    One cotangent alone, or a flat tuple of them. Like every parameter's, the sizes of the output's cotangent are at
+    least 0, so where a program's own output has a negative size, and no elements, there is no adjoint. Raises
+    `ScopeError` if `wrt` names what is no real-valued parameter.
     """
     return derive(f, wrt).adjoint
 

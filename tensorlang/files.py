@@ -12,6 +12,7 @@ import sys
 import tokenize
 import zipfile
 import zlib
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -96,15 +97,13 @@ def write_arrays(path: str, arrays: Arrays) -> None:
     partial = f"{target}.partial-{os.getpid()}"
     try:
         with open(partial, "xb") as file:
-            try:
-                np.savez(file, **arrays)
-                file.close()
-                os.replace(partial, target)
-            except BaseException:
-                os.unlink(partial)
-                raise
+            np.savez(file, **arrays)
+        os.replace(partial, target)
     except (OSError, ValueError) as error:
         raise ArgumentError(f"can't write {path}: {_reason(error)}") from error
+    finally:
+        with suppress(FileNotFoundError, NotADirectoryError):
+            os.unlink(partial)
 
 
 def arguments(f: Function, arrays: Arrays, path: str) -> Arrays:

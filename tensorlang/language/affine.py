@@ -1,4 +1,4 @@
-"""Index variables, sizes, and affine combinations of them: the `a` of Figure 3."""
+"""Index variables, sizes, elements of index arrays, and affine combinations of them: the `a` of Figure 3."""
 
 from __future__ import annotations
 
@@ -32,11 +32,51 @@ class Size(metaclass=Interned):
         return self.name
 
 
-Atom = Index | Size
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+class IndexArray:
+    """An array of the shape `sizes` whose elements are indices: integers from 0 to `size` - 1.
+
+    A parameter, or the name that a `let` gives to chosen points. It is data, so nothing is known of its elements but
+    their range; only its elements are ever used (`Lookup`).
+    """
+
+    name: str
+    sizes: tuple[Affine, ...]
+    size: Affine
+    serial: int = field(default_factory=lambda: next(_serial))
+
+    def __repr__(self) -> str:
+        return self.name
 
 
-def _order(atom: Atom) -> tuple[bool, str, int]:
-    return (isinstance(atom, Size), atom.name, atom.serial if isinstance(atom, Index) else 0)
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+class Lookup(metaclass=Interned):
+    """array[at], an element of an index array; it may stand wherever an index may."""
+
+    array: IndexArray
+    at: tuple[Affine, ...]
+
+    @property
+    def name(self) -> str:
+        """Its text."""
+        return self.array.name + (f"[{', '.join(map(str, self.at))}]" if self.at else "")
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+Atom = Index | Size | Lookup
+
+
+def _order(atom: Atom) -> tuple[object, ...]:
+    match atom:
+        case Index(name, serial):
+            return (0, name, serial)
+        case Lookup(array, at):
+            inner = tuple((tuple((_order(x), k) for x, k in a.terms), a.constant) for a in at)
+            return (1, array.name, array.serial, inner)
+        case Size(name):
+            return (2, name)
 
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
@@ -70,18 +110,39 @@ class Affine(metaclass=Interned):
 
     @property
     def atoms(self) -> tuple[Atom, ...]:
-        """What occurs in it."""
+        """Its terms without their coefficients."""
         return tuple(atom for atom, _ in self.terms)
 
     @property
+    def free(self) -> tuple[Index | Size, ...]:
+        """The index variables and sizes that occur in it, within the places of lookups too."""
+        found: dict[Index | Size, None] = {}
+        for atom, _ in self.terms:
+            if isinstance(atom, Lookup):
+                found.update((x, None) for a in atom.at for x in a.free)
+            else:
+                found[atom] = None
+        return tuple(found)
+
+    @property
+    def lookups(self) -> tuple[Lookup, ...]:
+        """The elements of index arrays that occur in it, those within the places of others too."""
+        found: dict[Lookup, None] = {}
+        for atom, _ in self.terms:
+            if isinstance(atom, Lookup):
+                found[atom] = None
+                found.update((x, None) for a in atom.at for x in a.lookups)
+        return tuple(found)
+
+    @property
     def indices(self) -> tuple[Index, ...]:
-        """The index variables that occur in it."""
-        return tuple(a for a, _ in self.terms if isinstance(a, Index))
+        """The index variables on which it depends."""
+        return tuple(a for a in self.free if isinstance(a, Index))
 
     @property
     def sizes(self) -> tuple[Size, ...]:
-        """The sizes that occur in it."""
-        return tuple(a for a, _ in self.terms if isinstance(a, Size))
+        """The sizes on which it depends."""
+        return tuple(a for a in self.free if isinstance(a, Size))
 
     @property
     def is_constant(self) -> bool:
@@ -90,9 +151,9 @@ class Affine(metaclass=Interned):
 
     def substitute(self, values: Mapping[Atom, Affine]) -> Affine:
         """[i := a] for each atom i that `values` maps to an a."""
-        if not any(atom in values for atom, _ in self.terms):
+        if not any(atom in values or isinstance(atom, Lookup) for atom, _ in self.terms):
             return self
-        return total([(values.get(atom) or atom_affine(atom), k) for atom, k in self.terms]) + self.constant
+        return total([(_substituted(atom, values), k) for atom, k in self.terms]) + self.constant
 
     def value(self, atoms: Mapping[Atom, int]) -> int:
         """Its value (4.13 to 4.17) where each atom has the value that `atoms` gives."""
@@ -102,6 +163,14 @@ class Affine(metaclass=Interned):
         return render(self, lambda atom: atom.name)
 
     __repr__ = __str__
+
+
+def _substituted(atom: Atom, values: Mapping[Atom, Affine]) -> Affine:
+    if atom in values:
+        return values[atom]
+    if isinstance(atom, Lookup):
+        atom = Lookup(atom.array, tuple(a.substitute(values) for a in atom.at))
+    return atom_affine(atom)
 
 
 def render(a: Affine, name: Callable[[Atom], str], times: str = "*") -> str:
@@ -124,7 +193,7 @@ def constant(value: int) -> Affine:
 
 
 def atom_affine(atom: Atom) -> Affine:
-    """The affine expression that is one index or size."""
+    """The affine expression that is one index, size or lookup."""
     return Affine(((atom, 1),), 0)
 
 

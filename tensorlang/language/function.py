@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from tensorlang.errors import ArgumentError, ScopeError
-from tensorlang.language.affine import Affine, Size
-from tensorlang.language.grammar import Expr, Gen, Sum, Var, children
+from tensorlang.language.affine import Affine, IndexArray, Size
+from tensorlang.language.grammar import Choice, Expr, Extremum, Gen, Sum, Var, children
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import Pair, Type, leaves, shape
 
-Parameter = Var | Relation
+Parameter = Var | Relation | IndexArray
 Results = tuple["Results", ...] | None
 """How a result reads as Python values: None, as its type says (a pair is a 2-tuple); a tuple of k, as k values,
 which the language holds in pairs nested to the right."""
@@ -38,7 +38,7 @@ class Function:
 
     @property
     def variables(self) -> tuple[Var, ...]:
-        """The parameters that are values, not relations."""
+        """The parameters that are real values: neither relations nor index arrays."""
         return tuple(p for p in self.params if isinstance(p, Var))
 
     @property
@@ -55,7 +55,7 @@ class Function:
             if e in seen:
                 continue
             seen.add(e)
-            if isinstance(e, Gen | Sum):
+            if isinstance(e, Gen | Sum | Extremum | Choice):
                 found.update(dict.fromkeys(e.size.sizes))
             stack += reversed(children(e))
         return tuple(found)
@@ -117,6 +117,8 @@ def taken_names(f: Function) -> set[str]:
 def _sizes_of(p: Parameter) -> list[Affine]:
     if isinstance(p, Relation):
         return list(p.sizes)
+    if isinstance(p, IndexArray):
+        return [*p.sizes, p.size]
     found: list[Affine] = []
     for _, part in leaves(p.type):
         found += shape(part)[0]

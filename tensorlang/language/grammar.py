@@ -8,6 +8,8 @@
         | fst e | snd e            Proj
         | gen i:n. e               Gen
         | sum i:n. e               Sum
+        | max i:n where p. e       Extremum, beyond Figure 3: the greatest or least value over the points of p
+        | argmax i:n where p. e    Choice: the first point that attains it, an index
         | e[a]                     Access
         | [p] * e                  Bracket
         | let x = e0 in e1         Let
@@ -30,9 +32,9 @@ from typing import Any
 
 from tensorlang.errors import Place, SizeMismatch, TypeMismatch
 from tensorlang.interning import Interned
-from tensorlang.language.affine import Affine, Index, constant
+from tensorlang.language.affine import Affine, Index, IndexArray, constant
 from tensorlang.language.predicates import FALSE, TRUE, Predicate, conjunction
-from tensorlang.language.types import Array, Pair, R, Type, array, shape
+from tensorlang.language.types import Array, Idx, Pair, R, Type, array, shape
 from tensorlang.recursion import Deep, run
 
 _serial = count()
@@ -160,6 +162,38 @@ class Sum(metaclass=Interned):
 
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+class Extremum(metaclass=Interned):
+    """max index:size where pred. body for sign 1, min for -1; no point of pred is an error."""
+
+    sign: int
+    index: Index
+    size: Affine
+    pred: Predicate
+    body: Expr
+    type: Type = field(init=False)
+
+    def __post_init__(self) -> None:
+        _need_real(self.body, f"the body of {'max' if self.sign > 0 else 'min'}")
+        _set_type(self, R)
+
+
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+class Choice(metaclass=Interned):
+    """argmax index:size where pred. body for sign 1, argmin for -1: the first among equals; no point is an error."""
+
+    sign: int
+    index: Index
+    size: Affine
+    pred: Predicate
+    body: Expr
+    type: Type = field(init=False)
+
+    def __post_init__(self) -> None:
+        _need_real(self.body, f"the body of {'argmax' if self.sign > 0 else 'argmin'}")
+        _set_type(self, Idx(self.size))
+
+
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
 class Access(metaclass=Interned):
     """body[at]. `place` is where it was written, for the messages of the bounds check; passes drop it."""
 
@@ -188,20 +222,21 @@ class Bracket(metaclass=Interned):
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
 class Let(metaclass=Interned):
-    """let var = value in body."""
+    """let var = value in body. An index array is bound to choices, and used in affine expressions alone."""
 
-    var: Var
+    var: Var | IndexArray
     value: Expr
     body: Expr
     type: Type = field(init=False)
 
     def __post_init__(self) -> None:
-        if self.var.type is not self.value.type:
-            raise TypeMismatch(f"{self.var.name} has type {self.var.type}, found a value of type {self.value.type}")
+        kind = type_of(self.var)
+        if kind is not self.value.type:
+            raise TypeMismatch(f"{self.var.name} has type {kind}, found a value of type {self.value.type}")
         _set_type(self, self.body.type)
 
 
-Expr = Var | Const | Add | Mul | Call | MakePair | Proj | Gen | Sum | Access | Bracket | Let
+Expr = Var | Const | Add | Mul | Call | MakePair | Proj | Gen | Sum | Extremum | Choice | Access | Bracket | Let
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,6 +259,11 @@ class ScalarFunction:
     source: str
     latex: str
     exponent: Fraction | None = None
+
+
+def type_of(x: Var | IndexArray) -> Type:
+    """The type of what a `let` binds."""
+    return array(x.sizes, Idx(x.size)) if isinstance(x, IndexArray) else x.type
 
 
 def number(value: int | Fraction) -> Const:
@@ -284,6 +324,8 @@ def children(e: Expr) -> tuple[Expr, ...]:
         case Call(_, arguments):
             return arguments
         case Proj(_, a) | Gen(_, _, a) | Sum(_, _, a) | Access(a, _, _) | Bracket(_, a):
+            return (a,)
+        case Extremum(_, _, _, _, a) | Choice(_, _, _, _, a):
             return (a,)
 
 

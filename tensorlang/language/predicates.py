@@ -203,13 +203,13 @@ def free_atoms(p: Predicate) -> frozenset[Atom]:
         q, bound = stack.pop()
         match q:
             case Equal(a) | NonNegative(a):
-                found.update(x for x in a.atoms if x not in bound)
+                found.update(x for x in a.free if x not in bound)
             case Related(_, arguments):
-                found.update(x for a in arguments for x in a.atoms if x not in bound)
+                found.update(x for a in arguments for x in a.free if x not in bound)
             case And(parts) | Or(parts):
                 stack += [(part, bound) for part in parts]
             case Exists(index, size, body):
-                found.update(x for x in size.atoms if x not in bound)
+                found.update(x for x in size.free if x not in bound)
                 stack.append((body, bound | {index}))
     return frozenset(found)
 

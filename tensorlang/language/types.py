@@ -1,4 +1,4 @@
-"""The types T of Figure 3, and the declared type of a data relation."""
+"""The types T of Figure 3, and that of an index."""
 
 from __future__ import annotations
 
@@ -39,7 +39,17 @@ class Array(metaclass=Interned):
         return _text(self)
 
 
-Type = Real | Pair | Array
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+class Idx(metaclass=Interned):
+    """An index: an integer from 0 to size - 1. Only arrays of indices are of this type, and choices."""
+
+    size: Affine
+
+    def __str__(self) -> str:
+        return f"idx({self.size})"
+
+
+Type = Real | Pair | Array | Idx
 
 R = Real()
 
@@ -102,6 +112,8 @@ def _text(kind: Type) -> str:
                 out.append(text)
             case Real():
                 out.append("R")
+            case Idx(size):
+                out.append(f"idx({size})")
             case Pair(first, second):
                 stack += [")", second, ", ", first, "("]
             case Array(size, element):

@@ -1,77 +1,37 @@
-"""Functions that generated code brings along, each only where it is used."""
+"""The source of the functions in `parts`, and which of the others each calls."""
 
 from __future__ import annotations
 
-HELPERS = {
-    "_over": '''
-def _over(x, *ranges):
-    """x over the ranges (start, stop) of positions, zero where it has no element."""
-    edges = [(-start, max(start, stop) - n, 0) for (start, stop), n in zip(ranges, x.shape)]
-    return lax.pad(x, jnp.zeros((), x.dtype), edges)
-''',
-    "_read": '''
-def _read(x, *at):
-    """x[at], zero where that is outside of x."""
-    if x.size == 0:
-        x = jnp.zeros([max(n, 1) for n in x.shape], x.dtype)
-    return x.at[at].get(mode="fill", fill_value=0, wrap_negative_indices=False)
-''',
-    "_spread": '''
-def _spread(x, axis, first, step, size):
-    """Zeros, but x at first, first + step, ... along an axis of that size."""
-    taken = step * (x.shape[axis] - 1) + 1 if x.shape[axis] else 0
-    edges = [(first, size - first - taken, step - 1) if k == axis else (0, 0, 0) for k in range(x.ndim)]
-    return lax.pad(x, jnp.zeros((), x.dtype), edges)
-''',
-    "_sum": '''
-def _sum(x, axes):
-    """The sum of x over axes that are not its last, as a product with ones: XLA's CPU compiler can get it wrong
-    otherwise, if x is a product (jaxlib 0.10.2)."""
-    axes = (axes,) if isinstance(axes, int) else axes
-    return jnp.tensordot(jnp.ones([x.shape[k] for k in axes], x.dtype), x, (tuple(range(len(axes))), axes))
-''',
-    "_sum_over": '''
-def _sum_over(ranges, term, shape, dtype):
-    """The sum of term(i, ...) over ranges: unrolled if it is short, else a loop of 32 terms at a time."""
-    total = jnp.zeros(shape, dtype)
-    points = 1
-    for r in ranges:
-        points *= len(r)
+import ast
+import inspect
+from types import ModuleType
 
-    def add(total, start, count):
-        for k in range(count):
-            total = total + term(*_point(ranges, start + k))
-        return total
+from tensorlang.lower.parts import loops, windows
 
-    loops = points // 32 if points > 64 else 0
-    if loops:
-        total = lax.fori_loop(0, loops, lambda k, total: add(total, 32 * k, 32), total)
-    return add(total, 32 * loops, points - 32 * loops)
-''',
-    "_stack_over": '''
-def _stack_over(ranges, term, shape, dtype):
-    """The array of term(i, ...), each of that shape, for all of ranges: unrolled if it is short, else a loop."""
-    counts = tuple(len(r) for r in ranges)
-    points = 1
-    for count in counts:
-        points *= count
-    each = lambda k: jnp.broadcast_to(jnp.asarray(term(*_point(ranges, k)), dtype), shape)
-    if points == 0:
-        return jnp.zeros(counts + shape, dtype)
-    terms = jnp.stack([each(k) for k in range(points)]) if points <= 64 else lax.map(each, jnp.arange(points))
-    return terms.reshape(counts + shape)
-''',
-    "_point": '''
-def _point(ranges, k):
-    """The k-th point of a box of ranges."""
-    place = []
-    for r in reversed(ranges):
-        place.append(r.start + k % len(r))
-        k = k // len(r)
-    return place[::-1]
-''',
-}
+_MODULES: tuple[ModuleType, ...] = (windows, loops)
+
+
+def _functions(module: ModuleType) -> dict[str, str]:
+    source = inspect.getsource(module)
+    nodes = ast.parse(source).body
+    return {f.name: ast.get_source_segment(source, f) or "" for f in nodes if isinstance(f, ast.FunctionDef)}
+
+
+HELPERS = {name: source for module in _MODULES for name, source in _functions(module).items()}
 """Their source by name."""
 
-NEEDS = {"_sum_over": ("_point",), "_stack_over": ("_point",)}
+
+def _calls(source: str) -> tuple[str, ...]:
+    """All functions that a part needs besides itself, the calls of calls too."""
+    found: dict[str, None] = {}
+    stack = [source]
+    while stack:
+        names = [node.id for node in ast.walk(ast.parse(stack.pop())) if isinstance(node, ast.Name)]
+        fresh = [name for name in names if name in HELPERS and name not in found]
+        found.update(dict.fromkeys(fresh))
+        stack += [HELPERS[name] for name in fresh]
+    return tuple(found)
+
+
+NEEDS = {name: _calls(source) for name, source in HELPERS.items()}
 """Which of the others a helper calls."""

@@ -1,0 +1,51 @@
+"""Sums and arrays of many terms."""
+
+import jax.numpy as jnp
+from jax import lax
+
+
+def _sum(x, axes):
+    """The sum of x over axes that are not its last, as a product with ones: XLA's CPU compiler can get it wrong
+    otherwise, if x is a product (jaxlib 0.10.2)."""
+    axes = (axes,) if isinstance(axes, int) else axes
+    return jnp.tensordot(jnp.ones([x.shape[k] for k in axes], x.dtype), x, (tuple(range(len(axes))), axes))
+
+
+def _sum_over(ranges, term, shape, dtype):
+    """The sum of term(i, ...) over ranges: unrolled if it is short, else a loop of 32 terms at a time."""
+    total = jnp.zeros(shape, dtype)
+    points = 1
+    for r in ranges:
+        points *= len(r)
+
+    def add(total, start, count):
+        for k in range(count):
+            total = total + term(*_point(ranges, start + k))
+        return total
+
+    loops = points // 32 if points > 64 else 0
+    if loops:
+        total = lax.fori_loop(0, loops, lambda k, total: add(total, 32 * k, 32), total)
+    return add(total, 32 * loops, points - 32 * loops)
+
+
+def _stack_over(ranges, term, shape, dtype):
+    """The array of term(i, ...), each of that shape, for all of ranges: unrolled if it is short, else a loop."""
+    counts = tuple(len(r) for r in ranges)
+    points = 1
+    for count in counts:
+        points *= count
+    each = lambda k: jnp.broadcast_to(jnp.asarray(term(*_point(ranges, k)), dtype), shape)
+    if points == 0:
+        return jnp.zeros(counts + shape, dtype)
+    terms = jnp.stack([each(k) for k in range(points)]) if points <= 64 else lax.map(each, jnp.arange(points))
+    return terms.reshape(counts + shape)
+
+
+def _point(ranges, k):
+    """The k-th point of a box of ranges."""
+    place = []
+    for r in reversed(ranges):
+        place.append(r.start + k % len(r))
+        k = k // len(r)
+    return place[::-1]

@@ -129,3 +129,7 @@ class EvaluationError(TensorlangError):
 
 class LimitError(TensorlangError):
     """Input beyond what the language allows, such as a number of a million digits."""
+
+
+class CostTableError(TensorlangError):
+    """A file that is no table of costs, or can't be read or written."""

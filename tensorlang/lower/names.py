@@ -7,7 +7,7 @@ import keyword
 import re
 
 RESERVED = frozenset(keyword.kwlist) | frozenset(keyword.softkwlist) | frozenset(dir(builtins))
-MODULES = frozenset({"jax", "jnp", "lax", "dtype"})
+MODULES = frozenset({"jax", "jnp", "lax", "dtype", "COSTS"})
 
 
 def identifier(wanted: str) -> str:

@@ -133,3 +133,7 @@ class LimitError(TensorlangError):
 
 class CostTableError(TensorlangError):
     """A file that is no table of costs, or can't be read or written."""
+
+
+class CountError(TensorlangError):
+    """A compiled program whose operations can't be told, such as a loop that runs until its data say so."""

@@ -6,9 +6,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 
+from tensorlang.errors import LimitError
 from tensorlang.interning import Interned
 
 _serial = count()
+
+_DEEPEST = 64
+"""Lookups are nested at most so deep, so that recursion over them is harmless."""
 
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
@@ -51,10 +55,23 @@ class IndexArray:
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
 class Lookup(metaclass=Interned):
-    """array[at], an element of an index array; it may stand wherever an index may."""
+    """array[at], an element of an index array; it may stand wherever an index may.
+
+    A comparison or a relation that looks up a place outside of the array is false. With fewer places than the array
+    has axes, it stands for a part of the array, or all of it, in substitutions, and nowhere else.
+
+    Raises `LimitError` if lookups are nested too deep.
+    """
 
     array: IndexArray
     at: tuple[Affine, ...]
+    depth: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        inner = (atom.depth for a in self.at for atom, _ in a.terms if isinstance(atom, Lookup))
+        object.__setattr__(self, "depth", 1 + max(inner, default=0))
+        if self.depth > _DEEPEST:
+            raise LimitError(f"elements of index arrays are nested at most {_DEEPEST} deep: {self.array.name}[..]")
 
     @property
     def name(self) -> str:
@@ -85,6 +102,27 @@ class Affine(metaclass=Interned):
 
     terms: tuple[tuple[Atom, int], ...]
     constant: int
+    free: tuple[Index | Size, ...] = field(init=False)
+    """The index variables and sizes that occur in it, within the places of lookups too."""
+    indices: tuple[Index, ...] = field(init=False)
+    """The index variables on which it depends."""
+    lookups: tuple[Lookup, ...] = field(init=False)
+    """The elements of index arrays that occur in it, those within the places of others too."""
+
+    def __post_init__(self) -> None:
+        free: dict[Index | Size, None] = {}
+        lookups: dict[Lookup, None] = {}
+        for atom, _ in self.terms:
+            if isinstance(atom, Lookup):
+                lookups[atom] = None
+                for a in atom.at:
+                    free.update(dict.fromkeys(a.free))
+                    lookups.update(dict.fromkeys(a.lookups))
+            else:
+                free[atom] = None
+        object.__setattr__(self, "free", tuple(free))
+        object.__setattr__(self, "indices", tuple(a for a in free if isinstance(a, Index)))
+        object.__setattr__(self, "lookups", tuple(lookups))
 
     def __add__(self, other: Affine | int) -> Affine:
         if isinstance(other, int):
@@ -114,32 +152,6 @@ class Affine(metaclass=Interned):
         return tuple(atom for atom, _ in self.terms)
 
     @property
-    def free(self) -> tuple[Index | Size, ...]:
-        """The index variables and sizes that occur in it, within the places of lookups too."""
-        found: dict[Index | Size, None] = {}
-        for atom, _ in self.terms:
-            if isinstance(atom, Lookup):
-                found.update((x, None) for a in atom.at for x in a.free)
-            else:
-                found[atom] = None
-        return tuple(found)
-
-    @property
-    def lookups(self) -> tuple[Lookup, ...]:
-        """The elements of index arrays that occur in it, those within the places of others too."""
-        found: dict[Lookup, None] = {}
-        for atom, _ in self.terms:
-            if isinstance(atom, Lookup):
-                found[atom] = None
-                found.update((x, None) for a in atom.at for x in a.lookups)
-        return tuple(found)
-
-    @property
-    def indices(self) -> tuple[Index, ...]:
-        """The index variables on which it depends."""
-        return tuple(a for a in self.free if isinstance(a, Index))
-
-    @property
     def sizes(self) -> tuple[Size, ...]:
         """The sizes on which it depends."""
         return tuple(a for a in self.free if isinstance(a, Size))
@@ -149,8 +161,16 @@ class Affine(metaclass=Interned):
         """Whether it is a plain integer."""
         return not self.terms
 
+    @property
+    def arrays(self) -> tuple[IndexArray, ...]:
+        """The index arrays that it looks up elements of."""
+        return tuple(dict.fromkeys(lookup.array for lookup in self.lookups))
+
     def substitute(self, values: Mapping[Atom, Affine]) -> Affine:
-        """[i := a] for each atom i that `values` maps to an a."""
+        """[i := a] for each atom i that `values` maps to an a.
+
+        Where i is a whole index array, Lookup(y, ()), a is another one or a part of it: with z[i], y[j] becomes z[i, j].
+        """
         if not any(atom in values or isinstance(atom, Lookup) for atom, _ in self.terms):
             return self
         return total([(_substituted(atom, values), k) for atom, k in self.terms]) + self.constant
@@ -168,9 +188,15 @@ class Affine(metaclass=Interned):
 def _substituted(atom: Atom, values: Mapping[Atom, Affine]) -> Affine:
     if atom in values:
         return values[atom]
-    if isinstance(atom, Lookup):
-        atom = Lookup(atom.array, tuple(a.substitute(values) for a in atom.at))
-    return atom_affine(atom)
+    if not isinstance(atom, Lookup):
+        return atom_affine(atom)
+    at = tuple(a.substitute(values) for a in atom.at)
+    whole = values.get(Lookup(atom.array, ()))
+    if whole is None:
+        return atom_affine(Lookup(atom.array, at))
+    (part,) = whole.atoms
+    assert isinstance(part, Lookup), "an array is replaced by an array"
+    return atom_affine(Lookup(part.array, part.at + at))
 
 
 def render(a: Affine, name: Callable[[Atom], str], times: str = "*") -> str:

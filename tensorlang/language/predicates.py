@@ -8,7 +8,7 @@ from functools import cache
 from itertools import count
 
 from tensorlang.interning import Interned
-from tensorlang.language.affine import Affine, Atom, Index, atom_affine, constant
+from tensorlang.language.affine import Affine, Atom, Index, Lookup, atom_affine, constant
 from tensorlang.recursion import Deep, run
 
 _serial = count()
@@ -170,7 +170,7 @@ def _depth(p: Predicate) -> int:
 
 
 def substitute(p: Predicate, values: Mapping[Atom, Affine]) -> Predicate:
-    """[i := a] p; the bound indices of `p` are renamed, so nothing is captured."""
+    """[i := a] p, as in `Affine.substitute`; the bound indices of `p` are renamed, so nothing is captured."""
     return run(_substitute(p, values)) if values else p
 
 
@@ -188,7 +188,8 @@ def _substitute(p: Predicate, values: Mapping[Atom, Affine]) -> Deep[Predicate]:
                 new.append((yield _substitute(part, values)))
             return conjunction(new) if isinstance(p, And) else disjunction(new)
         case Exists(index, size, body):
-            if not any(a in values for a in (*size.atoms, *free_atoms(p))):
+            looked_up = (part for lookup in lookups(p) for part in (lookup, Lookup(lookup.array, ())))
+            if not any(a in values for a in (*size.atoms, *free_atoms(p), *looked_up)):
                 return p
             fresh = Index(index.name)
             inner = {**values, index: atom_affine(fresh)}
@@ -229,3 +230,20 @@ def relations(p: Predicate) -> frozenset[Relation]:
             case _:
                 pass
     return frozenset(found)
+
+
+def lookups(p: Predicate) -> tuple[Lookup, ...]:
+    """The elements of index arrays that `p` mentions, in order; their places may be at indices that `p` binds."""
+    found: dict[Lookup, None] = {}
+    stack: list[Predicate] = [p]
+    while stack:
+        match stack.pop():
+            case Equal(a) | NonNegative(a):
+                found.update(dict.fromkeys(a.lookups))
+            case Related(_, arguments):
+                found.update((lookup, None) for a in arguments for lookup in a.lookups)
+            case And(parts) | Or(parts):
+                stack += reversed(parts)
+            case Exists(_, _, body):
+                stack.append(body)
+    return tuple(found)

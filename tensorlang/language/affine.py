@@ -169,7 +169,8 @@ class Affine(metaclass=Interned):
     def substitute(self, values: Mapping[Atom, Affine]) -> Affine:
         """[i := a] for each atom i that `values` maps to an a.
 
-        Where i is a whole index array, Lookup(y, ()), a is another one or a part of it: with z[i], y[j] becomes z[i, j].
+        Where i is a whole index array, Lookup(y, ()), a is another one or a part of one: with z[i], y[j] becomes
+        z[i, j].
         """
         if not any(atom in values or isinstance(atom, Lookup) for atom, _ in self.terms):
             return self

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from tensorlang.language.affine import Affine, Atom, Index, constant
+from tensorlang.language.affine import Affine, Atom, Size, constant
 from tensorlang.language.predicates import Equal, NonNegative, Predicate
 
 Order = Callable[[Atom], tuple[bool, str]]
@@ -121,7 +121,7 @@ def _terms(a: Affine) -> int:
 
 
 def _index_part(a: Affine) -> Affine:
-    return Affine(tuple((atom, k) for atom, k in a.terms if isinstance(atom, Index)), 0)
+    return Affine(tuple((atom, k) for atom, k in a.terms if not isinstance(atom, Size)), 0)
 
 
 def _split(a: Affine) -> tuple[Affine, Affine, int]:

@@ -34,10 +34,13 @@ from tensorlang.errors import Place, SizeMismatch, TypeMismatch
 from tensorlang.interning import Interned
 from tensorlang.language.affine import Affine, Index, IndexArray, constant
 from tensorlang.language.predicates import FALSE, TRUE, Predicate, conjunction
-from tensorlang.language.types import Array, Idx, Pair, R, Type, array, shape
+from tensorlang.language.types import Array, Idx, Pair, R, Type, array, of_indices, shape
 from tensorlang.recursion import Deep, run
 
 _serial = count()
+
+INDEX_HINT = "a let names it: let k = argmax i:n. x[i] in y[k]"
+"""What to do with an index where a value is wanted."""
 
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
@@ -116,6 +119,9 @@ class MakePair(metaclass=Interned):
     type: Type = field(init=False)
 
     def __post_init__(self) -> None:
+        for e in (self.first, self.second):
+            if of_indices(e.type):
+                raise TypeMismatch(f"a part of a pair must be a value, found one of type {e.type}", hint=INDEX_HINT)
         _set_type(self, Pair(self.first.type, self.second.type))
 
 
@@ -179,7 +185,10 @@ class Extremum(metaclass=Interned):
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
 class Choice(metaclass=Interned):
-    """argmax index:size where pred. body for sign 1, argmin for -1: the first among equals; no point is an error."""
+    """argmax index:size where pred. body for sign 1, argmin for -1: the first among equals; no point is an error.
+
+    Under gens and brackets alone, as a let's value; under a false bracket it is 0, and never looked at.
+    """
 
     sign: int
     index: Index
@@ -205,6 +214,8 @@ class Access(metaclass=Interned):
     def __post_init__(self) -> None:
         if not isinstance(self.body.type, Array):
             raise TypeMismatch(f"only an array has elements, found [{self.at}] after a value of type {self.body.type}")
+        if of_indices(self.body.type):
+            raise TypeMismatch(f"an index array needs a name before [{self.at}] reads it", hint=INDEX_HINT)
         _set_type(self, self.body.type.element)
 
 
@@ -231,6 +242,8 @@ class Let(metaclass=Interned):
 
     def __post_init__(self) -> None:
         kind = type_of(self.var)
+        if isinstance(self.var, Var) and of_indices(kind):
+            raise TypeMismatch(f"{self.var.name} names a value of type {kind}, which an index array is to hold")
         if kind is not self.value.type:
             raise TypeMismatch(f"{self.var.name} has type {kind}, found a value of type {self.value.type}")
         _set_type(self, self.body.type)
@@ -356,7 +369,8 @@ def _without_sizes(kind: Type) -> Deep[Type]:
 
 def _need_real(e: Expr, what: str) -> None:
     if e.type is not R:
-        raise TypeMismatch(f"{what} must be a number, found a value of type {e.type}")
+        hint = INDEX_HINT if of_indices(e.type) else None
+        raise TypeMismatch(f"{what} must be a number, found a value of type {e.type}", hint=hint)
 
 
 def _set_type(node: Any, kind: Type) -> None:

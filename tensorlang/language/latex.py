@@ -15,7 +15,7 @@ from typing import ClassVar
 
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Expr, ScalarFunction
-from tensorlang.language.layout import render
+from tensorlang.language.layout import Doc, concat, joined, render
 from tensorlang.language.notation import ATOM, LOOSE, POWER, PRODUCT, Notation, Template, decimal
 from tensorlang.language.predicates import Predicate
 from tensorlang.language.printer import Printer
@@ -41,6 +41,16 @@ def predicate_latex(p: Predicate) -> str:
     return render(Printer(LATEX).whole_predicate(p), float("inf"))
 
 
+_OPERATORS = {
+    "gen": r"\mathop{\boxplus}\limits",
+    "sum": r"\sum\limits",
+    "exists": r"\mathop{\exists}\limits",
+    "max": r"\max\limits",
+    "min": r"\min\limits",
+    "argmax": r"\mathop{\mathrm{argmax}}\limits",
+    "argmin": r"\mathop{\mathrm{argmin}}\limits",
+}
+
 _NEW_ROW = " \\\\\n&"
 
 
@@ -65,6 +75,7 @@ class LatexNotation(Notation):
     let = r"\mathbf{let}\ "
     let_in = r"\ \mathbf{in}\ "
     relation = r"\mathrm{rel}"
+    index = r"\mathrm{idx}"
     projections = (r"\pi_0", r"\pi_1")
     has_fractions = True
 
@@ -90,10 +101,14 @@ class LatexNotation(Notation):
             return rf"\frac{{{value.numerator}}}{{{value.denominator}}}", POWER
         return text, ATOM
 
-    def binder(self, word: str, binders: list[tuple[str, str]]) -> str:
-        """One operator for each index, with the index below and the size above."""
-        symbol = {"gen": r"\mathop{\boxplus}\limits", "sum": r"\sum\limits", "exists": r"\mathop{\exists}\limits"}[word]
-        return r"\, ".join(f"{symbol}_{{{name}=0}}^{{{size}}}" for name, size in binders) + r"\,"
+    def binder(self, word: str, binders: list[tuple[str, str]], where: Doc | None = None) -> Doc:
+        """One operator for each index, with the index below, a condition below that, and the size above."""
+        parts: list[Doc] = []
+        for k, (name, size) in enumerate(binders):
+            last = k == len(binders) - 1
+            below = concat(r"\substack{", f"{name}=0", r" \\ ", where, "}") if last and where else f"{name}=0"
+            parts.append(concat(_OPERATORS[word], "_{", below, f"}}^{{{size}}}"))
+        return concat(joined(parts, r"\,"), r"\,")
 
     def exponent(self, exponent: Fraction) -> str:
         """A superscript."""

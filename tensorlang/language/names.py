@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from tensorlang.language.affine import Affine, Index, Size
+from tensorlang.language.affine import Affine, Index, IndexArray, Size
 from tensorlang.language.functions import KEYWORDS, functions
-from tensorlang.language.grammar import Access, Bracket, Expr, Gen, Let, Sum, Var, children
+from tensorlang.language.grammar import Access, Bracket, Choice, Expr, Extremum, Gen, Let, Sum, Var, children
 from tensorlang.language.predicates import (
     And,
     Equal,
@@ -18,7 +18,7 @@ from tensorlang.language.predicates import (
     Relation,
 )
 
-Named = Var | Index | Size | Relation
+Named = Var | Index | Size | Relation | IndexArray
 Bound = tuple[Named, str | None, str, int]
 """What `Names.restore` needs to know."""
 
@@ -88,6 +88,10 @@ def free_names(e: Expr | Predicate) -> list[Named]:
                 bound.add(index)
                 affines = (size,)
                 stack.append(body)
+            case Extremum(_, index, size, p, body) | Choice(_, index, size, p, body):
+                bound.add(index)
+                affines = (size,)
+                stack += [body, p]
             case Access(body, at, _):
                 affines = (at,)
                 stack.append(body)
@@ -106,6 +110,7 @@ def free_names(e: Expr | Predicate) -> list[Named]:
             case _:
                 stack += reversed(children(node))
         for a in affines:
-            seen.update(dict.fromkeys(a.atoms))
+            seen.update(dict.fromkeys(a.free))
+            seen.update(dict.fromkeys(a.arrays))
     free = [named for named in seen if named not in bound]
     return [n for n in free if isinstance(n, Size)] + [n for n in free if not isinstance(n, Size)]

@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import ClassVar
 
 from tensorlang.language.grammar import ScalarFunction
+from tensorlang.language.layout import LINE, Doc, group, nest
 
 LOOSE, SUM, PRODUCT, FACTOR, POWER, ATOM, CLOSED = range(7)
 """How tightly a construct binds: let, gen and sum; a + b; a * b; -a; a ^ 2; x[i]; and what has parentheses."""
@@ -41,6 +42,7 @@ class Notation:
     let = "let "
     let_in = " in"
     relation = "rel"
+    index = "idx"
     projections = ("fst", "snd")
     has_fractions = False
 
@@ -60,9 +62,10 @@ class Notation:
             return f"{_digits(value.numerator)}/{_digits(value.denominator)}", PRODUCT
         return text, ATOM
 
-    def binder(self, word: str, binders: list[tuple[str, str]]) -> str:
-        """`word` ("gen", "sum" or "exists") with names and sizes, up to the body."""
-        return f"{self.word(word)} {', '.join(f'{name}:{size}' for name, size in binders)}."
+    def binder(self, word: str, binders: list[tuple[str, str]], where: Doc | None = None) -> Doc:
+        """`word` ("gen", "sum", "exists", "max", ...) with names, sizes and a condition on them, up to the body."""
+        head = f"{self.word(word)} {', '.join(f'{name}:{size}' for name, size in binders)}"
+        return f"{head}." if where is None else group(head, nest(LINE, "where ", where), ".")
 
     def word(self, word: str) -> str:
         """A keyword."""
@@ -94,7 +97,7 @@ class UnicodeNotation(Notation):
 
     def word(self, word: str) -> str:
         """A keyword."""
-        return {"gen": "⊞", "sum": "Σ", "exists": "∃"}[word]
+        return {"gen": "⊞", "sum": "Σ", "exists": "∃"}.get(word, word)
 
     def exponent(self, exponent: Fraction) -> str | None:
         """A superscript."""

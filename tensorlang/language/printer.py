@@ -7,20 +7,19 @@ right as they can, and a bracket has the whole rest of a product as its body.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import count
-
-from tensorlang.language.affine import Affine, Atom, Index, Size, render
-from tensorlang.language.comparisons import Chain, chains, unequal
-from tensorlang.language.function import Function, unused_name
+from tensorlang.language.affine import Affine, IndexArray
+from tensorlang.language.conditions import ConditionPrinter, Restorable
+from tensorlang.language.function import Function, Parameter, unused_name
 from tensorlang.language.functions import KEYWORDS, function
 from tensorlang.language.grammar import (
     Access,
     Add,
     Bracket,
     Call,
+    Choice,
     Const,
     Expr,
+    Extremum,
     Gen,
     Let,
     MakePair,
@@ -28,47 +27,20 @@ from tensorlang.language.grammar import (
     Proj,
     Sum,
     Var,
+    type_of,
 )
 from tensorlang.language.layout import LINE, NEWLINE, Doc, concat, group, joined, nest
-from tensorlang.language.names import Bound, Names, free_names, plain_name
-from tensorlang.language.notation import (
-    ATOM,
-    CLOSED,
-    FACTOR,
-    LOOSE,
-    POWER,
-    PRODUCT,
-    SUM,
-    Notation,
-    decimal,
-)
-from tensorlang.language.predicates import (
-    And,
-    Equal,
-    Exists,
-    NonNegative,
-    Or,
-    Predicate,
-    Related,
-    Relation,
-)
-from tensorlang.language.types import Pair, Type, shape
+from tensorlang.language.names import free_names, plain_name
+from tensorlang.language.notation import ATOM, CLOSED, FACTOR, LOOSE, POWER, PRODUCT, SUM, decimal
+from tensorlang.language.predicates import TRUE, Predicate, Relation
+from tensorlang.language.types import Idx, Pair, Type, shape
 from tensorlang.recursion import Deep, run
 
-_Bound = tuple[Bound, int]
 _END, _SUM_GOES_ON, _PRODUCT_GOES_ON = range(3)
-_OR, _AND, _TEST = range(3)
 
 
-class Printer:
+class Printer(ConditionPrinter):
     """Prints in one notation; what has been printed keeps its name in what is printed later."""
-
-    def __init__(self, notation: Notation) -> None:
-        self.notation = notation
-        self.names = Names()
-        self._scope = 0
-        self._scopes = count(1)
-        self._known: dict[tuple[Expr | Predicate, int, int, int], Doc] = {}
 
     def function(self, f: Function) -> Doc:
         """The definition of `f`."""
@@ -85,12 +57,6 @@ class Printer:
             self.names[named]
         return self.tail(e)
 
-    def whole_predicate(self, p: Predicate) -> Doc:
-        """A predicate on its own."""
-        for named in free_names(p):
-            self.names[named]
-        return run(self.predicate(p))
-
     def tail(self, e: Expr) -> Doc:
         """An expression whose outermost lets have a line each."""
         lines: list[Doc] = []
@@ -105,25 +71,15 @@ class Printer:
             self._restore(names)
         return concat(*lines)
 
-    def name(self, named: Var | Atom | Relation) -> str:
-        """The name of a variable, index, size or relation."""
-        return self.notation.name(self.names[named])
-
-    def affine(self, a: Affine) -> str:
-        """An index expression."""
-        return render(a, self.name, self.notation.scale)
-
-    def affines(self, them: Iterable[Affine]) -> str:
-        """Index expressions with commas."""
-        return ", ".join(map(self.affine, them))
-
-    def type(self, kind: Type | Var | Relation) -> Deep[Doc]:
+    def type(self, kind: Type | Parameter) -> Deep[Doc]:
         """A type, or the declared type of a parameter."""
         if isinstance(kind, Relation):
             return f"{self.notation.relation}({self.affines(kind.sizes)})"
-        sizes, element = shape(kind.type if isinstance(kind, Var) else kind)
+        sizes, element = shape(type_of(kind) if isinstance(kind, Var | IndexArray) else kind)
         inner: Doc = self.notation.real
-        if isinstance(element, Pair):
+        if isinstance(element, Idx):
+            inner = f"{self.notation.index}({self.affine(element.size)})"
+        elif isinstance(element, Pair):
             first: Doc = yield self.type(element.first)
             second: Doc = yield self.type(element.second)
             inner = concat("(", first, self.notation.between_types, second, ")")
@@ -156,7 +112,7 @@ class Printer:
             case Proj(which, body):
                 inner = yield self.expr(body)
                 doc = concat(self.notation.projections[which], self._enclosed(inner))
-            case Gen() | Sum():
+            case Gen() | Sum() | Extremum() | Choice():
                 doc = yield self._binder(e)
             case Access():
                 doc = yield self._access(e)
@@ -172,84 +128,6 @@ class Printer:
             doc = self._enclosed(doc)
         self._known[key] = doc
         return doc
-
-    def predicate(self, p: Predicate, level: int = _OR, last: bool = True) -> Deep[Doc]:
-        """A predicate in a place for `level`; `last`: nothing follows that an `exists` would reach over."""
-        key = (p, level, int(last), self._scope)
-        if key in self._known:
-            return self._known[key]
-        doc: Doc
-        match p:
-            case Related(relation, arguments):
-                doc = f"{self.name(relation)}({self.affines(arguments)})"
-            case Exists():
-                doc = yield self._exists(p)
-                doc = doc if last else self._enclosed(doc)
-            case Equal() | NonNegative() | And() | Or():
-                items = self._items(p)
-                own = _TEST if len(items) == 1 else _OR if isinstance(p, Or) else _AND
-                wrap = own < level
-                word = self.notation.disjunction if isinstance(p, Or) else self.notation.conjunction
-                docs: list[Doc] = []
-                for k, item in enumerate(items):
-                    if docs:
-                        docs += [LINE, word, " "]
-                    if isinstance(item, Chain):
-                        docs.append(self._chain(item))
-                    else:
-                        ends = k == len(items) - 1 and (last or wrap)
-                        operand = level if len(items) == 1 else own + 1
-                        docs.append((yield self.predicate(item, operand, ends)))
-                doc = self._enclosed(group(*docs)) if wrap else group(*docs)
-        self._known[key] = doc
-        return doc
-
-    def _items(self, p: Equal | NonNegative | And | Or) -> list[Chain | Predicate]:
-        """What `and` or `or` stands between: comparisons in chains, and other predicates."""
-        parts: tuple[Predicate, ...] = p.parts if isinstance(p, And | Or) else (p,)
-        if not parts:
-            return [Chain((Affine((), 0), Affine((), int(isinstance(p, Or)))), ("=",))]
-        items: list[Chain | Predicate] = []
-        k = 0
-        while k < len(parts):
-            part = parts[k]
-            chain = unequal(part, parts[k + 1]) if isinstance(p, Or) and k + 1 < len(parts) else None
-            if chain is not None:
-                items.append(chain)
-                k += 2
-                continue
-            run_of: list[Equal | NonNegative] = []
-            while (
-                k < len(parts)
-                and isinstance(part := parts[k], Equal | NonNegative)
-                and not (isinstance(p, Or) and run_of)
-            ):
-                run_of.append(part)
-                k += 1
-            if run_of:
-                items += chains(run_of, lambda atom: (isinstance(atom, Size), self.name(atom)))
-            else:
-                items.append(part)
-                k += 1
-        return items
-
-    def _chain(self, chain: Chain) -> str:
-        text = self.affine(chain.sides[0])
-        for operator, side in zip(chain.operators, chain.sides[1:], strict=True):
-            text += f" {self.notation.comparison[operator]} {self.affine(side)}"
-        return text
-
-    def _exists(self, p: Predicate) -> Deep[Doc]:
-        binders, bound = [], []
-        while isinstance(p, Exists):
-            size = self.affine(p.size)
-            bound.append(self._bind(p.index))
-            binders.append((self.name(p.index), size))
-            p = p.body
-        body: Doc = yield self.predicate(p)
-        for names in reversed(bound):
-            self._restore(names)
-        return concat(self.notation.binder("exists", binders), " ", body)
 
     def _sum(self, e: Expr, follow: int) -> Deep[Doc]:
         terms: list[tuple[str, Expr]] = []
@@ -308,19 +186,29 @@ class Printer:
             parts += [piece, arguments[k]] if k is not None else [piece]
         return concat(*parts)
 
-    def _binder(self, e: Expr) -> Deep[Doc]:
-        kind = type(e)
-        word = "gen" if isinstance(e, Gen) else "sum"
-        binders, bound = [], []
-        while isinstance(e, Gen | Sum) and type(e) is kind:
-            size = self.affine(e.size)
-            bound.append(self._bind(e.index))
-            binders.append((self.name(e.index), size))
-            e = e.body
-        body: Doc = yield self.expr(e)
+    def _binder(self, e: Gen | Sum | Extremum | Choice) -> Deep[Doc]:
+        """A binder and those of the same kind directly under it; one with a condition stands alone."""
+        word = _word(e)
+        binders: list[tuple[str, str]] = []
+        bound: list[Restorable] = []
+        where: Predicate = TRUE
+        body: Expr = e
+        while isinstance(body, Gen | Sum | Extremum | Choice) and _word(body) == word and where is TRUE:
+            condition = TRUE if isinstance(body, Gen | Sum) else body.pred
+            if binders and condition is not TRUE:
+                break
+            where = condition
+            size = self.affine(body.size)
+            bound.append(self._bind(body.index))
+            binders.append((self.name(body.index), size))
+            body = body.body
+        shown: Doc | None = None
+        if where is not TRUE:
+            shown = yield self.predicate(where)
+        inner: Doc = yield self.expr(body)
         for names in reversed(bound):
             self._restore(names)
-        return group(self.notation.binder(word, binders), nest(LINE, body))
+        return group(self.notation.binder(word, binders, shown), nest(LINE, inner))
 
     def _access(self, e: Expr) -> Deep[Doc]:
         at: list[Affine] = []
@@ -339,12 +227,8 @@ class Printer:
         body: Doc = yield self.expr(e.body, PRODUCT, follow)
         return concat(test, self.notation.times, body)
 
-    def _let(self, var: Var, value: Doc) -> Doc:
+    def _let(self, var: Var | IndexArray, value: Doc) -> Doc:
         return concat(self.notation.let, self.name(var), " = ", value, self.notation.let_in)
-
-    def _enclosed(self, doc: Doc) -> Doc:
-        opening, closing = self.notation.parentheses
-        return group(opening, nest(doc), closing)
 
     def _level(self, e: Expr) -> int:
         """How tightly `e` binds as it is printed."""
@@ -362,23 +246,27 @@ class Printer:
                     return POWER if self.notation.exponent(f.exponent) is not None else ATOM
                 template = self.notation.template(f)
                 return template[2] if template else ATOM
-            case Let() | Gen() | Sum() | Bracket():
+            case Let() | Gen() | Sum() | Extremum() | Choice() | Bracket():
                 return POWER
             case Var() | MakePair() | Proj() | Access():
                 return ATOM
 
-    def _bind(self, named: Var | Index) -> _Bound:
-        outer, self._scope = self._scope, next(self._scopes)
-        return self.names.bind(named), outer
 
-    def _restore(self, bound: _Bound) -> None:
-        taken, self._scope = bound
-        self.names.restore(taken)
+def _word(e: Gen | Sum | Extremum | Choice) -> str:
+    match e:
+        case Gen():
+            return "gen"
+        case Sum():
+            return "sum"
+        case Extremum(sign):
+            return "max" if sign > 0 else "min"
+        case Choice(sign):
+            return "argmax" if sign > 0 else "argmin"
 
 
 def _tolerates(e: Expr) -> int:
     """What may follow `e` without parentheses: a bracket would take in the rest of a product, a let anything."""
-    if isinstance(e, Let | Gen | Sum):
+    if isinstance(e, Let | Gen | Sum | Extremum | Choice):
         return _END
     return _SUM_GOES_ON if isinstance(e, Bracket) else _PRODUCT_GOES_ON
 

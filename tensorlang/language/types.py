@@ -73,6 +73,11 @@ def shape(kind: Type) -> tuple[tuple[Affine, ...], Type]:
     return tuple(sizes), kind
 
 
+def of_indices(kind: Type) -> bool:
+    """Whether `kind` is an index, or an array of indices."""
+    return isinstance(shape(kind)[1], Idx)
+
+
 def struct_of_arrays(kind: Type) -> Type:
     """The isomorphic type with pairs outside arrays: [n](T0 x T1) becomes [n]T0 x [n]T1 (section 5.2)."""
     return run(_struct_of_arrays(kind))

@@ -8,7 +8,8 @@ from typing import Any
 
 from tensorlang.errors import ArgumentError, ScopeError
 from tensorlang.language.affine import Affine, IndexArray, Size
-from tensorlang.language.grammar import Choice, Expr, Extremum, Gen, Sum, Var, children
+from tensorlang.language.grammar import Expr, Var
+from tensorlang.language.names import free_names
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import Pair, Type, leaves, shape
 
@@ -48,16 +49,7 @@ class Function:
         for p in self.params:
             for size in _sizes_of(p):
                 found.update(dict.fromkeys(size.sizes))
-        seen: set[Expr] = set()
-        stack = [self.body]
-        while stack:
-            e = stack.pop()
-            if e in seen:
-                continue
-            seen.add(e)
-            if isinstance(e, Gen | Sum | Extremum | Choice):
-                found.update(dict.fromkeys(e.size.sizes))
-            stack += reversed(children(e))
+        found.update((s, None) for s in free_names(self.body) if isinstance(s, Size))
         return tuple(found)
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:

@@ -24,7 +24,7 @@ ERRORS: dict[str, tuple[type[TensorlangError], str]] = {
     "f(x: R) = x g(y": (ParseError, "            ^\nexpected an operator or the end of the definition, found 'g'"),
     "f(x: r) = x": (
         ParseError,
-        "     ^\nexpected a type: R, [n]R or (R, R), found 'r'\nhint: the type of numbers is R",
+        "     ^\nexpected a type: R, [n]R, (R, R) or [n]idx(m), found 'r'\nhint: the type of numbers is R",
     ),
     "f(x: []R) = x": (ParseError, "      ^\nexpected a size, found ']'\nhint: an array's type says its size: [n]R"),
     "f(x: R) = (x, x, x)": (

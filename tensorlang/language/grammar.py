@@ -33,7 +33,7 @@ from typing import Any
 from tensorlang.errors import Place, SizeMismatch, TypeMismatch
 from tensorlang.interning import Interned
 from tensorlang.language.affine import Affine, Index, IndexArray, constant
-from tensorlang.language.predicates import FALSE, TRUE, Predicate, conjunction
+from tensorlang.language.predicates import FALSE, TRUE, Predicate, conjunction, conjuncts, exists, free_atoms
 from tensorlang.language.types import Array, Idx, Pair, R, Type, array, of_indices, shape
 from tensorlang.recursion import Deep, run
 
@@ -309,6 +309,28 @@ def sums(binders: list[tuple[Index, Affine]], e: Expr) -> Expr:
     """sum i:n, j:m, ... . e"""
     for index, size in reversed(binders):
         e = Sum(index, size, e)
+    return e
+
+
+def extremum(sign: int, binders: list[tuple[Index, Affine]], p: Predicate, e: Expr) -> Expr:
+    """max i:n, j:m, ... where p. e for sign 1, min for -1: an `Extremum` for each index, nested.
+
+    A part of p stands at the innermost index that it mentions. An outer index has the points for which there are
+    inner ones, so nesting makes no empty extremum where p has a point.
+    """
+    indices = [index for index, _ in binders]
+    levels: list[list[Predicate]] = [[] for _ in binders]
+    for part in conjuncts(p):
+        mentioned = free_atoms(part)
+        levels[max((k for k, index in enumerate(indices) if index in mentioned), default=0)].append(part)
+    below: Predicate = TRUE
+    for k in reversed(range(len(binders))):
+        index, size = binders[k]
+        own = levels[k]
+        if not free_atoms(below).isdisjoint(indices[: k + 1]):
+            own = [*own, exists(binders[k + 1 :], below)]
+        e = Extremum(sign, index, size, conjunction(own), e)
+        below = conjunction([*levels[k], below])
     return e
 
 

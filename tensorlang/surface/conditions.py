@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tensorlang.errors import LimitError, ParseError, ScopeError, Span, TypeMismatch
-from tensorlang.language.affine import Affine, Index, Size, atom_affine, constant, total
-from tensorlang.language.grammar import Var
+from tensorlang.language.affine import Affine, Index, IndexArray, Lookup, Size, atom_affine, constant, total
+from tensorlang.language.grammar import Var, type_of
 from tensorlang.language.predicates import (
     Exists,
     Predicate,
@@ -56,9 +56,10 @@ class ConditionReader(Reader):
         """An integer combination of sizes and constants."""
         start = self.token.start
         value: Affine = yield self.affine()
-        if value.indices:
+        unfit = value.lookups or value.indices
+        if unfit:
             raise TypeMismatch(
-                f"expected a size, found the index {value.indices[0].name} in it",
+                f"expected a size, found the index {unfit[0].name} in it",
                 self.span(start),
                 "a bracket makes a range depend on an index: sum j:n. [j < i] * e",
             )
@@ -71,7 +72,7 @@ class ConditionReader(Reader):
         return self._as_predicate(value, start)
 
     def binders(self, what: str) -> Deep[list[tuple[Token, Index, Affine]]]:
-        """`i:n, j:m.` after the word `what`. None of the indices is in scope yet."""
+        """`i:n, j:m` after the word `what`. None of the indices is in scope yet."""
         found: list[tuple[Token, Index, Affine]] = []
         names: set[str] = set()
         while True:
@@ -86,7 +87,6 @@ class ConditionReader(Reader):
             found.append((token, Index(token.text), size))
             if not self.accept(","):
                 break
-        self.expect(".", "',' or '.'")
         return found
 
     def bind_indices(self, binders: list[tuple[Token, Index, Affine]]) -> list[tuple[str, Named | None]]:
@@ -146,6 +146,7 @@ class ConditionReader(Reader):
     def _exists(self) -> Deep[Predicate]:
         self.advance()
         binders = yield self.binders("exists")
+        self.expect(".", "',' or '.'")
         bound = self.bind_indices(binders)
         body: Predicate = yield self.predicate()
         self.restore_all(bound)
@@ -214,6 +215,9 @@ class ConditionReader(Reader):
         named = self.scope.get(token.text)
         if isinstance(named, Index | Size):
             return atom_affine(named)
+        if isinstance(named, IndexArray):
+            lookup: Affine = yield self._lookup(token, named)
+            return lookup
         if isinstance(named, Var):
             raise TypeMismatch(
                 f"expected an index or a size, found the variable {token.text}, a value of type {named.type}",
@@ -235,8 +239,27 @@ class ConditionReader(Reader):
         raise ScopeError(
             f"no index or size is called {token.text} here",
             self.place(token),
-            self.suggestion(token.text, Index, Size),
+            self.suggestion(token.text, Index, Size, IndexArray),
         )
+
+    def _lookup(self, token: Token, array: IndexArray) -> Deep[Affine]:
+        """`y[i, j]`, from the first bracket on."""
+        at: list[Affine] = []
+        while self.token.kind == "[":
+            self.advance()
+            while True:
+                at.append((yield self.affine()))
+                if not self.accept(","):
+                    break
+            self.expect("]", "an operator, ',' or ']'")
+        if len(at) != len(array.sizes):
+            message = f"expected an element of {token.text}, a {type_of(array)}, found {len(at)} indices after it"
+            hint = f"{token.text}[{', '.join('ijk'[: len(array.sizes)])}]" if 0 < len(array.sizes) <= 3 else None
+            raise TypeMismatch(message, self.span(token.start), hint)
+        try:
+            return atom_affine(Lookup(array, tuple(at)))
+        except LimitError as error:
+            raise error.at(self.span(token.start)) from None
 
     def _product(self, left: Affine, right: Affine, start: int) -> Affine:
         if left.is_constant:
@@ -261,6 +284,6 @@ class ConditionReader(Reader):
         if not isinstance(value, Affine):
             return value
         place: Span = self.span(start)
-        if self.token.kind not in ("]", ")", "and", "or", "end"):
+        if self.token.kind not in ("]", ")", "and", "or", ".", "end"):
             raise self.unexpected("a comparison (<, <=, =, !=, >, >=)")
         raise ParseError("expected a predicate, found an index expression", place, "[i = j] compares two of them")

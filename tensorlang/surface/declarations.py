@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from tensorlang.errors import TypeMismatch
-from tensorlang.language.affine import Affine, Size
+from tensorlang.language.affine import Affine, IndexArray, Size
+from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import Relation
-from tensorlang.language.types import Array, Pair, R, Type
+from tensorlang.language.types import Array, Idx, Pair, R, Type, of_indices, shape
 from tensorlang.recursion import Deep
 from tensorlang.surface.conditions import ConditionReader
 from tensorlang.surface.lex import Token
@@ -15,15 +16,29 @@ from tensorlang.surface.reader import did_you_mean
 class DeclarationReader(ConditionReader):
     """Reads the `type` of the grammar."""
 
+    def parameter(self, name: Token) -> Deep[Var | Relation | IndexArray]:
+        """The parameter called `name`, from its type on."""
+        if self.token.kind == "rel":
+            relation: Relation = yield self._relation(name)
+            return relation
+        kind: Type = yield self.type()
+        sizes, element = shape(kind)
+        return IndexArray(name.text, sizes, element.size) if isinstance(element, Idx) else Var(name.text, kind)
+
     def type(self) -> Deep[Type]:
         """The type of a value."""
         token = self.token
         if self.accept("R"):
             return R
+        if self.accept("idx"):
+            self.expect("(", "'(' and the number of values that the indices have")
+            size = yield self._declared_size()
+            self.expect(")", "an operator or ')'")
+            return Idx(size)
         if self.accept("("):
-            first = yield self.type()
+            first = yield self._part()
             self.expect(",", "',' and the type of the second part")
-            second = yield self.type()
+            second = yield self._part()
             if self.token.kind == ",":
                 raise self.unexpected("')'", "a pair has two parts, which may be pairs: (R, (R, R))")
             self.expect(")")
@@ -34,9 +49,18 @@ class DeclarationReader(ConditionReader):
             if self.token.kind == "rel":
                 raise self.unexpected("the type of an element", "a relation is a parameter of its own: r: rel(n, m)")
             return Array(size, (yield self.type()))
-        raise self.unexpected("a type: R, [n]R or (R, R)", _type_hint(token))
+        raise self.unexpected("a type: R, [n]R, (R, R) or [n]idx(m)", _type_hint(token))
 
-    def relation(self, name: Token) -> Deep[Relation]:
+    def _part(self) -> Deep[Type]:
+        """The type of one part of a pair."""
+        start = self.token.start
+        kind: Type = yield self.type()
+        if of_indices(kind):
+            hint = "an index array is a parameter of its own: y: [n]idx(m)"
+            raise TypeMismatch(f"a part of a pair is a value, found the type {kind}", self.span(start), hint)
+        return kind
+
+    def _relation(self, name: Token) -> Deep[Relation]:
         """The relation called `name`, from the word `rel` on."""
         self.advance()
         self.expect("(", "'(' and the sizes of the relation")
@@ -67,6 +91,8 @@ class DeclarationReader(ConditionReader):
 def _type_hint(token: Token) -> str | None:
     if token.kind == "name":
         close = did_you_mean(token.text, ["R", "rel"])
+        if token.text in ("int", "Int", "index", "Index"):
+            return "indices that are less than m are of the type idx(m)"
         if token.text in ("r", "real", "Real", "float", "number", "double") or close:
             return "the type of numbers is R"
     if token.kind == "rel":

@@ -9,7 +9,8 @@ from tensorlang.errors import LimitError, ParseError, Span
 from tensorlang.language.functions import KEYWORDS
 
 RESERVED = KEYWORDS - {"max", "min"}
-"""Words that are no names. `max` and `min` are ordinary scalar functions when they are applied to arguments."""
+"""Words that are no names. `max` and `min` are ordinary scalar functions when they are applied to arguments; they, and
+`argmax` and `argmin`, which may be names, are reductions before a binder."""
 
 INTEGER_DIGITS = 18
 """The most digits of an integer in an index, a size or a predicate."""
@@ -49,6 +50,7 @@ _MEANT = {
     "Σ": "summation is written sum i:n. e",
     "∑": "summation is written sum i:n. e",
     "⊞": "generation is written gen i:n. e",
+    "ℤ": "the type of indices below n is written idx(n)",
     "ℝ": "the type of numbers is written R",
     "²": "a power is written with ^",
 }

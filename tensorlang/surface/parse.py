@@ -3,7 +3,8 @@
 Names are resolved and types are checked while the text is read, so every error has its place. What binds how
 tightly, from loose to tight:
 
-    let, gen, sum        reach as far right as they can, also as the last operand of an operator
+    let, gen, sum, max   reach as far right as they can, also as the last operand of an operator; likewise min, argmax
+                         and argmin before a binder: max i:n. e is a reduction, max(a, b) a scalar function
     a + b, a - b         from the left
     a * b, a / b         from the left; `[p] * e` has the whole rest of the product as its e
     -e                   `-3` is a constant, `-e` is -1 * e
@@ -19,13 +20,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from tensorlang.errors import LimitError, ParseError, ScalarFunctionError, ScopeError, Span, TypeMismatch
-from tensorlang.language.affine import Affine, Index, Size
+from tensorlang.language.affine import Affine, Index, IndexArray, Size
 from tensorlang.language.function import Function, Parameter
 from tensorlang.language.functions import KEYWORDS, call, function, functions, raise_to
 from tensorlang.language.grammar import (
+    INDEX_HINT,
     Access,
     Add,
     Bracket,
+    Choice,
     Const,
     Expr,
     Let,
@@ -33,12 +36,13 @@ from tensorlang.language.grammar import (
     Mul,
     Proj,
     Var,
+    extremum,
     gen,
     number,
     sums,
 )
-from tensorlang.language.predicates import Relation
-from tensorlang.language.types import Array, Pair, R
+from tensorlang.language.predicates import TRUE, Predicate, Relation
+from tensorlang.language.types import Array, Idx, Pair, R, of_indices, shape
 from tensorlang.recursion import Deep, run
 from tensorlang.sets.check import check
 from tensorlang.surface.declarations import DeclarationReader
@@ -47,6 +51,8 @@ from tensorlang.surface.reader import did_you_mean
 
 EXPONENT_LIMIT = 10**6
 """The exponents in e ^ k and pow(e, k) are less than this."""
+
+_REDUCTIONS = ("max", "min", "argmax", "argmin")
 
 
 def parse(text: str, source: str = "<text>") -> Function:
@@ -101,9 +107,7 @@ class _Parser(DeclarationReader):
             if token.text in params:
                 raise ScopeError(f"{name.text} has two parameters called {token.text}", self.place(token))
             self.expect(":", f"':' and the type of {token.text}")
-            param: Parameter = (
-                (yield self.relation(token)) if self.token.kind == "rel" else Var(token.text, (yield self.type()))
-            )
+            param: Parameter = yield self.parameter(token)
             self.bind(token, param)
             params[token.text] = param
             if not self.accept(","):
@@ -113,6 +117,7 @@ class _Parser(DeclarationReader):
         body: _Piece = yield self._expression()
         if self.token.kind != "end" and not self._at_definition():
             raise self.unexpected("an operator or the end of the definition")
+        self._need_value(body, f"the value of {name.text}")
         return Function(name.text, tuple(params.values()), body.expr)
 
     def _at_definition(self) -> bool:
@@ -152,6 +157,9 @@ class _Parser(DeclarationReader):
                 return piece
             case "gen" | "sum":
                 piece = yield self._binder()
+                return piece
+            case "name" if token.text in _REDUCTIONS and (self.peek(), self.peek(2)) == ("name", ":"):
+                piece = yield self._reduction()
                 return piece
             case "[":
                 piece = yield self._bracket()
@@ -209,6 +217,9 @@ class _Parser(DeclarationReader):
             case Size():
                 hint = f"a size is not a number; sum i:{token.text}. 1 counts up to it"
                 message = f"expected a value, found the size {token.text}"
+            case IndexArray():
+                hint = f"its elements are indices: x[{_element(named)}], [{_element(named)} = 0]"
+                message = f"expected a value, found the index array {token.text}"
             case Relation():
                 hint = f"a relation stands in a bracket: [{token.text}(i, j)] * e"
                 message = f"expected a value, found the relation {token.text}"
@@ -277,7 +288,9 @@ class _Parser(DeclarationReader):
         if not self.accept(","):
             self.expect(")", "an operator, ',' or ')'")
             return self._piece(first.expr, token.start)
+        self._need_value(first, "a part of a pair")
         second: _Piece = yield self._expression()
+        self._need_value(second, "a part of a pair")
         if self.token.kind == ",":
             raise self.unexpected("')'", "a pair has two parts, which may be pairs: (a, (b, c))")
         self.expect(")", "an operator or ')'")
@@ -285,6 +298,7 @@ class _Parser(DeclarationReader):
 
     def _access(self, array: _Piece) -> Deep[_Piece]:
         self.advance()
+        self._need_value(array, "what is accessed")
         at: list[tuple[Affine, int]] = []
         while True:
             start = self.token.start
@@ -328,7 +342,10 @@ class _Parser(DeclarationReader):
         self.expect("=", "'=' and an expression")
         value: _Piece = yield self._expression()
         self.expect("in", "an operator or `in`")
-        var = Var(name.text, value.expr.type)
+        sizes, element = shape(value.expr.type)
+        var = (
+            IndexArray(name.text, sizes, element.size) if isinstance(element, Idx) else Var(name.text, value.expr.type)
+        )
         outer = self.bind(name, var)
         body: _Piece = yield self._expression()
         self.restore(name.text, outer)
@@ -336,15 +353,43 @@ class _Parser(DeclarationReader):
 
     def _binder(self) -> Deep[_Piece]:
         token = self.advance()
-        read = yield self.binders(token.kind)
-        bound = self.bind_indices(read)
-        body: _Piece = yield self._expression()
-        self.restore_all(bound)
-        binders = [(index, size) for _, index, size in read]
+        binders, where, body = yield self._range(token)
         if token.kind == "gen":
             return self._piece(gen(binders, body.expr), token.start)
         self._need_number(body, "the body of sum")
-        return self._piece(sums(binders, body.expr), token.start)
+        e = body.expr if where is TRUE else Bracket(where, body.expr)
+        return self._piece(sums(binders, e), token.start)
+
+    def _reduction(self) -> Deep[_Piece]:
+        """`max i:n where p. e`, and likewise min, argmax and argmin."""
+        token = self.advance()
+        binders, where, body = yield self._range(token)
+        self._need_number(body, f"the body of {token.text}")
+        sign = 1 if token.text.endswith("max") else -1
+        if not token.text.startswith("arg"):
+            return self._piece(extremum(sign, binders, where, body.expr), token.start)
+        if len(binders) != 1:
+            message = f"{token.text} chooses one index, found {len(binders)} of them"
+            raise TypeMismatch(message, self.span(token.start))
+        ((index, size),) = binders
+        return self._piece(Choice(sign, index, size, where, body.expr), token.start)
+
+    def _range(self, token: Token) -> Deep[tuple[list[tuple[Index, Affine]], Predicate, _Piece]]:
+        """The binders, the condition and the body that follow the word `token`."""
+        read = yield self.binders(token.text)
+        bound = self.bind_indices(read)
+        where: Predicate = TRUE
+        if self.token.kind == "where":
+            if token.kind == "gen":
+                raise self.unexpected("',' or '.'", "where a bracket is false there is 0: gen i:n. [p] * e")
+            self.advance()
+            where = yield self.predicate()
+            self.expect(".", "`and`, `or` or '.'")
+        else:
+            self.expect(".", "',' or '.'")
+        body: _Piece = yield self._expression()
+        self.restore_all(bound)
+        return [(index, size) for _, index, size in read], where, body
 
     def _quotient(self, numerator: _Piece, denominator: Token) -> _Piece:
         assert isinstance(numerator.expr, Const)
@@ -358,8 +403,19 @@ class _Parser(DeclarationReader):
 
     def _need_number(self, piece: _Piece, what: str) -> None:
         if piece.expr.type is not R:
+            self._need_value(piece, what)
             message = f"{what} must be a number, found a value of type {piece.expr.type}"
             raise TypeMismatch(message, self.span(piece.start, piece.end))
+
+    def _need_value(self, piece: _Piece, what: str) -> None:
+        if of_indices(piece.expr.type):
+            message = f"{what} must be a value, found an index, of type {piece.expr.type}"
+            raise TypeMismatch(message, self.span(piece.start, piece.end), INDEX_HINT)
+
+
+def _element(array: IndexArray) -> str:
+    """The text of some element of an array of few axes."""
+    return array.name + f"[{', '.join('ijklmn'[: len(array.sizes)])}]" * bool(array.sizes)
 
 
 def _limited(exponent: Fraction, place: Span) -> Fraction:

@@ -5,16 +5,22 @@ from __future__ import annotations
 from difflib import get_close_matches
 
 from tensorlang.errors import LimitError, ParseError, ScopeError, Span
-from tensorlang.language.affine import Index, Size
+from tensorlang.language.affine import Index, IndexArray, Size
 from tensorlang.language.functions import functions
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import Relation
 from tensorlang.surface.lex import INTEGER_DIGITS, Token, hint_for, tokens
 
-Named = Var | Index | Size | Relation
+Named = Var | Index | Size | Relation | IndexArray
 """What a name can stand for."""
 
-_KINDS: dict[type, str] = {Var: "a variable", Index: "an index", Size: "a size", Relation: "a relation"}
+_KINDS: dict[type, str] = {
+    Var: "a variable",
+    Index: "an index",
+    Size: "a size",
+    Relation: "a relation",
+    IndexArray: "an index array",
+}
 
 _UNBINDABLE = frozenset(functions()) | {"pow"}
 

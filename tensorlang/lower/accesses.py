@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tensorlang.errors import LimitError
-from tensorlang.language.affine import Affine, Atom, Index
-from tensorlang.lower.code import ATOM, Value
-from tensorlang.lower.integers import ZERO
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine
+from tensorlang.lower.code import ATOM, Value, aligned
+from tensorlang.lower.integers import ZERO, Range
+from tensorlang.lower.points import Points
 from tensorlang.lower.scope import Context, Held, Scope
 
 LIMIT = 2**20
@@ -35,9 +36,12 @@ def access(ctx: Context, scope: Scope, array: Held, at: tuple[Affine, ...]) -> V
     if not at:
         return Value(array.name)
     places = [a.substitute(scope.env) for a in at]
+    if array.points is not None:
+        return _on_points(ctx, scope, array, array.points, places)
     axes = [scope.axes(a) for a in places]
     several = [i for found in axes for i in found]
-    if all(len(found) <= 1 for found in axes) and len(set(several)) == len(several):
+    plain = not any(a.lookups for a in places)
+    if plain and all(len(found) <= 1 for found in axes) and len(set(several)) == len(several):
         return _window(ctx, scope, array, places)
     return _gather(ctx, scope, array, places)
 
@@ -129,22 +133,75 @@ def _extended(ctx: Context, scope: Scope, name: str, dimensions: list[_Dimension
 
 
 def _gather(ctx: Context, scope: Scope, array: Held, places: list[Affine]) -> Value:
-    axes = tuple(i for i in scope.domain if any(a.coefficient(i) for a in places))
-    inside = all(_dimension(ctx, scope, a, n).inside for a, n in zip(places, array.shape, strict=True))
-    at = ", ".join(positions(ctx, scope, a, axes) for a in places)
-    if inside:
-        return Value(f"{array.name}[{at}]", axes, ATOM, 2)
-    return Value(f"{ctx.helper('_read')}({array.name}, {at})", axes, ATOM, 2)
+    """The elements at positions that are arrays. What data says is inside, without a test for each element."""
+    dimensions = [_dimension(ctx, scope, a, n) for a, n in zip(places, array.shape, strict=True)]
+    inside = all(d.inside for d in dimensions)
+    looked_up = any(a.lookups for a in places)
+    whole = [k for k, d in enumerate(dimensions) if inside and looked_up and _is_whole(scope, d, places)]
+    indexed = [k for k in range(len(places)) if k not in whole]
+    axes = tuple(i for i in scope.domain if any(i in places[k].free for k in indexed))
+    at = ["slice(None)" if k in whole else positions(ctx, scope, a, axes) for k, a in enumerate(places)]
+    while at and at[-1] == "slice(None)":
+        at.pop()
+    if indexed == list(range(indexed[0], indexed[-1] + 1)):
+        order = [scope.axes(places[k])[0] for k in whole if k < indexed[0]]
+        order += [*axes, *(scope.axes(places[k])[0] for k in whole if k > indexed[0])]
+    else:  # NumPy puts what the indices give in front then
+        order = [*axes, *(scope.axes(places[k])[0] for k in whole)]
+    if inside and not looked_up:
+        return Value(f"{array.name}[{', '.join(at)}]", axes, ATOM, 2)
+    helper = ctx.helper("_take" if inside else "_read")
+    return Value(f"{helper}({array.name}, {', '.join(at)})", tuple(order), ATOM, 2)
+
+
+def _is_whole(scope: Scope, d: _Dimension, places: list[Affine]) -> bool:
+    """Whether a dimension is read from end to end along an axis of its own."""
+    i = d.axis
+    if i is None or d.at is not atom_affine(i) or sum(i in a.free for a in places) > 1:
+        return False
+    return scope.domain[i] == Range(ZERO, d.size)
+
+
+def _on_points(ctx: Context, scope: Scope, array: Held, points: Points, places: list[Affine]) -> Value:
+    """The elements of an array that is held at the points of a relation alone."""
+    at = [places[k] for k in array.along]
+    place = points.matched(at)
+    if place is None:
+        place = _searched(ctx, scope, points, at)
+    others = [k for k in range(len(places)) if k not in array.along]
+    held = Held(array.name, (points.count, *(array.shape[k] for k in others)))
+    return access(ctx, scope, held, (place, *(places[k] for k in others)))
+
+
+def _searched(ctx: Context, scope: Scope, points: Points, at: list[Affine]) -> Affine:
+    """Which of the points is `at`, found by bisection; anything where it is none."""
+    axes = tuple(i for i in scope.domain if any(i in a.free for a in at))
+    code = f"{ctx.helper('_found')}({points.columns(ctx)}, {', '.join(positions(ctx, scope, a, axes) for a in at)})"
+    found = IndexArray("at", tuple(scope.domain[i].extent for i in axes), points.count)
+    ctx.held[found, ()] = Held(ctx.temporary(Value(code), scope.block, "at").code, found.sizes)
+    return atom_affine(Lookup(found, tuple(atom_affine(i) - scope.domain[i].start for i in axes)))
+
+
+def holds(ctx: Context, scope: Scope, points: Points, arguments: tuple[Affine, ...]) -> Value:
+    """Where a relation that is given by its points holds, found by bisection."""
+    at = [a.substitute(scope.env) for a in arguments]
+    if points.matched(at) is not None:
+        return Value("True")
+    axes = tuple(i for i in scope.domain if any(i in a.free for a in at))
+    code = f"{ctx.helper('_holds')}({points.columns(ctx)}, {', '.join(positions(ctx, scope, a, axes) for a in at)})"
+    return Value(code, axes, ATOM, 2)
 
 
 def positions(ctx: Context, scope: Scope, a: Affine, axes: tuple[Index, ...]) -> str:
     """`a` as an array that broadcasts over `axes`. Raises `LimitError` if it could overflow."""
     if any(abs(k) > LIMIT for _, k in a.terms) or abs(a.constant) > 2**31 - 1:
         raise LimitError(f"{a} has too large a coefficient to be computed in 32 bits")
-    used = scope.axes(a)
     spelled: dict[Atom, str] = {}
-    for i in used:
-        name = ctx.points(i, scope)
-        after = len(axes) - 1 - axes.index(i)
-        spelled[i] = f"{name}[{', '.join([':', *['None'] * after])}]" if after else name
+    for atom in a.atoms:
+        if isinstance(atom, Lookup):
+            spelled[atom] = aligned(access(ctx, scope, ctx.held[atom.array, ()], atom.at), axes).code
+        elif isinstance(atom, Index) and atom in scope.domain:
+            name = ctx.points(atom, scope)
+            after = len(axes) - 1 - axes.index(atom)
+            spelled[atom] = f"{name}[{', '.join([':', *['None'] * after])}]" if after else name
     return ctx.integers.code(a, spelled)

@@ -25,6 +25,7 @@ from tensorlang.language.predicates import (
 from tensorlang.lower.code import ATOM, Value, literal, where
 from tensorlang.lower.integers import Range
 from tensorlang.lower.masks import mask
+from tensorlang.lower.points import unresolved
 from tensorlang.lower.profile import factors, is_finite, places
 from tensorlang.lower.scope import Context, Scope
 from tensorlang.recursion import Deep
@@ -69,12 +70,12 @@ class _Plan:
 
 def _plan(ctx: Context, scope: Scope, p: Predicate, e: Expr) -> _Plan:
     plan = _Plan(dict(scope.domain), dict(scope.env))
-    waiting = conjuncts(substitute(p, scope.env))
+    waiting = unresolved(ctx, conjuncts(substitute(p, scope.env)))
     while (found := _determined(ctx, scope, plan, waiting, e)) is not None:
         q, i, value = found
         r = plan.domain.pop(i)
         inside = [at_most(r.start, value), at_most(value, r.last)]
-        if not any(atom in plan.domain for atom in value.atoms):
+        if not any(atom in plan.domain for atom in value.free):
             plan.pinned += inside
             inside = []
         plan.env = {k: a.substitute({i: value}) for k, a in plan.env.items()} | {i: value}
@@ -104,13 +105,14 @@ def _determined(
     """An equality among `parts` that says what an axis of `e` is, by sizes or by another axis of `e`."""
     used = ctx.profiles.free(e, plan.env)
     for q in parts:
-        if not isinstance(q, Equal) or not scope.is_static(q.difference):
+        if not isinstance(q, Equal) or any(i in scope.loops for i in q.difference.free):
             continue
-        axes = [i for i in plan.domain if q.difference.coefficient(i)]
+        axes = [i for i in plan.domain if i in q.difference.free]
         if len(axes) <= 2 and all(i in used for i in axes):
             for i in axes:
-                if abs(q.difference.coefficient(i)) == 1:
-                    return q, i, solved(q.difference, i)
+                value = solved(q.difference, i) if abs(q.difference.coefficient(i)) == 1 else None
+                if value is not None and i not in value.free:
+                    return q, i, value
     return None
 
 
@@ -169,13 +171,19 @@ def _placed(ctx: Context, scope: Scope, plan: _Plan, v: Value) -> Value:
     """`v`, an array over the plan's domain, among zeros over the scope's."""
     if v.number == 0:
         return v
-    if any(plan.domain[i] != scope.domain[i] for i in v.axes):
-        ranges = []
-        for i in v.axes:
-            first, outer = plan.domain[i].start, scope.domain[i]
-            ranges.append(ctx.shape((outer.start - first, outer.stop - first)))
-        v = Value(f"{ctx.helper('_over')}({v.code}, {', '.join(ranges)})", v.axes, ATOM, v.depth + 1, None, v.weak)
+    v = among_zeros(ctx, plan.domain, scope.domain, v)
     masks = [*plan.eliminated, *(q for i, bounds in plan.bounds.items() if i not in v.axes for q in bounds)]
     if masks:
         v = where(mask(ctx, scope, conjunction(masks)), ctx.short(v, scope.block), scope.order)
     return v
+
+
+def among_zeros(ctx: Context, ranges: Mapping[Index, Range], outer: Mapping[Index, Range], v: Value) -> Value:
+    """`v`, whose axes have these ranges, over the outer ranges, zero where it has no element."""
+    if all(ranges[i] == outer[i] for i in v.axes):
+        return v
+    places = []
+    for i in v.axes:
+        first = ranges[i].start
+        places.append(ctx.shape((outer[i].start - first, outer[i].stop - first)))
+    return Value(f"{ctx.helper('_over')}({v.code}, {', '.join(places)})", v.axes, ATOM, v.depth + 1, None, v.weak)

@@ -25,8 +25,10 @@ from tensorlang.lower.accesses import access
 from tensorlang.lower.brackets import bracket
 from tensorlang.lower.code import Value, applied, literal, plus, times, where
 from tensorlang.lower.masks import mask_over
+from tensorlang.lower.relations import is_enumerable, without_implied
 from tensorlang.lower.scope import Context, Scope
-from tensorlang.lower.sums import total
+from tensorlang.lower.summation import Summation
+from tensorlang.lower.sums import contract, total
 from tensorlang.recursion import Deep
 
 SMOOTH = frozenset(
@@ -76,7 +78,11 @@ class Compiler:
                     values.append(self._safe(v, scope) if _is_partial(e) else v)
                 return applied(f, values, scope.order)
             case Bracket(p, a):
-                v = yield bracket(self.ctx, scope, p, a)
+                p = without_implied(p, a)
+                if is_enumerable(self.ctx, scope, p):
+                    v = yield contract(self.ctx, Summation(scope, {}, (p,), a))
+                else:
+                    v = yield bracket(self.ctx, scope, p, a)
             case Sum():
                 v = yield total(self.ctx, scope, e)
             case Gen() | Let() | MakePair():

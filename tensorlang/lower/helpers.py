@@ -6,9 +6,9 @@ import ast
 import inspect
 from types import ModuleType
 
-from tensorlang.lower.parts import loops, windows
+from tensorlang.lower.parts import loops, relations, windows
 
-_MODULES: tuple[ModuleType, ...] = (windows, loops)
+_MODULES: tuple[ModuleType, ...] = (windows, loops, relations)
 
 
 def _functions(module: ModuleType) -> dict[str, str]:

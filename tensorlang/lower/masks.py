@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tensorlang.language.affine import Affine, Index
+from tensorlang.language.grammar import Bracket, Sum, number
 from tensorlang.language.predicates import (
     And,
     Equal,
@@ -17,10 +18,11 @@ from tensorlang.language.predicates import (
     conjunction,
     conjuncts,
     equal,
+    relations,
     substitute,
 )
-from tensorlang.lower.accesses import access, positions
-from tensorlang.lower.code import ATOM, LOOSE, Axes, Value, aligned, union
+from tensorlang.lower.accesses import access, holds, positions
+from tensorlang.lower.code import ATOM, LOOSE, SUM, Axes, Value, aligned, union
 from tensorlang.lower.integers import ZERO
 from tensorlang.lower.scope import Context, Scope
 from tensorlang.recursion import Deep, run
@@ -51,7 +53,10 @@ def _mask(ctx: Context, scope: Scope, p: Predicate) -> Deep[Value]:
         case NonNegative(a):
             v = _compared(ctx, scope, a.substitute(scope.env), ">=")
         case Related(relation, arguments):
-            v = access(ctx, scope, ctx.held[relation, ()], arguments)
+            if relation in ctx.sparse:
+                v = holds(ctx, scope, ctx.sparse[relation], arguments)
+            else:
+                v = access(ctx, scope, ctx.held[relation, ()], arguments)
         case And(parts) | Or(parts):
             values = []
             for part in parts:
@@ -98,6 +103,8 @@ def _exists(ctx: Context, scope: Scope, p: Exists) -> Deep[Value]:
             continue
         c = part.difference.coefficient(index)
         rest = (part.difference - _of(index) * c) * (-1 if c > 0 else 1)  # |c| * index = rest
+        if index in rest.free:  # within a lookup
+            continue
         others = [q for q in parts if q is not part]
         if abs(c) == 1:
             v = yield _mask(ctx, scope, conjunction(substitute(q, {index: rest}) for q in others))
@@ -109,6 +116,9 @@ def _exists(ctx: Context, scope: Scope, p: Exists) -> Deep[Value]:
             axes = scope.axes(at)
             divides = Value(f"({positions(ctx, scope, at, axes)}) % {abs(c)} == 0", axes, LOOSE, 2)
             return _joined([v, divides], True, scope.order)
+    if not ctx.sparse.keys().isdisjoint(relations(p.body)):  # counted in a sum over the points of the relation
+        some = yield ctx.value(Sum(index, size, Bracket(p.body, number(1))), scope)
+        return Value(f"{some.within(SUM)} > 0", some.axes, LOOSE, some.depth + 1)
     r = ctx.integers.range_of(index, size, scope.fixed)
     inner = ctx.scope(scope, domain={**scope.domain, index: r})
     v = yield _mask(ctx, inner, p.body)

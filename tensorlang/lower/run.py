@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from numbers import Real
 from types import ModuleType
@@ -15,14 +16,16 @@ import numpy as np
 from tensorlang.errors import ArgumentError
 from tensorlang.language.arguments import bind, from_leaves, to_leaves
 from tensorlang.language.function import Function, call_handlers
+from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import Type
+from tensorlang.lower.coordinates import is_sparse, listings
 from tensorlang.lower.source import Source
 from tensorlang.simplify import simplify
 
 TARGETS = ("jax",)
 
-_BUILTINS = ("bool", "float", "int", "isinstance", "len", "max", "min", "range", "reversed", "tuple", "zip")
+_BUILTINS = ("bool", "float", "int", "isinstance", "len", "max", "min", "range", "reversed", "slice", "tuple", "zip")
 
 
 class Lowered:
@@ -31,23 +34,55 @@ class Lowered:
     `source` is that Python: self-contained, one function named after the program that takes its parameters in order,
     reads the sizes off their shapes, and gives the results as tuples. Calling a `Lowered` checks the arguments and
     runs it compiled by `jax.jit`; under JAX's own transformations it is traced like any JAX function.
+
+    It takes relations as boolean arrays. One that is given as SciPy sparse matrix or boolean array that is not itself
+    being traced, and holds at few enough points, is taken by these instead, at a cost that is theirs: see
+    `source_on_points`. It is compiled anew then for every number of points.
     """
 
     def __init__(self, f: Function) -> None:
         self.function = f
-        made = Source(simplify(f))
-        self.source = made.text
-        self._told = made.told
-        self._run = jax.jit(_defined(made), static_argnames=list(made.told.values()))
+        self._simplified = simplify(f)
+        self._forms: dict[frozenset[Relation], _Form] = {}
+        self.source = self._form(frozenset()).made.text
+
+    @property
+    def source_on_points(self) -> str:
+        """The source for relations that are given by their points, in one order or several, as index arrays."""
+        return self._form(frozenset(p for p in self.function.params if isinstance(p, Relation))).made.text
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """The value of the program for these arguments. Raises `ArgumentError` if they don't fit."""
         bound = bind(self.function, args, kwargs)
+        form = self._form(
+            frozenset(p for p, value in bound.values.items() if isinstance(p, Relation) and is_sparse(value))
+        )
         values = []
         for p in self.function.params:
             value = bound.values[p]
-            values.append(_relation(value) if isinstance(p, Relation) else _numbers(p.name, p.type, value))
-        return self._run(*values, **{name: bound.sizes[size] for size, name in self._told.items()})
+            if isinstance(p, Var):
+                value = _numbers(p.name, p.type, value)
+            elif isinstance(p, Relation):
+                orders = form.made.listings.get(p)
+                value = listings(value, orders) if orders else _dense(value)
+            values.append(value)
+        return form.run(*values, **{name: bound.sizes[size] for size, name in form.made.told.items()})
+
+    def _form(self, on_points: frozenset[Relation]) -> _Form:
+        """The program for these relations given by their points, the others as boolean arrays."""
+        if on_points not in self._forms:
+            made = Source(self._simplified, on_points)
+            run = jax.jit(defined(made), static_argnames=list(made.told.values()))
+            self._forms[on_points] = _Form(made, run)
+        return self._forms[on_points]
+
+
+@dataclass(frozen=True)
+class _Form:
+    """The program for one way to give the relations."""
+
+    made: Source
+    run: Callable[..., Any]
 
 
 def lower(f: Function, target: str = "jax") -> Lowered:
@@ -60,7 +95,7 @@ def lower(f: Function, target: str = "jax") -> Lowered:
     return Lowered(f)
 
 
-def _defined(source: Source) -> Any:
+def defined(source: Source) -> Any:
     """The function that `source` defines, which sees nothing but JAX and a few builtins."""
     allowed: dict[str, Any] = {name: getattr(builtins, name) for name in _BUILTINS}
     namespace: dict[str, Any] = {"__builtins__": {**allowed, "__import__": _import}, "__name__": "tensorlang.lowered"}
@@ -93,7 +128,7 @@ def _numbers(name: str, kind: Type, value: Any) -> Any:
     return from_leaves(kind, iter(leaves))
 
 
-def _relation(value: Any) -> Any:
+def _dense(value: Any) -> Any:
     """A relation's data as a dense array; a sparse matrix is made dense."""
     return value.toarray() if hasattr(value, "toarray") else value
 

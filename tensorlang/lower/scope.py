@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tensorlang.errors import NormalFormError
-from tensorlang.language.affine import Affine, Atom, Index, Size
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup
 from tensorlang.language.grammar import Access, Expr, Proj, Var
 from tensorlang.language.predicates import Predicate, Relation
 from tensorlang.lower.code import Axes, Block, Value
-from tensorlang.lower.integers import Integers, Range
+from tensorlang.lower.integers import ZERO, Integers, Range
 from tensorlang.lower.names import Names
 from tensorlang.lower.profile import Profiles
 from tensorlang.recursion import Deep
+
+if TYPE_CHECKING:
+    from tensorlang.lower.points import Points
 
 MAX_LINE = 90
 MAX_DEPTH = 15
@@ -44,11 +47,12 @@ class Scope:
 
     def axes(self, a: Affine) -> Axes:
         """The axes on which `a` depends."""
-        return tuple(i for i in self.domain if a.coefficient(i))
+        free = a.free
+        return tuple(i for i in self.domain if i in free)
 
     def is_static(self, a: Affine) -> bool:
-        """Whether no loop changes `a`."""
-        return not any(atom in self.loops for atom in a.atoms)
+        """Whether no loop and no data change `a`."""
+        return not any(atom in self.loops or isinstance(atom, Lookup) for atom in a.atoms)
 
     def bounds(self, a: Affine) -> tuple[Affine, Affine]:
         """The least and the greatest value of `a` over the axes and loops that it depends on."""
@@ -62,18 +66,28 @@ class Scope:
         return low, high
 
     def range_of(self, atom: Atom) -> Range | None:
-        """The range of an axis or loop; None for a size."""
-        if isinstance(atom, Size):
-            return None
-        return self.domain.get(atom) or self.loops.get(atom)
+        """The range of an axis, a loop or the elements of an index array; None for a size."""
+        match atom:
+            case Index():
+                return self.domain.get(atom) or self.loops.get(atom)
+            case Lookup(array, _):
+                return Range(ZERO, array.size)
+            case _:
+                return None
 
 
 @dataclass(frozen=True)
 class Held:
-    """A variable or relation as the generated code holds it: an array called `name` of this shape."""
+    """A variable, relation or index array as the generated code holds it: an array called `name` of this shape.
+
+    With `points` it is zero but at the points of a relation, and held there alone: the array's first dimension runs
+    over them instead of the dimensions `along`, which are the relation's arguments.
+    """
 
     name: str
     shape: tuple[Affine, ...]
+    points: Points | None = None
+    along: tuple[int, ...] = ()
 
 
 @dataclass
@@ -81,7 +95,8 @@ class Context:
     """What all statements of a function share, and the code of the one that is being written.
 
     `value` writes the code of an expression. `target` is the name that the statement's value is to have, as long as
-    nothing else has been given it.
+    nothing else has been given it. `sparse` are the relations that are given by their points, `increasing` the index
+    arrays of one dimension each of whose elements is greater than the one before.
     """
 
     names: Names
@@ -89,7 +104,9 @@ class Context:
     value: Callable[[Expr, Scope], Deep[Value]] = field(init=False)
     target: str | None = None
     profiles: Profiles = field(default_factory=Profiles)
-    held: dict[tuple[Var | Relation, tuple[int, ...]], Held] = field(default_factory=dict)
+    held: dict[tuple[Var | Relation | IndexArray, tuple[int, ...]], Held] = field(default_factory=dict)
+    sparse: dict[Relation, Points] = field(default_factory=dict)
+    increasing: set[IndexArray] = field(default_factory=set)
     helpers: dict[str, None] = field(default_factory=dict)
     reused: dict[tuple[str, int, str], str] = field(default_factory=dict)
     _blocks: list[Block] = field(default_factory=list)

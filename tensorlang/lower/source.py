@@ -6,14 +6,15 @@ outermost in each right-hand side, and nothing stored beyond its support.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from tensorlang.errors import NormalFormError
-from tensorlang.language.affine import Affine, Index, Size, atom_affine
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Size, atom_affine
 from tensorlang.language.arguments import unpack
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Bracket, Expr, Gen, Let, MakePair, Proj, Var, access, children
-from tensorlang.language.predicates import Relation
+from tensorlang.language.predicates import Related, Relation
 from tensorlang.language.show import expr_text
 from tensorlang.language.types import Pair, Type, shape, struct_of_arrays
 from tensorlang.lower.code import Block, Value, ordered
@@ -22,6 +23,8 @@ from tensorlang.lower.helpers import HELPERS, NEEDS
 from tensorlang.lower.integers import Integers
 from tensorlang.lower.loops import expanded
 from tensorlang.lower.names import Names
+from tensorlang.lower.points import Points
+from tensorlang.lower.relations import held_on_points, on_points
 from tensorlang.lower.scope import Context, Held, Scope
 from tensorlang.lower.sizes import Axis, read_sizes
 from tensorlang.recursion import Deep, run
@@ -33,23 +36,31 @@ Path = tuple[int, ...]
 
 
 class Source:
-    """The generated source of `f`: its text, the function's name, and the sizes that it must be told."""
+    """The generated source of `f`: its text, the function's name, and the sizes that it must be told.
 
-    def __init__(self, f: Function) -> None:
+    The relations `sparse` come as their points: tuples of index arrays, one for each order in `listings`. In each
+    there are the points' arguments, in order, and in all but the first before these where they are in the first.
+    """
+
+    def __init__(self, f: Function, sparse: Collection[Relation] = ()) -> None:
         names = Names(frozenset(HELPERS))
         self.name = names.lasting(f.name)
         self._compiler = Compiler(Context(names, Integers(names)))
         self._ctx = self._compiler.ctx
         self._body = Block()
-        arguments = self._parameters(f)
+        arguments = self._parameters(f, sparse)
         self.told = self._sizes(f)
+        head = len(self._body.parts)
+        held = held_on_points(f, sparse)
         body = f.body
         while isinstance(body, Let):
-            sizes, _ = shape(body.value.type)
-            name = self._statement(body.var.name, body.value)
-            self._ctx.held[body.var, ()] = Held(name, sizes)
+            held_at = held.get(body.var) if isinstance(body.var, Var) else None
+            self._ctx.held[body.var, ()] = self._statement(body.var.name, body.value, held_at)
             body = body.body
         results = unpack(run(self._outputs(body)), f.results)
+        self.listings = {relation: tuple(p.listings) for relation, p in self._ctx.sparse.items()}
+        for p in self._ctx.sparse.values():
+            self._body.parts[head:head] = _unpacked(self._ctx, p)
         self._body.line(f"return {run(self._tuple(results))}")
         told = ["*", *self.told.values()] if self.told else []
         self.text = self._assembled(f"def {self.name}({', '.join([*arguments, *told])}):")
@@ -66,13 +77,18 @@ class Source:
         imports += ["from jax import lax"] if "lax." in text else []
         return "\n".join([*imports, "", "", text])
 
-    def _parameters(self, f: Function) -> list[str]:
+    def _parameters(self, f: Function, sparse: Collection[Relation]) -> list[str]:
         """Name the arrays of each parameter, take pairs apart, and bring all numbers to one dtype."""
         names = {p: self._ctx.names.lasting(p.name) for p in f.params}
         arrays: list[str] = []
         unpacked: list[str] = []
         for p in f.params:
-            if isinstance(p, Relation):
+            if p in sparse and isinstance(p, Relation):
+                count = Size(f"{p.name} points")
+                self._ctx.integers.spelled[count] = self._ctx.names.lasting(f"{p.name}_count")
+                self._ctx.sparse[p] = Points(p, names[p], atom_affine(count))
+                self._ctx.sparse[p].listing(self._ctx, self._ctx.sparse[p].basic)
+            elif isinstance(p, Relation | IndexArray):
                 self._ctx.held[p, ()] = Held(names[p], p.sizes)
             else:
                 self._parts(p, names[p], arrays, unpacked)
@@ -82,8 +98,9 @@ class Source:
         for name in arrays:
             self._body.line(f"{name} = jnp.asarray({name}, dtype)")
         for p in f.params:
-            if isinstance(p, Relation):
-                self._body.line(f"{names[p]} = jnp.asarray({names[p]}, bool)")
+            if isinstance(p, IndexArray) or (isinstance(p, Relation) and p not in sparse):
+                dtype = "jnp.int32" if isinstance(p, IndexArray) else "bool"
+                self._body.line(f"{names[p]} = jnp.asarray({names[p]}, {dtype})")
         return list(names.values())
 
     def _parts(self, p: Var, name: str, arrays: list[str], unpacked: list[str]) -> None:
@@ -103,7 +120,7 @@ class Source:
         integers = self._ctx.integers
         for size in f.sizes:
             integers.spelled[size] = self._ctx.names.lasting(size.name)
-        held = self._ctx.held.values()
+        held = [h for (p, _), h in self._ctx.held.items() if p in f.params]
         axes = [Axis(a, f"{h.name}.shape[{k}]") for h in held for k, a in enumerate(h.shape)]
         known = read_sizes(axes, lambda s: integers.spelled[s])
         for size, code in known.items():
@@ -112,16 +129,20 @@ class Source:
         integers.nonnegative += dict.fromkeys(a.size for a in axes if len(a.size.terms) == 1 and a.size.constant < 0)
         return {s: integers.spelled[s] for s in f.sizes if s not in known}
 
-    def _statement(self, wanted: str, e: Expr) -> str:
-        """Code that gives the array of `e`, and the name that it has then."""
+    def _statement(self, wanted: str, e: Expr, at: Related | None = None) -> Held:
+        """Code that gives the array of `e`, or of its elements at the points where the relation `at` holds."""
         ctx = self._ctx
         name = ctx.names.lasting(wanted)
+        held = Held(name, shape(e.type)[0])
         self._body.line("")
         self._body.line(f"# {_comment(name, e)}")
         binders, scalar = _eta(e)
         block = Block()
         domain = {i: ctx.integers.range_of(i, n, block) for i, n in binders}
-        scope = ctx.scope(Scope({}, {}, {}, (), block, block), domain=domain)
+        env: dict[Atom, Affine] = {}
+        if at is not None:
+            held, domain, env = on_points(ctx, held, at, domain)
+        scope = ctx.scope(Scope({}, {}, {}, (), block, block), domain=domain, env=env)
         self._compiler.shared = used_twice(scalar)
         ctx.target = name
         v = ordered(run(self._compiler.value(scalar, scope)), tuple(domain))
@@ -130,7 +151,7 @@ class Source:
             block.give(f"{name} = ", code)
         self._body.parts += block.parts
         ctx.end_statement()
-        return name
+        return held
 
     def _whole(self, v: Value, scope: Scope) -> str:
         """`v` as an array of the computation's dtype with all axes of `scope`."""
@@ -150,7 +171,7 @@ class Source:
             return (yield self._outputs(Proj(0, e))), (yield self._outputs(Proj(1, e)))
         if isinstance(e, Var | Proj):
             return self._ctx.held_by(e)[0].name
-        return self._statement("result", e)
+        return self._statement("result", e).name
 
     def _tuple(self, tree: Any) -> Deep[str]:
         """A tuple of names as code; a deep one is put together in steps."""
@@ -179,6 +200,19 @@ def _eta(e: Expr) -> tuple[list[tuple[Index, Affine]], Expr]:
     at = [atom_affine(i) for i, _ in further]
     scalar = Bracket(e.pred, access(e.body, *at)) if isinstance(e, Bracket) else access(e, *at)
     return [*binders, *further], scalar
+
+
+def _unpacked(ctx: Context, points: Points) -> list[str]:
+    """The names of the points' columns, and how many there are."""
+    lists = []
+    for listing in points.listings.values():
+        arrays = [array for array in (listing.at, *listing.columns) if array is not None]
+        lists.append(f"({', '.join(ctx.held[array, ()].name for array in arrays)},)")
+    first = points.listings[points.basic].columns[0]
+    return [
+        f"{', '.join(lists)}, = {points.name}",
+        f"{ctx.integers.code(points.count)} = {ctx.held[first, ()].name}.shape[0]",
+    ]
 
 
 def _comment(name: str, e: Expr) -> str:

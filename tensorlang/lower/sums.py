@@ -19,7 +19,6 @@ from tensorlang.language.grammar import Add, Bracket, Sum
 from tensorlang.language.predicates import (
     FALSE,
     Equal,
-    at_most,
     conjunction,
     conjuncts,
     free_atoms,
@@ -28,8 +27,11 @@ from tensorlang.language.predicates import (
 from tensorlang.lower.brackets import bound_on, bounded_index, guarded, solved
 from tensorlang.lower.code import ATOM, Value, aligned, literal, plus, union
 from tensorlang.lower.integers import Range
+from tensorlang.lower.lookups import segmented, within
 from tensorlang.lower.loops import iterated
+from tensorlang.lower.points import unresolved
 from tensorlang.lower.products import reduced
+from tensorlang.lower.relations import enumerated
 from tensorlang.lower.scope import Context, Scope
 from tensorlang.lower.summation import Summation
 from tensorlang.recursion import Deep
@@ -52,7 +54,11 @@ def _contract(ctx: Context, c: Summation) -> Deep[Value]:
     c = _gathered(ctx, c)
     if FALSE in c.parts:
         return literal(Fraction(0))
-    steps = (_looped,) if c.loops else (_eliminated, _spread, _restricted, _hoisted, _distributed, _looped)
+    steps = (
+        (_looped,)
+        if c.loops
+        else (_enumerated, _eliminated, _segmented, _spread, _restricted, _hoisted, _distributed, _looped)
+    )
     for step in steps:
         v: Value | None = yield step(ctx, c)
         if v is not None:
@@ -70,11 +76,20 @@ def _gathered(ctx: Context, c: Summation) -> Summation:
         else:
             summed[body.index] = ctx.integers.range_of(body.index, body.size, c.scope.fixed)
         body = body.body
-    return replace(c, summed=summed, parts=conjuncts(substitute(conjunction(parts), c.scope.env)), body=body)
+    parts = unresolved(ctx, conjuncts(substitute(conjunction(parts), c.scope.env)))
+    return replace(c, summed=summed, parts=parts, body=body)
 
 
 def _looped(ctx: Context, c: Summation) -> Deep[Value | None]:
     return iterated(ctx, c, contract)
+
+
+def _enumerated(ctx: Context, c: Summation) -> Deep[Value | None]:
+    return enumerated(ctx, c, contract)
+
+
+def _segmented(ctx: Context, c: Summation) -> Deep[Value | None]:
+    return segmented(ctx, c, contract)
 
 
 def _eliminated(ctx: Context, c: Summation) -> Deep[Value | None]:
@@ -83,9 +98,9 @@ def _eliminated(ctx: Context, c: Summation) -> Deep[Value | None]:
         if not isinstance(q, Equal):
             continue
         for s, r in c.summed.items():
-            if abs(q.difference.coefficient(s)) == 1:
-                value = solved(q.difference, s)
-                inside = (at_most(r.start, value), at_most(value, r.last))
+            value = solved(q.difference, s) if abs(q.difference.coefficient(s)) == 1 else None
+            if value is not None and s not in value.free:
+                inside = within(ctx, c.scope, value, r)
                 parts = (*inside, *(p for p in c.parts if p is not q))
                 inner = ctx.scope(c.scope, env=_with(c.scope, s, value))
                 v: Value = yield contract(ctx, replace(c, scope=inner, summed=c.without(s), parts=parts))
@@ -144,7 +159,7 @@ def _spread_code(
 def _stride(c: Summation) -> tuple[Equal, Index, Index] | None:
     """An equality that gives an axis of the scope by one summed index."""
     for q in c.parts:
-        if isinstance(q, Equal):
+        if isinstance(q, Equal) and not q.difference.lookups:
             inside = [s for s in c.summed if q.difference.coefficient(s)]
             outside = c.scope.axes(q.difference)
             if len(inside) == len(outside) == 1 and abs(q.difference.coefficient(outside[0])) == 1:

@@ -1,0 +1,141 @@
+"""Sums whose result is indexed by data: segments.
+
+    gen k. sum i. [k = y[i] and p] * e
+
+Element i of the sum goes to place y[i] of the result, whatever that is. Where no two go to the same place, they are
+written there; where the places are in order, equal ones are next to each other and are added up in order; else they
+are brought into order first. So nothing depends on the order in which a machine happens to add.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, Size, atom_affine, total
+from tensorlang.language.predicates import Equal, Predicate, at_most, conjunction, conjuncts, substitute
+from tensorlang.lower.accesses import positions
+from tensorlang.lower.code import ATOM, Axes, Value
+from tensorlang.lower.integers import Range
+from tensorlang.lower.loops import expanded
+from tensorlang.lower.scope import Context, Scope
+from tensorlang.lower.summation import Contract, Summation
+from tensorlang.recursion import Deep
+
+
+def segmented(ctx: Context, c: Summation, contract: Contract) -> Deep[Value | None]:
+    """`c` as an assembly of segments; None if no axis of its result is determined by data."""
+    found = _placed(c)
+    if not found.at:
+        return None
+    scope = c.scope
+    points = tuple(s for s in c.summed if any(s in a.free for a in found.at.values()))
+    domain = {s: c.summed[s] for s in points} | {i: r for i, r in scope.domain.items() if i not in found.at}
+    inner = ctx.scope(scope, domain=domain, env=_composed(scope.env, found.at))
+    v: Value = yield contract(ctx, replace(c, scope=inner, summed=c.without(*points), parts=found.rest))
+    if v.number == 0:
+        return v
+    return _assembled(ctx, scope, inner, points, found.at, v)
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """The axes of the result that data determines, with their values, and the parts that are left."""
+
+    at: dict[Index, Affine]
+    rest: tuple[Predicate, ...]
+
+
+def _placed(c: Summation) -> _Placed:
+    at: dict[Index, Affine] = {}
+    parts = c.parts
+    while (found := _determined(c, at, parts)) is not None:
+        q, i, value = found
+        at = {k: a.substitute({i: value}) for k, a in at.items()} | {i: value}
+        parts = conjuncts(substitute(conjunction(p for p in parts if p is not q), {i: value}))
+    return _Placed({i: at[i] for i in c.scope.domain if i in at}, parts)
+
+
+def _determined(
+    c: Summation, at: dict[Index, Affine], parts: Sequence[Predicate]
+) -> tuple[Predicate, Index, Affine] | None:
+    """An equality that gives an axis of the result by an element of an index array at summed indices."""
+    for q in parts:
+        if not isinstance(q, Equal):
+            continue
+        inside = [s for s in c.summed if s in q.difference.free]
+        outside = [i for i in c.scope.domain if i in q.difference.free and i not in at]
+        if len(outside) != 1 or not any(s in x.free for s in inside for a in q.difference.lookups for x in a.at):
+            continue
+        (i,) = outside
+        k = q.difference.coefficient(i)
+        value = (q.difference - atom_affine(i) * k) * -k
+        if abs(k) == 1 and i not in value.free:
+            return q, i, value
+    return None
+
+
+def _composed(env: Mapping[Atom, Affine], values: dict[Index, Affine]) -> dict[Atom, Affine]:
+    new: dict[Atom, Affine] = {**values}
+    return {k: a.substitute(new) for k, a in env.items()} | new
+
+
+def within(ctx: Context, scope: Scope, value: Affine, r: Range) -> tuple[Predicate, ...]:
+    """What says that `value` is in `r`, but for what is known of data."""
+    low, high = at_most(r.start, value), at_most(value, r.last)
+    if not value.lookups:
+        return low, high
+    least, greatest = scope.bounds(value)
+    is_low = ctx.integers.is_nonnegative(least - r.start)
+    is_high = ctx.integers.is_nonnegative(r.last - greatest)
+    return (*([] if is_low else [low]), *([] if is_high else [high]))
+
+
+def _assembled(ctx: Context, scope: Scope, inner: Scope, points: Axes, at: dict[Index, Affine], v: Value) -> Value:
+    """The values `v`, which has the axes `points` or should have, at their places."""
+    v = ctx.short(v, inner.block)
+    rest = tuple(i for i in v.axes if i not in points)
+    values = expanded(ctx, inner, v, (*points, *rest))
+    if v.weak:
+        values = f"jnp.asarray({values}, dtype)"
+    places = []
+    for i, a in at.items():
+        place = positions(ctx, inner, a - scope.domain[i].start, points)
+        full = all(s in a.free for s in points)
+        places.append(place if full else f"jnp.broadcast_to({place}, {ctx.extents(inner, points)})")
+    helper = ctx.helper(_helper(ctx, points, [at[i] - scope.domain[i].start for i in at]))
+    code = f"{helper}({values}, ({', '.join(places)}{',' * (len(places) == 1)}), {ctx.extents(scope, tuple(at))})"
+    return Value(code, (*at, *rest), ATOM, v.depth + 1)
+
+
+def _helper(ctx: Context, points: Axes, at: Sequence[Affine]) -> str:
+    """How values get to these places: two never meet, they come in order, or they must be sorted."""
+    columns = [_column(a, points) for a in at]
+    if len(columns) == 1 and columns[0] in ctx.increasing:
+        return "_put_in_order"
+    for p in ctx.sparse.values():
+        entries = [p.places[array] for array in columns if array in p.places]
+        order = entries[0][0] if entries else ()
+        if entries == [(order, k) for k in order[: len(at)]]:
+            return "_put_in_order" if len(at) == len(order) else "_add_in_order"
+    return "_put_at" if _are_apart(points, at) else "_add_at"
+
+
+def _column(a: Affine, points: Axes) -> IndexArray | None:
+    """The index array whose elements, all of them along the only one of `points`, `a` is but for a static integer."""
+    lookups = [(atom, k) for atom, k in a.terms if not isinstance(atom, Size)]
+    if len(lookups) != 1 or len(points) != 1:
+        return None
+    atom, k = lookups[0]
+    return atom.array if isinstance(atom, Lookup) and k == 1 and atom.at == (atom_affine(points[0]),) else None
+
+
+def _are_apart(points: Axes, at: Sequence[Affine]) -> bool:
+    """Whether no two points have the same places: each has one, in steps longer than what data adds to it."""
+    steps: dict[Index, Affine] = {}
+    for a in at:
+        inside = [(s, a.coefficient(s)) for s in points if a.coefficient(s)]
+        moved = total((x.array.size - 1, abs(k)) for x, k in a.terms if isinstance(x, Lookup))
+        if len(inside) == 1 and moved.is_constant and abs(inside[0][1]) > moved.constant:
+            steps[inside[0][0]] = a
+    return len(steps) == len(points)

@@ -19,14 +19,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tensorlang.errors import NormalFormError
+from tensorlang.language.affine import IndexArray
 from tensorlang.language.function import Function, Parameter
 from tensorlang.language.grammar import (
     Access,
     Add,
     Bracket,
     Call,
+    Choice,
     Const,
     Expr,
+    Extremum,
     Gen,
     Let,
     MakePair,
@@ -55,18 +58,21 @@ def eliminate_pairs(f: Function) -> Function:
         held = p if struct_of_arrays(p.type) is p.type else Var(p.name, struct_of_arrays(p.type))
         split.parts[p] = {path: _project(held, path) for path, _ in leaves(p.type)}
         params.append(held)
-    bindings: list[tuple[Var, Expr]] = []
+    bindings: list[tuple[Var | IndexArray, Expr]] = []
     body = f.body
     while isinstance(body, Let):
         x, value, body = body.var, body.value, body.body
+        if isinstance(x, IndexArray):
+            bindings.append((x, split.part(value, ())))
+            continue
         split.parts[x] = {}
         for path, kind in leaves(x.type):
             part = Var(x.name + "".join(f"_{k}" for k in path), kind) if path else x
             bindings.append((part, split.part(value, path)))
             split.parts[x][path] = part
     result = split.tree(body)
-    for x, value in reversed(bindings):
-        result = Let(x, value, result)
+    for bound, value in reversed(bindings):
+        result = Let(bound, value, result)
     return replace(f, params=tuple(params), body=result)
 
 
@@ -110,6 +116,10 @@ class _Split:
                 return Gen(i, n, (yield self._part(a, path)))
             case Sum(i, n, a):
                 return Sum(i, n, (yield self._part(a, path)))
+            case Extremum(sign, i, n, p, a):
+                return Extremum(sign, i, n, p, (yield self._part(a, path)))
+            case Choice(sign, i, n, p, a):
+                return Choice(sign, i, n, p, (yield self._part(a, path)))
             case Access(a, at, _):  # 5.14, 5.15
                 return Access((yield self._part(a, path)), at, None)
             case Bracket(p, a):  # 5.16, 5.17

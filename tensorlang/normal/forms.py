@@ -14,6 +14,7 @@ from tensorlang.language.grammar import (
     Add,
     Bracket,
     Call,
+    Choice,
     Const,
     Expr,
     Gen,
@@ -146,6 +147,8 @@ def _is_right_hand_side(e: Expr, inputs: set[Var]) -> bool:
     body = e.body if isinstance(e, Bracket) else e
     if isinstance(body, Const):
         return True
+    if isinstance(body, Choice):
+        return _reads_at(body.body, (*g, body.index), inputs)
     if isinstance(body, Call):
         return all(_reads_at(argument, tuple(g), inputs) for argument in body.arguments)
     if isinstance(body, Add) or _is_negation(body):

@@ -8,22 +8,27 @@
     5.10              let x = (let y = e0 in e1) in e2  ->  let y = e0 in let x = e1 in e2
 
 A let moves outside all that surrounds it in one go: the binders and brackets around it are the scope that
-its value is wrapped in, and its variable is replaced by an access at the binders' indices.
+its value is wrapped in, and its variable is replaced by an access at the binders' indices. An index array is
+looked up at the binders' indices first in the same way, and the body of an extremum or choice is surrounded by
+its binder and its condition.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from tensorlang.language.affine import Affine, Index, atom_affine
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import (
     Access,
     Add,
     Bracket,
     Call,
+    Choice,
     Const,
     Expr,
+    Extremum,
     Gen,
     Let,
     MakePair,
@@ -33,8 +38,12 @@ from tensorlang.language.grammar import (
     Var,
     access,
 )
-from tensorlang.language.predicates import Predicate
+from tensorlang.language.predicates import Predicate, lookups, substitute
+from tensorlang.language.types import shape
 from tensorlang.recursion import Deep, run
+
+Binding = tuple[Var | IndexArray, Expr]
+"""What a let binds, and to what."""
 
 
 @dataclass(eq=False)
@@ -44,7 +53,9 @@ class _Scope:
     parent: _Scope | None = None
     around: tuple[Index, Affine] | Predicate | None = None
     done: dict[Expr, Expr] = field(default_factory=dict)
-    bound: dict[Var, tuple[Expr, Expr]] = field(default_factory=dict)
+    bound: dict[Var | IndexArray, Expr] = field(default_factory=dict)
+    values: dict[Var, Expr] = field(default_factory=dict)
+    arrays: dict[Atom, Affine] = field(default_factory=dict)
 
     def wrap(self, e: Expr) -> tuple[Expr, tuple[Index, ...]]:
         """`e` inside of all that surrounds it, and the indices to access it at."""
@@ -63,28 +74,45 @@ class _Scope:
     def find(self, x: Var) -> Expr:
         scope: _Scope | None = self
         while scope is not None:
-            if x in scope.bound:
-                return scope.bound[x][1]
+            if x in scope.values:
+                return scope.values[x]
             scope = scope.parent
         return x
+
+    def looked_up(self, used: Iterable[Lookup]) -> dict[Atom, Affine]:
+        """What the arrays of `used` that lets have bound are now."""
+        found: dict[Atom, Affine] = {}
+        for array in {Lookup(lookup.array, ()) for lookup in used}:
+            scope: _Scope | None = self
+            while scope is not None and array not in scope.arrays:
+                scope = scope.parent
+            if scope is not None:
+                found[array] = scope.arrays[array]
+        return found
+
+    def affine(self, a: Affine) -> Affine:
+        return a.substitute(self.looked_up(a.lookups)) if a.lookups else a
+
+    def predicate(self, p: Predicate) -> Predicate:
+        return substitute(p, self.looked_up(lookups(p)))
 
 
 def let_lift(f: Function) -> Function:
     """`f` with its lets outermost (5.1 to 5.10); the same meaning, at no more cost."""
-    lifted: list[tuple[Var, Expr]] = []
+    lifted: list[Binding] = []
     body = run(_lift(f.body, _Scope(), lifted))
     for x, value in reversed(lifted):
         body = Let(x, value, body)
     return replace(f, body=body)
 
 
-def _lift(e: Expr, scope: _Scope, lifted: list[tuple[Var, Expr]]) -> Deep[Expr]:
+def _lift(e: Expr, scope: _Scope, lifted: list[Binding]) -> Deep[Expr]:
     if e not in scope.done:
         scope.done[e] = yield _rebuild(e, scope, lifted)
     return scope.done[e]
 
 
-def _rebuild(e: Expr, scope: _Scope, lifted: list[tuple[Var, Expr]]) -> Deep[Expr]:
+def _rebuild(e: Expr, scope: _Scope, lifted: list[Binding]) -> Deep[Expr]:
     match e:
         case Var():
             return scope.find(e)
@@ -104,18 +132,30 @@ def _rebuild(e: Expr, scope: _Scope, lifted: list[tuple[Var, Expr]]) -> Deep[Exp
         case Proj(which, a):
             return Proj(which, (yield _lift(a, scope, lifted)))
         case Access(a, at, _):
-            return Access((yield _lift(a, scope, lifted)), at, None)
+            return Access((yield _lift(a, scope, lifted)), scope.affine(at), None)
         case Gen(i, n, a):
             return Gen(i, n, (yield _lift(a, _Scope(scope, (i, n)), lifted)))
         case Sum(i, n, a):
             return Sum(i, n, (yield _lift(a, _Scope(scope, (i, n)), lifted)))
+        case Extremum(sign, i, n, p, a) | Choice(sign, i, n, p, a):
+            p = scope.predicate(p)
+            body = yield _lift(a, _Scope(_Scope(scope, (i, n)), p), lifted)
+            return Extremum(sign, i, n, p, body) if isinstance(e, Extremum) else Choice(sign, i, n, p, body)
         case Bracket(p, a):
+            p = scope.predicate(p)
             return Bracket(p, (yield _lift(a, _Scope(scope, p), lifted)))
         case Let(x, e0, e1):
-            if x in scope.bound and scope.bound[x][0] is not e0:
+            if scope.bound.get(x, e0) is not e0:
                 scope = _Scope(scope)  # another let of the same variable: what was done for the first is not for it
             value, indices = scope.wrap((yield _lift(e0, scope, lifted)))
-            outer = Var(x.name, value.type)
-            lifted.append((outer, value))
-            scope.bound[x] = (e0, access(outer, *map(atom_affine, indices)))
+            scope.bound[x] = e0
+            places = tuple(map(atom_affine, indices))
+            if isinstance(x, IndexArray):
+                array = IndexArray(x.name, shape(value.type)[0], x.size)
+                lifted.append((array, value))
+                scope.arrays[Lookup(x, ())] = atom_affine(Lookup(array, places))
+            else:
+                outer = Var(x.name, value.type)
+                lifted.append((outer, value))
+                scope.values[x] = access(outer, *places)
             return (yield _lift(e1, scope, lifted))

@@ -17,15 +17,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tensorlang.errors import NormalFormError
-from tensorlang.language.affine import Affine, Atom, Index, atom_affine
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, atom_affine
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import (
     Access,
     Add,
     Bracket,
     Call,
+    Choice,
     Const,
     Expr,
+    Extremum,
     Gen,
     Let,
     MakePair,
@@ -48,7 +50,7 @@ def push_out_gen(f: Function) -> Function:
     Raises `NormalFormError` if a pair or a let is inside an expression.
     """
     done: _Done = {}
-    bindings: list[tuple[Var, Expr]] = []
+    bindings: list[tuple[Var | IndexArray, Expr]] = []
     body = f.body
     while isinstance(body, Let):
         bindings.append((body.var, _pushed(body.value, done)))
@@ -131,6 +133,12 @@ def _element(e: Expr, env: _Env, at: tuple[Affine, ...], done: _Done) -> Deep[Ex
             fresh = Index(i.name)
             body = yield _at(a, _extended(env, i, atom_affine(fresh)), (), done)
             return Sum(fresh, n, _merged(body))
+        case Extremum(sign, i, n, p, a) | Choice(sign, i, n, p, a):
+            fresh = Index(i.name)
+            inner = _extended(env, i, atom_affine(fresh))
+            body = yield _at(a, inner, (), done)
+            made = Extremum if isinstance(e, Extremum) else Choice
+            return made(sign, fresh, n, substitute(p, inner), body)
         case Access(a, place, _):
             return (yield _at(a, env, (place.substitute(env), *at), done))
         case Bracket(p, a):  # 5.22 to 5.24

@@ -19,19 +19,21 @@ for a difference the points of what is subtracted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
 from types import MappingProxyType
+from weakref import WeakValueDictionary
 
 from tensorlang.interning import Interned
-from tensorlang.language.affine import Affine, Index, atom_affine
+from tensorlang.language.affine import Affine, Index, IndexArray, atom_affine
 from tensorlang.language.function import Function, Parameter, Results
 from tensorlang.language.grammar import (
     Add,
     Bracket,
     Call,
+    Choice,
     Expr,
     Gen,
     Let,
@@ -45,7 +47,7 @@ from tensorlang.language.grammar import (
     bracket,
     number,
 )
-from tensorlang.language.predicates import Predicate, disjunction, substitute
+from tensorlang.language.predicates import Predicate, disjunction, lookups, substitute
 from tensorlang.language.types import R, array
 from tensorlang.recursion import Deep, run
 
@@ -118,12 +120,49 @@ class Contraction(metaclass=Interned):
     shape: Shape
 
 
-Statement = Input | Constant | Addition | Map | Contraction
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+class Selection(metaclass=Interned):
+    """array = gen g. [guard] * argmax s where pred. operand[g, s] for sign 1, argmin for -1.
+
+    It has no value as other statements have one: they look elements of `array` up in their predicates, only where
+    `guard` holds. The array keeps its identity when the right-hand side is rewritten.
+    """
+
+    array: IndexArray
+    sign: int
+    guard: Predicate
+    pred: Predicate
+    operand: Statement
+
+    @property
+    def shape(self) -> Shape:
+        """The sizes of the array."""
+        return self.array.sizes
+
+
+Statement = Input | Constant | Addition | Map | Contraction | Selection
 Outputs = Statement | tuple["Outputs", "Outputs"]
 
 
+_selected: WeakValueDictionary[tuple[int, Predicate, Predicate, Statement], IndexArray] = WeakValueDictionary()
+
+
+def selection(sign: int, guard: Predicate, pred: Predicate, operand: Statement, name: str = "k") -> Selection:
+    """gen g. [guard] * argmax s where pred. operand[g, s], whose array is the same whenever it is made.
+
+    `guard` is over the indices of `operand` but the last, and `pred` over all of them. An array that is made for the
+    first time is called `name`.
+    """
+    content = (sign, guard, pred, operand)
+    array = _selected.get(content)
+    if array is None:
+        *sizes, size = operand.shape
+        array = _selected[content] = IndexArray(name, tuple(sizes), size)
+    return Selection(array, *content)
+
+
 def operands(x: Statement) -> tuple[Statement, ...]:
-    """The statements that `x` reads."""
+    """The statements whose values `x` reads."""
     match x:
         case Input() | Constant():
             return ()
@@ -133,6 +172,38 @@ def operands(x: Statement) -> tuple[Statement, ...]:
             return arguments
         case Contraction(_, factors, _, _):
             return factors
+        case Selection(_, _, _, _, operand):
+            return (operand,)
+
+
+def predicates(x: Statement) -> tuple[Predicate, ...]:
+    """The predicates of `x`."""
+    match x:
+        case Input() | Constant():
+            return ()
+        case Addition(terms, _):
+            return tuple(t.pred for t in terms)
+        case Map(p, _, _, _) | Contraction(p, _, _, _):
+            return (p,)
+        case Selection(_, _, guard, p, _):
+            return (guard, p)
+
+
+def selections(statements: Iterable[Statement]) -> dict[IndexArray, Selection]:
+    """The statements that define index arrays; of two that define the same, which say the same, the first."""
+    found: dict[IndexArray, Selection] = {}
+    for x in statements:
+        if isinstance(x, Selection):
+            found.setdefault(x.array, x)
+    return found
+
+
+def needs(x: Statement, defined: Mapping[IndexArray, Selection]) -> tuple[Statement, ...]:
+    """What comes before `x`: its operands, and those statements of `defined` whose arrays it looks up."""
+    if not defined:
+        return operands(x)
+    arrays = dict.fromkeys(lookup.array for p in predicates(x) for lookup in lookups(p))
+    return (*operands(x), *(defined[array] for array in arrays if array in defined))
 
 
 def own_indices(x: Statement) -> tuple[Index, ...]:
@@ -209,17 +280,18 @@ def live(s: SSA) -> SSA:
     """`s` without the statements that no output depends on, in an order in which operands come first."""
     order: dict[Statement, None] = {}
     wanted: set[Statement] = set()
+    defined = selections(s.statements)
     stack = output_list(s.outputs)
     while stack:
         x = stack.pop()
         if x not in wanted:
             wanted.add(x)
-            stack += operands(x)
+            stack += needs(x, defined)
     for start in (*s.statements, *output_list(s.outputs)):
         stack = [start] if start in wanted else []
         while stack:
             x = stack[-1]
-            missing = [y for y in operands(x) if y not in order]
+            missing = [y for y in needs(x, defined) if y not in order]
             if missing and x not in order:
                 stack += reversed(missing)
             else:
@@ -262,6 +334,11 @@ def read(x: Statement, given: Mapping[Statement, Expr]) -> Expr:
             body = bracket(renew(p, old, new), parts_[0] if len(parts_) == 1 else Mul(*parts_))
             for i, size in reversed(tuple(zip(new, inner_ranges(x).values(), strict=True))):
                 body = Sum(i, size, body)
+        case Selection(array, sign, guard, p, operand):
+            old = own_indices(operand)[-1:]
+            new = (Index(old[0].name),)
+            chosen = access(given[operand], *here, atom_affine(new[0]))
+            body = bracket(renew(guard), Choice(sign, new[0], array.size, renew(p, old, new), chosen))
     for i, size in reversed(tuple(zip(g, x.shape, strict=True))):
         body = Gen(i, size, body)
     return body
@@ -309,11 +386,14 @@ def _balanced(
 def to_function(s: SSA) -> Function:
     """The program as a function of the core language, a let for each statement; the same meaning and cost."""
     given: dict[Statement, Expr] = {}
-    bindings: list[tuple[Var, Expr]] = []
+    bindings: list[tuple[Var | IndexArray, Expr]] = []
     for x in s.statements:
         value = read(x, given)
         if isinstance(x, Input):
             given[x] = value
+            continue
+        if isinstance(x, Selection):
+            bindings.append((x.array, value))
             continue
         variable = Var(s.names.get(x, f"X{len(bindings)}"), array(x.shape, R))
         bindings.append((variable, value))
@@ -325,6 +405,6 @@ def to_function(s: SSA) -> Function:
         return given[outputs]
 
     body = run(tree(s.outputs))
-    for variable, value in reversed(bindings):
-        body = Let(variable, value, body)
+    for bound, value in reversed(bindings):
+        body = Let(bound, value, body)
     return Function(s.name, s.params, body, s.results)

@@ -38,6 +38,7 @@ from tensorlang.normal.ssa import (
     Input,
     Map,
     Outputs,
+    Selection,
     Shape,
     Statement,
     Term,
@@ -75,7 +76,10 @@ def tidy(s: SSA) -> SSA:
 
 
 def replaced(s: SSA, change: Mapping[Statement, Statement]) -> SSA:
-    """`s` with other statements, of the same shapes, in the places of some."""
+    """`s` with other statements, of the same shapes, in the places of some.
+
+    An index array that is selected from other values keeps its identity, so the result can't be joined with `s`.
+    """
     new: dict[Statement, Statement] = {}
     for x in s.statements:
         new[x] = change[x] if x in change else _with_operands(x, new)
@@ -93,6 +97,8 @@ def _with_operands(x: Statement, new: Mapping[Statement, Statement]) -> Statemen
             return Map(p, f, tuple(new[y] for y in arguments), shape)
         case Contraction(p, factors, summed, shape):
             return Contraction(p, tuple(new[y] for y in factors), summed, shape)
+        case Selection(array, sign, guard, p, operand):
+            return Selection(array, sign, guard, p, new[operand])
 
 
 def map_outputs(outputs: Outputs, new: Mapping[Statement, Statement]) -> Outputs:
@@ -119,6 +125,9 @@ def _tidied(x: Statement, new: dict[Statement, Statement], once: frozenset[State
             given = [(new[y], indices) for y, indices in zip(factors, factor_indices(x), strict=True)]
             s = dict(zip(summed_indices(x), x.summed, strict=True))
             return contraction(shape, own_indices(x), given, s, p, once)
+        case Selection(array, sign, guard, p, operand):
+            guard = simplify_in(guard, own_ranges(x))
+            return Selection(array, sign, guard, simplify_in(p, own_ranges(operand)), new[operand])
 
 
 def addition(terms: list[Term], shape: Shape) -> Statement:

@@ -14,6 +14,8 @@ S(i, p, e) translates gen i. [p] * e; its value is 0 wherever p is false.
     5.33   S(i, p, f(e..))                   ->  Xk = S(i, p, ek);  gen g. [p] * f(X0[g], ..)
     5.34   S(i, p, sum j..k. [q]*e)          ->  X = S(i j..k, p and q, e);
                                                  gen g. sum i, j..k. [p and q and g = i] * X[i, j..k]
+    S(i, p, max j where q. e)                ->  X = S(i j, p and q, e);  K = gen g. [p] * argmax j where q. X[g, j];
+                                                 gen g. sum i, j. [p and g = i and j = K[g]] * X[i, j]
 
 An operand that is read under the same predicate as it is made under need not be masked, and then a plain access
 X[i] is X itself (the paper's fix-up for extraneous variables); a constant factor is a number, not an array.
@@ -24,15 +26,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tensorlang.errors import NormalFormError
-from tensorlang.language.affine import Affine, Atom, Index, atom_affine
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import (
     Access,
     Add,
     Bracket,
     Call,
+    Choice,
     Const,
     Expr,
+    Extremum,
     Gen,
     Let,
     MakePair,
@@ -51,11 +55,13 @@ from tensorlang.normal.ssa import (
     Input,
     Map,
     Outputs,
+    Selection,
     Statement,
     Term,
     axes,
     operands,
     renamed,
+    selection,
     to_function,
 )
 from tensorlang.recursion import Deep, run
@@ -107,6 +113,10 @@ class _Scope:
         return self.siblings[p]
 
 
+_Done = dict[tuple[Expr, _Scope, Predicate], Statement]
+"""What S(i, p, e) is, for a reader that reads it only where a further predicate holds."""
+
+
 class Builder:
     """Translates expressions to statements, in order; each statement is listed once."""
 
@@ -115,6 +125,7 @@ class Builder:
         self.statements: dict[Statement, None] = {}
         self.names: dict[Statement, str] = {}
         self.values: dict[Var, Statement] = {}
+        self.arrays: dict[Atom, Affine] = {}
 
     def emit(self, x: Statement) -> Statement:
         """List `x`, unless it is there."""
@@ -133,15 +144,26 @@ class Builder:
                 self.emit(stack.pop())
         return x
 
-    def bind(self, x: Var, e: Expr) -> None:
+    def bind(self, x: Var | IndexArray, e: Expr) -> None:
         """let x = e (5.25)."""
+        if isinstance(x, IndexArray):
+            self.arrays[Lookup(x, ())] = atom_affine(Lookup(self._choice(e, x.name).array, ()))
+            return
         made = self.values[x] = self.translate(e)
         if not isinstance(made, Input | Constant):
             self.names.setdefault(made, x.name)
 
     def translate(self, e: Expr) -> Statement:
         """S(i, true, e) for e = gen i. e' (5.27)."""
-        env: dict[Atom, Affine] = {}
+        e, scope = self._under_gens(e)
+        return run(self._translate(e, scope, TRUE, {}))
+
+    def translate_element(self, e: Expr, sizes: tuple[Affine, ...], pred: Predicate) -> Statement:
+        """S(i, p, e) for a scalar e of the canonical axes, to be read only where `pred` holds."""
+        return run(self._translate(e, _Scope({}, sizes, pred), pred, {}))
+
+    def _under_gens(self, e: Expr) -> tuple[Expr, _Scope]:
+        env = dict(self.arrays)
         sizes: list[Affine] = []
         while isinstance(e, Gen):
             env[e.index] = atom_affine(axes(len(sizes), 1)[0])
@@ -150,24 +172,35 @@ class Builder:
         if not sizes:
             sizes = list(shape(e.type)[0])  # eta: an array that is no gen is gen j. e[j]
             e = _elements(e, len(sizes))
-        return run(self._translate(e, _Scope(env, tuple(sizes), TRUE), TRUE, {}))
+        return e, _Scope(env, tuple(sizes), TRUE)
 
-    def translate_element(self, e: Expr, sizes: tuple[Affine, ...], pred: Predicate) -> Statement:
-        """S(i, p, e) for a scalar e of the canonical axes, to be read only where `pred` holds."""
-        return run(self._translate(e, _Scope({}, sizes, pred), pred, {}))
+    def _choice(self, e: Expr, name: str) -> Selection:
+        """The statement for gen i. [p] * argmax j where q. e."""
+        e, scope = self._under_gens(e)
+        if isinstance(e, Bracket):
+            scope = scope.under(substitute(e.pred, scope.env))
+            e = e.body
+        if not isinstance(e, Choice):
+            raise NormalFormError(f"{name} is bound to indices, so to a choice under gens and a bracket; found none")
+        return run(self._selection(e, scope, {}, name))
 
-    def _translate(
-        self, e: Expr, scope: _Scope, mask: Predicate, done: dict[tuple[Expr, _Scope, Predicate], Statement]
-    ) -> Deep[Statement]:
+    def _selection(self, e: Choice | Extremum, scope: _Scope, done: _Done, name: str = "k") -> Deep[Selection]:
+        env = {**scope.env, e.index: atom_affine(axes(len(scope.sizes), 1)[0])}
+        q = substitute(e.pred, env)
+        both = conjunction([scope.pred, q])
+        operand = yield self._translate(e.body, _Scope(env, (*scope.sizes, e.size), both), both, done)
+        made = selection(e.sign, scope.pred, q, operand, name)
+        self.emit(made)
+        return made
+
+    def _translate(self, e: Expr, scope: _Scope, mask: Predicate, done: _Done) -> Deep[Statement]:
         """S(i, p, e), for a reader that reads it only where `mask` holds."""
         key = (e, scope, mask)
         if key not in done:
             done[key] = yield self._statement(e, scope, mask, done)
         return done[key]
 
-    def _statement(
-        self, e: Expr, scope: _Scope, mask: Predicate, done: dict[tuple[Expr, _Scope, Predicate], Statement]
-    ) -> Deep[Statement]:
+    def _statement(self, e: Expr, scope: _Scope, mask: Predicate, done: _Done) -> Deep[Statement]:
         p, sizes = scope.pred, scope.sizes
         g = axes(0, len(sizes))
         match e:
@@ -225,7 +258,14 @@ class Builder:
                 both = conjunction([p, substitute(q, env)])
                 x = yield self._translate(summand, _Scope(env, tuple(inner_sizes), both), both, done)
                 return self._copied(x, g, both, sizes)
-            case Gen() | MakePair() | Let():
+            case Extremum():
+                chosen: Selection = yield self._selection(e, scope, done)
+                inner = axes(len(sizes), len(sizes) + 1)
+                here = tuple(map(atom_affine, g))
+                chosen_at = (*here, atom_affine(Lookup(chosen.array, here)))
+                places = conjunction([p, *(equal(atom_affine(i), a) for i, a in zip(inner, chosen_at, strict=True))])
+                return self.emit(Contraction(places, (chosen.operand,), (), sizes))
+            case Gen() | MakePair() | Let() | Choice():
                 raise NormalFormError(
                     "SSA is made once gens are outermost; found a gen, pair or let inside an expression"
                 )

@@ -29,18 +29,21 @@ def eliminate(index: Index, size: Affine, parts: Sequence[Predicate]) -> list[Pr
     """Conjuncts that hold just where some 0 <= index < size makes all of `parts` hold; None if not found.
 
     An equality that determines the index (coefficient 1 or -1) is solved for it. Else the bounds of the index are
-    paired (Fourier and Motzkin), which loses nothing if all lower or all upper ones have coefficient 1.
+    paired (Fourier and Motzkin), which loses nothing if all lower or all upper ones have coefficient 1. An index at
+    which an array is looked up has no bounds to pair.
     """
     i = atom_affine(index)
     parts = [*parts, at_most(constant(0), i), less(i, size)]
     for part in parts:
         if isinstance(part, Equal) and abs(k := part.difference.coefficient(index)) == 1:
             value = i - part.difference * k
+            if index in value.indices:  # it is looked up at a place that it determines
+                continue
             return [substitute(other, {index: value}) for other in parts if other is not part]
     kept = [part for part in parts if index not in free_atoms(part)]
     bounds = [part for part in parts if index in free_atoms(part)]
     values = [part.value for part in bounds if isinstance(part, NonNegative)]
-    if len(values) < len(bounds):
+    if len(values) < len(bounds) or any(index in b.indices for a in values for x in a.lookups for b in x.at):
         return None
     lower = [a for a in values if a.coefficient(index) > 0]
     upper = [a for a in values if a.coefficient(index) < 0]

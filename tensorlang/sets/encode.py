@@ -3,14 +3,17 @@
 Dimensions 0, 1, ... are the free atoms in order of first occurrence, dimensions -1, -2, ... the indices bound by
 `exists`. As there is no negation, every `exists` may stand at the very outside, and a formula is a conjunction
 of rows and of disjunctions of formulas.
+
+An element of an index array is a dimension like any other atom, of which nothing is known but its range: that two
+places may be the same is not. Where its place is bound by an `exists`, it is a bound dimension.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 
-from tensorlang.language.affine import Affine, Atom, Index, Size, atom_affine, constant, total
+from tensorlang.language.affine import Affine, Atom, Index, Lookup, Size, atom_affine, constant, total
 from tensorlang.language.predicates import (
     TRUE,
     And,
@@ -21,7 +24,6 @@ from tensorlang.language.predicates import (
     Predicate,
     Related,
     equal,
-    relations,
     within,
 )
 from tensorlang.recursion import Deep, run
@@ -35,6 +37,9 @@ Formula = tuple[tuple[Row, ...], tuple[tuple["Formula", ...], ...]]
 Mark = Related | Exists
 """A predicate that only the data decide: it has a dimension of its own, 1 where it holds and else 0."""
 
+Place = tuple[Lookup, tuple[tuple[Index, int], ...]]
+"""An element of an index array, with the dimensions of the bound indices that its places mention."""
+
 MAX_ROWS = 500
 MAX_PIECES = 600
 MAX_DEPTH = 60
@@ -47,8 +52,9 @@ class TooHard(Exception):
 class Encoder:
     """Gives formulas that share one numbering of their atoms.
 
-    With `marks`, predicates that mention data relations become dimensions of their own. Without, a relation holds
-    wherever it may: as predicates have no negation, that is the largest set that they can be.
+    With `marks`, predicates that `needs_data` become dimensions of their own. Without, a relation holds wherever it
+    may, and an element at a bound place is anything in its range: as predicates have no negation, that is the largest
+    set that they can be.
     """
 
     def __init__(self, marks: bool) -> None:
@@ -57,18 +63,24 @@ class Encoder:
         self.originals: dict[Atom | Predicate, Mark] = {}
         self.bound = 0
         self.rows = 0
+        self.ranged = True
+        self.places: dict[Place, int] = {}
 
-    def formula(self, p: Predicate) -> Formula:
-        """The formula of `p`. Raises `TooHard` if it is too large for integer sets."""
+    def formula(self, p: Predicate, ranged: bool = True) -> Formula:
+        """The formula of `p`. Raises `TooHard` if it is too large for integer sets.
+
+        A comparison of elements of index arrays says that they are in their ranges, unless `ranged` is False.
+        """
+        self.ranged = ranged
         return run(self._formula(p, {}, 0))
 
     def surroundings(self) -> Formula:
         """What is always true of the atoms met so far: sizes are not negative, marks are 0 or 1."""
         rows: list[Row] = []
         for atom, d in self.free.items():
-            if not isinstance(atom, Index):
+            if not isinstance(atom, Index | Lookup):
                 rows.append((False, 0, ((d, 1),)))
-            if not isinstance(atom, Size | Index):
+            if not isinstance(atom, Size | Index | Lookup):
                 rows.append((False, 1, ((d, -1),)))
         return tuple(rows), ()
 
@@ -81,10 +93,8 @@ class Encoder:
         while stack:
             q, scope = stack.pop()
             match q:
-                case Equal(a):
-                    rows.append(self._row(True, a, scope))
-                case NonNegative(a):
-                    rows.append(self._row(False, a, scope))
+                case Equal(a) | NonNegative(a):
+                    rows += [self._row(isinstance(q, Equal), a, scope), *self._elements_ranges(a, scope)]
                 case And(parts):
                     stack += [(part, scope) for part in reversed(parts)]
                 case Or(parts):
@@ -97,7 +107,7 @@ class Encoder:
                         rows.append(self._mark(q))
                     stack += [(within(a, n), scope) for a, n in zip(arguments, relation.sizes, strict=True)]
                 case Exists(index, size, body):
-                    if self.marks and not scope and relations(q):
+                    if self.marks and not scope and needs_data(q):
                         rows.append(self._mark(q))
                     self.bound += 1
                     inner = {**scope, index: -self.bound}
@@ -115,9 +125,28 @@ class Encoder:
             raise TooHard
         terms = []
         for atom, k in a.terms:
-            d = scope.get(atom) if isinstance(atom, Index) else None
+            d = self._element(atom, scope) if isinstance(atom, Lookup) else None
+            if isinstance(atom, Index):
+                d = scope.get(atom)
             terms.append((self.free.setdefault(atom, len(self.free)) if d is None else d, k))
         return equality, a.constant, tuple(terms)
+
+    def _elements_ranges(self, a: Affine, scope: Mapping[Index, int]) -> list[Row]:
+        found: list[Row] = []
+        for lookup, _ in a.terms if self.ranged and a.lookups else ():
+            if isinstance(lookup, Lookup):
+                element = atom_affine(lookup)
+                found.append(self._row(False, element, scope))
+                found.append(self._row(False, lookup.array.size - element - 1, scope))
+        return found
+
+    def _element(self, lookup: Lookup, scope: Mapping[Index, int]) -> int | None:
+        """The dimension of an element at a bound place, the same for the same bound indices."""
+        bound = tuple((i, scope[i]) for a in lookup.at for i in a.indices if i in scope)
+        if bound and (lookup, bound) not in self.places:
+            self.bound += 1
+            self.places[lookup, bound] = -self.bound
+        return self.places[lookup, bound] if bound else None
 
     def _mark(self, p: Mark) -> Row:
         key = alpha_normal(p) if isinstance(p, Exists) else p
@@ -131,12 +160,31 @@ class Encoder:
         affine = []
         for d, k in terms:
             atom = atoms[d]
-            if not isinstance(atom, Index | Size):
+            if not isinstance(atom, Index | Size | Lookup):
                 holds = len(terms) == 1 and k == -value and (equality or k > 0)
                 return self.originals[atom] if holds else None
             affine.append((atom_affine(atom), k))
         a = total(affine) + value
         return equal(a, constant(0)) if equality else NonNegative(a) if a.terms else TRUE if value >= 0 else None
+
+
+@lru_cache(maxsize=1 << 14)
+def needs_data(p: Predicate) -> bool:
+    """Whether `p` is opaque to integer sets: it has a relation, or an element at a place that an `exists` binds."""
+    stack: list[tuple[Predicate, frozenset[Index]]] = [(p, frozenset())]
+    while stack:
+        q, bound = stack.pop()
+        match q:
+            case Related():
+                return True
+            case Equal(a) | NonNegative(a):
+                if bound and any(i in bound for x in a.lookups for b in x.at for i in b.indices):
+                    return True
+            case And(parts) | Or(parts):
+                stack += [(part, bound) for part in parts]
+            case Exists(index, _, body):
+                stack.append((body, bound | {index}))
+    return False
 
 
 @cache

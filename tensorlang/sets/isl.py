@@ -2,7 +2,8 @@
 
 Indices range over the integers unless a context says otherwise; sizes are never negative. A data relation holds
 wherever it may (inside its declared range) if that makes a set larger, and is otherwise a condition that nothing
-but itself implies: every answer below is exact for predicates without relations, and safe with them.
+but itself implies. An element of an index array may be anything in its range. Every answer below is exact for
+predicates without either, and safe with them.
 
 Each question is asked of isl once, whatever the names in it: see `encode`. Questions beyond what isl can answer in
 reasonable time get the safe answer, which each function states.
@@ -17,7 +18,7 @@ from typing import Any, TypeVar
 
 import islpy
 
-from tensorlang.language.affine import Affine, Atom, Index, Size, constant
+from tensorlang.language.affine import Affine, Atom, Index, Lookup, Size, constant
 from tensorlang.language.predicates import (
     FALSE,
     TRUE,
@@ -29,9 +30,8 @@ from tensorlang.language.predicates import (
     conjunction,
     conjuncts,
     disjunction,
-    relations,
 )
-from tensorlang.sets.encode import MAX_PIECES, Encoder, Formula, Row, TooHard, pieces
+from tensorlang.sets.encode import MAX_PIECES, Encoder, Formula, Row, TooHard, needs_data, pieces
 
 _context = islpy.Context()
 _dim = islpy.dim_type
@@ -82,11 +82,11 @@ def _implies(p: Predicate, q: Predicate) -> bool:
             return is_empty(at_most(a, constant(-1)), p)
         case Equal(a):
             return is_empty(at_most(a, constant(-1)), p) and is_empty(at_most(constant(1), a), p)
-        case Related(_, _) if not relations(p):
+        case Related(_, _) if not needs_data(p):
             return is_empty(p)
-    encoder = Encoder(marks=bool(relations(q)))
+    encoder = Encoder(marks=needs_data(q))
     try:
-        small, large = encoder.formula(p), encoder.formula(q)
+        small, large = encoder.formula(p), encoder.formula(q, ranged=False)
         small = _both(small, encoder.surroundings())
         return _subset(len(encoder.free), encoder.bound, small, large)
     except TooHard:
@@ -94,9 +94,10 @@ def _implies(p: Predicate, q: Predicate) -> bool:
 
 
 def sample(p: Predicate) -> dict[Atom, int] | None:
-    """A point of `p`: values of its free indices and sizes, small ones, sizes of at least 1 if there are such.
+    """A point of `p`: small values of its free indices, sizes and elements, sizes of at least 1 where they can be.
 
-    Relations hold in it wherever they may. None if there is no point, or it is too hard to find one.
+    Relations hold in it wherever they may; equal places may have different elements. None if there is no point, or it
+    is too hard to find one.
     """
     encoder = Encoder(marks=False)
     try:
@@ -105,7 +106,7 @@ def sample(p: Predicate) -> dict[Atom, int] | None:
         point = _point(len(encoder.free), encoder.bound, formula, sizes)
     except TooHard:
         return None
-    atoms = [atom for atom in encoder.free if isinstance(atom, Index | Size)]
+    atoms = [atom for atom in encoder.free if isinstance(atom, Index | Size | Lookup)]
     return None if point is None else dict(zip(atoms, point, strict=True))
 
 
@@ -118,7 +119,7 @@ def forced_equalities(p: Predicate, context: Predicate = TRUE) -> list[Affine]:
     encoder = Encoder(marks=False)
     try:
         formula = _both(encoder.formula(both), encoder.surroundings())
-        said = tuple(encoder.formula(q)[0][0] for q in conjuncts(both) if isinstance(q, Equal))
+        said = tuple(encoder.formula(q, ranged=False)[0][0] for q in conjuncts(both) if isinstance(q, Equal))
         rows = _hull(len(encoder.free), encoder.bound, formula, said)
     except TooHard:
         return []
@@ -130,7 +131,7 @@ def gist(p: Predicate, context: Predicate) -> Predicate | None:
     """isl's own short form of `p` within `context`, a union of conjunctions; None if it can't be written as one."""
     encoder = Encoder(marks=True)
     try:
-        inner, outer = encoder.formula(p), encoder.formula(context)
+        inner, outer = encoder.formula(p, ranged=False), encoder.formula(context)
         outer = _both(outer, encoder.surroundings())
         union = _gist(len(encoder.free), encoder.bound, inner, outer)
     except TooHard:

@@ -1,17 +1,17 @@
-"""Every variable, index, size and data relation of a program is bound where it is used."""
+"""Every variable, index, size, data relation and index array of a program is bound where it is used."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from tensorlang.errors import Place, ScopeError
-from tensorlang.language.affine import Affine, Index, Size
+from tensorlang.language.affine import Affine, Index, IndexArray, Size
 from tensorlang.language.function import Function
-from tensorlang.language.grammar import Access, Bracket, Expr, Gen, Let, Sum, Var, children
-from tensorlang.language.predicates import Relation, free_atoms, relations
+from tensorlang.language.grammar import Access, Bracket, Choice, Expr, Extremum, Gen, Let, Sum, Var, children
+from tensorlang.language.predicates import Predicate, Relation, free_atoms, lookups, relations
 from tensorlang.language.types import leaves, shape
 
-Name = Var | Index | Relation
+Name = Var | Index | Relation | IndexArray
 
 
 def postorder(e: Expr) -> list[Expr]:
@@ -31,11 +31,13 @@ def postorder(e: Expr) -> list[Expr]:
 
 
 def declared_sizes(f: Function) -> list[Affine]:
-    """The sizes of the arrays and relations that `f`'s parameters are, once each."""
+    """The sizes of the arrays and relations that `f`'s parameters are, and the ranges of indices, once each."""
     found: dict[Affine, None] = {}
     for p in f.params:
         if isinstance(p, Relation):
             found.update(dict.fromkeys(p.sizes))
+        elif isinstance(p, IndexArray):
+            found.update(dict.fromkeys((*p.sizes, p.size)))
         else:
             found.update(dict.fromkeys(size for _, part in leaves(p.type) for size in shape(part)[0]))
     return list(found)
@@ -63,15 +65,15 @@ def _check_sizes(f: Function, nodes: list[Expr], declared: set[Size]) -> None:
     """A size is known by a parameter's type or by a range, as n in eye(x: R) = gen i:n, j:n. [i = j] * x."""
     known = set(declared)
     for e in nodes:
-        if isinstance(e, Gen | Sum):
+        if isinstance(e, Gen | Sum | Extremum | Choice):
             _need_no_index(e.size, f"the range of {e.index.name}", None)
             known.update(e.size.sizes)
     for e in nodes:
         match e:
             case Access(_, at, _):
                 used = set(at.sizes)
-            case Bracket(p, _):
-                used = {a for a in free_atoms(p) if isinstance(a, Size)}
+            case Bracket() | Extremum() | Choice():
+                used = {a for a in free_atoms(e.pred) if isinstance(a, Size)}
             case _:
                 continue
         if not used <= known:
@@ -84,6 +86,9 @@ def _check_sizes(f: Function, nodes: list[Expr], declared: set[Size]) -> None:
 
 
 def _need_no_index(size: Affine, what: str, place: Place | None) -> None:
+    if size.lookups:
+        message = f"{what} must consist of sizes and integers, found {size} with the element {size.lookups[0].name}"
+        raise ScopeError(message, place)
     if size.indices:
         name = size.indices[0].name
         hint = f"a range over a size and a bracket for the rest, as in sum j:n. [j < {name}] * ..."
@@ -105,7 +110,7 @@ def _free_names(nodes: list[Expr]) -> set[Name]:
         for k, child in enumerate(children(e)):
             uses[child] -= 1
             part = free[child] if uses[child] else free.pop(child)
-            bound = e.var if isinstance(e, Let) and k == 1 else e.index if isinstance(e, Gen | Sum) else None
+            bound = e.var if isinstance(e, Let) and k == 1 else _binder(e)
             if uses[child]:
                 part = set(part)
             part.discard(bound)
@@ -118,22 +123,33 @@ def _free_names(nodes: list[Expr]) -> set[Name]:
     return free[nodes[-1]]
 
 
+def _binder(e: Expr) -> Index | None:
+    return e.index if isinstance(e, Gen | Sum | Extremum | Choice) else None
+
+
 def _own_names(e: Expr) -> set[Name]:
     match e:
         case Var():
             return {e}
         case Access(_, at, _):
-            return set(at.indices)
+            return {*at.indices, *at.arrays}
         case Bracket(p, _):
-            return {*relations(p), *(a for a in free_atoms(p) if isinstance(a, Index))}
+            return _names_in(p)
+        case Extremum(_, index, _, p, _) | Choice(_, index, _, p, _):
+            return _names_in(p) - {index}
         case _:
             return set()
+
+
+def _names_in(p: Predicate) -> set[Name]:
+    indices = (a for a in free_atoms(p) if isinstance(a, Index))
+    return {*relations(p), *indices, *(lookup.array for lookup in lookups(p))}
 
 
 def _place_of(name: Name, nodes: Iterable[Expr]) -> Place | None:
     """Where the text first uses `name`, as far as accesses know their places."""
     for e in nodes:
-        if isinstance(e, Access) and (e.body is name or name in e.at.indices):
+        if isinstance(e, Access) and (e.body is name or name in (*e.at.indices, *e.at.arrays)):
             return e.place
     return None
 
@@ -146,4 +162,6 @@ def _unbound(f: Function, name: Name, place: Place | None) -> ScopeError:
             what, hint = "index", f"bind it with gen {name.name}:n or sum {name.name}:n around this place"
         case Relation():
             what, hint = "relation", "make it a parameter"
+        case IndexArray():
+            what, hint = "index array", "make it a parameter, or bind it with let to an argmax or argmin"
     return ScopeError(f"the {what} {name.name} is used in {f.name} where nothing binds it", place, hint)

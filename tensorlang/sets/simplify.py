@@ -22,12 +22,12 @@ from tensorlang.language.predicates import (
     equal,
     exists,
     free_atoms,
-    relations,
     substitute,
     within,
 )
 from tensorlang.recursion import Deep, run
 from tensorlang.sets.eliminate import eliminate, length, tightened
+from tensorlang.sets.encode import needs_data
 from tensorlang.sets.isl import forced_equalities, gist, implies, is_empty
 
 _LARGE = 300
@@ -208,7 +208,7 @@ def _simplify_exists(p: Exists, context: Predicate) -> Deep[Predicate]:
         if length(without) <= length(p):
             return without
     bound = exists([(index, size)], conjunction(inside))
-    shorter = None if relations(bound) else gist(bound, conjunction([context, *outside]))
+    shorter = None if needs_data(bound) else gist(bound, conjunction([context, *outside]))
     if shorter is not None and length(shorter) <= length(bound):
         bound = shorter
     return _without_redundant([*outside, *conjuncts(bound)], context)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-from tensorlang.language.affine import Affine, Atom, Index, atom_affine, constant
+from tensorlang.language.affine import Affine, Atom, Index, Lookup, Size, atom_affine, constant
 from tensorlang.language.predicates import (
     FALSE,
     TRUE,
@@ -88,6 +88,8 @@ def _choice(parts: list[Predicate], free: Ranges, ranges: Ranges) -> tuple[Predi
             if abs(k) != 1:
                 continue
             choice = (part, index, atom_affine(index) - part.difference * k)
+            if index in choice[2].indices:  # it is looked up at a place that it determines
+                continue
             if in_range(choice[2], free[index], ranges) is TRUE:
                 return choice
             if first is None or (free[first[1]].is_constant and not free[index].is_constant):
@@ -106,12 +108,15 @@ def in_range(a: Affine, size: Affine, ranges: Ranges) -> Predicate:
         return TRUE
     least = most = constant(a.constant)
     for atom, k in a.terms:
-        if isinstance(atom, Index):
-            if atom not in ranges:
-                return within(a, size)
-            low, high = constant(0), (ranges[atom] - 1) * k
-        else:
-            low = high = Affine(((atom, k),), 0)
+        match atom:
+            case Index():
+                if atom not in ranges:
+                    return within(a, size)
+                low, high = constant(0), (ranges[atom] - 1) * k
+            case Lookup(array, _):
+                low, high = constant(0), (array.size - 1) * k
+            case Size():
+                low = high = Affine(((atom, k),), 0)
         least, most = (least + low, most + high) if k > 0 else (least + high, most + low)
     lower = TRUE if _never_negative(least) else at_most(constant(0), a)
     upper = TRUE if _never_negative(size - most - 1) else less(a, size)
@@ -124,19 +129,44 @@ def _never_negative(a: Affine) -> bool:
 
 
 def determines(p: Predicate, unknowns: Iterable[Index]) -> bool:
-    """Whether the equalities of `p` admit at most one value of the unknowns for each choice of all else."""
+    """Whether the equalities of `p` admit at most one value of the unknowns for each choice of all else.
+
+    An element of an index array is known once its places are.
+    """
     columns = list(unknowns)
-    rows = [[Fraction(a.coefficient(i)) for i in columns] for a in equalities(p)]
-    for k in range(len(columns)):
-        pivot = next((row for row in rows[k:] if row[k]), None)
-        if pivot is None:
+    zeros = equalities(p)
+    while True:
+        usable = [a for a in zeros if not a.lookups or not any(i in columns for i in _places(a))]
+        if _rank(usable, columns) == len(columns):
+            return True
+        if len(usable) == len(zeros):
             return False
+        alone = [i for i in columns if _rank(usable, [j for j in columns if j is not i]) < _rank(usable, columns)]
+        if not alone:
+            return False
+        columns = [i for i in columns if i not in alone]
+
+
+def _places(a: Affine) -> list[Index]:
+    """The indices at which `a` looks up elements of index arrays."""
+    return [i for lookup in a.lookups for place in lookup.at for i in place.indices]
+
+
+def _rank(zeros: list[Affine], columns: list[Index]) -> int:
+    """The rank of the coefficients of `columns`."""
+    rows = [[Fraction(a.coefficient(i)) for i in columns] for a in zeros]
+    rank = 0
+    for k in range(len(columns)):
+        pivot = next((row for row in rows[rank:] if row[k]), None)
+        if pivot is None:
+            continue
         rows.remove(pivot)
-        rows.insert(k, pivot)
-        for row in rows[k + 1 :]:
+        rows.insert(rank, pivot)
+        rank += 1
+        for row in rows[rank:]:
             factor = row[k] / pivot[k]
             row[k:] = [a - factor * b for a, b in zip(row[k:], pivot[k:], strict=True)]
-    return True
+    return rank
 
 
 def equalities(p: Predicate) -> list[Affine]:

@@ -169,7 +169,7 @@ def test_the_sizes_for_counting_come_from_keywords_and_relations() -> None:
     assert sizes(bound) == {"n": 2, "m": 3} and [p.name for p in bound.values] == ["r"]
     with pytest.raises(ArgumentError, match=r"needs the data of the relation r: pass r=\.\.\."):
         size_values(f, n=2, m=3)
-    with pytest.raises(ArgumentError, match="x is an array; only sizes and relations are needed here"):
+    with pytest.raises(ArgumentError, match="x is an array; only sizes, relations and index arrays are needed here"):
         size_values(f, x=np.zeros(2), r=np.ones((2, 3), bool))
 
 

@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 
 from tensorlang.errors import ArgumentError
-from tensorlang.language.affine import Affine, Size
+from tensorlang.language.affine import Affine, IndexArray, Size
+from tensorlang.language.elements import check_integers, check_range
 from tensorlang.language.function import Function, Parameter, Results
+from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import Pair, Type, shape
 from tensorlang.recursion import Deep, run
@@ -32,7 +34,7 @@ def bind(f: Function, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Bound:
 
     Keywords that name a size instead give it. A pair is a tuple; pairs nested to the right may come as one longer
     tuple. What has a `shape` and a `dtype` is passed on as it is; numbers and lists become arrays. Raises
-    `ArgumentError`.
+    `ArgumentError`, also for an element of an index array that is out of range, unless JAX is tracing the array.
     """
     named = {p.name: p for p in f.params}
     given: dict[Parameter, Any] = {}
@@ -55,36 +57,55 @@ def bind(f: Function, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Bound:
         raise ArgumentError(f"{_signature(f)} needs {' and '.join(missing)} too")
     values: dict[Parameter, Any] = {}
     for p in f.params:
-        values[p] = given[p] if isinstance(p, Relation) else run(_structured(p.name, p.type, given[p]))
-        if isinstance(p, Relation):
-            values[p] = _array(p.name, values[p])
-            equations.shape(p.name, p.sizes, values[p])
-        else:
+        if isinstance(p, Var):
+            values[p] = run(_structured(p.name, p.type, given[p]))
             for path, sizes_of_part, part in _parts(p.name, p.type, values[p]):
                 equations.shape(path, sizes_of_part, part)
-    return Bound(values, equations.solve())
+        else:
+            values[p] = _data(p, given[p], equations)
+    return _checked(values, equations.solve())
 
 
 def size_values(f: Function, /, **given: Any) -> Bound:
-    """The sizes of `f` from keywords and from the data of relations, which is given under the relation's name.
+    """The sizes of `f` from keywords and from the data of relations and index arrays, given under their names.
 
-    `values` has the relations only. Raises `ArgumentError`.
+    `values` has the relations, and those index arrays that are given. Raises `ArgumentError`.
     """
-    relations = {p.name: p for p in f.params if isinstance(p, Relation)}
+    data = {p.name: p for p in f.params if not isinstance(p, Var)}
     for p in f.params:
-        if p.name in given and p.name not in relations:
-            raise ArgumentError(f"{p.name} is an array; only sizes and relations are needed here")
-    equations = _Equations(f, {name: value for name, value in given.items() if name not in relations})
+        if p.name in given and p.name not in data:
+            raise ArgumentError(f"{p.name} is an array; only sizes, relations and index arrays are needed here")
+    equations = _Equations(f, {name: value for name, value in given.items() if name not in data})
     values: dict[Parameter, Any] = {}
-    for name, relation in relations.items():
-        if name not in given:
+    for name, p in data.items():
+        if name in given:
+            values[p] = _data(p, given[name], equations)
+        elif isinstance(p, Relation):
             raise ArgumentError(f"{_signature(f)} needs the data of the relation {name}: pass {name}=...")
-        values[relation] = _array(name, given[name])
-        equations.shape(name, relation.sizes, values[relation])
-    for p in f.variables:
-        for path, kind in _leaf_names(p.name, p.type):
+        else:
+            equations.declared(name, p.sizes)
+    for v in f.variables:
+        for path, kind in _leaf_names(v.name, v.type):
             equations.declared(path, kind)
-    return Bound(values, equations.solve())
+    return _checked(values, equations.solve())
+
+
+def _data(p: Relation | IndexArray, value: Any, equations: _Equations) -> Any:
+    """The array `value` of a relation or of indices."""
+    if isinstance(p, IndexArray) and isinstance(value, list) and not value:
+        value = np.zeros(0, np.int64)
+    array = _array(p.name, value)
+    if isinstance(p, IndexArray):
+        check_integers(p, array)
+    equations.shape(p.name, p.sizes, array)
+    return array
+
+
+def _checked(values: dict[Parameter, Any], sizes: dict[Size, int]) -> Bound:
+    for p, value in values.items():
+        if isinstance(p, IndexArray):
+            check_range(p, value, sizes)
+    return Bound(values, sizes)
 
 
 def unpack(value: Any, results: Results) -> Any:

@@ -9,7 +9,7 @@ among all the values that it has taken.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -18,16 +18,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorlang.errors import ArgumentError, EvaluationError, LimitError, OutOfBounds
-from tensorlang.language.affine import Affine, Index
+from tensorlang.language.affine import Affine, Index, IndexArray, Size, atom_affine
 from tensorlang.language.arguments import Bound, bind, from_leaves, leaf_shapes, to_leaves, unpack
+from tensorlang.language.dependence import analyse
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import (
     Access,
     Add,
     Bracket,
     Call,
+    Choice,
     Const,
     Expr,
+    Extremum,
     Gen,
     Let,
     MakePair,
@@ -36,26 +39,22 @@ from tensorlang.language.grammar import (
     ScalarFunction,
     Sum,
     Var,
-    children,
 )
 from tensorlang.language.grid import (
-    MOST_POINTS,
-    ORIGIN,
-    Column,
-    Ints,
-    Mask,
-    Points,
     Setting,
     Tuples,
     affine_at,
-    codes_of,
+    columns_of,
     expand,
     holds,
     indices_of,
+    looks_up,
     size_of,
 )
-from tensorlang.language.predicates import TRUE, Predicate, conjunction
-from tensorlang.language.types import Type
+from tensorlang.language.points import MOST_POINTS, ORIGIN, Ints, Mask, Points, codes_of
+from tensorlang.language.predicates import TRUE, Predicate, Relation, conjunction, free_atoms
+from tensorlang.language.show import predicate_text
+from tensorlang.language.types import Type, of_indices
 from tensorlang.recursion import Deep, run
 
 Values = NDArray[Any]
@@ -68,8 +67,10 @@ def evaluate(f: Function, /, *args: Any, exact: bool = False, **kwargs: Any) -> 
 
     Numbers are float64. With `exact`, or if any argument is an array of Python objects (fractions), they are fractions,
     and no rounding happens; then every scalar function must be known exactly. Raises `ArgumentError` for arguments
-    that don't fit, `EvaluationError` for what has no exact value, `OutOfBounds` for an access outside its array
-    under true brackets, `LimitError` for values that don't fit in memory.
+    that don't fit, `EvaluationError` for what has no exact value and for an extremum or a choice without a point,
+    `OutOfBounds` for an access outside its array under true brackets, `LimitError` for values that don't fit in memory.
+
+    An extremum of which a value is NaN is NaN, and the choice is the first such point, as in NumPy and JAX.
     """
     bound = bind(f, args, kwargs)
     leaves = [leaf for v in f.variables for leaf in to_leaves(v.type, bound.values[v])]
@@ -125,16 +126,19 @@ class Evaluator:
     """Evaluates the expressions of one function at given arguments, each once for each point that needs it."""
 
     def __init__(self, f: Function, bound: Bound, exact: bool) -> None:
-        relations = {r: Tuples(data) for r, data in bound.values.items() if not isinstance(r, Var)}
-        self.setting = Setting(bound.sizes, relations)
+        relations = {r: Tuples(data) for r, data in bound.values.items() if isinstance(r, Relation)}
+        elements = {
+            y: np.asarray(data, np.int64)[None] for y, data in bound.values.items() if isinstance(y, IndexArray)
+        }
+        self.setting = Setting(bound.sizes, relations, elements)
         self.exact = exact
         self.dtype: Any = object if exact else np.float64
-        self.bound: dict[Var, Value] = {}
+        self.bound: dict[Var | IndexArray, Value] = {}
         for v in f.variables:
             arrays = [self._input(v.name, leaf) for leaf in to_leaves(v.type, bound.values[v])]
             self.bound[v] = tuple(Leaf(array[None]) for array in arrays)
-        self.let: dict[Var, tuple[Values, ...]] = {}
-        self.free, self.shared = _analyse(f.body, frozenset(f.variables))
+        self.let: dict[Var | IndexArray, tuple[Values, ...]] = {}
+        self.free, self.shared = analyse(f.body, frozenset(f.params))
         self.known: dict[Expr, _Known] = {}
 
     def _input(self, name: str, array: Any) -> Values:
@@ -159,7 +163,7 @@ class Evaluator:
         here = points.only(self.free[e])
         if e in self.shared:
             value = yield self._recall(e, here)
-        elif isinstance(e, Gen | Sum | Let) and here is not points:
+        elif isinstance(e, Gen | Sum | Extremum | Choice | Let) and here is not points:
             once, back = here.distinct()
             value = yield self._compute(e, once)
             if back is not None:
@@ -216,12 +220,20 @@ class Evaluator:
                 return tuple(Leaf(a.reshape(points.count, n, *a.shape[1:])) for a in map(Leaf.read, value))
             case Sum():  # 4.8
                 return (Leaf((yield self._sum(e, points))),)
+            case Extremum():
+                positions, _, terms = yield self._best(e, points)
+                return (Leaf(terms[positions]),)
+            case Choice():
+                positions, inner, _ = yield self._best(e, points)
+                return (Leaf(inner.columns[e.index][positions].astype(np.int64)),)
             case Let(var, bound, body):  # 4.9
                 if self.free[var]:
                     value = yield self.at(bound, points)
                     points = points.having(var, self._store(var, value, points.count))
                 elif var not in self.bound:
-                    self.bound[var] = yield self.at(bound, ORIGIN)
+                    self.bound[var] = value = yield self.at(bound, ORIGIN)
+                    if isinstance(var, IndexArray):
+                        self.setting.arrays[var] = value[0].read()
                 value = yield self.at(body, points)
                 return value
             case Proj(which, body):  # 4.10
@@ -232,7 +244,7 @@ class Evaluator:
                 value = yield self._access(e, points)
                 return value
             case Bracket(p, body):  # 4.12
-                true = holds(p, points.only(indices_of(p)), self.setting)
+                true = holds(p, points.only(columns_of(p)), self.setting)
                 value = yield self.at(body, points if true.all() else points.take(true))
                 return value if true.all() else self._spread(e.type, true, value)
 
@@ -251,6 +263,31 @@ class Evaluator:
         np.add.at(total, rows, terms)
         return total
 
+    def _best(self, e: Extremum | Choice, points: Points) -> Deep[tuple[Ints, Points, Values]]:
+        """All points of an extremum or a choice, its values at them, and where in these is the first best one."""
+        inner, rows = expand(points, [(e.index, e.size)], e.pred, self.setting)
+        # the points of one row come in any order
+        order = np.lexsort((inner.columns[e.index], rows))
+        inner, rows = inner.take(order), rows[order]
+        starts = np.searchsorted(rows, np.arange(points.count + 1))
+        empty = np.flatnonzero(starts[1:] == starts[:-1])
+        if len(empty):
+            raise self._without_points(e, points.take(empty[:1]))
+        terms: Values = yield self._real(e.body, inner)
+        best = (np.maximum if e.sign > 0 else np.minimum).reduceat(terms, starts[:-1])[rows]
+        found = np.flatnonzero((terms == best) | (terms != terms))  # noqa: PLR0124
+        return found[np.searchsorted(rows[found], np.arange(points.count))], inner, terms
+
+    def _without_points(self, e: Extremum | Choice, points: Points) -> EvaluationError:
+        sizes = sorted((s for s in free_atoms(e.pred) if isinstance(s, Size)), key=lambda s: s.name)
+        witness = self._witness((*(i for i in indices_of(e.pred) if i is not e.index), *e.size.sizes, *sizes), points)
+        where = _at(witness)
+        condition = "" if e.pred is TRUE else f" where {predicate_text(e.pred)}"
+        return EvaluationError(
+            f"{e.word} {e.index.name}:{e.size}{condition} is over no point{where}",
+            hint="a bracket hides it there: [p] * e is 0, and e not evaluated, where p is false",
+        )
+
     def _access(self, e: Access, points: Points) -> Deep[Value]:
         path = [e]
         while isinstance(path[-1].body, Access):
@@ -260,6 +297,8 @@ class Evaluator:
         at: list[Ints] = []
         for step in path:
             found = affine_at(step.at, points, self.setting)
+            if step.at.lookups:
+                self._look_up(step, points)
             length = value[0].array.shape[1 + len(at)]
             outside = np.flatnonzero((found < 0) | (found >= length))
             if len(outside):
@@ -267,10 +306,26 @@ class Evaluator:
             at.append(found.astype(np.int64))
         return tuple(leaf.select(at) for leaf in value)
 
+    def _look_up(self, e: Access, points: Points) -> None:
+        """Raise `OutOfBounds` if the place of `e` looks up an element that an index array has not."""
+        for lookup in reversed(e.at.lookups):  # those within others come first
+            outside = np.flatnonzero(~looks_up(atom_affine(lookup), points, self.setting))
+            if len(outside):
+                sizes = [s for size in lookup.array.sizes for s in size.sizes]
+                witness = self._witness((*atom_affine(lookup).free, *sizes), points.take(outside[:1]))
+                message = f"the access [{e.at}] looks up {lookup}, which {lookup.array.name} has not{_at(witness)}"
+                raise OutOfBounds(message, e.place, witness=witness)
+
+    def _witness(self, atoms: Iterable[Index | Size], points: Points) -> dict[str, int]:
+        """The values of indices and sizes at the one point of `points`."""
+        return {
+            a.name: int(points.columns[a][0]) if isinstance(a, Index) else self.setting.sizes[a]
+            for a in dict.fromkeys(atoms)
+        }
+
     def _out_of_bounds(self, e: Access, at: int, length: int, points: Points) -> OutOfBounds:
-        witness = {i.name: int(points.columns[i][0]) for i in e.at.indices}
-        witness |= {s.name: self.setting.sizes[s] for s in e.at.sizes}
-        where = f" at {', '.join(f'{name} = {value}' for name, value in witness.items())}" if witness else ""
+        witness = self._witness(e.at.free, points)
+        where = _at(witness)
         base: Expr = e.body
         while isinstance(base, Access):
             base = base.body
@@ -289,7 +344,7 @@ class Evaluator:
         except (ZeroDivisionError, ValueError) as error:
             raise EvaluationError(f"{f.name} has no exact value here: {error}") from None
 
-    def _store(self, var: Var, value: Value, count: int) -> Ints:
+    def _store(self, var: Var | IndexArray, value: Value, count: int) -> Ints:
         """Keep a value of `var`; gives for each point the row that it is kept in."""
         rows = value[0].rows
         shared = rows is not None and all(leaf.rows is rows for leaf in value)
@@ -299,6 +354,8 @@ class Evaluator:
         if before is not None:
             arrays = tuple(np.concatenate(both) for both in zip(before, arrays, strict=True))
         self.let[var] = arrays
+        if isinstance(var, IndexArray):
+            self.setting.arrays[var] = arrays[0]
         return offset + (rows if rows is not None and shared else np.arange(count))
 
     def _spread(self, kind: Type, true: Mask, value: Value) -> Value:
@@ -314,8 +371,9 @@ class Evaluator:
     def _zero(self, kind: Type, count: int) -> Value:
         """0_T at each of `count` points."""
         self._limit(count, kind)
-        zero: Any = Fraction(0) if self.exact else 0.0
-        return tuple(Leaf(np.full((count, *dims), zero, self.dtype)) for dims in self._dims(kind))
+        zero: Any = 0 if of_indices(kind) else Fraction(0) if self.exact else 0.0
+        dtype = np.int64 if of_indices(kind) else self.dtype
+        return tuple(Leaf(np.full((count, *dims), zero, dtype)) for dims in self._dims(kind))
 
     def _dims(self, kind: Type) -> Iterator[list[int]]:
         for sizes in leaf_shapes(kind):
@@ -328,6 +386,17 @@ class Evaluator:
                 raise LimitError(f"an array of {len(dims)} axes; NumPy has at most {_MOST_AXES + 2}")
             if count * math.prod(dims) > 10 * MOST_POINTS:
                 raise LimitError(f"an array of shape {tuple(dims)} at {count} points is too large to evaluate")
+
+
+def setting(bound: Bound) -> Setting:
+    """What indices are read under, given the data of relations and index arrays."""
+    made = Setting(bound.sizes)
+    for p, data in bound.values.items():
+        if isinstance(p, Relation):
+            made.relations[p] = Tuples(data)
+        elif isinstance(p, IndexArray):
+            made.arrays[p] = np.asarray(data, np.int64)[None]
+    return made
 
 
 def nest(e: Expr) -> tuple[list[tuple[Index, Affine]], Predicate, Expr]:
@@ -348,6 +417,10 @@ def nest(e: Expr) -> tuple[list[tuple[Index, Affine]], Predicate, Expr]:
             return list(binders.items()), conjunction(brackets), e
 
 
+def _at(witness: dict[str, int]) -> str:
+    return f" at {', '.join(f'{name} = {value}' for name, value in witness.items())}" if witness else ""
+
+
 def _find(wanted: Points, table: Points) -> Ints | None:
     """The row of `table` in which each point is, -1 where in none; None if points can't be told apart."""
     if all(wanted.columns[k] is table.columns[k] for k in wanted.columns) and wanted.count == table.count:
@@ -361,62 +434,3 @@ def _find(wanted: Points, table: Points) -> Ints | None:
     place = np.searchsorted(codes[1][order], codes[0])
     row = order[np.minimum(place, table.count - 1)]
     return np.where(codes[1][row] == codes[0], row, -1)
-
-
-def _analyse(root: Expr, params: frozenset[Var]) -> tuple[Mapping[Expr, frozenset[Column]], frozenset[Expr]]:
-    """What the value of each expression depends on, and the expressions that occur more than once.
-
-    That is its free indices and variables, except for a variable whose own value depends on nothing: it is known.
-    """
-    free: dict[Expr, frozenset[Column]] = {}
-    shared: set[Expr] = set()
-    value_of = _only_values(root)
-    stack: list[tuple[Expr, bool]] = [(root, False)]
-    while stack:
-        e, ready = stack.pop()
-        if ready and isinstance(e, Var):
-            known = e in params or (e in value_of and not free[value_of[e]])
-            free[e] = frozenset() if known else frozenset([e])
-        elif ready:
-            free[e] = _free(e, free)
-        elif e in free:
-            if children(e):
-                shared.add(e)
-        else:
-            stack.append((e, True))
-            if isinstance(e, Let):
-                stack += [(e.body, False), (e.var, False), (e.value, False)]
-            else:
-                stack += [(child, False) for child in children(e)]
-    return free, frozenset(shared)
-
-
-def _only_values(root: Expr) -> dict[Var, Expr]:
-    """The value of every variable that is bound once."""
-    found: dict[Var, Expr] = {}
-    twice: set[Var] = set()
-    seen: set[Expr] = set()
-    stack = [root]
-    while stack:
-        e = stack.pop()
-        if e in seen:
-            continue
-        seen.add(e)
-        stack += children(e)
-        if isinstance(e, Let) and found.setdefault(e.var, e.value) is not e.value:
-            twice.add(e.var)
-    return {var: value for var, value in found.items() if var not in twice}
-
-
-def _free(e: Expr, free: Mapping[Expr, frozenset[Column]]) -> frozenset[Column]:
-    match e:
-        case Gen(index, _, body) | Sum(index, _, body):
-            return free[body] - {index}
-        case Access(body, at, _):
-            return free[body].union(at.indices)
-        case Bracket(p, body):
-            return free[body].union(indices_of(p))
-        case Let(var, value, body):
-            return free[value] | (free[body] - {var})
-        case _:
-            return frozenset().union(*(free[child] for child in children(e)))

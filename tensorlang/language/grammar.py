@@ -179,8 +179,13 @@ class Extremum(metaclass=Interned):
     type: Type = field(init=False)
 
     def __post_init__(self) -> None:
-        _need_real(self.body, f"the body of {'max' if self.sign > 0 else 'min'}")
+        _need_real(self.body, f"the body of {self.word}")
         _set_type(self, R)
+
+    @property
+    def word(self) -> str:
+        """What it is called."""
+        return "max" if self.sign > 0 else "min"
 
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
@@ -198,8 +203,13 @@ class Choice(metaclass=Interned):
     type: Type = field(init=False)
 
     def __post_init__(self) -> None:
-        _need_real(self.body, f"the body of {'argmax' if self.sign > 0 else 'argmin'}")
+        _need_real(self.body, f"the body of {self.word}")
         _set_type(self, Idx(self.size))
+
+    @property
+    def word(self) -> str:
+        """What it is called."""
+        return "argmax" if self.sign > 0 else "argmin"
 
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)

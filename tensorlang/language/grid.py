@@ -15,11 +15,10 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tensorlang.errors import LimitError
-from tensorlang.language.affine import Affine, Index, Size, atom_affine
-from tensorlang.language.grammar import Var
+from tensorlang.errors import ArgumentError, LimitError
+from tensorlang.language.affine import Affine, Index, IndexArray, Lookup, Size, atom_affine
+from tensorlang.language.points import MOST_POINTS, ORIGIN, SAFE, Column, Ints, Mask, Points
 from tensorlang.language.predicates import (
     And,
     Equal,
@@ -31,71 +30,11 @@ from tensorlang.language.predicates import (
     Relation,
     conjuncts,
     free_atoms,
+    lookups,
 )
 from tensorlang.recursion import Deep, run
 
-MOST_POINTS = 20_000_000
-"""More points than this are a `LimitError`: they would not fit in memory."""
-
-_SAFE = 1 << 62
-
-Ints = NDArray[Any]
-"""Integers, of dtype int64 wherever they fit, else Python's."""
-Mask = NDArray[np.bool_]
 Binders = Sequence[tuple[Index, Affine]]
-Column = Index | Var
-"""What a point gives a value to: an index, or a variable bound by let, whose value is then a row number."""
-
-
-@dataclass(frozen=True, eq=False)
-class Points:
-    """`count` points; `columns` has the value of each index at each of them."""
-
-    columns: Mapping[Column, Ints]
-    count: int
-
-    def take(self, rows: Ints | Mask) -> Points:
-        """The points in `rows`, which are row numbers or a mask."""
-        count = int(np.count_nonzero(rows)) if rows.dtype == np.bool_ else len(rows)
-        return Points({key: column[rows] for key, column in self.columns.items()}, count)
-
-    def having(self, key: Column, column: Ints) -> Points:
-        """The same points with one more column."""
-        return Points({**self.columns, key: column}, self.count)
-
-    def only(self, keys: Iterable[Column]) -> Points:
-        """The points with no other columns than `keys`; points that differed may become equal."""
-        wanted = {key: self.columns[key] for key in keys if key in self.columns}
-        return self if len(wanted) == len(self.columns) else Points(wanted, self.count)
-
-    def distinct(self) -> tuple[Points, Ints | None]:
-        """Each point once, and for each old row the new one; None if no point comes twice (or none can tell)."""
-        (codes,) = codes_of(self) or (None,)
-        if codes is None:
-            return self, None
-        _, first, back = np.unique(codes, return_index=True, return_inverse=True)
-        return (self, None) if len(first) == self.count else (self.take(first), back.reshape(-1))
-
-
-ORIGIN = Points({}, 1)
-"""The one point of no indices."""
-
-
-def codes_of(*tables: Points) -> list[Ints] | None:
-    """A number for each point, equal for equal points, in each of several tables with the same columns.
-
-    None if the numbers would not fit.
-    """
-    codes: list[Ints] = [np.zeros(t.count, np.int64) for t in tables]
-    span = 1
-    for key in tables[0].columns:
-        columns = [t.columns[key] for t in tables]
-        radix = 1 + max((int(c.max()) for c in columns if len(c)), default=0)
-        span *= radix
-        if span >= _SAFE:
-            return None
-        codes = [code * radix + column for code, column in zip(codes, columns, strict=True)]
-    return codes
 
 
 class Tuples:
@@ -103,7 +42,7 @@ class Tuples:
 
     def __init__(self, data: Any) -> None:
         self.shape = tuple(int(n) for n in data.shape)
-        if math.prod(self.shape) >= _SAFE:
+        if math.prod(self.shape) >= SAFE:
             raise LimitError(f"a relation of shape {self.shape} is too large")
         found = data.nonzero() if hasattr(data, "tocoo") else np.asarray(data).nonzero()
         axes = [np.asarray(axis, np.int64) for axis in found]
@@ -135,10 +74,14 @@ class Tuples:
 
 @dataclass(frozen=True)
 class Setting:
-    """What indices are read under: the sizes and the relations."""
+    """What indices are read under: the sizes, the relations, and the index arrays.
+
+    An index array is the rows of an array: a point that has a column for it says which, any other reads the first.
+    """
 
     sizes: Mapping[Size, int]
-    relations: Mapping[Relation, Tuples] = field(default_factory=dict)
+    relations: dict[Relation, Tuples] = field(default_factory=dict)
+    arrays: dict[IndexArray, Ints] = field(default_factory=dict)
 
 
 def size_of(a: Affine, setting: Setting) -> int:
@@ -147,37 +90,64 @@ def size_of(a: Affine, setting: Setting) -> int:
 
 
 def affine_at(a: Affine, points: Points, setting: Setting) -> Ints:
-    """The value of `a` at each point (4.13 to 4.17)."""
+    """The value of `a` at each point (4.13 to 4.17); what it is where `looks_up` is false means nothing."""
     value = a.constant
     terms: list[tuple[Ints, int]] = []
     for atom, k in a.terms:
         if isinstance(atom, Size):
             value += k * setting.sizes[atom]
         else:
-            terms.append((points.columns[atom], k))
+            terms.append((points.columns[atom] if isinstance(atom, Index) else _elements(atom, points, setting), k))
     reach = abs(value) + sum(abs(k) * (int(np.abs(c).max()) if len(c) else 0) for c, k in terms)
-    result = np.full(points.count, value, object if reach >= _SAFE else np.int64)
+    result = np.full(points.count, value, object if reach >= SAFE else np.int64)
     for column, k in terms:
-        result = result + (column if k == 1 else column * (k if reach < _SAFE else np.array(k, object)))
+        result = result + (column if k == 1 else column * (k if reach < SAFE else np.array(k, object)))
     return result
 
 
+def _elements(lookup: Lookup, points: Points, setting: Setting) -> Ints:
+    """The element that is looked up at each point, clipped to the array; 0 where the array is empty."""
+    if lookup.array not in setting.arrays:
+        raise ArgumentError(f"the elements of the index array {lookup.array.name} are needed here")
+    elements = setting.arrays[lookup.array]
+    if not elements.size:
+        return np.zeros(points.count, np.int64)
+    row = points.columns.get(lookup.array, np.zeros(points.count, np.int64))
+    at = [affine_at(a, points, setting) for a in lookup.at]
+    return elements[
+        (row, *(np.clip(k, 0, n - 1).astype(np.int64) for k, n in zip(at, elements.shape[1:], strict=True)))
+    ]
+
+
+def looks_up(a: Affine, points: Points, setting: Setting) -> Mask:
+    """Whether each lookup in `a` is of an element that its array has, at each point."""
+    mask: Mask = np.ones(points.count, np.bool_)
+    for lookup in a.lookups:
+        for place, size in zip(lookup.at, lookup.array.sizes, strict=True):
+            at = affine_at(place, points, setting)
+            mask &= ((at >= 0) & (at < size_of(size, setting))).astype(np.bool_)
+    return mask
+
+
 def holds(p: Predicate, points: Points, setting: Setting) -> Mask:
-    """Whether `p` is true at each point (4.18 to 4.21); a relation is false outside its range."""
+    """Whether `p` is true at each point (4.18 to 4.21); what relates or looks up outside of its array is false."""
     return run(_holds(p, points, setting))
 
 
 def _holds(p: Predicate, points: Points, setting: Setting) -> Deep[Mask]:
     match p:
-        case Equal(a):
-            return np.asarray(affine_at(a, points, setting) == 0, np.bool_)
-        case NonNegative(a):
-            return np.asarray(affine_at(a, points, setting) >= 0, np.bool_)
+        case Equal(a) | NonNegative(a):
+            value = affine_at(a, points, setting)
+            mask = np.asarray(value == 0 if isinstance(p, Equal) else value >= 0, np.bool_)
+            return mask & looks_up(a, points, setting) if a.lookups else mask
         case Related(relation, arguments):
             values = [affine_at(a, points, setting) for a in arguments]
             places = tuple(range(len(values)))
             _, start, stop = setting.relations[relation].ranges(values, places)
-            return np.asarray(np.broadcast_to(stop > start, (points.count,)), np.bool_)
+            mask = np.asarray(np.broadcast_to(stop > start, (points.count,)), np.bool_)
+            for a in arguments:
+                mask = mask & looks_up(a, points, setting) if a.lookups else mask
+            return mask
         case And(parts) | Or(parts):
             wanted = isinstance(p, And)
             result = np.full(points.count, wanted)
@@ -185,7 +155,7 @@ def _holds(p: Predicate, points: Points, setting: Setting) -> Deep[Mask]:
                 undecided = result == wanted
                 if not undecided.any():
                     break
-                narrow = points.only(indices_of(part))
+                narrow = points.only(columns_of(part))
                 where = narrow if undecided.all() else narrow.take(undecided)
                 result[undecided] = yield _holds(part, where, setting)
             return result
@@ -241,7 +211,7 @@ def _tally(points: Points, binders: Binders, p: Predicate, setting: Setting) -> 
     factor = math.prod(search.waiting.values())
     if rows is None or lengths is None:
         return np.bincount(search.rows, minlength=points.count), factor
-    exact = lengths.dtype == object or float(lengths.sum(dtype=float)) >= _SAFE
+    exact = lengths.dtype == object or float(lengths.sum(dtype=float)) >= SAFE
     counts = np.zeros(points.count, object if exact else np.int64)
     np.add.at(counts, rows, lengths)
     return counts, factor
@@ -315,19 +285,23 @@ class _Search:
     def _interval(self, index: Index) -> _Interval:
         """The values of `index` between its bounds, or the one that an equality gives it."""
         size = self.waiting[index]
-        wide = size >= _SAFE
+        wide = size >= SAFE
         low: Ints = np.zeros(self.points.count, object if wide else np.int64)
         high: Ints = low + (size - 1)
         used: list[Predicate] = []
         for p in self.pending:
             if isinstance(p, Equal | NonNegative) and self._waiting_in(p) == [index]:
                 a = p.difference if isinstance(p, Equal) else p.value
+                if any(index in place.indices for lookup in a.lookups for place in lookup.at):
+                    continue
                 k, rest = self._split(a, index)
                 # k * index + rest >= 0, and <= 0 too if p is an equality; // rounds down
                 if k > 0 or isinstance(p, Equal):
                     low = np.maximum(low, -(rest // k) if k > 0 else -(-rest // -k))
                 if k < 0 or isinstance(p, Equal):
                     high = np.minimum(high, rest // -k if k < 0 else -rest // k)
+                if a.lookups:
+                    high = np.where(looks_up(a, self.points, self.setting), high, -1)
                 used.append(p)
         return _Interval(index, low, np.maximum(high - low + 1, 0), used)
 
@@ -335,14 +309,14 @@ class _Search:
         """`a` as k * index + rest."""
         k = a.coefficient(index)
         rest = affine_at(a - atom_affine(index) * k, self.points, self.setting)
-        return k, rest if abs(k) < _SAFE else rest.astype(object)
+        return k, rest if abs(k) < SAFE else rest.astype(object)
 
     def _joins(self) -> Iterable[_Join]:
         for p in self.pending:
             if not isinstance(p, Related):
                 continue
             waiting = [[i for i in a.indices if i in self.waiting] for a in p.arguments]
-            if any(len(w) > 1 for w in waiting):
+            if any(len(w) > 1 for w in waiting) or any(a.lookups for a in p.arguments):
                 continue
             places = tuple(k for k, w in enumerate(waiting) if not w)
             known = [affine_at(p.arguments[k], self.points, self.setting) for k in places]
@@ -363,7 +337,7 @@ class _Search:
         offset = np.arange(len(back)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         if isinstance(way, _Interval):
             column = way.low[back] + offset
-            if self.waiting.pop(way.index) < _SAFE:
+            if self.waiting.pop(way.index) < SAFE:
                 column = column.astype(np.int64)
             self.points, self.rows = self.points.take(back).having(way.index, column), self.rows[back]
             used = set(way.used)
@@ -387,6 +361,12 @@ class _Search:
             mask &= np.asarray(affine_at(a, self.points, self.setting) == value, np.bool_)
         self.pending = [q for q in self.pending if q is not p]
         self._keep(mask)
+
+
+@lru_cache(maxsize=10_000)
+def columns_of(p: Predicate) -> tuple[Column, ...]:
+    """The columns of a point that the truth of `p` depends on."""
+    return (*indices_of(p), *dict.fromkeys(lookup.array for lookup in lookups(p)))
 
 
 @lru_cache(maxsize=10_000)

@@ -253,15 +253,7 @@ class Printer(ConditionPrinter):
 
 
 def _word(e: Gen | Sum | Extremum | Choice) -> str:
-    match e:
-        case Gen():
-            return "gen"
-        case Sum():
-            return "sum"
-        case Extremum(sign):
-            return "max" if sign > 0 else "min"
-        case Choice(sign):
-            return "argmax" if sign > 0 else "argmin"
+    return e.word if isinstance(e, Extremum | Choice) else "gen" if isinstance(e, Gen) else "sum"
 
 
 def _tolerates(e: Expr) -> int:

@@ -1,0 +1,50 @@
+"""The elements of index arrays, as they are given: integers, each within the range that the array's type says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tensorlang.errors import ArgumentError
+from tensorlang.language.affine import IndexArray, Size
+
+
+def check_integers(array: IndexArray, value: Any) -> None:
+    """Raise `ArgumentError` unless `value` has an integer dtype."""
+    kind = getattr(value.dtype, "kind", None)
+    if kind in ("i", "u"):
+        return
+    hint = "a mask is a relation: y: rel(n)" if kind == "b" else None
+    raise ArgumentError(f"{array.name} must hold indices, which are integers, found dtype {value.dtype}", hint=hint)
+
+
+def check_range(array: IndexArray, value: Any, sizes: Mapping[Size, int]) -> None:
+    """Raise `ArgumentError` if an element is not from 0 to the array's size - 1.
+
+    Under JAX's tracing `value` has no elements yet; then nothing is checked, and code that reads at an element out
+    of range gives what JAX gives, whose indices are clipped.
+    """
+    elements = concrete(value)
+    if elements is None:
+        return
+    size = array.size.value(sizes)  # type: ignore[arg-type]
+    outside = (elements < 0) | (elements >= size)
+    if outside.any():
+        place = tuple(int(k[0]) for k in np.nonzero(np.atleast_1d(outside)))[: elements.ndim]
+        where = f"[{', '.join(map(str, place))}]" if place else ""
+        wanted = f"{array.size} = {size}" if array.size.terms else str(size)
+        raise ArgumentError(
+            f"{array.name}{where} is {int(elements[place])}, expected an index into a range of size {wanted}",
+            hint="indices count from 0" if elements[place] == size else None,
+        )
+
+
+def concrete(value: Any) -> np.ndarray[Any, Any] | None:
+    """The elements of an array; None for one that JAX is tracing, which has none."""
+    try:
+        elements = np.asarray(value)
+    except TypeError:  # which is what JAX raises for a tracer
+        return None
+    return elements if elements.shape == tuple(value.shape) else None

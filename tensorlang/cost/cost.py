@@ -13,18 +13,23 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+import numpy as np
+
+from tensorlang.errors import ArgumentError
 from tensorlang.interning import Interned
-from tensorlang.language.affine import Affine, Atom, Index, atom_affine, constant
-from tensorlang.language.arguments import size_values
-from tensorlang.language.evaluate import nest
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, Size, atom_affine, constant
+from tensorlang.language.arguments import Bound, bind, size_values, to_leaves
+from tensorlang.language.evaluate import Evaluator, nest, setting
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import (
     Access,
     Add,
     Bracket,
     Call,
+    Choice,
     Const,
     Expr,
+    Extremum,
     Gen,
     Let,
     MakePair,
@@ -34,7 +39,8 @@ from tensorlang.language.grammar import (
     Var,
     children,
 )
-from tensorlang.language.grid import Setting, Tuples, count, indices_of
+from tensorlang.language.grid import Setting, count, indices_of
+from tensorlang.language.points import ORIGIN
 from tensorlang.language.predicates import (
     FALSE,
     TRUE,
@@ -43,9 +49,11 @@ from tensorlang.language.predicates import (
     Predicate,
     conjunction,
     conjuncts,
+    lookups,
     substitute,
     within,
 )
+from tensorlang.recursion import run
 from tensorlang.sets.solve import project, solve
 
 
@@ -74,16 +82,34 @@ Charges = dict[Domain, int]
 
 
 def cost(f: Function, /, relations: Mapping[str, Any] | None = None, **sizes: Any) -> int:
-    """What `f` costs at the given sizes (Figure 6), exactly.
+    """What `f` costs at the given sizes (Figure 6), exactly. A greatest or least value costs the points less one.
 
-    Relations are given like sizes, each under its name, as a boolean array or a sparse matrix; sizes that their shapes
-    tell may be left out. `relations` takes the same by name, for names that are no keywords of Python's. Raises
-    `ArgumentError`, and `LimitError` if more points must be looked at one by one than fit in memory.
+    Relations and index arrays are given like sizes, each under its name; sizes that their shapes tell may be left out,
+    and so may index arrays that the cost does not depend on. Where it depends on the points that an argmax of `f`
+    chooses, the arrays of all parameters are needed. `relations` takes the same by name, for names that are no keywords
+    of Python's. Raises `ArgumentError`, and `LimitError` if too many points must be looked at one by one.
     """
-    bound = size_values(f, **{**(relations or {}), **sizes})
-    data = {r: Tuples(value) for r, value in bound.values.items() if not isinstance(r, Var)}
-    counter = Counter(Setting(bound.sizes, data))
+    counter = Counter(known(f, {**(relations or {}), **sizes}))
     return sum(weight * counter.points(domain) for domain, weight in charges(f.body).items())
+
+
+def known(f: Function, given: Mapping[str, Any]) -> Setting:
+    """What the points of `f` are counted under, given its sizes and data by name, as for `cost`."""
+    names = {p.name for p in f.params}
+    if any(isinstance(e, Let) and isinstance(e.var, IndexArray) for e in _uses_first(f.body)) and names <= set(given):
+        return _chosen(f, bind(f, (), given))
+    return setting(size_values(f, **given))
+
+
+def _chosen(f: Function, bound: Bound) -> Setting:
+    """The setting at these arguments, with the index arrays that outermost lets of `f` bind."""
+    leaves = [leaf for x in f.variables for leaf in to_leaves(x.type, bound.values[x])]
+    evaluator = Evaluator(
+        f, bound, exact=any(isinstance(leaf, np.ndarray) and leaf.dtype.kind == "O" for leaf in leaves)
+    )
+    with np.errstate(all="ignore"):
+        run(evaluator.at(f.body, ORIGIN))
+    return evaluator.setting
 
 
 def charges(e: Expr) -> Charges:
@@ -128,6 +154,12 @@ def _charge(e: Expr, domain: Domain, weight: int, total: Charges) -> list[tuple[
             outer = Domain(inner.binders[: len(domain.binders)], inner.pred)
             add(inner.under(p), 1)
             add(outer.under(project(dict(binders), p, dict(outer.binders))), -1)
+            return [(body, inner.under(p))]
+        case Extremum(_, index, size, p, body) | Choice(_, index, size, p, body):
+            inner = domain.over((index, size))
+            outer = Domain(inner.binders[:-1], inner.pred)
+            add(inner.under(p), 1)
+            add(outer.under(project({index: size}, p, dict(outer.binders))), -1)
             return [(body, inner.under(p))]
         case Bracket(p, body):  # 4.33, 4.34
             return [(body, domain.under(p))]
@@ -199,7 +231,7 @@ class Counter:
         boxes = {i: ranges[i].constant for i in solution.free}
         parts: list[Predicate] = []
         for p in conjuncts(solution.rest):
-            truth = _known(p, boxes)
+            truth = _truth(p, boxes, self.setting.sizes)
             if truth is False:
                 return 0
             if truth is None:
@@ -215,8 +247,18 @@ class Counter:
         p = substitute(conjunction(parts), {i: atom_affine(j) for i, j in canonical.items()})
         key = Domain(tuple((canonical[i], constant(n)) for i, n in ranges), p)
         if key not in self.counted:
+            self._need_elements(p)
             self.counted[key] = count(key.binders, p, self.setting)
         return self.counted[key]
+
+    def _need_elements(self, p: Predicate) -> None:
+        for lookup in lookups(p):
+            if lookup.array not in self.setting.arrays:
+                raise ArgumentError(
+                    f"the cost depends on the elements of {lookup.array.name}",
+                    hint="pass the index array by its name; for what an argmax chooses, the arrays of all parameters, "
+                    "and where it is inside of a gen or sum, lift it out by let_lift",
+                )
 
 
 def _value(p: Predicate) -> tuple[Index | None, Affine]:
@@ -227,17 +269,23 @@ def _value(p: Predicate) -> tuple[Index | None, Affine]:
     return None, constant(0)
 
 
-def _known(p: Predicate, boxes: Mapping[Index, int]) -> bool | None:
+def _truth(p: Predicate, boxes: Mapping[Index, int], sizes: Mapping[Size, int]) -> bool | None:
     """Whether a comparison is true, or false, in all of a box; None if neither."""
     if not isinstance(p, Equal | NonNegative):
         return False if p is FALSE else None
     a = p.difference if isinstance(p, Equal) else p.value
-    ends = [(k * (boxes[i] - 1)) for i, k in a.terms if isinstance(i, Index)]
+    ends = [k * (_count_of(atom, boxes, sizes) - 1) for atom, k in a.terms]
     low = a.constant + sum(min(0, end) for end in ends)
     high = a.constant + sum(max(0, end) for end in ends)
     if isinstance(p, Equal):
         return False if low > 0 or high < 0 else True if low == high else None
     return True if low >= 0 else False if high < 0 else None
+
+
+def _count_of(atom: Atom, boxes: Mapping[Index, int], sizes: Mapping[Size, int]) -> int:
+    """How many values an index or an element has, from 0 on."""
+    assert isinstance(atom, Index | Lookup), "sizes are known"
+    return boxes[atom] if isinstance(atom, Index) else atom.array.size.value(sizes)  # type: ignore[arg-type]
 
 
 def _factors(parts: list[Predicate]) -> list[tuple[tuple[Index, ...], list[Predicate]]]:

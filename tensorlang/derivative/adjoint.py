@@ -20,7 +20,7 @@ from fractions import Fraction
 from itertools import islice
 
 from tensorlang.derivative.derivation import RULES, InnerProduct, Side, Step
-from tensorlang.derivative.total import transposed
+from tensorlang.derivative.total import active, transposed
 from tensorlang.language.function import Results, unused_name
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import FALSE, TRUE, Predicate, conjunction, disjunction
@@ -33,13 +33,13 @@ from tensorlang.normal.ssa import (
     Input,
     Map,
     Outputs,
+    Selection,
     Statement,
     Term,
     axes,
     factor_indices,
     inner_ranges,
     live,
-    operands,
     own_indices,
     own_ranges,
     renamed,
@@ -68,10 +68,7 @@ class _Rewriting:
         self.builder = Builder({p for p in s.params if isinstance(p, Var)} | {self.cotangent})
         for x in s.statements:
             self.builder.emit(x)
-        self.active: set[Statement] = set()
-        for x in s.statements:
-            if (isinstance(x, Input) and x.param in wrt) or any(y in self.active for y in operands(x)):
-                self.active.add(x)
+        self.active = active(s, wrt)
         self.pending: dict[Statement, list[InnerProduct]] = {x: [] for x in self.active}
         self.names = dict(s.names)
         self.zero_outside: dict[Statement, Predicate] = {}
@@ -190,8 +187,8 @@ class _Rewriting:
                         if where is not FALSE:
                             self.zero_outside[part] = where
                             after.append(InnerProduct(part, y, Side.VARIABLE, where))
-            case Input() | Constant():
-                raise AssertionError("inputs and constants are not rewritten")
+            case Input() | Constant() | Selection():
+                raise AssertionError("what has no differential is not rewritten")
         # from the end: walking there from the start would make the steps quadratic together
         made = list(islice(reversed(self.builder.statements), len(self.builder.statements) - known))[::-1]
         self._step(number, (product,), after, made, x)

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tensorlang.cost.cost import cost
+from tensorlang.cost.cost import Counter, charges, known
 from tensorlang.derivative.derivation import Derivation, InnerProduct, Side, Step
+from tensorlang.derivative.total import active
 from tensorlang.language.affine import Affine, Index
-from tensorlang.language.function import Function, Parameter
 from tensorlang.language.functions import operations
 from tensorlang.language.grammar import Expr, Mul, Var, bracket, gen, number
-from tensorlang.language.predicates import Predicate, Relation, disjunction
+from tensorlang.language.predicates import Predicate, disjunction
 from tensorlang.language.types import R, array
 from tensorlang.normal.ssa import (
     Addition,
@@ -24,11 +24,13 @@ from tensorlang.normal.ssa import (
     Contraction,
     Input,
     Map,
+    Selection,
     Statement,
     inner_ranges,
     operands,
     own_ranges,
     read,
+    to_function,
 )
 from tensorlang.sets.solve import project
 
@@ -43,16 +45,8 @@ class Ledger:
     """Counts statements, differentials and inner products of one derivation at given sizes."""
 
     def __init__(self, derivation: Derivation, data: Mapping[str, Any]) -> None:
-        self.params: tuple[Parameter, ...] = derivation.program.params
-        self.relations = tuple(p for p in self.params if isinstance(p, Relation))
-        self.data = data
-        self.active: set[Statement] = set()
-        for x in derivation.program.statements:
-            if isinstance(x, Input):
-                if x.param in derivation.wrt:
-                    self.active.add(x)
-            elif any(y in self.active for y in operands(x)):
-                self.active.add(x)
+        self.counter = Counter(known(to_function(derivation.program), data))
+        self.active = active(derivation.program, derivation.wrt)
         self.counted: dict[object, int] = {}
 
     def step(self, step: Step) -> tuple[int, int]:
@@ -82,7 +76,7 @@ class Ledger:
         """The cost of D[E] for let x = E, with a second operation for what is subtracted."""
         own = own_ranges(x)
         match x:
-            case Input() | Constant():
+            case Input() | Constant() | Selection():
                 return 0
             case Addition(terms, _):
                 plus = [t.pred for t in terms if t.sign > 0 and t.operand in self.active]
@@ -107,12 +101,10 @@ class Ledger:
 
     def points(self, p: Predicate, ranges: Mapping[Index, Affine]) -> int:
         """The number of points of `p`."""
-        key = (p, tuple(ranges))
+        key = (p, tuple(ranges.items()))
         if key not in self.counted:
             self.counted[key] = self._count(gen(list(ranges.items()), bracket(p, Mul(number(1), number(1)))))
         return self.counted[key]
 
     def _count(self, e: Expr) -> int:
-        statement = Function("statement", self.params, e)
-        needed = {size.name for size in statement.sizes} | {p.name for p in self.relations}
-        return cost(statement, **{name: value for name, value in self.data.items() if name in needed})
+        return sum(weight * self.counter.points(domain) for domain, weight in charges(e).items())

@@ -8,6 +8,9 @@ For each statement let X = E that depends on what is differentiated, let dX = D[
     6.6   D([p]*f(X0, ..)) = [p]*(D_0 f(X0, ..; dX0) + ..)
     6.13  let X = E in S:  let X = E in let dX = D[E] in D[S]
 
+What a selection chooses has no differential, though what it chooses from may have: where the choice changes, a
+greatest value has none either.
+
 A statement's differential costs at most 3 times the statement, so all together costs at most 4 times the program
 (Theorem 6.1).
 """
@@ -28,10 +31,12 @@ from tensorlang.normal.ssa import (
     Contraction,
     Input,
     Map,
+    Selection,
     Shape,
     Statement,
     Term,
     inner_ranges,
+    operands,
     own_indices,
     own_ranges,
 )
@@ -43,6 +48,17 @@ from tensorlang.sets.solve import project
 def total_derivative(s: SSA, wrt: tuple[Var, ...]) -> SSA:
     """D[S]: a program of the parameters of `s`, then a differential for each of `wrt` (6.1 to 6.13)."""
     return with_differentials(s, wrt)[0]
+
+
+def active(s: SSA, wrt: tuple[Var, ...]) -> set[Statement]:
+    """The statements that depend on the parameters `wrt`, but for selections."""
+    found: set[Statement] = set()
+    for x in s.statements:
+        if isinstance(x, Selection):
+            continue
+        if (isinstance(x, Input) and x.param in wrt) or any(y in found for y in operands(x)):
+            found.add(x)
+    return found
 
 
 def with_differentials(s: SSA, wrt: tuple[Var, ...]) -> tuple[SSA, dict[Statement, Statement]]:
@@ -76,7 +92,7 @@ def _differential(
     match x:
         case Input(param, path, shape):  # 6.1, 6.2
             return Input(differentials[param], path, shape) if param in differentials else None
-        case Constant():  # 6.3
+        case Constant() | Selection():  # 6.3
             return None
         case Addition(terms, shape):  # 6.4
             active = tuple(Term(t.sign, t.pred, d[t.operand]) for t in terms if t.operand in d)

@@ -9,8 +9,10 @@ from tensorlang.language.grammar import (
     Add,
     Bracket,
     Call,
+    Choice,
     Const,
     Expr,
+    Extremum,
     Gen,
     Let,
     MakePair,
@@ -24,6 +26,7 @@ from tensorlang.language.predicates import conjunction
 from tensorlang.lower.accesses import access
 from tensorlang.lower.brackets import bracket
 from tensorlang.lower.code import Value, applied, literal, plus, times, where
+from tensorlang.lower.extrema import extremum
 from tensorlang.lower.masks import mask_over
 from tensorlang.lower.relations import is_enumerable, without_implied
 from tensorlang.lower.scope import Context, Scope
@@ -85,6 +88,8 @@ class Compiler:
                     v = yield bracket(self.ctx, scope, p, a)
             case Sum():
                 v = yield total(self.ctx, scope, e)
+            case Extremum() | Choice():
+                v = yield extremum(self.ctx, scope, e)
             case Gen() | Let() | MakePair():
                 raise NormalFormError("code is made of scalar expressions; found a gen, let or pair inside of one")
         return v

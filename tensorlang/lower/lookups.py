@@ -76,7 +76,7 @@ def _determined(
 
 
 def _composed(env: Mapping[Atom, Affine], values: dict[Index, Affine]) -> dict[Atom, Affine]:
-    new: dict[Atom, Affine] = {**values}
+    new: dict[Atom, Affine] = {i: a for i, a in values.items()}
     return {k: a.substitute(new) for k, a in env.items()} | new
 
 

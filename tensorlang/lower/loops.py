@@ -61,11 +61,11 @@ def _ways(ctx: Context, c: Summation) -> list[Summation]:
 def _test(ctx: Context, one: Summation, other: Summation) -> str:
     """Whether the first way is the better one, as code."""
     if one.loops:
-        return f"{_product(ctx, _extents(one))} <= {_product(ctx, _extents(other))}"
+        return f"{extents_product(ctx, _extents(one))} <= {extents_product(ctx, _extents(other))}"
     eliminated = [
         r.extent for i, r in one.summed.items() if any(i in free_atoms(q) for q in other.parts if q not in one.parts)
     ]
-    return f"{_product(ctx, eliminated)} <= {_product(ctx, _extents(other), _WHOLE)}"
+    return f"{extents_product(ctx, eliminated)} <= {extents_product(ctx, _extents(other), _WHOLE)}"
 
 
 def _extents(c: Summation) -> list[Affine]:
@@ -166,7 +166,7 @@ def expanded(ctx: Context, scope: Scope, v: Value, axes: Axes) -> str:
     return w.code if len(v.axes) == len(axes) else f"jnp.broadcast_to({w.code}, {ctx.extents(scope, axes)})"
 
 
-def _product(ctx: Context, extents: Sequence[Affine], factor: int = 1) -> str:
+def extents_product(ctx: Context, extents: Sequence[Affine], factor: int = 1) -> str:
     """factor * the product of static integers, as code."""
     parts = []
     for extent in extents:
@@ -195,14 +195,14 @@ def _loop(ctx: Context, c: Summation, contract: Contract) -> Deep[Value]:
     v = yield contract(ctx, replace(c, scope=inner, summed=c.without(*here), loops=c.loops.difference(here)))
     if v.number == 0:
         return literal(v.number)
-    term = _function(ctx, scope.block, block, names, v)
+    term = function_of(ctx, scope.block, block, names, v)
     over = f"[{', '.join(map(ctx.range_code, ranges.values()))}]"
     helper = ctx.helper("_stack_over" if stacked else "_sum_over")
     code = f"{helper}({over}, {term}, {ctx.extents(inner, v.axes)}, dtype)"
     return Value(code, stacked + v.axes, depth=2)
 
 
-def _function(ctx: Context, outside: Block, inside: Block, names: Sequence[str], v: Value) -> str:
+def function_of(ctx: Context, outside: Block, inside: Block, names: Sequence[str], v: Value) -> str:
     """A function of the loop's indices that gives `v`: a lambda if it needs no lines of its own."""
     if not inside.parts:
         return f"lambda {', '.join(names)}: {v.code}"

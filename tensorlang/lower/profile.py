@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tensorlang.language.affine import Affine, Atom, Index
-from tensorlang.language.grammar import Access, Bracket, Call, Expr, Mul, Proj, Sum, children
+from tensorlang.language.grammar import Access, Bracket, Call, Choice, Expr, Extremum, Mul, Proj, Sum, children
 from tensorlang.language.predicates import free_atoms
 from tensorlang.recursion import Deep, run
 
@@ -48,6 +48,10 @@ class Profiles:
         if isinstance(e, Sum):
             inner = yield self._leaves(e.body)
             return frozenset({frozenset().union(*inner) - {e.index}})
+        if isinstance(e, Extremum | Choice):
+            inner = yield self._leaves(e.body)
+            guards = (a for a in free_atoms(e.pred) if isinstance(a, Index))
+            return frozenset({frozenset(guards).union(*inner) - {e.index}})
         found: set[Free] = set()
         if isinstance(e, Bracket):
             found.add(frozenset(a for a in free_atoms(e.pred) if isinstance(a, Index)))

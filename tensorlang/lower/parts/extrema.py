@@ -1,0 +1,85 @@
+"""Extrema along an axis, and where they are first found. One that is nan wins; of no values at all, it is nan."""
+
+import jax.numpy as jnp
+from jax import lax
+
+
+def _greatest(x, axis):
+    """The greatest elements along an axis."""
+    return jnp.max(x, axis) if x.shape[axis] else jnp.full(x.shape[:axis] + x.shape[axis + 1 :], jnp.nan, x.dtype)
+
+
+def _least(x, axis):
+    """The least elements along an axis."""
+    return jnp.min(x, axis) if x.shape[axis] else jnp.full(x.shape[:axis] + x.shape[axis + 1 :], jnp.nan, x.dtype)
+
+
+def _greatest_where(x, mask, axis):
+    """The greatest elements along an axis of those that the mask selects."""
+    return jnp.where(mask.any(axis), _greatest(jnp.where(mask, x, -jnp.inf), axis), jnp.nan)
+
+
+def _least_where(x, mask, axis):
+    """The least elements along an axis of those that the mask selects."""
+    return jnp.where(mask.any(axis), _least(jnp.where(mask, x, jnp.inf), axis), jnp.nan)
+
+
+def _first_greatest(x, axis):
+    """The place of the first of the greatest elements along an axis."""
+    shape = x.shape[:axis] + x.shape[axis + 1 :]
+    return jnp.argmax(x, axis).astype(jnp.int32) if x.shape[axis] else jnp.zeros(shape, jnp.int32)
+
+
+def _first_least(x, axis):
+    """The place of the first of the least elements along an axis."""
+    return _first_greatest(-x, axis)
+
+
+def _first_greatest_where(x, mask, axis):
+    """The place of the first of the greatest elements along an axis of those that the mask selects."""
+    found = _first_greatest(jnp.where(mask, x, -jnp.inf), axis)
+    if mask.shape[axis] == 0:
+        return found
+    # what is hidden is only found if all that is not is -inf
+    seen = jnp.take_along_axis(mask, jnp.expand_dims(found, axis), axis).squeeze(axis)
+    return jnp.where(seen, found, _first_greatest(mask, axis))
+
+
+def _first_least_where(x, mask, axis):
+    """The place of the first of the least elements along an axis of those that the mask selects."""
+    return _first_greatest_where(-x, mask, axis)
+
+
+def _greatest_over(r, term, shape, dtype):
+    """The greatest of term(i), each of that shape, for i in a range: unrolled if it is short, else a loop."""
+    if len(r) == 0:
+        return jnp.full(shape, jnp.nan, dtype)
+    each = lambda i: jnp.broadcast_to(jnp.asarray(term(i), dtype), shape)
+    add = lambda i, best: jnp.maximum(best, each(i))
+    best = each(r.start)
+    if len(r) > 64:
+        return lax.fori_loop(r.start + 1, r.stop, add, best)
+    for i in range(r.start + 1, r.stop):
+        best = add(i, best)
+    return best
+
+
+def _first_greatest_over(r, term, shape, dtype):
+    """How many of term(i), each of that shape, for i in a range come before the first of the greatest."""
+    found = jnp.zeros(shape, jnp.int32)
+    if len(r) == 0:
+        return found
+    each = lambda i: jnp.broadcast_to(jnp.asarray(term(i), dtype), shape)
+
+    def add(i, state):
+        best, found = state
+        here = each(i)
+        better = (here > best) | (jnp.isnan(here) & ~jnp.isnan(best))
+        return jnp.where(better, here, best), jnp.where(better, i - r.start, found)
+
+    state = each(r.start), found
+    if len(r) > 64:
+        return lax.fori_loop(r.start + 1, r.stop, add, state)[1]
+    for i in range(r.start + 1, r.stop):
+        state = add(i, state)
+    return state[1]

@@ -10,6 +10,7 @@ The layout follows the paper that it implements, and imports go one way only:
     derivative/   Figures 13 to 17: the total derivative; the adjoint by rewriting inner products; its ledger
     simplify/     statements on their supports, and SSA read back as programs
     lower/        programs as jax.numpy source
+    transforms/   programs under JAX's transformations
     pipeline      the arrows composed: adjoint, derivative, grad, ...
 
 A program is a `Function`. Start at `tensorlang.language.grammar`, which is Figure 3, and
@@ -41,6 +42,7 @@ from tensorlang.simplify import simplify
 from tensorlang.surface.embed import *  # noqa: F403
 from tensorlang.surface.embed import __all__ as _embedding
 from tensorlang.surface.parse import parse, parse_module
+from tensorlang.transforms.to_jax import to_jax
 
 __all__ = [  # noqa: PLE0604
     "ArgumentError",
@@ -75,6 +77,7 @@ __all__ = [  # noqa: PLE0604
     "parse_module",
     "push_out_gen",
     "simplify",
+    "to_jax",
     "to_ssa",
     "unicode_text",
     "value_and_grad",

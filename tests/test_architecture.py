@@ -12,7 +12,7 @@ import tensorlang
 
 ROOT = Path(tensorlang.__file__).parent
 BASE = ("errors", "interning", "recursion")
-FOLDERS = ("language", "sets", "surface", "cost", "normal", "derivative", "simplify", "lower")
+FOLDERS = ("language", "sets", "surface", "cost", "normal", "derivative", "simplify", "lower", "transforms")
 TOP = ("__init__", "__main__", "cli", "files", "pipeline", "testing")
 
 MODULES = sorted(path.relative_to(ROOT) for path in ROOT.rglob("*.py"))

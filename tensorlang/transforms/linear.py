@@ -1,0 +1,322 @@
+"""Linearisation: a program as its value and a linear program of its differentials, which share what they store.
+
+    P(x)  and  adjoint P(x, y_bar)        one program, simplified as a whole
+      ->  K(x) = (y, r)                   what does not depend on y_bar; r is what the rest reads of it
+          B(x, r; y_bar) = x_bar          what does, linear in y_bar
+          T(x, r; dx) = dy                the adjoint of B with respect to y_bar: the total derivative of P
+
+Value, reverse and forward derivative read the same r, so nothing is computed twice, whoever schedules the three.
+A statement stays in B, though it does not depend on y_bar, where it is written within a statement that does: nothing
+else reads it, so it would only be stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import lru_cache, wraps
+from threading import RLock
+from typing import Any, TypeVar
+
+from tensorlang.derivative.adjoint import adjoint_steps
+from tensorlang.errors import TypeMismatch
+from tensorlang.language.affine import Affine, Atom, IndexArray, Size
+from tensorlang.language.function import Function, Parameter, taken_names
+from tensorlang.language.grammar import Expr, Var, zero
+from tensorlang.language.types import leaves, shape
+from tensorlang.normal import normal_ssa
+from tensorlang.normal.ssa import SSA, Input
+from tensorlang.normal.ssa import Statement as SSAStatement
+from tensorlang.normal.tidy import replaced
+from tensorlang.simplify import simplify, simplify_ssa
+from tensorlang.simplify.read_back import read_back
+from tensorlang.transforms.flat import Parts, Statement, is_zero, like, put_together, reads, result_shapes, taken_apart
+
+F = TypeVar("F", bound=Callable[..., Any])
+Sizes = tuple[tuple[Size, int], ...]
+"""The value of each size."""
+
+_REMEMBERED = 4096
+_lock = RLock()
+
+
+def once(function: F) -> F:
+    """`function`, remembering what it gave: equal arguments give the same value, in whatever thread."""
+    remembered = lru_cache(maxsize=_REMEMBERED)(function)
+
+    @wraps(function)
+    def call(*args: Any) -> Any:
+        with _lock:
+            return remembered(*args)
+
+    return call  # type: ignore[return-value]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Program:
+    """A flat program that need not be linear in anything."""
+
+    function: Function
+
+    def __repr__(self) -> str:
+        return self.name
+
+    @property
+    def name(self) -> str:
+        """What it is called in compiled code."""
+        return self.function.name
+
+    @property
+    def params(self) -> tuple[Parameter, ...]:
+        """What it takes, in order."""
+        return self.function.params
+
+    @property
+    def shapes(self) -> list[tuple[Affine, ...]]:
+        """The shapes of its results."""
+        return result_shapes(self.function)
+
+    @property
+    def sizes(self) -> tuple[Size, ...]:
+        """The sizes that it must be given."""
+        return self.function.sizes
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Linear:
+    """A flat program that is linear in `inputs`, given what is `known`; its results have the shapes of `outputs`.
+
+    It is written down forwards, as a function of `known` and `inputs`, or backwards, as its adjoint, a function of
+    `known` and `outputs`; the other of the two is derived when it is asked for. `names` are its own and its adjoint's.
+    """
+
+    names: tuple[str, str]
+    known: tuple[Parameter, ...]
+    inputs: tuple[Var, ...]
+    outputs: tuple[Var, ...]
+    written: Function
+    is_forward: bool
+
+    def __repr__(self) -> str:
+        return self.name
+
+    @property
+    def name(self) -> str:
+        """What it is called in compiled code."""
+        return self.names[0]
+
+    @property
+    def function(self) -> Function:
+        """The function of `known` and `inputs` that it is."""
+        if self.is_forward:
+            return self.written
+        return _transposed(self.written, self.known, self.outputs, self.inputs)
+
+    @property
+    def transposed(self) -> Linear:
+        """Its adjoint, a function of `known` and `outputs`."""
+        return _turned(self)
+
+    @property
+    def params(self) -> tuple[Parameter, ...]:
+        """What it takes, in order."""
+        return (*self.known, *self.inputs)
+
+    @property
+    def shapes(self) -> list[tuple[Affine, ...]]:
+        """The shapes of its results."""
+        return [shape(x.type)[0] for x in self.outputs]
+
+    @property
+    def sizes(self) -> tuple[Size, ...]:
+        """The sizes that it must be given."""
+        found = dict.fromkeys(self.written.sizes)
+        for sizes in (*self.shapes, *(shape(x.type)[0] for x in self.inputs)):
+            found.update((s, None) for a in sizes for s in a.sizes)
+        return tuple(found)
+
+    def restricted(self, inputs: tuple[bool, ...], outputs: tuple[bool, ...]) -> Linear:
+        """Without the inputs that are zero, and without the outputs that nobody reads."""
+        return self if all(inputs) and all(outputs) else _restricted(self, inputs, outputs)
+
+
+@dataclass(frozen=True, eq=False)
+class Linearized:
+    """A program's value, then what `linear` reads of its statements; and its derivative.
+
+    `linear` is by the parameters in `by`, for the results in `of` (places); it knows `known`, each the place of a
+    parameter or, counted on after these, of what the value stores.
+    """
+
+    value: Program
+    linear: Linear
+    by: tuple[int, ...]
+    of: tuple[int, ...]
+    known: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class _Joint:
+    """A program and its adjoint in one: its statements and results, and the cotangents of the parameters `by`.
+
+    `outputs` are the cotangents of the results `of`, as far as the others depend on them.
+    """
+
+    parts: Parts
+    cotangents: tuple[Expr, ...]
+    outputs: tuple[Var, ...]
+    by: tuple[int, ...]
+    of: tuple[int, ...]
+
+
+@once
+def linearized(program: Program, by: tuple[int, ...], of: tuple[int, ...], sizes: Sizes) -> Linearized | None:
+    """`program` linearised by the parameters in the places `by`, for the results in the places `of`.
+
+    None if these results do not depend on those parameters. No array is stored that has a negative size at `sizes`.
+    """
+    joint = _joint(program, by, of)
+    values: dict[Atom, int] = dict(sizes)
+    unfit = frozenset(
+        x
+        for x, _ in joint.parts.statements
+        if not isinstance(x, Var) or any(a.value(values) < 0 for a in shape(x.type)[0])
+    )
+    return _split(program, joint, unfit) if joint.by else None
+
+
+@once
+def transposable(program: Program, by: tuple[int, ...]) -> Linear:
+    """`program`, which must be linear in the parameters in the places `by`, as a linear program of these.
+
+    Raises `TypeMismatch` if it is not linear in them.
+    """
+    f = program.function
+    inputs = tuple(variable(f.params[k]) for k in by)
+    known = tuple(p for p in f.params if p not in inputs)
+    outputs = like([f"{f.name}_bar"] * len(program.shapes), program.shapes, taken_names(f))
+    linear = Linear(
+        (f.name, f"{f.name}_adjoint"), known, inputs, outputs, Function(f.name, (*known, *inputs), f.body), True
+    )
+    read = reads([linear.transposed.function.body])
+    for x in inputs:
+        if x in read:
+            raise TypeMismatch(f"{f.name} is not linear in {x.name}, so it can't be transposed")
+    return linear
+
+
+@once
+def _joint(program: Program, by: tuple[int, ...], of: tuple[int, ...]) -> _Joint:
+    f = program.function
+    shapes = program.shapes
+    parts = taken_apart(f)
+    chosen = put_together(f.name, f.params, Parts(parts.statements, tuple(parts.results[k] for k in of)))
+    outputs = like([f"{f.name}_bar"] * len(of), [shapes[k] for k in of], taken_names(f))
+    s = simplify_ssa(normal_ssa(f))
+    a = _adjoint(chosen, tuple(variable(f.params[k]) for k in by), outputs)
+    both = replace(a, statements=(*s.statements, *a.statements), outputs=(s.outputs, a.outputs))
+    parts = taken_apart(read_back(simplify_ssa(both)))
+    cotangents = parts.results[len(shapes) :]
+    active = [k for k, e in enumerate(cotangents) if not is_zero(e)]
+    read = _behind(parts.statements, cotangents)
+    return _Joint(
+        replace(parts, results=parts.results[: len(shapes)]),
+        tuple(cotangents[k] for k in active),
+        tuple(x for x in outputs if x in read),
+        tuple(by[k] for k in active),
+        tuple(k for k, x in zip(of, outputs, strict=True) if x in read),
+    )
+
+
+@once
+def _split(program: Program, joint: _Joint, unfit: frozenset[Var | IndexArray]) -> Linearized:
+    f = program.function
+    linear: set[Any] = set(joint.outputs)
+    for x, value in joint.parts.statements:
+        if linear & reads([value]):
+            linear.add(x)
+    later: list[Statement] = []
+    stored: list[Var] = []
+    needed = reads(joint.cotangents)
+    for x, value in reversed(joint.parts.statements):
+        if x in needed and isinstance(x, Var) and x not in linear and x not in unfit:
+            stored.append(x)
+        elif x in needed:
+            later.append((x, value))
+            needed |= reads([value])
+    stored.reverse()
+    known = tuple(k for k, p in enumerate(f.params) if p in needed)
+    params = (*(f.params[k] for k in known), *stored)
+    inputs = like(
+        [f"d{f.params[k].name}" for k in joint.by],
+        [shape(variable(f.params[k]).type)[0] for k in joint.by],
+        taken_names(f),
+    )
+    backward = put_together(
+        f"{f.name}_adjoint", (*params, *joint.outputs), Parts(tuple(reversed(later)), joint.cotangents)
+    )
+    whole = put_together(f.name, f.params, replace(joint.parts, results=(*joint.parts.results, *stored)))
+    return Linearized(
+        Program(whole),
+        Linear((f"{f.name}_derivative", f"{f.name}_adjoint"), params, inputs, joint.outputs, backward, False),
+        joint.by,
+        joint.of,
+        (*known, *range(len(f.params), len(f.params) + len(stored))),
+    )
+
+
+@once
+def _turned(op: Linear) -> Linear:
+    return Linear(op.names[::-1], op.known, op.outputs, op.inputs, op.written, not op.is_forward)
+
+
+@once
+def _transposed(
+    f: Function, known: tuple[Parameter, ...], inputs: tuple[Var, ...], outputs: tuple[Var, ...]
+) -> Function:
+    a = replace(_adjoint(f, inputs, outputs), params=(*known, *outputs))
+    return replace(read_back(simplify_ssa(a)), results=None)
+
+
+@once
+def _restricted(op: Linear, inputs: tuple[bool, ...], outputs: tuple[bool, ...]) -> Linear:
+    taken, given = (inputs, outputs) if op.is_forward else (outputs, inputs)
+    old = op.inputs if op.is_forward else op.outputs
+    parts = taken_apart(op.written)
+    left = tuple(x for x, is_kept in zip(old, taken, strict=True) if is_kept)
+    zeros = tuple((x, zero(x.type)) for x, is_kept in zip(old, taken, strict=True) if not is_kept)
+    results = tuple(e for e, is_kept in zip(parts.results, given, strict=True) if is_kept)
+    f = put_together(op.written.name, (*op.known, *left), Parts((*zeros, *parts.statements), results))
+    return replace(
+        op,
+        inputs=tuple(x for x, is_kept in zip(op.inputs, inputs, strict=True) if is_kept),
+        outputs=tuple(x for x, is_kept in zip(op.outputs, outputs, strict=True) if is_kept),
+        written=simplify(f) if zeros else f,
+    )
+
+
+def _adjoint(f: Function, wrt: tuple[Var, ...], outputs: tuple[Var, ...]) -> SSA:
+    """The adjoint of a flat program, whose parameters are those of `f` and a cotangent for each result."""
+    s = simplify_ssa(normal_ssa(f))
+    a, _ = adjoint_steps(s, wrt, f.type)
+    cotangent = variable(a.params[-1])
+    named: dict[SSAStatement, SSAStatement] = {}
+    for (path, kind), x in zip(leaves(f.type), outputs, strict=True):
+        sizes = shape(kind)[0]
+        named[Input(cotangent, path, sizes)] = Input(x, (), sizes)
+    return replace(replaced(a, named), params=(*f.params, *outputs), results=None)
+
+
+def _behind(statements: Iterable[Statement], results: Iterable[Expr]) -> set[Any]:
+    """All that the results depend on, also through statements."""
+    found = reads(results)
+    for x, value in reversed(list(statements)):
+        if x in found:
+            found |= reads([value])
+    return found
+
+
+def variable(p: Parameter) -> Var:
+    """`p`, which is differentiated and so a real value."""
+    assert isinstance(p, Var), "only real values are differentiated"
+    return p

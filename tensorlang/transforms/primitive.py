@@ -1,0 +1,161 @@
+"""The JAX primitive that a program is: how it runs, and what JAX's transformations make of it.
+
+    jvp        its value and what it stores, and a linear program of the differentials that are not zero
+    transpose  of a linear program, by the inputs that need a cotangent, for the results that have one
+    vmap       the program with a size more (`batch`), so derivatives of what is mapped are programs as well
+    shard_map  arguments that are the same on all devices are made varying first; undone, that is a sum over devices
+
+All real arguments have the floating-point type `dtype`, and the results too. The sizes are known: no array is needed
+to read them off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
+
+from tensorlang.language.affine import Size
+from tensorlang.language.arguments import to_leaves
+from tensorlang.lower.run import defined
+from tensorlang.lower.source import Source
+from tensorlang.transforms.batch import batched
+from tensorlang.transforms.linear import Linear, Linearized, Program, Sizes, linearized, once, transposable
+
+Operation = Program | Linear
+program_p = Primitive("tensorlang")
+program_p.multiple_results = True
+
+
+def bind(op: Operation, args: Sequence[Any], sizes: Sizes, dtype: Any) -> list[Any]:
+    """The results of `op`, as JAX sees them: computed, or traced."""
+    needed = set(op.sizes)
+    own = tuple(sorted(((s, n) for s, n in sizes if s in needed), key=lambda each: each[0].name))
+    found: list[Any] = program_p.bind(*_equally_varying(args), op=op, sizes=own, dtype=dtype)  # type: ignore[no-untyped-call]
+    return found
+
+
+def _equally_varying(args: Sequence[Any]) -> list[Any]:
+    """Within a `shard_map`, arguments that all vary over the same axes of the mesh."""
+    axes = [_varying(x) for x in args]
+    every = frozenset().union(*axes)
+    return [
+        lax.pcast(x, tuple(every - own), to="varying") if every - own else x for x, own in zip(args, axes, strict=True)
+    ]
+
+
+def _varying(x: Any) -> frozenset[Any]:
+    kind = getattr(jax.typeof(x), "manual_axis_type", None)
+    return frozenset() if kind is None else frozenset(kind.varying)
+
+
+@partial(jax.jit, static_argnames=("op", "sizes", "dtype"), inline=True)
+def _execute(*args: Any, op: Operation, sizes: Sizes, dtype: Any) -> list[Any]:
+    run, told = _compiled(op)
+    values = dict(sizes)
+    with jax.named_scope(op.name):
+        result = run(*args, **{name: values[size] for size, name in told.items()})
+    return [jnp.asarray(x, dtype) for x in to_leaves(op.function.type, result)]
+
+
+@once
+def _compiled(op: Operation) -> tuple[Any, Mapping[Size, str]]:
+    made = Source(op.function)
+    return defined(made), made.told
+
+
+def _results(*args: Any, op: Operation, sizes: Sizes, dtype: Any) -> list[Any]:
+    """The types of the results. Where JAX tracks how they lie on a mesh, it says so having traced the code."""
+    if not all(_is_plain(x) for x in args):
+        found: list[Any] = _execute.trace(*args, op=op, sizes=sizes, dtype=dtype).jaxpr.out_avals
+        return found
+    values: dict[Any, int] = dict(sizes)
+    return [jax.core.ShapedArray(tuple(max(0, a.value(values)) for a in shape), dtype) for shape in op.shapes]
+
+
+def _is_plain(x: Any) -> bool:
+    return bool(x.sharding.mesh.empty)
+
+
+def _jvp(
+    args: Sequence[Any], tangents: Sequence[Any], *, op: Operation, sizes: Sizes, dtype: Any
+) -> tuple[list[Any], list[Any]]:
+    # what has no elements has no derivative, and no size can be read off it
+    by = tuple(k for k, t in enumerate(tangents) if not isinstance(t, ad.Zero) and t.size)
+    if isinstance(op, Linear) and by and by[0] >= len(op.known):
+        results = bind(op, args, sizes, dtype)
+        place = len(op.known)
+        kept = op.restricted(tuple(place + k in by for k in range(len(op.inputs))), (True,) * len(op.outputs))
+        return results, bind(kept, [*args[:place], *(tangents[k] for k in by)], sizes, dtype)
+    values: dict[Any, int] = dict(sizes)
+    of = tuple(k for k, shape in enumerate(op.shapes) if all(a.value(values) > 0 for a in shape))
+    made = _linearized(op, by, of, sizes) if by and of else None
+    if made is None:
+        results = bind(op, args, sizes, dtype)
+        return results, [ad.Zero(jax.typeof(y).to_tangent_aval()) for y in results]
+    found = bind(made.value, args, sizes, dtype)
+    count = len(op.shapes)
+    results = found[:count]
+    known = [*args, *found[count:]]
+    linear = bind(made.linear, [*(known[k] for k in made.known), *(tangents[k] for k in made.by)], sizes, dtype)
+    out: list[Any] = [ad.Zero(jax.typeof(y).to_tangent_aval()) for y in results]
+    for k, dy in zip(made.of, linear, strict=True):
+        out[k] = dy
+    return results, out
+
+
+@once
+def _linearized(op: Operation, by: tuple[int, ...], of: tuple[int, ...], sizes: Sizes) -> Linearized | None:
+    return linearized(_program(op), by, of, sizes)
+
+
+@once
+def _program(op: Operation) -> Program:
+    return op if isinstance(op, Program) else Program(op.function)
+
+
+def _transpose(cotangents: Sequence[Any], *args: Any, op: Operation, sizes: Sizes, dtype: Any) -> list[Any]:
+    by = tuple(k for k, x in enumerate(args) if isinstance(x, ad.UndefinedPrimal))
+    known = [x for x in args if not isinstance(x, ad.UndefinedPrimal)]
+    if isinstance(op, Linear):
+        first = len(op.known)
+        known = known[:first]
+        op = op.restricted(tuple(first + k in by for k in range(len(op.inputs))), (True,) * len(op.outputs))
+    else:
+        op = transposable(op, by)
+    given = tuple(not isinstance(ct, ad.Zero) and ct.size > 0 for ct in cotangents)
+    out: list[Any] = [None] * len(args)
+    for k in by:
+        out[k] = ad.Zero(args[k].aval.to_ct_aval())
+    if any(given):
+        op = op.restricted((True,) * len(op.inputs), given).transposed
+        found = bind(
+            op, [*known, *(ct for ct, is_given in zip(cotangents, given, strict=True) if is_given)], sizes, dtype
+        )
+        for k, x in zip(by, found, strict=True):
+            out[k] = x
+    return out
+
+
+def _batch(
+    args: Sequence[Any], axes: Sequence[int | None], *, op: Operation, sizes: Sizes, dtype: Any
+) -> tuple[list[Any], list[int | None]]:
+    (count, *_) = (x.shape[axis] for x, axis in zip(args, axes, strict=True) if axis is not None)
+    many = batched(op, tuple(axis is not None for axis in axes))
+    moved = [x if axis is None else jnp.moveaxis(x, axis, 0) for x, axis in zip(args, axes, strict=True)]
+    grown = (*(each for each in sizes if each[0] is not many.batch), (many.batch, count))
+    return bind(many.op, moved, grown, dtype), [0 if along else None for along in many.mapped]
+
+
+program_p.def_impl(_execute)  # type: ignore[no-untyped-call]
+program_p.def_abstract_eval(_results)  # type: ignore[no-untyped-call]
+ad.primitive_jvps[program_p] = _jvp
+ad.primitive_transposes[program_p] = _transpose
+batching.primitive_batchers[program_p] = _batch
+mlir.register_lowering(program_p, mlir.lower_fun(_execute, multiple_results=True))

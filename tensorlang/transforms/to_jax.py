@@ -1,0 +1,89 @@
+"""A program as a JAX function whose derivatives, and whose batches, are programs too."""
+
+from __future__ import annotations
+
+import inspect
+import keyword
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from tensorlang.errors import ArgumentError
+from tensorlang.language.affine import IndexArray
+from tensorlang.language.arguments import bind as matched
+from tensorlang.language.arguments import from_leaves, to_leaves, unpack
+from tensorlang.language.function import Function
+from tensorlang.language.grammar import Var
+from tensorlang.transforms.flat import flat
+from tensorlang.transforms.linear import Program, once
+from tensorlang.transforms.primitive import bind
+
+
+@once
+def to_jax(f: Function) -> Callable[..., Any]:
+    """`f` as a JAX function, to be used inside of any JAX program, with derivatives that are tensor programs.
+
+    It takes the arrays that `f` takes, by position or by name, pairs as tuples, and gives what calling `f` gives.
+    Under `jax.grad`, `jax.vjp`, `jax.jvp` and all that is made of them it is differentiated by our rules, as often as
+    one likes: a derivative costs what the adjoint's bound allows, and reads what the value has stored. Only
+    cotangents that are asked for are computed, and only differentials that are not zero are pushed forward. Mapped by
+    `jax.vmap` it is a program with an axis more, and so are the derivatives of that. Real arrays are brought to one
+    floating-point type, which is the results'; relations and index arrays have no derivative.
+
+    A size that no shape tells is a keyword, as in calling `f`; under `jax.jit` it must not be traced.
+
+    Calling the function raises `ArgumentError` if the arguments don't fit, under tracing as well.
+    """
+    program = Program(flat(f))
+    real = {p.name for p in f.variables}
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        given = [_weak(x) if isinstance(p, Var) else x for p, x in zip(f.params, args, strict=False)]
+        named = {name: _weak(x) if name in real else x for name, x in kwargs.items()}
+        bound = matched(f, [*given, *args[len(given) :]], named)
+        arrays: list[Any] = []
+        for p in f.params:
+            value = bound.values[p]
+            if isinstance(p, Var):
+                arrays += [_real(p.name, x) for x in to_leaves(p.type, value)]
+            elif isinstance(p, IndexArray):
+                arrays.append(jnp.asarray(value, jnp.int32))
+            else:
+                arrays.append(jnp.asarray(value.toarray() if hasattr(value, "toarray") else value, bool))
+        places = [k for k, p in enumerate(program.params) if isinstance(p, Var)]
+        dtype = jnp.result_type(float, *(arrays[k] for k in places))
+        for k in places:
+            arrays[k] = arrays[k].astype(dtype)
+        results = bind(program, arrays, tuple(bound.sizes.items()), dtype)
+        return unpack(from_leaves(f.type, iter(results)), f.results)
+
+    call.__name__ = call.__qualname__ = f.name
+    call.__doc__ = str(f)
+    names = [p.name for p in f.params]
+    if all(name.isidentifier() and not keyword.iskeyword(name) for name in names):
+        params = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in names]
+        sizes = inspect.Parameter("_sizes", inspect.Parameter.VAR_KEYWORD)
+        call.__signature__ = inspect.Signature([*params, sizes])  # type: ignore[attr-defined]
+    return call
+
+
+def _weak(value: Any) -> Any:
+    """A Python number as an array that takes on the type of the others."""
+    if isinstance(value, tuple):
+        return tuple(map(_weak, value))
+    return jnp.asarray(float(value)) if isinstance(value, bool | int | float) else value
+
+
+def _real(name: str, value: Any) -> Any:
+    """The array of a real parameter. Raises `ArgumentError` for data of another kind."""
+    if value.dtype == object:
+        try:
+            value = np.asarray(value, float)
+        except (TypeError, ValueError):
+            raise ArgumentError(f"{name} must hold real numbers") from None
+    kinds = (np.floating, np.integer, np.bool_)
+    if not any(jnp.issubdtype(value.dtype, kind) for kind in kinds):
+        raise ArgumentError(f"{name} must hold real numbers, found the dtype {value.dtype}")
+    return jnp.asarray(value)

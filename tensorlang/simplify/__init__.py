@@ -5,6 +5,8 @@ from tensorlang.normal import normal_ssa
 from tensorlang.normal.ssa import SSA
 from tensorlang.normal.tidy import tidy
 from tensorlang.simplify.compact import compact
+from tensorlang.simplify.factorise import factorise
+from tensorlang.simplify.narrow import narrow
 from tensorlang.simplify.read_back import read_back
 
 __all__ = ["simplify", "simplify_ssa"]
@@ -17,4 +19,4 @@ def simplify(f: Function) -> Function:
 
 def simplify_ssa(s: SSA) -> SSA:
     """`s` without copies and zeros, and with its statements stored on their supports."""
-    return tidy(compact(tidy(s)))
+    return tidy(factorise(tidy(compact(tidy(narrow(tidy(s)))))))

@@ -1,0 +1,249 @@
+"""Numbers of points as polynomials in the sizes, and whether one is never the larger.
+
+A box has the product of its sizes. Indices that a predicate ties together have a number of points of their own, an
+atom of the polynomial, of which two things are known: it is not negative, and it is no less than the number of points
+of any projection. Sizes are at least 1 here, which is what "for all sizes" means where costs are compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from itertools import islice, product
+
+from tensorlang.cost.cost import Counter, Domain
+from tensorlang.language.affine import Affine, Atom, Index, Size, atom_affine, constant
+from tensorlang.language.grid import Setting, indices_of
+from tensorlang.language.predicates import (
+    FALSE,
+    TRUE,
+    NonNegative,
+    Predicate,
+    conjunction,
+    conjuncts,
+    free_atoms,
+    relations,
+    substitute,
+)
+from tensorlang.sets.solve import Ranges, project, simplify_in, solve
+
+Unknown = Size | Domain
+"""A size, or the number of points of a domain that is no box."""
+
+Monomial = tuple[Unknown, ...]
+_CHOICES = 64
+
+
+@dataclass(frozen=True)
+class Polynomial:
+    """The sum of coefficient * product of unknowns; the unknowns of each monomial are in the order of their ids."""
+
+    terms: Mapping[Monomial, int]
+
+    def __add__(self, other: Polynomial) -> Polynomial:
+        return _sum([(self, 1), (other, 1)])
+
+    def __sub__(self, other: Polynomial) -> Polynomial:
+        return _sum([(self, 1), (other, -1)])
+
+    def __mul__(self, other: Polynomial | int) -> Polynomial:
+        if isinstance(other, int):
+            return _collected((m, k * other) for m, k in self.terms.items())
+        pairs = product(self.terms.items(), other.terms.items())
+        return _collected((_times(m0, m1), k0 * k1) for (m0, k0), (m1, k1) in pairs)
+
+    @property
+    def unknowns(self) -> tuple[Unknown, ...]:
+        """Those that occur in it."""
+        return tuple(dict.fromkeys(x for monomial in self.terms for x in monomial))
+
+    def substitute(self, values: Mapping[Unknown, Polynomial]) -> Polynomial:
+        """The polynomial with others in the places of some unknowns."""
+        parts = []
+        for monomial, k in self.terms.items():
+            part = number(k)
+            for x in monomial:
+                part = part * values.get(x, _atom(x))
+            parts.append((part, 1))
+        return _sum(parts)
+
+
+def number(value: int) -> Polynomial:
+    """A constant."""
+    return Polynomial({(): value} if value else {})
+
+
+def total(parts: Iterable[Polynomial]) -> Polynomial:
+    """The sum of `parts`."""
+    return _sum([(part, 1) for part in parts])
+
+
+def never_above(p: Polynomial, q: Polynomial) -> bool:
+    """Whether p <= q is proved for all sizes of at least 1; False if that is not so or not seen.
+
+    Every size is written 1 + s, every number of points as that of a projection and the rest; if then no coefficient
+    of q - p is negative, it is proved.
+    """
+    difference = q - p
+    if all(k >= 0 for k in difference.terms.values()):
+        return True
+    domains = [x for x in difference.unknowns if isinstance(x, Domain)]
+    choices = product(*(_lower_bounds(domain) for domain in domains))
+    for bounds in islice(choices, _CHOICES):
+        chosen: dict[Unknown, Polynomial] = {x: low + _atom(x) for x, low in zip(domains, bounds, strict=True)}
+        shifted = difference.substitute(chosen)
+        sizes: dict[Unknown, Polynomial] = {x: _atom(x) + number(1) for x in shifted.unknowns if isinstance(x, Size)}
+        if all(k >= 0 for k in shifted.substitute(sizes).terms.values()):
+            return True
+    return False
+
+
+def sizes_of(p: Polynomial) -> tuple[Size, ...]:
+    """The sizes on which `p` depends."""
+    found: dict[Size, None] = {}
+    for x in p.unknowns:
+        if isinstance(x, Size):
+            found[x] = None
+        else:
+            atoms = (*free_atoms(x.pred), *(a for _, size in x.binders for a in size.free))
+            found.update((a, None) for a in sorted({a for a in atoms if isinstance(a, Size)}, key=lambda a: a.name))
+    return tuple(found)
+
+
+def at_sizes(p: Polynomial, sizes: Mapping[Size, int]) -> Polynomial:
+    """`p` with these sizes known; a domain is counted if that makes all of its sizes known."""
+    values: dict[Unknown, Polynomial] = {size: number(n) for size, n in sizes.items()}
+    counter = Counter(Setting(sizes, {}))
+    for x in p.unknowns:
+        if isinstance(x, Domain) and _is_countable(x, sizes):
+            values[x] = number(counter.points(x))
+    return p.substitute(values)
+
+
+def estimate(p: Polynomial, sizes: Mapping[Size, int]) -> int:
+    """`p` at these sizes, all that it mentions; where only the data tell, as if they allowed every point."""
+    known = at_sizes(p, sizes)
+    boxes: dict[Unknown, Polynomial] = {
+        x: points(dict(x.binders), TRUE) for x in known.unknowns if isinstance(x, Domain)
+    }
+    return at_sizes(known.substitute(boxes), sizes).terms.get((), 0)
+
+
+def points(ranges: Ranges, p: Predicate) -> Polynomial:
+    """The number of points of the ranges at which `p` is true."""
+    return _points(tuple(ranges.items()), p)
+
+
+@lru_cache(maxsize=1 << 14)
+def _points(binders: tuple[tuple[Index, Affine], ...], p: Predicate) -> Polynomial:
+    ranges = dict(binders)
+    p = simplify_in(p, ranges)
+    if p is FALSE:
+        return number(0)
+    solution = solve(p, ranges, {})
+    rest = simplify_in(solution.rest, {i: ranges[i] for i in solution.free})
+    if rest is FALSE:
+        return number(0)
+    groups = _components(solution.free, rest)
+    result = number(1)
+    for indices, parts in groups:
+        result = result * _component({i: ranges[i] for i in indices}, conjunction(parts))
+    return result
+
+
+def _components(indices: Iterable[Index], p: Predicate) -> list[tuple[tuple[Index, ...], list[Predicate]]]:
+    """The indices in groups that no conjunct ties together, each with its conjuncts; first those of sizes alone."""
+    groups: list[tuple[tuple[Index, ...], list[Predicate]]] = [((i,), []) for i in indices]
+    sizes: list[Predicate] = []
+    for part in conjuncts(p):
+        tied = set(indices_of(part))
+        if not tied:
+            sizes.append(part)
+            continue
+        touching = [g for g in groups if tied.intersection(g[0])]
+        groups = [g for g in groups if not tied.intersection(g[0])]
+        merged = tuple(i for g in touching for i in g[0])
+        groups.append((merged, [*(q for g in touching for q in g[1]), part]))
+    return [((), [q]) for q in sizes if not _holds_for_all_sizes(q)] + groups
+
+
+def _holds_for_all_sizes(p: Predicate) -> bool:
+    return isinstance(p, NonNegative) and not p.value.indices and _never_negative(_affine(p.value))
+
+
+def _component(ranges: Ranges, p: Predicate) -> Polynomial:
+    """The number of points of indices that `p` ties together."""
+    if len(ranges) == 1:
+        ((i, size),) = ranges.items()
+        length = _interval(i, size, p)
+        if length is not None and _never_negative(_affine(length)):
+            return _affine(length)
+    canonical = {i: _place(k) for k, i in enumerate(ranges)}
+    renaming: dict[Atom, Affine] = {i: atom_affine(j) for i, j in canonical.items()}
+    binders = tuple((canonical[i], size) for i, size in ranges.items())
+    return _atom(Domain(binders, substitute(p, renaming)))
+
+
+def _interval(i: Index, size: Affine, p: Predicate) -> Affine | None:
+    """The length of the interval that `p` leaves of a range, if it is one."""
+    low, high = constant(0), size
+    for part in conjuncts(p):
+        k = part.value.coefficient(i) if isinstance(part, NonNegative) else 0
+        if not isinstance(part, NonNegative) or abs(k) != 1 or len(part.value.indices) != 1:
+            return None
+        if k > 0 and low.is_constant and not low.constant:
+            low = atom_affine(i) - part.value
+        elif k < 0 and high is size:
+            high = part.value + atom_affine(i) + 1
+        else:
+            return None
+    return high - low
+
+
+def _lower_bounds(x: Domain) -> list[Polynomial]:
+    """Numbers of points that are no larger than that of `x`: those of its projections, and 0."""
+    ranges = dict(x.binders)
+    found = []
+    for i in ranges if len(ranges) > 1 else ():
+        others = {j: n for j, n in ranges.items() if j is not i}
+        shadow = simplify_in(project({i: ranges[i]}, x.pred, others), others)
+        found.append(points(others, shadow))
+    return [*found, number(0)]
+
+
+def _is_countable(x: Domain, sizes: Mapping[Size, int]) -> bool:
+    atoms = free_atoms(x.pred).union(*(size.free for _, size in x.binders))
+    return not relations(x.pred) and all(a in sizes for a in atoms if not isinstance(a, Index))
+
+
+@cache
+def _place(k: int) -> Index:
+    return Index(f"i{k}")
+
+
+def _affine(a: Affine) -> Polynomial:
+    return _collected([*(((x,), k) for x, k in a.terms if isinstance(x, Size)), ((), a.constant)])
+
+
+def _never_negative(p: Polynomial) -> bool:
+    return never_above(number(0), p)
+
+
+def _atom(x: Unknown) -> Polynomial:
+    return Polynomial({(x,): 1})
+
+
+def _times(a: Monomial, b: Monomial) -> Monomial:
+    return tuple(sorted(a + b, key=id))
+
+
+def _collected(terms: Iterable[tuple[Monomial, int]]) -> Polynomial:
+    found: dict[Monomial, int] = {}
+    for monomial, k in terms:
+        found[monomial] = found.get(monomial, 0) + k
+    return Polynomial({monomial: k for monomial, k in found.items() if k})
+
+
+def _sum(parts: Iterable[tuple[Polynomial, int]]) -> Polynomial:
+    return _collected((monomial, k * factor) for part, factor in parts for monomial, k in part.terms.items())

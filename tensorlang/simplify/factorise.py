@@ -1,0 +1,164 @@
+"""Sums of several factors: what does not depend on an index leaves its sum, and products are ordered by their cost.
+
+    gen i. sum j, k. A[i, j] * B[j, k] * x[k]  ->  y = gen j. sum k. B[j, k] * x[k];  gen i. sum j. A[i, j] * y[j]
+    sum i. c * x[i]                            ->  c * sum i. x[i]
+
+The contractions below a contraction that nothing else reads make one sum with it; it is then computed in another way
+only if that is cheaper at all sizes of at least 1, or at the sizes that are given. One that several contractions
+read is put into each of them if that is cheaper.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Set
+from dataclasses import dataclass, replace
+from functools import partial
+
+from tensorlang.cost.polynomial import Polynomial, estimate, number, points
+from tensorlang.language.affine import Size
+from tensorlang.normal.ssa import (
+    SSA,
+    Addition,
+    Constant,
+    Contraction,
+    Input,
+    Map,
+    Statement,
+    Term,
+    inner_ranges,
+    live,
+    operands,
+    output_list,
+    own_ranges,
+)
+from tensorlang.normal.tidy import is_index_only, map_outputs
+from tensorlang.sets.solve import project
+from tensorlang.simplify.plans import MOST_FACTORS, Plans, cheaper, usual_sizes
+from tensorlang.simplify.summation import Factor, Summation, inlined, summation
+
+
+def factorise(s: SSA, sizes: Mapping[Size, int] | None = None) -> SSA:
+    """`s` with its sums of several factors computed in the cheapest way; never dearer at any size of at least 1.
+
+    With `sizes` it is the cost there that counts, and what is never dearer whatever the sizes that are not given.
+    """
+    return _Factorising(s, dict(sizes or {})).run()
+
+
+@dataclass(frozen=True)
+class _Way:
+    """A way of computing a contraction, and its cost with all that is computed for it alone."""
+
+    cost: Polynomial
+    build: Callable[[], Statement]
+
+
+class _Factorising:
+    def __init__(self, s: SSA, sizes: dict[Size, int]) -> None:
+        self.program = s
+        self.sizes = sizes
+        self.readers: dict[Statement, list[Statement]] = defaultdict(list)
+        for x in s.statements:
+            for y in operands(x):
+                self.readers[y].append(x)
+        self.fixed = set(output_list(s.outputs))
+        self.new: dict[Statement, Statement] = {}
+        self.written: dict[Statement, Polynomial] = {}
+        """What each contraction costs as it is written, with all that is computed for it alone."""
+        self.spent: dict[Statement, Polynomial] = {}
+        """What it costs now."""
+        self.dissolved: set[Statement] = set()
+
+    def run(self) -> SSA:
+        for x in self.program.statements:
+            if isinstance(x, Contraction) and not is_index_only(x):
+                self._choose(x)
+            else:
+                self.new[x] = self._with_operands(x)
+        names: dict[Statement, str] = {}
+        for x, name in self.program.names.items():
+            names.setdefault(self.new[x], name)
+        outputs = map_outputs(self.program.outputs, self.new)
+        return live(replace(self.program, statements=tuple(self.new.values()), outputs=outputs, names=names))
+
+    def _with_operands(self, x: Statement) -> Statement:
+        match x:
+            case Input() | Constant():
+                return x
+            case Addition(terms, shape):
+                return Addition(tuple(Term(t.sign, t.pred, self.new[t.operand]) for t in terms), shape)
+            case Map(p, f, arguments, shape):
+                return Map(p, f, tuple(self.new[y] for y in arguments), shape)
+            case Contraction(p, factors, summed, shape):
+                return Contraction(p, tuple(self.new[y] for y in factors), summed, shape)
+
+    def _choose(self, x: Contraction) -> None:
+        """Compute `x` in the cheapest way, with or without sums that it alone reads."""
+        own = [y for y in dict.fromkeys(operands(x)) if y not in self.dissolved and self._is_private(y)]
+        here = _expanded(summation(x), self.dissolved)
+        ways = list(self._ways(here, [self.spent[y] for y in own]))
+        self.written[x] = sum((self.written[y] for y in own), _cost(x))
+        if not self.dissolved.intersection(operands(x)):
+            ways.insert(0, _Way(sum((self.spent[y] for y in own), _cost(x)), lambda: self._with_operands(x)))
+        else:
+            self.written[x] = ways[0].cost
+        if own:
+            private = {y for y in self.spent if self._is_private(y)}
+            ways += self._ways(_expanded(here, self.dissolved | private), [])
+        best = self._best(ways, self.written[x])
+        self.new[x], self.spent[x] = best.build(), best.cost
+        if self._is_better_dissolved(x):
+            self.dissolved.add(x)
+
+    def _ways(self, s: Summation, more: list[Polynomial]) -> Iterator[_Way]:
+        """The ways of computing `s`, each with `more` to be spent."""
+        plans = Plans(replace(s, factors=tuple(Factor(self.new.get(f.operand, f.operand), f.at) for f in s.factors)))
+        for tree in plans.trees(self.sizes):
+            yield _Way(sum(more, plans.cost(tree)), partial(plans.build, tree))
+
+    def _best(self, ways: list[_Way], written: Polynomial) -> _Way:
+        """Of the ways that are never dearer than what is written, the cheapest at sizes as they are usual."""
+        first, *others = ways
+        chosen = [first, *(way for way in others if cheaper(way.cost, written, self.sizes))]
+        return min(chosen, key=lambda way: estimate(way.cost, usual_sizes(way.cost, self.sizes)))
+
+    def _is_private(self, y: Statement) -> bool:
+        """Whether `y` has arithmetic and is read once, by a contraction."""
+        return y in self.spent and len(self.readers[y]) == 1 and y not in self.fixed
+
+    def _is_better_dissolved(self, y: Contraction) -> bool:
+        """Whether it is cheaper that each of several readers of `y` computes what it needs of it."""
+        readers = dict.fromkeys(self.readers[y])
+        if len(readers) < 2 or y in self.fixed:
+            return False
+        kept, apart = self.spent[y], number(0)
+        for x in readers:
+            if not isinstance(x, Contraction) or is_index_only(x):
+                return False
+            small = _expanded(summation(x), self.dissolved)
+            large = _expanded(small, {y})
+            if len(large.factors) > MOST_FACTORS:
+                return False
+            kept += self._best(list(self._ways(small, [])), _cost(x)).cost
+            apart += self._best(list(self._ways(large, [])), _cost(x)).cost
+        return cheaper(apart, kept, self.sizes)
+
+
+def _expanded(s: Summation, through: Set[Statement]) -> Summation:
+    """`s` with the statements in `through` in the places of the factors that read them, up to a number of factors."""
+    k = 0
+    while k < len(s.factors) < MOST_FACTORS:
+        if s.factors[k].operand in through:
+            s = inlined(s, k)
+            k = 0
+        else:
+            k += 1
+    return s
+
+
+def _cost(x: Contraction) -> Polynomial:
+    """2N - G, or N - G for one factor."""
+    own, inner = own_ranges(x), inner_ranges(x)
+    every = points({**own, **inner}, x.pred)
+    return every * len(x.factors) - points(own, project(inner, x.pred, own))

@@ -1,0 +1,202 @@
+"""Statements restricted to what is read of them.
+
+    C = gen i, j. sum k. A[i, k] * B[k, j];  sum i. C[i, i]
+        ->  C = gen i, j. sum k. [i = j] * A[i, k] * B[k, j];  sum i. C[i, i]
+
+What a reader reads of a statement is its own predicate projected to the statement's indices. A statement is
+restricted only if that leaves a thin part of it, one with an index that the others determine or that has a bounded
+number of values: its support is asymptotically smaller then, and stored as such (`compact`). Readers of parts
+that have no point in common get statements of their own. Every element is computed at most as often as before.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+from tensorlang.language.predicates import (
+    TRUE,
+    Equal,
+    NonNegative,
+    Predicate,
+    conjunction,
+    conjuncts,
+    disjunction,
+)
+from tensorlang.normal.ssa import (
+    SSA,
+    Addition,
+    Constant,
+    Contraction,
+    Input,
+    Map,
+    Selection,
+    Statement,
+    Term,
+    factor_indices,
+    inner_ranges,
+    live,
+    output_list,
+    own_indices,
+    own_ranges,
+    renamed,
+)
+from tensorlang.normal.tidy import is_index_only, map_outputs
+from tensorlang.sets.isl import implies, is_empty
+from tensorlang.sets.solve import Ranges, project, ranges_predicate, simplify_in
+
+_MOST_PARTS = 8
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The points of `statement` where `pred` holds, of its canonical indices; elsewhere nothing reads it."""
+
+    statement: Statement
+    pred: Predicate
+
+
+Read = tuple[_Part, int]
+"""A part of a statement and the number of the operand that it reads."""
+
+
+def narrow(s: SSA) -> SSA:
+    """`s` with statements that have arithmetic restricted to what is read of them, where that is a thin part."""
+    reads: dict[Statement, dict[Read | None, Predicate]] = defaultdict(dict)
+    for x in output_list(s.outputs):
+        reads[x][None] = TRUE
+    chosen: dict[tuple[Read | None, Statement], _Part] = {}
+    parts: dict[Statement, list[_Part]] = {}
+    for x in reversed(s.statements):
+        demanded = reads.pop(x, {None: TRUE} if isinstance(x, Selection) else {})
+        groups = _groups(x, demanded)
+        parts[x] = []
+        for pred, readers in groups:
+            part = _Part(x, pred)
+            parts[x].append(part)
+            chosen.update(((reader, x), part) for reader in readers)
+            for k, (y, p) in enumerate(_reads(x, pred)):
+                reads[y][part, k] = p
+    made: dict[_Part, Statement] = {}
+    for x in s.statements:
+        for part in parts[x]:
+            operands = [made[chosen[(part, k), y]] for k, (y, _) in enumerate(_reads(x, part.pred))]
+            made[part] = _restricted(part, operands)
+    names: dict[Statement, str] = {}
+    for x, name in s.names.items():
+        for part in parts[x]:
+            names.setdefault(made[part], name)
+    whole = {x: made[chosen[None, x]] for x in output_list(s.outputs)}
+    return live(replace(s, statements=tuple(made.values()), outputs=map_outputs(s.outputs, whole), names=names))
+
+
+def _groups(x: Statement, demanded: Mapping[Read | None, Predicate]) -> list[tuple[Predicate, list[Read | None]]]:
+    """The parts of `x` that are to be statements of their own, each with its readers."""
+    if not demanded:
+        return []
+    whole: list[tuple[Predicate, list[Read | None]]] = [(TRUE, list(demanded))]
+    if isinstance(x, Input | Constant | Selection) or any(p is TRUE for p in demanded.values()):
+        return whole
+    ranges = own_ranges(x)
+    readers: dict[Predicate, list[Read | None]] = defaultdict(list)
+    for reader, p in demanded.items():
+        readers[_thin(p, ranges)].append(reader)
+    groups = list(readers.items())
+    if TRUE in readers or len(groups) > _MOST_PARTS:
+        return whole
+    for (p, _), (q, _) in combinations(groups, 2):
+        if not is_empty(conjunction([p, q]), ranges_predicate(ranges)):
+            joined = _thin(simplify_in(disjunction(readers), ranges), ranges)
+            groups = [(joined, list(demanded))]
+            break
+    if is_index_only(x):
+        return groups
+    support = _support(x)
+    known = conjunction([support, ranges_predicate(ranges)])
+    return [(TRUE if implies(known, p) else p, r) for p, r in groups] if len(groups) == 1 else groups
+
+
+def _support(x: Statement) -> Predicate:
+    """Where the statement's own predicate says that it may be other than 0."""
+    match x:
+        case Addition(terms, _):
+            return disjunction(t.pred for t in terms)
+        case Map(p, _, _, _):
+            return p
+        case Contraction(p, _, _, _):
+            return project(inner_ranges(x), p, own_ranges(x))
+        case Input() | Constant() | Selection():
+            return TRUE
+
+
+def _thin(p: Predicate, ranges: Ranges) -> Predicate:
+    """The conjuncts of `p` that leave a thin part of a box; true if none does.
+
+    Those are equalities, and bounds of the same combination of indices from both sides that are a fixed number apart.
+    """
+    parts = conjuncts(p)
+    kept: dict[Predicate, None] = {}
+    bounds = [q for q in (*parts, *conjuncts(ranges_predicate(ranges))) if isinstance(q, NonNegative)]
+    own_bounds = set(bounds).intersection(parts)
+    for q in parts:
+        if isinstance(q, Equal) and q.difference.indices:
+            kept[q] = None
+        elif isinstance(q, NonNegative) and q in own_bounds:
+            for other in bounds:
+                width = q.value + other.value
+                if other is not q and not width.terms and q.value.indices and not _is_range(other, q, ranges):
+                    kept[q] = None
+                    if other in own_bounds:
+                        kept[other] = None
+    return conjunction(kept)
+
+
+def _is_range(p: NonNegative, q: NonNegative, ranges: Ranges) -> bool:
+    """Whether both bounds together say no more than the range of an index of fixed size."""
+    known = set(conjuncts(ranges_predicate(ranges)))
+    return p in known and q in known
+
+
+def _reads(x: Statement, where: Predicate) -> list[tuple[Statement, Predicate]]:
+    """What `x` reads of each operand if it is read where `where` holds."""
+    own = own_ranges(x)
+    match x:
+        case Input() | Constant():
+            return []
+        case Addition(terms, _):
+            return [(t.operand, simplify_in(conjunction([t.pred, where]), own)) for t in terms]
+        case Map(p, _, arguments, _):
+            both = simplify_in(conjunction([p, where]), own)
+            return [(y, both) for y in arguments]
+        case Selection(_, _, guard, p, operand):
+            return [(operand, simplify_in(conjunction([guard, p]), own_ranges(operand)))]
+        case Contraction(p, factors, _, _):
+            ranges = {**own, **inner_ranges(x)}
+            both = conjunction([p, where])
+            found = []
+            for y, indices in zip(factors, factor_indices(x), strict=True):
+                others = {i: n for i, n in ranges.items() if i not in indices}
+                shadow = project(others, both, {i: ranges[i] for i in indices})
+                found.append((y, simplify_in(renamed(shadow, indices, own_indices(y)), own_ranges(y))))
+            return found
+
+
+def _restricted(part: _Part, operands: Iterable[Statement]) -> Statement:
+    """The statement of a part, with these operands."""
+    x = part.statement
+    given = tuple(operands)
+    p = TRUE if is_index_only(x) else part.pred
+    match x:
+        case Input() | Constant():
+            return x
+        case Addition(terms, shape):
+            pairs = zip(terms, given, strict=True)
+            return Addition(tuple(Term(t.sign, conjunction([t.pred, p]), y) for t, y in pairs), shape)
+        case Map(q, f, _, shape):
+            return Map(conjunction([q, p]), f, given, shape)
+        case Contraction(q, _, summed, shape):
+            return Contraction(conjunction([q, p]), given, summed, shape)
+        case Selection(array, sign, guard, q, _):
+            return Selection(array, sign, guard, q, given[0])

@@ -1,0 +1,214 @@
+"""Ways of computing a sum of products by contractions of one or two factors, and what they cost.
+
+A way is a binary tree of the factors. Each of its nodes multiplies two parts and sums over the indices that nothing
+outside of it mentions: what does not depend on an index is moved out of its sum. A node runs over the points of the
+predicate's projection to its indices, so with N such points and G distinct ones for what it keeps it costs 2N - G.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import combinations
+
+from tensorlang.cost.polynomial import Polynomial, at_sizes, estimate, never_above, number, points, sizes_of
+from tensorlang.language.affine import Index, Size, atom_affine
+from tensorlang.language.grid import indices_of
+from tensorlang.language.predicates import TRUE, Exists, NonNegative, Or, Predicate, conjunction, conjuncts
+from tensorlang.normal.ssa import Statement
+from tensorlang.sets.solve import project, simplify_in
+from tensorlang.simplify.summation import Factor, Summation, product
+
+Tree = int | tuple["Tree", "Tree"]
+"""A factor, or two parts that are multiplied."""
+
+MOST_FACTORS = 8
+_USUAL, _LARGE = 16, 64
+
+
+class Plans:
+    """The ways of computing one summation."""
+
+    def __init__(self, s: Summation) -> None:
+        self.s = s
+        self.ranges = s.ranges
+        self.own = frozenset(s.own)
+        self.mentioned = [frozenset(f.indices) for f in s.factors]
+        self.tied = [(q, frozenset(indices_of(q))) for q in conjuncts(s.pred)]
+        self._shadows: dict[frozenset[Index], Predicate] = {}
+
+    @property
+    def every(self) -> frozenset[int]:
+        """All factors."""
+        return frozenset(range(len(self.s.factors)))
+
+    def indices(self, part: frozenset[int]) -> frozenset[Index]:
+        """The indices that these factors depend on."""
+        return frozenset[Index]().union(*(self.mentioned[k] for k in part))
+
+    def kept(self, part: frozenset[int]) -> frozenset[Index]:
+        """The indices of the product of these factors that are not summed over yet."""
+        inside, outside = self.indices(part), self.indices(self.every - part) | self.own
+        pending = frozenset[Index]().union(*(tied for _, tied in self.tied if not tied <= inside))
+        return inside & (outside | pending)
+
+    def shadow(self, indices: frozenset[Index]) -> Predicate:
+        """Where the predicate can be true, given these indices."""
+        if self.s.pred is TRUE:
+            return TRUE
+        if indices not in self._shadows:
+            self._shadows[indices] = self._projection(indices)
+        return self._shadows[indices]
+
+    def _projection(self, indices: frozenset[Index]) -> Predicate:
+        known = {i: n for i, n in self.ranges.items() if i in indices}
+        others = {i: n for i, n in self.ranges.items() if i not in indices}
+        p = simplify_in(project(others, self.s.pred, known), known) if others else self.s.pred
+        if _is_quantified(p) and not _is_quantified(self.s.pred):
+            p = conjunction(q for q, tied in self.tied if tied <= indices)
+        # a factor that is summed over nothing is 0 by itself
+        return conjunction(q for q in conjuncts(p) if indices_of(q) or not _is_usual(q))
+
+    def points(self, indices: frozenset[Index]) -> Polynomial:
+        """The number of points of the predicate's projection."""
+        return points({i: n for i, n in self.ranges.items() if i in indices}, self.shadow(indices))
+
+    def cost(self, tree: Tree) -> Polynomial:
+        """What it costs to compute the summation so."""
+        spent: list[Polynomial] = []
+        part = self._visit(tree, lambda inside, kept, factors: spent.append(self._step(inside, kept, factors)))
+        if not self._is_whole(part):
+            spent.append(self._step(frozenset(self.ranges) - self._gone(part), self.own, 1))
+        return sum(spent, number(0))
+
+    def _step(self, inside: frozenset[Index], kept: frozenset[Index], factors: int) -> Polynomial:
+        return self.points(inside) * factors - self.points(kept)
+
+    def _visit(self, tree: Tree, step: Callable[[frozenset[Index], frozenset[Index], int], None]) -> frozenset[int]:
+        """Call `step` for each contraction of the tree: its indices, those that it keeps, its number of factors."""
+        if isinstance(tree, int):
+            part = frozenset((tree,))
+            if self.kept(part) != self.mentioned[tree]:
+                step(self.mentioned[tree], self.kept(part), 1)
+            return part
+        left, right = (self._visit(side, step) for side in tree)
+        both = left | right
+        step(self.kept(left) | self.kept(right), self.kept(both), 2)
+        return both
+
+    def _gone(self, part: frozenset[int]) -> frozenset[Index]:
+        return self.indices(part) - self.kept(part)
+
+    def _is_whole(self, part: frozenset[int]) -> bool:
+        """Whether the product of all factors has all indices of the result, and nothing is left to be summed over."""
+        return self.kept(part) == self.own and frozenset(self.ranges) - self._gone(part) == self.own
+
+    def build(self, tree: Tree) -> Statement:
+        """The statement that computes the summation so."""
+        made = self._build(tree, top=True)
+        if not self._is_whole(self.every) or isinstance(tree, int):
+            left = {i: n for i, n in self.ranges.items() if i not in self._gone(self.every)}
+            return product(self.s.own, left, [made], self._last(frozenset(left)))
+        return made.operand
+
+    def _last(self, indices: frozenset[Index]) -> Predicate:
+        """The predicate of the last contraction, which says all that is said of sizes alone."""
+        return conjunction([self.shadow(indices), *(q for q, tied in self.tied if not tied)])
+
+    def _build(self, tree: Tree, top: bool = False) -> Factor:
+        if isinstance(tree, int):
+            factors = [self.s.factors[tree]]
+            inside, kept = self.mentioned[tree], self.kept(frozenset((tree,)))
+            if inside == kept:
+                return factors[0]
+        else:
+            factors = [self._build(side) for side in tree]
+            parts = [frozenset(_leaves(side)) for side in tree]
+            inside = frozenset[Index]().union(*map(self.kept, parts))
+            kept = self.kept(parts[0] | parts[1])
+        ranges = {i: n for i, n in self.ranges.items() if i in inside}
+        last = top and self._is_whole(self.every) and not isinstance(tree, int)
+        own = self.s.own if last else tuple(dict.fromkeys(i for f in factors for i in f.indices if i in kept))
+        made = product(own, ranges, factors, self._last(inside) if last else self.shadow(inside))
+        return Factor(made, tuple(map(atom_affine, own)))
+
+    def trees(self, given: Mapping[Size, int]) -> tuple[Tree, ...]:
+        """The ways that are cheapest where all sizes that are not given are alike, or one of them is larger."""
+        whole = self.points(frozenset(self.ranges))
+        alike = usual_sizes(whole, given)
+        larger = [{**alike, size: _LARGE} for size in alike if size not in given]
+        return tuple(dict.fromkeys(self.cheapest(sizes) for sizes in (alike, *(larger if len(larger) > 1 else ()))))
+
+    def cheapest(self, sizes: Mapping[Size, int]) -> Tree:
+        """The cheapest way at these sizes; of equal ones that which is most as the factors are written."""
+        counted: dict[frozenset[Index], int] = {}
+
+        def count(indices: frozenset[Index]) -> int:
+            if indices not in counted:
+                counted[indices] = estimate(self.points(indices), sizes)
+            return counted[indices]
+
+        def joined(a: frozenset[int], b: frozenset[int]) -> int:
+            return 2 * count(self.kept(a) | self.kept(b)) - count(self.kept(a | b))
+
+        best: dict[frozenset[int], tuple[int, Tree]] = {frozenset((k,)): (0, k) for k in self.every}
+        for size in range(2, len(self.every) + 1):
+            for part in _subsets(len(self.every), size):
+                splits = ((part - right, right) for right in _halves(part))
+                options = ((best[a][0] + best[b][0] + joined(a, b), (best[a][1], best[b][1])) for a, b in splits)
+                best[part] = min(options, key=lambda option: option[0])
+        return best[self.every][1]
+
+
+def usual_sizes(p: Polynomial, given: Mapping[Size, int]) -> dict[Size, int]:
+    """The sizes that are given, and the same value for all others that `p` mentions."""
+    return {**dict.fromkeys(sizes_of(p), _USUAL), **given}
+
+
+def cheaper(p: Polynomial, q: Polynomial, sizes: Mapping[Size, int]) -> bool:
+    """Whether p is never above q, at these sizes and whatever the others are, and not just the same."""
+    if sizes:
+        p, q = at_sizes(p, sizes), at_sizes(q, sizes)
+    return p.terms != q.terms and never_above(p, q)
+
+
+def _subsets(count: int, size: int) -> Iterator[frozenset[int]]:
+    return (frozenset(chosen) for chosen in combinations(range(count), size))
+
+
+def _halves(part: frozenset[int]) -> Iterator[frozenset[int]]:
+    """The ways to leave the first of `part` out, and more; the last one alone comes first."""
+    others = sorted(part)[1:]
+    others.reverse()
+    for mask in range(1, 1 << len(others)):
+        yield frozenset(k for bit, k in enumerate(others) if mask >> bit & 1)
+
+
+def _leaves(tree: Tree) -> Iterator[int]:
+    stack = [tree]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, int):
+            yield part
+        else:
+            stack += part
+
+
+def _is_quantified(p: Predicate) -> bool:
+    stack = [p]
+    while stack:
+        q = stack.pop()
+        if isinstance(q, Exists):
+            return True
+        if isinstance(q, Or):
+            stack += q.parts
+        elif q is not TRUE and len(conjuncts(q)) > 1:
+            stack += conjuncts(q)
+    return False
+
+
+def _is_usual(p: Predicate) -> bool:
+    """Whether a predicate of sizes alone holds for all that are at least 1."""
+    if not isinstance(p, NonNegative):
+        return False
+    coefficients = [k for _, k in p.value.terms]
+    return all(k > 0 for k in coefficients) and p.value.constant + sum(coefficients) >= 0

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from tensorlang.errors import LimitError
 from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine
 from tensorlang.lower.code import ATOM, Value, aligned
+from tensorlang.lower.diagonals import diagonal
 from tensorlang.lower.integers import ZERO, Range
 from tensorlang.lower.points import Points
 from tensorlang.lower.scope import Context, Held, Scope
@@ -136,6 +137,9 @@ def _gather(ctx: Context, scope: Scope, array: Held, places: list[Affine]) -> Va
     """The elements at positions that are arrays. What data says is inside, without a test for each element."""
     dimensions = [_dimension(ctx, scope, a, n) for a, n in zip(places, array.shape, strict=True)]
     inside = all(d.inside for d in dimensions)
+    line = None if inside else diagonal(ctx, scope, array, places)
+    if line is not None:
+        return line
     looked_up = any(a.lookups for a in places)
     whole = [k for k, d in enumerate(dimensions) if inside and looked_up and _is_whole(scope, d, places)]
     indexed = [k for k in range(len(places)) if k not in whole]

@@ -40,6 +40,14 @@ THRESHOLDS: dict[str, Threshold] = {
     "fft_taps": Threshold(512, "taps", "from there on, a correlation along one axis is done by FFTs", True),
     "fft_square": Threshold(256, "taps", "the same, where there are no more than 4 times as many outputs", True),
     "fft_taps_2d": Threshold(256, "taps", "from there on, a correlation along two axes is done by FFTs", True),
+    "block_rows": Threshold(128, "rows", "the least height of a block of a triangle"),
+    "blocks": Threshold(16, "blocks", "a triangle is cut into so many at most"),
+    "block_product": Threshold(256, "terms", "from there on, a product with a triangle is cut like one of matrices"),
+    "block_product_rows": Threshold(256, "rows", "the least height of a block of a triangle in a product of matrices"),
+    "block_products": Threshold(4, "blocks", "a triangle in a product of matrices is cut into so many at most"),
+    "block_inner": Threshold(32, "columns", "from there on, the part of a block without a mask is computed apart"),
+    "window_rows": Threshold(16, "rows", "the least height of a block of a band"),
+    "running_block": Threshold(32, "elements", "running sums are products with triangles of ones of this size"),
     "conv_channels": Threshold(16, "channels in times out", "from there on, XLA's own convolution is the best"),
 }
 """All thresholds by name. Those that round differently choose a Fourier transform."""

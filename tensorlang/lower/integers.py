@@ -132,6 +132,20 @@ class Integers:
             self.made[key] = atom_affine(atom)
         return self.made[key]
 
+    def parameter(self, wanted: str, lower: list[Affine], upper: list[Affine]) -> Affine:
+        """A new integer that a function of the generated code is given, with the bounds that hold for it."""
+        atom = Index(wanted)
+        self.spelled[atom] = self.names.passing(wanted)
+        self.lower[atom], self.upper[atom] = lower, upper
+        return atom_affine(atom)
+
+    def part_of(self, index: Index, r: Range) -> Range:
+        """A part of `r` that is not empty, as two parameters."""
+        start = self.parameter(f"{index.name}_start", [r.start], [r.last])
+        stop = self.parameter(f"{index.name}_stop", [r.start + 1, start + 1], [r.stop])
+        self.upper[start.atoms[0]].append(stop - 1)
+        return Range(start, stop)
+
     def _undominated(self, values: list[Affine], sign: int) -> list[Affine]:
         kept: list[Affine] = []
         for a in dict.fromkeys(values):

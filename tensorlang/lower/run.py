@@ -25,7 +25,23 @@ from tensorlang.simplify import simplify
 
 TARGETS = ("jax",)
 
-_BUILTINS = ("bool", "float", "int", "isinstance", "len", "max", "min", "range", "reversed", "slice", "tuple", "zip")
+_BUILTINS = (
+    "abs",
+    "all",
+    "bool",
+    "float",
+    "int",
+    "isinstance",
+    "len",
+    "max",
+    "min",
+    "range",
+    "reversed",
+    "slice",
+    "sum",
+    "tuple",
+    "zip",
+)
 
 
 class Lowered:

@@ -17,6 +17,7 @@ from tensorlang.language.grammar import Bracket, Expr, Gen, Let, MakePair, Proj,
 from tensorlang.language.predicates import Related, Relation
 from tensorlang.language.show import expr_text
 from tensorlang.language.types import Pair, Type, shape, struct_of_arrays
+from tensorlang.lower import costs
 from tensorlang.lower.code import Block, Value, ordered
 from tensorlang.lower.expressions import Compiler, used_twice
 from tensorlang.lower.helpers import HELPERS, NEEDS
@@ -72,6 +73,8 @@ class Source:
             wanted.update(dict.fromkeys(NEEDS.get(helper, ())))
         helpers = [HELPERS[name].strip("\n") for name in HELPERS if name in wanted]
         text = "\n".join(["\n\n\n".join([*helpers, ""]) + "\n".join(lines), ""])
+        if "COSTS[" in text:
+            text = "\n".join([*costs.code(costs.load()), "", "", text])
         imports = ["import jax"] if "jax." in text else []
         imports += ["import jax.numpy as jnp"]
         imports += ["from jax import lax"] if "lax." in text else []

@@ -19,6 +19,7 @@ class Summation:
     """The sum over `summed` of the conjunction of `parts` times `body`.
 
     `loops` are indices, summed ones or axes of the scope, that are to be iterated over; `whole` forbids any loop.
+    `cut` are those of which only a block is left.
     """
 
     scope: Scope
@@ -27,11 +28,12 @@ class Summation:
     body: Expr
     loops: frozenset[Index] = frozenset()
     whole: bool = False
+    cut: frozenset[Index] = frozenset()
 
     @property
     def key(self) -> tuple[object, ...]:
         """What distinguishes it from others in the same scope."""
-        return ("sum", tuple(self.summed.items()), self.parts, self.body, self.loops, self.whole)
+        return ("sum", tuple(self.summed.items()), self.parts, self.body, self.loops, self.whole, self.cut)
 
     @property
     def ranges(self) -> Mapping[Index, Range]:

@@ -24,6 +24,7 @@ from tensorlang.language.predicates import (
     free_atoms,
     substitute,
 )
+from tensorlang.lower.blocks import blocked
 from tensorlang.lower.brackets import bound_on, bounded_index, guarded, solved
 from tensorlang.lower.code import ATOM, Value, aligned, literal, plus, union
 from tensorlang.lower.integers import Range
@@ -32,6 +33,7 @@ from tensorlang.lower.loops import iterated
 from tensorlang.lower.points import unresolved
 from tensorlang.lower.products import reduced
 from tensorlang.lower.relations import enumerated
+from tensorlang.lower.running import running
 from tensorlang.lower.scope import Context, Scope
 from tensorlang.lower.summation import Summation
 from tensorlang.recursion import Deep
@@ -57,7 +59,18 @@ def _contract(ctx: Context, c: Summation) -> Deep[Value]:
     steps = (
         (_looped,)
         if c.loops
-        else (_enumerated, _eliminated, _segmented, _spread, _restricted, _hoisted, _distributed, _looped)
+        else (
+            _enumerated,
+            _eliminated,
+            _segmented,
+            _spread,
+            _restricted,
+            _running,
+            _blocked,
+            _hoisted,
+            _distributed,
+            _looped,
+        )
     )
     for step in steps:
         v: Value | None = yield step(ctx, c)
@@ -90,6 +103,14 @@ def _enumerated(ctx: Context, c: Summation) -> Deep[Value | None]:
 
 def _segmented(ctx: Context, c: Summation) -> Deep[Value | None]:
     return segmented(ctx, c, contract)
+
+
+def _running(ctx: Context, c: Summation) -> Deep[Value | None]:
+    return running(ctx, c, contract)
+
+
+def _blocked(ctx: Context, c: Summation) -> Deep[Value | None]:
+    return blocked(ctx, c, contract)
 
 
 def _eliminated(ctx: Context, c: Summation) -> Deep[Value | None]:

@@ -1,0 +1,271 @@
+"""Sums over triangles, bands and other domains that are no boxes.
+
+A mask over the whole box would do twice the work for a triangle, and any number of times for a band. So one index is
+cut into blocks when the code is traced, and in each block the others only run over what some point of it needs:
+
+    gen i. sum j. [j <= i] * e  =  for each block i0 <= i < i1:  sum j <= i0. e  +  sum i0 < j < i1. [j <= i] * e
+
+of which the first needs no mask. A band needs in each block a window whose length is the same for all blocks, so that
+many blocks are a loop. A narrow band is the sum of its diagonals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from tensorlang.language.affine import Affine, Atom, Index, atom_affine, constant
+from tensorlang.language.predicates import Equal, NonNegative, Predicate, conjunction
+from tensorlang.language.show import predicate_text
+from tensorlang.lower.brackets import among_zeros, bound_on
+from tensorlang.lower.code import ATOM, Block, Value, aligned, literal, plus
+from tensorlang.lower.integers import ZERO, Range
+from tensorlang.lower.loops import expanded, extents_product
+from tensorlang.lower.profile import accesses, places
+from tensorlang.lower.scope import Context, Scope
+from tensorlang.lower.summation import Contract, Summation
+from tensorlang.recursion import Deep
+
+NARROW = 32
+"""A band of up to so many diagonals is the sum of them."""
+
+_LONG = 60
+
+Ranges = Mapping[Index, Range]
+Limits = Sequence[NonNegative]
+
+
+def blocked(ctx: Context, c: Summation, contract: Contract) -> Deep[Value | None]:
+    """`c` in blocks; None if its domain is a box, or if it has an access that mixes indices, which wants other ways."""
+    if c.whole or c.loops or not c.summed or _mixes(c):
+        return None
+    limits = [q for q in _limits(c) if sum(i not in c.cut for i in c.axes(q.value)) > 1]
+    if not limits:
+        return None
+    v: Value
+    band = _band(c, limits)
+    if band is None:
+        # blocks of a result are laid side by side, blocks of a sum are added up
+        open_axes = {i for q in limits for i in c.axes(q.value) if i not in c.cut}
+        v = yield _by_blocks(ctx, c, next(i for i in c.ranges if i in open_axes), contract)
+    elif band.width.is_constant and band.width.constant <= NARROW and band.column in c.summed:
+        v = yield contract(ctx, _along_diagonals(c, band))
+    else:
+        v = yield _by_windows(ctx, c, band, contract)
+    return v
+
+
+def _mixes(c: Summation) -> bool:
+    """Whether an access has a position that depends on a summed index and on another."""
+    found = (c.axes(a.substitute(c.scope.env)) for e in accesses(c.body) for a in places(e))
+    return any(len(axes) > 1 and any(i in c.summed for i in axes) for axes in found)
+
+
+def _limits(c: Summation) -> Limits:
+    """The comparisons of indices that neither a loop nor data has a part in."""
+    parts = (q for q in c.parts if isinstance(q, NonNegative))
+    return [q for q in parts if c.scope.is_static(q.value) and not q.value.lookups and len(c.axes(q.value)) > 1]
+
+
+def _involving(limits: Limits, i: Index) -> Limits:
+    return [q for q in limits if q.value.coefficient(i)]
+
+
+@dataclass(frozen=True)
+class _Band:
+    """first <= column < first + width, where `first` is a multiple of the row plus something static."""
+
+    row: Index
+    column: Index
+    first: Affine
+    width: Affine
+    parts: tuple[Predicate, Predicate]
+
+
+def _band(c: Summation, limits: Limits) -> _Band | None:
+    for low in limits:
+        for high in limits:
+            width, axes = low.value + high.value + 1, c.axes(low.value)
+            if len(axes) == 2 and not c.axes(width) and low.value.coefficient(axes[1]) == 1:
+                return _Band(axes[0], axes[1], atom_affine(axes[1]) - low.value, width, (low, high))
+    return None
+
+
+def _along_diagonals(c: Summation, band: _Band) -> Summation:
+    """sum j. [0 <= j - first < width] * e  =  sum u:width. sum j. [u = j - first] * e."""
+    u = Index(band.column.name)
+    on = Equal(atom_affine(band.column) - band.first - atom_affine(u))
+    parts = (*(q for q in c.parts if q not in band.parts), on)
+    return replace(c, summed={**c.summed, u: Range(ZERO, band.width)}, parts=parts, loops=frozenset({u}))
+
+
+def _by_blocks(ctx: Context, c: Summation, i: Index, contract: Contract) -> Deep[Value]:
+    """`c` with `i` cut into blocks, how many being decided when the code is traced."""
+    scope, block, integers = c.scope, ctx.new_block(), ctx.integers
+    limits = _involving(_limits(c), i)
+    rows = integers.part_of(i, c.ranges[i])
+    within = ctx.scope(scope, block=block, fixed=block)
+    ranges = _narrowed(ctx, within, {**c.ranges, i: rows}, i, limits)
+    v = literal(Fraction(0))
+    for box, parts in _boxes(ctx, within, replace(c, cut=c.cut | {i}), limits, ranges):
+        inner = ctx.scope(within, domain={k: box[k] for k in scope.domain})
+        summed = {k: box[k] for k in c.summed}
+        part = yield contract(ctx, replace(c, scope=inner, summed=summed, parts=parts, cut=c.cut | {i}))
+        v = plus(v, ctx.short(part, block), 1, scope.order)
+    if v.number == 0:
+        return v
+    whole = ctx.scope(within, domain={**scope.domain, **({i: rows} if i in scope.domain else {})})
+    v = among_zeros(ctx, ranges, whole.domain, v)
+    work = [r.extent for k, r in c.ranges.items() if k is not i and not _involving(limits, k)]
+    r = c.ranges[i]
+    cuts = f"{ctx.helper('_cuts')}({integers.code(r.start)}, {integers.code(r.stop)}, {extents_product(ctx, work)})"
+    scope.block.line(f"# {_text(limits)}: in blocks of {i.name}, each over what it needs")
+    return _emitted(ctx, c, i, _Blocks(block, whole, v, (rows.start, rows.stop), "blocks", cuts))
+
+
+def _text(parts: Sequence[Predicate]) -> str:
+    text = predicate_text(conjunction(parts))
+    return text if len(text) <= _LONG else text[: _LONG - 3] + "..."
+
+
+def _narrowed(ctx: Context, within: Scope, ranges: Ranges, i: Index, limits: Limits) -> Ranges:
+    """`ranges`, of which those of the other indices leave out what no point of a block of `i` needs."""
+    found = dict(ranges)
+    for j, r in ranges.items():
+        if j is not i and _involving(limits, j):
+            starts, stops = _bounds(ctx, within, ranges, j, limits, 1)
+            found[j] = ctx.integers.restricted(j, r, starts, stops, within.block)
+    return found
+
+
+def _bounds(
+    ctx: Context, within: Scope, ranges: Ranges, j: Index, limits: Limits, sign: int
+) -> tuple[list[Affine], list[Affine]]:
+    """Where `j` starts and stops so that some point of the other `ranges` is within limits, or with sign -1 so that
+    all are."""
+    starts: dict[Index, list[Affine]] = {}
+    stops: dict[Index, list[Affine]] = {}
+    for q in _involving(limits, j):
+        extreme: dict[Atom, Affine] = {}
+        for k, r in ranges.items():
+            if k is not j:
+                extreme[k] = r.last if q.value.coefficient(k) * sign > 0 else r.start
+        bound_on(ctx, within, j, q.value.substitute(extreme), starts, stops)
+    return starts.get(j, []), stops.get(j, [])
+
+
+def _boxes(
+    ctx: Context, within: Scope, c: Summation, limits: Limits, ranges: Ranges
+) -> list[tuple[Ranges, tuple[Predicate, ...]]]:
+    """The boxes that make up a block, and the predicate in each.
+
+    Along one summed index there are up to three: where only some points of the block are within limits, where all
+    are, and where only some are again.
+    """
+    pairs = [q for q in limits if len(c.axes(q.value)) == 2]
+    j = next((j for j in c.summed if _involving(pairs, j) and j not in c.cut), None)
+    if j is None:
+        return [(ranges, c.parts)]
+    implied = _involving(pairs, j)
+    starts, stops = _bounds(ctx, within, ranges, j, implied, -1)
+    name, integers, block, outer = f"{j.name}_inner", ctx.integers, within.block, ranges[j]
+    first, last = outer.start, outer.stop
+    if starts:
+        first = integers.greatest(name, [first, *starts], block, [])
+        first = integers.least(name, [last, first], block)
+    if stops:
+        last = integers.least(name, [last, *stops], block)
+        last = integers.greatest(name, [first, last], block, [outer.stop])
+    if not starts:
+        last = _worthwhile(ctx, block, name, last, first, outer)
+    elif not stops:
+        first = _worthwhile(ctx, block, name, first, last, outer)
+    inside = tuple(q for q in c.parts if q not in implied)
+    parts = [(Range(outer.start, first), c.parts), (Range(first, last), inside), (Range(last, outer.stop), c.parts)]
+    return [({**ranges, j: r}, p) for r, p in parts if r.extent is not ZERO]
+
+
+def _worthwhile(ctx: Context, block: Block, name: str, inner: Affine, edge: Affine, outer: Range) -> Affine:
+    """`inner`, or `edge` if there is so little between the two that it isn't worth an operation of its own."""
+    code = f"{ctx.helper('_worthwhile')}({ctx.integers.code(inner)}, {ctx.integers.code(edge)})"
+    return ctx.integers.named(name, code, block, [outer.start], [outer.stop])
+
+
+def _by_windows(ctx: Context, c: Summation, band: _Band, contract: Contract) -> Deep[Value]:
+    """`c` in blocks of rows, each over a window of columns of a length that only depends on the number of rows."""
+    scope, block, integers = c.scope, ctx.new_block(), ctx.integers
+    i, j, slope = band.row, band.column, band.first.coefficient(band.row)
+    rows, columns = c.ranges[i], c.ranges[j]
+    i_start, j_start, i_inner, j_inner = (
+        Index(name) for name in (f"{i.name}_start", f"{j.name}_start", i.name, j.name)
+    )
+    ctx.loop_name(i_start)
+    count = integers.parameter(f"{i.name}_count", [constant(1)], [rows.extent])
+    needed = integers.greatest(f"{j.name}_count", [ZERO, band.width + (count - 1) * abs(slope)], block, [])
+    window = integers.least(f"{j.name}_count", [columns.extent, needed], block)
+    # within the array: to extend it with zeros would be to copy it
+    row = atom_affine(i_start) if slope > 0 else atom_affine(i_start) + count - 1
+    first, latest = band.first.substitute({i: row}), columns.stop - window
+    clip = ", ".join(map(integers.code, (first, columns.start, latest)))
+    block.line(f"{ctx.loop_name(j_start)} = jnp.clip({clip})")
+    moved: dict[Atom, Affine] = {
+        i: atom_affine(i_start) + atom_affine(i_inner),
+        j: atom_affine(j_start) + atom_affine(j_inner),
+    }
+    inner_ranges = {i: (i_inner, Range(ZERO, count)), j: (j_inner, Range(ZERO, window))}
+    inner = ctx.scope(
+        scope,
+        domain=dict(inner_ranges.get(k, (k, r)) for k, r in scope.domain.items()),
+        loops={
+            **scope.loops,
+            i_start: Range(rows.start, rows.stop - count + 1),
+            j_start: Range(columns.start, latest + 1),
+        },
+        env={k: a.substitute(moved) for k, a in scope.env.items()} | moved,
+        block=block,
+        fixed=block,
+    )
+    summed = dict(inner_ranges.get(k, (k, r)) for k, r in c.summed.items())
+    v = yield contract(ctx, replace(c, scope=inner, summed=summed, whole=True))
+    if v.number == 0:
+        return v
+    v = replace(v, axes=tuple({i_inner: i, j_inner: j}.get(k, k) for k in v.axes))
+    domain = {**scope.domain, **({i: Range(ZERO, count)} if i in scope.domain else {})}
+    whole = ctx.scope(scope, domain=domain, block=block, fixed=block)
+    if j in v.axes:
+        offset = integers.code(atom_affine(j_start) - columns.start)
+        axes = tuple(k for k in domain if k in v.axes)
+        zeros = f"jnp.zeros({ctx.extents(whole, axes)}, dtype)"
+        code = f"lax.dynamic_update_slice_in_dim({zeros}, {aligned(v, axes).code}, {offset}, {axes.index(j)})"
+        v = Value(code, axes, ATOM, v.depth + 1)
+    bounds = ", ".join(map(integers.code, (rows.start, rows.stop, band.width)))
+    scope.block.line(f"# {_text(band.parts)}: in blocks of {i.name}, each over a window of {j.name}")
+    return _emitted(ctx, c, i, _Blocks(block, whole, v, (atom_affine(i_start), count), "windows", bounds))
+
+
+@dataclass(frozen=True)
+class _Blocks:
+    """A function of the `given` integers that computes `value` in `block`, and how it is applied: `kind`, `bounds`."""
+
+    block: Block
+    scope: Scope
+    value: Value
+    given: tuple[Affine, Affine]
+    kind: str
+    bounds: str
+
+
+def _emitted(ctx: Context, c: Summation, i: Index, b: _Blocks) -> Value:
+    """The array, or the sum, of what the blocks of `i` give."""
+    scope, name = c.scope, ctx.names.passing("block")
+    axes = tuple(k for k in scope.domain if k in b.value.axes or k is i)
+    b.block.give("return ", expanded(ctx, b.scope, b.value, axes))
+    scope.block.line(f"def {name}({', '.join(map(ctx.integers.code, b.given))}):")
+    scope.block.parts.append(b.block)
+    shape = ctx.extents(scope, axes)
+    if i in axes:
+        helper, at = ctx.helper(f"_array_by_{b.kind}"), f"{axes.index(i)}, "
+    else:
+        helper, at = ctx.helper(f"_sum_by_{b.kind}"), ""
+    return Value(f"{helper}({b.bounds}, {name}, {at}{shape}, dtype)", axes, ATOM, 2)

@@ -22,3 +22,65 @@ def _spread(x, axis, first, step, size):
     taken = step * (x.shape[axis] - 1) + 1 if x.shape[axis] else 0
     edges = [(first, size - first - taken, step - 1) if k == axis else (0, 0, 0) for k in range(x.ndim)]
     return lax.pad(x, jnp.zeros((), x.dtype), edges)
+
+
+def _sum_windows(x, at):
+    """The sum of x over the j with 0 <= a * i + b * j + c < width, for 0 <= i < n, for each (a, b, c, n, width) of `at`
+    along the last axes."""
+    for k, (a, b, c, n, width) in enumerate(at):
+        x = _sum_window(x, x.ndim - len(at) + k, a, b, c, n, width)
+    return x
+
+
+def _sum_window(x, axis, a, b, c, n, width):
+    """`_sum_windows` along one axis. With a b beyond 1, for one residue of i at a time."""
+    if b > 0:
+        x, b, c = jnp.flip(x, axis), -b, c + b * (x.shape[axis] - 1)
+    if a < 0:
+        return jnp.flip(_sum_window(x, axis, -a, b, c + a * (n - 1), n, width), axis)
+    if b == -1:
+        return _sum_each(x, axis, a, c - width + 1, n, width)
+    count = -(-n // -b)
+    phases = []
+    for p in range(max(1, min(-b, n))):
+        # i = p - b * q reads the j from q - last to q - first
+        first, last = -((p + c) // -b), (width - 1 - p - c) // -b
+        phases.append(_sum_each(x, axis, 1, -last, count, last - first + 1))
+    x = jnp.stack(phases, axis + 1)
+    x = x.reshape(*x.shape[:axis], count * len(phases), *x.shape[axis + 2 :])
+    return lax.slice_in_dim(x, 0, n, axis=axis)
+
+
+def _sum_each(x, axis, step, start, n, width):
+    """The n sums of x over windows of that width from start, start + step, ... on, zero outside of x. Long windows that
+    overlap are made of sums over 1, 2, 4, ... elements."""
+    size = step * (n - 1) + width
+    if 0 in (n, x.shape[axis]) or width <= 0:
+        return jnp.zeros((*x.shape[:axis], n, *x.shape[axis + 1 :]), x.dtype)
+    x = _over(x, *[(start, start + size) if k == axis else (0, extent) for k, extent in enumerate(x.shape)])
+    if n * width > 2 * size * width.bit_length():
+        return _sum_by_doubling(x, axis, step, n, width)
+    if width > 8:
+        window = [width if k == axis else 1 for k in range(x.ndim)]
+        strides = [step if k == axis else 1 for k in range(x.ndim)]
+        return lax.reduce_window(x, jnp.zeros((), x.dtype), lax.add, window, strides, "VALID")
+    total = None
+    for j in range(width):
+        term = lax.slice_in_dim(x, j, j + step * (n - 1) + 1, step, axis)
+        total = term if total is None else total + term
+    return total
+
+
+def _sum_by_doubling(x, axis, step, n, width):
+    """`_sum_each` of windows that overlap: from the sums over 1, 2, 4, ... elements those that make up a window."""
+    total, done, power = None, 0, 1
+    while power <= width:
+        if width & power:
+            term = lax.slice_in_dim(x, done, done + step * (n - 1) + 1, step, axis)
+            total = term if total is None else total + term
+            done += power
+        if 2 * power <= width:
+            size = x.shape[axis] - power
+            x = lax.slice_in_dim(x, 0, size, axis=axis) + lax.slice_in_dim(x, power, power + size, axis=axis)
+        power *= 2
+    return total

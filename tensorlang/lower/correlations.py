@@ -1,0 +1,282 @@
+"""Sums in which an access mixes a summed index with one of the result: correlations, and sums over windows.
+
+    sum e, j. X[e, a*i + b*j] * W[e, j]    for each i                                       (i, j) one pair or several
+
+X is computed by itself, over an index u = a*i + b*j of its own and there on the positions that the guards on u leave,
+outside of which it is zero; so is W. The rest is done by a function of the generated code's, which knows the sizes and
+chooses by them and by the cost table (`parts/correlations.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce as fold
+from math import gcd
+
+from tensorlang.language.affine import Affine, Atom, Index, atom_affine
+from tensorlang.language.grammar import Access, Add, Call, Const, Expr, Mul, Proj, Var, children
+from tensorlang.language.predicates import NonNegative, Predicate, conjunction, free_atoms, substitute
+from tensorlang.lower.brackets import bound_on, guarded, solved
+from tensorlang.lower.code import ATOM, Axes, Value, times
+from tensorlang.lower.integers import Range
+from tensorlang.lower.loops import expanded
+from tensorlang.lower.profile import factors, is_finite, places
+from tensorlang.lower.scope import Context, Scope
+from tensorlang.lower.summation import Contract, Summation
+from tensorlang.recursion import Deep
+
+@dataclass(frozen=True)
+class _Pair:
+    """An axis i of the result and a summed index j which guards and accesses mix as u = a*i + b*j only."""
+
+    i: Index
+    j: Index
+    u: Index
+    form: Affine
+
+    @property
+    def step(self) -> int:
+        """The coefficient of i."""
+        return self.form.coefficient(self.i)
+
+    @property
+    def dilation(self) -> int:
+        """The coefficient of j."""
+        return self.form.coefficient(self.j)
+
+    @property
+    def solution(self) -> tuple[Index, Affine]:
+        """One of the two in terms of u and the other."""
+        unit = self.i if abs(self.step) == 1 else self.j
+        return unit, solved(self.form - atom_affine(self.u), unit)
+
+
+@dataclass
+class _Side:
+    """One of the two factors of a correlation: its scope, the factors in it, and the parts that hide it."""
+
+    scope: Scope
+    body: list[Expr]
+    parts: list[Predicate]
+
+    @property
+    def uses(self) -> frozenset[Index]:
+        """The indices that it depends on."""
+        found = {i for e in self.body for a in _positions(e) for i in a.substitute(self.scope.env).indices}
+        return frozenset(found.union(i for q in self.parts for i in free_atoms(q) if isinstance(i, Index)))
+
+
+def correlated(ctx: Context, c: Summation, contract: Contract) -> Deep[Value | None]:
+    """`c` as a correlation or a sum over windows; None if it is neither."""
+    if c.loops or c.whole:
+        return None
+    pairs = _pairs(c)
+    if not pairs:
+        return None
+    outer = [q for q in c.parts if c.summed.keys().isdisjoint(free_atoms(q))]
+    v: Value | None
+    if outer:
+        rest = replace(c, parts=tuple(q for q in c.parts if q not in outer))
+        compute = lambda inner: contract(ctx, replace(rest, scope=inner))
+        v = yield guarded(ctx, c.scope, conjunction(outer), c.body, compute)
+        return v
+    sides = _sides(ctx, c, pairs)
+    if sides is None:
+        return None
+    x, w, outside = sides
+    if not x.body:
+        if not all(abs(p.step) == 1 or abs(p.dilation) == 1 for p in pairs) or not _has_windows(c, pairs):
+            return None
+        v = yield _over_windows(ctx, c, pairs, w, contract)
+    else:
+        v = yield _correlation(ctx, c, pairs, x, w, contract)
+    for e in outside:
+        factor: Value = yield ctx.value(e, c.scope)
+        v = times(v, factor, c.scope.order)
+    return v
+
+
+def _positions(e: Expr) -> list[Affine]:
+    """The places of all accesses in `e`."""
+    found, stack, seen = [], [e], {e}
+    while stack:
+        part = stack.pop()
+        if isinstance(part, Access):
+            found += places(part)
+            continue
+        fresh = [child for child in children(part) if child not in seen]
+        seen.update(fresh)
+        stack += fresh
+    return found
+
+
+def _is_plain(e: Expr) -> bool:
+    """Whether `e` is made of accesses and operations alone, so that substituting in its accesses is enough."""
+    seen, stack = {e}, [e]
+    while stack:
+        part = stack.pop()
+        if not isinstance(part, Access | Add | Call | Const | Mul | Proj | Var):
+            return False
+        fresh = [] if isinstance(part, Access) else [child for child in children(part) if child not in seen]
+        seen.update(fresh)
+        stack += fresh
+    return True
+
+
+def _pairs(c: Summation) -> list[_Pair]:
+    """The pairs of indices that `c` mixes; none if it mixes more than two at a time, or two in several ways."""
+    found: dict[Axes, Affine] = {}
+    guards = [q.value for q in c.parts if isinstance(q, NonNegative)]
+    read = [a.substitute(c.scope.env) for e in factors(c.body) for a in _positions(e)]
+    for a in [*read, *guards]:
+        axes = tuple(i for i in c.ranges if i in a.free)
+        if len(axes) < 2 or c.summed.keys().isdisjoint(axes):
+            continue
+        if len(axes) > 2 or axes[0] in c.summed or axes[1] not in c.summed or a.lookups or not c.scope.is_static(a):
+            return []
+        i, j = axes
+        divisor = gcd(a.coefficient(i), a.coefficient(j))
+        form = Affine(tuple((k, v // divisor) for k, v in a.terms if k in axes), 0)
+        if found.setdefault(axes, form) not in (form, -form):
+            return []
+    used = [k for axes in found for k in axes]
+    if len(set(used)) < len(used):
+        return []
+    pairs = [_Pair(i, j, Index("u"), form) for (i, j), form in found.items()]
+    return pairs if all(abs(p.step) == 1 or abs(p.dilation) == 1 for p in pairs) else []
+
+
+def _sides(ctx: Context, c: Summation, pairs: Sequence[_Pair]) -> tuple[_Side, _Side, list[Expr]] | None:
+    """The factors of `c` that depend on u, those that depend on j and on what else is summed, and the others.
+
+    None if a factor depends on i or j in another way, or if one that isn't finite is hidden here and would not be there.
+    """
+    body = factors(c.body)
+    hidden = bool(c.parts or c.scope.masks)
+    if not all(map(_is_plain, body)) or (hidden and not all(map(is_finite, body))):
+        return None
+    inner, outer = {p.j for p in pairs}, {p.i for p in pairs}
+    x = _Side(_moved(ctx, c, pairs), [], [])
+    w = _Side(ctx.scope(c.scope, domain={k: r for k, r in c.ranges.items() if k not in outer}, masks=()), [], [])
+    outside: list[Expr] = []
+    for e in body:
+        here = _indices(e, c.scope)
+        there = _indices(e, x.scope)
+        if c.summed.keys().isdisjoint(here):
+            outside.append(e)
+        elif here.isdisjoint(outer):
+            w.body.append(e)
+        elif there.isdisjoint(inner | outer):
+            x.body.append(e)
+        else:
+            return None
+    for q in c.parts:
+        indices = {i for i in free_atoms(q) if i in c.ranges}
+        if not indices & outer:
+            w.parts.append(q)
+        elif not isinstance(q, NonNegative) or len(indices) > 2:
+            return None
+    return x, w, outside
+
+
+def _indices(e: Expr, scope: Scope) -> frozenset[Index]:
+    return frozenset(i for a in _positions(e) for i in a.substitute(scope.env).free if isinstance(i, Index))
+
+
+def _moved(ctx: Context, c: Summation, pairs: Sequence[_Pair]) -> Scope:
+    """Where X is computed: u instead of i and j, in the range that is read and that the guards leave."""
+    gone = {k for p in pairs for k in (p.i, p.j)}
+    domain = {k: r for k, r in c.ranges.items() if k not in gone}
+    env = dict(c.scope.env)
+    for p in pairs:
+        k, value = p.solution
+        env = {old: a.substitute({k: value}) for old, a in env.items()} | {k: value}
+    scope = ctx.scope(c.scope, env=env, masks=())
+    for p in pairs:
+        k, value = p.solution
+        starts: dict[Index, list[Affine]] = {}
+        stops: dict[Index, list[Affine]] = {}
+        for q in c.parts:
+            if isinstance(q, NonNegative) and q.value.coefficient(p.i):
+                bound_on(ctx, scope, p.u, q.value.substitute({k: value}), starts, stops)
+        domain[p.u] = _range(ctx, c, p, starts.get(p.u, []), stops.get(p.u, []))
+    return ctx.scope(scope, domain=domain)
+
+
+def _range(ctx: Context, c: Summation, p: _Pair, starts: list[Affine], stops: list[Affine]) -> Range:
+    """The values of u: all that the guards leave if they bound it on both sides, else those of them that occur."""
+    integers, fixed = ctx.integers, c.scope.fixed
+    if len(starts) == len(stops) == 1:
+        (low,), (high,) = starts, stops
+        return Range(low, integers.greatest("u_stop", [low, high], fixed, [high]))
+    first: dict[Atom, Affine] = {}
+    last: dict[Atom, Affine] = {}
+    for index in (p.i, p.j):
+        r, rises = c.ranges[index], p.form.coefficient(index) > 0
+        first[index], last[index] = (r.start, r.last) if rises else (r.last, r.start)
+    low, high = p.form.substitute(first), p.form.substitute(last) + 1
+    r = Range(low, integers.greatest("u_stop", [low, high], fixed, [high]))
+    return integers.restricted(p.u, r, starts, stops, fixed)
+
+
+def _has_windows(c: Summation, pairs: Sequence[_Pair]) -> bool:
+    """Whether each pair has a guard at either end: a sum over all that comes before is another matter."""
+    values = [q.value for q in c.parts if isinstance(q, NonNegative)]
+    return all(len({v.coefficient(p.i) > 0 for v in values if v.coefficient(p.i)}) == 2 for p in pairs)
+
+
+def _array(ctx: Context, side: _Side, axes: Axes, summed: Iterable[Index], contract: Contract) -> Deep[str]:
+    """The code of a side as an array with these axes."""
+    domain = side.scope.domain
+    scope = ctx.scope(side.scope, domain={k: domain[k] for k in axes})
+    body = fold(Mul, side.body) if side.body else Const(1)
+    inner = {k: domain[k] for k in summed}
+    v: Value = yield contract(ctx, Summation(scope, inner, tuple(side.parts), body))
+    v = ctx.short(v, scope.block)
+    if v.weak and not v.axes:
+        return f"jnp.full({ctx.extents(scope, axes)}, {v.code}, dtype)"
+    code = expanded(ctx, scope, v, axes)
+    return f"jnp.asarray({code}, dtype)" if v.weak else code
+
+
+def _correlation(
+    ctx: Context, c: Summation, pairs: Sequence[_Pair], x: _Side, w: _Side, contract: Contract
+) -> Deep[Value]:
+    inner = {p.j for p in pairs}
+    further = [k for k in c.summed if k not in inner]
+    alone = [k for k in further if k in x.uses and k not in w.uses]
+    both = [k for k in further if k not in alone and k in x.uses]
+    shared = [k for k in c.scope.domain if k in x.uses and k in w.uses]
+    own = [k for k in c.scope.domain if k in x.uses and k not in w.uses]
+    others = [k for k in c.scope.domain if k in w.uses and k not in x.uses]
+    left = [k for k in further if k not in alone and k not in both]
+    first = yield _array(ctx, x, (*shared, *own, *both, *(p.u for p in pairs)), alone, contract)
+    second = yield _array(ctx, w, (*shared, *others, *both, *(p.j for p in pairs)), left, contract)
+    counts = "".join(
+        f", {name}={len(k)}" for name, k in (("groups", shared), ("batch", own), ("outer", others)) if k
+    )
+    at = ", ".join(_at(ctx, c, p, x.scope.domain[p.u]) for p in pairs)
+    code = f"{ctx.helper('_correlate')}({first}, {second}, [{at}]{counts})"
+    return Value(code, (*shared, *own, *others, *(p.i for p in pairs)), ATOM, 2)
+
+
+def _at(ctx: Context, c: Summation, p: _Pair, r: Range) -> str:
+    """What the first element of the result is read from on in X, with the coefficients and the number of elements."""
+    i, j = c.ranges[p.i], c.ranges[p.j]
+    start = p.form.substitute({p.i: i.start, p.j: j.start}) - r.start
+    code = ctx.integers.code
+    return f"({p.step}, {p.dilation}, {code(start)}, {code(i.extent)})"
+
+
+def _over_windows(ctx: Context, c: Summation, pairs: Sequence[_Pair], w: _Side, contract: Contract) -> Deep[Value]:
+    """The sum of W over the j with u in its range."""
+    inner = tuple(p.j for p in pairs)
+    axes = tuple(k for k in c.scope.domain if k in w.uses)
+    further = [k for k in c.summed if k not in inner]
+    array = yield _array(ctx, w, (*axes, *inner), further, contract)
+    u_ranges = _moved(ctx, c, pairs).domain
+    at = ", ".join(
+        f"({_at(ctx, c, p, u_ranges[p.u])[1:-1]}, {ctx.integers.code(u_ranges[p.u].extent)})" for p in pairs
+    )
+    return Value(f"{ctx.helper('_sum_windows')}({array}, [{at}])", (*axes, *(p.i for p in pairs)), ATOM, 2)

@@ -6,9 +6,9 @@ import ast
 import inspect
 from types import ModuleType
 
-from tensorlang.lower.parts import blocks, extrema, loops, relations, windows
+from tensorlang.lower.parts import blocks, correlations, extrema, loops, relations, windows
 
-_MODULES: tuple[ModuleType, ...] = (extrema, windows, blocks, loops, relations)
+_MODULES: tuple[ModuleType, ...] = (extrema, windows, blocks, correlations, loops, relations)
 
 
 def _functions(module: ModuleType) -> dict[str, str]:

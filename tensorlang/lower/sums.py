@@ -27,6 +27,7 @@ from tensorlang.language.predicates import (
 from tensorlang.lower.blocks import blocked
 from tensorlang.lower.brackets import bound_on, bounded_index, guarded, solved
 from tensorlang.lower.code import ATOM, Value, aligned, literal, plus, union
+from tensorlang.lower.correlations import correlated
 from tensorlang.lower.integers import Range
 from tensorlang.lower.lookups import segmented, within
 from tensorlang.lower.loops import iterated
@@ -65,6 +66,7 @@ def _contract(ctx: Context, c: Summation) -> Deep[Value]:
             _segmented,
             _spread,
             _restricted,
+            _correlated,
             _running,
             _blocked,
             _hoisted,
@@ -103,6 +105,10 @@ def _enumerated(ctx: Context, c: Summation) -> Deep[Value | None]:
 
 def _segmented(ctx: Context, c: Summation) -> Deep[Value | None]:
     return segmented(ctx, c, contract)
+
+
+def _correlated(ctx: Context, c: Summation) -> Deep[Value | None]:
+    return correlated(ctx, c, contract)
 
 
 def _running(ctx: Context, c: Summation) -> Deep[Value | None]:

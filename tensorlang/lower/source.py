@@ -6,11 +6,13 @@ outermost in each right-hand side, and nothing stored beyond its support.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 from tensorlang.errors import NormalFormError
-from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Size, atom_affine
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Size, atom_affine, constant
 from tensorlang.language.arguments import unpack
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Bracket, Expr, Gen, Let, MakePair, Proj, Var, access, children
@@ -18,7 +20,8 @@ from tensorlang.language.predicates import Related, Relation
 from tensorlang.language.show import expr_text
 from tensorlang.language.types import Pair, Type, shape, struct_of_arrays
 from tensorlang.lower import costs
-from tensorlang.lower.code import Block, Value, ordered
+from tensorlang.lower.assembly import Rolled, rolled
+from tensorlang.lower.code import Block, Value, literal, ordered
 from tensorlang.lower.expressions import Compiler, used_twice
 from tensorlang.lower.helpers import HELPERS, NEEDS
 from tensorlang.lower.integers import Integers
@@ -52,6 +55,9 @@ class Source:
         arguments = self._parameters(f, sparse)
         self.told = self._sizes(f)
         head = len(self._body.parts)
+        made = rolled(f)
+        self._constants(made)
+        f = made.function
         held = held_on_points(f, sparse)
         body = f.body
         while isinstance(body, Let):
@@ -131,6 +137,20 @@ class Source:
         integers.nonnegative += dict.fromkeys(axis.size for axis in axes if len(axis.size.terms) > 1)
         integers.nonnegative += dict.fromkeys(a.size for a in axes if len(a.size.terms) == 1 and a.size.constant < 0)
         return {s: integers.spelled[s] for s in f.sizes if s not in known}
+
+    def _constants(self, made: Rolled) -> None:
+        """The arrays of constants that the program reads."""
+        ctx = self._ctx
+        constants: list[tuple[IndexArray | Var, Sequence[int | Fraction]]] = [
+            *made.places.items(),
+            *made.numbers.items(),
+        ]
+        for x, values in constants:
+            name = ctx.names.lasting(x.name)
+            ctx.held[x, ()] = Held(name, (constant(len(values)),))
+            kind = "jnp.int32" if isinstance(x, IndexArray) else "dtype"
+            self._body.line(f"{name} = jnp.asarray([{', '.join(literal(Fraction(v)).code for v in values)}], {kind})")
+        ctx.increasing |= {x for x, at in made.places.items() if all(a < b for a, b in pairwise(at))}
 
     def _statement(self, wanted: str, e: Expr, at: Related | None = None) -> Held:
         """Code that gives the array of `e`, or of its elements at the points where the relation `at` holds."""

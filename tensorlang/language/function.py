@@ -47,7 +47,7 @@ class Function:
         """The sizes that its parameters' types name, in order of first appearance, then those only in its body."""
         found: dict[Size, None] = {}
         for p in self.params:
-            for size in _sizes_of(p):
+            for size in sizes_of(p):
                 found.update(dict.fromkeys(size.sizes))
         found.update((s, None) for s in free_names(self.body) if isinstance(s, Size))
         return tuple(found)
@@ -106,7 +106,8 @@ def taken_names(f: Function) -> set[str]:
     return {p.name for p in f.params} | {s.name for s in f.sizes}
 
 
-def _sizes_of(p: Parameter) -> list[Affine]:
+def sizes_of(p: Parameter) -> list[Affine]:
+    """The sizes that the type of a parameter names."""
     if isinstance(p, Relation):
         return list(p.sizes)
     if isinstance(p, IndexArray):
@@ -124,6 +125,7 @@ __all__ = [
     "Results",
     "call_handlers",
     "differentiated",
+    "sizes_of",
     "taken_names",
     "unused_name",
 ]

@@ -14,20 +14,31 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, TypeVar, overload
+from typing import Any, overload
 
 from tensorlang.errors import PythonLine, ScopeError, TensorlangError, TypeMismatch
-from tensorlang.language import functions, grammar, predicates
-from tensorlang.language.affine import Affine, Index, Size, atom_affine
-from tensorlang.language.function import Function, Parameter, Results, call_handlers
+from tensorlang.language import functions
+from tensorlang.language.affine import Affine, IndexArray, Lookup, Size, atom_affine
+from tensorlang.language.function import Function, Parameter, Results, call_handlers, sizes_of
 from tensorlang.language.grammar import Let, MakePair, Var
 from tensorlang.language.predicates import Relation
-from tensorlang.language.types import Pair, Type, array, leaves, shape
+from tensorlang.language.types import Pair, Type, array
 from tensorlang.language.types import R as REAL
 from tensorlang.sets.check import check
+from tensorlang.surface.binders import (
+    argmax,
+    argmin,
+    exists,
+    gen,
+    max,
+    min,
+    parameter_names,
+    several,
+    sum,
+)
 from tensorlang.surface.inline import call_on_terms
+from tensorlang.surface.lookups import Indices
 from tensorlang.surface.scalars import (
     abs,
     call,
@@ -55,6 +66,7 @@ from tensorlang.surface.scalars import (
 )
 from tensorlang.surface.scope import (
     Binder,
+    Binders,
     Definition,
     Surface,
     current,
@@ -72,17 +84,14 @@ from tensorlang.surface.terms import (
     Idx,
     Rel,
     Term,
-    as_cond,
     as_size,
     as_term,
     described,
     first,
-    index_term,
     second,
     term,
 )
 
-S = TypeVar("S", bound=Surface)
 fst, snd = first, second
 call_handlers.insert(0, call_on_terms)  # whatever else runs functions knows arrays only
 
@@ -94,10 +103,24 @@ class ValueType:
     type: Type
 
     def __getitem__(self, size: Any) -> ValueType:
-        return ValueType(array(tuple(map(as_size, _several(size))), self.type))
+        return ValueType(array(tuple(map(as_size, several(size))), self.type))
 
     def __repr__(self) -> str:
         return str(self.type)
+
+
+@dataclass(frozen=True)
+class IndexType:
+    """The type of a parameter that is an index below `size`, or an array of such: idx(m)[n] for n of them."""
+
+    size: Affine
+    sizes: tuple[Affine, ...] = ()
+
+    def __getitem__(self, size: Any) -> IndexType:
+        return IndexType(self.size, tuple(map(as_size, several(size))) + self.sizes)
+
+    def __repr__(self) -> str:
+        return "".join(f"[{size}]" for size in self.sizes) + f"idx({self.size})"
 
 
 @dataclass(frozen=True)
@@ -136,39 +159,15 @@ def relation(*over: Any) -> RelationType:
     return RelationType(tuple(map(as_size, over)))
 
 
-def gen(size: Any, body: Callable[..., Any]) -> Term:
-    """The array of body(i) for 0 <= i < size; for a tuple of sizes, of body(i, j, ..).
-
-    Raises `TypeMismatch` if `size` is not one, or `body` no function of as many indices.
-    """
-    binders, result = _under_indices(size, body, "gen", as_term)
-    return term(grammar.gen(binders, result.expr), result)
-
-
-def sum(size: Any, body: Callable[..., Any]) -> Term:
-    """The sum of body(i) over 0 <= i < size; for a tuple of sizes, of body(i, j, ..).
-
-    Raises `TypeMismatch` if `size` is not one, or `body` no function of as many indices that gives a number.
-    """
-    binders, result = _under_indices(size, body, "sum", as_term)
-    if result.expr.type is not REAL:
-        refuse(f"the body of sum must be a number, found a value of type {result.expr.type}")
-    return term(grammar.sums(binders, result.expr), result)
-
-
-def exists(size: Any, body: Callable[..., Any]) -> Cond:
-    """Whether body(k) holds for some 0 <= k < size; for a tuple of sizes, body(k, l, ..).
-
-    Raises `TypeMismatch` if `size` is not one, or `body` no function of as many indices that gives a condition.
-    """
-    binders, result = _under_indices(size, body, "exists", lambda value: as_cond(value, "the body of exists"))
-    return Cond(predicates.exists(binders, result.pred), result.binders)
+def idx(size: Any) -> IndexType:
+    """The type of an index from 0 to size - 1; idx(m)[n] is that of an array of n of them."""
+    return IndexType(as_size(size))
 
 
 def let(value: Any, body: Callable[[Term], Any]) -> Term:
     """body(x) for a variable x that names `value`."""
     bound = as_term(value)
-    (name,) = _parameter_names(body, 1, "let", "x")
+    (name,) = parameter_names(body, 1, "let", "x")
     var = Var(name, bound.expr.type)
     with opened(var, "a variable") as binder:
         result = as_term(body(Term(var, frozenset({binder}))))
@@ -206,7 +205,7 @@ def function(body: Callable[..., Any] | None = None, /, **types: Any) -> Any:
     given: list[Surface] = []
     for p in params:
         binders = frozenset({Binder(p.name, "a parameter", definition)})
-        given.append(Term(p, binders) if isinstance(p, Var) else Rel(p, binders))
+        given.append(_surface(p, binders))
     token = current.set(definition)
     try:
         result, results = _result(body(*given), place)
@@ -214,51 +213,10 @@ def function(body: Callable[..., Any] | None = None, /, **types: Any) -> Any:
     finally:
         current.reset(token)
     try:
-        expr = share(result.expr, definition.names, definition.made_under)
+        expr = share(result.expr, definition.names, definition.made_under, definition.choices)
         return check(Function(definition.name, tuple(params), expr, results))
     except TensorlangError as error:
         raise error.at(place) from None
-
-
-def _several(value: Any) -> tuple[Any, ...]:
-    return value if isinstance(value, tuple) else (value,)
-
-
-def _under_indices(
-    size: Any, body: Callable[..., Any], what: str, convert: Callable[[Any], S]
-) -> tuple[list[tuple[Index, Affine]], S]:
-    """The binders of body's parameters, and what `body` gives for them, in terms of what is bound outside."""
-    ranges = tuple(map(as_size, _several(size)))
-    names = _parameter_names(body, len(ranges), what, "i")
-    indices = [Index(name) for name in names]
-    with ExitStack() as stack:
-        live = [stack.enter_context(opened(index, "an index")) for index in indices]
-        result = convert(body(*map(index_term, indices, live)))
-        together(result)
-    return list(zip(indices, ranges, strict=True)), _without(result, live)
-
-
-def _without(result: S, binders: list[Binder]) -> S:
-    if isinstance(result, Term):
-        return type(result)(result.expr, result.binders - frozenset(binders))
-    if isinstance(result, Cond):
-        return type(result)(result.pred, result.binders - frozenset(binders))
-    return result
-
-
-def _parameter_names(body: Callable[..., Any], count: int, what: str, default: str) -> list[str]:
-    """The names of the first `count` parameters of `body`, which must be able to take that many."""
-    wanted = f"{what} needs a function of {count} parameter{'s' * (count != 1)}"
-    if not callable(body):
-        refuse(f"{wanted}, found {described(body)}", f"such as tl.{what}(n, lambda i: x[i])" if what != "let" else None)
-    parameters = list(inspect.signature(body).parameters.values())
-    names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    needed = [p for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
-    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
-        names += [default] * count
-    if len(names) < count or len(needed) > count:
-        refuse(f"{wanted}, found one of {len(needed) if needed else len(names)}")
-    return [name if valid_name(name) else default for name in names[:count]]
 
 
 def _place(body: Callable[..., Any]) -> PythonLine | None:
@@ -291,6 +249,8 @@ def _parameters(body: Callable[..., Any], types: dict[str, Any], place: PythonLi
         kind = types.pop(p.name)
         if isinstance(kind, RelationType):
             made.append(Relation(p.name, kind.sizes))
+        elif isinstance(kind, IndexType):
+            made.append(IndexArray(p.name, kind.sizes, kind.size))
         else:
             try:
                 made.append(Var(p.name, _value_type(kind, f"the type of the parameter {p.name}")))
@@ -306,11 +266,23 @@ def _parameters(body: Callable[..., Any], types: dict[str, Any], place: PythonLi
 def _refuse_sizes_as_parameters(params: list[Parameter], place: PythonLine | None) -> None:
     named: set[str] = set()
     for p in params:
-        parts = p.sizes if isinstance(p, Relation) else [a for _, part in leaves(p.type) for a in shape(part)[0]]
-        named.update(s.name for a in parts for s in a.sizes)
+        named.update(s.name for a in sizes_of(p) for s in a.sizes)
     for p in params:
         if p.name in named:
             raise ScopeError(f"{p.name} is both a parameter and a size", place, "call one of them differently")
+
+
+def _surface(p: Parameter, binders: Binders) -> Surface:
+    """What stands for the parameter `p` in the Python function."""
+    match p:
+        case Var():
+            return Term(p, binders)
+        case Relation():
+            return Rel(p, binders)
+        case IndexArray() if p.sizes:
+            return Indices(p, (), binders)
+        case IndexArray():
+            return Idx(atom_affine(Lookup(p, ())), binders)
 
 
 def _annotations(body: Callable[..., Any], place: PythonLine | None) -> dict[str, Any]:
@@ -354,11 +326,15 @@ def _result(value: Any, place: PythonLine | None) -> tuple[Term, Results]:
 __all__ = [
     "Cond",
     "Idx",
+    "IndexType",
+    "Indices",
     "R",
     "RelationType",
     "Term",
     "ValueType",
     "abs",
+    "argmax",
+    "argmin",
     "call",
     "cos",
     "cosh",
@@ -368,10 +344,13 @@ __all__ = [
     "fst",
     "function",
     "gen",
+    "idx",
     "let",
     "log",
     "logaddexp",
+    "max",
     "maximum",
+    "min",
     "minimum",
     "pair",
     "pair_type",

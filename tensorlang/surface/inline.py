@@ -7,15 +7,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tensorlang.errors import ArgumentError, SizeMismatch, TypeMismatch
-from tensorlang.language.affine import Affine, Atom, Index, Size, atom_affine, total
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, Size, atom_affine, total
 from tensorlang.language.function import Function, Parameter, Results
 from tensorlang.language.grammar import (
     Access,
     Add,
     Bracket,
     Call,
+    Choice,
     Const,
     Expr,
+    Extremum,
     Gen,
     Let,
     MakePair,
@@ -23,6 +25,7 @@ from tensorlang.language.grammar import (
     Proj,
     Sum,
     Var,
+    type_of,
 )
 from tensorlang.language.predicates import (
     And,
@@ -36,10 +39,12 @@ from tensorlang.language.predicates import (
     exists,
     substitute,
 )
-from tensorlang.language.types import Array, Pair, Type
+from tensorlang.language.types import Array, Pair, Type, shape
+from tensorlang.language.types import Idx as IndexType
 from tensorlang.recursion import Deep, run
+from tensorlang.surface.lookups import Indices
 from tensorlang.surface.scope import Surface, here
-from tensorlang.surface.terms import Rel, Term, as_size, as_term, described, first, second, term
+from tensorlang.surface.terms import Idx, Rel, Term, as_size, as_term, described, first, second, term
 
 
 def call_on_terms(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -65,6 +70,9 @@ def call_on_terms(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
             equations += [_Equation(what, a, b) for a, b in zip(p.sizes, value.relation.sizes, strict=True)]
             inlining.relations[p] = value.relation
             parts.append(value)
+        elif isinstance(p, IndexArray):
+            equations += _index_argument(what, p, value, inlining)
+            parts.append(value)
         else:
             argument = as_term(value)
             equations += _equations(what, p.type, argument.expr.type)
@@ -79,6 +87,26 @@ def call_on_terms(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     for var, value in reversed(lets):
         result = Let(var, value, result)
     return _as_results(term(result, *parts), f.results)
+
+
+def _index_argument(what: str, p: IndexArray, value: Any, inlining: _Inlining) -> list[_Equation]:
+    """Let `value` stand for the index array `p`: another one, a part of one, or for one without axes an index."""
+    wrong = TypeMismatch(f"{what} must have type {type_of(p)}, found {described(value)}", here())
+    if not isinstance(value, Indices | Idx):
+        raise wrong
+    a = value.affine if isinstance(value, Idx) else atom_affine(Lookup(value.array, value.at))
+    inlining.atoms[Lookup(p, ())] = a
+    match a:
+        case Affine(((Lookup() as part, 1),), 0):
+            sizes = (*part.array.sizes[len(part.at) :], part.array.size)
+        case _:
+            sizes = ()
+    if len(sizes) == len(p.sizes) + 1:
+        pairs = zip((*p.sizes, p.size), sizes, strict=True)
+        return [_Equation(what, declared, actual) for declared, actual in pairs]
+    if sizes or p.sizes:
+        raise wrong
+    return []  # any index will do where its range is not asked for: the bounds check sees what becomes of it
 
 
 def _belongs_to_a_program(value: object) -> bool:
@@ -198,7 +226,7 @@ class _Inlining:
     atoms: dict[Atom, Affine] = field(default_factory=dict)
     vars: dict[Var, Expr] = field(default_factory=dict)
     relations: dict[Relation, Relation] = field(default_factory=dict)
-    lets: dict[Var, Var] = field(default_factory=dict)
+    lets: dict[Var | IndexArray, Var | IndexArray] = field(default_factory=dict)
     done: dict[Expr, Expr] = field(default_factory=dict)
 
     def expr(self, e: Expr) -> Deep[Expr]:
@@ -232,14 +260,32 @@ class _Inlining:
                 return Gen(self._index(i), size.substitute(self.atoms), (yield visit(body)))
             case Sum(i, size, body):
                 return Sum(self._index(i), size.substitute(self.atoms), (yield visit(body)))
+            case Extremum(sign, i, size, p, body):
+                own = self._index(i)
+                return Extremum(sign, own, size.substitute(self.atoms), self._predicate(p), (yield visit(body)))
+            case Choice(sign, i, size, p, body):
+                own = self._index(i)
+                return Choice(sign, own, size.substitute(self.atoms), self._predicate(p), (yield visit(body)))
             case Bracket(p, a):
-                p = run(_related_by(p, self.relations)) if self.relations else p
-                return Bracket(substitute(p, self.atoms), (yield visit(a)))
+                return Bracket(self._predicate(p), (yield visit(a)))
             case Let(x, value, body):
                 new_value = yield visit(value)
-                if x not in self.lets:
-                    self.lets[x] = self.vars[x] = Var(x.name, new_value.type)
-                return Let(self.lets[x], new_value, (yield visit(body)))
+                return Let(self._bound(x, new_value.type), new_value, (yield visit(body)))
+
+    def _bound(self, x: Var | IndexArray, kind: Type) -> Var | IndexArray:
+        """What a let binds in the place of `x`."""
+        if x not in self.lets:
+            if isinstance(x, IndexArray):
+                sizes, element = shape(kind)
+                assert isinstance(element, IndexType)
+                array = self.lets[x] = IndexArray(x.name, sizes, element.size)
+                self.atoms[Lookup(x, ())] = atom_affine(Lookup(array, ()))
+            else:
+                self.lets[x] = self.vars[x] = Var(x.name, kind)
+        return self.lets[x]
+
+    def _predicate(self, p: Predicate) -> Predicate:
+        return substitute(run(_related_by(p, self.relations)) if self.relations else p, self.atoms)
 
     def _index(self, i: Index) -> Index:
         if i not in self.atoms:

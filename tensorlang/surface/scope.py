@@ -6,18 +6,19 @@ import dis
 import linecache
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from copy import copy
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 from types import CodeType, FrameType
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, Self, TypeVar
 
 from tensorlang.errors import PythonLine, ScopeError, TensorlangError, TypeMismatch
 from tensorlang.language import functions
-from tensorlang.language.affine import Index
+from tensorlang.language.affine import Index, IndexArray
 from tensorlang.language.grammar import Bracket, Expr, Var
 
 T = TypeVar("T")
@@ -31,6 +32,7 @@ class Definition:
     opened: tuple[Index | Var, ...] = ()
     made_under: dict[Expr, tuple[Index | Var, ...]] = field(default_factory=dict)
     names: dict[Expr, str] = field(default_factory=dict)
+    choices: dict[IndexArray, Expr] = field(default_factory=dict)
 
 
 @dataclass(eq=False)
@@ -147,6 +149,16 @@ class Surface:
     __array_ufunc__ = None  # NumPy's numbers leave `2.0 * x` to x
 
     binders: Binders
+
+    def without(self, binders: Iterable[Binder]) -> Self:
+        """The same, outside of `binders`."""
+        made = copy(self)
+        made.binders = self.binders.difference(binders)
+        return made
+
+    def described(self) -> str:
+        """What this is, for a message."""
+        raise NotImplementedError
 
     __hash__ = object.__hash__  # `==` makes a condition or is refused, so it can't be trusted to compare
 

@@ -10,6 +10,10 @@ a program whose lets say so:
 A let goes as far inside as its uses allow. It computes nothing that the uses would not have computed: its value
 is bracketed by the condition under which one of them is reached, indices between the let and the use quantified
 over. So neither the bounds of an access, nor the domain of a logarithm, nor the cost gets worse.
+
+Chosen indices are looked up by name, so they get a let even for one use. A bracket that looks one up is a place for
+lets of its own, since its condition can't be said further outside; a value that is used under several of them is
+computed without regard to them.
 """
 
 from __future__ import annotations
@@ -17,14 +21,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tensorlang.language.affine import Affine, Index, constant
+from tensorlang.language.affine import Affine, Index, IndexArray, constant
 from tensorlang.language.grammar import (
     Access,
     Add,
     Bracket,
     Call,
+    Choice,
     Const,
     Expr,
+    Extremum,
     Gen,
     Let,
     MakePair,
@@ -44,56 +50,65 @@ from tensorlang.language.predicates import (
     conjunction,
     conjuncts,
     disjunction,
+    lookups,
 )
+from tensorlang.language.types import of_indices
 from tensorlang.sets.simplify import simplify
 from tensorlang.sets.solve import project, ranges_predicate
 
-Binding = Index | Var
+Binding = Index | Var | IndexArray
+_ARITHMETIC = (Add, Mul, Call, Sum, Extremum, Choice)
 Path = tuple["Path", Predicate] | None
 """The brackets between the top of a scope and a place in it, innermost first."""
 
 
 @dataclass(eq=False, slots=True)
 class _Scope:
-    """The inside of a binder, below the brackets that directly follow it; lets of the scope are written there."""
+    """The inside of a binder, below the brackets that directly follow it; lets of the scope are written there.
+
+    `given` holds in it without being said there.
+    """
 
     parent: _Scope | None
     path: Path
     binding: Binding | None
     size: Affine | None
+    given: Predicate
     lead: Predicate
     core: Expr
     sums: bool
     depth: int = 0
     support: Predicate | None = None
-    lets: list[tuple[Var, Expr]] = field(default_factory=list)
-
-    def summed_support(self) -> Predicate:
-        """Where the scope's core is not an empty sum, if it is a sum directly under a sum, else true.
-
-        Directly nested sums are counted together (rule (**)): a let between them costs nothing only if the outer
-        one skips the points at which the inner one is empty.
-        """
-        if self.support is None:
-            self.support = _support(self.core) if self.sums and isinstance(self.core, Sum) else TRUE
-        return self.support
+    lets: list[tuple[Var | IndexArray, Expr]] = field(default_factory=list)
 
 
 def share(
-    e: Expr, names: Mapping[Expr, str] | None = None, made_under: Mapping[Expr, tuple[Binding, ...]] | None = None
+    e: Expr,
+    names: Mapping[Expr, str] | None = None,
+    made_under: Mapping[Expr, tuple[Index | Var, ...]] | None = None,
+    choices: Mapping[IndexArray, Expr] | None = None,
 ) -> Expr:
     """`e` with a let for each value with arithmetic in it that is reached more than once.
 
     `made_under` gives the binders inside which a value was made. A value used under further ones is computed
     outside of them, so that a loop does not repeat it. `names` are what the lets are called where it is known.
+    `choices` are the values of index arrays that nothing binds yet.
     """
-    return _Sharing(e, names or {}, made_under or {}).result()
+    return _Sharing(e, names or {}, made_under or {}, choices or {}).result()
 
 
 class _Sharing:
-    def __init__(self, e: Expr, names: Mapping[Expr, str], made_under: Mapping[Expr, tuple[Binding, ...]]) -> None:
-        self.root, self.names, self.made_under = e, names, made_under
-        self.order = _with_arithmetic(e)
+    def __init__(
+        self,
+        e: Expr,
+        names: Mapping[Expr, str],
+        made_under: Mapping[Expr, tuple[Index | Var, ...]],
+        choices: Mapping[IndexArray, Expr],
+    ) -> None:
+        self.root, self.names, self.made_under, self.choices = e, names, made_under, choices
+        self.chosen: dict[Expr, IndexArray] = {}
+        self.bound: set[IndexArray] = set(choices)
+        self.order = self._with_arithmetic(e)
         self.uses: dict[Expr, list[tuple[_Scope, Path]]] = {node: [] for node in self.order}
         self.scopes: dict[Expr, _Scope] = {}
         self.shared: dict[Expr, tuple[_Scope, Predicate]] = {}
@@ -101,25 +116,83 @@ class _Sharing:
         self.light: set[Expr] = set()
 
     def result(self) -> Expr:
-        top = self._enter(None, None, None, None, self.root, False)
+        top = self._enter(None, None, None, None, TRUE, self.root, False)
         for node in reversed(self.order):  # every use of a node comes before it
             self._place(node)
         for node in self.order:  # every part of a node comes before it
             self._rebuild(node)
         return self._close(top, self.root)
 
+    def _with_arithmetic(self, e: Expr) -> list[Expr]:
+        """The nodes under `e` with arithmetic or choices in them, each after its parts.
+
+        Brackets are left out, except for those that look up a choice.
+        """
+        order: list[Expr] = []
+        heavy: dict[Expr, bool] = {}
+        stack = [(e, False)]
+        while stack:
+            node, finished = stack.pop()
+            if finished:
+                parts = self._parts(node)
+                opaque = self._looks_up_choices(node)
+                heavy[node] = opaque or isinstance(node, _ARITHMETIC) or any(heavy[part] for part in parts)
+                if heavy[node] and (opaque or not isinstance(node, Bracket)):
+                    order.append(node)
+            elif node not in heavy:
+                heavy[node] = False
+                if isinstance(node, Let) and isinstance(node.var, IndexArray):
+                    self.bound.add(node.var)
+                stack.append((node, True))
+                stack += [(part, False) for part in reversed(self._parts(node)) if part not in heavy]
+        return order
+
+    def _parts(self, e: Expr) -> list[Expr]:
+        """The expressions that must be known for `e`: those under it, and the choices that it looks up."""
+        found = list(children(e))
+        for array in _looked_up(e) if self.choices else ():
+            if array in self.choices:
+                self.chosen[self.choices[array]] = array
+                found.append(self.choices[array])
+        return found
+
+    def _looks_up_choices(self, e: Expr) -> bool:
+        return bool(self.bound) and any(array in self.bound for array in _looked_up(e))
+
+    def _sayable(self, p: Predicate) -> Predicate:
+        """Those parts of `p` that don't look up choices."""
+        if not self.bound:
+            return p
+        return conjunction([q for q in conjuncts(p) if not any(lookup.array in self.bound for lookup in lookups(q))])
+
+    def _strip(self, e: Expr) -> tuple[Predicate, Expr]:
+        """The brackets at the head of `e` that don't look up choices, and what is under them."""
+        if not isinstance(e, Bracket):
+            return TRUE, e
+        parts: list[Predicate] = []
+        while isinstance(e, Bracket) and not self._looks_up_choices(e):
+            parts.append(e.pred)
+            e = e.body
+        return conjunction(parts), e
+
     def _use(self, e: Expr, scope: _Scope, path: Path) -> None:
-        while isinstance(e, Bracket):
-            path, e = (path, e.pred), e.body
+        p, e = self._strip(e)
         if e in self.uses:
-            self.uses[e].append((scope, path))
+            self.uses[e].append((scope, path if p is TRUE else (path, p)))
 
     def _enter(
-        self, parent: _Scope | None, path: Path, binding: Binding | None, size: Affine | None, body: Expr, sums: bool
+        self,
+        parent: _Scope | None,
+        path: Path,
+        binding: Binding | None,
+        size: Affine | None,
+        given: Predicate,
+        body: Expr,
+        sums: bool,
     ) -> _Scope:
-        lead, core = _strip(body)
+        lead, core = self._strip(body)
         depth = 0 if parent is None else parent.depth + 1
-        scope = _Scope(parent, path, binding, size, lead, core, sums, depth)
+        scope = _Scope(parent, path, binding, size, self._sayable(given), lead, core, sums, depth)
         self._use(core, scope, None)
         return scope
 
@@ -129,36 +202,50 @@ class _Sharing:
         for other, _ in uses[1:]:
             scope = _common(scope, other)
         outer = self._outside_of_loops(e, scope)
-        if len(uses) > 1 or outer is not scope:
+        if len(uses) > 1 or outer is not scope or e in self.chosen:
             reached = _not_known(_either([_condition(*use, outer) for use in uses]), outer, e)
             scope, path = outer, (None, reached)
-            said = conjuncts(outer.summed_support())
+            said = conjuncts(self._summed_support(outer))
             self.shared[e] = (outer, conjunction([p for p in conjuncts(reached) if p not in said]))
+        for array in _looked_up(e) if self.choices else ():
+            if array in self.choices:
+                # what else the condition asks for guards the choice that it looks up
+                self._use(self.choices[array], scope, (path, self._sayable(e.pred)) if isinstance(e, Bracket) else path)
         match e:
             case Gen(i, size, body) | Sum(i, size, body):
-                self.scopes[e] = self._enter(scope, path, i, size, body, isinstance(e, Sum))
+                self.scopes[e] = self._enter(scope, path, i, size, TRUE, body, isinstance(e, Sum))
+            case Extremum(_, i, size, p, body) | Choice(_, i, size, p, body):
+                self.scopes[e] = self._enter(scope, path, i, size, p, body, False)
             case Let(x, value, body):
                 self._use(value, scope, path)
-                self.scopes[e] = self._enter(scope, path, x, None, body, False)
+                self.scopes[e] = self._enter(scope, path, x, None, TRUE, body, False)
+            case Bracket(p, body):
+                self.scopes[e] = self._enter(scope, path, None, None, p, body, False)
             case _:
                 for part in children(e):
                     self._use(part, scope, path)
 
     def _outside_of_loops(self, e: Expr, scope: _Scope) -> _Scope:
-        """The scope in which `e` was made, if a loop lies between it and `scope`; else `scope`."""
+        """The scope around the outermost of the loops that lie between where `e` was made and `scope`, or `scope`."""
         if e not in self.made_under:
             return scope
         opened = self.made_under[e]
-        outer, loops = scope, False
-        while outer.parent is not None and outer.binding not in opened:
-            loops = loops or outer.size is not None
-            outer = outer.parent
-        return outer if loops else scope
+        outer = scope
+        while scope.parent is not None and scope.binding not in opened:
+            if scope.size is not None:
+                outer = scope.parent
+            scope = scope.parent
+        return outer
 
     def _rebuild(self, e: Expr) -> None:
         new = self._with_new_parts(e)
-        if not (isinstance(e, Add | Mul | Call | Sum) or self._has_lets(e) or any(map(self._heavy, children(e)))):
+        if e in self.chosen:
+            scope, guard = self.shared[e]
+            scope.lets.append((self.chosen[e], bracket(guard, new)))
+        elif not (isinstance(e, _ARITHMETIC) or self._has_lets(e) or any(map(self._heavy, children(e)))):
             self.light.add(e)
+        elif of_indices(e.type):
+            pass  # a value among those of a gen, which only the array of them has a name for
         elif e in self.shared:
             scope, guard = self.shared[e]
             var = Var(self.names.get(e, "t"), e.type)
@@ -171,7 +258,7 @@ class _Sharing:
         return e in self.scopes and bool(self.scopes[e].lets)
 
     def _heavy(self, e: Expr) -> bool:
-        core = _strip(e)[1]
+        core = self._strip(e)[1]
         return core in self.new and core not in self.light
 
     def _with_new_parts(self, e: Expr) -> Expr:
@@ -193,17 +280,41 @@ class _Sharing:
                 return Gen(i, size, self._close(self.scopes[e], body))
             case Sum(i, size, body):
                 return Sum(i, size, self._close(self.scopes[e], body))
+            case Extremum(sign, i, size, p, body):
+                return Extremum(sign, i, size, p, self._close(self.scopes[e], body))
+            case Choice(sign, i, size, p, body):
+                return Choice(sign, i, size, p, self._close(self.scopes[e], body))
             case Let(x, value, body):
                 return Let(x, ref(value), self._close(self.scopes[e], body))
-            case Bracket(p, a):
-                return bracket(p, ref(a))
+            case Bracket(p, body):
+                return bracket(p, self._close(self.scopes[e], body))
             case Var() | Const():
                 return e
 
     def _ref(self, e: Expr) -> Expr:
-        p, core = _strip(e)
+        p, core = self._strip(e)
         new = self.new.get(core, core)
         return e if new is core else bracket(p, new)
+
+    def _summed_support(self, scope: _Scope) -> Predicate:
+        """Where the scope's core is not an empty sum, if it is a sum directly under a sum, else true.
+
+        Directly nested sums are counted together (rule (**)): a let between them costs nothing only if the outer
+        one skips the points at which the inner one is empty.
+        """
+        if scope.support is None:
+            scope.support = self._support(scope.core) if scope.sums and isinstance(scope.core, Sum) else TRUE
+        return scope.support
+
+    def _support(self, e: Expr) -> Predicate:
+        """Where the directly nested sums `e` have a point."""
+        binders: dict[Index, Affine] = {}
+        parts: list[Predicate] = []
+        while isinstance(e, Sum):
+            binders[e.index] = e.size
+            p, e = self._strip(e.body)
+            parts.append(p)
+        return project(binders, conjunction(parts), {})
 
     def _close(self, scope: _Scope, body: Expr) -> Expr:
         """The new `body` of a scope, with its lets."""
@@ -212,50 +323,21 @@ class _Sharing:
             return body
         lead = scope.lead
         if scope.lets or not isinstance(core, Sum):
-            lead = conjunction([lead, scope.summed_support()])
+            lead = conjunction([lead, self._summed_support(scope)])
         for var, value in reversed(scope.lets):
             core = Let(var, value, core)
         return bracket(lead, core)
 
 
-def _with_arithmetic(e: Expr) -> list[Expr]:
-    """The nodes under `e` with arithmetic in them, brackets left out, each after its parts."""
-    order: list[Expr] = []
-    heavy: dict[Expr, bool] = {}
-    stack = [(e, False)]
-    while stack:
-        node, finished = stack.pop()
-        if finished:
-            heavy[node] = isinstance(node, Add | Mul | Call | Sum) or any(heavy[part] for part in children(node))
-            if heavy[node] and not isinstance(node, Bracket):
-                order.append(node)
-        elif node not in heavy:
-            heavy[node] = False
-            stack.append((node, True))
-            stack += [(part, False) for part in reversed(children(node)) if part not in heavy]
-    return order
-
-
-def _strip(e: Expr) -> tuple[Predicate, Expr]:
-    """The brackets at the head of `e`, and what is under them."""
-    if not isinstance(e, Bracket):
-        return TRUE, e
-    parts: list[Predicate] = []
-    while isinstance(e, Bracket):
-        parts.append(e.pred)
-        e = e.body
-    return conjunction(parts), e
-
-
-def _support(e: Expr) -> Predicate:
-    """Where the directly nested sums `e` have a point."""
-    binders: dict[Index, Affine] = {}
-    parts: list[Predicate] = []
-    while isinstance(e, Sum):
-        binders[e.index] = e.size
-        p, e = _strip(e.body)
-        parts.append(p)
-    return project(binders, conjunction(parts), {})
+def _looked_up(e: Expr) -> tuple[IndexArray, ...]:
+    """The index arrays that `e` itself looks up elements of, its parts aside."""
+    match e:
+        case Access(_, at, _):
+            return at.arrays
+        case Bracket(p, _) | Extremum(_, _, _, p, _) | Choice(_, _, _, p, _):
+            return tuple(dict.fromkeys(lookup.array for lookup in lookups(p)))
+        case _:
+            return ()
 
 
 def _common(a: _Scope, b: _Scope) -> _Scope:
@@ -272,7 +354,7 @@ def _condition(scope: _Scope, path: Path, outer: _Scope) -> Predicate:
     """When the place at `path` in `scope` is reached from `outer`, for some value of each index between them."""
     p = _along(path)
     while scope is not outer and scope.parent is not None:
-        p = conjunction([scope.lead, p])
+        p = conjunction([scope.given, scope.lead, p])
         if isinstance(scope.binding, Index) and scope.size is not None:
             p = project({scope.binding: scope.size}, p, _ranges(scope.parent))
         p = conjunction([_along(scope.path), p])
@@ -310,6 +392,7 @@ def _not_known(p: Predicate, scope: _Scope, e: Expr) -> Predicate:
     known: set[Predicate] = set()
     outer: _Scope | None = scope
     while outer is not None:
+        known.update(conjuncts(outer.given))
         known.update(conjuncts(outer.lead))
         if outer.size is not None:
             known.add(at_most(constant(1), outer.size))

@@ -45,6 +45,10 @@ class Idx(Surface):
     def __repr__(self) -> str:
         return str(self.affine)
 
+    def described(self) -> str:
+        """What this is, for a message."""
+        return f"the index expression {self}"
+
     def _combined(self, other: object, combine: Callable[[Affine, Affine], Affine]) -> Idx:
         right = as_idx(other, "the other side of an index expression")
         return Idx(combine(self.affine, right.affine), together(self, right))
@@ -188,6 +192,10 @@ class Cond(Numeric):
         self.pred = pred
         self.binders = binders
 
+    def described(self) -> str:
+        """What this is, for a message."""
+        return "a condition"
+
     def __and__(self, other: object) -> Cond:
         right = as_cond(other, "the other side of &")
         return Cond(conjunction([self.pred, right.pred]), together(self, right))
@@ -232,6 +240,10 @@ class Term(Numeric):
 
     def __repr__(self) -> str:
         return f"<a term of type {self.expr.type}>"
+
+    def described(self) -> str:
+        """What this is, for a message."""
+        return f"a value of type {self.expr.type}"
 
     def __getitem__(self, at: object) -> Term:
         result, parts = self.expr, [as_at(a) for a in (at if isinstance(at, tuple) else (at,))]
@@ -282,6 +294,10 @@ class Rel(Surface):
     def __init__(self, relation: Relation, binders: Binders = NO_BINDERS) -> None:
         self.relation = relation
         self.binders = binders
+
+    def described(self) -> str:
+        """What this is, for a message."""
+        return f"the relation {self.relation.name}, not applied to indices"
 
     def __call__(self, *at: object) -> Cond:
         """Whether the indices `at` are related."""
@@ -381,21 +397,16 @@ def as_at(value: object) -> Idx:
 def as_size(value: object) -> Affine:
     """`value` as a size: affine in size names and integers. Else `TypeMismatch`."""
     a = as_idx(value, "a size").affine
-    if a.indices:
-        refuse(f"a size is made of size names and integers, found the index {a.indices[0].name} in {a}")
+    unfit = a.lookups or a.indices
+    if unfit:
+        refuse(f"a size is made of size names and integers, found the index {unfit[0].name} in {a}")
     return a
 
 
 def described(value: object) -> str:
     """What `value` is, for a message."""
-    if isinstance(value, Term):
-        return f"a value of type {value.expr.type}"
-    if isinstance(value, Idx):
-        return f"the index expression {value}"
-    if isinstance(value, Cond):
-        return "a condition"
-    if isinstance(value, Rel):
-        return f"the relation {value.relation.name}, not applied to indices"
+    if isinstance(value, Surface):
+        return value.described()
     if value is None:
         return "None"
     return f"{value!r}" if isinstance(value, int | float | str) else f"a Python {type(value).__name__}"

@@ -54,7 +54,7 @@ from tensorlang.normal.ssa import (
     summed_indices,
 )
 from tensorlang.recursion import Deep, run
-from tensorlang.sets.solve import Ranges, Solution, determines, simplify_in, solve
+from tensorlang.sets.solve import Ranges, Solution, determines, equalities, simplify_in, solve
 
 Factor = tuple[Statement, tuple[Index, ...]]
 """A factor and the indices at which it is read."""
@@ -82,12 +82,13 @@ def replaced(s: SSA, change: Mapping[Statement, Statement]) -> SSA:
     """
     new: dict[Statement, Statement] = {}
     for x in s.statements:
-        new[x] = change[x] if x in change else _with_operands(x, new)
+        new[x] = change[x] if x in change else with_operands(x, new)
     names = {new[x]: name for x, name in s.names.items()}
     return replace(s, statements=tuple(new.values()), outputs=map_outputs(s.outputs, new), names=names)
 
 
-def _with_operands(x: Statement, new: Mapping[Statement, Statement]) -> Statement:
+def with_operands(x: Statement, new: Mapping[Statement, Statement]) -> Statement:
+    """`x` with others, of the same shapes, in the places of its operands."""
     match x:
         case Input() | Constant():
             return x
@@ -245,10 +246,19 @@ def _can_read_through(
     if not isinstance(inner, Contraction) or not determines(inner.pred, inner_ranges(inner)):
         return False
     if len(inner.factors) == 1:
-        return True
+        return not _looked_up(indices, p)
     if len(factors) > 1 or inner not in once or determines(p, {**summed, **dict.fromkeys(indices)}):
         return False  # what only moves a product's elements is left to its readers
     return determines(p, {**known, **summed})
+
+
+def _looked_up(indices: tuple[Index, ...], p: Predicate) -> bool:
+    """Whether `p` says of an index that it is an element of an index array.
+
+    What is read there stays what it is, so that the greatest value of a statement is an element of that statement.
+    """
+    zeros = [a for a in equalities(p) if a.lookups]
+    return any(a.coefficient(i) for a in zeros for i in indices)
 
 
 def inner_solution(x: Contraction) -> Solution:

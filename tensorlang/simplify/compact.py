@@ -31,6 +31,7 @@ from tensorlang.normal.ssa import (
     Contraction,
     Input,
     Map,
+    Selection,
     Statement,
     Term,
     axes,
@@ -41,7 +42,7 @@ from tensorlang.normal.ssa import (
     renamed,
     summed_indices,
 )
-from tensorlang.normal.tidy import addition, contraction, inner_solution, is_index_only, map_outputs
+from tensorlang.normal.tidy import addition, contraction, inner_solution, is_index_only, map_outputs, with_operands
 from tensorlang.sets.solve import in_range, solve
 
 
@@ -60,7 +61,7 @@ def compact(s: SSA) -> SSA:
 def _compacted(x: Statement, new: dict[Statement, Statement]) -> tuple[Statement, Statement]:
     """What stands for `x`, and the statement that holds its values."""
     x = _with_operands(x, new)
-    if isinstance(x, Input | Constant) or is_index_only(x):
+    if isinstance(x, Input | Constant | Selection) or is_index_only(x):
         return x, x
     if isinstance(x, Contraction):
         strided = _strided(x)
@@ -102,7 +103,7 @@ def _without_idle_index(x: Statement) -> _Chart | None:
 def _ignores(x: Statement, i: Index) -> bool:
     """Whether the elements of `x` are the same for all `i`; its operands have lost their idle indices already."""
     match x:
-        case Input():
+        case Input() | Selection():
             return False
         case Constant():
             return True
@@ -134,7 +135,7 @@ def _band(x: Statement) -> _Chart | None:
     own = own_ranges(x)
     least: dict[tuple[Atom, Atom], int] = {}
     for a in (q.value for q in _always(x) if isinstance(q, NonNegative)):
-        if len(a.terms) == 2 and len(a.indices) == 2 and {k for _, k in a.terms} == {1, -1}:
+        if len(a.terms) == 2 and len(a.indices) == 2 and not a.lookups and {k for _, k in a.terms} == {1, -1}:
             above, below = sorted(a.indices, key=a.coefficient, reverse=True)
             least[above, below] = max(-a.constant, least.get((above, below), -a.constant))  # above - below >= this
     for (j, i), low in least.items():
@@ -153,7 +154,7 @@ def _strided(x: Contraction) -> tuple[Statement, Statement] | None:
     """The third law: an index i = c*j + .. whose j, with |c| > 1, is summed over, is stored by j."""
     inner, own = inner_ranges(x), own_ranges(x)
     solution = solve(x.pred, inner, own)
-    for a in (q.difference for q in _equalities(solution.rest)):
+    for a in (q.difference for q in _equalities(solution.rest) if not q.difference.lookups):
         summed = [j for j in a.indices if j in inner]
         i = next((i for i in a.indices if i in own and abs(a.coefficient(i)) == 1), None)
         if i is None or len(summed) != 1:
@@ -181,8 +182,8 @@ def _with_operands(x: Statement, new: dict[Statement, Statement]) -> Statement:
             return x
         case Addition(terms, shape):
             return addition([Term(t.sign, t.pred, new[t.operand]) for t in terms], shape)
-        case Map(p, f, arguments, shape):
-            return Map(p, f, tuple(new[y] for y in arguments), shape)
+        case Map() | Selection():
+            return with_operands(x, new)
         case Contraction(p, factors, summed, shape):
             if all(new[y] is y for y in factors):
                 return x

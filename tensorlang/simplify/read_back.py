@@ -3,7 +3,7 @@
 The equalities in a contraction's predicate are solved, so shifts, strides and diagonals are accesses again and only
 indices that are really summed over remain. A statement without arithmetic is inlined into its readers; so is one
 with arithmetic if each of its elements is read at most once, unless its author named it. Predicates are reduced by
-what is known where they stand. None of this raises the cost.
+what is known where they stand. A selection that is only used for its extremum is that. None of this raises the cost.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import chain, count
 
-from tensorlang.language.affine import Affine, Atom, Index, atom_affine
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, atom_affine
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import (
     Call,
+    Choice,
     Const,
     Expr,
+    Extremum,
     Let,
     MakePair,
     Mul,
@@ -38,6 +40,7 @@ from tensorlang.normal.ssa import (
     Input,
     Map,
     Outputs,
+    Selection,
     Statement,
     factor_indices,
     inner_ranges,
@@ -53,18 +56,22 @@ from tensorlang.normal.tidy import is_index_only
 from tensorlang.recursion import Deep, run
 from tensorlang.sets.simplify import simplify
 from tensorlang.sets.solve import Ranges, determines, ranges_predicate, simplify_in, solve
+from tensorlang.simplify.extrema import Extrema, with_extrema
 
 _MANY = 2
 
 
 def read_back(s: SSA) -> Function:
     """The program of `s` as a function of the core language, with a let for each statement that is stored."""
-    s = live(s)
+    s, extrema = with_extrema(live(s))
     taken = {p.name for p in s.params} | {size.name for x in s.statements for a in x.shape for size in a.sizes}
-    reader = _Reader(_inlined(s), taken | set(s.names.values()))
-    bindings: list[tuple[Var, Expr]] = []
+    taken |= {x.array.name for x in s.statements if isinstance(x, Selection)}
+    reader = _Reader(_inlined(s, extrema), extrema, taken | set(s.names.values()))
+    bindings: list[tuple[Var | IndexArray, Expr]] = []
     for x in s.statements:
-        if x not in reader.inlined:
+        if isinstance(x, Selection):
+            bindings.append((x.array, reader.whole(x)))
+        elif x not in reader.inlined:
             variable = Var(s.names.get(x, f"t{len(bindings)}"), array(x.shape, R))
             bindings.append((variable, reader.whole(x)))
             reader.stored[x] = variable
@@ -75,12 +82,12 @@ def read_back(s: SSA) -> Function:
         return reader.whole(outputs)
 
     body = run(tree(s.outputs))
-    for variable, value in reversed(bindings):
-        body = Let(variable, value, body)
+    for bound, value in reversed(bindings):
+        body = Let(bound, value, body)
     return Function(s.name, s.params, body, s.results)
 
 
-def _inlined(s: SSA) -> set[Statement]:
+def _inlined(s: SSA, extrema: Extrema) -> set[Statement]:
     """The statements that are not stored."""
     reads = dict.fromkeys(s.statements, 0)
     outputs = output_list(s.outputs)
@@ -89,10 +96,10 @@ def _inlined(s: SSA) -> set[Statement]:
     named = set(s.names).difference(outputs if len(outputs) == 1 else ())
     inlined: set[Statement] = set()
     for x in reversed(s.statements):
-        if is_index_only(x) or (reads[x] < _MANY and x not in named):
+        if (is_index_only(x) and x not in extrema) or (reads[x] < _MANY and x not in named):
             inlined.add(x)
         times = reads[x] if x in inlined else 1
-        for k, y in enumerate(operands(x)):
+        for k, y in enumerate(operands(extrema.get(x, x) if isinstance(x, Input) else x)):
             reads[y] += times if _reads_each_once(x, k) else _MANY
     return inlined
 
@@ -106,8 +113,9 @@ def _reads_each_once(x: Statement, k: int) -> bool:
 
 
 class _Reader:
-    def __init__(self, inlined: set[Statement], taken: set[str]) -> None:
+    def __init__(self, inlined: set[Statement], extrema: Extrema, taken: set[str]) -> None:
         self.inlined = inlined
+        self.extrema = extrema
         self.taken = taken
         self.stored: dict[Statement, Var] = {}
 
@@ -115,7 +123,7 @@ class _Reader:
         """gen g. the element of `x` at g."""
         if x in self.stored:
             return self.stored[x]
-        if isinstance(x, Input):
+        if isinstance(x, Input) and x not in self.extrema:
             return _input(x)
         names = self._names()
         g = [(Index(next(names)), size) for size in x.shape]
@@ -133,7 +141,11 @@ class _Reader:
         here: dict[Atom, Affine] = dict(zip(own_indices(x), at, strict=True))
         match x:
             case Input():
+                if x in self.extrema:
+                    return (yield self._chosen(self.extrema[x], Extremum, here, at, ranges, known))
                 return access(_input(x), *at)
+            case Selection():
+                return (yield self._chosen(x, Choice, here, at, ranges, known))
             case Constant(value, _):
                 return number(value)
             case Addition(terms, _):
@@ -177,6 +189,26 @@ class _Reader:
             at = tuple((values.get(i) or atom_affine(i)).substitute(named) for i in indices)
             parts.append((yield self.element(y, at, ranges, conjunction([known, p]))))
         return sums(binders, bracket(p, _product(parts)))
+
+    def _chosen(
+        self,
+        x: Selection,
+        kind: type[Extremum | Choice],
+        here: Mapping[Atom, Affine],
+        at: tuple[Affine, ...],
+        ranges: Ranges,
+        known: Predicate,
+    ) -> Deep[Expr]:
+        """The extremum or the choice of `x` at `at`."""
+        guard = _reduced(x.guard, own_ranges(x), here, ranges, known)
+        known = conjunction([known, guard])
+        s = own_indices(x.operand)[-1]
+        used = {i.name for i in ranges}
+        index = Index(next(name for name in self._names() if name not in used))
+        ranges = {**ranges, index: x.array.size}
+        p = _reduced(x.pred, own_ranges(x.operand), {**here, s: atom_affine(index)}, ranges, known)
+        body = yield self.element(x.operand, (*at, atom_affine(index)), ranges, conjunction([known, p]))
+        return bracket(guard, kind(x.sign, index, x.array.size, p, body))
 
 
 def _reduced(p: Predicate, own: Ranges, here: Mapping[Atom, Affine], ranges: Ranges, known: Predicate) -> Predicate:

@@ -1,0 +1,97 @@
+"""Greatest and least values, read back from selections.
+
+    K = gen g. [q] * argmax s where p. X[g, s];  Y = .. X[a, K[a]] ..   ->   M = gen g. [q] * max s where p. X[g, s];
+                                                                             Y = .. M[a] ..
+
+where this is all that K is used for. The cost stays the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tensorlang.language.affine import Affine, Index, IndexArray, Lookup, atom_affine
+from tensorlang.language.grammar import Var
+from tensorlang.language.predicates import conjunction, equal, lookups
+from tensorlang.language.types import R, array
+from tensorlang.normal.ssa import (
+    SSA,
+    Contraction,
+    Input,
+    Selection,
+    Statement,
+    factor_indices,
+    operands,
+    own_indices,
+    predicates,
+    selections,
+    summed_indices,
+)
+from tensorlang.normal.tidy import Factor, contraction, inner_solution, map_outputs, with_operands
+
+Extrema = Mapping[Input, Selection]
+"""Inputs that stand for the greatest or least values of what selections choose from."""
+
+
+def with_extrema(s: SSA) -> tuple[SSA, Extrema]:
+    """`s`, and instead of each selection that is only used for its extremum an input that stands for that.
+
+    It comes where the selection was, after all that its definition reads.
+    """
+    defined = selections(s.statements)
+    if not defined:
+        return s, {}
+    values = {k: Input(Var(k.name, array(x.shape, R)), (), x.shape) for k, x in defined.items()}
+    for x in s.statements:
+        for k in _arrays(x) & values.keys():
+            if k in _arrays(_reading(x, {k: values[k]}, defined)):
+                del values[k]
+    new: dict[Statement, Statement] = {}
+    extrema: dict[Input, Selection] = {}
+    for x in s.statements:
+        made = _reading(x, values, defined)
+        made = with_operands(made, {y: new.get(y, y) for y in operands(made)})
+        if isinstance(made, Selection) and made.array in values:
+            extrema[values[made.array]] = made
+            made = values[made.array]
+        new[x] = made
+    names = {new[x]: name for x, name in s.names.items()}
+    statements = tuple(dict.fromkeys(new.values()))
+    return replace(s, statements=statements, outputs=map_outputs(s.outputs, new), names=names), extrema
+
+
+def _arrays(x: Statement) -> set[IndexArray]:
+    return {lookup.array for p in predicates(x) for lookup in lookups(p)}
+
+
+def _reading(x: Statement, values: Mapping[IndexArray, Input], defined: Mapping[IndexArray, Selection]) -> Statement:
+    """`x` with `values` for the elements of operands of selections that it reads at the chosen places."""
+    if not isinstance(x, Contraction) or _arrays(x).isdisjoint(values):
+        return x
+    solution = inner_solution(x)
+    summed = {i: n for i, n in zip(summed_indices(x), x.summed, strict=True) if i in solution.free}
+    factors: list[Factor] = []
+    places = [solution.rest]
+    for y, indices in zip(x.factors, factor_indices(x), strict=True):
+        at = [solution.values.get(i, atom_affine(i)) for i in indices]
+        extremum = _extremum(y, at, values, defined)
+        if extremum is None:
+            factors.append((y, indices))
+        else:
+            summed.update((i, n) for i, n in zip(indices, y.shape, strict=True) if i in solution.free)
+            factors.append((extremum, tuple(Index(i.name) for i in indices[:-1])))
+        places += [equal(atom_affine(i), a) for i, a in zip(factors[-1][1], at, strict=False)]
+    return contraction(x.shape, own_indices(x), factors, summed, conjunction(places))
+
+
+def _extremum(
+    y: Statement, at: list[Affine], values: Mapping[IndexArray, Input], defined: Mapping[IndexArray, Selection]
+) -> Input | None:
+    """What stands for the element of `y` at `at`, if that is where a selection from `y` has its extremum."""
+    if not at or len(at[-1].terms) != 1:
+        return None
+    (atom,) = at[-1].atoms
+    if not isinstance(atom, Lookup) or atom.array not in values or at[-1] is not atom_affine(atom):
+        return None
+    return values[atom.array] if defined[atom.array].operand is y and atom.at == tuple(at[:-1]) else None

@@ -60,6 +60,7 @@ _WITHOUT_TRAFFIC = {
     *("while", "call", "conditional"),
 }
 _PARTIAL = {"slice", "dynamic-slice", "gather"}
+_TRACED = np.ndarray | np.generic | jax.Array | jax.ShapeDtypeStruct | float | int | bool
 _FREE_CALLS = {'"TopK"', '"AllocateBuffer"', '"SliceToDynamic"', '"PadToStatic"'}
 
 
@@ -87,13 +88,13 @@ class Count:
 
 
 def count(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Count:
-    """What `fn` does when it is compiled for these arguments.
+    """What `fn` does when it is compiled for these arguments, of which arrays may be given as `jax.ShapeDtypeStruct`s.
 
     Arguments that JAX can't trace, such as sparse matrices, are given to `fn` as they are. Raises `CountError` for a
     program with an instruction, or a loop, whose operations can't be told.
     """
     leaves, tree = jax.tree.flatten((args, kwargs))
-    traced = [isinstance(x, np.ndarray | np.generic | jax.Array | float | int | bool) for x in leaves]
+    traced = [isinstance(x, _TRACED) for x in leaves]
 
     def flat(*given: Any) -> Any:
         arrays = iter(given)

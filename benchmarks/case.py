@@ -1,0 +1,170 @@
+"""A benchmark program with all that is needed to run it: text, rivals, sizes, and inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+import jax
+import numpy as np
+import scipy.sparse
+
+import tensorlang as tl
+from tensorlang.language.affine import IndexArray, Size
+from tensorlang.language.grammar import Var
+from tensorlang.language.predicates import Relation
+from tensorlang.language.types import shape
+
+Suite = Literal["structured", "seeds", "dense"]
+What = Literal["gradient", "jacobian", "hessian"]
+Sizes = Mapping[str, int]
+Draw = Callable[[np.random.Generator, tuple[int, ...]], Any]
+
+
+def positive(rng: np.random.Generator, dims: tuple[int, ...]) -> Any:
+    """Numbers between 1/2 and 2."""
+    return rng.uniform(0.5, 2, dims).astype(np.float32)
+
+
+def small(rng: np.random.Generator, dims: tuple[int, ...]) -> Any:
+    """Normal numbers, divided by the root of the last extent: weights of a layer."""
+    return (rng.normal(size=dims) / np.sqrt(dims[-1] if dims else 1)).astype(np.float32)
+
+
+def sparse(points: int) -> Draw:
+    """A relation with about so many points."""
+
+    def draw(rng: np.random.Generator, dims: tuple[int, ...]) -> Any:
+        places = rng.choice(dims[0] * dims[1], size=min(points, dims[0] * dims[1] // 4), replace=False)
+        rows, columns = np.divmod(np.sort(places), dims[1])
+        return scipy.sparse.csr_matrix((np.ones(len(places), bool), (rows, columns)), shape=dims)
+
+    return draw
+
+
+def dense(argument: Any) -> Any:
+    """A relation as a boolean array; anything else as it is."""
+    return argument.toarray() if scipy.sparse.issparse(argument) else argument
+
+
+def points(argument: Any) -> Any:
+    """A sparse relation as the places of its points in order, an array for each axis; anything else as it is."""
+    if not scipy.sparse.issparse(argument):
+        return argument
+    places = argument.tocoo()
+    order = np.lexsort((places.col, places.row))
+    return places.row[order].astype(np.int32), places.col[order].astype(np.int32)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A program and its rivals.
+
+    `program(xp, *arguments)` is the program as one would naturally write it for `xp`, which is `jax.numpy` or `torch`;
+    `torch`, where it is given, is the one for PyTorch, and `finite` one whose gradient JAX gets right if it gets that of
+    the natural one wrong. `by_hand(*arguments)` is the best gradient that we can write in
+    JAX; it is given the output's cotangent as well if the program isn't scalar. Relations are dense boolean arrays to
+    `program`, and their points in order, as an array for each axis, to `by_hand`. `sizes` grow; `odd` are awkward ones
+    at which answers are checked. `limits` says which promise a case is known not to keep, and why.
+    """
+
+    name: str
+    suite: Suite
+    text: str
+    program: Callable[..., Any]
+    sizes: Sequence[Sizes]
+    odd: Sizes
+    wrt: tuple[str, ...] = ()
+    what: What = "gradient"
+    by_hand: Callable[..., Any] | None = None
+    torch: Callable[..., Any] | None = None
+    finite: Callable[..., Any] | None = None
+    draw: Mapping[str, Draw] = field(default_factory=dict)
+    grows: str = "n"
+    limits: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def function(self) -> tl.Function:
+        """The program."""
+        return tl.parse(self.text)
+
+    @cached_property
+    def derived(self) -> tl.Function:
+        """What is measured: the gradient, the adjoint if the program isn't scalar, the Jacobian, the Hessian."""
+        wrt = self.wrt or None
+        match self.what:
+            case "gradient":
+                return tl.grad(self.function, wrt) if self.is_scalar else tl.adjoint(self.function, wrt)
+            case "jacobian":
+                return tl.jacobian(self.function, wrt)
+            case "hessian":
+                return tl.jacobian(tl.grad(self.function, wrt), wrt)
+
+    @property
+    def is_scalar(self) -> bool:
+        """Whether the program gives one number."""
+        return not shape(self.function.type)[0]
+
+    @property
+    def takes_cotangent(self) -> bool:
+        """Whether `derived` has a parameter for the output's cotangent."""
+        return self.what == "gradient" and not self.is_scalar
+
+    @property
+    def argnums(self) -> tuple[int, ...]:
+        """The places of the parameters by which we differentiate."""
+        params = self.function.params
+        names = [p.name for p in params]
+        if self.wrt:
+            return tuple(names.index(name) for name in self.wrt)
+        return tuple(k for k, p in enumerate(params) if isinstance(p, Var))
+
+    def arguments(self, sizes: Sizes, seed: int = 0) -> list[Any]:
+        """Random arguments of the program, in single precision; then a cotangent, if `derived` takes one."""
+        rng = np.random.default_rng(seed)
+        values = {Size(name): n for name, n in sizes.items()}
+        found = []
+        for p in self.function.params:
+            dims = tuple(a.value(values) for a in (shape(p.type)[0] if isinstance(p, Var) else p.sizes))
+            draw = self.draw.get(p.name, _normal)
+            if isinstance(p, IndexArray):
+                found.append(rng.integers(p.size.value(values), size=dims, dtype=np.int32))
+            else:
+                found.append(draw(rng, dims))
+        if self.takes_cotangent:
+            found.append(_normal(rng, tuple(a.value(values) for a in shape(self.function.type)[0])))
+        return found
+
+    def shapes(self, sizes: Sizes) -> list[Any]:
+        """As `arguments`, but shapes instead of arrays; relations are data all the same."""
+        rng = np.random.default_rng(0)
+        values = {Size(name): n for name, n in sizes.items()}
+        found: list[Any] = []
+        for p in self.function.params:
+            dims = tuple(a.value(values) for a in (shape(p.type)[0] if isinstance(p, Var) else p.sizes))
+            if isinstance(p, Relation):
+                found.append(self.draw[p.name](rng, dims))
+            else:
+                found.append(jax.ShapeDtypeStruct(dims, np.int32 if isinstance(p, IndexArray) else np.float32))
+        if self.takes_cotangent:
+            dims = tuple(a.value(values) for a in shape(self.function.type)[0])
+            found.append(jax.ShapeDtypeStruct(dims, np.float32))
+        return found
+
+    def model(self, sizes: Sizes, arguments: Sequence[Any]) -> tuple[int, int, int, int]:
+        """By the cost model: operations of the program and of what is derived, and their inputs and outputs."""
+        data = {p.name: a for p, a in zip(self.function.params, arguments, strict=False) if isinstance(p, Relation)}
+        program = tl.cost(self.function, **sizes, **data)
+        derived = tl.cost(self.derived, **sizes, **data)
+        values = {Size(name): n for name, n in sizes.items()}
+        inputs = sum(int(np.prod(np.shape(a))) for a in arguments if not scipy.sparse.issparse(a))
+        outputs = sum(
+            int(np.prod([a.value(values) for a in shape(self.function.params[k].type)[0]])) for k in self.argnums
+        )
+        return program, derived, inputs, outputs
+
+
+def _normal(rng: np.random.Generator, dims: tuple[int, ...]) -> Any:
+    return rng.normal(size=dims).astype(np.float32)

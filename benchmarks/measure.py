@@ -1,0 +1,126 @@
+"""Timing peers in turns: in each round every one of them runs once, so that what disturbs one disturbs all."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+
+import tensorlang as tl
+from benchmarks.case import Case, Sizes
+from benchmarks.peers import OURS, PEERS, PROGRAM, NotApplicable, Prepared
+from benchmarks.reference import as_tuple, distance
+
+ROUNDS = 15
+FAILURES = (
+    tl.TensorlangError,
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    ImportError,
+    LookupError,
+    MemoryError,
+    NotImplementedError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+"""What a peer that can't do a case may raise; the row says so, and the run goes on."""
+
+
+@dataclass
+class Timed:
+    """What a peer took: seconds of each round; seconds to compile; how far its result is from ours."""
+
+    seconds: list[float] = field(default_factory=list)
+    compiling: float = 0.0
+    differs: float | None = None
+
+    @property
+    def median(self) -> float:
+        """The median of the rounds."""
+        return statistics.median(self.seconds)
+
+
+@dataclass
+class Row:
+    """A case at one size: what each peer took, or why it has no figure."""
+
+    case: str
+    suite: str
+    sizes: Mapping[str, int]
+    timed: dict[str, Timed] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+    deriving: float | None = None
+
+    def ratio(self, ours: str, theirs: str) -> float | None:
+        """The median over the rounds of one's time by the other's."""
+        if ours not in self.timed or theirs not in self.timed:
+            return None
+        pairs = zip(self.timed[ours].seconds, self.timed[theirs].seconds, strict=False)
+        return statistics.median(a / b for a, b in pairs)
+
+
+def derive_time(case: Case) -> float:
+    """Seconds to read, differentiate, simplify and generate a case afresh."""
+    start = time.perf_counter()
+    fresh = Case(**{name: getattr(case, name) for name in case.__dataclass_fields__})
+    tl.lower(fresh.derived)
+    return time.perf_counter() - start
+
+
+def measure(case: Case, sizes: Sizes, peers: Sequence[str], rounds: int, budget: float) -> Row:
+    """The row of `case` at `sizes`: `rounds` rounds, fewer if that would take more than `budget` seconds."""
+    row = Row(case.name, case.suite, dict(sizes))
+    try:
+        arguments = case.arguments(sizes)
+    except FAILURES as error:
+        row.missing = dict.fromkeys(peers, _reason(error))
+        return row
+    ready: dict[str, Prepared] = {}
+    results: dict[str, Any] = {}
+    for name in peers:
+        try:
+            ready[name] = PEERS[name](case, arguments)
+            results[name] = jax.tree.map(_host, ready[name].run())
+            row.timed[name] = Timed(compiling=ready[name].seconds)
+        except FAILURES as error:
+            row.missing[name] = _reason(error)
+    if OURS in results:
+        for name in results.keys() - {PROGRAM}:
+            row.timed[name].differs = distance(results[name], as_tuple(results[OURS]))
+    del results
+    _take_turns(ready, row, rounds, budget)
+    return row
+
+
+def _take_turns(ready: Mapping[str, Prepared], row: Row, rounds: int, budget: float) -> None:
+    names = list(ready)
+    once = {name: min(_timed(ready[name], 1) for _ in range(2)) for name in names}
+    repeats = {name: max(1, min(100, int(5e-4 / once[name]))) for name in names}
+    start = time.perf_counter()
+    for k in range(rounds):
+        for name in names[k % len(names) :] + names[: k % len(names)]:
+            row.timed[name].seconds.append(_timed(ready[name], repeats[name]))
+        if time.perf_counter() - start > budget:
+            break
+
+
+def _timed(peer: Prepared, repeats: int) -> float:
+    start = time.perf_counter()
+    for _ in range(repeats):
+        peer.run()
+    return (time.perf_counter() - start) / repeats
+
+
+def _host(array: Any) -> Any:
+    return array.detach().numpy() if hasattr(array, "detach") else array
+
+
+def _reason(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return text if isinstance(error, NotApplicable) else f"{type(error).__name__}: {text[:200]}"

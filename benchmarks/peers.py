@@ -1,0 +1,210 @@
+"""The ways to compute a case's gradient, each prepared for given arguments: compiled, warm, and ready to be timed."""
+
+from __future__ import annotations
+
+import importlib.util
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.sparse
+
+import tensorlang as tl
+from benchmarks.case import Case, dense, points
+from benchmarks.reference import gradient
+
+OURS = "tensorlang"
+PROGRAM = "tensorlang, program"
+JAX = "jax.grad"
+BY_HAND = "JAX by hand"
+Run = Callable[[], Any]
+
+
+class NotApplicable(ValueError):
+    """A peer that can't compute this case, or isn't installed; the message says why."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A peer ready to run: `run` gives the result when it is there. `seconds` went into compiling."""
+
+    run: Run
+    seconds: float
+
+
+Peer = Callable[[Case, Sequence[Any]], Prepared]
+
+
+def _compiled(fn: Callable[..., Any], arguments: Sequence[Any]) -> Prepared:
+    """`fn` compiled by XLA; results are waited for."""
+    arrays = jax.tree.map(jnp.asarray, list(arguments))
+    start = time.perf_counter()
+    compiled = jax.jit(fn).lower(*arrays).compile()
+    seconds = time.perf_counter() - start
+    return Prepared(lambda: jax.block_until_ready(compiled(*arrays)), seconds)
+
+
+def _lowered(f: tl.Function, arguments: Sequence[Any]) -> Prepared:
+    """Our generated code. Sparse relations are data that the code is made for, so it is called as a user calls it."""
+    lowered = tl.lower(f)
+    if not any(map(scipy.sparse.issparse, arguments)):
+        return _compiled(lowered, arguments)
+    arrays = [a if scipy.sparse.issparse(a) else jnp.asarray(a) for a in arguments]
+    start = time.perf_counter()
+    jax.block_until_ready(lowered(*arrays))
+    return Prepared(lambda: jax.block_until_ready(lowered(*arrays)), time.perf_counter() - start)
+
+
+def ours(case: Case, arguments: Sequence[Any]) -> Prepared:
+    """The derivative that this package derives."""
+    return _lowered(case.derived, arguments)
+
+
+def program(case: Case, arguments: Sequence[Any]) -> Prepared:
+    """The program itself, lowered: what the derivative's time is measured by."""
+    return _lowered(case.function, arguments[:-1] if case.takes_cotangent else arguments)
+
+
+def jax_program(case: Case, arguments: Sequence[Any]) -> Prepared:
+    """The natural program under `jax.jit`."""
+    given = arguments[:-1] if case.takes_cotangent else arguments
+    return _compiled(lambda *args: case.program(jnp, *args), [dense(a) for a in given])
+
+
+def jax_gradient(case: Case, arguments: Sequence[Any]) -> Prepared:
+    """`jax.jit(jax.grad(...))` of the natural program; `vjp`, `jacfwd` or `hessian` where those are meant."""
+    return _compiled(gradient(case), [dense(a) for a in arguments])
+
+
+def jax_reverse(case: Case, arguments: Sequence[Any]) -> Prepared:
+    """Jacobians by reverse mode."""
+    if case.what != "jacobian":
+        raise NotApplicable("for Jacobians only")
+    fn = jax.jacrev(lambda *args: case.program(jnp, *args), case.argnums)
+    return _compiled(fn, [dense(a) for a in arguments])
+
+
+def jax_with_refs(case: Case, arguments: Sequence[Any]) -> Prepared:
+    """`vjp(...).with_refs`: cotangents accumulated in mutable arrays."""
+    if case.what != "gradient" or case.suite != "structured":
+        raise NotApplicable("for gradients of the structured suite only")
+
+    def fn(*args: Any) -> Any:
+        given, cotangent = (args[:-1], args[-1]) if case.takes_cotangent else (args, jnp.float32(1))
+        chosen = [given[k] for k in case.argnums]
+
+        def of_chosen(*some: Any) -> Any:
+            every = list(given)
+            for k, x in zip(case.argnums, some, strict=True):
+                every[k] = x
+            return case.program(jnp, *every)
+
+        refs = [jax.new_ref(jnp.zeros_like(x)) for x in chosen]
+        jax.vjp(of_chosen, *chosen)[1].with_refs(*refs)(cotangent)
+        return tuple(ref[...] for ref in refs)
+
+    return _compiled(fn, [dense(a) for a in arguments])
+
+
+def by_hand(case: Case, arguments: Sequence[Any]) -> Prepared:
+    """The best gradient that we can write in JAX."""
+    if case.by_hand is None:
+        raise NotApplicable("nobody has written one")
+    return _compiled(case.by_hand, [points(a) for a in arguments])
+
+
+def torch_eager(case: Case, arguments: Sequence[Any]) -> Prepared:
+    """PyTorch, operation by operation."""
+    return _torch(case, arguments, lambda fn: fn)
+
+
+def torch_compiled(case: Case, arguments: Sequence[Any]) -> Prepared:
+    """PyTorch, by `torch.compile`."""
+    if case.what != "gradient":
+        raise NotApplicable("for gradients only")
+    torch = _installed("torch")
+    return _torch(case, arguments, lambda fn: torch.compile(fn, dynamic=False))
+
+
+def _torch(case: Case, arguments: Sequence[Any], compile: Callable[[Any], Any]) -> Prepared:
+    torch = _installed("torch")
+    tensors = [torch.tensor(np.asarray(dense(a))) for a in arguments]
+    tensors = [t.long() if t.dtype == torch.int32 else t for t in tensors]
+    fn = compile(case.torch or (lambda *args: case.program(torch, *args)))
+    if case.what == "gradient":
+        given, cotangent = (tensors[:-1], tensors[-1]) if case.takes_cotangent else (tensors, torch.tensor(1.0))
+        chosen = [given[k].requires_grad_() for k in case.argnums]
+        run = lambda: torch.autograd.grad(fn(*given), chosen, cotangent)
+    elif case.what == "jacobian":
+        run = lambda: torch.func.jacfwd(fn, case.argnums)(*tensors)
+    else:
+        run = lambda: torch.func.hessian(fn, case.argnums[0])(*tensors)
+    start = time.perf_counter()
+    run()
+    return Prepared(run, time.perf_counter() - start)
+
+
+def tensorflow_compiled(case: Case, arguments: Sequence[Any]) -> Prepared:
+    """TensorFlow's gradient tape over its NumPy functions, compiled by its XLA."""
+    tf = _installed("tensorflow")
+    if case.what != "gradient":
+        raise NotApplicable("for gradients only")
+    tf.experimental.numpy.experimental_enable_numpy_behavior()
+    tensors = [tf.constant(np.asarray(dense(a))) for a in arguments]
+
+    @tf.function(jit_compile=True)
+    def fn(*args: Any) -> Any:
+        given, cotangent = (args[:-1], args[-1]) if case.takes_cotangent else (args, None)
+        chosen = [given[k] for k in case.argnums]
+        with tf.GradientTape() as tape:
+            tape.watch(chosen)
+            value = case.program(tf.experimental.numpy, *given)
+        return tape.gradient(value, chosen, output_gradients=cotangent)
+
+    start = time.perf_counter()
+    fn(*tensors)
+    return Prepared(lambda: [g.numpy() for g in fn(*tensors)], time.perf_counter() - start)
+
+
+def pytensor_compiled(case: Case, arguments: Sequence[Any]) -> Prepared:
+    """PyTensor's gradient of the program, a graph, compiled to C."""
+    pytensor = _installed("pytensor")
+    if case.what != "gradient":
+        raise NotApplicable("for gradients only")
+    arrays = [np.asarray(dense(a)) for a in arguments]
+    symbols = [pytensor.tensor.TensorType(str(a.dtype), (None,) * a.ndim)() for a in arrays]
+    given, cotangent = (symbols[:-1], symbols[-1]) if case.takes_cotangent else (symbols, None)
+    value = case.program(pytensor.tensor, *given)
+    scalar = value if cotangent is None else (value * cotangent).sum()
+    start = time.perf_counter()
+    fn = pytensor.function(symbols, pytensor.grad(scalar, [given[k] for k in case.argnums]), on_unused_input="ignore")
+    fn(*arrays)
+    return Prepared(lambda: fn(*arrays), time.perf_counter() - start)
+
+
+def _installed(name: str) -> Any:
+    if importlib.util.find_spec(name) is None:
+        raise NotApplicable(f"{name} isn't installed")
+    return importlib.import_module(name)
+
+
+PEERS: dict[str, Peer] = {
+    OURS: ours,
+    PROGRAM: program,
+    JAX: jax_gradient,
+    "jax.jacrev": jax_reverse,
+    "vjp.with_refs": jax_with_refs,
+    BY_HAND: by_hand,
+    "PyTorch": torch_eager,
+    "PyTorch compiled": torch_compiled,
+    "TensorFlow": tensorflow_compiled,
+    "PyTensor": pytensor_compiled,
+}
+"""By name; the first two are ours."""
+
+QUICK = (OURS, PROGRAM, JAX, BY_HAND)
+"""Those of a quick run."""

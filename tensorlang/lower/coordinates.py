@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import prod
 from threading import Lock
 from typing import Any
 
@@ -22,66 +23,78 @@ FEWEST_CELLS = 4096
 """Below this many cells a mask takes no time, and the program is not compiled anew for each number of points."""
 
 
+@dataclass(eq=False)
+class Coordinates:
+    """The points of a relation: where it holds, in lexicographic order, a column for each argument."""
+
+    columns: Arrays
+    cells: int
+    _listed: dict[Order, Arrays] = field(default_factory=dict)
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether a program does better with the points than with a mask."""
+        return self.cells >= FEWEST_CELLS and len(self.columns[0]) * CELLS_PER_POINT <= self.cells
+
+    def listings(self, orders: Sequence[Order]) -> tuple[Arrays, ...]:
+        """The points in each of `orders`, as generated code takes them.
+
+        The first order is that of the arguments; the others come with where their points are in it.
+        """
+        for order in orders:
+            if order not in self._listed:
+                columns = self.columns
+                at: list[np.ndarray[Any, Any]] = []
+                if order != tuple(range(len(columns))):
+                    at = [np.lexsort([columns[k] for k in reversed(order)])]
+                    columns = tuple(column[at[0]] for column in columns)
+                self._listed[order] = tuple(jnp.asarray(a, jnp.int32) for a in (*at, *columns))
+        return tuple(self._listed[order] for order in orders)
+
+
 @dataclass
 class _Kept:
     """What was made of an object, which must still be alive and hold the same data."""
 
     alive: weakref.ref[Any]
     data: Arrays
-    points: Arrays
-    listed: dict[Order, Arrays] = field(default_factory=dict)
+    coordinates: Coordinates
 
 
 _kept: dict[int, _Kept] = {}
 _lock = Lock()
 
 
-def is_sparse(value: Any) -> bool:
-    """Whether a relation with this data is better treated by its points; under JAX's tracing they are not known."""
-    if isinstance(value, jax.core.Tracer):
-        return False
-    cells = 1
-    for n in value.shape:
-        cells *= int(n)
-    return cells >= FEWEST_CELLS and len(_of(value).points[0]) * CELLS_PER_POINT <= cells
+def coordinates(value: Any) -> Coordinates | None:
+    """The points of a relation with this data; None under JAX's tracing, where they are not known.
 
-
-def listings(value: Any, orders: Sequence[Order]) -> tuple[Arrays, ...]:
-    """The points of a relation in each of `orders`, as the generated code takes them.
-
-    The first order is that of the arguments; the others come with where their points are in it.
+    They are kept with the object. Arrays can be written to, so its data is compared, which takes little time.
     """
-    kept = _of(value)
-    for order in orders:
-        if order not in kept.listed:
-            columns = kept.points
-            at: list[np.ndarray[Any, Any]] = []
-            if order != tuple(range(len(columns))):
-                places = np.lexsort([columns[k] for k in reversed(order)])
-                columns, at = tuple(column[places] for column in columns), [places]
-            kept.listed[order] = tuple(jnp.asarray(a, jnp.int32) for a in (*at, *columns))
-    return tuple(kept.listed[order] for order in orders)
-
-
-def _of(value: Any) -> _Kept:
-    """What is known of an object. Arrays can be written to, so their data is compared, which is cheap to do."""
+    if isinstance(value, jax.core.Tracer):
+        return None
     data = _data(value)
-    with _lock:
-        kept = _kept.get(id(value))
-    if kept is not None and kept.alive() is value and _is_same(kept.data, data):
-        return kept
     key = id(value)
-    own = data if isinstance(value, jax.Array) else tuple(np.array(a) for a in data)
-    kept = _Kept(weakref.ref(value, lambda _: _kept.pop(key, None)), own, _points(value))
     with _lock:
-        _kept[key] = kept
-    return kept
+        kept = _kept.get(key)
+    if kept is None or kept.alive() is not value or not _is_same(kept.data, data):
+        own = data if isinstance(value, jax.Array) else tuple(np.array(a) for a in data)
+        made = Coordinates(_points(value), prod(map(int, value.shape)))
+        kept = _Kept(weakref.ref(value, lambda _: _kept.pop(key, None)), own, made)
+        with _lock:
+            _kept[key] = kept
+    return kept.coordinates
 
 
 def _is_same(a: Arrays, b: Arrays) -> bool:
-    return len(a) == len(b) and all(
-        x is y or (x.dtype == y.dtype and np.array_equal(x, y)) for x, y in zip(a, b, strict=True)
-    )
+    return len(a) == len(b) and all(x is y or _is_equal(x, y) for x, y in zip(a, b, strict=True))
+
+
+def _is_equal(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> bool:
+    if x.dtype != y.dtype or x.shape != y.shape:
+        return False
+    if x.nbytes % 8 == 0 and x.flags.c_contiguous and y.flags.c_contiguous:  # eight bytes at a time
+        x, y = x.reshape(-1).view(np.uint64), y.reshape(-1).view(np.uint64)
+    return np.array_equal(x, y)
 
 
 def _data(value: Any) -> Arrays:

@@ -19,7 +19,7 @@ from tensorlang.language.function import Function, call_handlers
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import Type
-from tensorlang.lower.coordinates import is_sparse, listings
+from tensorlang.lower.coordinates import coordinates
 from tensorlang.lower.source import Source
 from tensorlang.simplify import simplify
 
@@ -73,17 +73,16 @@ class Lowered:
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """The value of the program for these arguments. Raises `ArgumentError` if they don't fit."""
         bound = bind(self.function, args, kwargs)
-        form = self._form(
-            frozenset(p for p, value in bound.values.items() if isinstance(p, Relation) and is_sparse(value))
-        )
+        points = {p: coordinates(value) for p, value in bound.values.items() if isinstance(p, Relation)}
+        sparse = {p: found for p, found in points.items() if found is not None and found.is_sparse}
+        form = self._form(frozenset(sparse))
         values = []
         for p in self.function.params:
             value = bound.values[p]
             if isinstance(p, Var):
                 value = _numbers(p.name, p.type, value)
             elif isinstance(p, Relation):
-                orders = form.made.listings.get(p)
-                value = listings(value, orders) if orders else _dense(value)
+                value = sparse[p].listings(form.made.listings[p]) if p in sparse else _dense(value)
             values.append(value)
         return form.run(*values, **{name: bound.sizes[size] for size, name in form.made.told.items()})
 

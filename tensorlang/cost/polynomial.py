@@ -23,6 +23,7 @@ from tensorlang.language.predicates import (
     conjunction,
     conjuncts,
     free_atoms,
+    lookups,
     relations,
     substitute,
 )
@@ -214,7 +215,8 @@ def _lower_bounds(x: Domain) -> list[Polynomial]:
 
 def _is_countable(x: Domain, sizes: Mapping[Size, int]) -> bool:
     atoms = free_atoms(x.pred).union(*(size.free for _, size in x.binders))
-    return not relations(x.pred) and all(a in sizes for a in atoms if not isinstance(a, Index))
+    data = relations(x.pred) or lookups(x.pred)
+    return not data and all(a in sizes for a in atoms if not isinstance(a, Index))
 
 
 @cache

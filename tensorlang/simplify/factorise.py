@@ -19,20 +19,15 @@ from tensorlang.cost.polynomial import Polynomial, estimate, number, points
 from tensorlang.language.affine import Size
 from tensorlang.normal.ssa import (
     SSA,
-    Addition,
-    Constant,
     Contraction,
-    Input,
-    Map,
     Statement,
-    Term,
     inner_ranges,
     live,
     operands,
     output_list,
     own_ranges,
 )
-from tensorlang.normal.tidy import is_index_only, map_outputs
+from tensorlang.normal.tidy import is_index_only, map_outputs, with_operands
 from tensorlang.sets.solve import project
 from tensorlang.simplify.plans import MOST_FACTORS, Plans, cheaper, usual_sizes
 from tensorlang.simplify.summation import Factor, Summation, inlined, summation
@@ -75,23 +70,12 @@ class _Factorising:
             if isinstance(x, Contraction) and not is_index_only(x):
                 self._choose(x)
             else:
-                self.new[x] = self._with_operands(x)
+                self.new[x] = with_operands(x, self.new)
         names: dict[Statement, str] = {}
         for x, name in self.program.names.items():
             names.setdefault(self.new[x], name)
         outputs = map_outputs(self.program.outputs, self.new)
         return live(replace(self.program, statements=tuple(self.new.values()), outputs=outputs, names=names))
-
-    def _with_operands(self, x: Statement) -> Statement:
-        match x:
-            case Input() | Constant():
-                return x
-            case Addition(terms, shape):
-                return Addition(tuple(Term(t.sign, t.pred, self.new[t.operand]) for t in terms), shape)
-            case Map(p, f, arguments, shape):
-                return Map(p, f, tuple(self.new[y] for y in arguments), shape)
-            case Contraction(p, factors, summed, shape):
-                return Contraction(p, tuple(self.new[y] for y in factors), summed, shape)
 
     def _choose(self, x: Contraction) -> None:
         """Compute `x` in the cheapest way, with or without sums that it alone reads."""
@@ -100,7 +84,7 @@ class _Factorising:
         ways = list(self._ways(here, [self.spent[y] for y in own]))
         self.written[x] = sum((self.written[y] for y in own), _cost(x))
         if not self.dissolved.intersection(operands(x)):
-            ways.insert(0, _Way(sum((self.spent[y] for y in own), _cost(x)), lambda: self._with_operands(x)))
+            ways.insert(0, _Way(sum((self.spent[y] for y in own), _cost(x)), lambda: with_operands(x, self.new)))
         else:
             self.written[x] = ways[0].cost
         if own:

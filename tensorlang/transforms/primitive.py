@@ -20,9 +20,12 @@ import jax.numpy as jnp
 from jax import lax
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
+from jax.sharding import AxisType
 
-from tensorlang.language.affine import Size
+from tensorlang.language.affine import Affine, Size
 from tensorlang.language.arguments import to_leaves
+from tensorlang.language.grammar import Var
+from tensorlang.language.types import shape
 from tensorlang.lower.run import defined
 from tensorlang.lower.source import Source
 from tensorlang.transforms.batch import batched
@@ -59,9 +62,33 @@ def _varying(x: Any) -> frozenset[Any]:
 def _execute(*args: Any, op: Operation, sizes: Sizes, dtype: Any) -> list[Any]:
     run, told = _compiled(op)
     values = dict(sizes)
-    with jax.named_scope(op.name):
-        result = run(*args, **{name: values[size] for size, name in told.items()})
-    return [jnp.asarray(x, dtype) for x in to_leaves(op.function.type, result)]
+
+    def code(*args: Any) -> list[Any]:
+        with jax.named_scope(op.name):
+            result = run(*args, **{name: values[size] for size, name in told.items()})
+        return [jnp.asarray(x, dtype) for x in to_leaves(op.function.type, result)]
+
+    layout = _layout(op, [jax.typeof(x) for x in args])
+    return code(*args) if layout is None else jax.sharding.auto_axes(code, out_sharding=layout)(*args)
+
+
+def _layout(op: Operation, kinds: Sequence[Any]) -> list[jax.NamedSharding] | None:
+    """How the results lie on a mesh whose axes are explicit: an axis as one of an argument with the same size."""
+    mesh = next((x.sharding.mesh for x in kinds if AxisType.Explicit in x.sharding.mesh.axis_types), None)
+    if mesh is None:
+        return None
+    lies: dict[Affine, Any] = {}
+    for p, kind in zip(op.params, kinds, strict=True):
+        sizes = shape(p.type)[0] if isinstance(p, Var) else p.sizes
+        lies.update((a, along) for a, along in zip(sizes, kind.sharding.spec, strict=True) if along is not None)
+    layout = []
+    for sizes in op.shapes:
+        spec: list[Any] = []
+        for a in sizes:
+            along = lies.get(a)
+            spec.append(None if along in spec else along)
+        layout.append(jax.NamedSharding(mesh, jax.P(*spec)))  # type: ignore[no-untyped-call]
+    return layout
 
 
 @once
@@ -76,7 +103,14 @@ def _results(*args: Any, op: Operation, sizes: Sizes, dtype: Any) -> list[Any]:
         found: list[Any] = _execute.trace(*args, op=op, sizes=sizes, dtype=dtype).jaxpr.out_avals
         return found
     values: dict[Any, int] = dict(sizes)
-    return [jax.core.ShapedArray(tuple(max(0, a.value(values)) for a in shape), dtype) for shape in op.shapes]
+    return [jax.core.ShapedArray(tuple(max(0, a.value(values)) for a in axes), dtype) for axes in op.shapes]
+
+
+def _lying_like(x: Any, kind: Any) -> Any:
+    """`x` on a mesh whose axes are explicit as a value of type `kind`, which it belongs to."""
+    if AxisType.Explicit not in kind.sharding.mesh.axis_types or jax.typeof(x).sharding == kind.sharding:
+        return x
+    return jax.sharding.reshard(x, kind.sharding)  # type: ignore[no-untyped-call]
 
 
 def _is_plain(x: Any) -> bool:
@@ -92,9 +126,10 @@ def _jvp(
         results = bind(op, args, sizes, dtype)
         place = len(op.known)
         kept = op.restricted(tuple(place + k in by for k in range(len(op.inputs))), (True,) * len(op.outputs))
-        return results, bind(kept, [*args[:place], *(tangents[k] for k in by)], sizes, dtype)
+        linear = bind(kept, [*args[:place], *(tangents[k] for k in by)], sizes, dtype)
+        return results, [_lying_like(dy, jax.typeof(y)) for dy, y in zip(linear, results, strict=True)]
     values: dict[Any, int] = dict(sizes)
-    of = tuple(k for k, shape in enumerate(op.shapes) if all(a.value(values) > 0 for a in shape))
+    of = tuple(k for k, axes in enumerate(op.shapes) if all(a.value(values) > 0 for a in axes))
     made = _linearized(op, by, of, sizes) if by and of else None
     if made is None:
         results = bind(op, args, sizes, dtype)
@@ -106,7 +141,7 @@ def _jvp(
     linear = bind(made.linear, [*(known[k] for k in made.known), *(tangents[k] for k in made.by)], sizes, dtype)
     out: list[Any] = [ad.Zero(jax.typeof(y).to_tangent_aval()) for y in results]
     for k, dy in zip(made.of, linear, strict=True):
-        out[k] = dy
+        out[k] = _lying_like(dy, jax.typeof(results[k]))
     return results, out
 
 
@@ -139,7 +174,7 @@ def _transpose(cotangents: Sequence[Any], *args: Any, op: Operation, sizes: Size
             op, [*known, *(ct for ct, is_given in zip(cotangents, given, strict=True) if is_given)], sizes, dtype
         )
         for k, x in zip(by, found, strict=True):
-            out[k] = x
+            out[k] = _lying_like(x, args[k].aval)
     return out
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 import keyword
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -37,11 +38,12 @@ def to_jax(f: Function) -> Callable[..., Any]:
     Calling the function raises `ArgumentError` if the arguments don't fit, under tracing as well.
     """
     program = Program(flat(f))
-    real = {p.name for p in f.variables}
+    params = {p.name: p for p in f.params}
 
     def call(*args: Any, **kwargs: Any) -> Any:
         given = [_weak(x) if isinstance(p, Var) else x for p, x in zip(f.params, args, strict=False)]
-        named = {name: _weak(x) if name in real else x for name, x in kwargs.items()}
+        named = {name: _weak(x) if isinstance(params.get(name), Var) else x for name, x in kwargs.items()}
+        _require_known(f, [*args, *kwargs.values()], {k: x for k, x in kwargs.items() if k not in params})
         bound = matched(f, [*given, *args[len(given) :]], named)
         arrays: list[Any] = []
         for p in f.params:
@@ -61,12 +63,23 @@ def to_jax(f: Function) -> Callable[..., Any]:
 
     call.__name__ = call.__qualname__ = f.name
     call.__doc__ = str(f)
-    names = [p.name for p in f.params]
-    if all(name.isidentifier() and not keyword.iskeyword(name) for name in names):
-        params = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in names]
-        sizes = inspect.Parameter("_sizes", inspect.Parameter.VAR_KEYWORD)
-        call.__signature__ = inspect.Signature([*params, sizes])  # type: ignore[attr-defined]
+    if all(name.isidentifier() and not keyword.iskeyword(name) for name in params):
+        arguments = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in params]
+        sizes = inspect.Parameter("sizes_", inspect.Parameter.VAR_KEYWORD)
+        call.__signature__ = inspect.Signature([*arguments, sizes])  # type: ignore[attr-defined]
     return call
+
+
+def _require_known(f: Function, arrays: Sequence[Any], sizes: Mapping[str, Any]) -> None:
+    """Raise `ArgumentError` for sizes that are not plain numbers when `f` is traced."""
+    for name, value in sizes.items():
+        if isinstance(value, jax.core.Tracer):
+            hint = f"under jax.jit, name it among static_argnames, or pass functools.partial({f.name}, {name}=...)"
+            raise ArgumentError(f"the size {name} of {f.name} must be known when it is traced", hint=hint)
+    for x in jax.tree.leaves(arrays):
+        dims = getattr(x, "shape", ())
+        if isinstance(dims, tuple) and not all(isinstance(n, int | np.integer) for n in dims):
+            raise ArgumentError(f"the sizes of {f.name} must be known when it is traced, found the shape {dims}")
 
 
 def _weak(value: Any) -> Any:

@@ -12,15 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from tensorlang.language.affine import Affine, Atom, Index
+from tensorlang.language.affine import Affine, Index, IndexArray, Lookup, Size
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import (
     Access,
     Add,
     Bracket,
     Call,
+    Choice,
     Const,
     Expr,
+    Extremum,
     Gen,
     Let,
     MakePair,
@@ -28,6 +30,7 @@ from tensorlang.language.grammar import (
     Proj,
     Sum,
     Var,
+    children,
 )
 from tensorlang.language.predicates import (
     And,
@@ -41,7 +44,7 @@ from tensorlang.language.predicates import (
     conjuncts,
     free_atoms,
 )
-from tensorlang.language.types import Array, Pair, R, Type, shape, struct_of_arrays
+from tensorlang.language.types import Array, Idx, Pair, R, Type, shape, struct_of_arrays
 
 
 def meaning(f: Function, sizes: Mapping[str, int], values: Mapping[str, Any]) -> Any:
@@ -56,27 +59,68 @@ def meaning(f: Function, sizes: Mapping[str, int], values: Mapping[str, Any]) ->
 
 
 def cost(f: Function, sizes: Mapping[str, int], relations: Mapping[str, Any]) -> int:
-    """What `f` costs at these sizes by Figure 6."""
-    return Point(f, sizes, relations).cost(f.body)
+    """What `f` costs at these sizes by Figure 6, given the data of relations and index arrays by name.
+
+    A greatest or least value costs one less than the points that it is of. Where points are chosen by argmax, the
+    values that they are chosen by are needed too.
+    """
+    at = Point(f, sizes, relations)
+    for p in f.variables:
+        if p in at.choosing:
+            at.values[p] = _elements(relations[p.name], p.type, ())
+    return at.cost(f.body)
+
+
+class NotThere(IndexError):
+    """An element is looked up that its index array has not."""
+
+
+class NoPoint(ValueError):
+    """The greatest or least of no values."""
 
 
 class Point:
     """The values of sizes, indices and variables at one point of the program's execution."""
 
     def __init__(self, f: Function, sizes: Mapping[str, int], data: Mapping[str, Any]) -> None:
-        self.atoms: dict[Atom, int] = {s: sizes[s.name] for s in f.sizes}
+        self.atoms: dict[Index | Size, int] = {s: sizes[s.name] for s in f.sizes}
         self.relations = {p: data[p.name] for p in f.params if isinstance(p, Relation)}
+        self.arrays: dict[IndexArray, Any] = {
+            p: np.asarray(data[p.name]).tolist() for p in f.params if isinstance(p, IndexArray) and p.name in data
+        }
         self.values: dict[Var, Any] = {}
+        self.choosing = _choosing(f.body)
+        """The variables on whose values choices depend."""
 
     def range(self, size: Affine) -> range:
-        return range(max(size.value(self.atoms), 0))
+        return range(max(self.number(size), 0))
+
+    def number(self, a: Affine) -> int:
+        return a.constant + sum(
+            k * (self.element(atom) if isinstance(atom, Lookup) else self.atoms[atom]) for atom, k in a.terms
+        )
+
+    def element(self, lookup: Lookup) -> int:
+        value = self.arrays[lookup.array]
+        for a in lookup.at:
+            k = self.number(a)
+            if not 0 <= k < len(value):
+                raise NotThere(f"{lookup} looks up element {k} of {len(value)}")
+            value = value[k]
+        return int(value)
 
     def holds(self, p: Predicate) -> bool:
+        try:
+            return self._holds(p)
+        except NotThere:
+            return False
+
+    def _holds(self, p: Predicate) -> bool:
         match p:
             case Equal(a):
-                return a.value(self.atoms) == 0
+                return self.number(a) == 0
             case NonNegative(a):
-                return a.value(self.atoms) >= 0
+                return self.number(a) >= 0
             case And(parts):
                 return all(map(self.holds, parts))
             case Or(parts):
@@ -85,7 +129,7 @@ class Point:
                 return any(self.holds(q) for _ in self.each(i, n))
             case Related(relation, arguments):
                 data = self.relations[relation]
-                place = tuple(a.value(self.atoms) for a in arguments)
+                place = tuple(map(self.number, arguments))
                 inside = all(0 <= k < extent for k, extent in zip(place, data.shape, strict=True))
                 return inside and bool(data[place])
 
@@ -141,40 +185,65 @@ class Point:
             case Sum():
                 binders, p, body = _joined_sums(e)
                 return sum((self.value(body) for _ in self.points(binders, p)), Fraction(0))
+            case Extremum():
+                return self.best(e)[1]
+            case Choice():
+                return self.best(e)[0]
             case Access(a, place, _):
-                array, k = self.value(a), place.value(self.atoms)
+                array, k = self.value(a), self.number(place)
                 if not 0 <= k < len(array):
                     raise IndexError(f"[{place}] reads element {k} of {len(array)}")
                 return array[k]
             case Bracket(p, a):
                 return self.value(a) if self.holds(p) else self.zero(a.type)
             case Let(x, a, b):
-                self.values[x] = self.value(a)
+                self.bind(x, a)
                 return self.value(b)
+
+    def bind(self, x: Var | IndexArray, e: Expr) -> None:
+        if isinstance(x, IndexArray):
+            self.arrays[x] = self.value(e)
+        else:
+            self.values[x] = self.value(e)
+
+    def best(self, e: Extremum | Choice) -> tuple[int, Any]:
+        """The first index with the greatest or least value, and that value."""
+        found = [(self.atoms[e.index], self.value(e.body)) for _ in self.points([(e.index, e.size)], e.pred)]
+        if not found:
+            raise NoPoint(f"{e.word} {e.index}")
+        best = found[0]
+        for k, value in found[1:]:
+            if value > best[1] if e.sign > 0 else value < best[1]:
+                best = (k, value)
+        return best
 
     def zero(self, kind: Type) -> Any:
         if isinstance(kind, Pair):
             return (self.zero(kind.first), self.zero(kind.second))
         if isinstance(kind, Array):
             return [self.zero(kind.element) for _ in self.range(kind.size)]
-        return Fraction(0)
+        return 0 if isinstance(kind, Idx) else Fraction(0)
 
     def cost(self, e: Expr) -> int:
         match e:
             case Var() | Const():
                 return 0
             case Add(a, b, sign):
-                p, left = _split(a)
-                q, right = _split(b)
-                first, second = self.holds(p), self.holds(q)
-                below = (self.cost(left) if first else 0) + (self.cost(right) if second else 0)
-                return below + int((first and second) if sign > 0 else second)
+                first, second = self.may_be_other_than_0(a), self.may_be_other_than_0(b)
+                return self.cost(a) + self.cost(b) + int((first and second) if sign > 0 else second)
             case Mul(a, b):
                 return 1 + self.cost(a) + self.cost(b)
             case Call(f, arguments):
                 return f.cost + sum(map(self.cost, arguments))
-            case MakePair(a, b) | Let(_, a, b):
+            case MakePair(a, b):
                 return self.cost(a) + self.cost(b)
+            case Let(x, a, b):
+                if isinstance(x, IndexArray) or x in self.choosing:
+                    self.bind(x, a)
+                return self.cost(a) + self.cost(b)
+            case Extremum(_, i, n, p, a) | Choice(_, i, n, p, a):
+                each = [1 + self.cost(a) for _ in self.points([(i, n)], p)]
+                return sum(each) - (1 if each else 0)
             case Proj(_, a) | Access(a, _, _):
                 return self.cost(a)
             case Gen(i, n, a):
@@ -185,6 +254,37 @@ class Point:
                 return sum(each) - (1 if each else 0)
             case Bracket(p, a):
                 return self.cost(a) if self.holds(p) else 0
+
+    def may_be_other_than_0(self, e: Expr) -> bool:
+        """Whether the brackets outermost on `e`, or on a term of it, hold."""
+        while isinstance(e, Bracket):
+            if not self.holds(e.pred):
+                return False
+            e = e.body
+        return not isinstance(e, Add) or self.may_be_other_than_0(e.left) or self.may_be_other_than_0(e.right)
+
+
+def _choosing(root: Expr) -> set[Var]:
+    """The variables that occur in the choices that lets bind, or in the values of such variables."""
+    found: set[Var] = set()
+    stack = [let.value for let in _under([root]) if isinstance(let, Let) and isinstance(let.var, IndexArray)]
+    values = {let.var: let.value for let in _under([root]) if isinstance(let, Let)}
+    while stack:
+        new = {x for x in _under(stack) if isinstance(x, Var)} - found
+        found |= new
+        stack = [values[x] for x in new if x in values]
+    return found
+
+
+def _under(roots: list[Expr]) -> set[Expr]:
+    found: set[Expr] = set()
+    stack = list(roots)
+    while stack:
+        e = stack.pop()
+        if e not in found:
+            found.add(e)
+            stack += children(e)
+    return found
 
 
 def _split(e: Expr) -> tuple[Predicate, Expr]:

@@ -46,9 +46,11 @@ from tensorlang.language.predicates import (
     TRUE,
     Equal,
     NonNegative,
+    Or,
     Predicate,
     conjunction,
     conjuncts,
+    disjunction,
     lookups,
     substitute,
     within,
@@ -119,15 +121,19 @@ def charges(e: Expr) -> Charges:
     """
     total: Charges = {}
     reached: dict[Expr, Charges] = {e: {EVERYWHERE: 1}}
-    for node in _uses_first(e):
+    order = _uses_first(e)
+    brackets = _brackets(order)
+    for node in order:
         for domain, weight in reached.pop(node, {}).items():
-            for child, inner in _charge(node, domain, weight, total):
+            for child, inner in _charge(node, domain, weight, total, brackets):
                 at = reached.setdefault(child, {})
                 at[inner] = at.get(inner, 0) + weight
     return {domain: weight for domain, weight in total.items() if weight}
 
 
-def _charge(e: Expr, domain: Domain, weight: int, total: Charges) -> list[tuple[Expr, Domain]]:
+def _charge(
+    e: Expr, domain: Domain, weight: int, total: Charges, brackets: Mapping[Expr, Predicate]
+) -> list[tuple[Expr, Domain]]:
     """Add to `total` what `e` itself costs on `domain`; gives its parts and where they are evaluated."""
 
     def add(where: Domain, amount: int) -> None:
@@ -138,8 +144,16 @@ def _charge(e: Expr, domain: Domain, weight: int, total: Charges) -> list[tuple[
         case Var() | Const():  # 4.22, 4.23
             return []
         case Add(left, right, sign):  # 4.24
-            where = domain.under(_brackets(right))
-            add(where.under(_brackets(left)) if sign > 0 else where, 1)
+            p, q = brackets.get(left, TRUE), brackets.get(right, TRUE)
+            if sign < 0:
+                add(domain.under(q), 1)
+            elif isinstance(p, Or) or isinstance(q, Or):
+                # p, q less p or q: in a sum of many terms the unions cancel out, but for the last
+                add(domain.under(p), 1)
+                add(domain.under(q), 1)
+                add(domain.under(disjunction([p, q])), -1)
+            else:
+                add(domain.under(p).under(q), 1)
         case Mul():  # 4.25
             add(domain, 1)
         case Call(f, _):  # 4.26
@@ -181,13 +195,16 @@ def _both(p: Predicate, q: Predicate) -> Predicate:
     return conjunction(parts.values())
 
 
-def _brackets(e: Expr) -> Predicate:
-    """The conjunction of the brackets outermost on `e`."""
-    found: list[Predicate] = []
-    while isinstance(e, Bracket):
-        found.append(e.pred)
-        e = e.body
-    return conjunction(found)
+def _brackets(uses_first: list[Expr]) -> dict[Expr, Predicate]:
+    """Where expressions are not 0 by their outermost brackets: of a sum, where one of its terms is not."""
+    found: dict[Expr, Predicate] = {}
+    for e in reversed(uses_first):
+        match e:
+            case Bracket(p, body):
+                found[e] = conjunction([p, found.get(body, TRUE)])
+            case Add(left, right, _) if left in found and right in found:
+                found[e] = disjunction([found[left], found[right]])
+    return found
 
 
 def _uses_first(root: Expr) -> list[Expr]:

@@ -19,7 +19,7 @@ for a difference the points of what is subtracted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
@@ -31,7 +31,6 @@ from tensorlang.language.affine import Affine, Index, IndexArray, atom_affine
 from tensorlang.language.function import Function, Parameter, Results
 from tensorlang.language.grammar import (
     Add,
-    Bracket,
     Call,
     Choice,
     Expr,
@@ -47,7 +46,7 @@ from tensorlang.language.grammar import (
     bracket,
     number,
 )
-from tensorlang.language.predicates import Predicate, disjunction, lookups, substitute
+from tensorlang.language.predicates import Predicate, lookups, substitute
 from tensorlang.language.types import R, array
 from tensorlang.recursion import Deep, run
 
@@ -320,7 +319,7 @@ def read(x: Statement, given: Mapping[Statement, Expr]) -> Expr:
             body = number(value)
         case Addition(terms, _):
             parts = [(t.sign, renew(t.pred), access(given[t.operand], *here)) for t in terms]
-            body = without_outer_bracket(sum_of_terms(parts))
+            body = sum_of_terms(parts)
         case Map(p, f, arguments, _):
             body = bracket(renew(p), Call(f, tuple(access(given[y], *here) for y in arguments)))
         case Contraction(p, factors, _, _):
@@ -344,43 +343,22 @@ def read(x: Statement, given: Mapping[Statement, Expr]) -> Expr:
     return body
 
 
-def sum_of_terms(
-    terms: list[tuple[int, Predicate, Expr]], reduced: Callable[[Predicate], Predicate] = lambda p: p
-) -> Expr:
-    """The sum of sign * [p] * e; `reduced` simplifies the unions of predicates that arise.
+def sum_of_terms(terms: Iterable[tuple[int, Predicate, Expr]]) -> Expr:
+    """The sum of sign * [p] * e, one term after the other, those of the same predicate under one bracket.
 
-    A balanced tree of the positive terms less one of the negative, with each addition under the bracket of what it
-    adds, so by (4.24) it costs the points of all predicates less those of the union of the positive.
+    By (4.24) it costs the points of all predicates less those of the union of the positive ones.
     """
-    plus = _balanced([(p, e) for sign, p, e in terms if sign > 0], reduced)
-    minus = _balanced([(p, e) for sign, p, e in terms if sign < 0], reduced)
-    if minus is None:
-        return number(0) if plus is None else bracket(*plus)
-    if plus is None:
-        return bracket(minus[0], Mul(number(-1), minus[1]))
-    return Add(bracket(*plus), bracket(*minus), -1)
-
-
-def without_outer_bracket(e: Expr) -> Expr:
-    """A sum of terms without the bracket of all that it adds: it is 0 outside of it anyway."""
-    return e.body if isinstance(e, Bracket) and isinstance(e.body, Add) and _is_bracketed(e.body) else e
-
-
-def _is_bracketed(e: Add) -> bool:
-    return isinstance(e.left, Bracket) and isinstance(e.right, Bracket)
-
-
-def _balanced(
-    level: list[tuple[Predicate, Expr]], reduced: Callable[[Predicate], Predicate]
-) -> tuple[Predicate, Expr] | None:
-    while len(level) > 1:
-        merged = []
-        for (p0, e0), (p1, e1) in zip(level[::2], level[1::2], strict=False):
-            same = p0 is p1  # then one bracket around the addition says it all
-            both = Add(e0, e1, 1) if same else Add(bracket(p0, e0), bracket(p1, e1), 1)
-            merged.append((p0 if same else reduced(disjunction([p0, p1])), both))
-        level = merged + level[len(level) // 2 * 2 :]
-    return level[0] if level else None
+    groups: dict[tuple[int, Predicate], Expr] = {}
+    for sign, p, e in terms:
+        groups[sign, p] = Add(groups[sign, p], e, 1) if (sign, p) in groups else e
+    parts = sorted(groups.items(), key=lambda group: -group[0][0])
+    if not parts:
+        return number(0)
+    (sign, p), e = parts[0]
+    total = bracket(p, e if sign > 0 else Mul(number(-1), e))
+    for (sign, p), e in parts[1:]:
+        total = Add(total, bracket(p, e), sign)
+    return total
 
 
 def to_function(s: SSA) -> Function:

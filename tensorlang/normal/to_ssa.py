@@ -45,7 +45,7 @@ from tensorlang.language.grammar import (
     Sum,
     Var,
 )
-from tensorlang.language.predicates import TRUE, Predicate, conjunction, equal, substitute
+from tensorlang.language.predicates import TRUE, Predicate, conjunction, disjunction, equal, substitute
 from tensorlang.language.types import shape
 from tensorlang.normal.ssa import (
     SSA,
@@ -224,7 +224,7 @@ class Builder:
                     part, q = (side.body, substitute(side.pred, scope.env)) if isinstance(side, Bracket) else (side, p)
                     both = conjunction([p, q])
                     operand = yield self._translate(part, scope.under(both), both, done)
-                    terms.append(Term(s, both, operand))
+                    terms.append(Term(s, _read_of(operand, both), operand))
                 return self.emit(Addition(tuple(terms), sizes))
             case Mul(left, right):  # 5.32
                 factors = []
@@ -294,6 +294,11 @@ class Builder:
         if path or e not in self.values:
             raise NormalFormError(f"{e.name} is neither a parameter nor bound by a let before its use")
         return self.values[e], at[::-1]
+
+
+def _read_of(x: Statement, p: Predicate) -> Predicate:
+    """Where a term [p] * X is not 0: a sum within a sum is 0 where all of its terms are."""
+    return conjunction([p, disjunction(t.pred for t in x.terms)]) if isinstance(x, Addition) else p
 
 
 def _elements(e: Expr, rank: int) -> Expr:

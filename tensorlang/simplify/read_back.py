@@ -50,7 +50,6 @@ from tensorlang.normal.ssa import (
     own_indices,
     own_ranges,
     sum_of_terms,
-    without_outer_bracket,
 )
 from tensorlang.normal.tidy import is_index_only
 from tensorlang.recursion import Deep, run
@@ -128,7 +127,7 @@ class _Reader:
         names = self._names()
         g = [(Index(next(names)), size) for size in x.shape]
         body = run(self.element(x, tuple(atom_affine(i) for i, _ in g), dict(g), TRUE))
-        return gen(g, without_outer_bracket(body) if isinstance(x, Addition) else body)
+        return gen(g, body)
 
     def _names(self) -> Iterator[str]:
         """Names for indices that no size, parameter or variable has."""
@@ -155,7 +154,7 @@ class _Reader:
                     if p is not FALSE:
                         part = yield self.element(t.operand, at, ranges, conjunction([known, p]))
                         parts.append((t.sign, p, part))
-                return sum_of_terms(parts, lambda p: simplify(p, conjunction([ranges_predicate(ranges), known])))
+                return sum_of_terms(parts)
             case Map(p, f, arguments, _):
                 p = _reduced(p, own_ranges(x), here, ranges, known)
                 if p is FALSE:

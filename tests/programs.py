@@ -19,15 +19,17 @@ from typing import Any, Literal, Protocol, TypeVar
 import numpy as np
 from hypothesis import strategies as st
 
-from tensorlang.language.affine import Affine, Index, Size, atom_affine, constant
-from tensorlang.language.function import Function, Parameter
+from tensorlang.language.affine import Affine, Index, IndexArray, Lookup, Size, atom_affine, constant
+from tensorlang.language.function import Function, Parameter, sizes_of
 from tensorlang.language.functions import call, raise_to
 from tensorlang.language.grammar import (
     Access,
     Add,
     Bracket,
+    Choice,
     Const,
     Expr,
+    Extremum,
     Gen,
     Let,
     MakePair,
@@ -35,6 +37,7 @@ from tensorlang.language.grammar import (
     Proj,
     Sum,
     Var,
+    children,
     number,
 )
 from tensorlang.language.predicates import (
@@ -48,6 +51,7 @@ from tensorlang.language.predicates import (
     conjunction,
     disjunction,
     equal,
+    exists,
     less,
     not_equal,
     within,
@@ -92,6 +96,7 @@ class _Scope:
     """What is visible at a place of the program."""
 
     variables: tuple[Var, ...]
+    arrays: tuple[IndexArray, ...] = ()
     indices: tuple[tuple[Index, Affine], ...] = ()
     facts: tuple[tuple[Affine, Affine], ...] = ()
     """Pairs (a, s) of which a bracket around this place says 0 <= a < s."""
@@ -107,6 +112,9 @@ class _Scope:
     def binding(self, x: Var) -> _Scope:
         return replace(self, variables=(*self.variables, x), pool=(*self.pool, []))
 
+    def choosing(self, k: IndexArray) -> _Scope:
+        return replace(self, arrays=(*self.arrays, k), pool=(*self.pool, []))
+
     @property
     def depth(self) -> int:
         return len(self.indices)
@@ -117,9 +125,10 @@ _VARIABLE_NAMES = ("y", "t", "y", "x", "i", "sin", "n")
 
 
 class _Builder:
-    def __init__(self, choose: Chooser, scalars: Scalars) -> None:
+    def __init__(self, choose: Chooser, scalars: Scalars, chooses: bool) -> None:
         self.choose = choose
         self.scalars = scalars
+        self.chooses = chooses
         n, m = atom_affine(Size("n")), atom_affine(Size("m"))
         self.input_sizes = [n, m, constant(2), n + m - 1, n + 1, constant(3)]
         self.sizes = [n, m, constant(2), n + m - 1, n - 1, m + 1, constant(1), n - m, n * 2 - 1, constant(0)]
@@ -158,9 +167,16 @@ class _Builder:
         if self.chance(35):
             shapes = [(n, m), (n,), (m, m), (n + 1, constant(2))]
             self.relations = (Relation("r", self.pick(shapes)),)
-        body = self.expr(self.output_type(), _Scope(variables), fuel)
-        params: tuple[Parameter, ...] = (*variables, *self.relations)
+        arrays = self.index_arrays() if self.chooses else ()
+        body = self.expr(self.output_type(), _Scope(variables, arrays), fuel)
+        params: tuple[Parameter, ...] = (*variables, *self.relations, *arrays)
         return Function("f", params, body)
+
+    def index_arrays(self) -> tuple[IndexArray, ...]:
+        n, m = self.input_sizes[:2]
+        shapes: list[tuple[tuple[Affine, ...], Affine]] = [((n,), m), ((m,), n), ((n,), n), ((), n), ((n, m), m)]
+        chosen = [self.pick(shapes) for _ in range(self.choose.below(3))]
+        return tuple(IndexArray(name, sizes, size) for name, (sizes, size) in zip("pq", chosen, strict=False))
 
     def input_type(self) -> Type:
         a, b = self.pick(self.input_sizes), self.pick(self.input_sizes)
@@ -248,6 +264,8 @@ class _Builder:
             options += [(5, lambda: self.let(R, scope, fuel - 1)), (1, lambda: self.projection(R, scope, fuel - 1))]
             if scope.depth < DEPTH:
                 options += [(6, lambda: self.summation(scope, fuel - 1)), (1, lambda: self.element(scope, fuel - 1))]
+                if self.chooses:
+                    options += [(3, lambda: self.extremum(scope, fuel - 1)), (2, lambda: self.choice(scope, fuel - 1))]
         return self.pick_weighted(options)()
 
     def literal(self) -> Const:
@@ -281,6 +299,34 @@ class _Builder:
     def summation(self, scope: _Scope, fuel: int) -> Expr:
         i, size = self.index(), self.pick(self.sizes)
         return Sum(i, size, self.expr(R, scope.under(i, size), fuel))
+
+    def extremum(self, scope: _Scope, fuel: int) -> Expr:
+        """[there is a point] * max i:n where p. e"""
+        sign, i, size, p, body = self.reduction(scope, fuel)
+        return Bracket(exists([(i, size)], p), Extremum(sign, i, size, p, body))
+
+    def choice(self, scope: _Scope, fuel: int) -> Expr:
+        """[there is a point] * let k = argmax i:n where p. e in e', or with one such k for each value of an index."""
+        left, right = self.split(fuel)
+        name = self.pick(["k", "i", "y"])
+        if scope.depth + 1 < DEPTH and self.chance(30):
+            j, length = self.index(), self.pick(self.sizes)
+            sign, i, size, _, body = self.reduction(scope.under(j, length), left)
+            k = IndexArray(name, (length,), size)
+            value: Expr = Gen(j, length, Choice(sign, i, size, TRUE, body))
+            guard = exists([(i, size)], TRUE)
+        else:
+            sign, i, size, p, body = self.reduction(scope, left)
+            k = IndexArray(name, (), size)
+            value = Choice(sign, i, size, p, body)
+            guard = exists([(i, size)], p)
+        return Bracket(guard, Let(k, value, self.expr(R, scope.choosing(k), right)))
+
+    def reduction(self, scope: _Scope, fuel: int) -> tuple[int, Index, Affine, Predicate, Expr]:
+        i, size = self.index(), self.pick(self.sizes)
+        inner = scope.under(i, size)
+        p = TRUE if self.chance(50) else self.predicate(inner, 1)
+        return self.pick([1, -1]), i, size, p, self.expr(R, inner, fuel)
 
     def let(self, kind: Type, scope: _Scope, fuel: int) -> Expr:
         room = DEPTH - scope.depth
@@ -358,8 +404,9 @@ class _Builder:
         ranges = dict(scope.indices)
         least = most = constant(a.constant)
         for atom, k in a.terms:
-            last = (ranges[atom] - 1) * k if isinstance(atom, Index) else atom_affine(atom) * k
-            first = constant(0) if isinstance(atom, Index) else last
+            span = ranges[atom] if isinstance(atom, Index) else atom.array.size if isinstance(atom, Lookup) else None
+            last = atom_affine(atom) * k if span is None else (span - 1) * k
+            first = last if span is None else constant(0)
             least, most = (least + first, most + last) if k > 0 else (least + last, most + first)
         return all(
             bound.constant >= 0 and all(isinstance(atom, Size) and k > 0 for atom, k in bound.terms)
@@ -371,6 +418,9 @@ class _Builder:
         known = [a for a, s in scope.facts if s is size]
         if known and self.chance(60):
             return self.pick(known)
+        looked_up = [] if not self.chooses else self.lookups(scope, size)
+        if looked_up and self.chance(50):
+            return self.pick(looked_up)
         fitting = [atom_affine(i) for i, n in scope.indices if n is size]
         if fitting and self.chance(60):
             i = self.pick(fitting)
@@ -394,6 +444,21 @@ class _Builder:
             ]
         )
 
+    def lookups(self, scope: _Scope, size: Affine | None = None, depth: int = 2) -> list[Affine]:
+        """Elements of index arrays whose places are plainly in range, indices below `size` if that is given."""
+        found: list[Affine] = []
+        for array in scope.arrays:
+            if size is not None and array.size is not size:
+                continue
+            places = [
+                [atom_affine(i) for i, n in scope.indices if n is axis]
+                + (self.lookups(scope, axis, depth - 1) if depth else [])
+                for axis in array.sizes
+            ]
+            if all(places):
+                found.append(atom_affine(Lookup(array, tuple(map(self.pick, places)))))
+        return found
+
     # -- predicates
 
     def predicate(self, scope: _Scope, fuel: int) -> Predicate:
@@ -415,6 +480,9 @@ class _Builder:
 
     def term(self, scope: _Scope) -> Affine:
         offset = self.pick([0, 1, -1, 2])
+        looked_up = self.lookups(scope) if self.chooses else []
+        if looked_up and self.chance(40):
+            return self.pick(looked_up) + offset
         if not scope.indices or self.chance(20):
             return self.pick([constant(offset + 1), self.pick(self.sizes) - 1, self.pick(self.sizes)])
         i = atom_affine(self.pick(scope.indices)[0])
@@ -436,15 +504,17 @@ def _projections_to(kind: Type, part: Type) -> list[int]:
     return [k for k, side in enumerate((kind.first, kind.second)) if side is part]
 
 
-def random_function(rng: random.Random, *, scalars: Scalars = "powers", fuel: int = FUEL) -> Function:
-    """A random program."""
-    return _Builder(_Seeded(rng), scalars).function(fuel)
+def random_function(
+    rng: random.Random, *, scalars: Scalars = "powers", fuel: int = FUEL, chooses: bool = False
+) -> Function:
+    """A random program; with `chooses` one that may have index arrays, extrema and choices."""
+    return _Builder(_Seeded(rng), scalars, chooses).function(fuel)
 
 
 @st.composite
-def functions(draw: Any, *, scalars: Scalars = "powers", fuel: int = FUEL) -> Function:
-    """Random programs that shrink."""
-    return _Builder(_Drawn(draw), scalars).function(fuel)
+def functions(draw: Any, *, scalars: Scalars = "powers", fuel: int = FUEL, chooses: bool = False) -> Function:
+    """Random programs that shrink; with `chooses` some that may have index arrays, extrema and choices."""
+    return _Builder(_Drawn(draw), scalars, chooses).function(fuel)
 
 
 # -- arguments
@@ -452,18 +522,7 @@ def functions(draw: Any, *, scalars: Scalars = "powers", fuel: int = FUEL) -> Fu
 
 def input_sizes(f: Function) -> list[Affine]:
     """The sizes in the types of `f`'s parameters; a program may take all of them to be at least 0."""
-    found: list[Affine] = []
-    for p in f.params:
-        stack: list[Type] = [] if isinstance(p, Relation) else [p.type]
-        found += p.sizes if isinstance(p, Relation) else ()
-        while stack:
-            kind = stack.pop()
-            if isinstance(kind, Array):
-                found.append(kind.size)
-                stack.append(kind.element)
-            elif isinstance(kind, Pair):
-                stack += [kind.second, kind.first]
-    return found
+    return [size for p in f.params for size in sizes_of(p)]
 
 
 def _sizes(f: Function, choose: Chooser) -> dict[str, int]:
@@ -472,6 +531,10 @@ def _sizes(f: Function, choose: Chooser) -> dict[str, int]:
     while values and any(a.value(values) < 0 for a in input_sizes(f)):
         smallest = min(values, key=lambda s: values[s])
         values[smallest] += 1
+    for p in f.params:
+        if isinstance(p, IndexArray) and all(a.value(values) for a in p.sizes):
+            for s in p.size.sizes:
+                values[s] = max(values[s], 1)
     return {s.name: value for s, value in values.items()}
 
 
@@ -500,6 +563,11 @@ def _values(f: Function, sizes: dict[str, int], choose: Chooser, exact: bool) ->
             for place in np.ndindex(*mask.shape):
                 mask[place] = choose.below(2) == 1
             values[p.name] = mask
+        elif isinstance(p, IndexArray):
+            elements = np.zeros(tuple(a.value(atoms) for a in p.sizes), dtype=np.int64)
+            for place in np.ndindex(*elements.shape):
+                elements[place] = choose.below(p.size.value(atoms))
+            values[p.name] = elements
         else:
             values[p.name] = filled(struct_of_arrays(p.type))
     return values
@@ -511,7 +579,8 @@ def random_sizes(f: Function, rng: random.Random) -> dict[str, int]:
 
 
 def random_arguments(f: Function, rng: random.Random, sizes: dict[str, int], *, exact: bool = True) -> dict[str, Any]:
-    """Arguments of `f` by name: small fractions (in arrays of objects) or floats, boolean arrays for relations."""
+    """Arguments of `f` by name: small fractions (in arrays of objects) or floats; booleans for relations, integers for
+    index arrays."""
     return _values(f, sizes, _Seeded(rng), exact)
 
 
@@ -524,5 +593,19 @@ def arguments(draw: Any, f: Function, *, exact: bool = True) -> tuple[dict[str, 
 
 
 def relation_data(f: Function, values: dict[str, Any]) -> dict[str, Any]:
-    """The relations among the arguments `values`, which a cost depends on besides the sizes."""
-    return {p.name: values[p.name] for p in f.params if isinstance(p, Relation)}
+    """Those of the arguments `values` that a cost depends on besides the sizes: relations, index arrays, and, if the
+    program chooses indices, what it chooses them by."""
+    if any(isinstance(e, Let) and isinstance(e.var, IndexArray) for e in _nodes(f.body)):
+        return {p.name: values[p.name] for p in f.params if p.name in values}
+    return {p.name: values[p.name] for p in f.params if not isinstance(p, Var)}
+
+
+def _nodes(root: Expr) -> set[Expr]:
+    found: set[Expr] = set()
+    stack = [root]
+    while stack:
+        e = stack.pop()
+        if e not in found:
+            found.add(e)
+            stack += children(e)
+    return found

@@ -1,13 +1,28 @@
-"""Whether two programs are the same up to the identity of their variables, indices and relations."""
+"""Whether two programs are the same up to the identity of their variables, indices, relations and index arrays."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from tensorlang.language.affine import Affine, atom_affine
+from tensorlang.language.affine import Affine, Atom, IndexArray, Lookup, atom_affine
 from tensorlang.language.function import Function
-from tensorlang.language.grammar import Access, Bracket, Call, Const, Expr, Gen, Let, Proj, Sum, Var, children
+from tensorlang.language.grammar import (
+    Access,
+    Bracket,
+    Call,
+    Choice,
+    Const,
+    Expr,
+    Extremum,
+    Gen,
+    Let,
+    Proj,
+    Sum,
+    Var,
+    children,
+    type_of,
+)
 from tensorlang.language.predicates import And, Equal, Exists, NonNegative, Or, Predicate, Related, Relation
 from tensorlang.recursion import Deep, run
 
@@ -22,6 +37,8 @@ def alike(f: Function, g: Function) -> bool:
             return False
         if isinstance(p, Var) and isinstance(q, Var) and p.type is not q.type:
             return False
+        if isinstance(p, IndexArray) and isinstance(q, IndexArray) and type_of(p) is not type_of(q):
+            return False
         if isinstance(p, Relation) and isinstance(q, Relation) and p.sizes != q.sizes:
             return False
         names.same[p] = q
@@ -34,7 +51,9 @@ class _Names:
         self.done: set[tuple[Expr, Expr]] = set()
 
     def affine(self, a: Affine, b: Affine) -> bool:
-        return a.substitute({i: atom_affine(self.same[i]) for i in a.indices if i in self.same}) is b
+        atoms: dict[Atom, Affine] = {i: atom_affine(self.same[i]) for i in a.indices if i in self.same}
+        atoms |= {Lookup(y, ()): atom_affine(Lookup(self.same[y], ())) for y in a.arrays}
+        return a.substitute(atoms) is b
 
     def expressions(self, a: Expr, b: Expr) -> Deep[bool]:
         if type(a) is not type(b):
@@ -61,11 +80,15 @@ class _Names:
                 yield x, y
             case (Gen(i, _, _), Gen(j, _, _)) | (Sum(i, _, _), Sum(j, _, _)):
                 yield i, j
+            case (Extremum(_, i, _, _, _), Extremum(_, j, _, _, _)) | (Choice(_, i, _, _, _), Choice(_, j, _, _, _)):
+                yield i, j
 
     def here(self, a: Any, b: Any) -> bool:
         match a:
             case Gen() | Sum():
                 return self.affine(a.size, b.size)
+            case Extremum() | Choice():
+                return bool(a.sign == b.sign) and self.affine(a.size, b.size) and self.predicates(a.pred, b.pred)
             case Access():
                 return self.affine(a.at, b.at)
             case Bracket():
@@ -75,7 +98,7 @@ class _Names:
             case Proj():
                 return bool(a.which == b.which)
             case Let():
-                return bool(a.var.type is b.var.type)
+                return type_of(a.var) is type_of(b.var)
         return bool(getattr(a, "sign", None) == getattr(b, "sign", None))
 
     def predicates(self, p: Predicate, q: Predicate) -> bool:

@@ -531,8 +531,8 @@ def _sizes(f: Function, choose: Chooser) -> dict[str, int]:
     while values and any(a.value(values) < 0 for a in input_sizes(f)):
         smallest = min(values, key=lambda s: values[s])
         values[smallest] += 1
-    for p in f.params:
-        if isinstance(p, IndexArray) and all(a.value(values) for a in p.sizes):
+    for p in [p for p in f.params if isinstance(p, IndexArray)] * 2:  # one may need elements because of another
+        if all(a.value(values) for a in p.sizes):
             for s in p.size.sizes:
                 values[s] = max(values[s], 1)
     return {s.name: value for s, value in values.items()}

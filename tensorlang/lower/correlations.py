@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import reduce as fold
 from math import gcd
 
-from tensorlang.language.affine import Affine, Atom, Index, atom_affine
+from tensorlang.language.affine import Affine, Atom, Index, atom_affine, constant
 from tensorlang.language.grammar import Access, Add, Call, Const, Expr, Mul, Proj, Var, children
-from tensorlang.language.predicates import NonNegative, Predicate, conjunction, free_atoms, substitute
+from tensorlang.language.predicates import NonNegative, Predicate, conjunction, free_atoms
 from tensorlang.lower.brackets import bound_on, guarded, solved
 from tensorlang.lower.code import ATOM, Axes, Value, times
 from tensorlang.lower.integers import Range
@@ -25,6 +26,7 @@ from tensorlang.lower.profile import factors, is_finite, places
 from tensorlang.lower.scope import Context, Scope
 from tensorlang.lower.summation import Contract, Summation
 from tensorlang.recursion import Deep
+
 
 @dataclass(frozen=True)
 class _Pair:
@@ -86,9 +88,9 @@ def correlated(ctx: Context, c: Summation, contract: Contract) -> Deep[Value | N
         return None
     x, w, outside = sides
     if not x.body:
-        if not all(abs(p.step) == 1 or abs(p.dilation) == 1 for p in pairs) or not _has_windows(c, pairs):
+        if not _has_windows(c, pairs):
             return None
-        v = yield _over_windows(ctx, c, pairs, w, contract)
+        v = yield _over_windows(ctx, c, pairs, x, w, contract)
     else:
         v = yield _correlation(ctx, c, pairs, x, w, contract)
     for e in outside:
@@ -150,7 +152,7 @@ def _pairs(c: Summation) -> list[_Pair]:
 def _sides(ctx: Context, c: Summation, pairs: Sequence[_Pair]) -> tuple[_Side, _Side, list[Expr]] | None:
     """The factors of `c` that depend on u, those that depend on j and on what else is summed, and the others.
 
-    None if a factor depends on i or j in another way, or if one that isn't finite is hidden here and would not be there.
+    None if a factor depends on i or j in another way, or if what is hidden here might not be finite.
     """
     body = factors(c.body)
     hidden = bool(c.parts or c.scope.masks)
@@ -230,7 +232,7 @@ def _array(ctx: Context, side: _Side, axes: Axes, summed: Iterable[Index], contr
     """The code of a side as an array with these axes."""
     domain = side.scope.domain
     scope = ctx.scope(side.scope, domain={k: domain[k] for k in axes})
-    body = fold(Mul, side.body) if side.body else Const(1)
+    body = fold(Mul, side.body) if side.body else Const(Fraction(1))
     inner = {k: domain[k] for k in summed}
     v: Value = yield contract(ctx, Summation(scope, inner, tuple(side.parts), body))
     v = ctx.short(v, scope.block)
@@ -253,30 +255,31 @@ def _correlation(
     left = [k for k in further if k not in alone and k not in both]
     first = yield _array(ctx, x, (*shared, *own, *both, *(p.u for p in pairs)), alone, contract)
     second = yield _array(ctx, w, (*shared, *others, *both, *(p.j for p in pairs)), left, contract)
-    counts = "".join(
-        f", {name}={len(k)}" for name, k in (("groups", shared), ("batch", own), ("outer", others)) if k
-    )
-    at = ", ".join(_at(ctx, c, p, x.scope.domain[p.u]) for p in pairs)
-    code = f"{ctx.helper('_correlate')}({first}, {second}, [{at}]{counts})"
+    counts = "".join(f", {name}={len(k)}" for name, k in (("groups", shared), ("batch", own), ("outer", others)) if k)
+    at = _tuples(ctx, [_at(c, p, x.scope.domain[p.u]) for p in pairs])
+    code = f"{ctx.helper('_correlate')}({first}, {second}, {at}{counts})"
     return Value(code, (*shared, *own, *others, *(p.i for p in pairs)), ATOM, 2)
 
 
-def _at(ctx: Context, c: Summation, p: _Pair, r: Range) -> str:
-    """What the first element of the result is read from on in X, with the coefficients and the number of elements."""
+def _at(c: Summation, p: _Pair, r: Range) -> list[Affine]:
+    """The coefficients, where in the range of u the first element of the result begins to read, and how many there
+    are."""
     i, j = c.ranges[p.i], c.ranges[p.j]
     start = p.form.substitute({p.i: i.start, p.j: j.start}) - r.start
-    code = ctx.integers.code
-    return f"({p.step}, {p.dilation}, {code(start)}, {code(i.extent)})"
+    return [constant(p.step), constant(p.dilation), start, i.extent]
 
 
-def _over_windows(ctx: Context, c: Summation, pairs: Sequence[_Pair], w: _Side, contract: Contract) -> Deep[Value]:
+def _tuples(ctx: Context, rows: Sequence[Sequence[Affine]]) -> str:
+    return f"[{', '.join(map(ctx.shape, rows))}]"
+
+
+def _over_windows(
+    ctx: Context, c: Summation, pairs: Sequence[_Pair], x: _Side, w: _Side, contract: Contract
+) -> Deep[Value]:
     """The sum of W over the j with u in its range."""
     inner = tuple(p.j for p in pairs)
     axes = tuple(k for k in c.scope.domain if k in w.uses)
-    further = [k for k in c.summed if k not in inner]
-    array = yield _array(ctx, w, (*axes, *inner), further, contract)
-    u_ranges = _moved(ctx, c, pairs).domain
-    at = ", ".join(
-        f"({_at(ctx, c, p, u_ranges[p.u])[1:-1]}, {ctx.integers.code(u_ranges[p.u].extent)})" for p in pairs
-    )
-    return Value(f"{ctx.helper('_sum_windows')}({array}, [{at}])", (*axes, *(p.i for p in pairs)), ATOM, 2)
+    array = yield _array(ctx, w, (*axes, *inner), [k for k in c.summed if k not in inner], contract)
+    ranges = [x.scope.domain[p.u] for p in pairs]
+    at = _tuples(ctx, [[*_at(c, p, r), r.extent] for p, r in zip(pairs, ranges, strict=True)])
+    return Value(f"{ctx.helper('_sum_windows')}({array}, {at})", (*axes, *(p.i for p in pairs)), ATOM, 2)

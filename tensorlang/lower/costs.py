@@ -41,12 +41,13 @@ THRESHOLDS: dict[str, Threshold] = {
     "fft_square": Threshold(256, "taps", "the same, where there are no more than 4 times as many outputs", True),
     "fft_taps_2d": Threshold(256, "taps", "from there on, a correlation along two axes is done by FFTs", True),
     "block_rows": Threshold(128, "rows", "the least height of a block of a triangle"),
-    "blocks": Threshold(16, "blocks", "a triangle is cut into so many at most"),
+    "blocks": Threshold(8, "blocks", "a triangle is cut into so many at most"),
     "block_product": Threshold(256, "terms", "from there on, a product with a triangle is cut like one of matrices"),
     "block_product_rows": Threshold(256, "rows", "the least height of a block of a triangle in a product of matrices"),
     "block_products": Threshold(4, "blocks", "a triangle in a product of matrices is cut into so many at most"),
     "block_inner": Threshold(32, "columns", "from there on, the part of a block without a mask is computed apart"),
     "window_rows": Threshold(16, "rows", "the least height of a block of a band"),
+    "band_cells": Threshold(2**20, "elements", "up to so many, an array that is zero but for a band is one mask"),
     "running_block": Threshold(32, "elements", "running sums are products with triangles of ones of this size"),
     "conv_channels": Threshold(16, "channels in times out", "from there on, XLA's own convolution is the best"),
 }
@@ -104,10 +105,12 @@ def exact(table: Mapping[str, int]) -> dict[str, int]:
     return {name: NEVER if THRESHOLDS[name].rounds_differently else value for name, value in table.items()}
 
 
-def code(table: Mapping[str, int]) -> list[str]:
-    """`table` as lines of Python that define `COSTS`, with what each number means."""
+def code(table: Mapping[str, int], text: str) -> list[str]:
+    """Those of `table` that `text` reads as lines of Python that define `COSTS`, with what each number means."""
     lines = ["# Where one way of computing overtakes another.", "COSTS = {"]
     for name, value in table.items():
+        if f'COSTS["{name}"]' not in text:
+            continue
         t = THRESHOLDS[name]
         unit, number = (t.unit, str(value)) if value < NEVER else ("never", f"2**{NEVER.bit_length() - 1}")
         lines.append(f'    "{name}": {number},  # {unit}: {t.meaning}')

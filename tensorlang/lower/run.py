@@ -59,8 +59,9 @@ class Lowered:
     `source_on_points`. It is compiled anew then for every number of points.
     """
 
-    def __init__(self, f: Function) -> None:
+    def __init__(self, f: Function, exact: bool = False) -> None:
         self.function = f
+        self._exact = exact
         self._simplified = simplify(f)
         self._forms: dict[frozenset[Relation], _Form] = {}
         self.source = self._form(frozenset()).made.text
@@ -89,7 +90,7 @@ class Lowered:
     def _form(self, on_points: frozenset[Relation]) -> _Form:
         """The program for these relations given by their points, the others as boolean arrays."""
         if on_points not in self._forms:
-            made = Source(self._simplified, on_points)
+            made = Source(self._simplified, on_points, self._exact)
             run = jax.jit(defined(made), static_argnames=list(made.told.values()))
             self._forms[on_points] = _Form(made, run)
         return self._forms[on_points]
@@ -103,14 +104,17 @@ class _Form:
     run: Callable[..., Any]
 
 
-def lower(f: Function, target: str = "jax") -> Lowered:
+def lower(f: Function, target: str = "jax", exact: bool = False) -> Lowered:
     """`f` as Python source for `target`, ready to be called.
+
+    Long correlations are computed by Fourier transforms, which round differently: absolutely to the largest result.
+    With `exact` they are sums of products.
 
     Raises `ArgumentError` for a target that there is none of.
     """
     if target not in TARGETS:
         raise ArgumentError(f"programs can be lowered to {', '.join(TARGETS)}, found the target {target!r}")
-    return Lowered(f)
+    return Lowered(f, exact)
 
 
 def defined(source: Source) -> Any:

@@ -44,9 +44,10 @@ class Source:
 
     The relations `sparse` come as their points: tuples of index arrays, one for each order in `listings`. In each
     there are the points' arguments, in order, and in all but the first before these where they are in the first.
+    `exact` keeps to sums of products where a Fourier transform would be faster.
     """
 
-    def __init__(self, f: Function, sparse: Collection[Relation] = ()) -> None:
+    def __init__(self, f: Function, sparse: Collection[Relation] = (), exact: bool = False) -> None:
         names = Names(frozenset(HELPERS))
         self.name = names.lasting(f.name)
         self._compiler = Compiler(Context(names, Integers(names)))
@@ -70,9 +71,10 @@ class Source:
             self._body.parts[head:head] = _unpacked(self._ctx, p)
         self._body.line(f"return {run(self._tuple(results))}")
         told = ["*", *self.told.values()] if self.told else []
-        self.text = self._assembled(f"def {self.name}({', '.join([*arguments, *told])}):")
+        table = costs.exact(costs.load()) if exact else costs.load()
+        self.text = self._assembled(f"def {self.name}({', '.join([*arguments, *told])}):", table)
 
-    def _assembled(self, head: str) -> str:
+    def _assembled(self, head: str, table: dict[str, int]) -> str:
         lines = [head, *self._body.lines(1)]
         wanted = dict(self._ctx.helpers)
         for helper in self._ctx.helpers:
@@ -80,7 +82,7 @@ class Source:
         helpers = [HELPERS[name].strip("\n") for name in HELPERS if name in wanted]
         text = "\n".join(["\n\n\n".join([*helpers, ""]) + "\n".join(lines), ""])
         if "COSTS[" in text:
-            text = "\n".join([*costs.code(costs.load()), "", "", text])
+            text = "\n".join([*costs.code(table, text), "", "", text])
         imports = ["import jax"] if "jax." in text else []
         imports += ["import jax.numpy as jnp"]
         imports += ["from jax import lax"] if "lax." in text else []

@@ -37,13 +37,12 @@ def _turned(x, w, at):
     around."""
     forward, turned = [], []
     for k, (a, b, c, n) in enumerate(at):
+        first = c + min(0, a) * (n - 1) + min(0, b) * (w.shape[2 + k] - 1)
+        forward.append((abs(a), abs(b), first, n))
         if b < 0:
             w = jnp.flip(w, 2 + k)
-            c += b * (w.shape[2 + k] - 1)
         if a < 0:
             turned.append(2 + k)
-            c += a * (n - 1)
-        forward.append((abs(a), abs(b), c, n))
     y = _by_phases(x, w, forward)
     return jnp.flip(y, turned) if turned else y
 
@@ -79,9 +78,9 @@ def _by_phases(x, w, at):
             return jnp.zeros((x.shape[0], w.shape[0], *(n for _, _, _, n in at)), x.dtype)
         if _volume(read) < _volume(w.shape[2:]):
             # sum u. x[u] * w[u - a * i - c]: fewer terms
-            ranges = [(max(c, 0), max(c, 0) + length) for (_, _, c, _), length in zip(at, read)]
+            ranges = [(max(c, 0), max(c, 0) + length) for (_, _, c, _), length in zip(at, read, strict=True)]
             taps = _over(x, (0, x.shape[0]), (0, x.shape[1]), *ranges)
-            at = [(-a, 1, first - c, n) for (a, _, c, n), (first, _) in zip(at, ranges)]
+            at = [(-a, 1, first - c, n) for (a, _, c, n), (first, _) in zip(at, ranges, strict=True)]
             return jnp.swapaxes(_turned(w, taps, at), 0, 1)
     if not few:
         for k, (a, b, c, n) in enumerate(at):
@@ -95,7 +94,7 @@ def _by_phases(x, w, at):
 
 def _dimensions(x, w, at):
     """What `at` says of each axis, and its lengths in x and in w."""
-    return list(zip(at, x.shape[2:], w.shape[2:]))
+    return list(zip(at, x.shape[2:], w.shape[2:], strict=True))
 
 
 def _strided(x, axis, start, step):
@@ -120,7 +119,7 @@ def _window(x, axis, start, size):
 def _dense(x, w, at):
     """`_by_phases`, where no more can be done about strides and dilations."""
     sizes = [a * (n - 1) + b * (taps - 1) + 1 for (a, b, _, n), _, taps in _dimensions(x, w, at)]
-    ranges = [(c, c + size) for (_, _, c, _), size in zip(at, sizes)]
+    ranges = [(c, c + size) for (_, _, c, _), size in zip(at, sizes, strict=True)]
     x = _over(x, (0, x.shape[0]), (0, x.shape[1]), *ranges)
     taps, counts = w.shape[2:], tuple(n for _, _, _, n in at)
     channels, terms = w.shape[0] * w.shape[1], w.shape[1] * _volume(taps)
@@ -175,14 +174,14 @@ def _slices(x, w, at):
 
 def _slice(x, at, point):
     """What an output's tap at that point is multiplied by, for all outputs; x has one axis before those of `at`."""
-    starts = [b * j for (_, b, _, _), j in zip(at, point)]
-    stops = [start + a * (n - 1) + 1 for start, (a, _, _, n) in zip(starts, at)]
+    starts = [b * j for (_, b, _, _), j in zip(at, point, strict=True)]
+    stops = [start + a * (n - 1) + 1 for start, (a, _, _, n) in zip(starts, at, strict=True)]
     return lax.slice(x, (0, *starts), (x.shape[0], *stops), (1, *(a for a, _, _, _ in at)))
 
 
 def _points(shape):
     """All points of a box."""
-    points = [()]
+    points: list[tuple[int, ...]] = [()]
     for n in shape:
         points = [(*point, j) for point in points for j in range(n)]
     return points
@@ -241,7 +240,9 @@ def _by_blocks(x, w, n):
     x = _window(x, 2, 0, (blocks + reach - 1) * size).reshape(*x.shape[:2], -1, size)
     t = jnp.tile(_window(w, 2, 0, reach * size + 1), size)[:, :, : reach * size * size]
     t = t.reshape(*w.shape[:2], size, reach, size)
-    y = sum(jnp.einsum("benc,derc->bdnr", x[:, :, k : k + blocks], t[:, :, :, k]) for k in range(reach))
+    y = jnp.zeros((x.shape[0], w.shape[0], blocks, size), x.dtype)
+    for k in range(reach):
+        y = y + jnp.einsum("benc,derc->bdnr", x[:, :, k : k + blocks], t[:, :, :, k])
     return y.reshape(*y.shape[:2], -1)[:, :, :n]
 
 

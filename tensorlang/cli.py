@@ -24,6 +24,7 @@ from tensorlang.files import arguments, flat, read_arrays, read_text, split_name
 from tensorlang.language.affine import Atom
 from tensorlang.language.arguments import size_values
 from tensorlang.language.function import Function
+from tensorlang.language.grammar import Var, type_of
 from tensorlang.language.latex import function_latex
 from tensorlang.language.predicates import Relation
 from tensorlang.language.show import unicode_text
@@ -135,10 +136,10 @@ def derive(program: str, wrt: tuple[str, ...] | None, sizes: dict[str, int], inp
     f = _read_one(program)
     _no_unknown_sizes(sizes, [f])
     derivation = tl.derive(f, wrt=wrt)
-    relations = _relations(f, inputs)
-    counted = bool(sizes or relations or not f.sizes)
-    data = {**relations, **sizes} if counted else None
-    charge = _charge(f, derivation.adjoint, sizes, relations) if counted else None
+    given = _data(f, inputs)
+    counted = bool(sizes or given or not f.sizes)
+    data = {**given, **sizes} if counted else None
+    charge = _charge(f, derivation.adjoint, sizes, given) if counted else None
     if style == "json":
         steps = [
             {
@@ -195,7 +196,7 @@ def check(
         charge = None
         wanted = bound is not None or bool(sizes) or inputs is not None or not f.sizes
         if wanted and f.variables:
-            charge = _charge(f, tl.adjoint(f, wrt=_present(wrt, f)), sizes, _relations(f, inputs))
+            charge = _charge(f, tl.adjoint(f, wrt=_present(wrt, f)), sizes, _data(f, inputs))
             if bound is not None and charge.adjoint > bound * charge.program + charge.results:
                 allowed = f"{bound:g} * {charge.program} + {charge.results}"
                 excesses.append(f"{f.name}: the adjoint costs {charge.adjoint}, more than {allowed}")
@@ -216,8 +217,8 @@ def check(
 def cost(program: str, sizes: dict[str, int], inputs: str | None, style: str) -> None:
     """Count what a program costs at given sizes.
 
-    That is the number of its additions, multiplications and scalar functions (Figure 6). Data relations are read
-    from --inputs.
+    That is the number of its additions, multiplications and scalar functions (Figure 6). Relations and
+    index arrays are read from --inputs.
 
     \b
     Example:
@@ -225,7 +226,7 @@ def cost(program: str, sizes: dict[str, int], inputs: str | None, style: str) ->
     """
     f = _read_one(program)
     _no_unknown_sizes(sizes, [f])
-    counted = tl.cost(f, {**_relations(f, inputs), **sizes})
+    counted = tl.cost(f, {**_data(f, inputs), **sizes})
     if style == "json":
         _print_json({"name": f.name, "sizes": sizes, "cost": counted})
     else:
@@ -308,9 +309,9 @@ class Charge:
         return {"sizes": self.sizes, "cost": self.program, "adjoint_cost": self.adjoint, "ratio": ratio}
 
 
-def _charge(f: Function, adjoint: Function, sizes: dict[str, int], relations: dict[str, Any]) -> Charge:
+def _charge(f: Function, adjoint: Function, sizes: dict[str, int], data: dict[str, Any]) -> Charge:
     """The costs of `f` and its adjoint, where `sizes` may name sizes that `f` has not."""
-    given = {**relations, **{s.name: sizes[s.name] for s in f.sizes if s.name in sizes}}
+    given = {**data, **{s.name: sizes[s.name] for s in f.sizes if s.name in sizes}}
     values: dict[Atom, int] = dict(size_values(f, **given).sizes.items())
     results = sum(math.prod(max(0, n.value(values)) for n in shape(part)[0]) for _, part in leaves(f.type))
     asked = sorted(f.sizes, key=lambda s: list(sizes).index(s.name) if s.name in sizes else len(sizes))
@@ -318,9 +319,9 @@ def _charge(f: Function, adjoint: Function, sizes: dict[str, int], relations: di
     return Charge(tl.cost(f, given), tl.cost(adjoint, given), results, named)
 
 
-def _relations(f: Function, path: str | None) -> dict[str, Any]:
-    """The data of `f`'s relations, from the archive `path`."""
-    names = [p.name for p in f.params if isinstance(p, Relation)]
+def _data(f: Function, path: str | None) -> dict[str, Any]:
+    """The data of `f`'s relations and index arrays, from the archive `path`."""
+    names = [p.name for p in f.params if not isinstance(p, Var)]
     if not names or path is None:
         return {}
     arrays = read_arrays(path)
@@ -384,7 +385,7 @@ def _print_function(f: Function, style: str) -> None:
         click.echo(PRINTERS[style](f))
         return
     params = [
-        {"name": p.name, "type": f"rel({', '.join(map(str, p.sizes))})" if isinstance(p, Relation) else str(p.type)}
+        {"name": p.name, "type": f"rel({', '.join(map(str, p.sizes))})" if isinstance(p, Relation) else str(type_of(p))}
         for p in f.params
     ]
     _print_json({"name": f.name, "params": params, "type": str(f.type), "text": str(f)})

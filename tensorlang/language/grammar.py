@@ -224,8 +224,6 @@ class Access(metaclass=Interned):
     def __post_init__(self) -> None:
         if not isinstance(self.body.type, Array):
             raise TypeMismatch(f"only an array has elements, found [{self.at}] after a value of type {self.body.type}")
-        if of_indices(self.body.type):
-            raise TypeMismatch(f"an index array needs a name before [{self.at}] reads it", hint=INDEX_HINT)
         _set_type(self, self.body.type.element)
 
 

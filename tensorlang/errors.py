@@ -111,6 +111,20 @@ class OutOfBounds(TensorlangError):
         self.witness = witness or {}
 
 
+class EmptyExtremum(TensorlangError):
+    """A greatest or least value of nothing. `witness` holds sizes and indices at which there is no point."""
+
+    def __init__(
+        self,
+        message: str,
+        place: Place | None = None,
+        hint: str | None = None,
+        witness: dict[str, int] | None = None,
+    ) -> None:
+        super().__init__(message, place, hint)
+        self.witness = witness or {}
+
+
 class ArgumentError(TensorlangError):
     """Arrays, sizes or names that don't fit a function's parameters."""
 

@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
 
 from tensorlang.language.affine import Affine, Index, atom_affine
 from tensorlang.language.predicates import (
@@ -56,6 +57,8 @@ from tensorlang.normal.ssa import (
 from tensorlang.recursion import Deep, run
 from tensorlang.sets.solve import Ranges, Solution, determines, equalities, simplify_in, solve
 
+_MOST_COMPARED = 16
+
 Factor = tuple[Statement, tuple[Index, ...]]
 """A factor and the indices at which it is read."""
 
@@ -69,7 +72,7 @@ def tidy(s: SSA) -> SSA:
     names: dict[Statement, str] = {}
     for x in s.statements:
         once = frozenset(new[y] for y in operands(x) if uses[y] == 1 and not isinstance(y, Input | Constant))
-        made = new[x] = _tidied(x, new, once)
+        made = new[x] = _tidied(with_operands(x, new), once)
         if x in s.names and not isinstance(made, Input | Constant):
             names.setdefault(made, s.names[x])
     return live(replace(s, statements=tuple(new.values()), outputs=map_outputs(s.outputs, new), names=names))
@@ -113,22 +116,24 @@ def map_outputs(outputs: Outputs, new: Mapping[Statement, Statement]) -> Outputs
     return run(visit(outputs))
 
 
-def _tidied(x: Statement, new: dict[Statement, Statement], once: frozenset[Statement]) -> Statement:
+@lru_cache(maxsize=1 << 15)
+def _tidied(x: Statement, once: frozenset[Statement]) -> Statement:
+    """`x`, whose operands are tidy; `once` holds those that nothing else reads."""
     match x:
         case Input() | Constant():
             return x
         case Addition(terms, shape):
-            return addition([Term(t.sign, t.pred, new[t.operand]) for t in terms], shape)
+            return addition(list(terms), shape)
         case Map(p, f, arguments, shape):
             p = simplify_in(p, own_ranges(x))
-            return Constant(Fraction(0), shape) if p is FALSE else Map(p, f, tuple(new[y] for y in arguments), shape)
+            return Constant(Fraction(0), shape) if p is FALSE else Map(p, f, arguments, shape)
         case Contraction(p, factors, _, shape):
-            given = [(new[y], indices) for y, indices in zip(factors, factor_indices(x), strict=True)]
+            given = list(zip(factors, factor_indices(x), strict=True))
             s = dict(zip(summed_indices(x), x.summed, strict=True))
             return contraction(shape, own_indices(x), given, s, p, once)
         case Selection(array, sign, guard, p, operand):
             guard = simplify_in(guard, own_ranges(x))
-            return Selection(array, sign, guard, simplify_in(p, own_ranges(operand)), new[operand])
+            return Selection(array, sign, guard, simplify_in(p, own_ranges(operand)), operand)
 
 
 def addition(terms: list[Term], shape: Shape) -> Statement:
@@ -180,15 +185,53 @@ def _unmasked(t: Term) -> Term:
 
 def _disjoint_joined(terms: list[Term], ranges: Ranges) -> list[Term]:
     """[p]*e + [q]*e is [p or q]*e if p and q exclude each other."""
-    joined: dict[tuple[int, Statement], list[Predicate]] = {}
+    groups: dict[tuple[int, Statement], list[_Alternatives]] = {}
     for t in terms:
-        parts = joined.setdefault((t.sign, t.operand), [])
-        k = next((k for k, p in enumerate(parts) if simplify_in(conjunction([p, t.pred]), ranges) is FALSE), None)
-        if k is None:
-            parts.append(t.pred)
-        else:
-            parts[k] = disjunction([parts[k], t.pred])
-    return [Term(sign, simplify_in(p, ranges), operand) for (sign, operand), parts in joined.items() for p in parts]
+        parts = groups.setdefault((t.sign, t.operand), [])
+        if not any(part.join(t.pred, ranges) for part in parts):
+            parts.append(_Alternatives(t.pred))
+    return [
+        Term(sign, simplify_in(disjunction(part.joined), ranges), operand)
+        for (sign, operand), parts in groups.items()
+        for part in parts
+    ]
+
+
+class _Alternatives:
+    """Predicates that exclude one another. Different values of the same affine expression do so obviously, and of
+    those there may be many."""
+
+    def __init__(self, first: Predicate) -> None:
+        self.joined = [first]
+        self.values = {_value(first): {_constant(first)}}
+
+    def join(self, p: Predicate, ranges: Ranges) -> bool:
+        """Add `p` if it excludes all others."""
+        value, k = _value(p), _constant(p)
+        if not value or value not in self.values or len(self.values) > 1:
+            if len(self.joined) > _MOST_COMPARED:
+                return False
+            if simplify_in(conjunction([disjunction(self.joined), p]), ranges) is not FALSE:
+                return False
+        elif k in self.values[value]:
+            return False
+        self.values.setdefault(value, set()).add(k)
+        self.joined.append(p)
+        return True
+
+
+def _value(p: Predicate) -> tuple[object, ...]:
+    """The affine expressions, but for their constants, of which `p` says what each is; none if it says more."""
+    parts = conjuncts(p)
+    return tuple(q.difference.terms for q in parts if isinstance(q, Equal)) if _is_place(parts) else ()
+
+
+def _constant(p: Predicate) -> tuple[int, ...]:
+    return tuple(q.difference.constant for q in conjuncts(p) if isinstance(q, Equal))
+
+
+def _is_place(parts: tuple[Predicate, ...]) -> bool:
+    return all(isinstance(q, Equal) for q in parts)
 
 
 def contraction(
@@ -266,6 +309,7 @@ def inner_solution(x: Contraction) -> Solution:
     return solve(x.pred, inner_ranges(x), own_ranges(x))
 
 
+@lru_cache(maxsize=1 << 15)
 def is_index_only(x: Statement) -> bool:
     """Whether `x` has no arithmetic: its elements are constants, or at most one element of one factor each."""
     if isinstance(x, Contraction):

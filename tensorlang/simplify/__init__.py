@@ -4,6 +4,7 @@ from tensorlang.language.function import Function
 from tensorlang.normal import normal_ssa
 from tensorlang.normal.ssa import SSA
 from tensorlang.normal.tidy import tidy
+from tensorlang.simplify.assemble import assemble
 from tensorlang.simplify.compact import compact
 from tensorlang.simplify.factorise import factorise
 from tensorlang.simplify.narrow import narrow
@@ -19,4 +20,8 @@ def simplify(f: Function) -> Function:
 
 def simplify_ssa(s: SSA) -> SSA:
     """`s` without copies and zeros, and with its statements stored on their supports."""
-    return tidy(factorise(tidy(compact(tidy(narrow(tidy(s)))))))
+    s = tidy(s)
+    for change in (assemble, narrow, compact, factorise, assemble):
+        changed = change(s)
+        s = s if changed.statements == s.statements else tidy(changed)
+    return s

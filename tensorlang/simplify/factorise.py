@@ -80,6 +80,12 @@ class _Factorising:
     def _choose(self, x: Contraction) -> None:
         """Compute `x` in the cheapest way, with or without sums that it alone reads."""
         own = [y for y in dict.fromkeys(operands(x)) if y not in self.dissolved and self._is_private(y)]
+        if not own and not self.dissolved.intersection(operands(x)) and not _sums_one_factor(x):
+            self.new[x] = with_operands(x, self.new)
+            self.written[x] = self.spent[x] = _cost(x)
+            if self._is_better_dissolved(x):
+                self.dissolved.add(x)
+            return
         here = _expanded(summation(x), self.dissolved)
         ways = list(self._ways(here, [self.spent[y] for y in own]))
         self.written[x] = sum((self.written[y] for y in own), _cost(x))
@@ -114,7 +120,7 @@ class _Factorising:
     def _is_better_dissolved(self, y: Contraction) -> bool:
         """Whether it is cheaper that each of several readers of `y` computes what it needs of it."""
         readers = dict.fromkeys(self.readers[y])
-        if len(readers) < 2 or y in self.fixed:
+        if len(readers) < 2 or y in self.fixed or not y.shape:
             return False
         kept, apart = self.spent[y], number(0)
         for x in readers:
@@ -139,6 +145,12 @@ def _expanded(s: Summation, through: Set[Statement]) -> Summation:
         else:
             k += 1
     return s
+
+
+def _sums_one_factor(x: Contraction) -> bool:
+    """Whether `x` sums a product over an index on which only one of the factors depends, or none."""
+    s = summation(x)
+    return len(s.factors) > 1 and any(any(i not in f.indices for f in s.factors) for i in s.loops)
 
 
 def _cost(x: Contraction) -> Polynomial:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import combinations
 
 from tensorlang.language.predicates import (
@@ -159,6 +160,7 @@ def _is_range(p: NonNegative, q: NonNegative, ranges: Ranges) -> bool:
     return p in known and q in known
 
 
+@lru_cache(maxsize=1 << 14)
 def _reads(x: Statement, where: Predicate) -> list[tuple[Statement, Predicate]]:
     """What `x` reads of each operand if it is read where `where` holds."""
     own = own_ranges(x)

@@ -1,0 +1,97 @@
+"""Sums of sums as one sum, put together in one piece.
+
+    X = gen i. [p]*a[i] - [q]*b[i];  gen i. [r]*X[i] + c[i]  ->  gen i. [r and p]*a[i] - [r and q]*b[i] + c[i]
+    X = gen i. [p]*-1*a[i];          gen i. X[i] + c[i]      ->  gen i. c[i] - [p]*a[i]
+
+for an X that nothing else reads. Where the outer sum reads X each of X's terms is added as before, and an addition
+fewer is made where none of them is there; a sign costs nothing in a sum. So this is never dearer.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from fractions import Fraction
+
+from tensorlang.language.affine import atom_affine
+from tensorlang.language.predicates import conjunction, equal
+from tensorlang.normal.ssa import (
+    SSA,
+    Addition,
+    Constant,
+    Contraction,
+    Statement,
+    Term,
+    axes,
+    factor_indices,
+    live,
+    operands,
+    output_list,
+    own_indices,
+    summed_indices,
+)
+from tensorlang.normal.tidy import addition, contraction, inner_solution, map_outputs, with_operands
+
+_MINUS_ONE = Constant(Fraction(-1), ())
+
+
+def assemble(s: SSA) -> SSA:
+    """`s` with each sum that only another sum reads made a part of it."""
+    reads = Counter(y for x in s.statements for y in operands(x))
+    reads.update(output_list(s.outputs))
+    inner = {
+        t.operand for x in s.statements if isinstance(x, Addition) for t in x.terms if reads[t.operand] == 1
+    }.difference(output_list(s.outputs))
+    new: dict[Statement, Statement] = {}
+    for x in s.statements:
+        if not isinstance(x, Addition):
+            new[x] = with_operands(x, new)
+        elif x not in inner:
+            new[x] = _assembled(x, inner, new)
+    names: dict[Statement, str] = {}
+    for x, name in s.names.items():
+        if x in new:
+            names.setdefault(new[x], name)
+    return live(replace(s, statements=tuple(new.values()), outputs=map_outputs(s.outputs, new), names=names))
+
+
+def _assembled(x: Addition, inner: set[Statement], new: dict[Statement, Statement]) -> Statement:
+    """`x` with the terms of sums in `inner` in the places of these."""
+    terms: list[Term] = []
+    stack = list(reversed(x.terms))
+    while stack:
+        t = stack.pop()
+        if t.operand not in inner:
+            terms.append(Term(t.sign, t.pred, new[t.operand]))
+        elif isinstance(t.operand, Addition):
+            stack += [
+                Term(t.sign * u.sign, conjunction([t.pred, u.pred]), u.operand) for u in reversed(t.operand.terms)
+            ]
+        else:
+            terms.append(_signed(Term(t.sign, t.pred, new[t.operand])))
+    return _negation(addition(terms, x.shape))
+
+
+def _signed(t: Term) -> Term:
+    """A term whose operand is -1 times something, as that with the other sign."""
+    x = t.operand
+    if not isinstance(x, Contraction) or len(x.factors) != 2 or x.factors[0] is not _MINUS_ONE:
+        return t
+    solution = inner_solution(x)
+    if solution.free:
+        return t
+    given = [(x.factors[1], factor_indices(x)[1])]
+    s = dict(zip(summed_indices(x), x.summed, strict=True))
+    operand = contraction(x.shape, own_indices(x), given, s, x.pred)
+    return Term(-t.sign, conjunction([t.pred, solution.rest]), operand)
+
+
+def _negation(x: Statement) -> Statement:
+    """A sum of one negative term as a product with -1, whose place among other factors can be chosen."""
+    if not isinstance(x, Addition) or len(x.terms) > 1 or x.terms[0].sign > 0:
+        return x
+    (t,) = x.terms
+    at = axes(len(x.shape), len(x.shape))
+    places = (equal(atom_affine(i), atom_affine(j)) for i, j in zip(own_indices(x), at, strict=True))
+    given = [(_MINUS_ONE, ()), (t.operand, at)]
+    return contraction(x.shape, own_indices(x), given, {}, conjunction([t.pred, *places]))

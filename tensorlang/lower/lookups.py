@@ -13,10 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, Size, atom_affine, total
-from tensorlang.language.predicates import Equal, Predicate, at_most, conjunction, conjuncts, substitute
+from tensorlang.language.predicates import Equal, Predicate, conjunction, conjuncts, substitute
 from tensorlang.lower.accesses import positions
 from tensorlang.lower.code import ATOM, Axes, Value
-from tensorlang.lower.integers import Range
 from tensorlang.lower.loops import expanded
 from tensorlang.lower.scope import Context, Scope
 from tensorlang.lower.summation import Contract, Summation
@@ -80,17 +79,6 @@ def _composed(env: Mapping[Atom, Affine], values: dict[Index, Affine]) -> dict[A
     return {k: a.substitute(new) for k, a in env.items()} | new
 
 
-def within(ctx: Context, scope: Scope, value: Affine, r: Range) -> tuple[Predicate, ...]:
-    """What says that `value` is in `r`, but for what is known of data."""
-    low, high = at_most(r.start, value), at_most(value, r.last)
-    if not value.lookups:
-        return low, high
-    least, greatest = scope.bounds(value)
-    is_low = ctx.integers.is_nonnegative(least - r.start)
-    is_high = ctx.integers.is_nonnegative(r.last - greatest)
-    return (*([] if is_low else [low]), *([] if is_high else [high]))
-
-
 def _assembled(ctx: Context, scope: Scope, inner: Scope, points: Axes, at: dict[Index, Affine], v: Value) -> Value:
     """The values `v`, which has the axes `points` or should have, at their places."""
     v = ctx.short(v, inner.block)
@@ -115,8 +103,8 @@ def _helper(ctx: Context, points: Axes, at: Sequence[Affine]) -> str:
         return "_put_in_order"
     for p in ctx.sparse.values():
         entries = [p.places[array] for array in columns if array in p.places]
-        order = entries[0][0] if entries else ()
-        if entries == [(order, k) for k in order[: len(at)]]:
+        order = entries[0][0] if len(entries) == len(at) else ()
+        if order and entries == [(order, k) for k in order[: len(at)]]:
             return "_put_in_order" if len(at) == len(order) else "_add_in_order"
     return "_put_at" if _are_apart(points, at) else "_add_at"
 

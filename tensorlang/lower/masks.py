@@ -18,12 +18,14 @@ from tensorlang.language.predicates import (
     conjunction,
     conjuncts,
     equal,
+    lookups,
     relations,
     substitute,
 )
 from tensorlang.lower.accesses import access, holds, positions
 from tensorlang.lower.code import ATOM, LOOSE, SUM, Axes, Value, aligned, union
 from tensorlang.lower.integers import ZERO
+from tensorlang.lower.points import unresolved
 from tensorlang.lower.scope import Context, Scope
 from tensorlang.recursion import Deep, run
 
@@ -35,12 +37,26 @@ def mask(ctx: Context, scope: Scope, p: Predicate) -> Value:
 
 def mask_over(ctx: Context, scope: Scope, p: Predicate, axes: Axes) -> Value:
     """Where in `axes` there is a point at which `p` holds, whatever its further axes are."""
-    m = mask(ctx, scope, p)
+    m = mask(ctx, scope, _without_looked_up(ctx, scope, p, axes))
     further = [k for k, i in enumerate(m.axes) if i not in axes]
     if not further:
         return m
     kept = tuple(i for i in m.axes if i in axes)
     return Value(f"{m.within(ATOM)}.any({_axis(further)})", kept, ATOM, m.depth + 1)
+
+
+def _without_looked_up(ctx: Context, scope: Scope, p: Predicate, axes: Axes) -> Predicate:
+    """`p` without the axes, other than `axes`, that elements of index arrays determine."""
+    parts = unresolved(ctx, conjuncts(substitute(p, scope.env)))
+    for q in parts:
+        if isinstance(q, Equal) and q.difference.lookups:
+            for i, r in scope.domain.items():
+                value = (q.difference - _of(i) * q.difference.coefficient(i)) * -q.difference.coefficient(i)
+                if i not in axes and abs(q.difference.coefficient(i)) == 1 and i not in value.free:
+                    others = (substitute(part, {i: value}) for part in parts if part is not q)
+                    inside = (at_most(r.start, value), at_most(value, r.last))
+                    return _without_looked_up(ctx, scope, conjunction([*inside, *others]), axes)
+    return conjunction(parts)
 
 
 def _mask(ctx: Context, scope: Scope, p: Predicate) -> Deep[Value]:
@@ -107,7 +123,8 @@ def _exists(ctx: Context, scope: Scope, p: Exists) -> Deep[Value]:
             continue
         others = [q for q in parts if q is not part]
         if abs(c) == 1:
-            v = yield _mask(ctx, scope, conjunction(substitute(q, {index: rest}) for q in others))
+            found = conjuncts(conjunction(substitute(q, {index: rest}) for q in others))
+            v = yield _mask(ctx, scope, conjunction(unresolved(ctx, found)))
             return v
         scaled = [_scaled(q, index, rest, abs(c)) for q in others]
         if all(q is not None for q in scaled):
@@ -116,7 +133,8 @@ def _exists(ctx: Context, scope: Scope, p: Exists) -> Deep[Value]:
             axes = scope.axes(at)
             divides = Value(f"({positions(ctx, scope, at, axes)}) % {abs(c)} == 0", axes, LOOSE, 2)
             return _joined([v, divides], True, scope.order)
-    if not ctx.sparse.keys().isdisjoint(relations(p.body)):  # counted in a sum over the points of the relation
+    given = ctx.sparse.keys() & relations(p.body) or [x for x in lookups(p.body) if any(index in a.free for a in x.at)]
+    if given:  # counted, in a sum over what data gives
         some = yield ctx.value(Sum(index, size, Bracket(p.body, number(1))), scope)
         return Value(f"{some.within(SUM)} > 0", some.axes, LOOSE, some.depth + 1)
     r = ctx.integers.range_of(index, size, scope.fixed)

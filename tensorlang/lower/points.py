@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tensorlang.language.affine import Affine, Index, IndexArray, Lookup, atom_affine
-from tensorlang.language.predicates import Exists, Predicate, Related, Relation
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine, constant
+from tensorlang.language.predicates import Exists, NonNegative, Predicate, Related, Relation
 from tensorlang.lower.scope import Context, Held
 
 Order = tuple[int, ...]
@@ -103,11 +103,18 @@ class Points:
 
 
 def unresolved(ctx: Context, parts: Sequence[Predicate]) -> tuple[Predicate, ...]:
-    """Those of `parts` that do not hold because a point of a relation is where it is true."""
+    """Those of `parts` that what is known of data leaves open: elements of index arrays are in their range, and where
+    a point of a relation is, that is true."""
     return tuple(q for q in parts if not _is_certain(ctx, q))
 
 
 def _is_certain(ctx: Context, q: Predicate) -> bool:
+    if isinstance(q, NonNegative):
+        known: dict[Atom, Affine] = {}
+        for atom, k in q.value.terms:
+            if isinstance(atom, Lookup):
+                known[atom] = constant(0) if k > 0 else atom.array.size - 1
+        return bool(known) and ctx.integers.is_nonnegative(q.value.substitute(known))
     bound: dict[Index, Affine] = {}
     while isinstance(q, Exists):
         bound[q.index] = q.size

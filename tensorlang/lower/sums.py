@@ -19,6 +19,7 @@ from tensorlang.language.grammar import Add, Bracket, Sum
 from tensorlang.language.predicates import (
     FALSE,
     Equal,
+    at_most,
     conjunction,
     conjuncts,
     free_atoms,
@@ -29,7 +30,7 @@ from tensorlang.lower.brackets import bound_on, bounded_index, guarded, solved
 from tensorlang.lower.code import ATOM, Value, aligned, literal, plus, union
 from tensorlang.lower.correlations import correlated
 from tensorlang.lower.integers import Range
-from tensorlang.lower.lookups import segmented, within
+from tensorlang.lower.lookups import segmented
 from tensorlang.lower.loops import iterated
 from tensorlang.lower.points import unresolved
 from tensorlang.lower.products import reduced
@@ -127,7 +128,7 @@ def _eliminated(ctx: Context, c: Summation) -> Deep[Value | None]:
         for s, r in c.summed.items():
             value = solved(q.difference, s) if abs(q.difference.coefficient(s)) == 1 else None
             if value is not None and s not in value.free:
-                inside = within(ctx, c.scope, value, r)
+                inside = (at_most(r.start, value), at_most(value, r.last))
                 parts = (*inside, *(p for p in c.parts if p is not q))
                 inner = ctx.scope(c.scope, env=_with(c.scope, s, value))
                 v: Value = yield contract(ctx, replace(c, scope=inner, summed=c.without(s), parts=parts))

@@ -12,14 +12,14 @@ many blocks are a loop. A narrow band is the sum of its diagonals.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
-from tensorlang.language.affine import Affine, Atom, Index, atom_affine, constant
-from tensorlang.language.predicates import Equal, NonNegative, Predicate, conjunction
-from tensorlang.language.show import predicate_text
+from tensorlang.language.affine import Affine, Atom, Index, atom_affine
+from tensorlang.language.predicates import Equal, NonNegative, Predicate
+from tensorlang.lower.bands import Band, band, text, window
 from tensorlang.lower.brackets import among_zeros, bound_on
-from tensorlang.lower.code import ATOM, Block, Value, aligned, literal, plus
+from tensorlang.lower.code import ATOM, Axes, Block, Value, literal, plus
 from tensorlang.lower.integers import ZERO, Range
 from tensorlang.lower.loops import expanded, extents_product
 from tensorlang.lower.profile import accesses, places
@@ -29,8 +29,6 @@ from tensorlang.recursion import Deep
 
 NARROW = 32
 """A band of up to so many diagonals is the sum of them."""
-
-_LONG = 60
 
 Ranges = Mapping[Index, Range]
 Limits = Sequence[NonNegative]
@@ -44,15 +42,17 @@ def blocked(ctx: Context, c: Summation, contract: Contract) -> Deep[Value | None
     if not limits:
         return None
     v: Value
-    band = _band(c, limits)
-    if band is None:
+    b = band(c.ranges, limits)
+    if b is not None and b.column not in c.summed:
+        return None  # a mask over two axes of the result is a bracket's matter
+    if b is None:
         # blocks of a result are laid side by side, blocks of a sum are added up
         open_axes = {i for q in limits for i in c.axes(q.value) if i not in c.cut}
         v = yield _by_blocks(ctx, c, next(i for i in c.ranges if i in open_axes), contract)
-    elif band.width.is_constant and band.width.constant <= NARROW and band.column in c.summed:
-        v = yield contract(ctx, _along_diagonals(c, band))
+    elif b.width.is_constant and b.width.constant <= NARROW:
+        v = yield contract(ctx, _along_diagonals(c, b))
     else:
-        v = yield _by_windows(ctx, c, band, contract)
+        v = yield _by_windows(ctx, c, b, contract)
     return v
 
 
@@ -72,32 +72,12 @@ def _involving(limits: Limits, i: Index) -> Limits:
     return [q for q in limits if q.value.coefficient(i)]
 
 
-@dataclass(frozen=True)
-class _Band:
-    """first <= column < first + width, where `first` is a multiple of the row plus something static."""
-
-    row: Index
-    column: Index
-    first: Affine
-    width: Affine
-    parts: tuple[Predicate, Predicate]
-
-
-def _band(c: Summation, limits: Limits) -> _Band | None:
-    for low in limits:
-        for high in limits:
-            width, axes = low.value + high.value + 1, c.axes(low.value)
-            if len(axes) == 2 and not c.axes(width) and low.value.coefficient(axes[1]) == 1:
-                return _Band(axes[0], axes[1], atom_affine(axes[1]) - low.value, width, (low, high))
-    return None
-
-
-def _along_diagonals(c: Summation, band: _Band) -> Summation:
+def _along_diagonals(c: Summation, b: Band) -> Summation:
     """sum j. [0 <= j - first < width] * e  =  sum u:width. sum j. [u = j - first] * e."""
-    u = Index(band.column.name)
-    on = Equal(atom_affine(band.column) - band.first - atom_affine(u))
-    parts = (*(q for q in c.parts if q not in band.parts), on)
-    return replace(c, summed={**c.summed, u: Range(ZERO, band.width)}, parts=parts, loops=frozenset({u}))
+    u = Index(b.column.name)
+    on = Equal(atom_affine(b.column) - b.first - atom_affine(u))
+    parts = (*(q for q in c.parts if q not in b.parts), on)
+    return replace(c, summed={**c.summed, u: Range(ZERO, b.width)}, parts=parts, loops=frozenset({u}))
 
 
 def _by_blocks(ctx: Context, c: Summation, i: Index, contract: Contract) -> Deep[Value]:
@@ -117,16 +97,15 @@ def _by_blocks(ctx: Context, c: Summation, i: Index, contract: Contract) -> Deep
         return v
     whole = ctx.scope(within, domain={**scope.domain, **({i: rows} if i in scope.domain else {})})
     v = among_zeros(ctx, ranges, whole.domain, v)
+    axes = tuple(k for k in scope.domain if k in v.axes or k is i)
+    block.give("return ", expanded(ctx, whole, v, axes))
     work = [r.extent for k, r in c.ranges.items() if k is not i and not _involving(limits, k)]
-    r = c.ranges[i]
-    cuts = f"{ctx.helper('_cuts')}({integers.code(r.start)}, {integers.code(r.stop)}, {extents_product(ctx, work)})"
-    scope.block.line(f"# {_text(limits)}: in blocks of {i.name}, each over what it needs")
-    return _emitted(ctx, c, i, _Blocks(block, whole, v, (rows.start, rows.stop), "blocks", cuts))
-
-
-def _text(parts: Sequence[Predicate]) -> str:
-    text = predicate_text(conjunction(parts))
-    return text if len(text) <= _LONG else text[: _LONG - 3] + "..."
+    r, code, name = c.ranges[i], integers.code, ctx.names.passing("block")
+    scope.block.line(f"# {text(limits)}: in blocks of {i.name}, each over what it needs")
+    scope.block.line(f"def {name}({code(rows.start)}, {code(rows.stop)}):")
+    scope.block.parts.append(block)
+    cuts = f"{ctx.helper('_cuts')}({code(r.start)}, {code(r.stop)}, {extents_product(ctx, work)})"
+    return _joined(ctx, scope, i, axes, "blocks", f"{cuts}, {name}")
 
 
 def _narrowed(ctx: Context, within: Scope, ranges: Ranges, i: Index, limits: Limits) -> Ranges:
@@ -192,80 +171,26 @@ def _worthwhile(ctx: Context, block: Block, name: str, inner: Affine, edge: Affi
     return ctx.integers.named(name, code, block, [outer.start], [outer.stop])
 
 
-def _by_windows(ctx: Context, c: Summation, band: _Band, contract: Contract) -> Deep[Value]:
+def _by_windows(ctx: Context, c: Summation, b: Band, contract: Contract) -> Deep[Value]:
     """`c` in blocks of rows, each over a window of columns of a length that only depends on the number of rows."""
-    scope, block, integers = c.scope, ctx.new_block(), ctx.integers
-    i, j, slope = band.row, band.column, band.first.coefficient(band.row)
-    rows, columns = c.ranges[i], c.ranges[j]
-    i_start, j_start, i_inner, j_inner = (
-        Index(name) for name in (f"{i.name}_start", f"{j.name}_start", i.name, j.name)
-    )
-    ctx.loop_name(i_start)
-    count = integers.parameter(f"{i.name}_count", [constant(1)], [rows.extent])
-    needed = integers.greatest(f"{j.name}_count", [ZERO, band.width + (count - 1) * abs(slope)], block, [])
-    window = integers.least(f"{j.name}_count", [columns.extent, needed], block)
-    # within the array: to extend it with zeros would be to copy it
-    row = atom_affine(i_start) if slope > 0 else atom_affine(i_start) + count - 1
-    first, latest = band.first.substitute({i: row}), columns.stop - window
-    clip = ", ".join(map(integers.code, (first, columns.start, latest)))
-    block.line(f"{ctx.loop_name(j_start)} = jnp.clip({clip})")
-    moved: dict[Atom, Affine] = {
-        i: atom_affine(i_start) + atom_affine(i_inner),
-        j: atom_affine(j_start) + atom_affine(j_inner),
-    }
-    inner_ranges = {i: (i_inner, Range(ZERO, count)), j: (j_inner, Range(ZERO, window))}
-    inner = ctx.scope(
-        scope,
-        domain=dict(inner_ranges.get(k, (k, r)) for k, r in scope.domain.items()),
-        loops={
-            **scope.loops,
-            i_start: Range(rows.start, rows.stop - count + 1),
-            j_start: Range(columns.start, latest + 1),
-        },
-        env={k: a.substitute(moved) for k, a in scope.env.items()} | moved,
-        block=block,
-        fixed=block,
-    )
-    summed = dict(inner_ranges.get(k, (k, r)) for k, r in c.summed.items())
-    v = yield contract(ctx, replace(c, scope=inner, summed=summed, whole=True))
+    scope, w = c.scope, window(ctx, c.scope, c.ranges, b)
+    summed = dict(w.moved.get(k, (k, r)) for k, r in c.summed.items())
+    v: Value = yield contract(ctx, replace(c, scope=w.scope, summed=summed, whole=True))
     if v.number == 0:
         return v
-    v = replace(v, axes=tuple({i_inner: i, j_inner: j}.get(k, k) for k in v.axes))
-    domain = {**scope.domain, **({i: Range(ZERO, count)} if i in scope.domain else {})}
-    whole = ctx.scope(scope, domain=domain, block=block, fixed=block)
-    if j in v.axes:
-        offset = integers.code(atom_affine(j_start) - columns.start)
-        axes = tuple(k for k in domain if k in v.axes)
-        zeros = f"jnp.zeros({ctx.extents(whole, axes)}, dtype)"
-        code = f"lax.dynamic_update_slice_in_dim({zeros}, {aligned(v, axes).code}, {offset}, {axes.index(j)})"
-        v = Value(code, axes, ATOM, v.depth + 1)
-    bounds = ", ".join(map(integers.code, (rows.start, rows.stop, band.width)))
-    scope.block.line(f"# {_text(band.parts)}: in blocks of {i.name}, each over a window of {j.name}")
-    return _emitted(ctx, c, i, _Blocks(block, whole, v, (atom_affine(i_start), count), "windows", bounds))
+    v = w.named(v)
+    axes = tuple(k for k in scope.domain if k in v.axes or k is b.row)
+    w.block.give("return ", expanded(ctx, w.outside(ctx, scope), v, axes))
+    name = w.define(ctx, scope, b)
+    rows = c.ranges[b.row]
+    given = ", ".join(map(ctx.integers.code, (rows.start, rows.stop, b.width)))
+    return _joined(ctx, scope, b.row, axes, "windows", f"{given}, {name}")
 
 
-@dataclass(frozen=True)
-class _Blocks:
-    """A function of the `given` integers that computes `value` in `block`, and how it is applied: `kind`, `bounds`."""
-
-    block: Block
-    scope: Scope
-    value: Value
-    given: tuple[Affine, Affine]
-    kind: str
-    bounds: str
-
-
-def _emitted(ctx: Context, c: Summation, i: Index, b: _Blocks) -> Value:
-    """The array, or the sum, of what the blocks of `i` give."""
-    scope, name = c.scope, ctx.names.passing("block")
-    axes = tuple(k for k in scope.domain if k in b.value.axes or k is i)
-    b.block.give("return ", expanded(ctx, b.scope, b.value, axes))
-    scope.block.line(f"def {name}({', '.join(map(ctx.integers.code, b.given))}):")
-    scope.block.parts.append(b.block)
-    shape = ctx.extents(scope, axes)
+def _joined(ctx: Context, scope: Scope, i: Index, axes: Axes, kind: str, given: str) -> Value:
+    """What the blocks of `i` give, one after the other if it is one of the axes, else added up."""
     if i in axes:
-        helper, at = ctx.helper(f"_array_by_{b.kind}"), f"{axes.index(i)}, "
+        helper, at = ctx.helper(f"_array_by_{kind}"), f"{axes.index(i)}, "
     else:
-        helper, at = ctx.helper(f"_sum_by_{b.kind}"), ""
-    return Value(f"{helper}({b.bounds}, {name}, {at}{shape}, dtype)", axes, ATOM, 2)
+        helper, at = ctx.helper(f"_sum_by_{kind}"), ""
+    return Value(f"{helper}({given}, {at}{ctx.extents(scope, axes)}, dtype)", axes, ATOM, 2)

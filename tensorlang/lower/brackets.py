@@ -22,6 +22,7 @@ from tensorlang.language.predicates import (
     conjuncts,
     substitute,
 )
+from tensorlang.lower.bands import banded
 from tensorlang.lower.code import ATOM, Value, literal, where
 from tensorlang.lower.integers import Range
 from tensorlang.lower.masks import mask
@@ -40,11 +41,14 @@ def bracket(ctx: Context, scope: Scope, p: Predicate, e: Expr) -> Deep[Value]:
 
 def guarded(ctx: Context, scope: Scope, p: Predicate, e: Expr, compute: Compute) -> Deep[Value]:
     """[p] times what `compute` gives in the scope that it is called with: the array of `e`, or of a sum of it."""
+    v: Value | None = yield banded(ctx, scope, p, lambda inner: guarded(ctx, inner, p, e, compute))
+    if v is not None:
+        return v
     plan = _plan(ctx, scope, p, e)
     if FALSE in plan.masks:
         return literal(Fraction(0))
     inner = ctx.scope(scope, domain=plan.domain, env=plan.env, masks=(*scope.masks, *plan.masks, *plan.pinned))
-    v: Value = yield compute(inner)
+    v = yield compute(inner)
     implied = zero_outside(ctx, inner.env, plan.masks, e)
     visible = [q for q in plan.masks if q not in implied]
     if visible:

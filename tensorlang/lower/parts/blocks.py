@@ -61,6 +61,24 @@ def _sum_by_windows(start, stop, width, block, shape, dtype):
     return total + block(stop - rest, rest) if rest else total
 
 
+def _band_by_windows(start, stop, width, block, axes, shape, dtype):
+    """Zeros of that shape but for what block(k, rows) gives for blocks of rows from start to stop: an array, and where
+    its first column is. The axes are those of rows and columns; small arrays are written as one block."""
+    count, rows, rest = _windows(start, stop, width)
+    if shape[axes[0]] * shape[axes[1]] <= COSTS["band_cells"]:
+        count, rest = 0, stop - start
+
+    def put(total, k, rows):
+        part, column = block(k, rows)
+        at = [k - start if axis == axes[0] else column if axis == axes[1] else 0 for axis in range(len(shape))]
+        return lax.dynamic_update_slice(total, jnp.asarray(part, dtype), at)
+
+    total = jnp.zeros(shape, dtype)
+    if count:
+        total = lax.fori_loop(0, count, lambda k, total: put(total, start + rows * k, rows), total)
+    return put(total, stop - rest, rest) if rest else total
+
+
 def _windows(start, stop, width):
     """How many blocks of how many rows, and how many rows are left: blocks half as high as the band is wide."""
     size = max(stop - start, 0)

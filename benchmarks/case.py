@@ -50,7 +50,7 @@ def dense(argument: Any) -> Any:
 
 
 def points(argument: Any) -> Any:
-    """A sparse relation as the places of its points in order, an array for each axis; anything else as it is."""
+    """A sparse relation as its points in order, an array for each axis; anything else as it is."""
     if not scipy.sparse.issparse(argument):
         return argument
     places = argument.tocoo()

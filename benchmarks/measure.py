@@ -12,7 +12,7 @@ import jax
 
 import tensorlang as tl
 from benchmarks.case import Case, Sizes
-from benchmarks.peers import OURS, PEERS, PROGRAM, NotApplicable, Prepared
+from benchmarks.peers import JAX_PROGRAM, OURS, PEERS, PROGRAM, NotApplicable, Prepared
 from benchmarks.reference import as_tuple, distance
 
 ROUNDS = 15
@@ -79,7 +79,7 @@ def measure(case: Case, sizes: Sizes, peers: Sequence[str], rounds: int, budget:
     try:
         arguments = case.arguments(sizes)
     except FAILURES as error:
-        row.missing = dict.fromkeys(peers, _reason(error))
+        row.missing = dict.fromkeys(peers, reason(error))
         return row
     ready: dict[str, Prepared] = {}
     results: dict[str, Any] = {}
@@ -89,9 +89,9 @@ def measure(case: Case, sizes: Sizes, peers: Sequence[str], rounds: int, budget:
             results[name] = jax.tree.map(_host, ready[name].run())
             row.timed[name] = Timed(compiling=ready[name].seconds)
         except FAILURES as error:
-            row.missing[name] = _reason(error)
+            row.missing[name] = reason(error)
     if OURS in results:
-        for name in results.keys() - {PROGRAM}:
+        for name in results.keys() - {PROGRAM, JAX_PROGRAM}:
             row.timed[name].differs = distance(results[name], as_tuple(results[OURS]))
     del results
     _take_turns(ready, row, rounds, budget)
@@ -121,6 +121,7 @@ def _host(array: Any) -> Any:
     return array.detach().numpy() if hasattr(array, "detach") else array
 
 
-def _reason(error: BaseException) -> str:
+def reason(error: BaseException) -> str:
+    """Why a peer has no figure, in a line."""
     text = " ".join(str(error).split())
     return text if isinstance(error, NotApplicable) else f"{type(error).__name__}: {text[:200]}"

@@ -20,6 +20,7 @@ from benchmarks.reference import gradient
 OURS = "tensorlang"
 PROGRAM = "tensorlang, program"
 JAX = "jax.grad"
+JAX_PROGRAM = "jax.jit, program"
 BY_HAND = "JAX by hand"
 Run = Callable[[], Any]
 
@@ -196,6 +197,7 @@ PEERS: dict[str, Peer] = {
     OURS: ours,
     PROGRAM: program,
     JAX: jax_gradient,
+    JAX_PROGRAM: jax_program,
     "jax.jacrev": jax_reverse,
     "vjp.with_refs": jax_with_refs,
     BY_HAND: by_hand,

@@ -12,7 +12,6 @@ from benchmarks.case import Case, small
 from benchmarks.programs.by_hand import (
     convolve,
     correlate,
-    correlate2,
     correlate2_x_bar,
     correlate_w_bar,
     correlate_x_bar,

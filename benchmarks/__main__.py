@@ -1,0 +1,73 @@
+"""The command: runs a suite, shows its table, and writes JSON, Markdown and plots."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from tqdm import tqdm
+
+from benchmarks.case import Case
+from benchmarks.measure import FAILURES, ROUNDS, Row, derive_time, measure, reason
+from benchmarks.peers import OURS, PEERS, QUICK
+from benchmarks.programs import CASES
+from benchmarks.report import save_growth, save_rows
+from benchmarks.scaling import Growth, grow
+from benchmarks.statements import COUNTS, FAMILIES, growing
+
+_SUITES = ("structured", "seeds", "dense")
+
+
+@click.command()
+@click.argument("suite", type=click.Choice([*_SUITES, "scaling", "all"]), default="all")
+@click.option("--quick", is_flag=True, help="Only the smallest size of each program, and the most important peers.")
+@click.option("--only", default="", help="Only the programs whose names contain this.")
+@click.option(
+    "--peer", "peers", multiple=True, type=click.Choice(list(PEERS)), help="Only these peers; may be repeated."
+)
+@click.option("--budget", default=4.0, show_default=True, help="Seconds of rounds for each row; 15 rounds at most.")
+@click.option("--out", type=click.Path(path_type=Path), default=Path("out/benchmarks"), show_default=True)
+def main(suite: str, quick: bool, only: str, peers: tuple[str, ...], budget: float, out: Path) -> None:
+    """Time gradients beside those of others, in one process and in turns."""
+    out.mkdir(parents=True, exist_ok=True)
+    chosen = [case for case in CASES if only in case.name]
+    if not chosen:
+        raise click.BadParameter(f"no program's name contains {only!r}", param_hint="--only")
+    who = peers or (QUICK if quick else tuple(PEERS))
+    for name in _SUITES if suite == "all" else (suite,):
+        if name != "scaling" and (cases := [c for c in chosen if c.suite == name]):
+            click.echo(save_rows(name, _rows(cases, who, quick, budget), out))
+    if suite == "scaling" or (suite == "all" and not quick):
+        structured = [case for case in chosen if case.suite == "structured"]
+        growths = [_grown(case, budget / 4) for case in tqdm(structured, desc="scaling")]
+        counts = COUNTS[:1] if quick else COUNTS
+        programs = growing(counts)
+        statements = list(tqdm(programs, desc="statements", total=len(counts) * len(FAMILIES)))
+        click.echo(save_growth(growths, statements, out))
+
+
+def _rows(cases: list[Case], peers: tuple[str, ...], quick: bool, budget: float) -> list[Row]:
+    work = [(case, sizes) for case in cases for sizes in (case.sizes[:1] if quick else case.sizes)]
+    found: list[Row] = []
+    bar = tqdm(work, desc=cases[0].suite)
+    for case, sizes in bar:
+        bar.set_postfix_str(case.name)
+        row = measure(case, sizes, peers, ROUNDS, budget / 4 if quick else budget)
+        if sizes is case.sizes[0]:
+            try:
+                row.deriving = derive_time(case)
+            except FAILURES as error:
+                row.missing.setdefault(OURS, reason(error))
+        found.append(row)
+    return found
+
+
+def _grown(case: Case, budget: float) -> Growth:
+    try:
+        return grow(case, budget)
+    except FAILURES as error:
+        return Growth(case.name, case.grows, missing={"all": reason(error)})
+
+
+if __name__ == "__main__":
+    main()

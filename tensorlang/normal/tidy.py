@@ -55,7 +55,7 @@ from tensorlang.normal.ssa import (
     summed_indices,
 )
 from tensorlang.recursion import Deep, run
-from tensorlang.sets.solve import Ranges, Solution, determines, equalities, simplify_in, solve
+from tensorlang.sets.solve import Ranges, Solution, determines, equalities, project, simplify_in, solve
 
 _MOST_COMPARED = 16
 
@@ -317,6 +317,19 @@ def is_index_only(x: Statement) -> bool:
     if isinstance(x, Addition):
         return len(x.terms) == 1 and x.terms[0].sign > 0
     return isinstance(x, Input | Constant)
+
+
+def support(x: Statement) -> Predicate:
+    """Where the predicates of `x` say that it may be other than 0."""
+    match x:
+        case Addition(terms, _):
+            return disjunction(t.pred for t in terms)
+        case Map(p, _, _, _):
+            return p
+        case Contraction(p, _, _, _):
+            return project(inner_ranges(x), p, own_ranges(x))
+        case Input() | Constant() | Selection():
+            return TRUE
 
 
 def _is_zero(x: Statement) -> bool:

@@ -44,7 +44,7 @@ from tensorlang.normal.ssa import (
     own_ranges,
     renamed,
 )
-from tensorlang.normal.tidy import is_index_only, map_outputs
+from tensorlang.normal.tidy import is_index_only, map_outputs, support
 from tensorlang.sets.isl import implies, is_empty
 from tensorlang.sets.solve import Ranges, project, ranges_predicate, simplify_in
 
@@ -114,22 +114,8 @@ def _groups(x: Statement, demanded: Mapping[Read | None, Predicate]) -> list[tup
             break
     if is_index_only(x):
         return groups
-    support = _support(x)
-    known = conjunction([support, ranges_predicate(ranges)])
+    known = conjunction([support(x), ranges_predicate(ranges)])
     return [(TRUE if implies(known, p) else p, r) for p, r in groups] if len(groups) == 1 else groups
-
-
-def _support(x: Statement) -> Predicate:
-    """Where the statement's own predicate says that it may be other than 0."""
-    match x:
-        case Addition(terms, _):
-            return disjunction(t.pred for t in terms)
-        case Map(p, _, _, _):
-            return p
-        case Contraction(p, _, _, _):
-            return project(inner_ranges(x), p, own_ranges(x))
-        case Input() | Constant() | Selection():
-            return TRUE
 
 
 def _thin(p: Predicate, ranges: Ranges) -> Predicate:

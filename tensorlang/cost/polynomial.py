@@ -166,10 +166,11 @@ def _components(indices: Iterable[Index], p: Predicate) -> list[tuple[tuple[Inde
         groups = [g for g in groups if not tied.intersection(g[0])]
         merged = tuple(i for g in touching for i in g[0])
         groups.append((merged, [*(q for g in touching for q in g[1]), part]))
-    return [((), [q]) for q in sizes if not _holds_for_all_sizes(q)] + groups
+    return [((), [q]) for q in sizes if not holds_from_1_on(q)] + groups
 
 
-def _holds_for_all_sizes(p: Predicate) -> bool:
+def holds_from_1_on(p: Predicate) -> bool:
+    """Whether `p`, which has no indices, is obviously true for all sizes of at least 1."""
     return isinstance(p, NonNegative) and not p.value.indices and _never_negative(_affine(p.value))
 
 

@@ -59,10 +59,10 @@ class Lowered:
     `source_on_points`. It is compiled anew then for every number of points.
     """
 
-    def __init__(self, f: Function, exact: bool = False) -> None:
+    def __init__(self, f: Function, exact: bool = False, sizes: Mapping[str, int] | None = None) -> None:
         self.function = f
         self._exact = exact
-        self._simplified = simplify(f)
+        self._simplified = simplify(f, **(sizes or {}))
         self._forms: dict[frozenset[Relation], _Form] = {}
         self.source = self._form(frozenset()).made.text
 
@@ -104,13 +104,14 @@ class _Form:
     run: Callable[..., Any]
 
 
-def lower(f: Function, target: str = "jax", exact: bool = False) -> Lowered:
+def lower(f: Function, target: str = "jax", exact: bool = False, sizes: Mapping[str, int] | None = None) -> Lowered:
     """`f` as Python source for `target`, ready to be called.
 
     Long correlations are computed by Fourier transforms, which round differently: absolutely to the largest result.
-    With `exact` they are sums of products.
+    With `exact` they are sums of products. Products of several factors are ordered by what they cost at `sizes`, as
+    by `simplify`; the program runs at others too.
 
-    Raises `ArgumentError` for a target that there is none of.
+    Raises `ArgumentError` for a target that there is none of, and for a name that is no size of `f`.
     """
     if target not in TARGETS:
         raise ArgumentError(f"programs can be lowered to {', '.join(TARGETS)}, found the target {target!r}")

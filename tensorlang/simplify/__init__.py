@@ -1,5 +1,10 @@
 """Simplification of tensor SSA, and reading it back as a program."""
 
+from collections.abc import Mapping
+from functools import partial
+
+from tensorlang.errors import ArgumentError
+from tensorlang.language.affine import Size
 from tensorlang.language.function import Function
 from tensorlang.normal import normal_ssa
 from tensorlang.normal.ssa import SSA
@@ -13,15 +18,25 @@ from tensorlang.simplify.read_back import read_back
 __all__ = ["simplify", "simplify_ssa"]
 
 
-def simplify(f: Function) -> Function:
-    """`f` as one would write it: no copies, no idle sums, everything stored on its support; never dearer."""
-    return read_back(simplify_ssa(normal_ssa(f)))
+def simplify(f: Function, /, **sizes: int) -> Function:
+    """`f` as one would write it: no copies, no idle sums, everything stored on its support, and products of several
+    factors in the cheapest order.
+
+    Never dearer, as long as all sizes are at least 1. With `sizes` it is the cost there that is never higher, whatever
+    the sizes that are not given. Raises `ArgumentError` for a name that is no size of `f`.
+    """
+    known = {size.name: size for size in f.sizes}
+    for name in sizes:
+        if name not in known:
+            raise ArgumentError(f"{f.name} has no size {name}; its sizes are {', '.join(known) or 'none'}")
+    return read_back(simplify_ssa(normal_ssa(f), {known[name]: n for name, n in sizes.items()}))
 
 
-def simplify_ssa(s: SSA) -> SSA:
-    """`s` without copies and zeros, and with its statements stored on their supports."""
+def simplify_ssa(s: SSA, sizes: Mapping[Size, int] | None = None) -> SSA:
+    """`s` without copies and zeros, its statements narrowed to what is read and stored on their supports, its sums
+    of products factorised and ordered by cost: at `sizes`, or whatever the sizes."""
     s = tidy(s)
-    for change in (assemble, narrow, compact, factorise, assemble):
+    for change in (assemble, narrow, compact, partial(factorise, sizes=sizes), assemble):
         changed = change(s)
         s = s if changed.statements == s.statements else tidy(changed)
     return s

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from tensorlang.cost.polynomial import holds_from_1_on
 from tensorlang.language.affine import Affine, Atom, Index, atom_affine, constant
 from tensorlang.language.predicates import (
     Equal,
@@ -22,6 +23,7 @@ from tensorlang.language.predicates import (
     conjuncts,
     equal,
     free_atoms,
+    less,
     substitute,
 )
 from tensorlang.normal.ssa import (
@@ -70,12 +72,36 @@ def _compacted(x: Statement, new: dict[Statement, Statement]) -> tuple[Statement
     chart = _without_idle_index(x) or _forced(x) or _band(x)
     if chart is None:
         return x, x
-    stored = _restricted(x, chart)
+    stored = _unguarded(_restricted(x, chart), frozenset(less(constant(0), own_ranges(x)[i]) for i in chart.free))
     inner = axes(len(x.shape), len(chart.axes))
     to_inner: dict[Atom, Affine] = {k: atom_affine(i) for k, i in zip(chart.axes, inner, strict=True)}
     at = ((i, a.substitute(to_inner)) for i, a in chart.at.items() if i not in chart.free)
     places = conjunction(equal(atom_affine(i), a) for i, a in at)
     return Contraction(places, (stored,), (), x.shape), stored
+
+
+def _unguarded(x: Statement, guards: frozenset[Predicate]) -> Statement:
+    """`x` without the condition that an index which it has lost has a value: where it has none, nothing reads `x`.
+
+    For sizes of at least 1 that is free.
+    """
+    free = {q for q in guards if holds_from_1_on(q)}
+
+    def strip(p: Predicate) -> Predicate:
+        return conjunction(q for q in conjuncts(p) if q not in free)
+
+    def stripped(y: Statement) -> Statement:
+        return _unguarded(y, guards) if isinstance(y, Contraction) and is_index_only(y) else y
+
+    match x:
+        case Addition(terms, shape):
+            return Addition(tuple(Term(t.sign, strip(t.pred), stripped(t.operand)) for t in terms), shape)
+        case Map(p, f, arguments, shape):
+            return Map(strip(p), f, tuple(map(stripped, arguments)), shape)
+        case Contraction(p, factors, summed, shape):
+            return Contraction(strip(p), factors, summed, shape)
+        case _:
+            return x
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from itertools import combinations
 
-from tensorlang.cost.polynomial import Polynomial, at_sizes, estimate, never_above, number, points, sizes_of
+from tensorlang.cost.polynomial import (
+    Polynomial,
+    at_sizes,
+    estimate,
+    holds_from_1_on,
+    never_above,
+    number,
+    points,
+    sizes_of,
+)
 from tensorlang.language.affine import Index, Size, atom_affine
 from tensorlang.language.grid import indices_of
-from tensorlang.language.predicates import TRUE, Exists, NonNegative, Or, Predicate, conjunction, conjuncts
+from tensorlang.language.predicates import TRUE, Exists, Or, Predicate, conjunction, conjuncts
 from tensorlang.normal.ssa import Statement
 from tensorlang.sets.solve import project, simplify_in
 from tensorlang.simplify.summation import Factor, Summation, product
@@ -66,7 +75,7 @@ class Plans:
         if _is_quantified(p) and not _is_quantified(self.s.pred):
             p = conjunction(q for q, tied in self.tied if tied <= indices)
         # a factor that is summed over nothing is 0 by itself
-        return conjunction(q for q in conjuncts(p) if indices_of(q) or not _is_usual(q))
+        return conjunction(q for q in conjuncts(p) if indices_of(q) or not holds_from_1_on(q))
 
     def points(self, indices: frozenset[Index]) -> Polynomial:
         """The number of points of the predicate's projection."""
@@ -204,11 +213,3 @@ def _is_quantified(p: Predicate) -> bool:
         elif q is not TRUE and len(conjuncts(q)) > 1:
             stack += conjuncts(q)
     return False
-
-
-def _is_usual(p: Predicate) -> bool:
-    """Whether a predicate of sizes alone holds for all that are at least 1."""
-    if not isinstance(p, NonNegative):
-        return False
-    coefficients = [k for _, k in p.value.terms]
-    return all(k > 0 for k in coefficients) and p.value.constant + sum(coefficients) >= 0

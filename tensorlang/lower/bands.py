@@ -29,15 +29,20 @@ class Band:
     parts: tuple[NonNegative, NonNegative]
 
 
-def band(ranges: Iterable[Index], limits: Sequence[NonNegative]) -> Band | None:
-    """A band that two of `limits` describe, whose row comes before its column in `ranges`."""
+def band(ctx: Context, ranges: Mapping[Index, Range], limits: Sequence[NonNegative]) -> Band | None:
+    """A band that two of `limits` describe, whose row comes before its column in `ranges`.
+
+    One that is as wide as the array is only cut off at corners: it is none.
+    """
     order = tuple(ranges)
     for low in limits:
         axes = [i for i in order if low.value.coefficient(i)]
         if len(axes) == 2 and low.value.coefficient(axes[1]) == 1:
             for high in limits:
                 width = low.value + high.value + 1
-                if not any(width.coefficient(i) for i in order):
+                if any(width.coefficient(i) for i in order):
+                    continue
+                if not any(ctx.integers.is_nonnegative(width - ranges[i].extent) for i in axes):
                     return Band(axes[0], axes[1], atom_affine(axes[1]) - low.value, width, (low, high))
     return None
 
@@ -117,7 +122,7 @@ def window(ctx: Context, scope: Scope, ranges: Mapping[Index, Range], b: Band) -
 def banded(ctx: Context, scope: Scope, p: Predicate, compute: Callable[[Scope], Deep[Value]]) -> Deep[Value | None]:
     """[p] * e, where `p` has a band of two axes, written window by window among zeros; None if it has none."""
     limits = [q for q in conjuncts(substitute(p, scope.env)) if isinstance(q, NonNegative) and not q.value.lookups]
-    b = None if scope.loops else band(scope.domain, limits)
+    b = None if scope.loops else band(ctx, scope.domain, limits)
     if b is None:
         return None
     w = window(ctx, scope, scope.domain, b)

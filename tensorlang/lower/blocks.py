@@ -20,15 +20,13 @@ from tensorlang.language.predicates import Equal, NonNegative, Predicate
 from tensorlang.lower.bands import Band, band, text, window
 from tensorlang.lower.brackets import among_zeros, bound_on
 from tensorlang.lower.code import ATOM, Axes, Block, Value, literal, plus
+from tensorlang.lower.diagonals import NARROW
 from tensorlang.lower.integers import ZERO, Range
 from tensorlang.lower.loops import expanded, extents_product
 from tensorlang.lower.profile import accesses, places
 from tensorlang.lower.scope import Context, Scope
 from tensorlang.lower.summation import Contract, Summation
 from tensorlang.recursion import Deep
-
-NARROW = 32
-"""A band of up to so many diagonals is the sum of them."""
 
 Ranges = Mapping[Index, Range]
 Limits = Sequence[NonNegative]
@@ -42,7 +40,7 @@ def blocked(ctx: Context, c: Summation, contract: Contract) -> Deep[Value | None
     if not limits:
         return None
     v: Value
-    b = band(c.ranges, limits)
+    b = band(ctx, c.ranges, limits)
     if b is not None and b.column not in c.summed:
         return None  # a mask over two axes of the result is a bracket's matter
     if b is None:

@@ -35,7 +35,7 @@ class Threshold:
 
 THRESHOLDS: dict[str, Threshold] = {
     "slice_taps": Threshold(32, "taps", "up to so many, a correlation along one axis is one sum of shifted slices"),
-    "fused_terms": Threshold(48, "terms", "more are not added in one expression: XLA's fused loops fall off a cliff"),
+    "fused_terms": Threshold(49, "terms", "more are not added in one expression: XLA's fused loops fall off a cliff"),
     "conv_outputs": Threshold(32, "outputs", "up to so many, a correlation with long taps is XLA's own convolution"),
     "fft_taps": Threshold(512, "taps", "from there on, a correlation along one axis is done by FFTs", True),
     "fft_square": Threshold(256, "taps", "the same, where there are no more than 4 times as many outputs", True),
@@ -47,7 +47,7 @@ THRESHOLDS: dict[str, Threshold] = {
     "block_products": Threshold(4, "blocks", "a triangle in a product of matrices is cut into so many at most"),
     "block_inner": Threshold(32, "columns", "from there on, the part of a block without a mask is computed apart"),
     "window_rows": Threshold(16, "rows", "the least height of a block of a band"),
-    "band_cells": Threshold(2**20, "elements", "up to so many, an array that is zero but for a band is one mask"),
+    "band_cells": Threshold(2**14, "elements", "up to so many, an array that is zero but for a band is one mask"),
     "running_block": Threshold(32, "elements", "running sums are products with triangles of ones of this size"),
     "conv_channels": Threshold(16, "channels in times out", "from there on, XLA's own convolution is the best"),
 }
@@ -90,7 +90,10 @@ def load() -> dict[str, int]:
 
 
 def save(table: Mapping[str, int]) -> Path:
-    """Write `table` to the user's file. Gives its path. Raises `CostTableError` if that can't be done."""
+    """Write `table`, some or all of the thresholds, to the user's file. Gives its path.
+
+    Raises `CostTableError` if that can't be done.
+    """
     where = path()
     try:
         where.parent.mkdir(parents=True, exist_ok=True)

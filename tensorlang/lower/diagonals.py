@@ -1,12 +1,19 @@
-"""Reading an array along a line: a diagonal, or one beside it."""
+"""Reading arrays along lines, diagonals and those beside them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tensorlang.language.affine import Affine
 from tensorlang.lower.code import ATOM, Value
+from tensorlang.lower.profile import accesses, places
 from tensorlang.lower.scope import Context, Held, Scope
+from tensorlang.lower.summation import Contract, Summation
+from tensorlang.recursion import Deep
+
+NARROW = 32
+"""A band of up to so many diagonals is computed one diagonal after the other."""
 
 
 def diagonal(ctx: Context, scope: Scope, array: Held, places: Sequence[Affine]) -> Value | None:
@@ -23,3 +30,19 @@ def diagonal(ctx: Context, scope: Scope, array: Held, places: Sequence[Affine]) 
     steps = ", ".join(str(a.coefficient(i)) for a in places)
     helper = ctx.helper("_line")
     return Value(f"{helper}({array.name}, ({starts}), ({steps}), {code(scope.domain[i].extent)})", (i,), ATOM, 2)
+
+
+def stacked(ctx: Context, c: Summation, contract: Contract) -> Deep[Value | None]:
+    """`c` as a stack along a short axis of the result that a position mixes with another axis; None if there is none.
+
+    The factor that is read there would have all axes of both, and be an array before it is multiplied and added up.
+    """
+    if c.whole or c.loops or not c.summed:
+        return None
+    mixed = [c.scope.axes(a.substitute(c.scope.env)) for e in accesses(c.body) for a in places(e)]
+    for i in (i for axes in mixed if len(axes) > 1 for i in axes):
+        extent = c.scope.domain[i].extent
+        if extent.is_constant and extent.constant <= NARROW:
+            v: Value = yield contract(ctx, replace(c, loops=frozenset({i})))
+            return v
+    return None

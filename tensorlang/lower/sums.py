@@ -29,6 +29,7 @@ from tensorlang.lower.blocks import blocked
 from tensorlang.lower.brackets import bound_on, bounded_index, guarded, solved
 from tensorlang.lower.code import ATOM, Value, aligned, literal, plus, union
 from tensorlang.lower.correlations import correlated
+from tensorlang.lower.diagonals import stacked
 from tensorlang.lower.integers import Range
 from tensorlang.lower.lookups import segmented
 from tensorlang.lower.loops import iterated
@@ -68,6 +69,7 @@ def _contract(ctx: Context, c: Summation) -> Deep[Value]:
             _spread,
             _restricted,
             _correlated,
+            _stacked,
             _running,
             _blocked,
             _hoisted,
@@ -114,6 +116,10 @@ def _correlated(ctx: Context, c: Summation) -> Deep[Value | None]:
 
 def _running(ctx: Context, c: Summation) -> Deep[Value | None]:
     return running(ctx, c, contract)
+
+
+def _stacked(ctx: Context, c: Summation) -> Deep[Value | None]:
+    return stacked(ctx, c, contract)
 
 
 def _blocked(ctx: Context, c: Summation) -> Deep[Value | None]:

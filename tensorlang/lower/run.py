@@ -13,7 +13,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from tensorlang.errors import ArgumentError
+from tensorlang.cost.extrema import empty_extremum
+from tensorlang.errors import ArgumentError, LimitError
+from tensorlang.language.affine import Size
 from tensorlang.language.arguments import bind, from_leaves, to_leaves
 from tensorlang.language.function import Function, call_handlers
 from tensorlang.language.grammar import Var
@@ -72,8 +74,12 @@ class Lowered:
         return self._form(frozenset(p for p in self.function.params if isinstance(p, Relation))).made.text
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        """The value of the program for these arguments. Raises `ArgumentError` if they don't fit."""
+        """The value of the program for these arguments.
+
+        Raises `ArgumentError` if they don't fit, or leave an extremum without a point.
+        """
         bound = bind(self.function, args, kwargs)
+        self._has_extrema(bound.sizes)
         points = {p: coordinates(value) for p, value in bound.values.items() if isinstance(p, Relation)}
         sparse = {p: found for p, found in points.items() if found is not None and found.is_sparse}
         form = self._form(frozenset(sparse))
@@ -86,6 +92,15 @@ class Lowered:
                 value = sparse[p].listings(form.made.listings[p]) if p in sparse else _dense(value)
             values.append(value)
         return form.run(*values, **{name: bound.sizes[size] for size, name in form.made.told.items()})
+
+    def _has_extrema(self, sizes: Mapping[Size, int]) -> None:
+        """Raise `ArgumentError` if at these sizes there is an extremum over no point. What data decides gives nan."""
+        try:
+            wrong = empty_extremum(self.function, sizes)
+        except LimitError:  # too many points to look at each
+            wrong = None
+        if wrong is not None:
+            raise ArgumentError(wrong)
 
     def _form(self, on_points: frozenset[Relation]) -> _Form:
         """The program for these relations given by their points, the others as boolean arrays."""
@@ -115,7 +130,7 @@ def lower(f: Function, target: str = "jax", exact: bool = False, sizes: Mapping[
     """
     if target not in TARGETS:
         raise ArgumentError(f"programs can be lowered to {', '.join(TARGETS)}, found the target {target!r}")
-    return Lowered(f, exact)
+    return Lowered(f, exact, sizes)
 
 
 def defined(source: Source) -> Any:

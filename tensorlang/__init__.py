@@ -21,6 +21,7 @@ from tensorlang.cost.cost import cost
 from tensorlang.derivative.derivation import Derivation, Rule, Step
 from tensorlang.errors import (
     ArgumentError,
+    EmptyExtremum,
     EvaluationError,
     LimitError,
     NormalFormError,
@@ -47,6 +48,7 @@ from tensorlang.transforms.to_jax import to_jax
 __all__ = [  # noqa: PLE0604
     "ArgumentError",
     "Derivation",
+    "EmptyExtremum",
     "EvaluationError",
     "Function",
     "LimitError",

@@ -202,10 +202,10 @@ def _substituted(atom: Atom, values: Mapping[Atom, Affine]) -> Affine:
 
 def render(a: Affine, name: Callable[[Atom], str], times: str = "*") -> str:
     """`a` as text: 2*i - j + n - 1. A positive term comes first if there is one, then indices and sizes by name."""
-    terms = sorted(a.terms, key=lambda term: (isinstance(term[0], Size), name(term[0])))
-    lead = next((k for k, term in enumerate(terms) if term[1] > 0), 0)
+    terms = sorted((isinstance(atom, Size), name(atom), k) for atom, k in a.terms)
+    lead = next((k for k, term in enumerate(terms) if term[2] > 0), 0)
     terms = [*terms[lead : lead + 1], *terms[:lead], *terms[lead + 1 :]]
-    parts = [(k, f"{abs(k)}{times}{name(atom)}" if abs(k) != 1 else name(atom)) for atom, k in terms]
+    parts = [(k, f"{abs(k)}{times}{text}" if abs(k) != 1 else text) for _, text, k in terms]
     if a.constant or not parts:
         parts.append((a.constant, str(abs(a.constant))))
         if len(parts) == 2 and parts[0][0] < 0 < a.constant:

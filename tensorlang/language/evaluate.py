@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorlang.errors import ArgumentError, EvaluationError, LimitError, OutOfBounds
+from tensorlang.errors import ArgumentError, EmptyExtremum, EvaluationError, LimitError, OutOfBounds
 from tensorlang.language.affine import Affine, Index, IndexArray, Size, atom_affine
 from tensorlang.language.arguments import Bound, bind, from_leaves, leaf_shapes, to_leaves, unpack
 from tensorlang.language.dependence import analyse
@@ -67,8 +67,9 @@ def evaluate(f: Function, /, *args: Any, exact: bool = False, **kwargs: Any) -> 
 
     Numbers are float64. With `exact`, or if any argument is an array of Python objects (fractions), they are fractions,
     and no rounding happens; then every scalar function must be known exactly. Raises `ArgumentError` for arguments
-    that don't fit, `EvaluationError` for what has no exact value and for an extremum or a choice without a point,
-    `OutOfBounds` for an access outside its array under true brackets, `LimitError` for values that don't fit in memory.
+    that don't fit, `EvaluationError` for what has no exact value, `OutOfBounds` for an access outside its array under
+    true brackets, `EmptyExtremum` for an extremum or a choice without a point there, `LimitError` for values that don't
+    fit in memory.
 
     An extremum of which a value is NaN is NaN, and the choice is the first such point, as in NumPy and JAX.
     """
@@ -278,14 +279,15 @@ class Evaluator:
         found = np.flatnonzero((terms == best) | (terms != terms))  # noqa: PLR0124
         return found[np.searchsorted(rows[found], np.arange(points.count))], inner, terms
 
-    def _without_points(self, e: Extremum | Choice, points: Points) -> EvaluationError:
+    def _without_points(self, e: Extremum | Choice, points: Points) -> EmptyExtremum:
         sizes = sorted((s for s in free_atoms(e.pred) if isinstance(s, Size)), key=lambda s: s.name)
         witness = self._witness((*(i for i in indices_of(e.pred) if i is not e.index), *e.size.sizes, *sizes), points)
         where = _at(witness)
         condition = "" if e.pred is TRUE else f" where {predicate_text(e.pred)}"
-        return EvaluationError(
+        return EmptyExtremum(
             f"{e.word} {e.index.name}:{e.size}{condition} is over no point{where}",
             hint="a bracket hides it there: [p] * e is 0, and e not evaluated, where p is false",
+            witness=witness,
         )
 
     def _access(self, e: Access, points: Points) -> Deep[Value]:

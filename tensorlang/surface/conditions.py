@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tensorlang.errors import LimitError, ParseError, ScopeError, Span, TypeMismatch
 from tensorlang.language.affine import Affine, Index, IndexArray, Lookup, Size, atom_affine, constant, total
-from tensorlang.language.grammar import Var, type_of
+from tensorlang.language.grammar import INDEX_HINT, Var, type_of
 from tensorlang.language.predicates import (
     Exists,
     Predicate,
@@ -239,7 +239,7 @@ class ConditionReader(Reader):
         raise ScopeError(
             f"no index or size is called {token.text} here",
             self.place(token),
-            self.suggestion(token.text, Index, Size, IndexArray),
+            INDEX_HINT if token.text in ("argmax", "argmin") else self.suggestion(token.text, Index, Size, IndexArray),
         )
 
     def _lookup(self, token: Token, array: IndexArray) -> Deep[Affine]:
@@ -253,7 +253,8 @@ class ConditionReader(Reader):
                     break
             self.expect("]", "an operator, ',' or ']'")
         if len(at) != len(array.sizes):
-            message = f"expected an element of {token.text}, a {type_of(array)}, found {len(at)} indices after it"
+            many = f"{len(at) or 'no'} {'index' if len(at) < 2 else 'indices'}"
+            message = f"expected an element of {token.text}, which is of type {type_of(array)}, found {many} after it"
             hint = f"{token.text}[{', '.join('ijk'[: len(array.sizes)])}]" if 0 < len(array.sizes) <= 3 else None
             raise TypeMismatch(message, self.span(token.start), hint)
         try:

@@ -35,7 +35,8 @@ class Indices(Surface):
         parts = [as_at(a) for a in (at if isinstance(at, tuple) else (at,))]
         places = (*self.at, *(a.affine for a in parts))
         if len(places) > len(self.array.sizes):
-            refuse(f"{self.array.name} is of type {type_of(self.array)}, found {len(places)} indices after it")
+            many = f"{len(places)} {'index' if len(places) < 2 else 'indices'}"
+            refuse(f"{self.array.name} is of type {type_of(self.array)}, found {many} after it")
         return looked_up(self.array, places, self, *parts)
 
     def __iter__(self) -> Iterator[Idx | Indices]:

@@ -226,7 +226,12 @@ class _Parser(DeclarationReader):
             case _:
                 if token.text in functions() or token.text == "pow":
                     message = f"{token.text} is a scalar function and needs its arguments"
-                    raise ScalarFunctionError(message, self.place(token), f"{token.text}(e)")
+                    hint = (
+                        f"{token.text}(a, b), or {token.text} i:n. e"
+                        if token.text in _REDUCTIONS
+                        else f"{token.text}(e)"
+                    )
+                    raise ScalarFunctionError(message, self.place(token), hint)
                 raise ScopeError(
                     f"no variable is called {token.text} here", self.place(token), self.suggestion(token.text, Var)
                 )

@@ -8,7 +8,7 @@ index; so `gen i:n, j:m. x[i]*y[j]` takes no time to count, however large n and 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -22,21 +22,16 @@ from tensorlang.language.arguments import Bound, bind, size_values, to_leaves
 from tensorlang.language.evaluate import Evaluator, nest, setting
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import (
-    Access,
     Add,
     Bracket,
     Call,
     Choice,
-    Const,
     Expr,
     Extremum,
     Gen,
     Let,
-    MakePair,
     Mul,
-    Proj,
     Sum,
-    Var,
     children,
 )
 from tensorlang.language.grid import Setting, count, indices_of
@@ -120,64 +115,69 @@ def charges(e: Expr) -> Charges:
     Each node is charged for every use of it, so for the tree that the graph stands for.
     """
     total: Charges = {}
-    reached: dict[Expr, Charges] = {e: {EVERYWHERE: 1}}
-    order = _uses_first(e)
-    brackets = _brackets(order)
-    for node in order:
-        for domain, weight in reached.pop(node, {}).items():
-            for child, inner in _charge(node, domain, weight, total, brackets):
-                at = reached.setdefault(child, {})
-                at[inner] = at.get(inner, 0) + weight
+    brackets = _brackets(_uses_first(e))
+    for node, domain, weight in visits(e):
+        for where, amount in _charge(node, domain, brackets):
+            if where.pred is not FALSE:
+                total[where] = total.get(where, 0) + weight * amount
     return {domain: weight for domain, weight in total.items() if weight}
 
 
-def _charge(
-    e: Expr, domain: Domain, weight: int, total: Charges, brackets: Mapping[Expr, Predicate]
-) -> list[tuple[Expr, Domain]]:
-    """Add to `total` what `e` itself costs on `domain`; gives its parts and where they are evaluated."""
+def visits(e: Expr) -> Iterator[tuple[Expr, Domain, int]]:
+    """Each expression in `e` with the points at which it is evaluated, and how often it is at each."""
+    reached: dict[Expr, Charges] = {e: {EVERYWHERE: 1}}
+    for node in _uses_first(e):
+        for domain, weight in reached.pop(node, {}).items():
+            yield node, domain, weight
+            for child, inner in _parts(node, domain):
+                at = reached.setdefault(child, {})
+                at[inner] = at.get(inner, 0) + weight
 
-    def add(where: Domain, amount: int) -> None:
-        if where.pred is not FALSE:
-            total[where] = total.get(where, 0) + weight * amount
 
+def _parts(e: Expr, domain: Domain) -> list[tuple[Expr, Domain]]:
+    """The parts of `e`, and where they are evaluated if it is on `domain`."""
     match e:
-        case Var() | Const():  # 4.22, 4.23
-            return []
+        case Gen(index, size, body):
+            return [(body, domain.over((index, size)))]
+        case Sum():
+            binders, p, body = nest(e)
+            return [(body, domain.over(*binders).under(p))]
+        case Extremum(_, index, size, p, body) | Choice(_, index, size, p, body):
+            return [(body, domain.over((index, size)).under(p))]
+        case Bracket(p, body):
+            return [(body, domain.under(p))]
+    return [(child, domain) for child in children(e)]
+
+
+def _charge(e: Expr, domain: Domain, brackets: Mapping[Expr, Predicate]) -> list[tuple[Domain, int]]:
+    """What `e` itself, without its parts, costs on `domain`."""
+    match e:
         case Add(left, right, sign):  # 4.24
             p, q = brackets.get(left, TRUE), brackets.get(right, TRUE)
             if sign < 0:
-                add(domain.under(q), 1)
-            elif isinstance(p, Or) or isinstance(q, Or):
+                return [(domain.under(q), 1)]
+            if isinstance(p, Or) or isinstance(q, Or):
                 # p, q less p or q: in a sum of many terms the unions cancel out, but for the last
-                add(domain.under(p), 1)
-                add(domain.under(q), 1)
-                add(domain.under(disjunction([p, q])), -1)
-            else:
-                add(domain.under(p).under(q), 1)
+                return [(domain.under(p), 1), (domain.under(q), 1), (domain.under(disjunction([p, q])), -1)]
+            return [(domain.under(p).under(q), 1)]
         case Mul():  # 4.25
-            add(domain, 1)
+            return [(domain, 1)]
         case Call(f, _):  # 4.26
-            add(domain, f.cost)
-        case MakePair() | Proj() | Access() | Let():  # 4.27, 4.28, 4.31, 4.32
-            pass
-        case Gen(index, size, body):  # 4.29
-            return [(body, domain.over((index, size)))]
+            return [(domain, f.cost)]
         case Sum():  # 4.30
-            binders, p, body = nest(e)
-            inner = domain.over(*binders)
-            outer = Domain(inner.binders[: len(domain.binders)], inner.pred)
-            add(inner.under(p), 1)
-            add(outer.under(project(dict(binders), p, dict(outer.binders))), -1)
-            return [(body, inner.under(p))]
-        case Extremum(_, index, size, p, body) | Choice(_, index, size, p, body):
-            inner = domain.over((index, size))
-            outer = Domain(inner.binders[:-1], inner.pred)
-            add(inner.under(p), 1)
-            add(outer.under(project({index: size}, p, dict(outer.binders))), -1)
-            return [(body, inner.under(p))]
-        case Bracket(p, body):  # 4.33, 4.34
-            return [(body, domain.under(p))]
-    return [(child, domain) for child in children(e)]
+            binders, p, _ = nest(e)
+            return _reduction(domain, binders, p)
+        case Extremum(_, index, size, p, _) | Choice(_, index, size, p, _):
+            return _reduction(domain, [(index, size)], p)
+        case _:  # 4.22, 4.23, 4.27 to 4.29, 4.31 to 4.34
+            return []
+
+
+def _reduction(domain: Domain, binders: list[tuple[Index, Affine]], p: Predicate) -> list[tuple[Domain, int]]:
+    """The points of `p` less one, where there are any."""
+    inner = domain.over(*binders)
+    outer = Domain(inner.binders[: len(domain.binders)], inner.pred)
+    return [(inner.under(p), 1), (outer.under(project(dict(binders), p, dict(outer.binders))), -1)]
 
 
 def _both(p: Predicate, q: Predicate) -> Predicate:

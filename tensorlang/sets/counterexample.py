@@ -10,6 +10,7 @@ from tensorlang.language.affine import Affine, Atom, Lookup, Size, atom_affine, 
 from tensorlang.language.function import Function, taken_names, unused_name
 from tensorlang.language.grammar import Access, Choice, Expr, Extremum, Proj, Var
 from tensorlang.language.predicates import FALSE, Predicate, at_most, conjunction, less, lookups, relations
+from tensorlang.language.show import predicate_text
 from tensorlang.language.types import Idx, shape
 from tensorlang.sets.claims import Claim, failure
 from tensorlang.sets.isl import sample
@@ -48,12 +49,11 @@ def empty_extremum(f: Function, claim: Claim) -> EmptyExtremum | None:
         return None
     told = _Told(f, claim, point)
     assert isinstance(claim.subject, Extremum | Choice)
-    kind = ("max", "min") if isinstance(claim.subject, Extremum) else ("argmax", "argmin")
-    name = claim.subject.index.name
+    e = claim.subject
     return EmptyExtremum(
-        f"{kind[claim.subject.sign < 0]} {name}:{claim.subject.size} has no {name} to choose from{told.where}",
+        f"{e.word} {e.index.name}:{e.size} where {predicate_text(e.pred)} is over no point{told.where}",
         None,
-        "a bracket around it that is false there hides it",
+        "a bracket hides it there: [p] * e is 0, and e not evaluated, where p is false",
         told.named,
     )
 

@@ -1,0 +1,56 @@
+"""Extrema over no point at given sizes, found before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+from tensorlang.cost.cost import Counter, Domain, visits
+from tensorlang.language.affine import Size, constant
+from tensorlang.language.function import Function
+from tensorlang.language.grammar import Choice, Extremum
+from tensorlang.language.grid import Setting, expand, holds
+from tensorlang.language.points import ORIGIN
+from tensorlang.language.predicates import TRUE, Predicate, less, lookups, relations
+from tensorlang.language.show import predicate_text
+from tensorlang.sets.solve import project
+
+_SEARCHED = 1_000_000
+
+
+def empty_extremum(f: Function, sizes: Mapping[Size, int]) -> str | None:
+    """What is wrong if at these sizes an extremum or a choice of `f` has no point though all around it is true.
+
+    None if that can't be, or depends on data. Raises `LimitError` if too many points must be looked at one by one.
+    """
+    return _empty_extremum(f, tuple(sizes.items()))
+
+
+@lru_cache(maxsize=1 << 10)
+def _empty_extremum(f: Function, sizes: tuple[tuple[Size, int], ...]) -> str | None:
+    setting = Setting(dict(sizes))
+    counter = Counter(setting)
+    for e, domain, _ in visits(f.body):
+        if isinstance(e, Extremum | Choice):
+            ranges = dict(domain.binders)
+            some = less(constant(0), e.size) if e.pred is TRUE else project({e.index: e.size}, e.pred, ranges)
+            if _has_data(domain.pred) or _has_data(some):
+                continue
+            if counter.points(domain) > counter.points(domain.under(some)):
+                condition = "" if e.pred is TRUE else f" where {predicate_text(e.pred)}"
+                return f"{e.word} {e.index.name}:{e.size}{condition} is over no point{_where(domain, some, counter)}"
+    return None
+
+
+def _has_data(p: Predicate) -> bool:
+    return bool(relations(p) or lookups(p))
+
+
+def _where(domain: Domain, some: Predicate, counter: Counter) -> str:
+    """The first point of `domain` at which `some` is false, and the sizes, as text."""
+    told = {size.name: n for size, n in counter.setting.sizes.items()}
+    if counter.points(domain) <= _SEARCHED:
+        points, _ = expand(ORIGIN, domain.binders, domain.pred, counter.setting)
+        first = int((~holds(some, points, counter.setting)).argmax())
+        told = {index.name: int(points.columns[index][first]) for index, _ in domain.binders} | told
+    return f" at {', '.join(f'{name} = {value}' for name, value in told.items())}" if told else ""

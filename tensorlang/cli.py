@@ -10,6 +10,7 @@ import errno
 import json
 import math
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -256,6 +257,26 @@ def lower(program: str, of_adjoint: bool, wrt: tuple[str, ...] | None, target: s
         _print_json({"name": f.name, "target": target, "source": source})
     else:
         click.echo(source.rstrip("\n"))
+
+
+@main.command()
+@_format("text", "json")
+def tune(style: str) -> None:
+    """Measure on this machine where one way of computing overtakes another.
+
+    It takes about a minute, in which nothing else should run. The thresholds are written to a file in the user's
+    configuration directory, or to that which the environment variable TENSORLANG_COSTS names; code that is generated
+    from then on goes by it.
+    """
+    from tensorlang.lower import costs, tuning
+
+    with click.progressbar(length=tuning.STEPS, label="measuring", file=sys.stderr) as bar:
+        table = tuning.measured(lambda: bar.update(1))
+    where = costs.save(table)
+    if style == "json":
+        _print_json({"file": str(where), "thresholds": table})
+    else:
+        click.echo(f"{tuning.report(table)}\nwritten to {where}")
 
 
 @main.command()

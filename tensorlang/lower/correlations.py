@@ -258,6 +258,8 @@ def _correlation(
     counts = "".join(f", {name}={len(k)}" for name, k in (("groups", shared), ("batch", own), ("outer", others)) if k)
     at = _tuples(ctx, [_at(c, p, x.scope.domain[p.u]) for p in pairs])
     code = f"{ctx.helper('_correlate')}({first}, {second}, {at}{counts})"
+    read = ", ".join(str(p.form) for p in pairs)
+    c.scope.block.line(f"# read at {read}: by sizes as shifted slices, blocks, convolution or, if COSTS lets it, FFTs")
     return Value(code, (*shared, *own, *others, *(p.i for p in pairs)), ATOM, 2)
 
 
@@ -282,4 +284,6 @@ def _over_windows(
     array = yield _array(ctx, w, (*axes, *inner), [k for k in c.summed if k not in inner], contract)
     ranges = [x.scope.domain[p.u] for p in pairs]
     at = _tuples(ctx, [[*_at(c, p, r), r.extent] for p, r in zip(pairs, ranges, strict=True)])
+    read = ", ".join(str(p.form) for p in pairs)
+    c.scope.block.line(f"# sums where {read} is in a window: by sizes as shifted slices or doubled ones")
     return Value(f"{ctx.helper('_sum_windows')}({array}, {at})", (*axes, *(p.i for p in pairs)), ATOM, 2)

@@ -84,7 +84,7 @@ def _by_phases(x, w, at):
             return jnp.swapaxes(_turned(w, taps, at), 0, 1)
     if not few:
         for k, (a, b, c, n) in enumerate(at):
-            if a > 1 and b == 1:
+            if a > 1 and b == 1 and n > COSTS["conv_outputs"]:
                 rows = -(-w.shape[2 + k] // a)
                 x = _folded(x, 2 + k, c, n + rows - 1, a)
                 w = _folded(w, 2 + k, 0, rows, a)
@@ -124,7 +124,8 @@ def _dense(x, w, at):
     taps, counts = w.shape[2:], tuple(n for _, _, _, n in at)
     channels, terms = w.shape[0] * w.shape[1], w.shape[1] * _volume(taps)
     dense = all(a == b == 1 for a, b, _, _ in at)
-    if terms == 1 or (channels < COSTS["conv_channels"] and terms <= COSTS["slice_taps"]):
+    few = COSTS["slice_taps"] if len(at) == 1 else COSTS["fused_terms"]
+    if terms == 1 or (channels < COSTS["conv_channels"] and terms <= few):
         return _by_slices(x, w, at)
     if len(at) == 1 and dense:
         return _along_one(x, w, counts[0])
@@ -146,8 +147,8 @@ def _along_one(x, w, n):
     square = max(taps, n) <= 4 * min(taps, n)
     if _many((taps,), (n,), COSTS["fft_square"] if square else COSTS["fft_taps"]):
         return _by_fft(x, w, (n,)) if square else _by_fft_blocks(x, w, n)
-    if n <= COSTS["outer_outputs"]:
-        return _by_dots(x, w, n)
+    if n <= COSTS["conv_outputs"]:
+        return _by_convolution(x, w, [(1, 1, 0, n)])
     return _by_blocks(x, w, n) if taps <= n else _by_outer_blocks(x, w, n)
 
 
@@ -221,12 +222,6 @@ def _by_convolution(x, w, at):
     return lax.conv_general_dilated(x, w, strides, "VALID", rhs_dilation=dilations)
 
 
-def _by_dots(x, w, n):
-    """A product of arrays for each of n outputs."""
-    taps = w.shape[2]
-    return jnp.stack([jnp.einsum("bej,dej->bd", x[:, :, i : i + taps], w) for i in range(n)], 2)
-
-
 def _block(long, short):
     """The size of blocks at which no more than half of a product of blocks is wasted."""
     return min(128, 1 << max(4, (short // 2).bit_length() - 1), 1 << (long - 1).bit_length())
@@ -242,7 +237,8 @@ def _by_blocks(x, w, n):
     t = t.reshape(*w.shape[:2], size, reach, size)
     y = jnp.zeros((x.shape[0], w.shape[0], blocks, size), x.dtype)
     for k in range(reach):
-        y = y + jnp.einsum("benc,derc->bdnr", x[:, :, k : k + blocks], t[:, :, :, k])
+        width = min(size, size + taps - 1 - k * size)
+        y = y + jnp.einsum("benc,derc->bdnr", x[:, :, k : k + blocks, :width], t[:, :, :, k, :width])
     return y.reshape(*y.shape[:2], -1)[:, :, :n]
 
 
@@ -254,7 +250,9 @@ def _by_outer_blocks(x, w, n):
     blocks, reach = -(-taps // size), -(-(size + n - 1) // size)
     x = _window(x, 2, 0, (blocks + reach - 1) * size).reshape(*x.shape[:2], -1, size)
     w = _window(w, 2, 0, blocks * size).reshape(*w.shape[:2], -1, size)
-    g = jnp.stack([jnp.einsum("denr,benc->bdrc", w, x[:, :, k : k + blocks]) for k in range(reach)], 3)
+    widths = [min(size, size + n - 1 - k * size) for k in range(reach)]
+    parts = [x[:, :, k : k + blocks, :width] for k, width in enumerate(widths)]
+    g = jnp.concatenate([jnp.einsum("denr,benc->bdrc", w, part) for part in parts], 3)
     g = g.reshape(*g.shape[:2], -1)
     g = _window(g, 2, 0, g.shape[2] + size).reshape(*g.shape[:2], size, -1)  # each row one place further to the left
     return _sum(g[:, :, :, :n], 2)

@@ -28,6 +28,12 @@ class Dual:
 
     __rmul__ = __mul__
 
+    def __lt__(self, other: Any) -> bool:
+        return self.value < lift(other).value
+
+    def __gt__(self, other: Any) -> bool:
+        return self.value > lift(other).value
+
     def __pow__(self, n: int) -> Dual:
         return Dual(self.value**n, n * self.value ** (n - 1) * self.tangent)
 

@@ -71,6 +71,20 @@ def cost(f: Function, sizes: Mapping[str, int], relations: Mapping[str, Any]) ->
     return at.cost(f.body)
 
 
+def chosen(f: Function, sizes: Mapping[str, int], values: Mapping[str, Any]) -> Point:
+    """A point at which the index arrays that the outermost lets of `f` bind are known, and no index is."""
+    at = Point(f, sizes, values)
+    for p in f.variables:
+        if p in at.choosing:
+            at.values[p] = _elements(values[p.name], p.type, ())
+    e = f.body
+    while isinstance(e, Let):
+        if isinstance(e.var, IndexArray) or e.var in at.choosing:
+            at.bind(e.var, e.value)
+        e = e.body
+    return at
+
+
 class NotThere(IndexError):
     """An element is looked up that its index array has not."""
 

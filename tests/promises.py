@@ -31,6 +31,7 @@ from tensorlang.normal.ssa import (
     Addition,
     Contraction,
     Map,
+    Selection,
     Statement,
     Term,
     inner_ranges,
@@ -80,7 +81,7 @@ class Case:
         return pointwise.meaning(f, self.sizes, {**self.values, **(more or {})})
 
     def costs(self, f: Function) -> int:
-        return pointwise.cost(f, self.sizes, self.relations)
+        return pointwise.cost(f, self.sizes, self.values)
 
     def fresh(self, f: Function) -> dict[str, Any]:
         """Random arguments for the parameters of `f` that the case's program does not have."""
@@ -237,7 +238,7 @@ def simplified_derivatives_keep_the_bounds(case: Case) -> None:
 
 def _bounds_hold(case: Case, s: SSA) -> None:
     f = to_function(s)
-    at = pointwise.Point(f, case.sizes, case.relations)
+    at = pointwise.chosen(f, case.sizes, case.values)
     spent = case.costs(f)
     counted = [_table(x, at) for x in s.statements]
     assert spent == sum(c for c, _ in counted), "the table of statement costs disagrees with Figure 6"
@@ -284,6 +285,9 @@ def _table(x: Statement, at: pointwise.Point) -> tuple[int, int]:
             each_g = [at.count(unknowns, p) for _ in at.points(own, conjunction([]))]
             n, g = sum(each_g), sum(1 for c in each_g if c)
             return len(factors) * n - g, (4 * n if len(factors) == 2 else n) - g
+        case Selection(_, _, guard, p, operand):
+            points = list(own_ranges(operand).items())
+            return at.count(points, conjunction([guard, p])) - at.count(own, guard), 0
     return 0, 0
 
 
@@ -327,7 +331,8 @@ def gradient_agrees_with_jax(case: Case) -> None:
 def _floats(value: Any) -> Any:
     if isinstance(value, tuple):
         return tuple(map(_floats, value))
-    return value if isinstance(value, np.ndarray) and value.dtype == bool else np.asarray(value, dtype=float)
+    given = np.asarray(value)
+    return given if given.dtype.kind in "bi" else np.asarray(value, dtype=float)
 
 
 @dataclass(frozen=True)

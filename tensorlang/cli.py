@@ -239,8 +239,9 @@ def cost(program: str, sizes: dict[str, int], inputs: str | None, style: str) ->
 @click.option("--adjoint", "of_adjoint", is_flag=True, help="Lower the adjoint instead of the program.")
 @wrt
 @click.option("--target", default="jax", show_default=True, help="What to generate code for.")
+@click.option("--exact", is_flag=True, help="Keep to sums of products where Fourier transforms would be faster.")
 @_format("text", "json")
-def lower(program: str, of_adjoint: bool, wrt: tuple[str, ...] | None, target: str, style: str) -> None:
+def lower(program: str, of_adjoint: bool, wrt: tuple[str, ...] | None, target: str, exact: bool, style: str) -> None:
     """Print the Python source that runs a program, or its adjoint.
 
     \b
@@ -252,7 +253,7 @@ def lower(program: str, of_adjoint: bool, wrt: tuple[str, ...] | None, target: s
     f = _read_one(program)
     if of_adjoint:
         f = tl.adjoint(f, wrt=wrt)
-    source = tl.lower(f, target=target).source
+    source = tl.lower(f, target=target, exact=exact).source
     if style == "json":
         _print_json({"name": f.name, "target": target, "source": source})
     else:

@@ -41,13 +41,14 @@ def _sum_window(x, axis, a, b, c, n, width):
     if b == -1:
         return _sum_each(x, axis, a, c - width + 1, n, width)
     count = -(-n // -b)
-    phases = []
-    for p in range(max(1, min(-b, n))):
-        # i = p - b * q reads the j from q - last to q - first
-        first, last = -((p + c) // -b), (width - 1 - p - c) // -b
-        phases.append(_sum_each(x, axis, 1, -last, count, last - first + 1))
-    x = jnp.stack(phases, axis + 1)
-    x = x.reshape(*x.shape[:axis], count * len(phases), *x.shape[axis + 2 :])
+    # i = p - b * q reads the j from q - last to q - first
+    spans = [(-((p + c) // -b), (width - 1 - p - c) // -b) for p in range(max(1, min(-b, n)))]
+    phases = {span: _sum_each(x, axis, 1, -span[1], count, span[1] - span[0] + 1) for span in spans}
+    if len(phases) == 1:
+        x = jnp.repeat(phases[spans[0]], len(spans), axis)
+    else:
+        x = jnp.stack([phases[span] for span in spans], axis + 1)
+        x = x.reshape(*x.shape[:axis], count * len(spans), *x.shape[axis + 2 :])
     return lax.slice_in_dim(x, 0, n, axis=axis)
 
 

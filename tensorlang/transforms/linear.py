@@ -23,11 +23,11 @@ from tensorlang.errors import TypeMismatch
 from tensorlang.language.affine import Affine, Atom, IndexArray, Size
 from tensorlang.language.function import Function, Parameter, taken_names
 from tensorlang.language.grammar import Expr, Var, zero
-from tensorlang.language.types import leaves, shape
+from tensorlang.language.types import Pair, Type, leaves, shape
 from tensorlang.normal import normal_ssa
-from tensorlang.normal.ssa import SSA, Input
+from tensorlang.normal.ssa import SSA, Input, Outputs, output_list
 from tensorlang.normal.ssa import Statement as SSAStatement
-from tensorlang.normal.tidy import replaced
+from tensorlang.normal.tidy import replaced, tidy
 from tensorlang.simplify import simplify, simplify_ssa
 from tensorlang.simplify.read_back import read_back
 from tensorlang.transforms.flat import Parts, Statement, is_zero, like, put_together, reads, result_shapes, taken_apart
@@ -209,11 +209,10 @@ def transposable(program: Program, by: tuple[int, ...]) -> Linear:
 def _joint(program: Program, by: tuple[int, ...], of: tuple[int, ...]) -> _Joint:
     f = program.function
     shapes = program.shapes
-    parts = taken_apart(f)
-    chosen = put_together(f.name, f.params, Parts(parts.statements, tuple(parts.results[k] for k in of)))
     outputs = like([f"{f.name}_bar"] * len(of), [shapes[k] for k in of], taken_names(f))
-    s = simplify_ssa(normal_ssa(f))
-    a = _adjoint(chosen, tuple(variable(f.params[k]) for k in by), outputs)
+    s = tidy(normal_ssa(f))
+    results = output_list(s.outputs)
+    a = _adjoint(s, [results[k] for k in of], tuple(variable(f.params[k]) for k in by), outputs)
     both = replace(a, statements=(*s.statements, *a.statements), outputs=(s.outputs, a.outputs))
     parts = taken_apart(read_back(simplify_ssa(both)))
     cotangents = parts.results[len(shapes) :]
@@ -274,8 +273,9 @@ def _turned(op: Linear) -> Linear:
 def _transposed(
     f: Function, known: tuple[Parameter, ...], inputs: tuple[Var, ...], outputs: tuple[Var, ...]
 ) -> Function:
-    a = replace(_adjoint(f, inputs, outputs), params=(*known, *outputs))
-    return replace(read_back(simplify_ssa(a)), results=None)
+    s = tidy(normal_ssa(f))
+    a = _adjoint(s, output_list(s.outputs), inputs, outputs)
+    return read_back(simplify_ssa(replace(a, params=(*known, *outputs))))
 
 
 @once
@@ -295,16 +295,19 @@ def _restricted(op: Linear, inputs: tuple[bool, ...], outputs: tuple[bool, ...])
     )
 
 
-def _adjoint(f: Function, wrt: tuple[Var, ...], outputs: tuple[Var, ...]) -> SSA:
-    """The adjoint of a flat program, whose parameters are those of `f` and a cotangent for each result."""
-    s = simplify_ssa(normal_ssa(f))
-    a, _ = adjoint_steps(s, wrt, f.type)
+def _adjoint(s: SSA, results: list[SSAStatement], wrt: tuple[Var, ...], outputs: tuple[Var, ...]) -> SSA:
+    """The adjoint of these results of `s`: a program of the parameters of `s` and of their cotangents `outputs`."""
+    kind: Type = outputs[-1].type
+    nested: Outputs = results[-1]
+    for x, y in zip(outputs[-2::-1], results[-2::-1], strict=True):
+        kind, nested = Pair(x.type, kind), (y, nested)
+    a, _ = adjoint_steps(replace(s, outputs=nested), wrt, kind)
     cotangent = variable(a.params[-1])
     named: dict[SSAStatement, SSAStatement] = {}
-    for (path, kind), x in zip(leaves(f.type), outputs, strict=True):
-        sizes = shape(kind)[0]
+    for (path, part), x in zip(leaves(kind), outputs, strict=True):
+        sizes = shape(part)[0]
         named[Input(cotangent, path, sizes)] = Input(x, (), sizes)
-    return replace(replaced(a, named), params=(*f.params, *outputs), results=None)
+    return replace(replaced(a, named), params=(*s.params, *outputs), results=None)
 
 
 def _behind(statements: Iterable[Statement], results: Iterable[Expr]) -> set[Any]:

@@ -121,6 +121,8 @@ class Point:
             if not 0 <= k < len(value):
                 raise NotThere(f"{lookup} looks up element {k} of {len(value)}")
             value = value[k]
+        if value not in self.range(lookup.array.size):
+            raise NotThere(f"{lookup} is {value}")
         return int(value)
 
     def holds(self, p: Predicate) -> bool:

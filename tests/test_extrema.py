@@ -368,3 +368,15 @@ def test_several_extrema_in_one_condition_are_one_extremum() -> None:
     assert isinstance(f.body, Extremum) and isinstance(f.body.body, Extremum)
     assert evaluate(f, X) == np.diag(X).max()
     assert tl.cost(f, n=5, m=4) == pointwise.cost(f, {"n": 5, "m": 4}, {}) == 3
+
+
+def test_a_point_of_an_empty_range_is_equal_to_nothing() -> None:
+    f = parse("f(x: [n]R, w: [m]R) = [m < n and 0 < m] * let k = argmin j:n - m. x[j] in [k = 0] * w[0]")
+    lifted = tl.let_lift(f)
+    unguarded = tl.parse(
+        "f(x: [n]R, w: [m]R) = let k = [m < n and 0 < m] * argmin j:n - m. x[j] in [k = 0 and 0 < m] * w[0]"
+    )
+    for g in (f, lifted, unguarded):
+        assert evaluate(g, [1.0], [1.0]) == 0.0
+        assert pointwise.meaning(g, {"n": 1, "m": 1}, {"x": np.ones(1), "w": np.ones(1)}) == 0
+        assert evaluate(g, [1.0, 1.0], [1.0]) == 1.0

@@ -120,9 +120,13 @@ def _elements(lookup: Lookup, points: Points, setting: Setting) -> Ints:
 
 
 def looks_up(a: Affine, points: Points, setting: Setting) -> Mask:
-    """Whether each lookup in `a` is of an element that its array has, at each point."""
+    """Whether each lookup in `a` is of an element that its array has, and that is in its range, at each point.
+
+    Of what a program chooses, an element may be out of range: where no point is chosen it is 0, even of none.
+    """
     mask: Mask = np.ones(points.count, np.bool_)
     for lookup in a.lookups:
+        mask &= _elements(lookup, points, setting) < size_of(lookup.array.size, setting)
         for place, size in zip(lookup.at, lookup.array.sizes, strict=True):
             at = affine_at(place, points, setting)
             mask &= ((at >= 0) & (at < size_of(size, setting))).astype(np.bool_)

@@ -22,7 +22,7 @@ from tensorlang.language.types import R, Type, leaves, shape, struct_of_arrays
 from tensorlang.normal import normal_ssa
 from tensorlang.normal.ssa import SSA, Constant, Input
 from tensorlang.normal.tidy import replaced, tidy
-from tensorlang.simplify import simplify, simplify_ssa
+from tensorlang.simplify import read_simplified, simplify, simplify_ssa
 from tensorlang.simplify.read_back import read_back
 
 Wrt = str | tuple[str, ...] | None
@@ -35,7 +35,7 @@ def derivative(f: Function, wrt: Wrt = None) -> Function:
     """
     s, variables = _prepared(f, wrt)
     d = total_derivative(s, variables)
-    return _named(read_back(simplify_ssa(d)), f"{f.name}_derivative", f.results)
+    return _named(read_simplified(d), f"{f.name}_derivative", f.results)
 
 
 def derive(f: Function, wrt: Wrt = None) -> Derivation:
@@ -45,7 +45,7 @@ def derive(f: Function, wrt: Wrt = None) -> Derivation:
     """
     s, variables = _prepared(f, wrt)
     result, steps = adjoint_steps(s, variables, f.type)
-    return Derivation(f, s, variables, tuple(steps), result, read_back(simplify_ssa(result)))
+    return Derivation(f, s, variables, tuple(steps), result, read_simplified(result))
 
 
 def adjoint(f: Function, wrt: Wrt = None) -> Function:
@@ -63,7 +63,7 @@ def grad(f: Function, wrt: Wrt = None) -> Function:
 
     Raises `TypeMismatch` if `f` is not scalar.
     """
-    return _named(read_back(simplify_ssa(_gradient(f, wrt))), f"{f.name}_grad")
+    return _named(read_simplified(_gradient(f, wrt)), f"{f.name}_grad")
 
 
 def value_and_grad(f: Function, wrt: Wrt = None) -> Function:
@@ -74,7 +74,7 @@ def value_and_grad(f: Function, wrt: Wrt = None) -> Function:
     g = _gradient(f, wrt)
     s, _ = _prepared(f, wrt)
     both = replace(g, statements=(*s.statements, *g.statements), outputs=(s.outputs, g.outputs))
-    return _named(read_back(simplify_ssa(both)), f"{f.name}_value_and_grad", (None, g.results))
+    return _named(read_simplified(both), f"{f.name}_value_and_grad", (None, g.results))
 
 
 def hvp(f: Function, wrt: Wrt = None) -> Function:

@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping
 from functools import partial
+from weakref import WeakSet
 
 from tensorlang.errors import ArgumentError
 from tensorlang.language.affine import Size
 from tensorlang.language.function import Function
+from tensorlang.language.grammar import Expr
 from tensorlang.normal import normal_ssa
 from tensorlang.normal.ssa import SSA
 from tensorlang.normal.tidy import tidy
@@ -15,7 +17,10 @@ from tensorlang.simplify.factorise import factorise
 from tensorlang.simplify.narrow import narrow
 from tensorlang.simplify.read_back import read_back
 
-__all__ = ["simplify", "simplify_ssa"]
+__all__ = ["read_simplified", "simplify", "simplify_ssa"]
+
+_simple: WeakSet[Expr] = WeakSet()
+"""The bodies of simplified programs, which are not simplified again."""
 
 
 def simplify(f: Function, /, **sizes: int) -> Function:
@@ -29,7 +34,17 @@ def simplify(f: Function, /, **sizes: int) -> Function:
     for name in sizes:
         if name not in known:
             raise ArgumentError(f"{f.name} has no size {name}; its sizes are {', '.join(known) or 'none'}")
-    return read_back(simplify_ssa(normal_ssa(f), {known[name]: n for name, n in sizes.items()}))
+    if not sizes and f.body in _simple:
+        return f
+    return read_simplified(normal_ssa(f), {known[name]: n for name, n in sizes.items()})
+
+
+def read_simplified(s: SSA, sizes: Mapping[Size, int] | None = None) -> Function:
+    """The program of `s`, simplified. `simplify` leaves it as it is."""
+    f = read_back(simplify_ssa(s, sizes))
+    if not sizes:
+        _simple.add(f.body)
+    return f
 
 
 def simplify_ssa(s: SSA, sizes: Mapping[Size, int] | None = None) -> SSA:

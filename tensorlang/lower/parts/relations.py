@@ -7,7 +7,8 @@ from jax import lax
 def _take(x, *at):
     """x[at], where every place is inside of x or hidden."""
     if x.size == 0:
-        x = jnp.zeros([max(n, 1) for n in x.shape], x.dtype)
+        indexed = [not isinstance(a, slice) for a in at] + [False] * (x.ndim - len(at))
+        x = jnp.zeros([max(n, 1) if some else n for n, some in zip(x.shape, indexed, strict=True)], x.dtype)
     return x.at[at].get(mode="promise_in_bounds", wrap_negative_indices=False)
 
 

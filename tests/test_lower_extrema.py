@@ -1,0 +1,98 @@
+"""Extrema and choices in generated code: values, ties, what is hidden, windows, and empty ones."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tensorlang.errors import ArgumentError
+from tensorlang.language.evaluate import evaluate
+from tensorlang.lower import lower
+from tensorlang.lower.count import count
+from tensorlang.pipeline import adjoint
+from tensorlang.surface.parse import parse
+from tests.test_lower_relations import assert_alike, data
+
+PROGRAMS = {
+    "of rows": "f(x: [n][m]R) = gen i:n. max j:m. x[i, j]",
+    "of columns": "f(x: [n][m]R) = gen j:m. min i:n. sin(x[i, j])",
+    "of a triangle": "f(x: [n]R) = gen i:n. max j:n where j <= i. x[j] * x[i]",
+    "of a range": "f(x: [n + 1]R) = [0 < n] * let k = argmin j:n + 1 where 1 <= j. x[j] in x[k]",
+    "where it is": "f(x: [n][m]R) = let k = gen i:n. argmax j:m. x[i, j] in gen i:n. x[i, k[i]]^2",
+    "pooling": "f(x: [2*n]R) = gen i:n. max a:2. x[2*i + a]",
+    "pooling in two dimensions": "f(x: [2*n][2*m]R) = gen i:n, j:m. max a:2, b:2. x[2*i + a, 2*j + b]",
+    "overlapping windows": "f(x: [n + 2]R) = gen i:n. min a:3. x[i + a]",
+    "logsumexp": "f(x: [n][m]R) = gen i:n. let M = max j:m. x[i, j] in M + log(sum j:m. exp(x[i, j] - M))",
+    "distances": "f(x: [n][k]R, c: [m][k]R) = sum i:n. min a:m. sum l:k. (x[i, l] - c[a, l])^2",
+    "where data says": "f(x: [n]R, y: [n]idx(m), z: [m]R) = gen i:n. max j:m where j >= y[i]. x[i] * z[j]",
+    "where a relation holds": "f(E: rel(n, m), z: [m]R) = gen i:n. max j:m where E(i, j) or j = 0. z[j]",
+    "of what does not vary": "f(x: [n]R) = sum i:n. max j:n where j < 3. x[i]",
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_extrema_and_their_adjoints_are_as_the_evaluator_says(name: str) -> None:
+    f = parse(PROGRAMS[name])
+    for g in (f, adjoint(f)):
+        values = data(g, n=6, m=5, k=3)
+        assert_alike(lower(g)(**values), evaluate(g, **values))
+
+
+def test_the_first_among_equals_gets_the_cotangent() -> None:
+    f = parse("f(x: [n][m]R) = gen i:n. max j:m. x[i, j]")
+    x = np.array([[1.0, 3, 3], [2, 2, 2]])
+    np.testing.assert_array_equal(adjoint(f)(x, np.array([5.0, 7])), [[0, 5, 0], [7, 0, 0]])
+
+
+def test_a_running_choice_takes_the_first_among_equals_too() -> None:
+    f = parse("f(x: [2*n]R) = gen i:n. max a:2. x[2*i + a]")
+    np.testing.assert_array_equal(adjoint(f)(np.array([4.0, 4, 1, 2]), np.array([5.0, 7])), [5, 0, 0, 7])
+
+
+def test_what_is_hidden_is_not_chosen_even_where_all_else_is_minus_infinity() -> None:
+    f = parse("f(x: [n]R, y: [n]R) = let k = argmax i:n where i != 0 and i != 2. log(x[i]) in y[k]")
+    assert f(np.array([9.0, 0, 9, 0]), np.array([1.0, 2, 3, 4])) == 2
+
+
+def test_nan_wins() -> None:
+    f = parse("f(x: [n]R) = max i:n. x[i]")
+    g = parse("f(x: [n]R, y: [n]R) = let k = argmin i:n. x[i] in y[k]")
+    x = np.array([1.0, np.nan, 3])
+    assert np.isnan(f(x))
+    assert g(x, np.array([1.0, 2, 3])) == 2
+
+
+def test_of_no_point_by_the_sizes_is_an_error_and_by_the_data_nan() -> None:
+    f = parse("f(x: [n]R) = max i:n. x[i]")
+    with pytest.raises(ArgumentError, match="no point"):
+        f(np.zeros(0))
+    g = parse("f(E: rel(n, n), x: [n]R) = gen i:n. max j:n where E(i, j). x[j]")
+    np.testing.assert_array_equal(g(np.array([[True, False], [False, False]]), np.array([3.0, 4])), [3, np.nan])
+
+
+def test_an_extremum_under_a_false_bracket_has_no_points_to_find() -> None:
+    f = parse("f(x: [n]R) = 1 + [0 < n] * max i:n. x[i]")
+    assert f(np.zeros(0)) == 1
+
+
+@pytest.mark.parametrize("n", [3, 50_001])
+def test_extrema_along_a_leading_axis_are_right_at_any_size(n: int) -> None:
+    f = parse("f(x: [k]R, z: [k][n]R) = gen j:n. max i:k. x[i] * z[i, j]")
+    rng = np.random.default_rng(0)
+    x, z, bar = rng.normal(size=3), rng.normal(size=(3, n)), rng.normal(size=n)
+    products = x[:, None] * z
+    np.testing.assert_allclose(np.asarray(f(x, z)), products.max(0), rtol=1e-5)
+    x_bar, z_bar = adjoint(f)(x, z, bar)
+    chosen = products.argmax(0) == np.arange(3)[:, None]
+    np.testing.assert_allclose(np.asarray(x_bar), (chosen * z * bar).sum(1), rtol=1e-3, atol=1e-2)
+    np.testing.assert_allclose(np.asarray(z_bar), chosen * x[:, None] * bar, rtol=1e-4, atol=1e-5)
+
+
+def test_pooling_and_its_adjoint_do_no_more_work_than_there_are_elements() -> None:
+    f = parse("f(x: [2*n]R) = gen i:n. max a:2. x[2*i + a]^2")
+    x, bar = jnp.arange(2000.0), jnp.ones(1000)
+    assert count(lower(f), x).arithmetic <= 3000
+    work = count(lower(adjoint(f)), x, bar)
+    assert work.arithmetic <= 8000
+    assert work.comparisons == 0  # nothing is sorted

@@ -89,9 +89,11 @@ class Case:
         return {name: value for name, value in made.items() if name not in self.values}
 
 
-def random_case(rng: random.Random, scalars: Scalars = "powers", fuel: int = 14, exact: bool = True) -> Case:
-    """A random program with random arguments."""
-    f = random_function(rng, scalars=scalars, fuel=fuel)
+def random_case(
+    rng: random.Random, scalars: Scalars = "powers", fuel: int = 14, exact: bool = True, chooses: bool = False
+) -> Case:
+    """A random program with random arguments; with `chooses` one that may have index arrays, extrema and choices."""
+    f = random_function(rng, scalars=scalars, fuel=fuel, chooses=chooses)
     sizes = random_sizes(f, rng)
     return Case(f, sizes, random_arguments(f, rng, sizes, exact=exact), rng)
 
@@ -368,8 +370,9 @@ PROMISES = {
 
 
 def case_for(promise: Promise, seed: int) -> Case:
-    """The case that `promise` is tried on for a seed: of those on SSA lists, every third."""
+    """The case that `promise` is tried on for a seed: every third is an SSA list, where that may be, and every other
+    of the rest may have index arrays, extrema and choices."""
     rng = random.Random(seed)
     if promise.on_ssa and seed % 3 == 2:
         return random_ssa_case(rng)
-    return random_case(rng, promise.scalars, promise.fuel)
+    return random_case(rng, promise.scalars, promise.fuel, chooses=seed // promise.share % 2 == 1)

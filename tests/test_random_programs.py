@@ -37,7 +37,8 @@ def test_shrinking_programs_keep(name: str) -> None:
     @settings(max_examples=60)
     @given(data=st.data())
     def run(data: st.DataObject) -> None:
-        f = data.draw(functions(scalars=promise.scalars, fuel=promise.fuel))
+        chooses = data.draw(st.booleans())
+        f = data.draw(functions(scalars=promise.scalars, fuel=promise.fuel, chooses=chooses))
         sizes, values = data.draw(arguments(f))
         promise.check(Case(f, sizes, values, random.Random(0)))
 

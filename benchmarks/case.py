@@ -63,11 +63,11 @@ class Case:
     """A program and its rivals.
 
     `program(xp, *arguments)` is the program as one would naturally write it for `xp`, which is `jax.numpy` or `torch`;
-    `torch`, where it is given, is the one for PyTorch, and `finite` one whose gradient JAX gets right if it gets that of
-    the natural one wrong. `by_hand(*arguments)` is the best gradient that we can write in
-    JAX; it is given the output's cotangent as well if the program isn't scalar. Relations are dense boolean arrays to
-    `program`, and their points in order, as an array for each axis, to `by_hand`. `sizes` grow; `odd` are awkward ones
-    at which answers are checked. `limits` says which promise a case is known not to keep, and why.
+    `torch`, where it is given, is the one for PyTorch, and `finite` one of which JAX gets the gradient right where it
+    gets that of the natural one wrong. `by_hand(*arguments)` is the best gradient that we can write in JAX; it is given
+    the output's cotangent as well if the program isn't scalar. Relations are dense boolean arrays to `program`, and
+    their points in order, as an array for each axis, to `by_hand`. `sizes` grow; `odd` are awkward ones at which
+    answers are checked. `limits` says which promise a case is known not to keep, and why.
     """
 
     name: str

@@ -1,0 +1,94 @@
+"""Every benchmark program: right at awkward sizes, and its compiled derivative does the work that the model counts.
+
+Operations are counted in XLA's optimised HLO, an einsum as 2 for each point. With P the program's cost, D its
+derivative's and IO the inputs and outputs, all by the cost model, the compiled derivative may do at most FACTOR times
+4 P + IO, and at most FACTOR times D and one pass over what it writes; its temporaries may take at most SPACE times
+the 4 bytes of inputs, outputs, and D.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import tensorlang as tl
+from benchmarks.case import Case, Sizes
+from benchmarks.programs import CASES
+from benchmarks.reference import answers, distance
+from tensorlang.lower.count import Count, count
+
+FACTOR = 1.5
+AT_MOST = 2
+SPACE = 1
+TOLERANCE = 1e-5
+_MODERATE = 3  # sizes at which we count
+
+
+def marked(case: Case, check: str) -> Any:
+    """A case as a parameter, marked as failing where its `limits` say that it fails."""
+    reason = case.limits.get("text") or case.limits.get(check)
+    marks = [pytest.mark.xfail(reason=reason, strict=True)] if reason else []
+    return pytest.param(case, marks=marks, id=case.name)
+
+
+def test_programs_have_names_of_their_own() -> None:
+    names = [case.name for case in CASES]
+    assert len(set(names)) == len(names)
+
+
+def test_limits_name_checks_that_there_are() -> None:
+    assert {check for case in CASES for check in case.limits} <= {"text", "value", "cost", "model", "space"}
+
+
+@pytest.mark.parametrize("case", [marked(case, "value") for case in CASES])
+def test_programs_and_their_derivatives_are_right_at_awkward_sizes(case: Case) -> None:
+    arguments = case.arguments(case.odd)
+    value, wanted = answers(case, arguments)
+    given = arguments[:-1] if case.takes_cotangent else arguments
+    assert distance(tl.lower(case.function)(*given), (value,)) < TOLERANCE
+    assert distance(tl.lower(case.derived)(*arguments), wanted) < TOLERANCE
+
+
+_counted: dict[tuple[str, int], tuple[Count, tuple[int, int, int, int]]] = {}
+
+
+def counted(case: Case, which: int) -> tuple[Count, tuple[int, int, int, int]]:
+    """What the compiled derivative does at the `which`th size, and the model's counts there."""
+    key = case.name, which
+    if key not in _counted:
+        sizes: Sizes = case.sizes[which]
+        shapes = case.shapes(sizes)
+        _counted[key] = count(tl.lower(case.derived), *shapes), case.model(sizes, shapes)
+    return _counted[key]
+
+
+def at_sizes(check: str) -> list[Any]:
+    """All cases at their first sizes: (case, which size)."""
+    found = []
+    for case in CASES:
+        for which in range(len(case.sizes[:_MODERATE])):
+            sizes = " ".join(f"{k}={n}" for k, n in case.sizes[which].items())
+            param = marked(case, check)
+            found.append(pytest.param(case, which, marks=param.marks, id=f"{case.name}, {sizes}"))
+    return found
+
+
+@pytest.mark.parametrize(("case", "which"), at_sizes("cost"))
+def test_compiled_gradients_cost_at_most_four_times_the_program(case: Case, which: int) -> None:
+    if case.what != "gradient":
+        pytest.skip("the bound is on gradients")
+    found, (program, _, inputs, outputs) = counted(case, which)
+    assert found.operations <= FACTOR * (4 * program + inputs + outputs)
+
+
+@pytest.mark.parametrize(("case", "which"), at_sizes("model"))
+def test_compiled_derivatives_do_what_the_model_counts(case: Case, which: int) -> None:
+    found, (_, derived, _, outputs) = counted(case, which)
+    assert found.operations <= AT_MOST * derived + outputs
+
+
+@pytest.mark.parametrize(("case", "which"), at_sizes("space"))
+def test_compiled_derivatives_hold_no_more_than_they_compute(case: Case, which: int) -> None:
+    found, (_, derived, inputs, outputs) = counted(case, which)
+    assert found.temporaries <= SPACE * 4 * (inputs + outputs + derived)

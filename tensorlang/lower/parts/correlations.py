@@ -2,9 +2,9 @@
 
     y[.., i] = sum j. x[.., a * i + b * j + c] * w[.., j]                                 along each of the last axes
 
-Convolutions, products with Toeplitz and Hankel matrices, and the adjoints of all these are of this form. Only 1-D
-convolutions, Fourier transforms and products of blocks mix elements: an element that is not finite is then seen in
-outputs that don't read it, else not.
+Convolutions, products with Toeplitz and Hankel matrices, and the adjoints of all these are of this form. An element
+that is not finite makes nan of outputs that don't read it where products of blocks or Fourier transforms mix elements,
+and where it is multiplied by the zeros around x.
 """
 
 import jax
@@ -56,8 +56,8 @@ def _volume(shape):
 
 
 def _by_phases(x, w, at):
-    """`_turned`, for positive a and b. Where there are many taps, a dilation, or stride in w, is done for one residue
-    of i at a time, and a stride for all residues of j at once."""
+    """`_turned`, for positive a and b. What is shorter is taken for the taps. Where they are many, a dilation is done
+    for one residue of i at a time, and a stride for all residues of j at once."""
     if 0 in x.shape:
         return jnp.zeros((x.shape[0], w.shape[0], *(n for _, _, _, n in at)), x.dtype)
     few = _volume(w.shape[1:]) <= COSTS["fused_terms"]

@@ -80,14 +80,14 @@ class Compiler:
                     v = yield self.value(argument, scope)
                     values.append(self._safe(v, scope) if _is_partial(e) else v)
                 return applied(f, values, scope.order)
+            case Bracket(_, Sum()) | Sum():
+                v = yield total(self.ctx, scope, e)
             case Bracket(p, a):
                 p = without_implied(p, a)
                 if is_enumerable(self.ctx, scope, p):
                     v = yield contract(self.ctx, Summation(scope, {}, (p,), a))
                 else:
                     v = yield bracket(self.ctx, scope, p, a)
-            case Sum():
-                v = yield total(self.ctx, scope, e)
             case Extremum() | Choice():
                 v = yield extremum(self.ctx, scope, e)
             case Gen() | Let() | MakePair():

@@ -41,15 +41,16 @@ def reduced(ctx: Context, c: Summation) -> Deep[Value]:
     for piece in pieces:
         values.append((yield ctx.value(piece, inner)))
     if visible:
-        m = mask(ctx, inner, conjunction(visible))
-        box = {i for v in (*values, m) for i in v.axes}
-        if any(len(v.axes) == len(box) for v in (m, *values)):
+        hidden = [mask(ctx, inner, q) for q in visible]
+        box = {i for v in (*values, *hidden) for i in v.axes}
+        if any(len(v.axes) == len(box) for v in (*hidden, *values)):
+            m = mask(ctx, inner, conjunction(visible))
             product = values[0]
             for v in values[1:]:
                 product = ctx.short(times(product, v, inner.order), scope.block)
             return _total(ctx, inner, where(m, product, inner.order), c)
-        for q in visible:
-            values = _masked(ctx, inner, mask(ctx, inner, q), values)
+        for m in hidden:
+            values = _masked(ctx, inner, m, values)
     return _product(ctx, inner, values, c)
 
 

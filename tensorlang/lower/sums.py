@@ -42,8 +42,8 @@ from tensorlang.lower.summation import Summation
 from tensorlang.recursion import Deep
 
 
-def total(ctx: Context, scope: Scope, e: Sum) -> Deep[Value]:
-    """The array of a sum."""
+def total(ctx: Context, scope: Scope, e: Bracket | Sum) -> Deep[Value]:
+    """The array of a sum, or of one under a bracket, which is part of what the sum is over."""
     return contract(ctx, Summation(scope, {}, (), e))
 
 

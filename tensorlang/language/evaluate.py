@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tensorlang.errors import ArgumentError, EmptyExtremum, EvaluationError, LimitError, OutOfBounds
 from tensorlang.language.affine import Affine, Index, IndexArray, Size, atom_affine
@@ -51,13 +49,12 @@ from tensorlang.language.grid import (
     looks_up,
     size_of,
 )
-from tensorlang.language.points import MOST_POINTS, ORIGIN, Ints, Mask, Points, codes_of
+from tensorlang.language.points import MOST_POINTS, ORIGIN, Ints, Mask, Points
 from tensorlang.language.predicates import TRUE, Predicate, Relation, conjunction, free_atoms
 from tensorlang.language.show import predicate_text
 from tensorlang.language.types import Type, of_indices
+from tensorlang.language.values import Known, Leaf, Value, Values, find
 from tensorlang.recursion import Deep, run
-
-Values = NDArray[Any]
 
 _MOST_AXES = 62
 
@@ -82,47 +79,6 @@ def evaluate(f: Function, /, *args: Any, exact: bool = False, **kwargs: Any) -> 
     return unpack(from_leaves(f.type, (leaf.read()[0] for leaf in value)), f.results)
 
 
-@dataclass(frozen=True, eq=False)
-class Leaf:
-    """An array, or number, at each point: `array[rows]`, or `array` itself."""
-
-    array: Values
-    rows: Ints | None = None
-
-    def read(self) -> Values:
-        """The values, one for each point."""
-        return self.array if self.rows is None else self.array[self.rows]
-
-    def take(self, rows: Ints) -> Leaf:
-        """The values at the points in `rows`."""
-        return Leaf(self.array, rows if self.rows is None else self.rows[rows])
-
-    def select(self, at: list[Ints]) -> Leaf:
-        """The elements `at` one index per point and axis."""
-        rows = np.arange(len(self.array)) if self.rows is None else self.rows
-        return Leaf(self.array[(rows, *at)])
-
-
-Value = tuple[Leaf, ...]
-"""A value at each point of a table: its arrays from left to right, pairs being outermost."""
-
-
-@dataclass(frozen=True, eq=False)
-class _Known:
-    """The values of an expression at the points at which it has been evaluated."""
-
-    points: Points
-    value: Value
-
-    def extended(self, points: Points, value: Value) -> _Known:
-        """With the values at more points."""
-        if not self.points.count:
-            return _Known(points, value)
-        both = tuple(Leaf(np.concatenate([a.read(), b.read()])) for a, b in zip(self.value, value, strict=True))
-        columns = {key: np.concatenate([self.points.columns[key], c]) for key, c in points.columns.items()}
-        return _Known(Points(columns, self.points.count + points.count), both)
-
-
 class Evaluator:
     """Evaluates the expressions of one function at given arguments, each once for each point that needs it."""
 
@@ -140,7 +96,7 @@ class Evaluator:
             self.bound[v] = tuple(Leaf(array[None]) for array in arrays)
         self.let: dict[Var | IndexArray, tuple[Values, ...]] = {}
         self.free, self.shared = analyse(f.body, frozenset(f.params))
-        self.known: dict[Expr, _Known] = {}
+        self.known: dict[Expr, Known] = {}
 
     def _input(self, name: str, array: Any) -> Values:
         made = np.asarray(array)
@@ -176,8 +132,8 @@ class Evaluator:
     def _recall(self, e: Expr, here: Points) -> Deep[Value]:
         """`at` for an expression that occurs more than once: what is known already is not computed again."""
         value: Value
-        known = self.known.get(e) or _Known(here.take(np.zeros(0, np.int64)), self._zero(e.type, 0))
-        rows = _find(here, known.points)
+        known = self.known.get(e) or Known(here.take(np.zeros(0, np.int64)), self._zero(e.type, 0))
+        rows = find(here, known.points)
         if rows is None:
             value = yield self._compute(e, here)
             return value
@@ -185,7 +141,7 @@ class Evaluator:
             fresh, _ = here.take(np.flatnonzero(rows < 0)).distinct()
             value = yield self._compute(e, fresh)
             known = self.known[e] = known.extended(fresh, value)
-            rows = _find(here, known.points)
+            rows = find(here, known.points)
             assert rows is not None, "more points have codes if these and those have"
         return tuple(leaf.take(rows) for leaf in known.value)
 
@@ -421,18 +377,3 @@ def nest(e: Expr) -> tuple[list[tuple[Index, Affine]], Predicate, Expr]:
 
 def _at(witness: dict[str, int]) -> str:
     return f" at {', '.join(f'{name} = {value}' for name, value in witness.items())}" if witness else ""
-
-
-def _find(wanted: Points, table: Points) -> Ints | None:
-    """The row of `table` in which each point is, -1 where in none; None if points can't be told apart."""
-    if all(wanted.columns[k] is table.columns[k] for k in wanted.columns) and wanted.count == table.count:
-        return np.arange(wanted.count)
-    codes = codes_of(wanted, table)
-    if codes is None:
-        return None
-    if not table.count:
-        return np.full(wanted.count, -1)
-    order = np.argsort(codes[1], kind="stable")
-    place = np.searchsorted(codes[1][order], codes[0])
-    row = order[np.minimum(place, table.count - 1)]
-    return np.where(codes[1][row] == codes[0], row, -1)

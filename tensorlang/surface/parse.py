@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from tensorlang.errors import LimitError, ParseError, ScalarFunctionError, ScopeError, Span, TypeMismatch
-from tensorlang.language.affine import Affine, Index, IndexArray, Size
+from tensorlang.language.affine import Affine, Index, IndexArray
 from tensorlang.language.function import Function, Parameter
 from tensorlang.language.functions import KEYWORDS, call, function, functions, raise_to
 from tensorlang.language.grammar import (
@@ -41,18 +41,16 @@ from tensorlang.language.grammar import (
     number,
     sums,
 )
-from tensorlang.language.predicates import TRUE, Predicate, Relation
+from tensorlang.language.predicates import TRUE, Predicate
 from tensorlang.language.types import Array, Idx, Pair, R, of_indices, shape
 from tensorlang.recursion import Deep, run
 from tensorlang.sets.check import check
 from tensorlang.surface.declarations import DeclarationReader
 from tensorlang.surface.lex import Token
-from tensorlang.surface.reader import did_you_mean
+from tensorlang.surface.reader import REDUCTIONS, did_you_mean
 
 EXPONENT_LIMIT = 10**6
 """The exponents in e ^ k and pow(e, k) are less than this."""
-
-_REDUCTIONS = ("max", "min", "argmax", "argmin")
 
 
 def parse(text: str, source: str = "<text>") -> Function:
@@ -158,7 +156,7 @@ class _Parser(DeclarationReader):
             case "gen" | "sum":
                 piece = yield self._binder()
                 return piece
-            case "name" if token.text in _REDUCTIONS and (self.peek(), self.peek(2)) == ("name", ":"):
+            case "name" if token.text in REDUCTIONS and (self.peek(), self.peek(2)) == ("name", ":"):
                 piece = yield self._reduction()
                 return piece
             case "[":
@@ -203,45 +201,14 @@ class _Parser(DeclarationReader):
                 if self.token.kind == "(":
                     piece = yield (self._power(token) if token.text == "pow" else self._call(token))
                     return piece
-                return self._piece(self._variable(token), token.start)
+                return self._piece(self.variable(token), token.start)
         raise self.unexpected("an expression")
-
-    def _variable(self, token: Token) -> Var:
-        named = self.scope.get(token.text)
-        match named:
-            case Var():
-                return named
-            case Index():
-                hint = f"[{token.text} = 0] tests an index; an index is not a number"
-                message = f"expected a value, found the index {token.text}"
-            case Size():
-                hint = f"a size is not a number; sum i:{token.text}. 1 counts up to it"
-                message = f"expected a value, found the size {token.text}"
-            case IndexArray():
-                hint = f"its elements are indices: x[{_element(named)}], [{_element(named)} = 0]"
-                message = f"expected a value, found the index array {token.text}"
-            case Relation():
-                hint = f"a relation stands in a bracket: [{token.text}(i, j)] * e"
-                message = f"expected a value, found the relation {token.text}"
-            case _:
-                if token.text in functions() or token.text == "pow":
-                    message = f"{token.text} is a scalar function and needs its arguments"
-                    hint = (
-                        f"{token.text}(a, b), or {token.text} i:n. e"
-                        if token.text in _REDUCTIONS
-                        else f"{token.text}(e)"
-                    )
-                    raise ScalarFunctionError(message, self.place(token), hint)
-                raise ScopeError(
-                    f"no variable is called {token.text} here", self.place(token), self.suggestion(token.text, Var)
-                )
-        raise TypeMismatch(message, self.place(token), hint)
 
     def _call(self, token: Token) -> Deep[_Piece]:
         if token.text not in functions():
             named = self.scope.get(token.text)
             if named is not None:
-                self._variable(token)
+                self.variable(token)
                 hint = f"an element is written {token.text}[i]; a product is written with *"
                 raise ScalarFunctionError(f"{token.text} is a value, not a function", self.place(token), hint)
             hint_known = did_you_mean(token.text, [*functions(), "pow"])
@@ -416,11 +383,6 @@ class _Parser(DeclarationReader):
         if of_indices(piece.expr.type):
             message = f"{what} must be a value, found an index, of type {piece.expr.type}"
             raise TypeMismatch(message, self.span(piece.start, piece.end), INDEX_HINT)
-
-
-def _element(array: IndexArray) -> str:
-    """The text of some element of an array of few axes."""
-    return array.name + f"[{', '.join('ijklmn'[: len(array.sizes)])}]" * bool(array.sizes)
 
 
 def _limited(exponent: Fraction, place: Span) -> Fraction:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 
-from tensorlang.errors import LimitError, ParseError, ScopeError, Span
+from tensorlang.errors import LimitError, ParseError, ScalarFunctionError, ScopeError, Span, TypeMismatch
 from tensorlang.language.affine import Index, IndexArray, Size
 from tensorlang.language.functions import functions
 from tensorlang.language.grammar import Var
@@ -21,6 +21,9 @@ _KINDS: dict[type, str] = {
     Relation: "a relation",
     IndexArray: "an index array",
 }
+
+REDUCTIONS = ("max", "min", "argmax", "argmin")
+"""Words that are reductions before a binder, though they may be names elsewhere."""
 
 _UNBINDABLE = frozenset(functions()) | {"pow"}
 
@@ -117,6 +120,35 @@ class Reader:
         else:
             self.scope[name] = outer
 
+    def variable(self, token: Token) -> Var:
+        """The variable that the name `token` stands for. Raises the error that fits anything else."""
+        named = self.scope.get(token.text)
+        match named:
+            case Var():
+                return named
+            case Index():
+                hint = f"[{token.text} = 0] tests an index; an index is not a number"
+                message = f"expected a value, found the index {token.text}"
+            case Size():
+                hint = f"a size is not a number; sum i:{token.text}. 1 counts up to it"
+                message = f"expected a value, found the size {token.text}"
+            case IndexArray():
+                hint = f"its elements are indices: x[{_element(named)}], [{_element(named)} = 0]"
+                message = f"expected a value, found the index array {token.text}"
+            case Relation():
+                hint = f"a relation stands in a bracket: [{token.text}(i, j)] * e"
+                message = f"expected a value, found the relation {token.text}"
+            case _:
+                if token.text in functions() or token.text == "pow":
+                    message = f"{token.text} is a scalar function and needs its arguments"
+                    reduces = token.text in REDUCTIONS
+                    hint = f"{token.text}(a, b), or {token.text} i:n. e" if reduces else f"{token.text}(e)"
+                    raise ScalarFunctionError(message, self.place(token), hint)
+                raise ScopeError(
+                    f"no variable is called {token.text} here", self.place(token), self.suggestion(token.text, Var)
+                )
+        raise TypeMismatch(message, self.place(token), hint)
+
     def suggestion(self, name: str, *kinds: type) -> str | None:
         """A hint that names what in scope is spelled nearly like `name`."""
         known = [known for known, named in self.scope.items() if isinstance(named, kinds)]
@@ -129,3 +161,8 @@ def did_you_mean(name: str, known: list[str]) -> str | None:
     if close:
         return f"did you mean {' or '.join(close)}?"
     return f"known here: {', '.join(known)}" if 0 < len(known) <= 8 else None
+
+
+def _element(array: IndexArray) -> str:
+    """The text of some element of an array of few axes."""
+    return array.name + f"[{', '.join('ijklmn'[: len(array.sizes)])}]" * bool(array.sizes)

@@ -252,7 +252,7 @@ def test_a_printed_program_parses_back_to_the_same_program(text: str) -> None:
 
 
 @settings(max_examples=60, deadline=None)
-@given(f=functions())
+@given(f=functions(chooses=True))
 def test_random_programs_parse_back_to_the_same_programs(f: Function) -> None:
     text = function_text(f)
     again = parse(text)

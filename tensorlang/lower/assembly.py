@@ -24,7 +24,6 @@ from tensorlang.language.grammar import (
     Access,
     Add,
     Bracket,
-    Call,
     Choice,
     Const,
     Expr,
@@ -33,7 +32,6 @@ from tensorlang.language.grammar import (
     Let,
     MakePair,
     Mul,
-    Proj,
     Sum,
     Var,
     access,
@@ -54,6 +52,7 @@ from tensorlang.language.predicates import (
     substitute,
 )
 from tensorlang.language.types import R, array
+from tensorlang.lower.rebuilt import replaced, with_children
 from tensorlang.recursion import Deep, run
 
 FEWEST = 8
@@ -81,7 +80,7 @@ def rolled(f: Function) -> Rolled:
         body = body.body
     made = _Rolling()
     bindings, values = made.statements(bindings)
-    body = run(made.terms(run(_replaced(body, values, {}))))
+    body = run(made.terms(run(replaced(body, values, {}))))
     for x, e in reversed([(x, run(made.terms(e))) for x, e in bindings]):
         body = Let(x, e, body)
     return Rolled(replace(f, body=body), made.places, made.numbers)
@@ -106,7 +105,7 @@ class _Rolling:
             # what is on one level does not read one another, and only what is on those before
             alike = _Groups()
             for x, old in level:
-                e = run(_replaced(old, values, {}))
+                e = run(replaced(old, values, {}))
                 new.append((x, e))
                 if isinstance(x, Var) and e.type is R:
                     alike.add(len(new) - 1, e)
@@ -139,7 +138,7 @@ class _Rolling:
                 parts = []
                 for part in children(e):
                     parts.append((yield self.terms(part)))
-                self.memo[e] = _with_children(e, parts)
+                self.memo[e] = with_children(e, parts)
         return self.memo[e]
 
     def _added(self, e: Add) -> Deep[Expr]:
@@ -285,7 +284,7 @@ def _mapped_in(e: Expr, hole: Hole, bound: Mapping[Atom, Affine]) -> Expr:
             inner = {**bound, i: atom_affine(_index(len(bound)))}
             return Sum(_index(len(bound)), size, _mapped_in(a, hole, inner))
         case _:
-            return _with_children(e, [_mapped_in(part, hole, bound) for part in children(e)])
+            return with_children(e, [_mapped_in(part, hole, bound) for part in children(e)])
 
 
 def _moved(a: Affine, hole: Hole, sign: int = 1) -> Affine:
@@ -382,52 +381,3 @@ def _read(e: Expr) -> set[Var | IndexArray]:
         seen.update(fresh)
         stack += fresh
     return found
-
-
-def _replaced(e: Expr, values: Mapping[Var, Expr], memo: dict[Expr, Expr]) -> Deep[Expr]:
-    """`e` with these values in place of variables."""
-    if not values:
-        return e
-    if e not in memo:
-        if isinstance(e, Var):
-            memo[e] = values.get(e, e)
-        else:
-            parts = []
-            for part in children(e):
-                parts.append((yield _replaced(part, values, memo)))
-            memo[e] = _with_children(e, parts)
-    return memo[e]
-
-
-def _with_children(e: Expr, parts: Sequence[Expr]) -> Expr:
-    """`e` with other expressions directly under it."""
-    if all(a is b for a, b in zip(children(e), parts, strict=True)):
-        return e
-    match e:
-        case Add(_, _, sign):
-            left, right = parts
-            return Add(left, right, sign)
-        case Mul():
-            return Mul(*parts)
-        case MakePair():
-            return MakePair(*parts)
-        case Let(x, _, _):
-            return Let(x, *parts)
-        case Call(f, _):
-            return Call(f, tuple(parts))
-        case Proj(which, _):
-            return Proj(which, *parts)
-        case Gen(i, n, _):
-            return Gen(i, n, *parts)
-        case Sum(i, n, _):
-            return Sum(i, n, *parts)
-        case Extremum(sign, i, n, p, _):
-            return Extremum(sign, i, n, p, *parts)
-        case Choice(sign, i, n, p, _):
-            return Choice(sign, i, n, p, *parts)
-        case Access(_, at, place):
-            return Access(parts[0], at, place)
-        case Bracket(p, _):
-            return Bracket(p, *parts)
-        case Var() | Const():
-            return e

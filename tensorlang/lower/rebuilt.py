@@ -1,0 +1,74 @@
+"""Expressions built anew: other ones in the place of variables, or directly under a node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tensorlang.language.grammar import (
+    Access,
+    Add,
+    Bracket,
+    Call,
+    Choice,
+    Const,
+    Expr,
+    Extremum,
+    Gen,
+    Let,
+    MakePair,
+    Mul,
+    Proj,
+    Sum,
+    Var,
+    children,
+)
+from tensorlang.recursion import Deep
+
+
+def replaced(e: Expr, values: Mapping[Var, Expr], memo: dict[Expr, Expr]) -> Deep[Expr]:
+    """`e` with these values in place of variables."""
+    if not values:
+        return e
+    if e not in memo:
+        if isinstance(e, Var):
+            memo[e] = values.get(e, e)
+        else:
+            parts = []
+            for part in children(e):
+                parts.append((yield replaced(part, values, memo)))
+            memo[e] = with_children(e, parts)
+    return memo[e]
+
+
+def with_children(e: Expr, parts: Sequence[Expr]) -> Expr:
+    """`e` with other expressions directly under it."""
+    if all(a is b for a, b in zip(children(e), parts, strict=True)):
+        return e
+    match e:
+        case Add(_, _, sign):
+            left, right = parts
+            return Add(left, right, sign)
+        case Mul():
+            return Mul(*parts)
+        case MakePair():
+            return MakePair(*parts)
+        case Let(x, _, _):
+            return Let(x, *parts)
+        case Call(f, _):
+            return Call(f, tuple(parts))
+        case Proj(which, _):
+            return Proj(which, *parts)
+        case Gen(i, n, _):
+            return Gen(i, n, *parts)
+        case Sum(i, n, _):
+            return Sum(i, n, *parts)
+        case Extremum(sign, i, n, p, _):
+            return Extremum(sign, i, n, p, *parts)
+        case Choice(sign, i, n, p, _):
+            return Choice(sign, i, n, p, *parts)
+        case Access(_, at, place):
+            return Access(parts[0], at, place)
+        case Bracket(p, _):
+            return Bracket(p, *parts)
+        case Var() | Const():
+            return e

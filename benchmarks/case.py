@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import prod
 from typing import Any, Literal
 
 import jax
@@ -12,7 +13,7 @@ import numpy as np
 import scipy.sparse
 
 import tensorlang as tl
-from tensorlang.language.affine import IndexArray, Size
+from tensorlang.language.affine import Atom, IndexArray, Size
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import shape
@@ -112,25 +113,35 @@ class Case:
         """Whether `derived` has a parameter for the output's cotangent."""
         return self.what == "gradient" and not self.is_scalar
 
+    def _cost(self, f: tl.Function, sizes: Sizes, data: Mapping[str, Any]) -> int:
+        """What `f` costs. Where that depends on which points are chosen, all arrays are given."""
+        try:
+            return tl.cost(f, **{**sizes, **data})
+        except tl.ArgumentError:
+            arrays = {p.name: a for p, a in zip(f.params, self.arguments(sizes), strict=False)}
+            return tl.cost(f, {**sizes, **arrays})
+
+    @property
+    def _wanted(self) -> tuple[Var, ...]:
+        """The parameters by which we differentiate."""
+        return tuple(v for v in self.function.variables if not self.wrt or v.name in self.wrt)
+
     @property
     def argnums(self) -> tuple[int, ...]:
         """The places of the parameters by which we differentiate."""
-        params = self.function.params
-        names = [p.name for p in params]
-        if self.wrt:
-            return tuple(names.index(name) for name in self.wrt)
-        return tuple(k for k, p in enumerate(params) if isinstance(p, Var))
+        names = [p.name for p in self.function.params]
+        return tuple(names.index(name) for name in self.wrt or [v.name for v in self._wanted])
 
     def arguments(self, sizes: Sizes, seed: int = 0) -> list[Any]:
         """Random arguments of the program, in single precision; then a cotangent, if `derived` takes one."""
         rng = np.random.default_rng(seed)
-        values = {Size(name): n for name, n in sizes.items()}
+        values: dict[Atom, int] = {Size(name): n for name, n in sizes.items()}
         found = []
         for p in self.function.params:
             dims = tuple(a.value(values) for a in (shape(p.type)[0] if isinstance(p, Var) else p.sizes))
             draw = self.draw.get(p.name, _normal)
             if isinstance(p, IndexArray):
-                found.append(rng.integers(p.size.value(values), size=dims, dtype=np.int32))
+                found.append(_indices(rng, dims, p.size.value(values)))
             else:
                 found.append(draw(rng, dims))
         if self.takes_cotangent:
@@ -138,32 +149,38 @@ class Case:
         return found
 
     def shapes(self, sizes: Sizes) -> list[Any]:
-        """As `arguments`, but shapes instead of arrays; relations are data all the same."""
+        """As `arguments`, but shapes instead of arrays; relations and index arrays are data all the same."""
         rng = np.random.default_rng(0)
-        values = {Size(name): n for name, n in sizes.items()}
+        values: dict[Atom, int] = {Size(name): n for name, n in sizes.items()}
         found: list[Any] = []
         for p in self.function.params:
             dims = tuple(a.value(values) for a in (shape(p.type)[0] if isinstance(p, Var) else p.sizes))
             if isinstance(p, Relation):
                 found.append(self.draw[p.name](rng, dims))
+            elif isinstance(p, IndexArray):
+                found.append(_indices(rng, dims, p.size.value(values)))
             else:
-                found.append(jax.ShapeDtypeStruct(dims, np.int32 if isinstance(p, IndexArray) else np.float32))
+                found.append(jax.ShapeDtypeStruct(dims, np.float32))
         if self.takes_cotangent:
             dims = tuple(a.value(values) for a in shape(self.function.type)[0])
             found.append(jax.ShapeDtypeStruct(dims, np.float32))
         return found
 
     def model(self, sizes: Sizes, arguments: Sequence[Any]) -> tuple[int, int, int, int]:
-        """By the cost model: operations of the program and of what is derived, and their inputs and outputs."""
-        data = {p.name: a for p, a in zip(self.function.params, arguments, strict=False) if isinstance(p, Relation)}
-        program = tl.cost(self.function, **sizes, **data)
-        derived = tl.cost(self.derived, **sizes, **data)
-        values = {Size(name): n for name, n in sizes.items()}
-        inputs = sum(int(np.prod(np.shape(a))) for a in arguments if not scipy.sparse.issparse(a))
-        outputs = sum(
-            int(np.prod([a.value(values) for a in shape(self.function.params[k].type)[0]])) for k in self.argnums
-        )
+        """By the cost model: operations of the program and of what is derived, and their inputs and outputs.
+
+        Of `arguments`, of which shapes are enough, those are looked at that are data.
+        """
+        data = {p.name: a for p, a in zip(self.function.params, arguments, strict=False) if not isinstance(p, Var)}
+        program, derived = self._cost(self.function, sizes, data), self._cost(self.derived, sizes, data)
+        values: dict[Atom, int] = {Size(name): n for name, n in sizes.items()}
+        inputs = sum(prod(np.shape(a)) for a in arguments if not scipy.sparse.issparse(a))
+        outputs = sum(prod(a.value(values) for a in shape(v.type)[0]) for v in self._wanted)
         return program, derived, inputs, outputs
+
+
+def _indices(rng: np.random.Generator, dims: tuple[int, ...], size: int) -> Any:
+    return rng.integers(size, size=dims).astype(np.int32)
 
 
 def _normal(rng: np.random.Generator, dims: tuple[int, ...]) -> Any:

@@ -105,7 +105,8 @@ def jax_with_refs(case: Case, arguments: Sequence[Any]) -> Prepared:
             return case.program(jnp, *every)
 
         refs = [jax.new_ref(jnp.zeros_like(x)) for x in chosen]
-        jax.vjp(of_chosen, *chosen)[1].with_refs(*refs)(cotangent)
+        pulled_back: Any = jax.vjp(of_chosen, *chosen)[1]
+        pulled_back.with_refs(*refs)(cotangent)
         return tuple(ref[...] for ref in refs)
 
     return _compiled(fn, [dense(a) for a in arguments])
@@ -157,8 +158,7 @@ def tensorflow_compiled(case: Case, arguments: Sequence[Any]) -> Prepared:
     tf.experimental.numpy.experimental_enable_numpy_behavior()
     tensors = [tf.constant(np.asarray(dense(a))) for a in arguments]
 
-    @tf.function(jit_compile=True)
-    def fn(*args: Any) -> Any:
+    def taped(*args: Any) -> Any:
         given, cotangent = (args[:-1], args[-1]) if case.takes_cotangent else (args, None)
         chosen = [given[k] for k in case.argnums]
         with tf.GradientTape() as tape:
@@ -166,6 +166,7 @@ def tensorflow_compiled(case: Case, arguments: Sequence[Any]) -> Prepared:
             value = case.program(tf.experimental.numpy, *given)
         return tape.gradient(value, chosen, output_gradients=cotangent)
 
+    fn = tf.function(taped, jit_compile=True)
     start = time.perf_counter()
     fn(*tensors)
     return Prepared(lambda: [g.numpy() for g in fn(*tensors)], time.perf_counter() - start)

@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks.case import Case, dense
 
-_OPTIONS = {"xla_cpu_experimental_ynn_fusion_type": ""}
+_OPTIONS: dict[str, str | bool] = {"xla_cpu_experimental_ynn_fusion_type": ""}
 """jaxlib 0.10.2 compiles some sums of products wrongly on a CPU; not with these options."""
 
 

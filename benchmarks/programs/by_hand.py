@@ -37,7 +37,10 @@ def _correlate_slices(x: Array, w: Array) -> Array:
     m = w.shape[0]
     n = x.shape[0] - m + 1
     even = n // 64 * 64  # XLA splits what is a multiple of this between threads
-    part = lambda at, size: sum(lax.slice(x, (at + j,), (at + j + size,)) * w[j] for j in range(m))
+
+    def part(at: int, size: int) -> Array:
+        return jnp.asarray(sum(lax.slice(x, (at + j,), (at + j + size,)) * w[j] for j in range(m)))
+
     return jnp.concatenate([part(0, even), part(even, n - even)]) if n % 64 and even else part(0, n)
 
 
@@ -60,11 +63,12 @@ def correlate2(x: Array, w: Array, apart: int = 1) -> Array:
 
     def row(a: int | Array) -> Array:
         lines = lax.dynamic_slice(x, (apart * a, 0), (n, x.shape[1]))
-        return sum(lines[:, apart * b : apart * b + m] * w[a, b] for b in range(columns))
+        return jnp.asarray(sum(lines[:, apart * b : apart * b + m] * w[a, b] for b in range(columns)))
 
     if rows * columns <= 64:
         terms = [(a, b) for a in range(rows) for b in range(columns)]
-        return sum(x[apart * a : apart * a + n, apart * b : apart * b + m] * w[a, b] for a, b in terms)
+        shifted = (x[apart * a : apart * a + n, apart * b : apart * b + m] * w[a, b] for a, b in terms)
+        return jnp.asarray(sum(shifted))
     return lax.fori_loop(0, rows, lambda a, y: y + row(a), jnp.zeros((n, m), x.dtype))
 
 

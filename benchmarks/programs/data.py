@@ -9,8 +9,6 @@ import jax.numpy as jnp
 from benchmarks.case import Case, sparse
 from benchmarks.programs.by_hand import Array
 
-_NO_INDEX_ARRAYS = {"text": "index arrays can't be parsed yet"}
-
 
 def _add_rows(n: int, rows: Array, values: Array) -> Array:
     """Values added up by sorted rows."""
@@ -107,7 +105,6 @@ CASES = [
         sizes=({"N": 1000, "C": 10}, {"N": 10_000, "C": 100}, {"N": 100_000, "C": 100}),
         odd={"N": 5001, "C": 7},
         grows="N",
-        limits=_NO_INDEX_ARRAYS,
     ),
     Case(
         name="embedding",
@@ -118,7 +115,6 @@ CASES = [
         sizes=({"N": 1000, "C": 1000, "d": 32}, {"N": 10_000, "C": 1000, "d": 32}, {"N": 100_000, "C": 1000, "d": 32}),
         odd={"N": 5001, "C": 37, "d": 5},
         grows="N",
-        limits=_NO_INDEX_ARRAYS,
     ),
     Case(
         name="contended sums",
@@ -129,6 +125,5 @@ CASES = [
         sizes=({"N": 10_000, "C": 10}, {"N": 100_000, "C": 10}, {"N": 1_000_000, "C": 10}),
         odd={"N": 50_001, "C": 7},
         grows="N",
-        limits=_NO_INDEX_ARRAYS,
     ),
 ]

@@ -9,8 +9,6 @@ import jax.numpy as jnp
 
 from benchmarks.case import Case, small
 
-_NO_EXTREMA = {"text": "maxima can't be parsed yet"}
-
 
 def _mlp(xp: Any, w1: Any, w2: Any, w3: Any, x: Any, t: Any) -> Any:
     return xp.sum((xp.tanh(xp.tanh(x @ w1) @ w2) @ w3 - t) ** 2)
@@ -138,7 +136,6 @@ CASES = [
         draw={"L": small, "q": small},
         sizes=({"n": 1000, "d": 2, "K": 5}, {"n": 1000, "d": 10, "K": 25}, {"n": 1000, "d": 64, "K": 50}),
         odd={"n": 501, "d": 7, "K": 5},
-        limits=_NO_EXTREMA,
     ),
     Case(
         name="k-means",
@@ -149,7 +146,6 @@ CASES = [
         by_hand=_kmeans_by_hand,
         sizes=({"n": 1_000, "d": 8, "K": 10}, {"n": 10_000, "d": 32, "K": 20}, {"n": 50_000, "d": 32, "K": 20}),
         odd={"n": 3001, "d": 7, "K": 5},
-        limits=_NO_EXTREMA,
     ),
     Case(
         name="self-attention",
@@ -167,7 +163,6 @@ CASES = [
         draw={"Q": small, "K": small},
         sizes=({"n": 128, "d": 64}, {"n": 512, "d": 64}, {"n": 2048, "d": 64}),
         odd={"n": 251, "d": 17},
-        limits=_NO_EXTREMA,
     ),
     Case(
         name="self-attention without shift",

@@ -41,13 +41,15 @@ class IndexArray:
     """An array of the shape `sizes` whose elements are indices: integers from 0 to `size` - 1.
 
     A parameter, or the name that a `let` gives to chosen points. It is data, so nothing is known of its elements but
-    their range; only its elements are ever used (`Lookup`).
+    their range; only its elements are ever used (`Lookup`). If it is `partial`, some are of choices under brackets
+    that may be false and are never looked at, so their range may be empty.
     """
 
     name: str
     sizes: tuple[Affine, ...]
     size: Affine
     serial: int = field(default_factory=lambda: next(_serial))
+    partial: bool = False
 
     def __repr__(self) -> str:
         return self.name

@@ -46,7 +46,7 @@ from tensorlang.language.grammar import (
     bracket,
     number,
 )
-from tensorlang.language.predicates import Predicate, lookups, substitute
+from tensorlang.language.predicates import TRUE, Predicate, lookups, substitute
 from tensorlang.language.types import R, array
 from tensorlang.recursion import Deep, run
 
@@ -156,7 +156,7 @@ def selection(sign: int, guard: Predicate, pred: Predicate, operand: Statement, 
     array = _selected.get(content)
     if array is None:
         *sizes, size = operand.shape
-        array = _selected[content] = IndexArray(name, tuple(sizes), size)
+        array = _selected[content] = IndexArray(name, tuple(sizes), size, partial=guard is not TRUE)
     return Selection(array, *content)
 
 

@@ -16,6 +16,7 @@ from tensorlang.language.predicates import (
     Predicate,
     Related,
     at_most,
+    conjunction,
     equal,
     free_atoms,
     less,
@@ -39,7 +40,8 @@ def eliminate(index: Index, size: Affine, parts: Sequence[Predicate]) -> list[Pr
             value = i - part.difference * k
             if index in value.indices:  # it is looked up at a place that it determines
                 continue
-            return [substitute(other, {index: value}) for other in parts if other is not part]
+            others = (other for other in parts if other is not part)
+            return [*(substitute(other, {index: value}) for other in others), exists_at_all(value)]
     kept = [part for part in parts if index not in free_atoms(part)]
     bounds = [part for part in parts if index in free_atoms(part)]
     values = [part.value for part in bounds if isinstance(part, NonNegative)]
@@ -53,6 +55,12 @@ def eliminate(index: Index, size: Affine, parts: Sequence[Predicate]) -> list[Pr
         return None
     pairs = [a * -b.coefficient(index) + b * a.coefficient(index) for a in lower for b in upper]
     return kept + [tightened(at_most(constant(0), pair)) for pair in pairs]
+
+
+def exists_at_all(a: Affine) -> Predicate:
+    """That the elements of partial index arrays in `a` are from ranges that are not empty."""
+    sizes = dict.fromkeys(lookup.array.size for lookup in a.lookups if lookup.array.partial)
+    return conjunction(less(constant(0), size) for size in sizes)
 
 
 def tightened(p: Predicate) -> Predicate:

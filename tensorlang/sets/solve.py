@@ -28,6 +28,7 @@ from tensorlang.language.predicates import (
     substitute,
     within,
 )
+from tensorlang.sets.eliminate import exists_at_all
 from tensorlang.sets.simplify import simplify
 
 Ranges = Mapping[Index, Affine]
@@ -120,7 +121,7 @@ def in_range(a: Affine, size: Affine, ranges: Ranges) -> Predicate:
         least, most = (least + low, most + high) if k > 0 else (least + high, most + low)
     lower = TRUE if _never_negative(least) else at_most(constant(0), a)
     upper = TRUE if _never_negative(size - most - 1) else less(a, size)
-    return conjunction([lower, upper])
+    return conjunction([lower, upper, exists_at_all(a)])
 
 
 def _never_negative(a: Affine) -> bool:

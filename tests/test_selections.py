@@ -179,6 +179,14 @@ def test_a_cost_that_depends_on_choices_needs_what_they_are_made_by() -> None:
         tl.cost(f, n=4)
 
 
+def test_a_choice_made_again_and_again_is_counted_once_it_is_an_array() -> None:
+    f = tl.parse("f(x: [n][m]R) = gen i:n. let k = argmax j:m. x[i, j] in sum j:m. [j <= k] * x[i, j]")
+    x = np.array([[1.0, 3.0, 2.0], [5.0, 4.0, 2.0]])
+    with pytest.raises(ArgumentError, match="lift it out by let_lift"):
+        tl.cost(f, x=x)
+    assert tl.cost(tl.let_lift(f), x=x) == 2 * 2 + 1 + 0
+
+
 def test_segments_are_counted_with_their_data() -> None:
     f = tl.parse("f(x: [n]R, y: [n]idx(m)) = gen j:m. sum i:n. [y[i] = j] * x[i]")
     assert tl.cost(f, y=np.array([0, 2, 2, 2]), m=3) == 4 - 2

@@ -106,7 +106,13 @@ def _chosen(f: Function, bound: Bound) -> Setting:
     )
     with np.errstate(all="ignore"):
         run(evaluator.at(f.body, ORIGIN))
-    return evaluator.setting
+    made = setting(bound)
+    body = f.body
+    while isinstance(body, Let):
+        if isinstance(body.var, IndexArray):
+            made.arrays[body.var] = evaluator.setting.arrays[body.var]
+        body = body.body
+    return made
 
 
 def charges(e: Expr) -> Charges:

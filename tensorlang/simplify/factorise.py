@@ -94,8 +94,9 @@ class _Factorising:
         else:
             self.written[x] = ways[0].cost
         if own:
-            private = {y for y in self.spent if self._is_private(y)}
-            ways += self._ways(_expanded(here, self.dissolved | private), [])
+            whole = _expanded(here, self.dissolved | self._private_below(own))
+            if not _is_pointwise(whole):
+                ways += self._ways(whole, [])
         best = self._best(ways, self.written[x])
         self.new[x], self.spent[x] = best.build(), best.cost
         if self._is_better_dissolved(x):
@@ -116,6 +117,14 @@ class _Factorising:
     def _is_private(self, y: Statement) -> bool:
         """Whether `y` has arithmetic and is read once, by a contraction."""
         return y in self.spent and len(self.readers[y]) == 1 and y not in self.fixed
+
+    def _private_below(self, found: list[Statement]) -> set[Statement]:
+        """These private statements and those that they read, as many as one sum can have factors."""
+        below = list(found)
+        for y in below:
+            if len(below) < MOST_FACTORS:
+                below += [z for z in dict.fromkeys(operands(y)) if z not in self.dissolved and self._is_private(z)]
+        return set(below)
 
     def _is_better_dissolved(self, y: Contraction) -> bool:
         """Whether it is cheaper that each of several readers of `y` computes what it needs of it."""
@@ -145,6 +154,11 @@ def _expanded(s: Summation, through: Set[Statement]) -> Summation:
         else:
             k += 1
     return s
+
+
+def _is_pointwise(s: Summation) -> bool:
+    """Whether `s` only multiplies elements at the same place: in any order that costs the same."""
+    return not s.loops and len({f.indices for f in s.factors}) == 1
 
 
 def _sums_one_factor(x: Contraction) -> bool:

@@ -30,7 +30,7 @@ from tensorlang.simplify.summation import Factor, Summation, product
 Tree = int | tuple["Tree", "Tree"]
 """A factor, or two parts that are multiplied."""
 
-MOST_FACTORS = 8
+MOST_FACTORS = 6
 _USUAL, _LARGE = 16, 64
 
 

@@ -3,8 +3,9 @@
     X = gen i. [p]*a[i] - [q]*b[i];  gen i. [r]*X[i] + c[i]  ->  gen i. [r and p]*a[i] - [r and q]*b[i] + c[i]
     X = gen i. [p]*-1*a[i];          gen i. X[i] + c[i]      ->  gen i. c[i] - [p]*a[i]
 
-for an X that nothing else reads. Where the outer sum reads X each of X's terms is added as before, and an addition
-fewer is made where none of them is there; a sign costs nothing in a sum. So this is never dearer.
+for an X that nothing else reads; a sum that has a name keeps it. Where the outer sum reads X each of X's terms is
+added as before, and an addition fewer is made where none of them is there; a sign costs nothing in a sum. So this is
+never dearer.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def assemble(s: SSA) -> SSA:
     reads.update(output_list(s.outputs))
     inner = {
         t.operand for x in s.statements if isinstance(x, Addition) for t in x.terms if reads[t.operand] == 1
-    }.difference(output_list(s.outputs))
+    }.difference(output_list(s.outputs), (x for x in s.names if isinstance(x, Addition)))
     new: dict[Statement, Statement] = {}
     for x in s.statements:
         if not isinstance(x, Addition):

@@ -97,6 +97,7 @@ def test_a_place_out_of_bounds_is_found_with_the_element_that_leads_there(text: 
         "f(x: [n][m]R, y: [n]idx(m)) = sum i:n. x[i, y[i]]",
         "f(x: [m]R, y: [n]idx(m), z: [m]idx(m)) = sum i:m. [z[i] < n] * x[y[z[i]]]",
         "f(x: [n]R, y: [n]idx(m)) = sum i:n. [i + 1 < n and y[i + 1] = i] * x[i]",
+        "f(x: [n]R, y: [n]idx(m)) = sum i:n, j:n. [y[j - i] < j - i] * x[i]",
         "f(x: [n]R) = gen i:n. let k = argmax s:3 where 0 <= i + s - 1 < n. x[i + s - 1] in x[i + k - 1]",
         "f(x: [n]R) = gen i:n. [i > 0] * let k = argmax s:n where s < i. x[s] in x[i - k - 1]",
         "f(x: [n]R) = gen i:n. [i > 0] * max j:n where j < i. x[j]",

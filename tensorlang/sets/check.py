@@ -122,7 +122,11 @@ def _looked_up_in(p: Predicate) -> list[Claim]:
 
 
 def _within(p: Predicate) -> Iterator[tuple[Lookup, Claim]]:
-    """The lookups in `p`, and that there are such places where what stands beside their comparisons holds."""
+    """The lookups in `p`, and that there are such places where their comparisons hold, and what stands beside them.
+
+    A comparison is false where it looks up a place that is not there, so where it holds of no element in the array's
+    range it does no harm.
+    """
     match p:
         case And(parts):
             for part in parts:
@@ -138,7 +142,7 @@ def _within(p: Predicate) -> Iterator[tuple[Lookup, Claim]]:
         case _:
             for lookup in lookups(p):
                 for claim in _looked_up(lookup):
-                    yield lookup, claim
+                    yield lookup, claim.under(p)
 
 
 def _has_a_point(e: Extremum | Choice) -> Iterator[Claim]:

@@ -272,12 +272,14 @@ class Point:
                 return self.cost(a) if self.holds(p) else 0
 
     def may_be_other_than_0(self, e: Expr) -> bool:
-        """Whether the brackets outermost on `e`, or on a term of it, hold."""
+        """Whether the brackets outermost on `e` hold, or those on a term of it if it is a sum without any."""
+        if isinstance(e, Add):
+            return self.may_be_other_than_0(e.left) or self.may_be_other_than_0(e.right)
         while isinstance(e, Bracket):
             if not self.holds(e.pred):
                 return False
             e = e.body
-        return not isinstance(e, Add) or self.may_be_other_than_0(e.left) or self.may_be_other_than_0(e.right)
+        return True
 
 
 def _choosing(root: Expr) -> set[Var]:

@@ -202,12 +202,15 @@ def _both(p: Predicate, q: Predicate) -> Predicate:
 
 
 def _brackets(uses_first: list[Expr]) -> dict[Expr, Predicate]:
-    """Where expressions are not 0 by their outermost brackets: of a sum, where one of its terms is not."""
+    """Where expressions are not 0 by their outermost brackets: of a sum, where one of its terms is not.
+
+    The terms of a sum under a bracket say nothing more, else predicates would grow with the depth of the program.
+    """
     found: dict[Expr, Predicate] = {}
     for e in reversed(uses_first):
         match e:
             case Bracket(p, body):
-                found[e] = conjunction([p, found.get(body, TRUE)])
+                found[e] = conjunction([p, found[body]]) if isinstance(body, Bracket) else p
             case Add(left, right, _) if left in found and right in found:
                 found[e] = disjunction([found[left], found[right]])
     return found

@@ -224,7 +224,8 @@ class Builder:
                     part, q = (side.body, substitute(side.pred, scope.env)) if isinstance(side, Bracket) else (side, p)
                     both = conjunction([p, q])
                     operand = yield self._translate(part, scope.under(both), both, done)
-                    terms.append(Term(s, _read_of(operand, both), operand))
+                    where = _read_of(operand, both) if isinstance(side, Add) else both
+                    terms.append(Term(s, where, operand))
                 return self.emit(Addition(tuple(terms), sizes))
             case Mul(left, right):  # 5.32
                 factors = []

@@ -75,6 +75,12 @@ def test_known_programs_have_known_counts(name: str) -> None:
     assert found.operations == arithmetic + transcendental
 
 
+def test_what_a_fusion_does_not_read_is_not_computed() -> None:
+    both = lambda x: (x * 2 + 1, jnp.sin(x))
+    found = count(lambda x: [jnp.concatenate([p[10:20], p[50:55]]) for p in both(x)], ones(10_000))
+    assert (found.arithmetic, found.transcendental) == (2 * 15, 15)
+
+
 def test_fourier_transforms_cost_n_log_n() -> None:
     found = count(lambda x: jnp.fft.irfft(jnp.fft.rfft(x)), ones(1024))
     assert found.arithmetic == 2 * 2.5 * 1024 * 10

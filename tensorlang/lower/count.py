@@ -13,7 +13,7 @@ instruction that runs is counted, as often as it runs:
 - comparing, selecting, converting, copying, and arithmetic with indices are free;
 - a loop is as many times its body as it takes turns; of several branches, the most expensive one is taken.
 
-An instruction that XLA writes into several fusions is counted in each of them.
+An instruction that XLA writes into several fusions is counted in each of them, for the elements that it reads there.
 """
 
 from __future__ import annotations
@@ -59,6 +59,7 @@ _WITHOUT_TRAFFIC = {
     *("parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all", "partition-id", "replica-id"),
     *("while", "call", "conditional"),
 }
+_SPREADING = {"broadcast", "pad", "concatenate"}
 _PARTIAL = {"slice", "dynamic-slice", "gather"}
 _TRACED = np.ndarray | np.generic | jax.Array | jax.ShapeDtypeStruct | float | int | bool
 _FREE_CALLS = {'"TopK"', '"AllocateBuffer"', '"SliceToDynamic"', '"PadToStatic"'}
@@ -138,6 +139,12 @@ class _Work:
     def times(self, k: int) -> _Work:
         return _Work(k * self.arithmetic, k * self.transcendental, k * self.comparisons, k * self.traffic)
 
+    def share(self, part: int, whole: int) -> _Work:
+        """The work of `part` elements of `whole`."""
+        if part >= whole:
+            return self
+        return _Work(self.arithmetic * part // whole, self.transcendental * part // whole)
+
     @property
     def operations(self) -> int:
         return self.arithmetic + self.transcendental
@@ -165,12 +172,19 @@ class _Counter:
             )
         return self._found[name]
 
+    def _fused(self, body: dict[str, Instruction]) -> _Work:
+        """The work of a fusion, in which only those elements are computed that are asked for."""
+        asked = _asked(body)
+        parts = [self._instruction(i, body).share(asked[i.name], i.elements) for i in body.values()]
+        return reduce(_Work.__add__, parts, _NOTHING)
+
     def _instruction(self, i: Instruction, body: dict[str, Instruction]) -> _Work:
         match i.opcode:
-            case "fusion" | "call" | "async-start":
+            case "fusion":
+                return self._fused(self._module.computations[i.called("calls")[0]])
+            case "call" | "async-start":
                 inner = [self._computation(c) for c in i.called("calls") + i.called("to_apply")]
-                work = reduce(_Work.__add__, inner, _NOTHING)
-                return _without_traffic(work) if i.opcode == "fusion" else work
+                return reduce(_Work.__add__, inner, _NOTHING)
             case "while":
                 turn = [self._computation(c) for c in i.called("body") + i.called("condition")]
                 return reduce(_Work.__add__, turn, _NOTHING).times(self._turns(i))
@@ -254,6 +268,30 @@ class _Counter:
         while root.opcode == "bitcast":
             root = inner[root.operands[0]]
         return traffic + (inner[root.operands[1]].bytes if root.opcode == "dynamic-update-slice" else i.bytes)
+
+
+def _asked(body: dict[str, Instruction]) -> dict[str, int]:
+    """How many elements of each instruction of a fusion are computed: none twice, and no more than are read.
+
+    What has as many elements as its operand reads as many of it as are asked for, the same ones as others of its kind.
+    """
+    read: dict[str, list[int]] = {name: [0, 0] for name in body}
+    asked: dict[str, int] = {}
+    for i in reversed(body.values()):
+        in_place, elsewhere = read[i.name]
+        asked[i.name] = i.elements if i.is_root else min(i.elements, in_place + elsewhere)
+        for operand in dict.fromkeys(i.operands):
+            whole = body[operand].elements
+            places = read[operand]
+            if i.opcode in _PARTIAL:
+                places[1] += asked[i.name]
+            elif whole == i.elements:
+                places[0] = max(places[0], asked[i.name])
+            elif i.opcode in _SPREADING:
+                places[1] += min(whole, asked[i.name])
+            else:
+                places[1] += whole
+    return asked
 
 
 def _through_bitcasts(i: Instruction, users: dict[str, list[Instruction]]) -> list[Instruction]:

@@ -11,6 +11,7 @@ from tensorlang.language.evaluate import evaluate
 from tensorlang.lower import lower
 from tensorlang.lower.count import count
 from tensorlang.pipeline import adjoint
+from tensorlang.simplify import simplify
 from tensorlang.surface.parse import parse
 from tests.test_lower_relations import assert_alike, data
 
@@ -96,3 +97,13 @@ def test_pooling_and_its_adjoint_do_no_more_work_than_there_are_elements() -> No
     work = count(lower(adjoint(f)), x, bar)
     assert work.arithmetic <= 8000
     assert work.comparisons == 0  # nothing is sorted
+
+
+@pytest.mark.parametrize(("n", "m"), [(0, 0), (1, 0), (1, 1), (2, 2), (2, 1), (3, 2)])
+def test_what_is_chosen_among_none_compares_as_false(n: int, m: int) -> None:
+    f = parse(
+        "f(w: [1]R, x: [n]R, y: [m]R) = [m < n and 0 < m] * let k = argmin j:n - m. x[j] in [k = 0 or k = 7] * w[0]^2"
+    )
+    values = {"w": np.ones(1), "x": np.zeros(n), "y": np.zeros(m)}
+    for g in (f, simplify(f)):
+        assert float(lower(g)(**values)) == evaluate(f, **values) == (0 < m < n)

@@ -28,6 +28,7 @@ from tensorlang.lower.integers import Range
 from tensorlang.lower.masks import mask
 from tensorlang.lower.points import unresolved
 from tensorlang.lower.profile import factors, is_finite, places
+from tensorlang.lower.required import is_static
 from tensorlang.lower.scope import Context, Scope
 from tensorlang.recursion import Deep
 
@@ -51,8 +52,13 @@ def guarded(ctx: Context, scope: Scope, p: Predicate, e: Expr, compute: Compute)
     v = yield compute(inner)
     implied = zero_outside(ctx, inner.env, plan.masks, e)
     visible = [q for q in plan.masks if q not in implied]
-    if visible:
-        v = where(mask(ctx, inner, conjunction(visible)), v, inner.order)
+    sizes = [q for q in visible if is_static(q) and not v.weak]
+    hidden = [q for q in visible if q not in sizes]
+    if hidden:
+        v = where(mask(ctx, inner, conjunction(hidden)), v, inner.order)
+    if sizes:
+        some = f"{ctx.helper('_if')}({mask(ctx, inner, conjunction(sizes)).code}, {v.code})"
+        v = Value(some, v.axes, ATOM, v.depth + 1)
     return _placed(ctx, scope, plan, v)
 
 
@@ -74,7 +80,7 @@ class _Plan:
 
 def _plan(ctx: Context, scope: Scope, p: Predicate, e: Expr) -> _Plan:
     plan = _Plan(dict(scope.domain), dict(scope.env))
-    waiting = unresolved(ctx, conjuncts(substitute(p, scope.env)))
+    waiting = unresolved(ctx, scope, conjuncts(substitute(p, scope.env)))
     while (found := _determined(ctx, scope, plan, waiting, e)) is not None:
         q, i, value = found
         r = plan.domain.pop(i)

@@ -28,6 +28,7 @@ from tensorlang.lower.brackets import bracket
 from tensorlang.lower.code import Value, applied, literal, plus, times, where
 from tensorlang.lower.extrema import extremum
 from tensorlang.lower.masks import mask_over
+from tensorlang.lower.pieces import assembled
 from tensorlang.lower.relations import is_enumerable, without_implied
 from tensorlang.lower.scope import Context, Scope
 from tensorlang.lower.summation import Summation
@@ -69,6 +70,9 @@ class Compiler:
             case Var() | Proj() | Access():
                 return access(self.ctx, scope, *self.ctx.held_by(e))
             case Add(a, b, sign):
+                pieces: Value | None = yield assembled(self.ctx, scope, e, self.shared)
+                if pieces is not None:
+                    return pieces
                 left = yield self.value(a, scope)
                 right = yield self.value(b, scope)
                 return plus(left, right, sign, scope.order)

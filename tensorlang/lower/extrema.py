@@ -38,7 +38,7 @@ def _restricted(ctx: Context, scope: Scope, e: Extremum | Choice) -> tuple[Range
     starts: dict[Index, list[Affine]] = {}
     stops: dict[Index, list[Affine]] = {}
     rest = []
-    for q in unresolved(ctx, conjuncts(substitute(e.pred, scope.env))):
+    for q in unresolved(ctx, scope, conjuncts(substitute(e.pred, scope.env))):
         bound = bounded_index(scope, {**scope.domain, e.index: r}, q)
         if bound is not None and bound[0] is e.index:
             bound_on(ctx, scope, *bound, starts, stops)

@@ -6,9 +6,9 @@ import ast
 import inspect
 from types import ModuleType
 
-from tensorlang.lower.parts import blocks, correlations, extrema, loops, relations, windows
+from tensorlang.lower.parts import blocks, correlations, extrema, loops, pieces, relations, windows
 
-_MODULES: tuple[ModuleType, ...] = (extrema, windows, blocks, correlations, loops, relations)
+_MODULES: tuple[ModuleType, ...] = (extrema, windows, blocks, correlations, loops, pieces, relations)
 
 
 def _functions(module: ModuleType) -> dict[str, str]:

@@ -25,7 +25,7 @@ from tensorlang.language.predicates import (
 from tensorlang.lower.accesses import access, holds, positions
 from tensorlang.lower.code import ATOM, LOOSE, SUM, Axes, Value, aligned, union
 from tensorlang.lower.integers import ZERO
-from tensorlang.lower.points import unresolved
+from tensorlang.lower.points import has_elements, unresolved
 from tensorlang.lower.scope import Context, Scope
 from tensorlang.recursion import Deep, run
 
@@ -47,7 +47,7 @@ def mask_over(ctx: Context, scope: Scope, p: Predicate, axes: Axes) -> Value:
 
 def _without_looked_up(ctx: Context, scope: Scope, p: Predicate, axes: Axes) -> Predicate:
     """`p` without the axes, other than `axes`, that elements of index arrays determine."""
-    parts = unresolved(ctx, conjuncts(substitute(p, scope.env)))
+    parts = unresolved(ctx, scope, conjuncts(substitute(p, scope.env)))
     for q in parts:
         if isinstance(q, Equal) and q.difference.lookups:
             for i, r in scope.domain.items():
@@ -64,10 +64,10 @@ def _mask(ctx: Context, scope: Scope, p: Predicate) -> Deep[Value]:
     if key in scope.memo:
         return scope.memo[key]
     match p:
-        case Equal(a):
-            v = _compared(ctx, scope, a.substitute(scope.env), "==")
-        case NonNegative(a):
-            v = _compared(ctx, scope, a.substitute(scope.env), ">=")
+        case Equal(a) | NonNegative(a):
+            a = a.substitute(scope.env)
+            some = [_compared(ctx, scope, q.value, ">=") for q in has_elements(ctx, scope, a.lookups)]
+            v = _joined([_compared(ctx, scope, a, "==" if isinstance(p, Equal) else ">="), *some], True, scope.order)
         case Related(relation, arguments):
             if relation in ctx.sparse:
                 v = holds(ctx, scope, ctx.sparse[relation], arguments)
@@ -124,7 +124,7 @@ def _exists(ctx: Context, scope: Scope, p: Exists) -> Deep[Value]:
         others = [q for q in parts if q is not part]
         if abs(c) == 1:
             found = conjuncts(conjunction(substitute(q, {index: rest}) for q in others))
-            v = yield _mask(ctx, scope, conjunction(unresolved(ctx, found)))
+            v = yield _mask(ctx, scope, conjunction(unresolved(ctx, scope, found)))
             return v
         scaled = [_scaled(q, index, rest, abs(c)) for q in others]
         if all(q is not None for q in scaled):

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine, constant
-from tensorlang.language.predicates import Exists, NonNegative, Predicate, Related, Relation
-from tensorlang.lower.scope import Context, Held
+from tensorlang.language.predicates import Exists, NonNegative, Or, Predicate, Related, Relation, lookups
+from tensorlang.lower.scope import Context, Held, Scope
 
 Order = tuple[int, ...]
 """The arguments by which points are ordered, the most significant first."""
@@ -102,10 +102,21 @@ class Points:
         return len(found) == 1
 
 
-def unresolved(ctx: Context, parts: Sequence[Predicate]) -> tuple[Predicate, ...]:
+def unresolved(ctx: Context, scope: Scope, parts: Sequence[Predicate]) -> tuple[Predicate, ...]:
     """Those of `parts` that what is known of data leaves open: elements of index arrays are in their range, and where
-    a point of a relation is, that is true."""
-    return tuple(q for q in parts if not _is_certain(ctx, q))
+    a point of a relation is, that is true. Where none of an index array's elements is in its range, `parts` that
+    compare them are false, which is added to what is left."""
+    left = [q for q in parts if not _is_certain(ctx, q)]
+    for q in parts:
+        if not isinstance(q, Or):
+            left += [some for some in has_elements(ctx, scope, lookups(q)) if some not in left]
+    return tuple(left)
+
+
+def has_elements(ctx: Context, scope: Scope, found: Sequence[Lookup]) -> list[NonNegative]:
+    """What must hold of sizes, and is not known to, for what was looked up to be there."""
+    arrays = dict.fromkeys(lookup.array for lookup in found if lookup.array in ctx.uncertain)
+    return [q for q in (NonNegative(array.size - 1) for array in arrays) if q not in scope.masks]
 
 
 def _is_certain(ctx: Context, q: Predicate) -> bool:

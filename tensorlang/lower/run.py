@@ -43,6 +43,7 @@ _BUILTINS = (
     "range",
     "reversed",
     "slice",
+    "sorted",
     "sum",
     "tuple",
     "zip",

@@ -81,13 +81,15 @@ class Held:
     """A variable, relation or index array as the generated code holds it: an array called `name` of this shape.
 
     With `points` it is zero but at the points of a relation, and held there alone: the array's first dimension runs
-    over them instead of the dimensions `along`, which are the relation's arguments.
+    over them instead of the dimensions `along`, which are the relation's arguments. `required` are comparisons of
+    sizes without which it is zero.
     """
 
     name: str
     shape: tuple[Affine, ...]
     points: Points | None = None
     along: tuple[int, ...] = ()
+    required: frozenset[Predicate] = frozenset()
 
 
 @dataclass
@@ -96,7 +98,8 @@ class Context:
 
     `value` writes the code of an expression. `target` is the name that the statement's value is to have, as long as
     nothing else has been given it. `sparse` are the relations that are given by their points, `increasing` the index
-    arrays of one dimension each of whose elements is greater than the one before.
+    arrays of one dimension each of whose elements is greater than the one before, `uncertain` those that may have
+    elements though their range is empty: where a program chooses a point of none, and a bracket hides that.
     """
 
     names: Names
@@ -107,6 +110,7 @@ class Context:
     held: dict[tuple[Var | Relation | IndexArray, tuple[int, ...]], Held] = field(default_factory=dict)
     sparse: dict[Relation, Points] = field(default_factory=dict)
     increasing: set[IndexArray] = field(default_factory=set)
+    uncertain: set[IndexArray] = field(default_factory=set)
     helpers: dict[str, None] = field(default_factory=dict)
     reused: dict[tuple[str, int, str], str] = field(default_factory=dict)
     _blocks: list[Block] = field(default_factory=list)

@@ -29,6 +29,7 @@ from tensorlang.lower.loops import expanded
 from tensorlang.lower.names import Names
 from tensorlang.lower.points import Points
 from tensorlang.lower.relations import held_on_points, on_points
+from tensorlang.lower.required import Required
 from tensorlang.lower.scope import Context, Held, Scope
 from tensorlang.lower.sizes import Axis, read_sizes
 from tensorlang.recursion import Deep, run
@@ -64,6 +65,8 @@ class Source:
         while isinstance(body, Let):
             held_at = held.get(body.var) if isinstance(body.var, Var) else None
             self._ctx.held[body.var, ()] = self._statement(body.var.name, body.value, held_at)
+            if isinstance(body.var, IndexArray):
+                self._ranged(body.var)
             body = body.body
         results = unpack(run(self._outputs(body)), f.results)
         self.listings = {relation: tuple(p.listings) for relation, p in self._ctx.sparse.items()}
@@ -154,11 +157,19 @@ class Source:
             self._body.line(f"{name} = jnp.asarray([{', '.join(literal(Fraction(v)).code for v in values)}], {kind})")
         ctx.increasing |= {x for x, at in made.places.items() if all(a < b for a, b in pairwise(at))}
 
+    def _ranged(self, x: IndexArray) -> None:
+        """Note whether there is something in the range of what the program chooses, at all sizes."""
+        if not self._ctx.integers.is_nonnegative(x.size - 1):
+            self._ctx.uncertain.add(x)
+
     def _statement(self, wanted: str, e: Expr, at: Related | None = None) -> Held:
         """Code that gives the array of `e`, or of its elements at the points where the relation `at` holds."""
         ctx = self._ctx
         name = ctx.names.lasting(wanted)
-        held = Held(name, shape(e.type)[0])
+        conditions = Required(lambda read: ctx.held_by(read)[0].required)
+        e = run(conditions.unguarded(e))
+        needs = run(conditions.of(e))
+        held = Held(name, shape(e.type)[0], required=needs)
         self._body.line("")
         self._body.line(f"# {_comment(name, e)}")
         binders, scalar = _eta(e)

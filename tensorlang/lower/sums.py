@@ -94,7 +94,7 @@ def _gathered(ctx: Context, c: Summation) -> Summation:
         else:
             summed[body.index] = ctx.integers.range_of(body.index, body.size, c.scope.fixed)
         body = body.body
-    parts = unresolved(ctx, conjuncts(substitute(conjunction(parts), c.scope.env)))
+    parts = unresolved(ctx, c.scope, conjuncts(substitute(conjunction(parts), c.scope.env)))
     return replace(c, summed=summed, parts=parts, body=body)
 
 

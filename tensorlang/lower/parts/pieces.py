@@ -1,0 +1,31 @@
+"""Arrays put together from pieces."""
+
+import jax.numpy as jnp
+from jax import lax
+
+
+def _if(holds, x):
+    """x, or zeros like it if something does not hold of the sizes."""
+    return x if holds else jnp.zeros_like(x)
+
+
+def _side_by_side(axis, size, *pieces):
+    """Zeros of that size along an axis, but for the pieces, each from its start on. Where some meet, they add up."""
+    zeros = lambda n: jnp.zeros((*pieces[0][1].shape[:axis], n, *pieces[0][1].shape[axis + 1 :]), pieces[0][1].dtype)
+    parts, end = [], 0
+    for start, x in sorted(pieces, key=lambda piece: piece[0]):
+        n = x.shape[axis]
+        if n and start < end:
+            alone = [_side_by_side(axis, size, piece) for piece in pieces]
+            return sum(alone[1:], alone[0])
+        if n:
+            parts += [zeros(start - end), x]
+            end = start + n
+    return jnp.concatenate([*parts, zeros(size - end)], axis)
+
+
+def _in_turns(axis, size, *arrays):
+    """An array of that size along an axis, whose elements are those of the arrays in turns."""
+    x = jnp.stack(arrays, axis + 1)
+    x = x.reshape(*x.shape[:axis], x.shape[axis] * len(arrays), *x.shape[axis + 2 :])
+    return lax.slice_in_dim(x, 0, size, axis=axis)

@@ -129,6 +129,8 @@ def _signs(rng: np.random.Generator, dims: tuple[int, ...]) -> Any:
 
 _VECTORS = ({"n": 1_000}, {"n": 100_000}, {"n": 1_000_000})
 
+_REPEATED = "XLA writes what many statements share into the fusion of each of them"
+
 CASES = [
     Case(
         name="gradient of dot",
@@ -210,6 +212,7 @@ CASES = [
         draw=_CAMERA,
         sizes=({"n": 1_000}, {"n": 10_000}, {"n": 100_000}),
         odd={"n": 10_001},
+        limits={"cost 0": _REPEATED, "model 0": _REPEATED},
     ),
     Case(
         name="bundle adjustment: Jacobian",
@@ -221,6 +224,7 @@ CASES = [
         draw=_CAMERA,
         sizes=({"n": 1_000}, {"n": 10_000}, {"n": 100_000}),
         odd={"n": 1_001},
+        limits={"model": _REPEATED},
     ),
     Case(
         name="sincos",
@@ -297,5 +301,6 @@ CASES = [
         draw={"update": _state(0), "copy": _state(1), "flush": _state(2)},
         sizes=({"n": 128}, {"n": 512}, {"n": 1024}),
         odd={"n": 201},
+        limits={"model": "relations that hold for a third of all points are masks over all of them"},
     ),
 ]

@@ -64,8 +64,8 @@ class Case:
     """A program and its rivals.
 
     `program(xp, *arguments)` is the program as one would naturally write it for `xp`, which is `jax.numpy` or `torch`;
-    `torch`, where it is given, is the one for PyTorch, and `finite` one of which JAX gets the gradient right where it
-    gets that of the natural one wrong. `by_hand(*arguments)` is the best gradient that we can write in JAX; it is given
+    `torch`, where it is given, is the one for PyTorch, and `reference` the one for answers, where JAX gets the
+    gradient of the natural one wrong, or takes too long to compile it. `by_hand(*arguments)` is the best gradient that we can write in JAX; it is given
     the output's cotangent as well if the program isn't scalar. Relations are dense boolean arrays to `program`, and
     their points in order, as an array for each axis, to `by_hand`. `sizes` grow; `odd` are awkward ones at which
     answers are checked. `limits` says which promise a case is known not to keep, and why: "value", "cost", "model" or
@@ -82,7 +82,7 @@ class Case:
     what: What = "gradient"
     by_hand: Callable[..., Any] | None = None
     torch: Callable[..., Any] | None = None
-    finite: Callable[..., Any] | None = None
+    reference: Callable[..., Any] | None = None
     draw: Mapping[str, Draw] = field(default_factory=dict)
     grows: str = "n"
     limits: Mapping[str, str] = field(default_factory=dict)

@@ -49,8 +49,9 @@ def answers(case: Case, arguments: Sequence[Any]) -> tuple[Any, tuple[Any, ...]]
     with jax.enable_x64(True):
         wide = [a.astype(np.float64) if a.dtype == np.float32 else a for a in map(np.asarray, map(dense, arguments))]
         values = wide[:-1] if case.takes_cotangent else wide
-        value = _run(lambda *args: case.program(jnp, *args), values)
-        return value, _run(gradient_of(case, case.finite or case.program), wide)
+        natural = case.reference or case.program
+        value = _run(lambda *args: natural(jnp, *args), values)
+        return value, _run(gradient_of(case, natural), wide)
 
 
 def _run(fn: Callable[..., Any], arguments: Sequence[Any]) -> Any:

@@ -23,6 +23,8 @@ PROGRAMS = {
     "where it is": "f(x: [n][m]R) = let k = gen i:n. argmax j:m. x[i, j] in gen i:n. x[i, k[i]]^2",
     "pooling": "f(x: [2*n]R) = gen i:n. max a:2. x[2*i + a]",
     "pooling in two dimensions": "f(x: [2*n][2*m]R) = gen i:n, j:m. max a:2, b:2. x[2*i + a, 2*j + b]",
+    "pooling of rows": "f(x: [m][2*n + 1]R) = gen i:m, j:n. max a:2. x[i, 2*j + a]",
+    "overlapping windows of rows": "f(x: [m][n + 2]R) = gen i:m, j:n. max a:3. x[i, j + a]^2",
     "overlapping windows": "f(x: [n + 2]R) = gen i:n. min a:3. x[i + a]",
     "logsumexp": "f(x: [n][m]R) = gen i:n. let M = max j:m. x[i, j] in M + log(sum j:m. exp(x[i, j] - M))",
     "distances": "f(x: [n][k]R, c: [m][k]R) = sum i:n. min a:m. sum l:k. (x[i, l] - c[a, l])^2",
@@ -107,3 +109,13 @@ def test_what_is_chosen_among_none_compares_as_false(n: int, m: int) -> None:
     values = {"w": np.ones(1), "x": np.zeros(n), "y": np.zeros(m)}
     for g in (f, simplify(f)):
         assert float(lower(g)(**values)) == evaluate(f, **values) == (0 < m < n)
+
+
+def test_pooling_of_many_rows_visits_no_row_twice() -> None:
+    f = adjoint(parse("f(x: [m][2*n]R) = gen i:m, j:n. max a:2. x[i, 2*j + a]"))
+    x = np.random.default_rng(0).permutation(30 * 1000).reshape(30, 1000).astype(float)
+    bar = np.random.default_rng(1).normal(size=(30, 500))
+    windows = x.reshape(30, 500, 2)
+    expected = (windows == windows.max(2, keepdims=True)) * bar[:, :, None]
+    np.testing.assert_allclose(np.asarray(lower(f)(x, bar)), expected.reshape(30, 1000), rtol=1e-6)
+    assert count(lower(f), x, bar).arithmetic <= 10 * x.size

@@ -21,6 +21,7 @@ from tensorlang.lower import lower
 from tensorlang.lower.count import count
 from tensorlang.pipeline import adjoint
 from tensorlang.surface.parse import parse
+from tensorlang.transforms.to_jax import to_jax
 
 RELATIONS = {
     "matrix times vector": "f(E: rel(n, m), A: [n][m]R, x: [m]R) = gen i:n. sum j:m. [E(i, j)] * A[i, j] * x[j]",
@@ -210,3 +211,30 @@ def test_elements_outside_of_an_index_array_s_range_are_refused() -> None:
     f = parse("f(x: [m]R, y: [n]idx(m)) = gen i:n. x[y[i]]")
     with pytest.raises(ArgumentError, match="y"):
         f(np.ones(3), np.array([0, 3]))
+
+
+def test_inside_of_jax_programs_a_relation_that_is_not_traced_is_taken_by_its_points() -> None:
+    f = to_jax(
+        parse(
+            "f(E: rel(n, m), x: [n]R, y: [m]R) ="
+            " let s = gen i:n, j:m. [E(i, j)] * exp(x[i] * y[j]) in gen i:n. sum j:m. [E(i, j)] * s[i, j]^2 * y[j]"
+        )
+    )
+    rng = np.random.default_rng(0)
+    given = scipy.sparse.random(1500, 1201, 0.002, format="csr", random_state=1)
+    dense = given.toarray() != 0
+    x, y, c = rng.normal(size=1500), rng.normal(size=1201), rng.normal(size=1500)
+    s = np.where(dense, np.exp(np.outer(x, y)), 0)
+    grad = jax.grad(lambda x, E: jnp.vdot(f(E, x, y), c))
+    expected = c * (s**2 * 2 * y**2).sum(1)
+    np.testing.assert_allclose(np.asarray(f(given, x, y)), (s**2 * y).sum(1), rtol=1e-4, atol=1e-4)
+    on_points = jax.jit(lambda x: grad(x, given))
+    for found in (on_points(x), grad(x, dense), jax.jit(grad)(x, dense)):
+        np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-4, atol=1e-4)
+    mapped = jax.vmap(on_points)(np.stack([-x, x]))
+    np.testing.assert_allclose(np.asarray(mapped[1]), expected, rtol=1e-4, atol=1e-4)
+    second = jax.jvp(on_points, (x,), (np.ones(1500),))[1]
+    np.testing.assert_allclose(np.asarray(second), c * (s**2 * 4 * y**3).sum(1), rtol=1e-4, atol=1e-3)
+    done = count(on_points, x)
+    assert done.arithmetic <= 30 * given.nnz + 10 * 2701
+    assert done.temporaries <= 40 * (given.nnz + 2701)  # bytes: nothing of all cells is stored

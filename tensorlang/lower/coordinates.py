@@ -23,7 +23,7 @@ FEWEST_CELLS = 4096
 """Below this many cells a mask takes no time, and the program is not compiled anew for each number of points."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Coordinates:
     """The points of a relation: where it holds, in lexicographic order, a column for each argument."""
 

@@ -2,9 +2,10 @@
 
     gen k. sum i. [k = y[i] and p] * e
 
-Element i of the sum goes to place y[i] of the result, whatever that is. Where no two go to the same place, they are
-written there; where the places are in order, equal ones are next to each other and are added up in order; else they
-are brought into order first. So nothing depends on the order in which a machine happens to add.
+Element i of the sum goes to place y[i] of the result, whatever that is; element i of row r to place y[r, i] of row r.
+Where no two go to the same place, they are written there; where the places are in order, equal ones are next to each
+other and are added up in order; else they are brought into order first. So nothing depends on the order in which a
+machine happens to add.
 """
 
 from __future__ import annotations
@@ -28,13 +29,17 @@ def segmented(ctx: Context, c: Summation, contract: Contract) -> Deep[Value | No
     if not found.at:
         return None
     scope = c.scope
-    points = tuple(s for s in c.summed if any(s in a.free for a in found.at.values()))
-    domain = {s: c.summed[s] for s in points} | {i: r for i, r in scope.domain.items() if i not in found.at}
+    read = {s for a in found.at.values() for s in a.free}
+    kept = tuple(i for i in scope.domain if i in read)  # axes along which the places differ
+    points = tuple(s for s in c.summed if s in read)
+    rest = {i: r for i, r in scope.domain.items() if i not in found.at and i not in kept}
+    domain = {i: scope.domain[i] for i in kept} | {s: c.summed[s] for s in points} | rest
     inner = ctx.scope(scope, domain=domain, env=_composed(scope.env, found.at))
     v: Value = yield contract(ctx, replace(c, scope=inner, summed=c.without(*points), parts=found.rest))
     if v.number == 0:
         return v
-    return _assembled(ctx, scope, inner, points, found.at, v)
+    at = {i: atom_affine(i) for i in kept} | found.at
+    return _assembled(ctx, scope, inner, (*kept, *points), at, v)
 
 
 @dataclass(frozen=True)
@@ -63,7 +68,7 @@ def _determined(
         if not isinstance(q, Equal):
             continue
         inside = [s for s in c.summed if s in q.difference.free]
-        outside = [i for i in c.scope.domain if i in q.difference.free and i not in at]
+        outside = [i for i in c.scope.domain if q.difference.coefficient(i) and i not in at]
         if len(outside) != 1 or not any(s in x.free for s in inside for a in q.difference.lookups for x in a.at):
             continue
         (i,) = outside

@@ -55,8 +55,6 @@ def assembled(ctx: Context, scope: Scope, e: Add, whole: frozenset[Expr]) -> Dee
     The expressions `whole` are not taken apart.
     """
     terms = _terms(scope, e, whole)
-    if len(terms) < 2 or any(not term.parts for term in terms):
-        return None
     for i, r in scope.domain.items():
         v: Value | None = yield _side_by_side(ctx, scope, i, r, terms)
         if v is None:
@@ -67,18 +65,18 @@ def assembled(ctx: Context, scope: Scope, e: Add, whole: frozenset[Expr]) -> Dee
 
 
 def _terms(scope: Scope, e: Add, whole: frozenset[Expr]) -> list[_Term]:
-    """The terms of `e`; none if there are too many."""
-    found: list[_Term] = []
+    """The terms of `e`; none if there are too many, or one that is everywhere."""
+    found: list[tuple[int, Expr]] = []
     stack: list[tuple[int, Expr]] = [(1, e)]
     while stack:
-        if len(found) + len(stack) > _MOST:
-            return []
         sign, part = stack.pop()
         if isinstance(part, Add) and (part is e or part not in whole):
             stack += [(sign * part.sign, part.right), (sign, part.left)]
         else:
-            found.append(_term(scope, sign, part))
-    return found
+            found.append((sign, part))
+        if len(found) + len(stack) > _MOST or not isinstance(part, Add | Bracket | Sum):
+            return []
+    return [_term(scope, sign, part) for sign, part in found]
 
 
 def _term(scope: Scope, sign: int, e: Expr) -> _Term:

@@ -23,7 +23,9 @@ from tensorlang.errors import TypeMismatch
 from tensorlang.language.affine import Affine, Atom, IndexArray, Size
 from tensorlang.language.function import Function, Parameter, taken_names
 from tensorlang.language.grammar import Expr, Var, zero
+from tensorlang.language.predicates import Relation
 from tensorlang.language.types import Pair, Type, leaves, shape
+from tensorlang.lower.relations import held_on_points
 from tensorlang.normal import normal_ssa
 from tensorlang.normal.ssa import SSA, Input, Outputs, output_list
 from tensorlang.normal.ssa import Statement as SSAStatement
@@ -170,14 +172,20 @@ class _Joint:
 
 
 @once
-def linearized(program: Program, by: tuple[int, ...], of: tuple[int, ...], sizes: Sizes) -> Linearized | None:
+def linearized(
+    program: Program, by: tuple[int, ...], of: tuple[int, ...], sizes: Sizes, on_points: frozenset[Relation]
+) -> Linearized | None:
     """`program` linearised by the parameters in the places `by`, for the results in the places `of`.
 
-    None if these results do not depend on those parameters. No array is stored that has a negative size at `sizes`.
+    None if these results do not depend on those parameters. No array is stored that has a negative size at `sizes`,
+    nor one that is only held at the points of one of the relations `on_points`: as a result it would be held whole.
     """
     joint = _joint(program, by, of)
     values: dict[Atom, int] = dict(sizes)
-    unfit = frozenset(
+    f = program.function
+    every = replace(joint.parts, results=(*joint.parts.results, *joint.cotangents))
+    few = held_on_points(put_together(f.name, (*f.params, *joint.outputs), every), on_points) if joint.by else {}
+    unfit = frozenset(few) | frozenset(
         x
         for x, _ in joint.parts.statements
         if not isinstance(x, Var) or any(a.value(values) < 0 for a in shape(x.type)[0])

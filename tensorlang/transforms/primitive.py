@@ -6,12 +6,12 @@
     shard_map  arguments that are the same on all devices are made varying first; undone, that is a sum over devices
 
 All real arguments have the floating-point type `dtype`, and the results too. The sizes are known: no array is needed
-to read them off.
+to read them off. Nor is one for relations that are known by their points: these are part of the code.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -22,25 +22,33 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 from jax.sharding import AxisType
 
-from tensorlang.language.affine import Affine, Size
+from tensorlang.language.affine import Affine
 from tensorlang.language.arguments import to_leaves
 from tensorlang.language.grammar import Var
+from tensorlang.language.predicates import Relation
 from tensorlang.language.types import shape
+from tensorlang.lower.coordinates import Coordinates
 from tensorlang.lower.run import defined
 from tensorlang.lower.source import Source
 from tensorlang.transforms.batch import batched
 from tensorlang.transforms.linear import Linear, Linearized, Program, Sizes, linearized, once, transposable
 
 Operation = Program | Linear
+Given = tuple[tuple[Relation, Coordinates], ...]
+"""Relations that are known, not traced, by their points."""
+
 program_p = Primitive("tensorlang")
 program_p.multiple_results = True
 
 
-def bind(op: Operation, args: Sequence[Any], sizes: Sizes, dtype: Any) -> list[Any]:
-    """The results of `op`, as JAX sees them: computed, or traced."""
+def bind(op: Operation, args: Sequence[Any], sizes: Sizes, dtype: Any, points: Given) -> list[Any]:
+    """The results of `op`, as JAX sees them: computed, or traced. Relations in `points` are not read from `args`."""
     needed = set(op.sizes)
     own = tuple(sorted(((s, n) for s, n in sizes if s in needed), key=lambda each: each[0].name))
-    found: list[Any] = program_p.bind(*_equally_varying(args), op=op, sizes=own, dtype=dtype)  # type: ignore[no-untyped-call]
+    held = tuple((p, where) for p, where in points if p in op.params)
+    found: list[Any] = program_p.bind(  # type: ignore[no-untyped-call]
+        *_equally_varying(args), op=op, sizes=own, dtype=dtype, points=held
+    )
     return found
 
 
@@ -58,14 +66,17 @@ def _varying(x: Any) -> frozenset[Any]:
     return frozenset() if kind is None else frozenset(kind.varying)
 
 
-@partial(jax.jit, static_argnames=("op", "sizes", "dtype"), inline=True)
-def _execute(*args: Any, op: Operation, sizes: Sizes, dtype: Any) -> list[Any]:
-    run, told = _compiled(op)
-    values = dict(sizes)
+@partial(jax.jit, static_argnames=("op", "sizes", "dtype", "points"), inline=True)
+def _execute(*args: Any, op: Operation, sizes: Sizes, dtype: Any, points: Given) -> list[Any]:
+    made = _source(op, frozenset(p for p, _ in points))
+    run, values = _defined(made), dict(sizes)
+    with jax.ensure_compile_time_eval():  # they are kept for later, and must not belong to what is being traced
+        listings: dict[Any, Any] = {p: where.listings(made.listings[p]) for p, where in points}
 
     def code(*args: Any) -> list[Any]:
+        given = [listings.get(p, x) for p, x in zip(op.params, args, strict=True)]
         with jax.named_scope(op.name):
-            result = run(*args, **{name: values[size] for size, name in told.items()})
+            result = run(*given, **{name: values[size] for size, name in made.told.items()})
         return [jnp.asarray(x, dtype) for x in to_leaves(op.function.type, result)]
 
     layout = _layout(op, [jax.typeof(x) for x in args])
@@ -92,15 +103,19 @@ def _layout(op: Operation, kinds: Sequence[Any]) -> list[jax.NamedSharding] | No
 
 
 @once
-def _compiled(op: Operation) -> tuple[Any, Mapping[Size, str]]:
-    made = Source(op.function)
-    return defined(made), made.told
+def _source(op: Operation, on_points: frozenset[Relation]) -> Source:
+    return Source(op.function, on_points)
 
 
-def _results(*args: Any, op: Operation, sizes: Sizes, dtype: Any) -> list[Any]:
+@once
+def _defined(made: Source) -> Any:
+    return defined(made)
+
+
+def _results(*args: Any, op: Operation, sizes: Sizes, dtype: Any, points: Given) -> list[Any]:
     """The types of the results. Where JAX tracks how they lie on a mesh, it says so having traced the code."""
     if not all(_is_plain(x) for x in args):
-        found: list[Any] = _execute.trace(*args, op=op, sizes=sizes, dtype=dtype).jaxpr.out_avals
+        found: list[Any] = _execute.trace(*args, op=op, sizes=sizes, dtype=dtype, points=points).jaxpr.out_avals
         return found
     values: dict[Any, int] = dict(sizes)
     return [jax.core.ShapedArray(tuple(max(0, a.value(values)) for a in axes), dtype) for axes in op.shapes]
@@ -118,27 +133,27 @@ def _is_plain(x: Any) -> bool:
 
 
 def _jvp(
-    args: Sequence[Any], tangents: Sequence[Any], *, op: Operation, sizes: Sizes, dtype: Any
+    args: Sequence[Any], tangents: Sequence[Any], *, op: Operation, sizes: Sizes, dtype: Any, points: Given
 ) -> tuple[list[Any], list[Any]]:
     # what has no elements has no derivative, and no size can be read off it
     by = tuple(k for k, t in enumerate(tangents) if not isinstance(t, ad.Zero) and t.size)
     if isinstance(op, Linear) and by and by[0] >= len(op.known):
-        results = bind(op, args, sizes, dtype)
+        results = bind(op, args, sizes, dtype, points)
         place = len(op.known)
         kept = op.restricted(tuple(place + k in by for k in range(len(op.inputs))), (True,) * len(op.outputs))
-        linear = bind(kept, [*args[:place], *(tangents[k] for k in by)], sizes, dtype)
+        linear = bind(kept, [*args[:place], *(tangents[k] for k in by)], sizes, dtype, points)
         return results, [_lying_like(dy, jax.typeof(y)) for dy, y in zip(linear, results, strict=True)]
     values: dict[Any, int] = dict(sizes)
     of = tuple(k for k, axes in enumerate(op.shapes) if all(a.value(values) > 0 for a in axes))
-    made = _linearized(op, by, of, sizes) if by and of else None
+    made = _linearized(op, by, of, sizes, frozenset(p for p, _ in points)) if by and of else None
     if made is None:
-        results = bind(op, args, sizes, dtype)
+        results = bind(op, args, sizes, dtype, points)
         return results, [ad.Zero(jax.typeof(y).to_tangent_aval()) for y in results]
-    found = bind(made.value, args, sizes, dtype)
+    found = bind(made.value, args, sizes, dtype, points)
     count = len(op.shapes)
     results = found[:count]
     known = [*args, *found[count:]]
-    linear = bind(made.linear, [*(known[k] for k in made.known), *(tangents[k] for k in made.by)], sizes, dtype)
+    linear = bind(made.linear, [*(known[k] for k in made.known), *(tangents[k] for k in made.by)], sizes, dtype, points)
     out: list[Any] = [ad.Zero(jax.typeof(y).to_tangent_aval()) for y in results]
     for k, dy in zip(made.of, linear, strict=True):
         out[k] = _lying_like(dy, jax.typeof(results[k]))
@@ -146,8 +161,10 @@ def _jvp(
 
 
 @once
-def _linearized(op: Operation, by: tuple[int, ...], of: tuple[int, ...], sizes: Sizes) -> Linearized | None:
-    return linearized(_program(op), by, of, sizes)
+def _linearized(
+    op: Operation, by: tuple[int, ...], of: tuple[int, ...], sizes: Sizes, on_points: frozenset[Relation]
+) -> Linearized | None:
+    return linearized(_program(op), by, of, sizes, on_points)
 
 
 @once
@@ -155,7 +172,9 @@ def _program(op: Operation) -> Program:
     return op if isinstance(op, Program) else Program(op.function)
 
 
-def _transpose(cotangents: Sequence[Any], *args: Any, op: Operation, sizes: Sizes, dtype: Any) -> list[Any]:
+def _transpose(
+    cotangents: Sequence[Any], *args: Any, op: Operation, sizes: Sizes, dtype: Any, points: Given
+) -> list[Any]:
     by = tuple(k for k, x in enumerate(args) if isinstance(x, ad.UndefinedPrimal))
     known = [x for x in args if not isinstance(x, ad.UndefinedPrimal)]
     if isinstance(op, Linear):
@@ -171,7 +190,11 @@ def _transpose(cotangents: Sequence[Any], *args: Any, op: Operation, sizes: Size
     if any(given):
         op = op.restricted((True,) * len(op.inputs), given).transposed
         found = bind(
-            op, [*known, *(ct for ct, is_given in zip(cotangents, given, strict=True) if is_given)], sizes, dtype
+            op,
+            [*known, *(ct for ct, is_given in zip(cotangents, given, strict=True) if is_given)],
+            sizes,
+            dtype,
+            points,
         )
         for k, x in zip(by, found, strict=True):
             out[k] = _lying_like(x, args[k].aval)
@@ -179,13 +202,13 @@ def _transpose(cotangents: Sequence[Any], *args: Any, op: Operation, sizes: Size
 
 
 def _batch(
-    args: Sequence[Any], axes: Sequence[int | None], *, op: Operation, sizes: Sizes, dtype: Any
+    args: Sequence[Any], axes: Sequence[int | None], *, op: Operation, sizes: Sizes, dtype: Any, points: Given
 ) -> tuple[list[Any], list[int | None]]:
     (count, *_) = (x.shape[axis] for x, axis in zip(args, axes, strict=True) if axis is not None)
     many = batched(op, tuple(axis is not None for axis in axes))
     moved = [x if axis is None else jnp.moveaxis(x, axis, 0) for x, axis in zip(args, axes, strict=True)]
     grown = (*(each for each in sizes if each[0] is not many.batch), (many.batch, count))
-    return bind(many.op, moved, grown, dtype), [0 if along else None for along in many.mapped]
+    return bind(many.op, moved, grown, dtype, points), [0 if along else None for along in many.mapped]
 
 
 program_p.def_impl(_execute)  # type: ignore[no-untyped-call]

@@ -17,6 +17,8 @@ from tensorlang.language.arguments import bind as matched
 from tensorlang.language.arguments import from_leaves, to_leaves, unpack
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Var
+from tensorlang.language.predicates import Relation
+from tensorlang.lower.coordinates import Coordinates, coordinates
 from tensorlang.transforms.flat import flat
 from tensorlang.transforms.linear import Program, once
 from tensorlang.transforms.primitive import bind
@@ -31,7 +33,8 @@ def to_jax(f: Function) -> Callable[..., Any]:
     one likes: a derivative costs what the adjoint's bound allows, and reads what the value has stored. Only
     cotangents that are asked for are computed, and only differentials that are not zero are pushed forward. Mapped by
     `jax.vmap` it is a program with an axis more, and so are the derivatives of that. Real arrays are brought to one
-    floating-point type, which is the results'; relations and index arrays have no derivative.
+    floating-point type, which is the results'; relations and index arrays have no derivative. A relation that is not
+    traced itself and holds at few points is computed with at these, which become part of what is compiled.
 
     A size that no shape tells is a keyword, as in calling `f`; under `jax.jit` it must not be traced.
 
@@ -46,19 +49,23 @@ def to_jax(f: Function) -> Callable[..., Any]:
         _require_known(f, [*args, *kwargs.values()], {k: x for k, x in kwargs.items() if k not in params})
         bound = matched(f, [*given, *args[len(given) :]], named)
         arrays: list[Any] = []
+        points: list[tuple[Relation, Coordinates]] = []
         for p in f.params:
             value = bound.values[p]
             if isinstance(p, Var):
                 arrays += [_real(p.name, x) for x in to_leaves(p.type, value)]
             elif isinstance(p, IndexArray):
                 arrays.append(jnp.asarray(value, jnp.int32))
+            elif (found := coordinates(value)) is not None and found.is_sparse:
+                points.append((p, found))
+                arrays.append(np.zeros([0] * len(p.sizes), bool))
             else:
                 arrays.append(jnp.asarray(value.toarray() if hasattr(value, "toarray") else value, bool))
         places = [k for k, p in enumerate(program.params) if isinstance(p, Var)]
         dtype = jnp.result_type(float, *(arrays[k] for k in places))
         for k in places:
             arrays[k] = arrays[k].astype(dtype)
-        results = bind(program, arrays, tuple(bound.sizes.items()), dtype)
+        results = bind(program, arrays, tuple(bound.sizes.items()), dtype, tuple(points))
         return unpack(from_leaves(f.type, iter(results)), f.results)
 
     call.__name__ = call.__qualname__ = f.name

@@ -65,11 +65,12 @@ class Case:
 
     `program(xp, *arguments)` is the program as one would naturally write it for `xp`, which is `jax.numpy` or `torch`;
     `torch`, where it is given, is the one for PyTorch, and `reference` the one for answers, where JAX gets the
-    gradient of the natural one wrong, or takes too long to compile it. `by_hand(*arguments)` is the best gradient that we can write in JAX; it is given
-    the output's cotangent as well if the program isn't scalar. Relations are dense boolean arrays to `program`, and
-    their points in order, as an array for each axis, to `by_hand`. `sizes` grow; `odd` are awkward ones at which
-    answers are checked. `limits` says which promise a case is known not to keep, and why: "value", "cost", "model" or
-    "space" (what is counted in compiled code, see tests/test_compiled_cost.py), with a number for one of `sizes` alone.
+    gradient of the natural one wrong, or takes too long to compile it. `by_hand(*arguments)` is the best gradient that
+    we can write in JAX; it is given the output's cotangent as well if the program isn't scalar. Relations are dense
+    boolean arrays to `program`, and their points in order, as an array for each axis, to `by_hand`. `sizes` grow;
+    `odd` are awkward ones at which answers are checked. `limits` says which promise a case is known not to keep, and
+    why: "value", "cost", "model" or "space" (what is counted in compiled code, see tests/test_compiled_cost.py), with
+    a number for one of `sizes` alone.
     """
 
     name: str

@@ -32,6 +32,7 @@ from tensorlang.language.predicates import (
     disjunction,
 )
 from tensorlang.sets.encode import MAX_PIECES, Encoder, Formula, Row, TooHard, needs_data, pieces
+from tensorlang.sets.rows import has_point
 
 _context = islpy.Context()
 _dim = islpy.dim_type
@@ -184,7 +185,7 @@ def _remembered(question: Callable[..., T]) -> Callable[..., T]:
 
 @_remembered
 def _empty(free: int, bound: int, formula: Formula) -> bool:
-    return next(_leaves(free, bound, formula), None) is None
+    return next(_conjunctions(free, bound, formula), None) is None
 
 
 @_remembered
@@ -254,6 +255,11 @@ def _gist(free: int, bound: int, inner: Formula, outer: Formula) -> tuple[tuple[
 
 def _leaves(free: int, bound: int, formula: Formula) -> Iterator[Any]:
     """The conjunctions with points that `formula` is a union of, as basic sets of its free and bound dimensions."""
+    return (_basic(free, bound, rows) for rows in _conjunctions(free, bound, formula))
+
+
+def _conjunctions(free: int, bound: int, formula: Formula) -> Iterator[tuple[Row, ...]]:
+    """The conjunctions with points that `formula` is a union of; isl is asked where elimination can't say."""
     stack = [formula]
     steps = 0
     while stack:
@@ -261,11 +267,11 @@ def _leaves(free: int, bound: int, formula: Formula) -> Iterator[Any]:
         steps += 1
         if steps > MAX_PIECES:
             raise TooHard
-        basic = _basic(free, bound, rows)
-        if basic.is_empty():
+        some = has_point(rows)
+        if some is False or (some is None and _basic(free, bound, rows).is_empty()):
             continue
         if not choices:
-            yield basic
+            yield rows
             continue
         for more_rows, more_choices in reversed(choices[0]):
             stack.append((rows + more_rows, more_choices + choices[1:]))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from tensorlang.language.affine import Affine, Atom, Index, Lookup, Size, atom_affine, constant
 from tensorlang.language.predicates import (
@@ -210,7 +210,21 @@ def simplify_in(p: Predicate, ranges: Ranges) -> Predicate:
 
 @lru_cache(maxsize=100_000)
 def _simplify_in(p: Predicate, ranges: tuple[tuple[Index, Affine], ...]) -> Predicate:
-    return simplify(p, ranges_predicate(dict(ranges)))
+    """Predicates that differ only in the names of their indices are simplified once."""
+    names: dict[Atom, Affine] = {i: atom_affine(_numbered(k)) for k, (i, _) in enumerate(ranges)}
+    sizes = tuple(size.substitute(names) for _, size in ranges)
+    found = _simplify_numbered(substitute(p, names), sizes)
+    return substitute(found, {_numbered(k): atom_affine(i) for k, (i, _) in enumerate(ranges)})
+
+
+@lru_cache(maxsize=100_000)
+def _simplify_numbered(p: Predicate, sizes: tuple[Affine, ...]) -> Predicate:
+    return simplify(p, ranges_predicate({_numbered(k): size for k, size in enumerate(sizes)}))
+
+
+@cache
+def _numbered(k: int) -> Index:
+    return Index("x")
 
 
 def ranges_predicate(ranges: Ranges) -> Predicate:

@@ -1,0 +1,122 @@
+"""Whether rows have an integer point, by exact elimination: most questions are answered so, without isl.
+
+An equality in which a dimension has the coefficient 1 or -1 is solved for that dimension. A dimension without
+equalities, whose lower or whose upper bounds all have the coefficient 1 or -1, is eliminated by pairing its bounds
+(Fourier and Motzkin), which then loses nothing over the integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from math import gcd
+
+from tensorlang.sets.encode import Row
+
+_MOST_ROWS = 60
+
+_Sum = tuple[int, dict[int, int]]
+"""A constant and the coefficients, other than 0, of dimensions."""
+
+_Terms = tuple[tuple[int, int], ...]
+"""Coefficients of dimensions, which are in order and not repeated."""
+
+
+class _NoPoint(Exception):
+    """A row is false."""
+
+
+@lru_cache(maxsize=1 << 16)
+def has_point(rows: tuple[Row, ...]) -> bool | None:
+    """Whether some integers make all `rows` true; None if elimination can't say."""
+    try:
+        solved = _solved(rows)
+        return None if solved is None else _eliminated(solved)
+    except _NoPoint:
+        return False
+
+
+def _solved(rows: tuple[Row, ...]) -> list[_Sum] | None:
+    """The inequalities that remain where the equalities are solved; None if one has no coefficient of 1 or -1."""
+    zeros: list[_Sum] = []
+    bounds: list[_Sum] = []
+    for equality, value, terms in rows:
+        coefficients: dict[int, int] = {}
+        for d, k in terms:
+            coefficients[d] = coefficients.get(d, 0) + k
+        (zeros if equality else bounds).append((value, {d: k for d, k in coefficients.items() if k}))
+    while zeros:
+        found = next(((n, d) for n, (_, terms) in enumerate(zeros) for d, k in terms.items() if k in (1, -1)), None)
+        if found is None:
+            if any(value % gcd(*terms.values()) if terms else value for value, terms in zeros):
+                raise _NoPoint
+            zeros = [zero for zero in zeros if zero[1]]
+            return None if zeros else bounds
+        n, d = found
+        known, others = zeros.pop(n)
+        k = others.pop(d)
+        solution = (-k * known, {e: -k * c for e, c in others.items()})
+        zeros = [_substituted(zero, d, solution) for zero in zeros]
+        bounds = [_substituted(bound, d, solution) for bound in bounds]
+    return bounds
+
+
+def _substituted(row: _Sum, d: int, solution: _Sum) -> _Sum:
+    """`row` with `solution` for the dimension `d`."""
+    value, terms = row
+    if d not in terms:
+        return row
+    factor = terms[d]
+    new = {e: k for e, k in terms.items() if e != d}
+    for e, k in solution[1].items():
+        new[e] = new.get(e, 0) + factor * k
+    return value + factor * solution[0], {e: k for e, k in new.items() if k}
+
+
+def _eliminated(bounds: Iterable[_Sum]) -> bool | None:
+    """Whether inequalities have an integer point."""
+    rows: dict[_Terms, int] = {}
+    for constant, sums in bounds:
+        _add(rows, constant, sums)
+    while rows:
+        lower: dict[int, list[int]] = {}
+        upper: dict[int, list[int]] = {}
+        for terms in rows:
+            for d, k in terms:
+                (lower if k > 0 else upper).setdefault(d, []).append(k)
+        exact = [
+            (len(lower.get(d, ())) * len(upper.get(d, ())), d)
+            for d in {**lower, **upper}
+            if max(lower.get(d, (1,))) == 1 or min(upper.get(d, (-1,))) == -1
+        ]
+        if not exact:
+            return None
+        pairs, d = min(exact)
+        if len(rows) + pairs > _MOST_ROWS:
+            return None
+        below = [(value, dict(terms)) for terms, value in rows.items() if any(e == d and k > 0 for e, k in terms)]
+        above = [(value, dict(terms)) for terms, value in rows.items() if any(e == d and k < 0 for e, k in terms)]
+        rows = {terms: value for terms, value in rows.items() if all(e != d for e, _ in terms)}
+        for low, a in below:
+            for high, b in above:
+                p, q = a[d], -b[d]
+                sums = {e: q * k for e, k in a.items()}
+                for e, k in b.items():
+                    sums[e] = sums.get(e, 0) + p * k
+                _add(rows, q * low + p * high, {e: k for e, k in sums.items() if k})
+    return True
+
+
+def _add(rows: dict[_Terms, int], value: int, terms: dict[int, int]) -> None:
+    """Add value + terms >= 0 in lowest terms to `rows`, of which only the strongest of each direction matters."""
+    if not terms:
+        if value < 0:
+            raise _NoPoint
+        return
+    d = gcd(*terms.values())
+    if d > 1:
+        value //= d
+    key = tuple(sorted((e, k // d) for e, k in terms.items()))
+    known = rows.get(key)
+    if known is None or value < known:
+        rows[key] = value

@@ -18,6 +18,8 @@ from benchmarks.programs import CASES
 from benchmarks.reference import answers, distance
 from tensorlang.lower.count import Count, count
 
+pytestmark = pytest.mark.slow
+
 FACTOR = 1.5
 AT_MOST = 2
 SPACE = 1

@@ -153,6 +153,16 @@ def total(y: Var) -> Expr:
     return Sum(i, n, access(y, plain(i)))
 
 
+def stencil(steps: int) -> Function:
+    """`steps` times the sum of both neighbours inside, and what was there at both ends: all of it, in three pieces."""
+    step = (
+        "let v{next} = gen i:n + 2. [1 <= i <= n] * (v{k}[i - 1] + v{k}[i + 1])"
+        " + [i = 0] * v{k}[i] + [i = n + 1] * v{k}[i] in "
+    )
+    lets = "".join(step.format(k=k, next=k + 1) for k in range(steps))
+    return parse(f"stencil(v0: [n + 2]R) = {lets} sum i:n + 2. v{steps}[i]^2")
+
+
 def _with_lets(name: str, params: tuple[Var, ...], bindings: list[tuple[Var, Expr]], body: Expr) -> Function:
     for x, value in reversed(bindings):
         body = Let(x, value, body)
@@ -235,6 +245,13 @@ def test_twice_the_program_takes_twice_the_steps(program: Callable[[int], Functi
 def test_a_shared_graph_takes_the_steps_of_its_nodes(stage: str) -> None:
     _, small, large = [steps(STAGES[stage], deep_sharing(k)) for k in (20, 20, 80)]
     assert large <= 4 * 1.3 * small
+
+
+@pytest.mark.parametrize("stage", ["simplify", "adjoint"])
+def test_the_steps_of_a_stencil_do_not_pile_up_the_pieces_of_its_range(stage: str) -> None:
+    _, *counts = [steps(STAGES[stage], stencil(k)) for k in (4, 5, 10, 20)]
+    for one, two in itertools.pairwise(counts):
+        assert two <= 2.3 * one, f"{stage}: {counts}"
 
 
 @pytest.mark.slow

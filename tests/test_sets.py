@@ -34,7 +34,9 @@ from tensorlang.language.predicates import (
 )
 from tensorlang.language.predicates import Exists as ExistsNode
 from tensorlang.sets.eliminate import length
+from tensorlang.sets.encode import Row
 from tensorlang.sets.isl import forced_equalities, implies, is_empty, sample
+from tensorlang.sets.rows import has_point
 from tensorlang.sets.simplify import simplify
 from tests.pointwise import Point
 
@@ -158,6 +160,43 @@ def test_a_sample_is_a_point_of_the_predicate(p: Predicate) -> None:
 def test_forced_equalities_hold_at_every_point(p: Predicate, context: Predicate) -> None:
     forced = forced_equalities(p, context)
     assert all(a.value(at.atoms) == 0 for at in points() if at.holds(p) and at.holds(context) for a in forced)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.booleans(),
+            st.integers(-6, 6),
+            st.lists(st.tuples(st.integers(0, 2), st.sampled_from([-3, -2, -1, 1, 2, 3])), max_size=3).map(tuple),
+        ),
+        max_size=6,
+    )
+)
+def test_elimination_finds_a_point_just_where_there_is_one(rows: list[Row]) -> None:
+    box = [(False, 3, ((d, k),)) for d in range(3) for k in (1, -1)]
+
+    def holds(row: Row, point: tuple[int, ...]) -> bool:
+        equality, value, terms = row
+        value += sum(k * point[d] for d, k in terms)
+        return value == 0 if equality else value >= 0
+
+    some = any(all(holds(row, point) for row in rows) for point in itertools.product(SMALL, repeat=3))
+    assert has_point((*rows, *box)) in (some, None)
+    assert not some or has_point(tuple(rows)) is not False
+
+
+@pytest.mark.parametrize(
+    ("rows", "some"),
+    [
+        (((False, -1, ((0, 2),)), (False, 1, ((0, -2),))), False),  # 1 <= 2*i <= 1
+        (((True, 0, ((0, 1), (1, -2))), (False, -3, ((0, 1),)), (False, 3, ((0, -1),))), False),  # i = 2*j and i = 3
+        (((True, 0, ((0, 1), (1, -2))), (False, -4, ((0, 1),)), (False, 4, ((0, -1),))), True),
+        (((False, -5, ((0, 3), (1, 1))), (False, 0, ((0, -1),))), True),  # 3*i + j >= 5, i <= 0, j unbounded
+        (((True, 1, ((0, 2), (1, 4))),), False),  # 2*i + 4*j + 1 = 0
+    ],
+)
+def test_elimination_knows_integers_from_fractions(rows: tuple[Row, ...], some: bool) -> None:
+    assert has_point(rows) is some
 
 
 def test_ranges_alone_say_that_a_size_is_not_zero() -> None:

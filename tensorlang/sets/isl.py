@@ -11,7 +11,7 @@ reasonable time get the safe answer, which each function states.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import lru_cache
 from itertools import islice
 from typing import Any, TypeVar
@@ -75,6 +75,49 @@ def obvious(facts: Collection[Predicate], q: Predicate) -> bool:
         return False
     differences = [q.value, *(q.value - fact.value for fact in facts if isinstance(fact, NonNegative))]
     return any(d.constant >= 0 and all(k > 0 and isinstance(a, Size) for a, k in d.terms) for d in differences)
+
+
+def not_implied(parts: Iterable[Predicate], context: Predicate) -> list[Predicate]:
+    """Those of `parts` that remain where each in turn goes if `context` and the others that are left imply it.
+
+    All are made rows once.
+    """
+    kept = dict.fromkeys(parts)
+    encoder = Encoder(marks=False)
+    try:
+        formulas = {q: encoder.formula(q) for q in kept}
+        around = encoder.formula(context)
+        around = _both(around, encoder.surroundings())
+    except TooHard:
+        formulas = {}
+    facts = conjuncts(context)
+    for q in tuple(kept):
+        del kept[q]
+        if obvious((*facts, *kept), q):
+            continue
+        if q in formulas and isinstance(q, Equal | NonNegative):
+            (row, *elements), _ = formulas[q]
+            small: Formula = (tuple(elements), ())
+            for formula in (around, *(formulas[other] for other in kept)):
+                small = _both(small, formula)
+            redundant = _none_fails(len(encoder.free), encoder.bound, small, row)
+        else:
+            redundant = _implies(conjunction([context, *kept]), q)
+        if not redundant:
+            kept[q] = None
+    return list(kept)
+
+
+def _none_fails(free: int, bound: int, formula: Formula, row: Row) -> bool:
+    """Whether `row` holds at all points of `formula`; False if that is too hard to say."""
+    equality, value, terms = row
+    failures = [(False, -value - 1, tuple((d, -k) for d, k in terms))]
+    if equality:
+        failures.append((False, value - 1, terms))
+    try:
+        return all(_empty(free, bound, (formula[0] + (failure,), formula[1])) for failure in failures)
+    except TooHard:
+        return False
 
 
 def _implies(p: Predicate, q: Predicate) -> bool:

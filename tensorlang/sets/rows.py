@@ -56,18 +56,16 @@ def _solved(rows: tuple[Row, ...]) -> list[_Sum] | None:
         known, others = zeros.pop(n)
         k = others.pop(d)
         solution = (-k * known, {e: -k * c for e, c in others.items()})
-        zeros = [_substituted(zero, d, solution) for zero in zeros]
-        bounds = [_substituted(bound, d, solution) for bound in bounds]
+        zeros = [_substituted(zero, d, solution) if d in zero[1] else zero for zero in zeros]
+        bounds = [_substituted(bound, d, solution) if d in bound[1] else bound for bound in bounds]
     return bounds
 
 
 def _substituted(row: _Sum, d: int, solution: _Sum) -> _Sum:
-    """`row` with `solution` for the dimension `d`."""
+    """`row`, in which the dimension `d` occurs, with `solution` for it."""
     value, terms = row
-    if d not in terms:
-        return row
-    factor = terms[d]
-    new = {e: k for e, k in terms.items() if e != d}
+    new = dict(terms)
+    factor = new.pop(d)
     for e, k in solution[1].items():
         new[e] = new.get(e, 0) + factor * k
     return value + factor * solution[0], {e: k for e, k in new.items() if k}

@@ -28,7 +28,7 @@ from tensorlang.language.predicates import (
 from tensorlang.recursion import Deep, run
 from tensorlang.sets.eliminate import eliminate, length, tightened
 from tensorlang.sets.encode import needs_data
-from tensorlang.sets.isl import forced_equalities, gist, implies, is_empty
+from tensorlang.sets.isl import forced_equalities, gist, implies, is_empty, not_implied
 
 _LARGE = 300
 _MANY = 50
@@ -156,12 +156,9 @@ def _without_redundant(parts: list[Predicate], context: Predicate) -> Predicate:
 
 def _dropped(parts: list[Predicate], context: Predicate) -> list[Predicate]:
     """`parts` without redundant ones; the harder one is to read, the sooner it goes, and later ones before earlier."""
-    kept = dict.fromkeys(parts)
-    for part in sorted(reversed(kept), key=lambda q: _DROP_ORDER.index(type(q))):
-        del kept[part]
-        if not implies(conjunction([context, *kept]), part):
-            kept[part] = None
-    return [part for part in dict.fromkeys(parts) if part in kept]
+    own = dict.fromkeys(parts)
+    kept = not_implied(sorted(reversed(own), key=lambda q: _DROP_ORDER.index(type(q))), context)
+    return [part for part in own if part in kept]
 
 
 def _simplify_or(p: Or, context: Predicate) -> Deep[Predicate]:

@@ -20,10 +20,10 @@ from tensorlang.cost.polynomial import (
     points,
     sizes_of,
 )
-from tensorlang.language.affine import Index, Size, atom_affine
+from tensorlang.language.affine import Affine, Atom, Index, Size, atom_affine
 from tensorlang.language.grid import indices_of
-from tensorlang.language.predicates import TRUE, Exists, Or, Predicate, conjunction, conjuncts
-from tensorlang.normal.ssa import Statement
+from tensorlang.language.predicates import TRUE, Exists, Or, Predicate, conjunction, conjuncts, substitute
+from tensorlang.normal.ssa import Statement, axes
 from tensorlang.sets.solve import project, simplify_in
 from tensorlang.simplify.summation import Factor, Summation, product
 
@@ -44,6 +44,7 @@ class Plans:
         self.mentioned = [frozenset(f.indices) for f in s.factors]
         self.tied = [(q, frozenset(indices_of(q))) for q in conjuncts(s.pred)]
         self._shadows: dict[frozenset[Index], Predicate] = {}
+        self._kept: dict[frozenset[int], frozenset[Index]] = {}
 
     @property
     def every(self) -> frozenset[int]:
@@ -56,9 +57,11 @@ class Plans:
 
     def kept(self, part: frozenset[int]) -> frozenset[Index]:
         """The indices of the product of these factors that are not summed over yet."""
-        inside, outside = self.indices(part), self.indices(self.every - part) | self.own
-        pending = frozenset[Index]().union(*(tied for _, tied in self.tied if not tied <= inside))
-        return inside & (outside | pending)
+        if part not in self._kept:
+            inside, outside = self.indices(part), self.indices(self.every - part) | self.own
+            pending = frozenset[Index]().union(*(tied for _, tied in self.tied if not tied <= inside))
+            self._kept[part] = inside & (outside | pending)
+        return self._kept[part]
 
     def shadow(self, indices: frozenset[Index]) -> Predicate:
         """Where the predicate can be true, given these indices."""
@@ -78,8 +81,11 @@ class Plans:
         return conjunction(q for q in conjuncts(p) if indices_of(q) or not holds_from_1_on(q))
 
     def points(self, indices: frozenset[Index]) -> Polynomial:
-        """The number of points of the predicate's projection."""
-        return points({i: n for i, n in self.ranges.items() if i in indices}, self.shadow(indices))
+        """The number of points of the predicate's projection, counted once whatever the names of the indices."""
+        ranges = {i: n for i, n in self.ranges.items() if i in indices}
+        numbered = axes(0, len(ranges))
+        names: dict[Atom, Affine] = {i: atom_affine(k) for i, k in zip(ranges, numbered, strict=True)}
+        return points(dict(zip(numbered, ranges.values(), strict=True)), substitute(self.shadow(indices), names))
 
     def cost(self, tree: Tree) -> Polynomial:
         """What it costs to compute the summation so."""

@@ -51,8 +51,8 @@ from tensorlang.language.predicates import (
     lookups,
     substitute,
 )
+from tensorlang.language.rebuilt import replaced, with_children
 from tensorlang.language.types import R, array
-from tensorlang.lower.rebuilt import replaced, with_children
 from tensorlang.recursion import Deep, run
 
 FEWEST = 8

@@ -25,8 +25,8 @@ from tensorlang.language.grammar import (
     children,
 )
 from tensorlang.language.predicates import NonNegative, Predicate, at_most, conjunction, conjuncts
+from tensorlang.language.rebuilt import with_children
 from tensorlang.lower.profile import is_finite
-from tensorlang.lower.rebuilt import with_children
 from tensorlang.recursion import Deep
 
 Conditions = frozenset[Predicate]

@@ -11,20 +11,17 @@ from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, 
 from tensorlang.language.function import Function, Parameter, Results
 from tensorlang.language.grammar import (
     Access,
-    Add,
     Bracket,
-    Call,
     Choice,
     Const,
     Expr,
     Extremum,
     Gen,
     Let,
-    MakePair,
-    Mul,
     Proj,
     Sum,
     Var,
+    children,
     type_of,
 )
 from tensorlang.language.predicates import (
@@ -39,6 +36,7 @@ from tensorlang.language.predicates import (
     exists,
     substitute,
 )
+from tensorlang.language.rebuilt import with_children
 from tensorlang.language.types import Array, Pair, Type, shape
 from tensorlang.language.types import Idx as IndexType
 from tensorlang.recursion import Deep, run
@@ -237,23 +235,8 @@ class _Inlining:
     def _copy(self, e: Expr) -> Deep[Expr]:
         visit = self.expr
         match e:
-            case Const():
-                return e
             case Var():
                 return self.vars[e]
-            case Add(a, b, sign):
-                return Add((yield visit(a)), (yield visit(b)), sign)
-            case Mul(a, b):
-                return Mul((yield visit(a)), (yield visit(b)))
-            case Call(f, arguments):
-                new = []
-                for a in arguments:
-                    new.append((yield visit(a)))
-                return Call(f, tuple(new))
-            case MakePair(a, b):
-                return MakePair((yield visit(a)), (yield visit(b)))
-            case Proj(which, a):
-                return Proj(which, (yield visit(a)))
             case Access(a, at, place):
                 return Access((yield visit(a)), at.substitute(self.atoms), place)
             case Gen(i, size, body):
@@ -271,6 +254,11 @@ class _Inlining:
             case Let(x, value, body):
                 new_value = yield visit(value)
                 return Let(self._bound(x, new_value.type), new_value, (yield visit(body)))
+            case _:
+                parts = []
+                for part in children(e):
+                    parts.append((yield visit(part)))
+                return with_children(e, parts)
 
     def _bound(self, x: Var | IndexArray, kind: Type) -> Var | IndexArray:
         """What a let binds in the place of `x`."""

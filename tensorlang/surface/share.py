@@ -28,12 +28,10 @@ from tensorlang.language.grammar import (
     Bracket,
     Call,
     Choice,
-    Const,
     Expr,
     Extremum,
     Gen,
     Let,
-    MakePair,
     Mul,
     Proj,
     Sum,
@@ -52,6 +50,7 @@ from tensorlang.language.predicates import (
     disjunction,
     lookups,
 )
+from tensorlang.language.rebuilt import with_children
 from tensorlang.language.types import of_indices
 from tensorlang.sets.simplify import simplify
 from tensorlang.sets.solve import project, ranges_predicate
@@ -262,34 +261,15 @@ class _Sharing:
         return core in self.new and core not in self.light
 
     def _with_new_parts(self, e: Expr) -> Expr:
-        ref = self._ref
         match e:
-            case Add(a, b, sign):
-                return Add(ref(a), ref(b), sign)
-            case Mul(a, b):
-                return Mul(ref(a), ref(b))
-            case Call(f, arguments):
-                return Call(f, tuple(map(ref, arguments)))
-            case MakePair(a, b):
-                return MakePair(ref(a), ref(b))
-            case Proj(which, a):
-                return Proj(which, ref(a))
-            case Access(a, at, place):
-                return Access(ref(a), at, place)
-            case Gen(i, size, body):
-                return Gen(i, size, self._close(self.scopes[e], body))
-            case Sum(i, size, body):
-                return Sum(i, size, self._close(self.scopes[e], body))
-            case Extremum(sign, i, size, p, body):
-                return Extremum(sign, i, size, p, self._close(self.scopes[e], body))
-            case Choice(sign, i, size, p, body):
-                return Choice(sign, i, size, p, self._close(self.scopes[e], body))
+            case Gen(_, _, body) | Sum(_, _, body) | Extremum(_, _, _, _, body) | Choice(_, _, _, _, body):
+                return with_children(e, [self._close(self.scopes[e], body)])
             case Let(x, value, body):
-                return Let(x, ref(value), self._close(self.scopes[e], body))
+                return Let(x, self._ref(value), self._close(self.scopes[e], body))
             case Bracket(p, body):
                 return bracket(p, self._close(self.scopes[e], body))
-            case Var() | Const():
-                return e
+            case _:
+                return with_children(e, [self._ref(part) for part in children(e)])
 
     def _ref(self, e: Expr) -> Expr:
         p, core = self._strip(e)

@@ -18,21 +18,15 @@ from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, 
 from tensorlang.language.function import Function, Parameter, taken_names, unused_name
 from tensorlang.language.grammar import (
     Access,
-    Add,
     Bracket,
-    Call,
     Choice,
-    Const,
     Expr,
     Extremum,
     Gen,
-    Let,
-    MakePair,
-    Mul,
     Proj,
-    Sum,
     Var,
     access,
+    children,
     gen,
     sums,
 )
@@ -48,6 +42,7 @@ from tensorlang.language.predicates import (
     exists,
     substitute,
 )
+from tensorlang.language.rebuilt import with_children
 from tensorlang.language.types import Array, shape
 from tensorlang.recursion import Deep, run
 from tensorlang.simplify import simplify
@@ -182,37 +177,20 @@ class _Copy:
         return self.done[e]
 
     def _copy(self, e: Expr) -> Deep[Expr]:
-        visit = self.expr
-        match e:
-            case Var() | Const():
-                return e
-            case Add(a, b, sign):
-                return Add((yield visit(a)), (yield visit(b)), sign)
-            case Mul(a, b):
-                return Mul((yield visit(a)), (yield visit(b)))
-            case Call(f, arguments):
-                new = []
-                for a in arguments:
-                    new.append((yield visit(a)))
-                return Call(f, tuple(new))
-            case MakePair(a, b):
-                return MakePair((yield visit(a)), (yield visit(b)))
-            case Proj(which, a):
-                return Proj(which, (yield visit(a)))
+        parts = []
+        for part in children(e):
+            parts.append((yield self.expr(part)))
+        match with_children(e, parts):
             case Access(a, at, place):
-                return Access((yield visit(a)), at.substitute(self.atoms), place)
-            case Gen(i, size, a):
-                return Gen(i, size, (yield visit(a)))
-            case Sum(i, size, a):
-                return Sum(i, size, (yield visit(a)))
+                return Access(a, at.substitute(self.atoms), place)
             case Extremum(sign, i, size, p, a):
-                return Extremum(sign, i, size, self._pred(p), (yield visit(a)))
+                return Extremum(sign, i, size, self._pred(p), a)
             case Choice(sign, i, size, p, a):
-                return Choice(sign, i, size, self._pred(p), (yield visit(a)))
+                return Choice(sign, i, size, self._pred(p), a)
             case Bracket(p, a):
-                return Bracket(self._pred(p), (yield visit(a)))
-            case Let(x, a, b):
-                return Let(x, (yield visit(a)), (yield visit(b)))
+                return Bracket(self._pred(p), a)
+            case copy:
+                return copy
 
     def _pred(self, p: Predicate) -> Predicate:
         return substitute(run(self._related(p)), self.atoms)

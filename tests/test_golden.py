@@ -40,9 +40,15 @@ def transcript(f: tl.Function) -> str:
     at = ", ".join(f"{name} = {value}" for name, value in sizes.items())
     costs = f"program {tl.cost(f, **sizes)}, adjoint {tl.cost(adjoint, **sizes)}{' at ' + at if at else ''}"
     parts.append(("costs", costs))
-    parts.append(("source of the program", tl.lower(f).source))
-    parts.append(("source of the adjoint", tl.lower(adjoint).source))
+    parts.append(("source of the program", own_source(f)))
+    parts.append(("source of the adjoint", own_source(adjoint)))
     return "\n".join(f"== {title}\n\n{text.strip()}\n" for title, text in parts)
+
+
+def own_source(f: tl.Function) -> str:
+    """The generated function, without those that it brings along."""
+    source = tl.lower(f).source
+    return source[source.rindex("\ndef ") + 1 :]
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -8,18 +8,9 @@
 Require Import List Bool ZArith Ring Lia Arith.
 Import ListNotations.
 Require Import TL.Sums.
+Require Export TL.Boxes.
 
-(** * Index tuples and boxes *)
-Definition shape := list nat.
-Definition index := list Z.
-Definition zrange (n : nat) : list Z := map Z.of_nat (seq 0 n).
-Fixpoint box (sh : shape) : list index :=
-  match sh with
-  | [] => [[]]
-  | n :: sh' => flat_map (fun z => map (cons z) (box sh')) (zrange n)
-  end.
-Definition size (sh : shape) : Z := Z.of_nat (length (box sh)).
-
+(** * Variables and predicates *)
 (** an SSA variable (or an input leaf) carries its shape *)
 Record var := Var { name : nat; shp : shape }.
 Definition var_eq_dec (x y : var) : {x = y} + {x <> y}.

@@ -7,17 +7,14 @@ index; so `gen i:n, j:m. x[i]*y[j]` takes no time to count, however large n and 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
 
-from tensorlang.errors import ArgumentError
-from tensorlang.interning import Interned
-from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, Size, atom_affine, constant
+from tensorlang.cost.counter import Counter
+from tensorlang.cost.domains import EVERYWHERE, Charges, Domain
+from tensorlang.language.affine import Affine, Index, IndexArray
 from tensorlang.language.arguments import Bound, bind, size_values, to_leaves
 from tensorlang.language.evaluate import Evaluator, nest, setting
 from tensorlang.language.function import Function
@@ -34,48 +31,11 @@ from tensorlang.language.grammar import (
     Sum,
     children,
 )
-from tensorlang.language.grid import Setting, count, indices_of
+from tensorlang.language.grid import Setting
 from tensorlang.language.points import ORIGIN
-from tensorlang.language.predicates import (
-    FALSE,
-    TRUE,
-    Equal,
-    NonNegative,
-    Or,
-    Predicate,
-    conjunction,
-    conjuncts,
-    disjunction,
-    lookups,
-    substitute,
-    within,
-)
+from tensorlang.language.predicates import FALSE, TRUE, Or, Predicate, conjunction, disjunction
 from tensorlang.recursion import run
-from tensorlang.sets.solve import project, solve
-
-
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
-class Domain(metaclass=Interned):
-    """The points of the ranges of some indices, given with their sizes, at which `pred` is true."""
-
-    binders: tuple[tuple[Index, Affine], ...]
-    pred: Predicate
-
-    def under(self, p: Predicate) -> Domain:
-        """The points at which `p` is true too."""
-        return self if p is TRUE else Domain(self.binders, _both(self.pred, p))
-
-    def over(self, *binders: tuple[Index, Affine]) -> Domain:
-        """The points of more indices; an outer one that is bound again is renamed."""
-        hidden = {i: Index(i.name) for i, _ in self.binders if any(i is j for j, _ in binders)}
-        if not hidden:
-            return Domain((*self.binders, *binders), self.pred)
-        outer = tuple((hidden.get(i, i), n) for i, n in self.binders)
-        return Domain((*outer, *binders), substitute(self.pred, {i: atom_affine(j) for i, j in hidden.items()}))
-
-
-EVERYWHERE = Domain((), TRUE)
-Charges = dict[Domain, int]
+from tensorlang.sets.solve import project
 
 
 def cost(f: Function, /, relations: Mapping[str, Any] | None = None, **sizes: Any) -> int:
@@ -186,21 +146,6 @@ def _reduction(domain: Domain, binders: list[tuple[Index, Affine]], p: Predicate
     return [(inner.under(p), 1), (outer.under(project(dict(binders), p, dict(outer.binders))), -1)]
 
 
-def _both(p: Predicate, q: Predicate) -> Predicate:
-    """p and q. Of bounds on the same terms only the tightest stays, so that shared parts reached under many
-    combinations of brackets are reached on few domains."""
-    parts: dict[object, Predicate] = {}
-    for part in conjuncts(conjunction([p, q])):
-        key: object = part
-        if isinstance(part, NonNegative):
-            key = part.value.terms
-            known = parts.get(key)
-            if isinstance(known, NonNegative) and known.value.constant <= part.value.constant:
-                continue
-        parts[key] = part
-    return conjunction(parts.values())
-
-
 def _brackets(uses_first: list[Expr]) -> dict[Expr, Predicate]:
     """Where expressions are not 0 by their outermost brackets: of a sum, where one of its terms is not.
 
@@ -230,109 +175,3 @@ def _uses_first(root: Expr) -> list[Expr]:
             stack.append((e, True))
             stack += [(child, False) for child in children(e)]
     return order[::-1]
-
-
-class Counter:
-    """Counts the points of domains at given sizes and relations."""
-
-    def __init__(self, setting: Setting) -> None:
-        self.setting = setting
-        self.values: dict[Atom, Affine] = {size: constant(n) for size, n in setting.sizes.items()}
-        self.counted: dict[Domain, int] = {}
-
-    def points(self, domain: Domain) -> int:
-        """The number of points of `domain`. Raises `LimitError` if it can't be found within memory."""
-        ranges = {i: size.substitute(self.values) for i, size in domain.binders}
-        if any(size.constant <= 0 for size in ranges.values()):
-            return 0
-        p = substitute(domain.pred, self.values)
-        # the indices that have one value are settled together: `solve` takes one after the other
-        fixed: dict[Atom, Affine] = {}
-        inside: list[Predicate] = []
-        for i, a in map(_value, conjuncts(p)):
-            if i is not None and i in ranges:
-                fixed[i] = a
-                inside.append(within(a, ranges.pop(i)))
-        solution = solve(conjunction([substitute(p, fixed), *inside]), ranges, {})
-        boxes = {i: ranges[i].constant for i in solution.free}
-        parts: list[Predicate] = []
-        for p in conjuncts(solution.rest):
-            truth = _truth(p, boxes, self.setting.sizes)
-            if truth is False:
-                return 0
-            if truth is None:
-                parts.append(p)
-        result = 1
-        for indices, group in _factors(parts):
-            if result:
-                result *= self._count(tuple((i, boxes.pop(i)) for i in indices), group)
-        return result * math.prod(boxes.values())
-
-    def _count(self, ranges: tuple[tuple[Index, int], ...], parts: list[Predicate]) -> int:
-        canonical = {i: _place(k) for k, (i, _) in enumerate(ranges)}
-        p = substitute(conjunction(parts), {i: atom_affine(j) for i, j in canonical.items()})
-        key = Domain(tuple((canonical[i], constant(n)) for i, n in ranges), p)
-        if key not in self.counted:
-            self._need_elements(p)
-            self.counted[key] = count(key.binders, p, self.setting)
-        return self.counted[key]
-
-    def _need_elements(self, p: Predicate) -> None:
-        for lookup in lookups(p):
-            if lookup.array not in self.setting.arrays:
-                raise ArgumentError(
-                    f"the cost depends on the elements of {lookup.array.name}",
-                    hint="pass the index array by its name; for what an argmax chooses, the arrays of all parameters, "
-                    "and where it is inside of a gen or sum, lift it out by let_lift",
-                )
-
-
-def _value(p: Predicate) -> tuple[Index | None, Affine]:
-    """The index of which `p` says that it is a certain number, and the number."""
-    match p:
-        case Equal(Affine(((Index() as index, 1),), k)):
-            return index, constant(-k)
-    return None, constant(0)
-
-
-def _truth(p: Predicate, boxes: Mapping[Index, int], sizes: Mapping[Size, int]) -> bool | None:
-    """Whether a comparison is true, or false, in all of a box; None if neither."""
-    if not isinstance(p, Equal | NonNegative):
-        return False if p is FALSE else None
-    a = p.difference if isinstance(p, Equal) else p.value
-    ends = [k * (_count_of(atom, boxes, sizes) - 1) for atom, k in a.terms]
-    low = a.constant + sum(min(0, end) for end in ends)
-    high = a.constant + sum(max(0, end) for end in ends)
-    if isinstance(p, Equal):
-        return False if low > 0 or high < 0 else True if low == high else None
-    return True if low >= 0 else False if high < 0 else None
-
-
-def _count_of(atom: Atom, boxes: Mapping[Index, int], sizes: Mapping[Size, int]) -> int:
-    """How many values an index or an element has, from 0 on."""
-    assert isinstance(atom, Index | Lookup), "sizes are known"
-    return boxes[atom] if isinstance(atom, Index) else atom.array.size.value(sizes)  # type: ignore[arg-type]
-
-
-def _factors(parts: list[Predicate]) -> list[tuple[tuple[Index, ...], list[Predicate]]]:
-    """The conjuncts in groups that share no index, each group with its indices."""
-    leader: dict[Index, Index] = {}
-
-    def find(i: Index) -> Index:
-        while leader.setdefault(i, i) is not i:
-            leader[i] = i = leader[leader[i]]
-        return i
-
-    for p in parts:
-        for i in indices_of(p):
-            leader[find(i)] = find(indices_of(p)[0])
-    groups: dict[Index | None, list[Predicate]] = {}
-    for p in parts:
-        groups.setdefault(find(indices_of(p)[0]) if indices_of(p) else None, []).append(p)
-    return [(tuple(i for i in leader if find(i) is first), group) for first, group in groups.items()]
-
-
-@cache
-def _place(k: int) -> Index:
-    """A name for the k-th index of a domain, so that equal domains of different programs are counted once."""
-    return Index(f"i{k}")

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
-from tensorlang.cost.cost import Counter, Domain, visits
+from tensorlang.cost.cost import visits
+from tensorlang.cost.counter import Counter
+from tensorlang.cost.domains import Domain
 from tensorlang.language.affine import Size, constant
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Choice, Extremum

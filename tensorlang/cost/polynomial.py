@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import islice, product
 
-from tensorlang.cost.cost import Counter, Domain
+from tensorlang.cost.counter import Counter
+from tensorlang.cost.domains import Domain
 from tensorlang.language.affine import Affine, Atom, Index, Size, atom_affine, constant
 from tensorlang.language.grid import Setting, indices_of
 from tensorlang.language.predicates import (

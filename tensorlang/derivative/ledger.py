@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tensorlang.cost.cost import Counter, charges, known
+from tensorlang.cost.cost import charges, known
+from tensorlang.cost.counter import Counter
 from tensorlang.derivative.derivation import Derivation, InnerProduct, Side, Step
 from tensorlang.derivative.total import active
 from tensorlang.language.affine import Affine, Index

@@ -15,7 +15,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tensorlang.cost.cost import Counter, Domain, known
+from tensorlang.cost.cost import known
+from tensorlang.cost.counter import Counter
+from tensorlang.cost.domains import Domain
 from tensorlang.language.affine import Affine, Index
 from tensorlang.language.predicates import TRUE, Predicate, conjunction
 from tensorlang.normal.ssa import (

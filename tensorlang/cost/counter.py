@@ -1,0 +1,105 @@
+"""How many points domains have at given sizes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from tensorlang.cost.domains import Domain, factors, place
+from tensorlang.errors import ArgumentError
+from tensorlang.language.affine import Affine, Atom, Index, Lookup, Size, atom_affine, constant
+from tensorlang.language.grid import Setting, count
+from tensorlang.language.predicates import (
+    FALSE,
+    Equal,
+    NonNegative,
+    Predicate,
+    conjunction,
+    conjuncts,
+    lookups,
+    substitute,
+    within,
+)
+from tensorlang.sets.solve import solve
+
+
+class Counter:
+    """Counts the points of domains at given sizes and relations."""
+
+    def __init__(self, setting: Setting) -> None:
+        self.setting = setting
+        self.values: dict[Atom, Affine] = {size: constant(n) for size, n in setting.sizes.items()}
+        self.counted: dict[Domain, int] = {}
+
+    def points(self, domain: Domain) -> int:
+        """The number of points of `domain`. Raises `LimitError` if it can't be found within memory."""
+        ranges = {i: size.substitute(self.values) for i, size in domain.binders}
+        if any(size.constant <= 0 for size in ranges.values()):
+            return 0
+        p = substitute(domain.pred, self.values)
+        # the indices that have one value are settled together: `solve` takes one after the other
+        fixed: dict[Atom, Affine] = {}
+        inside: list[Predicate] = []
+        for i, a in map(_value, conjuncts(p)):
+            if i is not None and i in ranges:
+                fixed[i] = a
+                inside.append(within(a, ranges.pop(i)))
+        solution = solve(conjunction([substitute(p, fixed), *inside]), ranges, {})
+        boxes = {i: ranges[i].constant for i in solution.free}
+        parts: list[Predicate] = []
+        for p in conjuncts(solution.rest):
+            truth = _truth(p, boxes, self.setting.sizes)
+            if truth is False:
+                return 0
+            if truth is None:
+                parts.append(p)
+        result = 1
+        for indices, group in factors(parts):
+            if result:
+                result *= self._count(tuple((i, boxes.pop(i)) for i in indices), group)
+        return result * math.prod(boxes.values())
+
+    def _count(self, ranges: tuple[tuple[Index, int], ...], parts: list[Predicate]) -> int:
+        canonical = {i: place(k) for k, (i, _) in enumerate(ranges)}
+        p = substitute(conjunction(parts), {i: atom_affine(j) for i, j in canonical.items()})
+        key = Domain(tuple((canonical[i], constant(n)) for i, n in ranges), p)
+        if key not in self.counted:
+            self._need_elements(p)
+            self.counted[key] = count(key.binders, p, self.setting)
+        return self.counted[key]
+
+    def _need_elements(self, p: Predicate) -> None:
+        for lookup in lookups(p):
+            if lookup.array not in self.setting.arrays:
+                raise ArgumentError(
+                    f"the cost depends on the elements of {lookup.array.name}",
+                    hint="pass the index array by its name; for what an argmax chooses, the arrays of all parameters, "
+                    "and where it is inside of a gen or sum, lift it out by let_lift",
+                )
+
+
+def _value(p: Predicate) -> tuple[Index | None, Affine]:
+    """The index of which `p` says that it is a certain number, and the number."""
+    match p:
+        case Equal(Affine(((Index() as index, 1),), k)):
+            return index, constant(-k)
+    return None, constant(0)
+
+
+def _truth(p: Predicate, boxes: Mapping[Index, int], sizes: Mapping[Size, int]) -> bool | None:
+    """Whether a comparison is true, or false, in all of a box; None if neither."""
+    if not isinstance(p, Equal | NonNegative):
+        return False if p is FALSE else None
+    a = p.difference if isinstance(p, Equal) else p.value
+    ends = [k * (_count_of(atom, boxes, sizes) - 1) for atom, k in a.terms]
+    low = a.constant + sum(min(0, end) for end in ends)
+    high = a.constant + sum(max(0, end) for end in ends)
+    if isinstance(p, Equal):
+        return False if low > 0 or high < 0 else True if low == high else None
+    return True if low >= 0 else False if high < 0 else None
+
+
+def _count_of(atom: Atom, boxes: Mapping[Index, int], sizes: Mapping[Size, int]) -> int:
+    """How many values an index or an element has, from 0 on."""
+    assert isinstance(atom, Index | Lookup), "sizes are known"
+    return boxes[atom] if isinstance(atom, Index) else atom.array.size.value(sizes)  # type: ignore[arg-type]

@@ -26,6 +26,11 @@ PROGRAMS = {
     "pooling of rows": "f(x: [m][2*n + 1]R) = gen i:m, j:n. max a:2. x[i, 2*j + a]",
     "overlapping windows of rows": "f(x: [m][n + 2]R) = gen i:m, j:n. max a:3. x[i, j + a]^2",
     "overlapping windows": "f(x: [n + 2]R) = gen i:n. min a:3. x[i + a]",
+    "overlapping pools": "f(x: [2*n + 2][n + 2]R) = gen i:n, j:n. max a:3, b:3. x[2*i + a + 1, j + b]",
+    "windows with gaps": "f(x: [3*n]R) = gen i:n. max a:2. x[3*i + a]",
+    "dilated windows": "f(x: [n + 4][m]R) = gen i:n, j:m. min a:3. x[i + 2*a, j]",
+    "windows that run backwards": "f(x: [2*n]R) = gen i:n. max a:2. x[2*n - 1 - 2*i - a]",
+    "windows of any width": "f(x: [n + m]R, w: [m]R) = gen i:n. max a:m. x[i + a] * w[a]",
     "logsumexp": "f(x: [n][m]R) = gen i:n. let M = max j:m. x[i, j] in M + log(sum j:m. exp(x[i, j] - M))",
     "distances": "f(x: [n][k]R, c: [m][k]R) = sum i:n. min a:m. sum l:k. (x[i, l] - c[a, l])^2",
     "where data says": "f(x: [n]R, y: [n]idx(m), z: [m]R) = gen i:n. max j:m where j >= y[i]. x[i] * z[j]",
@@ -119,3 +124,24 @@ def test_pooling_of_many_rows_visits_no_row_twice() -> None:
     expected = (windows == windows.max(2, keepdims=True)) * bar[:, :, None]
     np.testing.assert_allclose(np.asarray(lower(f)(x, bar)), expected.reshape(30, 1000), rtol=1e-6)
     assert count(lower(f), x, bar).arithmetic <= 10 * x.size
+
+
+@pytest.mark.parametrize("m", [3, 36, 37, 60])
+def test_windows_of_any_width_are_taken_apart_or_sorted(m: int) -> None:
+    f = adjoint(parse(PROGRAMS["windows of any width"]), wrt="x")
+    values = data(f, n=50, m=m)
+    assert_alike(lower(f)(**values), evaluate(f, **values))
+    assert (count(lower(f), *values.values()).comparisons == 0) == (m <= 36)
+
+
+def test_the_adjoint_of_windows_that_overlap_neither_sorts_nor_scatters() -> None:
+    f = adjoint(parse("f(x: [2*n + 1][n + 2]R) = gen i:n, j:n. max a:3, b:3. x[2*i + a, j + b]"))
+    source = lower(f).source
+    assert not {name for name in ("_add_at", "_put_at", "_take", "_read", "sort") if f"{name}(" in source}
+
+
+def test_elements_of_short_index_arrays_are_selected() -> None:
+    f = parse("f(x: [n][3]R, y: [n]idx(3)) = gen i:n. x[i, y[i]]^2")
+    assert "lax.select_n(y, x[:, 0], x[:, 1], x[:, 2])" in lower(f).source
+    x = np.arange(12.0).reshape(4, 3)
+    np.testing.assert_array_equal(f(x, np.array([2, 0, 1, 2])), np.array([2.0, 3, 7, 11]) ** 2)

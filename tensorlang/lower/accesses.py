@@ -1,5 +1,7 @@
 """Array accesses: slices, strides, constant and looped positions where each dimension follows one axis, gathers else.
 
+An element of an index array of a short range is one of a few positions: what is read there is selected.
+
 An access may lie outside of its array only where a bracket hides it. What is read there is zero: an access that
 isn't plainly inside is made of the array extended with zeros.
 """
@@ -9,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tensorlang.errors import LimitError
-from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine, constant
 from tensorlang.lower.code import ATOM, Value, aligned
 from tensorlang.lower.diagonals import diagonal
 from tensorlang.lower.integers import ZERO, Range
@@ -18,6 +20,9 @@ from tensorlang.lower.scope import Context, Held, Scope
 
 LIMIT = 2**20
 """Coefficients beyond this could leave 32-bit index arithmetic."""
+
+_SHORT = 8
+"""Ranges of up to so many indices are short: one index of the range is tried after the other."""
 
 
 @dataclass(frozen=True)
@@ -39,12 +44,41 @@ def access(ctx: Context, scope: Scope, array: Held, at: tuple[Affine, ...]) -> V
     places = [a.substitute(scope.env) for a in at]
     if array.points is not None:
         return _on_points(ctx, scope, array, array.points, places)
+    return _at(ctx, scope, array, places)
+
+
+def _at(ctx: Context, scope: Scope, array: Held, places: list[Affine]) -> Value:
     axes = [scope.axes(a) for a in places]
     several = [i for found in axes for i in found]
     plain = not any(a.lookups for a in places)
     if plain and all(len(found) <= 1 for found in axes) and len(set(several)) == len(several):
         return _window(ctx, scope, array, places)
-    return _gather(ctx, scope, array, places)
+    choice = _short_choice(scope, places)
+    return _gather(ctx, scope, array, places) if choice is None else _selected(ctx, scope, array, places, choice)
+
+
+def _short_choice(scope: Scope, places: list[Affine]) -> Lookup | None:
+    """An element of an index array of a short range that varies along all axes that `places` have."""
+    axes = {i for a in places for i in scope.axes(a)}
+    for lookup in (lookup for a in places for lookup in a.lookups):
+        size = lookup.array.size
+        if size.is_constant and 0 < size.constant <= _SHORT and axes <= set(scope.axes(atom_affine(lookup))):
+            return lookup
+    return None
+
+
+def _selected(ctx: Context, scope: Scope, array: Held, places: list[Affine], choice: Lookup) -> Value:
+    """The elements of `array` at `places`, selected from those at each value that `choice` can have."""
+    which = access(ctx, scope, ctx.held[choice.array, ()], choice.at)
+    values = []
+    for k in range(choice.array.size.constant):
+        v = _at(ctx, scope, array, [a.substitute({choice: constant(k)}) for a in places])
+        w = aligned(v, which.axes)
+        full = len(v.axes) == len(which.axes)
+        values.append(w.code if full else f"jnp.broadcast_to({w.code}, {ctx.extents(scope, which.axes)})")
+    if len(values) == 1:
+        return Value(values[0], which.axes, ATOM, 2)
+    return Value(f"lax.select_n({', '.join([which.code, *values])})", which.axes, ATOM, which.depth + 3)
 
 
 def _dimension(ctx: Context, scope: Scope, at: Affine, size: Affine) -> _Dimension:

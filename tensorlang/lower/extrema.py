@@ -2,6 +2,7 @@
 
 The index is one more axis of the values, reduced at the end; what the predicate hides is beaten by everything. Where an
 access such as x[2*i + j] mixes it with another, the values at each j are slices, of which a running extremum is taken.
+Where an access mixes two axes, and one of them is short, there is an extremum for each of its places.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from tensorlang.language.grammar import Choice, Extremum
 from tensorlang.language.predicates import Predicate, conjunction, conjuncts, substitute
 from tensorlang.lower.brackets import bound_on, bounded_index
 from tensorlang.lower.code import ATOM, SUM, Value, aligned, negated, union, where
+from tensorlang.lower.diagonals import NARROW
 from tensorlang.lower.integers import ZERO, Range
 from tensorlang.lower.loops import expanded, function_of
 from tensorlang.lower.masks import mask
@@ -25,8 +27,13 @@ def extremum(ctx: Context, scope: Scope, e: Extremum | Choice) -> Deep[Value]:
 
     Where there is no point, which only data can bring about here, the extremum is nan, and the place is any.
     """
+    v: Value
+    short = _short_axis(scope, e)
+    if short is not None:
+        v = yield _stacked(ctx, scope, e, short)
+        return v
     r, p = _restricted(ctx, scope, e)
-    v: Value = yield (_running if _is_mixed(scope, e) else _along_axis)(ctx, scope, e, r, p)
+    v = yield (_running if _is_mixed(scope, e) else _along_axis)(ctx, scope, e, r, p)
     if isinstance(e, Choice) and r.start is not ZERO:
         v = Value(f"{v.within(SUM)} + {ctx.integers.code(r.start)}", v.axes, SUM, v.depth + 1)
     return v
@@ -52,6 +59,28 @@ def _is_mixed(scope: Scope, e: Extremum | Choice) -> bool:
     """Whether a position in the body is a combination of the index with an axis."""
     at = [a.substitute(scope.env) for read in accesses(e.body) for a in places(read)]
     return any(a.coefficient(e.index) and any(a.coefficient(i) for i in scope.domain) for a in at)
+
+
+def _short_axis(scope: Scope, e: Extremum | Choice) -> Index | None:
+    """A short axis that a position in the body mixes with another."""
+    mixed = [scope.axes(a.substitute(scope.env)) for read in accesses(e.body) for a in places(read) if not a.lookups]
+    for i in (i for axes in mixed if len(axes) > 1 for i in axes):
+        extent = scope.domain[i].extent
+        if extent.is_constant and extent.constant <= NARROW:
+            return i
+    return None
+
+
+def _stacked(ctx: Context, scope: Scope, e: Extremum | Choice, i: Index) -> Deep[Value]:
+    """The extrema at each place of axis `i`, one after the other."""
+    name, r, block = ctx.loop_name(i), scope.domain[i], ctx.new_block()
+    domain = {k: other for k, other in scope.domain.items() if k is not i}
+    inner = ctx.scope(scope, domain=domain, loops={**scope.loops, i: r}, block=block)
+    v = yield extremum(ctx, inner, e)
+    term = function_of(ctx, scope.block, block, [name], v)
+    dtype = "dtype" if isinstance(e, Extremum) else "jnp.int32"
+    code = f"{ctx.helper('_stack_over')}([{ctx.range_code(r)}], {term}, {ctx.extents(inner, v.axes)}, {dtype})"
+    return Value(code, (i, *v.axes), ATOM, 2)
 
 
 def _along_axis(ctx: Context, scope: Scope, e: Extremum | Choice, r: Range, p: Predicate) -> Deep[Value]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, Size, atom_affine, total
 from tensorlang.language.predicates import Equal, Predicate, conjunction, conjuncts, substitute
 from tensorlang.lower.accesses import positions
+from tensorlang.lower.choices import in_windows
 from tensorlang.lower.code import ATOM, Axes, Value
 from tensorlang.lower.loops import expanded
 from tensorlang.lower.scope import Context, Scope
@@ -96,8 +97,13 @@ def _assembled(ctx: Context, scope: Scope, inner: Scope, points: Axes, at: dict[
         place = positions(ctx, inner, a - scope.domain[i].start, points)
         full = all(s in a.free for s in points)
         places.append(place if full else f"jnp.broadcast_to({place}, {ctx.extents(inner, points)})")
-    helper = ctx.helper(_helper(ctx, points, [at[i] - scope.domain[i].start for i in at]))
-    code = f"{helper}({values}, ({', '.join(places)}{',' * (len(places) == 1)}), {ctx.extents(scope, tuple(at))})"
+    wanted = _helper(ctx, points, [at[i] - scope.domain[i].start for i in at])
+
+    def scattered() -> str:
+        tuple_of = f"({', '.join(places)}{',' * (len(places) == 1)})"
+        return f"{ctx.helper(wanted)}({values}, {tuple_of}, {ctx.extents(scope, tuple(at))})"
+
+    code = in_windows(ctx, scope, inner, at, v, scattered) or scattered()
     return Value(code, (*at, *rest), ATOM, v.depth + 1)
 
 

@@ -85,3 +85,32 @@ def _sum_by_doubling(x, axis, step, n, width):
             x = lax.slice_in_dim(x, 0, size, axis=axis) + lax.slice_in_dim(x, power, power + size, axis=axis)
         power *= 2
     return total
+
+
+def _put_in_windows(x, at):
+    """Zeros, but x at the places step * l + first + k along each of its first axes, where l is a place of x, for each
+    (step, first, size, k, width) of `at`: 0 <= k < width, and size is the result's. Where places are equal, it adds up.
+    """
+    place = 0
+    for *_, k, width in at:
+        place = place * width + k
+    return _put_along(0, x, jnp.asarray(place), 0, at)
+
+
+def _put_along(axis, x, place, number, at):
+    """`_put_in_windows` along axis `axis` and those after it; `number` says where in the windows along those before."""
+    if axis == len(at):
+        return jnp.where((place == number)[(..., *[None] * (x.ndim - len(at)))], x, 0)
+    step, first, size, _, width = at[axis]
+    parts = [_put_along(axis + 1, x, place, number * width + k, at) for k in range(width)]
+    if width == 1:
+        return _spread(parts[0], axis, first, step, size)
+    shape = (*x.shape[:axis], size, *(size for _, _, size, _, _ in at[axis + 1 :]), *x.shape[len(at) :])
+    total = None
+    for k in range(0, width, step):
+        taken = parts[k : k + step]
+        taken += [jnp.zeros_like(taken[0])] * (step - len(taken))
+        rows = jnp.stack(taken, axis + 1).reshape(*shape[:axis], step * x.shape[axis], *shape[axis + 1 :])
+        edges = [(-first - k, size - first - k) if d == axis else (0, n) for d, n in enumerate(shape)]
+        total = _over(rows, *edges) if total is None else total + _over(rows, *edges)
+    return jnp.zeros(shape, x.dtype) if total is None else total

@@ -1,0 +1,126 @@
+"""A derivation as data that another program can check: one program of lets, and steps told by the names of these.
+
+See docs/certificates.md.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tensorlang.certificate.obligations import THEOREMS
+from tensorlang.derivative.derivation import Derivation, InnerProduct, Side, Step
+from tensorlang.derivative.transcript import Names
+from tensorlang.language.affine import Index, IndexArray
+from tensorlang.language.function import Function
+from tensorlang.language.grammar import Expr, Let, MakePair, ScalarFunction, Var, bracket, gen, number
+from tensorlang.language.predicates import TRUE, Predicate
+from tensorlang.language.show import expr_text
+from tensorlang.language.types import R, array
+from tensorlang.normal.ssa import Map, Outputs, Selection, Shape, Statement, axes, operands, read, renamed
+from tensorlang.recursion import Deep, run
+from tensorlang.surface.parse import parse
+
+
+class Record:
+    """The lets of a derivation, `function`, and its `steps`, those that rewrite inner products."""
+
+    def __init__(self, derivation: Derivation) -> None:
+        self.derivation = derivation
+        self.names = Names(derivation)
+        statements = dict.fromkeys(derivation.program.statements)
+        for step in derivation.steps:
+            statements.update(dict.fromkeys(step.made))
+        statements.update(dict.fromkeys(derivation.result.statements))
+        self.statements = tuple(statements)
+        self.rewriting = [step for step in derivation.steps if step.before]
+        self.wheres: dict[tuple[Predicate, Shape], Var] = {}
+        for step in self.rewriting:
+            for product in (*step.before, *step.after):
+                self._where(product)
+        self.function = self._as_function()
+        self.text = str(self.function)
+        self.spelling = self._spellings()
+
+    @property
+    def functions(self) -> list[ScalarFunction]:
+        """The scalar functions that occur, by their names."""
+        found = {x.function.name: x.function for x in self.statements if isinstance(x, Map)}
+        return [found[name] for name in sorted(found)]
+
+    def steps(self) -> list[dict[str, Any]]:
+        """The steps, as JSON has them."""
+        return [self._step(step) for step in self.rewriting]
+
+    def _step(self, step: Step) -> dict[str, Any]:
+        return {
+            "rule": step.rule.number,
+            "theorem": THEOREMS.get(step.rule.number),
+            "before": [self._product(product) for product in step.before],
+            "after": [self._product(product) for product in step.after],
+            "made": [self._name(x) for x in step.made],
+        }
+
+    def _product(self, product: InnerProduct) -> str:
+        """<e | d X>_[where], after Figure 14."""
+        where = self._where(product)
+        masked = "" if where is None else f"_[{self.spelling[where]}]"
+        right = _SIDES[product.side].format(self._name(product.right))
+        return f"{'-' if product.sign < 0 else ''}<{self._name(product.left)} | {right}>{masked}"
+
+    def _name(self, x: Statement) -> str:
+        e = self.names.expr(x)
+        return self.spelling[e] if e in self.spelling else expr_text(e)
+
+    def _where(self, product: InnerProduct) -> Var | None:
+        """The variable for the predicate of `product`; None where that is true."""
+        if product.pred is TRUE:
+            return None
+        shape = product.right.shape
+        new = Var(f"where{len(self.wheres)}", array(shape, R))
+        return self.wheres.setdefault((product.pred, shape), new)
+
+    def _lets(self) -> list[tuple[Var | IndexArray, Expr]]:
+        found: list[tuple[Var | IndexArray, Expr]] = []
+        for x in self.statements:
+            name = x.array if isinstance(x, Selection) else self.names.expr(x)
+            if isinstance(name, Var | IndexArray) and name not in self.derivation.result.params:
+                found.append((name, read(x, {y: self.names.expr(y) for y in operands(x)})))
+        for (pred, shape), where in self.wheres.items():
+            old = axes(0, len(shape))
+            new = tuple(Index(i.name) for i in old)
+            found.append((where, gen(list(zip(new, shape, strict=True)), bracket(renamed(pred, old, new), number(1)))))
+        return found
+
+    def _as_function(self) -> Function:
+        d = self.derivation
+        body: Expr = MakePair(run(self._tree(d.program.outputs)), run(self._tree(d.result.outputs)))
+        for name, value in reversed(self._lets()):
+            body = Let(name, value, body)
+        return Function(f"{d.function.name}_derivation", d.result.params, body)
+
+    def _tree(self, outputs: Outputs) -> Deep[Expr]:
+        if isinstance(outputs, tuple):
+            return MakePair((yield self._tree(outputs[0])), (yield self._tree(outputs[1])))
+        return self.names.expr(outputs)
+
+    def _spellings(self) -> dict[Expr, str]:
+        """What each variable that a let binds is called in the text."""
+        ours, theirs = self.function.body, parse(self.text).body
+        found: dict[Expr, str] = {}
+        while isinstance(ours, Let) and isinstance(theirs, Let):
+            if isinstance(ours.var, Var):
+                found[ours.var] = theirs.var.name
+            ours, theirs = ours.body, theirs.body
+        return found
+
+
+_SIDES = {Side.VARIABLE: "D {0}", Side.DIFFERENTIAL: "d {0}", Side.DEFINITION: "D[{0}]"}
+
+
+def described(f: ScalarFunction) -> dict[str, Any]:
+    """A scalar function's cost and derivative, as JSON has them."""
+    arguments = tuple(Var(f"x{k}", R) for k in range(f.arity))
+    components = f.transpose(arguments, Var("y", R), Var("t", R))
+    texts = [None if e is None else expr_text(e) for e in components]
+    name = f.name if f.exponent is None else f"{f.name} {f.exponent}"
+    return {"name": name, "arity": f.arity, "cost": f.cost, "components": texts}

@@ -30,15 +30,16 @@ def check_range(array: IndexArray, value: Any, sizes: Mapping[Size, int]) -> Non
     if elements is None:
         return
     size = array.size.value(sizes)  # type: ignore[arg-type]
+    if elements.size == 0 or (elements.min() >= 0 and elements.max() < size):
+        return
     outside = (elements < 0) | (elements >= size)
-    if outside.any():
-        place = tuple(int(k[0]) for k in np.nonzero(np.atleast_1d(outside)))[: elements.ndim]
-        where = f"[{', '.join(map(str, place))}]" if place else ""
-        wanted = f"{array.size} = {size}" if array.size.terms else str(size)
-        raise ArgumentError(
-            f"{array.name}{where} is {int(elements[place])}, expected an index into a range of size {wanted}",
-            hint="indices count from 0" if elements[place] == size else None,
-        )
+    place = tuple(int(k[0]) for k in np.nonzero(np.atleast_1d(outside)))[: elements.ndim]
+    where = f"[{', '.join(map(str, place))}]" if place else ""
+    wanted = f"{array.size} = {size}" if array.size.terms else str(size)
+    raise ArgumentError(
+        f"{array.name}{where} is {int(elements[place])}, expected an index into a range of size {wanted}",
+        hint="indices count from 0" if elements[place] == size else None,
+    )
 
 
 def concrete(value: Any) -> np.ndarray[Any, Any] | None:

@@ -1,18 +1,17 @@
-"""The data of relations as lists of points, made once for each object and kept while that lives."""
+"""The data of relations as programs take them, made once for each object and kept while that lives."""
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
-from threading import Lock
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tensorlang.lower.kept import Kept
 from tensorlang.lower.points import Order
 
 Arrays = tuple[Any, ...]
@@ -23,18 +22,12 @@ FEWEST_CELLS = 4096
 """Below this many cells a mask takes no time, and the program is not compiled anew for each number of points."""
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Coordinates:
     """The points of a relation: where it holds, in lexicographic order, a column for each argument."""
 
     columns: Arrays
-    cells: int
     _listed: dict[Order, Arrays] = field(default_factory=dict)
-
-    @property
-    def is_sparse(self) -> bool:
-        """Whether a program does better with the points than with a mask."""
-        return self.cells >= FEWEST_CELLS and len(self.columns[0]) * CELLS_PER_POINT <= self.cells
 
     def listings(self, orders: Sequence[Order]) -> tuple[Arrays, ...]:
         """The points in each of `orders`, as generated code takes them.
@@ -48,73 +41,96 @@ class Coordinates:
                 if order != tuple(range(len(columns))):
                     at = [np.lexsort([columns[k] for k in reversed(order)])]
                     columns = tuple(column[at[0]] for column in columns)
-                self._listed[order] = tuple(jnp.asarray(a, jnp.int32) for a in (*at, *columns))
+                self._listed[order] = tuple(_on_device(a, np.int32) for a in (*at, *columns))
         return tuple(self._listed[order] for order in orders)
 
 
-@dataclass
-class _Kept:
-    """What was made of an object, which must still be alive and hold the same data."""
+@dataclass(frozen=True)
+class _Copy:
+    """What an array held."""
 
-    alive: weakref.ref[Any]
-    data: Arrays
-    coordinates: Coordinates
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    bytes: bytearray
+
+    def is_of(self, x: np.ndarray[Any, Any]) -> bool:
+        """Whether `x` still holds this; the bytes are compared in place."""
+        return self.shape == x.shape and self.dtype == x.dtype and self.bytes == np.ascontiguousarray(x).data
 
 
-_kept: dict[int, _Kept] = {}
-_lock = Lock()
+@dataclass(frozen=True)
+class _Seen:
+    """The data that an object held, and the points or the mask made of it. An array of JAX can be its own mask."""
+
+    shape: tuple[int, ...]
+    data: tuple[_Copy, ...]
+    made: Coordinates | jax.Array | None
 
 
-def coordinates(value: Any) -> Coordinates | None:
-    """The points of a relation with this data; None under JAX's tracing, where they are not known.
+_seen: Kept[_Seen] = Kept()
 
-    They are kept with the object. Arrays can be written to, so its data is compared, which takes little time.
+
+def points_or_mask(value: Any) -> Coordinates | Any:
+    """A relation's data by its points, if these are known and few, or as a boolean array.
+
+    Under JAX's tracing nothing is known. What was made of an object is kept with it. The object may have been written
+    to since, so its data is compared with a copy, which takes a fraction of the time of any work at the points; arrays
+    of JAX are constant.
     """
     if isinstance(value, jax.core.Tracer):
-        return None
-    data = _data(value)
-    key = id(value)
-    with _lock:
-        kept = _kept.get(key)
-    if kept is None or kept.alive() is not value or not _is_same(kept.data, data):
-        own = data if isinstance(value, jax.Array) else tuple(np.array(a) for a in data)
-        made = Coordinates(_points(value), prod(map(int, value.shape)))
-        kept = _Kept(weakref.ref(value, lambda _: _kept.pop(key, None)), own, made)
-        with _lock:
-            _kept[key] = kept
-    return kept.coordinates
+        return value
+    seen = _seen.of(value)
+    data = () if isinstance(value, jax.Array) else _data(value)
+    if seen is None or seen.shape != value.shape or not _holds(data, seen.data):
+        copies = tuple(_Copy(x.shape, x.dtype, bytearray(x.tobytes())) for x in data)
+        seen = _seen.keep(value, _Seen(value.shape, copies, _made(value)))
+    return value if seen.made is None else seen.made
 
 
-def _is_same(a: Arrays, b: Arrays) -> bool:
-    return len(a) == len(b) and all(x is y or _is_equal(x, y) for x, y in zip(a, b, strict=True))
-
-
-def _is_equal(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> bool:
-    if x.dtype != y.dtype or x.shape != y.shape:
-        return False
-    if x.nbytes % 8 == 0 and x.flags.c_contiguous and y.flags.c_contiguous:  # eight bytes at a time
-        x, y = x.reshape(-1).view(np.uint64), y.reshape(-1).view(np.uint64)
-    return np.array_equal(x, y)
+def _holds(data: Arrays, copies: tuple[_Copy, ...]) -> bool:
+    return len(data) == len(copies) and all(copy.is_of(x) for copy, x in zip(copies, data, strict=True))
 
 
 def _data(value: Any) -> Arrays:
     """The arrays that hold a relation's data."""
     if not hasattr(value, "tocoo"):
-        return (value,)
+        elements = np.asarray(value)
+        return (elements.astype(bool) if elements.dtype.hasobject else elements,)
     if hasattr(value, "indptr"):
         return (value.data, value.indices, value.indptr)
     coo = value.tocoo()
     return (coo.data, *_coordinates(coo))
 
 
+def _made(value: Any) -> Coordinates | jax.Array | None:
+    if prod(value.shape) >= FEWEST_CELLS and (columns := _few_points(value)) is not None:
+        return Coordinates(columns)
+    if isinstance(value, jax.Array):
+        return None
+    return _on_device(np.array(value.toarray() if hasattr(value, "tocoo") else value, bool), bool)
+
+
+def _few_points(value: Any) -> Arrays | None:
+    """The coordinates of what is not zero, in lexicographic order, unless a mask is better than so many."""
+    if hasattr(value, "tocoo"):
+        columns = _sparse_points(value)
+        return columns if len(columns[0]) * CELLS_PER_POINT <= prod(value.shape) else None
+    elements = np.asarray(value)
+    return elements.nonzero() if np.count_nonzero(elements) * CELLS_PER_POINT <= elements.size else None
+
+
+def _on_device(data: np.ndarray[Any, Any], dtype: Any) -> jax.Array:
+    """An array that outlives the trace that it may be made in."""
+    with jax.ensure_compile_time_eval():
+        return jnp.asarray(data, dtype)
+
+
 def _coordinates(coo: Any) -> Arrays:
     return tuple(coo.coords) if hasattr(coo, "coords") else (coo.row, coo.col)
 
 
-def _points(value: Any) -> Arrays:
-    """The coordinates of what is not zero, in lexicographic order."""
-    if not hasattr(value, "tocoo"):
-        return tuple(np.asarray(value).nonzero())
+def _sparse_points(value: Any) -> Arrays:
+    """The coordinates of what is not zero in a sparse matrix, in lexicographic order."""
     coo = value.tocoo(copy=True)
     coo.sum_duplicates()
     stored = coo.data != 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from numbers import Real
@@ -15,13 +15,15 @@ import numpy as np
 
 from tensorlang.cost.extrema import empty_extremum
 from tensorlang.errors import ArgumentError, LimitError
-from tensorlang.language.affine import Size
-from tensorlang.language.arguments import bind, from_leaves, to_leaves
+from tensorlang.language.affine import IndexArray, Size
+from tensorlang.language.arguments import Bound, bind, from_leaves, to_leaves
+from tensorlang.language.elements import check_range
 from tensorlang.language.function import Function, call_handlers
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import Type
-from tensorlang.lower.coordinates import coordinates
+from tensorlang.lower.coordinates import Coordinates, points_or_mask
+from tensorlang.lower.kept import Kept
 from tensorlang.lower.source import Source
 from tensorlang.simplify import simplify
 
@@ -55,7 +57,8 @@ class Lowered:
 
     `source` is that Python: self-contained, one function named after the program that takes its parameters in order,
     reads the sizes off their shapes, and gives the results as tuples. Calling a `Lowered` checks the arguments and
-    runs it compiled by `jax.jit`; under JAX's own transformations it is traced like any JAX function.
+    runs it compiled by `jax.jit`; under JAX's own transformations it is traced like any JAX function. What shapes and
+    dtypes say is checked once for all arguments that have the same.
 
     It takes relations as boolean arrays. One that is given as SciPy sparse matrix or boolean array that is not itself
     being traced, and holds at few enough points, is taken by these instead, at a cost that is theirs: see
@@ -66,44 +69,76 @@ class Lowered:
         self.function = f
         self._exact = exact
         self._simplified = simplify(f, **(sizes or {}))
-        self._forms: dict[frozenset[Relation], _Form] = {}
-        self.source = self._form(frozenset()).made.text
+        self._forms: dict[tuple[Relation, ...], _Form] = {}
+        self._plans: dict[Hashable, _Plan] = {}
+        self.source = self._form(()).made.text
 
     @property
     def source_on_points(self) -> str:
         """The source for relations that are given by their points, in one order or several, as index arrays."""
-        return self._form(frozenset(p for p in self.function.params if isinstance(p, Relation))).made.text
+        return self._form(tuple(p for p in self.function.params if isinstance(p, Relation))).made.text
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """The value of the program for these arguments.
 
         Raises `ArgumentError` if they don't fit, or leave an extremum without a point.
         """
-        bound = bind(self.function, args, kwargs)
-        self._has_extrema(bound.sizes)
-        points = {p: coordinates(value) for p, value in bound.values.items() if isinstance(p, Relation)}
-        sparse = {p: found for p, found in points.items() if found is not None and found.is_sparse}
-        form = self._form(frozenset(sparse))
-        values = []
-        for p in self.function.params:
-            value = bound.values[p]
-            if isinstance(p, Var):
-                value = _numbers(p.name, p.type, value)
-            elif isinstance(p, Relation):
-                value = sparse[p].listings(form.made.listings[p]) if p in sparse else _dense(value)
-            values.append(value)
-        return form.run(*values, **{name: bound.sizes[size] for size, name in form.made.told.items()})
+        leaves, tree = jax.tree.flatten((args, kwargs), _is_list)
+        kinds = tuple(map(_kind, leaves))
+        plan = self._plans.get((tree, kinds))
+        if plan is None:
+            if None in kinds:
+                args, kwargs = self._plain(args, kwargs)
+                return self(*args, **kwargs)
+            if len(self._plans) >= _PLANS:
+                self._plans.clear()
+            plan = self._plans[tree, kinds] = self._plan(leaves, tree)
+        values = [leaves[k] if isinstance(k, int) else k for k in plan.sources]
+        for k in plan.numbers:
+            values[k] = np.asarray(values[k])
+        for k, indices in plan.indices:
+            _check_range(indices, values[k], plan.sizes)
+        on_points = []
+        for k, relation in plan.relations:
+            values[k] = points_or_mask(values[k])
+            if isinstance(values[k], Coordinates):
+                on_points.append((k, relation))
+        form = self._form(tuple(relation for _, relation in on_points))
+        for k, relation in on_points:
+            values[k] = values[k].listings(form.made.listings[relation])
+        told = {name: plan.sizes[size] for size, name in form.made.told.items()}
+        return form.run(*plan.tree.unflatten(values), **told)
 
-    def _has_extrema(self, sizes: Mapping[Size, int]) -> None:
-        """Raise `ArgumentError` if at these sizes there is an extremum over no point. What data decides gives nan."""
+    def _plain(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, int]]:
+        """The arguments with arrays instead of lists and of exact numbers. Raises `ArgumentError`."""
+        bound = bind(self.function, args, kwargs)
+        told = self._form(()).made.told
+        return _values(self.function, bound), {size.name: n for size, n in bound.sizes.items() if size in told}
+
+    def _plan(self, leaves: Sequence[Any], tree: Any) -> _Plan:
+        """What to do with arguments that are alike. Raises `ArgumentError` if they don't fit, whatever they hold."""
+        args, kwargs = tree.unflatten([_placeholder(k, x) for k, x in enumerate(leaves)])
+        bound = bind(self.function, args, kwargs)
         try:
-            wrong = empty_extremum(self.function, sizes)
-        except LimitError:  # too many points to look at each
+            wrong = empty_extremum(self.function, bound.sizes)
+        except LimitError:  # too many points to look at each; what data decides gives nan
             wrong = None
         if wrong is not None:
             raise ArgumentError(wrong)
+        values = _values(self.function, bound)
+        parts, shaped = jax.tree.flatten(values)
+        starts = np.cumsum([0, *(len(jax.tree.leaves(value)) for value in values)]).tolist()
+        places = list(zip(starts, self.function.params, strict=False))
+        return _Plan(
+            sources=tuple(x.place if isinstance(x, _Placeholder) else x for x in parts),
+            tree=shaped,
+            sizes=bound.sizes,
+            numbers=tuple(k for k, x in enumerate(parts) if isinstance(x, _Placeholder) and x.is_number),
+            indices=tuple((k, p) for k, p in places if isinstance(p, IndexArray)),
+            relations=tuple((k, p) for k, p in places if isinstance(p, Relation)),
+        )
 
-    def _form(self, on_points: frozenset[Relation]) -> _Form:
+    def _form(self, on_points: tuple[Relation, ...]) -> _Form:
         """The program for these relations given by their points, the others as boolean arrays."""
         if on_points not in self._forms:
             made = Source(self._simplified, on_points, self._exact)
@@ -118,6 +153,65 @@ class _Form:
 
     made: Source
     run: Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """How arguments of certain shapes and dtypes become those of the generated function.
+
+    `sources` are the arrays in these: the places of leaves of the arguments, or constants. Of them `numbers` are not
+    arrays yet, `indices` must be in their ranges, and `relations` may be taken by their points.
+    """
+
+    sources: tuple[Any, ...]
+    tree: Any
+    sizes: dict[Size, int]
+    numbers: tuple[int, ...]
+    indices: tuple[tuple[int, IndexArray], ...]
+    relations: tuple[tuple[int, Relation], ...]
+
+
+_EXACT = np.dtype(object)
+_PLANS = 256
+"""How many are kept of a program."""
+
+
+@dataclass(frozen=True)
+class _Placeholder:
+    """An argument without elements: the leaf of that place among all."""
+
+    place: int
+    shape: tuple[int, ...]
+    dtype: Any
+    is_number: bool = False
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise TypeError("a placeholder has no elements")
+
+
+def _kind(leaf: Any) -> Hashable:
+    """What the plan for an argument depends on: shape and dtype, or the value if it may be a size.
+
+    None for what is to be made an array first.
+    """
+    if isinstance(leaf, float):
+        return float
+    if isinstance(leaf, int):
+        return type(leaf), leaf
+    try:
+        return None if leaf.dtype == _EXACT else (leaf.shape, leaf.dtype)
+    except AttributeError:
+        return None
+
+
+def _placeholder(place: int, leaf: Any) -> Any:
+    if isinstance(leaf, float):
+        return _Placeholder(place, (), np.dtype(float), True)
+    return leaf if isinstance(leaf, int) else _Placeholder(place, leaf.shape, leaf.dtype)
+
+
+def _is_list(x: Any) -> bool:
+    return isinstance(x, list)
 
 
 def lower(f: Function, target: str = "jax", exact: bool = False, sizes: Mapping[str, int] | None = None) -> Lowered:
@@ -149,13 +243,17 @@ def _import(
     fromlist: tuple[str, ...] | None = (),
     level: int = 0,
 ) -> ModuleType:
-    if name not in {"jax", "jax.numpy"} or level:
+    if name not in {"jax", "jax.numpy", "jax.experimental.xla_metadata"} or level:
         raise ImportError(f"lowered code imports JAX alone, not {name}")
     return __import__(name, globals, locals, fromlist or (), level)
 
 
+def _values(f: Function, bound: Bound) -> tuple[Any, ...]:
+    """The parameters' values; exact numbers become floating-point ones. Raises `ArgumentError` for other data."""
+    return tuple(_numbers(p.name, p.type, bound.values[p]) if isinstance(p, Var) else bound.values[p] for p in f.params)
+
+
 def _numbers(name: str, kind: Type, value: Any) -> Any:
-    """A parameter's arrays; exact numbers become floating-point ones. Raises `ArgumentError` for other data."""
     leaves = to_leaves(kind, value)
     for k, part in enumerate(leaves):
         if isinstance(part, np.ndarray) and part.dtype.kind == "O":
@@ -167,9 +265,18 @@ def _numbers(name: str, kind: Type, value: Any) -> Any:
     return from_leaves(kind, iter(leaves))
 
 
-def _dense(value: Any) -> Any:
-    """A relation's data as a dense array; a sparse matrix is made dense."""
-    return value.toarray() if hasattr(value, "toarray") else value
+_in_range: Kept[int] = Kept()
+
+
+def _check_range(indices: IndexArray, value: Any, sizes: dict[Size, int]) -> None:
+    """As `check_range`, but once for an array of JAX, which is constant."""
+    if isinstance(value, jax.core.Tracer):
+        return
+    size = indices.size.value(sizes)  # type: ignore[arg-type]
+    if _in_range.of(value) != size:
+        check_range(indices, value, sizes)
+        if isinstance(value, jax.Array):
+            _in_range.keep(value, size)
 
 
 @lru_cache(maxsize=1024)

@@ -18,7 +18,7 @@ from tensorlang.language.arguments import from_leaves, to_leaves, unpack
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import Relation
-from tensorlang.lower.coordinates import Coordinates, coordinates
+from tensorlang.lower.coordinates import Coordinates, points_or_mask
 from tensorlang.transforms.flat import flat
 from tensorlang.transforms.linear import Program, once
 from tensorlang.transforms.primitive import bind
@@ -56,11 +56,11 @@ def to_jax(f: Function) -> Callable[..., Any]:
                 arrays += [_real(p.name, x) for x in to_leaves(p.type, value)]
             elif isinstance(p, IndexArray):
                 arrays.append(jnp.asarray(value, jnp.int32))
-            elif (found := coordinates(value)) is not None and found.is_sparse:
+            elif isinstance(found := points_or_mask(value), Coordinates):
                 points.append((p, found))
                 arrays.append(np.zeros([0] * len(p.sizes), bool))
             else:
-                arrays.append(jnp.asarray(value.toarray() if hasattr(value, "toarray") else value, bool))
+                arrays.append(jnp.asarray(found, bool))
         places = [k for k, p in enumerate(program.params) if isinstance(p, Var)]
         dtype = jnp.result_type(float, *(arrays[k] for k in places))
         for k in places:

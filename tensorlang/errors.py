@@ -151,3 +151,7 @@ class CostTableError(TensorlangError):
 
 class CountError(TensorlangError):
     """A compiled program whose operations can't be told, such as a loop that runs until its data say so."""
+
+
+class CountingError(TensorlangError):
+    """Points whose number has no closed form that was found for all sizes."""

@@ -47,7 +47,8 @@ class Counter:
         solution = solve(conjunction([substitute(p, fixed), *inside]), ranges, {})
         boxes = {i: ranges[i].constant for i in solution.free}
         parts: list[Predicate] = []
-        for p in conjuncts(solution.rest):
+        # the range of a chosen element is told by sizes, and solving asks whether it is empty
+        for p in conjuncts(substitute(solution.rest, self.values)):
             truth = _truth(p, boxes, self.setting.sizes)
             if truth is False:
                 return 0

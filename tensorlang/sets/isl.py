@@ -12,7 +12,7 @@ reasonable time get the safe answer, which each function states.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -194,6 +194,29 @@ def gist(p: Predicate, context: Predicate) -> Predicate | None:
     return found if same else None
 
 
+def disjoint(p: Predicate) -> list[Predicate]:
+    """Conjunctions of comparisons, no two with a point in common, that together are `p`, which mentions no data.
+
+    What they mention and `p` doesn't are integers, of which there is one choice at each point of `p`. Raises `TooHard`.
+    """
+    encoder = Encoder(marks=False)
+    formula = encoder.formula(p)
+    formula = _both(formula, encoder.surroundings())
+    free = len(encoder.free)
+    found = []
+    for divisions, rows in _disjoint(free, encoder.bound, formula):
+        for k in range(len(encoder.free) - free, divisions):
+            encoder.free[_division(k)] = free + k
+        parts = [encoder.decode(row) for row in rows]
+        found.append(conjunction(part for part in parts if part is not None))
+    return found
+
+
+@cache
+def _division(k: int) -> Index:
+    return Index(f"q{k}")
+
+
 def _both(f: Formula, g: Formula) -> Formula:
     return tuple(dict.fromkeys(f[0] + g[0])), f[1] + g[1]
 
@@ -296,6 +319,30 @@ def _gist(free: int, bound: int, inner: Formula, outer: Formula) -> tuple[tuple[
     return None if None in options else tuple(option for option in options if option is not None)
 
 
+@_remembered
+def _disjoint(free: int, bound: int, formula: Formula) -> tuple[tuple[int, tuple[Row, ...]], ...]:
+    """Of each piece the number of its integer divisions, which are further dimensions, and the rows."""
+    union = _union(free, bound, formula).coalesce().make_disjoint().compute_divs()
+    found = []
+    for basic in union.get_basic_sets():
+        space = basic.get_local_space()
+        divisions = space.dim(_dim.div)
+        rows = list(_all_rows(basic))
+        for d in range(divisions):
+            numerator = space.get_div(d)
+            scale = numerator.get_denominator_val()
+            numerator = numerator.scale_val(scale)
+            value = numerator.get_constant_val().to_python()
+            places = [(_dim.in_, k, k) for k in range(free)] + [(_dim.div, k, free + k) for k in range(d)]
+            terms = [(e, numerator.get_coefficient_val(kind, k).to_python()) for kind, k, e in places]
+            divisor = scale.to_python()
+            terms = [(e, k) for e, k in terms if k] + [(free + d, -divisor)]
+            rows.append((False, value, tuple(terms)))
+            rows.append((False, divisor - 1 - value, tuple((e, -k) for e, k in terms)))
+        found.append((divisions, tuple(dict.fromkeys(rows))))
+    return tuple(found)
+
+
 def _leaves(free: int, bound: int, formula: Formula) -> Iterator[Any]:
     """The conjunctions with points that `formula` is a union of, as basic sets of its free and bound dimensions."""
     return (_basic(free, bound, rows) for rows in _conjunctions(free, bound, formula))
@@ -370,11 +417,17 @@ def _basic(free: int, bound: int, rows: tuple[Row, ...]) -> Any:
 
 def _rows(basic: Any, free: int) -> tuple[Row, ...] | None:
     """The rows of a basic set, equalities first; None if it needs a quotient or a remainder to say them."""
+    found = _all_rows(basic)
+    if any(d >= free for _, _, terms in found for d, _ in terms):
+        return None
+    return tuple(sorted(found, key=lambda row: (not row[0], [d for d, _ in row[2]], [-k for _, k in row[2]], row[1])))
+
+
+def _all_rows(basic: Any) -> list[Row]:
+    """The rows of a basic set; its integer divisions come after its dimensions."""
     found: list[Row] = []
     for equality, matrix in ((True, basic.equalities_matrix(*_order)), (False, basic.inequalities_matrix(*_order))):
         for r in range(matrix.rows()):
             dense = [matrix.get_element_val(r, c).to_python() for c in range(matrix.cols())]
-            if any(dense[1 + free :]):
-                return None
             found.append((equality, dense[0], tuple((d, k) for d, k in enumerate(dense[1:]) if k)))
-    return tuple(sorted(found, key=lambda row: (not row[0], [d for d, _ in row[2]], [-k for _, k in row[2]], row[1])))
+    return found

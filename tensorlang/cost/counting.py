@@ -1,0 +1,289 @@
+"""Numbers of points for all sizes at once: exact, piecewise, as quasi-polynomials.
+
+Indices that no condition ties together are counted apart. Equalities are solved, first as the paper's notation of
+shifts and diagonals wants it, then over the integers at large (Euclid). What is left is summed over one index after
+the other (Faulhaber), once for each pair of a bound that is its greatest lower one and one that is its least upper one.
+Where an index has a coefficient, a bound is a quotient, rounded down; a quotient of sizes becomes an unknown, and
+indices in one are taken by their remainders.
+
+A range whose end is just before its beginning has no points, and the sum over it is 0 by the formula as well: so
+0 <= i < n needs no condition, since n >= 0. What a result says where its conditions hold is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
+from math import gcd, lcm
+
+from tensorlang.cost.domains import Domain, factors, place
+from tensorlang.cost.quasi import Polynomial, affine, definitions, number, quotient, summed, total, unknown
+from tensorlang.language.affine import Affine, Atom, Index, atom_affine, constant
+from tensorlang.language.grid import indices_of
+from tensorlang.language.predicates import (
+    FALSE,
+    TRUE,
+    And,
+    Equal,
+    Exists,
+    NonNegative,
+    Or,
+    Predicate,
+    Related,
+    at_most,
+    conjunction,
+    conjuncts,
+    equal,
+    free_atoms,
+    less,
+    lookups,
+    relations,
+    substitute,
+)
+from tensorlang.language.show import predicate_text
+from tensorlang.sets.encode import TooHard
+from tensorlang.sets.isl import disjoint, is_empty, not_implied
+from tensorlang.sets.solve import Ranges, ranges_predicate, simplify_in, solve
+
+_MOST_STEPS = 400
+
+Cell = tuple[Predicate, Polynomial]
+"""A number that counts where a condition on sizes and quotients holds."""
+
+
+def number_of_points(ranges: Ranges, p: Predicate) -> tuple[Cell, ...]:
+    """The number of points of the ranges at which `p` is true: the sum of the cells whose conditions hold.
+
+    Indices that relations or index arrays tie together have a number of points that is an unknown, a `Domain`. Raises
+    `TooHard` if there would be too many cells.
+    """
+    names = {i: place(k) for k, i in enumerate(ranges)}
+    renaming: dict[Atom, Affine] = {i: atom_affine(j) for i, j in names.items()}
+    return _number_of_points(tuple((names[i], n) for i, n in ranges.items()), substitute(p, renaming))
+
+
+@lru_cache(maxsize=1 << 14)
+def _number_of_points(binders: tuple[tuple[Index, Affine], ...], p: Predicate) -> tuple[Cell, ...]:
+    ranges = dict(binders)
+    p = simplify_in(p, ranges)
+    solution = solve(p, ranges, {})
+    free = {i: ranges[i] for i in solution.free}
+    rest = simplify_in(solution.rest, free)
+    if rest is FALSE:
+        return ()
+    cells: tuple[Cell, ...] = ((TRUE, number(1)),)
+    for indices, parts in factors(conjuncts(rest)):
+        cells = _product(cells, _component({i: free.pop(i) for i in indices}, conjunction(parts)))
+    for i, size in free.items():
+        cells = _product(cells, _count((i,), ranges_predicate({i: size})))
+    return cells
+
+
+def _product(first: Iterable[Cell], second: Iterable[Cell]) -> tuple[Cell, ...]:
+    return gathered((conjunction([p, q]), a * b) for (p, a), (q, b) in product(first, second))
+
+
+def gathered(cells: Iterable[Cell]) -> tuple[Cell, ...]:
+    """The cells with those of one condition added up."""
+    found: dict[Predicate, list[Polynomial]] = {}
+    for p, a in cells:
+        found.setdefault(p, []).append(a)
+    sums = ((p, total(parts)) for p, parts in found.items() if p is not FALSE)
+    return tuple((p, a) for p, a in sums if a)
+
+
+def _component(ranges: Ranges, p: Predicate) -> tuple[Cell, ...]:
+    """The number of points of indices that `p` ties together; of no indices at all, 1 where `p` is true."""
+    if relations(p) or lookups(p):
+        return ((TRUE, unknown(_domain(ranges, p))),)
+    p = conjunction([ranges_predicate(ranges), p])
+    parts = disjoint(p) if any(isinstance(q, Or | Exists) for q in conjuncts(p)) else [p]
+    return gathered(cell for part in parts for cell in _count(_own(part, ranges), part))
+
+
+def _own(p: Predicate, ranges: Ranges) -> tuple[Index, ...]:
+    """What is counted: the indices, and the quotients by which isl tells remainders."""
+    return tuple(dict.fromkeys([*ranges, *indices_of(p)]))
+
+
+def _domain(ranges: Ranges, p: Predicate) -> Domain:
+    """The points of data, with the indices in the order in which `p` mentions them, so that few are told apart."""
+    if isinstance(p, And | Or):
+        p = type(p)(tuple(sorted(p.parts, key=predicate_text)))
+    order = sorted(ranges, key=lambda i: _first_mention(p, i))
+    names = {i: place(k) for k, i in enumerate(order)}
+    renaming: dict[Atom, Affine] = {i: atom_affine(j) for i, j in names.items()}
+    return Domain(tuple((names[i], ranges[i]) for i in order), substitute(p, renaming))
+
+
+def _first_mention(p: Predicate, i: Index) -> tuple[int, ...]:
+    """Where `p` mentions an index first, as a path into it."""
+    match p:
+        case And(parts) | Or(parts):
+            for k, part in enumerate(parts):
+                if i in free_atoms(part):
+                    return k, *_first_mention(part, i)
+        case Related(_, arguments):
+            return (next(k for k, a in enumerate(arguments) if i in a.indices),)
+    return ()
+
+
+@dataclass(frozen=True)
+class _Task:
+    """The sum of `value` over the integers `indices` at which `p`, a conjunction of comparisons, is true."""
+
+    indices: tuple[Index, ...]
+    p: Predicate
+    value: Polynomial
+
+
+def _count(indices: tuple[Index, ...], p: Predicate) -> tuple[Cell, ...]:
+    """The number of integer points of a conjunction of comparisons that bounds `indices`."""
+    cells: list[Cell] = []
+    waiting = [_Task(indices, p, number(1))]
+    steps = 0
+    while waiting:
+        steps += 1
+        if steps > _MOST_STEPS:
+            raise TooHard
+        task = _normal(waiting.pop())
+        if task.p is FALSE or is_empty(task.p, definitions(task.p)):
+            continue
+        if task.indices:
+            waiting += _solved(task) or _summed(task)
+        else:
+            cells.append((task.p, task.value))
+    return tuple(cells)
+
+
+def _normal(task: _Task) -> _Task:
+    """The same task with each comparison divided by what divides the coefficients of its indices."""
+    parts = conjunction(part for q in conjuncts(task.p) for part in _divided(q, task.indices))
+    if parts is FALSE:
+        return _Task(task.indices, FALSE, task.value)
+    kept = conjunction(not_implied(conjuncts(parts), definitions(parts)))
+    return _Task(task.indices, kept, task.value)
+
+
+def _divided(q: Predicate, indices: tuple[Index, ...]) -> Iterator[Predicate]:
+    a = _compared(q)
+    inner = _part_in(a, indices)
+    divisor = gcd(*(k for _, k in inner.terms)) or gcd(*(k for _, k in a.terms)) or 1
+    if inner.is_constant:
+        inner, rest = constant(0), a
+    else:
+        inner, rest = Affine(tuple((x, k // divisor) for x, k in inner.terms), 0), a - inner
+    if isinstance(q, NonNegative):
+        yield at_most(constant(0), inner + quotient(rest, divisor))
+        return
+    whole = quotient(rest, divisor)
+    yield equal(rest, whole * divisor)
+    yield equal(inner + whole, constant(0))
+
+
+def _compared(q: Predicate) -> Affine:
+    """What a comparison compares with 0."""
+    assert isinstance(q, Equal | NonNegative), "a conjunction of comparisons"
+    return q.difference if isinstance(q, Equal) else q.value
+
+
+def _part_in(a: Affine, indices: tuple[Index, ...]) -> Affine:
+    return Affine(tuple((x, k) for x, k in a.terms if x in indices), 0)
+
+
+def _solved(task: _Task) -> list[_Task]:
+    """The task without an index that an equality determines, or with smaller coefficients; none if none does."""
+    for q in conjuncts(task.p):
+        terms = _part_in(_compared(q), task.indices).terms
+        if not isinstance(q, Equal) or not terms:
+            continue
+        ordered = sorted(terms, key=lambda term: abs(term[1]))
+        x, k = ordered[0]
+        assert isinstance(x, Index)
+        if abs(k) == 1:
+            return [_with(task, x, atom_affine(x) - q.difference * k, keeps=False)]
+        # x + (l // k) * y is as good an index as x, and leaves the remainder of l as the coefficient of y
+        y, other = ordered[1]
+        return [_with(task, x, atom_affine(x) - atom_affine(y) * (other // k))]
+    return []
+
+
+def _with(task: _Task, x: Index, value: Affine, keeps: bool = True) -> _Task:
+    """The task with `value` in the place of `x`."""
+    indices = task.indices if keeps else tuple(i for i in task.indices if i is not x)
+    return _Task(indices, substitute(task.p, {x: value}), task.value.substitute({x: affine(value)}))
+
+
+@dataclass(frozen=True)
+class _Way:
+    """Sum over `index`; first, while there are any, take the other indices of `divisors` by their remainders."""
+
+    index: Index
+    lows: list[Affine]
+    highs: list[Affine]
+    divisors: dict[Index, int]
+
+    @property
+    def pieces(self) -> int:
+        """How many tasks this leads to."""
+        count = max(1, len(self.lows) * len(self.highs))
+        for divisor in self.divisors.values():
+            count *= divisor
+        return count
+
+
+def _way(task: _Task, x: Index) -> _Way:
+    """The bounds of `x`, or which other indices stand in the way of them."""
+    lows: list[Affine] = []
+    highs: list[Affine] = []
+    divisors: dict[Index, int] = {}
+    for q in conjuncts(task.p):
+        a = _compared(q)
+        k = a.coefficient(x)
+        if not k:
+            continue
+        rest = a - atom_affine(x) * k
+        for y, other in _part_in(rest, task.indices).terms:
+            assert isinstance(y, Index)
+            divisor = abs(k) // gcd(k, other)
+            if divisor > 1:
+                divisors[y] = lcm(divisors.get(y, 1), divisor)
+        bound = quotient(rest, abs(k))
+        if k > 0:
+            lows.append(-bound)
+        else:
+            highs.append(bound)
+    return _Way(x, lows, highs, divisors)
+
+
+def _summed(task: _Task) -> list[_Task]:
+    """The tasks that summing over one index leaves; there is no equality in an index."""
+    way = min((_way(task, x) for x in task.indices), key=lambda way: way.pieces)
+    for y, divisor in way.divisors.items():
+        return [_with(task, y, atom_affine(y) * divisor + r) for r in range(divisor)]
+    if not way.lows or not way.highs:
+        raise TooHard
+    x = way.index
+    others = tuple(i for i in task.indices if i is not x)
+    rest = [q for q in conjuncts(task.p) if not _compared(q).coefficient(x)]
+    found = []
+    for least, low in enumerate(way.lows):
+        for most, high in enumerate(way.highs):
+            # of several that are greatest or least, the first
+            chosen = [
+                *(
+                    less(other, low) if k < least else at_most(other, low)
+                    for k, other in enumerate(way.lows)
+                    if k != least
+                ),
+                *(
+                    less(high, other) if k < most else at_most(high, other)
+                    for k, other in enumerate(way.highs)
+                    if k != most
+                ),
+            ]
+            p = conjunction([*rest, *chosen, at_most(low, high + 1)])
+            found.append(_Task(others, p, summed(task.value, x, low, high)))
+    return found

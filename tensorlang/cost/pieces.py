@@ -1,0 +1,232 @@
+"""Cells added up to pieces: all sizes are in exactly one piece each, and there are few.
+
+The pieces are the leaves of a tree that asks one comparison after the other. Two branches become one where the
+number on one of them is right on the other as well: n >= 1 needs no piece of its own if the polynomial is 0 at n = 0.
+"""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import lcm, prod
+
+from tensorlang.cost.counting import Cell, gathered
+from tensorlang.cost.domains import place
+from tensorlang.cost.quasi import (
+    Polynomial,
+    Quotient,
+    affine,
+    definitions,
+    divisors,
+    number,
+    reduced,
+    replaced,
+    total,
+    unrounded,
+)
+from tensorlang.language.affine import Affine, Size, atom_affine, constant
+from tensorlang.language.predicates import (
+    FALSE,
+    TRUE,
+    Equal,
+    NonNegative,
+    Predicate,
+    at_most,
+    conjunction,
+    conjuncts,
+    equal,
+)
+from tensorlang.sets.encode import TooHard
+from tensorlang.sets.isl import forced_equalities, is_empty, not_implied
+
+_MOST_VISITS = 200
+_MOST_PIECES = 24
+_MOST_REMAINDERS = 400
+
+_Open = tuple[tuple[Predicate, ...], Polynomial]
+"""A number that counts where some comparisons hold."""
+
+
+def simplified(cells: Iterable[Cell], context: Predicate) -> tuple[Cell, ...]:
+    """The cells with conditions that say no more than `context` leaves open, those of one condition added up."""
+    found = gathered((_simplified(p, context), a) for p, a in cells)
+    return tuple((p, b) for p, a in found if (b := reduced(a)))
+
+
+def _simplified(p: Predicate, context: Predicate) -> Predicate:
+    p = conjunction(unrounded(q) for q in conjuncts(p))
+    around = _known(context, p)
+    return FALSE if is_empty(p, around) else conjunction(not_implied(conjuncts(p), around))
+
+
+def _known(context: Predicate, p: Predicate) -> Predicate:
+    """The context, with what quotients in it and in `p` are."""
+    return conjunction([context, definitions(conjunction([context, p]))])
+
+
+def pieces(cells: Sequence[Cell], context: Predicate) -> tuple[Cell, ...] | None:
+    """The same number as pieces of which exactly one holds at each point of `context`; None if there are too many."""
+    try:
+        tree = _Planter().tree([(_comparisons(p), a) for p, a in cells], number(0), context)
+    except TooHard:
+        return None
+    leaves = [_settled(p, a, context) for p, a in _leaves(tree, TRUE)]
+    return tuple(sorted(leaves, key=lambda leaf: _breadth(leaf[0]))) if len(leaves) <= _MOST_PIECES else None
+
+
+def vanishes(a: Polynomial, region: Predicate) -> bool:
+    """Whether `a` is 0 in all of `region`, by the equalities there and for all remainders of the sizes; False if
+    that is not seen."""
+    a = _solved(a, conjunction([region, *_equalities(region, TRUE)]))
+    moduli: dict[Size, int] = {}
+    for x in a.unknowns:
+        if isinstance(x, Quotient):
+            for size, divisor in divisors(atom_affine(x)).items():
+                moduli[size] = lcm(moduli.get(size, 1), divisor)
+    if not moduli or prod(moduli.values()) > _MOST_REMAINDERS:
+        return not a
+    for remainders in product(*map(range, moduli.values())):
+        values = {x: atom_affine(x) * moduli[x] + r for x, r in zip(moduli, remainders, strict=True)}
+        if _at(a, values) and not is_empty(_congruent(moduli, remainders), _known(region, region)):
+            return False
+    return True
+
+
+def _congruent(moduli: Mapping[Size, int], remainders: Sequence[int]) -> Predicate:
+    """Each size leaves its remainder."""
+    return conjunction(
+        equal(atom_affine(x), atom_affine(place(k)) * modulus + r)
+        for k, ((x, modulus), r) in enumerate(zip(moduli.items(), remainders, strict=True))
+    )
+
+
+def _equalities(p: Predicate, context: Predicate) -> list[Predicate]:
+    """What `p` says in `context` without writing it as an equality."""
+    return [equal(zero, constant(0)) for zero in forced_equalities(p, _known(context, p))]
+
+
+def _solved(a: Polynomial, p: Predicate) -> Polynomial:
+    """`a` without sizes that the equalities of `p` determine."""
+    zeros = [q.difference for q in conjuncts(p) if isinstance(q, Equal)]
+    while zeros:
+        zero = zeros.pop()
+        sizes = [(x, k) for x, k in zero.terms if isinstance(x, Size) and abs(k) == 1]
+        if sizes and not any(isinstance(x, Quotient) for x in zero.atoms):
+            x, k = sizes[0]
+            assert isinstance(x, Size)
+            values = {x: atom_affine(x) - zero * k}
+            a = _at(a, values)
+            zeros = [replaced(other, values) for other in zeros]
+    return a
+
+
+def _at(a: Polynomial, values: Mapping[Size, Affine]) -> Polynomial:
+    """`a` with affine expressions in the places of sizes, in quotients too."""
+    changes = ((x, replaced(atom_affine(x), values)) for x in a.unknowns if isinstance(x, Size | Quotient))
+    return a.substitute({x: affine(value) for x, value in changes})
+
+
+def _settled(p: Predicate, a: Polynomial, context: Predicate) -> Cell:
+    """A piece whose number doesn't repeat what its condition says: where n = 0, there is no n."""
+    ordered = [*reversed(conjuncts(p)), *_equalities(p, context)]
+    p = conjunction(reversed(not_implied(ordered, _known(context, p))))
+    return p, reduced(_solved(a, p))
+
+
+def _breadth(p: Predicate) -> tuple[int, int]:
+    """The broader a condition is, the less: equalities make it narrow, and so do sizes that stay below a number."""
+    parts = conjuncts(p)
+    limits = [q for q in parts if isinstance(q, NonNegative) and all(k < 0 for _, k in q.value.terms)]
+    return sum(isinstance(q, Equal) for q in parts), len(limits)
+
+
+@dataclass(frozen=True)
+class _Leaf:
+    number: Polynomial
+
+
+@dataclass(frozen=True)
+class _Fork:
+    question: Predicate
+    yes: _Tree
+    no: _Tree
+
+
+_Tree = _Leaf | _Fork
+
+
+def _leaves(tree: _Tree, path: Predicate) -> Iterator[Cell]:
+    match tree:
+        case _Leaf(a):
+            yield path, a
+        case _Fork(question, yes, no):
+            yield from _leaves(yes, conjunction([path, question]))
+            yield from _leaves(no, conjunction([path, _not(question)]))
+
+
+def _comparisons(p: Predicate) -> tuple[Predicate, ...]:
+    """`p` as comparisons a >= 0."""
+    found: list[Predicate] = []
+    for q in conjuncts(p):
+        if isinstance(q, Equal):
+            found += [at_most(constant(0), q.difference), at_most(q.difference, constant(0))]
+        else:
+            found.append(q)
+    return tuple(found)
+
+
+def _not(q: Predicate) -> Predicate:
+    assert isinstance(q, NonNegative), "questions are comparisons a >= 0"
+    return at_most(q.value, constant(-1))
+
+
+class _Planter:
+    """Makes trees, up to a fixed amount of work."""
+
+    def __init__(self) -> None:
+        self.visits = 0
+
+    def tree(self, cells: list[_Open], sure: Polynomial, context: Predicate) -> _Tree:
+        """The sum of `sure` and the cells that hold, within `context`. Raises `TooHard`."""
+        self.visits += 1
+        if self.visits > _MOST_VISITS:
+            raise TooHard
+        undecided: list[_Open] = []
+        certain = [sure]
+        for comparisons, a in cells:
+            around = _known(context, conjunction(comparisons))
+            if is_empty(conjunction(comparisons), around):
+                continue
+            left = tuple(q for q in comparisons if not is_empty(_not(q), around))
+            if left:
+                undecided.append((left, a))
+            else:
+                certain.append(a)
+        sure = total(certain)
+        if not undecided:
+            return _Leaf(sure)
+        question = Tally(q for comparisons, _ in undecided for q in comparisons).most_common(1)[0][0]
+        if_yes, if_no = conjunction([context, question]), conjunction([context, _not(question)])
+        yes, no = self.tree(undecided, sure, if_yes), self.tree(undecided, sure, if_no)
+        if self.agree(yes, no, if_no):
+            return yes
+        if self.agree(no, yes, if_yes):
+            return no
+        return _Fork(question, yes, no)
+
+    def agree(self, a: _Tree, b: _Tree, region: Predicate) -> bool:
+        """Whether two trees are the same number everywhere in `region`."""
+        self.visits += 1
+        if self.visits > _MOST_VISITS:
+            raise TooHard
+        if is_empty(region, _known(region, region)):
+            return True
+        if isinstance(a, _Leaf) and isinstance(b, _Leaf):
+            return vanishes(a.number - b.number, region)
+        if isinstance(a, _Leaf):
+            a, b = b, a
+        assert isinstance(a, _Fork)
+        yes, no = conjunction([region, a.question]), conjunction([region, _not(a.question)])
+        return self.agree(a.yes, b, yes) and self.agree(a.no, b, no)

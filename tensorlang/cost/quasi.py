@@ -1,0 +1,261 @@
+"""Quasi-polynomials: polynomials in sizes, in quotients of sizes rounded down, and in numbers that only data tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cache
+from math import comb, gcd, lcm, prod
+
+from tensorlang.cost.domains import Domain
+from tensorlang.language.affine import Affine, Index, Size, atom_affine, constant
+from tensorlang.language.affine import total as sum_of
+from tensorlang.language.predicates import Equal, NonNegative, Predicate, at_most, conjunction, free_atoms, within
+
+
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+class Quotient(Index):
+    """numerator / divisor, rounded down: to integer sets an index like any other, of which `definition` is known."""
+
+    numerator: Affine = field(kw_only=True)
+    divisor: int = field(kw_only=True)
+
+    @property
+    def definition(self) -> Predicate:
+        """0 <= numerator - divisor * self < divisor."""
+        return within(self.numerator - atom_affine(self) * self.divisor, constant(self.divisor))
+
+
+def quotient(a: Affine, divisor: int) -> Affine:
+    """a / divisor, rounded down: what is divisible is divided, and only of the rest there is a `Quotient`.
+
+    So that equal ones are one, the first coefficient in a quotient is at most half of the divisor, and halves are of
+    even numbers where they can: (n + 1) / 2 rounded down is n - n / 2 rounded down.
+    """
+    whole = Affine(tuple((x, k // divisor) for x, k in a.terms if k // divisor), a.constant // divisor)
+    rest = Affine(tuple((x, k % divisor) for x, k in a.terms if k % divisor), a.constant % divisor)
+    if rest.is_constant:
+        return whole
+    common = gcd(divisor, *(k for _, k in rest.terms))
+    rest = Affine(tuple((x, k // common) for x, k in rest.terms), rest.constant // common)
+    divisor //= common
+    match rest.terms:
+        case ((Quotient() as inner, 1),):
+            return whole + quotient(inner.numerator + rest.constant * inner.divisor, inner.divisor * divisor)
+        case ((_, k), *_) if 2 * k > divisor:
+            return whole - quotient(-rest + (divisor - 1), divisor)
+    if divisor == 2 and rest.constant:
+        return whole + (rest - 1) - atom_affine(_quotient(rest - 1, 2))
+    return whole + atom_affine(_quotient(rest, divisor))
+
+
+@cache
+def _quotient(numerator: Affine, divisor: int) -> Quotient:
+    text = f"({numerator})" if len(numerator.terms) + (numerator.constant != 0) > 1 else str(numerator)
+    return Quotient(f"floor({text}/{divisor})", numerator=numerator, divisor=divisor)
+
+
+def unrounded(p: Predicate) -> Predicate:
+    """A comparison without a quotient, where that is the same: n / 2 rounded down is at least m where n >= 2 * m."""
+    if isinstance(p, Equal):
+        zero = p.difference
+        alone = any(isinstance(x, Quotient) and abs(k) == 1 for x, k in zero.terms)
+        return conjunction(map(unrounded, (NonNegative(zero), NonNegative(-zero)))) if alone else p
+    if not isinstance(p, NonNegative):
+        return p
+    for x, k in p.value.terms:
+        if isinstance(x, Quotient) and abs(k) == 1:
+            rest = p.value - atom_affine(x) * k
+            bound = rest * x.divisor + (x.numerator if k > 0 else -x.numerator + (x.divisor - 1))
+            return unrounded(at_most(constant(0), bound))
+    return p
+
+
+def replaced(a: Affine, values: Mapping[Size, Affine]) -> Affine:
+    """`a` with other affine expressions in the places of sizes, in quotients too."""
+    parts = []
+    for x, k in a.terms:
+        value = atom_affine(x)
+        if isinstance(x, Size):
+            value = values.get(x, value)
+        elif isinstance(x, Quotient):
+            value = quotient(replaced(x.numerator, values), x.divisor)
+        parts.append((value, k))
+    return sum_of(parts) + a.constant
+
+
+def divisors(a: Affine) -> dict[Size, int]:
+    """Of each size in a quotient in `a`, a number of which all divisors there, nested ones too, are divisors."""
+    found: dict[Size, int] = {}
+    for x in a.atoms:
+        if isinstance(x, Quotient):
+            inner = divisors(x.numerator)
+            for size in x.numerator.sizes:
+                inner.setdefault(size, 1)
+            for size, divisor in inner.items():
+                found[size] = lcm(found.get(size, 1), divisor * x.divisor)
+    return found
+
+
+def definitions(p: Predicate) -> Predicate:
+    """What is known of the quotients in `p`, those in other quotients too."""
+    found: dict[Quotient, None] = {}
+    waiting = sorted((x for x in free_atoms(p) if isinstance(x, Quotient)), key=lambda x: x.serial)
+    while waiting:
+        x = waiting.pop()
+        if x not in found:
+            found[x] = None
+            waiting += [y for y in x.numerator.indices if isinstance(y, Quotient)]
+    return conjunction(x.definition for x in found)
+
+
+Unknown = Size | Index | Domain
+"""A size, a quotient, the number of points of a domain that only data tell; while points are counted, an index."""
+
+Monomial = tuple[Unknown, ...]
+
+
+@dataclass(frozen=True)
+class Polynomial:
+    """The sum of coefficient * product of unknowns; the unknowns of each monomial are in the order of their ids."""
+
+    terms: Mapping[Monomial, Fraction]
+
+    def __add__(self, other: Polynomial) -> Polynomial:
+        return collected([*self.terms.items(), *other.terms.items()])
+
+    def __sub__(self, other: Polynomial) -> Polynomial:
+        return self + other * -1
+
+    def __mul__(self, other: Polynomial | Fraction | int) -> Polynomial:
+        if not isinstance(other, Polynomial):
+            return Polynomial({m: k * other for m, k in self.terms.items()} if other else {})
+        return collected(
+            (tuple(sorted(m0 + m1, key=id)), k0 * k1) for m0, k0 in self.terms.items() for m1, k1 in other.terms.items()
+        )
+
+    def __bool__(self) -> bool:
+        """Whether it is not 0."""
+        return bool(self.terms)
+
+    @property
+    def unknowns(self) -> tuple[Unknown, ...]:
+        """Those that occur in it."""
+        return tuple(dict.fromkeys(x for monomial in self.terms for x in monomial))
+
+    @property
+    def denominator(self) -> int:
+        """The least number that makes all coefficients integers."""
+        return lcm(*(k.denominator for k in self.terms.values()))
+
+    def substitute(self, values: Mapping[Unknown, Polynomial]) -> Polynomial:
+        """The polynomial with others in the places of some unknowns, all at once."""
+        parts = []
+        for monomial, k in self.terms.items():
+            part = Polynomial({tuple(x for x in monomial if x not in values): k})
+            for x in monomial:
+                if x in values:
+                    part = part * values[x]
+            parts.append(part)
+        return total(parts)
+
+    def powers_of(self, x: Unknown) -> dict[int, Polynomial]:
+        """The coefficient of each power of `x`."""
+        found: dict[int, dict[Monomial, Fraction]] = {}
+        for monomial, k in self.terms.items():
+            others = tuple(y for y in monomial if y is not x)
+            found.setdefault(len(monomial) - len(others), {})[others] = k
+        return {power: Polynomial(terms) for power, terms in found.items()}
+
+    def value(self, values: Mapping[Unknown, int]) -> Fraction:
+        """Its value where each unknown has the value that `values` gives."""
+        return sum((k * prod(values[x] for x in monomial) for monomial, k in self.terms.items()), Fraction(0))
+
+
+def number(value: Fraction | int) -> Polynomial:
+    """A constant."""
+    return Polynomial({(): Fraction(value)} if value else {})
+
+
+def unknown(x: Unknown) -> Polynomial:
+    """The polynomial that is one unknown."""
+    return Polynomial({(x,): Fraction(1)})
+
+
+def affine(a: Affine) -> Polynomial:
+    """`a`, which looks nothing up, as a polynomial."""
+    terms = [((x,), Fraction(k)) for x, k in a.terms if isinstance(x, Size | Index)]
+    return collected([*terms, ((), Fraction(a.constant))])
+
+
+def total(parts: Iterable[Polynomial]) -> Polynomial:
+    """The sum of `parts`."""
+    return collected(term for part in parts for term in part.terms.items())
+
+
+def collected(terms: Iterable[tuple[Monomial, Fraction]]) -> Polynomial:
+    """The sum of `terms`."""
+    found: dict[Monomial, Fraction] = {}
+    for monomial, k in terms:
+        found[monomial] = found.get(monomial, Fraction(0)) + k
+    return Polynomial({monomial: k for monomial, k in found.items() if k})
+
+
+def summed(p: Polynomial, x: Index, low: Affine, high: Affine) -> Polynomial:
+    """The sum of `p` over x from `low` to `high`, where high >= low - 1 (Faulhaber's formula)."""
+    first, last = affine(low), affine(high + 1)
+    return total(c * (_below(last, k) - _below(first, k)) for k, c in p.powers_of(x).items())
+
+
+def _below(x: Polynomial, k: int) -> Polynomial:
+    """0^k + 1^k + ... + (x - 1)^k."""
+    result, power = number(0), number(1)
+    for j in range(k + 1, 0, -1):  # j is the exponent that x lacks in the current power
+        power = power * x
+        result = result + power * (_bernoulli(j - 1) * comb(k + 1, j - 1) / Fraction(k + 1))
+    return result
+
+
+@cache
+def _bernoulli(j: int) -> Fraction:
+    if j == 0:
+        return Fraction(1)
+    return -sum((comb(j + 1, i) * _bernoulli(i) for i in range(j)), Fraction(0)) / (j + 1)
+
+
+def reduced(p: Polynomial) -> Polynomial:
+    """`p` with quotients of the same number by the same divisor in no product with one another.
+
+    With e = d * q + r, the quotient of e + c by d is q, or q + 1 where r + c >= d. So the differences from q are 0
+    or 1, the product of two of them is the lesser one, and q itself is e less their sum, by d.
+    """
+    families: dict[tuple[Affine, int], None] = {}
+    for x in p.unknowns:
+        if isinstance(x, Quotient):
+            families[x.numerator - x.numerator.constant, x.divisor] = None
+    for e, d in families:
+        if d <= _LARGEST_FAMILY:
+            p = _reduced_family(p, e, d)
+    return p
+
+
+_LARGEST_FAMILY = 8
+
+
+def _reduced_family(p: Polynomial, e: Affine, d: int) -> Polynomial:
+    steps = {c: Index(f"step{c}") for c in range(1, d)}  # 1 where r + c >= d
+    base = (affine(e) - total(unknown(step) for step in steps.values())) * Fraction(1, d)
+    values: dict[Unknown, Polynomial] = {_quotient(e + c, d): base + unknown(step) for c, step in steps.items()}
+    expanded = p.substitute({_quotient(e, d): base, **values})
+    places = {step: c for c, step in steps.items()}
+    linear = collected((_least(monomial, places), k) for monomial, k in expanded.terms.items())
+    first = quotient(e, d)
+    return linear.substitute({step: affine(quotient(e + c, d) - first) for step, c in places.items()})
+
+
+def _least(monomial: Monomial, places: Mapping[Index, int]) -> Monomial:
+    """A product in which of several steps only the one that is 1 most rarely is left."""
+    steps = [x for x in monomial if x in places]
+    others = [x for x in monomial if x not in places]
+    return tuple(sorted([*others, *sorted(set(steps), key=lambda x: places[x])[:1]], key=id))  # type: ignore[index]

@@ -1,0 +1,173 @@
+"""Figure 6 for all sizes: what a program costs as a piecewise quasi-polynomial in its sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from tensorlang.cost.cost import charges, known
+from tensorlang.cost.counter import Counter
+from tensorlang.cost.counting import Cell, gathered, number_of_points
+from tensorlang.cost.domains import Domain
+from tensorlang.cost.pieces import pieces, simplified, vanishes
+from tensorlang.cost.quasi import Quotient, Unknown, number
+from tensorlang.errors import CountingError
+from tensorlang.language.affine import Affine, Atom, Index, Size, atom_affine, constant
+from tensorlang.language.function import Function, sizes_of
+from tensorlang.language.grammar import gen
+from tensorlang.language.grammar import number as literal
+from tensorlang.language.grid import Setting
+from tensorlang.language.predicates import Equal, NonNegative, Predicate, at_most, conjunction, conjuncts
+from tensorlang.language.show import predicate_text
+from tensorlang.sets.encode import TooHard
+
+
+@dataclass(frozen=True, eq=False)
+class CostPolynomial:
+    """A number for all sizes at which no axis of a parameter of `program` is negative: the sum of the cells that hold.
+
+    Cells are conditions on sizes with quasi-polynomials: polynomials in sizes, in quotients of them rounded down, and
+    in numbers of points that only data tell. `pieces` are cells of which exactly one holds.
+    """
+
+    program: Function
+    cells: tuple[Cell, ...]
+
+    def __call__(self, relations: Mapping[str, Any] | None = None, /, **sizes: Any) -> int:
+        """The number at these sizes; relations and index arrays are given like sizes, just as for `cost`.
+
+        Raises `ArgumentError`, and `LimitError` if too many points of data must be looked at one by one.
+        """
+        return self.at(known(self.program, {**(relations or {}), **sizes}))
+
+    def at(self, setting: Setting) -> int:
+        """The number under the sizes, relations and index arrays of `setting`."""
+        values = _Values(Counter(setting))
+        found = sum(a.value({x: values.of(x) for x in a.unknowns}) for p, a in self.cells if values.satisfy(p))
+        if found != int(found):
+            raise CountingError(f"{self} is {found} here, which is no whole number")
+        return int(found)
+
+    def __add__(self, other: CostPolynomial) -> CostPolynomial:
+        return _made(_both(self.program, other.program), (*self.cells, *other.cells))
+
+    def __sub__(self, other: CostPolynomial) -> CostPolynomial:
+        return self + other * -1
+
+    def __mul__(self, other: CostPolynomial | int) -> CostPolynomial:
+        if isinstance(other, CostPolynomial):
+            cells = ((conjunction([p, q]), a * b) for p, a in self.cells for q, b in other.cells)
+            return _made(_both(self.program, other.program), cells)
+        return CostPolynomial(self.program, tuple((p, a * other) for p, a in self.cells if other))
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> CostPolynomial:
+        return self * -1
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the two are the same number for all sizes and data, as far as that can be seen."""
+        if not isinstance(other, CostPolynomial):
+            return NotImplemented
+        difference = self - other
+        return all(vanishes(a, conjunction([difference.context, p])) for p, a in difference.shortest)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def context(self) -> Predicate:
+        """That no axis of a parameter is negative."""
+        return conjunction(at_most(constant(0), size) for p in self.program.params for size in sizes_of(p))
+
+    @cached_property
+    def pieces(self) -> tuple[Cell, ...] | None:
+        """The number as conditions of which exactly one holds at all sizes, the broadest first; None if too many."""
+        return pieces(self.cells, self.context)
+
+    @property
+    def shortest(self) -> tuple[Cell, ...]:
+        """The pieces that are not 0, or the cells if there would be too many pieces."""
+        return self.cells if self.pieces is None else tuple((p, a) for p, a in self.pieces if a)
+
+    def __str__(self) -> str:
+        from tensorlang.cost.shown import text
+
+        return text(self)
+
+    __repr__ = __str__
+
+
+def cost_polynomial(f: Function) -> CostPolynomial:
+    """What `f` costs (Figure 6) for all sizes, exactly.
+
+    How many points a relation has, or how many satisfy a condition on data, is an unknown: `nnz(E)`. Raises
+    `CountingError` if a condition on indices is too intricate to count its points in closed form.
+    """
+    cells: list[Cell] = []
+    for domain, weight in charges(f.body).items():
+        try:
+            counted = number_of_points(dict(domain.binders), domain.pred)
+        except TooHard:
+            raise _uncounted(domain) from None
+        cells += ((p, a * weight) for p, a in counted)
+    return _made(f, cells)
+
+
+def size_polynomial(f: Function, sizes: Iterable[Affine]) -> CostPolynomial:
+    """The product of `sizes`, each of which is no number of points below 0, for `f`'s arguments or results."""
+    product = number(1)
+    cells: tuple[Cell, ...] = number_of_points({Index("i"): size for size in sizes}, conjunction(()))
+    return _made(f, cells) if cells else CostPolynomial(f, ((conjunction(()), product),))
+
+
+def _made(f: Function, cells: Iterable[Cell]) -> CostPolynomial:
+    raw = CostPolynomial(f, gathered(cells))
+    return CostPolynomial(f, simplified(raw.cells, raw.context))
+
+
+def _uncounted(domain: Domain) -> CountingError:
+    binders = ", ".join(f"{i.name}:{size}" for i, size in domain.binders)
+    return CountingError(
+        f"no closed form was found for the number of points {binders} where {predicate_text(domain.pred)}",
+        hint="cost counts them at given sizes",
+    )
+
+
+def _both(f: Function, g: Function) -> Function:
+    """A program with the parameters and sizes of two."""
+    if f is g:
+        return f
+    params = {p.name: p for p in (*g.params, *f.params)}
+    sizes = dict.fromkeys((*f.sizes, *g.sizes))
+    return Function(f.name, tuple(params.values()), gen([(Index("i"), atom_affine(s)) for s in sizes], literal(0)))
+
+
+class _Values:
+    """The values of what costs depend on at given sizes and data."""
+
+    def __init__(self, counter: Counter) -> None:
+        self.counter = counter
+
+    def of(self, x: Unknown) -> int:
+        match x:
+            case Size():
+                return self.counter.setting.sizes[x]
+            case Quotient(numerator=a, divisor=divisor):
+                return self.of_affine(a) // divisor
+            case Domain():
+                return self.counter.points(x)
+        raise AssertionError("costs depend on no index")
+
+    def of_affine(self, a: Affine) -> int:
+        values: dict[Atom, int] = {x: self.of(x) for x in a.atoms if isinstance(x, Size | Quotient)}
+        return a.value(values)
+
+    def satisfy(self, p: Predicate) -> bool:
+        """Whether a conjunction of comparisons is true."""
+        for q in conjuncts(p):
+            assert isinstance(q, Equal | NonNegative), "a conjunction of comparisons"
+            if not (self.of_affine(q.difference) == 0 if isinstance(q, Equal) else self.of_affine(q.value) >= 0):
+                return False
+        return True

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import random
+import signal
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +19,9 @@ from benchmarks.peers import JAX_PROGRAM, OURS, PEERS, PROGRAM, NotApplicable, P
 from benchmarks.reference import as_tuple, distance
 
 ROUNDS = 15
+PATIENCE = 90
+"""Seconds after which a peer that isn't ready is given up."""
+_LEAST = 2e-3  # seconds that a peer runs in each round, again and again if it is faster than that
 FAILURES = (
     tl.TensorlangError,
     ArithmeticError,
@@ -26,6 +32,7 @@ FAILURES = (
     MemoryError,
     NotImplementedError,
     RuntimeError,
+    TimeoutError,
     TypeError,
     ValueError,
 )
@@ -85,11 +92,13 @@ def measure(case: Case, sizes: Sizes, peers: Sequence[str], rounds: int, budget:
     results: dict[str, Any] = {}
     for name in peers:
         try:
-            ready[name] = PEERS[name](case, arguments)
-            results[name] = jax.tree.map(_host, ready[name].run())
+            with _patience():
+                ready[name] = PEERS[name](case, arguments)
+                results[name] = jax.tree.map(_host, ready[name].run())
             row.timed[name] = Timed(compiling=ready[name].seconds)
         except FAILURES as error:
             row.missing[name] = reason(error)
+            ready.pop(name, None)
     if OURS in results:
         for name in results.keys() - {PROGRAM, JAX_PROGRAM}:
             row.timed[name].differs = distance(results[name], as_tuple(results[OURS]))
@@ -101,13 +110,30 @@ def measure(case: Case, sizes: Sizes, peers: Sequence[str], rounds: int, budget:
 def _take_turns(ready: Mapping[str, Prepared], row: Row, rounds: int, budget: float) -> None:
     names = list(ready)
     once = {name: min(_timed(ready[name], 1) for _ in range(2)) for name in names}
-    repeats = {name: max(1, min(100, int(5e-4 / once[name]))) for name in names}
+    repeats = {name: max(1, min(200, int(_LEAST / once[name]))) for name in names}
+    order = random.Random(0)  # whom one comes after must not be the same in all rounds
     start = time.perf_counter()
-    for k in range(rounds):
-        for name in names[k % len(names) :] + names[: k % len(names)]:
+    for _ in range(rounds):
+        for name in order.sample(names, len(names)):
             row.timed[name].seconds.append(_timed(ready[name], repeats[name]))
         if time.perf_counter() - start > budget:
             break
+
+
+@contextmanager
+def _patience() -> Iterator[None]:
+    """Raise `TimeoutError` in what takes longer than `PATIENCE`, as soon as Python has its turn."""
+
+    def give_up(*_: object) -> None:
+        raise TimeoutError(f"not ready after {PATIENCE} s")
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(PATIENCE)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def _timed(peer: Prepared, repeats: int) -> float:

@@ -188,6 +188,45 @@ def pytensor_compiled(case: Case, arguments: Sequence[Any]) -> Prepared:
     return Prepared(lambda: fn(*arrays), time.perf_counter() - start)
 
 
+def halide_compiled(case: Case, arguments: Sequence[Any]) -> Prepared:
+    """Halide's reverse mode, scheduled by its autoscheduler for gradients."""
+    hl = _installed("halide")
+    if case.what != "gradient":
+        raise NotApplicable("for gradients only")
+    from benchmarks.rivals.halide_programs import gradient
+
+    start = time.perf_counter()
+    try:
+        pipeline, filled = gradient(hl, case, arguments)
+    except LookupError as error:
+        raise NotApplicable(str(error)) from error
+    seconds = time.perf_counter() - start
+    buffers = [hl.Buffer(a) for a in filled]
+    shapes = [np.shape(arguments[k]) for k in case.argnums]
+
+    def run() -> Any:
+        pipeline.realize(buffers)
+        return tuple(a.reshape(shape) for a, shape in zip(filled, shapes, strict=True))
+
+    return Prepared(run, seconds)
+
+
+def tensorgrad_compiled(case: Case, arguments: Sequence[Any]) -> Prepared:
+    """tensorgrad's symbolic derivative, compiled by it to PyTorch's operations."""
+    tg, torch = _installed("tensorgrad"), _installed("torch")
+    if not hasattr(torch.Tensor, "names"):
+        raise NotApplicable("tensorgrad isn't usable: it needs a PyTorch whose tensors have names, before 2.13")
+    from benchmarks.rivals.tensorgrad_programs import derivative
+
+    start = time.perf_counter()
+    try:
+        run = derivative(tg, torch, case, arguments)
+    except LookupError as error:
+        raise NotApplicable(str(error)) from error
+    run()
+    return Prepared(lambda: tuple(run()), time.perf_counter() - start)
+
+
 def _installed(name: str) -> Any:
     if importlib.util.find_spec(name) is None:
         raise NotApplicable(f"{name} isn't installed")
@@ -206,6 +245,8 @@ PEERS: dict[str, Peer] = {
     "PyTorch compiled": torch_compiled,
     "TensorFlow": tensorflow_compiled,
     "PyTensor": pytensor_compiled,
+    "Halide": halide_compiled,
+    "tensorgrad": tensorgrad_compiled,
 }
 """By name; the first two are ours."""
 

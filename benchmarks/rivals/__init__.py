@@ -1,0 +1,1 @@
+"""Programs for systems that aren't NumPy-like: translated from ours (Halide), or written for them (tensorgrad)."""

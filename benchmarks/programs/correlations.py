@@ -126,7 +126,6 @@ def _toeplitz_by_hand(t: Any, x: Any, y: Any) -> Any:
 
 _STEPS = 10
 _UNCOUNTED = "the model would have to look at every point to count what is read at chosen places"
-_FUSED = "XLA fuses steps of a stencil into one another and computes each for every neighbour that reads it"
 
 
 def _heat(xp: Any, u: Any, z: Any) -> Any:
@@ -315,7 +314,6 @@ CASES = [
         by_hand=_heat_by_hand,
         sizes=({"n": 10_000}, {"n": 100_000}, {"n": 1_000_000}),
         odd={"n": 30_001},
-        limits={"cost": _FUSED, "model": _FUSED},
     ),
     Case(
         name="Laplacian's energy",

@@ -32,6 +32,7 @@ from tensorlang.lower.relations import held_on_points, on_points
 from tensorlang.lower.required import Required
 from tensorlang.lower.scope import Context, Held, Scope
 from tensorlang.lower.sizes import Axis, read_sizes
+from tensorlang.lower.stored import stored
 from tensorlang.recursion import Deep, run
 
 _LONG_COMMENT = 100
@@ -61,10 +62,11 @@ class Source:
         self._constants(made)
         f = made.function
         held = held_on_points(f, sparse)
+        in_memory = stored(f)
         body = f.body
         while isinstance(body, Let):
             held_at = held.get(body.var) if isinstance(body.var, Var) else None
-            self._ctx.held[body.var, ()] = self._statement(body.var.name, body.value, held_at)
+            self._ctx.held[body.var, ()] = self._statement(body.var.name, body.value, held_at, body.var in in_memory)
             if isinstance(body.var, IndexArray):
                 self._ranged(body.var)
             body = body.body
@@ -89,6 +91,8 @@ class Source:
         imports = ["import jax"] if "jax." in text else []
         imports += ["import jax.numpy as jnp"]
         imports += ["from jax import lax"] if "lax." in text else []
+        metadata = "from jax.experimental.xla_metadata import set_xla_metadata"
+        imports += [metadata] if "set_xla_metadata" in text else []
         return "\n".join([*imports, "", "", text])
 
     def _parameters(self, f: Function, sparse: Collection[Relation]) -> list[str]:
@@ -162,8 +166,9 @@ class Source:
         if not self._ctx.integers.is_nonnegative(x.size - 1):
             self._ctx.uncertain.add(x)
 
-    def _statement(self, wanted: str, e: Expr, at: Related | None = None) -> Held:
-        """Code that gives the array of `e`, or of its elements at the points where the relation `at` holds."""
+    def _statement(self, wanted: str, e: Expr, at: Related | None = None, in_memory: bool = False) -> Held:
+        """Code that gives the array of `e`, or of its elements at the points where the relation `at` holds; `in_memory`
+        says that XLA must store it."""
         ctx = self._ctx
         name = ctx.names.lasting(wanted)
         conditions = Required(lambda read: ctx.held_by(read)[0].required)
@@ -183,6 +188,8 @@ class Source:
         ctx.target = name
         v = ordered(run(self._compiler.value(scalar, scope)), tuple(domain))
         code = self._whole(v, scope)
+        if in_memory:
+            code = f"{ctx.helper('_stored')}({code})"
         if code != name:
             block.give(f"{name} = ", code)
         self._body.parts += block.parts

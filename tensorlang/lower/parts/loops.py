@@ -1,7 +1,20 @@
-"""Sums and arrays of many terms."""
+"""Sums and arrays of many terms, and arrays that are computed once."""
 
+import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.experimental.xla_metadata import set_xla_metadata
+
+
+def _stored(x):
+    """x, stored in memory. XLA's fusions for CPUs would compute a cheap array anew for all that read it; what is given
+    to a function that is not inlined is there."""
+
+    def once(x):
+        with set_xla_metadata(inlineable="false"):
+            return jax.jit(lambda x: x)(x)
+
+    return lax.platform_dependent(x, cpu=once, default=lambda x: x)
 
 
 def _sum(x, axes):

@@ -1,0 +1,168 @@
+"""Statements whose arrays XLA must store.
+
+XLA's fusions for CPUs compute a cheap array anew for each of its readers, and in each for every place at which it is
+read there, and so again what that array is made of:
+
+    let u1 = gen i. a*u[i - 1] + b*u[i] + a*u[i + 1] in
+    let u2 = gen i. a*u1[i - 1] + b*u1[i] + a*u1[i + 1] in ..        each element of u1 three times, of u nine times
+
+The model counts it once. So where this saves enough arithmetic to pay for writing the array to memory and reading it
+again, we say that it is to be stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import prod
+
+from tensorlang.language.affine import atom_affine
+from tensorlang.language.function import Function
+from tensorlang.language.grammar import (
+    Access,
+    Add,
+    Bracket,
+    Call,
+    Choice,
+    Expr,
+    Extremum,
+    Gen,
+    Let,
+    MakePair,
+    Mul,
+    Proj,
+    Sum,
+    Var,
+    children,
+)
+from tensorlang.language.predicates import Equal, NonNegative, Predicate, conjuncts
+from tensorlang.language.types import shape
+from tensorlang.lower.profile import places
+
+_WORTH = 6
+"""Operations for each element that are worth storing it: in one loop, at a further place or piece of it."""
+
+_ALIKE = 16
+"""How many times as many they are in loops apart: where each reads the others' operands anyway, they cost little."""
+
+_SMALL = 256
+"""Elements that are no trouble to compute again."""
+
+_MOST = 64
+"""Times that an array is computed, and operations for an element of it, beyond which nobody counts."""
+
+Time = tuple[object, ...]
+"""A time that an array is computed: the array in memory, or the sum, that it is computed for, and on the way there the
+places where it is read, if they are not simply its reader's own."""
+
+
+def stored(f: Function) -> frozenset[Var]:
+    """The variables whose arrays are to be stored, not computed anew for each reader."""
+    statements: list[tuple[Var, Expr]] = []
+    body = f.body
+    while isinstance(body, Let):
+        if isinstance(body.var, Var):
+            statements.append((body.var, body.value))
+        body = body.body
+    times: dict[Var, set[Time]] = {x: set() for x, _ in statements}
+    for result in _results(body):
+        _note(result, {(result,)}, times)
+    work: dict[Var, int] = {}
+    for x, e in statements:
+        work[x] = _work(e, work)
+    found: set[Var] = set()
+    for x, e in reversed(statements):
+        if not _is_small(x) and _saved(times[x], work[x]) >= _WORTH:
+            found.add(x)
+        _note(e, {(x,)} if x in found else times[x], times)
+    # what is made of others that are stored is less work than that
+    work.clear()
+    for x, e in statements:
+        work[x] = _work(e, work)
+        if _saved(times[x], work[x]) < _WORTH:
+            found.discard(x)
+        if x in found:
+            work[x] = 0
+    return frozenset(found)
+
+
+def _work(e: Expr, work: Mapping[Var, int]) -> int:
+    """The operations for each element of `e`, where those of variables are `work`."""
+    parts = list(_at_each_element(e))
+    made_of = {x for part in parts if (x := _variable(part)) in work}
+    return min(_MOST, sum(isinstance(part, Add | Mul | Call) for part in parts) + sum(work[x] for x in made_of))
+
+
+def _saved(times: set[Time], work: int) -> float:
+    """What storing an array saves that takes so much work at each of `times`."""
+    loops = len({time[0] for time in times})
+    return work * (len(times) - loops + (loops - 1) / _ALIKE)
+
+
+def _results(e: Expr) -> Iterator[Expr]:
+    stack = [e]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, MakePair):
+            stack += [part.first, part.second]
+        else:
+            yield part
+
+
+def _is_small(x: Var) -> bool:
+    sizes, _ = shape(x.type)
+    return all(n.is_constant for n in sizes) and prod(n.constant for n in sizes) <= _SMALL
+
+
+def _at_each_element(e: Expr) -> Iterator[Expr]:
+    """The expressions in `e` that are evaluated for each of its elements: what reads a sum is not fused with it."""
+    seen, stack = {e}, [e]
+    while stack:
+        part = stack.pop()
+        yield part
+        if not isinstance(part, Sum | Extremum | Choice | Access | Proj):
+            fresh = [child for child in children(part) if child not in seen]
+            seen.update(fresh)
+            stack += fresh
+
+
+def _variable(e: Expr) -> Var | None:
+    """The variable that `e` is or reads."""
+    while isinstance(e, Access | Proj):
+        e = e.body
+    return e if isinstance(e, Var) else None
+
+
+def _note(e: Expr, readers: set[Time], times: dict[Var, set[Time]]) -> None:
+    """Add to `times` those at which `e`, itself computed at those of `readers`, has the variables in it computed."""
+    own = []
+    while isinstance(e, Gen):
+        own.append(atom_affine(e.index))
+        e = e.body
+    seen: set[tuple[Expr, Expr | None, Time]] = set()
+    stack: list[tuple[Expr, Expr | None, Time]] = [(e, None, ())]
+    while stack:
+        item = stack.pop()
+        if item in seen:
+            continue
+        seen.add(item)
+        part, reduced, within = item
+        x = _variable(part)
+        if x is not None:
+            at = tuple(places(part))
+            step: Time = () if not within and at == tuple(own) else ((within, at),)
+            if x in times and len(times[x]) < _MOST:
+                times[x] |= {(*reader, *step) for reader in (readers if reduced is None else {(reduced,)})}
+            continue
+        if isinstance(part, Sum | Extremum | Choice):
+            reduced, within = part, ()
+        elif isinstance(part, Bracket) and _is_piece(part.pred):
+            within = (*within, part.pred)
+        stack += [(child, reduced, within) for child in children(part)]
+
+
+def _is_piece(p: Predicate) -> bool:
+    """Whether `p` says where along an axis something is: such pieces are computed one by one."""
+    values = (
+        q.difference if isinstance(q, Equal) else q.value for q in conjuncts(p) if isinstance(q, Equal | NonNegative)
+    )
+    return any(len(a.indices) == 1 and not a.lookups for a in values)

@@ -1,0 +1,83 @@
+"""Arrays that XLA is told to store: which they are, and that nothing is computed twice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import jax
+import numpy as np
+import pytest
+
+from tensorlang import adjoint, cost
+from tensorlang.language.function import Function
+from tensorlang.language.types import shape
+from tensorlang.lower import lower
+from tensorlang.lower.count import count
+from tensorlang.simplify import simplify
+from tensorlang.surface.parse import parse
+
+
+def steps(count: int) -> str:
+    """A stencil applied so many times."""
+    lets = [
+        f"let u{k + 1} = gen i:n. [1 <= i < n - 1] * (u{k}[i - 1] + 2*u{k}[i] + u{k}[i + 1]) in" for k in range(count)
+    ]
+    return f"smooth(u0: [n]R) = {' '.join(lets)} gen i:n. u{count}[i]"
+
+
+def shapes(f: Function, sizes: Mapping[str, int]) -> list[jax.ShapeDtypeStruct]:
+    found = (tuple(a.value({s: sizes[s.name] for s in a.sizes}) for a in shape(p.type)[0]) for p in f.params)
+    return [jax.ShapeDtypeStruct(s, np.float32) for s in found]
+
+
+@pytest.mark.parametrize("f", [parse(steps(8)), adjoint(parse(steps(8)))], ids=["program", "adjoint"])
+def test_steps_of_a_stencil_are_computed_once(f: Function) -> None:
+    sizes = {"n": 5001}
+    assert count(lower(f), *shapes(f, sizes)).operations <= 1.1 * cost(f, **sizes)
+
+
+def test_steps_of_a_stencil_are_computed_once_under_vmap() -> None:
+    f = parse(steps(8))
+    rows = jax.ShapeDtypeStruct((3, 5001), np.float32)
+    assert count(jax.vmap(lower(f)), rows).operations <= 1.1 * 3 * cost(f, n=5001)
+
+
+def test_steps_of_a_stencil_agree_with_numpy_in_float64() -> None:
+    n = 20_003
+    x = np.cos(np.arange(n))
+    found = lower(parse(steps(3)))(x.astype(np.float32))
+    for _ in range(3):
+        x = np.pad(x[:-2] + 2 * x[1:-1] + x[2:], 1)
+    np.testing.assert_allclose(np.asarray(found), x, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("program", "wanted"),
+    [
+        # where each of several loops computes it from what it reads anyway
+        ("let y = gen i:n. ((x[i] + 1)*x[i] + 2)^2*z[i] in (gen i:n. y[i]*z[i], gen i:n. y[i] + z[i])", ()),
+        # once in a loop, though two statements of it read it
+        (
+            "let y = gen i:n. (((x[i] + 1)*x[i] + 2)*x[i] + 3)*x[i] + 4 in "
+            "let a = gen i:n. y[i]*z[i] in let b = gen i:n. y[i] + z[i] in gen i:n. a[i]*b[i] + a[i]/b[i]",
+            (),
+        ),
+        # at two places
+        ("let y = gen i:n. ((x[i] + 1)*x[i] + 2)^2*z[i] + 3 in gen i:n. y[i] + [i + 1 < n] * y[i + 1]*z[i]", ("y",)),
+        ("let y = gen i:n. x[i] + 1 in gen i:n. y[i] + [i + 1 < n] * y[i + 1]*z[i]", ()),
+        # in two pieces, which are computed one by one
+        (
+            "let y = gen i:n. ((x[i] + 1)*x[i] + 2)^2*z[i] + 3 in gen i:n, j:2. [j = 0] * y[i]^2 + [j = 1] * y[i]*z[i]",
+            ("y",),
+        ),
+        # a few elements
+        (
+            "let y = gen i:9. ((x[0] + w[i])*x[1] + 2)^2*w[i] + x[2]^3 in gen i:n, j:9. y[j]*z[i] + y[8 - j]",
+            (),
+        ),
+    ],
+)
+def test_what_is_stored_saves_work(program: str, wanted: tuple[str, ...]) -> None:
+    f = parse(f"f(x: [n + 3]R, z: [n + 1]R, w: [9]R) = {program}")
+    source = lower(simplify(f)).source
+    assert tuple(name for name in ("y", "a", "b") if f"    {name} = _stored(" in source) == wanted

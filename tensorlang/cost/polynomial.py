@@ -43,6 +43,9 @@ class Polynomial:
 
     terms: Mapping[Monomial, int]
 
+    def __hash__(self) -> int:
+        return hash(frozenset(self.terms.items()))
+
     def __add__(self, other: Polynomial) -> Polynomial:
         return _sum([(self, 1), (other, 1)])
 
@@ -81,6 +84,7 @@ def total(parts: Iterable[Polynomial]) -> Polynomial:
     return _sum([(part, 1) for part in parts])
 
 
+@lru_cache(maxsize=1 << 14)
 def never_above(p: Polynomial, q: Polynomial) -> bool:
     """Whether p <= q is proved for all sizes of at least 1; False if that is not so or not seen.
 
@@ -125,6 +129,12 @@ def at_sizes(p: Polynomial, sizes: Mapping[Size, int]) -> Polynomial:
 
 def estimate(p: Polynomial, sizes: Mapping[Size, int]) -> int:
     """`p` at these sizes, all that it mentions; where only the data tell, as if they allowed every point."""
+    return _estimate(p, tuple(sizes.items()))
+
+
+@lru_cache(maxsize=1 << 14)
+def _estimate(p: Polynomial, given: tuple[tuple[Size, int], ...]) -> int:
+    sizes = dict(given)
     known = at_sizes(p, sizes)
     boxes: dict[Unknown, Polynomial] = {
         x: points(dict(x.binders), TRUE) for x in known.unknowns if isinstance(x, Domain)

@@ -25,6 +25,7 @@ from tensorlang.language.function import Results, unused_name
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import FALSE, TRUE, Predicate, conjunction, disjunction
 from tensorlang.language.types import Pair, Type, leaves, shape, struct_of_arrays
+from tensorlang.normal.pattern import axes, renamed
 from tensorlang.normal.ssa import (
     SSA,
     Addition,
@@ -36,13 +37,11 @@ from tensorlang.normal.ssa import (
     Selection,
     Statement,
     Term,
-    axes,
     factor_indices,
     inner_ranges,
     live,
     own_indices,
     own_ranges,
-    renamed,
     summed_indices,
 )
 from tensorlang.normal.to_ssa import Builder

@@ -24,6 +24,7 @@ from tensorlang.language.function import unused_name
 from tensorlang.language.grammar import Expr, Var, access
 from tensorlang.language.predicates import Predicate
 from tensorlang.language.types import R, array
+from tensorlang.normal.pattern import Shape
 from tensorlang.normal.ssa import (
     SSA,
     Addition,
@@ -32,7 +33,6 @@ from tensorlang.normal.ssa import (
     Input,
     Map,
     Selection,
-    Shape,
     Statement,
     Term,
     inner_ranges,

@@ -22,7 +22,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cache
 from types import MappingProxyType
 from weakref import WeakValueDictionary
 
@@ -46,23 +45,10 @@ from tensorlang.language.grammar import (
     bracket,
     number,
 )
-from tensorlang.language.predicates import TRUE, Predicate, lookups, substitute
+from tensorlang.language.predicates import TRUE, Predicate, lookups
 from tensorlang.language.types import R, array
+from tensorlang.normal.pattern import Pattern, Shape, axes, renamed
 from tensorlang.recursion import Deep, run
-
-Shape = tuple[Affine, ...]
-
-
-@cache
-def axis(k: int) -> Index:
-    """The canonical index in place k."""
-    return Index(("i", "j", "k", "l")[k] if k < 4 else f"i{k}")
-
-
-@cache
-def axes(start: int, count: int) -> tuple[Index, ...]:
-    """`count` canonical indices from place `start`."""
-    return tuple(axis(k) for k in range(start, start + count))
 
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
@@ -117,6 +103,11 @@ class Contraction(metaclass=Interned):
     factors: tuple[Statement, ...]
     summed: Shape
     shape: Shape
+    pattern: Pattern = field(init=False)
+
+    def __post_init__(self) -> None:
+        shapes = tuple(y.shape for y in self.factors)
+        object.__setattr__(self, "pattern", Pattern(self.pred, shapes, self.summed, self.shape))
 
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
@@ -163,16 +154,16 @@ def selection(sign: int, guard: Predicate, pred: Predicate, operand: Statement, 
 def operands(x: Statement) -> tuple[Statement, ...]:
     """The statements whose values `x` reads."""
     match x:
+        case Contraction():
+            return x.factors
+        case Addition():
+            return tuple([t.operand for t in x.terms])
+        case Map():
+            return x.arguments
+        case Selection():
+            return (x.operand,)
         case Input() | Constant():
             return ()
-        case Addition(terms, _):
-            return tuple(t.operand for t in terms)
-        case Map(_, _, arguments, _):
-            return arguments
-        case Contraction(_, factors, _, _):
-            return factors
-        case Selection(_, _, _, _, operand):
-            return (operand,)
 
 
 def predicates(x: Statement) -> tuple[Predicate, ...]:
@@ -210,19 +201,14 @@ def own_indices(x: Statement) -> tuple[Index, ...]:
     return axes(0, len(x.shape))
 
 
-def factor_indices(x: Contraction) -> list[tuple[Index, ...]]:
+def factor_indices(x: Contraction) -> tuple[tuple[Index, ...], ...]:
     """i0, i1: the indices at which each factor is read."""
-    found = []
-    start = len(x.shape)
-    for factor in x.factors:
-        found.append(axes(start, len(factor.shape)))
-        start += len(factor.shape)
-    return found
+    return x.pattern.places
 
 
 def summed_indices(x: Contraction) -> tuple[Index, ...]:
     """s: the further indices that are summed over."""
-    return axes(len(x.shape) + sum(len(f.shape) for f in x.factors), len(x.summed))
+    return x.pattern.loops
 
 
 def own_ranges(x: Statement) -> dict[Index, Affine]:
@@ -232,16 +218,7 @@ def own_ranges(x: Statement) -> dict[Index, Affine]:
 
 def inner_ranges(x: Contraction) -> dict[Index, Affine]:
     """The ranges of i0, i1 and s."""
-    found: dict[Index, Affine] = {}
-    for indices, factor in zip(factor_indices(x), x.factors, strict=True):
-        found.update(zip(indices, factor.shape, strict=True))
-    found.update(zip(summed_indices(x), x.summed, strict=True))
-    return found
-
-
-def renamed(p: Predicate, old: tuple[Index, ...], new: tuple[Index, ...]) -> Predicate:
-    """`p` with the indices `new` in the places of `old`."""
-    return substitute(p, {i: atom_affine(j) for i, j in zip(old, new, strict=True) if i is not j})
+    return x.pattern.inner
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,20 +17,20 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
-from functools import lru_cache
 
-from tensorlang.language.affine import Affine, Index, atom_affine
+from tensorlang.language.affine import atom_affine
 from tensorlang.language.predicates import (
     FALSE,
     TRUE,
     Equal,
-    NonNegative,
     Predicate,
     conjunction,
     conjuncts,
     disjunction,
     equal,
 )
+from tensorlang.normal.contraction import contracted, contraction, inner_solution, is_zero, only_moves, shadow
+from tensorlang.normal.pattern import Shape, axes
 from tensorlang.normal.ssa import (
     SSA,
     Addition,
@@ -40,27 +40,18 @@ from tensorlang.normal.ssa import (
     Map,
     Outputs,
     Selection,
-    Shape,
     Statement,
     Term,
-    axes,
-    factor_indices,
-    inner_ranges,
     live,
     operands,
     output_list,
     own_indices,
     own_ranges,
-    renamed,
-    summed_indices,
 )
 from tensorlang.recursion import Deep, run
-from tensorlang.sets.solve import Ranges, Solution, determines, equalities, project, simplify_in, solve
+from tensorlang.sets.solve import Ranges, simplify_in
 
 _MOST_COMPARED = 16
-
-Factor = tuple[Statement, tuple[Index, ...]]
-"""A factor and the indices at which it is read."""
 
 
 def tidy(s: SSA) -> SSA:
@@ -92,6 +83,8 @@ def replaced(s: SSA, change: Mapping[Statement, Statement]) -> SSA:
 
 def with_operands(x: Statement, new: Mapping[Statement, Statement]) -> Statement:
     """`x` with others, of the same shapes, in the places of its operands."""
+    if all([new[y] is y for y in operands(x)]):
+        return x
     match x:
         case Input() | Constant():
             return x
@@ -116,7 +109,6 @@ def map_outputs(outputs: Outputs, new: Mapping[Statement, Statement]) -> Outputs
     return run(visit(outputs))
 
 
-@lru_cache(maxsize=1 << 15)
 def _tidied(x: Statement, once: frozenset[Statement]) -> Statement:
     """`x`, whose operands are tidy; `once` holds those that nothing else reads."""
     match x:
@@ -127,10 +119,8 @@ def _tidied(x: Statement, once: frozenset[Statement]) -> Statement:
         case Map(p, f, arguments, shape):
             p = simplify_in(p, own_ranges(x))
             return Constant(Fraction(0), shape) if p is FALSE else Map(p, f, arguments, shape)
-        case Contraction(p, factors, _, shape):
-            given = list(zip(factors, factor_indices(x), strict=True))
-            s = dict(zip(summed_indices(x), x.summed, strict=True))
-            return contraction(shape, own_indices(x), given, s, p, once)
+        case Contraction():
+            return contracted(x, once)
         case Selection(array, sign, guard, p, operand):
             guard = simplify_in(guard, own_ranges(x))
             return Selection(array, sign, guard, simplify_in(p, own_ranges(operand)), operand)
@@ -142,7 +132,7 @@ def addition(terms: list[Term], shape: Shape) -> Statement:
     kept: list[Term] = []
     for t in terms:
         p = simplify_in(t.pred, ranges)
-        if p is not FALSE and not _is_zero(t.operand):
+        if p is not FALSE and not is_zero(t.operand):
             kept.append(_unmasked(Term(t.sign, p, t.operand)))
     kept = _disjoint_joined([_times(t, count, shape) for t, count in Counter(kept).items()], ranges)
     if not kept:
@@ -172,15 +162,18 @@ def _is_under(t: Term) -> bool:
 def _unmasked(t: Term) -> Term:
     """A term whose operand is index-only, with the operand's bracket; a number needs its own no more."""
     x = t.operand
-    if not isinstance(x, Contraction) or not is_index_only(x):
+    if not isinstance(x, Contraction) or not only_moves(x):
         return t
     solution = inner_solution(x)
     if solution.free or solution.rest is TRUE:
         return t
     if x.factors[0].shape:
         return Term(t.sign, conjunction([t.pred, solution.rest]), x)
-    everywhere = _canonical(x.shape, own_indices(x), [(x.factors[0], ())], {}, TRUE)
-    return Term(t.sign, conjunction([t.pred, solution.rest]), _renaming_of(everywhere) or everywhere)
+    return Term(
+        t.sign,
+        conjunction([t.pred, solution.rest]),
+        contraction(x.shape, own_indices(x), [(x.factors[0], ())], {}, TRUE),
+    )
 
 
 def _disjoint_joined(terms: list[Term], ranges: Ranges) -> list[Term]:
@@ -234,89 +227,11 @@ def _is_place(parts: tuple[Predicate, ...]) -> bool:
     return all(isinstance(q, Equal) for q in parts)
 
 
-def contraction(
-    shape: Shape,
-    own: tuple[Index, ...],
-    factors: list[Factor],
-    summed: dict[Index, Affine],
-    p: Predicate,
-    once: frozenset[Statement] = frozenset(),
-) -> Statement:
-    """gen own. sum .. [p] * the product of the factors, read through what can be read through.
-
-    `once` holds the factors that nothing else reads.
-    """
-    summed = dict(summed)
-    known = dict(zip(own, shape, strict=True))
-    while True:
-        if any(_is_zero(y) for y, _ in factors):
-            return Constant(Fraction(0), shape)
-        p = simplify_in(p, {**known, **_ranges(factors), **summed})
-        if p is FALSE:
-            return Constant(Fraction(0), shape)
-        k = next((k for k in range(len(factors)) if _can_read_through(factors, k, known, summed, p, once)), None)
-        if k is None:
-            break
-        inner, indices = factors[k]
-        assert isinstance(inner, Contraction)
-        old = (*own_indices(inner), *inner_ranges(inner))
-        fresh = tuple(Index(i.name) for i in inner_ranges(inner))
-        p = conjunction([p, renamed(inner.pred, old, (*indices, *fresh))])
-        places = dict(zip(inner_ranges(inner), fresh, strict=True))
-        through = [
-            (y, tuple(places[i] for i in at)) for y, at in zip(inner.factors, factor_indices(inner), strict=True)
-        ]
-        summed.update(zip(indices, inner.shape, strict=True))
-        summed.update((places[i], size) for i, size in zip(summed_indices(inner), inner.summed, strict=True))
-        factors = [*factors[:k], *through, *factors[k + 1 :]]
-    factors, p = _constants_folded(factors, summed, p)
-    solution = solve(p, summed, {**known, **_ranges(factors)})
-    summed = {i: summed[i] for i in solution.free}
-    p = simplify_in(solution.rest, {**known, **_ranges(factors), **summed})
-    made = _canonical(shape, own, factors, summed, p)
-    return _renaming_of(made) or made
-
-
-def _can_read_through(
-    factors: list[Factor],
-    k: int,
-    known: dict[Index, Affine],
-    summed: dict[Index, Affine],
-    p: Predicate,
-    once: frozenset[Statement],
-) -> bool:
-    inner, indices = factors[k]
-    if not isinstance(inner, Contraction) or not determines(inner.pred, inner_ranges(inner)):
-        return False
-    if len(inner.factors) == 1:
-        return not _looked_up(indices, p)
-    if len(factors) > 1 or inner not in once or determines(p, {**summed, **dict.fromkeys(indices)}):
-        return False  # what only moves a product's elements is left to its readers
-    return determines(p, {**known, **summed})
-
-
-def _looked_up(indices: tuple[Index, ...], p: Predicate) -> bool:
-    """Whether `p` says of an index that it is an element of an index array.
-
-    What is read there stays what it is, so that the greatest value of a statement is an element of that statement.
-    """
-    zeros = [a for a in equalities(p) if a.lookups]
-    return any(a.coefficient(i) for a in zeros for i in indices)
-
-
-def inner_solution(x: Contraction) -> Solution:
-    """What a contraction's own indices say of the indices that it sums over."""
-    return solve(x.pred, inner_ranges(x), own_ranges(x))
-
-
-@lru_cache(maxsize=1 << 15)
 def is_index_only(x: Statement) -> bool:
     """Whether `x` has no arithmetic: its elements are constants, or at most one element of one factor each."""
-    if isinstance(x, Contraction):
-        return len(x.factors) == 1 and determines(x.pred, inner_ranges(x))
     if isinstance(x, Addition):
         return len(x.terms) == 1 and x.terms[0].sign > 0
-    return isinstance(x, Input | Constant)
+    return only_moves(x) or isinstance(x, Input | Constant)
 
 
 def support(x: Statement) -> Predicate:
@@ -326,62 +241,7 @@ def support(x: Statement) -> Predicate:
             return disjunction(t.pred for t in terms)
         case Map(p, _, _, _):
             return p
-        case Contraction(p, _, _, _):
-            return project(inner_ranges(x), p, own_ranges(x))
+        case Contraction():
+            return shadow(x.pattern)
         case Input() | Constant() | Selection():
             return TRUE
-
-
-def _is_zero(x: Statement) -> bool:
-    return isinstance(x, Constant) and x.value == 0
-
-
-def _ranges(factors: list[Factor]) -> dict[Index, Affine]:
-    return {i: size for y, at in factors for i, size in zip(at, y.shape, strict=True)}
-
-
-def _constants_folded(
-    factors: list[Factor], summed: dict[Index, Affine], p: Predicate
-) -> tuple[list[Factor], Predicate]:
-    """Constant factors as numbers, one at most, and no 1 but a lone one; their indices are summed over."""
-    value = Fraction(1)
-    others: list[Factor] = []
-    for y, at in factors:
-        if isinstance(y, Constant):
-            value *= y.value
-            summed.update(zip(at, y.shape, strict=True))
-        else:
-            others.append((y, at))
-    if len(others) == len(factors):
-        return factors, p
-    return (others if others and value == 1 else [(Constant(value, ()), ()), *others]), p
-
-
-def _canonical(
-    shape: Shape, own: tuple[Index, ...], factors: list[Factor], summed: dict[Index, Affine], p: Predicate
-) -> Contraction:
-    old = (*own, *(i for _, at in factors for i in at), *summed)
-    parts = conjuncts(renamed(p, old, axes(0, len(old))))
-    in_order = conjunction(sorted(parts, key=lambda q: (not isinstance(q, Equal), _key(q))))
-    return Contraction(in_order, tuple(y for y, _ in factors), tuple(summed.values()), shape)
-
-
-def _key(p: Predicate) -> str:
-    """An order of comparisons, which are the same statement's in any order."""
-    return str(p.difference if isinstance(p, Equal) else p.value) if isinstance(p, Equal | NonNegative) else ""
-
-
-def _renaming_of(x: Contraction) -> Statement | None:
-    """The statement that `x` is equal to, if it only copies it."""
-    if len(x.factors) != 1:
-        return None
-    factor = x.factors[0]
-    solution = inner_solution(x)
-    if solution.free or solution.rest is not TRUE:
-        return None
-    if isinstance(factor, Constant):
-        return Constant(factor.value, x.shape)
-    if factor.shape != x.shape:
-        return None
-    places = [solution.values[i] for i in factor_indices(x)[0]]
-    return factor if places == [atom_affine(i) for i in own_indices(x)] else None

@@ -47,6 +47,7 @@ from tensorlang.language.grammar import (
 )
 from tensorlang.language.predicates import TRUE, Predicate, conjunction, disjunction, equal, substitute
 from tensorlang.language.types import shape
+from tensorlang.normal.pattern import axes, renamed
 from tensorlang.normal.ssa import (
     SSA,
     Addition,
@@ -58,9 +59,7 @@ from tensorlang.normal.ssa import (
     Selection,
     Statement,
     Term,
-    axes,
     operands,
-    renamed,
     selection,
     to_function,
 )

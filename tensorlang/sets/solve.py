@@ -204,22 +204,25 @@ def project(binders: Ranges, p: Predicate, known: Ranges) -> Predicate:
 
 
 def simplify_in(p: Predicate, ranges: Ranges) -> Predicate:
-    """`p` simplified by what the ranges of its indices say."""
+    """`p` simplified by what the ranges of its indices say, and that the other ranges are not empty."""
     return p if p is TRUE or p is FALSE else _simplify_in(p, tuple(ranges.items()))
 
 
 @lru_cache(maxsize=100_000)
 def _simplify_in(p: Predicate, ranges: tuple[tuple[Index, Affine], ...]) -> Predicate:
     """Predicates that differ only in the names of their indices are simplified once."""
-    names: dict[Atom, Affine] = {i: atom_affine(_numbered(k)) for k, (i, _) in enumerate(ranges)}
-    sizes = tuple(size.substitute(names) for _, size in ranges)
-    found = _simplify_numbered(substitute(p, names), sizes)
-    return substitute(found, {_numbered(k): atom_affine(i) for k, (i, _) in enumerate(ranges)})
+    mentioned = free_atoms(p)
+    used = [(i, n) for i, n in ranges if i in mentioned]
+    present = tuple(dict.fromkeys(less(constant(0), n) for i, n in ranges if i not in mentioned))
+    names: dict[Atom, Affine] = {i: atom_affine(_numbered(k)) for k, (i, _) in enumerate(used)}
+    found = _simplify_numbered(substitute(p, names), tuple(n for _, n in used), conjunction(present))
+    return substitute(found, {_numbered(k): atom_affine(i) for k, (i, _) in enumerate(used)})
 
 
 @lru_cache(maxsize=100_000)
-def _simplify_numbered(p: Predicate, sizes: tuple[Affine, ...]) -> Predicate:
-    return simplify(p, ranges_predicate({_numbered(k): size for k, size in enumerate(sizes)}))
+def _simplify_numbered(p: Predicate, sizes: tuple[Affine, ...], present: Predicate) -> Predicate:
+    ranges = ranges_predicate({_numbered(k): size for k, size in enumerate(sizes)})
+    return simplify(p, conjunction([ranges, present]))
 
 
 @cache

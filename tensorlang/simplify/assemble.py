@@ -16,6 +16,8 @@ from fractions import Fraction
 
 from tensorlang.language.affine import atom_affine
 from tensorlang.language.predicates import conjunction, equal
+from tensorlang.normal.contraction import contraction, inner_solution
+from tensorlang.normal.pattern import axes
 from tensorlang.normal.ssa import (
     SSA,
     Addition,
@@ -23,7 +25,6 @@ from tensorlang.normal.ssa import (
     Contraction,
     Statement,
     Term,
-    axes,
     factor_indices,
     live,
     operands,
@@ -31,7 +32,7 @@ from tensorlang.normal.ssa import (
     own_indices,
     summed_indices,
 )
-from tensorlang.normal.tidy import addition, contraction, inner_solution, map_outputs, with_operands
+from tensorlang.normal.tidy import addition, map_outputs, with_operands
 
 _MINUS_ONE = Constant(Fraction(-1), ())
 

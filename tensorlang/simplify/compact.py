@@ -26,6 +26,8 @@ from tensorlang.language.predicates import (
     less,
     substitute,
 )
+from tensorlang.normal.contraction import contraction, inner_solution
+from tensorlang.normal.pattern import axes, renamed
 from tensorlang.normal.ssa import (
     SSA,
     Addition,
@@ -36,15 +38,13 @@ from tensorlang.normal.ssa import (
     Selection,
     Statement,
     Term,
-    axes,
     factor_indices,
     inner_ranges,
     own_indices,
     own_ranges,
-    renamed,
     summed_indices,
 )
-from tensorlang.normal.tidy import addition, contraction, inner_solution, is_index_only, map_outputs, with_operands
+from tensorlang.normal.tidy import addition, is_index_only, map_outputs, with_operands
 from tensorlang.sets.solve import in_range, solve
 
 

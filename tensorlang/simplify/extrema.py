@@ -15,6 +15,7 @@ from tensorlang.language.affine import Affine, Index, IndexArray, Lookup, atom_a
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import conjunction, equal, lookups
 from tensorlang.language.types import R, array
+from tensorlang.normal.contraction import Factor, contraction, inner_solution
 from tensorlang.normal.ssa import (
     SSA,
     Contraction,
@@ -28,7 +29,7 @@ from tensorlang.normal.ssa import (
     selections,
     summed_indices,
 )
-from tensorlang.normal.tidy import Factor, contraction, inner_solution, map_outputs, with_operands
+from tensorlang.normal.tidy import map_outputs, with_operands
 
 Extrema = Mapping[Input, Selection]
 """Inputs that stand for the greatest or least values of what selections choose from."""

@@ -13,24 +13,18 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 
-from tensorlang.cost.polynomial import Polynomial, estimate, number, points
+from tensorlang.cost.polynomial import Polynomial, estimate, number, points, total
 from tensorlang.language.affine import Size
-from tensorlang.normal.ssa import (
-    SSA,
-    Contraction,
-    Statement,
-    inner_ranges,
-    live,
-    operands,
-    output_list,
-    own_ranges,
-)
+from tensorlang.normal.contraction import only_moves, shadow
+from tensorlang.normal.pattern import Pattern
+from tensorlang.normal.ssa import SSA, Contraction, Statement, live, operands, output_list
 from tensorlang.normal.tidy import is_index_only, map_outputs, with_operands
-from tensorlang.sets.solve import project
-from tensorlang.simplify.plans import MOST_FACTORS, Plans, cheaper, usual_sizes
-from tensorlang.simplify.summation import Factor, Summation, inlined, summation
+from tensorlang.simplify.plans import MOST_FACTORS, Tree, cheaper, plans, usual_sizes
+from tensorlang.simplify.summation import Summation, inlined, scheme, summation
+
+_NOTHING = number(0)
 
 
 def factorise(s: SSA, sizes: Mapping[Size, int] | None = None) -> SSA:
@@ -80,33 +74,38 @@ class _Factorising:
     def _choose(self, x: Contraction) -> None:
         """Compute `x` in the cheapest way, with or without sums that it alone reads."""
         own = [y for y in dict.fromkeys(operands(x)) if y not in self.dissolved and self._is_private(y)]
-        if not own and not self.dissolved.intersection(operands(x)) and not _sums_one_factor(x):
+        cost = _cost(x.pattern)
+        if not own and self.dissolved.isdisjoint(operands(x)) and not _sums_one_factor(x.pattern):
             self.new[x] = with_operands(x, self.new)
-            self.written[x] = self.spent[x] = _cost(x)
+            self.written[x] = self.spent[x] = cost
             if self._is_better_dissolved(x):
                 self.dissolved.add(x)
             return
         here = _expanded(summation(x), self.dissolved)
-        ways = list(self._ways(here, [self.spent[y] for y in own]))
-        self.written[x] = sum((self.written[y] for y in own), _cost(x))
-        if not self.dissolved.intersection(operands(x)):
-            ways.insert(0, _Way(sum((self.spent[y] for y in own), _cost(x)), lambda: with_operands(x, self.new)))
+        spent = total(self.spent[y] for y in own)
+        ways = list(self._ways(here, spent))
+        self.written[x] = total([cost, *(self.written[y] for y in own)])
+        if self.dissolved.isdisjoint(operands(x)):
+            ways.insert(0, _Way(spent + cost, lambda: with_operands(x, self.new)))
         else:
             self.written[x] = ways[0].cost
         if own:
             whole = _expanded(here, self.dissolved | self._private_below(own))
-            if not _is_pointwise(whole):
-                ways += self._ways(whole, [])
+            if not plans(whole.pattern).is_pointwise:
+                ways += self._ways(whole)
         best = self._best(ways, self.written[x])
         self.new[x], self.spent[x] = best.build(), best.cost
         if self._is_better_dissolved(x):
             self.dissolved.add(x)
 
-    def _ways(self, s: Summation, more: list[Polynomial]) -> Iterator[_Way]:
+    def _ways(self, s: Summation, more: Polynomial = _NOTHING) -> Iterator[_Way]:
         """The ways of computing `s`, each with `more` to be spent."""
-        plans = Plans(replace(s, factors=tuple(Factor(self.new.get(f.operand, f.operand), f.at) for f in s.factors)))
-        for tree in plans.trees(self.sizes):
-            yield _Way(sum(more, plans.cost(tree)), partial(plans.build, tree))
+        found = plans(s.pattern)
+        for cost, tree in found.ways(self.sizes):
+            yield _Way(cost + more if more.terms else cost, partial(self._built, s, tree))
+
+    def _built(self, s: Summation, tree: Tree) -> Statement:
+        return plans(s.pattern).build(tree, tuple(self.new.get(y, y) for y in s.factors))
 
     def _best(self, ways: list[_Way], written: Polynomial) -> _Way:
         """Of the ways that are never dearer than what is written, the cheapest at sizes as they are usual."""
@@ -128,27 +127,26 @@ class _Factorising:
 
     def _is_better_dissolved(self, y: Contraction) -> bool:
         """Whether it is cheaper that each of several readers of `y` computes what it needs of it."""
-        readers = dict.fromkeys(self.readers[y])
-        if len(readers) < 2 or y in self.fixed or not y.shape:
+        every = dict.fromkeys(self.readers[y])
+        readers = [x for x in every if isinstance(x, Contraction) and not only_moves(x)]
+        if len(readers) < max(2, len(every)) or y in self.fixed or not y.shape:
             return False
-        kept, apart = self.spent[y], number(0)
+        kept, apart = [self.spent[y]], []
         for x in readers:
-            if not isinstance(x, Contraction) or is_index_only(x):
-                return False
             small = _expanded(summation(x), self.dissolved)
             large = _expanded(small, {y})
             if len(large.factors) > MOST_FACTORS:
                 return False
-            kept += self._best(list(self._ways(small, [])), _cost(x)).cost
-            apart += self._best(list(self._ways(large, [])), _cost(x)).cost
-        return cheaper(apart, kept, self.sizes)
+            kept.append(self._best(list(self._ways(small)), _cost(x.pattern)).cost)
+            apart.append(self._best(list(self._ways(large)), _cost(x.pattern)).cost)
+        return cheaper(total(apart), total(kept), self.sizes)
 
 
 def _expanded(s: Summation, through: Set[Statement]) -> Summation:
     """`s` with the statements in `through` in the places of the factors that read them, up to a number of factors."""
     k = 0
     while k < len(s.factors) < MOST_FACTORS:
-        if s.factors[k].operand in through:
+        if s.factors[k] in through:
             s = inlined(s, k)
             k = 0
         else:
@@ -156,19 +154,15 @@ def _expanded(s: Summation, through: Set[Statement]) -> Summation:
     return s
 
 
-def _is_pointwise(s: Summation) -> bool:
-    """Whether `s` only multiplies elements at the same place: in any order that costs the same."""
-    return not s.loops and len({f.indices for f in s.factors}) == 1
-
-
-def _sums_one_factor(x: Contraction) -> bool:
+@lru_cache(maxsize=1 << 14)
+def _sums_one_factor(x: Pattern) -> bool:
     """Whether `x` sums a product over an index on which only one of the factors depends, or none."""
-    s = summation(x)
-    return len(s.factors) > 1 and any(any(i not in f.indices for f in s.factors) for i in s.loops)
+    s = scheme(x)
+    loops = [i for i in s.ranges if i not in s.own]
+    return len(s.reads) > 1 and any(any(i not in r.indices for r in s.reads) for i in loops)
 
 
-def _cost(x: Contraction) -> Polynomial:
+@lru_cache(maxsize=1 << 14)
+def _cost(x: Pattern) -> Polynomial:
     """2N - G, or N - G for one factor."""
-    own, inner = own_ranges(x), inner_ranges(x)
-    every = points({**own, **inner}, x.pred)
-    return every * len(x.factors) - points(own, project(inner, x.pred, own))
+    return points({**x.outer, **x.inner}, x.pred) * len(x.factors) - points(x.outer, shadow(x))

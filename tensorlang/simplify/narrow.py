@@ -26,6 +26,7 @@ from tensorlang.language.predicates import (
     conjuncts,
     disjunction,
 )
+from tensorlang.normal.pattern import renamed
 from tensorlang.normal.ssa import (
     SSA,
     Addition,
@@ -42,7 +43,6 @@ from tensorlang.normal.ssa import (
     output_list,
     own_indices,
     own_ranges,
-    renamed,
 )
 from tensorlang.normal.tidy import is_index_only, map_outputs, support
 from tensorlang.sets.isl import implies, is_empty

@@ -7,7 +7,9 @@ predicate's projection to its indices, so with N such points and G distinct ones
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations
 
 from tensorlang.cost.polynomial import (
@@ -20,36 +22,63 @@ from tensorlang.cost.polynomial import (
     points,
     sizes_of,
 )
-from tensorlang.language.affine import Affine, Atom, Index, Size, atom_affine
+from tensorlang.language.affine import Index, Size, atom_affine
 from tensorlang.language.grid import indices_of
-from tensorlang.language.predicates import TRUE, Exists, Or, Predicate, conjunction, conjuncts, substitute
-from tensorlang.normal.ssa import Statement, axes
-from tensorlang.sets.solve import project, simplify_in
-from tensorlang.simplify.summation import Factor, Summation, product
+from tensorlang.language.predicates import TRUE, Exists, Or, Predicate, conjunction, conjuncts
+from tensorlang.normal.contraction import Factors, contracted
+from tensorlang.normal.pattern import Pattern, axes, renamed
+from tensorlang.normal.ssa import Contraction, Statement
+from tensorlang.sets.solve import Ranges, project, simplify_in
+from tensorlang.simplify.summation import Read, Scheme, product, scheme
 
 Tree = int | tuple["Tree", "Tree"]
 """A factor, or two parts that are multiplied."""
+
+Way = tuple[Polynomial, Tree]
+"""What a way costs, and the way."""
 
 MOST_FACTORS = 6
 _USUAL, _LARGE = 16, 64
 
 
-class Plans:
-    """The ways of computing one summation."""
+@lru_cache(maxsize=1 << 12)
+def plans(x: Pattern) -> Plans:
+    """The ways of computing what `x` says."""
+    return Plans(scheme(x))
 
-    def __init__(self, s: Summation) -> None:
+
+@dataclass(frozen=True)
+class _Part:
+    """A factor by its number, or a contraction of parts; and how it is read."""
+
+    made: int | tuple[Pattern, tuple[_Part, ...]]
+    read: Read
+
+
+class Plans:
+    """The ways of computing one sum of products. What is found out is kept."""
+
+    def __init__(self, s: Scheme) -> None:
         self.s = s
         self.ranges = s.ranges
         self.own = frozenset(s.own)
-        self.mentioned = [frozenset(f.indices) for f in s.factors]
+        self.mentioned = [frozenset(r.indices) for r in s.reads]
         self.tied = [(q, frozenset(indices_of(q))) for q in conjuncts(s.pred)]
         self._shadows: dict[frozenset[Index], Predicate] = {}
         self._kept: dict[frozenset[int], frozenset[Index]] = {}
+        self._points: dict[frozenset[Index], Polynomial] = {}
+        self._ways: dict[tuple[tuple[Size, int], ...], tuple[Way, ...]] = {}
+        self._parts: dict[Tree, _Part] = {}
+
+    @property
+    def is_pointwise(self) -> bool:
+        """Whether it only multiplies elements at the same place: in any order that costs the same."""
+        return len(self.ranges) == len(self.own) and len(set(self.mentioned)) == 1
 
     @property
     def every(self) -> frozenset[int]:
         """All factors."""
-        return frozenset(range(len(self.s.factors)))
+        return frozenset(range(len(self.s.reads)))
 
     def indices(self, part: frozenset[int]) -> frozenset[Index]:
         """The indices that these factors depend on."""
@@ -82,10 +111,12 @@ class Plans:
 
     def points(self, indices: frozenset[Index]) -> Polynomial:
         """The number of points of the predicate's projection, counted once whatever the names of the indices."""
-        ranges = {i: n for i, n in self.ranges.items() if i in indices}
-        numbered = axes(0, len(ranges))
-        names: dict[Atom, Affine] = {i: atom_affine(k) for i, k in zip(ranges, numbered, strict=True)}
-        return points(dict(zip(numbered, ranges.values(), strict=True)), substitute(self.shadow(indices), names))
+        if indices not in self._points:
+            ranges = {i: n for i, n in self.ranges.items() if i in indices}
+            numbered = axes(0, len(ranges))
+            p = renamed(self.shadow(indices), tuple(ranges), numbered)
+            self._points[indices] = points(dict(zip(numbered, ranges.values(), strict=True)), p)
+        return self._points[indices]
 
     def cost(self, tree: Tree) -> Polynomial:
         """What it costs to compute the summation so."""
@@ -117,41 +148,48 @@ class Plans:
         """Whether the product of all factors has all indices of the result, and nothing is left to be summed over."""
         return self.kept(part) == self.own and frozenset(self.ranges) - self._gone(part) == self.own
 
-    def build(self, tree: Tree) -> Statement:
-        """The statement that computes the summation so."""
-        made = self._build(tree, top=True)
-        if not self._is_whole(self.every) or isinstance(tree, int):
-            left = {i: n for i, n in self.ranges.items() if i not in self._gone(self.every)}
-            return product(self.s.own, left, [made], self._last(frozenset(left)))
-        return made.operand
+    def build(self, tree: Tree, factors: Factors) -> Statement:
+        """The statement that computes it so, of these factors."""
+        if tree not in self._parts:
+            self._parts[tree] = self._whole(tree)
+        return _built(self._parts[tree], factors)
+
+    def _whole(self, tree: Tree) -> _Part:
+        made = self._part(tree, top=True)
+        if self._is_whole(self.every) and not isinstance(tree, int):
+            return made
+        left = {i: n for i, n in self.ranges.items() if i not in self._gone(self.every)}
+        return _contraction(self.s.own, left, [made], self._last(frozenset(left)))
 
     def _last(self, indices: frozenset[Index]) -> Predicate:
         """The predicate of the last contraction, which says all that is said of sizes alone."""
         return conjunction([self.shadow(indices), *(q for q, tied in self.tied if not tied)])
 
-    def _build(self, tree: Tree, top: bool = False) -> Factor:
+    def _part(self, tree: Tree, top: bool = False) -> _Part:
         if isinstance(tree, int):
-            factors = [self.s.factors[tree]]
+            factors = [_Part(tree, self.s.reads[tree])]
             inside, kept = self.mentioned[tree], self.kept(frozenset((tree,)))
             if inside == kept:
                 return factors[0]
         else:
-            factors = [self._build(side) for side in tree]
+            factors = [self._part(side) for side in tree]
             parts = [frozenset(_leaves(side)) for side in tree]
             inside = frozenset[Index]().union(*map(self.kept, parts))
             kept = self.kept(parts[0] | parts[1])
         ranges = {i: n for i, n in self.ranges.items() if i in inside}
         last = top and self._is_whole(self.every) and not isinstance(tree, int)
-        own = self.s.own if last else tuple(dict.fromkeys(i for f in factors for i in f.indices if i in kept))
-        made = product(own, ranges, factors, self._last(inside) if last else self.shadow(inside))
-        return Factor(made, tuple(map(atom_affine, own)))
+        own = self.s.own if last else tuple(dict.fromkeys(i for f in factors for i in f.read.indices if i in kept))
+        return _contraction(own, ranges, factors, self._last(inside) if last else self.shadow(inside))
 
-    def trees(self, given: Mapping[Size, int]) -> tuple[Tree, ...]:
+    def ways(self, given: Mapping[Size, int]) -> tuple[Way, ...]:
         """The ways that are cheapest where all sizes that are not given are alike, or one of them is larger."""
-        whole = self.points(frozenset(self.ranges))
-        alike = usual_sizes(whole, given)
-        larger = [{**alike, size: _LARGE} for size in alike if size not in given]
-        return tuple(dict.fromkeys(self.cheapest(sizes) for sizes in (alike, *(larger if len(larger) > 1 else ()))))
+        key = tuple(given.items())
+        if key not in self._ways:
+            alike = usual_sizes(self.points(frozenset(self.ranges)), given)
+            larger = [{**alike, size: _LARGE} for size in alike if size not in given]
+            found = dict.fromkeys(self.cheapest(sizes) for sizes in (alike, *(larger if len(larger) > 1 else ())))
+            self._ways[key] = tuple((self.cost(tree), tree) for tree in found)
+        return self._ways[key]
 
     def cheapest(self, sizes: Mapping[Size, int]) -> Tree:
         """The cheapest way at these sizes; of equal ones that which is most as the factors are written."""
@@ -172,6 +210,19 @@ class Plans:
                 options = ((best[a][0] + best[b][0] + joined(a, b), (best[a][1], best[b][1])) for a, b in splits)
                 best[part] = min(options, key=lambda option: option[0])
         return best[self.every][1]
+
+
+def _contraction(own: tuple[Index, ...], ranges: Ranges, factors: Sequence[_Part], pred: Predicate) -> _Part:
+    pattern = product(own, ranges, (f.read for f in factors), pred)
+    return _Part((pattern, tuple(factors)), Read(pattern.shape, tuple(map(atom_affine, own))))
+
+
+def _built(part: _Part, factors: Factors) -> Statement:
+    if isinstance(part.made, int):
+        return factors[part.made]
+    pattern, parts = part.made
+    made = tuple(_built(p, factors) for p in parts)
+    return contracted(Contraction(pattern.pred, made, pattern.summed, pattern.shape))
 
 
 def usual_sizes(p: Polynomial, given: Mapping[Size, int]) -> dict[Size, int]:

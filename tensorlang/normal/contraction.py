@@ -1,0 +1,193 @@
+"""Contractions made short: what only moves elements is read through, products are summed where they are made, and
+the indices that equalities determine are not summed over.
+
+What becomes of a contraction's pattern is remembered, for it depends on no values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import lru_cache
+from math import prod
+
+from tensorlang.language.affine import Index, atom_affine
+from tensorlang.language.predicates import FALSE, TRUE, Equal, NonNegative, Predicate, conjunction, conjuncts
+from tensorlang.normal.pattern import Pattern, Shape, axes, renamed
+from tensorlang.normal.ssa import Constant, Contraction, Statement
+from tensorlang.sets.solve import Ranges, Solution, determines, equalities, project, simplify_in, solve
+
+_REMEMBERED = 1 << 14
+
+Factor = tuple[Statement, tuple[Index, ...]]
+"""A factor and the indices at which it is read."""
+
+Factors = tuple[Statement, ...]
+
+
+def contraction(
+    shape: Shape, own: tuple[Index, ...], factors: Sequence[Factor], summed: Ranges, p: Predicate
+) -> Statement:
+    """gen own. sum .. [p] * the product of the factors, made short."""
+    old = (*own, *(i for _, at in factors for i in at), *summed)
+    numbered = renamed(p, old, axes(0, len(old)))
+    return contracted(Contraction(numbered, tuple(y for y, _ in factors), tuple(summed.values()), shape))
+
+
+def contracted(x: Contraction, once: frozenset[Statement] = frozenset()) -> Statement:
+    """`x`, read through what can be read through; `once` holds the statements that nothing else reads."""
+    pattern, factors = x.pattern, x.factors
+    while True:
+        pattern = settled(pattern)
+        if pattern.pred is FALSE or any([is_zero(y) for y in factors]):
+            return Constant(Fraction(0), x.shape)
+        k = next((k for k in range(len(factors)) if _can_read_through(pattern, factors, k, once)), None)
+        if k is None:
+            break
+        pattern, factors = read_through(pattern, factors, k)
+    pattern, factors = folded(pattern, factors)
+    pattern = settled(pattern)
+    first = factors[0]
+    if len(factors) == 1 and (first.shape == x.shape or isinstance(first, Constant)) and _is_copy(pattern):
+        return Constant(first.value, x.shape) if isinstance(first, Constant) else first
+    return Contraction(pattern.pred, factors, pattern.summed, pattern.shape)
+
+
+def read_through(x: Pattern, factors: Factors, k: int) -> tuple[Pattern, Factors]:
+    """The contraction with the factors of the k-th factor, a contraction too, in the place of that."""
+    inner = factors[k]
+    assert isinstance(inner, Contraction)
+    return _read_through(x, k, inner.pattern), (*factors[:k], *inner.factors, *factors[k + 1 :])
+
+
+def folded(x: Pattern, factors: Factors) -> tuple[Pattern, Factors]:
+    """The contraction with its constant factors as one number, the first factor; none if it is 1 beside others."""
+    constants = tuple([k for k, y in enumerate(factors) if isinstance(y, Constant)])
+    if not constants:
+        return x, factors
+    value = prod((y.value for y in factors if isinstance(y, Constant)), start=Fraction(1))
+    others = tuple([y for y in factors if not isinstance(y, Constant)])
+    number = (Constant(value, ()),) if value != 1 or not others else ()
+    return _without(x, constants, bool(number)), (*number, *others)
+
+
+def inner_solution(x: Contraction) -> Solution:
+    """What a contraction's own indices say of the indices that it sums over."""
+    return solution(x.pattern)
+
+
+def only_moves(x: Statement) -> bool:
+    """Whether `x` reads at most one element of one factor for each of its own."""
+    return isinstance(x, Contraction) and len(x.factors) == 1 and is_determined(x.pattern)
+
+
+def is_zero(x: Statement) -> bool:
+    """Whether `x` is the constant 0."""
+    return isinstance(x, Constant) and x.value == 0
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def solution(x: Pattern) -> Solution:
+    """The equalities of `x` solved for all but its own indices."""
+    return solve(x.pred, x.inner, x.outer)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def is_determined(x: Pattern) -> bool:
+    """Whether nothing is summed: for each element of the result there is one point at most."""
+    return determines(x.pred, x.inner)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def shadow(x: Pattern) -> Predicate:
+    """Where there is a point, given `x`'s own indices."""
+    return project(x.inner, x.pred, x.outer)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def settled(x: Pattern) -> Pattern:
+    """`x` summed over what no equality determines, its predicate simplified and in order."""
+    known = {**x.outer, **x.read}
+    loops: Ranges = dict(zip(x.loops, x.summed, strict=True))
+    p, simple = x.pred, None
+    while True:
+        solved = solve(p, loops, known)
+        loops = {i: loops[i] for i in solved.free}
+        if solved.rest is simple:
+            break
+        p = simple = simplify_in(solved.rest, {**known, **loops})
+    old = (*known, *loops)
+    parts = conjuncts(renamed(simple, old, axes(0, len(old))))
+    in_order = conjunction(sorted(parts, key=lambda q: (not isinstance(q, Equal), _text(q))))
+    return Pattern(in_order, x.factors, tuple(loops.values()), x.shape)
+
+
+def _text(p: Predicate) -> str:
+    """An order of comparisons, which are the same statement's in any order."""
+    return str(p.difference if isinstance(p, Equal) else p.value) if isinstance(p, Equal | NonNegative) else ""
+
+
+def _can_read_through(x: Pattern, factors: Factors, k: int, once: frozenset[Statement]) -> bool:
+    inner = factors[k]
+    if not isinstance(inner, Contraction) or not is_determined(inner.pattern):
+        return False
+    if len(inner.factors) == 1:
+        return not _is_looked_up(x, k)
+    return len(factors) == 1 and inner in once and _sums_each_once(x)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _is_looked_up(x: Pattern, k: int) -> bool:
+    """Whether the k-th factor is read at an element of an index array.
+
+    What is read there stays what it is, so that the greatest value of a statement is an element of that statement.
+    """
+    zeros = [a for a in equalities(x.pred) if a.lookups]
+    return any(a.coefficient(i) for a in zeros for i in x.places[k])
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _sums_each_once(x: Pattern) -> bool:
+    """Whether `x` sums each element of its factors at most once, and does not just move them."""
+    return not is_determined(x) and determines(x.pred, (*x.own, *x.loops))
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _read_through(x: Pattern, k: int, inner: Pattern) -> Pattern:
+    """`x` with what `inner` says of its factors in the place of the k-th factor, which is then summed over."""
+    factors = (*x.factors[:k], *inner.factors, *x.factors[k + 1 :])
+    made = Pattern(TRUE, factors, (*x.summed, *x.factors[k], *inner.summed), x.shape)
+    start, end = len(x.summed), len(x.summed) + len(x.factors[k])
+    after = k + len(inner.factors)
+    between = made.loops[start:end]
+    outer_places = (*made.places[:k], between, *made.places[after:])
+    here = (*made.own, *(i for at in outer_places for i in at), *made.loops[:start])
+    there = (*between, *(i for at in made.places[k:after] for i in at), *made.loops[end:])
+    both = conjunction([renamed(x.pred, x.indices, here), renamed(inner.pred, inner.indices, there)])
+    return Pattern(both, made.factors, made.summed, made.shape)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _without(x: Pattern, constants: tuple[int, ...], number: bool) -> Pattern:
+    """`x` without these factors, whose indices are summed over, and with a number before the others if wanted."""
+    kept = [k for k in range(len(x.factors)) if k not in constants]
+    factors = tuple(x.factors[k] for k in kept)
+    sizes = [size for k in constants for size in x.factors[k]]
+    made = Pattern(TRUE, ((), *factors) if number else factors, (*x.summed, *sizes), x.shape)
+    old = (
+        *x.own,
+        *(i for k in kept for i in x.places[k]),
+        *x.loops,
+        *(i for k in constants for i in x.places[k]),
+    )
+    return Pattern(renamed(x.pred, old, made.indices), made.factors, made.summed, made.shape)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _is_copy(x: Pattern) -> bool:
+    """Whether `x` has one factor and each element is that of the factor at the same place."""
+    found = solution(x)
+    if found.free or found.rest is not TRUE:
+        return False
+    (places,) = x.places
+    return all(found.values[i] is atom_affine(j) for i, j in zip(places, x.own, strict=False))

@@ -35,9 +35,9 @@ Section Cost.
   Definition dcost (act : var -> bool) (S : prog) : Z := zsum S (dcost1 act).
   Definition every : var -> bool := fun _ => true.
 
-  Definition ipcost (l : list ip) : Z := owed (fun m sh p => weight m * num sh p) l.             (** (6.34) *)
-  Notation total := (total cost1).
-  Notation charge := (charge cost1 (fun m sh p => weight m * num sh p)).
+  Definition points (m : bool) (x : var) (p : pred) : Z := weight m * num (shp x) p.
+  Definition ipcost (l : list ip) : Z := owed points l.                                          (** (6.34) *)
+  Notation charge := (charge cost1 points).
   Notation spent := (spent cost1).
 
   Lemma weight_nonneg m sh p : 0 <= weight m * num sh p.
@@ -55,7 +55,7 @@ Section Cost.
   Theorem cost_6_26 sh l dY P : (forall t, In t l -> shp (operand t) = sh) ->
     charge (rule_6_26 l dY P) <= num sh P + (zsum l (fun t => weight (minus t) * num sh (mask t)) - num sh (positive l)).
   Proof.
-    intros W. unfold Accounts.charge, rule_6_26. rewrite zsum_map. cbn [into what cneg con Accounts.spent].
+    intros W. unfold Accounts.charge, rule_6_26, points. rewrite zsum_map. cbn [into what cneg con Accounts.spent].
     rewrite (zsum_num sh l (fun t => weight (minus t)) mask).
     eapply Z.le_trans; [|rewrite Z.add_sub_assoc; apply key; intros; apply positive_weight].
     apply Z.eq_le_incl. rewrite zsum_ext with (g := fun t => weight (minus t) * num sh (fun i => mask t i && P i)).
@@ -78,7 +78,7 @@ Section Cost.
     cbn [rule_6_27 csum filter]. rewrite only_cons. cbn [into].
     specialize (IH (S j) (fun z Hz => W z (or_intror Hz))).
     destruct (act y); cbn [length]; [|rewrite IH; ring].
-    unfold Accounts.charge in *. cbn [zsum into what cneg con Accounts.spent SSA.cost1 weight]. rewrite IH.
+    unfold Accounts.charge, points in *. cbn [zsum into what cneg con Accounts.spent SSA.cost1 weight]. rewrite IH.
     rewrite (W y) by (left; auto). rewrite Nat2Z.inj_succ. ring.
   Qed.
   Lemma csum_nonneg act f xs : forall j, 0 <= csum act f j xs.
@@ -146,7 +146,7 @@ Section Cost.
     charge (only act (rule_6_29 s p x dY P)) <= num sh P + dcost1 act (sh, C1 s p x).
   Proof.
     intros W. pose proof (num_nonneg sh P). cbn [rule_6_29 only filter into dcost1]. destruct (act x); [|unfold Accounts.charge; simpl; lia].
-    unfold Accounts.charge. cbn [zsum into what cneg con Accounts.spent SSA.cost1 weight].
+    unfold Accounts.charge, points. cbn [zsum into what cneg con Accounts.spent SSA.cost1 weight].
     rewrite Z.mul_1_l, Z.sub_add, Z.add_0_r, Z.add_sub_assoc.
     pose proof (transposed1 sh s x p dY P W). pose proof (points1_key sh s x p P). unfold points1 in *. lia.
   Qed.
@@ -157,7 +157,7 @@ Section Cost.
     pose proof (transposed2_left sh s x0 x1 p dY P W). pose proof (transposed2_right sh s x0 x1 p dY P W).
     pose proof (points2_key sh s x0 x1 p P). pose proof (points2_and sh s x0 x1 p P). unfold points2 in *.
     cbn [rule_6_28 only filter into dcost1]. destruct (act x0), (act x1); cbn [filter b2z];
-    unfold Accounts.charge; cbn [zsum into what cneg con Accounts.spent SSA.cost1 weight]; cbn [Z.add Z.ltb Z.compare Pos.compare Pos.add Pos.succ]; lia.
+    unfold Accounts.charge, points; cbn [zsum into what cneg con Accounts.spent SSA.cost1 weight]; cbn [Z.add Z.ltb Z.compare Pos.compare Pos.add Pos.succ]; lia.
   Qed.
 
   Theorem cost_rule act x r dY P : shp dY = shp x -> pointwise (shp x) r -> source r = None ->
@@ -185,7 +185,7 @@ Section Cost.
   Qed.
   Lemma cost_accum sh l : (forall c, In c l -> shp (tgt c) = sh) -> cost1 (sh, accum l) + num sh (union l) <= ipcost l.
   Proof.
-    intros H. unfold accum, ipcost, owed. cbn [SSA.cost1]. rewrite zsum_map. cbn [mask].
+    intros H. unfold accum, ipcost, owed, points. cbn [SSA.cost1]. rewrite zsum_map. cbn [mask].
     rewrite (zsum_ext l (fun c => weight (neg c) * num (shp (tgt c)) (on c)) (fun c => weight (neg c) * num sh (on c)))
       by (intros c Hc; now rewrite (H c Hc)).
     rewrite (zsum_num sh l (fun c => weight (neg c)) on), (num_swap sh l on).
@@ -199,7 +199,7 @@ Section Cost.
   Proof.
     intros H. unfold rule_6_25. destruct l as [|c [|c' l]]; intros E; try (inversion E; subst; apply cost_accum; assumption).
     destruct (neg c) eqn:N; inversion E; subst; [apply cost_accum; assumption|].
-    unfold ipcost, owed. cbn [zsum Accounts.spent]. rewrite N, (H c) by (left; auto). cbn [weight]. lia.
+    unfold ipcost, owed, points. cbn [zsum Accounts.spent]. rewrite N, (H c) by (left; auto). cbn [weight]. lia.
   Qed.
 
   (** * (B) *)
@@ -243,13 +243,13 @@ Section Cost.
   Lemma dcost_every act S : dcost act S <= dcost every S.
   Proof. apply zsum_le. intros st _. apply dcost1_every. Qed.
 
-  Lemma turn_cost act : within DT cost1 (fun m sh p => weight m * num sh p) act (dcost1 act).
+  Lemma turn_cost act S : within DT cost1 points (fun x r => dcost1 act (shp x, r)) act S.
   Proof.
-    intros x r t m t' new H Wr HS HM. unfold turn in H. pose proof (dcost1_every act (shp x, r)) as [D0 _].
+    intros x r t m t' new _ H Wr HS HM. unfold turn in H. pose proof (dcost1_every act (shp x, r)) as [D0 _].
     destruct m as [|c m]; [inversion H; subst; lia|].
     destruct (rule_6_25 (c :: m)) as [em P] eqn:E. destruct (emit t (shp x) em) as [t1 dY] eqn:E1.
     assert (SY : shp dY = shp x) by (eapply emit_shp; [exact E1|]; eapply fits_6_25; [|exact E]; intros a Ha; apply HM, Ha).
-    apply (emits_total cost1 (fun m sh p => weight m * num sh p)) in H. apply (emit_total cost1) in E1.
+    apply (emits_total cost1 points) in H. apply (emit_total cost1) in E1.
     pose proof (cost_6_25 (shp x) (c :: m) em P (fun a Ha => f_equal shp (proj1 (HM a Ha))) E).
     pose proof (cost_rule act x r dY (memo P) SY Wr HS). unfold memo, ipcost in *. lia.
   Qed.
@@ -259,7 +259,7 @@ Section Cost.
   Proof. apply zsum_nonneg. intros x _. unfold size. lia. Qed.
   Lemma start_cost : forall outs dys, length dys = length outs -> charge (start outs dys) = outsize outs.
   Proof.
-    unfold Accounts.charge, start, outsize. induction outs as [|x outs IH]; intros [|y dys] H; try discriminate; [reflexivity|].
+    unfold Accounts.charge, start, outsize, points. induction outs as [|x outs IH]; intros [|y dys] H; try discriminate; [reflexivity|].
     cbn [combine map zsum fst snd into what cneg con Accounts.spent SSA.cost1 weight]. rewrite IH by (simpl in H; congruence).
     rewrite num_any. lia.
   Qed.
@@ -272,15 +272,14 @@ Section Cost.
     cost t + ipcost grads <= cost S + dcost act S + outsize outs.
   Proof.
     intros W GO ND H.
-    destruct (adjoint_total DT cost1 (fun m sh p => weight m * num sh p) (cost1_nonneg fcost fcost_nonneg) weight_nonneg
-                act (dcost1 act) S outs dys leaves t grads (turn_cost act) (fun st => proj1 (dcost1_every act st)) W GO ND H)
-      as [gl [H1 H2]].
-    rewrite start_cost in H1 by (eapply good_length; exact GO).
-    assert (charge (finish leaves gl) <= zsum leaves (fun y => ipcost (mine y gl))).
-    { unfold finish, Accounts.charge. rewrite zsum_map. apply zsum_le. intros y _.
-      cbn [into what cneg con Accounts.spent weight]. rewrite Z.mul_1_l.
-      apply cost_accum. intros c Hc. now rewrite (mine_tgt _ _ _ Hc). }
-    unfold dcost, ipcost, SSA.cost, Accounts.total in *. lia.
+    destruct (adjoint_total DT cost1 (cost1_nonneg fcost fcost_nonneg) (fun m sh p => weight m * num sh p) points
+                weight_nonneg (fun _ _ _ => Z.le_refl _) (fun x r => dcost1 act (shp x, r)) (fun _ _ => proj1 (dcost1_every act _))
+                act (fun l y => num (shp y) (union l)) S outs dys leaves t grads (turn_cost act S) W GO ND H) as [gl [H1 H2]].
+    - intros y l Hl. eapply Z.le_trans; [apply cost_accum; intros c Hc; now rewrite (Hl c Hc)|]. apply Z.le_refl.
+    - rewrite start_cost in H1 by (eapply good_length; exact GO). unfold ipcost. rewrite H2. unfold points at 1.
+      rewrite (zsum_ext leaves _ (fun y => num (shp y) (union (mine y gl)))) by (intros; cbn [weight]; lia).
+      assert (budget (fun x r => dcost1 act (shp x, r)) S = dcost act S) as <-; [|unfold SSA.cost, Accounts.total in *; lia].
+      clear. unfold dcost. induction S as [|[sh r] S IH]; [reflexivity|]. cbn [budget zsum shp]. now rewrite IH.
   Qed.
 
   (** the components of D^T f, joined, cost at most 3 times f *)

@@ -1,0 +1,276 @@
+"""All that a certificate says, checked: see docs/certificates.md for what that is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+from proofs.checker import syntax
+from proofs.checker.points import Data, Sets
+from proofs.checker.replay import THEOREMS, Derivation, Replay, components, operations, product
+from proofs.checker.samples import check_functions, check_samples
+from proofs.checker.semantics import Function
+from proofs.checker.statements import Operand, reads, statement
+from proofs.checker.syntax import (
+    Affine,
+    ArrayType,
+    Best,
+    Call,
+    Expr,
+    Indices,
+    Name,
+    Num,
+    Pair,
+    PairType,
+    Part,
+    Real,
+    Refused,
+    Rel,
+    Type,
+)
+
+FORMAT = "tensorlang certificate 1"
+_KEYS = {
+    "format": str,
+    "bound": str,
+    "program": str,
+    "wrt": list,
+    "adjoint": str,
+    "derivation": str,
+    "cotangent": str,
+    "functions": list,
+    "steps": list,
+}
+_STEP_KEYS = {"rule", "theorem", "before", "after", "made"}
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was established: the steps and how the sets in them were compared, and the sizes that were tried."""
+
+    program: str
+    bound: Fraction
+    steps: int
+    decided: Mapping[str, int]
+    samples: int
+
+    def __str__(self) -> str:
+        sets = ", ".join(f"{many} {how}" for how, many in sorted(self.decided.items()))
+        return "\n".join(
+            [
+                f"{self.program}: the adjoint costs at most {self.bound} times the program, inputs and outputs counted",
+                f"  {self.steps} steps are instances of their rules; sets compared: {sets or 'none'}",
+                f"  values, derivatives and costs agree with the definitions at {self.samples} choices of sizes",
+            ]
+        )
+
+
+def check(text: str) -> Report:
+    """Check the certificate that `text` is. Raises `Refused` with what is wrong."""
+    try:
+        held = json.loads(text)
+    except ValueError as error:
+        raise Refused(f"this is no JSON: {error}") from None
+    try:
+        return _Checked(held).report()
+    except RecursionError:
+        raise Refused("a program is nested too deeply to be read") from None
+
+
+class _Checked:
+    def __init__(self, held: Any) -> None:
+        _need(isinstance(held, dict), "a JSON object")
+        for key, kind in _KEYS.items():
+            _need(key in held and isinstance(held[key], kind), f"the key {key!r}")
+        _need(not held.keys() - _KEYS.keys(), f"no keys but those of the format, found {held.keys() - _KEYS.keys()}")
+        _need(held["format"] == FORMAT, f"the format {FORMAT!r}")
+        self.held = held
+        self.bound = _fraction(held["bound"])
+        self.program = syntax.program(held["program"])
+        self.adjoint = syntax.program(held["adjoint"])
+        self.derivation = syntax.program(held["derivation"])
+        self.wrt: list[str] = held["wrt"]
+        self._parameters()
+        self.functions = self._functions()
+        self.data = self._data()
+
+    def report(self) -> Report:
+        """Check everything."""
+        check_functions(self.functions)
+        derivation = self._statements()
+        replay = Replay(derivation, Sets(self.data))
+        for k, step in enumerate(self.held["steps"]):
+            try:
+                self._step(replay, step)
+            except Refused as refused:
+                raise Refused(f"step {k}, {step.get('rule')}: {refused}") from None
+        replay.finish()
+        unmade = [x for x in self.made if x not in replay.made and derivation.statements[x].number is None]
+        _need(not unmade, f"every statement to be the program's or made by a step, found {unmade}")
+        samples = check_samples(self)
+        return Report(self.program.name, self.bound, len(self.held["steps"]), replay.decided, samples)
+
+    def _step(self, replay: Replay, step: Any) -> None:
+        _need(isinstance(step, dict) and step.keys() == _STEP_KEYS, f"the keys {sorted(_STEP_KEYS)}")
+        for key in ("before", "after", "made"):
+            _need(isinstance(step[key], list) and all(isinstance(x, str) for x in step[key]), f"texts in {key!r}")
+        rule = step["rule"]
+        _need(rule in THEOREMS, "a rule")
+        _need(step["theorem"] == THEOREMS[rule], f"the theorem {THEOREMS[rule]}")
+        made = [x for x in step["made"] if not isinstance(syntax.expression(x), Num)]
+        replay.step(rule, [*map(product, step["before"])], [*map(product, step["after"])], made)
+        self.used.update(p.where for p in map(product, (*step["before"], *step["after"])) if p.where is not None)
+
+    # ---- what the texts say
+
+    def _parameters(self) -> None:
+        cotangent = self.held["cotangent"]
+        own = [(x, _flat_type(kind)) for x, kind in self.program.params]
+        for other in (self.adjoint, self.derivation):
+            theirs = [(x, _flat_type(kind)) for x, kind in other.params]
+            _need(theirs[:-1] == own and len(theirs) == len(own) + 1, f"{other.name} to have the program's parameters")
+            _need(theirs[-1][0] == cotangent, f"the last parameter of {other.name} to be {cotangent}")
+        _need(self.adjoint.params[-1] == self.derivation.params[-1], "one type of the cotangent")
+        real = [x for x, kind in self.program.params if _is_real(kind)]
+        _need(bool(self.wrt) and all(x in real for x in self.wrt), "wrt to name real parameters")
+        _need(len(set(self.wrt)) == len(self.wrt), "wrt to name each parameter once")
+
+    def _functions(self) -> dict[str, Function]:
+        found: dict[str, Function] = {}
+        for f in self.held["functions"]:
+            fits = isinstance(f, dict) and f.keys() == {"name", "arity", "cost", "components"}
+            _need(fits and isinstance(f["name"], str) and f["name"] not in found, "scalar functions, each once")
+            fits = type(f["arity"]) is int and type(f["cost"]) is int and isinstance(f["components"], list)
+            _need(fits and len(f["components"]) == f["arity"] >= 1, f"as many components as {f['name']} has arguments")
+            parts = tuple(None if e is None else syntax.expression(e) for e in f["components"])
+            found[f["name"]] = Function(f["name"], f["arity"], f["cost"], parts)
+        used: set[str] = set()
+        for program in (self.program, self.adjoint, self.derivation):
+            used |= {f for f, _ in calls(program.body)}
+        inner = {f for g in found.values() for e in g.components if e is not None for f, _ in calls(e)}
+        _need(found.keys() == used | inner, f"the scalar functions that occur, {sorted(used | inner)}")
+        for g in found.values():
+            spent = sum(operations(e, found) for e in g.components if e is not None) + g.arity - 1
+            _need(spent <= 3 * g.cost, f"the derivative of {g.name}, which costs {spent}, to cost at most 3 * {g.cost}")
+        return found
+
+    def _data(self) -> Data:
+        relations, arrays = {}, {}
+        for x, kind in self.program.params:
+            sizes, element = _shape(kind)
+            if isinstance(element, Rel):
+                relations[x] = element.sizes
+            elif isinstance(element, Indices):
+                arrays[x] = (sizes, element.size)
+        for x, value in syntax.lets(self.derivation.body)[0]:
+            made = statement(x, value)
+            if made.is_choice:
+                inner = made.body
+                while not isinstance(inner, Best):
+                    inner = inner.body  # type: ignore[union-attr]
+                arrays[x] = (tuple(n for _, n in made.own), inner.size)
+        return Data(relations, arrays)
+
+    def _statements(self) -> Derivation:
+        bound, body = syntax.lets(self.derivation.body)
+        wheres = [x for x, value in bound if x.startswith("where") and self._is_mentioned(x)]
+        statements = {x: statement(x, value) for x, value in bound if x not in wheres}
+        _need(len(statements) + len(wheres) == len(bound), "each name to be bound once")
+        self.made = [x for step in self.held["steps"] for x in step["made"] if x in statements]
+        self.used: set[str] = set()
+        shapes: dict[Operand, tuple[Affine, ...]] = {}
+        for p, kind in self.derivation.params:
+            for leaf, part in leaves(Name(p), kind):
+                shapes[leaf] = _shape(part)[0]
+        for x in statements.values():
+            for operand, sizes in reads(x):
+                known = () if isinstance(operand, Num) else shapes.get(operand)
+                fits = sizes == known or (isinstance(operand, Num) and not sizes)
+                _need(fits, f"{x.name} to read what is defined before it, at indices of its sizes")
+            shapes[Name(x.name)] = tuple(n for _, n in x.own)
+        _need(isinstance(body, Pair), "the outputs and the results")
+        assert isinstance(body, Pair)
+        outputs, results = components(body.first), components(body.second)
+        cotangent = self.derivation.params[-1]
+        dys = [leaf for leaf, _ in leaves(Name(cotangent[0]), cotangent[1])]
+        kinds = dict(self.derivation.params)
+        xs = [leaf for x in self.wrt for leaf, _ in leaves(Name(x), kinds[x])]
+        _need(len(outputs) == len(dys), "a part of the cotangent for each output")
+        _need(len(results) == len(xs), "a cotangent for each input")
+        for g, x in (*zip(outputs, dys, strict=True), *zip(results, xs, strict=True)):
+            fits = shapes.get(g) == shapes[x] or (isinstance(g, Num) and not shapes[x])  # type: ignore[call-overload]
+            _need(fits, f"{g} to have the sizes of {x}")
+        self.outputs, self.results, self.bound_lets = outputs, results, bound
+        by_name = {x: statement(x, value) for x, value in bound if x in wheres}
+        for x, _ in bound[len(statements) :]:
+            _need(x in by_name, "predicates to come last")
+        ends = list(zip(results, xs, strict=True))
+        starts = list(zip(dys, outputs, strict=True))
+        return Derivation(statements, shapes, by_name, self.functions, frozenset(xs), starts, ends)  # type: ignore[arg-type]
+
+    def _is_mentioned(self, where: str) -> bool:
+        return any(
+            text.endswith(f"_[{where}]") for step in self.held["steps"] for text in (*step["before"], *step["after"])
+        )
+
+
+def calls(e: Expr) -> Iterator[tuple[str, Call]]:
+    """Every scalar function that is called in `e`."""
+    stack: list[Any] = [e]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Call):
+            yield node.function, node
+        if isinstance(node, tuple):
+            stack += node
+        elif hasattr(node, "__dataclass_fields__"):
+            stack += [getattr(node, key) for key in node.__dataclass_fields__]
+
+
+def leaves(e: Operand, kind: Type) -> list[tuple[Operand, Type]]:
+    """The parts of a parameter whose type is `kind`, from left to right, each an array of numbers."""
+    kind = _flat_type(kind)
+    if isinstance(kind, PairType):
+        return [*leaves(Part(0, e), kind.first), *leaves(Part(1, e), kind.second)]
+    return [(e, kind)]
+
+
+def _flat_type(kind: Type) -> Type:
+    """The type with pairs of arrays for arrays of pairs."""
+    if isinstance(kind, PairType):
+        return PairType(_flat_type(kind.first), _flat_type(kind.second))
+    if isinstance(kind, ArrayType):
+        element = _flat_type(kind.element)
+        if isinstance(element, PairType):
+            along = partial(ArrayType, kind.size)
+            return PairType(_flat_type(along(element.first)), _flat_type(along(element.second)))
+        return ArrayType(kind.size, element)
+    return kind
+
+
+def _shape(kind: Type) -> tuple[tuple[Affine, ...], Type]:
+    sizes = []
+    while isinstance(kind, ArrayType):
+        sizes.append(kind.size)
+        kind = kind.element
+    return tuple(sizes), kind
+
+
+def _is_real(kind: Type) -> bool:
+    return all(isinstance(_shape(part)[1], Real) for _, part in leaves(Name(""), kind))
+
+
+def _fraction(text: str) -> Fraction:
+    try:
+        return Fraction(text)
+    except ValueError:
+        raise Refused(f"expected a fraction, found {text!r}") from None
+
+
+def _need(holds: bool, what: str) -> None:
+    if not holds:
+        raise Refused(f"expected {what}")

@@ -1,0 +1,233 @@
+"""Values, derivatives and costs compared with the definitions at small sizes, with random data."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from fractions import Fraction
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+from proofs.checker import syntax
+from proofs.checker.points import Sets
+from proofs.checker.semantics import Dual, Function, Semantics, Undefined, applied, dual, flat, names_in, plain
+from proofs.checker.syntax import Expr, Let, Refused
+
+if TYPE_CHECKING:
+    from proofs.checker.certificate import _Checked
+
+_LARGEST = 3
+_MOST_SAMPLES = 12
+_MOST_OPERATIONS = 20_000
+COSTS = {"erf": 2, "logaddexp": 7}
+"""What scalar functions cost that don't cost 1; powers cost their multiplications by repeated squaring."""
+
+
+def known_cost(f: str) -> int:
+    """What a scalar function costs."""
+    if f.startswith("pow "):
+        exponent = Fraction(f.removeprefix("pow "))
+        n = exponent.numerator
+        return n.bit_length() + n.bit_count() - 2 if exponent.denominator == 1 and n >= 2 else 1
+    return COSTS.get(f, 1)
+
+
+def check_functions(functions: Mapping[str, Function]) -> None:
+    """Check that the declared components are the derivatives, and the declared costs those of the language."""
+    meaning = Semantics(functions)
+    for f in functions.values():
+        if f.cost != known_cost(f.name):
+            raise Refused(f"{f.name} costs {known_cost(f.name)}, not {f.cost}")
+        rng = random.Random(f.name)
+        for _ in range(5):
+            xs = [rng.uniform(0.3, 1.2) for _ in range(f.arity)]
+            y = applied(f.name, xs)
+            for k, component in enumerate(f.components):
+                step = 1e-6
+                moved = [[x + side * step * (j == k) for j, x in enumerate(xs)] for side in (1, -1)]
+                slope = (applied(f.name, moved[0]) - applied(f.name, moved[1])) / (2 * step)
+                env: dict[str, Any] = {f"x{j}": x for j, x in enumerate(xs)}
+                declared = 0.0 if component is None else meaning.value(component, {**env, "y": y, "t": 1.5})
+                if abs(declared - 1.5 * slope) > 1e-5 * (1 + abs(slope)):
+                    raise Refused(f"component {k} of {f.name} is not its derivative: {declared} for {1.5 * slope}")
+
+
+def check_samples(held: _Checked) -> int:
+    """Compare at small sizes what `held` says of values and costs. The number of choices of sizes."""
+    found = 0
+    names = sorted(_sizes(held))
+    vectors = sorted(product(range(1, _LARGEST + 1), repeat=len(names)), key=lambda v: (sum(v), v))
+    for values in vectors:
+        sizes = dict(zip(names, values, strict=True))
+        rng = random.Random(str(values))
+        try:
+            spent = _sample(held, sizes, rng)
+        except Undefined:
+            continue
+        found += spent is not None
+        if found >= _MOST_SAMPLES or (spent or 0) > _MOST_OPERATIONS:
+            break
+    if not found:
+        raise Refused("there are no small sizes at which the program has a value")
+    return found
+
+
+def _sizes(held: _Checked) -> set[str]:
+    found: set[str] = set()
+    for _, kind in held.derivation.params:
+        found |= names_of_type(kind)
+    for program in (held.program, held.adjoint, held.derivation):
+        found |= _free(program)
+    return found - {x for x, _ in held.derivation.params}
+
+
+def names_of_type(kind: Any) -> set[str]:
+    """The sizes that a type names."""
+    match kind:
+        case syntax.ArrayType(size, element):
+            return set(names_in(size)) | names_of_type(element)
+        case syntax.PairType(first, second):
+            return names_of_type(first) | names_of_type(second)
+        case syntax.Indices(size):
+            return set(names_in(size))
+        case syntax.Rel(sizes):
+            return set().union(*map(names_in, sizes))
+    return set()
+
+
+def _free(program: syntax.Program) -> set[str]:
+    """The names of sizes in a program: those of ranges that nothing binds."""
+    ranges: set[str] = set()
+    bound: set[str] = set()
+    stack: list[Any] = [program.body]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, tuple):
+            stack += node
+            continue
+        if isinstance(node, syntax.Gen | syntax.Sum | syntax.Best | syntax.Exists):
+            ranges |= names_in(node.size)
+            bound.add(node.index)
+        if isinstance(node, Let):
+            bound.add(node.name)
+        if hasattr(node, "__dataclass_fields__"):
+            stack += [getattr(node, key) for key in node.__dataclass_fields__]
+    return ranges - bound
+
+
+def _sample(held: _Checked, sizes: Mapping[str, int], rng: random.Random) -> int | None:
+    """Compare at these sizes; None if some parameter has no such sizes. Gives what the derivation costs."""
+    meaning = Semantics(held.functions)
+    env: dict[str, Any] = {**sizes, **Sets(held.data).draw(sizes, rng)}
+    slopes: dict[str, Any] = {}
+    for x, kind in held.derivation.params:
+        if x in env:
+            continue
+        value = _drawn(meaning, kind, sizes, rng)
+        if value is None:
+            return None
+        env[x] = value
+        if x in held.wrt:
+            slopes[x] = _map(lambda _: Fraction(rng.randint(-4, 4), 2), value)
+    _check_values(held, meaning, env, slopes)
+    return _check_costs(held, meaning, env)
+
+
+def _drawn(meaning: Semantics, kind: Any, sizes: Mapping[str, int], rng: random.Random) -> Any:
+    match kind:
+        case syntax.ArrayType(size, element):
+            n = meaning.index(size, sizes)
+            parts = [_drawn(meaning, element, sizes, rng) for _ in range(n)]
+            return None if n < 0 or any(part is None for part in parts) else parts
+        case syntax.PairType(first, second):
+            both = _drawn(meaning, first, sizes, rng), _drawn(meaning, second, sizes, rng)
+            return None if None in both else both
+    return Fraction(rng.randint(1, 8), 4)
+
+
+def _map(fn: Any, value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_map(fn, part) for part in value)
+    return [_map(fn, part) for part in value] if isinstance(value, list) else fn(value)
+
+
+def _check_values(held: _Checked, meaning: Semantics, env: Mapping[str, Any], slopes: Mapping[str, Any]) -> None:
+    both = meaning.value(held.derivation.body, env)
+    own, results = flat(both[0]), flat(both[1])
+    _same(own, flat(meaning.value(held.program.body, env)), "the program and its tensor SSA")
+    _same(results, flat(meaning.value(held.adjoint.body, env)), "the derivation's results and the adjoint")
+    moving = {**env, **{x: _paired(env[x], d) for x, d in slopes.items()}}
+    moved = [dual(y) for y in flat(meaning.value(held.program.body, moving))]
+    dys = flat(env[held.held["cotangent"]])
+    forward = sum((plain(y.slope) * dy for y, dy in zip(moved, dys, strict=True)), Fraction(0))
+    directions = [d for x in held.wrt for d in flat(slopes[x])]
+    backward = sum((g * d for g, d in zip(results, directions, strict=True)), Fraction(0))
+    _same([forward], [backward], "<dY | D f(x) dx> and <adjoint | dx>")
+
+
+def _paired(value: Any, slope: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_paired(v, s) for v, s in zip(value, slope, strict=True))
+    if isinstance(value, list):
+        return [_paired(v, s) for v, s in zip(value, slope, strict=True)]
+    return Dual(value, slope)
+
+
+def _same(first: list[Any], second: list[Any], what: str) -> None:
+    if len(first) != len(second):
+        raise Refused(f"{what} have {len(first)} and {len(second)} numbers")
+    for a, b in zip(first, second, strict=True):
+        exact = isinstance(a, int | Fraction) and isinstance(b, int | Fraction)
+        if a != b if exact else abs(a - b) > 1e-8 * (1 + abs(a) + abs(b)):
+            raise Refused(f"{what} differ: {a} and {b}")
+
+
+def _check_costs(held: _Checked, meaning: Semantics, env: Mapping[str, Any]) -> int:
+    made = set(held.made)
+    program = meaning.cost(held.program.body, env)
+    adjoint = meaning.cost(held.adjoint.body, env)
+    own = [(x, value) for x, value in held.bound_lets if x not in made]
+    ssa = meaning.cost(_under(_needed(own, held.outputs), held.outputs), env)
+    derived = meaning.cost(_under(_needed(held.bound_lets, held.results), held.results), env)
+    if ssa > program:
+        raise Refused(f"the program's tensor SSA costs {ssa}, more than the program, {program}")
+    if adjoint > derived:
+        raise Refused(f"the adjoint costs {adjoint}, more than what was derived, {derived}")
+    others = sum(len(flat(env[x])) for x in (*held.wrt, held.held["cotangent"]))
+    if adjoint + others > held.bound * (program + others):
+        raise Refused(f"the adjoint costs {adjoint} and the program {program}, with {others} inputs and outputs")
+    return derived
+
+
+def _needed(lets: list[tuple[str, Expr]], roots: list[Expr]) -> list[tuple[str, Expr]]:
+    """Those of `lets` that `roots` depend on."""
+    wanted = set().union(*map(_names, roots))
+    kept = []
+    for x, value in reversed(lets):
+        if x in wanted:
+            wanted |= _names(value)
+            kept.append((x, value))
+    return kept[::-1]
+
+
+def _names(node: Any) -> set[str]:
+    found: set[str] = set()
+    stack = [node]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, tuple):
+            stack += node
+        elif isinstance(node, str):
+            found.add(node)
+        elif hasattr(node, "__dataclass_fields__"):
+            stack += [getattr(node, key) for key in node.__dataclass_fields__]
+    return found
+
+
+def _under(lets: list[tuple[str, Expr]], roots: list[Expr]) -> Expr:
+    e = roots[-1]
+    for root in reversed(roots[:-1]):
+        e = syntax.Pair(root, e)
+    for x, value in reversed(lets):
+        e = Let(x, value, e)
+    return e

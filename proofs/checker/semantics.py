@@ -1,0 +1,460 @@
+"""What programs mean and cost at given sizes, by the definitions of Figures 4 to 6 alone: slowly, point by point.
+
+Numbers are exact fractions, floating-point ones where a scalar function needs them, or dual numbers. An array is a
+list, and an array of pairs is a pair of arrays.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache, reduce
+from itertools import chain
+from typing import Any
+
+from proofs.checker import syntax
+from proofs.checker.syntax import (
+    Add,
+    Affine,
+    All,
+    At,
+    Best,
+    Bracket,
+    Call,
+    Compare,
+    Element,
+    Exists,
+    Expr,
+    Gen,
+    Holds,
+    Let,
+    Mul,
+    Name,
+    Num,
+    Pair,
+    Part,
+    Pred,
+    Refused,
+    Sum,
+)
+
+Env = Mapping[str, Any]
+"""What names stand for: integers for indices and sizes, values, sets of points for relations."""
+
+
+class Undefined(ArithmeticError):
+    """A value that does not exist: the reciprocal of 0, the greatest of nothing."""
+
+
+@dataclass(frozen=True)
+class Dual:
+    """value + eps * slope, with eps^2 = 0: what is added and multiplied is differentiated."""
+
+    value: Any
+    slope: Any
+
+    def __add__(self, other: Any) -> Dual:
+        other = dual(other)
+        return Dual(self.value + other.value, self.slope + other.slope)
+
+    def __sub__(self, other: Any) -> Dual:
+        other = dual(other)
+        return Dual(self.value - other.value, self.slope - other.slope)
+
+    def __rsub__(self, other: Any) -> Dual:
+        return dual(other) - self
+
+    def __mul__(self, other: Any) -> Dual:
+        other = dual(other)
+        return Dual(self.value * other.value, self.value * other.slope + self.slope * other.value)
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+
+def dual(x: Any) -> Dual:
+    """`x` as a dual number."""
+    return x if isinstance(x, Dual) else Dual(x, 0)
+
+
+def plain(x: Any) -> Any:
+    """A number without its slope."""
+    return x.value if isinstance(x, Dual) else x
+
+
+@dataclass(frozen=True)
+class Function:
+    """A scalar function as a certificate declares it: its cost, and its derivative over x0, x1, .., y and t."""
+
+    name: str
+    arity: int
+    cost: int
+    components: tuple[Expr | None, ...]
+
+
+def _recip(x: Any) -> Any:
+    if x == 0:
+        raise Undefined("the reciprocal of 0")
+    return 1 / x
+
+
+def _sigmoid(x: Any) -> float:
+    return 1 / (1 + math.exp(-x)) if x > 0 else math.exp(x) / (1 + math.exp(x))
+
+
+def _softplus(x: Any) -> float:
+    return max(x, 0) + math.log1p(math.exp(-abs(x)))
+
+
+def _log(x: Any) -> float:
+    if x <= 0:
+        raise Undefined("the logarithm of what is not positive")
+    return math.log(x)
+
+
+FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    "recip": _recip,
+    "abs": abs,
+    "max": max,
+    "min": min,
+    "relu": lambda x: max(x, 0),
+    "sign": lambda x: (x > 0) - (x < 0),
+    "where_ge": lambda a, b, t: t if a >= b else 0,
+    "where_gt": lambda a, b, t: t if a > b else 0,
+    "exp": math.exp,
+    "log": _log,
+    "sin": math.sin,
+    "cos": math.cos,
+    "tan": math.tan,
+    "tanh": math.tanh,
+    "sinh": math.sinh,
+    "cosh": math.cosh,
+    "sigmoid": _sigmoid,
+    "sqrt": math.sqrt,
+    "erf": math.erf,
+    "softplus": _softplus,
+    "logaddexp": lambda a, b: max(a, b) + math.log1p(math.exp(-abs(a - b))),
+}
+"""The scalar functions that this checker knows, but for powers."""
+
+
+def applied(name: str, arguments: Sequence[Any]) -> Any:
+    """A scalar function of numbers that are not dual."""
+    if name.startswith("pow "):
+        exponent = Fraction(name.removeprefix("pow "))
+        return arguments[0] ** (exponent.numerator if exponent.denominator == 1 else float(exponent))
+    if name not in FUNCTIONS:
+        raise Refused(f"the checker does not know the scalar function {name}")
+    try:
+        return FUNCTIONS[name](*arguments)
+    except (ValueError, OverflowError) as error:
+        raise Undefined(f"{name} of {arguments}: {error}") from None
+
+
+def fine(p: Pred) -> tuple[Pred, ...]:
+    """The parts of a conjunction."""
+    return tuple(chain.from_iterable(map(fine, p.parts))) if isinstance(p, All) else (p,)
+
+
+@cache
+def names_in(p: Pred | Affine) -> frozenset[str]:
+    """The names that occur in a predicate or an index expression, but for those that it binds."""
+    match p:
+        case Affine(terms, _):
+            found = [names_in_atom(atom) for atom, _ in terms]
+        case Compare(_, a):
+            found = [names_in(a)]
+        case Holds(relation, at):
+            found = [frozenset([relation]), *map(names_in, at)]
+        case Exists(i, size, body):
+            found = [names_in(size), names_in(body) - {i}]
+        case _:
+            found = [names_in(part) for part in p.parts]
+    return frozenset().union(*found)
+
+
+def names_in_atom(atom: str | Element) -> frozenset[str]:
+    """The names in a name, or in an element of an index array."""
+    if isinstance(atom, str):
+        return frozenset([atom])
+    return frozenset([atom.array]).union(*map(names_in, atom.at))
+
+
+class Semantics:
+    """The meaning and the cost of programs over some scalar functions."""
+
+    def __init__(self, functions: Mapping[str, Function]) -> None:
+        self.functions = functions
+
+    # ---- index expressions and predicates
+
+    def index(self, a: Affine, env: Env) -> int:
+        """The value of an index expression."""
+        return a.constant + sum(k * self._atom(atom, env) for atom, k in a.terms)
+
+    def _atom(self, atom: str | Element, env: Env) -> int:
+        if isinstance(atom, str):
+            if atom not in env:
+                raise Refused(f"{atom} is bound nowhere")
+            return env[atom]
+        found = forced(env[atom.array])
+        for a in atom.at:
+            found = _element(found, self.index(a, env), atom.array)
+        return found
+
+    def holds(self, p: Pred, env: Env) -> bool:
+        """Whether `p` is true."""
+        match p:
+            case Compare(equal, a):
+                value = self.index(a, env)
+                return value == 0 if equal else value >= 0
+            case Holds(relation, at):
+                return tuple(self.index(a, env) for a in at) in env[relation]
+            case All(parts):
+                return all(self.holds(part, env) for part in parts)
+            case syntax.Any(parts):
+                return any(self.holds(part, env) for part in parts)
+            case Exists(i, size, body):
+                return any(True for _ in self.points([(i, size)], body, env))
+
+    def points(self, binders: Sequence[tuple[str, Affine]], p: Pred, env: Env) -> Iterator[Env]:
+        """The points of the ranges at which `p` is true; each part of it is asked as soon as all of its names are
+        bound."""
+        own = [i for i, _ in binders]
+        asked: list[list[Pred]] = [[] for _ in range(len(binders) + 1)]
+        for part in fine(p):
+            mentioned = names_in(part)
+            asked[max((k + 1 for k, i in enumerate(own) if i in mentioned), default=0)].append(part)
+
+        def extend(k: int, env: Env) -> Iterator[Env]:
+            if not all(self.holds(part, env) for part in asked[k]):
+                return
+            if k == len(binders):
+                yield env
+                return
+            i, size = binders[k]
+            for at in range(self.index(size, env)):
+                yield from extend(k + 1, {**env, i: at})
+
+        return extend(0, env)
+
+    # ---- values
+
+    def value(self, e: Expr, env: Env) -> Any:
+        """What `e` is."""
+        match e:
+            case Num(value):
+                return value
+            case Name(x):
+                if x not in env:
+                    raise Refused(f"{x} is bound nowhere")
+                return forced(env[x])
+            case Part(which, body):
+                both = self.value(body, env)
+                return both[which] if isinstance(both, tuple) else both
+            case Pair(a, b):
+                return self.value(a, env), self.value(b, env)
+            case Add(a, b, sign):
+                left, right = self.value(a, env), self.value(b, env)
+                return left + right if sign > 0 else left - right
+            case Mul(a, b):
+                return self.value(a, env) * self.value(b, env)
+            case Call(f, arguments):
+                return self.call(f, [self.value(a, env) for a in arguments])
+            case At(body, a):
+                return _element(self.value(body, env), self.index(a, env), "an array")
+            case Bracket(p, body):
+                return self.value(body, env) if self.holds(p, env) else self.zero(body, env)
+            case Gen(i, size, body):
+                return _array([self.value(body, {**env, i: k}) for k in range(self.index(size, env))])
+            case Sum():
+                binders, p, body = nest(e)
+                return sum((self.value(body, at) for at in self.points(binders, p, env)), Fraction(0))
+            case Best(sign, which, i, size, where, body):
+                found: list[tuple[int, Any]] = [
+                    (at[i], self.value(body, at)) for at in self.points([(i, size)], where, env)
+                ]
+                if not found:
+                    raise Undefined("the greatest or least of nothing")
+                k, best = reduce(lambda a, b: b if sign * plain(b[1]) > sign * plain(a[1]) else a, found)
+                return k if which else best
+            case Let(x, value, body):
+                return self.value(body, {**env, x: self._bound(value, env)})
+
+    def call(self, f: str, arguments: Sequence[Any]) -> Any:
+        """A scalar function, of dual numbers by its declared derivative."""
+        y = applied(f, [plain(a) for a in arguments])
+        if not any(isinstance(a, Dual) for a in arguments):
+            return y
+        known: dict[str, Any] = {f"x{k}": plain(a) for k, a in enumerate(arguments)}
+        slope: Any = 0
+        for component, a in zip(self.functions[f].components, arguments, strict=True):
+            if component is not None and isinstance(a, Dual):
+                slope = slope + self.value(component, {**known, "y": y, "t": a.slope})
+        return Dual(y, slope)
+
+    def zero(self, e: Expr, env: Env) -> Any:
+        """0 of the type of `e`, which is not evaluated."""
+        return _expanded(self._kind(e, env))
+
+    def _kind(self, e: Expr, env: Env) -> Kind:
+        match e:
+            case Name(x):
+                known = env[x]
+                return known.kind() if isinstance(known, Lazy) else _kind_of(known)
+            case Part(which, body):
+                both = self._kind(body, env)
+                assert isinstance(both, tuple)
+                return both[which]
+            case Pair(a, b):
+                return self._kind(a, env), self._kind(b, env)
+            case At(body, _):
+                return _elements_kind(self._kind(body, env))
+            case Bracket(_, body):
+                return self._kind(body, env)
+            case Gen(_, size, body):
+                return _arrays_kind(self.index(size, env), self._kind(body, env))
+            case Let(x, value, body):
+                return self._kind(body, {**env, x: self._bound(value, env)})
+            case _:
+                return None
+
+    def _bound(self, value: Expr, env: Env) -> Lazy:
+        return Lazy(lambda: self.value(value, env), lambda: self._kind(value, env))
+
+    # ---- costs
+
+    def cost(self, e: Expr, env: Env) -> int:
+        """Figure 6: additions, multiplications and scalar functions where `e` is evaluated; a reduction of N points
+        costs N - 1."""
+        match e:
+            case Num() | Name():
+                return 0
+            case Part(_, body) | At(body, _):
+                return self.cost(body, env)
+            case Pair(a, b):
+                return self.cost(a, env) + self.cost(b, env)
+            case Add(a, b, sign):
+                meets = self._live(b, env) and (sign < 0 or self._live(a, env))
+                return self.cost(a, env) + self.cost(b, env) + meets
+            case Mul(a, b):
+                return self.cost(a, env) + self.cost(b, env) + 1
+            case Call(f, arguments):
+                if f not in self.functions:
+                    raise Refused(f"the certificate does not declare the scalar function {f}")
+                return self.functions[f].cost + sum(self.cost(a, env) for a in arguments)
+            case Bracket(p, body):
+                return self.cost(body, env) if self.holds(p, env) else 0
+            case Gen(i, size, body):
+                return sum(self.cost(body, {**env, i: k}) for k in range(self.index(size, env)))
+            case Sum():
+                binders, p, body = nest(e)
+                return self._reduction(body, self.points(binders, p, env))
+            case Best(_, _, i, size, where, body):
+                return self._reduction(body, self.points([(i, size)], where, env))
+            case Let(x, value, body):
+                return self.cost(value, env) + self.cost(body, {**env, x: self._bound(value, env)})
+
+    def _reduction(self, body: Expr, points: Iterator[Env]) -> int:
+        spent = [self.cost(body, at) for at in points]
+        return sum(spent) + max(0, len(spent) - 1)
+
+    def _live(self, e: Expr, env: Env) -> bool:
+        """Whether `e` is not 0 by its outermost brackets; of a sum of bracketed terms, whether one of them isn't."""
+        if not _is_bracketed(e):
+            return True
+        if isinstance(e, Add):
+            return self._live(e.left, env) or self._live(e.right, env)
+        assert isinstance(e, Bracket)
+        inner = e.body
+        return self.holds(e.pred, env) and (not isinstance(inner, Bracket) or self._live(inner, env))
+
+
+class Lazy:
+    """A value that is found when it is asked for."""
+
+    def __init__(self, make: Callable[[], Any], kind: Callable[[], Kind]) -> None:
+        self.make: Callable[[], Any] | None = make
+        self.made: Any = None
+        self.kind = kind
+
+
+Kind = tuple["Kind", "Kind"] | list["int | Kind"] | None
+"""The type of a value at given sizes: a number's is None, an array's the list of its length and its elements'."""
+
+
+def _kind_of(value: Any) -> Kind:
+    if isinstance(value, tuple):
+        return _kind_of(value[0]), _kind_of(value[1])
+    return [len(value), _kind_of(value[0]) if value else None] if isinstance(value, list) else None
+
+
+def _arrays_kind(n: int, element: Any) -> Kind:
+    if isinstance(element, tuple):
+        return _arrays_kind(n, element[0]), _arrays_kind(n, element[1])
+    return [n, element]
+
+
+def _elements_kind(kind: Any) -> Any:
+    return tuple(map(_elements_kind, kind)) if isinstance(kind, tuple) else kind[1]
+
+
+def _expanded(kind: Any) -> Any:
+    if isinstance(kind, tuple):
+        return tuple(map(_expanded, kind))
+    return Fraction(0) if kind is None else [_expanded(kind[1]) for _ in range(kind[0])]
+
+
+def forced(x: Any) -> Any:
+    """A value, found now if it was not yet."""
+    if isinstance(x, Lazy):
+        if x.make is not None:
+            x.made, x.make = x.make(), None
+        return x.made
+    return x
+
+
+def nest(e: Expr) -> tuple[list[tuple[str, Affine]], Pred, Expr]:
+    """The binders of the sums directly nested in `e`, all brackets among them, and the rest (5.24')."""
+    binders: dict[str, Affine] = {}
+    brackets: list[Pred] = []
+    while True:
+        if isinstance(e, Sum) and e.index not in binders:
+            binders[e.index] = e.size
+            e = e.body
+        elif isinstance(e, Bracket):
+            brackets.append(e.pred)
+            e = e.body
+        else:
+            return list(binders.items()), All(tuple(brackets)), e
+
+
+def _is_bracketed(e: Expr) -> bool:
+    if isinstance(e, Add):
+        return _is_bracketed(e.left) and _is_bracketed(e.right)
+    return isinstance(e, Bracket)
+
+
+def _element(array: Any, k: int, what: str) -> Any:
+    if isinstance(array, tuple):
+        return tuple(_element(part, k, what) for part in array)
+    if not isinstance(array, list):
+        raise Refused(f"{what} has too few axes")
+    if not 0 <= k < len(array):
+        raise Refused(f"{what} of {len(array)} elements is read at {k}")
+    return array[k]
+
+
+def _array(elements: list[Any]) -> Any:
+    if elements and isinstance(elements[0], tuple):
+        return tuple(_array(list(part)) for part in zip(*elements, strict=True))
+    return elements
+
+
+def flat(value: Any) -> list[Any]:
+    """The numbers of a value in order."""
+    if isinstance(value, tuple | list):
+        return list(chain.from_iterable(map(flat, value)))
+    return [value]

@@ -1,0 +1,624 @@
+"""Programs as trees, read from text by recursive descent. A tree is equal to another if the programs read the same."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import NoReturn
+
+
+class Refused(Exception):
+    """A certificate that does not hold; the message says what is wrong."""
+
+
+@dataclass(frozen=True)
+class Affine:
+    """constant + the sum of coefficient * atom; `terms` are in the order of the atoms' texts."""
+
+    terms: tuple[tuple[Atom, int], ...]
+    constant: int = 0
+
+    def __add__(self, other: Affine) -> Affine:
+        return affine([*self.terms, *other.terms], self.constant + other.constant)
+
+    def times(self, k: int) -> Affine:
+        return affine([(atom, k * c) for atom, c in self.terms], k * self.constant)
+
+    def __sub__(self, other: Affine) -> Affine:
+        return self + other.times(-1)
+
+
+@dataclass(frozen=True)
+class Element:
+    """array[at], an element of an index array."""
+
+    array: str
+    at: tuple[Affine, ...]
+
+
+Atom = str | Element
+"""A name of an index or a size, or an element of an index array."""
+
+
+def affine(terms: list[tuple[Atom, int]], constant: int = 0) -> Affine:
+    found: dict[Atom, int] = {}
+    for atom, k in terms:
+        found[atom] = found.get(atom, 0) + k
+    return Affine(tuple(sorted(((a, k) for a, k in found.items() if k), key=lambda term: str(term[0]))), constant)
+
+
+def number(k: int) -> Affine:
+    return Affine((), k)
+
+
+def name(x: str) -> Affine:
+    return Affine(((x, 1),))
+
+
+@dataclass(frozen=True)
+class Compare:
+    """value = 0 if `equal`, else value >= 0."""
+
+    equal: bool
+    value: Affine
+
+
+@dataclass(frozen=True)
+class Holds:
+    """relation(at)."""
+
+    relation: str
+    at: tuple[Affine, ...]
+
+
+@dataclass(frozen=True)
+class All:
+    parts: tuple[Pred, ...] = ()
+
+
+@dataclass(frozen=True)
+class Any:
+    parts: tuple[Pred, ...] = ()
+
+
+@dataclass(frozen=True)
+class Exists:
+    index: str
+    size: Affine
+    body: Pred
+
+
+Pred = Compare | Holds | All | Any | Exists
+TRUE = All()
+
+
+@dataclass(frozen=True)
+class Num:
+    value: Fraction
+
+
+@dataclass(frozen=True)
+class Name:
+    name: str
+
+
+@dataclass(frozen=True)
+class Part:
+    """fst body for 0, snd body for 1."""
+
+    which: int
+    body: Expr
+
+
+@dataclass(frozen=True)
+class Pair:
+    first: Expr
+    second: Expr
+
+
+@dataclass(frozen=True)
+class Add:
+    left: Expr
+    right: Expr
+    sign: int
+
+
+@dataclass(frozen=True)
+class Mul:
+    left: Expr
+    right: Expr
+
+
+@dataclass(frozen=True)
+class Call:
+    function: str
+    arguments: tuple[Expr, ...]
+
+
+@dataclass(frozen=True)
+class At:
+    body: Expr
+    at: Affine
+
+
+@dataclass(frozen=True)
+class Bracket:
+    pred: Pred
+    body: Expr
+
+
+@dataclass(frozen=True)
+class Gen:
+    index: str
+    size: Affine
+    body: Expr
+
+
+@dataclass(frozen=True)
+class Sum:
+    index: str
+    size: Affine
+    body: Expr
+
+
+@dataclass(frozen=True)
+class Best:
+    """max for sign 1, min for -1, over the points of `where`; with `which`, the point, else its value."""
+
+    sign: int
+    which: bool
+    index: str
+    size: Affine
+    where: Pred
+    body: Expr
+
+
+@dataclass(frozen=True)
+class Let:
+    name: str
+    value: Expr
+    body: Expr
+
+
+Expr = Num | Name | Part | Pair | Add | Mul | Call | At | Bracket | Gen | Sum | Best | Let
+
+
+@dataclass(frozen=True)
+class Real:
+    """The type R."""
+
+
+@dataclass(frozen=True)
+class Indices:
+    """The type idx(size)."""
+
+    size: Affine
+
+
+@dataclass(frozen=True)
+class Rel:
+    """The type rel(sizes)."""
+
+    sizes: tuple[Affine, ...]
+
+
+@dataclass(frozen=True)
+class ArrayType:
+    size: Affine
+    element: Type
+
+
+@dataclass(frozen=True)
+class PairType:
+    first: Type
+    second: Type
+
+
+Type = Real | Indices | Rel | ArrayType | PairType
+
+
+@dataclass(frozen=True)
+class Program:
+    name: str
+    params: tuple[tuple[str, Type], ...]
+    body: Expr
+
+
+_TOKEN = re.compile(
+    r"(?:\s+|--[^\n]*)|([0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)|([A-Za-z_]\w*)|(<=|>=|!=|[-+*/^()\[\],.:<>=])"
+)
+_WORDS = {"let", "in", "gen", "sum", "exists", "and", "or", "fst", "snd", "rel", "R", "where", "idx"}
+_REDUCTIONS = {"max": (1, False), "min": (-1, False), "argmax": (1, True), "argmin": (-1, True)}
+_COMPARISONS = {"<", "<=", "=", "!=", ">", ">="}
+
+
+def program(text: str) -> Program:
+    """The one definition that `text` is."""
+    reader = _Reader(text)
+    found = reader.definition()
+    reader.end()
+    return found
+
+
+def expression(text: str) -> Expr:
+    """An expression on its own."""
+    reader = _Reader(text)
+    found = reader.expression()
+    reader.end()
+    return found
+
+
+def lets(e: Expr) -> tuple[list[tuple[str, Expr]], Expr]:
+    """The outermost lets of `e`, and what is under them."""
+    found = []
+    while isinstance(e, Let):
+        found.append((e.name, e.value))
+        e = e.body
+    return found, e
+
+
+class _Reader:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tokens: list[tuple[str, int]] = []
+        self.k = 0
+        self.arrays: set[str] = set()
+        at = 0
+        while at < len(text):
+            match = _TOKEN.match(text, at)
+            if match is None:
+                raise Refused(f"no program has the character {text[at]!r}: {text[max(0, at - 20) : at + 20]!r}")
+            if match.lastindex:
+                self.tokens.append((match.group(), at))
+            at = match.end()
+
+    def peek(self, ahead: int = 0) -> str:
+        return self.tokens[self.k + ahead][0] if self.k + ahead < len(self.tokens) else ""
+
+    def take(self, wanted: str | None = None) -> str:
+        token = self.peek()
+        if not token or (wanted is not None and token != wanted):
+            self.stop(f"expected {wanted or 'more'}")
+        self.k += 1
+        return token
+
+    def accept(self, wanted: str) -> bool:
+        if self.peek() == wanted:
+            self.k += 1
+            return True
+        return False
+
+    def stop(self, why: str) -> NoReturn:
+        at = self.tokens[self.k][1] if self.k < len(self.tokens) else len(self.text)
+        raise Refused(f"{why}, found {self.text[at : at + 30]!r}")
+
+    def end(self) -> None:
+        if self.peek():
+            self.stop("expected the end")
+
+    def identifier(self) -> str:
+        token = self.take()
+        if not re.fullmatch(r"[A-Za-z_]\w*", token) or token in _WORDS:
+            self.k -= 1
+            self.stop("expected a name")
+        return token
+
+    def definition(self) -> Program:
+        title = self.identifier()
+        self.take("(")
+        params = []
+        while self.peek() != ")":
+            x = self.identifier()
+            self.take(":")
+            kind = self.type()
+            element = kind
+            while isinstance(element, ArrayType):
+                element = element.element
+            if isinstance(element, Indices):
+                self.arrays.add(x)
+            params.append((x, kind))
+            if not self.accept(","):
+                break
+        self.take(")")
+        self.take("=")
+        return Program(title, tuple(params), self.expression())
+
+    def type(self) -> Type:
+        token = self.take()
+        if token == "R":
+            return Real()
+        if token == "idx":
+            self.take("(")
+            size = self.affine()
+            self.take(")")
+            return Indices(size)
+        if token == "rel":
+            self.take("(")
+            sizes = [self.affine()]
+            while self.accept(","):
+                sizes.append(self.affine())
+            self.take(")")
+            return Rel(tuple(sizes))
+        if token == "[":
+            size = self.affine()
+            self.take("]")
+            return ArrayType(size, self.type())
+        if token == "(":
+            first = self.type()
+            self.take(",")
+            second = self.type()
+            self.take(")")
+            return PairType(first, second)
+        self.k -= 1
+        self.stop("expected a type")
+
+    def expression(self, product: bool = False) -> Expr:
+        """Sums of products; with `product` one without + and - outside of parentheses."""
+        start = self.k
+        left = self.operand()
+        literal = isinstance(left, Num) and self.k - start <= 2 and self.tokens[start][0] != "("
+        if literal and self.peek() == "/" and self.peek(1)[:1].isdigit() and self.peek(2) != "^":
+            self.take()
+            assert isinstance(left, Num)
+            left = Num(left.value / Fraction(self.take()))
+        while self.peek() in ("*", "/"):
+            divides = self.take() == "/"
+            right = self.operand()
+            left = Mul(left, Call("recip", (right,)) if divides else right)
+        while not product and self.peek() in ("+", "-"):
+            sign = 1 if self.take() == "+" else -1
+            left = Add(left, self.expression(product=True), sign)
+        return left
+
+    def operand(self) -> Expr:
+        token = self.peek()
+        if token == "let":
+            return self.let()
+        if token in ("gen", "sum"):
+            return self.binder()
+        if token in _REDUCTIONS and self.peek(2) == ":":
+            return self.reduction()
+        if token == "[":
+            self.take()
+            p = self.pred()
+            self.take("]")
+            return Bracket(p, self.expression(product=True) if self.accept("*") else Num(Fraction(1)))
+        if token == "-":
+            self.take()
+            if self.peek()[:1].isdigit() and self.peek(1) not in ("^", "["):
+                return Num(-Fraction(self.take()))
+            return Mul(Num(Fraction(-1)), self.operand())
+        e = self.atom()
+        while self.accept("["):
+            e = At(e, self.affine())
+            while self.accept(","):
+                e = At(e, self.affine())
+            self.take("]")
+        if self.accept("^"):
+            sign = -1 if self.accept("-") else 1
+            e = power(e, sign * Fraction(self.take()))
+        return e
+
+    def atom(self) -> Expr:
+        token = self.peek()
+        if token[:1].isdigit():
+            return Num(Fraction(self.take()))
+        if self.accept("("):
+            e = self.expression()
+            if self.accept(","):
+                e = Pair(e, self.expression())
+            self.take(")")
+            return e
+        if token in ("fst", "snd"):
+            self.take()
+            self.take("(")
+            e = Part(0 if token == "fst" else 1, self.expression())
+            self.take(")")
+            return e
+        x = self.identifier()
+        if not self.accept("("):
+            return Name(x)
+        arguments = [self.expression()]
+        if x == "pow":
+            self.take(",")
+            exponent = Fraction(-1 if self.accept("-") else 1) * Fraction(self.take())
+            if self.accept("/"):
+                exponent /= Fraction(self.take())
+            self.take(")")
+            return power(arguments[0], exponent)
+        while self.accept(","):
+            arguments.append(self.expression())
+        self.take(")")
+        return Call(x, tuple(arguments))
+
+    def let(self) -> Expr:
+        found: list[tuple[str, Expr]] = []
+        while self.accept("let"):
+            x = self.identifier()
+            self.take("=")
+            value = self.expression()
+            self.take("in")
+            found.append((x, value))
+            if chooses(value):
+                self.arrays.add(x)
+        e = self.expression()
+        for x, value in reversed(found):
+            e = Let(x, value, e)
+        return e
+
+    def binders(self) -> list[tuple[str, Affine]]:
+        found = []
+        while True:
+            i = self.identifier()
+            self.take(":")
+            found.append((i, self.affine()))
+            if not self.accept(","):
+                return found
+
+    def binder(self) -> Expr:
+        word = self.take()
+        found = self.binders()
+        where = self.pred() if word == "sum" and self.accept("where") else None
+        self.take(".")
+        e = self.expression()
+        if where is not None:
+            e = Bracket(where, e)
+        for i, size in reversed(found):
+            e = Gen(i, size, e) if word == "gen" else Sum(i, size, e)
+        return e
+
+    def reduction(self) -> Expr:
+        sign, which = _REDUCTIONS[self.take()]
+        found = self.binders()
+        where: Pred = TRUE
+        if self.accept("where"):
+            where = self.pred()
+            if len(found) > 1:
+                self.stop("expected one index where there is a condition")
+        self.take(".")
+        e = self.expression()
+        for i, size in reversed(found):
+            e = Best(sign, which, i, size, where, e)
+        return e
+
+    def pred(self) -> Pred:
+        value = self.alternatives()
+        if isinstance(value, Affine):
+            self.stop("expected a comparison")
+        return value
+
+    def alternatives(self) -> Pred | Affine:
+        found = [self.conjunction()]
+        while self.peek() == "or":
+            self.take()
+            found.append(self.conjunction())
+        return found[0] if len(found) == 1 else Any(tuple(map(self.as_pred, found)))
+
+    def conjunction(self) -> Pred | Affine:
+        found = [self.comparison()]
+        while self.peek() == "and":
+            self.take()
+            found.append(self.comparison())
+        return found[0] if len(found) == 1 else All(tuple(map(self.as_pred, found)))
+
+    def as_pred(self, value: Pred | Affine) -> Pred:
+        if isinstance(value, Affine):
+            self.stop("expected a comparison")
+        return value
+
+    def comparison(self) -> Pred | Affine:
+        if self.accept("exists"):
+            found = self.binders()
+            self.take(".")
+            body = self.pred()
+            for i, size in reversed(found):
+                body = Exists(i, size, body)
+            return body
+        if self.peek(1) == "(" and re.match(r"[A-Za-z_]", self.peek()) and self.peek() not in _WORDS:
+            relation = self.identifier()
+            self.take("(")
+            at = [self.affine()]
+            while self.accept(","):
+                at.append(self.affine())
+            self.take(")")
+            return Holds(relation, tuple(at))
+        left = self.combination()
+        parts: list[Pred] = []
+        while self.peek() in _COMPARISONS:
+            operator = self.take()
+            right = self.combination()
+            if not isinstance(left, Affine) or not isinstance(right, Affine):
+                self.stop("expected an index expression on both sides")
+            parts.append(_compared(left, operator, right))
+            left = right
+        return left if not parts else parts[0] if len(parts) == 1 else All(tuple(parts))
+
+    def affine(self) -> Affine:
+        value = self.combination()
+        if not isinstance(value, Affine):
+            self.stop("expected an index expression")
+        return value
+
+    def combination(self) -> Pred | Affine:
+        """A sum of products with integers; a lone parenthesis may hold a predicate."""
+        total: Pred | Affine | None = None
+        sign = 1
+        while True:
+            while self.accept("-"):
+                sign = -sign
+            factor = self.affine_atom()
+            while self.accept("*"):
+                other_sign = 1
+                while self.accept("-"):
+                    other_sign = -other_sign
+                other = self.affine_atom()
+                if not isinstance(factor, Affine) or not isinstance(other, Affine):
+                    self.stop("expected an index expression")
+                if factor.terms and other.terms:
+                    self.stop("expected a product with an integer")
+                factor = other.times(other_sign * factor.constant) if not factor.terms else factor.times(
+                    other_sign * other.constant
+                )  # fmt: skip
+            if not isinstance(factor, Affine):
+                if total is None and sign > 0 and self.peek() not in ("+", "-"):
+                    return factor
+                self.stop("expected an index expression")
+            factor = factor.times(sign)
+            total = factor if total is None else total + factor
+            if self.peek() not in ("+", "-"):
+                return total
+            sign = 1 if self.take() == "+" else -1
+
+    def affine_atom(self) -> Pred | Affine:
+        if self.accept("("):
+            value = self.alternatives()
+            self.take(")")
+            return value
+        if self.peek().isdigit():
+            return number(int(self.take()))
+        x = self.identifier()
+        if x not in self.arrays:
+            return name(x)
+        at: list[Affine] = []
+        while self.accept("["):
+            at.append(self.affine())
+            while self.accept(","):
+                at.append(self.affine())
+            self.take("]")
+        return Affine(((Element(x, tuple(at)), 1),))
+
+
+def chooses(e: Expr) -> bool:
+    """Whether `e` is an array of indices that argmax or argmin chooses."""
+    while isinstance(e, Gen | Bracket):
+        e = e.body
+    return isinstance(e, Best) and e.which
+
+
+def power(e: Expr, exponent: Fraction) -> Expr:
+    """e ^ exponent; a negative integer is the reciprocal of a power."""
+    if exponent == 0:
+        return Num(Fraction(1))
+    if exponent == 1:
+        return e
+    if exponent.denominator == 1 and exponent < 0:
+        return Call("recip", (power(e, -exponent),))
+    return Call(f"pow {exponent}", (e,))
+
+
+def _compared(left: Affine, operator: str, right: Affine) -> Pred:
+    below, above = right - left, left - right
+    match operator:
+        case "=":
+            return Compare(True, above)
+        case "!=":
+            return Any((Compare(False, below + number(-1)), Compare(False, above + number(-1))))
+        case "<":
+            return Compare(False, below + number(-1))
+        case "<=":
+            return Compare(False, below)
+        case ">":
+            return Compare(False, above + number(-1))
+        case _:
+            return Compare(False, above)

@@ -17,7 +17,8 @@ from tensorlang.language.evaluate import evaluate
 from tensorlang.language.function import Function
 from tensorlang.language.functions import call
 from tensorlang.language.grammar import Access, Add, Bracket, Expr, Gen, Let, Mul, Sum, Var, access, bracket, number
-from tensorlang.language.grid import Points, Setting, Tuples, affine_at, count, expand, holds
+from tensorlang.language.grid import Setting, affine_at, count, expand, holds
+from tensorlang.language.points import Points, Tuples
 from tensorlang.language.predicates import FALSE, TRUE, Related, Relation, at_most, conjunction, equal, less
 from tensorlang.language.types import R, array
 from tensorlang.surface.parse import parse

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tensorlang.cost.chosen import facts_of, settled
 from tensorlang.cost.counter import Counter
 from tensorlang.cost.domains import EVERYWHERE, Charges, Domain
 from tensorlang.language.affine import Affine, Index, IndexArray
@@ -81,9 +82,11 @@ def charges(e: Expr) -> Charges:
     Each node is charged for every use of it, so for the tree that the graph stands for.
     """
     total: Charges = {}
-    brackets = _brackets(_uses_first(e))
+    order = _uses_first(e)
+    brackets, facts = _brackets(order), facts_of(order)
     for node, domain, weight in visits(e):
-        for where, amount in _charge(node, domain, brackets):
+        for raw, amount in _charge(node, domain, brackets):
+            where = settled(raw, facts)
             if where.pred is not FALSE:
                 total[where] = total.get(where, 0) + weight * amount
     return {domain: weight for domain, weight in total.items() if weight}

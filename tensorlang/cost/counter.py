@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from tensorlang.cost.counting import number_of_points
 from tensorlang.cost.domains import Domain, factors, place
 from tensorlang.errors import ArgumentError
 from tensorlang.language.affine import Affine, Atom, Index, Lookup, Size, atom_affine, constant
@@ -17,10 +18,15 @@ from tensorlang.language.predicates import (
     conjunction,
     conjuncts,
     lookups,
+    relations,
     substitute,
     within,
 )
+from tensorlang.sets.encode import TooHard
 from tensorlang.sets.solve import solve
+
+_LARGE = 1 << 12
+"""In boxes of more points than this, points are not looked at one by one if there is another way."""
 
 
 class Counter:
@@ -66,7 +72,9 @@ class Counter:
         key = Domain(tuple((canonical[i], constant(n)) for i, n in ranges), p)
         if key not in self.counted:
             self._need_elements(p)
-            self.counted[key] = count(key.binders, p, self.setting)
+            large = math.prod(n for _, n in ranges) > _LARGE
+            closed = _in_closed_form(key) if large and not lookups(p) and not relations(p) else None
+            self.counted[key] = count(key.binders, p, self.setting) if closed is None else closed
         return self.counted[key]
 
     def _need_elements(self, p: Predicate) -> None:
@@ -104,3 +112,12 @@ def _count_of(atom: Atom, boxes: Mapping[Index, int], sizes: Mapping[Size, int])
     """How many values an index or an element has, from 0 on."""
     assert isinstance(atom, Index | Lookup), "sizes are known"
     return boxes[atom] if isinstance(atom, Index) else atom.array.size.value(sizes)  # type: ignore[arg-type]
+
+
+def _in_closed_form(domain: Domain) -> int | None:
+    """The number of points of a domain without data, not looked at one by one; None if that is too hard."""
+    try:
+        found = number_of_points(dict(domain.binders), domain.pred)
+    except TooHard:
+        return None
+    return int(sum(number.value({}) for _, number in found))

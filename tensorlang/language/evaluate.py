@@ -40,7 +40,6 @@ from tensorlang.language.grammar import (
 )
 from tensorlang.language.grid import (
     Setting,
-    Tuples,
     affine_at,
     columns_of,
     expand,
@@ -49,7 +48,7 @@ from tensorlang.language.grid import (
     looks_up,
     size_of,
 )
-from tensorlang.language.points import MOST_POINTS, ORIGIN, Ints, Mask, Points
+from tensorlang.language.points import MOST_POINTS, ORIGIN, Ints, Mask, Points, Tuples
 from tensorlang.language.predicates import TRUE, Predicate, Relation, conjunction, free_atoms
 from tensorlang.language.show import predicate_text
 from tensorlang.language.types import Type, of_indices
@@ -212,7 +211,15 @@ class Evaluator:
     def _sum(self, e: Sum, points: Points) -> Deep[Values]:
         """The sums directly under one another, and the brackets between them, as one."""
         binders, p, body = nest(e)
-        inner, rows = expand(points, binders, p, self.setting)
+        try:
+            inner, rows = expand(points, binders, p, self.setting)
+        except LimitError:
+            if points.count <= 1:
+                raise
+            halves = np.array_split(np.arange(points.count), 2)
+            first: Values = yield self._sum(e, points.take(halves[0]))
+            second: Values = yield self._sum(e, points.take(halves[1]))
+            return np.concatenate([first, second])
         terms: Values = yield self._real(body, inner)
         if not self.exact:
             return np.bincount(rows, weights=terms, minlength=points.count)

@@ -12,14 +12,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain
-from typing import Any
 
 import numpy as np
 
 from tensorlang.errors import ArgumentError, LimitError
-from tensorlang.language.affine import Affine, Index, IndexArray, Lookup, Size, atom_affine
-from tensorlang.language.points import MOST_POINTS, ORIGIN, SAFE, Column, Ints, Mask, Points
+from tensorlang.language.affine import Affine, Index, IndexArray, Lookup, Size, atom_affine, constant
+from tensorlang.language.points import MOST_POINTS, ORIGIN, SAFE, Column, Ints, Mask, Points, Tuples, matching
 from tensorlang.language.predicates import (
+    TRUE,
     And,
     Equal,
     Exists,
@@ -35,41 +35,6 @@ from tensorlang.language.predicates import (
 from tensorlang.recursion import Deep, run
 
 Binders = Sequence[tuple[Index, Affine]]
-
-
-class Tuples:
-    """The index tuples at which a relation is true, read off a boolean array or a sparse matrix."""
-
-    def __init__(self, data: Any) -> None:
-        self.shape = tuple(int(n) for n in data.shape)
-        if math.prod(self.shape) >= SAFE:
-            raise LimitError(f"a relation of shape {self.shape} is too large")
-        found = data.nonzero() if hasattr(data, "tocoo") else np.asarray(data).nonzero()
-        axes = [np.asarray(axis, np.int64) for axis in found]
-        self.codes = np.unique(self._number(axes, range(len(axes))))
-        self.axes: list[Ints] = list(np.unravel_index(self.codes, self.shape)) if len(self.codes) else axes
-        self._sorted: dict[tuple[int, ...], tuple[Ints, Ints]] = {}
-
-    def _number(self, values: Sequence[Ints], places: Iterable[int]) -> Ints:
-        code: Ints = np.zeros(values[0].shape if values else (), np.int64)
-        for value, k in zip(values, places, strict=True):
-            code = code * self.shape[k] + value
-        return code
-
-    def ranges(self, values: Sequence[Ints], places: tuple[int, ...]) -> tuple[Ints, Ints, Ints]:
-        """For each point the tuples with these `values` in these `places`: `order[start:stop]`."""
-        if places not in self._sorted:
-            keys = self._number([self.axes[k] for k in places], places) if places else np.zeros(len(self.codes), int)
-            order = np.argsort(keys, kind="stable")
-            self._sorted[places] = (order, keys[order])
-        order, keys = self._sorted[places]
-        inside: Mask = np.ones(len(values[0]), np.bool_) if values else np.ones(1, np.bool_)
-        for value, k in zip(values, places, strict=True):
-            inside &= ((value >= 0) & (value < self.shape[k])).astype(np.bool_)
-        wanted = self._number([np.where(inside, v, 0).astype(np.int64) for v in values], places)
-        wanted = np.broadcast_to(wanted, inside.shape)
-        start, stop = np.searchsorted(keys, wanted, "left"), np.searchsorted(keys, wanted, "right")
-        return order, start, np.where(inside, stop, start)
 
 
 @dataclass(frozen=True)
@@ -199,7 +164,7 @@ def count(binders: Binders, p: Predicate, setting: Setting) -> int:
 def _tally(points: Points, binders: Binders, p: Predicate, setting: Setting) -> Deep[tuple[Ints, int]]:
     """How many points `expand` finds for each of `points`, as a number for each and a common factor.
 
-    The last index that matters is not looped over, nor is any that `p` does not mention.
+    The last indices that matter are not looped over, nor is any that `p` does not mention.
     """
     search = _Search(points, binders, p, setting)
     rows, lengths = None, None
@@ -207,9 +172,10 @@ def _tally(points: Points, binders: Binders, p: Predicate, setting: Setting) -> 
         choice = search.cheapest()
         if choice is None:
             break
-        if isinstance(choice, _Interval) and len(choice.used) == len(search.pending):
+        if not isinstance(choice, _Join) and len(choice.used) == len(search.pending):
             rows, lengths = search.rows, choice.lengths
-            search.waiting.pop(choice.index)
+            for index in choice.indices:
+                search.waiting.pop(index)
             break
         search.advance(choice)
     factor = math.prod(search.waiting.values())
@@ -230,6 +196,23 @@ class _Interval:
     lengths: Ints
     used: list[Predicate]
 
+    @property
+    def indices(self) -> tuple[Index, ...]:
+        """The one index."""
+        return (self.index,)
+
+
+@dataclass
+class _Match:
+    """Give `indices` those values, rows of `table`, with which the equalities `used` hold: `order[start:]`."""
+
+    indices: tuple[Index, ...]
+    table: Points
+    order: Ints
+    start: Ints
+    lengths: Ints
+    used: list[Predicate]
+
 
 @dataclass
 class _Join:
@@ -239,6 +222,9 @@ class _Join:
     order: Ints
     start: Ints
     lengths: Ints
+
+
+_Way = _Interval | _Match | _Join
 
 
 class _Search:
@@ -269,18 +255,19 @@ class _Search:
         if not mask.all():
             self.points, self.rows = self.points.take(mask), self.rows[mask]
 
-    def cheapest(self) -> _Interval | _Join | None:
+    def cheapest(self) -> _Way | None:
         """The way on that makes the fewest points, among those by an index that a predicate mentions."""
-        best: tuple[float, _Interval | _Join] | None = None
+        best: tuple[float, _Way] | None = None
         mentioned = dict.fromkeys(i for p in self.pending for i in self._waiting_in(p))
-        ways: Iterable[_Interval | _Join] = chain(self._joins(), map(self._interval, mentioned))
+        ways: Iterable[_Way] = chain(self._joins(), map(self._interval, mentioned))
         for way in ways:
             size = float(way.lengths.sum(dtype=float))
             if best is None or size < best[0]:
                 best = (size, way)
             if size <= self.points.count:
                 break
-        return best[1] if best else None
+        match = self._match(best[0] - self.points.count) if best else None
+        return match or (best[1] if best else None)
 
     def first(self) -> _Interval:
         """The first index that waits, over its whole range."""
@@ -309,6 +296,42 @@ class _Search:
                 used.append(p)
         return _Interval(index, low, np.maximum(high - low + 1, 0), used)
 
+    def _match(self, limit: float) -> _Match | None:
+        """A way by equalities of what is known with what is looked up at waiting indices, if that takes a table of less
+        than `limit` rows."""
+        found: dict[tuple[Index, ...], list[tuple[Equal, Affine]]] = {}
+        for p in self.pending:
+            if isinstance(p, Equal) and p.difference.lookups:
+                indices = tuple(self._waiting_in(p))
+                inner = self._inner(p.difference, indices)
+                if inner is not None and math.prod(self.waiting[i] for i in indices) < limit:
+                    found.setdefault(indices, []).append((p, inner))
+        if not found:
+            return None
+        indices, equalities = max(found.items(), key=lambda item: len(item[1]))
+        table, _ = expand(ORIGIN, [(i, constant(self.waiting[i])) for i in indices], TRUE, self.setting)
+        for _, inner in equalities:
+            table = table.take(looks_up(inner, table, self.setting))
+        known = [inner - p.difference for p, inner in equalities]
+        wanted = [affine_at(a, self.points, self.setting) for a in known]
+        keys = [affine_at(inner, table, self.setting) for _, inner in equalities]
+        order, start, stop = matching(wanted, keys)
+        for a in known:
+            stop = np.where(looks_up(a, self.points, self.setting), stop, start)
+        return _Match(indices, table, order, start, stop - start, [p for p, _ in equalities])
+
+    def _inner(self, a: Affine, indices: tuple[Index, ...]) -> Affine | None:
+        """The terms of `a` at `indices` and nothing else; None if an element is looked up at what is known as well."""
+        inner = constant(0)
+        for atom, k in a.terms:
+            term = atom_affine(atom) * k
+            if not any(i in indices for i in term.indices):
+                continue
+            if not all(i in indices for i in term.indices) or any(y in self.points.columns for y in term.arrays):
+                return None
+            inner = inner + term
+        return inner
+
     def _split(self, a: Affine, index: Index) -> tuple[int, Ints]:
         """`a` as k * index + rest."""
         k = a.coefficient(index)
@@ -328,7 +351,7 @@ class _Search:
             start, stop = (np.broadcast_to(x, (self.points.count,)) for x in (start, stop))
             yield _Join(p, order, start, stop - start)
 
-    def advance(self, way: _Interval | _Join) -> None:
+    def advance(self, way: _Way) -> None:
         """Make the points that `way` leads to."""
         total = float(way.lengths.sum(dtype=float))
         if total > MOST_POINTS:
@@ -344,11 +367,22 @@ class _Search:
             if self.waiting.pop(way.index) < SAFE:
                 column = column.astype(np.int64)
             self.points, self.rows = self.points.take(back).having(way.index, column), self.rows[back]
-            used = set(way.used)
-            self.pending = [p for p in self.pending if p not in used]
+            self._use(way.used)
         else:
             self.points, self.rows = self.points.take(back), self.rows[back]
-            self._read(way.part, way.order[way.start[back] + offset])
+            chosen = way.order[way.start[back] + offset]
+            if isinstance(way, _Join):
+                self._read(way.part, chosen)
+                return
+            for index in way.indices:
+                self.waiting.pop(index)
+                self.points = self.points.having(index, way.table.columns[index][chosen])
+            self._use(way.used)
+
+    def _use(self, parts: list[Predicate]) -> None:
+        """These need not be looked at again."""
+        used = set(parts)
+        self.pending = [p for p in self.pending if p not in used]
 
     def _read(self, p: Related, tuples: Ints) -> None:
         """Give the waiting indices of `p` their values in the tuples of its relation, one for each point."""

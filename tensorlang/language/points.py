@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorlang.errors import LimitError
 from tensorlang.language.affine import Index, IndexArray
 from tensorlang.language.grammar import Var
 
@@ -74,3 +76,51 @@ def codes_of(*tables: Points) -> list[Ints] | None:
             return None
         codes = [code * radix + column for code, column in zip(codes, columns, strict=True)]
     return codes
+
+
+def matching(wanted: Sequence[Ints], keys: Sequence[Ints]) -> tuple[Ints, Ints, Ints]:
+    """For each row of the columns `wanted` the rows of `keys` that are equal to it: `order[start:stop]`."""
+    count = len(wanted[0])
+    codes: Ints = np.zeros(count + len(keys[0]), np.int64)
+    for column in zip(wanted, keys, strict=True):
+        _, ranks = np.unique(np.concatenate(column), return_inverse=True)
+        _, codes = np.unique(codes * (1 + int(ranks.max(initial=0))) + ranks.reshape(-1), return_inverse=True)
+        codes = codes.reshape(-1)
+    order = np.argsort(codes[count:], kind="stable")
+    ordered = codes[count:][order]
+    return order, np.searchsorted(ordered, codes[:count], "left"), np.searchsorted(ordered, codes[:count], "right")
+
+
+class Tuples:
+    """The index tuples at which a relation is true, read off a boolean array or a sparse matrix."""
+
+    def __init__(self, data: Any) -> None:
+        self.shape = tuple(int(n) for n in data.shape)
+        if math.prod(self.shape) >= SAFE:
+            raise LimitError(f"a relation of shape {self.shape} is too large")
+        found = data.nonzero() if hasattr(data, "tocoo") else np.asarray(data).nonzero()
+        axes = [np.asarray(axis, np.int64) for axis in found]
+        self.codes = np.unique(self._number(axes, range(len(axes))))
+        self.axes: list[Ints] = list(np.unravel_index(self.codes, self.shape)) if len(self.codes) else axes
+        self._sorted: dict[tuple[int, ...], tuple[Ints, Ints]] = {}
+
+    def _number(self, values: Sequence[Ints], places: Iterable[int]) -> Ints:
+        code: Ints = np.zeros(values[0].shape if values else (), np.int64)
+        for value, k in zip(values, places, strict=True):
+            code = code * self.shape[k] + value
+        return code
+
+    def ranges(self, values: Sequence[Ints], places: tuple[int, ...]) -> tuple[Ints, Ints, Ints]:
+        """For each point the tuples with these `values` in these `places`: `order[start:stop]`."""
+        if places not in self._sorted:
+            keys = self._number([self.axes[k] for k in places], places) if places else np.zeros(len(self.codes), int)
+            order = np.argsort(keys, kind="stable")
+            self._sorted[places] = (order, keys[order])
+        order, keys = self._sorted[places]
+        inside: Mask = np.ones(len(values[0]), np.bool_) if values else np.ones(1, np.bool_)
+        for value, k in zip(values, places, strict=True):
+            inside &= ((value >= 0) & (value < self.shape[k])).astype(np.bool_)
+        wanted = self._number([np.where(inside, v, 0).astype(np.int64) for v in values], places)
+        wanted = np.broadcast_to(wanted, inside.shape)
+        start, stop = np.searchsorted(keys, wanted, "left"), np.searchsorted(keys, wanted, "right")
+        return order, start, np.where(inside, stop, start)

@@ -1,0 +1,98 @@
+"""What is known of elements of index arrays without looking at them: of chosen points, and of whom they tell apart.
+
+A point that `argmax j:n where p` chooses satisfies p. And where i = 2*k + c[k] for a c that is 0 or 1, each i has at
+most one k: then there are as many i for which there is a k as there are such k, and these need no search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from tensorlang.cost.domains import Domain
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, atom_affine
+from tensorlang.language.grammar import Choice, Expr, Gen, Let
+from tensorlang.language.predicates import (
+    TRUE,
+    Exists,
+    Predicate,
+    conjunction,
+    conjuncts,
+    free_atoms,
+    lookups,
+    not_equal,
+    relations,
+    substitute,
+    within,
+)
+from tensorlang.sets.isl import is_empty
+from tensorlang.sets.simplify import simplify
+from tensorlang.sets.solve import ranges_predicate
+
+Facts = Mapping[IndexArray, tuple[tuple[Index, ...], Choice]]
+"""Of an index array that a let binds, the indices of its gens and the choice under them."""
+
+
+def facts_of(expressions: Iterable[Expr]) -> Facts:
+    """What is known of the choices that lets among `expressions` bind, where no bracket hides any."""
+    found: dict[IndexArray, tuple[tuple[Index, ...], Choice]] = {}
+    for e in expressions:
+        if isinstance(e, Let) and isinstance(e.var, IndexArray) and not e.var.partial:
+            indices: list[Index] = []
+            value = e.value
+            while isinstance(value, Gen):
+                indices.append(value.index)
+                value = value.body
+            if isinstance(value, Choice) and _indices(value.pred) <= {*indices, value.index}:
+                found[e.var] = tuple(indices), value
+    return found
+
+
+def settled(domain: Domain, facts: Facts) -> Domain:
+    """A domain with as many points whose condition says less of the elements of index arrays."""
+    if not lookups(domain.pred):
+        return domain
+    for q in conjuncts(domain.pred):
+        if isinstance(q, Exists) and lookups(q):
+            domain = _unfolded(domain, q)
+    return _without_known(domain, facts)
+
+
+def _without_known(domain: Domain, facts: Facts) -> Domain:
+    """Without what holds for every choice; a place must be in its array all the same."""
+    own = {i for i, _ in domain.binders}
+    known: list[Predicate] = []
+    inside: list[Predicate] = []
+    for lookup in lookups(domain.pred):
+        if lookup.array in facts and {i for a in lookup.at for i in a.indices} <= own:
+            indices, choice = facts[lookup.array]
+            values: dict[Atom, Affine] = dict(zip(indices, lookup.at, strict=True))
+            known.append(substitute(choice.pred, {**values, choice.index: atom_affine(lookup)}))
+            inside += [within(a, n) for a, n in zip(lookup.at, lookup.array.sizes, strict=True)]
+    known = [p for p in known if p is not TRUE]
+    if not known:
+        return domain
+    context = conjunction([ranges_predicate(dict(domain.binders)), *known])
+    return Domain(domain.binders, simplify(conjunction([*inside, domain.pred]), context))
+
+
+def _unfolded(domain: Domain, q: Exists) -> Domain:
+    """With the indices that `q` binds among its own, if each of its points has at most one choice of them."""
+    binders: list[tuple[Index, Affine]] = []
+    body: Predicate = q
+    while isinstance(body, Exists):
+        fresh = Index(body.index.name)
+        binders.append((fresh, body.size))
+        body = substitute(body.body, {body.index: atom_affine(fresh)})
+    if relations(body):
+        return domain
+    p = conjunction([body, ranges_predicate(dict(binders))])
+    twins: dict[Atom, Affine] = {i: atom_affine(Index(i.name)) for i, _ in binders}
+    both = conjunction([p, substitute(p, twins), ranges_predicate(dict(domain.binders))])
+    if not all(is_empty(not_equal(atom_affine(i), twin), both) for i, twin in twins.items()):
+        return domain
+    rest = (r for r in conjuncts(domain.pred) if r is not q)
+    return Domain((*domain.binders, *binders), conjunction([*rest, body]))
+
+
+def _indices(p: Predicate) -> set[Index]:
+    return {a for a in free_atoms(p) if isinstance(a, Index)}

@@ -482,4 +482,118 @@ Section ToSSA.
       eapply Z.le_trans; [apply Z.add_le_mono_r; exact C|]. rewrite <- zsum_add. apply zsum_le. intros zs _. cbn [Core.cost].
       destruct (pval R _ p); lia.
   Qed.
+
+  (** 5.34, sum: S(i, p, sum j..k. [q]*e)  ->  X = S(i j..k, p and q, e);
+        gen i. sum i', j..k. [p and q and i' = i]*X[i', j..k]
+      All directly nested sums at once, their brackets merged (5.24'): e is neither a sum nor a bracket. *)
+  Definition summed X p q is is' js : expr :=
+    gens is (sums is' (sums js (EInd (PAnd (PAnd p q) (diagonal is' is)) (read X (is' ++ js))))).
+  Section Rule_5_34.
+    Variables (p q : prd) (is is' js : binders) (s : ienv) (zs : list Z).
+    Hypotheses (N : NoDup (bnames is)) (F : fresh is' (pfv p ++ pfv q ++ bnames is ++ bnames js)) (S : bsizes is' = bsizes is)
+      (Fj : fresh js (pfv p ++ bnames is)) (Hz : In zs (bbox is)).
+    Context (ys ws : list Z) (Hy : In ys (bbox is')) (Hw : In ws (bbox js)).
+    Let u := upds (upds (upds s is zs) is' ys) js ws.
+    Lemma sum_pred : pval R u (PAnd (PAnd p q) (diagonal is' is))
+      = leqb zs ys && (pval R (upds s is zs) p && pval R (upds (upds s is zs) js ws) q).
+    Proof.
+      destruct F as [_ D], Fj as [_ Dj].
+      assert (Lz := bbox_length _ _ Hz). assert (Ly := bbox_length _ _ Hy). assert (Lw := bbox_length _ _ Hw).
+      cbn [pval]. rewrite andb_comm. f_equal; [|f_equal].
+      - unfold diagonal. rewrite eqs_val.
+        2:{ unfold bnames. rewrite !map_length. pose proof (f_equal (@length nat) S) as L. unfold bsizes in L. now rewrite !map_length in L. }
+        rewrite map_map. cbn [aval]. rewrite leqb_sym. f_equal.
+        + transitivity (map (upds s is zs) (bnames is)); [|now apply upds_vals]. apply map_ext_in. intros i Hi. unfold u.
+          rewrite (upds_other js), (upds_other is'); [reflexivity|..].
+          * intros H. apply (D i H). rewrite !in_app_iff. auto.
+          * intros H. apply (Dj i H). rewrite in_app_iff. auto.
+        + transitivity (map (upds (upds s is zs) is' ys) (bnames is')); [|apply upds_vals; [apply F|exact Ly]]. apply map_ext_in. intros i Hi. unfold u. apply upds_other.
+          intros H. apply (D i Hi). rewrite !in_app_iff. auto.
+      - apply pval_ext. unfold u. eapply agree_trans; apply upds_agree; intros i Hi Hp.
+        + apply (Dj i Hi). rewrite in_app_iff. auto.
+        + apply (D i Hi). rewrite !in_app_iff. auto.
+      - apply pval_ext. unfold u. apply upds_ext; [assumption|]. intros i Hi _. apply upds_other. intros H. apply (D i H).
+        rewrite !in_app_iff. auto.
+    Qed.
+    Lemma sum_read r X w : eval r u (read X (is' ++ js)) [] w = r X [] (ys ++ ws ++ w).
+    Proof.
+      assert (Ly := bbox_length _ _ Hy). assert (Lw := bbox_length _ _ Hw).
+      rewrite read_at. unfold u. rewrite <- upds_app by assumption. rewrite app_assoc. do 2 f_equal.
+      apply upds_vals; [|rewrite !app_length; lia]. unfold bnames. rewrite map_app. apply nodup_app; [apply F|apply Fj|].
+      intros i Hi Hj. destruct F as [_ D]. apply (D i Hi). rewrite !in_app_iff. auto.
+    Qed.
+  End Rule_5_34.
+
+  Theorem rule_5_34 G m is is' js p q e t X : NoDup (bnames is) -> bsizes is' = bsizes is ->
+    fresh js (pfv p ++ bnames is) -> fresh is' (pfv p ++ pfv q ++ bnames is ++ bnames js) -> (forall s, reach s e = true) ->
+    translates G (PAnd p q) (is ++ js) (PAnd p q) [] e t ->
+    translates G m is p [] (sums js (EInd q e)) (ELet X t (summed X p q is is' js)).
+  Proof.
+    intros N S Fj F Re T.
+    assert (Pp : forall s zs ws, pval R (upds (upds s is zs) js ws) p = pval R (upds s is zs) p).
+    { intros s zs ws. apply pval_ext, upds_agree. intros i Hi Hp. apply (proj2 Fj i Hi). rewrite in_app_iff. auto. }
+    assert (Bx : bbox is' = bbox is) by (unfold bbox; now rewrite S).
+    assert (Bj : forall zs ws, In zs (bbox is) -> In ws (bbox js) -> In (zs ++ ws) (bbox (is ++ js))).
+    { intros zs ws Hz Hw. unfold bbox, bsizes. rewrite map_app. apply box_app; [|split; assumption].
+      rewrite map_length. eapply bbox_length; eassumption. }
+    split.
+    - intros r r' s zs w E Hz Hm Hw. apply box_nil in Hw. subst w. cbn [Core.eval]. unfold summed. rewrite !eval_gens by assumption.
+      cbn [Core.eval]. rewrite !eval_sums, Bx, (ind_sum _ _ _ _ _ _ Rth).
+      transitivity (sum (bbox is) (fun ys => ind (leqb zs ys) (sum (bbox js) (fun ws =>
+        ind (pval R (upds s is zs) p) (eval r (upds (upds s is zs) js ws) (EInd q e) [] []))))).
+      + apply sum_ext. intros ys Hy. rewrite eval_sums, (ind_sum _ _ _ _ _ _ Rth). apply sum_ext. intros ws Hws.
+        cbn [Core.eval]. rewrite sum_pred by (auto; now rewrite Bx). rewrite ind_and. rewrite (sum_read p q is is' js s zs) by (auto; now rewrite Bx).
+        destruct (leqb zs ys) eqn:Ez; [|reflexivity]. apply leqb_eq in Ez. subst ys. cbn [Sums.ind]. rewrite upd_same, app_nil_r, ind_and.
+        destruct (pval R (upds s is zs) p) eqn:P; [|reflexivity]. cbn [Sums.ind].
+        destruct (pval R (upds (upds s is zs) js ws) q) eqn:Q; [|reflexivity]. cbn [Sums.ind].
+        assert (Lz := bbox_length _ _ Hz). assert (U : pval R (upds s (is ++ js) (zs ++ ws)) (PAnd p q) = true)
+          by (rewrite upds_app by assumption; cbn [pval]; now rewrite Pp, P, Q).
+        rewrite (means_scalar _ _ _ _ _ _ r r' s (zs ++ ws) T E (Bj _ _ Hz Hws) U), U. now rewrite upds_app by assumption.
+      + apply (sum_point _ _ _ _ _ _ Rth leqb (bbox is) zs (fun _ => _)); [apply leqb_eq|apply box_nodup|assumption].
+    - intros s. pose proof (costs_at _ _ _ _ _ _ _ s T) as C. cbn [Core.cost]. unfold summed. rewrite !cost_gens.
+      set (points := fun zs => zsum (bbox js) (fun ws => b2z (pval R (upds s is zs) p && pval R (upds (upds s is zs) js ws) q))).
+      set (some := fun zs => existsb (fun ws => pval R (upds s is zs) p && pval R (upds (upds s is zs) js ws) q) (bbox js)).
+      assert (A : forall zs, In zs (bbox is) -> (cost (upds s is zs) (sums is' (sums js
+          (EInd (PAnd (PAnd p q) (diagonal is' is)) (read X (is' ++ js))))) = points zs - b2z (some zs))%Z).
+      { intros zs Hz. rewrite cost_sums, reach_sums, Bx.
+        rewrite (existsb_ext _ (fun ys : list Z => leqb zs ys && some zs)).
+        2:{ intros ys Hy. rewrite reach_sums. unfold some. destruct (leqb zs ys) eqn:Ez; cbn [andb].
+            - apply existsb_ext. intros ws Hws. cbn [Core.reach]. rewrite sum_pred by (auto; now rewrite Bx). now rewrite Ez, reach_at, andb_true_r.
+            - rewrite (existsb_ext _ (fun _ => false)); [apply existsb_false|]. intros ws Hws. cbn [Core.reach].
+              rewrite sum_pred by (auto; now rewrite Bx). now rewrite Ez. }
+        rewrite (zsum_ext _ _ (fun ys => if leqb zs ys then points zs else 0%Z)).
+        2:{ intros ys Hy. rewrite cost_sums, Z.sub_add. unfold points. destruct (leqb zs ys) eqn:Ez.
+            - apply zsum_ext. intros ws Hws. cbn [Core.cost Core.reach]. rewrite sum_pred by (auto; now rewrite Bx).
+              rewrite Ez, cost_at, reach_at, andb_true_r. cbn [andb Core.cost]. destruct (pval R _ p && _); reflexivity.
+            - transitivity (zsum (bbox js) (fun _ => 0%Z)); [|apply zsum_0]. apply zsum_ext. intros ws Hws.
+              cbn [Core.cost Core.reach]. rewrite sum_pred by (auto; now rewrite Bx). now rewrite Ez. }
+        rewrite (zsum_point leqb (bbox is) zs (fun _ => points zs)) by (auto using leqb_eq; apply box_nodup).
+        do 2 f_equal. destruct (some zs); [|rewrite (existsb_ext _ (fun _ => false)); [apply existsb_false|intros; apply andb_false_r]].
+        apply existsb_exists. exists zs. split; [assumption|]. now rewrite leqb_refl. }
+      rewrite (zsum_ext _ _ _ A). clear A.
+      assert (B : forall zs, In zs (bbox is) -> (cost (upds s is zs) (EInd p (sums js (EInd q e)))
+        = zsum (bbox js) (fun ws => if pval R (upds (upds s is zs) js ws) (PAnd p q) then cost (upds (upds s is zs) js ws) e else 0)
+          + (points zs - b2z (some zs)))%Z).
+      { intros zs Hz. cbn [Core.cost]. unfold points, some. destruct (pval R (upds s is zs) p) eqn:P.
+        - rewrite cost_sums, reach_sums, Z.add_sub_assoc, <- zsum_add. f_equal.
+          + apply zsum_ext. intros ws _. cbn [Core.cost Core.reach pval]. rewrite Pp, P, Re, andb_true_r. reflexivity.
+          + f_equal. apply existsb_ext. intros ws _. cbn [Core.reach]. now rewrite Re, andb_true_r.
+        - cbn [andb]. rewrite existsb_false, zsum_0. rewrite (zsum_ext _ _ (fun _ => 0%Z)), zsum_0; [reflexivity|].
+          intros ws _. cbn [pval]. now rewrite Pp, P. }
+      rewrite (zsum_ext (bbox is) (fun zs => cost (upds s is zs) (EInd p (sums js (EInd q e)))) _ B). clear B. rewrite zsum_add.
+      unfold bbox, bsizes in C. rewrite map_app, zsum_box_app in C.
+      apply Z.add_le_mono_r. eapply Z.le_trans; [exact C|]. apply zsum_le. intros zs Hz. apply zsum_le. intros ws Hws.
+      rewrite upds_app by (eapply bbox_length; exact Hz). lia.
+  Qed.
+
+  (** without a bracket *)
+  Theorem rule_5_34_plain G m is p js e t :
+    translates G m is p [] (sums js (EInd PTrue e)) t -> translates G m is p [] (sums js e) t.
+  Proof.
+    intros [M C]. split.
+    - intros r r' s zs w E Hz Hm Hw. rewrite (M r r') by assumption. rewrite !eval_gens by assumption. cbn [Core.eval].
+      rewrite !eval_sums. reflexivity.
+    - intros s. eapply Z.le_trans; [apply C|]. rewrite !cost_gens. apply zsum_le. intros zs _. cbn [Core.cost].
+      destruct (pval R _ p); [|lia]. rewrite !cost_sums, !reach_sums. cbn [Core.cost Core.reach pval andb]. lia.
+  Qed.
 End ToSSA.

@@ -113,10 +113,13 @@ class Plans:
         """The number of points of the predicate's projection, counted once whatever the names of the indices."""
         if indices not in self._points:
             ranges = {i: n for i, n in self.ranges.items() if i in indices}
-            numbered = axes(0, len(ranges))
-            p = renamed(self.shadow(indices), tuple(ranges), numbered)
-            self._points[indices] = points(dict(zip(numbered, ranges.values(), strict=True)), p)
+            self._points[indices] = self._counted(ranges, self.shadow(indices))
         return self._points[indices]
+
+    @staticmethod
+    def _counted(ranges: Ranges, p: Predicate) -> Polynomial:
+        numbered = axes(0, len(ranges))
+        return points(dict(zip(numbered, ranges.values(), strict=True)), renamed(p, tuple(ranges), numbered))
 
     def cost(self, tree: Tree) -> Polynomial:
         """What it costs to compute the summation so."""
@@ -127,7 +130,14 @@ class Plans:
         return sum(spent, number(0))
 
     def _step(self, inside: frozenset[Index], kept: frozenset[Index], factors: int) -> Polynomial:
-        return self.points(inside) * factors - self.points(kept)
+        return self.points(inside) * factors - self._distinct(inside, kept)
+
+    def _distinct(self, inside: frozenset[Index], kept: frozenset[Index]) -> Polynomial:
+        """The number of points of `kept` that the points of `inside` have, exactly: it is what costs less."""
+        known = {i: n for i, n in self.ranges.items() if i in kept}
+        summed = {i: n for i, n in self.ranges.items() if i in inside and i not in kept}
+        p = simplify_in(project(summed, self.shadow(inside), known), known) if summed else self.shadow(inside)
+        return self._counted(known, p)
 
     def _visit(self, tree: Tree, step: Callable[[frozenset[Index], frozenset[Index], int], None]) -> frozenset[int]:
         """Call `step` for each contraction of the tree: its indices, those that it keeps, its number of factors."""

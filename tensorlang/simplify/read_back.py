@@ -95,7 +95,8 @@ def _inlined(s: SSA, extrema: Extrema) -> set[Statement]:
     named = set(s.names).difference(outputs if len(outputs) == 1 else ())
     inlined: set[Statement] = set()
     for x in reversed(s.statements):
-        if (is_index_only(x) and x not in extrema) or (reads[x] < _MANY and x not in named):
+        stays = isinstance(x, Selection) or x in named or reads[x] >= _MANY
+        if not stays or (is_index_only(x) and x not in extrema):
             inlined.add(x)
         times = reads[x] if x in inlined else 1
         for k, y in enumerate(operands(extrema.get(x, x) if isinstance(x, Input) else x)):

@@ -3,8 +3,8 @@
     sum e, j. X[e, a*i + b*j] * W[e, j]    for each i                                       (i, j) one pair or several
 
 X is computed by itself, over an index u = a*i + b*j of its own and there on the positions that the guards on u leave,
-outside of which it is zero; so is W. The rest is done by a function of the generated code's, which knows the sizes and
-chooses by them and by the cost table (`parts/correlations.py`).
+outside of which it is zero; so is W. What runs backwards along an axis is turned around. The rest is done by functions
+of the generated code's, which know the sizes and choose by them and by the cost table (`parts/correlations.py`).
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import reduce as fold
-from math import gcd
+from math import gcd, prod
 
 from tensorlang.language.affine import Affine, Atom, Index, atom_affine, constant
 from tensorlang.language.grammar import Access, Add, Call, Const, Expr, Mul, Proj, Var, children
 from tensorlang.language.predicates import NonNegative, Predicate, conjunction, free_atoms
 from tensorlang.lower.brackets import bound_on, guarded, solved
 from tensorlang.lower.code import ATOM, Axes, Value, times
+from tensorlang.lower.costs import COSTS
 from tensorlang.lower.integers import Range
 from tensorlang.lower.loops import expanded
 from tensorlang.lower.profile import factors, is_finite, places
@@ -256,11 +257,39 @@ def _correlation(
     first = yield _array(ctx, x, (*shared, *own, *both, *(p.u for p in pairs)), alone, contract)
     second = yield _array(ctx, w, (*shared, *others, *both, *(p.j for p in pairs)), left, contract)
     counts = "".join(f", {name}={len(k)}" for name, k in (("groups", shared), ("batch", own), ("outer", others)) if k)
-    at = _tuples(ctx, [_at(c, p, x.scope.domain[p.u]) for p in pairs])
-    code = f"{ctx.helper('_correlate')}({first}, {second}, {at}{counts})"
+    at = [_forwards(c, p, _at(c, p, x.scope.domain[p.u])) for p in pairs]
     read = ", ".join(str(p.form) for p in pairs)
-    c.scope.block.line(f"# read at {read}: by sizes as shifted slices, blocks, convolution or, if COSTS lets it, FFTs")
+    taps = None if both or others else _constant([c.ranges[p.j] for p in pairs])
+    stepped = any(max(abs(p.step), abs(p.dilation)) > 1 for p in pairs)
+    if taps is not None and taps <= COSTS["slice_taps"]:
+        helper, compute = "_correlate", "_by_slices"
+        c.scope.block.line(f"# read at {read}: a sum of shifted slices")
+    else:
+        helper = "_correlate_in_steps" if stepped else "_correlate"
+        compute = {1: "_line", 2: "_plane"}.get(len(pairs), "_space")
+        c.scope.block.line(f"# read at {read}: {compute} chooses by the sizes and COSTS how to do that")
+    second = _turned(second, [p.dilation < 0 for p in pairs], len(shared) + len(others) + len(both))
+    code = f"{ctx.helper(helper)}({first}, {second}, {_tuples(ctx, at)}, {ctx.helper(compute)}{counts})"
+    code = _turned(code, [p.step < 0 for p in pairs], len(shared) + len(own) + len(others))
     return Value(code, (*shared, *own, *others, *(p.i for p in pairs)), ATOM, 2)
+
+
+def _constant(ranges: Sequence[Range]) -> int | None:
+    """How many points there are, if that is known."""
+    return prod(r.extent.constant for r in ranges) if all(r.extent.is_constant for r in ranges) else None
+
+
+def _forwards(c: Summation, p: _Pair, at: Sequence[Affine]) -> list[Affine]:
+    """`at` where the axes along which positions fall have been turned around."""
+    _, _, start, n = at
+    start += (n - 1) * min(0, p.step) + (c.ranges[p.j].extent - 1) * min(0, p.dilation)
+    return [constant(abs(p.step)), constant(abs(p.dilation)), start, n]
+
+
+def _turned(code: str, which: Sequence[bool], first: int) -> str:
+    """`code`, an array, turned around along some of its axes from the `first` on."""
+    axes = tuple(first + k for k, turned in enumerate(which) if turned)
+    return f"jnp.flip({code}, {axes[0] if len(axes) == 1 else axes})" if axes else code
 
 
 def _at(c: Summation, p: _Pair, r: Range) -> list[Affine]:

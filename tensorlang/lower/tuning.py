@@ -46,35 +46,36 @@ def _random(*shape: int) -> jax.Array:
 _LONG = 100_000
 
 
+def _line(way: Run, n: int) -> Run:
+    """A way as a function of x and w, for correlations along a line with n outputs."""
+    return lambda x, w: way(x, w, [(1, 1, 0, n)])
+
+
 def _few_taps(m: int) -> tuple[Run, Run, tuple[jax.Array, ...]]:
-    slices = lambda x, w: _WAYS._by_slices(x, w, [(1, 1, 0, _LONG)])
-    blocks = lambda x, w: _WAYS._by_blocks(x, w, _LONG)
-    return slices, blocks, (_random(_LONG + m - 1), _random(m))
+    ways = _line(_WAYS._by_slices, _LONG), _line(_WAYS._by_blocks, _LONG)
+    return *ways, (_random(_LONG + m - 1), _random(m))
 
 
 def _many_taps(m: int) -> tuple[Run, Run, tuple[jax.Array, ...]]:
-    blocks = lambda x, w: _WAYS._by_blocks(x, w, _LONG)
-    transforms = lambda x, w: _WAYS._by_fft_blocks(x, w, _LONG)
-    return blocks, transforms, (_random(_LONG + m - 1), _random(m))
+    ways = _line(_WAYS._by_blocks, _LONG), _line(_WAYS._by_fft_blocks, _LONG)
+    return *ways, (_random(_LONG + m - 1), _random(m))
 
 
 def _square(n: int) -> tuple[Run, Run, tuple[jax.Array, ...]]:
-    blocks = lambda x, w: _WAYS._by_blocks(x, w, n)
-    transforms = lambda x, w: _WAYS._by_fft(x, w, (n,))
-    return blocks, transforms, (_random(2 * n - 1), _random(n))
+    ways = _line(_WAYS._by_blocks, n), _line(_WAYS._by_fft, n)
+    return *ways, (_random(2 * n - 1), _random(n))
 
 
 def _plane(taps: int) -> tuple[Run, Run, tuple[jax.Array, ...]]:
     k, n = round(taps**0.5), 256
     groups = lambda x, w: _WAYS._by_groups(x, w, [(1, 1, 0, n)] * 2)
-    transforms = lambda x, w: _WAYS._by_fft(x, w, (n, n))
+    transforms = lambda x, w: _WAYS._by_fft(x, w, [(1, 1, 0, n)] * 2)
     return groups, transforms, (_random(n + k - 1, n + k - 1), _random(k, k))
 
 
 def _few_outputs(n: int) -> tuple[Run, Run, tuple[jax.Array, ...]]:
-    convolution = lambda x, w: _WAYS._by_convolution(x, w, [(1, 1, 0, n)])
-    blocks = lambda x, w: _WAYS._by_outer_blocks(x, w, n)
-    return convolution, blocks, (_random(_LONG + n - 1), _random(_LONG))
+    ways = _line(_WAYS._by_convolution, n), _line(_WAYS._by_outer_blocks, n)
+    return *ways, (_random(_LONG + n - 1), _random(_LONG))
 
 
 def _channels(count: int) -> tuple[Run, Run, tuple[jax.Array, ...]]:
@@ -88,7 +89,7 @@ def _channels(count: int) -> tuple[Run, Run, tuple[jax.Array, ...]]:
 
 RIVALRIES = (
     Rivalry("slice_taps", (8, 16, 24, 32, 40, 48, 64), _few_taps, inclusive=True),
-    Rivalry("conv_outputs", (8, 16, 32, 64, 128), _few_outputs, inclusive=True),
+    Rivalry("conv_outputs", (4, 8, 12, 16, 32, 64), _few_outputs, inclusive=True),
     Rivalry("fft_taps", (128, 256, 512, 1024, 2048), _many_taps),
     Rivalry("fft_square", (64, 128, 256, 512, 1024), _square),
     Rivalry("fft_taps_2d", (81, 121, 196, 256, 361), _plane),

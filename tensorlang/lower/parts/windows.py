@@ -35,7 +35,7 @@ def _sum_windows(x, at):
 def _sum_window(x, axis, a, b, c, n, width):
     """`_sum_windows` along one axis. With a b beyond 1, for one residue of i at a time."""
     if b > 0:
-        x, b, c = jnp.flip(x, axis), -b, c + b * (x.shape[axis] - 1)
+        return _sum_window(x, axis, -a, -b, width - 1 - c, n, width)
     if a < 0:
         return jnp.flip(_sum_window(x, axis, -a, b, c + a * (n - 1), n, width), axis)
     if b == -1:

@@ -34,6 +34,12 @@ class Rule:
     name: str
     law: str
 
+    @property
+    def theorems(self) -> tuple[str, ...]:
+        """What proves in proofs/ that it keeps the value and never raises the extended cost."""
+        number = self.number.replace(".", "_")
+        return f"value_{number}", f"cost_{number}"
+
 
 def _rules(*rules: Rule) -> dict[str, Rule]:
     return {rule.number: rule for rule in rules}

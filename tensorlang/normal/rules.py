@@ -27,6 +27,11 @@ class PassRule:
     before: str
     after: str
 
+    @property
+    def theorems(self) -> tuple[str, ...]:
+        """What proves in proofs/ that it keeps the value and never raises the cost."""
+        return (f"rule_{self.number.replace('.', '_')}",)
+
 
 PASS_RULES: tuple[PassRule, ...] = (
     PassRule(

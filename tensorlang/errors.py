@@ -155,3 +155,28 @@ class CountError(TensorlangError):
 
 class CountingError(TensorlangError):
     """Points whose number has no closed form that was found for all sizes."""
+
+
+class MissingPackage(TensorlangError):
+    """Something that needs a package which is not installed."""
+
+
+class CertificateError(TensorlangError):
+    """A bound that could be neither proved nor refuted, or a file that is no certificate."""
+
+
+class CostBoundExceeded(TensorlangError):
+    """An adjoint that costs more than a bound allows. `sizes` are some at which it does, `costs` those of the program
+    and its adjoint there, inputs and outputs counted."""
+
+    def __init__(
+        self,
+        message: str,
+        place: Place | None = None,
+        hint: str | None = None,
+        sizes: dict[str, int] | None = None,
+        costs: tuple[int, int] = (0, 0),
+    ) -> None:
+        super().__init__(message, place, hint)
+        self.sizes = sizes or {}
+        self.costs = costs

@@ -118,10 +118,47 @@ def test_conditions_on_different_indices_are_counted_apart() -> None:
     assert counted("f(x: [n]R) = gen i:n, j:n. [i < 5] * x[i] + [j < 7] * x[j]", n=10**6) == 35
 
 
-def test_more_points_than_memory_holds_are_a_limit_error() -> None:
+def test_points_that_comparisons_tie_together_are_counted_in_closed_form() -> None:
     text = "f(x: [n]R) = gen i:n, j:n, k:n. [i + j < 2*k and j < i + k] * (x[i] * x[j])"
+    i, j, k = np.ogrid[:40, :40, :40]
+    assert counted(text, n=40) == np.count_nonzero((i + j < 2 * k) & (j < i + k))
+    # the number is a quasi-polynomial of degree 3 whose coefficients come again when n grows by 6
+    samples = [counted(text, n=10**6 + 6 * step) for step in range(5)]
+    assert np.diff(np.array(samples, object), 4).tolist() == [0]
+
+
+def test_more_points_of_data_than_memory_holds_are_a_limit_error() -> None:
+    text = "f(x: [n]R, y: [n]idx(n)) = gen i:n, j:n, k:n. [y[i] + j < 2*y[k] and j < i + y[k]] * (x[i] * x[j])"
     with pytest.raises(LimitError, match="takes looking at"):
-        counted(text, n=100_000)
+        counted(text, y=np.arange(100_000))
+
+
+def test_each_element_of_an_index_array_is_looked_up_once() -> None:
+    size = 10**6
+    y = np.arange(size) * 7 % 1000
+    embedding = "f(u: [N][d]R, y: [N]idx(C)) = gen i:C, j:d. sum k:N. [i = y[k]] * u[k, j]"
+    assert counted(embedding, C=size, d=10**9, y=y) == 10**9 * (size - 1000)
+    both = "f(u: [N]R, y: [N]idx(n), z: [N]idx(n)) = gen i:n, j:n. sum k:N. [i = y[k] and j = z[k]] * u[k]"
+    z = np.arange(size) % 500
+    assert counted(both, n=1000, y=y, z=z) == size - len(set(zip(y.tolist(), z.tolist(), strict=True)))
+
+
+def test_chosen_points_are_known_to_satisfy_their_condition() -> None:
+    text = """
+    f(x: [n][n]R) =
+      let k = gen i:n. argmax j:n where j <= i. x[i, j] in
+      gen i:n, j:n. [j = k[i] and j <= i] * (x[i, j] * x[i, j])
+    """
+    assert counted(text, n=10**9) == 10**9 * (10**9 - 1) // 2 + 10**9
+
+
+def test_windows_that_never_meet_are_not_searched() -> None:
+    text = """
+    f(x: [2*n]R, y: [n]R) =
+      let k = gen i:n. argmax j:2. x[2*i + j] in
+      gen i:2*n. sum l:n. [i = 2*l + k[l]] * y[l]
+    """
+    assert counted(text, n=10**9) == 10**9
 
 
 def test_relations_count_by_their_data() -> None:

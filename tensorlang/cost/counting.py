@@ -43,11 +43,12 @@ from tensorlang.language.predicates import (
     substitute,
 )
 from tensorlang.language.show import predicate_text
-from tensorlang.sets.encode import TooHard
+from tensorlang.sets.encode import TooHard, alpha_normal
 from tensorlang.sets.isl import disjoint, is_empty, not_implied
 from tensorlang.sets.solve import Ranges, ranges_predicate, simplify_in, solve
 
 _MOST_STEPS = 400
+_ROUNDS = 4
 
 Cell = tuple[Predicate, Polynomial]
 """A number that counts where a condition on sizes and quotients holds."""
@@ -97,7 +98,7 @@ def gathered(cells: Iterable[Cell]) -> tuple[Cell, ...]:
 def _component(ranges: Ranges, p: Predicate) -> tuple[Cell, ...]:
     """The number of points of indices that `p` ties together; of no indices at all, 1 where `p` is true."""
     if relations(p) or lookups(p):
-        return ((TRUE, unknown(_domain(ranges, p))),)
+        return ((TRUE, unknown(domain_of_data(ranges, p))),)
     p = conjunction([ranges_predicate(ranges), p])
     parts = disjoint(p) if any(isinstance(q, Or | Exists) for q in conjuncts(p)) else [p]
     return gathered(cell for part in parts for cell in _count(_own(part, ranges), part))
@@ -108,14 +109,26 @@ def _own(p: Predicate, ranges: Ranges) -> tuple[Index, ...]:
     return tuple(dict.fromkeys([*ranges, *indices_of(p)]))
 
 
-def _domain(ranges: Ranges, p: Predicate) -> Domain:
-    """The points of data, with the indices in the order in which `p` mentions them, so that few are told apart."""
+def domain_of_data(ranges: Ranges, p: Predicate) -> Domain:
+    """The points of data, written in one way of those in which they can be: the parts of a conjunction or disjunction
+    in order, the indices in the order in which these mention them."""
+    domain = Domain(tuple(ranges.items()), alpha_normal(p))
+    for _ in range(_ROUNDS):
+        again = _in_order(domain)
+        if again is domain:
+            break
+        domain = again
+    return domain
+
+
+def _in_order(domain: Domain) -> Domain:
+    p, sizes = domain.pred, dict(domain.binders)
     if isinstance(p, And | Or):
         p = type(p)(tuple(sorted(p.parts, key=predicate_text)))
-    order = sorted(ranges, key=lambda i: _first_mention(p, i))
-    names = {i: place(k) for k, i in enumerate(order)}
-    renaming: dict[Atom, Affine] = {i: atom_affine(j) for i, j in names.items()}
-    return Domain(tuple((names[i], ranges[i]) for i in order), substitute(p, renaming))
+    order = sorted(sizes, key=lambda i: _first_mention(p, i))
+    names: dict[Atom, Affine] = {i: atom_affine(place(k)) for k, i in enumerate(order)}
+    binders = tuple((place(k), sizes[i]) for k, i in enumerate(order))
+    return Domain(binders, alpha_normal(substitute(p, names)))
 
 
 def _first_mention(p: Predicate, i: Index) -> tuple[int, ...]:

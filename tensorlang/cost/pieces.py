@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter as Tally
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import combinations, product
 from math import lcm, prod
 
 from tensorlang.cost.counting import Cell, gathered
@@ -36,10 +36,11 @@ from tensorlang.language.predicates import (
     at_most,
     conjunction,
     conjuncts,
+    disjunction,
     equal,
 )
 from tensorlang.sets.encode import TooHard
-from tensorlang.sets.isl import forced_equalities, is_empty, not_implied
+from tensorlang.sets.isl import forced_equalities, implies, is_empty, not_implied
 
 _MOST_VISITS = 200
 _MOST_PIECES = 24
@@ -51,8 +52,8 @@ _Open = tuple[tuple[Predicate, ...], Polynomial]
 
 def simplified(cells: Iterable[Cell], context: Predicate) -> tuple[Cell, ...]:
     """The cells with conditions that say no more than `context` leaves open, those of one condition added up."""
-    found = gathered((_simplified(p, context), a) for p, a in cells)
-    return tuple((p, b) for p, a in found if (b := reduced(a)))
+    found = gathered((_ordered(_simplified(p, context)), a) for p, a in cells)
+    return _arranged((p, reduced(a)) for p, a in found)
 
 
 def _simplified(p: Predicate, context: Predicate) -> Predicate:
@@ -67,13 +68,40 @@ def _known(context: Predicate, p: Predicate) -> Predicate:
 
 
 def pieces(cells: Sequence[Cell], context: Predicate) -> tuple[Cell, ...] | None:
-    """The same number as pieces of which exactly one holds at each point of `context`; None if there are too many."""
+    """The same number as cells of which at most one holds at each point of `context`; None if there are too many."""
     try:
         tree = _Planter().tree([(_comparisons(p), a) for p, a in cells], number(0), context)
     except TooHard:
         return None
-    leaves = [_settled(p, a, context) for p, a in _leaves(tree, TRUE)]
-    return tuple(sorted(leaves, key=lambda leaf: _breadth(leaf[0]))) if len(leaves) <= _MOST_PIECES else None
+    found = _arranged(_settled(p, a, context) for p, a in _leaves(tree, TRUE))
+    return found if len(found) <= _MOST_PIECES else None
+
+
+def are_apart(cells: Sequence[Cell], context: Predicate) -> bool:
+    """Whether no two cells hold at once anywhere in `context`."""
+    pairs = (conjunction([p, q]) for (p, _), (q, _) in combinations(cells, 2))
+    return all(is_empty(both, _known(context, both)) for both in pairs)
+
+
+def are_everywhere(cells: Sequence[Cell], context: Predicate) -> bool:
+    """Whether everywhere in `context` some cell holds; False if that is not seen."""
+    either = disjunction(p for p, _ in cells)
+    return implies(_known(context, either), either)
+
+
+def _arranged(cells: Iterable[Cell]) -> tuple[Cell, ...]:
+    """The cells that are not 0, the broadest first, so that the same ones always come in the same order."""
+    return tuple(sorted(((p, a) for p, a in cells if a), key=lambda cell: (*_breadth(cell[0]), _names(cell[0]))))
+
+
+def _ordered(p: Predicate) -> Predicate:
+    """A conjunction with its equalities first, and otherwise by name."""
+    return conjunction(sorted(conjuncts(p), key=_names)) if p is not FALSE else p
+
+
+def _names(p: Predicate) -> list[tuple[bool, str]]:
+    parts = (q for q in conjuncts(p) if isinstance(q, Equal | NonNegative))
+    return [(True, str(q.value)) if isinstance(q, NonNegative) else (False, str(q.difference)) for q in parts]
 
 
 def vanishes(a: Polynomial, region: Predicate) -> bool:
@@ -130,8 +158,8 @@ def _at(a: Polynomial, values: Mapping[Size, Affine]) -> Polynomial:
 
 def _settled(p: Predicate, a: Polynomial, context: Predicate) -> Cell:
     """A piece whose number doesn't repeat what its condition says: where n = 0, there is no n."""
-    ordered = [*reversed(conjuncts(p)), *_equalities(p, context)]
-    p = conjunction(reversed(not_implied(ordered, _known(context, p))))
+    ordered = [*reversed(conjuncts(_ordered(p))), *_equalities(p, context)]
+    p = _ordered(conjunction(not_implied(ordered, _known(context, p))))
     return p, reduced(_solved(a, p))
 
 
@@ -207,7 +235,8 @@ class _Planter:
         sure = total(certain)
         if not undecided:
             return _Leaf(sure)
-        question = Tally(q for comparisons, _ in undecided for q in comparisons).most_common(1)[0][0]
+        tally = Tally(q for comparisons, _ in undecided for q in comparisons)
+        question = min(tally, key=lambda q: (-tally[q], _names(q)))
         if_yes, if_no = conjunction([context, question]), conjunction([context, _not(question)])
         yes, no = self.tree(undecided, sure, if_yes), self.tree(undecided, sure, if_no)
         if self.agree(yes, no, if_no):

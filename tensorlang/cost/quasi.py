@@ -135,6 +135,10 @@ class Polynomial:
             (tuple(sorted(m0 + m1, key=id)), k0 * k1) for m0, k0 in self.terms.items() for m1, k1 in other.terms.items()
         )
 
+    def divided(self, divisor: int) -> Polynomial:
+        """The polynomial divided by an integer other than 0."""
+        return self * Fraction(1, divisor)
+
     def __bool__(self) -> bool:
         """Whether it is not 0."""
         return bool(self.terms)

@@ -9,10 +9,11 @@ from typing import Any
 
 from tensorlang.cost.cost import charges, known
 from tensorlang.cost.counter import Counter
-from tensorlang.cost.counting import Cell, gathered, number_of_points
+from tensorlang.cost.counting import Cell, number_of_points
 from tensorlang.cost.domains import Domain
-from tensorlang.cost.pieces import pieces, simplified, vanishes
-from tensorlang.cost.quasi import Quotient, Unknown, number
+from tensorlang.cost.pieces import are_apart, pieces, simplified, vanishes
+from tensorlang.cost.quasi import Quotient, Unknown
+from tensorlang.cost.shown import expression, latex, text
 from tensorlang.errors import CountingError
 from tensorlang.language.affine import Affine, Atom, Index, Size, atom_affine, constant
 from tensorlang.language.function import Function, sizes_of
@@ -29,7 +30,7 @@ class CostPolynomial:
     """A number for all sizes at which no axis of a parameter of `program` is negative: the sum of the cells that hold.
 
     Cells are conditions on sizes with quasi-polynomials: polynomials in sizes, in quotients of them rounded down, and
-    in numbers of points that only data tell. `pieces` are cells of which exactly one holds.
+    in numbers of points that only data tell. `str` gives text that `read_cost` reads back.
     """
 
     program: Function
@@ -72,28 +73,37 @@ class CostPolynomial:
         if not isinstance(other, CostPolynomial):
             return NotImplemented
         difference = self - other
-        return all(vanishes(a, conjunction([difference.context, p])) for p, a in difference.shortest)
+        return all(vanishes(a, conjunction([difference.context, p])) for p, a in difference.cells)
 
     __hash__ = None  # type: ignore[assignment]
 
     @property
     def context(self) -> Predicate:
         """That no axis of a parameter is negative."""
-        return conjunction(at_most(constant(0), size) for p in self.program.params for size in sizes_of(p))
+        return _context(self.program)
 
     @cached_property
-    def pieces(self) -> tuple[Cell, ...] | None:
-        """The number as conditions of which exactly one holds at all sizes, the broadest first; None if too many."""
-        return pieces(self.cells, self.context)
+    def is_piecewise(self) -> bool:
+        """Whether at most one cell holds at any sizes."""
+        return are_apart(self.cells, self.context)
 
     @property
-    def shortest(self) -> tuple[Cell, ...]:
-        """The pieces that are not 0, or the cells if there would be too many pieces."""
-        return self.cells if self.pieces is None else tuple((p, a) for p, a in self.pieces if a)
+    def expr(self) -> Any:
+        """An expression of SymPy's: a polynomial or a `Piecewise`, with a symbol for each size and number of points.
+
+        Raises `MissingPackage` without SymPy.
+        """
+        return expression(self)
+
+    @property
+    def latex(self) -> str:
+        """LaTeX, without dollars."""
+        return latex(self)
+
+    def _repr_latex_(self) -> str:
+        return f"${self.latex}$"
 
     def __str__(self) -> str:
-        from tensorlang.cost.shown import text
-
         return text(self)
 
     __repr__ = __str__
@@ -115,16 +125,15 @@ def cost_polynomial(f: Function) -> CostPolynomial:
     return _made(f, cells)
 
 
-def size_polynomial(f: Function, sizes: Iterable[Affine]) -> CostPolynomial:
-    """The product of `sizes`, each of which is no number of points below 0, for `f`'s arguments or results."""
-    product = number(1)
-    cells: tuple[Cell, ...] = number_of_points({Index("i"): size for size in sizes}, conjunction(()))
-    return _made(f, cells) if cells else CostPolynomial(f, ((conjunction(()), product),))
-
-
 def _made(f: Function, cells: Iterable[Cell]) -> CostPolynomial:
-    raw = CostPolynomial(f, gathered(cells))
-    return CostPolynomial(f, simplified(raw.cells, raw.context))
+    context = _context(f)
+    found = simplified(cells, context)
+    apart = pieces(found, context)
+    return CostPolynomial(f, found if apart is None else apart)
+
+
+def _context(f: Function) -> Predicate:
+    return conjunction(at_most(constant(0), size) for p in f.params for size in sizes_of(p))
 
 
 def _uncounted(domain: Domain) -> CountingError:

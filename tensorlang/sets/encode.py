@@ -189,7 +189,7 @@ def needs_data(p: Predicate) -> bool:
 
 @cache
 def _bound_name(depth: int) -> Index:
-    return Index(f"bound{depth}")
+    return Index(f"k{depth}")
 
 
 @cache

@@ -1,0 +1,153 @@
+"""Costs read back from text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tensorlang.cost.counting import Cell, domain_of_data, gathered
+from tensorlang.cost.quasi import Polynomial, affine, number, quotient, unknown
+from tensorlang.cost.symbolic import CostPolynomial
+from tensorlang.language.affine import Affine, Index, IndexArray, atom_affine, constant
+from tensorlang.language.function import Function
+from tensorlang.language.grammar import Let
+from tensorlang.language.predicates import TRUE, Equal, NonNegative, Predicate, Related, Relation, conjuncts
+from tensorlang.recursion import Deep, run
+from tensorlang.surface.conditions import ConditionReader
+
+
+def read_cost(text: str, program: Function, source: str = "<cost>") -> CostPolynomial:
+    """The cost that `text` says, as `str` writes it, of a program with these sizes, relations and index arrays.
+
+    Raises `ParseError` for other text, and the errors of `parse` for names that mean something else in `program`.
+    """
+    reader = _CostReader(text, source)
+    reader.scope = {size.name: size for size in program.sizes}
+    reader.scope |= {p.name: p for p in program.params if isinstance(p, Relation | IndexArray)}
+    body = program.body
+    while isinstance(body, Let):
+        if isinstance(body.var, IndexArray):
+            reader.scope[body.var.name] = body.var
+        body = body.body
+    cells = run(reader.cells())
+    if reader.token.kind != "end":
+        raise reader.unexpected("an operator or the end")
+    return CostPolynomial(program, gathered(cells))
+
+
+class _CostReader(ConditionReader):
+    """Reads sums of brackets times polynomials; in conditions and polynomials, quotients too."""
+
+    def cells(self) -> Deep[list[Cell]]:
+        """`[p] * (2*n - 1) + n^2 - floor(n/2)` up to what goes on with no operator."""
+        found: list[Cell] = []
+        sign = -1 if self.accept("-") else 1
+        while True:
+            p: Predicate = TRUE
+            if self.accept("["):
+                p = yield self._condition()
+                self.expect("*", "'*' and a polynomial")
+            a: Polynomial = yield self._term()
+            found.append((p, a * sign))
+            if self.token.kind not in ("+", "-"):
+                return found
+            sign = 1 if self.advance().kind == "+" else -1
+
+    def _condition(self) -> Deep[Predicate]:
+        start = self.token.start
+        p: Predicate = yield self.predicate()
+        if not all(isinstance(q, Equal | NonNegative) for q in conjuncts(p)):
+            raise self.unexpected(f"comparisons of sizes, not {self.text[start : self.last_end()]}")
+        self.expect("]", "`and` or ']'")
+        return p
+
+    def _term(self) -> Deep[Polynomial]:
+        product: Polynomial = yield self._power()
+        while self.token.kind in ("*", "/"):
+            if self.accept("/"):
+                product = product.divided(self._divisor())
+            else:
+                self.advance()
+                product = product * (yield self._power())
+        return product
+
+    def _power(self) -> Deep[Polynomial]:
+        base: Polynomial = yield self._unknown()
+        exponent = self.integer() if self.accept("^") else 1
+        result = number(1)
+        for _ in range(exponent):
+            result = result * base
+        return result
+
+    def _unknown(self) -> Deep[Polynomial]:
+        if self.accept("("):
+            cells: list[Cell] = yield self.cells()
+            self.expect(")", "an operator or ')'")
+            if any(p is not TRUE for p, _ in cells):
+                raise self.unexpected("a polynomial in the parentheses, without brackets")
+            return _added(a for _, a in cells)
+        if self.token.text == "nnz" and self.peek() == "(":
+            self.advance()
+            self.advance()
+            token = self.expect("name", "the name of a relation")
+            relation = self.scope.get(token.text)
+            if not isinstance(relation, Relation):
+                raise self.unexpected("a relation in nnz(..)")
+            self.expect(")")
+            ranges = {Index("i"): size for size in relation.sizes}
+            return unknown(domain_of_data(ranges, Related(relation, tuple(map(atom_affine, ranges)))))
+        if self.token.text == "points" and self.peek() == "(":
+            self.advance()
+            self.advance()
+            points: Polynomial = yield self._points()
+            return points
+        value: Affine | Predicate = yield self._atom()
+        return affine(self._as_affine(value, self.token.start))
+
+    def _points(self) -> Deep[Polynomial]:
+        """`i0:n, i1:m. condition)`"""
+        binders = []
+        if self.token.kind == "name" and self.peek() == ":":
+            binders = yield self.binders("points")
+            self.expect(".", "',' or '.'")
+        bound = self.bind_indices(binders)
+        p: Predicate = yield self.predicate()
+        self.restore_all(bound)
+        self.expect(")", "`and`, `or` or ')'")
+        return unknown(domain_of_data({index: size for _, index, size in binders}, p))
+
+    def _atom(self) -> Deep[Affine | Predicate]:
+        if self.token.text != "floor" or self.peek() != "(":
+            value: Affine | Predicate = yield super()._atom()
+            return value
+        self.advance()
+        self.advance()
+        start = self.token.start
+        inner: Affine | Predicate = yield self._numerator()
+        self.expect("/", "'/' and an integer")
+        divisor = self._divisor()
+        self.expect(")")
+        return quotient(self._as_affine(inner, start), divisor)
+
+    def _numerator(self) -> Deep[Affine | Predicate]:
+        """`n`, `2*n` or `(2*n + 1)`."""
+        factor = 1
+        if self.token.kind == "number":
+            factor = self.integer()
+            if not self.accept("*"):
+                return constant(factor)
+        start = self.token.start
+        value: Affine | Predicate = yield self._atom()
+        return self._as_affine(value, start) * factor
+
+    def _divisor(self) -> int:
+        divisor = self.integer()
+        if not divisor:
+            raise self.unexpected("a divisor other than 0 before this")
+        return divisor
+
+
+def _added(parts: Iterable[Polynomial]) -> Polynomial:
+    result = number(0)
+    for part in parts:
+        result = result + part
+    return result

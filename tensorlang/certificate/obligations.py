@@ -18,6 +18,7 @@ from tensorlang.language.grammar import Add, Call, Expr, Mul, ScalarFunction, Va
 from tensorlang.language.predicates import TRUE, Predicate, conjunction, disjunction, equal, exists
 from tensorlang.language.show import predicate_text
 from tensorlang.language.types import R
+from tensorlang.normal.pattern import axes, renamed
 from tensorlang.normal.ssa import (
     Addition,
     Constant,
@@ -25,13 +26,11 @@ from tensorlang.normal.ssa import (
     Map,
     Statement,
     Term,
-    axes,
     factor_indices,
     inner_ranges,
     operands,
     own_indices,
     own_ranges,
-    renamed,
     summed_indices,
 )
 from tensorlang.sets.isl import implies, is_empty

@@ -16,7 +16,8 @@ from tensorlang.language.grammar import Expr, Let, MakePair, ScalarFunction, Var
 from tensorlang.language.predicates import TRUE, Predicate
 from tensorlang.language.show import expr_text
 from tensorlang.language.types import R, array
-from tensorlang.normal.ssa import Map, Outputs, Selection, Shape, Statement, axes, operands, read, renamed
+from tensorlang.normal.pattern import Shape, axes, renamed
+from tensorlang.normal.ssa import Map, Outputs, Selection, Statement, operands, read
 from tensorlang.recursion import Deep, run
 from tensorlang.surface.parse import parse
 

@@ -1,0 +1,187 @@
+"""Certificates: that the adjoint of a program is cheap, and why. See docs/certificates.md."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from os import PathLike, fspath
+from pathlib import Path
+
+from tensorlang.certificate.compare import costs_no_more
+from tensorlang.certificate.excess import CheapAdjoint
+from tensorlang.certificate.obligations import Obligation, obligations
+from tensorlang.certificate.record import Record, described
+from tensorlang.cost.symbolic import CostPolynomial, cost_polynomial
+from tensorlang.derivative.derivation import Derivation
+from tensorlang.errors import ArgumentError, CertificateError, CountingError
+from tensorlang.language.function import Function
+from tensorlang.language.grammar import Call, Expr, ScalarFunction, Var
+from tensorlang.language.types import R
+from tensorlang.normal.ssa import to_function
+from tensorlang.pipeline import Wrt, derive
+from tensorlang.sets.scopes import postorder
+from tensorlang.surface.parse import parse
+
+FORMAT = "tensorlang certificate 1"
+PROVED = Fraction(4)
+"""The bound that holds for every program (Theorem 6.35)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """That for all sizes from 1 on the adjoint costs at most `bound` times the program, inputs and outputs counted.
+
+    `costs` are those of the program and the adjoint with what they are made of, by name, or None where no closed form
+    was found; `compared` says of the program in SSA and of the adjoint whether it is proved for "all sizes" that it
+    costs no more than what it is made of, or only counted at "small sizes".
+    """
+
+    derivation: Derivation
+    bound: Fraction
+    obligations: tuple[Obligation, ...]
+    costs: Mapping[str, CostPolynomial | None]
+    compared: Mapping[str, str]
+
+    @property
+    def program_cost(self) -> CostPolynomial | None:
+        """What the program costs."""
+        return self.costs["program"]
+
+    @property
+    def adjoint_cost(self) -> CostPolynomial | None:
+        """What its adjoint costs."""
+        return self.costs["adjoint"]
+
+    @cached_property
+    def record(self) -> Record:
+        """The derivation as names and texts."""
+        return Record(self.derivation)
+
+    def to_json(self) -> str:
+        """The certificate as text that `proofs/checker` checks; the same for the same program."""
+        d = self.derivation
+        held = {
+            "format": FORMAT,
+            "bound": str(self.bound),
+            "program": str(d.function),
+            "wrt": [x.name for x in d.wrt],
+            "adjoint": str(d.adjoint),
+            "derivation": self.record.text,
+            "cotangent": d.adjoint.params[-1].name,
+            "functions": [described(f) for f in _functions((d.function, d.adjoint, self.record.function))],
+            "steps": self.record.steps(),
+            "costs": {name: None if cost is None else str(cost) for name, cost in self.costs.items()},
+            "compared": dict(self.compared),
+        }
+        return json.dumps(held, indent=1) + "\n"
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write `to_json()` to a file."""
+        Path(path).write_text(self.to_json(), encoding="utf-8")
+
+    @staticmethod
+    def load(path: str | PathLike[str]) -> Certificate:
+        """The certificate that a file holds, made anew from its program.
+
+        Raises `CertificateError` if the file is no certificate, or says anything else than what is made anew.
+        """
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+            held = json.loads(text)
+            made = certify(parse(held["program"], fspath(path)), Fraction(held["bound"]), tuple(held["wrt"]))
+        except OSError as error:
+            raise CertificateError(f"{fspath(path)} can't be read: {error.strerror}") from None
+        except (ValueError, KeyError, TypeError):
+            raise CertificateError(f"{fspath(path)} is no certificate") from None
+        if made.to_json() != text:
+            raise CertificateError(
+                f"{fspath(path)} is not the certificate of its program", hint="make it anew by certify"
+            )
+        return made
+
+    def __str__(self) -> str:
+        d = self.derivation
+        wrt = ", ".join(x.name for x in d.wrt)
+        lines = [f"{d.function.name}: the adjoint by {wrt} costs at most {self.bound} times the program, for all sizes"]
+        for name in ("program", "adjoint"):
+            lines += _told(name, self.costs[name])
+        decided = Counter(o.decided for o in self.obligations)
+        counts = ", ".join(f"{many} by {how}" for how, many in decided.items())
+        lines.append(f"  {len(d.steps)} steps, {len(self.obligations)} obligations: {counts}")
+        for name, how in self.compared.items():
+            if how != "all sizes":
+                lines.append(f"  that the {name} costs no more than what it is made of was counted at {how} only")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def certify(f: Function, bound: int | float | Fraction = 4, wrt: Wrt = None) -> Certificate:
+    """A certificate that the adjoint of `f` costs at most `bound` times `f`, inputs and outputs counted.
+
+    Raises `CostBoundExceeded` if at some sizes it costs more, `CertificateError` if that can't be told, and
+    `ScopeError` if `wrt` names what is no real-valued parameter.
+    """
+    limit = _bound(bound)
+    d = derive(f, wrt)
+    shown = tuple(obligations(d))
+    for obligation in shown:
+        if obligation.decided == "open":
+            raise CertificateError(f"{f.name} can't be certified: {obligation} could not be shown")
+    ssa, derived = to_function(d.program), to_function(d.result)
+    cheap = CheapAdjoint(d)
+    cheap.check(limit)
+    links = {"program": (ssa, f), "adjoint": (d.adjoint, derived)}
+    compared = {name: "all sizes" if costs_no_more(*link) else "small sizes" for name, link in links.items()}
+    for name, how in compared.items():
+        if how != "all sizes":
+            cheap.compare(*links[name])
+    parts = {"program": f, "ssa": ssa, "derived": derived, "adjoint": d.adjoint}
+    return Certificate(d, limit, shown, {name: _cost(part) for name, part in parts.items()}, compared)
+
+
+def _bound(bound: int | float | Fraction) -> Fraction:
+    try:
+        limit = Fraction(bound)
+    except (TypeError, ValueError, OverflowError):
+        raise ArgumentError(f"a bound is a number, found {bound!r}") from None
+    if limit < 0:
+        raise ArgumentError(f"a bound is at least 0, found {bound}")
+    return limit
+
+
+def _cost(f: Function) -> CostPolynomial | None:
+    try:
+        return cost_polynomial(f)
+    except CountingError:
+        return None
+
+
+def _told(name: str, cost: CostPolynomial | None) -> list[str]:
+    if cost is None:
+        return [f"  {name}: no closed form"]
+    first, *rest = str(cost).splitlines()
+    return [f"  {name}: {first}", *(f"    {line}" for line in rest)]
+
+
+def _functions(programs: Iterable[Function]) -> list[ScalarFunction]:
+    """The scalar functions of these programs and of their derivatives, by name."""
+    found: dict[str, ScalarFunction] = {}
+    waiting = [f for g in programs for f in _called(g.body)]
+    while waiting:
+        f = waiting.pop()
+        name = described(f)["name"]
+        if name not in found:
+            found[name] = f
+            arguments = tuple(Var(f"x{k}", R) for k in range(f.arity))
+            components = f.transpose(arguments, Var("y", R), Var("t", R))
+            waiting += [g for e in components if e is not None for g in _called(e)]
+    return [found[name] for name in sorted(found)]
+
+
+def _called(e: Expr) -> Iterator[ScalarFunction]:
+    return (node.function for node in postorder(e) if isinstance(node, Call))

@@ -4,6 +4,7 @@ programs/     the programs, a module for each family: text, the same for JAX and
 case.py       what a program comes with; its arguments at given sizes
 reference.py  the answers, in double precision
 peers.py      the ways to compute a case's gradient: ours, JAX's, by hand, PyTorch, and optional others
+rivals/       our programs, translated for those that aren't NumPy-like: Halide, tensorgrad
 measure.py    running them in turns
 scaling.py    time, operations and memory against size; exponents
 statements.py how long programs of 100, 1,000 and 10,000 statements take to differentiate

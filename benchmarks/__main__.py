@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
@@ -29,6 +30,7 @@ _SUITES = ("structured", "seeds", "dense")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("out/benchmarks"), show_default=True)
 def main(suite: str, quick: bool, only: str, peers: tuple[str, ...], budget: float, out: Path) -> None:
     """Time gradients beside those of others, in one process and in turns."""
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # else PyTorch's idle threads spin while others are timed
     out.mkdir(parents=True, exist_ok=True)
     chosen = [case for case in CASES if only in case.name]
     if not chosen:

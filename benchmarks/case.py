@@ -13,13 +13,13 @@ import numpy as np
 import scipy.sparse
 
 import tensorlang as tl
-from tensorlang.language.affine import Atom, IndexArray, Size
-from tensorlang.language.grammar import Var
+from tensorlang.language.affine import Atom, Index, IndexArray, Size, atom_affine
+from tensorlang.language.grammar import Let, Var, access, gen
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import shape
 
 Suite = Literal["structured", "seeds", "dense"]
-What = Literal["gradient", "jacobian", "hessian"]
+What = Literal["gradient", "jacobian", "blocks", "hessian"]
 Sizes = Mapping[str, int]
 Draw = Callable[[np.random.Generator, tuple[int, ...]], Any]
 
@@ -95,13 +95,16 @@ class Case:
 
     @cached_property
     def derived(self) -> tl.Function:
-        """What is measured: the gradient, the adjoint if the program isn't scalar, the Jacobian, the Hessian."""
+        """What is measured: the gradient, the adjoint if the program isn't scalar, the Jacobian, the Hessian; or of a
+        Jacobian J the blocks J[i, .., i, ..], which are all of it where rows are independent."""
         wrt = self.wrt or None
         match self.what:
             case "gradient":
                 return tl.grad(self.function, wrt) if self.is_scalar else tl.adjoint(self.function, wrt)
             case "jacobian":
                 return tl.jacobian(self.function, wrt)
+            case "blocks":
+                return _blocks(tl.jacobian(self.function, wrt), len(shape(self.function.type)[0]))
             case "hessian":
                 return tl.jacobian(tl.grad(self.function, wrt), wrt)
 
@@ -179,6 +182,16 @@ class Case:
         inputs = sum(prod(np.shape(a)) for a in arguments if not scipy.sparse.issparse(a))
         outputs = sum(prod(a.value(values) for a in shape(v.type)[0]) for v in self._wanted)
         return program, derived, inputs, outputs
+
+
+def _blocks(f: tl.Function, at: int) -> tl.Function:
+    """The elements J[i, .., i, ..] of the array J that `f` gives, whose second i is at place `at`."""
+    whole = Var("J", f.type)
+    binders = [(Index(f"i{k}"), size) for k, size in enumerate(shape(f.type)[0])]
+    del binders[at]
+    places = [atom_affine(i) for i, _ in binders]
+    element = access(whole, *places[:at], places[0], *places[at:])
+    return tl.simplify(tl.Function(f.name, f.params, Let(whole, f.body, gen(binders, element))))
 
 
 def _indices(rng: np.random.Generator, dims: tuple[int, ...], size: int) -> Any:

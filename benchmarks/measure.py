@@ -137,6 +137,9 @@ def _patience() -> Iterator[None]:
 
 
 def _timed(peer: Prepared, repeats: int) -> float:
+    """Seconds of one run; where there are several, one more before them finds the caches as it leaves them."""
+    if repeats > 1:
+        peer.run()
     start = time.perf_counter()
     for _ in range(repeats):
         peer.run()

@@ -27,6 +27,8 @@ def gradient_of(case: Case, natural: Callable[..., Any]) -> Callable[..., tuple[
         return lambda *args: (jax.hessian(program, case.argnums[0])(*args),)
     if case.what == "jacobian":
         return jax.jacfwd(program, case.argnums)
+    if case.what == "blocks":
+        return lambda *args: tuple(blocks(jnp, j) for j in jax.jacfwd(program, case.argnums)(*args))
     if case.is_scalar:
         return jax.grad(program, case.argnums)
 
@@ -42,6 +44,11 @@ def gradient_of(case: Case, natural: Callable[..., Any]) -> Callable[..., tuple[
         return jax.vjp(of_some, *(given[k] for k in case.argnums))[1](cotangent)
 
     return pulled_back
+
+
+def blocks(xp: Any, jacobian: Any) -> Any:
+    """J[i, a, i, b] of the Jacobian J, of an array of two dimensions by one of two."""
+    return xp.einsum("iaib->iab", jacobian)
 
 
 def answers(case: Case, arguments: Sequence[Any]) -> tuple[Any, tuple[Any, ...]]:

@@ -72,6 +72,44 @@ def _project(xp: Any, r: Any, centre: Any, f: Any, x0: Any, k: Any, points: Any)
     return f * e * (1 + k[0] * d + k[1] * d * d) + x0
 
 
+def _rotation(r: Any) -> Any:
+    """The matrix that turns by the angle |r| around r."""
+    angle = jnp.sqrt(r @ r)
+    v = r / angle
+    across = jnp.array([[0, -v[2], v[1]], [v[2], 0, -v[0]], [-v[1], v[0], 0]])
+    return jnp.cos(angle) * jnp.eye(3) + jnp.sin(angle) * across + (1 - jnp.cos(angle)) * v[:, None] * v
+
+
+def _project_by_hand(r: Any, centre: Any, f: Any, x0: Any, k: Any, points: Any, y: Any) -> Any:
+    """A matrix for the rotation; the coordinates in arrays of their own."""
+    turn, turned_back = jax.vjp(_rotation, r)
+    near = points - centre
+    p = turn @ near.T
+    e, back, y = p[:2] / p[2], 1 / p[2], y.T
+    d = e[0] * e[0] + e[1] * e[1]
+    h, along = 1 + (k[0] + k[1] * d) * d, y[0] * e[0] + y[1] * e[1]
+    e_bar = f * (h * y + 2 * along * (k[0] + 2 * k[1] * d) * e)
+    p_bar = jnp.stack([e_bar[0] * back, e_bar[1] * back, -(e_bar[0] * e[0] + e_bar[1] * e[1]) * back])
+    rest = jnp.stack([y[0], y[1], along * h, f * along * d, f * along * d * d, *p_bar]) @ jnp.ones(d.shape, d.dtype)
+    return turned_back(p_bar @ near)[0], -rest[5:] @ turn, rest[2], rest[:2], rest[3:5]
+
+
+def _project_jacobian_by_hand(r: Any, centre: Any, f: Any, x0: Any, k: Any, points: Any) -> Any:
+    turn, turns = _rotation(r), jax.jacfwd(_rotation)(r)
+    near = points - centre
+    p = near @ turn.T
+    e, back = p[:, :2] / p[:, 2:], 1 / p[:, 2]
+    d = e[:, 0] ** 2 + e[:, 1] ** 2
+    h, slope = 1 + (k[0] + k[1] * d) * d, 2 * (k[0] + 2 * k[1] * d)
+    eye = jnp.eye(2, dtype=e.dtype)
+    by_e = f * (h[:, None, None] * eye + slope[:, None, None] * e[:, :, None] * e[:, None, :])
+    by_p = jnp.concatenate([by_e, -jnp.sum(by_e * e[:, None, :], 2, keepdims=True)], 2) * back[:, None, None]
+    turned = (near @ turns.reshape(3, 3, 3).transpose(1, 0, 2).reshape(3, 9)).reshape(-1, 3, 3)
+    by_r = sum(by_p[:, :, b, None] * turned[:, None, b] for b in range(3))
+    by_k = f * e[:, :, None] * jnp.stack([d, d * d], 1)[:, None]
+    return by_r, -(by_p @ turn), h[:, None] * e, jnp.broadcast_to(eye, (d.shape[0], 2, 2)), by_k
+
+
 def _far(rng: np.random.Generator, dims: tuple[int, ...]) -> Any:
     return (rng.normal(size=dims) + np.array([0, 0, 20])).astype(np.float32)
 
@@ -207,6 +245,7 @@ CASES = [
         text=_PROJECT,
         wrt=_WRT,
         program=_project,
+        by_hand=_project_by_hand,
         draw=_CAMERA,
         sizes=({"n": 1_000}, {"n": 10_000}, {"n": 100_000}),
         odd={"n": 10_001},
@@ -218,6 +257,7 @@ CASES = [
         text=_PROJECT,
         wrt=_WRT,
         program=_project,
+        by_hand=_project_jacobian_by_hand,
         draw=_CAMERA,
         sizes=({"n": 1_000}, {"n": 10_000}, {"n": 100_000}),
         odd={"n": 1_001},

@@ -188,8 +188,8 @@ def derivative(tg: Any, torch: Any, case: Case, arguments: Sequence[Array]) -> C
     Raises `LookupError` for a program that can't be said in tensorgrad.
     """
     f = tl.simplify(case.function)
-    if len(f.variables) < len(f.params):
-        raise LookupError("tensorgrad has no relations or index arrays")
+    if len(f.variables) < len(f.params) or case.what == "blocks":
+        raise LookupError("tensorgrad has no relations, index arrays or blocks of Jacobians")
     given = arguments[: len(f.params)]
     t = Translation(tg, f, bind(f, given, {}).sizes)
     values = {t.variables[p.name]: torch.tensor(a) for p, a in zip(f.variables, given, strict=True)}

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+from fractions import Fraction
 from typing import Any
 
 import jax
+import jax.export
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -12,13 +16,16 @@ import scipy.sparse
 
 from tensorlang.errors import ArgumentError
 from tensorlang.language.affine import IndexArray
+from tensorlang.language.arguments import bind
 from tensorlang.language.evaluate import evaluate
 from tensorlang.language.function import Function
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import shape
 from tensorlang.lower import coordinates as coordinates_module
 from tensorlang.lower import lower
+from tensorlang.lower import run as run_module
 from tensorlang.lower.count import count
+from tensorlang.lower.parts.relations import _add_at, _add_sorted
 from tensorlang.pipeline import adjoint
 from tensorlang.surface.parse import parse
 from tensorlang.transforms.to_jax import to_jax
@@ -154,6 +161,59 @@ def test_writing_to_a_relation_between_calls_is_seen() -> None:
     assert f(s, x) == before - 1
 
 
+def test_what_is_made_of_a_relation_under_a_trace_is_good_outside_of_it() -> None:
+    f = parse("f(E: rel(n, n), x: [n]R) = gen i:n. sum j:n. [E(i, j)] * x[j]")
+    x = np.arange(100.0)
+    for e in (sparse(100, 100, 50), sparse(100, 100, 9000)):
+        jax.jit(lambda x, e=e: f(e, x))(x)
+        np.testing.assert_allclose(np.asarray(f(e, x)), e.toarray() @ x, rtol=1e-5)
+
+
+def test_nothing_that_is_kept_keeps_a_relation_alive() -> None:
+    f = parse("f(E: rel(n, n), x: [n]R) = sum i:n, j:n. [E(i, j)] * x[i]")
+    dense = sparse(100, 100, 20).toarray() != 0
+    given = [sparse(100, 100, 20), dense.copy(), jnp.asarray(dense)]
+    while given:
+        e = given.pop()
+        f(e, np.ones(100))
+        alive = weakref.ref(e)
+        del e
+        gc.collect()
+        assert alive() is None
+
+
+def test_a_call_like_one_before_checks_only_what_elements_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = lower(
+        parse("f(p: (R, [n]R), y: [k]idx(n), E: rel(n, n), c: R) = (gen i:k. fst(p) * snd(p)[y[i]] * c, fst(p))")
+    )
+    e, y = sparse(80, 80, 9).toarray(), jnp.array([1, 2])
+    first = run((2.0, np.ones(80)), y=y, c=0.5, E=e)
+    bound: list[Any] = []
+    monkeypatch.setattr(run_module, "bind", lambda *args: bound.append(args) or bind(*args))
+    for c, result in ((0.5, first[0]), (1.5, 3 * first[0])):
+        np.testing.assert_allclose(run((2.0, np.ones(80)), y=y, c=c, E=e)[0], result)
+    assert not bound
+    with pytest.raises(ArgumentError, match=r"y\[1\] is 80"):
+        run((2.0, np.ones(80)), y=jnp.array([1, 80]), c=0.5, E=e)
+    assert not bound
+    with pytest.raises(ArgumentError, match="E"):
+        run((2.0, np.ones(80)), y=y, c=0.5, E=e[:4])
+    assert bound
+
+
+def test_arguments_are_told_apart_by_what_they_are() -> None:
+    run = lower(parse("f(y: [n]idx(m), x: R) = gen j:m. x * sum i:n. [y[i] = j]"))
+    for m in (3, 4):
+        assert run([0, 2], 2, m=m).tolist() == [2, 0, 2, 0][:m]
+        assert run([0, 2], 3, m=m).tolist() == [3, 0, 3, 0][:m]
+        assert run(np.array([0, 2]), Fraction(1, 2), m=m).tolist() == [0.5, 0, 0.5, 0][:m]
+    same = lower(parse("f(x: [n]R, y: [n]R) = gen i:n. x[i] - y[i]"))
+    x, y = np.ones(3), np.zeros(3)
+    assert same(x, x).tolist() == [0, 0, 0]
+    assert same(x, y).tolist() == [1, 1, 1]
+    assert same(y=x, x=y).tolist() == [-1, -1, -1]
+
+
 def test_a_relation_that_is_traced_is_a_mask() -> None:
     f = parse("f(E: rel(n, n), x: [n]R) = gen i:n. sum j:n. [E(i, j)] * x[j]")
     e, x = sparse(100, 100, 50).toarray() != 0, np.arange(100.0)
@@ -188,11 +248,32 @@ def test_what_is_only_read_where_a_relation_holds_is_held_there() -> None:
 
 
 def test_no_two_values_are_added_in_place_out_of_order() -> None:
-    f = parse("f(x: [m]R, y: [n]idx(m)) = gen i:n. x[y[i]]")
-    source = lower(adjoint(f)).source
-    assert "_add_at(" in source and "lax.sort(" in source and "_add_in_order(values, at" in source
+    y, d = np.arange(30) % 7, np.ones(30, np.float32)
+    f = lower(adjoint(parse("f(x: [m]R, y: [n]idx(m)) = gen i:n. x[y[i]]")))
+    # a loop on a CPU; what is sorted on other machines is added up by a scatter that knows it
+    for platform in ("cpu", "cuda"):
+        exported = jax.export.export(jax.jit(f), platforms=[platform])(np.ones(7, np.float32), y, d)
+        text = exported.mlir_module()
+        assert ("stablehlo.sort" in text, "stablehlo.while" in text) == (platform == "cuda", platform == "cpu")
+        assert text.count('"stablehlo.scatter"(') == text.count("indices_are_sorted = true") == (platform == "cuda")
     spmv = parse("f(E: rel(n, m), x: [m]R) = gen i:n. sum j:m. [E(i, j)] * x[j]")
     assert "(E_by1_1,)" in lower(adjoint(spmv)).source_on_points
+
+
+@pytest.mark.parametrize("count", [0, 1, 7, 50_001])
+@pytest.mark.parametrize("dims", [(), (3,), (2, 5)])
+def test_one_by_one_or_sorted_sums_of_what_has_the_same_place_are_equal(count: int, dims: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(count)
+    values = rng.normal(size=(count, *dims)).astype(np.float32)
+    at = rng.integers(-2, 13, count).astype(np.int32)
+    want = np.zeros((11, *dims))
+    inside = (at >= 0) & (at < 11)
+    np.add.at(want, at[inside], values[inside].astype(float))
+    for sums in (_add_at(values, (at,), (11,)), _add_sorted(jnp.asarray(values), jnp.asarray(at), 11)):
+        np.testing.assert_allclose(np.asarray(sums), want, rtol=1e-4, atol=2e-3)
+    both = np.where(inside, at // 4, -1), np.where(inside, at % 4, 0)
+    sums = _add_at(values, both, (3, 4)).reshape((12, *dims))
+    np.testing.assert_allclose(np.asarray(sums)[:11], want, rtol=1e-4, atol=2e-3)
 
 
 def test_sums_over_index_arrays_are_the_same_whatever_the_machine_does_first() -> None:

@@ -33,28 +33,70 @@ def _add_in_order(values, at, shape):
 
 
 def _add_at(values, at, shape):
-    """The sums, in an array of that shape, of the values whose places are equal: sorted, so added up in their order."""
-    count, dimensions = 1, at[0].ndim
+    """The sums, in an array of that shape, of the values whose places are equal; what is outside is left out.
+
+    They are added up in their order: one after the other on a CPU, sorted by their places elsewhere.
+    """
+    count, size = 1, 1
     for n in at[0].shape:
         count *= n
-    values = values.reshape((count, *values.shape[dimensions:]))
-    at = tuple(a.reshape(count) for a in at)
-    size = 1
     for n in shape:
         size *= n
-    if size * (count + 1) >= 2**32:
+    values = values.reshape((count, *values.shape[at[0].ndim :]))
+    at = tuple(a.reshape(count) for a in at)
+    if values.size == 0 or size == 0:
+        return jnp.zeros((*shape, *values.shape[1:]), values.dtype)
+    if size >= 2**31:
         order = jnp.lexsort(at[::-1])
         return _add_in_order(_take(values, order), tuple(_take(a, order) for a in at), shape)
-    # place and number as one integer: sorting these takes a fifth of the time of argsort
-    flat, inside = jnp.zeros(count, jnp.uint32), True
-    for a, n in zip(at, shape, strict=True):
-        flat = flat * n + a.astype(jnp.uint32)
-        inside = inside & (a >= 0) & (a < n)
-    keys = jnp.where(inside, flat, size) * jnp.uint32(count) + jnp.arange(count, dtype=jnp.uint32)
-    keys = lax.sort(keys)
-    order, flat = (keys % max(count, 1)).astype(jnp.int32), keys // max(count, 1)
-    sums = _add_in_order(_take(values, order), (flat.astype(jnp.int32),), (size,))
-    return sums.reshape((*shape, *sums.shape[1:]))
+    flat = at[0]
+    if len(at) > 1:
+        inside = True
+        for a, n in zip(at, shape, strict=True):
+            inside = inside & (a >= 0) & (a < n)
+        for a, n in zip(at[1:], shape[1:], strict=True):
+            flat = flat * n + a
+        flat = jnp.where(inside, flat, size)
+    one_by_one = lambda flat, values: _add_one_by_one(values, flat, size)
+    sorted_first = lambda flat, values: _add_sorted(values, flat, size)
+    sums = lax.platform_dependent(flat, values, cpu=one_by_one, default=sorted_first)
+    return sums.reshape((*shape, *values.shape[1:]))
+
+
+def _add_one_by_one(values, at, size):
+    """The sums of the values whose places are equal, by a loop; what is not at a place below `size` is left out."""
+    window = (1, *values.shape[1:])
+    origin = (jnp.uint32(0),) * (values.ndim - 1)
+    at_once = max(
+        1, min(8, len(values), 32 * len(values) // values.nbytes)
+    )  # a longer round is not compiled as one loop
+
+    def add(k, count, sums):
+        some = lambda x, k, n: lax.dynamic_slice_in_dim(x, k, n, allow_negative_indices=False)
+        block = some(values, k, count) if values.ndim == 1 else None
+        for j, place in enumerate(some(at, k, count).astype(jnp.uint32)):
+            old = lax.dynamic_slice(sums, (place, *origin), window, allow_negative_indices=False)
+            new = old + (some(values, k + j, 1) if block is None else block[j])
+            sums = lax.dynamic_update_slice(sums, new, (place, *origin), allow_negative_indices=False)
+        return sums
+
+    rounds = len(values) // at_once
+    sums = jnp.zeros((size + 1, *values.shape[1:]), values.dtype)  # to the last of which others are clamped
+    sums = lax.fori_loop(0, rounds, lambda k, sums: add(k * at_once, at_once, sums), sums)
+    return add(rounds * at_once, len(values) % at_once, sums)[:size]
+
+
+def _add_sorted(values, at, size):
+    """The same sums; values whose places are equal are made neighbours."""
+    count, at = len(values), jnp.minimum(at.astype(jnp.uint32), size)
+    if size * (count + 1) >= 2**32:
+        order = jnp.argsort(at)
+        places = _take(at, order)
+    else:
+        # place and number as one integer: sorting these takes a fifth of the time of argsort
+        keys = lax.sort(at * jnp.uint32(count) + jnp.arange(count, dtype=jnp.uint32))
+        order, places = (keys % count).astype(jnp.int32), keys // count
+    return _add_in_order(_take(values, order), (places.astype(jnp.int32),), (size,))
 
 
 def _found(points, *at):

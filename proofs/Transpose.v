@@ -81,20 +81,20 @@ Section Transpose.
     destruct (turn DT act _ r t _) as [t1 new] eqn:ET. eapply turn_mono; [exact ET|]. eapply IH; eassumption.
   Qed.
 
-  (** * 6.26 *)
+  (** * 6.26, addition *)
   Theorem value_6_26 inp dinp E dE sh l dY P : pointwise sh (Add (K := K) (fn := fn) l) ->
     cval inp E dE (rule_6_26 l dY P) = dotp sh P (E dY) (deval inp dinp E dE (Add l)).
   Proof.
     intros W. unfold cval, rule_6_26. rewrite sum_map. cbn [SSA.deval emval cneg what into con].
-    transitivity (sum l (fun t => dotp sh (fun i => mask t i && P i) (E dY) (fun i => signed (minus t) (dE (operand t) i)))).
+    transitivity (sum l (fun t => dotp sh (fun i => bracket t i && P i) (E dY) (fun i => signed (minus t) (dE (operand t) i)))).
     - apply sum_ext'. intros t Ht. rewrite (W (operand t)) by (apply in_map, Ht).
-      unfold dotp. rewrite <- sum_signed. apply sum_ext'. intros i _. destruct (minus t), (mask t i && P i); cbn; ring.
+      unfold dotp. rewrite <- sum_signed. apply sum_ext'. intros i _. destruct (minus t), (bracket t i && P i); cbn; ring.
     - unfold dotp. rewrite (sum_swap _ _ _ _ _ _ Rth). apply sum_ext'. intros i _.
       rewrite <- (sum_scale _ _ _ _ _ _ Rth), (ind_sum _ _ _ _ _ _ Rth). apply sum_ext'. intros t _.
       rewrite andb_comm, ind_and, (ind_mul_r _ _ _ _ _ _ Rth). reflexivity.
   Qed.
 
-  (** * 6.27; x has the value of f where p holds *)
+  (** * 6.27, scalar function; x has the value of f where p holds *)
   Theorem value_6_27 inp E dE sh x p f args dY P : (forall i, In i (box sh) -> E x i = ind (p i) (fval f (map (fun y => E y i) args))) ->
     forall ys j, (forall y, In y ys -> shp y = sh) ->
     cval inp E dE (rule_6_27 DT x p f args j ys dY P) =
@@ -156,7 +156,7 @@ Section Transpose.
   Lemma ind_scale b x : ind b x = ind b rI * x.
   Proof. destruct b; simpl; ring. Qed.
 
-  (** * 6.29 *)
+  (** * 6.29, sum *)
   Theorem value_6_29 inp dinp E dE sh s p x dY P : shp dY = sh ->
     cval inp E dE (rule_6_29 s p x dY P) = dotp sh P (E dY) (deval inp dinp E dE (C1 s p x)).
   Proof.
@@ -172,7 +172,7 @@ Section Transpose.
         [reflexivity|]. apply sum1_ext. intros i z _ _. destruct (p g i z), (P g); simpl; ring.
   Qed.
 
-  (** * 6.28 *)
+  (** * 6.28, product *)
   Theorem value_6_28 inp dinp E dE sh s p x0 x1 dY P : shp dY = sh ->
     cval inp E dE (rule_6_28 s p x0 x1 dY P) = dotp sh P (E dY) (deval inp dinp E dE (C2 s p x0 x1)).
   Proof.
@@ -219,17 +219,17 @@ Section Transpose.
     rewrite dotp_0 by (apply H; [left; reflexivity|exact A]). destruct (cneg c); cbn; ring.
   Qed.
 
-  (** * 6.25 *)
+  (** * 6.25, collection *)
   Lemma accum_masked inp E l i : ind (union l i) (eval inp E (accum l) i) = eval inp E (accum l) i.
   Proof.
-    cbn [SSA.eval accum]. rewrite sum_map. cbn [mask minus operand]. apply (ind_existsb _ _ _ _ _ _ Rth).
+    cbn [SSA.eval accum]. rewrite sum_map. cbn [bracket minus operand]. apply (ind_existsb _ _ _ _ _ _ Rth).
   Qed.
   Lemma value_accum inp E sh l d :
     dot sh (eval inp E (accum l)) d = sum l (fun c => signed (neg c) (dotp sh (on c) (E (lhs c)) d)).
   Proof.
     transitivity (sum l (fun c => sum (box sh) (fun i => ind (on c i) (signed (neg c) (E (lhs c) i)) * d i))).
     - unfold dot. rewrite (sum_swap _ _ _ _ _ _ Rth l). apply sum_ext'. intros i _. cbn [SSA.eval accum].
-      rewrite sum_map. cbn [mask minus operand]. symmetry. apply (sum_scale_r _ _ _ _ _ _ Rth).
+      rewrite sum_map. cbn [bracket minus operand]. symmetry. apply (sum_scale_r _ _ _ _ _ _ Rth).
     - apply sum_ext'. intros c _. unfold dotp. rewrite <- sum_signed. apply sum_ext'. intros i _.
       destruct (neg c), (on c i); cbn; ring.
   Qed.
@@ -320,7 +320,7 @@ Section Transpose.
       + destruct (HL sh y (or_introl eq_refl)) as [Hy|Hz]; [|apply Hz]. apply among_in in Hy. congruence.
       + transitivity (sum l (fun _ => rO)); [|apply (sum_0 _ _ _ _ _ _ Rth)]. apply sum_ext'. intros t Ht.
         assert (HT : In (operand t) (map operand l)) by (apply in_map, Ht).
-        rewrite (HO _ HT (HB _ Dp HT)) by (rewrite (Wr _ HT); exact Hi). destruct (mask t i), (minus t); cbn; ring.
+        rewrite (HO _ HT (HB _ Dp HT)) by (rewrite (Wr _ HT); exact Hi). destruct (bracket t i), (minus t); cbn; ring.
       + assert (Z : forall j ys, incl ys xs -> dmap f (map (fun y => E y i) xs) j (map (fun y => dE y i) ys) = rO).
         { intros j ys. revert j. induction ys as [|y ys IHy]; intros j I; cbn [map SSA.dmap]; [reflexivity|].
           rewrite IHy by (intros v Hv; apply I; right; exact Hv). assert (Hy : In y xs) by (apply I; left; reflexivity).

@@ -36,7 +36,7 @@ Section Adjoint.
 
   (** * 6.26 to 6.29: <dY | D[r]>_[P], where x is the variable that r defines *)
   Definition rule_6_26 (l : list term) (dY : var) (P : pred) : list contribution :=
-    map (fun t => Contribution (minus t) (Reuse dY) (operand t) (fun i => mask t i && P i)) l.
+    map (fun t => Contribution (minus t) (Reuse dY) (operand t) (fun i => bracket t i && P i)) l.
   (** DT f j, the j-th component of D^T f, takes the arguments of f, its value, and the cotangent *)
   Fixpoint rule_6_27 (x : var) (p : pred) (f : fn) (args : list var) (j : nat) (ys : list var) (dY : var) (P : pred)
     : list contribution :=

@@ -24,7 +24,7 @@ Section Cost.
     match r with
     | Input _ | Const _ | Choice _ _ => 0
     | Add l => let l := filter (fun t => act (operand t)) l in
-               zsum l (fun t => weight (minus t) * num sh (mask t)) - num sh (positive l)
+               zsum l (fun t => weight (minus t) * num sh (bracket t)) - num sh (positive l)
     | Map p f xs => num sh p * (csum act f 0 xs + joins act xs)
     | C1 s p x => if act x then zsum (box sh) (fun g => cnt1 s x (p g)) - num sh (fun g => ex1 s x (p g)) else 0
     | C2 s p x0 x1 =>
@@ -44,22 +44,22 @@ Section Cost.
   Proof. pose proof (num_nonneg sh p). destruct m; unfold weight; lia. Qed.
 
   (** * 6.26: additions *)
-  Lemma positive_weight l i : b2z (positive l i) <= zsum l (fun t => weight (minus t) * b2z (mask t i)).
+  Lemma positive_weight l i : b2z (positive l i) <= zsum l (fun t => weight (minus t) * b2z (bracket t i)).
   Proof.
     unfold positive. eapply Z.le_trans; [apply zsum_existsb|]. apply zsum_le. intros t _.
-    destruct (minus t), (mask t i); cbn; lia.
+    destruct (minus t), (bracket t i); cbn; lia.
   Qed.
   Lemma zsum_num {A} sh (l : list A) (k : A -> Z) (p : A -> pred) :
     zsum l (fun a => k a * num sh (p a)) = zsum (box sh) (fun i => zsum l (fun a => k a * b2z (p a i))).
   Proof. rewrite <- zsum_swap. apply zsum_ext. intros a _. symmetry. apply zsum_scale. Qed.
   Theorem cost_6_26 sh l dY P : (forall t, In t l -> shp (operand t) = sh) ->
-    charge (rule_6_26 l dY P) <= num sh P + (zsum l (fun t => weight (minus t) * num sh (mask t)) - num sh (positive l)).
+    charge (rule_6_26 l dY P) <= num sh P + (zsum l (fun t => weight (minus t) * num sh (bracket t)) - num sh (positive l)).
   Proof.
     intros W. unfold Accounts.charge, rule_6_26, points. rewrite zsum_map. cbn [into what cneg con Accounts.spent].
-    rewrite (zsum_num sh l (fun t => weight (minus t)) mask).
+    rewrite (zsum_num sh l (fun t => weight (minus t)) bracket).
     eapply Z.le_trans; [|rewrite Z.add_sub_assoc; apply key; intros; apply positive_weight].
-    apply Z.eq_le_incl. rewrite zsum_ext with (g := fun t => weight (minus t) * num sh (fun i => mask t i && P i)).
-    - rewrite (zsum_num sh l (fun t => weight (minus t)) (fun t i => mask t i && P i)). apply zsum_ext. intros i _.
+    apply Z.eq_le_incl. rewrite zsum_ext with (g := fun t => weight (minus t) * num sh (fun i => bracket t i && P i)).
+    - rewrite (zsum_num sh l (fun t => weight (minus t)) (fun t i => bracket t i && P i)). apply zsum_ext. intros i _.
       rewrite <- zsum_scale. apply zsum_ext. intros t _. rewrite b2z_and. ring.
     - intros t Ht. now rewrite (W t Ht).
   Qed.
@@ -185,7 +185,7 @@ Section Cost.
   Qed.
   Lemma cost_accum sh l : (forall c, In c l -> shp (tgt c) = sh) -> cost1 (sh, accum l) + num sh (union l) <= ipcost l.
   Proof.
-    intros H. unfold accum, ipcost, owed, points. cbn [SSA.cost1]. rewrite zsum_map. cbn [mask].
+    intros H. unfold accum, ipcost, owed, points. cbn [SSA.cost1]. rewrite zsum_map. cbn [bracket].
     rewrite (zsum_ext l (fun c => weight (neg c) * num (shp (tgt c)) (on c)) (fun c => weight (neg c) * num sh (on c)))
       by (intros c Hc; now rewrite (H c Hc)).
     rewrite (zsum_num sh l (fun c => weight (neg c)) on), (num_swap sh l on).
@@ -204,14 +204,14 @@ Section Cost.
 
   (** * (B) *)
   Lemma positive_filter (f : term -> bool) l i :
-    zsum (filter f l) (fun t => weight (minus t) * b2z (mask t i)) - b2z (positive (filter f l) i)
-    <= zsum l (fun t => weight (minus t) * b2z (mask t i)) - b2z (positive l i)
-    /\ zsum (filter f l) (fun t => weight (minus t) * b2z (mask t i)) <= zsum l (fun t => weight (minus t) * b2z (mask t i)).
+    zsum (filter f l) (fun t => weight (minus t) * b2z (bracket t i)) - b2z (positive (filter f l) i)
+    <= zsum l (fun t => weight (minus t) * b2z (bracket t i)) - b2z (positive l i)
+    /\ zsum (filter f l) (fun t => weight (minus t) * b2z (bracket t i)) <= zsum l (fun t => weight (minus t) * b2z (bracket t i)).
   Proof.
     unfold positive. induction l as [|t l [IH1 IH2]]; [cbn; lia|]. cbn [filter]. destruct (f t); cbn [zsum existsb];
-    pose proof (b2z_range (existsb (fun t => negb (minus t) && mask t i) l));
-    pose proof (b2z_range (existsb (fun t => negb (minus t) && mask t i) (filter f l)));
-    destruct (minus t), (mask t i); cbn [negb andb orb weight b2z] in *; lia.
+    pose proof (b2z_range (existsb (fun t => negb (minus t) && bracket t i) l));
+    pose proof (b2z_range (existsb (fun t => negb (minus t) && bracket t i) (filter f l)));
+    destruct (minus t), (bracket t i); cbn [negb andb orb weight b2z] in *; lia.
   Qed.
   Lemma filter_all {A} (f : A -> bool) l : (forall a, f a = true) -> filter f l = l.
   Proof. intros H. induction l as [|a l IH]; cbn; [reflexivity|]. now rewrite H, IH. Qed.
@@ -219,9 +219,9 @@ Section Cost.
   Lemma dcost1_every act st : 0 <= dcost1 act st <= dcost1 every st.
   Proof.
     destruct st as [sh r]. destruct r; cbn [dcost1]; try lia.
-    - assert (Q : forall k : list term, zsum k (fun t => weight (minus t) * num sh (mask t)) - num sh (positive k)
-                = zsum (box sh) (fun i => zsum k (fun t => weight (minus t) * b2z (mask t i)) - b2z (positive k i))).
-      { intros k. rewrite (zsum_num sh k (fun t => weight (minus t)) mask), zsum_sub. reflexivity. }
+    - assert (Q : forall k : list term, zsum k (fun t => weight (minus t) * num sh (bracket t)) - num sh (positive k)
+                = zsum (box sh) (fun i => zsum k (fun t => weight (minus t) * b2z (bracket t i)) - b2z (positive k i))).
+      { intros k. rewrite (zsum_num sh k (fun t => weight (minus t)) bracket), zsum_sub. reflexivity. }
       rewrite (filter_all (fun t => every (operand t))) by reflexivity. rewrite !Q. split.
       + apply zsum_nonneg. intros i _. pose proof (positive_weight (filter (fun t => act (operand t)) l) i). lia.
       + apply zsum_le. intros i _. apply positive_filter.
@@ -290,17 +290,17 @@ Section Cost.
     intros Hf. eapply Z.le_trans; [apply dcost_every|]. unfold dcost, SSA.cost. rewrite <- zsum_scale. apply zsum_le. intros [sh r] Hr.
     pose proof (cost1_nonneg fcost fcost_nonneg (sh, r)) as C0. destruct r; cbn [dcost1 SSA.cost1] in *; try lia.
     - rewrite (filter_all (fun t => every (operand t))) by reflexivity.
-      assert (zsum l (fun t => weight (minus t) * num sh (mask t)) - num sh (positive l)
-              <= 3 * (zsum l (fun t => num sh (mask t)) - num sh (positive l))); [|lia].
-      rewrite (zsum_num sh l (fun t => weight (minus t)) mask), (num_swap sh l mask).
+      assert (zsum l (fun t => weight (minus t) * num sh (bracket t)) - num sh (positive l)
+              <= 3 * (zsum l (fun t => num sh (bracket t)) - num sh (positive l))); [|lia].
+      rewrite (zsum_num sh l (fun t => weight (minus t)) bracket), (num_swap sh l bracket).
       unfold num. rewrite <- !zsum_sub, <- zsum_scale. apply zsum_le. intros i _. unfold positive.
-      assert (b2z (existsb (fun t => negb (minus t) && mask t i) l) <= zsum l (fun t => (2 - weight (minus t)) * b2z (mask t i))).
-      { eapply Z.le_trans; [apply zsum_existsb|]. apply zsum_le. intros t _. destruct (minus t), (mask t i); cbn; lia. }
-      assert (E : zsum l (fun t => (2 - weight (minus t)) * b2z (mask t i))
-                  = 2 * zsum l (fun t => b2z (mask t i)) - zsum l (fun t => weight (minus t) * b2z (mask t i))).
+      assert (b2z (existsb (fun t => negb (minus t) && bracket t i) l) <= zsum l (fun t => (2 - weight (minus t)) * b2z (bracket t i))).
+      { eapply Z.le_trans; [apply zsum_existsb|]. apply zsum_le. intros t _. destruct (minus t), (bracket t i); cbn; lia. }
+      assert (E : zsum l (fun t => (2 - weight (minus t)) * b2z (bracket t i))
+                  = 2 * zsum l (fun t => b2z (bracket t i)) - zsum l (fun t => weight (minus t) * b2z (bracket t i))).
       { rewrite <- zsum_scale, <- zsum_sub. apply zsum_ext. intros t _. ring. }
-      assert (zsum l (fun t => b2z (mask t i)) <= zsum l (fun t => weight (minus t) * b2z (mask t i)))
-        by (apply zsum_le; intros t _; destruct (minus t), (mask t i); cbn; lia).
+      assert (zsum l (fun t => b2z (bracket t i)) <= zsum l (fun t => weight (minus t) * b2z (bracket t i)))
+        by (apply zsum_le; intros t _; destruct (minus t), (bracket t i); cbn; lia).
       lia.
     - pose proof (num_nonneg sh p). specialize (Hf _ _ _ _ Hr). nia.
     - unfold every. lia.

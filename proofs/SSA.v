@@ -29,7 +29,7 @@ Qed.
     Additions have any number of terms, each with a sign: [p0]*X0 + [p1]*X1 is the case of two (see [cost_add2]), a
     lone term is a masked copy, none is 0. All accesses are at plain indices: shifts, strides and diagonals live in
     the predicates, and so do lookups in index arrays, since a predicate may be any set of points. *)
-Record term := Term { minus : bool; mask : pred; operand : var }.
+Record term := Term { minus : bool; bracket : pred; operand : var }.
 Inductive rhs {K fn : Type} :=
 | Input (x : var)                                                         (** a projection of a parameter *)
 | Const (c : K)                                                           (** gen g. c *)
@@ -77,7 +77,7 @@ Definition ex1 s x (p : index -> index -> bool) : bool :=
 Definition ex2 s x0 x1 (p : index -> index -> index -> bool) : bool :=
   existsb (fun i0 => existsb (fun i1 => existsb (fun z => p i0 i1 z) (box s)) (box (shp x1))) (box (shp x0)).
 (** where an addition has a term that is not subtracted *)
-Definition positive (l : list term) : pred := fun i => existsb (fun t => negb (minus t) && mask t i) l.
+Definition positive (l : list term) : pred := fun i => existsb (fun t => negb (minus t) && bracket t i) l.
 
 (** * Figure 6: N points of the predicate, at G elements, cost 2N - G for a product, N - G for a sum *)
 Section Cost.
@@ -87,7 +87,7 @@ Section Cost.
     let (sh, r) := st in
     match r with
     | Input _ | Const _ => 0
-    | Add l => zsum l (fun t => num sh (mask t)) - num sh (positive l)
+    | Add l => zsum l (fun t => num sh (bracket t)) - num sh (positive l)
     | Map p f _ => num sh p * fcost f
     | C1 s p x => zsum (box sh) (fun g => cnt1 s x (p g)) - num sh (fun g => ex1 s x (p g))
     | C2 s p x0 x1 => 2 * zsum (box sh) (fun g => cnt2 s x0 x1 (p g)) - num sh (fun g => ex2 s x0 x1 (p g))
@@ -108,27 +108,27 @@ Section Cost.
     unfold ex2, cnt2. eapply Z.le_trans; [apply zsum_existsb|]. apply zsum_le; intros.
     eapply Z.le_trans; [apply zsum_existsb|]. apply zsum_le; intros. apply zsum_existsb.
   Qed.
-  Lemma positive_le sh l : num sh (positive l) <= zsum l (fun t => num sh (mask t)).
+  Lemma positive_le sh l : num sh (positive l) <= zsum l (fun t => num sh (bracket t)).
   Proof.
-    eapply Z.le_trans; [apply (num_le_sum sh l (fun t i => negb (minus t) && mask t i))|].
+    eapply Z.le_trans; [apply (num_le_sum sh l (fun t i => negb (minus t) && bracket t i))|].
     apply zsum_le. intros t _. apply num_le. intros i H. now apply andb_prop in H.
   Qed.
   (** two terms cost the points of both: (4.24); a difference costs the points of what is subtracted *)
   Lemma cost_add2 sh p0 x0 p1 x1 :
     cost1 (sh, Add [Term false p0 x0; Term false p1 x1]) = num sh (fun i => p0 i && p1 i).
   Proof.
-    cbn [cost1 zsum mask]. unfold num, positive. cbn [existsb minus mask negb andb]. rewrite Z.add_0_r, <- zsum_add, <- zsum_sub.
+    cbn [cost1 zsum bracket]. unfold num, positive. cbn [existsb minus bracket negb andb]. rewrite Z.add_0_r, <- zsum_add, <- zsum_sub.
     apply zsum_ext. intros i _. destruct (p0 i), (p1 i); reflexivity.
   Qed.
   Lemma cost_subtract sh p0 x0 p1 x1 : cost1 (sh, Add [Term false p0 x0; Term true p1 x1]) = num sh p1.
   Proof.
-    cbn [cost1 zsum mask]. unfold num, positive. cbn [existsb minus mask negb andb]. rewrite Z.add_0_r, <- zsum_add, <- zsum_sub.
+    cbn [cost1 zsum bracket]. unfold num, positive. cbn [existsb minus bracket negb andb]. rewrite Z.add_0_r, <- zsum_add, <- zsum_sub.
     apply zsum_ext. intros i _. destruct (p0 i), (p1 i); reflexivity.
   Qed.
   (** a lone term is a masked copy *)
   Lemma cost_copy sh p x : cost1 (sh, Add [Term false p x]) = 0.
   Proof.
-    cbn [cost1 zsum mask]. unfold num, positive. cbn [existsb minus mask negb andb]. rewrite Z.add_0_r, <- zsum_sub.
+    cbn [cost1 zsum bracket]. unfold num, positive. cbn [existsb minus bracket negb andb]. rewrite Z.add_0_r, <- zsum_sub.
     transitivity (zsum (box sh) (fun _ => 0)); [|apply zsum_0]. apply zsum_ext. intros i _. destruct (p i); reflexivity.
   Qed.
 
@@ -170,7 +170,7 @@ Section Value.
     match r with
     | Input x => inp x
     | Const c => fun _ => c
-    | Add l => fun i => sum l (fun t => ind (mask t i) (signed (minus t) (E (operand t) i)))
+    | Add l => fun i => sum l (fun t => ind (bracket t i) (signed (minus t) (E (operand t) i)))
     | Map p f xs => fun i => ind (p i) (fval f (map (fun x => E x i) xs))
     | C1 s p x => fun g => sum1 s x (fun i z => ind (p g i z) (E x i))
     | C2 s p x0 x1 => fun g => sum2 s x0 x1 (fun i0 i1 z => ind (p g i0 i1 z) (E x0 i0 * E x1 i1))
@@ -183,7 +183,7 @@ Section Value.
     match r with
     | Input x => dinp x
     | Const _ | Choice _ _ => fun _ => rO
-    | Add l => fun i => sum l (fun t => ind (mask t i) (signed (minus t) (dE (operand t) i)))
+    | Add l => fun i => sum l (fun t => ind (bracket t i) (signed (minus t) (dE (operand t) i)))
     | Map p f xs => fun i => ind (p i) (dmap f (map (fun x => E x i) xs) 0 (map (fun x => dE x i) xs))
     | C1 s p x => fun g => sum1 s x (fun i z => ind (p g i z) (dE x i))
     | C2 s p x0 x1 => fun g => sum2 s x0 x1 (fun i0 i1 z => ind (p g i0 i1 z) (dE x0 i0 * E x1 i1 + E x0 i0 * dE x1 i1))

@@ -68,7 +68,7 @@ Section Sharing.
   (** * Simplified predicates: within the ranges of their indices, predicates may be replaced by equal ones *)
   Definition alike (sh : shape) (r r' : rhs) : Prop :=
     match r, r' with
-    | Add l, Add l' => Forall2 (fun t t' => minus t = minus t' /\ operand t = operand t' /\ forall i, In i (box sh) -> mask t i = mask t' i) l l'
+    | Add l, Add l' => Forall2 (fun t t' => minus t = minus t' /\ operand t = operand t' /\ forall i, In i (box sh) -> bracket t i = bracket t' i) l l'
     | Map p f xs, Map p' f' xs' => f = f' /\ xs = xs' /\ forall i, In i (box sh) -> p i = p' i
     | C1 s p x, C1 s' p' x' => s = s' /\ x = x' /\ forall g i z, In g (box sh) -> In i (box (shp x)) -> In z (box s) -> p g i z = p' g i z
     | C2 s p x y, C2 s' p' x' y' =>
@@ -107,7 +107,7 @@ Section Sharing.
     match r with
     | Input x => Input x
     | Const c => Const c
-    | Add l => Add (map (fun t => Term (minus t) (mask t) (rho (operand t))) l)
+    | Add l => Add (map (fun t => Term (minus t) (bracket t) (rho (operand t))) l)
     | Map p f xs => Map p f (map rho xs)
     | C1 s p x => C1 s p (rho x)
     | C2 s p x y => C2 s p (rho x) (rho y)
@@ -192,8 +192,8 @@ Section Sharing.
   Lemma cost_rename rho sh r : (forall x, shp (rho x) = shp x) -> cost1 (sh, rename rho r) = cost1 (sh, r).
   Proof.
     intros H. destruct r; cbn [rename SSA.cost1]; unfold cnt1, cnt2, ex1, ex2; rewrite ?H; try reflexivity.
-    rewrite zsum_map. cbn [mask]. f_equal. apply num_ext. intros i _. unfold positive.
-    induction l as [|t l IH]; [reflexivity|]. cbn [map existsb minus mask]. now rewrite IH.
+    rewrite zsum_map. cbn [bracket]. f_equal. apply num_ext. intros i _. unfold positive.
+    induction l as [|t l IH]; [reflexivity|]. cbn [map existsb minus bracket]. now rewrite IH.
   Qed.
   Theorem share_cost S : (cost (fst (share S)) <= cost S)%Z.
   Proof.
@@ -225,7 +225,7 @@ Section Sharing.
       intros x Hx i Hi; destruct (var_eqb x (Var (length S) sh)) eqn:Ex;
       [apply var_eqb_eq in Ex; now subst|destruct Hx as [<-|Hx]; [rewrite var_eqb_refl in Ex; discriminate|apply IH2; assumption]].
     assert (V : forall i, In i (box sh) -> E (Var (length S) sh) i = E y i).
-    { intros i Hi. rewrite H1 by exact Hi. cbn [SSA.eval Sums.sum mask minus operand ind signed any]. ring. }
+    { intros i Hi. rewrite H1 by exact Hi. cbn [SSA.eval Sums.sum bracket minus operand ind signed any]. ring. }
     split; [split; [|exact IH1]|].
     - intros i Hi. rewrite V, (earlier_value inp E _ _ _ Ey H2) by exact Hi. apply R, Hi.
     - intros x Hx i Hi. destruct (var_eqb x (Var (length S) sh)) eqn:Ex.

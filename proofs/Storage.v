@@ -2,7 +2,7 @@
 
     A statement executes the points of its predicate; Figure 6 counts what is done at them, less the first term of
     each sum, and so leaves to the compiler what (R) counts. A statement without arithmetic (a shift, a broadcast, a
-    mask) may be put into its readers and then executes nothing of its own: [free] says which are. With none free the
+    bracket) may be put into its readers and then executes nothing of its own: [free] says which are. With none free the
     bound holds for every program; with some it holds where products and sums read through them, as simplified
     programs do. *)
 Require Import List Bool ZArith Lia.
@@ -21,7 +21,7 @@ Section Storage.
     let (sh, r) := st in
     match r with
     | Input _ | Const _ => 0
-    | Add l => zsum l (fun t => num sh (mask t))
+    | Add l => zsum l (fun t => num sh (bracket t))
     | Map p f _ => num sh p * work f
     | C1 s p x => points1 sh s x p
     | C2 s p x0 x1 => points2 sh s x0 x1 p
@@ -74,12 +74,12 @@ Section Storage.
 
   (** ** What the rules execute and leave to be collected *)
   Lemma touch_6_26 sh l dY P : (forall t, In t l -> shp (operand t) = sh) ->
-    charge (rule_6_26 l dY P) <= 3 * zsum l (fun t => num sh (mask t)).
+    charge (rule_6_26 l dY P) <= 3 * zsum l (fun t => num sh (bracket t)).
   Proof.
     intros W. unfold Accounts.charge, rule_6_26. rewrite zsum_map, <- zsum_scale. apply zsum_le. intros t Ht.
     cbn [into what cneg con Accounts.spent]. unfold debt. rewrite (W t Ht). pose proof (times_range (operand t)).
-    assert (num sh (fun i => mask t i && P i) <= num sh (mask t)) by (apply num_le; intros i Hi; now apply andb_prop in Hi).
-    pose proof (num_nonneg sh (fun i => mask t i && P i)). nia.
+    assert (num sh (fun i => bracket t i && P i) <= num sh (bracket t)) by (apply num_le; intros i Hi; now apply andb_prop in Hi).
+    pose proof (num_nonneg sh (fun i => bracket t i && P i)). nia.
   Qed.
   Lemma touch_6_27 sh x p f args dY P : forall ys j, (forall y, In y ys -> shp y = sh) ->
     charge (rule_6_27 DT x p f args j ys dY P) = num sh (fun i => p i && P i) * (csum DT work every f j ys + joined ys).
@@ -123,7 +123,7 @@ Section Storage.
       + unfold Accounts.charge; cbn [zsum]; lia.
       + destruct l as [|t [|t' l]]; try contradiction. destruct H as [_ F]. unfold Accounts.charge, rule_6_26.
         cbn [map zsum into what cneg con Accounts.spent]. unfold debt, times. rewrite F, (Wr (operand t)) by (left; reflexivity).
-        assert (num (shp x) (fun i => mask t i && P i) <= num (shp x) P) by (apply num_le; intros i Hi; now apply andb_prop in Hi). lia.
+        assert (num (shp x) (fun i => bracket t i && P i) <= num (shp x) P) by (apply num_le; intros i Hi; now apply andb_prop in Hi). lia.
       + destruct H as [F N]. eapply Z.le_trans; [apply (touch_6_29 (shp x)); assumption|].
         apply Z.mul_le_mono_nonneg_l; [lia|]. apply zsum_le. intros g _. specialize (N g). pose proof (cnt1_nonneg s x0 (p g)). destruct (P g); cbn [b2z]; lia.
     - pose proof (touch1_nonneg (shp x, r)) as T0. destruct r; cbn [rule]; try discriminate HI;
@@ -200,7 +200,7 @@ Section Storage.
     intros HS HO W GO ND H. destruct (adjoint_extends _ _ _ _ _ _ _ H) as [new EQ]. exists new. split; [exact EQ|].
     destruct (adjoint_total DT touch1 touch1_nonneg (fun _ sh p => num sh p) debt (fun _ sh p => num_nonneg sh p) debt_at_least
                 budgets budgets_nonneg act (fun _ _ => 0) S outs dys leaves t grads (turn_touch act S HS) W GO ND H) as [gl [H1 _]].
-    - intros y l Hl. unfold accum. cbn [touch1]. rewrite zsum_map, Z.add_0_r. apply zsum_le. intros c Hc. cbn [mask]. rewrite (Hl c Hc). lia.
+    - intros y l Hl. unfold accum. cbn [touch1]. rewrite zsum_map, Z.add_0_r. apply zsum_le. intros c Hc. cbn [bracket]. rewrite (Hl c Hc). lia.
     - rewrite budget_touch, zsum_0 in H1. rewrite EQ in H1. unfold total in *. rewrite zsum_app in H1.
       assert (charge (start outs dys) = outsize outs); [|lia].
       pose proof (good_length S outs dys GO) as L. clear - HO L. revert dys L.

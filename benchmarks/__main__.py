@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -27,8 +28,11 @@ _SUITES = ("structured", "seeds", "dense")
     "--peer", "peers", multiple=True, type=click.Choice(list(PEERS)), help="Only these peers; may be repeated."
 )
 @click.option("--budget", default=4.0, show_default=True, help="Seconds of rounds for each row; 15 rounds at most.")
+@click.option("--counts-only", is_flag=True, help="Scaling without times: operations and memory, on a busy machine.")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("out/benchmarks"), show_default=True)
-def main(suite: str, quick: bool, only: str, peers: tuple[str, ...], budget: float, out: Path) -> None:
+def main(
+    suite: str, quick: bool, only: str, peers: tuple[str, ...], budget: float, counts_only: bool, out: Path
+) -> None:
     """Time gradients beside those of others, in one process and in turns."""
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # else PyTorch's idle threads spin while others are timed
     out.mkdir(parents=True, exist_ok=True)
@@ -41,8 +45,8 @@ def main(suite: str, quick: bool, only: str, peers: tuple[str, ...], budget: flo
             click.echo(save_rows(name, _rows(cases, who, quick, budget), out))
     if suite == "scaling" or (suite == "all" and not quick):
         structured = [case for case in chosen if case.suite == "structured"]
-        growths = [_grown(case, budget / 4) for case in tqdm(structured, desc="scaling")]
-        counts = COUNTS[:1] if quick else COUNTS
+        growths = [_grown(case, None if counts_only else budget / 4) for case in _named(structured, "scaling")]
+        counts = () if counts_only else COUNTS[:1] if quick else COUNTS
         programs = growing(counts)
         statements = list(tqdm(programs, desc="statements", total=len(counts) * len(FAMILIES)))
         click.echo(save_growth(growths, statements, out))
@@ -64,7 +68,15 @@ def _rows(cases: list[Case], peers: tuple[str, ...], quick: bool, budget: float)
     return found
 
 
-def _grown(case: Case, budget: float) -> Growth:
+def _named(cases: list[Case], what: str) -> Iterator[Case]:
+    """`cases`, with a progress bar that says which it is."""
+    bar = tqdm(cases, desc=what)
+    for case in bar:
+        bar.set_postfix_str(case.name)
+        yield case
+
+
+def _grown(case: Case, budget: float | None) -> Growth:
     try:
         return grow(case, budget)
     except FAILURES as error:

@@ -188,9 +188,13 @@ def _plot_growth(growth: Growth, path: Path) -> None:
     figure, axes = _figure(12, 3.5, len(WHAT))
     for ax, what in zip(axes[0], WHAT, strict=True):
         for who in WHO:
-            ax.plot(growth.at, growth.figures[who][what], marker="o", markersize=3, label=who)
+            exponent = growth.exponent(who, what)
+            if exponent is not None:
+                label = f"{who}: {growth.index}^{exponent:.2f}"
+                ax.plot(growth.at, growth.figures[who][what], marker="o", markersize=3, label=label)
         ax.set(xscale="log", yscale="log", xlabel=growth.index, title="bytes" if what == "traffic" else what)
-    axes[0, 0].legend(fontsize=7)
+        if ax.lines:
+            ax.legend(fontsize=7)
     figure.suptitle(growth.case)
     figure.savefig(path, dpi=100)
     _close(figure)

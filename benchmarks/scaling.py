@@ -72,8 +72,8 @@ def abstract(argument: Any) -> Any:
     return dense(argument)
 
 
-def grow(case: Case, budget: float) -> Growth:
-    """The growth of a case; what fails at a size is left out there, and said."""
+def grow(case: Case, budget: float | None) -> Growth:
+    """The growth of a case; what fails at a size is left out there, and said. Without a budget nothing is timed."""
     growth = Growth(case.name, case.grows)
     for sizes in ladder(case):
         try:
@@ -81,7 +81,7 @@ def grow(case: Case, budget: float) -> Growth:
         except FAILURES as error:
             growth.missing[f"count at {case.grows} = {sizes[case.grows]}"] = reason(error)
             counts = {}
-        row = measure(case, sizes, WHO, ROUNDS, budget)
+        row = measure(case, sizes, WHO if budget else (), ROUNDS, budget or 0)
         growth.missing.update({f"{who} at {sizes[case.grows]}": why for who, why in row.missing.items()})
         growth.at.append(sizes[case.grows])
         for who in WHO:

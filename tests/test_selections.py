@@ -224,10 +224,10 @@ def test_a_program_with_choices_reads_back_as_it_was_written(text: str) -> None:
     assert str(tl.simplify(tl.parse(text))) == text
 
 
-def test_a_stable_logsumexp_and_its_adjoint_choose_once() -> None:
+def test_a_stable_logsumexp_and_its_adjoint_ask_for_the_maximum_once_and_not_where_it_is() -> None:
     f = tl.parse("f(x: [m]R) = let t = max j:m. x[j] in t + log(sum j:m. exp(x[j] - t))")
     text = str(tl.value_and_grad(f))
-    assert text.count("argmax") == 1 and text.count("max") == 1
+    assert text.count("argmax") == 0 and text.count("max") == 1
 
 
 def test_only_the_nearest_centre_has_a_gradient_and_it_costs_no_search() -> None:

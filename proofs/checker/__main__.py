@@ -1,4 +1,4 @@
-"""`python -m proofs.checker CERTIFICATE.json ..`: exit status 0 if all hold, 1 if one is refused, 2 if there is none."""
+"""`python -m proofs.checker CERTIFICATE.json ..`: exit status 0 if all hold, 1 if one is refused, 2 for none."""
 
 import sys
 from pathlib import Path

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from proofs.checker import syntax
+from proofs.checker.formulas import Formula, formula
 from proofs.checker.points import Data, Sets
 from proofs.checker.replay import THEOREMS, Derivation, Replay, components, operations, product
 from proofs.checker.samples import check_functions, check_samples
@@ -27,13 +28,17 @@ from proofs.checker.syntax import (
     Pair,
     PairType,
     Part,
+    Program,
     Real,
     Refused,
     Rel,
     Type,
+    chooses,
 )
 
 FORMAT = "tensorlang certificate 1"
+ALL_SIZES = "all sizes"
+SMALL_SIZES = "small sizes"
 _KEYS = {
     "format": str,
     "bound": str,
@@ -44,6 +49,8 @@ _KEYS = {
     "cotangent": str,
     "functions": list,
     "steps": list,
+    "costs": dict,
+    "compared": dict,
 }
 _STEP_KEYS = {"rule", "theorem", "before", "after", "made"}
 
@@ -97,6 +104,7 @@ class _Checked:
         self._parameters()
         self.functions = self._functions()
         self.data = self._data()
+        self.costs = self._costs()
 
     def report(self) -> Report:
         """Check everything."""
@@ -174,6 +182,30 @@ class _Checked:
                     inner = inner.body  # type: ignore[union-attr]
                 arrays[x] = (tuple(n for _, n in made.own), inner.size)
         return Data(relations, arrays)
+
+    def _costs(self) -> dict[str, Formula | None]:
+        held, compared = self.held["costs"], self.held["compared"]
+        _need(held.keys() == {"program", "ssa", "derived", "adjoint"}, "the costs of four programs")
+        _need(compared.keys() == {"program", "adjoint"}, "how two programs were compared")
+        _need(set(compared.values()) <= {ALL_SIZES, SMALL_SIZES}, f"{ALL_SIZES!r} or {SMALL_SIZES!r}")
+        found: dict[str, Formula | None] = {}
+        for key, program in self.programs.items():
+            text = held[key]
+            _need(text is None or isinstance(text, str), "a formula or null")
+            arrays = [x for x, kind in program.params if isinstance(_shape(kind)[1], Indices)]
+            arrays += [x for x, value in syntax.lets(program.body)[0] if chooses(value)]
+            found[key] = None if text is None else formula(text, arrays)
+        return found
+
+    @property
+    def programs(self) -> dict[str, Program]:
+        """The programs whose costs are told, by the names of these."""
+        return {
+            "program": self.program,
+            "ssa": self.derivation,
+            "derived": self.derivation,
+            "adjoint": self.adjoint,
+        }
 
     def _statements(self) -> Derivation:
         bound, body = syntax.lets(self.derivation.body)

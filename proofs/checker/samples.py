@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 from fractions import Fraction
-from itertools import product
+from itertools import islice, product
 from typing import TYPE_CHECKING, Any
 
 from proofs.checker import syntax
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _LARGEST = 3
 _MOST_SAMPLES = 12
 _MOST_OPERATIONS = 20_000
+_LARGER = (1, 2, 3, 4, 7, 16, 33, 100)
+_MOST_VECTORS = 600
 COSTS = {"erf": 2, "logaddexp": 7}
 """What scalar functions cost that don't cost 1; powers cost their multiplications by repeated squaring."""
 
@@ -69,7 +71,35 @@ def check_samples(held: _Checked) -> int:
             break
     if not found:
         raise Refused("there are no small sizes at which the program has a value")
+    _check_formulas(held, names)
     return found
+
+
+def _check_formulas(held: _Checked, names: list[str]) -> None:
+    """What is said to cost no more for all sizes does so by the formulas at many, unless these depend on data."""
+    for key, small, large in (("program", "ssa", "program"), ("adjoint", "adjoint", "derived")):
+        low, high = held.costs[small], held.costs[large]
+        if low is None or high is None or low.has_data or high.has_data:
+            continue
+        for values in islice(product(_LARGER, repeat=len(names)), _MOST_VECTORS):
+            sizes = dict(zip(names, values, strict=True))
+            if held.held["compared"][key] == "all sizes" and low.at(sizes) > high.at(sizes) and _fits(held, sizes):
+                raise Refused(f"by its formula {small!r} costs more than {large!r} at {sizes}")
+
+
+def _fits(held: _Checked, sizes: Mapping[str, int]) -> bool:
+    """Whether every parameter can have these sizes."""
+    meaning = Semantics({})
+    return all(n >= 0 for _, kind in held.derivation.params for n in _extents(meaning, kind, sizes))
+
+
+def _extents(meaning: Semantics, kind: Any, sizes: Mapping[str, int]) -> list[int]:
+    match kind:
+        case syntax.ArrayType(size, element):
+            return [meaning.index(size, sizes), *_extents(meaning, element, sizes)]
+        case syntax.PairType(first, second):
+            return [*_extents(meaning, first, sizes), *_extents(meaning, second, sizes)]
+    return []
 
 
 def _sizes(held: _Checked) -> set[str]:
@@ -189,6 +219,10 @@ def _check_costs(held: _Checked, meaning: Semantics, env: Mapping[str, Any]) -> 
     own = [(x, value) for x, value in held.bound_lets if x not in made]
     ssa = meaning.cost(_under(_needed(own, held.outputs), held.outputs), env)
     derived = meaning.cost(_under(_needed(held.bound_lets, held.results), held.results), env)
+    for key, counted in (("program", program), ("ssa", ssa), ("derived", derived), ("adjoint", adjoint)):
+        told = held.costs[key]
+        if told is not None and told.at(_with_choices(held, meaning, key, env)) != counted:
+            raise Refused(f"the cost of {key!r} is {counted}, not as told {told.at(env)}")
     if ssa > program:
         raise Refused(f"the program's tensor SSA costs {ssa}, more than the program, {program}")
     if adjoint > derived:
@@ -197,6 +231,14 @@ def _check_costs(held: _Checked, meaning: Semantics, env: Mapping[str, Any]) -> 
     if adjoint + others > held.bound * (program + others):
         raise Refused(f"the adjoint costs {adjoint} and the program {program}, with {others} inputs and outputs")
     return derived
+
+
+def _with_choices(held: _Checked, meaning: Semantics, key: str, env: Mapping[str, Any]) -> dict[str, Any]:
+    """`env` with the indices that outermost lets of a program choose."""
+    known = dict(env)
+    for x, value in syntax.lets(held.programs[key].body)[0]:
+        known[x] = meaning.bound(value, dict(known))
+    return known
 
 
 def _needed(lets: list[tuple[str, Expr]], roots: list[Expr]) -> list[tuple[str, Expr]]:

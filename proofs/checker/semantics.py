@@ -281,7 +281,7 @@ class Semantics:
                 k, best = reduce(lambda a, b: b if sign * plain(b[1]) > sign * plain(a[1]) else a, found)
                 return k if which else best
             case Let(x, value, body):
-                return self.value(body, {**env, x: self._bound(value, env)})
+                return self.value(body, {**env, x: self.bound(value, env)})
 
     def call(self, f: str, arguments: Sequence[Any]) -> Any:
         """A scalar function, of dual numbers by its declared derivative."""
@@ -317,11 +317,12 @@ class Semantics:
             case Gen(_, size, body):
                 return _arrays_kind(self.index(size, env), self._kind(body, env))
             case Let(x, value, body):
-                return self._kind(body, {**env, x: self._bound(value, env)})
+                return self._kind(body, {**env, x: self.bound(value, env)})
             case _:
                 return None
 
-    def _bound(self, value: Expr, env: Env) -> Lazy:
+    def bound(self, value: Expr, env: Env) -> Lazy:
+        """What a let binds."""
         return Lazy(lambda: self.value(value, env), lambda: self._kind(value, env))
 
     # ---- costs
@@ -355,7 +356,7 @@ class Semantics:
             case Best(_, _, i, size, where, body):
                 return self._reduction(body, self.points([(i, size)], where, env))
             case Let(x, value, body):
-                return self.cost(value, env) + self.cost(body, {**env, x: self._bound(value, env)})
+                return self.cost(value, env) + self.cost(body, {**env, x: self.bound(value, env)})
 
     def _reduction(self, body: Expr, points: Iterator[Env]) -> int:
         spent = [self.cost(body, at) for at in points]

@@ -235,7 +235,7 @@ _COMPARISONS = {"<", "<=", "=", "!=", ">", ">="}
 
 def program(text: str) -> Program:
     """The one definition that `text` is."""
-    reader = _Reader(text)
+    reader = Reader(text)
     found = reader.definition()
     reader.end()
     return found
@@ -243,7 +243,7 @@ def program(text: str) -> Program:
 
 def expression(text: str) -> Expr:
     """An expression on its own."""
-    reader = _Reader(text)
+    reader = Reader(text)
     found = reader.expression()
     reader.end()
     return found
@@ -258,7 +258,9 @@ def lets(e: Expr) -> tuple[list[tuple[str, Expr]], Expr]:
     return found, e
 
 
-class _Reader:
+class Reader:
+    """A position in a text's tokens; each method reads what its name says, or raises `Refused`."""
+
     def __init__(self, text: str) -> None:
         self.text = text
         self.tokens: list[tuple[str, int]] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 
+import numpy as np
 import pytest
 
 from proofs.diff.compare import compare, driver, expected, objections
@@ -24,7 +25,7 @@ def test_random_programs_have_the_costs_and_gradients_that_are_proved() -> None:
 def test_every_difference_from_what_is_proved_is_told() -> None:
     mine = expected(5)
     counts = {"cost": mine.cost, "needed": mine.adjoint_cost, "adjoint": 0, "inputs": 0, "dcost": 0, "output": 0}
-    gradients = " ".join("gradient " + " ".join(map(str, g.reshape(-1))) + "\n" for g in mine.gradients)
+    gradients = " ".join("gradient " + " ".join(map(str, np.ravel(g))) + "\n" for g in mine.gradients)
 
     def told(**changed: int) -> list[str]:
         said = {**counts, "touched": 0, "all_touched": 0, **changed}

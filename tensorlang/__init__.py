@@ -18,12 +18,16 @@ A program is a `Function`. Start at `tensorlang.language.grammar`, which is Figu
 """
 
 from tensorlang.cost.cost import cost
+from tensorlang.cost.read import read_cost
+from tensorlang.cost.symbolic import CostPolynomial, cost_polynomial
 from tensorlang.derivative.derivation import Derivation, Rule, Step
 from tensorlang.errors import (
     ArgumentError,
+    CountingError,
     EmptyExtremum,
     EvaluationError,
     LimitError,
+    MissingPackage,
     NormalFormError,
     OutOfBounds,
     ParseError,
@@ -47,12 +51,15 @@ from tensorlang.transforms.to_jax import to_jax
 
 __all__ = [  # noqa: PLE0604
     "ArgumentError",
+    "CostPolynomial",
+    "CountingError",
     "Derivation",
     "EmptyExtremum",
     "EvaluationError",
     "Function",
     "LimitError",
     "Lowered",
+    "MissingPackage",
     "NormalFormError",
     "OutOfBounds",
     "ParseError",
@@ -65,6 +72,7 @@ __all__ = [  # noqa: PLE0604
     "TypeMismatch",
     "adjoint",
     "cost",
+    "cost_polynomial",
     "derivative",
     "derive",
     "eliminate_pairs",
@@ -77,6 +85,7 @@ __all__ = [  # noqa: PLE0604
     "normalize",
     "parse",
     "parse_module",
+    "read_cost",
     "push_out_gen",
     "simplify",
     "to_jax",

@@ -214,9 +214,10 @@ def check(
 @program
 @size
 @inputs
+@click.option("--polynomial", is_flag=True, help="Count for all sizes: exactly, as a piecewise polynomial in them.")
 @_format("text", "json")
-def cost(program: str, sizes: dict[str, int], inputs: str | None, style: str) -> None:
-    """Count what a program costs at given sizes.
+def cost(program: str, sizes: dict[str, int], inputs: str | None, polynomial: bool, style: str) -> None:
+    """Count what a program costs at given sizes, or for all sizes.
 
     That is the number of its additions, multiplications and scalar functions (Figure 6). Relations and
     index arrays are read from --inputs.
@@ -224,8 +225,18 @@ def cost(program: str, sizes: dict[str, int], inputs: str | None, style: str) ->
     \b
     Example:
       tensorlang cost loss.tl --size n=100 --size m=5
+      tensorlang cost loss.tl --polynomial
     """
+    if polynomial and (sizes or inputs is not None):
+        raise click.UsageError("--polynomial is for all sizes, and goes with neither --size nor --inputs")
     f = _read_one(program)
+    if polynomial:
+        found = tl.cost_polynomial(f)
+        if style == "json":
+            _print_json({"name": f.name, "cost": str(found), "growth": found.growth})
+        else:
+            click.echo(f"{found}\n{found.growth}")
+        return
     _no_unknown_sizes(sizes, [f])
     counted = tl.cost(f, {**_data(f, inputs), **sizes})
     if style == "json":

@@ -38,6 +38,7 @@ from tensorlang.language.predicates import (
     conjuncts,
     disjunction,
     equal,
+    less,
 )
 from tensorlang.sets.encode import TooHard
 from tensorlang.sets.isl import forced_equalities, implies, is_empty, not_implied
@@ -45,6 +46,7 @@ from tensorlang.sets.isl import forced_equalities, implies, is_empty, not_implie
 _MOST_VISITS = 200
 _MOST_PIECES = 24
 _MOST_REMAINDERS = 400
+_FEW = 12
 
 _Open = tuple[tuple[Predicate, ...], Polynomial]
 """A number that counts where some comparisons hold."""
@@ -58,11 +60,11 @@ def simplified(cells: Iterable[Cell], context: Predicate) -> tuple[Cell, ...]:
 
 def _simplified(p: Predicate, context: Predicate) -> Predicate:
     p = conjunction(unrounded(q) for q in conjuncts(p))
-    around = _known(context, p)
+    around = known(context, p)
     return FALSE if is_empty(p, around) else conjunction(not_implied(conjuncts(p), around))
 
 
-def _known(context: Predicate, p: Predicate) -> Predicate:
+def known(context: Predicate, p: Predicate) -> Predicate:
     """The context, with what quotients in it and in `p` are."""
     return conjunction([context, definitions(conjunction([context, p]))])
 
@@ -80,13 +82,13 @@ def pieces(cells: Sequence[Cell], context: Predicate) -> tuple[Cell, ...] | None
 def are_apart(cells: Sequence[Cell], context: Predicate) -> bool:
     """Whether no two cells hold at once anywhere in `context`."""
     pairs = (conjunction([p, q]) for (p, _), (q, _) in combinations(cells, 2))
-    return all(is_empty(both, _known(context, both)) for both in pairs)
+    return all(is_empty(both, known(context, both)) for both in pairs)
 
 
 def are_everywhere(cells: Sequence[Cell], context: Predicate) -> bool:
     """Whether everywhere in `context` some cell holds; False if that is not seen."""
     either = disjunction(p for p, _ in cells)
-    return implies(_known(context, either), either)
+    return implies(known(context, either), either)
 
 
 def _arranged(cells: Iterable[Cell]) -> tuple[Cell, ...]:
@@ -105,19 +107,29 @@ def _names(p: Predicate) -> list[tuple[bool, str]]:
 
 
 def vanishes(a: Polynomial, region: Predicate) -> bool:
-    """Whether `a` is 0 in all of `region`, by the equalities there and for all remainders of the sizes; False if
-    that is not seen."""
+    """Whether `a` is 0 in all of `region`, by the equalities there, for all remainders of the sizes, and for each value
+    of a size that has few; False if that is not seen."""
     a = _solved(a, conjunction([region, *_equalities(region, TRUE)]))
+    if not a or is_empty(region, known(region, region)) or _is_zero_by_remainders(a, region):
+        return True
+    for x in a.unknowns:
+        if isinstance(x, Size) and implies(known(region, region), less(atom_affine(x), constant(_FEW))):
+            values = (equal(atom_affine(x), constant(value)) for value in range(_FEW))
+            return all(vanishes(a, conjunction([region, value])) for value in values)
+    return False
+
+
+def _is_zero_by_remainders(a: Polynomial, region: Predicate) -> bool:
     moduli: dict[Size, int] = {}
     for x in a.unknowns:
         if isinstance(x, Quotient):
             for size, divisor in divisors(atom_affine(x)).items():
                 moduli[size] = lcm(moduli.get(size, 1), divisor)
     if not moduli or prod(moduli.values()) > _MOST_REMAINDERS:
-        return not a
+        return False
     for remainders in product(*map(range, moduli.values())):
         values = {x: atom_affine(x) * moduli[x] + r for x, r in zip(moduli, remainders, strict=True)}
-        if _at(a, values) and not is_empty(_congruent(moduli, remainders), _known(region, region)):
+        if _at(a, values) and not is_empty(_congruent(moduli, remainders), known(region, region)):
             return False
     return True
 
@@ -132,7 +144,7 @@ def _congruent(moduli: Mapping[Size, int], remainders: Sequence[int]) -> Predica
 
 def _equalities(p: Predicate, context: Predicate) -> list[Predicate]:
     """What `p` says in `context` without writing it as an equality."""
-    return [equal(zero, constant(0)) for zero in forced_equalities(p, _known(context, p))]
+    return [equal(zero, constant(0)) for zero in forced_equalities(p, known(context, p))]
 
 
 def _solved(a: Polynomial, p: Predicate) -> Polynomial:
@@ -159,7 +171,7 @@ def _at(a: Polynomial, values: Mapping[Size, Affine]) -> Polynomial:
 def _settled(p: Predicate, a: Polynomial, context: Predicate) -> Cell:
     """A piece whose number doesn't repeat what its condition says: where n = 0, there is no n."""
     ordered = [*reversed(conjuncts(_ordered(p))), *_equalities(p, context)]
-    p = _ordered(conjunction(not_implied(ordered, _known(context, p))))
+    p = _ordered(conjunction(not_implied(ordered, known(context, p))))
     return p, reduced(_solved(a, p))
 
 
@@ -224,7 +236,7 @@ class _Planter:
         undecided: list[_Open] = []
         certain = [sure]
         for comparisons, a in cells:
-            around = _known(context, conjunction(comparisons))
+            around = known(context, conjunction(comparisons))
             if is_empty(conjunction(comparisons), around):
                 continue
             left = tuple(q for q in comparisons if not is_empty(_not(q), around))
@@ -250,7 +262,7 @@ class _Planter:
         self.visits += 1
         if self.visits > _MOST_VISITS:
             raise TooHard
-        if is_empty(region, _known(region, region)):
+        if is_empty(region, known(region, region)):
             return True
         if isinstance(a, _Leaf) and isinstance(b, _Leaf):
             return vanishes(a.number - b.number, region)

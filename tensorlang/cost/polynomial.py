@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from itertools import permutations
 from itertools import islice, product
 
 from tensorlang.cost.counter import Counter
@@ -142,6 +143,10 @@ def _estimate(p: Polynomial, given: tuple[tuple[Size, int], ...]) -> int:
     return at_sizes(known.substitute(boxes), sizes).terms.get((), 0)
 
 
+_FEW = 3
+"""Domains of so many indices are the same in whatever order these come."""
+
+
 def points(ranges: Ranges, p: Predicate) -> Polynomial:
     """The number of points of the ranges at which `p` is true."""
     return _points(tuple(ranges.items()), p)
@@ -192,10 +197,15 @@ def _component(ranges: Ranges, p: Predicate) -> Polynomial:
         length = _interval(i, size, p)
         if length is not None and _never_negative(_affine(length)):
             return _affine(length)
-    canonical = {i: _place(k) for k, i in enumerate(ranges)}
-    renaming: dict[Atom, Affine] = {i: atom_affine(j) for i, j in canonical.items()}
-    binders = tuple((canonical[i], size) for i, size in ranges.items())
-    return _atom(Domain(binders, substitute(p, renaming)))
+    orders = permutations(ranges) if len(ranges) <= _FEW else [tuple(ranges)]
+    return _atom(min((_numbered(order, ranges, p) for order in orders), key=repr))
+
+
+def _numbered(order: tuple[Index, ...], ranges: Ranges, p: Predicate) -> Domain:
+    """The points of `p`, the indices being named by their places in that order."""
+    names: dict[Atom, Affine] = {i: atom_affine(_place(k)) for k, i in enumerate(order)}
+    parts = sorted(conjuncts(substitute(p, names)), key=repr)
+    return Domain(tuple((_place(k), ranges[i]) for k, i in enumerate(order)), conjunction(parts))
 
 
 def _interval(i: Index, size: Affine, p: Predicate) -> Affine | None:

@@ -169,10 +169,10 @@ def _terms(a: Polynomial, name: Callable[[Unknown], str]) -> list[tuple[list[tup
     """The powers in each monomial, and its coefficient times the denominator of `a`; those of highest degree first."""
     found = []
     for monomial, k in a.terms.items():
-        names = sorted((not isinstance(x, Size), name(x)) for x in monomial)
-        powers = [(x[1], names.count(x)) for x in dict.fromkeys(names)]
-        found.append((powers, k * a.denominator))
-    return sorted(found, key=lambda term: (-sum(e for _, e in term[0]), [(x, -e) for x, e in term[0]]))
+        unknowns = sorted(dict.fromkeys(monomial), key=lambda x: (not isinstance(x, Size), unknown_text(x)))
+        order = (-len(monomial), [(not isinstance(x, Size), unknown_text(x), -monomial.count(x)) for x in unknowns])
+        found.append((order, [(name(x), monomial.count(x)) for x in unknowns], k * a.denominator))
+    return [(powers, k) for _, powers, k in sorted(found, key=lambda term: term[0])]
 
 
 def _signed(product: str, k: Fraction, times: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -11,9 +12,10 @@ from tensorlang.cost.cost import charges, known
 from tensorlang.cost.counter import Counter
 from tensorlang.cost.counting import Cell, number_of_points
 from tensorlang.cost.domains import Domain
+from tensorlang.cost.growth import in_words, leading, order
 from tensorlang.cost.pieces import are_apart, pieces, simplified, vanishes
-from tensorlang.cost.quasi import Quotient, Unknown
-from tensorlang.cost.shown import expression, latex, text
+from tensorlang.cost.quasi import Polynomial, Quotient, Unknown
+from tensorlang.cost.shown import expression, latex, polynomial_text, text
 from tensorlang.errors import CountingError
 from tensorlang.language.affine import Affine, Atom, Index, Size, atom_affine, constant
 from tensorlang.language.function import Function, sizes_of
@@ -86,6 +88,21 @@ class CostPolynomial:
     def is_piecewise(self) -> bool:
         """Whether at most one cell holds at any sizes."""
         return are_apart(self.cells, self.context)
+
+    @property
+    def leading(self) -> str:
+        """The terms that no other outgrows as all sizes do, where the first cell holds: `2*m*n`."""
+        return polynomial_text(leading(self.cells[0][1])) if self.cells else "0"
+
+    @property
+    def growth(self) -> str:
+        """How it grows, as text: `O(m*n^2): linear in m, quadratic in n`.
+
+        Numbers of points that only data tell are sizes of their own.
+        """
+        found = order(self.cells, self.context)
+        terms = [polynomial_text(Polynomial({monomial: Fraction(1)})) for monomial in found]
+        return f"O({' + '.join(sorted(terms)) or '1'}): {in_words(found)}"
 
     @property
     def expr(self) -> Any:

@@ -73,7 +73,7 @@ class _Factorising:
 
     def _choose(self, x: Contraction) -> None:
         """Compute `x` in the cheapest way, with or without sums that it alone reads."""
-        own = [y for y in dict.fromkeys(operands(x)) if y not in self.dissolved and self._is_private(y)]
+        own = self._own(x)
         cost = _cost(x.pattern)
         if not own and self.dissolved.isdisjoint(operands(x)) and not _sums_one_factor(x.pattern):
             self.new[x] = with_operands(x, self.new)
@@ -113,6 +113,10 @@ class _Factorising:
         chosen = [first, *(way for way in others if cheaper(way.cost, written, self.sizes))]
         return min(chosen, key=lambda way: estimate(way.cost, usual_sizes(way.cost, self.sizes)))
 
+    def _own(self, x: Statement) -> list[Statement]:
+        """The sums that `x` alone reads."""
+        return [y for y in dict.fromkeys(operands(x)) if y not in self.dissolved and self._is_private(y)]
+
     def _is_private(self, y: Statement) -> bool:
         """Whether `y` has arithmetic and is read once, by a contraction."""
         return y in self.spent and len(self.readers[y]) == 1 and y not in self.fixed
@@ -122,7 +126,7 @@ class _Factorising:
         below = list(found)
         for y in below:
             if len(below) < MOST_FACTORS:
-                below += [z for z in dict.fromkeys(operands(y)) if z not in self.dissolved and self._is_private(z)]
+                below += self._own(y)
         return set(below)
 
     def _is_better_dissolved(self, y: Contraction) -> bool:
@@ -131,7 +135,8 @@ class _Factorising:
         readers = [x for x in every if isinstance(x, Contraction) and not only_moves(x)]
         if len(readers) < max(2, len(every)) or y in self.fixed or not y.shape:
             return False
-        kept, apart = [self.spent[y]], []
+        # what `y` alone reads is computed in any case
+        kept, apart = [self.spent[y]], [self.spent[z] for z in self._own(y)]
         for x in readers:
             small = _expanded(summation(x), self.dissolved)
             large = _expanded(small, {y})

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from itertools import permutations
-from itertools import islice, product
+from itertools import islice, permutations, product
 
 from tensorlang.cost.counter import Counter
 from tensorlang.cost.domains import Domain

@@ -106,8 +106,8 @@ def _total(ctx: Context, inner: Scope, v: Value, c: Summation) -> Value:
         axes = str(places[0]) if len(places) == 1 else f"({', '.join(map(str, places))})"
         if not kept:
             code = f"jnp.sum({v.code})"
-        elif len(v.axes) == 2 and places == [1]:
-            code = f"jnp.sum({v.code}, 1)"
+        elif places[0] == len(kept):
+            code = f"jnp.sum({v.code}, {axes})"
         else:  # see the helper for why these are not left to XLA's reductions
             code = f"{ctx.helper('_sum')}({v.code}, {axes})"
         result = Value(code, kept, ATOM, v.depth + 1, None, v.weak)

@@ -14,6 +14,7 @@ from tensorlang.normal.tidy import tidy
 from tensorlang.simplify.assemble import assemble
 from tensorlang.simplify.cancel import cancel
 from tensorlang.simplify.compact import compact
+from tensorlang.simplify.distribute import distribute
 from tensorlang.simplify.factorise import factorise
 from tensorlang.simplify.narrow import narrow
 from tensorlang.simplify.read_back import read_back
@@ -51,8 +52,9 @@ def read_simplified(s: SSA, sizes: Mapping[Size, int] | None = None) -> Function
 def simplify_ssa(s: SSA, sizes: Mapping[Size, int] | None = None) -> SSA:
     """`s` without copies, zeros and what cancels, its statements narrowed to what is read and stored on their
     supports, its sums of products factorised and ordered by cost: at `sizes`, or whatever the sizes."""
+    distributed = partial(distribute, sizes=sizes)
     s = tidy(s)
-    for change in (assemble, cancel, narrow, compact, partial(factorise, sizes=sizes), assemble):
+    for change in (assemble, cancel, narrow, compact, distributed, partial(factorise, sizes=sizes), assemble):
         changed = change(s)
         s = s if changed.statements == s.statements else tidy(changed)
     return s

@@ -1,0 +1,106 @@
+"""Sums of additions, taken apart where one of the terms is a sum of its own and gets cheaper within the outer one.
+
+    gen j. sum i. ((sum k. A[i, k] * B[k, j]) + C[i, j])  ->  gen j. (sum i, k. A[i, k] * B[k, j]) + sum i. C[i, j]
+
+As many points are added before and after, so it is the product that makes the difference: within the outer sum its
+factors may be summed by themselves first. A number by which the additions are multiplied comes last.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from tensorlang.cost.polynomial import Polynomial, number, points, total
+from tensorlang.language.affine import Size, atom_affine
+from tensorlang.language.predicates import TRUE, conjunction, disjunction, equal
+from tensorlang.normal.contraction import contraction, only_moves, shadow
+from tensorlang.normal.pattern import Pattern, Shape, axes, renamed
+from tensorlang.normal.ssa import (
+    SSA,
+    Addition,
+    Constant,
+    Contraction,
+    Statement,
+    Term,
+    live,
+    operands,
+    output_list,
+    own_indices,
+)
+from tensorlang.normal.tidy import addition, map_outputs, support, with_operands
+from tensorlang.simplify.plans import cheaper, plans
+from tensorlang.simplify.summation import inlined, summation
+
+
+def distribute(s: SSA, sizes: Mapping[Size, int] | None = None) -> SSA:
+    """`s` with sums of additions taken apart where that is never dearer: at these sizes, or at any of at least 1."""
+    readers = Counter([*(y for x in s.statements for y in operands(x)), *output_list(s.outputs)])
+    once = frozenset(x for x, count in readers.items() if count == 1)
+    new: dict[Statement, Statement] = {}
+    names: dict[Statement, str] = {}
+    for x in s.statements:
+        new[x] = _taken_apart(x, once, new, sizes or {}) or with_operands(x, new)
+        if x in s.names:
+            names.setdefault(new[x], s.names[x])
+    outputs = map_outputs(s.outputs, new)
+    return live(replace(s, statements=tuple(new.values()), outputs=outputs, names=names))
+
+
+def _taken_apart(
+    x: Statement, once: frozenset[Statement], new: Mapping[Statement, Statement], sizes: Mapping[Size, int]
+) -> Statement | None:
+    """`x` as an addition of sums, times a number perhaps; None if it is no sum of an addition, or no cheaper so."""
+    if not isinstance(x, Contraction) or only_moves(x):
+        return None
+    k, y = len(x.factors) - 1, x.factors[-1]  # a number comes first
+    if not isinstance(y, Addition) or y not in once or not all(isinstance(f, Constant) for f in x.factors[:k]):
+        return None
+    inner = [t.operand for t in y.terms if t.operand in once and _is_sum(t.operand)]
+    if not inner:
+        return None
+    loops = dict(zip(x.pattern.loops, x.summed, strict=True))
+    terms: list[Term] = []
+    before, after = [_cost(x.pattern), _addition_cost(y.terms, y.shape)], []
+    for t in y.terms:
+        at = x.pattern.places[k]
+        there = conjunction([x.pred, renamed(t.pred, own_indices(y), at)])
+        made = contraction(x.shape, x.pattern.own, [(new[t.operand], at)], loops, there)
+        terms.append(Term(t.sign, support(made), made))
+        if isinstance(made, Contraction):
+            own = t.operand if t.operand in inner else None
+            before += [_cost(own.pattern)] if isinstance(own, Contraction) else []
+            after.append(_cheapest(made, sizes) if own else _cost(made.pattern))
+    after.append(_addition_cost(terms, x.shape))
+    apart = addition(terms, x.shape)
+    if k:
+        own_axes, read = axes(0, len(x.shape)), axes(len(x.shape), len(x.shape))
+        here = conjunction(equal(atom_affine(i), atom_affine(j)) for i, j in zip(own_axes, read, strict=True))
+        apart = contraction(x.shape, own_axes, [(x.factors[0], ()), (apart, read)], {}, here)
+        after.append(points(x.pattern.outer, TRUE))
+    return apart if cheaper(total(after), total(before), sizes) else None
+
+
+def _is_sum(x: Statement) -> bool:
+    return isinstance(x, Contraction) and not only_moves(x)
+
+
+def _cheapest(x: Contraction, sizes: Mapping[Size, int]) -> Polynomial:
+    """What `x` costs in one sum with the contraction that it reads."""
+    y = x.factors[-1]
+    whole = inlined(summation(x), len(x.factors) - 1) if isinstance(y, Contraction) else summation(x)
+    cost, _ = plans(whole.pattern).ways(sizes)[0]
+    return cost
+
+
+def _cost(x: Pattern) -> Polynomial:
+    """2N - G, or N - G for one factor."""
+    return points({**x.outer, **x.inner}, x.pred) * len(x.factors) - points(x.outer, shadow(x))
+
+
+def _addition_cost(terms: Iterable[Term], shape: Shape) -> Polynomial:
+    """The points of all terms, less those of the union of the positive ones."""
+    ranges = dict(zip(axes(0, len(shape)), shape, strict=True))
+    positive = disjunction(t.pred for t in terms if t.sign > 0)
+    return total(points(ranges, t.pred) for t in terms) + points(ranges, positive) * -1 + number(0)

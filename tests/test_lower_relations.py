@@ -51,6 +51,16 @@ RELATIONS = {
     "one row": "f(E: rel(n, m), x: [m]R, y: [n]R) = gen j:m. sum i:n. [i = 1 and E(i, j)] * exp(x[j]) * y[i]",
     "chained": "f(E: rel(n, n), x: [n]R) = let y = gen i:n. sum j:n. [E(i, j)] * x[j] in"
                " sum i:n, j:n. [E(i, j)] * y[i] * y[j]^2",
+    "greatest of rows":
+        "f(E: rel(n, m), x: [n][m]R) = gen i:n. [exists j:m. E(i, j)] * max j:m where E(i, j). x[i, j]",
+    "least of neighbours after":
+        "f(E: rel(n, n), x: [n][k]R) = gen i:n, l:k. [exists j:n. E(i, j) and i < j] *"
+        " min j:n where E(i, j) and i < j. x[j, l] - x[i, l]",
+    "greatest of rows backwards":
+        "f(E: rel(n, n), x: [n]R) = gen i:n. [exists j:n. E(i, n - 1 - j) and 1 <= j] *"
+        " max j:n where E(i, n - 1 - j) and 1 <= j. x[j]^2",
+    "greatest of a box":
+        "f(E: rel(n, m, k), x: [n][k]R) = gen j:m, i:n. [exists l:k. E(i, j, l)] * max l:k where E(i, j, l). x[i, l]",
     "at looked up places": "f(E: rel(n, m), x: [n]R, y: [k]idx(n)) = sum i:k, j:m. [E(y[i], j)] * x[y[i]]",
 }  # fmt: skip
 
@@ -239,6 +249,29 @@ def test_work_and_memory_are_those_of_the_points() -> None:
         work = count(lambda a, x, y, run=run, bar=bar: run(e, a, x, y, *bar), a, x, x)
         assert work.arithmetic <= 8 * points + 4 * n
         assert work.temporaries <= 4 * 16 * (points + n)
+
+
+@pytest.mark.usefixtures("by_points")
+def test_the_first_of_the_greatest_at_points_is_chosen() -> None:
+    places = "let k = gen i:n. argmax j:n where E(i, j). x[j] in gen i:n. c[k[i]]"
+    chosen = lower(parse(f"f(E: rel(n, n), x: [n]R, c: [n]R) = {places}"))
+    e = np.array([[0, 1, 1, 1], [1, 0, 0, 1], [0, 0, 1, 1], [1, 1, 1, 1]], bool)
+    x = np.array([-np.inf, 2.0, 2.0, -np.inf])
+    assert chosen(e, x, np.arange(4.0)).tolist() == [1, 0, 2, 1]
+    x[3] = np.nan
+    assert chosen(e, x, np.arange(4.0)).tolist() == [3, 3, 3, 3]
+    greatest = parse("f(E: rel(n, n), x: [n]R) = gen i:n. max j:n where E(i, j). x[j]")
+    e[1] = False
+    np.testing.assert_array_equal(np.asarray(lower(greatest)(e, np.arange(4.0))), [3, np.nan, 3, 3])
+
+
+def test_extrema_over_points_look_at_no_others() -> None:
+    n = 1000
+    e = sparse(n, n, 777)
+    f = parse("f(E: rel(n, n), x: [n][n]R) = gen i:n. max j:n where E(i, j). x[i, j]")
+    work = count(lambda x: lower(f)(e, x), jnp.ones((n, n)))
+    assert work.arithmetic <= 8 * e.nnz + 4 * n
+    assert work.temporaries <= 4 * 16 * (e.nnz + n)
 
 
 def test_what_is_only_read_where_a_relation_holds_is_held_there() -> None:

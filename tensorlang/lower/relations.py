@@ -50,7 +50,7 @@ from tensorlang.recursion import Deep, run
 
 def enumerated(ctx: Context, c: Summation, contract: Contract) -> Deep[Value | None]:
     """`c` over the points of a relation that is among its parts; None if there is no such relation."""
-    q = _enumerable(ctx, c.scope, c.parts, c.summed)
+    q = enumerable(ctx, c.scope, c.parts, c.summed)
     if q is None:
         return None
     points = ctx.sparse[q.relation]
@@ -66,13 +66,11 @@ def enumerated(ctx: Context, c: Summation, contract: Contract) -> Deep[Value | N
 
 def is_enumerable(ctx: Context, scope: Scope, p: Predicate) -> bool:
     """Whether [p] * e is best computed at the points of a relation."""
-    return bool(ctx.sparse) and _enumerable(ctx, scope, conjuncts(substitute(p, scope.env)), {}) is not None
+    return bool(ctx.sparse) and enumerable(ctx, scope, conjuncts(substitute(p, scope.env)), {}) is not None
 
 
-def _enumerable(
-    ctx: Context, scope: Scope, parts: Sequence[Predicate], summed: Mapping[Index, Range]
-) -> Related | None:
-    """The relation among `parts` whose points determine most indices, if they determine all that it depends on."""
+def enumerable(ctx: Context, scope: Scope, parts: Sequence[Predicate], summed: Mapping[Index, Range]) -> Related | None:
+    """The relation among `parts` whose points determine most axes and `summed` indices, if all that it depends on."""
     found: list[tuple[int, Related]] = []
     for q in parts:
         if isinstance(q, Related) and q.relation in ctx.sparse:

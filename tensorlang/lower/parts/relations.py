@@ -99,6 +99,27 @@ def _add_sorted(values, at, size):
     return _add_in_order(_take(values, order), (places.astype(jnp.int32),), (size,))
 
 
+def _greatest_at(values, mask, at, shape):
+    """The greatest, in an array of that shape, of the values at the same places that the mask selects; nan of none."""
+    mask = jnp.broadcast_to(mask, values.shape)
+    none = jnp.zeros((*shape, *values.shape[1:]), bool)
+    seen = none.at[at].max(mask, mode="drop", wrap_negative_indices=False)
+    least = jnp.full(none.shape, -jnp.inf, values.dtype)
+    best = least.at[at].max(jnp.where(mask, values, -jnp.inf), mode="drop", wrap_negative_indices=False)
+    return jnp.where(seen, best, jnp.nan)
+
+
+def _first_greatest_at(values, mask, numbers, at, shape):
+    """The least, in an array of that shape, of the numbers of the greatest values at the same places; 0 of none."""
+    best = _greatest_at(values, mask, at, shape)
+    here = best.at[at].get(mode="clip", wrap_negative_indices=False)
+    chosen = mask & ((values == here) | (jnp.isnan(values) & jnp.isnan(here)))
+    last = jnp.int32(2**31 - 1)
+    numbers = jnp.where(chosen, numbers, last)
+    first = jnp.full(best.shape, last).at[at].min(numbers, mode="drop", wrap_negative_indices=False)
+    return jnp.where(first < last, first, 0)
+
+
 def _found(points, *at):
     """Which of the points, lists of coordinates in lexicographic order, is the first that is not before `at`."""
     low = jnp.zeros(jnp.broadcast_shapes(*(jnp.shape(a) for a in at)), jnp.int32)

@@ -67,6 +67,16 @@ Fixpoint wf {K fn} (S : prog K fn) : Prop :=
   | (sh, r) :: S' => (forall x, In x (ops r) -> In x (declared S')) /\ pointwise sh r /\ wf S'
   end.
 
+Lemma declared_name {K fn} (t : prog K fn) : forall x, In x (declared t) -> (name x < length t)%nat.
+Proof.
+  induction t as [|[sh r] t IH]; simpl; intros x H; [tauto|]. destruct H as [<-|H]; simpl; [lia|]. specialize (IH x H). lia.
+Qed.
+Lemma fresh_neq {K fn} sh (t : prog K fn) v : In v (declared t) -> var_eqb v (Var (length t) sh) = false.
+Proof.
+  intros H. apply declared_name in H. destruct (var_eqb v _) eqn:E; [|reflexivity].
+  apply var_eqb_eq in E. subst. simpl in H. lia.
+Qed.
+
 (** the points of the bound indices of contractions, and whether there are any *)
 Definition cnt1 s x (p : index -> index -> bool) : Z :=
   zsum (box (shp x)) (fun i => zsum (box s) (fun z => b2z (p i z))).
@@ -260,15 +270,6 @@ Section Value.
     - intros i Hi. rewrite <- (B _ (or_introl eq_refl)), H1 by exact Hi.
       apply (deval_ext inp dinp E E' dE dE' sh); auto; intros x Hx; [apply A|apply B]; right; apply HD, Hx.
     - apply IH; auto; intros x Hx; [apply A|apply B]; right; exact Hx.
-  Qed.
-  Lemma declared_name (t : prog K fn) : forall x, In x (declared t) -> (name x < length t)%nat.
-  Proof.
-    induction t as [|[sh r] t IH]; simpl; intros x H; [tauto|]. destruct H as [<-|H]; simpl; [lia|]. specialize (IH x H). lia.
-  Qed.
-  Lemma fresh_neq sh (t : prog K fn) v : In v (declared t) -> var_eqb v (Var (length t) sh) = false.
-  Proof.
-    intros H. apply declared_name in H. destruct (var_eqb v _) eqn:E; [|reflexivity].
-    apply var_eqb_eq in E. subst. simpl in H. lia.
   Qed.
   Theorem run_solves inp t : wf t -> solves inp (run inp t) t.
   Proof.

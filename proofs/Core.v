@@ -187,3 +187,26 @@ Section Core.
     - intros H. apply G, H.
   Qed.
 End Core.
+
+(** * Notation: <{ e }> is an expression as one writes it, with Coq terms in braces; GEN and SUM bind several indices *)
+Declare Custom Entry tl.
+Notation "<{ e }>" := e (e custom tl at level 99).
+Notation "( e )" := e (in custom tl, e at level 99).
+Notation "x" := x (in custom tl at level 0, x ident).
+Notation "{ e }" := e (in custom tl at level 0, e constr at level 200).
+Notation "a + b" := (EAdd a b) (in custom tl at level 50, left associativity).
+Notation "a - b" := (ESub a b) (in custom tl at level 50, left associativity).
+Notation "[ p ] * e" := (EInd p e) (in custom tl at level 41, p constr at level 200, e custom tl at level 41).
+Notation "a * b" := (EMul a b) (in custom tl at level 40, left associativity).
+Notation "'Fst' e" := (EFst e) (in custom tl at level 20, e custom tl at level 20).
+Notation "'Snd' e" := (ESnd e) (in custom tl at level 20, e custom tl at level 20).
+Notation "e [ a ]" := (EAcc e a) (in custom tl at level 10, left associativity, a constr at level 200).
+Notation "( a , b )" := (EPair a b) (in custom tl, a at level 99, b at level 99).
+Notation "'Gen' i : n , e" := (EGen i n e)
+  (in custom tl at level 99, i constr at level 0, n constr at level 0, e custom tl at level 99).
+Notation "'Sum' i : n , e" := (ESum i n e)
+  (in custom tl at level 99, i constr at level 0, n constr at level 0, e custom tl at level 99).
+Notation "'GEN' is , e" := (gens is e) (in custom tl at level 99, is constr at level 0, e custom tl at level 99).
+Notation "'SUM' is , e" := (sums is e) (in custom tl at level 99, is constr at level 0, e custom tl at level 99).
+Notation "'let' x := a 'in' b" := (ELet x a b)
+  (in custom tl at level 99, x constr at level 0, a custom tl at level 99, b custom tl at level 99).

@@ -12,8 +12,8 @@ Section LetLift.
   Notation cost := (cost fcost R).
   Notation live := (live R). Notation reach := (reach R).
   Notation keeps := (keeps rO radd rmul rsub fval fcost R).
-  Notation improves := (improves rO radd rmul rsub fval fcost R).
-  Notation equivalent := (equivalent rO radd rmul rsub fval fcost R).
+  Notation "l --> r" := (improves rO radd rmul rsub fval fcost R l r) (at level 70).
+  Notation "l <--> r" := (equivalent rO radd rmul rsub fval fcost R l r) (at level 70).
   Notation weaken := (eval_weaken rO radd rmul rsub fval R).
   Notation eval_ext := (eval_ext rO radd rmul rsub fval R).
   Implicit Types e : expr.
@@ -26,8 +26,8 @@ Section LetLift.
   (** 5.1, let in a sum: (let x = e0 in e1) + e2  ->  let x = e0 in e1 + e2; both sides.
       The cost may drop, for a bracket around e1 is seen now. *)
   Theorem rule_5_1 x e0 e1 e2 : ~ In x (efv e2) ->
-    improves (EAdd (ELet x e0 e1) e2) (ELet x e0 (EAdd e1 e2)) /\
-    improves (EAdd e2 (ELet x e0 e1)) (ELet x e0 (EAdd e2 e1)).
+    <{ (let x := e0 in e1) + e2 }> --> <{ let x := e0 in e1 + e2 }> /\
+    <{ e2 + (let x := e0 in e1) }> --> <{ let x := e0 in e2 + e1 }>.
   Proof.
     intros N. split; improve.
     - now rewrite (weaken x _ e2 _ s N).
@@ -36,8 +36,8 @@ Section LetLift.
     - destruct (live s e1), (live s e2); cbn [b2z andb]; lia.
   Qed.
   Theorem rule_5_1_sub x e0 e1 e2 : ~ In x (efv e2) ->
-    improves (ESub (ELet x e0 e1) e2) (ELet x e0 (ESub e1 e2)) /\
-    improves (ESub e2 (ELet x e0 e1)) (ELet x e0 (ESub e2 e1)).
+    <{ (let x := e0 in e1) - e2 }> --> <{ let x := e0 in e1 - e2 }> /\
+    <{ e2 - (let x := e0 in e1) }> --> <{ let x := e0 in e2 - e1 }>.
   Proof.
     intros N. split; improve.
     - now rewrite (weaken x _ e2 _ s N).
@@ -48,13 +48,13 @@ Section LetLift.
 
   (** 5.2, let in a product: (let x = e0 in e1) * e2  ->  let x = e0 in e1 * e2; both sides *)
   Theorem rule_5_2 x e0 e1 e2 : ~ In x (efv e2) ->
-    equivalent (EMul (ELet x e0 e1) e2) (ELet x e0 (EMul e1 e2)) /\
-    equivalent (EMul e2 (ELet x e0 e1)) (ELet x e0 (EMul e2 e1)).
+    <{ (let x := e0 in e1) * e2 }> <--> <{ let x := e0 in e1 * e2 }> /\
+    <{ e2 * (let x := e0 in e1) }> <--> <{ let x := e0 in e2 * e1 }>.
   Proof. intros N. split; equate; try lia; now rewrite (weaken x _ e2 _ s N). Qed.
 
   (** 5.3, let in an argument: f(.., let x = e0 in e1, ..)  ->  let x = e0 in f(.., e1, ..) *)
   Theorem rule_5_3 x f before e0 e1 after : ~ In x (flat_map efv (before ++ after)) ->
-    equivalent (EFn f (before ++ ELet x e0 e1 :: after)) (ELet x e0 (EFn f (before ++ e1 :: after))).
+    EFn f (before ++ <{ let x := e0 in e1 }> :: after) <--> <{ let x := e0 in {EFn f (before ++ e1 :: after)} }>.
   Proof.
     intros N. rewrite flat_map_app in N. equate.
     - f_equal. rewrite !map_app. cbn [map Core.eval].
@@ -68,20 +68,20 @@ Section LetLift.
 
   (** 5.4, let in a pair: (let x = e0 in e1, e2)  ->  let x = e0 in (e1, e2); both sides *)
   Theorem rule_5_4 x e0 e1 e2 : ~ In x (efv e2) ->
-    equivalent (EPair (ELet x e0 e1) e2) (ELet x e0 (EPair e1 e2)) /\
-    equivalent (EPair e2 (ELet x e0 e1)) (ELet x e0 (EPair e2 e1)).
+    <{ (let x := e0 in e1, e2) }> <--> <{ let x := e0 in (e1, e2) }> /\
+    <{ (e2, let x := e0 in e1) }> <--> <{ let x := e0 in (e2, e1) }>.
   Proof.
     intros N. split; equate; try lia; destruct d as [|[|] d]; try reflexivity; now rewrite (weaken x _ e2 _ s N).
   Qed.
 
   (** 5.5, let under a projection: fst (let x = e0 in e1)  ->  let x = e0 in fst e1; snd alike *)
   Theorem rule_5_5 x e0 e1 :
-    equivalent (EFst (ELet x e0 e1)) (ELet x e0 (EFst e1)) /\
-    equivalent (ESnd (ELet x e0 e1)) (ELet x e0 (ESnd e1)).
+    <{ Fst (let x := e0 in e1) }> <--> <{ let x := e0 in Fst e1 }> /\
+    <{ Snd (let x := e0 in e1) }> <--> <{ let x := e0 in Snd e1 }>.
   Proof. split; equate; reflexivity. Qed.
 
   (** x[i], which takes the place of a variable x that moves out of a binder of i *)
-  Definition slice x i : expr := EAcc (EVar x) (AVar i).
+  Definition slice x i : expr := <{ {EVar x}[AVar i] }>.
   Lemma slice_plain x i : plain fcost R (slice x i).
   Proof. intros s. repeat split. Qed.
   Lemma slice_val x i n e0 e1 rho s z : inside n z = true -> vok x (slice x i) e1 ->
@@ -95,7 +95,7 @@ Section LetLift.
 
   (** 5.6, let in a gen: gen i:n. let x = e0 in e1  ->  let x = gen i:n. e0 in gen i:n. [x := x[i]] e1 *)
   Theorem rule_5_6 i n x e0 e1 : vok x (slice x i) e1 ->
-    equivalent (EGen i n (ELet x e0 e1)) (ELet x (EGen i n e0) (EGen i n (vsub x (slice x i) e1))).
+    <{ Gen i : n, let x := e0 in e1 }> <--> <{ let x := Gen i : n, e0 in Gen i : n, {vsub x (slice x i) e1} }>.
   Proof.
     intros V. equate.
     - destruct w as [|z w]; [reflexivity|]. destruct (inside n z) eqn:Hz; [|reflexivity]. cbn [ind].
@@ -125,8 +125,9 @@ Section LetLift.
       rewrite ?(vsub_cost fcost R _ _ _ (slice_plain x i)), (vsub_reach fcost R _ _ _ (slice_plain x i)); reflexivity.
   Qed.
   Theorem rule_5_7 i n x e0 e1 : vok x (slice x i) e1 ->
-    let l := ESum i n (ELet x e0 e1) in let r := ELet x (EGen i n e0) (ESum i n (vsub x (slice x i) e1)) in
-    keeps l r /\ ((0 < n)%nat -> improves l r).
+    let l := <{ Sum i : n, let x := e0 in e1 }> in
+    let r := <{ let x := Gen i : n, e0 in Sum i : n, {vsub x (slice x i) e1} }> in
+    keeps l r /\ ((0 < n)%nat -> l --> r).
   Proof.
     intros V l r. assert (Kp : keeps l r).
     { intros s. split; [intros rho d w|]; unfold l, r.
@@ -142,19 +143,19 @@ Section LetLift.
   Qed.
 
   (** 5.8, let under an access: (let x = e0 in e1)[a]  ->  let x = e0 in e1[a] *)
-  Theorem rule_5_8 x e0 e1 k : equivalent (EAcc (ELet x e0 e1) k) (ELet x e0 (EAcc e1 k)).
+  Theorem rule_5_8 x e0 e1 k : <{ (let x := e0 in e1)[k] }> <--> <{ let x := e0 in e1[k] }>.
   Proof. equate; reflexivity. Qed.
 
   (** 5.9, let under a bracket: [p] * let x = e0 in e1  ->  let x = [p]*e0 in [p]*e1.
       It hides p from a + or sum outside, until 5.1 or 5.7 brings the let outside of that too: see below. *)
-  Theorem rule_5_9 x p e0 e1 s : let l := EInd p (ELet x e0 e1) in let r := ELet x (EInd p e0) (EInd p e1) in
+  Theorem rule_5_9 x p e0 e1 s : let l := <{ [p] * (let x := e0 in e1) }> in let r := <{ let x := [p] * e0 in [p] * e1 }> in
     keeps_at rO radd rmul rsub fval fcost R s l r /\ cost s r = cost s l.
   Proof.
     intros l r. unfold l, r. split; [split; [intros rho d w|]|]; cbn [Core.eval Core.cost]; destruct (pval R s p); reflexivity || lia.
   Qed.
   (** 5.9, then 5.1 *)
   Theorem rule_5_9_5_1 x p e0 e1 e2 : ~ In x (efv e2) ->
-    keeps (EAdd (EInd p (ELet x e0 e1)) e2) (ELet x (EInd p e0) (EAdd (EInd p e1) e2)).
+    keeps <{ [p] * (let x := e0 in e1) + e2 }> <{ let x := [p] * e0 in [p] * e1 + e2 }>.
   Proof.
     intros N s. split; [intros rho d w|]; cbn [Core.eval Core.cost Core.live guard].
     - rewrite (weaken x _ e2 _ s N). destruct (pval R s p); reflexivity.
@@ -162,7 +163,8 @@ Section LetLift.
   Qed.
   (** 5.9, then 5.7 *)
   Theorem rule_5_9_5_7 i n x p e0 e1 : vok x (slice x i) e1 ->
-    keeps (ESum i n (EInd p (ELet x e0 e1))) (ELet x (EGen i n (EInd p e0)) (ESum i n (EInd p (vsub x (slice x i) e1)))).
+    keeps <{ Sum i : n, [p] * (let x := e0 in e1) }>
+      <{ let x := Gen i : n, [p] * e0 in Sum i : n, [p] * {vsub x (slice x i) e1} }>.
   Proof.
     intros V s. split; [intros rho d w|].
     - destruct (proj1 (rule_5_7 i n x (EInd p e0) (EInd p e1) V) s) as [E _]. etransitivity; [apply (E rho d w)|].
@@ -184,7 +186,7 @@ Section LetLift.
 
   (** 5.10, let in a let's value: let x = (let y = e0 in e1) in e2  ->  let y = e0 in let x = e1 in e2 *)
   Theorem rule_5_10 x y e0 e1 e2 : ~ In y (efv e2) -> x <> y ->
-    equivalent (ELet x (ELet y e0 e1) e2) (ELet y e0 (ELet x e1 e2)).
+    <{ let x := let y := e0 in e1 in e2 }> <--> <{ let y := e0 in let x := e1 in e2 }>.
   Proof.
     intros N D. equate; [|lia]. apply eval_ext; [|apply agree_refl]. intros z Hz d' w'. unfold upd.
     destruct (String.eqb x z) eqn:E; [reflexivity|]. destruct (String.eqb_spec y z); [subst; contradiction|reflexivity].

@@ -140,7 +140,7 @@ Section ToSSA.
 
   (** gen i. sum j. [p and j = i] * X[j] *)
   Definition copy (X : string) (p : prd) (is js : binders) : expr :=
-    gens is (sums js (EInd (PAnd p (diagonal js is)) (read X js))).
+    <{ GEN is, SUM js, [PAnd p (diagonal js is)] * {read X js} }>.
   Lemma copy_means X p is js r s zs : NoDup (bnames is) -> fresh js (pfv p ++ bnames is) -> bsizes js = bsizes is ->
     In zs (bbox is) -> eval r s (copy X p is js) [] zs = ind (pval R (upds s is zs) p) (r X [] zs).
   Proof.
@@ -169,7 +169,7 @@ Section ToSSA.
   Theorem rule_5_25 G m x X sh0 sh e0 e1 t0 t1 : vok x (EVar X) e1 -> ~ In X (efv e1) \/ X = x ->
     translates G PTrue [] PTrue sh0 e0 t0 ->
     translates (upd G X (fun d => match d with [] => Some sh0 | _ => None end)) m [] PTrue sh (vsub x (EVar X) e1) t1 ->
-    translates G m [] PTrue sh (ELet x e0 e1) (ELet X t0 t1).
+    translates G m [] PTrue sh <{ let x := e0 in e1 }> <{ let X := t0 in t1 }>.
   Proof.
     intros V N T0 T1. split.
     - intros r r' s zs w E Hz Hm Hw. destruct Hz as [<-|[]]. cbn [app gens Core.eval Sums.ind pval] in *.
@@ -211,7 +211,7 @@ Section ToSSA.
 
   (** 5.27, gen: S(i, p, gen j. e)  ->  S(ij, p, e) *)
   Theorem rule_5_27 G m is p j n sh e t : ~ In j (pfv p) -> ~ In j (pfv m) ->
-    translates G m (is ++ [(j, n)]) p sh e t -> translates G m is p (n :: sh) (EGen j n e) t.
+    translates G m (is ++ [(j, n)]) p sh e t -> translates G m is p (n :: sh) <{ Gen j : n, e }> t.
   Proof.
     intros Np Nm T. split.
     - intros r r' s zs w E Hz Hm Hw. destruct w as [|z w]; [apply box_length in Hw; discriminate|].
@@ -231,7 +231,7 @@ Section ToSSA.
   Qed.
   (** eta: an array that is no gen is gen j. e[j] *)
   Theorem eta_gen G m is p j n sh e t : ~ In j (eix e) -> (forall s, cost s e = 0%Z) ->
-    translates G m is p (n :: sh) (EGen j n (EAcc e (AVar j))) t -> translates G m is p (n :: sh) e t.
+    translates G m is p (n :: sh) <{ Gen j : n, e[AVar j] }> t -> translates G m is p (n :: sh) e t.
   Proof.
     intros N C T. split.
     - intros r r' s zs w E Hz Hm Hw. rewrite (means_at _ _ _ _ _ _ _ r r' s zs w T), eval_gens by auto.
@@ -242,7 +242,7 @@ Section ToSSA.
   Qed.
 
   (** 5.28, bracket: S(i, p0, [p1]*e)  ->  S(i, p0 and p1, e) *)
-  Theorem rule_5_28 G m is p0 p1 sh e t : translates G m is (PAnd p0 p1) sh e t -> translates G m is p0 sh (EInd p1 e) t.
+  Theorem rule_5_28 G m is p0 p1 sh e t : translates G m is (PAnd p0 p1) sh e t -> translates G m is p0 sh <{ [p1] * e }> t.
   Proof.
     intros T. split.
     - intros r r' s zs w E Hz Hm Hw. rewrite (means_at _ _ _ _ _ _ _ r r' s zs w T), eval_gens by auto. cbn [Core.eval pval].
@@ -254,7 +254,7 @@ Section ToSSA.
   (** 5.29, constant: S(i, p, c)  ->  C = gen i. c;  gen i. sum j. [p and j = i]*C[j];
       who reads it only where p holds needs no mask: C alone *)
   Theorem rule_5_29 G m is js p c C : NoDup (bnames is) -> fresh js (pfv p ++ bnames is) -> bsizes js = bsizes is ->
-    translates G m is p [] (ECst c) (ELet C (gens is (ECst c)) (copy C p is js)).
+    translates G m is p [] (ECst c) <{ let C := GEN is, {ECst c} in {copy C p is js} }>.
   Proof.
     intros N F S. split.
     - intros r r' s zs w E Hz Hm Hw. apply box_nil in Hw. subst w. rewrite eval_gens by assumption. rewrite app_nil_r. cbn [Core.eval].
@@ -275,7 +275,7 @@ Section ToSSA.
     fresh js (pfv p ++ flat_map afv l) ->
     (forall s zs, In zs (bbox is) -> pval R (upds s is zs) p = true -> In (map (aval R (upds s is zs)) l) (bbox js)) ->
     translates G m is p [] (accs (projs d (EVar x)) l)
-      (ELet X (projs d (EVar x)) (gens is (sums js (EInd (PAnd p (eqs (bnames js) l)) (read X js))))).
+      <{ let X := {projs d (EVar x)} in GEN is, SUM js, [PAnd p (eqs (bnames js) l)] * {read X js} }>.
   Proof.
     intros Gx L F B. split.
     - intros r r' s zs w E Hz Hm Hw. apply box_nil in Hw. subst w. cbn [Core.eval]. rewrite !eval_gens by assumption.
@@ -302,8 +302,6 @@ Section ToSSA.
   Lemma lives_val s e : pval R s (lives e) = live s e.
   Proof. induction e; cbn [lives Core.live pval]; auto; try (now rewrite IHe1, IHe2). exact (guards_val s (EInd p e)). Qed.
 
-  (** let X0 = t0 in let X1 = t1 in b *)
-  Definition lets2 X0 t0 X1 t1 b : expr := ELet X0 t0 (ELet X1 t1 b).
   Lemma read_0 r s X0 t0 X1 t1 w : X0 <> X1 ->
     upd (upd r X0 (eval r s t0)) X1 (eval (upd r X0 (eval r s t0)) s t1) X0 [] w = eval r s t0 [] w.
   Proof. intros D. rewrite upd_other by congruence. now rewrite upd_same. Qed.
@@ -325,18 +323,18 @@ Section ToSSA.
         gen i. [p and p0]*X0[i] + [p and p1]*X1[i]
       X0 is S(i, p, [p0]*e0), by 5.28.  An operand that is an addition itself is read where one of its terms is.
       Subtraction alike. *)
-  Definition term p e X is : expr := EInd (PAnd p (lives e)) (read X is).
+  Definition term p e X is : expr := <{ [PAnd p (lives e)] * {read X is} }>.
   Theorem rule_5_31 G m is p e0 e1 t0 t1 X0 X1 : NoDup (bnames is) -> X0 <> X1 -> ~ In X0 (efv t1) ->
     translates G (PAnd p (lives e0)) is p [] e0 t0 -> translates G (PAnd p (lives e1)) is p [] e1 t1 ->
-    translates G m is p [] (EAdd e0 e1) (lets2 X0 t0 X1 t1 (gens is (EAdd (term p e0 X0 is) (term p e1 X1 is)))) /\
-    translates G m is p [] (ESub e0 e1) (lets2 X0 t0 X1 t1 (gens is (ESub (term p e0 X0 is) (term p e1 X1 is)))).
+    translates G m is p [] <{ e0 + e1 }> <{ let X0 := t0 in let X1 := t1 in GEN is, {term p e0 X0 is} + {term p e1 X1 is} }> /\
+    translates G m is p [] <{ e0 - e1 }> <{ let X0 := t0 in let X1 := t1 in GEN is, {term p e0 X0 is} - {term p e1 X1 is} }>.
   Proof.
     intros N D Nx T0 T1. split; split.
-    1, 3: intros r r' s zs w E Hz Hm Hw; apply box_nil in Hw; subst w; unfold lets2, term; cbn [Core.eval]; rewrite !eval_gens by assumption;
+    1, 3: intros r r' s zs w E Hz Hm Hw; apply box_nil in Hw; subst w; unfold term; cbn [Core.eval]; rewrite !eval_gens by assumption;
       cbn [Core.eval]; rewrite !read_at, upds_vals, app_nil_r by (auto; eapply bbox_length; eassumption);
       rewrite read_0, read_1, !(operand_value G is p _ _ r r') by assumption; destruct (pval R (upds s is zs) p); cbn [Sums.ind]; ring.
     all: intros s; pose proof (costs_at _ _ _ _ _ _ _ s T0) as C0; pose proof (costs_at _ _ _ _ _ _ _ s T1) as C1;
-      unfold lets2; cbn [Core.cost]; rewrite !cost_gens.
+      cbn [Core.cost]; rewrite !cost_gens.
     - assert (Z : forall zs, In zs (bbox is) -> (cost (upds s is zs) (EAdd (term p e0 X0 is) (term p e1 X1 is))
         = b2z (pval R (upds s is zs) p && live (upds s is zs) e0 && live (upds s is zs) e1))%Z).
       { intros zs _. cbn [term Core.cost Core.live Core.guard pval]. rewrite !cost_at, !guard_at, !lives_val. cbn [Core.cost].
@@ -389,8 +387,8 @@ Section ToSSA.
         gen i. sum j0, j1. [p and j0 = i and j1 = i]*X0[j0]*X1[j1];  a factor that is a number stays one *)
   Theorem rule_5_32 G m is p e0 e1 t0 t1 X0 X1 j0 l0 j1 l1 : NoDup (bnames is) -> X0 <> X1 -> ~ In X0 (efv t1) ->
     factor G is p e0 t0 j0 l0 -> factor G is p e1 t1 j1 l1 -> fresh (j0 ++ j1) (pfv p ++ bnames is) ->
-    translates G m is p [] (EMul e0 e1) (lets2 X0 t0 X1 t1 (gens is
-      (sums (j0 ++ j1) (EInd (PAnd p (eqs (bnames (j0 ++ j1)) (l0 ++ l1))) (EMul (read X0 j0) (read X1 j1)))))).
+    translates G m is p [] <{ e0 * e1 }> <{ let X0 := t0 in let X1 := t1 in
+      GEN is, SUM (j0 ++ j1), [PAnd p (eqs (bnames (j0 ++ j1)) (l0 ++ l1))] * {read X0 j0} * {read X1 j1} }>.
   Proof.
     intros N D Nx F0 F1 F.
     assert (Q : forall s zs, In zs (bbox is) -> length (l0 ++ l1) = length (j0 ++ j1) /\
@@ -403,7 +401,7 @@ Section ToSSA.
       - intros j Hj H. apply (proj2 F j Hj). rewrite flat_map_app in H. rewrite !in_app_iff in *. intuition. }
     split.
     - intros r r' s zs w E Hz Hm Hw. apply box_nil in Hw. subst w. destruct (Q s zs Hz) as (L & B & Fr).
-      unfold lets2. cbn [Core.eval]. rewrite !eval_gens by assumption. rewrite point_value by auto. cbn [Core.eval].
+      cbn [Core.eval]. rewrite !eval_gens by assumption. rewrite point_value by auto. cbn [Core.eval].
       destruct (pval R (upds s is zs) p) eqn:P; [|reflexivity]. cbn [Sums.ind].
       destruct (factor_fits _ _ _ _ _ _ _ s zs N Hz F0) as (A0 & B0 & _).
       set (v := map (aval R (upds s is zs)) (l0 ++ l1)). assert (Ev : v = map (aval R (upds s is zs)) l0 ++ map (aval R (upds s is zs)) l1) by apply map_app.
@@ -414,7 +412,7 @@ Section ToSSA.
       rewrite !read_at, !app_nil_r. unfold bnames. rewrite V0, V1, read_0, read_1 by assumption.
       now rewrite (factor_value _ _ _ _ _ _ _ r r' s zs N F0 E Hz P), (factor_value _ _ _ _ _ _ _ r r' s zs N F1 E Hz P).
     - intros s. pose proof (factor_cost _ _ _ _ _ _ _ s F0) as C0. pose proof (factor_cost _ _ _ _ _ _ _ s F1) as C1.
-      unfold lets2. cbn [Core.cost]. rewrite !cost_gens.
+      cbn [Core.cost]. rewrite !cost_gens.
       rewrite (zsum_ext (bbox is) (fun zs => cost (upds s is zs) (sums _ _)) (fun zs => b2z (pval R (upds s is zs) p))).
       2:{ intros zs Hz. destruct (Q s zs Hz) as (L & B & Fr). rewrite point_cost by auto. cbn [Core.cost]. rewrite !cost_at. cbn [Core.cost].
           destruct (pval R _ p); reflexivity. }
@@ -459,7 +457,7 @@ Section ToSSA.
 
   (** 5.33, scalar function: S(i, p, f(e..))  ->  Xk = S(i, p, ek);  gen i. [p]*f(X0[i], ..) *)
   Theorem rule_5_33 G m is p f es l : NoDup (bnames is) -> arguments G is p es l ->
-    translates G m is p [] (EFn f es) (lets l (gens is (EInd p (EFn f (map (fun X => read X is) (map fst l)))))).
+    translates G m is p [] (EFn f es) (lets l <{ GEN is, [p] * {EFn f (map (fun X => read X is) (map fst l))} }>).
   Proof.
     intros N A. split.
     - intros r r' s zs w E Hz Hm Hw. apply box_nil in Hw. subst w. rewrite eval_lets, !eval_gens by assumption. cbn [Core.eval].
@@ -487,7 +485,7 @@ Section ToSSA.
         gen i. sum i', j..k. [p and q and i' = i]*X[i', j..k]
       All directly nested sums at once, their brackets merged (5.24'): e is neither a sum nor a bracket. *)
   Definition summed X p q is is' js : expr :=
-    gens is (sums is' (sums js (EInd (PAnd (PAnd p q) (diagonal is' is)) (read X (is' ++ js))))).
+    <{ GEN is, SUM is', SUM js, [PAnd (PAnd p q) (diagonal is' is)] * {read X (is' ++ js)} }>.
   Section Rule_5_34.
     Variables (p q : prd) (is is' js : binders) (s : ienv) (zs : list Z).
     Hypotheses (N : NoDup (bnames is)) (F : fresh is' (pfv p ++ pfv q ++ bnames is ++ bnames js)) (S : bsizes is' = bsizes is)
@@ -527,7 +525,7 @@ Section ToSSA.
   Theorem rule_5_34 G m is is' js p q e t X : NoDup (bnames is) -> bsizes is' = bsizes is ->
     fresh js (pfv p ++ bnames is) -> fresh is' (pfv p ++ pfv q ++ bnames is ++ bnames js) -> (forall s, reach s e = true) ->
     translates G (PAnd p q) (is ++ js) (PAnd p q) [] e t ->
-    translates G m is p [] (sums js (EInd q e)) (ELet X t (summed X p q is is' js)).
+    translates G m is p [] <{ SUM js, [q] * e }> <{ let X := t in {summed X p q is is' js} }>.
   Proof.
     intros N S Fj F Re T.
     assert (Pp : forall s zs ws, pval R (upds (upds s is zs) js ws) p = pval R (upds s is zs) p).
@@ -588,7 +586,7 @@ Section ToSSA.
 
   (** without a bracket *)
   Theorem rule_5_34_plain G m is p js e t :
-    translates G m is p [] (sums js (EInd PTrue e)) t -> translates G m is p [] (sums js e) t.
+    translates G m is p [] <{ SUM js, [PTrue] * e }> t -> translates G m is p [] <{ SUM js, e }> t.
   Proof.
     intros [M C]. split.
     - intros r r' s zs w E Hz Hm Hw. rewrite (M r r') by assumption. rewrite !eval_gens by assumption. cbn [Core.eval].

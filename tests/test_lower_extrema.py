@@ -71,6 +71,18 @@ def test_nan_wins() -> None:
     assert g(x, np.array([1.0, 2, 3])) == 2
 
 
+@pytest.mark.parametrize("n", [4095, 4096, 5001])
+def test_among_many_the_first_of_the_greatest_is_found(n: int) -> None:
+    f = parse("f(x: [m][n]R) = let k = gen i:m. argmax j:n. x[i, j] in gen i:m. x[i, k[i]] + [k[i] = 3]")
+    x = np.random.default_rng(n).normal(size=(5, n)).astype(np.float32)
+    x[1, [n - 1, n - 2, 7]] = 9
+    x[2] = -np.inf
+    x[3, [40, n - 1]] = np.nan
+    x[4, [3, n - 1]] = 9
+    found = np.asarray(f(x))
+    np.testing.assert_array_equal(found, [x[0].max(), 9, -np.inf, np.nan, 10])
+
+
 def test_of_no_point_by_the_sizes_is_an_error_and_by_the_data_nan() -> None:
     f = parse("f(x: [n]R) = max i:n. x[i]")
     with pytest.raises(ArgumentError, match="no point"):

@@ -142,3 +142,18 @@ def test_a_guard_that_asks_for_sizes_alone_is_decided_when_traced(n: int) -> Non
     assert "_if(n > 0, " in lower(f).source
     x = np.array([1.0, 2.0])
     np.testing.assert_allclose(np.asarray(lower(f)(x, np.zeros(n))), np.exp(x) * (n > 0), rtol=1e-6)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 6, 40])
+def test_alternatives_that_exclude_one_another_are_pieces(n: int) -> None:
+    f = parse("f(x: [n]R, y: [n]R) = gen i:n. [i < 2 or i > 4] * x[i] * y[i]")
+    g = lower(f)
+    assert "jnp.where" not in g.source
+    x, y = np.random.default_rng(n).normal(size=(2, n))
+    i = np.arange(n)
+    np.testing.assert_allclose(np.asarray(g(x, y)), ((i < 2) | (i > 4)) * x * y, rtol=1e-6)
+
+
+def test_alternatives_that_may_meet_at_some_size_are_a_mask() -> None:
+    f = parse("f(x: [n]R) = gen i:n. [i = 0 or i = n - 1] * x[i]")
+    np.testing.assert_array_equal(np.asarray(lower(f)(np.array([3.0]))), [3])

@@ -95,19 +95,24 @@ def _project_by_hand(r: Any, centre: Any, f: Any, x0: Any, k: Any, points: Any, 
 
 
 def _project_jacobian_by_hand(r: Any, centre: Any, f: Any, x0: Any, k: Any, points: Any) -> Any:
+    """As the gradient: points run along the last axis until the end."""
     turn, turns = _rotation(r), jax.jacfwd(_rotation)(r)
-    near = points - centre
-    p = near @ turn.T
-    e, back = p[:, :2] / p[:, 2:], 1 / p[:, 2]
-    d = e[:, 0] ** 2 + e[:, 1] ** 2
+    near = (points - centre).T
+    p = turn @ near
+    e, back = p[:2] / p[2], 1 / p[2]
+    d = e[0] * e[0] + e[1] * e[1]
     h, slope = 1 + (k[0] + k[1] * d) * d, 2 * (k[0] + 2 * k[1] * d)
-    eye = jnp.eye(2, dtype=e.dtype)
-    by_e = f * (h[:, None, None] * eye + slope[:, None, None] * e[:, :, None] * e[:, None, :])
-    by_p = jnp.concatenate([by_e, -jnp.sum(by_e * e[:, None, :], 2, keepdims=True)], 2) * back[:, None, None]
-    turned = (near @ turns.reshape(3, 3, 3).transpose(1, 0, 2).reshape(3, 9)).reshape(-1, 3, 3)
-    by_r = sum(by_p[:, :, b, None] * turned[:, None, b] for b in range(3))
-    by_k = f * e[:, :, None] * jnp.stack([d, d * d], 1)[:, None]
-    return by_r, -(by_p @ turn), h[:, None] * e, jnp.broadcast_to(eye, (d.shape[0], 2, 2)), by_k
+    cross = f * slope * e[0] * e[1]
+    both = f * (h + slope * e * e)
+    by_e = jnp.stack([jnp.stack([both[0], cross]), jnp.stack([cross, both[1]])])
+    by_p = jnp.concatenate([by_e, -(by_e[:, :1] * e[0] + by_e[:, 1:] * e[1])], 1) * back
+    turned = (turns.transpose(0, 2, 1).reshape(9, 3) @ near).reshape(3, 3, -1)
+    by_r = sum(by_p[:, b, None] * turned[b] for b in range(3))
+    by_c = -sum(by_p[:, b, None] * turn[b][:, None] for b in range(3))
+    by_x0 = jnp.broadcast_to(jnp.eye(2, dtype=e.dtype), (d.shape[0], 2, 2))
+    by_k = f * e[:, None] * jnp.stack([d, d * d])
+    last = lambda a: jnp.moveaxis(a, -1, 0)
+    return last(by_r), last(by_c), last(h * e), by_x0, last(by_k)
 
 
 def _far(rng: np.random.Generator, dims: tuple[int, ...]) -> Any:

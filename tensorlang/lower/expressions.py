@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import reduce
+from itertools import combinations
+from typing import cast
+
 from tensorlang.errors import NormalFormError
 from tensorlang.language.functions import function
 from tensorlang.language.grammar import (
@@ -22,7 +27,7 @@ from tensorlang.language.grammar import (
     Var,
     children,
 )
-from tensorlang.language.predicates import conjunction
+from tensorlang.language.predicates import FALSE, TRUE, Or, Predicate, conjunction, substitute
 from tensorlang.lower.accesses import access
 from tensorlang.lower.brackets import bracket
 from tensorlang.lower.code import Value, applied, literal, plus, times, where
@@ -34,6 +39,7 @@ from tensorlang.lower.scope import Context, Scope
 from tensorlang.lower.summation import Summation
 from tensorlang.lower.sums import contract, total
 from tensorlang.recursion import Deep
+from tensorlang.sets.solve import simplify_in
 
 SMOOTH = frozenset(
     {"abs", "cos", "erf", "logaddexp", "max", "min", "relu", "sigmoid", "sign", "sin", "softplus", "tanh"}
@@ -42,6 +48,7 @@ SMOOTH = frozenset(
 """Functions that have finite values and derivatives at all finite arguments, however large."""
 
 _RECIP = function("recip")
+_MOST_PARTS = 6
 
 
 class Compiler:
@@ -69,6 +76,8 @@ class Compiler:
                 return literal(value)
             case Var() | Proj() | Access():
                 return access(self.ctx, scope, *self.ctx.held_by(e))
+            case Add(Bracket(p, a), Bracket(q, b), sign) if p is q:
+                return (yield self.value(Bracket(p, Add(a, b, sign)), scope))
             case Add(a, b, sign):
                 pieces: Value | None = yield assembled(self.ctx, scope, e, self.shared)
                 if pieces is not None:
@@ -88,6 +97,10 @@ class Compiler:
                 v = yield total(self.ctx, scope, e)
             case Bracket(p, a):
                 p = without_implied(p, a)
+                if isinstance(p, Or) and _exclude_one_another(scope, p.parts):
+                    pieces = yield assembled(self.ctx, scope, _alternatives(p.parts, a), self.shared)
+                    if pieces is not None:
+                        return pieces
                 if is_enumerable(self.ctx, scope, p):
                     v = yield contract(self.ctx, Summation(scope, {}, (p,), a))
                 else:
@@ -116,6 +129,19 @@ class Compiler:
             return v
         m = mask_over(self.ctx, scope, conjunction(scope.masks), v.axes)
         return self.ctx.short(where(m, v, scope.order, "1"), scope.block)
+
+
+def _alternatives(parts: Sequence[Predicate], e: Expr) -> Add:
+    """[p or q] * e as [p]*e + [q]*e, for predicates that exclude one another."""
+    first, *others = (Bracket(p, e) for p in parts)
+    return cast(Add, reduce(lambda a, b: Add(a, b, 1), others, first))
+
+
+def _exclude_one_another(scope: Scope, parts: Sequence[Predicate]) -> bool:
+    """Whether no two of these few predicates hold at once."""
+    ranges = {i: r.stop for i, r in scope.domain.items()}
+    pairs = combinations(parts, 2) if len(parts) <= _MOST_PARTS else [(TRUE, TRUE)]
+    return all(simplify_in(conjunction([substitute(q, scope.env) for q in pair]), ranges) is FALSE for pair in pairs)
 
 
 def used_twice(e: Expr) -> frozenset[Expr]:

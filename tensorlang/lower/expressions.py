@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 from itertools import combinations
-from typing import cast
 
 from tensorlang.errors import NormalFormError
 from tensorlang.language.functions import function
@@ -133,8 +132,8 @@ class Compiler:
 
 def _alternatives(parts: Sequence[Predicate], e: Expr) -> Add:
     """[p or q] * e as [p]*e + [q]*e, for predicates that exclude one another."""
-    first, *others = (Bracket(p, e) for p in parts)
-    return cast(Add, reduce(lambda a, b: Add(a, b, 1), others, first))
+    first, second, *others = (Bracket(p, e) for p in parts)
+    return reduce(lambda total, term: Add(total, term, 1), others, Add(first, second, 1))
 
 
 def _exclude_one_another(scope: Scope, parts: Sequence[Predicate]) -> bool:

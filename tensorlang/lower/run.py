@@ -62,7 +62,8 @@ class Lowered:
 
     It takes relations as boolean arrays. One that is given as SciPy sparse matrix or boolean array that is not itself
     being traced, and holds at few enough points, is taken by these instead, at a cost that is theirs: see
-    `source_on_points`. It is compiled anew then for every number of points.
+    `source_on_points`. It is compiled anew then for every number of points. Its points are kept as long as it lives,
+    and its data compared at every call, so it may be written to.
     """
 
     def __init__(self, f: Function, exact: bool = False, sizes: Mapping[str, int] | None = None) -> None:

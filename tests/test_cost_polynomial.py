@@ -1,8 +1,10 @@
 """Costs for all sizes: the counts of Figure 6 as piecewise quasi-polynomials."""
 
 import random
+import re
 from fractions import Fraction
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ from click.testing import CliRunner
 
 import tensorlang as tl
 from tensorlang.cli import main
-from tensorlang.cost.counting import number_of_points
+from tensorlang.cost.counting import by_barvinok, number_of_points
 from tensorlang.cost.quasi import Polynomial, affine, quotient, reduced, unrounded
 from tensorlang.language.affine import Affine, Index, Size, atom_affine, constant
 from tensorlang.language.grid import Setting, count
@@ -26,6 +28,8 @@ from tensorlang.language.predicates import (
     equal,
     less,
 )
+from tensorlang.sets.isl import counts_everything
+from tensorlang.sets.solve import ranges_predicate
 from tests.programs import random_arguments, random_function, random_sizes, relation_data
 
 n, m = Size("n"), Size("m")
@@ -237,10 +241,14 @@ def test_costs_are_shown_in_notebooks() -> None:
     assert r"\mathrm{nnz}(E)" in tl.cost_polynomial(g).latex
 
 
+@pytest.mark.skipif(counts_everything(), reason="this islpy may count them")
 def test_points_too_intricate_to_count_are_an_error_that_says_so() -> None:
     f = tl.parse("f(x: [n]R) = gen i:n, j:n, k:n. [997*i + 991*j <= 983*k] * (x[i] * x[j])")
-    with pytest.raises(tl.CountingError, match="no closed form was found for the number of points i:n, j:n, k:n"):
+    with pytest.raises(
+        tl.CountingError, match="no closed form was found for the number of points i:n, j:n, k:n"
+    ) as caught:
         tl.cost_polynomial(f)
+    assert "tensorlang[symbolic]" in str(caught.value)
     assert tl.cost(f, n=20) == np.count_nonzero(
         np.array([997 * i + 991 * j <= 983 * k for i, j, k in product(range(20), repeat=3)])
     )
@@ -272,3 +280,25 @@ def test_the_command_prints_the_polynomial(tmp_path: Any) -> None:
     assert result.output == "[0 < m] * (2*m*n - n)\nO(m*n): linear in m, linear in n\n"
     refused = CliRunner().invoke(main, ["cost", str(program), "--polynomial", "--size", "n=3"])
     assert refused.exit_code == 2 and "for all sizes" in refused.output
+
+
+@pytest.mark.skipif(not counts_everything(), reason="needs an islpy with barvinok, which tensorlang[symbolic] is for")
+def test_barvinok_counts_the_same_points() -> None:
+    for seed in range(60):
+        rng = random.Random(seed)
+        indices = [Index(name) for name in "ijl"[: rng.randrange(1, 4)]]
+        ranges = {i: rng.choice([N, M, N * 2 - 1, M + 1]) for i in indices}
+        p = conjunction([ranges_predicate(ranges), random_condition(rng, indices, 2)])
+        cells, wanted = by_barvinok(p), number_of_points(ranges, p)
+        for size, other in product(range(7), range(6)):
+            sizes = {n: size, m: other}
+            assert evaluated(cells, sizes) == evaluated(wanted, sizes), f"seed {seed}"
+
+
+def test_the_page_on_costs_says_what_happens(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("sympy")
+    page = (Path(__file__).parents[1] / "docs" / "costs.md").read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    exec(compile(code, "costs.md", "exec"), {})
+    said = [re.split("[,:]", line.partition("# ")[2])[0] for line in code.splitlines() if line.startswith("print")]
+    assert [line.split(":")[0] for line in capsys.readouterr().out.splitlines()] == said

@@ -21,6 +21,7 @@ from math import gcd, lcm
 from tensorlang.cost.domains import Domain, factors, place
 from tensorlang.cost.quasi import Polynomial, affine, definitions, number, quotient, summed, total, unknown
 from tensorlang.language.affine import Affine, Atom, Index, atom_affine, constant
+from tensorlang.language.affine import total as sum_of
 from tensorlang.language.grid import indices_of
 from tensorlang.language.predicates import (
     FALSE,
@@ -44,7 +45,8 @@ from tensorlang.language.predicates import (
 )
 from tensorlang.language.show import predicate_text
 from tensorlang.sets.encode import TooHard, alpha_normal
-from tensorlang.sets.isl import disjoint, is_empty, not_implied
+from tensorlang.sets.isl import counts_everything, is_empty, not_implied
+from tensorlang.sets.points import Division, cardinality, disjoint
 from tensorlang.sets.solve import Ranges, ranges_predicate, simplify_in, solve
 
 _MOST_STEPS = 400
@@ -100,8 +102,47 @@ def _component(ranges: Ranges, p: Predicate) -> tuple[Cell, ...]:
     if relations(p) or lookups(p):
         return ((TRUE, unknown(domain_of_data(ranges, p))),)
     p = conjunction([ranges_predicate(ranges), p])
-    parts = disjoint(p) if any(isinstance(q, Or | Exists) for q in conjuncts(p)) else [p]
-    return gathered(cell for part in parts for cell in _count(_own(part, ranges), part))
+    try:
+        parts = disjoint(p) if any(isinstance(q, Or | Exists) for q in conjuncts(p)) else [p]
+        return gathered(cell for part in parts for cell in _count(_own(part, ranges), part))
+    except TooHard:
+        if not counts_everything():
+            raise
+        return by_barvinok(p)
+
+
+def by_barvinok(p: Predicate) -> tuple[Cell, ...]:
+    """The number of points of `p`, which bounds its indices and mentions no data, as barvinok gives it.
+
+    Raises `TooHard`. Needs an islpy that `counts_everything`.
+    """
+    sizes, pieces = cardinality(p)
+
+    def rounded(x: int | Division) -> Affine:
+        return atom_affine(sizes[x]) if isinstance(x, int) else quotient(*scaled(x))
+
+    def scaled(x: Division) -> tuple[Affine, int]:
+        value, terms = x
+        divisor = lcm(value.denominator, *(k.denominator for _, k in terms))
+        parts = [(rounded(y), int(k * divisor)) for y, k in terms]
+        return sum_of(parts) + int(value * divisor), divisor
+
+    cells: list[Cell] = []
+    for alternatives, terms in pieces:
+        products = []
+        for k, powers in terms:
+            product_of_powers = number(k)
+            for x, exponent in powers:
+                for _ in range(exponent):
+                    product_of_powers = product_of_powers * affine(rounded(x))
+            products.append(product_of_powers)
+        for rows in alternatives:
+            compared = ((equality, scaled(row)[0]) for equality, row in rows)
+            condition = conjunction(
+                equal(a, constant(0)) if equality else at_most(constant(0), a) for equality, a in compared
+            )
+            cells.append((condition, total(products)))
+    return gathered(cells)
 
 
 def _own(p: Predicate, ranges: Ranges) -> tuple[Index, ...]:

@@ -25,6 +25,10 @@ from tensorlang.language.grid import Setting
 from tensorlang.language.predicates import Equal, NonNegative, Predicate, at_most, conjunction, conjuncts
 from tensorlang.language.show import predicate_text
 from tensorlang.sets.encode import TooHard
+from tensorlang.sets.isl import counts_everything
+
+_INSTALL = "pip install 'tensorlang[symbolic]', then pip install --force-reinstall --no-deps islpy-barvinok"
+"""The second command, since the two packages have the same files and pip may have put islpy's own in place last."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,9 +159,10 @@ def _context(f: Function) -> Predicate:
 
 def _uncounted(domain: Domain) -> CountingError:
     binders = ", ".join(f"{i.name}:{size}" for i, size in domain.binders)
+    barvinok = "" if counts_everything() else f"; for all sizes, an islpy with barvinok may do it: {_INSTALL}"
     return CountingError(
         f"no closed form was found for the number of points {binders} where {predicate_text(domain.pred)}",
-        hint="cost counts them at given sizes",
+        hint=f"cost counts them at given sizes{barvinok}",
     )
 
 

@@ -12,7 +12,7 @@ reasonable time get the safe answer, which each function states.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -35,8 +35,9 @@ from tensorlang.sets.encode import MAX_PIECES, Encoder, Formula, Row, TooHard, n
 from tensorlang.sets.rows import has_point
 
 _context = islpy.Context()
-_dim = islpy.dim_type
-_order = (_dim.cst, _dim.set, _dim.param, _dim.div)
+DIM = islpy.dim_type
+"""isl's kinds of dimensions."""
+_order = (DIM.cst, DIM.set, DIM.param, DIM.div)
 _OPERATIONS = 2_000_000
 _HUGE = 2**40
 _CANDIDATES = 20
@@ -54,7 +55,7 @@ def is_empty(p: Predicate, context: Predicate = TRUE) -> bool:
     encoder = Encoder(marks=False)
     try:
         formula = encoder.formula(both)
-        return _empty(len(encoder.free), encoder.bound, _both(formula, encoder.surroundings()))
+        return _empty(len(encoder.free), encoder.bound, both_of(formula, encoder.surroundings()))
     except TooHard:
         return False
 
@@ -87,7 +88,7 @@ def not_implied(parts: Iterable[Predicate], context: Predicate) -> list[Predicat
     try:
         formulas = {q: encoder.formula(q) for q in kept}
         around = encoder.formula(context)
-        around = _both(around, encoder.surroundings())
+        around = both_of(around, encoder.surroundings())
     except TooHard:
         formulas = {}
     facts = conjuncts(context)
@@ -99,7 +100,7 @@ def not_implied(parts: Iterable[Predicate], context: Predicate) -> list[Predicat
             (row, *elements), _ = formulas[q]
             small: Formula = (tuple(elements), ())
             for formula in (around, *(formulas[other] for other in kept)):
-                small = _both(small, formula)
+                small = both_of(small, formula)
             redundant = _none_fails(len(encoder.free), encoder.bound, small, row)
         else:
             redundant = _implies(conjunction([context, *kept]), q)
@@ -131,7 +132,7 @@ def _implies(p: Predicate, q: Predicate) -> bool:
     encoder = Encoder(marks=needs_data(q))
     try:
         small, large = encoder.formula(p), encoder.formula(q, ranged=False)
-        small = _both(small, encoder.surroundings())
+        small = both_of(small, encoder.surroundings())
         return _subset(len(encoder.free), encoder.bound, small, large)
     except TooHard:
         return False
@@ -145,7 +146,7 @@ def sample(p: Predicate) -> dict[Atom, int] | None:
     """
     encoder = Encoder(marks=False)
     try:
-        formula = _both(encoder.formula(p), encoder.surroundings())
+        formula = both_of(encoder.formula(p), encoder.surroundings())
         sizes = tuple(d for atom, d in encoder.free.items() if isinstance(atom, Size))
         point = _point(len(encoder.free), encoder.bound, formula, sizes)
     except TooHard:
@@ -162,7 +163,7 @@ def forced_equalities(p: Predicate, context: Predicate = TRUE) -> list[Affine]:
     both = conjunction([p, context])
     encoder = Encoder(marks=False)
     try:
-        formula = _both(encoder.formula(both), encoder.surroundings())
+        formula = both_of(encoder.formula(both), encoder.surroundings())
         said = tuple(encoder.formula(q, ranged=False)[0][0] for q in conjuncts(both) if isinstance(q, Equal))
         rows = _hull(len(encoder.free), encoder.bound, formula, said)
     except TooHard:
@@ -176,7 +177,7 @@ def gist(p: Predicate, context: Predicate) -> Predicate | None:
     encoder = Encoder(marks=True)
     try:
         inner, outer = encoder.formula(p, ranged=False), encoder.formula(context)
-        outer = _both(outer, encoder.surroundings())
+        outer = both_of(outer, encoder.surroundings())
         union = _gist(len(encoder.free), encoder.bound, inner, outer)
     except TooHard:
         return None
@@ -194,37 +195,20 @@ def gist(p: Predicate, context: Predicate) -> Predicate | None:
     return found if same else None
 
 
-def disjoint(p: Predicate) -> list[Predicate]:
-    """Conjunctions of comparisons, no two with a point in common, that together are `p`, which mentions no data.
-
-    What they mention and `p` doesn't are integers, of which there is one choice at each point of `p`. Raises `TooHard`.
-    """
-    encoder = Encoder(marks=False)
-    formula = encoder.formula(p)
-    formula = _both(formula, encoder.surroundings())
-    free = len(encoder.free)
-    found = []
-    for divisions, rows in _disjoint(free, encoder.bound, formula):
-        for k in range(len(encoder.free) - free, divisions):
-            encoder.free[_division(k)] = free + k
-        parts = [encoder.decode(row) for row in rows]
-        found.append(conjunction(part for part in parts if part is not None))
-    return found
+def counts_everything() -> bool:
+    """Whether this islpy was built with barvinok, which counts the points of any polyhedra."""
+    return hasattr(islpy.Set, "card")
 
 
-@cache
-def _division(k: int) -> Index:
-    return Index(f"q{k}")
-
-
-def _both(f: Formula, g: Formula) -> Formula:
+def both_of(f: Formula, g: Formula) -> Formula:
+    """Both formulas."""
     return tuple(dict.fromkeys(f[0] + g[0])), f[1] + g[1]
 
 
 # What follows talks to isl. Its questions and answers are plain tuples, remembered by value.
 
 
-def _remembered(question: Callable[..., T]) -> Callable[..., T]:
+def remembered(question: Callable[..., T]) -> Callable[..., T]:
     """`question`, asked once for each value of its arguments, and given up after a fixed amount of isl's work."""
 
     @lru_cache(maxsize=1 << 16)
@@ -249,18 +233,18 @@ def _remembered(question: Callable[..., T]) -> Callable[..., T]:
     return ask
 
 
-@_remembered
+@remembered
 def _empty(free: int, bound: int, formula: Formula) -> bool:
     return next(_conjunctions(free, bound, formula), None) is None
 
 
-@_remembered
+@remembered
 def _subset(free: int, bound: int, small: Formula, large: Formula) -> bool:
-    whole = _union(free, bound, large)
+    whole = union_of(free, bound, large)
     return all(_project(free, bound, leaf).to_set().is_subset(whole) for leaf in _leaves(free, bound, small))
 
 
-@_remembered
+@remembered
 def _point(free: int, bound: int, formula: Formula, sizes: tuple[int, ...]) -> tuple[int, ...] | None:
     """The free dimensions of a point whose sizes have the least sum, from the first box that has one at all."""
     if _empty(free, bound, formula):
@@ -300,7 +284,7 @@ def _lowest(free: int, bound: int, points: Any, aims: list[tuple[tuple[int, int]
     return tuple(values)
 
 
-@_remembered
+@remembered
 def _hull(free: int, bound: int, formula: Formula, said: tuple[Row, ...]) -> tuple[Row, ...]:
     union = islpy.Set.empty(_space(free))
     for leaf in _leaves(free, bound, formula):
@@ -311,36 +295,12 @@ def _hull(free: int, bound: int, formula: Formula, said: tuple[Row, ...]) -> tup
     return tuple(row for row in _rows(hull, free) or () if row[0])
 
 
-@_remembered
+@remembered
 def _gist(free: int, bound: int, inner: Formula, outer: Formula) -> tuple[tuple[Row, ...], ...] | None:
-    context = _union(free, bound, outer)
-    union = _union(free, bound, inner).compute_divs().gist(context).coalesce()
+    context = union_of(free, bound, outer)
+    union = union_of(free, bound, inner).compute_divs().gist(context).coalesce()
     options = [_rows(basic, free) for basic in union.get_basic_sets()]
     return None if None in options else tuple(option for option in options if option is not None)
-
-
-@_remembered
-def _disjoint(free: int, bound: int, formula: Formula) -> tuple[tuple[int, tuple[Row, ...]], ...]:
-    """Of each piece the number of its integer divisions, which are further dimensions, and the rows."""
-    union = _union(free, bound, formula).coalesce().make_disjoint().compute_divs()
-    found = []
-    for basic in union.get_basic_sets():
-        space = basic.get_local_space()
-        divisions = space.dim(_dim.div)
-        rows = list(_all_rows(basic))
-        for d in range(divisions):
-            numerator = space.get_div(d)
-            scale = numerator.get_denominator_val()
-            numerator = numerator.scale_val(scale)
-            value = numerator.get_constant_val().to_python()
-            places = [(_dim.in_, k, k) for k in range(free)] + [(_dim.div, k, free + k) for k in range(d)]
-            terms = [(e, numerator.get_coefficient_val(kind, k).to_python()) for kind, k, e in places]
-            divisor = scale.to_python()
-            terms = [(e, k) for e, k in terms if k] + [(free + d, -divisor)]
-            rows.append((False, value, tuple(terms)))
-            rows.append((False, divisor - 1 - value, tuple((e, -k) for e, k in terms)))
-        found.append((divisions, tuple(dict.fromkeys(rows))))
-    return tuple(found)
 
 
 def _leaves(free: int, bound: int, formula: Formula) -> Iterator[Any]:
@@ -367,7 +327,8 @@ def _conjunctions(free: int, bound: int, formula: Formula) -> Iterator[tuple[Row
             stack.append((rows + more_rows, more_choices + choices[1:]))
 
 
-def _union(free: int, bound: int, formula: Formula) -> Any:
+def union_of(free: int, bound: int, formula: Formula) -> Any:
+    """isl's set of the free dimensions of a formula's points. Raises `TooHard`."""
     if pieces(formula) > MAX_PIECES:
         raise TooHard
     return _project(free, bound, _whole(free, bound, formula))
@@ -385,7 +346,7 @@ def _whole(free: int, bound: int, formula: Formula) -> Any:
 
 
 def _project(free: int, bound: int, points: Any) -> Any:
-    return points.project_out(_dim.set, free, bound) if bound else points
+    return points.project_out(DIM.set, free, bound) if bound else points
 
 
 def _space(dimensions: int) -> Any:
@@ -417,13 +378,13 @@ def _basic(free: int, bound: int, rows: tuple[Row, ...]) -> Any:
 
 def _rows(basic: Any, free: int) -> tuple[Row, ...] | None:
     """The rows of a basic set, equalities first; None if it needs a quotient or a remainder to say them."""
-    found = _all_rows(basic)
+    found = all_rows(basic)
     if any(d >= free for _, _, terms in found for d, _ in terms):
         return None
     return tuple(sorted(found, key=lambda row: (not row[0], [d for d, _ in row[2]], [-k for _, k in row[2]], row[1])))
 
 
-def _all_rows(basic: Any) -> list[Row]:
+def all_rows(basic: Any) -> list[Row]:
     """The rows of a basic set; its integer divisions come after its dimensions."""
     found: list[Row] = []
     for equality, matrix in ((True, basic.equalities_matrix(*_order)), (False, basic.inequalities_matrix(*_order))):

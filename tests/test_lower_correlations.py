@@ -194,6 +194,7 @@ COUNTED = [
     ("dilated", {"n": 10_001, "m": 8}),
     ("plane", {"n": 101, "k": 7}),
     ("strided plane", {"n": 101, "k": 3}),
+    ("sum of a loss", {"n": 20_001, "m": 12}),
     ("pooling", {"n": 100, "m": 101}),
     ("overlapping pools", {"n": 10_001}),
     ("moving sum", {"n": 10_001}),

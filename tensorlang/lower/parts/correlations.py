@@ -163,9 +163,9 @@ def _by_outer_blocks(x, w, at):
     ((_, _, _, n),), taps = at, w.shape[2]
     size = _block(taps, n)
     blocks, reach = -(-taps // size), size + n - 1
-    w_blocks = _overlapping(w, blocks, size, size)
-    g = jnp.einsum("dekr,bekc->bdrc", w_blocks, _overlapping(_covered(x, w, at), blocks, size, reach))
-    g = g.reshape(*g.shape[:2], -1)
+    below = lambda blocks: blocks.transpose(1, 2, 0, 3).reshape(blocks.shape[1] * blocks.shape[2], -1)
+    g = below(_overlapping(w, blocks, size, size)).T @ below(_overlapping(_covered(x, w, at), blocks, size, reach))
+    g = g.reshape(w.shape[0], size, x.shape[0], reach).transpose(2, 0, 1, 3).reshape(x.shape[0], w.shape[0], -1)
     g = jnp.pad(g, ((0, 0), (0, 0), (0, size))).reshape(*g.shape[:2], size, -1)  # each row one further to the left
     return _sum(g[:, :, :, :n], 2)
 
@@ -204,9 +204,28 @@ def _by_fft_blocks(x, w, at):
 
 def _plane(x, w, at):
     """Along two axes: a sum of slices, Fourier transforms, a loop over rows of taps, or XLA's convolution."""
-    least = min(_volume(w.shape[2:]), _volume([n for _, _, _, n in at]))
-    unit = all(a == b == 1 for a, b, _, _ in at)
-    return _by_fft(x, w, at) if unit and least >= COSTS["fft_taps_2d"] else _space(x, w, at)
+    taps, outputs = _volume(w.shape[2:]), _volume([n for _, _, _, n in at])
+    if min(taps, outputs) >= COSTS["fft_taps_2d"] and all(a == b == 1 for a, b, _, _ in at):
+        return _by_fft(x, w, at)
+    if x.shape[0] == w.shape[0] == 1 and outputs <= COSTS["fused_terms"] < taps:
+        return _by_lines(_covered(x, w, at)[0], w[0], at).astype(w.dtype)
+    return _space(x, w, at)
+
+
+def _by_lines(x, w, at):
+    """Few outputs: a loop over rows of taps adds up products for each output and column of taps, then the columns are
+    added up. Here x[inner, ..] is `_covered`, and w[inner, ..]."""
+    ((a, b, _, n), (step, apart, _, m)), (_, rows, columns) = at, w.shape
+    x, w = (v.astype(jnp.promote_types(v.dtype, jnp.float32)) for v in (x, w))
+
+    def add(k, totals):
+        lines = lax.dynamic_slice(x, (k // rows, b * (k % rows), 0), (1, a * (n - 1) + 1, x.shape[2]))[0, ::a]
+        taps = lax.dynamic_slice(w, (k // rows, k % rows, 0), (1, 1, columns))[0]
+        reach = apart * (columns - 1) + 1
+        return [t + lines[:, step * j : step * j + reach : apart] * taps for j, t in enumerate(totals)]
+
+    totals = lax.fori_loop(0, w.shape[0] * rows, add, [jnp.zeros((n, columns), w.dtype)] * m)
+    return jnp.stack([t @ jnp.ones(columns, t.dtype) for t in totals], 1)[None, None]
 
 
 def _space(x, w, at):

@@ -3,6 +3,8 @@
 import jax.numpy as jnp
 from jax import lax
 
+from tensorlang.lower.parts.loops import _stored
+
 
 def _over(x, *ranges):
     """x over the ranges (start, stop) of positions, zero where it has no element."""
@@ -91,26 +93,24 @@ def _put_in_windows(x, at):
     """Zeros, but x at the places step * l + first + k along each of its first axes, where l is a place of x, for each
     (step, first, size, k, width) of `at`: 0 <= k < width, and size is the result's. Where places are equal, it adds up.
     """
-    place = 0
-    for *_, k, width in at:
+    rank, place, total = len(at), 0, None
+    starts: list[tuple[int, ...]] = [()]
+    for step, _, _, k, width in at:
         place = place * width + k
-    return _put_along(0, x, jnp.asarray(place), 0, at)
-
-
-def _put_along(axis, x, place, number, at):
-    """`_put_in_windows` along axis `axis` and those after it; `number` says where in the windows along those before."""
-    if axis == len(at):
-        return jnp.where((place == number)[(..., *[None] * (x.ndim - len(at)))], x, 0)
-    step, first, size, _, width = at[axis]
-    parts = [_put_along(axis + 1, x, place, number * width + k, at) for k in range(width)]
-    if width == 1:
-        return _spread(parts[0], axis, first, step, size)
-    shape = (*x.shape[:axis], size, *(size for _, _, size, _, _ in at[axis + 1 :]), *x.shape[len(at) :])
-    total = None
-    for k in range(0, width, step):
-        taken = parts[k : k + step]
-        taken += [jnp.zeros_like(taken[0])] * (step - len(taken))
-        rows = jnp.stack(taken, axis + 1).reshape(*shape[:axis], step * x.shape[axis], *shape[axis + 1 :])
-        edges = [(-first - k, size - first - k) if d == axis else (0, n) for d, n in enumerate(shape)]
-        total = _over(rows, *edges) if total is None else total + _over(rows, *edges)
-    return jnp.zeros(shape, x.dtype) if total is None else total
+        starts = [(*start, s) for start in starts for s in range(0, width, step)]
+    counts, rest = x.shape[:rank], x.shape[rank:]
+    place = _stored(jnp.broadcast_to(place, counts))
+    apart = [size for n in counts for size in (n, 1)]
+    for start in starts:
+        # the windows cut into pieces as long as a step, which don't overlap: those that begin at `start`
+        number = jnp.zeros([1] * 2 * rank, jnp.int32)
+        for axis, (s, (step, _, _, _, width)) in enumerate(zip(start, at, strict=True)):
+            here = s + jnp.arange(step).reshape([step if d == 2 * axis + 1 else 1 for d in range(2 * rank)])
+            number = jnp.where((here < width) & (number >= 0), number * width + here, -1)
+        found = (place.reshape(apart) == number)[(..., *[None] * len(rest))]
+        rows = jnp.where(found, x.reshape(*apart, *rest), 0)
+        rows = rows.reshape(*(step * n for n, (step, *_) in zip(counts, at, strict=True)), *rest)
+        edges = [(-first - s, size - first - s) for s, (_, first, size, _, _) in zip(start, at, strict=True)]
+        term = _over(rows, *edges, *((0, n) for n in rest))
+        total = term if total is None else total + term
+    return jnp.zeros((*(size for _, _, size, _, _ in at), *rest), x.dtype) if total is None else total

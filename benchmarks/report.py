@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import Row
-from benchmarks.peers import BY_HAND, JAX, OURS, PROGRAM
+from benchmarks.peers import BY_HAND, JAX, JAX_PROGRAM, OURS, PROGRAM
 from benchmarks.scaling import WHAT, WHO, Growth
 from benchmarks.statements import Growing
 
-_PACKAGES = ("tensorlang", "jax", "jaxlib", "numpy", "scipy", "torch", "tensorflow", "pytensor")
+_PACKAGES = ("tensorlang", "jax", "jaxlib", "numpy", "scipy", "torch", "tensorflow", "pytensor", "halide", "tensorgrad")
 WRONG = 1e-3
 _WORTH = 1e-3  # seconds below which the gradient's time is overhead rather than work
 
@@ -140,7 +140,8 @@ def save_growth(growths: Sequence[Growth], statements: Sequence[Growing], to: Pa
         lines.append(_row([g.case, span, *[_number(g.exponent(who, what)) for what in WHAT for who in WHO]]))
         _plot_growth(g, to / f"scaling-{_slug(g.case)}.png")
     lines += ["", *[f"- {g.case}: {what}: {why}" for g in growths for what, why in g.missing.items()], ""]
-    lines += ["", _row(["family", "statements", "parsing, s", "deriving, s", "generating, s"]), _row(["---"] * 5)]
+    if statements:
+        lines += ["", _row(["family", "statements", "parsing, s", "deriving, s", "generating, s"]), _row(["---"] * 5)]
     for s in statements:
         times = [f"{t:.2f}" for t in (s.parsing, s.deriving, s.generating)]
         lines.append(_row([s.family, str(s.statements), *times]))
@@ -184,17 +185,23 @@ def _plot_ratios(rows: Sequence[Row], path: Path) -> None:
     _close(figure)
 
 
+_STYLES = {OURS: ("C0", "-"), PROGRAM: ("C0", ":"), JAX: ("C1", "-"), JAX_PROGRAM: ("C1", ":")}
+
+
 def _plot_growth(growth: Growth, path: Path) -> None:
-    figure, axes = _figure(12, 3.5, len(WHAT))
-    for ax, what in zip(axes[0], WHAT, strict=True):
+    """Seconds, operations and bytes against the size, those that there are figures of."""
+    shown = [what for what in WHAT if any(y > 0 for who in WHO for y in growth.figures[who][what])]
+    figure, axes = _figure(1 + 3.7 * len(shown), 3.5, max(len(shown), 1))
+    for ax, what in zip(axes[0], shown, strict=False):
         for who in WHO:
-            exponent = growth.exponent(who, what)
-            if exponent is not None:
-                label = f"{who}: {growth.index}^{exponent:.2f}"
-                ax.plot(growth.at, growth.figures[who][what], marker="o", markersize=3, label=label)
+            found, exponent = growth.figures[who][what], growth.exponent(who, what)
+            label = f"{who}: none" if exponent is None else f"{who}: {growth.index}^{exponent:.2f}"
+            color, line = _STYLES[who]
+            ax.plot(growth.at, found, color=color, linestyle=line, marker="o", markersize=3, label=label)
         ax.set(xscale="log", yscale="log", xlabel=growth.index, title="bytes" if what == "traffic" else what)
-        if ax.lines:
-            ax.legend(fontsize=7)
+        ax.set_xticks(growth.at, [str(n) for n in growth.at], fontsize=7)
+        ax.minorticks_off()
+        ax.legend(fontsize=7)
     figure.suptitle(growth.case)
     figure.savefig(path, dpi=100)
     _close(figure)

@@ -13,7 +13,7 @@ from proofs.checker import syntax
 from proofs.checker.formulas import Formula, formula
 from proofs.checker.points import Data, Sets
 from proofs.checker.replay import THEOREMS, Derivation, Replay, components, operations, product
-from proofs.checker.samples import check_functions, check_samples
+from proofs.checker.samples import check_functions, check_samples, needed
 from proofs.checker.semantics import Function
 from proofs.checker.statements import Operand, reads, statement
 from proofs.checker.syntax import (
@@ -105,6 +105,7 @@ class _Checked:
         self.functions = self._functions()
         self.data = self._data()
         self.costs = self._costs()
+        self.sizes: list[str] = []
 
     def report(self) -> Report:
         """Check everything."""
@@ -117,8 +118,10 @@ class _Checked:
             except Refused as refused:
                 raise Refused(f"step {k}, {step.get('rule')}: {refused}") from None
         replay.finish()
-        unmade = [x for x in self.made if x not in replay.made and derivation.statements[x].number is None]
-        _need(not unmade, f"every statement to be the program's or made by a step, found {unmade}")
+        unmade = [x for x in derivation.statements if x not in self.own and x not in replay.made]
+        zeros = [x for x in unmade if derivation.statements[x].number == 0 and Name(x) in self.results]
+        _need(unmade == zeros, f"every statement to be the program's or made by a step, found {unmade}")
+        _need(not self.own & replay.made, "no statement to be the program's and made by a step")
         samples = check_samples(self)
         return Report(self.program.name, self.bound, len(self.held["steps"]), replay.decided, samples)
 
@@ -129,9 +132,7 @@ class _Checked:
         rule = step["rule"]
         _need(rule in THEOREMS, "a rule")
         _need(step["theorem"] == THEOREMS[rule], f"the theorem {THEOREMS[rule]}")
-        made = [x for x in step["made"] if not isinstance(syntax.expression(x), Num)]
-        replay.step(rule, [*map(product, step["before"])], [*map(product, step["after"])], made)
-        self.used.update(p.where for p in map(product, (*step["before"], *step["after"])) if p.where is not None)
+        replay.step(rule, [*map(product, step["before"])], [*map(product, step["after"])], step["made"])
 
     # ---- what the texts say
 
@@ -212,8 +213,6 @@ class _Checked:
         wheres = [x for x, value in bound if x.startswith("where") and self._is_mentioned(x)]
         statements = {x: statement(x, value) for x, value in bound if x not in wheres}
         _need(len(statements) + len(wheres) == len(bound), "each name to be bound once")
-        self.made = [x for step in self.held["steps"] for x in step["made"] if x in statements]
-        self.used: set[str] = set()
         shapes: dict[Operand, tuple[Affine, ...]] = {}
         for p, kind in self.derivation.params:
             for leaf, part in leaves(Name(p), kind):
@@ -237,6 +236,7 @@ class _Checked:
             fits = shapes.get(g) == shapes[x] or (isinstance(g, Num) and not shapes[x])  # type: ignore[call-overload]
             _need(fits, f"{g} to have the sizes of {x}")
         self.outputs, self.results, self.bound_lets = outputs, results, bound
+        self.own = {x for x, _ in needed(bound, outputs)}
         by_name = {x: statement(x, value) for x, value in bound if x in wheres}
         for x, _ in bound[len(statements) :]:
             _need(x in by_name, "predicates to come last")

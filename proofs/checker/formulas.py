@@ -45,6 +45,7 @@ class _FormulaReader(Reader):
         super().__init__(text)
         self.quotients: list[tuple[str, Affine, int]] = []
         self.has_data = False
+        self.no_relations.add("floor")
 
     def cells(self) -> Value:
         """Cells, added up."""

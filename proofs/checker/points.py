@@ -138,10 +138,11 @@ class Sets:
         """Random data at some sizes: sets of points and nested lists of indices; what needs other sizes is left out."""
         meaning = Semantics({})
         env: dict[str, Any] = {}
+        density = rng.choice((0.2, 0.5, 0.9))
         for relation, dims in self.data.relations.items():
             if all(names_in(a) <= sizes.keys() for a in dims):
                 places = product(*(range(meaning.index(a, sizes)) for a in dims))
-                env[relation] = {at for at in places if rng.random() < 0.5}
+                env[relation] = {at for at in places if rng.random() < density}
         for array, (dims, size) in self.data.arrays.items():
             if all(names_in(a) <= sizes.keys() for a in (*dims, size)):
                 bounds = [meaning.index(a, sizes) for a in dims]

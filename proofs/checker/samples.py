@@ -10,7 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 from proofs.checker import syntax
 from proofs.checker.points import Sets
-from proofs.checker.semantics import Dual, Function, Semantics, Undefined, applied, dual, flat, names_in, plain
+from proofs.checker.semantics import (
+    Dual,
+    Function,
+    Lazy,
+    Semantics,
+    Undefined,
+    applied,
+    dual,
+    flat,
+    forced,
+    names_in,
+    plain,
+)
 from proofs.checker.syntax import Expr, Let, Refused
 
 if TYPE_CHECKING:
@@ -18,6 +30,7 @@ if TYPE_CHECKING:
 
 _LARGEST = 3
 _MOST_SAMPLES = 12
+_DRAWS = 4
 _MOST_OPERATIONS = 20_000
 _LARGER = (1, 2, 3, 4, 7, 16, 33, 100)
 _MOST_VECTORS = 600
@@ -57,17 +70,17 @@ def check_functions(functions: Mapping[str, Function]) -> None:
 def check_samples(held: _Checked) -> int:
     """Compare at small sizes what `held` says of values and costs. The number of choices of sizes."""
     found = 0
-    names = sorted(_sizes(held))
-    vectors = sorted(product(range(1, _LARGEST + 1), repeat=len(names)), key=lambda v: (sum(v), v))
-    for values in vectors:
+    names = held.sizes = sorted(_sizes(held))
+    draws = range(_DRAWS if held.data.relations or held.data.arrays else 1)
+    vectors = sorted(product(range(_LARGEST + 1), repeat=len(names)), key=lambda v: (sum(v), v))
+    for values, draw in product(vectors, draws):
         sizes = dict(zip(names, values, strict=True))
-        rng = random.Random(str(values))
         try:
-            spent = _sample(held, sizes, rng)
+            spent = _sample(held, sizes, random.Random(f"{values} {draw}"))
         except Undefined:
             continue
-        found += spent is not None
-        if found >= _MOST_SAMPLES or (spent or 0) > _MOST_OPERATIONS:
+        found += spent is not None and all(values)
+        if found >= _MOST_SAMPLES * len(draws) or (spent or 0) > _MOST_OPERATIONS:
             break
     if not found:
         raise Refused("there are no small sizes at which the program has a value")
@@ -147,31 +160,44 @@ def _free(program: syntax.Program) -> set[str]:
 
 def _sample(held: _Checked, sizes: Mapping[str, int], rng: random.Random) -> int | None:
     """Compare at these sizes; None if some parameter has no such sizes. Gives what the derivation costs."""
+    if not _fits(held, sizes):
+        return None
     meaning = Semantics(held.functions)
     env: dict[str, Any] = {**sizes, **Sets(held.data).draw(sizes, rng)}
     slopes: dict[str, Any] = {}
     for x, kind in held.derivation.params:
         if x in env:
+            if x in held.data.arrays and flat(env[x]) and not meaning.index(held.data.arrays[x][1], sizes):
+                return None
             continue
         value = _drawn(meaning, kind, sizes, rng)
-        if value is None:
-            return None
-        env[x] = value
+        env[x] = _typed(meaning, value, kind, sizes)
         if x in held.wrt:
             slopes[x] = _map(lambda _: Fraction(rng.randint(-4, 4), 2), value)
     _check_values(held, meaning, env, slopes)
     return _check_costs(held, meaning, env)
 
 
+def _typed(meaning: Semantics, value: Any, kind: Any, sizes: Mapping[str, int]) -> Lazy:
+    """A parameter's value with its type, which an empty array does not tell."""
+    return Lazy(lambda: value, lambda: _kind(meaning, kind, sizes))
+
+
+def _kind(meaning: Semantics, kind: Any, sizes: Mapping[str, int]) -> Any:
+    match kind:
+        case syntax.ArrayType(size, element):
+            return [meaning.index(size, sizes), _kind(meaning, element, sizes)]
+        case syntax.PairType(first, second):
+            return _kind(meaning, first, sizes), _kind(meaning, second, sizes)
+    return None
+
+
 def _drawn(meaning: Semantics, kind: Any, sizes: Mapping[str, int], rng: random.Random) -> Any:
     match kind:
         case syntax.ArrayType(size, element):
-            n = meaning.index(size, sizes)
-            parts = [_drawn(meaning, element, sizes, rng) for _ in range(n)]
-            return None if n < 0 or any(part is None for part in parts) else parts
+            return [_drawn(meaning, element, sizes, rng) for _ in range(meaning.index(size, sizes))]
         case syntax.PairType(first, second):
-            both = _drawn(meaning, first, sizes, rng), _drawn(meaning, second, sizes, rng)
-            return None if None in both else both
+            return _drawn(meaning, first, sizes, rng), _drawn(meaning, second, sizes, rng)
     return Fraction(rng.randint(1, 8), 4)
 
 
@@ -186,13 +212,18 @@ def _check_values(held: _Checked, meaning: Semantics, env: Mapping[str, Any], sl
     own, results = flat(both[0]), flat(both[1])
     _same(own, flat(meaning.value(held.program.body, env)), "the program and its tensor SSA")
     _same(results, flat(meaning.value(held.adjoint.body, env)), "the derivation's results and the adjoint")
-    moving = {**env, **{x: _paired(env[x], d) for x, d in slopes.items()}}
+    moving = {**env, **{x: _moving(env[x], d) for x, d in slopes.items()}}
     moved = [dual(y) for y in flat(meaning.value(held.program.body, moving))]
-    dys = flat(env[held.held["cotangent"]])
+    dys = flat(forced(env[held.held["cotangent"]]))
     forward = sum((plain(y.slope) * dy for y, dy in zip(moved, dys, strict=True)), Fraction(0))
     directions = [d for x in held.wrt for d in flat(slopes[x])]
     backward = sum((g * d for g, d in zip(results, directions, strict=True)), Fraction(0))
     _same([forward], [backward], "<dY | D f(x) dx> and <adjoint | dx>")
+
+
+def _moving(value: Lazy, slope: Any) -> Lazy:
+    """A parameter's value as dual numbers."""
+    return Lazy(lambda: _paired(forced(value), slope), value.kind)
 
 
 def _paired(value: Any, slope: Any) -> Any:
@@ -213,21 +244,21 @@ def _same(first: list[Any], second: list[Any], what: str) -> None:
 
 
 def _check_costs(held: _Checked, meaning: Semantics, env: Mapping[str, Any]) -> int:
-    made = set(held.made)
     program = meaning.cost(held.program.body, env)
     adjoint = meaning.cost(held.adjoint.body, env)
-    own = [(x, value) for x, value in held.bound_lets if x not in made]
-    ssa = meaning.cost(_under(_needed(own, held.outputs), held.outputs), env)
-    derived = meaning.cost(_under(_needed(held.bound_lets, held.results), held.results), env)
+    ssa = meaning.cost(_under(needed(held.bound_lets, held.outputs), held.outputs), env)
+    derived = meaning.cost(_under(needed(held.bound_lets, held.results), held.results), env)
     for key, counted in (("program", program), ("ssa", ssa), ("derived", derived), ("adjoint", adjoint)):
         told = held.costs[key]
         if told is not None and told.at(_with_choices(held, meaning, key, env)) != counted:
             raise Refused(f"the cost of {key!r} is {counted}, not as told {told.at(env)}")
+    if not all(env[x] for x in held.sizes):
+        return derived  # what is claimed is claimed for sizes of at least 1
     if ssa > program:
         raise Refused(f"the program's tensor SSA costs {ssa}, more than the program, {program}")
     if adjoint > derived:
         raise Refused(f"the adjoint costs {adjoint}, more than what was derived, {derived}")
-    others = sum(len(flat(env[x])) for x in (*held.wrt, held.held["cotangent"]))
+    others = sum(len(flat(forced(env[x]))) for x in (*held.wrt, held.held["cotangent"]))
     if adjoint + others > held.bound * (program + others):
         raise Refused(f"the adjoint costs {adjoint} and the program {program}, with {others} inputs and outputs")
     return derived
@@ -241,7 +272,7 @@ def _with_choices(held: _Checked, meaning: Semantics, key: str, env: Mapping[str
     return known
 
 
-def _needed(lets: list[tuple[str, Expr]], roots: list[Expr]) -> list[tuple[str, Expr]]:
+def needed(lets: list[tuple[str, Expr]], roots: list[Expr]) -> list[tuple[str, Expr]]:
     """Those of `lets` that `roots` depend on."""
     wanted = set().union(*map(_names, roots))
     kept = []

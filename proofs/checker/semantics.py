@@ -38,10 +38,15 @@ from proofs.checker.syntax import (
     Pred,
     Refused,
     Sum,
+    chooses,
 )
 
 Env = Mapping[str, Any]
 """What names stand for: integers for indices and sizes, values, sets of points for relations."""
+
+
+class NoIndex(Exception):
+    """The index that is chosen among none. What compares it is false."""
 
 
 class Undefined(ArithmeticError):
@@ -202,22 +207,30 @@ class Semantics:
         found = forced(env[atom.array])
         for a in atom.at:
             found = _element(found, self.index(a, env), atom.array)
+        if found is None:
+            raise NoIndex
         return found
 
     def holds(self, p: Pred, env: Env) -> bool:
         """Whether `p` is true."""
         match p:
-            case Compare(equal, a):
-                value = self.index(a, env)
-                return value == 0 if equal else value >= 0
-            case Holds(relation, at):
-                return tuple(self.index(a, env) for a in at) in env[relation]
+            case Compare() | Holds():
+                try:
+                    return self._compares(p, env)
+                except NoIndex:
+                    return False
             case All(parts):
                 return all(self.holds(part, env) for part in parts)
             case syntax.Any(parts):
                 return any(self.holds(part, env) for part in parts)
             case Exists(i, size, body):
                 return any(True for _ in self.points([(i, size)], body, env))
+
+    def _compares(self, p: Compare | Holds, env: Env) -> bool:
+        if isinstance(p, Holds):
+            return tuple(self.index(a, env) for a in p.at) in env[p.relation]
+        value = self.index(p.value, env)
+        return value == 0 if p.equal else value >= 0
 
     def points(self, binders: Sequence[tuple[str, Affine]], p: Pred, env: Env) -> Iterator[Env]:
         """The points of the ranges at which `p` is true; each part of it is asked as soon as all of its names are
@@ -264,9 +277,14 @@ class Semantics:
             case Call(f, arguments):
                 return self.call(f, [self.value(a, env) for a in arguments])
             case At(body, a):
-                return _element(self.value(body, env), self.index(a, env), "an array")
+                try:
+                    return _element(self.value(body, env), self.index(a, env), "an array")
+                except NoIndex:
+                    raise Undefined("what is read where none was chosen") from None
             case Bracket(p, body):
-                return self.value(body, env) if self.holds(p, env) else self.zero(body, env)
+                if self.holds(p, env):
+                    return self.value(body, env)
+                return None if chooses(body) else self.zero(body, env)
             case Gen(i, size, body):
                 return _array([self.value(body, {**env, i: k}) for k in range(self.index(size, env))])
             case Sum():

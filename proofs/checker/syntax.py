@@ -266,6 +266,7 @@ class Reader:
         self.tokens: list[tuple[str, int]] = []
         self.k = 0
         self.arrays: set[str] = set()
+        self.no_relations = set(_WORDS)
         at = 0
         while at < len(text):
             match = _TOKEN.match(text, at)
@@ -517,7 +518,7 @@ class Reader:
             for i, size in reversed(found):
                 body = Exists(i, size, body)
             return body
-        if self.peek(1) == "(" and re.match(r"[A-Za-z_]", self.peek()) and self.peek() not in _WORDS:
+        if self.peek(1) == "(" and re.match(r"[A-Za-z_]", self.peek()) and self.peek() not in self.no_relations:
             relation = self.identifier()
             self.take("(")
             at = [self.affine()]

@@ -58,7 +58,7 @@ class Record:
             "theorem": THEOREMS.get(step.rule.number),
             "before": [self._product(product) for product in step.before],
             "after": [self._product(product) for product in step.after],
-            "made": [self._name(x) for x in step.made],
+            "made": [self._name(x) for x in step.made if isinstance(self.names.expr(x), Var)],
         }
 
     def _product(self, product: InnerProduct) -> str:

@@ -100,12 +100,15 @@ def _truth(p: Predicate, boxes: Mapping[Index, int], sizes: Mapping[Size, int]) 
     if not isinstance(p, Equal | NonNegative):
         return False if p is FALSE else None
     a = p.difference if isinstance(p, Equal) else p.value
+    if any(_count_of(atom, boxes, sizes) <= 0 for atom in a.lookups):
+        return False  # an element that there can't be compares as false
+    some = any(isinstance(atom, Lookup) and atom.array.partial for atom in a.lookups)
     ends = [k * (_count_of(atom, boxes, sizes) - 1) for atom, k in a.terms]
     low = a.constant + sum(min(0, end) for end in ends)
     high = a.constant + sum(max(0, end) for end in ends)
     if isinstance(p, Equal):
-        return False if low > 0 or high < 0 else True if low == high else None
-    return True if low >= 0 else False if high < 0 else None
+        return False if low > 0 or high < 0 else True if low == high and not some else None
+    return True if low >= 0 and not some else False if high < 0 else None
 
 
 def _count_of(atom: Atom, boxes: Mapping[Index, int], sizes: Mapping[Size, int]) -> int:

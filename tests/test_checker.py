@@ -1,0 +1,172 @@
+"""The independent checker: it takes the package's certificates, and refuses whatever is altered in them."""
+
+from __future__ import annotations
+
+import ast
+import json
+import random
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tensorlang as tl
+from benchmarks.programs import CASES
+from proofs.checker.certificate import check
+from proofs.checker.syntax import Refused
+from tensorlang.certificate import certify
+from tests.programs import random_function
+from tests.test_certificate import BROKEN, PAPER
+
+ROOT = Path(__file__).parents[1]
+TEXTS = (
+    "loss(x: [n + m - 1]R, w: [m]R) = sum k:n. sin(sum j:m. x[k + j] * w[j])^2",
+    "f(E: rel(n, n), x: [n]R, y: [n]R) = sum i:n, j:n. [E(i, j) and j <= i] * (x[i] - 3*y[j]) * exp(y[j])",
+    "f(x: [n][m + 1]R, y: [n]idx(m + 1)) = (sum i:n. x[i, y[i]]^2, gen i:n. max j:m + 1. x[i, j])",
+)
+
+
+def test_the_checker_shares_no_code_with_the_package() -> None:
+    for path in (ROOT / "proofs" / "checker").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            allowed = {"__future__", "islpy", "proofs", *sys.stdlib_module_names}
+            assert {name.split(".")[0] for name in names} <= allowed, path
+
+
+@pytest.mark.parametrize("name", PAPER)
+def test_certificates_of_the_paper_s_programs_hold(name: str) -> None:
+    report = check(certify(PAPER[name]).to_json())
+    assert report.samples
+    assert set(report.decided) <= {"for all sizes"}
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_certificates_with_data_and_scalar_functions_hold(text: str) -> None:
+    assert check(certify(tl.parse(text)).to_json()).steps
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_certificates_of_random_programs_hold(seed: int) -> None:
+    f = random_function(random.Random(seed), scalars="powers", chooses=seed % 2 == 0)
+    try:
+        assert check(certify(f).to_json()).samples
+    except Refused as refused:
+        assert "no small sizes" in str(refused)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", [c for c in CASES if "000" not in c.name], ids=lambda case: case.name)
+def test_certificates_of_benchmark_programs_hold(case: Any) -> None:
+    assert check(certify(case.function, wrt=case.wrt or None).to_json()).samples
+
+
+@pytest.mark.parametrize("rule", BROKEN)
+def test_the_derivation_of_a_broken_rule_is_refused(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    breaking, text = BROKEN[rule]
+    breaking(monkeypatch)
+    monkeypatch.setattr("tensorlang.certificate.certificate.obligations", lambda derivation: ())
+    with pytest.raises(Refused, match=rf"step \d+, {rule}"):
+        check(certify(tl.parse(text)).to_json())
+
+
+@cache
+def valid(text: str) -> str:
+    return certify(tl.parse(text)).to_json()
+
+
+Place = tuple[str | int, ...]
+
+
+def leaves(held: Any, path: Place = ()) -> Iterator[tuple[Place, Any]]:
+    """Every value of a JSON object that is no object or list, and every list, with its place."""
+    if isinstance(held, dict):
+        for key, value in held.items():
+            yield from leaves(value, (*path, key))
+    elif isinstance(held, list):
+        if held:
+            yield path, held
+        for k, value in enumerate(held):
+            yield from leaves(value, (*path, k))
+    else:
+        yield path, held
+
+
+def with_leaf(text: str, path: Place, value: Any) -> str:
+    held = json.loads(text)
+    place = held
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    return json.dumps(held)
+
+
+def altered(path: Place, value: Any, choose: Any) -> Any:
+    """Another value in the place of `value`, which says something else."""
+    match value:
+        case None:
+            return "where0" if path[-1] == "theorem" else "t"
+        case list():
+            if len(value) > 1 and choose(2):
+                return value[1:] if path[-1] != "wrt" else value[::-1]
+            return [*value, value[0]]
+        case bool() | int():
+            return value + 1 + choose(3)
+    if path[0] == "compared":
+        return "some sizes"
+    if path[0] == "bound":
+        return "1/2"
+    if path[0] in ("program", "adjoint", "derivation", "costs"):
+        return altered_text(value, choose)
+    return value[:-1] + ("1" if value[-1] != "1" else "2")
+
+
+_CHANGES = {"+": "-", "-": "+", "*": "+", "=": "<=", "<=": "<", "<": "<=", "sin": "cos", "exp": "sin", "max": "min"}
+
+
+def altered_text(text: str, choose: Any) -> str:
+    """The text with one number, sign, comparison or function exchanged for another."""
+    tokens = [m for m in re.finditer(r"<=|<|(?<![<>!])=(?= \w)|(?<=\s)[-+*](?=\s)|\b\d+\b|\b(?:sin|exp|max)\b", text)]
+    chosen = tokens[choose(len(tokens))]
+    new = str(int(chosen[0]) + 1) if chosen[0].isdigit() else _CHANGES[chosen[0]]
+    return text[: chosen.start()] + new + text[chosen.end() :]
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_an_altered_certificate_is_refused(data: Any) -> None:
+    text = valid(data.draw(st.sampled_from(TEXTS)))
+    choose = lambda n: data.draw(st.integers(0, n - 1))
+    places = list(leaves(json.loads(text)))
+    path, value = places[choose(len(places))]
+    with pytest.raises(Refused):
+        check(with_leaf(text, path, altered(path, value, choose)))
+
+
+@pytest.mark.parametrize("key", ["format", "bound", "program", "steps", "costs"])
+def test_a_certificate_without_one_of_its_parts_is_refused(key: str) -> None:
+    held = json.loads(valid(TEXTS[0]))
+    del held[key]
+    with pytest.raises(Refused, match=key):
+        check(json.dumps(held))
+    with pytest.raises(Refused, match="no keys but"):
+        check(json.dumps({**json.loads(valid(TEXTS[0])), "note": "believe me"}))
+
+
+def test_the_command_reports_and_says_what_it_refuses(tmp_path: Path) -> None:
+    good, bad = tmp_path / "good.json", tmp_path / "bad.json"
+    good.write_text(valid(TEXTS[0]))
+    bad.write_text("{")
+    command = [sys.executable, "-m", "proofs.checker", str(good), str(bad)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "loss: the adjoint costs at most 4 times the program" in done.stdout
+    assert done.stderr == f"{bad}: refused: this is no JSON: {done.stderr.split('JSON: ')[1]}"

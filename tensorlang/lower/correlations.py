@@ -18,7 +18,7 @@ from math import gcd, prod
 from tensorlang.language.affine import Affine, Atom, Index, atom_affine, constant
 from tensorlang.language.grammar import Access, Add, Call, Const, Expr, Mul, Proj, Var, children
 from tensorlang.language.predicates import NonNegative, Predicate, conjunction, free_atoms
-from tensorlang.lower.brackets import bound_on, guarded, solved
+from tensorlang.lower.brackets import bound_on, guarded
 from tensorlang.lower.code import ATOM, Axes, Value, times
 from tensorlang.lower.costs import COSTS
 from tensorlang.lower.integers import Range
@@ -31,11 +31,13 @@ from tensorlang.recursion import Deep
 
 @dataclass(frozen=True)
 class _Pair:
-    """An axis i of the result and a summed index j which guards and accesses mix as u = a*i + b*j only."""
+    """An axis i of the result and a summed index j which guards and accesses mix as u = a*i + b*j only, where a and b
+    have no common divisor. With p*a + q*b = 1, i = p*u - b*v and j = q*u + a*v for some v."""
 
     i: Index
     j: Index
     u: Index
+    v: Index
     form: Affine
 
     @property
@@ -49,10 +51,12 @@ class _Pair:
         return self.form.coefficient(self.j)
 
     @property
-    def solution(self) -> tuple[Index, Affine]:
-        """One of the two in terms of u and the other."""
-        unit = self.i if abs(self.step) == 1 else self.j
-        return unit, solved(self.form - atom_affine(self.u), unit)
+    def solution(self) -> dict[Atom, Affine]:
+        """The two in terms of u and v."""
+        a, b = self.step, self.dilation
+        p = a if abs(a) == 1 else pow(a, -1, abs(b))
+        u, v = atom_affine(self.u), atom_affine(self.v)
+        return {self.i: u * p - v * b, self.j: u * ((1 - p * a) // b) + v * a}
 
 
 @dataclass
@@ -146,8 +150,7 @@ def _pairs(c: Summation) -> list[_Pair]:
     used = [k for axes in found for k in axes]
     if len(set(used)) < len(used):
         return []
-    pairs = [_Pair(i, j, Index("u"), form) for (i, j), form in found.items()]
-    return pairs if all(abs(p.step) == 1 or abs(p.dilation) == 1 for p in pairs) else []
+    return [_Pair(i, j, Index("u"), Index("v"), form) for (i, j), form in found.items()]
 
 
 def _sides(ctx: Context, c: Summation, pairs: Sequence[_Pair]) -> tuple[_Side, _Side, list[Expr]] | None:
@@ -159,7 +162,7 @@ def _sides(ctx: Context, c: Summation, pairs: Sequence[_Pair]) -> tuple[_Side, _
     hidden = bool(c.parts or c.scope.masks)
     if not all(map(_is_plain, body)) or (hidden and not all(map(is_finite, body))):
         return None
-    inner, outer = {p.j for p in pairs}, {p.i for p in pairs}
+    outer = {p.i for p in pairs}
     x = _Side(_moved(ctx, c, pairs), [], [])
     w = _Side(ctx.scope(c.scope, domain={k: r for k, r in c.ranges.items() if k not in outer}, masks=()), [], [])
     outside: list[Expr] = []
@@ -170,7 +173,7 @@ def _sides(ctx: Context, c: Summation, pairs: Sequence[_Pair]) -> tuple[_Side, _
             outside.append(e)
         elif here.isdisjoint(outer):
             w.body.append(e)
-        elif there.isdisjoint(inner | outer):
+        elif there.isdisjoint(p.v for p in pairs):
             x.body.append(e)
         else:
             return None
@@ -193,16 +196,14 @@ def _moved(ctx: Context, c: Summation, pairs: Sequence[_Pair]) -> Scope:
     domain = {k: r for k, r in c.ranges.items() if k not in gone}
     env = dict(c.scope.env)
     for p in pairs:
-        k, value = p.solution
-        env = {old: a.substitute({k: value}) for old, a in env.items()} | {k: value}
+        env = {old: a.substitute(p.solution) for old, a in env.items()} | p.solution
     scope = ctx.scope(c.scope, env=env, masks=())
     for p in pairs:
-        k, value = p.solution
         starts: dict[Index, list[Affine]] = {}
         stops: dict[Index, list[Affine]] = {}
         for q in c.parts:
             if isinstance(q, NonNegative) and q.value.coefficient(p.i):
-                bound_on(ctx, scope, p.u, q.value.substitute({k: value}), starts, stops)
+                bound_on(ctx, scope, p.u, q.value.substitute(p.solution), starts, stops)
         domain[p.u] = _range(ctx, c, p, starts.get(p.u, []), stops.get(p.u, []))
     return ctx.scope(scope, domain=domain)
 

@@ -6,7 +6,8 @@ generated code compares them. The second way is a loop over an index of the resu
 
     sum i:n. [0 <= a < m] * e   =   sum u:m. sum i:n. [u = a] * e                   where a has i and another index
 
-With u fixed, the equality determines i.
+With u fixed, the equality determines i. And where one determines an axis of the result by two summed indices, none of
+which it determines, the elements for each value of one are a stride: k = 2*i + 3*j is such an equality.
 """
 
 from __future__ import annotations
@@ -41,6 +42,9 @@ def iterated(ctx: Context, c: Summation, contract: Contract) -> Deep[Value | Non
 
 def _ways(ctx: Context, c: Summation) -> list[Summation]:
     """One or two ways to compute `c`, each with its loops or none; if two, the generated code is to compare them."""
+    placed = _placed(c)
+    if placed:
+        return placed
     loops = _cover(c, outer_first=False)
     one = replace(c, loops=loops, whole=not loops)
     other = _along_bands(ctx, c)
@@ -56,6 +60,17 @@ def _ways(ctx: Context, c: Summation) -> list[Summation]:
         if ctx.integers.is_nonnegative(m - n, facts):
             return [other]
     return [one, other]
+
+
+def _placed(c: Summation) -> list[Summation]:
+    """The two loops that leave one of two summed indices to determine an axis of the result, where an equality does."""
+    for q in c.parts:
+        if isinstance(q, Equal) and not q.difference.lookups:
+            inside = [s for s in c.summed if q.difference.coefficient(s)]
+            outside = [i for i in c.scope.domain if q.difference.coefficient(i)]
+            if len(inside) == 2 and len(outside) == 1 and abs(q.difference.coefficient(outside[0])) == 1:
+                return [replace(c, loops=frozenset({s})) for s in inside]
+    return []
 
 
 def _test(ctx: Context, one: Summation, other: Summation) -> str:

@@ -43,9 +43,9 @@ def _sum_window(x, axis, a, b, c, n, width):
     if b == -1:
         return _sum_each(x, axis, a, c - width + 1, n, width)
     count = -(-n // -b)
-    # i = p - b * q reads the j from q - last to q - first
-    spans = [(-((p + c) // -b), (width - 1 - p - c) // -b) for p in range(max(1, min(-b, n)))]
-    phases = {span: _sum_each(x, axis, 1, -span[1], count, span[1] - span[0] + 1) for span in spans}
+    # i = p - b * q reads the j from a * q - last to a * q - first
+    spans = [(-((a * p + c) // -b), (width - 1 - a * p - c) // -b) for p in range(max(1, min(-b, n)))]
+    phases = {span: _sum_each(x, axis, a, -span[1], count, span[1] - span[0] + 1) for span in spans}
     if len(phases) == 1:
         x = jnp.repeat(phases[spans[0]], len(spans), axis)
     else:

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import pytest
 
 import tensorlang as tl
-from benchmarks.case import Case, Sizes
+from benchmarks.case import Case, Sizes, points
 from benchmarks.programs import CASES
 from benchmarks.reference import answers, distance
 from tensorlang.lower.count import Count, count
@@ -49,6 +50,14 @@ def test_programs_and_their_derivatives_are_right_at_awkward_sizes(case: Case) -
     given = arguments[:-1] if case.takes_cotangent else arguments
     assert distance(tl.lower(case.function)(*given), (value,)) < TOLERANCE
     assert distance(tl.lower(case.derived)(*arguments), wanted) < TOLERANCE
+
+
+@pytest.mark.parametrize("case", [pytest.param(c, id=c.name) for c in CASES])
+def test_gradients_written_by_hand_are_right_and_there_is_one_for_each_program(case: Case) -> None:
+    assert case.by_hand is not None
+    arguments = case.arguments(case.odd)
+    found = jax.jit(case.by_hand)(*map(points, arguments))
+    assert distance(found, answers(case, arguments)[1]) < TOLERANCE
 
 
 _counted: dict[tuple[str, int], tuple[Count, tuple[int, int, int, int]]] = {}

@@ -4,7 +4,7 @@ Sharing is therefore never lost: a tree in which `e` occurs twice is a graph wit
 """
 
 from typing import Any
-from weakref import WeakValueDictionary
+from weakref import KeyedRef
 
 
 class Interned(type):
@@ -15,12 +15,18 @@ class Interned(type):
 
     def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> None:
         super().__init__(name, bases, namespace)
-        cls._instances: WeakValueDictionary[Any, Any] = WeakValueDictionary()
+        cls._instances: dict[Any, KeyedRef[Any, Any]] = {}
 
     def __call__(cls, *args: Any) -> Any:
         """The instance with these fields."""
         key = (args, tuple(map(type, args)))
-        found = cls._instances.get(key)
-        if found is None:
-            found = cls._instances[key] = super().__call__(*args)
-        return found
+        known = cls._instances.get(key)
+        if known is not None and (found := known()) is not None:
+            return found
+        made = super().__call__(*args)
+        cls._instances[key] = KeyedRef(made, cls._forget, key)
+        return made
+
+    def _forget(cls, gone: KeyedRef[Any, Any]) -> None:
+        if cls._instances.get(gone.key) is gone:
+            del cls._instances[gone.key]

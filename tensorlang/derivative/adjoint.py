@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
+from functools import lru_cache
 from itertools import islice
 
 from tensorlang.derivative.derivation import RULES, InnerProduct, Side, Step
@@ -25,7 +26,7 @@ from tensorlang.language.function import Results, unused_name
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import FALSE, TRUE, Predicate, conjunction, disjunction
 from tensorlang.language.types import Pair, Type, leaves, shape, struct_of_arrays
-from tensorlang.normal.pattern import axes, renamed
+from tensorlang.normal.pattern import Pattern, renamed
 from tensorlang.normal.ssa import (
     SSA,
     Addition,
@@ -37,12 +38,8 @@ from tensorlang.normal.ssa import (
     Selection,
     Statement,
     Term,
-    factor_indices,
-    inner_ranges,
     live,
-    own_indices,
     own_ranges,
-    summed_indices,
 )
 from tensorlang.normal.to_ssa import Builder
 from tensorlang.recursion import Deep, run
@@ -197,22 +194,9 @@ class _Rewriting:
         self, x: Contraction, k: int, dy: Statement, p: Predicate
     ) -> tuple[Statement, Predicate]:
         """6.28, 6.29: gen ik. sum g, .. [p]*dY[g]*X_other[..], and the predicate where it can be other than 0."""
-        places = factor_indices(x)
-        others = [(y, at) for j, (y, at) in enumerate(zip(x.factors, places, strict=True)) if j != k]
-        factors = [(dy, own_indices(x)), *others]
-        own, target = places[k], x.factors[k]
-        s = dict(zip(summed_indices(x), x.summed, strict=True))
-        ranges = {**own_ranges(x), **inner_ranges(x)}
-        p = simplify_in(p, ranges)
-        known = {i: ranges[i] for i in own}
-        where = project({i: n for i, n in ranges.items() if i not in known}, p, known)
-        old = (*own, *(i for _, at in factors for i in at), *s)
-        new = axes(0, len(old))
-        made = self.builder.emit(
-            Contraction(renamed(p, old, new), tuple(y for y, _ in factors), tuple(s.values()), target.shape)
-        )
-        where = self._simplified(renamed(where, own, new[: len(own)]), target)
-        return made, where
+        pattern, where = _transposed_pattern(x.pattern, k, p)
+        factors = (dy, *x.factors[:k], *x.factors[k + 1 :])
+        return self.builder.emit(Contraction(pattern.pred, factors, pattern.summed, pattern.shape)), where
 
     def _input(self, x: Var) -> Outputs:
         """6.17 and 6.18: the cotangent of a parameter, a pair for a pair."""
@@ -234,6 +218,21 @@ class _Rewriting:
         if len(parts) > 1:
             self._step("6.18", (), ())
         return _tree(struct_of_arrays(x.type), iter(parts))
+
+
+@lru_cache(maxsize=1 << 14)
+def _transposed_pattern(x: Pattern, k: int, p: Predicate) -> tuple[Pattern, Predicate]:
+    """What `_transposed_contraction` does to the pattern of a contraction, where it is read where `p` holds."""
+    ranges = {**x.outer, **x.inner}
+    p = simplify_in(p, ranges)
+    own = x.places[k]
+    known = {i: ranges[i] for i in own}
+    where = project({i: n for i, n in ranges.items() if i not in known}, p, known)
+    others = [j for j in range(len(x.factors)) if j != k]
+    made = Pattern(TRUE, (x.shape, *(x.factors[j] for j in others)), x.summed, x.factors[k])
+    old = (*own, *x.own, *(i for j in others for i in x.places[j]), *x.loops)
+    where = simplify_in(renamed(where, own, made.own), made.outer)
+    return Pattern(renamed(p, old, made.indices), made.factors, made.summed, made.shape), where
 
 
 def _tree(kind: Type, parts: Iterator[Outputs]) -> Outputs:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import count
 
 from tensorlang.errors import LimitError
@@ -217,11 +218,13 @@ def render(a: Affine, name: Callable[[Atom], str], times: str = "*") -> str:
     return text[3:] if text.startswith(" + ") else "-" + text[3:]
 
 
+@lru_cache(maxsize=1 << 12)
 def constant(value: int) -> Affine:
     """The affine expression that is the integer `value`."""
     return Affine((), int(value))
 
 
+@lru_cache(maxsize=1 << 16)
 def atom_affine(atom: Atom) -> Affine:
     """The affine expression that is one index, size or lookup."""
     return Affine(((atom, 1),), 0)
@@ -236,4 +239,6 @@ def total(parts: Iterable[tuple[Affine, int]]) -> Affine:
         for atom, k in part.terms:
             coefficients[atom] = coefficients.get(atom, 0) + factor * k
     terms = [(atom, k) for atom, k in coefficients.items() if k]
-    return Affine(tuple(sorted(terms, key=lambda term: _order(term[0]))), value)
+    if len(terms) > 1:
+        terms.sort(key=lambda term: _order(term[0]))
+    return Affine(tuple(terms), value)

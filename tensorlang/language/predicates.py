@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from itertools import count
 
 from tensorlang.interning import Interned
@@ -68,7 +68,9 @@ class Exists(metaclass=Interned):
     body: Predicate
 
 
-Predicate = Equal | NonNegative | Related | And | Or | Exists
+_Comparison = Equal | NonNegative | Related
+_Nested = And | Or | Exists
+Predicate = _Comparison | _Nested
 
 TRUE = And(())
 FALSE = Or(())
@@ -171,21 +173,32 @@ def _depth(p: Predicate) -> int:
 
 def substitute(p: Predicate, values: Mapping[Atom, Affine]) -> Predicate:
     """[i := a] p, as in `Affine.substitute`; the bound indices of `p` are renamed, so nothing is captured."""
-    return run(_substitute(p, values)) if values else p
+    if not values:
+        return p
+    return run(_substitute(p, values)) if isinstance(p, _Nested) else _in_comparison(p, values)
 
 
-def _substitute(p: Predicate, values: Mapping[Atom, Affine]) -> Deep[Predicate]:
+def _in_comparison(p: _Comparison, values: Mapping[Atom, Affine]) -> Predicate:
     match p:
         case Equal(a):
-            return equal(a.substitute(values), constant(0))
+            new = a.substitute(values)
+            return p if new is a else equal(new, constant(0))
         case NonNegative(a):
-            return at_most(constant(0), a.substitute(values))
+            new = a.substitute(values)
+            return p if new is a else at_most(constant(0), new)
         case Related(relation, arguments):
             return Related(relation, tuple(a.substitute(values) for a in arguments))
+
+
+def _substitute(p: _Nested, values: Mapping[Atom, Affine]) -> Deep[Predicate]:
+    match p:
         case And(parts) | Or(parts):
             new = []
             for part in parts:
-                new.append((yield _substitute(part, values)))
+                if isinstance(part, _Nested):
+                    new.append((yield _substitute(part, values)))
+                else:
+                    new.append(_in_comparison(part, values))
             return conjunction(new) if isinstance(p, And) else disjunction(new)
         case Exists(index, size, body):
             looked_up = (part for lookup in lookups(p) for part in (lookup, Lookup(lookup.array, ())))
@@ -193,9 +206,11 @@ def _substitute(p: Predicate, values: Mapping[Atom, Affine]) -> Deep[Predicate]:
                 return p
             fresh = Index(index.name)
             inner = {**values, index: atom_affine(fresh)}
-            return exists([(fresh, size.substitute(values))], (yield _substitute(body, inner)))
+            new_body = (yield _substitute(body, inner)) if isinstance(body, _Nested) else _in_comparison(body, inner)
+            return exists([(fresh, size.substitute(values))], new_body)
 
 
+@lru_cache(maxsize=1 << 14)
 def free_atoms(p: Predicate) -> frozenset[Atom]:
     """The indices and sizes that occur free in `p`."""
     found: set[Atom] = set()

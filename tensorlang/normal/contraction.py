@@ -99,6 +99,12 @@ def is_determined(x: Pattern) -> bool:
 
 
 @lru_cache(maxsize=_REMEMBERED)
+def reads_each_once(x: Pattern, k: int) -> bool:
+    """Whether each element of the k-th factor is read at most once."""
+    return determines(x.pred, [i for i in x.indices if i not in x.places[k]])
+
+
+@lru_cache(maxsize=_REMEMBERED)
 def shadow(x: Pattern) -> Predicate:
     """Where there is a point, given `x`'s own indices."""
     return project(x.inner, x.pred, x.outer)

@@ -45,6 +45,7 @@ _CANDIDATES = 20
 T = TypeVar("T")
 
 
+@lru_cache(maxsize=1 << 14)
 def is_empty(p: Predicate, context: Predicate = TRUE) -> bool:
     """Whether no point of `context` is in `p`, whatever the data; False if that is too hard to say."""
     both = conjunction([p, context])
@@ -60,6 +61,7 @@ def is_empty(p: Predicate, context: Predicate = TRUE) -> bool:
         return False
 
 
+@lru_cache(maxsize=1 << 14)
 def implies(p: Predicate, q: Predicate) -> bool:
     """Whether every point of `p` is in `q`, whatever the data; False if that is too hard to say."""
     if p is FALSE:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
+from collections.abc import Iterable
 from functools import lru_cache
 from math import prod
 
-from tensorlang.language.affine import Index, atom_affine, constant
+from tensorlang.language.affine import Affine, Atom, Index, Size, atom_affine, constant
 from tensorlang.language.predicates import (
     FALSE,
     TRUE,
@@ -22,6 +24,8 @@ from tensorlang.language.predicates import (
     equal,
     exists,
     free_atoms,
+    lookups,
+    relations,
     substitute,
     within,
 )
@@ -156,9 +160,54 @@ def _without_redundant(parts: list[Predicate], context: Predicate) -> Predicate:
 
 def _dropped(parts: list[Predicate], context: Predicate) -> list[Predicate]:
     """`parts` without redundant ones; the harder one is to read, the sooner it goes, and later ones before earlier."""
+    needed = _needed(parts, context)
     own = dict.fromkeys(parts)
-    kept = not_implied(sorted(reversed(own), key=lambda q: _DROP_ORDER.index(type(q))), context)
+    asked = sorted((q for q in reversed(own) if q not in needed), key=lambda q: _DROP_ORDER.index(type(q)))
+    kept = needed.union(not_implied(asked, conjunction([context, *needed])))
     return [part for part in own if part in kept]
+
+
+def _needed(parts: Iterable[Predicate], context: Predicate) -> set[Predicate]:
+    """Equalities that nothing else implies, as is plain to see: of an index of which else only its range is known.
+
+    Where all holds, the index could have another value as well, for its range has two or can be made larger: it ends
+    at a size of which there is no upper bound.
+    """
+    parts = list(parts)
+    equalities = [q for q in parts if isinstance(q, Equal) and not q.difference.lookups]
+    if not equalities:
+        return set()
+    ends: dict[Index, list[Affine]] = defaultdict(list)
+    mentions: Counter[Atom] = Counter()
+    for q in (*parts, *conjuncts(context)):
+        match _range_of(q):
+            case None:
+                a = q.value if isinstance(q, NonNegative) else None
+                mentions.update(x for x in free_atoms(q) if not (a and isinstance(x, Size) and a.coefficient(x) > 0))
+                data = (*(x.array.size for x in lookups(q)), *(size for r in relations(q) for size in r.sizes))
+                mentions.update(x for size in data for x in size.atoms)
+            case index, Affine() as end:
+                ends[index].append(end)
+                mentions.update(x for x, k in end.terms if k < 0)
+
+    def has_two(end: Affine) -> bool:
+        return any(k > 0 and not mentions[x] for x, k in end.terms) or (end.is_constant and end.constant > 1)
+
+    def is_free(i: Atom) -> bool:
+        return isinstance(i, Index) and mentions[i] == 1 and i in ends and all(map(has_two, ends[i]))
+
+    return {q for q in equalities if any(is_free(i) for i in q.difference.atoms)}
+
+
+def _range_of(p: Predicate) -> tuple[Index, Affine | None] | None:
+    """The index of which `p` says that it is not negative, or that it is below an end, which is given by sizes."""
+    if not isinstance(p, NonNegative) or p.value.lookups or len(p.value.indices) != 1:
+        return None
+    (index,) = p.value.indices
+    k = p.value.coefficient(index)
+    if k == -1:
+        return index, p.value + atom_affine(index) + 1
+    return (index, None) if k == 1 and p.value is atom_affine(index) else None
 
 
 def _simplify_or(p: Or, context: Predicate) -> Deep[Predicate]:

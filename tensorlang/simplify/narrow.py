@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations
 
+from tensorlang.language.affine import Affine, Index
 from tensorlang.language.predicates import (
     TRUE,
     Equal,
@@ -26,7 +27,7 @@ from tensorlang.language.predicates import (
     conjuncts,
     disjunction,
 )
-from tensorlang.normal.pattern import renamed
+from tensorlang.normal.pattern import Pattern, axes, renamed
 from tensorlang.normal.ssa import (
     SSA,
     Addition,
@@ -37,11 +38,8 @@ from tensorlang.normal.ssa import (
     Selection,
     Statement,
     Term,
-    factor_indices,
-    inner_ranges,
     live,
     output_list,
-    own_indices,
     own_ranges,
 )
 from tensorlang.normal.tidy import is_index_only, map_outputs, support
@@ -119,11 +117,16 @@ def _groups(x: Statement, demanded: Mapping[Read | None, Predicate]) -> list[tup
 
 
 def _thin(p: Predicate, ranges: Ranges) -> Predicate:
+    return p if p is TRUE else _thin_part(p, tuple(ranges.items()))
+
+
+@lru_cache(maxsize=1 << 14)
+def _thin_part(p: Predicate, binders: tuple[tuple[Index, Affine], ...]) -> Predicate:
     """The conjuncts of `p` that leave a thin part of a box; true if none does.
 
     Those are equalities, and bounds of the same combination of indices from both sides that are a fixed number apart.
     """
-    parts = conjuncts(p)
+    parts, ranges = conjuncts(p), dict(binders)
     kept: dict[Predicate, None] = {}
     bounds = [q for q in (*parts, *conjuncts(ranges_predicate(ranges))) if isinstance(q, NonNegative)]
     own_bounds = set(bounds).intersection(parts)
@@ -146,29 +149,35 @@ def _is_range(p: NonNegative, q: NonNegative, ranges: Ranges) -> bool:
     return p in known and q in known
 
 
-@lru_cache(maxsize=1 << 14)
 def _reads(x: Statement, where: Predicate) -> list[tuple[Statement, Predicate]]:
     """What `x` reads of each operand if it is read where `where` holds."""
-    own = own_ranges(x)
     match x:
         case Input() | Constant():
             return []
         case Addition(terms, _):
+            own = own_ranges(x)
             return [(t.operand, simplify_in(conjunction([t.pred, where]), own)) for t in terms]
         case Map(p, _, arguments, _):
-            both = simplify_in(conjunction([p, where]), own)
+            both = simplify_in(conjunction([p, where]), own_ranges(x))
             return [(y, both) for y in arguments]
         case Selection(_, _, guard, p, operand):
             return [(operand, simplify_in(conjunction([guard, p]), own_ranges(operand)))]
-        case Contraction(p, factors, _, _):
-            ranges = {**own, **inner_ranges(x)}
-            both = conjunction([p, where])
-            found = []
-            for y, indices in zip(factors, factor_indices(x), strict=True):
-                others = {i: n for i, n in ranges.items() if i not in indices}
-                shadow = project(others, both, {i: ranges[i] for i in indices})
-                found.append((y, simplify_in(renamed(shadow, indices, own_indices(y)), own_ranges(y))))
-            return found
+        case Contraction():
+            return list(zip(x.factors, _shadows(x.pattern, where), strict=True))
+
+
+@lru_cache(maxsize=1 << 14)
+def _shadows(x: Pattern, where: Predicate) -> list[Predicate]:
+    """Where each factor is read, given over its own indices."""
+    ranges = {**x.outer, **x.inner}
+    both = conjunction([x.pred, where])
+    found = []
+    for shape, indices in zip(x.factors, x.places, strict=True):
+        others = {i: n for i, n in ranges.items() if i not in indices}
+        shadow = project(others, both, {i: ranges[i] for i in indices})
+        own = axes(0, len(shape))
+        found.append(simplify_in(renamed(shadow, indices, own), dict(zip(own, shape, strict=True))))
+    return found
 
 
 def _restricted(part: _Part, operands: Iterable[Statement]) -> Statement:

@@ -9,6 +9,7 @@ what is known where they stand. A selection that is only used for its extremum i
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from itertools import chain, count
 
 from tensorlang.language.affine import Affine, Atom, Index, IndexArray, atom_affine
@@ -32,6 +33,7 @@ from tensorlang.language.grammar import (
 )
 from tensorlang.language.predicates import FALSE, TRUE, Equal, Predicate, conjunction, conjuncts, substitute
 from tensorlang.language.types import R, array
+from tensorlang.normal.contraction import inner_solution, reads_each_once
 from tensorlang.normal.ssa import (
     SSA,
     Addition,
@@ -54,7 +56,7 @@ from tensorlang.normal.ssa import (
 from tensorlang.normal.tidy import is_index_only
 from tensorlang.recursion import Deep, run
 from tensorlang.sets.simplify import simplify
-from tensorlang.sets.solve import Ranges, determines, ranges_predicate, simplify_in, solve
+from tensorlang.sets.solve import Ranges, ranges_predicate, simplify_in, solve
 from tensorlang.simplify.extrema import Extrema, with_extrema
 
 _MANY = 2
@@ -106,10 +108,13 @@ def _inlined(s: SSA, extrema: Extrema) -> set[Statement]:
 
 def _reads_each_once(x: Statement, k: int) -> bool:
     """Whether `x` reads each element of its k-th operand at most once."""
-    if not isinstance(x, Contraction):
-        return True
-    own = factor_indices(x)[k]
-    return determines(x.pred, (i for i in (*own_indices(x), *inner_ranges(x)) if i not in own))
+    return not isinstance(x, Contraction) or reads_each_once(x.pattern, k)
+
+
+@cache
+def _called(name: str) -> Index:
+    """The index of this name: what is read back has one only once around any place, so one is enough."""
+    return Index(name)
 
 
 class _Reader:
@@ -126,7 +131,7 @@ class _Reader:
         if isinstance(x, Input) and x not in self.extrema:
             return _input(x)
         names = self._names()
-        g = [(Index(next(names)), size) for size in x.shape]
+        g = [(_called(next(names)), size) for size in x.shape]
         body = run(self.element(x, tuple(atom_affine(i) for i, _ in g), dict(g), TRUE))
         return gen(g, body)
 
@@ -169,7 +174,7 @@ class _Reader:
 
     def _contraction(self, x: Contraction, here: dict[Atom, Affine], ranges: Ranges, known: Predicate) -> Deep[Expr]:
         inner, own = inner_ranges(x), own_ranges(x)
-        solution = solve(x.pred, inner, own)
+        solution = inner_solution(x)
         rest, values, free = solution.rest, solution.values, solution.free
         if any(isinstance(q, Equal) for q in conjuncts(substitute(rest, here))):  # places that `here` makes equal
             again = solve(substitute(rest, here), {i: inner[i] for i in free}, ranges)
@@ -177,7 +182,7 @@ class _Reader:
             rest, free = again.rest, again.free
         used = {i.name for i in ranges}
         names = (name for name in self._names() if name not in used)
-        binders = [(Index(next(names)), inner[i]) for i in free]
+        binders = [(_called(next(names)), inner[i]) for i in free]
         named = dict(here)
         named.update((i, atom_affine(j)) for i, (j, _) in zip(free, binders, strict=True))
         ranges = {**ranges, **dict(binders)}
@@ -204,7 +209,7 @@ class _Reader:
         known = conjunction([known, guard])
         s = own_indices(x.operand)[-1]
         used = {i.name for i in ranges}
-        index = Index(next(name for name in self._names() if name not in used))
+        index = _called(next(name for name in self._names() if name not in used))
         ranges = {**ranges, index: x.array.size}
         p = _reduced(x.pred, own_ranges(x.operand), {**here, s: atom_affine(index)}, ranges, known)
         body = yield self.element(x.operand, (*at, atom_affine(index)), ranges, conjunction([known, p]))

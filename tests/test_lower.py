@@ -62,6 +62,8 @@ PROGRAMS = {
     "leading axis of a stored product":
         "f(x: [n][m]R, z: [n][3][m]R) = let p = gen i:n, j:3, k:m. x[i, k] * z[i, j, k] in"
         " gen j:3, k:m. sum i:n. p[i, j, k]",
+    "columns": "f(x: [n][m]R, y: [m]R) = gen j:m. sum i:n. exp(x[i, j]) * y[j]",
+    "columns and planes": "f(x: [n][m][3]R, y: [3]R) = gen k:3. sum i:n, j:m. x[i, j, k] * y[k]",
     "triangle": "f(A: [n][n]R, x: [n]R) = gen i:n. sum j:n. [j <= i] * A[i, j] * x[j]",
     "triangle of a product": "f(A: [n][n]R, B: [n][m]R) = gen i:n, k:m. sum j:n. [j <= i] * A[i, j] * B[j, k]",
     "pairs": "f(x: [n]R, y: [n]R) = sum i:n, j:n. [i < j] * x[i] * y[j]",
@@ -127,6 +129,8 @@ def test_generated_code_agrees_with_the_evaluator_at_all_sizes(name: str) -> Non
 
 
 LARGE = {
+    "columns": (50_001, 5),
+    "columns and planes": (5_001, 5),
     "leading axis of a product": (3, 50_001),
     "leading axis of a stored product": (3, 50_001),
     "correlation": (50_001, 5),

@@ -19,8 +19,21 @@ def _stored(x):
 
 def _sum(x, axes):
     """The sum of x over axes that are not its last, as a product with ones: XLA's CPU compiler can get it wrong
-    otherwise, if x is a product (jaxlib 0.10.2)."""
+    otherwise, if x is a product (jaxlib 0.10.2). Eight parts are added up first, in one pass with what x is made of."""
     axes = (axes,) if isinstance(axes, int) else axes
+    rows, axis = x.shape[axes[0]] // 8, axes[0]
+    if rows < 8:
+        return _times_ones(x, axes)
+    total = lax.slice_in_dim(x, 0, rows, axis=axis)
+    for k in range(1, 8):
+        total = total + lax.slice_in_dim(x, k * rows, (k + 1) * rows, axis=axis)
+    total = _times_ones(total, axes)
+    rest = lax.slice_in_dim(x, 8 * rows, x.shape[axis], axis=axis)
+    return total + _times_ones(rest, axes) if rest.shape[axis] else total
+
+
+def _times_ones(x, axes):
+    """The product of x with ones, summed over axes."""
     return jnp.tensordot(jnp.ones([x.shape[k] for k in axes], x.dtype), x, (tuple(range(len(axes))), axes))
 
 

@@ -73,8 +73,23 @@ def _dilated_by_hand(x: Any, w: Any, y: Any) -> Any:
     return x_bar, jnp.stack([jnp.vdot(x[3 * j : 3 * j + n], y) for j in range(m)])
 
 
-def _conv2_w_bar(x: Any, y: Any, **options: Any) -> Any:
-    return _conv(x, y, window_strides=(1, 1), **options)
+def _lines_w_bar(x: Any, y: Any, k: int, step: int = 1, apart: int = 1) -> Any:
+    """w_bar[a, b] = sum_ij x[step i + apart a, step j + apart b] y[i, j]: products added up line by line, then along
+    the lines."""
+    n, m = y.shape
+
+    def add(i: Any, totals: list[Any]) -> list[Any]:
+        lines = lax.dynamic_slice_in_dim(x, step * i, apart * (k - 1) + 1)[::apart]
+        starts = [apart * b for b in range(k)]
+        return [t + lines[:, s : s + step * (m - 1) + 1 : step] * y[i] for s, t in zip(starts, totals, strict=True)]
+
+    totals = lax.fori_loop(0, n, add, [jnp.zeros((k, m), x.dtype)] * k)
+    return jnp.stack([t.sum(1) for t in totals], 1)
+
+
+def _conv2_w_bar(x: Any, y: Any) -> Any:
+    k = x.shape[0] - y.shape[0] + 1
+    return _lines_w_bar(x, y, k) if k <= 7 else _conv(x, y, window_strides=(1, 1))
 
 
 def _conv2_by_hand(x: Any, w: Any, y: Any) -> Any:
@@ -88,16 +103,11 @@ def _strided2_by_hand(x: Any, w: Any, y: Any) -> Any:
     fill = lambda a: jnp.pad(a, ((0, tall - a.shape[0]), (0, wide - a.shape[1])))
     lines = [jnp.stack([fill(phase(p, q)) for q in range(2)], 2).reshape(tall, 2 * wide) for p in range(2)]
     x_bar = jnp.stack(lines, 1).reshape(2 * tall, 2 * wide)[: x.shape[0], : x.shape[1]]
-    taps = [[jnp.sum(x[a : a + 2 * n - 1 : 2, b : b + 2 * m - 1 : 2] * y) for b in range(columns)] for a in range(rows)]
-    return x_bar, jnp.asarray(taps)
+    return x_bar, _lines_w_bar(x, y, rows, step=2)
 
 
 def _dilated2_by_hand(x: Any, w: Any, y: Any) -> Any:
-    return correlate2_x_bar(w, y, 2), _conv2_w_bar_dilated(x, y)
-
-
-def _conv2_w_bar_dilated(x: Any, y: Any) -> Any:
-    return _conv(x, y, window_strides=(2, 2))
+    return correlate2_x_bar(w, y, 2), _lines_w_bar(x, y, w.shape[0], apart=2)
 
 
 def _average_by_hand(x: Any, y: Any) -> Any:

@@ -23,6 +23,8 @@ from tensorlang.surface.parse import parse
 SMALL = {
     "block_rows": 2,
     "blocks": 3,
+    "cut_rows": 2,
+    "cuts": 3,
     "block_product": 3,
     "block_product_rows": 2,
     "block_products": 2,

@@ -11,42 +11,48 @@ many blocks are a loop. A narrow band is the sum of its diagonals.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from tensorlang.language.affine import Affine, Atom, Index, atom_affine
+from tensorlang.language.affine import Affine, Index, atom_affine
+from tensorlang.language.grammar import Access
 from tensorlang.language.predicates import Equal, NonNegative, Predicate
-from tensorlang.lower.bands import Band, band, text, window
-from tensorlang.lower.brackets import among_zeros, bound_on
+from tensorlang.lower.bands import Band, band, window
+from tensorlang.lower.brackets import among_zeros
 from tensorlang.lower.code import ATOM, Axes, Block, Value, literal, plus
 from tensorlang.lower.diagonals import NARROW
 from tensorlang.lower.integers import ZERO, Range
 from tensorlang.lower.loops import expanded, extents_product
-from tensorlang.lower.profile import accesses, places
+from tensorlang.lower.profile import accesses, factors, places
+from tensorlang.lower.rows import Along, Limits, Ranges, along, block_of, bounds, given, involving, narrowed, taken
 from tensorlang.lower.scope import Context, Scope
 from tensorlang.lower.summation import Contract, Summation
 from tensorlang.recursion import Deep
 
-Ranges = Mapping[Index, Range]
-Limits = Sequence[NonNegative]
-
 
 def blocked(ctx: Context, c: Summation, contract: Contract) -> Deep[Value | None]:
     """`c` in blocks; None if its domain is a box, or if it has an access that mixes indices, which wants other ways."""
+    v: Value
     if c.whole or c.loops or not c.summed or _mixes(c):
         return None
+    inside = next((i for i in c.ranges if i in ctx.cutting and i not in c.cut), None)
+    if inside is not None:
+        v = yield contract(ctx, _within_block(ctx, c, inside))
+        return v
+    found = along(ctx, c.scope, c.ranges, accesses(c.body))
+    if found is not None:
+        v = yield _by_blocks(ctx, c, found, contract)
+        return v
     limits = [q for q in _limits(c) if sum(i not in c.cut for i in c.axes(q.value)) > 1]
     if not limits:
         return None
-    v: Value
     b = band(ctx, c.ranges, limits)
     if b is not None and b.column not in c.summed:
         return None  # a mask over two axes of the result is a bracket's matter
     if b is None:
         # blocks of a result are laid side by side, blocks of a sum are added up
         open_axes = {i for q in limits for i in c.axes(q.value) if i not in c.cut}
-        v = yield _by_blocks(ctx, c, next(i for i in c.ranges if i in open_axes), contract)
+        v = yield _by_blocks(ctx, c, Along(next(i for i in c.ranges if i in open_axes), ()), contract)
     elif b.width.is_constant and b.width.constant <= NARROW:
         v = yield contract(ctx, _along_diagonals(c, b))
     else:
@@ -66,10 +72,6 @@ def _limits(c: Summation) -> Limits:
     return [q for q in parts if c.scope.is_static(q.value) and not q.value.lookups and len(c.axes(q.value)) > 1]
 
 
-def _involving(limits: Limits, i: Index) -> Limits:
-    return [q for q in limits if q.value.coefficient(i)]
-
-
 def _along_diagonals(c: Summation, b: Band) -> Summation:
     """sum j. [0 <= j - first < width] * e  =  sum u:width. sum j. [u = j - first] * e."""
     u = Index(b.column.name)
@@ -78,58 +80,62 @@ def _along_diagonals(c: Summation, b: Band) -> Summation:
     return replace(c, summed={**c.summed, u: Range(ZERO, b.width)}, parts=parts, loops=frozenset({u}))
 
 
-def _by_blocks(ctx: Context, c: Summation, i: Index, contract: Contract) -> Deep[Value]:
-    """`c` with `i` cut into blocks, how many being decided when the code is traced."""
-    scope, block, integers = c.scope, ctx.new_block(), ctx.integers
-    limits = _involving(_limits(c), i)
-    rows = integers.part_of(i, c.ranges[i])
+def _by_blocks(ctx: Context, c: Summation, found: Along, contract: Contract) -> Deep[Value]:
+    """`c` with an index cut into blocks, how many being decided when the code is traced; along with the blocks of
+    arrays that are cut."""
+    scope, block, i = c.scope, ctx.new_block(), found.row
     within = ctx.scope(scope, block=block, fixed=block)
-    ranges = _narrowed(ctx, within, {**c.ranges, i: rows}, i, limits)
+    rows, own, names = given(ctx, within, found, c.ranges[i])
+    c, limits = _with_limits(ctx, c, i)
+    ranges = narrowed(ctx, within, {**c.ranges, i: own}, i, limits)
     v = literal(Fraction(0))
-    for box, parts in _boxes(ctx, within, replace(c, cut=c.cut | {i}), limits, ranges):
+    for box, parts in _boxes(ctx, within, replace(c, cut=c.cut | {i}), involving(_limits(c), i), ranges):
         inner = ctx.scope(within, domain={k: box[k] for k in scope.domain})
         summed = {k: box[k] for k in c.summed}
         part = yield contract(ctx, replace(c, scope=inner, summed=summed, parts=parts, cut=c.cut | {i}))
         v = plus(v, ctx.short(part, block), 1, scope.order)
+    taken(ctx, found)
     if v.number == 0:
         return v
-    whole = ctx.scope(within, domain={**scope.domain, **({i: rows} if i in scope.domain else {})})
+    whole = ctx.scope(within, domain={**scope.domain, **({i: own} if i in scope.domain else {})})
     v = among_zeros(ctx, ranges, whole.domain, v)
     axes = tuple(k for k in scope.domain if k in v.axes or k is i)
     block.give("return ", expanded(ctx, whole, v, axes))
-    work = [r.extent for k, r in c.ranges.items() if k is not i and not _involving(limits, k)]
-    r, code, name = c.ranges[i], integers.code, ctx.names.passing("block")
-    scope.block.line(f"# {text(limits)}: in blocks of {i.name}, each over what it needs")
-    scope.block.line(f"def {name}({code(rows.start)}, {code(rows.stop)}):")
-    scope.block.parts.append(block)
+    r, code = c.ranges[i], ctx.integers.code
+    name = block_of(ctx, scope, block, i, rows, names, limits)
+    if found.keys:
+        return _joined(ctx, scope, i, axes, "blocks", f"{found.cuts(ctx)}, {name}")
+    work = [r.extent for k, r in c.ranges.items() if k is not i and not involving(limits, k)]
     cuts = f"{ctx.helper('_cuts')}({code(r.start)}, {code(r.stop)}, {extents_product(ctx, work)})"
     return _joined(ctx, scope, i, axes, "blocks", f"{cuts}, {name}")
 
 
-def _narrowed(ctx: Context, within: Scope, ranges: Ranges, i: Index, limits: Limits) -> Ranges:
-    """`ranges`, of which those of the other indices leave out what no point of a block of `i` needs."""
-    found = dict(ranges)
-    for j, r in ranges.items():
-        if j is not i and _involving(limits, j):
-            starts, stops = _bounds(ctx, within, ranges, j, limits, 1)
-            found[j] = ctx.integers.restricted(j, r, starts, stops, within.block)
-    return found
+def _within_block(ctx: Context, c: Summation, i: Index) -> Summation:
+    """`c`, in a block of `i`, over what that needs."""
+    c, limits = _with_limits(ctx, c, i)
+    ranges = narrowed(ctx, c.scope, c.ranges, i, limits)
+    return replace(c, summed={k: ranges[k] for k in c.summed}, cut=c.cut | {i})
 
 
-def _bounds(
-    ctx: Context, within: Scope, ranges: Ranges, j: Index, limits: Limits, sign: int
-) -> tuple[list[Affine], list[Affine]]:
-    """Where `j` starts and stops so that some point of the other `ranges` is within limits, or with sign -1 so that
-    all are."""
-    starts: dict[Index, list[Affine]] = {}
-    stops: dict[Index, list[Affine]] = {}
-    for q in _involving(limits, j):
-        extreme: dict[Atom, Affine] = {}
-        for k, r in ranges.items():
-            if k is not j:
-                extreme[k] = r.last if q.value.coefficient(k) * sign > 0 else r.start
-        bound_on(ctx, within, j, q.value.substitute(extreme), starts, stops)
-    return starts.get(j, []), stops.get(j, [])
+def _with_limits(ctx: Context, c: Summation, i: Index) -> tuple[Summation, Limits]:
+    """`c` without the limits that blocks of rows `i`, being zero beyond them, make needless; and all limits of `i`.
+
+    Another factor that has all their indices might be infinite there.
+    """
+    parts, env = factors(c.body), c.scope.env
+    limits = dict.fromkeys(_limits(c))
+    needless: set[Predicate] = set()
+    for part in parts:
+        key, at = ctx.read_by(part) if isinstance(part, Access) else (None, ())
+        block = ctx.parts.get(key) if key is not None else None
+        if block is None or at[block.dimension] is not atom_affine(i):
+            continue
+        for q in block.cut.limits_at(a.substitute(env) for a in at):
+            limits[q] = None
+            others = (ctx.profiles.free(other, env) for other in parts if other is not part)
+            if not any(free.issuperset(c.axes(q.value)) for free in others):
+                needless.add(q)
+    return replace(c, parts=tuple(q for q in c.parts if q not in needless)), involving(list(limits), i)
 
 
 def _boxes(
@@ -141,11 +147,11 @@ def _boxes(
     are, and where only some are again.
     """
     pairs = [q for q in limits if len(c.axes(q.value)) == 2]
-    j = next((j for j in c.summed if _involving(pairs, j) and j not in c.cut), None)
+    j = next((j for j in c.summed if involving(pairs, j) and j not in c.cut), None)
     if j is None:
         return [(ranges, c.parts)]
-    implied = _involving(pairs, j)
-    starts, stops = _bounds(ctx, within, ranges, j, implied, -1)
+    implied = involving(pairs, j)
+    starts, stops = bounds(ctx, within, ranges, j, implied, -1)
     name, integers, block, outer = f"{j.name}_inner", ctx.integers, within.block, ranges[j]
     first, last = outer.start, outer.stop
     if starts:

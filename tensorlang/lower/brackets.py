@@ -27,7 +27,7 @@ from tensorlang.lower.code import ATOM, Value, literal, where
 from tensorlang.lower.integers import Range
 from tensorlang.lower.masks import mask
 from tensorlang.lower.points import unresolved
-from tensorlang.lower.profile import factors, is_finite, places
+from tensorlang.lower.profile import factors, is_finite
 from tensorlang.lower.required import is_static
 from tensorlang.lower.scope import Context, Scope
 from tensorlang.recursion import Deep
@@ -170,8 +170,8 @@ def zero_outside(ctx: Context, env: Mapping[Atom, Affine], masks: Sequence[Predi
         return found
     for part in parts:
         if isinstance(part, Access):
-            array, _ = ctx.held_by(part)
-            for a, size in zip(places(part), array.shape, strict=True):
+            array, places = ctx.seen_by(part)
+            for a, size in zip(places, array.shape, strict=True):
                 at = a.substitute(env)
                 found |= {NonNegative(at), NonNegative(size - 1 - at)}
     return found.intersection(masks)

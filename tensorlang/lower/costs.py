@@ -42,6 +42,8 @@ THRESHOLDS: dict[str, Threshold] = {
     "fft_taps_2d": Threshold(256, "taps", "from there on, a correlation along two axes is done by FFTs", True),
     "block_rows": Threshold(128, "rows", "the least height of a block of a triangle"),
     "blocks": Threshold(8, "blocks", "a triangle is cut into so many at most"),
+    "cut_rows": Threshold(64, "rows", "the least height of a block of an array that is zero but in a triangle"),
+    "cuts": Threshold(16, "blocks", "an array that is zero but in a triangle is held in so many at most"),
     "block_product": Threshold(256, "terms", "from there on, a product with a triangle is cut like one of matrices"),
     "block_product_rows": Threshold(256, "rows", "the least height of a block of a triangle in a product of matrices"),
     "block_products": Threshold(4, "blocks", "a triangle in a product of matrices is cut into so many at most"),

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from tensorlang.language.affine import Affine, Index
 from tensorlang.language.grammar import Choice, Extremum
-from tensorlang.language.predicates import Predicate, conjunction, conjuncts, substitute
+from tensorlang.language.predicates import NonNegative, Predicate, conjunction, conjuncts, substitute
 from tensorlang.lower.brackets import bound_on, bounded_index
+from tensorlang.lower.chosen_points import over_points
 from tensorlang.lower.code import ATOM, SUM, Value, aligned, negated, union, where
 from tensorlang.lower.diagonals import NARROW
 from tensorlang.lower.integers import ZERO, Range
@@ -18,6 +19,7 @@ from tensorlang.lower.loops import expanded, function_of
 from tensorlang.lower.masks import mask
 from tensorlang.lower.points import unresolved
 from tensorlang.lower.profile import accesses, places
+from tensorlang.lower.rows import Along, along, block_of, given, narrowed, taken
 from tensorlang.lower.scope import Context, Scope
 from tensorlang.recursion import Deep
 
@@ -33,10 +35,44 @@ def extremum(ctx: Context, scope: Scope, e: Extremum | Choice) -> Deep[Value]:
         v = yield _stacked(ctx, scope, e, short)
         return v
     r, p = _restricted(ctx, scope, e)
-    v = yield (_running if _is_mixed(scope, e) else _along_axis)(ctx, scope, e, r, p)
+    at_points: Value | None = yield over_points(ctx, scope, e, r, p)
+    if at_points is not None:
+        return _counted(ctx, at_points, e, r)
+    found = along(ctx, scope, scope.domain, accesses(e.body))
+    if _is_mixed(scope, e):
+        v = yield _running(ctx, scope, e, r, p)
+    elif found is not None:
+        v = yield _by_blocks(ctx, scope, e, r, p, found)
+        return v
+    else:
+        v = yield _along_axis(ctx, scope, e, r, p)
+    return _counted(ctx, v, e, r)
+
+
+def _counted(ctx: Context, v: Value, e: Extremum | Choice, r: Range) -> Value:
+    """`v`, whose places are counted from where the range `r` starts."""
     if isinstance(e, Choice) and r.start is not ZERO:
         v = Value(f"{v.within(SUM)} + {ctx.integers.code(r.start)}", v.axes, SUM, v.depth + 1)
     return v
+
+
+def _by_blocks(ctx: Context, scope: Scope, e: Extremum | Choice, r: Range, p: Predicate, found: Along) -> Deep[Value]:
+    """The extrema in the rows of arrays that are cut, block by block."""
+    block, row = ctx.new_block(), found.row
+    within = ctx.scope(scope, block=block, fixed=block)
+    part, own, names = given(ctx, within, found, scope.domain[row])
+    limits = [q for q in conjuncts(p) if isinstance(q, NonNegative) and set(q.value.free) == {row, e.index}]
+    index = narrowed(ctx, within, {row: own, e.index: r}, row, limits)[e.index]
+    inner = ctx.scope(within, domain={**scope.domain, row: own})
+    v: Value = yield _along_axis(ctx, inner, e, index, p)
+    taken(ctx, found)
+    v = _counted(ctx, v, e, index)
+    axes = tuple(i for i in scope.domain if i in v.axes or i is row)
+    block.give("return ", expanded(ctx, inner, v, axes))
+    name = block_of(ctx, scope, block, row, part, names, limits)
+    dtype = "dtype" if isinstance(e, Extremum) else "jnp.int32"
+    arguments = f"{found.cuts(ctx)}, {name}, {axes.index(row)}, {ctx.extents(scope, axes)}, {dtype}"
+    return Value(f"{ctx.helper('_array_by_blocks')}({arguments})", axes, ATOM, 2)
 
 
 def _restricted(ctx: Context, scope: Scope, e: Extremum | Choice) -> tuple[Range, Predicate]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tensorlang.language.affine import Affine, Atom, Index
-from tensorlang.language.grammar import Access, Bracket, Call, Choice, Expr, Extremum, Mul, Proj, Sum, children
+from tensorlang.language.grammar import Access, Bracket, Call, Choice, Expr, Extremum, Mul, Proj, Sum, Var, children
 from tensorlang.language.predicates import free_atoms
 from tensorlang.recursion import Deep, run
 
@@ -85,6 +85,13 @@ def places(e: Expr) -> list[Affine]:
     return found[::-1]
 
 
+def variable(e: Expr) -> Var | None:
+    """The variable that `e` is or reads."""
+    while isinstance(e, Access | Proj):
+        e = e.body
+    return e if isinstance(e, Var) else None
+
+
 def accesses(e: Expr) -> list[Expr]:
     """The accesses in `e` that are not within a sum inside of it."""
     found: list[Expr] = []
@@ -98,6 +105,19 @@ def accesses(e: Expr) -> list[Expr]:
             seen.update(fresh)
             stack += fresh
     return found
+
+
+def reads(e: Expr) -> Iterator[Expr]:
+    """All reads in `e` of variables and their elements."""
+    seen, stack = {e}, [e]
+    while stack:
+        part = stack.pop()
+        if variable(part) is not None:
+            yield part
+        else:
+            fresh = [c for c in reversed(children(part)) if c not in seen]
+            seen.update(fresh)
+            stack += fresh
 
 
 def is_finite(e: Expr) -> bool:

@@ -11,6 +11,7 @@ from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup
 from tensorlang.language.grammar import Access, Expr, Proj, Var
 from tensorlang.language.predicates import Predicate, Relation
 from tensorlang.lower.code import Axes, Block, Value
+from tensorlang.lower.cut import Cut
 from tensorlang.lower.integers import ZERO, Integers, Range
 from tensorlang.lower.names import Names
 from tensorlang.lower.profile import Profiles
@@ -18,6 +19,9 @@ from tensorlang.recursion import Deep
 
 if TYPE_CHECKING:
     from tensorlang.lower.points import Points
+
+Key = tuple[Var | Relation | IndexArray, tuple[int, ...]]
+"""What is held: a variable, or a part of one that is a pair."""
 
 MAX_LINE = 90
 MAX_DEPTH = 15
@@ -81,15 +85,32 @@ class Held:
     """A variable, relation or index array as the generated code holds it: an array called `name` of this shape.
 
     With `points` it is zero but at the points of a relation, and held there alone: the array's first dimension runs
-    over them instead of the dimensions `along`, which are the relation's arguments. `required` are comparisons of
-    sizes without which it is zero.
+    over them instead of the dimensions `along`, which are the relation's arguments. With `cut` it is a list of blocks
+    of rows. `required` are comparisons of sizes without which it is zero.
     """
 
     name: str
     shape: tuple[Affine, ...]
     points: Points | None = None
     along: tuple[int, ...] = ()
+    cut: Cut | None = None
     required: frozenset[Predicate] = frozenset()
+
+
+@dataclass(frozen=True)
+class Part:
+    """A block of an array that is cut, as code for the block's rows sees it: what it holds, how the index of these
+    rows is called there, and where in the whole array the block starts."""
+
+    held: Held
+    cut: Cut
+    row: Affine
+    start: tuple[Affine, ...]
+
+    @property
+    def dimension(self) -> int:
+        """Which of the array's dimensions has the rows."""
+        return self.cut.dimension
 
 
 @dataclass
@@ -99,15 +120,23 @@ class Context:
     `value` writes the code of an expression. `target` is the name that the statement's value is to have, as long as
     nothing else has been given it. `sparse` are the relations that are given by their points, `increasing` the index
     arrays of one dimension each of whose elements is greater than the one before, `uncertain` those that may have
-    elements though their range is empty: where a program chooses a point of none, and a bracket hides that.
+    elements though their range is empty: where a program chooses a point of none, and a bracket hides that. `parts`
+    are the blocks of arrays that are cut which the code being written is given, `rows` the names of the bounds of such
+    blocks by the number of rows, `cutting` the indices of which the code being written has a block. `joined` puts all
+    of an array together, in lines `before` those of the statement.
     """
 
     names: Names
     integers: Integers
     value: Callable[[Expr, Scope], Deep[Value]] = field(init=False)
+    joined: Callable[[Key], Held] = field(init=False)
+    before: Block = field(default_factory=Block)
     target: str | None = None
     profiles: Profiles = field(default_factory=Profiles)
-    held: dict[tuple[Var | Relation | IndexArray, tuple[int, ...]], Held] = field(default_factory=dict)
+    held: dict[Key, Held] = field(default_factory=dict)
+    parts: dict[Key, Part] = field(default_factory=dict)
+    rows: dict[Affine, str] = field(default_factory=dict)
+    cutting: set[Index] = field(default_factory=set)
     sparse: dict[Relation, Points] = field(default_factory=dict)
     increasing: set[IndexArray] = field(default_factory=set)
     uncertain: set[IndexArray] = field(default_factory=set)
@@ -134,6 +163,7 @@ class Context:
 
     def end_statement(self) -> None:
         """Forget what only concerns one statement."""
+        self.before = Block()
         self._scopes.clear()
         self._blocks.clear()
         self.profiles = Profiles()
@@ -147,8 +177,8 @@ class Context:
         self._blocks.append(Block())
         return self._blocks[-1]
 
-    def held_by(self, e: Expr) -> tuple[Held, tuple[Affine, ...]]:
-        """The array that an access reads, and where. An array of pairs is held as a pair of arrays.
+    def read_by(self, e: Expr) -> tuple[Key, tuple[Affine, ...]]:
+        """What an access reads, and where. An array of pairs is held as a pair of arrays.
 
         Raises `NormalFormError` if `e` does not read a variable.
         """
@@ -164,7 +194,29 @@ class Context:
                     e = a
                 case _:
                     raise NormalFormError("an access must be one of a variable or of a parameter's part")
-        return self.held[e, tuple(reversed(path))], tuple(reversed(at))
+        return (e, tuple(reversed(path))), tuple(reversed(at))
+
+    def seen_by(self, e: Expr) -> tuple[Held, tuple[Affine, ...]]:
+        """The array that an access reads, or the block of it that there is, and where. One that is cut is still so.
+
+        Raises `NormalFormError` if `e` does not read a variable.
+        """
+        key, at = self.read_by(e)
+        part = self.parts.get(key)
+        if part is None or not at or at[part.dimension] is not part.row:
+            return self.held[key], at
+        return part.held, tuple(a - start for a, start in zip(at, part.start, strict=True))
+
+    def held_by(self, e: Expr) -> tuple[Held, tuple[Affine, ...]]:
+        """The same, where one that is cut is put together.
+
+        Raises `NormalFormError` if `e` does not read a variable.
+        """
+        held, at = self.seen_by(e)
+        if held.cut is not None:
+            key, _ = self.read_by(e)
+            held = self.held[key] = self.joined(key)
+        return held, at
 
     def helper(self, name: str) -> str:
         """The name of a function that the generated code defines for itself."""

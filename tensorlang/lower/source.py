@@ -7,6 +7,7 @@ outermost in each right-hand side, and nothing stored beyond its support.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
@@ -22,14 +23,16 @@ from tensorlang.language.types import Pair, Type, shape, struct_of_arrays
 from tensorlang.lower import costs
 from tensorlang.lower.assembly import Rolled, rolled
 from tensorlang.lower.code import Block, Value, literal, ordered
+from tensorlang.lower.cut import Cut, cut_arrays
 from tensorlang.lower.expressions import Compiler, used_twice
 from tensorlang.lower.helpers import HELPERS, NEEDS
-from tensorlang.lower.integers import Integers
-from tensorlang.lower.loops import expanded
+from tensorlang.lower.integers import ZERO, Integers, Range
+from tensorlang.lower.loops import expanded, extents_product
 from tensorlang.lower.names import Names
 from tensorlang.lower.points import Points
 from tensorlang.lower.relations import held_on_points, on_points
 from tensorlang.lower.required import Required
+from tensorlang.lower.rows import in_blocks, joined
 from tensorlang.lower.scope import Context, Held, Scope
 from tensorlang.lower.sizes import Axis, read_sizes
 from tensorlang.lower.stored import stored
@@ -54,19 +57,22 @@ class Source:
         self.name = names.lasting(f.name)
         self._compiler = Compiler(Context(names, Integers(names)))
         self._ctx = self._compiler.ctx
+        self._ctx.joined = lambda key: joined(self._ctx, key)
         self._body = Block()
         arguments = self._parameters(f, sparse)
         self.told = self._sizes(f)
         head = len(self._body.parts)
-        made = rolled(f)
-        self._constants(made)
-        f = made.function
+        constants = rolled(f)
+        self._constants(constants)
+        f = constants.function
         held = held_on_points(f, sparse)
-        in_memory = stored(f)
+        to_store, self._cuts = stored(f), cut_arrays(f)
         body = f.body
         while isinstance(body, Let):
             held_at = held.get(body.var) if isinstance(body.var, Var) else None
-            self._ctx.held[body.var, ()] = self._statement(body.var.name, body.value, held_at, body.var in in_memory)
+            cut = self._cuts.arrays.get(body.var) if isinstance(body.var, Var) else None
+            made = self._statement(body.var.name, body.value, held_at, cut, body.var in to_store)
+            self._ctx.held[body.var, ()] = made
             if isinstance(body.var, IndexArray):
                 self._ranged(body.var)
             body = body.body
@@ -166,12 +172,14 @@ class Source:
         if not self._ctx.integers.is_nonnegative(x.size - 1):
             self._ctx.uncertain.add(x)
 
-    def _statement(self, wanted: str, e: Expr, at: Related | None = None, in_memory: bool = False) -> Held:
-        """Code that gives the array of `e`, or of its elements at the points where the relation `at` holds; `in_memory`
-        says that XLA must store it."""
+    def _statement(
+        self, wanted: str, e: Expr, at: Related | None = None, cut: Cut | None = None, to_store: bool = False
+    ) -> Held:
+        """Code that gives the array of `e`, or of its elements at the points where the relation `at` holds, or the
+        blocks into which it is `cut`; `to_store` says that XLA must store it."""
         ctx = self._ctx
         name = ctx.names.lasting(wanted)
-        conditions = Required(lambda read: ctx.held_by(read)[0].required)
+        conditions = Required(lambda read: ctx.held[ctx.read_by(read)[0]].required)
         e = run(conditions.unguarded(e))
         needs = run(conditions.of(e))
         held = Held(name, shape(e.type)[0], required=needs)
@@ -185,16 +193,30 @@ class Source:
             held, domain, env = on_points(ctx, held, at, domain)
         scope = ctx.scope(Scope({}, {}, {}, (), block, block), domain=domain, env=env)
         self._compiler.shared = used_twice(scalar)
-        ctx.target = name
-        v = ordered(run(self._compiler.value(scalar, scope)), tuple(domain))
-        code = self._whole(v, scope)
-        if in_memory:
-            code = f"{ctx.helper('_stored')}({code})"
-        if code != name:
-            block.give(f"{name} = ", code)
-        self._body.parts += block.parts
+        if cut is not None and all(r == Range(ZERO, n) for r, n in zip(domain.values(), held.shape, strict=True)):
+            held = replace(held, cut=cut)
+            self._cut_rows(domain[cut.row].extent)
+            block.line(f"{name} = {run(in_blocks(ctx, scope, scalar, cut, self._whole))}")
+        else:
+            ctx.target = name
+            v = ordered(run(self._compiler.value(scalar, scope)), tuple(domain))
+            code = self._whole(v, scope)
+            if to_store:
+                code = f"{ctx.helper('_stored')}({code})"
+            if code != name:
+                block.give(f"{name} = ", code)
+        self._body.parts += [*ctx.before.parts, *block.parts]
         ctx.end_statement()
         return held
+
+    def _cut_rows(self, rows: Affine) -> None:
+        """The bounds of the blocks into which so many rows are cut, if they aren't there yet."""
+        ctx = self._ctx
+        if rows not in ctx.rows:
+            ctx.rows[rows] = ctx.names.lasting("rows")
+            work = dict.fromkeys(extents_product(ctx, extents) for extents in self._cuts.work.get(rows, ()))
+            most = f"max({', '.join(work)})" if len(work) > 1 else "".join(work) or "1"
+            self._body.line(f"{ctx.rows[rows]} = {ctx.helper('_cut_rows')}({ctx.integers.code(rows)}, {most})")
 
     def _whole(self, v: Value, scope: Scope) -> str:
         """`v` as an array of the computation's dtype with all axes of `scope`."""

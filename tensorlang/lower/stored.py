@@ -12,10 +12,10 @@ again, we say that it is to be stored.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 
-from tensorlang.language.affine import atom_affine
+from tensorlang.language.affine import Affine, atom_affine
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import (
     Access,
@@ -36,7 +36,7 @@ from tensorlang.language.grammar import (
 )
 from tensorlang.language.predicates import Equal, NonNegative, Predicate, conjuncts
 from tensorlang.language.types import shape
-from tensorlang.lower.profile import places
+from tensorlang.lower.profile import accesses, places, variable
 
 _WORTH = 6
 """Operations for each element that are worth storing it: in one loop, at a further place or piece of it."""
@@ -49,6 +49,10 @@ _SMALL = 256
 
 _MOST = 64
 """Times that an array is computed, and operations for an element of it, beyond which nobody counts."""
+
+_TAPS = 8
+"""Places at which a correlation, sum j. x[i + j] * w[j], is taken to read an element of x, and operations for one of
+its own: it may be a sum of shifted slices, and is fused as such."""
 
 Time = tuple[object, ...]
 """A time that an array is computed: the array in memory, or the sum, that it is computed for, and on the way there the
@@ -88,8 +92,10 @@ def stored(f: Function) -> frozenset[Var]:
 def _work(e: Expr, work: Mapping[Var, int]) -> int:
     """The operations for each element of `e`, where those of variables are `work`."""
     parts = list(_at_each_element(e))
-    made_of = {x for part in parts if (x := _variable(part)) in work}
-    return min(_MOST, sum(isinstance(part, Add | Mul | Call) for part in parts) + sum(work[x] for x in made_of))
+    made_of = {variable(part) for part in parts}
+    operations = sum(isinstance(part, Add | Mul | Call) for part in parts)
+    operations += sum(_TAPS for part in parts if isinstance(part, Sum) and _is_correlation(part))
+    return min(_MOST, operations + sum(work.get(x, 0) for x in made_of if x is not None))
 
 
 def _saved(times: set[Time], work: int) -> float:
@@ -125,13 +131,6 @@ def _at_each_element(e: Expr) -> Iterator[Expr]:
             stack += fresh
 
 
-def _variable(e: Expr) -> Var | None:
-    """The variable that `e` is or reads."""
-    while isinstance(e, Access | Proj):
-        e = e.body
-    return e if isinstance(e, Var) else None
-
-
 def _note(e: Expr, readers: set[Time], times: dict[Var, set[Time]]) -> None:
     """Add to `times` those at which `e`, itself computed at those of `readers`, has the variables in it computed."""
     own = []
@@ -146,18 +145,29 @@ def _note(e: Expr, readers: set[Time], times: dict[Var, set[Time]]) -> None:
             continue
         seen.add(item)
         part, reduced, within = item
-        x = _variable(part)
+        x = variable(part)
         if x is not None:
             at = tuple(places(part))
             step: Time = () if not within and at == tuple(own) else ((within, at),)
             if x in times and len(times[x]) < _MOST:
                 times[x] |= {(*reader, *step) for reader in (readers if reduced is None else {(reduced,)})}
+                if reduced is not None and _is_mixed(at):
+                    times[x] |= {(reduced, *step, tap) for tap in range(_TAPS - 1)}
             continue
         if isinstance(part, Sum | Extremum | Choice):
             reduced, within = part, ()
         elif isinstance(part, Bracket) and _is_piece(part.pred):
             within = (*within, part.pred)
         stack += [(child, reduced, within) for child in children(part)]
+
+
+def _is_mixed(at: Sequence[Affine]) -> bool:
+    """Whether a place is a combination of indices: within a sum, that of a correlation."""
+    return any(len(a.indices) > 1 and not a.lookups for a in at)
+
+
+def _is_correlation(e: Sum) -> bool:
+    return any(_is_mixed(places(read)) for read in accesses(e.body))
 
 
 def _is_piece(p: Predicate) -> bool:

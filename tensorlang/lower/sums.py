@@ -5,6 +5,7 @@
     sum s:n. [a <= s < b and p] * e  =  the sum over the shorter range
     sum s. [p and q] * e             =  [p] * sum s. [q] * e                            if s does not occur in p
     sum s. (e0 + e1)                 =  sum s. e0 + sum s. e1                           if e0 and e1 have other axes
+    sum s. [p] * c * e               =  c * sum s. [p] * e                              for a number c
 
 What remains is a loop where an access mixes several indices, and a product otherwise.
 """
@@ -15,7 +16,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from tensorlang.language.affine import Affine, Atom, Index
-from tensorlang.language.grammar import Add, Bracket, Sum
+from tensorlang.language.grammar import Add, Bracket, Const, Mul, Sum
 from tensorlang.language.predicates import (
     FALSE,
     Equal,
@@ -27,7 +28,7 @@ from tensorlang.language.predicates import (
 )
 from tensorlang.lower.blocks import blocked
 from tensorlang.lower.brackets import bound_on, bounded_index, guarded, solved
-from tensorlang.lower.code import ATOM, Value, aligned, literal, plus, union
+from tensorlang.lower.code import ATOM, Value, aligned, literal, plus, times, union
 from tensorlang.lower.correlations import correlated
 from tensorlang.lower.diagonals import stacked
 from tensorlang.lower.integers import Range
@@ -63,6 +64,7 @@ def _contract(ctx: Context, c: Summation) -> Deep[Value]:
         (_looped,)
         if c.loops
         else (
+            _scaled,
             _enumerated,
             _eliminated,
             _segmented,
@@ -100,6 +102,14 @@ def _gathered(ctx: Context, c: Summation) -> Summation:
 
 def _looped(ctx: Context, c: Summation) -> Deep[Value | None]:
     return iterated(ctx, c, contract)
+
+
+def _scaled(ctx: Context, c: Summation) -> Deep[Value | None]:
+    """sum s. [p] * c * e = c * sum s. [p] * e, for a number c."""
+    if not c.summed or not isinstance(c.body, Mul) or not isinstance(c.body.left, Const):
+        return None
+    v: Value = yield contract(ctx, replace(c, body=c.body.right))
+    return times(literal(c.body.left.value), v, c.scope.order)
 
 
 def _enumerated(ctx: Context, c: Summation) -> Deep[Value | None]:

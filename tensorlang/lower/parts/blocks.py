@@ -13,9 +13,28 @@ def _cuts(start, stop, work):
     rows, most = COSTS["block_rows"], COSTS["blocks"]
     if work >= COSTS["block_product"]:
         rows, most = COSTS["block_product_rows"], COSTS["block_products"]
+    return _even_blocks(start, stop, rows, most)
+
+
+def _cut_rows(stop, work):
+    """The rows 0..stop of arrays that are held in blocks, as for _cuts: what is done to each element, and not added
+    up at once, wants more of them."""
+    rows, most = COSTS["cut_rows"], COSTS["cuts"]
+    if work >= COSTS["block_product"]:
+        rows, most = COSTS["block_product_rows"], COSTS["block_products"]
+    return _even_blocks(0, stop, rows, most)
+
+
+def _even_blocks(start, stop, rows, most):
+    """start..stop in at most so many blocks of at least so many rows, of the same multiple of 16 but for the last."""
     count = max(1, min((stop - start) // rows, most))
     size = max(1, -(-(stop - start) // (16 * count)) * 16) if count > 1 else max(1, stop - start)
     return [(k, min(k + size, stop)) for k in range(start, stop, size)]
+
+
+def _along(cuts, *arrays):
+    """The cuts (start, stop), each with the blocks that arrays have for these rows."""
+    return [(*cut, *blocks) for cut, *blocks in zip(cuts, *arrays, strict=True)]
 
 
 def _worthwhile(inner, edge):

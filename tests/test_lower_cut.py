@@ -10,6 +10,7 @@ from tensorlang import adjoint, cost, grad
 from tensorlang.language.evaluate import evaluate
 from tensorlang.lower import lower
 from tensorlang.lower.count import count
+from tensorlang.lower.helpers import _MODULES, _functions
 from tensorlang.surface.parse import parse
 from tests.test_lower_blocks import assert_close, inputs, leaves, small_blocks
 
@@ -119,3 +120,8 @@ def test_blocks_of_rows_work_under_vmap() -> None:
     f = parse(CUT["rows and columns"])
     lowered, x = lower(f), np.linspace(0.1, 1, 14, dtype=np.float32).reshape(2, 7)
     assert_close(jax.vmap(lowered)(x), np.stack([np.asarray(lowered(row)) for row in x]))
+
+
+def test_functions_that_generated_code_brings_along_have_names_of_their_own() -> None:
+    names = [name for module in _MODULES for name in _functions(module)]
+    assert len(set(names)) == len(names)

@@ -28,7 +28,7 @@ def diagonal(ctx: Context, scope: Scope, array: Held, places: Sequence[Affine]) 
     code = ctx.integers.code
     starts = ", ".join(code(a.substitute({i: scope.domain[i].start})) for a in places)
     steps = ", ".join(str(a.coefficient(i)) for a in places)
-    helper = ctx.helper("_line")
+    helper = ctx.helper("_on_line")
     return Value(f"{helper}({array.name}, ({starts}), ({steps}), {code(scope.domain[i].extent)})", (i,), ATOM, 2)
 
 

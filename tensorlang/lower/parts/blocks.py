@@ -107,7 +107,7 @@ def _windows(start, stop, width):
     return size // rows, rows, size % rows
 
 
-def _line(x, starts, steps, count):
+def _on_line(x, starts, steps, count):
     """x[starts + k * steps] for k < count, zero where that is outside of x; a strided slice if the starts are known."""
     if not all(isinstance(k, int) for k in starts):
         k = jnp.arange(count)

@@ -314,7 +314,7 @@ Section Cost.
   Proof.
     intros Hf W GO ND H. pose proof (adjoint_cost _ _ _ _ _ _ _ W GO ND H). pose proof (dcost_3cost act S Hf). lia.
   Qed.
-  (** 6.1: the forward derivative together with the program (see Derivative.v) *)
+  (** 6.1: the forward derivative together with the program: dcost is what Figure 13 adds, by SSA.v and Dual.v *)
   Theorem theorem_6_1 act S : cheap_maps S -> cost S + dcost act S <= 4 * cost S.
   Proof. intros H. pose proof (dcost_3cost act S H). lia. Qed.
   (** 6.35 as printed, but with inputs and outputs counted on both sides *)

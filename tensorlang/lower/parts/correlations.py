@@ -81,6 +81,12 @@ def _covered(x, w, at):
     return _over(x, (0, x.shape[0]), (0, x.shape[1]), *ranges)
 
 
+def _suits_lines(x, w, at):
+    """Whether the outputs of a plane are so few that lines of products may be added up for each."""
+    outputs, taps = _volume([n for _, _, _, n in at]), _volume(w.shape[2:])
+    return len(at) == 2 and x.shape[0] == w.shape[0] == 1 and outputs <= COSTS["fused_terms"] < taps
+
+
 def _is_few(w, terms):
     """Whether there are no more terms for each output, and so few channels, that slices of x may be added up."""
     given = _volume(w.shape[1:])
@@ -95,7 +101,8 @@ def _in_steps(x, w, at, compute):
     of every b-th element of x."""
     for k, (a, b, c, n) in enumerate(at):
         size = x.shape[2 + k]
-        if b > 1 and (_volume(w.shape[1:]) > COSTS["fused_terms"] or size < w.shape[2 + k]):
+        many = _volume(w.shape[1:]) > COSTS["fused_terms"] and not _suits_lines(x, w, at)
+        if b > 1 and (many or size < w.shape[2 + k]):
             parts = []
             for p in range(min(b, n)):
                 start = a * p + c
@@ -207,7 +214,7 @@ def _plane(x, w, at):
     taps, outputs = _volume(w.shape[2:]), _volume([n for _, _, _, n in at])
     if min(taps, outputs) >= COSTS["fft_taps_2d"] and all(a == b == 1 for a, b, _, _ in at):
         return _by_fft(x, w, at)
-    if x.shape[0] == w.shape[0] == 1 and outputs <= COSTS["fused_terms"] < taps:
+    if _suits_lines(x, w, at):
         return _by_lines(_covered(x, w, at)[0], w[0], at).astype(w.dtype)
     return _space(x, w, at)
 

@@ -218,7 +218,6 @@ CASES = [
         by_hand=_pairs_by_hand,
         sizes=({"n": 512}, {"n": 2048}, {"n": 4096}),
         odd={"n": 331},
-        limits={"model": "what is done to each element of a triangle is done in the whole square, under a mask"},
     ),
     Case(
         name="prefix sums",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import log
 from statistics import median
 from typing import Any
@@ -16,9 +17,10 @@ import jax
 import jax.numpy as jnp
 
 from tensorlang.lower.costs import NEVER, THRESHOLDS
-from tensorlang.lower.parts import correlations
+from tensorlang.lower.parts import blocks, correlations
 
 _WAYS: Any = correlations
+_BLOCKS: Any = blocks
 _ROUNDS = 7
 _SHORTEST = 1e-3  # seconds that a timing takes at least, else it is repeated
 
@@ -87,6 +89,38 @@ def _channels(count: int) -> tuple[Run, Run, tuple[jax.Array, ...]]:
     return groups, convolution, (x[0], w[0, 0])
 
 
+def _triangle(rows: int) -> tuple[Run, Run, tuple[jax.Array, ...]]:
+    """A sum over a triangle, under one mask or in blocks of so many rows."""
+    n = 4 * rows
+
+    def way(a: jax.Array, x: jax.Array, most: int) -> jax.Array:
+        def block(start: int, stop: int) -> jax.Array:
+            i = jnp.arange(start, stop)
+            edge = jnp.where(i[:, None] >= i, a[start:stop, start:stop] * x[start:stop], 0)
+            return a[start:stop, :start] @ x[:start] + jnp.sum(edge, 1)
+
+        found: jax.Array = _BLOCKS._array_by_blocks(_BLOCKS._even_blocks(0, n, rows, most), block, 0, (n,), x.dtype)
+        return found
+
+    return partial(way, most=1), partial(way, most=4), (_random(n, n)[0, 0], _random(n)[0, 0])
+
+
+def _cut_triangle(rows: int) -> tuple[Run, Run, tuple[jax.Array, ...]]:
+    """An array that is zero but in a triangle, added up along rows and columns, whole or in blocks of so many rows."""
+    n = 4 * rows
+
+    def way(x: jax.Array, most: int) -> jax.Array:
+        total = jnp.zeros_like(x)
+        for start, stop in _BLOCKS._even_blocks(0, n, rows, most):
+            below = jnp.arange(start, stop)[:, None] >= jnp.arange(stop)
+            t = jnp.where(below, jnp.exp(x[start:stop, None] * x[:stop]), 0)
+            along, across = jnp.sum(t, 1), jnp.ones(stop - start) @ t
+            total += jnp.pad(along, (start, n - stop)) - jnp.pad(across, (0, n - stop))
+        return total
+
+    return partial(way, most=1), partial(way, most=4), (_random(n)[0, 0],)
+
+
 RIVALRIES = (
     Rivalry("slice_taps", (8, 16, 24, 32, 40, 48, 64), _few_taps, inclusive=True),
     Rivalry("conv_outputs", (4, 8, 12, 16, 32, 64), _few_outputs, inclusive=True),
@@ -94,6 +128,8 @@ RIVALRIES = (
     Rivalry("fft_square", (64, 128, 256, 512, 1024), _square),
     Rivalry("fft_taps_2d", (81, 121, 196, 256, 361), _plane),
     Rivalry("conv_channels", (1, 4, 16, 36, 64), _channels),
+    Rivalry("block_rows", (32, 64, 128, 256, 512), _triangle),
+    Rivalry("cut_rows", (32, 64, 128, 256), _cut_triangle),
 )
 """What is measured; thresholds are named as in `costs.THRESHOLDS`."""
 

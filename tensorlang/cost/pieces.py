@@ -120,18 +120,25 @@ def vanishes(a: Polynomial, region: Predicate) -> bool:
 
 
 def _is_zero_by_remainders(a: Polynomial, region: Predicate) -> bool:
-    moduli: dict[Size, int] = {}
-    for x in a.unknowns:
-        if isinstance(x, Quotient):
-            for size, divisor in divisors(atom_affine(x)).items():
-                moduli[size] = lcm(moduli.get(size, 1), divisor)
+    moduli = moduli_of(a)
     if not moduli or prod(moduli.values()) > _MOST_REMAINDERS:
         return False
     for remainders in product(*map(range, moduli.values())):
         values = {x: atom_affine(x) * moduli[x] + r for x, r in zip(moduli, remainders, strict=True)}
-        if _at(a, values) and not is_empty(_congruent(moduli, remainders), known(region, region)):
+        if rewritten(a, values) and not is_empty(_congruent(moduli, remainders), known(region, region)):
             return False
     return True
+
+
+def moduli_of(*polynomials: Polynomial) -> dict[Size, int]:
+    """Of each size in quotients a number of which the remainder tells those of all of them."""
+    moduli: dict[Size, int] = {}
+    for a in polynomials:
+        for x in a.unknowns:
+            if isinstance(x, Quotient):
+                for size, divisor in divisors(atom_affine(x)).items():
+                    moduli[size] = lcm(moduli.get(size, 1), divisor)
+    return moduli
 
 
 def _congruent(moduli: Mapping[Size, int], remainders: Sequence[int]) -> Predicate:
@@ -157,12 +164,12 @@ def _solved(a: Polynomial, p: Predicate) -> Polynomial:
             x, k = sizes[0]
             assert isinstance(x, Size)
             values = {x: atom_affine(x) - zero * k}
-            a = _at(a, values)
+            a = rewritten(a, values)
             zeros = [replaced(other, values) for other in zeros]
     return a
 
 
-def _at(a: Polynomial, values: Mapping[Size, Affine]) -> Polynomial:
+def rewritten(a: Polynomial, values: Mapping[Size, Affine]) -> Polynomial:
     """`a` with affine expressions in the places of sizes, in quotients too."""
     changes = ((x, replaced(atom_affine(x), values)) for x in a.unknowns if isinstance(x, Size | Quotient))
     return a.substitute({x: affine(value) for x, value in changes})

@@ -44,10 +44,13 @@ from tensorlang.language.show import unicode_text
 from tensorlang.language.types import Array, R
 from tensorlang.lower import lower
 from tensorlang.normal import eliminate_pairs, let_lift, normal_ssa, push_out_gen, to_ssa
+from tensorlang.normal.contraction import settled
 from tensorlang.normal.tidy import tidy
 from tensorlang.pipeline import adjoint, derivative, derive
 from tensorlang.sets.check import check
+from tensorlang.sets.solve import simplify_numbered
 from tensorlang.simplify import simplify
+from tensorlang.simplify.plans import plans
 from tensorlang.surface.parse import parse
 
 n = atom_affine(Size("n"))
@@ -163,6 +166,13 @@ def stencil(steps: int) -> Function:
     return parse(f"stencil(v0: [n + 2]R) = {lets} sum i:n + 2. v{steps}[i]^2")
 
 
+def layers(count: int) -> Function:
+    """`count` times the same matrix times a vector, each of the vectors before."""
+    step = "let y{next} = gen i:n. sum j:n. a[i, j] * y{k}[j] in "
+    lets = "".join(step.format(k=k, next=k + 1) for k in range(count))
+    return parse(f"layers(a: [n][n]R, y0: [n]R) = {lets} sum i:n. y{count}[i]")
+
+
 def _with_lets(name: str, params: tuple[Var, ...], bindings: list[tuple[Var, Expr]], body: Expr) -> Function:
     for x, value in reversed(bindings):
         body = Let(x, value, body)
@@ -226,6 +236,8 @@ def steps(stage: Callable[[Function], object], f: Function) -> int:
     return count
 
 
+STEPS_OF_A_STATEMENT = 16_000
+
 COUNTED = [name for name in STAGES if name not in ("unicode", "derivation")]
 """Unicode differs from text, and the derivation from the adjoint, by no work of their own."""
 
@@ -252,6 +264,24 @@ def test_the_steps_of_a_stencil_do_not_pile_up_the_pieces_of_its_range(stage: st
     _, *counts = [steps(STAGES[stage], stencil(k)) for k in (4, 5, 10, 20)]
     for one, two in itertools.pairwise(counts):
         assert two <= 2.3 * one, f"{stage}: {counts}"
+
+
+@pytest.mark.parametrize("questions", [settled, plans, simplify_numbered], ids=lambda asked: asked.__name__)
+@pytest.mark.parametrize("program", [layers, stencil], ids=lambda program: program.__name__)
+def test_what_is_found_out_about_one_statement_serves_all_that_are_like_it(
+    program: Callable[[int], Function], questions: Any
+) -> None:
+    adjoint(program(10))
+    known = questions.cache_info().misses
+    adjoint(program(20))
+    assert questions.cache_info().misses == known
+
+
+@pytest.mark.parametrize("program", [layers, stencil], ids=lambda program: program.__name__)
+def test_a_statement_like_others_takes_few_steps(program: Callable[[int], Function]) -> None:
+    """Counted on top of what the programs have in common; more than this means that something is worked out anew."""
+    few, many = [steps(adjoint, program(k)) for k in (15, 30)]
+    assert (many - few) / 15 <= STEPS_OF_A_STATEMENT
 
 
 @pytest.mark.slow

@@ -264,7 +264,7 @@ def live(s: SSA) -> SSA:
             wanted.add(x)
             stack += needs(x, defined)
     for start in (*s.statements, *output_list(s.outputs)):
-        stack = [start] if start in wanted else []
+        stack = [start] if start in wanted and start not in order else []
         while stack:
             x = stack[-1]
             missing = [y for y in needs(x, defined) if y not in order]

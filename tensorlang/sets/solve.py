@@ -215,12 +215,13 @@ def _simplify_in(p: Predicate, ranges: tuple[tuple[Index, Affine], ...]) -> Pred
     used = [(i, n) for i, n in ranges if i in mentioned]
     present = tuple(dict.fromkeys(less(constant(0), n) for i, n in ranges if i not in mentioned))
     names: dict[Atom, Affine] = {i: atom_affine(_numbered(k)) for k, (i, _) in enumerate(used)}
-    found = _simplify_numbered(substitute(p, names), tuple(n for _, n in used), conjunction(present))
+    found = simplify_numbered(substitute(p, names), tuple(n for _, n in used), conjunction(present))
     return substitute(found, {_numbered(k): atom_affine(i) for k, (i, _) in enumerate(used)})
 
 
 @lru_cache(maxsize=100_000)
-def _simplify_numbered(p: Predicate, sizes: tuple[Affine, ...], present: Predicate) -> Predicate:
+def simplify_numbered(p: Predicate, sizes: tuple[Affine, ...], present: Predicate) -> Predicate:
+    """`p`, whose indices are numbered, simplified by what their ranges say; `present` says what else is not empty."""
     ranges = ranges_predicate({_numbered(k): size for k, size in enumerate(sizes)})
     return simplify(p, conjunction([ranges, present]))
 

@@ -15,8 +15,8 @@ from dataclasses import replace
 from tensorlang.cost.polynomial import Polynomial, number, points, total
 from tensorlang.language.affine import Size, atom_affine
 from tensorlang.language.predicates import TRUE, conjunction, disjunction, equal
-from tensorlang.normal.contraction import contraction, only_moves, shadow
-from tensorlang.normal.pattern import Pattern, Shape, axes, renamed
+from tensorlang.normal.contraction import contraction, only_moves
+from tensorlang.normal.pattern import Shape, axes, renamed
 from tensorlang.normal.ssa import (
     SSA,
     Addition,
@@ -30,7 +30,7 @@ from tensorlang.normal.ssa import (
     own_indices,
 )
 from tensorlang.normal.tidy import addition, map_outputs, support, with_operands
-from tensorlang.simplify.plans import cheaper, plans
+from tensorlang.simplify.plans import cheaper, ways, written_cost
 from tensorlang.simplify.summation import inlined, summation
 
 
@@ -62,7 +62,7 @@ def _taken_apart(
         return None
     loops = dict(zip(x.pattern.loops, x.summed, strict=True))
     terms: list[Term] = []
-    before, after = [_cost(x.pattern), _addition_cost(y.terms, y.shape)], []
+    before, after = [written_cost(x.pattern), _addition_cost(y.terms, y.shape)], []
     for t in y.terms:
         at = x.pattern.places[k]
         there = conjunction([x.pred, renamed(t.pred, own_indices(y), at)])
@@ -70,8 +70,8 @@ def _taken_apart(
         terms.append(Term(t.sign, support(made), made))
         if isinstance(made, Contraction):
             own = t.operand if t.operand in inner else None
-            before += [_cost(own.pattern)] if isinstance(own, Contraction) else []
-            after.append(_cheapest(made, sizes) if own else _cost(made.pattern))
+            before += [written_cost(own.pattern)] if isinstance(own, Contraction) else []
+            after.append(_cheapest(made, sizes) if own else written_cost(made.pattern))
     after.append(_addition_cost(terms, x.shape))
     apart = addition(terms, x.shape)
     if k:
@@ -90,13 +90,8 @@ def _cheapest(x: Contraction, sizes: Mapping[Size, int]) -> Polynomial:
     """What `x` costs in one sum with the contraction that it reads."""
     y = x.factors[-1]
     whole = inlined(summation(x), len(x.factors) - 1) if isinstance(y, Contraction) else summation(x)
-    cost, _ = plans(whole.pattern).ways(sizes)[0]
+    cost, _ = ways(whole.pattern, tuple(sizes.items()))[0]
     return cost
-
-
-def _cost(x: Pattern) -> Polynomial:
-    """2N - G, or N - G for one factor."""
-    return points({**x.outer, **x.inner}, x.pred) * len(x.factors) - points(x.outer, shadow(x))
 
 
 def _addition_cost(terms: Iterable[Term], shape: Shape) -> Polynomial:

@@ -15,13 +15,13 @@ from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
-from tensorlang.cost.polynomial import Polynomial, estimate, number, points, total
+from tensorlang.cost.polynomial import Polynomial, estimate, number, total
 from tensorlang.language.affine import Size
-from tensorlang.normal.contraction import only_moves, shadow
+from tensorlang.normal.contraction import only_moves
 from tensorlang.normal.pattern import Pattern
 from tensorlang.normal.ssa import SSA, Contraction, Statement, live, operands, output_list
 from tensorlang.normal.tidy import is_index_only, map_outputs, with_operands
-from tensorlang.simplify.plans import MOST_FACTORS, Tree, cheaper, plans, usual_sizes
+from tensorlang.simplify.plans import MOST_FACTORS, Tree, cheaper, plans, usual_sizes, ways, written_cost
 from tensorlang.simplify.summation import Summation, inlined, scheme, summation
 
 _NOTHING = number(0)
@@ -74,7 +74,7 @@ class _Factorising:
     def _choose(self, x: Contraction) -> None:
         """Compute `x` in the cheapest way, with or without sums that it alone reads."""
         own = self._own(x)
-        cost = _cost(x.pattern)
+        cost = written_cost(x.pattern)
         if not own and self.dissolved.isdisjoint(operands(x)) and not _sums_one_factor(x.pattern):
             self.new[x] = with_operands(x, self.new)
             self.written[x] = self.spent[x] = cost
@@ -100,8 +100,7 @@ class _Factorising:
 
     def _ways(self, s: Summation, more: Polynomial = _NOTHING) -> Iterator[_Way]:
         """The ways of computing `s`, each with `more` to be spent."""
-        found = plans(s.pattern)
-        for cost, tree in found.ways(self.sizes):
+        for cost, tree in ways(s.pattern, tuple(self.sizes.items())):
             yield _Way(cost + more if more.terms else cost, partial(self._built, s, tree))
 
     def _built(self, s: Summation, tree: Tree) -> Statement:
@@ -142,8 +141,8 @@ class _Factorising:
             large = _expanded(small, {y})
             if len(large.factors) > MOST_FACTORS:
                 return False
-            kept.append(self._best(list(self._ways(small)), _cost(x.pattern)).cost)
-            apart.append(self._best(list(self._ways(large)), _cost(x.pattern)).cost)
+            kept.append(self._best(list(self._ways(small)), written_cost(x.pattern)).cost)
+            apart.append(self._best(list(self._ways(large)), written_cost(x.pattern)).cost)
         return cheaper(total(apart), total(kept), self.sizes)
 
 
@@ -165,9 +164,3 @@ def _sums_one_factor(x: Pattern) -> bool:
     s = scheme(x)
     loops = [i for i in s.ranges if i not in s.own]
     return len(s.reads) > 1 and any(any(i not in r.indices for r in s.reads) for i in loops)
-
-
-@lru_cache(maxsize=1 << 14)
-def _cost(x: Pattern) -> Polynomial:
-    """2N - G, or N - G for one factor."""
-    return points({**x.outer, **x.inner}, x.pred) * len(x.factors) - points(x.outer, shadow(x))

@@ -25,7 +25,7 @@ from tensorlang.cost.polynomial import (
 from tensorlang.language.affine import Index, Size, atom_affine
 from tensorlang.language.grid import indices_of
 from tensorlang.language.predicates import TRUE, Exists, Or, Predicate, conjunction, conjuncts
-from tensorlang.normal.contraction import Factors, contracted
+from tensorlang.normal.contraction import Factors, contracted, shadow
 from tensorlang.normal.pattern import Pattern, axes, renamed
 from tensorlang.normal.ssa import Contraction, Statement
 from tensorlang.sets.solve import Ranges, project, simplify_in
@@ -45,6 +45,19 @@ _USUAL, _LARGE = 16, 64
 def plans(x: Pattern) -> Plans:
     """The ways of computing what `x` says."""
     return Plans(scheme(x))
+
+
+@lru_cache(maxsize=1 << 12)
+def ways(x: Pattern, given: tuple[tuple[Size, int], ...]) -> tuple[Way, ...]:
+    """The ways of computing what `x` says that are worth a comparison, at the sizes that are given."""
+    found = plans(x)
+    return tuple((found.cost(tree), tree) for tree in found.trees(dict(given)))
+
+
+@lru_cache(maxsize=1 << 14)
+def written_cost(x: Pattern) -> Polynomial:
+    """What `x` costs as it is written: 2N - G, or N - G for one factor."""
+    return points({**x.outer, **x.inner}, x.pred) * len(x.factors) - points(x.outer, shadow(x))
 
 
 @dataclass(frozen=True)
@@ -67,7 +80,6 @@ class Plans:
         self._shadows: dict[frozenset[Index], Predicate] = {}
         self._kept: dict[frozenset[int], frozenset[Index]] = {}
         self._points: dict[frozenset[Index], Polynomial] = {}
-        self._ways: dict[tuple[tuple[Size, int], ...], tuple[Way, ...]] = {}
         self._parts: dict[Tree, _Part] = {}
 
     @property
@@ -191,15 +203,11 @@ class Plans:
         own = self.s.own if last else tuple(dict.fromkeys(i for f in factors for i in f.read.indices if i in kept))
         return _contraction(own, ranges, factors, self._last(inside) if last else self.shadow(inside))
 
-    def ways(self, given: Mapping[Size, int]) -> tuple[Way, ...]:
+    def trees(self, given: Mapping[Size, int]) -> tuple[Tree, ...]:
         """The ways that are cheapest where all sizes that are not given are alike, or one of them is larger."""
-        key = tuple(given.items())
-        if key not in self._ways:
-            alike = usual_sizes(self.points(frozenset(self.ranges)), given)
-            larger = [{**alike, size: _LARGE} for size in alike if size not in given]
-            found = dict.fromkeys(self.cheapest(sizes) for sizes in (alike, *(larger if len(larger) > 1 else ())))
-            self._ways[key] = tuple((self.cost(tree), tree) for tree in found)
-        return self._ways[key]
+        alike = usual_sizes(self.points(frozenset(self.ranges)), given)
+        larger = [{**alike, size: _LARGE} for size in alike if size not in given]
+        return tuple(dict.fromkeys(self.cheapest(sizes) for sizes in (alike, *(larger if len(larger) > 1 else ()))))
 
     def cheapest(self, sizes: Mapping[Size, int]) -> Tree:
         """The cheapest way at these sizes; of equal ones that which is most as the factors are written."""

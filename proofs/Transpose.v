@@ -210,7 +210,7 @@ Section Transpose.
     - symmetry. apply dotp_0. reflexivity.
   Qed.
   (** 6.22 to 6.24: what does not depend on the leaves has no differential *)
-  Theorem value_6_22 inp E dE act cs :
+  Theorem value_inactive inp E dE act cs :
     (forall c, In c cs -> act (into c) = false -> forall i, In i (box (shp (into c))) -> dE (into c) i = rO) ->
     cval inp E dE (only act cs) = cval inp E dE cs.
   Proof.
@@ -262,7 +262,7 @@ Section Transpose.
     destruct (rule_6_25 (c :: m)) as [em P] eqn:E25. destruct (emit t (shp x) em) as [t1 dY] eqn:E1.
     assert (SY : shp dY = shp x) by (eapply emit_shp; [exact E1|]; eapply fits_6_25; [|exact E25]; intros a Ha; apply HM, Ha).
     pose proof (emits_mono inp E _ _ _ _ H So) as So1.
-    rewrite (emits_val inp E dE _ _ _ _ H So), value_6_22.
+    rewrite (emits_val inp E dE _ _ _ _ H So), value_inactive.
     - rewrite (value_rule inp dinp E dE x r dY (memo P) SY Wr HS HX). unfold memo.
       rewrite (dotp_ext (shp x) P (E dY) (emval inp E em) _ (dE x) (emit_val inp E _ _ _ _ _ E1 So1)) by (intros; symmetry; auto).
       rewrite (value_6_25 inp E (shp x) _ em P _ E25). apply sum_ext'. intros a Ha. destruct (HM a Ha) as [-> _]. reflexivity.
@@ -378,7 +378,7 @@ Section Transpose.
     pose proof (bwd_val inp dinp E dE act _ _ _ _ _ _ W F E1 So1 SS DS HA) as V1.
     pose proof (emits_val inp E dE _ _ _ _ E0 So0) as V0.
     transitivity (ipval E dE l).
-    { rewrite V0, value_6_22.
+    { rewrite V0, value_inactive.
       - unfold cval, start. rewrite sum_map. apply sum_ext'. intros [x y] _. reflexivity.
       - intros c Hc. apply HA. pose proof (start_ok (K := K) (fn := fn) S outs dys GO) as SO. rewrite Forall_forall in SO. apply SO, Hc. }
     transitivity (ipval E dinp gl); [rewrite V1; unfold ipval at 3; simpl; ring|].

@@ -12,17 +12,21 @@ The layout follows the paper that it implements, and imports go one way only:
     lower/        programs as jax.numpy source
     transforms/   programs under JAX's transformations
     pipeline      the arrows composed: adjoint, derivative, grad, ...
+    certificate/  that an adjoint is cheap, for all sizes and shown to others
 
 A program is a `Function`. Start at `tensorlang.language.grammar`, which is Figure 3, and
 `tensorlang.derivative.adjoint`, which is what all the rest is for.
 """
 
+from tensorlang.certificate import Certificate, certify
 from tensorlang.cost.cost import cost
 from tensorlang.cost.read import read_cost
 from tensorlang.cost.symbolic import CostPolynomial, cost_polynomial
 from tensorlang.derivative.derivation import Derivation, Rule, Step
 from tensorlang.errors import (
     ArgumentError,
+    CertificateError,
+    CostBoundExceeded,
     CountingError,
     EmptyExtremum,
     EvaluationError,
@@ -51,6 +55,9 @@ from tensorlang.transforms.to_jax import to_jax
 
 __all__ = [  # noqa: PLE0604
     "ArgumentError",
+    "Certificate",
+    "CertificateError",
+    "CostBoundExceeded",
     "CostPolynomial",
     "CountingError",
     "Derivation",
@@ -71,6 +78,7 @@ __all__ = [  # noqa: PLE0604
     "TensorlangError",
     "TypeMismatch",
     "adjoint",
+    "certify",
     "cost",
     "cost_polynomial",
     "derivative",
@@ -85,8 +93,8 @@ __all__ = [  # noqa: PLE0604
     "normalize",
     "parse",
     "parse_module",
-    "read_cost",
     "push_out_gen",
+    "read_cost",
     "simplify",
     "to_jax",
     "to_ssa",

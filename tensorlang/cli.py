@@ -12,24 +12,23 @@ import math
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
 
 import tensorlang as tl
+from tensorlang import checks
 from tensorlang.derivative.transcript import tell, transcript
-from tensorlang.errors import ArgumentError, ScopeError, TensorlangError
+from tensorlang.errors import ArgumentError, CertificateError, CostBoundExceeded, ScopeError, TensorlangError
 from tensorlang.files import arguments, flat, read_arrays, read_text, split_name, write_arrays
-from tensorlang.language.affine import Atom
-from tensorlang.language.arguments import size_values
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Var, type_of
 from tensorlang.language.latex import function_latex
 from tensorlang.language.predicates import Relation
 from tensorlang.language.show import unicode_text
-from tensorlang.language.types import leaves, shape
 
 PRINTERS: dict[str, Callable[[Function], str]] = {"text": str, "unicode": unicode_text, "latex": function_latex}
 
@@ -140,7 +139,7 @@ def derive(program: str, wrt: tuple[str, ...] | None, sizes: dict[str, int], inp
     given = _data(f, inputs)
     counted = bool(sizes or given or not f.sizes)
     data = {**given, **sizes} if counted else None
-    charge = _charge(f, derivation.adjoint, sizes, given) if counted else None
+    charge = checks.charge(f, derivation.adjoint, sizes, given) if counted else None
     if style == "json":
         steps = [
             {
@@ -163,51 +162,86 @@ def derive(program: str, wrt: tuple[str, ...] | None, sizes: dict[str, int], inp
 
 
 @main.command()
-@program
+@click.argument("programs", metavar="FILE[:NAME]...", nargs=-1, required=True)
 @wrt
 @size
 @inputs
 @click.option(
     "--bound", metavar="B", type=click.FloatRange(min=0), help="Fail if an adjoint costs more than B times its program."
 )
+@click.option("--certificates", metavar="FOLDER", help="Write a certificate NAME.json for each definition.")
+@click.option("--compiled", is_flag=True, help="Also count what XLA makes of the program and its adjoint.")
 @_format("text", "json")
+@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 def check(
-    program: str,
+    programs: tuple[str, ...],
     wrt: tuple[str, ...] | None,
     sizes: dict[str, int],
     inputs: str | None,
     bound: float | None,
+    certificates: str | None,
+    compiled: bool,
     style: str,
+    as_json: bool,
 ) -> None:
-    """Check every definition of a file, and what its adjoint costs.
+    """Check every definition of some files, and what its adjoint costs.
 
     Names, types and sizes are checked, and that no access leaves its array. With sizes, also count what each
-    definition costs, what its adjoint costs, and their ratio. With --bound B, an adjoint must cost at most B times
-    its program and one more for each number of the result.
+    definition costs, what its adjoint costs, and their ratio; with --compiled also the operations and temporaries of
+    the compiled programs there, beside what the cost model counts.
+
+    With --bound B and no sizes, it is proved that at all sizes the adjoint costs at most B times its program, inputs
+    and outputs counted; with sizes, it is counted that there it costs at most B times its program and one more for
+    each number of the result. Status 1 if one costs more.
 
     \b
     Example:
-      tensorlang check loss.tl --bound 4 --size n=100 --size m=5
+      tensorlang check loss.tl model.tl --bound 4
+      tensorlang check loss.tl --compiled --size n=100 --size m=5
     """
-    functions = _read(program)
+    functions = [f for program in programs for f in _read(program)]
     _no_unknown_sizes(sizes, functions)
-    reports: list[dict[str, Any]] = []
-    excesses: list[str] = []
-    for f in functions:
-        charge = None
-        wanted = bound is not None or bool(sizes) or inputs is not None or not f.sizes
-        if wanted and f.variables:
-            charge = _charge(f, tl.adjoint(f, wrt=_present(wrt, f)), sizes, _data(f, inputs))
-            if bound is not None and charge.adjoint > bound * charge.program + charge.results:
-                allowed = f"{bound:g} * {charge.program} + {charge.results}"
-                excesses.append(f"{f.name}: the adjoint costs {charge.adjoint}, more than {allowed}")
-        reports.append({"name": f.name, "type": str(f.type), **(charge.as_json() if charge else {})})
-        if style == "text":
-            click.echo(f"{f.name}: ok, {charge}" if charge else f"{f.name}: ok")
-    if style == "json":
-        _print_json(reports)
+    if certificates is not None and bound is None:
+        raise click.UsageError("--certificates goes with --bound")
+    if compiled and not sizes and any(f.sizes for f in functions):
+        raise click.UsageError("--compiled needs sizes")
+    reports = [_checked(f, _present(wrt, f), sizes, inputs, bound, compiled) for f in functions]
+    for report in reports:
+        if certificates is not None and report.certificate is not None:
+            _write(Path(certificates) / f"{report.function.name}.json", report.certificate.to_json())
+    if style == "json" or as_json:
+        _print_json([report.as_json() for report in reports])
+    else:
+        click.echo("\n".join(map(str, reports)))
+    excesses = [report.excess for report in reports if report.excess is not None]
     if excesses:
         raise TensorlangError("\n".join(excesses))
+
+
+def _checked(
+    f: Function,
+    wrt: tuple[str, ...] | None,
+    sizes: dict[str, int],
+    inputs: str | None,
+    bound: float | None,
+    compiled: bool,
+) -> checks.Checked:
+    if not f.variables:
+        return checks.Checked(f)
+    data = _data(f, inputs)
+    found = checks.Checked(f)
+    if sizes or inputs is not None or not f.sizes:
+        found = replace(found, charge=checks.charge(f, tl.adjoint(f, wrt=wrt), sizes, data))
+        if bound is not None and found.charge is not None and found.charge.exceeds(bound):
+            allowed = f"{bound:g} * {found.charge.program} + {found.charge.results}"
+            excess = f"{f.name}: the adjoint costs {found.charge.adjoint}, more than {allowed}"
+            return replace(found, excess=excess)
+    if bound is not None and not sizes:
+        try:
+            found = replace(found, certificate=tl.certify(f, bound, wrt))
+        except (CertificateError, CostBoundExceeded) as error:
+            return replace(found, excess=f"{f.name}: {error}")
+    return replace(found, compiled=checks.compiled(f, wrt, sizes, data)) if compiled else found
 
 
 @main.command()
@@ -322,36 +356,6 @@ def run(program: str, inputs: str | None, sizes: dict[str, int], out: str | None
             click.echo(shown if len(results) == 1 else f"{name} = {shown}")
 
 
-@dataclass(frozen=True)
-class Charge:
-    """What a program and its adjoint cost at some sizes, and of how many numbers the program's result consists."""
-
-    program: int
-    adjoint: int
-    results: int
-    sizes: dict[str, int]
-
-    def __str__(self) -> str:
-        ratio = f"{self.adjoint / self.program:.2f}" if self.program else "none"
-        where = ", ".join(f"{name} = {value}" for name, value in self.sizes.items())
-        return f"cost {self.program}, adjoint {self.adjoint}, ratio {ratio}" + (f" at {where}" if where else "")
-
-    def as_json(self) -> dict[str, Any]:
-        """The fields that `--format json` shows."""
-        ratio = self.adjoint / self.program if self.program else None
-        return {"sizes": self.sizes, "cost": self.program, "adjoint_cost": self.adjoint, "ratio": ratio}
-
-
-def _charge(f: Function, adjoint: Function, sizes: dict[str, int], data: dict[str, Any]) -> Charge:
-    """The costs of `f` and its adjoint, where `sizes` may name sizes that `f` has not."""
-    given = {**data, **{s.name: sizes[s.name] for s in f.sizes if s.name in sizes}}
-    values: dict[Atom, int] = dict(size_values(f, **given).sizes.items())
-    results = sum(math.prod(max(0, n.value(values)) for n in shape(part)[0]) for _, part in leaves(f.type))
-    asked = sorted(f.sizes, key=lambda s: list(sizes).index(s.name) if s.name in sizes else len(sizes))
-    named = {s.name: values[s] for s in asked}
-    return Charge(tl.cost(f, given), tl.cost(adjoint, given), results, named)
-
-
 def _data(f: Function, path: str | None) -> dict[str, Any]:
     """The data of `f`'s relations and index arrays, from the archive `path`."""
     names = [p.name for p in f.params if not isinstance(p, Var)]
@@ -411,6 +415,14 @@ def _no_unknown_sizes(sizes: dict[str, int], functions: list[Function]) -> None:
     for name in sizes:
         if name not in known:
             raise ArgumentError(f"there is no size {name}; the program's sizes are {', '.join(known) or 'none'}")
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ArgumentError(f"can't write {path}: {error.strerror}") from None
 
 
 def _print_function(f: Function, style: str) -> None:

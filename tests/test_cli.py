@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -108,6 +109,30 @@ def test_check_with_a_bound_fails_only_when_it_is_exceeded(tensorlang: Run) -> N
     result = tensorlang("check", "loss.tl", "--bound", "0.5", *SIZES)
     assert result.exit_code == 1
     assert "error: loss: the adjoint costs" in result.stderr
+
+
+def test_check_with_a_bound_and_no_sizes_certifies_for_all(tensorlang: Run) -> None:
+    result = tensorlang("check", "loss.tl", "two.tl", "--bound", "4", "--certificates", "proved")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines() == [
+        f"{name}: ok, at most 4 times at all sizes" for name in ("loss", "twice", "half")
+    ]
+    assert json.loads(Path("proved/loss.json").read_text())["bound"] == "4"
+    result = tensorlang("check", "loss.tl", "two.tl", "--bound", "2", "--json")
+    assert result.exit_code == 1
+    assert [report["name"] for report in json.loads(result.stdout) if "excess" in report] == ["loss"]
+    assert "error: loss: the adjoint of loss costs" in result.stderr
+    assert "most of it, " in result.stderr
+
+
+def test_check_counts_compiled_programs_beside_the_model(tensorlang: Run) -> None:
+    lines = tensorlang("check", "loss.tl", "--compiled", *SIZES).stdout.splitlines()
+    assert re.fullmatch(r"  compiled program: \d+ operations, \d\.\d\d x the model, \d+ bytes of temporaries", lines[1])
+    (report,) = json.loads(tensorlang("check", "loss.tl", "--compiled", *SIZES, "--json").stdout)
+    adjoint = report["compiled"]["adjoint"]
+    assert adjoint["model"] == report["adjoint_cost"]
+    assert 1 <= adjoint["factor"] <= 2
+    assert tensorlang("check", "loss.tl", "--compiled").exit_code == 2
 
 
 def test_check_names_the_place_and_a_witness_of_an_access_out_of_bounds(tensorlang: Run) -> None:

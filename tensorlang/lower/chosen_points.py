@@ -5,9 +5,7 @@ gen i. max j where R(i, j) and p. e   =   the greatest of [i := R0[q], j := R1[q
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from tensorlang.language.affine import Affine, Atom, Index, Lookup, atom_affine, constant
+from tensorlang.language.affine import Affine, Index, Lookup, atom_affine, constant
 from tensorlang.language.grammar import Choice, Extremum
 from tensorlang.language.predicates import (
     Predicate,
@@ -22,6 +20,7 @@ from tensorlang.lower.accesses import positions
 from tensorlang.lower.brackets import solved
 from tensorlang.lower.code import ATOM, Value, negated
 from tensorlang.lower.integers import ZERO, Range
+from tensorlang.lower.lookups import composed
 from tensorlang.lower.loops import expanded
 from tensorlang.lower.masks import mask
 from tensorlang.lower.points import unresolved
@@ -51,7 +50,7 @@ def over_points(ctx: Context, scope: Scope, e: Extremum | Choice, r: Range, p: P
     where = at[e.index]
     left += [at_most(r.start, where), at_most(where, r.last)]
     left += [substitute(part, dict(at.items())) for part in parts if part is not q]
-    inner = ctx.scope(scope, domain=domain, env=_composed(scope.env, at))
+    inner = ctx.scope(scope, domain=domain, env=composed(scope.env, at))
     condition = conjunction(unresolved(ctx, inner, conjuncts(conjunction(left))))
     inner = ctx.scope(inner, masks=(*scope.masks, *conjuncts(condition)))
     v: Value = yield ctx.value(e.body, inner)
@@ -91,8 +90,3 @@ def _first_solved(differences: list[Affine], indices: set[Index]) -> tuple[int, 
         if len(inside) == 1 and abs(d.coefficient(inside[0])) == 1:
             return k, inside[0], solved(d, inside[0])
     return None
-
-
-def _composed(env: Mapping[Atom, Affine], values: Mapping[Index, Affine]) -> dict[Atom, Affine]:
-    new: dict[Atom, Affine] = {i: a for i, a in values.items()}
-    return {k: a.substitute(new) for k, a in env.items()} | new

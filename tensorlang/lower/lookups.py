@@ -4,8 +4,8 @@
 
 Element i of the sum goes to place y[i] of the result, whatever that is; element i of row r to place y[r, i] of row r.
 Where no two go to the same place, they are written there; where the places are in order, equal ones are next to each
-other and are added up in order; else they are brought into order first. So nothing depends on the order in which a
-machine happens to add.
+other and are added up in order; else they are added one after the other, or where that is slow, which is anywhere but
+on a CPU, brought into order first. So nothing depends on the order in which a machine happens to add.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def segmented(ctx: Context, c: Summation, contract: Contract) -> Deep[Value | No
     points = tuple(s for s in c.summed if s in read)
     rest = {i: r for i, r in scope.domain.items() if i not in found.at and i not in kept}
     domain = {i: scope.domain[i] for i in kept} | {s: c.summed[s] for s in points} | rest
-    inner = ctx.scope(scope, domain=domain, env=_composed(scope.env, found.at))
+    inner = ctx.scope(scope, domain=domain, env=composed(scope.env, found.at))
     v: Value = yield contract(ctx, replace(c, scope=inner, summed=c.without(*points), parts=found.rest))
     if v.number == 0:
         return v
@@ -80,7 +80,8 @@ def _determined(
     return None
 
 
-def _composed(env: Mapping[Atom, Affine], values: dict[Index, Affine]) -> dict[Atom, Affine]:
+def composed(env: Mapping[Atom, Affine], values: Mapping[Index, Affine]) -> dict[Atom, Affine]:
+    """What `env` says, and what the `values` of further indices make of it."""
     new: dict[Atom, Affine] = {i: a for i, a in values.items()}
     return {k: a.substitute(new) for k, a in env.items()} | new
 
@@ -108,7 +109,7 @@ def _assembled(ctx: Context, scope: Scope, inner: Scope, points: Axes, at: dict[
 
 
 def _helper(ctx: Context, points: Axes, at: Sequence[Affine]) -> str:
-    """How values get to these places: two never meet, they come in order, or they must be sorted."""
+    """How values get to these places: two never meet, they come in order, or neither."""
     columns = [_column(a, points) for a in at]
     if len(columns) == 1 and columns[0] in ctx.increasing:
         return "_put_in_order"

@@ -65,6 +65,9 @@ def _add_at(values, at, shape):
 
 def _add_one_by_one(values, at, size):
     """The sums of the values whose places are equal, by a loop; what is not at a place below `size` is left out."""
+    rest, each = values.shape[1:], values.size // len(values)
+    if rest and each % 4 == 0:
+        values = values.reshape((len(values), each // 4, 4))  # the compiler makes vectors of these
     window = (1, *values.shape[1:])
     origin = (jnp.uint32(0),) * (values.ndim - 1)
     at_once = max(
@@ -83,7 +86,7 @@ def _add_one_by_one(values, at, size):
     rounds = len(values) // at_once
     sums = jnp.zeros((size + 1, *values.shape[1:]), values.dtype)  # to the last of which others are clamped
     sums = lax.fori_loop(0, rounds, lambda k, sums: add(k * at_once, at_once, sums), sums)
-    return add(rounds * at_once, len(values) % at_once, sums)[:size]
+    return add(rounds * at_once, len(values) % at_once, sums)[:size].reshape((size, *rest))
 
 
 def _add_sorted(values, at, size):

@@ -37,7 +37,8 @@ Section EliminatePairs.
   (** 5.13, gen of a pair: gen i. (e0, e1)  ->  (gen i. e0, gen i. e1) *)
   Theorem rule_5_13 i n e0 e1 : <{ Gen i : n, (e0, e1) }> <--> <{ (Gen i : n, e0, Gen i : n, e1) }>.
   Proof.
-    equate; [|now rewrite <- zsum_add]. destruct d as [|[|] d], w as [|z w]; try reflexivity. destruct (inside n z); reflexivity.
+    equate; [|now rewrite <- zsum_add]. destruct d as [|[|] d], w as [|z w]; try reflexivity.
+      destruct (inside n z); reflexivity.
   Qed.
 
   (** 5.14, projection of an element: fst (e[a])  ->  (fst e)[a] *)

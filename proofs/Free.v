@@ -84,7 +84,8 @@ Qed.
 (** * Vectors of indices *)
 Lemma upds_other bs : forall s zs i, ~ In i (bnames bs) -> upds s bs zs i = s i.
 Proof.
-  induction bs as [|[j n] bs IH]; intros s [|z zs] i H; simpl; auto. simpl in H. rewrite IH by tauto. apply upd_other. tauto.
+  induction bs as [|[j n] bs IH]; intros s [|z zs] i H; simpl; auto. simpl in H. rewrite IH by tauto. apply upd_other.
+    tauto.
 Qed.
 Lemma upds_agree l bs s zs : (forall i, In i (bnames bs) -> ~ In i l) -> agree l (upds s bs zs) s.
 Proof. intros H i Hi. apply upds_other. intros Hb. exact (H i Hb Hi). Qed.
@@ -100,7 +101,8 @@ Proof.
   induction bs as [|[j n] bs IH]; intros s [|z zs] N L; simpl in *; try discriminate; [reflexivity|].
   inversion N; subst. f_equal; [|apply IH; auto]. rewrite upds_other by assumption. apply upd_same.
 Qed.
-Lemma upds_app bs bs' : forall s zs zs', length zs = length bs -> upds s (bs ++ bs') (zs ++ zs') = upds (upds s bs zs) bs' zs'.
+Lemma upds_app bs bs' : forall s zs zs', length zs = length bs ->
+  upds s (bs ++ bs') (zs ++ zs') = upds (upds s bs zs) bs' zs'.
 Proof. induction bs as [|[j n] bs IH]; intros s [|z zs] zs' L; simpl in *; try discriminate; auto. Qed.
 
 Section Free.
@@ -162,7 +164,8 @@ Section Free.
   Proof. intros H i Hi. apply H, in_or_app. auto. Qed.
   Lemma same_vals_refl l r : same_vals l r r.
   Proof. intros x _ d w. reflexivity. Qed.
-  Lemma same_vals_upd x l r r' v v' : same_val v v' -> same_vals (without x l) r r' -> same_vals l (upd r x v) (upd r' x v').
+  Lemma same_vals_upd x l r r' v v' : same_val v v' -> same_vals (without x l) r r' ->
+    same_vals l (upd r x v) (upd r' x v').
   Proof.
     intros Hv H y Hy. unfold upd. destruct (String.eqb x y) eqn:E; [exact Hv|]. apply H, filter_In. rewrite E. auto.
   Qed.
@@ -172,7 +175,8 @@ Section Free.
   Proof. intros H x Hx d w. now rewrite (H x Hx). Qed.
   Hint Resolve agree_l agree_r same_vals_l same_vals_r : ext.
 
-  Lemma eval_ext e : forall r r' s s', same_vals (efv e) r r' -> agree (eix e) s s' -> same_val (eval r s e) (eval r' s' e).
+  Lemma eval_ext e : forall r r' s s', same_vals (efv e) r r' -> agree (eix e) s s' ->
+    same_val (eval r s e) (eval r' s' e).
   Proof.
     induction e using expr_ind2; intros r r' s s' HV HS d w; cbn [efv eix] in *; cbn [Core.eval].
     - apply HV. left. reflexivity.
@@ -225,7 +229,8 @@ Section Free.
     - rewrite (IHe1 s s'), (IHe2 s s'); eauto with ext.
     - apply zsum_ext. intros z _. apply IHe, agree_upd, HS.
     - change (existsb _ _) with (reach s (ESum i n e)) at 1. rewrite (reach_ext _ s s' HS').
-      f_equal. apply zsum_ext. intros z _. rewrite (IHe _ (upd s' i z)), (reach_ext e _ (upd s' i z)) by apply agree_upd, HS.
+      f_equal. apply zsum_ext. intros z _. rewrite (IHe _ (upd s' i z)), (reach_ext e _ (upd s' i z))
+        by apply agree_upd, HS.
       reflexivity.
     - apply IHe; eauto with ext.
     - rewrite (pval_ext R p s s'), (IHe s s'); eauto with ext.

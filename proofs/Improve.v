@@ -63,7 +63,8 @@ Section Improve.
   Lemma equivalent_closed l r : closed l -> closed r ->
     (forall rho s, same_val (eval rho s r) (eval rho s l)) -> (forall s, cost s r = cost s l) -> equivalent l r.
   Proof.
-    intros Cl Cr V H. apply equivalent_intro; auto; intros s; destruct (Cl s) as (G & L & E), (Cr s) as (G' & L' & E'); congruence.
+    intros Cl Cr V H. apply equivalent_intro; auto; intros s;
+      destruct (Cl s) as (G & L & E), (Cr s) as (G' & L' & E'); congruence.
   Qed.
 
   (** * Contexts *)
@@ -137,14 +138,16 @@ Section Improve.
     (forall a, In a l -> c a + b2z (f a) <= d a + b2z (g a)) -> (forall a, In a l -> c a <= d a) ->
     zsum l (fun a => c a + b2z (f a)) - b2z (existsb f l) <= zsum l (fun a => d a + b2z (g a)) - b2z (existsb g l).
   Proof.
-    intros H1 H2. assert (T : zsum l (fun a => c a + b2z (f a)) <= zsum l (fun a => d a + b2z (g a))) by now apply zsum_le.
+    intros H1 H2. assert (T : zsum l (fun a => c a + b2z (f a)) <= zsum l (fun a => d a + b2z (g a)))
+      by now apply zsum_le.
     destruct (existsb f l) eqn:Ef; [pose proof (b2z_range (existsb g l)); cbn [b2z]; lia|].
     destruct (existsb g l) eqn:Eg; [|lia]. cbn [b2z].
     assert (F : forall a, In a l -> f a = false).
     { intros a Ha. destruct (f a) eqn:E; [|reflexivity]. rewrite <- Ef. symmetry. apply existsb_exists. eauto. }
     apply existsb_exists in Eg. destruct Eg as [a [Ha Ga]]. clear T Ef. revert Ha H1 H2 F.
     induction l as [|b l IH]; intros Ha H1 H2 F; [destruct Ha|]. cbn [zsum].
-    pose proof (H1 b (or_introl eq_refl)). pose proof (H2 b (or_introl eq_refl)). rewrite (F b (or_introl eq_refl)) in *.
+    pose proof (H1 b (or_introl eq_refl)). pose proof (H2 b (or_introl eq_refl)).
+      rewrite (F b (or_introl eq_refl)) in *.
     destruct Ha as [->|Ha].
     - rewrite Ga. assert (zsum l (fun a => c a + b2z (f a)) <= zsum l (fun a => d a + b2z (g a))).
       { apply zsum_le. intros x Hx. apply H1. right; assumption. }
@@ -186,7 +189,8 @@ Section Improve.
       { cbn [Core.cost]. apply existsb_pos; intros z Hz; apply H; constructor; now apply zrange_inside. }
       split; [split|..]; auto.
       + intros rho d w. cbn [Core.eval]. apply sum_ext. intros z Hz. apply H. constructor. now apply zrange_inside.
-      + cbn [Core.cost Core.reach]. rewrite !Z.sub_add. apply zsum_le. intros z Hz. apply H. constructor. now apply zrange_inside.
+      + cbn [Core.cost Core.reach]. rewrite !Z.sub_add. apply zsum_le. intros z Hz. apply H. constructor.
+        now apply zrange_inside.
     - split; [apply Q; right; eauto|..]; cbn [Core.guard Core.live Core.reach Core.cost];
         (destruct (pval R s p) eqn:E; cbn [andb]; [|easy]); apply H; now constructor.
   Qed.
@@ -204,7 +208,8 @@ Section Improve.
     improves_at s (plug f (fill (map FInd ps) l)) (plug f (fill (map FInd ps) r)).
   Proof.
     intros Sf H. apply keeps_improves; [now apply seals_closed|]. apply keeps_frame; [now left|].
-    intros t Ht. assert (H' : forall s', enters_all (map FInd ps) t s' -> keeps_at s' l r) by (intros s' Hs; apply H; exists t; auto).
+    intros t Ht. assert (H' : forall s', enters_all (map FInd ps) t s' -> keeps_at s' l r) by (intros s' Hs; apply H;
+      exists t; auto).
     clear H Ht. revert t H'. induction ps as [|p ps IH]; intros t H'; [now apply H'|].
     apply (keeps_frame (FInd p)); [right; eauto|]. intros t' Ht'. apply IH. intros s' Hs. apply H'. exists t'. auto.
   Qed.

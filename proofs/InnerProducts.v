@@ -42,7 +42,8 @@ Section InnerProducts.
   | SZero.
 
   Definition inner (s : ienv) (t : space) (v0 v1 : @val K) : K :=
-    sum t (fun c => sum (bbox (own c)) (fun zs => ind (pval R (upds s (own c) zs) (where_ c)) (v0 (path c) zs * v1 (path c) zs))).
+    sum t (fun c => sum (bbox (own c)) (fun zs => ind (pval R (upds s (own c) zs) (where_ c)) (v0 (path c) zs * v1
+      (path c) zs))).
   Fixpoint value (r : venv) (s : ienv) (S : products) : K :=
     match S with
     | SLet x e T => value (upd r x (eval r s e)) s T
@@ -90,7 +91,8 @@ Section InnerProducts.
   Proof.
     induction S; cbn [spent]; try lia.
     - pose proof (cost_nonneg fcost R fcost_nonneg e s). lia.
-    - pose proof (cost_nonneg fcost R fcost_nonneg e0 s). pose proof (cost_nonneg fcost R fcost_nonneg e1 s). pose proof (points_nonneg s t). lia.
+    - pose proof (cost_nonneg fcost R fcost_nonneg e0 s). pose proof (cost_nonneg fcost R fcost_nonneg e1 s).
+      pose proof (points_nonneg s t). lia.
   Qed.
 
   (** an inner product of pairs is that of their parts *)
@@ -99,7 +101,8 @@ Section InnerProducts.
   Lemma inner_under s b t v w : inner s (under b t) v w = inner s t (fun d => v (b :: d)) (fun d => w (b :: d)).
   Proof. unfold inner, under. rewrite sum_map. reflexivity. Qed.
   Lemma inner_both s t0 t1 v w : inner s (both t0 t1) v w
-    = inner s t0 (fun d => v (true :: d)) (fun d => w (true :: d)) + inner s t1 (fun d => v (false :: d)) (fun d => w (false :: d)).
+    = inner s t0 (fun d => v (true :: d)) (fun d => w (true :: d)) + inner s t1 (fun d => v (false :: d)) (fun d => w
+      (false :: d)).
   Proof. unfold both. now rewrite inner_app, !inner_under. Qed.
   Lemma inner_none s t v w : inner s (none t) v w = rO.
   Proof.
@@ -118,7 +121,8 @@ Section InnerProducts.
   Proof. unfold points, both, under. rewrite zsum_app, !zsum_map. reflexivity. Qed.
   Lemma points_none s t : points s (none t) = 0%Z.
   Proof.
-    unfold points, none. rewrite zsum_map. transitivity (zsum t (fun _ => 0%Z)); [|apply zsum_0]. apply zsum_ext. intros c _. apply zsum_0.
+    unfold points, none. rewrite zsum_map. transitivity (zsum t (fun _ => 0%Z)); [|apply zsum_0]. apply zsum_ext.
+      intros c _. apply zsum_0.
   Qed.
 
   (** * Fig. 15 *)
@@ -153,10 +157,12 @@ Section InnerProducts.
   (** 6.16, pair: <dY | D(e0, e1)>  ->  <fst dY | D e0> + <snd dY | D e1>, by 6.7; dY is a variable *)
   Definition D_pair := forall e0 e1, D (EPair e0 e1) = EPair (D e0) (D e1).
   Theorem value_6_16 : D_pair -> forall t0 t1 dY e0 e1 r s,
-    value r s (SPlus (SInner t0 (EFst dY) (D e0)) (SInner t1 (ESnd dY) (D e1))) = value r s (SInner (both t0 t1) dY (D (EPair e0 e1))).
+    value r s (SPlus (SInner t0 (EFst dY) (D e0)) (SInner t1 (ESnd dY) (D e1))) =
+      value r s (SInner (both t0 t1) dY (D (EPair e0 e1))).
   Proof. intros H t0 t1 dY e0 e1 r s. rewrite H. cbn [value]. now rewrite inner_both. Qed.
   Theorem cost_6_16 : D_pair -> forall t0 t1 dY e0 e1 s, cost s dY = 0%Z ->
-    spent s (SPlus (SInner t0 (EFst dY) (D e0)) (SInner t1 (ESnd dY) (D e1))) = spent s (SInner (both t0 t1) dY (D (EPair e0 e1))).
+    spent s (SPlus (SInner t0 (EFst dY) (D e0)) (SInner t1 (ESnd dY) (D e1))) =
+      spent s (SInner (both t0 t1) dY (D (EPair e0 e1))).
   Proof. intros H t0 t1 dY e0 e1 s C. rewrite H. cbn [spent Core.cost]. rewrite points_both. lia. Qed.
 
   (** 6.17, projection: <dY | D(fst x)>_[P]  ->  <([P]*dY, 0) | D x>, by 6.8.
@@ -164,25 +170,33 @@ Section InnerProducts.
       $(T_I) of Theorem 6.35 pays for, and keeping it costs nothing, which is what (B) counts. *)
   Definition D_fst := forall e, D (EFst e) = EFst (D e).
   Definition masked (is : binders) (P : prd) (dY : expr) : expr := gens is (EInd P (at_ dY is)).
-  Theorem value_6_17 : D_fst -> forall is P Q t1 dY e r s, NoDup (bnames is) -> (forall i, In i (bnames is) -> ~ In i (eix dY)) ->
+  Theorem value_6_17 : D_fst -> forall is P Q t1 dY e r s, NoDup (bnames is) -> (forall i, In i (bnames is) ->
+    ~ In i (eix dY)) ->
     (forall zs, In zs (bbox is) -> pval R (upds s is zs) P = true -> pval R (upds s is zs) Q = true) ->
-    value r s (SInner (both (array is Q) t1) (EPair (masked is P dY) (ECst rO)) (D e)) = value r s (SInner (array is P) dY (D (EFst e))).
+    value r s (SInner (both (array is Q) t1) (EPair (masked is P dY) (ECst rO)) (D e)) =
+      value r s (SInner (array is P) dY (D (EFst e))).
   Proof.
     intros H is P Q t1 dY e r s N Nd PQ. rewrite H. cbn [value]. rewrite inner_both.
     rewrite (inner_0 s t1) by reflexivity. unfold inner at 1, array, inner. cbn [Sums.sum path own where_ Core.eval].
-    assert (A : forall a b : K, a = b -> a + rO + rO = b + rO) by (intros a b ->; ring). apply A. apply sum_ext. intros zs Hz.
-    pose proof (eval_gens rO radd rmul rsub fval R r is (EInd P (at_ dY is)) [] [] zs s Hz) as E. rewrite app_nil_r in E.
-    unfold masked. rewrite E. cbn [Core.eval]. rewrite eval_at, app_nil_r, upds_vals by (auto; eapply bbox_length; eassumption).
+    assert (A : forall a b : K, a = b -> a + rO + rO = b + rO) by (intros a b ->; ring). apply A. apply sum_ext.
+      intros zs Hz.
+    pose proof (eval_gens rO radd rmul rsub fval R r is (EInd P (at_ dY is)) [] [] zs s Hz) as E.
+      rewrite app_nil_r in E.
+    unfold masked. rewrite E. cbn [Core.eval]. rewrite eval_at, app_nil_r, upds_vals by (auto; eapply bbox_length;
+      eassumption).
     rewrite (eval_ext dY r r (upds s is zs) s (same_vals_refl _ _) (upds_agree _ _ _ _ Nd)).
     specialize (PQ zs Hz). destruct (pval R _ P); [rewrite PQ by reflexivity; reflexivity|].
     destruct (pval R _ Q); cbn [Sums.ind]; ring.
   Qed.
-  Theorem cost_6_17 : D_fst -> forall is P t1 dY e s, cost s dY = 0%Z -> (forall i, In i (bnames is) -> ~ In i (eix dY)) ->
-    spent s (SInner (both (array is P) (none t1)) (EPair (masked is P dY) (ECst rO)) (D e)) = spent s (SInner (array is P) dY (D (EFst e))).
+  Theorem cost_6_17 : D_fst -> forall is P t1 dY e s, cost s dY = 0%Z -> (forall i, In i (bnames is) ->
+    ~ In i (eix dY)) ->
+    spent s (SInner (both (array is P) (none t1)) (EPair (masked is P dY) (ECst rO)) (D e)) =
+      spent s (SInner (array is P) dY (D (EFst e))).
   Proof.
     intros H is P t1 dY e s C Nd. rewrite H. cbn [spent Core.cost]. rewrite points_both, points_none, C.
     assert (M : cost s (masked is P dY) = 0%Z); [|lia]. unfold masked. rewrite cost_gens.
-    transitivity (zsum (bbox is) (fun _ => 0%Z)); [|apply zsum_0]. apply zsum_ext. intros zs _. cbn [Core.cost]. unfold at_.
+    transitivity (zsum (bbox is) (fun _ => 0%Z)); [|apply zsum_0]. apply zsum_ext. intros zs _. cbn [Core.cost].
+      unfold at_.
     rewrite cost_accs, (cost_ext fcost R dY _ s (upds_agree _ _ _ _ Nd)), C. destruct (pval R _ P); reflexivity.
   Qed.
 
@@ -190,11 +204,14 @@ Section InnerProducts.
   Theorem value_6_18 t0 t1 dY0 dY1 e r s :
     value r s (SInner (both t0 t1) (EPair dY0 dY1) e)
     = value r s (SPlus (SInner (both t0 t1) (EPair dY0 (ECst rO)) e) (SInner (both t0 t1) (EPair (ECst rO) dY1) e)).
-  Proof. cbn [value]. rewrite !inner_both. cbn [Core.eval]. rewrite (inner_0 s t1 (fun d w => rO)), (inner_0 s t0 (fun d w => rO)) by reflexivity. ring. Qed.
+  Proof. cbn [value]. rewrite !inner_both. cbn [Core.eval].
+    rewrite (inner_0 s t1 (fun d w => rO)), (inner_0 s t0 (fun d w => rO)) by reflexivity. ring. Qed.
   Theorem cost_6_18 t0 t1 dY0 dY1 e s :
     (spent s (SInner (both t0 t1) (EPair dY0 dY1) e)
-     <= spent s (SPlus (SInner (both t0 (none t1)) (EPair dY0 (ECst rO)) e) (SInner (both (none t0) t1) (EPair (ECst rO) dY1) e)))%Z.
-  Proof. cbn [spent Core.cost]. rewrite !points_both, !points_none. pose proof (cost_nonneg fcost R fcost_nonneg e s). lia. Qed.
+     <= spent s (SPlus (SInner (both t0 (none t1)) (EPair dY0 (ECst rO)) e) (SInner (both (none t0) t1) (EPair (ECst
+       rO) dY1) e)))%Z.
+  Proof. cbn [spent Core.cost]. rewrite !points_both, !points_none. pose proof (cost_nonneg fcost R fcost_nonneg e s).
+    lia. Qed.
 
   (** 6.19, reversal: let dX = D e0 in <e1 | dX>_[P] + S  ->  let dX = e1 in <dX | D e0>_[P] + S,
       where S and e1 don't read dX.  This is what turns the program around. *)
@@ -216,7 +233,8 @@ Section InnerProducts.
 
   (** 6.21, variable: <e | D X>_[P]  ->  <e | dX>_[P], by 6.1 *)
   Definition D_var x := D (EVar x) = EVar (dname x).
-  Theorem value_6_21 x t e r s : D_var x -> value r s (SInner t e (EVar (dname x))) = value r s (SInner t e (D (EVar x))).
+  Theorem value_6_21 x t e r s : D_var x -> value r s (SInner t e (EVar (dname x))) =
+    value r s (SInner t e (D (EVar x))).
   Proof. intros H. now rewrite H. Qed.
   Theorem cost_6_21 x t e s : D_var x -> spent s (SInner t e (EVar (dname x))) = spent s (SInner t e (D (EVar x))).
   Proof. intros H. now rewrite H. Qed.

@@ -20,7 +20,8 @@ Section LetLift.
 
   (** nothing but value and cost matters: lets, products, pairs and so on on both sides *)
   Ltac opaque := intros s; repeat split; cbn [Core.live guard]; rewrite ?orb_true_r; reflexivity.
-  Ltac improve := apply improves_intro; [opaque|intros rho s d w; cbn [Core.eval]|intros s; cbn [Core.cost Core.live guard andb]].
+  Ltac improve := apply improves_intro; [opaque|intros rho s d w; cbn [Core.eval]|intros s;
+    cbn [Core.cost Core.live guard andb]].
   Ltac equate := apply equivalent_closed; [opaque|opaque|intros rho s d w; cbn [Core.eval]|intros s; cbn [Core.cost]].
 
   (** 5.1, let in a sum: (let x = e0 in e1) + e2  ->  let x = e0 in e1 + e2; both sides.
@@ -148,10 +149,12 @@ Section LetLift.
 
   (** 5.9, let under a bracket: [p] * let x = e0 in e1  ->  let x = [p]*e0 in [p]*e1.
       It hides p from a + or sum outside, until 5.1 or 5.7 brings the let outside of that too: see below. *)
-  Theorem rule_5_9 x p e0 e1 s : let l := <{ [p] * (let x := e0 in e1) }> in let r := <{ let x := [p] * e0 in [p] * e1 }> in
+  Theorem rule_5_9 x p e0 e1 s : let l := <{ [p] * (let x := e0 in e1) }> in let r := <{ let x := [p] * e0 in [p] * e1
+    }> in
     keeps_at rO radd rmul rsub fval fcost R s l r /\ cost s r = cost s l.
   Proof.
-    intros l r. unfold l, r. split; [split; [intros rho d w|]|]; cbn [Core.eval Core.cost]; destruct (pval R s p); reflexivity || lia.
+    intros l r. unfold l, r. split; [split; [intros rho d w|]|]; cbn [Core.eval Core.cost]; destruct (pval R s p);
+      reflexivity || lia.
   Qed.
   (** 5.9, then 5.1 *)
   Theorem rule_5_9_5_1 x p e0 e1 e2 : ~ In x (efv e2) ->

@@ -28,7 +28,8 @@ Section PushOutGen.
 
   (** 5.21, element of a gen: (gen i. e)[a]  ->  [i := a] e, where a is in bounds.
       (An access need only be in bounds where it is evaluated, as [anywhere] says.) *)
-  Theorem rule_5_21 i n a e s : iok a e -> inside n (aval R s a) = true -> improves_at s <{ (Gen i : n, e)[a] }> (isub i a e).
+  Theorem rule_5_21 i n a e s : iok a e -> inside n (aval R s a) = true ->
+    improves_at s <{ (Gen i : n, e)[a] }> (isub i a e).
   Proof.
     intros V B. apply keeps_improves; [intros s'; repeat split|]. split; [intros rho d w|].
     - rewrite isub_val by assumption. cbn [Core.eval]. now rewrite B.
@@ -46,14 +47,16 @@ Section PushOutGen.
   Theorem rule_5_23 i n p e : ~ In i (pfv p) ->
     let l := <{ [p] * (Gen i : n, e) }> in let r := <{ Gen i : n, [p] * e }> in keeps l r /\ keeps r l.
   Proof.
-    intros N l r. assert (E : forall s z, pval R (upd s i z) p = pval R s p) by (intros; apply pval_ext, agree_fresh, N).
+    intros N l r. assert (E : forall s z, pval R (upd s i z) p = pval R s p) by (intros;
+      apply pval_ext, agree_fresh, N).
     assert (V : forall rho s d w, eval rho s l d w = eval rho s r d w).
     { intros rho s d w. unfold l, r. cbn [Core.eval]. destruct w as [|z w]; [destruct (pval R s p); reflexivity|].
       rewrite E. destruct (inside n z), (pval R s p); reflexivity. }
     assert (C : forall s, cost s l = cost s r).
     { intros s. unfold l, r. cbn [Core.cost]. destruct (pval R s p) eqn:Ep.
       - apply zsum_ext. intros z _. now rewrite E, Ep.
-      - symmetry. transitivity (zsum (zrange n) (fun _ => 0%Z)); [|apply zsum_0]. apply zsum_ext. intros z _. now rewrite E, Ep. }
+      - symmetry. transitivity (zsum (zrange n) (fun _ => 0%Z)); [|apply zsum_0]. apply zsum_ext. intros z _.
+        now rewrite E, Ep. }
     split; intros s; (split; [intros rho d w|]); rewrite ?V, ?C; reflexivity || lia.
   Qed.
 
@@ -71,8 +74,10 @@ Section PushOutGen.
     intros N.
     assert (P : forall s z zs, pval R (upds (upd s i z) js zs) p = pval R (upd s i z) p)
       by (intros s z zs; apply pval_ext, upds_agree; intros j Hj; apply N, Hj).
-    assert (E : forall s z, reach (upd s i z) (EInd p (sums js (EInd q e))) = reach (upd s i z) (sums js (EInd (PAnd p q) e))).
-    { intros s z. cbn [Core.reach]. rewrite !reach_sums. induction (bbox js) as [|zs l IH]; cbn [existsb]; [apply andb_false_r|].
+    assert (E : forall s z, reach (upd s i z) (EInd p (sums js (EInd q e))) =
+      reach (upd s i z) (sums js (EInd (PAnd p q) e))).
+    { intros s z. cbn [Core.reach]. rewrite !reach_sums.
+      induction (bbox js) as [|zs l IH]; cbn [existsb]; [apply andb_false_r|].
       rewrite <- IH. cbn [Core.reach pval]. rewrite P. destruct (pval R (upd s i z) p); reflexivity. }
     apply equivalent_intro; try (intros s; reflexivity).
     - intros rho s d w. cbn [sums Core.eval]. apply sum_ext. intros z _. cbn [Core.eval].

@@ -132,7 +132,8 @@ Section Subst.
     - destruct H0. rewrite IHe1, IHe2, !isub_live by assumption. reflexivity.
     - destruct H0. rewrite IHe1, IHe2, !isub_live by assumption. reflexivity.
     - destruct H0. rewrite IHe1, IHe2 by assumption. reflexivity.
-    - do 2 f_equal. rewrite map_map. induction es as [|a l IH]; [reflexivity|]. inversion H; subst. destruct H0. cbn [map].
+    - do 2 f_equal. rewrite map_map. induction es as [|a l IH]; [reflexivity|]. inversion H; subst. destruct H0.
+      cbn [map].
       f_equal; auto.
     - destruct H0. rewrite IHe1, IHe2 by assumption. reflexivity.
     - destruct H0 as [N H0]. destruct (String.eqb_spec i i0) as [->|D].
@@ -141,7 +142,8 @@ Section Subst.
         rewrite aval_upd by assumption. apply upd_swap, D.
     - destruct H0 as [N H0]. destruct (String.eqb_spec i i0) as [->|D].
       + apply (cost_ext fcost R (ESum i0 n e)), agree_sym, agree_fresh. apply without_notin.
-      + assert (A : forall z, agree (eix e) (upd (upd s i0 z) i (aval R (upd s i0 z) u)) (upd (upd s i (aval R s u)) i0 z))
+      + assert (A : forall z, agree (eix e) (upd (upd s i0 z) i (aval R (upd s i0 z) u)) (upd (upd s i (aval R s u)) i0
+        z))
           by (intros z; rewrite aval_upd by assumption; apply upd_swap, D).
         cbn [Core.cost]. f_equal; [|f_equal; apply existsb_ext; intros z _].
         * apply zsum_ext. intros z _. rewrite IHe, isub_reach by assumption.

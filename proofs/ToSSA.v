@@ -44,7 +44,8 @@ Section ToSSA.
         * rewrite !upd_other by assumption. apply E.
       + left; reflexivity.
       + cbn [pval Sums.ind upds]. rewrite vsub_val by assumption. apply eval_ext; [|apply agree_refl].
-        intros y Hy d' w'. cbn [Core.eval]. rewrite !upd_same. destruct (string_dec x y) as [<-|D]; [now rewrite !upd_same|].
+        intros y Hy d' w'. cbn [Core.eval]. rewrite !upd_same.
+          destruct (string_dec x y) as [<-|D]; [now rewrite !upd_same|].
         rewrite !upd_other; [reflexivity|..]; intros ->; auto. destruct N as [N|N]; [contradiction|congruence].
     - intros s. pose proof (costs _ _ _ _ _ _ _ T0 s) as C0. pose proof (costs _ _ _ _ _ _ _ T1 s) as C1.
       cbn [gens Core.cost pval] in *. rewrite (vsub_cost fcost R) in C1 by (intros s'; repeat split). lia.
@@ -65,7 +66,8 @@ Section ToSSA.
     translates G p is p [] (at_ (projs d (EVar x)) is) (projs d (EVar x)).
   Proof.
     intros N Gx. split.
-    - intros r r' s zs w E Hz Hm Hw. apply box_nil in Hw. subst w. rewrite eval_gens by assumption. cbn [Core.eval]. rewrite Hm.
+    - intros r r' s zs w E Hz Hm Hw. apply box_nil in Hw. subst w. rewrite eval_gens by assumption. cbn [Core.eval].
+      rewrite Hm.
       cbn [Sums.ind]. rewrite eval_at, !eval_projs, upds_vals by (auto; eapply bbox_length; eassumption).
       rewrite !app_nil_r. cbn [Core.eval]. eapply E; eassumption.
     - intros s. rewrite cost_projs. rewrite cost_gens. apply zsum_nonneg. intros zs _. cbn [Core.cost].
@@ -82,8 +84,10 @@ Section ToSSA.
       assert (Hz' : In (zs ++ [z]) (bbox (is ++ [(j, n)]))).
       { unfold bbox, bsizes. rewrite map_app. apply box_app; [now rewrite map_length|]. split; [assumption|].
         apply box_cons. split; [assumption|left; reflexivity]. }
-      change (zs ++ z :: w) with (zs ++ [z] ++ w). rewrite app_assoc. rewrite (means_at _ _ _ _ _ _ _ r r' s _ w T); auto.
-      + rewrite <- app_assoc, eval_gens by assumption. cbn [app Core.eval]. rewrite Hi, !upds_app by assumption. cbn [upds Sums.ind].
+      change (zs ++ z :: w) with (zs ++ [z] ++ w). rewrite app_assoc.
+        rewrite (means_at _ _ _ _ _ _ _ r r' s _ w T); auto.
+      + rewrite <- app_assoc, eval_gens by assumption. cbn [app Core.eval]. rewrite Hi, !upds_app by assumption.
+        cbn [upds Sums.ind].
         rewrite (pval_ext R p (upd (upds s is zs) j z) (upds s is zs)) by (apply agree_fresh; assumption). reflexivity.
       + rewrite upds_app by assumption. cbn [upds]. rewrite <- Hm. apply pval_ext, agree_fresh, Nm.
     - intros s. eapply Z.le_trans; [apply (costs _ _ _ _ _ _ _ T)|]. rewrite gens_app, !cost_gens. apply zsum_le.
@@ -105,10 +109,12 @@ Section ToSSA.
   Qed.
 
   (** 5.28, bracket: S(i, p0, [p1]*e)  ->  S(i, p0 and p1, e) *)
-  Theorem rule_5_28 G m is p0 p1 sh e t : translates G m is (PAnd p0 p1) sh e t -> translates G m is p0 sh <{ [p1] * e }> t.
+  Theorem rule_5_28 G m is p0 p1 sh e t : translates G m is (PAnd p0 p1) sh e t ->
+    translates G m is p0 sh <{ [p1] * e }> t.
   Proof.
     intros T. split.
-    - intros r r' s zs w E Hz Hm Hw. rewrite (means_at _ _ _ _ _ _ _ r r' s zs w T), eval_gens by auto. cbn [Core.eval pval].
+    - intros r r' s zs w E Hz Hm Hw. rewrite (means_at _ _ _ _ _ _ _ r r' s zs w T), eval_gens by auto.
+      cbn [Core.eval pval].
       now rewrite ind_and.
     - intros s. eapply Z.le_trans; [apply (costs _ _ _ _ _ _ _ T)|]. rewrite !cost_gens. apply zsum_le. intros zs _.
       cbn [Core.cost pval]. destruct (pval R _ p0), (pval R _ p1); cbn [andb]; lia.
@@ -120,7 +126,8 @@ Section ToSSA.
     translates G m is p [] (ECst c) <{ let C := GEN is, {ECst c} in {copy C p is js} }>.
   Proof.
     intros N F S. split.
-    - intros r r' s zs w E Hz Hm Hw. apply box_nil in Hw. subst w. rewrite eval_gens by assumption. rewrite app_nil_r. cbn [Core.eval].
+    - intros r r' s zs w E Hz Hm Hw. apply box_nil in Hw. subst w. rewrite eval_gens by assumption. rewrite app_nil_r.
+      cbn [Core.eval].
       rewrite copy_means by assumption. now rewrite upd_same, gens_scalar.
     - intros s. cbn [Core.cost]. rewrite copy_cost, !cost_gens by assumption. cbn [Core.cost]. rewrite zsum_0.
       apply zsum_nonneg. intros zs _. destruct (pval R _ p); lia.
@@ -142,10 +149,12 @@ Section ToSSA.
   Proof.
     intros Gx L F B. split.
     - intros r r' s zs w E Hz Hm Hw. apply box_nil in Hw. subst w. cbn [Core.eval]. rewrite !eval_gens by assumption.
-      rewrite point_value by auto. cbn [Core.eval]. destruct (pval R (upds s is zs) p) eqn:P; [|reflexivity]. cbn [Sums.ind].
+      rewrite point_value by auto. cbn [Core.eval]. destruct (pval R (upds s is zs) p) eqn:P; [|reflexivity].
+        cbn [Sums.ind].
       specialize (B s zs Hz P). rewrite read_at, upd_same, upds_vals by (apply F || (rewrite map_length; assumption)).
       rewrite eval_accs, !eval_projs, !app_nil_r. cbn [Core.eval]. eapply E; eassumption.
-    - intros s. cbn [Core.cost]. rewrite cost_projs, !cost_gens. apply zsum_le. intros zs Hz. rewrite point_cost by auto using reach_at.
+    - intros s. cbn [Core.cost]. rewrite cost_projs, !cost_gens. apply zsum_le. intros zs Hz.
+      rewrite point_cost by auto using reach_at.
       cbn [Core.cost]. rewrite cost_at, cost_accs, cost_projs. cbn [Core.cost]. destruct (pval R _ p); lia.
   Qed.
 End ToSSA.

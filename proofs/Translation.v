@@ -1,7 +1,9 @@
 (** Figs. 11 and 12: from flattened tensor code to tensor SSA (tensorlang/normal/to_ssa.py).
 
-    S(i, p, e) stands for a translation of gen i. [p]*e.  Here it is a relation: [translates G m is p sh e t] says that t
-    is such a translation, for a reader that reads it only where m holds.  Each rule makes a translation of an expression
+    S(i, p, e) stands for a translation of gen i. [p]*e.
+      Here it is a relation: [translates G m is p sh e t] says that t
+    is such a translation, for a reader that reads it only where m holds.
+      Each rule makes a translation of an expression
     from translations of its parts, so what the rules derive together means what the program means and costs no more.
     The rules are in ToSSA.v and Operations.v. *)
 Require Import String List Bool ZArith Ring Lia Arith.
@@ -16,7 +18,8 @@ Fixpoint eqs (is : list ix) (l : list aff) : prd :=
   | _, _ => PTrue
   end.
 Lemma eqs_val R s is : forall l, length is = length l -> pval R s (eqs is l) = leqb (map s is) (map (aval R s) l).
-Proof. induction is as [|i is IH]; intros [|a l] L; simpl in *; try discriminate; auto. rewrite IH by congruence. reflexivity. Qed.
+Proof. induction is as [|i is IH]; intros [|a l] L; simpl in *; try discriminate; auto. rewrite IH by congruence.
+  reflexivity. Qed.
 Lemma leqb_sym a : forall b, leqb a b = leqb b a.
 Proof. induction a as [|x a IH]; intros [|y b]; simpl; auto. now rewrite Z.eqb_sym, IH. Qed.
 Lemma leqb_refl a : leqb a a = true.
@@ -79,7 +82,8 @@ Section Translation.
     Hypothesis F : fresh is (pfv q ++ flat_map afv l).
     Hypothesis L : length l = length is.
     Hypothesis B : pval R s q = true -> In vs (bbox is).
-    Lemma point_pred ys : length ys = length is -> pval R (upds s is ys) (PAnd q (eqs (bnames is) l)) = pval R s q && leqb vs ys.
+    Lemma point_pred ys : length ys = length is -> pval R (upds s is ys) (PAnd q (eqs (bnames is) l)) =
+      pval R s q && leqb vs ys.
     Proof.
       intros Ly. cbn [pval]. rewrite eqs_val by (unfold bnames; rewrite map_length; auto). destruct F as [N D].
       rewrite upds_vals by auto. f_equal.
@@ -90,21 +94,26 @@ Section Translation.
     Lemma point_value r d w : eval r s (sums is (EInd (PAnd q (eqs (bnames is) l)) e)) d w
       = ind (pval R s q) (eval r (upds s is vs) e d w).
     Proof.
-      rewrite eval_sums. transitivity (sum (bbox is) (fun ys => ind (pval R s q && leqb vs ys) (eval r (upds s is ys) e d w))).
+      rewrite eval_sums. transitivity (sum (bbox is) (fun ys => ind (pval R s q && leqb vs ys) (eval r (upds s is ys) e
+        d w))).
       - apply sum_ext. intros ys Hy. cbn [Core.eval]. now rewrite point_pred by (eapply bbox_length; eassumption).
       - destruct (pval R s q) eqn:Q; cbn [andb Sums.ind]; [|apply (sum_0 _ _ _ _ _ _ Rth)].
-        apply (sum_point _ _ _ _ _ _ Rth leqb (bbox is) vs (fun ys => eval r (upds s is ys) e d w)); [apply leqb_eq|apply box_nodup|auto].
+        apply (sum_point _ _ _ _ _ _ Rth leqb (bbox is) vs (fun ys => eval r (upds s is ys) e d w));
+          [apply leqb_eq|apply box_nodup|auto].
     Qed.
     Lemma point_cost : (forall s, reach s e = true) -> cost s (sums is (EInd (PAnd q (eqs (bnames is) l)) e))
       = (if pval R s q then cost (upds s is vs) e else 0)%Z.
     Proof.
       intros E. rewrite cost_sums, reach_sums.
-      assert (T : forall ys : list Z, In ys (bbox is) -> reach (upds s is ys) (EInd (PAnd q (eqs (bnames is) l)) e) = pval R s q && leqb vs ys).
+      assert (T : forall ys : list Z, In ys (bbox is) -> reach (upds s is ys) (EInd (PAnd q (eqs (bnames is) l)) e) =
+        pval R s q && leqb vs ys).
       { intros ys Hy. cbn [Core.reach]. now rewrite E, andb_true_r, point_pred by (eapply bbox_length; eassumption). }
       rewrite (existsb_ext _ _ _ T).
-      rewrite (zsum_ext _ _ (fun ys => if leqb vs ys then if pval R s q then cost (upds s is ys) e + 1 else 0 else 0)%Z).
+      rewrite (zsum_ext _ _ (fun ys => if leqb vs ys then if pval R s q then cost (upds s is ys) e + 1 else 0 else
+        0)%Z).
       - destruct (pval R s q) eqn:Q; cbn [andb].
-        + rewrite (zsum_point leqb (bbox is) vs (fun ys => cost (upds s is ys) e + 1)%Z) by (auto using leqb_eq; apply box_nodup).
+        + rewrite (zsum_point leqb (bbox is) vs (fun ys => cost (upds s is ys) e + 1)%Z) by (auto using leqb_eq;
+          apply box_nodup).
           assert (existsb (fun ys => leqb vs ys) (bbox is) = true) as ->; [|cbn [b2z]; lia].
           apply existsb_exists. exists vs. split; [auto|apply leqb_refl].
         + rewrite (zsum_ext _ _ (fun _ => 0%Z)), zsum_0 by (intros ys _; destruct (leqb vs ys); reflexivity).
@@ -114,7 +123,8 @@ Section Translation.
     Qed.
   End Point.
 
-  Lemma upds_at bs s zs : NoDup (bnames bs) -> In zs (bbox bs) -> map (aval R (upds s bs zs)) (map AVar (bnames bs)) = zs.
+  Lemma upds_at bs s zs : NoDup (bnames bs) -> In zs (bbox bs) ->
+    map (aval R (upds s bs zs)) (map AVar (bnames bs)) = zs.
   Proof. intros N H. rewrite map_map. cbn [aval]. apply upds_vals; [assumption|eapply bbox_length; eassumption]. Qed.
   Lemma afv_vars l : flat_map afv (map AVar l) = l.
   Proof. induction l; simpl; congruence. Qed.
@@ -145,18 +155,22 @@ Section Translation.
   Lemma copy_means X p is js r s zs : NoDup (bnames is) -> fresh js (pfv p ++ bnames is) -> bsizes js = bsizes is ->
     In zs (bbox is) -> eval r s (copy X p is js) [] zs = ind (pval R (upds s is zs) p) (r X [] zs).
   Proof.
-    intros N F S Hz. assert (L : length js = length is) by (rewrite <- (map_length snd js), <- (map_length snd is); unfold bsizes in S; congruence).
+    intros N F S Hz. assert (L : length js = length is) by (rewrite <- (map_length snd js), <- (map_length snd is);
+      unfold bsizes in S; congruence).
     unfold copy, diagonal. rewrite gens_scalar by assumption.
     rewrite point_value; rewrite ?upds_at by assumption; rewrite ?afv_vars; auto.
     - f_equal. rewrite read_at, app_nil_r. f_equal. apply upds_vals; [apply F|]. apply bbox_length in Hz. congruence.
     - rewrite map_length. unfold bnames. now rewrite map_length.
     - intros _. unfold bbox in *. now rewrite S.
   Qed.
-  Lemma copy_cost X p is js s : NoDup (bnames is) -> fresh js (pfv p ++ bnames is) -> bsizes js = bsizes is -> cost s (copy X p is js) = 0%Z.
+  Lemma copy_cost X p is js s : NoDup (bnames is) -> fresh js (pfv p ++ bnames is) -> bsizes js = bsizes is ->
+    cost s (copy X p is js) = 0%Z.
   Proof.
-    intros N F S. assert (L : length js = length is) by (rewrite <- (map_length snd js), <- (map_length snd is); unfold bsizes in S; congruence).
+    intros N F S. assert (L : length js = length is) by (rewrite <- (map_length snd js), <- (map_length snd is);
+      unfold bsizes in S; congruence).
     unfold copy, diagonal. rewrite cost_gens. transitivity (zsum (bbox is) (fun _ => 0%Z)); [|apply zsum_0].
-    apply zsum_ext. intros zs Hz. rewrite point_cost; rewrite ?upds_at by assumption; rewrite ?afv_vars; auto using reach_at.
+    apply zsum_ext. intros zs Hz. rewrite point_cost; rewrite ?upds_at by assumption; rewrite ?afv_vars;
+      auto using reach_at.
     - rewrite cost_at. destruct (pval R _ p); reflexivity.
     - rewrite map_length. unfold bnames. now rewrite map_length.
     - intros _. unfold bbox in *. now rewrite S.
@@ -168,6 +182,7 @@ Section Translation.
     same_in G r r' -> In zs (bbox is) -> pval R (upds s is zs) m = true ->
     eval r' s t [] zs = ind (pval R (upds s is zs) p) (eval r (upds s is zs) e [] []).
   Proof.
-    intros T E Hz Hm. pose proof (means_at _ _ _ _ _ _ _ r r' s zs [] T E Hz Hm (or_introl eq_refl)) as V. now rewrite app_nil_r in V.
+    intros T E Hz Hm. pose proof (means_at _ _ _ _ _ _ _ r r' s zs [] T E Hz Hm (or_introl eq_refl)) as V.
+      now rewrite app_nil_r in V.
   Qed.
 End Translation.

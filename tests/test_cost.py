@@ -224,7 +224,12 @@ def test_a_chain_of_lets_is_one_charge() -> None:
 def test_random_programs_cost_what_they_cost_point_by_point(block: int) -> None:
     for seed in range(60 * block, 60 * block + 60):
         rng = random.Random(seed)
-        f = random_function(rng)
+        f = random_function(rng, chooses=seed % 3 == 2)
         sizes = random_sizes(f, rng)
         data = relation_data(f, random_arguments(f, rng, sizes))
-        assert cost(f, data, **sizes) == pointwise.cost(f, sizes, data), f"seed {seed}: {f}"
+        try:
+            found = cost(f, data, **sizes)
+        except ArgumentError as error:
+            assert "inside of a gen" in str(error)
+            continue
+        assert found == pointwise.cost(f, sizes, data), f"seed {seed}: {f}"

@@ -16,7 +16,7 @@ from tensorlang.lower.points import Order
 
 Arrays = tuple[Any, ...]
 
-CELLS_PER_POINT = 20
+CELLS_PER_POINT = 10
 """How many cells of a mask cost as much as a point: a gather or an addition in place against elementwise work."""
 FEWEST_CELLS = 4096
 """Below this many cells a mask takes no time, and the program is not compiled anew for each number of points."""

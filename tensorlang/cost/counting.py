@@ -49,7 +49,7 @@ from tensorlang.sets.isl import counts_everything, is_empty, not_implied
 from tensorlang.sets.points import Division, cardinality, disjoint
 from tensorlang.sets.solve import Ranges, ranges_predicate, simplify_in, solve
 
-_MOST_STEPS = 400
+_MOST_STEPS = 250
 _ROUNDS = 4
 
 Cell = tuple[Predicate, Polynomial]

@@ -217,11 +217,7 @@ def _normal_places(parts: list[Pred]) -> Iterator[Pred]:
 def _placed(p: Pred, values: Mapping[str, Affine]) -> Pred:
     match p:
         case Compare(equal, a):
-            terms: list[tuple[Atom, int]] = []
-            for atom, k in a.terms:
-                if isinstance(atom, Element):
-                    atom = Element(atom.array, tuple(moved(b, values) for b in atom.at))
-                terms.append((atom, k))
+            terms = [(_placed_atom(atom, values), k) for atom, k in a.terms]
             return Compare(equal, affine(terms, a.constant))
         case Holds(relation, at):
             return Holds(relation, tuple(moved(a, values) for a in at))
@@ -229,6 +225,12 @@ def _placed(p: Pred, values: Mapping[str, Affine]) -> Pred:
             return Exists(i, size, _placed(body, {x: a for x, a in values.items() if i not in names_in(a)}))
         case _:
             return replace(p, parts=tuple(_placed(part, values) for part in p.parts))
+
+
+def _placed_atom(atom: Atom, values: Mapping[str, Affine]) -> Atom:
+    if isinstance(atom, Element):
+        return Element(atom.array, tuple(moved(a, values) for a in atom.at))
+    return atom
 
 
 class _Question:

@@ -23,6 +23,7 @@ class Affine:
         return affine([*self.terms, *other.terms], self.constant + other.constant)
 
     def times(self, k: int) -> Affine:
+        """k * the expression."""
         return affine([(atom, k * c) for atom, c in self.terms], k * self.constant)
 
     def __sub__(self, other: Affine) -> Affine:
@@ -42,6 +43,7 @@ Atom = str | Element
 
 
 def affine(terms: list[tuple[Atom, int]], constant: int = 0) -> Affine:
+    """constant + the sum of these terms, like ones added up."""
     found: dict[Atom, int] = {}
     for atom, k in terms:
         found[atom] = found.get(atom, 0) + k
@@ -49,10 +51,12 @@ def affine(terms: list[tuple[Atom, int]], constant: int = 0) -> Affine:
 
 
 def number(k: int) -> Affine:
+    """An integer."""
     return Affine((), k)
 
 
 def name(x: str) -> Affine:
+    """An index or a size."""
     return Affine(((x, 1),))
 
 
@@ -74,16 +78,22 @@ class Holds:
 
 @dataclass(frozen=True)
 class All:
+    """All of the parts hold."""
+
     parts: tuple[Pred, ...] = ()
 
 
 @dataclass(frozen=True)
 class Any:
+    """One of the parts holds."""
+
     parts: tuple[Pred, ...] = ()
 
 
 @dataclass(frozen=True)
 class Exists:
+    """exists index:size. body"""
+
     index: str
     size: Affine
     body: Pred
@@ -95,11 +105,15 @@ TRUE = All()
 
 @dataclass(frozen=True)
 class Num:
+    """A number."""
+
     value: Fraction
 
 
 @dataclass(frozen=True)
 class Name:
+    """A variable, or a parameter."""
+
     name: str
 
 
@@ -113,12 +127,16 @@ class Part:
 
 @dataclass(frozen=True)
 class Pair:
+    """(first, second)"""
+
     first: Expr
     second: Expr
 
 
 @dataclass(frozen=True)
 class Add:
+    """left + right, or left - right for sign -1."""
+
     left: Expr
     right: Expr
     sign: int
@@ -126,30 +144,40 @@ class Add:
 
 @dataclass(frozen=True)
 class Mul:
+    """left * right"""
+
     left: Expr
     right: Expr
 
 
 @dataclass(frozen=True)
 class Call:
+    """function(arguments); powers are functions of their own, "pow 2"."""
+
     function: str
     arguments: tuple[Expr, ...]
 
 
 @dataclass(frozen=True)
 class At:
+    """body[at]"""
+
     body: Expr
     at: Affine
 
 
 @dataclass(frozen=True)
 class Bracket:
+    """[pred] * body"""
+
     pred: Pred
     body: Expr
 
 
 @dataclass(frozen=True)
 class Gen:
+    """gen index:size. body"""
+
     index: str
     size: Affine
     body: Expr
@@ -157,6 +185,8 @@ class Gen:
 
 @dataclass(frozen=True)
 class Sum:
+    """sum index:size. body"""
+
     index: str
     size: Affine
     body: Expr
@@ -176,6 +206,8 @@ class Best:
 
 @dataclass(frozen=True)
 class Let:
+    """let name = value in body"""
+
     name: str
     value: Expr
     body: Expr
@@ -205,12 +237,16 @@ class Rel:
 
 @dataclass(frozen=True)
 class ArrayType:
+    """The type [size]element."""
+
     size: Affine
     element: Type
 
 
 @dataclass(frozen=True)
 class PairType:
+    """The type (first, second)."""
+
     first: Type
     second: Type
 
@@ -220,6 +256,8 @@ Type = Real | Indices | Rel | ArrayType | PairType
 
 @dataclass(frozen=True)
 class Program:
+    """name(params) = body"""
+
     name: str
     params: tuple[tuple[str, Type], ...]
     body: Expr
@@ -277,9 +315,11 @@ class Reader:
             at = match.end()
 
     def peek(self, ahead: int = 0) -> str:
+        """The text of a token further on, "" after the end."""
         return self.tokens[self.k + ahead][0] if self.k + ahead < len(self.tokens) else ""
 
     def take(self, wanted: str | None = None) -> str:
+        """The current token, which must be `wanted`."""
         token = self.peek()
         if not token or (wanted is not None and token != wanted):
             self.stop(f"expected {wanted or 'more'}")
@@ -287,20 +327,24 @@ class Reader:
         return token
 
     def accept(self, wanted: str) -> bool:
+        """Whether the current token is `wanted`; if so it is read."""
         if self.peek() == wanted:
             self.k += 1
             return True
         return False
 
     def stop(self, why: str) -> NoReturn:
+        """Refuse the text."""
         at = self.tokens[self.k][1] if self.k < len(self.tokens) else len(self.text)
         raise Refused(f"{why}, found {self.text[at : at + 30]!r}")
 
     def end(self) -> None:
+        """Nothing more."""
         if self.peek():
             self.stop("expected the end")
 
     def identifier(self) -> str:
+        """A name that is no keyword."""
         token = self.take()
         if not re.fullmatch(r"[A-Za-z_]\w*", token) or token in _WORDS:
             self.k -= 1
@@ -308,6 +352,7 @@ class Reader:
         return token
 
     def definition(self) -> Program:
+        """name(x: type, ..) = expression"""
         title = self.identifier()
         self.take("(")
         params = []
@@ -328,6 +373,7 @@ class Reader:
         return Program(title, tuple(params), self.expression())
 
     def type(self) -> Type:
+        """R, idx(n), rel(n, m), [n]type or (type, type)"""
         token = self.take()
         if token == "R":
             return Real()
@@ -375,6 +421,7 @@ class Reader:
         return left
 
     def operand(self) -> Expr:
+        """An operand of * and /."""
         token = self.peek()
         if token == "let":
             return self.let()
@@ -404,6 +451,7 @@ class Reader:
         return e
 
     def atom(self) -> Expr:
+        """A number, a name, a call, or what is in parentheses."""
         token = self.peek()
         if token[:1].isdigit():
             return Num(Fraction(self.take()))
@@ -436,6 +484,7 @@ class Reader:
         return Call(x, tuple(arguments))
 
     def let(self) -> Expr:
+        """let x = e in .., as often as it comes"""
         found: list[tuple[str, Expr]] = []
         while self.accept("let"):
             x = self.identifier()
@@ -451,6 +500,7 @@ class Reader:
         return e
 
     def binders(self) -> list[tuple[str, Affine]]:
+        """i:n, j:m"""
         found = []
         while True:
             i = self.identifier()
@@ -460,6 +510,7 @@ class Reader:
                 return found
 
     def binder(self) -> Expr:
+        """gen i:n. e, or sum i:n where p. e"""
         word = self.take()
         found = self.binders()
         where = self.pred() if word == "sum" and self.accept("where") else None
@@ -472,6 +523,7 @@ class Reader:
         return e
 
     def reduction(self) -> Expr:
+        """max i:n where p. e, and likewise min, argmax and argmin"""
         sign, which = _REDUCTIONS[self.take()]
         found = self.binders()
         where: Pred = TRUE
@@ -486,12 +538,14 @@ class Reader:
         return e
 
     def pred(self) -> Pred:
+        """A predicate."""
         value = self.alternatives()
         if isinstance(value, Affine):
             self.stop("expected a comparison")
         return value
 
     def alternatives(self) -> Pred | Affine:
+        """p or q; a lone index expression may stand here as well."""
         found = [self.conjunction()]
         while self.peek() == "or":
             self.take()
@@ -499,6 +553,7 @@ class Reader:
         return found[0] if len(found) == 1 else Any(tuple(map(self.as_pred, found)))
 
     def conjunction(self) -> Pred | Affine:
+        """p and q"""
         found = [self.comparison()]
         while self.peek() == "and":
             self.take()
@@ -506,11 +561,13 @@ class Reader:
         return found[0] if len(found) == 1 else All(tuple(map(self.as_pred, found)))
 
     def as_pred(self, value: Pred | Affine) -> Pred:
+        """A predicate, not an index expression."""
         if isinstance(value, Affine):
             self.stop("expected a comparison")
         return value
 
     def comparison(self) -> Pred | Affine:
+        """a <= b < c, exists i:n. p, or relation(a, b)"""
         if self.accept("exists"):
             found = self.binders()
             self.take(".")
@@ -538,6 +595,7 @@ class Reader:
         return left if not parts else parts[0] if len(parts) == 1 else All(tuple(parts))
 
     def affine(self) -> Affine:
+        """An index expression."""
         value = self.combination()
         if not isinstance(value, Affine):
             self.stop("expected an index expression")
@@ -574,6 +632,7 @@ class Reader:
             sign = 1 if self.take() == "+" else -1
 
     def affine_atom(self) -> Pred | Affine:
+        """An integer, a name, an element of an index array, or what is in parentheses."""
         if self.accept("("):
             value = self.alternatives()
             self.take(")")

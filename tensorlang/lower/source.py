@@ -30,6 +30,7 @@ from tensorlang.lower.integers import ZERO, Integers, Range
 from tensorlang.lower.loops import expanded, extents_product
 from tensorlang.lower.names import Names
 from tensorlang.lower.points import Points
+from tensorlang.lower.recomputed import recomputed
 from tensorlang.lower.relations import held_on_points, on_points
 from tensorlang.lower.required import Required
 from tensorlang.lower.rows import in_blocks, joined
@@ -64,7 +65,7 @@ class Source:
         head = len(self._body.parts)
         constants = rolled(f)
         self._constants(constants)
-        f = constants.function
+        f = recomputed(constants.function)
         held = held_on_points(f, sparse)
         to_store, self._cuts = stored(f), cut_arrays(f)
         body = f.body

@@ -96,7 +96,23 @@ def test_an_excess_names_sizes_costs_and_the_step_that_costs_most() -> None:
     assert own == tl.cost(LOSS, **error.sizes) + others
     assert adjoint == tl.cost(tl.adjoint(LOSS), **error.sizes) + others
     assert "6.28 product" in str(error)
-    assert "a bound of 4 holds for every program" in str(error)
+    assert "at all sizes it is 3, approached as" in str(error)
+
+
+def test_a_bound_below_4_is_certified_where_the_largest_ratio_allows_it() -> None:
+    f = tl.parse("product(A: [n][m]R, B: [m][k]R) = gen i:n, j:k. sum l:m. A[i, l] * B[l, j]")
+    found = certify(f, bound=Fraction(5, 2))
+    assert found.supremum is not None
+    assert found.supremum.least == found.supremum.most == Fraction(5, 2)
+    with pytest.raises(CostBoundExceeded):
+        certify(f, bound=Fraction(249, 100))
+
+
+def test_a_bound_that_can_t_be_decided_is_not_certified() -> None:
+    f = tl.parse("form(E: rel(n, n), x: [n]R, y: [n]R) = sum i:n, j:n. [E(i, j)] * x[i] * y[j]")
+    assert certify(f).obligations
+    with pytest.raises(CertificateError, match="can't be told"):
+        certify(f, bound=Fraction(39, 10))
 
 
 def test_a_bound_that_is_no_number_is_refused() -> None:

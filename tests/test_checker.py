@@ -124,6 +124,8 @@ def altered(path: Place, value: Any, choose: Any) -> Any:
         return "some sizes"
     if path[0] == "bound":
         return "1/2"
+    if path == ("supremum", "most") and value is None:
+        return "1/2"
     if path[0] in ("program", "adjoint", "derivation", "costs"):
         return altered_text(value, choose)
     return value[:-1] + ("1" if value[-1] != "1" else "2")

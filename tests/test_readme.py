@@ -32,11 +32,16 @@ def test_the_readmes_test_command_is_what_ci_runs() -> None:
     assert f'step "{tests[0]}"' in (ROOT / ".ci" / "run").read_text()
 
 
-def test_the_readmes_example_prints_what_it_says() -> None:
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        exec(compile(blocks("python")[0], "README.md", "exec"), {})
-    assert printed.getvalue() == blocks("text")[0]
+def test_the_readmes_examples_print_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    told = blocks("text")
+    for code, text in zip(blocks("python"), told, strict=False):
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(code, "README.md", "exec"), names)
+        assert printed.getvalue() == text
+    assert len(told) == 3
 
 
 def test_the_readmes_shell_commands_exist() -> None:

@@ -13,7 +13,7 @@ from proofs.checker import syntax
 from proofs.checker.formulas import Formula, formula
 from proofs.checker.points import Data, Sets
 from proofs.checker.replay import THEOREMS, Derivation, Replay, components, operations, product
-from proofs.checker.samples import check_functions, check_samples, needed
+from proofs.checker.samples import Supremum, check_functions, check_samples, needed
 from proofs.checker.semantics import Function
 from proofs.checker.statements import Operand, reads, statement
 from proofs.checker.syntax import (
@@ -52,6 +52,7 @@ _KEYS = {
     "costs": dict,
     "compared": dict,
 }
+_SUPREMUM = {"least", "most", "where", "attained"}
 _STEP_KEYS = {"rule", "theorem", "before", "after", "made"}
 
 
@@ -93,7 +94,9 @@ class _Checked:
         _need(isinstance(held, dict), "a JSON object")
         for key, kind in _KEYS.items():
             _need(key in held and isinstance(held[key], kind), f"the key {key!r}")
-        _need(not held.keys() - _KEYS.keys(), f"no keys but those of the format, found {held.keys() - _KEYS.keys()}")
+        unknown = held.keys() - _KEYS.keys() - {"supremum"}
+        _need(not unknown, f"no keys but those of the format, found {unknown}")
+        _need("supremum" in held, "the key 'supremum'")
         _need(held["format"] == FORMAT, f"the format {FORMAT!r}")
         self.held = held
         self.bound = _fraction(held["bound"])
@@ -105,6 +108,7 @@ class _Checked:
         self.functions = self._functions()
         self.data = self._data()
         self.costs = self._costs()
+        self.supremum = self._supremum()
         self.sizes: list[str] = []
 
     def report(self) -> Report:
@@ -197,6 +201,19 @@ class _Checked:
             arrays += [x for x, value in syntax.lets(program.body)[0] if chooses(value)]
             found[key] = None if text is None else formula(text, arrays)
         return found
+
+    def _supremum(self) -> Supremum | None:
+        held = self.held["supremum"]
+        if held is None:
+            _need(self.costs["program"] is None or self.costs["adjoint"] is None, "the supremum of what is told")
+            return None
+        _need(isinstance(held, dict) and held.keys() == _SUPREMUM, f"the keys {sorted(_SUPREMUM)}")
+        _need(isinstance(held["least"], str) and isinstance(held["where"], str), "texts")
+        _need(held["most"] is None or isinstance(held["most"], str), "a fraction as text, or null")
+        _need(isinstance(held["attained"], bool), "true or false")
+        most = None if held["most"] is None else _fraction(held["most"])
+        _need(most is None or most <= max(self.bound, 4), f"a supremum of at most {self.bound}")
+        return Supremum(_fraction(held["least"]), most, held["where"], held["attained"])
 
     @property
     def programs(self) -> dict[str, Program]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import islice, product
 from typing import TYPE_CHECKING, Any
@@ -34,6 +36,20 @@ _DRAWS = 4
 _MOST_OPERATIONS = 20_000
 _LARGER = (1, 2, 3, 4, 7, 16, 33, 100)
 _MOST_VECTORS = 600
+_GROWN = (10**4, 10**6)
+
+
+@dataclass(frozen=True)
+class Supremum:
+    """What is said of the largest ratio of adjoint to program, inputs and outputs counted: that it is between two
+    numbers, and where it is the lower one, or approaches that."""
+
+    least: Fraction
+    most: Fraction | None
+    where: str
+    attained: bool
+
+
 COSTS = {"erf": 2, "logaddexp": 7}
 """What scalar functions cost that don't cost 1; powers cost their multiplications by repeated squaring."""
 
@@ -85,7 +101,58 @@ def check_samples(held: _Checked) -> int:
     if not found:
         raise Refused("there are no small sizes at which the program has a value")
     _check_formulas(held, names)
+    _check_supremum(held, names)
     return found
+
+
+def _check_supremum(held: _Checked, names: list[str]) -> None:
+    """The ratio is nowhere above what is said to be the most, and is as said where it is said to be the least."""
+    own, adjoint, told = held.costs["program"], held.costs["adjoint"], held.supremum
+    if told is None or own is None or adjoint is None or own.has_data or adjoint.has_data:
+        return
+
+    def ratio(sizes: Mapping[str, int]) -> Fraction | None:
+        others = sum(_numbers(kind, sizes) for x, kind in held.derivation.params if x in counted)
+        below = own.at(sizes) + others
+        return (adjoint.at(sizes) + others) / below if below else None
+
+    counted = {*held.wrt, held.held["cotangent"]}
+    for values in islice(product(_LARGER, repeat=len(names)), _MOST_VECTORS):
+        sizes = dict(zip(names, values, strict=True))
+        found = ratio(sizes) if _fits(held, sizes) else None
+        if found is not None and told.most is not None and found > told.most:
+            raise Refused(f"the ratio at {sizes} is {found}, more than the largest that is told, {told.most}")
+    if told.least and not any(_is_reached(ratio, told, names, speeds) for speeds in product((1, 2), repeat=len(names))):
+        raise Refused(f"the ratio does not come to {told.least} at {told.where}")
+
+
+def _is_reached(ratio: Any, told: Supremum, names: list[str], speeds: tuple[int, ...]) -> bool:
+    """Whether the ratio is `least` where it is said to be, or comes nearer as sizes grow at these speeds."""
+    distances = []
+    for t in _GROWN:
+        sizes = dict.fromkeys(names, t)
+        for part in told.where.split(", ") if told.where != "no size matters" else ():
+            match = re.fullmatch(r"(\w+) (?:= (\d+)|grows)", part)
+            if match is None or match[1] not in sizes:
+                raise Refused(f"{told.where!r} does not say where")
+            sizes[match[1]] = int(match[2]) if match[2] else t ** speeds[names.index(match[1])]
+        found = ratio(sizes)
+        if found is None:
+            return False
+        distances.append(abs(found - told.least))
+    if told.attained:
+        return distances == [0, 0]
+    return 0 < distances[1] < distances[0] / 10 and distances[1] < Fraction(1, 1000)
+
+
+def _numbers(kind: Any, sizes: Mapping[str, int]) -> int:
+    """How many numbers a value holds."""
+    match kind:
+        case syntax.ArrayType(size, element):
+            return max(0, Semantics({}).index(size, sizes)) * _numbers(element, sizes)
+        case syntax.PairType(first, second):
+            return _numbers(first, sizes) + _numbers(second, sizes)
+    return 1
 
 
 def _check_formulas(held: _Checked, names: list[str]) -> None:

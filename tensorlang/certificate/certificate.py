@@ -10,11 +10,13 @@ from fractions import Fraction
 from functools import cached_property
 from os import PathLike, fspath
 from pathlib import Path
+from typing import Any
 
 from tensorlang.certificate.compare import costs_no_more
 from tensorlang.certificate.excess import CheapAdjoint
 from tensorlang.certificate.obligations import Obligation, obligations
 from tensorlang.certificate.record import Record, described
+from tensorlang.cost.ratio import Supremum, numbers_in, supremum
 from tensorlang.cost.symbolic import CostPolynomial, cost_polynomial
 from tensorlang.derivative.derivation import Derivation
 from tensorlang.errors import ArgumentError, CertificateError, CountingError
@@ -37,7 +39,8 @@ class Certificate:
 
     `costs` are those of the program and the adjoint with what they are made of, by name, or None where no closed form
     was found; `compared` says of the program in SSA and of the adjoint whether it is proved for "all sizes" that it
-    costs no more than what it is made of, or only counted at "small sizes".
+    costs no more than what it is made of, or only counted at "small sizes". `supremum` is how large the ratio of the
+    adjoint to the program gets, inputs and outputs counted, where both have closed forms.
     """
 
     derivation: Derivation
@@ -45,6 +48,7 @@ class Certificate:
     obligations: tuple[Obligation, ...]
     costs: Mapping[str, CostPolynomial | None]
     compared: Mapping[str, str]
+    supremum: Supremum | None
 
     @property
     def program_cost(self) -> CostPolynomial | None:
@@ -76,6 +80,7 @@ class Certificate:
             "steps": self.record.steps(),
             "costs": {name: None if cost is None else str(cost) for name, cost in self.costs.items()},
             "compared": dict(self.compared),
+            "supremum": None if self.supremum is None else _as_json(self.supremum),
         }
         return json.dumps(held, indent=1) + "\n"
 
@@ -109,6 +114,8 @@ class Certificate:
         lines = [f"{d.function.name}: the adjoint by {wrt} costs at most {self.bound} times the program, for all sizes"]
         for name in ("program", "adjoint"):
             lines += _told(name, self.costs[name])
+        if self.supremum is not None:
+            lines.append(f"  largest ratio: {self.supremum}")
         decided = Counter(o.decided for o in self.obligations)
         counts = ", ".join(f"{many} by {how}" for how, many in decided.items())
         lines.append(f"  {len(d.steps)} steps, {len(self.obligations)} obligations: {counts}")
@@ -133,15 +140,32 @@ def certify(f: Function, bound: int | float | Fraction = 4, wrt: Wrt = None) -> 
         if obligation.decided == "open":
             raise CertificateError(f"{f.name} can't be certified: {obligation} could not be shown")
     ssa, derived = to_function(d.program), to_function(d.result)
-    cheap = CheapAdjoint(d)
+    parts = {"program": f, "ssa": ssa, "derived": derived, "adjoint": d.adjoint}
+    costs = {name: _cost(part) for name, part in parts.items()}
+    largest = _supremum(d, costs["program"], costs["adjoint"])
+    cheap = CheapAdjoint(d, largest)
     cheap.check(limit)
+    if limit < PROVED:
+        cheap.decide(limit)
     links = {"program": (ssa, f), "adjoint": (d.adjoint, derived)}
     compared = {name: "all sizes" if costs_no_more(*link) else "small sizes" for name, link in links.items()}
     for name, how in compared.items():
         if how != "all sizes":
             cheap.compare(*links[name])
-    parts = {"program": f, "ssa": ssa, "derived": derived, "adjoint": d.adjoint}
-    return Certificate(d, limit, shown, {name: _cost(part) for name, part in parts.items()}, compared)
+    return Certificate(d, limit, shown, costs, compared, largest)
+
+
+def _supremum(d: Derivation, own: CostPolynomial | None, adjoint: CostPolynomial | None) -> Supremum | None:
+    """How large the ratio gets, inputs and outputs counted."""
+    if own is None or adjoint is None:
+        return None
+    others = numbers_in(d.function, (d.function.type, *(x.type for x in d.wrt)))
+    return supremum(adjoint + others, own + others)
+
+
+def _as_json(found: Supremum) -> dict[str, Any]:
+    most = None if found.most is None else str(found.most)
+    return {"least": str(found.least), "most": most, "where": found.where, "attained": found.attained}
 
 
 def _bound(bound: int | float | Fraction) -> Fraction:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tensorlang.cost.cost import cost
+from tensorlang.cost.ratio import Supremum
 from tensorlang.derivative.derivation import Derivation
 from tensorlang.derivative.ledger import Ledger
 from tensorlang.derivative.transcript import Names
@@ -30,8 +31,9 @@ _MOST_VECTORS = 60
 class CheapAdjoint:
     """The costs of a derivation's program and adjoint at sizes that are tried."""
 
-    def __init__(self, derivation: Derivation) -> None:
+    def __init__(self, derivation: Derivation, largest: Supremum | None) -> None:
         self.derivation = derivation
+        self.largest = largest
         self.sizes = derivation.function.sizes
 
     def check(self, bound: Fraction) -> None:
@@ -49,6 +51,18 @@ class CheapAdjoint:
             others = self._inputs_and_outputs(values)
             if adjoint + others > bound * (own + others):
                 raise self._excess(bound, values, data, own, adjoint, others)
+
+    def decide(self, bound: Fraction) -> None:
+        """Raise `CostBoundExceeded` if the adjoint costs more than `bound` times the program as sizes grow, and
+        `CertificateError` unless it is known to cost no more at any."""
+        name, largest = self.derivation.function.name, self.largest
+        if largest is not None and largest.least > bound:
+            message = f"the ratio of the adjoint of {name} to the program is {largest}, more than {bound}"
+            raise CostBoundExceeded(message, None, "a bound of 4 holds for every program")
+        if largest is None or largest.most is None or largest.most > bound:
+            told = "no closed form was found of what they cost" if largest is None else f"their ratio is {largest}"
+            message = f"whether the adjoint of {name} costs at most {bound} times the program can't be told: {told}"
+            raise CertificateError(message, None, "a bound of 4 holds for every program")
 
     def compare(self, f: Function, g: Function) -> None:
         """Raise `CertificateError` if at some small sizes `f` costs more than `g`."""
@@ -112,7 +126,9 @@ class CheapAdjoint:
         )
         least = Fraction(adjoint + others, own + others) if own + others else None
         hints = [f"here the least bound is {_decimal(least)}"] if least is not None else []
-        if bound < 4:
+        if self.largest is not None and self.largest.is_exact:
+            hints.append(f"at all sizes it is {self.largest}")
+        elif bound < 4:
             hints.append("a bound of 4 holds for every program")
         if len(d.wrt) > 1:
             hints.append("by fewer parameters the adjoint costs less")

@@ -6,6 +6,7 @@ import ast
 import json
 import random
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -67,6 +68,14 @@ def test_certificates_of_random_programs_hold(seed: int) -> None:
 @pytest.mark.parametrize("case", [c for c in CASES if "000" not in c.name], ids=lambda case: case.name)
 def test_certificates_of_benchmark_programs_hold(case: Any) -> None:
     assert check(certify(case.function, wrt=case.wrt or None).to_json()).samples
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not (shutil.which("coqc") and shutil.which("ocamlfind")), reason="Coq is not installed")
+def test_the_extracted_adjoint_is_asked_where_it_is_built() -> None:
+    subprocess.run(["make", "-s", "-C", str(ROOT / "proofs" / "diff"), "driver"], check=True, capture_output=True)
+    for text in (str(PAPER["loss"]), TEXTS[2]):
+        assert check(certify(tl.parse(text)).to_json()).extracted > 3
 
 
 @pytest.mark.parametrize("rule", BROKEN)

@@ -11,6 +11,7 @@ from itertools import islice, product
 from typing import TYPE_CHECKING, Any
 
 from proofs.checker import syntax
+from proofs.checker.extracted import agrees
 from proofs.checker.points import Sets
 from proofs.checker.semantics import (
     Dual,
@@ -241,8 +242,13 @@ def _sample(held: _Checked, sizes: Mapping[str, int], rng: random.Random) -> int
         env[x] = _typed(meaning, value, kind, sizes)
         if x in held.wrt:
             slopes[x] = _map(lambda _: Fraction(rng.randint(-4, 4), 2), value)
-    _check_values(held, meaning, env, slopes)
-    return _check_costs(held, meaning, env)
+    results = _check_values(held, meaning, env, slopes)
+    ssa, derived = _check_costs(held, meaning, env)
+    d = held.replayed
+    values = {leaf: forced(meaning.value(leaf, env)) for leaf in held.leaves}
+    own = [x for x in d.statements if x in held.own]
+    held.extracted += agrees(d, own, values, _with_lets(held.bound_lets, meaning, env), ssa, derived, results)
+    return derived
 
 
 def _typed(meaning: Semantics, value: Any, kind: Any, sizes: Mapping[str, int]) -> Lazy:
@@ -274,7 +280,7 @@ def _map(fn: Any, value: Any) -> Any:
     return [_map(fn, part) for part in value] if isinstance(value, list) else fn(value)
 
 
-def _check_values(held: _Checked, meaning: Semantics, env: Mapping[str, Any], slopes: Mapping[str, Any]) -> None:
+def _check_values(held: _Checked, meaning: Semantics, env: Mapping[str, Any], slopes: Mapping[str, Any]) -> list[Any]:
     both = meaning.value(held.derivation.body, env)
     own, results = flat(both[0]), flat(both[1])
     _same(own, flat(meaning.value(held.program.body, env)), "the program and its tensor SSA")
@@ -286,6 +292,12 @@ def _check_values(held: _Checked, meaning: Semantics, env: Mapping[str, Any], sl
     directions = [d for x in held.wrt for d in flat(slopes[x])]
     backward = sum((g * d for g, d in zip(results, directions, strict=True)), Fraction(0))
     _same([forward], [backward], "<dY | D f(x) dx> and <adjoint | dx>")
+    return _arrays(both[1])
+
+
+def _arrays(value: Any) -> list[Any]:
+    """The arrays in nested pairs."""
+    return [x for part in value for x in _arrays(part)] if isinstance(value, tuple) else [value]
 
 
 def _moving(value: Lazy, slope: Any) -> Lazy:
@@ -310,7 +322,7 @@ def _same(first: list[Any], second: list[Any], what: str) -> None:
             raise Refused(f"{what} differ: {a} and {b}")
 
 
-def _check_costs(held: _Checked, meaning: Semantics, env: Mapping[str, Any]) -> int:
+def _check_costs(held: _Checked, meaning: Semantics, env: Mapping[str, Any]) -> tuple[int, int]:
     program = meaning.cost(held.program.body, env)
     adjoint = meaning.cost(held.adjoint.body, env)
     ssa = meaning.cost(_under(needed(held.bound_lets, held.outputs), held.outputs), env)
@@ -320,7 +332,7 @@ def _check_costs(held: _Checked, meaning: Semantics, env: Mapping[str, Any]) -> 
         if told is not None and told.at(_with_choices(held, meaning, key, env)) != counted:
             raise Refused(f"the cost of {key!r} is {counted}, not as told {told.at(env)}")
     if not all(env[x] for x in held.sizes):
-        return derived  # what is claimed is claimed for sizes of at least 1
+        return ssa, derived  # what is claimed is claimed for sizes of at least 1
     if ssa > program:
         raise Refused(f"the program's tensor SSA costs {ssa}, more than the program, {program}")
     if adjoint > derived:
@@ -328,13 +340,17 @@ def _check_costs(held: _Checked, meaning: Semantics, env: Mapping[str, Any]) -> 
     others = sum(len(flat(forced(env[x]))) for x in (*held.wrt, held.held["cotangent"]))
     if adjoint + others > held.bound * (program + others):
         raise Refused(f"the adjoint costs {adjoint} and the program {program}, with {others} inputs and outputs")
-    return derived
+    return ssa, derived
 
 
 def _with_choices(held: _Checked, meaning: Semantics, key: str, env: Mapping[str, Any]) -> dict[str, Any]:
     """`env` with the indices that outermost lets of a program choose."""
+    return _with_lets(syntax.lets(held.programs[key].body)[0], meaning, env)
+
+
+def _with_lets(lets: list[tuple[str, Expr]], meaning: Semantics, env: Mapping[str, Any]) -> dict[str, Any]:
     known = dict(env)
-    for x, value in syntax.lets(held.programs[key].body)[0]:
+    for x, value in lets:
         known[x] = meaning.bound(value, dict(known))
     return known
 

@@ -26,5 +26,4 @@ def main(paths: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.setrecursionlimit(20_000)
     sys.exit(main(sys.argv[1:]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -52,6 +53,7 @@ _KEYS = {
     "costs": dict,
     "compared": dict,
 }
+_DEPTH = 20_000
 _SUPREMUM = {"least", "most", "where", "attained"}
 _STEP_KEYS = {"rule", "theorem", "before", "after", "made"}
 
@@ -87,10 +89,14 @@ def check(text: str) -> Report:
         held = json.loads(text)
     except ValueError as error:
         raise Refused(f"this is no JSON: {error}") from None
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, _DEPTH))
     try:
         return _Checked(held).report()
     except RecursionError:
         raise Refused("a program is nested too deeply to be read") from None
+    finally:
+        sys.setrecursionlimit(limit)
 
 
 class _Checked:

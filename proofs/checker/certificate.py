@@ -216,15 +216,16 @@ class _Checked:
 
     def _supremum(self) -> Supremum | None:
         held = self.held["supremum"]
+        both = self.costs["program"], self.costs["adjoint"]
         if held is None:
-            _need(self.costs["program"] is None or self.costs["adjoint"] is None, "the supremum of what is told")
             return None
+        _need(all(cost is not None and not cost.has_data for cost in both), "no supremum of what only data tell")
         _need(isinstance(held, dict) and held.keys() == _SUPREMUM, f"the keys {sorted(_SUPREMUM)}")
         _need(isinstance(held["least"], str) and isinstance(held["where"], str), "texts")
-        _need(held["most"] is None or isinstance(held["most"], str), "a fraction as text, or null")
+        _need(held["most"] == held["least"], "one number")
         _need(isinstance(held["attained"], bool), "true or false")
-        most = None if held["most"] is None else _fraction(held["most"])
-        _need(most is None or most <= max(self.bound, 4), f"a supremum of at most {self.bound}")
+        most = _fraction(held["most"])
+        _need(most <= max(self.bound, 4), f"a supremum of at most {self.bound}")
         return Supremum(_fraction(held["least"]), most, held["where"], held["attained"])
 
     @property

@@ -80,14 +80,18 @@ class _Listing:
         return " ".join(map(str, words)) + "\n"
 
     def _extents(self, x: Operand) -> list[int]:
-        return [self.meaning.index(n, self.env) for n in self.d.shapes[x]]
+        return list(map(self._size, self.d.shapes[x]))
+
+    def _size(self, n: Affine) -> int:
+        """A size, which has no elements if it is negative."""
+        return max(0, self.meaning.index(n, self.env))
 
     def _leaf(self, x: Operand) -> list[Any]:
         extents = self._extents(x)
         return [len(extents), *extents, *flat(self.values[x])]
 
     def _statement(self, x: Statement) -> Iterator[Any]:
-        yield from (len(x.own), *(self.meaning.index(n, self.env) for _, n in x.own))
+        yield from (len(x.own), *(self._size(n) for _, n in x.own))
         if x.number is not None:
             yield from ("constant", x.number)
         elif x.is_choice:
@@ -106,7 +110,7 @@ class _Listing:
                 raise Refused(f"{x.name} is no statement of Figure 10")
             summed = [product.inner[i] for i in product.summed]
             yield from ("sum" if len(product.factors) == 1 else "product", len(summed))
-            yield from (self.meaning.index(n, self.env) for n in summed)
+            yield from map(self._size, summed)
             yield from (self.places[f.operand] for f in product.factors)
             order = [i for f in product.factors for i in f.at] + list(product.summed)
             yield from self._points((*x.own, *((i, product.inner[i]) for i in order)), product.pred)
@@ -125,7 +129,7 @@ class _Listing:
     def _points(self, ranges: Sequence[tuple[str, Affine]], p: Pred) -> list[int]:
         space = 1
         for _, n in ranges:
-            space *= self.meaning.index(n, self.env)
+            space *= self._size(n)
         if space > _MOST_POINTS:
             raise Left
         if p == TRUE:

@@ -131,19 +131,20 @@ def _is_reached(ratio: Any, told: Supremum, names: list[str], speeds: tuple[int,
     """Whether the ratio is `least` where it is said to be, or comes nearer as sizes grow at these speeds."""
     distances = []
     for t in _GROWN:
-        sizes = dict.fromkeys(names, t)
+        sizes = {x: t**speed for x, speed in zip(names, speeds, strict=True)}
         for part in told.where.split(", ") if told.where != "no size matters" else ():
             match = re.fullmatch(r"(\w+) (?:= (\d+)|grows)", part)
             if match is None or match[1] not in sizes:
                 raise Refused(f"{told.where!r} does not say where")
-            sizes[match[1]] = int(match[2]) if match[2] else t ** speeds[names.index(match[1])]
+            if match[2]:
+                sizes[match[1]] = int(match[2])
         found = ratio(sizes)
         if found is None:
             return False
         distances.append(abs(found - told.least))
     if told.attained:
         return distances == [0, 0]
-    return 0 < distances[1] < distances[0] / 10 and distances[1] < Fraction(1, 1000)
+    return distances[1] <= distances[0] and distances[1] < Fraction(1, 1000)
 
 
 def _numbers(kind: Any, sizes: Mapping[str, int]) -> int:

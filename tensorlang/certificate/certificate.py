@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import product
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -16,12 +18,14 @@ from tensorlang.certificate.compare import costs_no_more
 from tensorlang.certificate.excess import CheapAdjoint
 from tensorlang.certificate.obligations import Obligation, obligations
 from tensorlang.certificate.record import Record, described
+from tensorlang.cost.domains import Domain
 from tensorlang.cost.ratio import Supremum, numbers_in, supremum
 from tensorlang.cost.symbolic import CostPolynomial, cost_polynomial
 from tensorlang.derivative.derivation import Derivation
 from tensorlang.errors import ArgumentError, CertificateError, CountingError
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Call, Expr, ScalarFunction, Var
+from tensorlang.language.grid import Setting
 from tensorlang.language.types import R
 from tensorlang.normal.ssa import to_function
 from tensorlang.pipeline import Wrt, derive
@@ -40,7 +44,7 @@ class Certificate:
     `costs` are those of the program and the adjoint with what they are made of, by name, or None where no closed form
     was found; `compared` says of the program in SSA and of the adjoint whether it is proved for "all sizes" that it
     costs no more than what it is made of, or only counted at "small sizes". `supremum` is how large the ratio of the
-    adjoint to the program gets, inputs and outputs counted, where both have closed forms.
+    adjoint to the program gets, inputs and outputs counted, where both have closed forms that no data are in.
     """
 
     derivation: Derivation
@@ -80,9 +84,31 @@ class Certificate:
             "steps": self.record.steps(),
             "costs": {name: None if cost is None else str(cost) for name, cost in self.costs.items()},
             "compared": dict(self.compared),
-            "supremum": None if self.supremum is None else _as_json(self.supremum),
+            "supremum": self._plain_supremum(),
         }
         return json.dumps(held, indent=1) + "\n"
+
+    def _plain_supremum(self) -> dict[str, Any] | None:
+        """The supremum as JSON has it: if it is exact, and as sizes grow alike, or one as the square of another, it is
+        plain that it is approached."""
+        found, own, adjoint = self.supremum, self.program_cost, self.adjoint_cost
+        if found is None or not found.is_exact or own is None or adjoint is None:
+            return None
+        d = self.derivation
+        others = numbers_in(d.function, (d.function.type, *(x.type for x in d.wrt)))
+        told = dict(re.findall(r"(\w+) = (\d+)", found.where))
+        above, below, all_sizes = adjoint + others, own + others, d.function.sizes
+        for speeds in product((1, 2), repeat=len(all_sizes)):
+            distances = []
+            for t in (10**4, 10**6):
+                sizes = {x: int(told.get(x.name, t**speed)) for x, speed in zip(all_sizes, speeds, strict=True)}
+                setting = Setting(sizes, {})
+                distances.append(abs(Fraction(above.at(setting), below.at(setting)) - found.least))
+            near = distances[1] <= distances[0] and distances[1] < Fraction(1, 1000)
+            if distances == [0, 0] if found.attained else near:
+                least = str(found.least)
+                return {"least": least, "most": least, "where": found.where, "attained": found.attained}
+        return None
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write `to_json()` to a file."""
@@ -156,16 +182,16 @@ def certify(f: Function, bound: int | float | Fraction = 4, wrt: Wrt = None) -> 
 
 
 def _supremum(d: Derivation, own: CostPolynomial | None, adjoint: CostPolynomial | None) -> Supremum | None:
-    """How large the ratio gets, inputs and outputs counted."""
-    if own is None or adjoint is None:
+    """How large the ratio gets, inputs and outputs counted; None where that is up to the data."""
+    if own is None or adjoint is None or _has_data(own) or _has_data(adjoint):
         return None
     others = numbers_in(d.function, (d.function.type, *(x.type for x in d.wrt)))
     return supremum(adjoint + others, own + others)
 
 
-def _as_json(found: Supremum) -> dict[str, Any]:
-    most = None if found.most is None else str(found.most)
-    return {"least": str(found.least), "most": most, "where": found.where, "attained": found.attained}
+def _has_data(cost: CostPolynomial) -> bool:
+    """Whether there are numbers of points in it that only data tell."""
+    return any(isinstance(x, Domain) for _, a in cost.cells for x in a.unknowns)
 
 
 def _bound(bound: int | float | Fraction) -> Fraction:

@@ -58,7 +58,7 @@ def made(given: Sequence[float], seed: int, of_statements: bool) -> Found:
     """The program of these choices, further ones being random."""
     tape = Tape(given, seed)
     f = to_function(random_ssa(tape)) if of_statements else random_function(tape, chooses=tape.random() < 0.3)
-    sizes = random_sizes(f, tape)
+    sizes = {name: max(n, 1) for name, n in random_sizes(f, tape).items()}  # the bound holds from 1 on
     arguments = random_arguments(f, tape, sizes)
     derived = tl.adjoint(f)
     data = {**relation_data(f, arguments), **sizes}

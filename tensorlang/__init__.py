@@ -13,6 +13,7 @@ The layout follows the paper that it implements, and imports go one way only:
     transforms/   programs under JAX's transformations
     pipeline      the arrows composed: adjoint, derivative, grad, ...
     certificate/  that an adjoint is cheap, for all sizes and shown to others
+    pictures/     supports, access maps, graphs, costs and certificates as pictures
     notebook/     how values show themselves in notebooks
 
 A program is a `Function`. Start at `tensorlang.language.grammar`, which is Figure 3, and
@@ -20,6 +21,7 @@ A program is a `Function`. Start at `tensorlang.language.grammar`, which is Figu
 """
 
 import tensorlang.notebook  # noqa: F401 - registers how values show themselves
+from tensorlang import pictures
 from tensorlang.certificate import Certificate, certify
 from tensorlang.cost.cost import cost
 from tensorlang.cost.read import read_cost
@@ -95,6 +97,7 @@ __all__ = [  # noqa: PLE0604
     "normalize",
     "parse",
     "parse_module",
+    "pictures",
     "push_out_gen",
     "read_cost",
     "simplify",

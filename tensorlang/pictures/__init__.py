@@ -1,0 +1,33 @@
+"""Pictures where people would rather look than read, drawn by matplotlib.
+
+    lattice           the points of a predicate, at given sizes
+    support           where a statement of a program can be other than 0
+    access_map        which elements of a parameter feed which elements of the result
+    sparsity          where a Jacobian can be other than 0
+    program_graph     the statements of a program, with arrows from each to its readers
+    adjoint_graphs    the same beside the adjoint, where the arrows are turned round
+    cost_curves       what a program and its adjoint cost as a size grows, and the bound
+    certificate_page  a certificate on one page
+
+Each gives matplotlib's own `Axes` or `Figure`, and draws into `ax` if it is given. Backgrounds are transparent, and the
+colours can be told apart on light and dark pages, and by colour-blind people. What is too large is drawn in part, and
+the picture says which. All raise `MissingPackage` without matplotlib, which the extra `tensorlang[demo]` installs.
+"""
+
+from tensorlang.pictures.accesses import access_map
+from tensorlang.pictures.arrows import adjoint_graphs, program_graph
+from tensorlang.pictures.curves import cost_curves
+from tensorlang.pictures.lattices import lattice, support
+from tensorlang.pictures.matrices import sparsity
+from tensorlang.pictures.pages import certificate_page
+
+__all__ = [
+    "access_map",
+    "adjoint_graphs",
+    "certificate_page",
+    "cost_curves",
+    "lattice",
+    "program_graph",
+    "sparsity",
+    "support",
+]

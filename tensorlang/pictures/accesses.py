@@ -1,0 +1,131 @@
+"""Which elements of a parameter feed which elements of the result, as arrows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorlang.cost.cost import known
+from tensorlang.errors import ArgumentError
+from tensorlang.language.function import Function, differentiated
+from tensorlang.language.grid import Setting, holds, size_of
+from tensorlang.language.points import Points
+from tensorlang.language.predicates import Predicate
+from tensorlang.normal.pattern import Shape
+from tensorlang.normal.ssa import Input, to_function
+from tensorlang.pictures.canvas import BLUE, INK, ORANGE, SMALL, head, new_axes
+from tensorlang.pictures.supports import dependence, statement_of
+from tensorlang.sets.solve import Ranges
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_MOST = 40
+_LABELLED = 24
+
+
+def access_map(f: Function, param: str, name: str | None = None, /, ax: Axes | None = None, **data: Any) -> Axes:
+    """Arrows from each element of the parameter `param` to the elements that need it.
+
+    These are of the statement that a let of `f` calls `name`, by default the result; `data` are sizes, relations and
+    index arrays by name, as for `tl.cost`. Elements are told by their indices, and stand row by row. Raises
+    `ScopeError` for an unknown name, `ArgumentError` for missing sizes and for a parameter of pairs, and `LimitError`
+    where the dependence takes too long a predicate.
+    """
+    (variable,) = differentiated(f, param)
+    s, x = statement_of(f, name)
+    read = [y for y in s.statements if isinstance(y, Input) and y.param.name == param]
+    if any(y.path for y in read):
+        raise ArgumentError(f"{param} is of type {variable.type}; arrows are drawn from one array")
+    setting = known(to_function(s), data)
+    result = name or f.name
+    if not read:
+        raise ArgumentError(f"{result} does not depend on {param}")
+    p, ranges = dependence(s, x, read[0])
+    above, below = elements(read[0].shape, setting, _MOST), elements(x.shape, setting, _MOST)
+    pairs = related(p, ranges, below, above, setting)
+    if ax is None:
+        widest = max(len(above), len(below))
+        ax = new_axes(min(max(3.2, 0.42 * widest + 1.2), 12), 2.4)
+    _draw(ax, (param, above), (result, below), pairs)
+    counts = [size(read[0].shape, setting), size(x.shape, setting)]
+    note = f"{len(pairs):,} pairs"
+    if (len(above), len(below)) != tuple(counts):
+        note += f" among the first {len(above)} of {counts[0]:,} and {len(below)} of {counts[1]:,} elements"
+    head(ax, f"{param} feeds {result}", note)
+    return ax
+
+
+def size(shape: Shape, setting: Setting) -> int:
+    """How many elements an array has."""
+    return int(np.prod([size_of(n, setting) for n in shape], dtype=object))
+
+
+def elements(shape: Shape, setting: Setting, most: int) -> NDArray[Any]:
+    """The places of an array's first elements, row by row: a row of indices for each."""
+    extents = tuple(size_of(n, setting) for n in shape)
+    count = min(size(shape, setting), most)
+    return np.stack(np.unravel_index(np.arange(count), extents), 1) if extents else np.zeros((1, 0), np.int64)
+
+
+def related(p: Predicate, ranges: Ranges, rows: NDArray[Any], columns: NDArray[Any], setting: Setting) -> NDArray[Any]:
+    """The pairs of a row and a column, by number, whose places `p` relates; those of `rows` come first in `ranges`."""
+    at = np.stack(np.meshgrid(np.arange(len(rows)), np.arange(len(columns)), indexing="ij"), -1).reshape(-1, 2)
+    values = np.concatenate([rows[at[:, 0]], columns[at[:, 1]]], 1).T
+    return at[holds(p, Points(dict(zip(ranges, values, strict=True)), len(at)), setting)]
+
+
+def _draw(ax: Axes, source: tuple[str, NDArray[Any]], target: tuple[str, NDArray[Any]], pairs: NDArray[Any]) -> None:
+    """Two rows of elements, each over the same width, with arrows from the upper to the lower."""
+    widest = max(len(source[1]), len(target[1]), 1)
+    places = []
+    for (name, at), height, colour, side in ((source, 1.0, BLUE, "bottom"), (target, 0.0, ORANGE, "top")):
+        across = (np.arange(len(at)) + 0.5) * widest / max(len(at), 1)
+        places.append(across)
+        ax.scatter(across, np.full(len(at), height), s=36, color=colour, linewidths=0, label=name, zorder=3)
+        every = -(-len(at) // _LABELLED) or 1
+        for k in range(0, len(at), every):
+            text = ",".join(map(str, at[k])) if at.shape[1] else name
+            ax.annotate(
+                text,
+                (across[k], height),
+                (0, 7 if side == "bottom" else -7),
+                textcoords="offset points",
+                ha="center",
+                va=side,
+                fontsize=SMALL - 1,
+                color=INK,
+            )
+        ax.annotate(
+            name,
+            (0, height),
+            (-14, 0),
+            textcoords="offset points",
+            ha="right",
+            va="center",
+            color=colour,
+            fontsize=11,
+            annotation_clip=False,
+        )
+    start, end = places[0][pairs[:, 1]], places[1][pairs[:, 0]]
+    gap = 0.07
+    ax.quiver(
+        start + gap * (end - start),
+        np.full(len(pairs), 1 - gap),
+        (1 - 2 * gap) * (end - start),
+        np.full(len(pairs), 2 * gap - 1),
+        angles="xy",
+        scale_units="xy",
+        scale=1,
+        units="dots",
+        width=1.2,
+        headwidth=6,
+        headlength=8,
+        headaxislength=7,
+        color=INK,
+        alpha=0.8,
+    )
+    ax.set(xlim=(-0.3, widest + 0.3), ylim=(-0.35, 1.35))
+    ax.set_axis_off()

@@ -1,0 +1,78 @@
+"""What a program and its adjoint cost as a size grows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from tensorlang.cost.cost import cost
+from tensorlang.cost.ratio import numbers_in
+from tensorlang.cost.symbolic import cost_polynomial
+from tensorlang.errors import ArgumentError, CountingError
+from tensorlang.language.function import Function
+from tensorlang.pictures.canvas import BLUE, FAINT, INK, ORANGE, SMALL, cut, head, new_axes
+from tensorlang.pipeline import Wrt, derive
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_MOST = 200
+_WIDE = 40
+
+
+def cost_curves(
+    f: Function, along: str, values: Iterable[int], /, wrt: Wrt = None, ax: Axes | None = None, **data: Any
+) -> Axes:
+    """The cost of `f` and of its adjoint, inputs and outputs counted as in Theorem 6.35, as the size `along` takes the
+    given values, with the line that is 4 times the program.
+
+    `data` are the other sizes, relations and index arrays by name, as for `tl.cost`. Of more than 200 values evenly
+    spread ones are taken. Axes are logarithmic where the costs span much. Raises `ArgumentError` for a name that is no
+    size, missing sizes, and no values, and `ScopeError` if `wrt` names what is no real-valued parameter.
+    """
+    if along not in {size.name for size in f.sizes}:
+        raise ArgumentError(
+            f"{f.name} has no size {along}; its sizes are {', '.join(x.name for x in f.sizes) or 'none'}"
+        )
+    taken = sorted(set(values))
+    if not taken:
+        raise ArgumentError(f"the picture needs values of {along}, found none")
+    taken = [taken[k * (len(taken) - 1) // (_MOST - 1)] for k in range(_MOST)] if len(taken) > _MOST else taken
+    derivation = derive(f, wrt)
+    held = numbers_in(f, (f.type, *(x.type for x in derivation.wrt)))
+    own, derived = counted(f), counted(derivation.adjoint)
+    program, adjoint = [], []
+    for n in taken:
+        others = held(data, **{along: n})
+        program.append(own(n=n, along=along, data=data) + others)
+        adjoint.append(derived(n=n, along=along, data=data) + others)
+    if ax is None:
+        ax = new_axes(5.6, 3.4)
+    _draw(ax, along, taken, program, adjoint)
+    fixed = ", ".join(f"{name} = {value}" for name, value in data.items() if isinstance(value, int))
+    by = ", ".join(x.name for x in derivation.wrt)
+    head(ax, f"{f.name} and its adjoint by {by}", cut("inputs and outputs counted" + (f", {fixed}" if fixed else "")))
+    return ax
+
+
+def counted(f: Function) -> Callable[..., int]:
+    """What `f` costs where the size `along` is `n`: by its polynomial if there is one, else counted each time."""
+    try:
+        polynomial = cost_polynomial(f)
+    except CountingError:
+        return lambda n, along, data: cost(f, data, **{along: n})
+    return lambda n, along, data: polynomial(data, **{along: n})
+
+
+def _draw(ax: Axes, along: str, taken: list[int], program: list[int], adjoint: list[int]) -> None:
+    marker = "o" if len(taken) <= 20 else None
+    ax.plot(taken, [4 * c for c in program], color=FAINT, linestyle="--", linewidth=1.4, label="4 × program")
+    ax.plot(taken, adjoint, color=ORANGE, linewidth=2, marker=marker, markersize=4, label="adjoint")
+    ax.plot(taken, program, color=BLUE, linewidth=2, marker=marker, markersize=4, label="program")
+    if min(program) > 0 and min(adjoint) > 0 and min(taken) > 0 and max(adjoint) > _WIDE * min(program):
+        ax.set(xscale="log", yscale="log")
+    ax.set(xlabel=along)
+    ax.set_ylabel("cost")
+    ax.legend(frameon=False, labelcolor=INK, fontsize=SMALL)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.grid(color=FAINT, alpha=0.25, linewidth=0.6)

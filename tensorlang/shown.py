@@ -50,6 +50,12 @@ def bundle(value: object) -> Any:
     return {kind: form for kind, form in forms.items() if form is not None}
 
 
+@singledispatch
+def page(value: object, part: range | None = None) -> str:
+    """`value`, or that part of it, as a whole page for a browser, which needs nothing else."""
+    raise NotImplementedError(f"there is no page for a {type(value).__name__}")
+
+
 def beginning(text: str) -> str:
     """`text`, or as many of its first lines as are shown at once, and how many there are more."""
     if len(text) <= _CHARACTERS and text.count("\n") < _LINES:

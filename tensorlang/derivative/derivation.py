@@ -13,14 +13,19 @@ products before and after, and the statements that it makes.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import Enum
+from os import PathLike
+from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from tensorlang.cost.cost import known
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import TRUE, Predicate
 from tensorlang.normal.ssa import SSA, Statement
+from tensorlang.shown import Shown, page
 
 if TYPE_CHECKING:
     from tensorlang.derivative.transcript import Told
@@ -120,13 +125,14 @@ class Step:
     subject: Statement | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class Derivation:
+@dataclass(frozen=True, eq=False, repr=False)
+class Derivation(Shown):
     """How the adjoint of `function` is derived.
 
     `program` is the SSA that the derivation starts from, `wrt` its parameters that are differentiated, `steps` are the
     applications of rules in order, `result` is the SSA that they end in, and `adjoint` the program that simplification
-    makes of it.
+    makes of it. `data` has the sizes, relations and index arrays that its costs are counted at, by name, if any are
+    given. In a notebook it is a view to step through.
     """
 
     function: Function
@@ -135,14 +141,34 @@ class Derivation:
     steps: tuple[Step, ...]
     result: SSA
     adjoint: Function
+    data: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
 
     def __str__(self) -> str:
         from tensorlang.derivative.transcript import transcript
 
-        return transcript(self)
+        return transcript(self, self.data or None)
+
+    def __repr__(self) -> str:
+        by = ", ".join(x.name for x in self.wrt)
+        return f"the derivation of {self.function.name}'s adjoint by {by} in {len(self.steps)} steps; print shows them"
+
+    def at(self, **data: Any) -> Derivation:
+        """The same derivation with costs counted at these sizes, relations and index arrays, given by name.
+
+        Raises `ArgumentError` if some are missing or don't belong to the program.
+        """
+        known(self.function, data)
+        return replace(self, data=data)
+
+    def save(self, path: str | PathLike[str], steps: range | None = None) -> None:
+        """Write a page that steps through the derivation in any browser and needs nothing else.
+
+        `steps` says which steps it has, counted from 1; without it the first 2,000.
+        """
+        Path(path).write_text(page(self, steps), encoding="utf-8")
 
     def tell(self, **data: Any) -> tuple[Told, ...]:
         """The steps in words; with sizes (and relations' data) by name, also what each costs before and after."""
         from tensorlang.derivative.transcript import tell
 
-        return tuple(tell(self, data or None))
+        return tuple(tell(self, data or self.data or None))

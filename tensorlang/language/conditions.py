@@ -8,7 +8,7 @@ from itertools import count
 from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, Size, render
 from tensorlang.language.comparisons import Chain, chains, unequal
 from tensorlang.language.grammar import Expr, Var
-from tensorlang.language.layout import LINE, Doc, concat, group, nest
+from tensorlang.language.layout import Doc, concat, group, nest
 from tensorlang.language.names import Bound, Named, Names, free_names
 from tensorlang.language.notation import Notation
 from tensorlang.language.predicates import And, Equal, Exists, NonNegative, Or, Predicate, Related
@@ -69,14 +69,14 @@ class ConditionPrinter:
                 word = self.notation.disjunction if isinstance(p, Or) else self.notation.conjunction
                 docs: list[Doc] = []
                 for k, item in enumerate(items):
-                    if docs:
-                        docs += [LINE, word, " "]
+                    shown: Doc
                     if isinstance(item, Chain):
-                        docs.append(self._chain(item))
+                        shown = self._chain(item)
                     else:
                         ends = k == len(items) - 1 and (last or wrap)
                         operand = level if len(items) == 1 else own + 1
-                        docs.append((yield self.predicate(item, operand, ends)))
+                        shown = yield self.predicate(item, operand, ends)
+                    docs += [self.notation.line, concat(word, " ", shown)] if docs else [shown]
                 doc = self._enclosed(group(*docs)) if wrap else group(*docs)
         self._known[key] = doc
         return doc

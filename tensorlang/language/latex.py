@@ -7,7 +7,7 @@ the number below to just before the number above. Each outermost let has a row o
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from functools import cache
 from string import Formatter
@@ -15,10 +15,12 @@ from typing import ClassVar
 
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Expr, ScalarFunction
-from tensorlang.language.layout import Doc, concat, joined, render
+from tensorlang.language.layout import FILL, Doc, Fence, Row, concat, lines, render, rigid
 from tensorlang.language.notation import ATOM, LOOSE, POWER, PRODUCT, Notation, Template, decimal
 from tensorlang.language.predicates import Predicate
 from tensorlang.language.printer import Printer
+from tensorlang.language.types import Type
+from tensorlang.recursion import run
 
 _GREEK = re.compile(
     "alpha|beta|gamma|delta|epsilon|zeta|eta|theta|iota|kappa|lambda|mu|nu|xi|pi|rho|sigma|tau|upsilon|phi|chi|psi"
@@ -26,20 +28,56 @@ _GREEK = re.compile(
 )
 
 
+WIDTH = 90
+"""Rows are about so many characters wide where a break is possible: MathJax 3 breaks none by itself."""
+
+
 def function_latex(f: Function) -> str:
     """The definition of `f` as one `aligned` block."""
-    return _rows(render(Printer(LATEX).function(f), float("inf"), _NEW_ROW + "\\quad"))
+    return aligned(function_rows(f))
 
 
 def expr_latex(e: Expr) -> str:
-    """`e`, as an `aligned` block if it begins with a let."""
-    return _rows(render(Printer(LATEX).whole(e), float("inf"), _NEW_ROW))
+    """`e`, as an `aligned` block if it takes several rows."""
+    return aligned(expr_rows(e))
 
 
 def predicate_latex(p: Predicate) -> str:
-    """`p` in the paper's notation."""
-    return render(Printer(LATEX).whole_predicate(p), float("inf"))
+    """`p` in the paper's notation, in one row."""
+    return render([(0, Printer(LATEX).whole_predicate(p))], float("inf"))
 
+
+def type_latex(kind: Type) -> str:
+    """`kind` in the paper's notation."""
+    return render([(0, run(Printer(LATEX).type(kind)))], float("inf"))
+
+
+def function_rows(f: Function, limit: float = float("inf")) -> Iterator[str]:
+    """The rows of the definition of `f`, of at most `limit` characters in all; a last one of dots if there are more."""
+    return _rows(Printer(LATEX).function(f), limit)
+
+
+def expr_rows(e: Expr, limit: float = float("inf")) -> Iterator[str]:
+    """The rows of `e`, of at most `limit` characters in all; a last one of dots if there are more."""
+    return _rows(Printer(LATEX).whole(e), limit)
+
+
+def aligned(rows: Iterable[str]) -> str:
+    """The rows under each other; one alone as it is."""
+    rows = list(rows)
+    if len(rows) == 1:
+        return rows[0]
+    return "\\begin{aligned}\n&" + " \\\\\n&".join(rows) + "\n\\end{aligned}"
+
+
+def _rows(rows: Iterable[Row], limit: float) -> Iterator[str]:
+    for indent, text in lines(rows, WIDTH, limit):
+        quads = r"\quad " * (indent // 2)
+        yield quads + ("{}" if text.startswith(_BINARY) else "") + text
+
+
+_BINARY = ("+ ", "- ", r"\cdot ", r"\wedge ", r"\vee ")
+"""Operators that TeX takes for signs where a row begins with them, unless it begins with something empty."""
 
 _OPERATORS = {
     "gen": r"\mathop{\boxplus}\limits",
@@ -50,14 +88,6 @@ _OPERATORS = {
     "argmax": r"\mathop{\mathrm{argmax}}\limits",
     "argmin": r"\mathop{\mathrm{argmin}}\limits",
 }
-
-_NEW_ROW = " \\\\\n&"
-
-
-def _rows(text: str) -> str:
-    if _NEW_ROW not in text:
-        return text
-    return f"\\begin{{aligned}}\n&{text}\n\\end{{aligned}}"
 
 
 class LatexNotation(Notation):
@@ -70,8 +100,10 @@ class LatexNotation(Notation):
     comparison: ClassVar[Mapping[str, str]] = {"<": "<", "<=": r"\le", "=": "=", "!=": r"\ne"}
     conjunction = r"\wedge"
     disjunction = r"\vee"
-    parentheses = (r"\left(", r"\right)")
-    brackets = (r"\left[", r"\right]")
+    parentheses = (Fence(r"\left(", r"\Bigl("), Fence(r"\right)", r"\Bigr)"))
+    brackets = (Fence(r"\left[", r"\Bigl["), Fence(r"\right]", r"\Bigr]"))
+    line = FILL
+    after_binder = ""
     let = r"\mathbf{let}\ "
     let_in = r"\ \mathbf{in}\ "
     relation = r"\mathrm{rel}"
@@ -106,9 +138,9 @@ class LatexNotation(Notation):
         parts: list[Doc] = []
         for k, (name, size) in enumerate(binders):
             last = k == len(binders) - 1
-            below = concat(r"\substack{", f"{name}=0", r" \\ ", where, "}") if last and where else f"{name}=0"
-            parts.append(concat(_OPERATORS[word], "_{", below, f"}}^{{{size}}}"))
-        return concat(joined(parts, r"\,"), r"\,")
+            below = rigid(r"\substack{", f"{name}=0", r" \\ ", where, "}") if last and where else f"{name}=0"
+            parts += [_OPERATORS[word], "_{", below, f"}}^{{{size}}}\\,"]
+        return concat(*parts)
 
     def exponent(self, exponent: Fraction) -> str:
         """A superscript."""
@@ -122,10 +154,19 @@ class LatexNotation(Notation):
 LATEX = LatexNotation()
 
 
+_ENCLOSED = re.compile(
+    r"(?P<name>(\\[a-zA-Z]+(\{\{[^{}]*\}\})?)?)\\left(?P<open>[(|])\{0\}(, \{\d\})*\\right(?P<close>[)|])"
+)
+
+
 @cache
 def _template(latex: str) -> Template:
-    pieces = [(text, None if k is None else int(k)) for text, k, _, _ in Formatter().parse(latex)]
-    if re.match(r"\\(frac|sqrt)\b", latex):
-        return pieces, LOOSE, POWER
-    encloses = re.fullmatch(r"(\\[a-zA-Z]+(\{[^{}]*\})?)?(\\left[(|]).*(\\right[)|])", latex.format(*"xyzabcdefghijkl"))
-    return (pieces, LOOSE, ATOM) if encloses else (pieces, ATOM, PRODUCT)
+    if call := _ENCLOSED.fullmatch(latex):
+        name = call["name"].replace("{{", "{").replace("}}", "}")
+        opening = Fence(rf"{name}\left{call['open']}", rf"{name}\Bigl{call['open']}")
+        return Template((), LOOSE, ATOM, (opening, Fence(rf"\right{call['close']}", rf"\Bigr{call['close']}")))
+    pieces: list[str | int] = []
+    for text, k, _, _ in Formatter().parse(latex):
+        pieces += [text] if k is None else [text, int(k)]
+    inner, outer = (LOOSE, POWER) if re.match(r"\\(frac|sqrt)\b", latex) else (ATOM, PRODUCT)
+    return Template(tuple(pieces), inner, outer)

@@ -5,6 +5,8 @@ A group stands on one line if it fits there; if not, every break directly in it 
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 _CHUNK = 400
@@ -13,91 +15,135 @@ _CHUNK = 400
 _DEEPEST = 40
 """No line is indented further, lest a deep program become mostly blanks."""
 
+_UNSEEN = re.compile(r"\\(?:left|right|limits|math[a-z]+|substack|Big[lr])(?![a-zA-Z])|(?<=\\)[a-zA-Z]+|[{}^]")
+"""What of TeX takes no room: braces, some commands, and of others all but one character."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Break:
-    """A blank, or a new line. A hard one is always a new line."""
+    """A blank, or a new line: wherever its group takes several, or only where the next document would not fit."""
 
-    flat: str = " "
-    hard: bool = False
+    always: bool
+    width = 1.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fence:
+    """One end of what is in brackets: `flat` if the group that it is in stands on one line, else `broken`."""
+
+    flat: str
+    broken: str
 
     @property
     def width(self) -> float:
-        """The width if it is not a new line."""
-        return float("inf") if self.hard else len(self.flat)
+        """The width on one line."""
+        return visible(self.flat)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """Documents one after the other, `indent` deeper than what is around them."""
+    """Documents one after the other, `indent` deeper than what is around them.
+
+    A group is on one line if it fits there, a rigid block always is.
+    """
 
     parts: tuple[Doc, ...]
-    indent: int
-    group: bool
+    indent: int = 0
+    group: bool = False
+    rigid: bool = False
     width: float = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "width", sum(map(_width, self.parts)))
 
 
-Doc = str | Break | Block
+Doc = str | Break | Fence | Block
 
-LINE = Break()
-SOFT = Break("")
-NEWLINE = Break(hard=True)
+Row = tuple[int, Doc]
+"""What begins on a line of its own, and how far it is indented."""
+
+LINE = Break(always=True)
+FILL = Break(always=False)
 
 
 def concat(*parts: Doc) -> Doc:
     """The parts one after the other."""
-    return Block(parts, 0, group=False)
+    return Block(parts)
 
 
 def nest(*parts: Doc) -> Doc:
     """The parts, whose new lines are indented."""
-    return Block(parts, 2, group=False)
+    return Block(parts, indent=2)
 
 
 def group(*parts: Doc) -> Doc:
     """The parts, on one line if they fit."""
-    return Block(parts, 0, group=True)
+    return Block(parts, group=True)
 
 
-def joined(parts: list[Doc], separator: str = ",") -> Doc:
-    """The parts with the separator and a break between them."""
+def rigid(*parts: Doc) -> Doc:
+    """The parts, on one line whether they fit or not."""
+    return Block(parts, rigid=True)
+
+
+def joined(parts: list[Doc], line: Doc = LINE) -> Doc:
+    """The parts with commas and breaks between them."""
     found: list[Doc] = []
     for part in parts:
-        found += [separator, LINE, part] if found else [part]
+        found += [",", line, part] if found else [part]
     return concat(*found)
 
 
-def render(doc: Doc, width: float, newline: str = "\n") -> str:
-    """The text of `doc` in lines of `width` characters where that can be; `newline` comes between lines."""
-    out: list[str] = []
-    column = 0
+def lines(rows: Iterable[Row], width: float, limit: float = float("inf")) -> Iterator[tuple[int, str]]:
+    """How far each line is indented, and its text, `width` characters wide where that can be.
+
+    A line of dots stands for that with which they would come to more than `limit` characters, and those after it.
+    """
+    spent = 0
     known: dict[Block, str] = {}
-    stack: list[tuple[int, bool, Doc]] = [(0, False, doc)]
-    while stack:
-        indent, flat, d = stack.pop()
-        if isinstance(d, Block):
-            flat = flat or (d.group and column + d.width <= width)
-            if not flat or d.width > _CHUNK:
-                indent += d.indent
-                stack.extend((indent, flat, part) for part in reversed(d.parts))
+    for outer, doc in rows:
+        start = column = outer
+        out: list[str] = []
+        stack: list[tuple[int, bool, Doc]] = [(start, False, doc)]
+        while stack:
+            indent, flat, d = stack.pop()
+            if isinstance(d, Block):
+                flat = flat or d.rigid or (d.group and column + d.width <= width)
+                if not flat or d.width > _CHUNK:
+                    indent += d.indent
+                    stack.extend((indent, flat, part) for part in reversed(d.parts))
+                    continue
+                if d not in known:
+                    known[d] = _flat(d)
+                text = known[d]
+            elif isinstance(d, str):
+                text = d
+            elif isinstance(d, Fence):
+                text = d.flat if flat else d.broken
+            elif flat or not (d.always or column + 1 + _width(stack[-1][2]) > width):
+                text = " "
+            else:
+                yield start, "".join(out)
+                out.clear()
+                start = column = min(indent, _DEEPEST)
                 continue
-            if d not in known:
-                known[d] = _flat(d)
-            text = known[d]
-        elif isinstance(d, str):
-            text = d
-        elif d.hard or not flat:
-            column = min(indent, _DEEPEST)
-            out.append(newline + " " * column)
-            continue
-        else:
-            text = d.flat
-        out.append(text)
-        column += len(text)
-    return "".join(out)
+            out.append(text)
+            column += visible(text)
+            spent += len(text)
+            if spent > limit:
+                yield start, "..."
+                return
+        yield start, "".join(out)
+
+
+def render(rows: Iterable[Row], width: float) -> str:
+    """The text of `rows` in lines of `width` characters where that can be."""
+    return "\n".join(" " * indent + text for indent, text in lines(rows, width))
+
+
+def visible(text: str) -> int:
+    """How many characters wide `text` is on a page, about; commands of TeX are one character each."""
+    return len(_UNSEEN.sub("", text)) if "\\" in text or "}" in text else len(text)
 
 
 def _flat(doc: Doc) -> str:
@@ -105,12 +151,14 @@ def _flat(doc: Doc) -> str:
     stack = [doc]
     while stack:
         match stack.pop():
-            case str(text) | Break(flat=text):
+            case str(text) | Fence(flat=text):
                 out.append(text)
+            case Break():
+                out.append(" ")
             case Block(parts):
                 stack.extend(reversed(parts))
     return "".join(out)
 
 
 def _width(doc: Doc) -> float:
-    return len(doc) if isinstance(doc, str) else doc.width
+    return visible(doc) if isinstance(doc, str) else doc.width

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from decimal import Decimal
 from fractions import Fraction
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from tensorlang.language.grammar import ScalarFunction
 from tensorlang.language.layout import LINE, Doc, group, nest
@@ -18,9 +18,17 @@ LOOSE, SUM, PRODUCT, FACTOR, POWER, ATOM, CLOSED = range(7)
 
 _DECIMAL_PLACES = 20
 
-Template = tuple[list[tuple[str, int | None]], int, int]
-"""Pieces of text, each with the number of the argument that follows; how tightly the arguments must bind; and how
-tightly the whole does."""
+
+class Template(NamedTuple):
+    """How a call is written: pieces of text and numbers of arguments, or all arguments between two `fences`.
+
+    `inner` is how tightly the arguments must bind, `outer` how tightly the whole does.
+    """
+
+    pieces: tuple[str | int, ...]
+    inner: int
+    outer: int
+    fences: tuple[Doc, Doc] | None = None
 
 
 class Notation:
@@ -37,8 +45,10 @@ class Notation:
     comparison: ClassVar[Mapping[str, str]] = {"<": "<", "<=": "<=", "=": "=", "!=": "!="}
     conjunction = "and"
     disjunction = "or"
-    parentheses = ("(", ")")
-    brackets = ("[", "]")
+    parentheses: tuple[Doc, Doc] = ("(", ")")
+    brackets: tuple[Doc, Doc] = ("[", "]")
+    line: Doc = LINE
+    after_binder: Doc = LINE
     let = "let "
     let_in = " in"
     relation = "rel"

@@ -7,6 +7,8 @@ right as they can, and a bracket has the whole rest of a product as its body.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from tensorlang.language.affine import Affine, IndexArray
 from tensorlang.language.conditions import ConditionPrinter, Restorable
 from tensorlang.language.function import Function, Parameter, unused_name
@@ -29,9 +31,9 @@ from tensorlang.language.grammar import (
     Var,
     type_of,
 )
-from tensorlang.language.layout import LINE, NEWLINE, Doc, concat, group, joined, nest
+from tensorlang.language.layout import LINE, Doc, Row, concat, group, joined, nest, rigid
 from tensorlang.language.names import free_names, plain_name
-from tensorlang.language.notation import ATOM, CLOSED, FACTOR, LOOSE, POWER, PRODUCT, SUM, decimal
+from tensorlang.language.notation import ATOM, CLOSED, FACTOR, LOOSE, POWER, PRODUCT, SUM, Notation, decimal
 from tensorlang.language.predicates import TRUE, Predicate, Relation
 from tensorlang.language.types import Idx, Pair, Type, shape
 from tensorlang.recursion import Deep, run
@@ -42,37 +44,44 @@ _END, _SUM_GOES_ON, _PRODUCT_GOES_ON = range(3)
 class Printer(ConditionPrinter):
     """Prints in one notation; what has been printed keeps its name in what is printed later."""
 
-    def function(self, f: Function) -> Doc:
-        """The definition of `f`."""
+    def __init__(self, notation: Notation) -> None:
+        super().__init__(notation)
+        self._types: dict[Type | Parameter, Doc] = {}
+
+    def function(self, f: Function) -> Iterator[Row]:
+        """The definition of `f`: each outermost let on lines of its own."""
         for named in [*f.sizes, *f.params, *free_names(f.body)]:
             self.names[named]
         params = [concat(self.name(p), ": ", run(self.type(p))) for p in f.params]
         title = self.notation.name(unused_name(plain_name(f.name), set(KEYWORDS)))
-        head = group(title, "(", nest(joined(params)), ") =")
-        return group(head, nest(NEWLINE if isinstance(f.body, Let) else LINE, self.tail(f.body)))
+        head = group(title, "(", nest(joined(params, self.notation.line)), ") =")
+        if isinstance(f.body, Let):
+            yield 0, head
+            yield from ((indent + 2, doc) for indent, doc in self._tail(f.body))
+        else:
+            yield 0, group(head, nest(LINE, run(self.expr(f.body))))
 
-    def whole(self, e: Expr) -> Doc:
-        """An expression on its own."""
+    def whole(self, e: Expr) -> Iterator[Row]:
+        """An expression on its own, whose outermost lets are on lines of their own."""
         for named in free_names(e):
             self.names[named]
-        return self.tail(e)
+        return self._tail(e)
 
-    def tail(self, e: Expr) -> Doc:
-        """An expression whose outermost lets have a line each."""
-        lines: list[Doc] = []
+    def _tail(self, e: Expr) -> Iterator[Row]:
         bound = []
         while isinstance(e, Let):
             value = run(self.expr(e.value))
             bound.append(self._bind(e.var))
-            lines += [self._let(e.var, value), NEWLINE]
+            yield 0, self._let(e.var, value)
             e = e.body
-        lines.append(run(self.expr(e)))
+        yield 0, run(self.expr(e))
         for names in reversed(bound):
             self._restore(names)
-        return concat(*lines)
 
     def type(self, kind: Type | Parameter) -> Deep[Doc]:
         """A type, or the declared type of a parameter."""
+        if kind in self._types:
+            return self._types[kind]
         if isinstance(kind, Relation):
             return f"{self.notation.relation}({self.affines(kind.sizes)})"
         sizes, element = shape(type_of(kind) if isinstance(kind, Var | IndexArray) else kind)
@@ -83,7 +92,8 @@ class Printer(ConditionPrinter):
             first: Doc = yield self.type(element.first)
             second: Doc = yield self.type(element.second)
             inner = concat("(", first, self.notation.between_types, second, ")")
-        return concat(*(f"[{self.affine(size)}]" for size in sizes), inner)
+        doc = self._types[kind] = concat(*(f"[{self.affine(size)}]" for size in sizes), inner)
+        return doc
 
     def expr(self, e: Expr, level: int = LOOSE, follow: int = _END) -> Deep[Doc]:
         """An expression in a place where it must bind at least as tightly as `level`, and `follow` comes next."""
@@ -108,7 +118,7 @@ class Printer(ConditionPrinter):
             case MakePair(a, b):
                 first = yield self.expr(a)
                 second = yield self.expr(b)
-                doc = self._enclosed(joined([first, second]))
+                doc = self._enclosed(joined([first, second], self.notation.line))
             case Proj(which, body):
                 inner = yield self.expr(body)
                 doc = concat(self.notation.projections[which], self._enclosed(inner))
@@ -138,7 +148,7 @@ class Printer(ConditionPrinter):
         rest: list[Doc] = []
         for k, (sign, term) in enumerate(reversed(terms)):
             doc = yield self.expr(term, PRODUCT, follow if k == len(terms) - 1 else _SUM_GOES_ON)
-            rest += [LINE, sign[1:], doc]
+            rest += [self.notation.line, concat(sign[1:], doc)]
         return group(first, nest(*rest))
 
     def _product(self, e: Mul, follow: int) -> Deep[Doc]:
@@ -149,7 +159,7 @@ class Printer(ConditionPrinter):
         if divisor is not None and self.notation.has_fractions:
             above: Doc = yield self.expr(e.left)
             below: Doc = yield self.expr(divisor)
-            return concat(r"\frac{", above, "}{", below, "}")
+            return rigid(r"\frac{", above, "}{", below, "}")
         factors: list[tuple[str, Expr]] = []
         head: Expr = e
         while isinstance(head, Mul) and not _is_negation(head):
@@ -163,7 +173,7 @@ class Printer(ConditionPrinter):
         for k, (operator, factor) in enumerate(reversed(factors)):
             ends = k == len(factors) - 1 and operator != "/ "
             doc = yield self.expr(factor, FACTOR, follow if ends else _PRODUCT_GOES_ON)
-            rest += [LINE, operator, doc]
+            rest += [self.notation.line, concat(operator, doc)]
         return group(first, nest(*rest))
 
     def _call(self, e: Call) -> Deep[Doc]:
@@ -178,13 +188,13 @@ class Printer(ConditionPrinter):
         template = self.notation.template(f)
         arguments: list[Doc] = []
         for argument in e.arguments:
-            arguments.append((yield self.expr(argument, template[1] if template else LOOSE)))
+            arguments.append((yield self.expr(argument, template.inner if template else LOOSE)))
         if template is None:
-            return concat(f.name, self._enclosed(joined(arguments)))
-        parts: list[Doc] = []
-        for piece, k in template[0]:
-            parts += [piece, arguments[k]] if k is not None else [piece]
-        return concat(*parts)
+            return concat(f.name, self._enclosed(joined(arguments, self.notation.line)))
+        if template.fences is not None:
+            opening, closing = template.fences
+            return group(opening, nest(joined(arguments, self.notation.line)), closing)
+        return rigid(*(arguments[piece] if isinstance(piece, int) else piece for piece in template.pieces))
 
     def _binder(self, e: Gen | Sum | Extremum | Choice) -> Deep[Doc]:
         """A binder and those of the same kind directly under it; one with a condition stands alone."""
@@ -208,7 +218,7 @@ class Printer(ConditionPrinter):
         inner: Doc = yield self.expr(body)
         for names in reversed(bound):
             self._restore(names)
-        return group(self.notation.binder(word, binders, shown), nest(LINE, inner))
+        return group(self.notation.binder(word, binders, shown), nest(self.notation.after_binder, inner))
 
     def _access(self, e: Expr) -> Deep[Doc]:
         at: list[Affine] = []
@@ -245,7 +255,7 @@ class Printer(ConditionPrinter):
                 if f.exponent is not None:
                     return POWER if self.notation.exponent(f.exponent) is not None else ATOM
                 template = self.notation.template(f)
-                return template[2] if template else ATOM
+                return template.outer if template else ATOM
             case Let() | Gen() | Sum() | Extremum() | Choice() | Bracket():
                 return POWER
             case Var() | MakePair() | Proj() | Access():

@@ -30,7 +30,7 @@ def expr_text(e: Expr) -> str:
 
 def predicate_text(p: Predicate) -> str:
     """`p` in the text syntax."""
-    return render(Printer(TEXT).whole_predicate(p), WIDTH)
+    return render([(0, Printer(TEXT).whole_predicate(p))], WIDTH)
 
 
 def unicode_text(f: Function) -> str:
@@ -45,4 +45,4 @@ def expr_unicode(e: Expr) -> str:
 
 def predicate_unicode(p: Predicate) -> str:
     """`p` in the paper's notation."""
-    return render(Printer(UNICODE).whole_predicate(p), WIDTH)
+    return render([(0, Printer(UNICODE).whole_predicate(p))], WIDTH)

@@ -6,7 +6,7 @@ outermost in each right-hand side, and nothing stored beyond its support.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
@@ -48,6 +48,8 @@ Path = tuple[int, ...]
 class Source:
     """The generated source of `f`: its text, the function's name, and the sizes that it must be told.
 
+    The text is that of the function's `definition`, and of the `helpers` that it calls.
+
     The relations `sparse` come as their points: tuples of index arrays, one for each order in `listings`. In each
     there are the points' arguments, in order, and in all but the first before these where they are in the first.
     `exact` keeps to sums of products where a Fourier transform would be faster.
@@ -84,23 +86,10 @@ class Source:
         self._body.line(f"return {run(self._tuple(results))}")
         told = ["*", *self.told.values()] if self.told else []
         table = costs.exact(costs.load()) if exact else costs.load()
-        self.text = self._assembled(f"def {self.name}({', '.join([*arguments, *told])}):", table)
-
-    def _assembled(self, head: str, table: dict[str, int]) -> str:
-        lines = [head, *self._body.lines(1)]
-        wanted = dict(self._ctx.helpers)
-        for helper in self._ctx.helpers:
-            wanted.update(dict.fromkeys(NEEDS.get(helper, ())))
-        helpers = [HELPERS[name].strip("\n") for name in HELPERS if name in wanted]
-        text = "\n".join(["\n\n\n".join([*helpers, ""]) + "\n".join(lines), ""])
-        if "COSTS[" in text:
-            text = "\n".join([*costs.code(table, text), "", "", text])
-        imports = ["import jax"] if "jax." in text else []
-        imports += ["import jax.numpy as jnp"]
-        imports += ["from jax import lax"] if "lax." in text else []
-        metadata = "from jax.experimental.xla_metadata import set_xla_metadata"
-        imports += [metadata] if "set_xla_metadata" in text else []
-        return "\n".join([*imports, "", "", text])
+        signature = f"def {self.name}({', '.join([*arguments, *told])}):"
+        self.definition = "\n".join([signature, *self._body.lines(1)])
+        self.helpers = tuple(self._ctx.helpers)
+        self.text = assembled([self.definition], self.helpers, table)
 
     def _parameters(self, f: Function, sparse: Collection[Relation]) -> list[str]:
         """Name the arrays of each parameter, take pairs apart, and bring all numbers to one dtype."""
@@ -186,7 +175,7 @@ class Source:
         held = Held(name, shape(e.type)[0], required=needs)
         self._body.line("")
         self._body.line(f"# {_comment(name, e)}")
-        binders, scalar = _eta(e)
+        binders, scalar = eta(e)
         block = Block()
         domain = {i: ctx.integers.range_of(i, n, block) for i, n in binders}
         env: dict[Atom, Affine] = {}
@@ -255,7 +244,24 @@ class Source:
         return name
 
 
-def _eta(e: Expr) -> tuple[list[tuple[Index, Affine]], Expr]:
+def assembled(definitions: Sequence[str], called: Iterable[str], table: dict[str, int]) -> str:
+    """A module of these functions, which call those helpers and are written for the costs in `table`."""
+    wanted = dict.fromkeys(called)
+    for helper in tuple(wanted):
+        wanted.update(dict.fromkeys(NEEDS.get(helper, ())))
+    helpers = [HELPERS[name].strip("\n") for name in HELPERS if name in wanted]
+    text = "\n".join(["\n\n\n".join([*helpers, *definitions]), ""])
+    if "COSTS[" in text:
+        text = "\n".join([*costs.code(table, text), "", "", text])
+    imports = ["import jax"] if "jax." in text else []
+    imports += ["import jax.numpy as jnp"]
+    imports += ["from jax import lax"] if "lax." in text else []
+    metadata = "from jax.experimental.xla_metadata import set_xla_metadata"
+    imports += [metadata] if "set_xla_metadata" in text else []
+    return "\n".join([*imports, "", "", text])
+
+
+def eta(e: Expr) -> tuple[list[tuple[Index, Affine]], Expr]:
     """The binders of an array's axes and the scalar under them: an array that is no gen is one of its elements."""
     binders: list[tuple[Index, Affine]] = []
     while isinstance(e, Gen):

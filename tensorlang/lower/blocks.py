@@ -23,6 +23,7 @@ from tensorlang.lower.code import ATOM, Axes, Block, Value, literal, plus
 from tensorlang.lower.diagonals import NARROW
 from tensorlang.lower.integers import ZERO, Range
 from tensorlang.lower.loops import expanded, extents_product
+from tensorlang.lower.products import masked_factor
 from tensorlang.lower.profile import accesses, factors, places
 from tensorlang.lower.rows import Along, Limits, Ranges, along, block_of, bounds, given, involving, narrowed, taken
 from tensorlang.lower.scope import Context, Scope
@@ -50,9 +51,7 @@ def blocked(ctx: Context, c: Summation, contract: Contract) -> Deep[Value | None
     if b is not None and b.column not in c.summed:
         return None  # a mask over two axes of the result is a bracket's matter
     if b is None:
-        # blocks of a result are laid side by side, blocks of a sum are added up
-        open_axes = {i for q in limits for i in c.axes(q.value) if i not in c.cut}
-        v = yield _by_blocks(ctx, c, Along(next(i for i in c.ranges if i in open_axes), ()), contract)
+        v = yield _by_blocks(ctx, c, Along(_row(ctx, c, limits), ()), contract)
     elif b.width.is_constant and b.width.constant <= NARROW:
         v = yield contract(ctx, _along_diagonals(c, b))
     else:
@@ -64,6 +63,19 @@ def _mixes(c: Summation) -> bool:
     """Whether an access has a position that depends on a summed index and on another."""
     found = (c.axes(a.substitute(c.scope.env)) for e in accesses(c.body) for a in places(e))
     return any(len(axes) > 1 and any(i in c.summed for i in axes) for axes in found)
+
+
+def _row(ctx: Context, c: Summation, limits: Limits) -> Index:
+    """The index that is cut. Blocks of a result are laid side by side, blocks of a sum are added up: the latter where
+    the sum reads whole rows of an array that is much larger than the result."""
+    open_axes = {i for q in limits for i in c.axes(q.value) if i not in c.cut}
+    read = masked_factor(ctx, c)
+    if read is not None and open_axes.issuperset(c.ranges):
+        first = places(read)[0].substitute(c.scope.env)
+        row = next((i for i in open_axes if first is atom_affine(i)), None)
+        if row is not None:
+            return row
+    return next(i for i in c.ranges if i in open_axes)
 
 
 def _limits(c: Summation) -> Limits:
@@ -144,11 +156,11 @@ def _boxes(
     """The boxes that make up a block, and the predicate in each.
 
     Along one summed index there are up to three: where only some points of the block are within limits, where all
-    are, and where only some are again.
+    are, and where only some are again. A factor that is masked is copied anyway, all of it at once.
     """
     pairs = [q for q in limits if len(c.axes(q.value)) == 2]
     j = next((j for j in c.summed if involving(pairs, j) and j not in c.cut), None)
-    if j is None:
+    if j is None or masked_factor(ctx, c) is not None:
         return [(ranges, c.parts)]
     implied = involving(pairs, j)
     starts, stops = bounds(ctx, within, ranges, j, implied, -1)

@@ -4,34 +4,42 @@ from __future__ import annotations
 
 import ast
 import inspect
+from collections.abc import Iterator
 from types import ModuleType
 
-from tensorlang.lower.parts import blocks, correlations, extrema, loops, pieces, relations, windows
+from tensorlang.lower.parts import blocks, correlations, extrema, loops, mesh, pieces, relations, windows
 
-_MODULES: tuple[ModuleType, ...] = (extrema, windows, blocks, correlations, loops, pieces, relations)
+_MODULES: tuple[ModuleType, ...] = (extrema, windows, blocks, correlations, loops, pieces, relations, mesh)
 
 
-def _functions(module: ModuleType) -> dict[str, str]:
+def _functions(module: ModuleType) -> Iterator[tuple[str, str, frozenset[str]]]:
+    """Each function's name, its source, and the names in it."""
     source = inspect.getsource(module)
-    nodes = ast.parse(source).body
-    return {f.name: ast.get_source_segment(source, f) or "" for f in nodes if isinstance(f, ast.FunctionDef)}
+    lines = source.splitlines()
+    for f in ast.parse(source).body:
+        if isinstance(f, ast.FunctionDef):
+            names = frozenset(node.id for node in ast.walk(f) if isinstance(node, ast.Name))
+            yield f.name, "\n".join(lines[f.lineno - 1 : f.end_lineno]), names
 
 
-HELPERS = {name: source for module in _MODULES for name, source in _functions(module).items()}
+_FOUND = [found for module in _MODULES for found in _functions(module)]
+
+HELPERS = {name: source for name, source, _ in _FOUND}
 """Their source by name."""
 
+_CALLED = {name: names & HELPERS.keys() for name, _, names in _FOUND}
 
-def _calls(source: str) -> tuple[str, ...]:
+
+def _calls(name: str) -> tuple[str, ...]:
     """All functions that a part needs besides itself, the calls of calls too."""
     found: dict[str, None] = {}
-    stack = [source]
+    stack = [name]
     while stack:
-        names = [node.id for node in ast.walk(ast.parse(stack.pop())) if isinstance(node, ast.Name)]
-        fresh = [name for name in names if name in HELPERS and name not in found]
+        fresh = [called for called in sorted(_CALLED[stack.pop()]) if called not in found]
         found.update(dict.fromkeys(fresh))
-        stack += [HELPERS[name] for name in fresh]
+        stack += fresh
     return tuple(found)
 
 
-NEEDS = {name: _calls(source) for name, source in HELPERS.items()}
+NEEDS = {name: _calls(name) for name in HELPERS}
 """Which of the others a helper calls."""

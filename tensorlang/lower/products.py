@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from string import ascii_letters
 
 from tensorlang.language.affine import Index
-from tensorlang.language.grammar import Mul
-from tensorlang.language.predicates import conjunction, free_atoms
+from tensorlang.language.grammar import Access, Expr, Mul
+from tensorlang.language.predicates import Predicate, conjunction, free_atoms
 from tensorlang.lower.brackets import zero_outside
 from tensorlang.lower.code import ATOM, SUM, Value, literal, ordered, times, where
 from tensorlang.lower.masks import mask
-from tensorlang.lower.profile import factors, through
+from tensorlang.lower.profile import factors, is_finite, places, through
 from tensorlang.lower.scope import Context, Scope
 from tensorlang.lower.summation import Summation
 from tensorlang.recursion import Deep
@@ -22,11 +22,12 @@ def reduced(ctx: Context, c: Summation) -> Deep[Value]:
     """The array of a sum.
 
     A product whose factors have different axes is never multiplied out to be added up: it is an einsum. Only under a
-    mask over all of its axes is it multiplied out, since the mask selects and has that size itself.
+    mask over all of its axes is it multiplied out, since the mask selects and has that size itself; unless the mask
+    goes on one of the factors.
     """
     scope, summed, body = c.scope, c.summed, c.body
     masks = (*scope.masks, *c.parts)
-    guards = (i for q in masks for i in free_atoms(q) if isinstance(i, Index))
+    guards = _guards(masks)
     needed = ctx.profiles.free(body, scope.env).union(c.summed, through(guards, scope.env))
     inner = ctx.scope(scope, domain={i: r for i, r in c.ranges.items() if i in needed}, masks=masks)
     implied = zero_outside(ctx, scope.env, c.parts, body)
@@ -37,10 +38,11 @@ def reduced(ctx: Context, c: Summation) -> Deep[Value]:
             pieces = factors(body)
         elif not visible and ctx.profiles.free(body, scope.env) <= summed.keys():
             pieces = [body.left, body.right]
+    whole = masked_factor(ctx, c) if visible else None
     values = []
     for piece in pieces:
-        values.append((yield ctx.value(piece, inner)))
-    if visible:
+        values.append((yield _selected(ctx, inner, visible, piece) if piece is whole else ctx.value(piece, inner)))
+    if visible and whole is None:
         hidden = [mask(ctx, inner, q) for q in visible]
         box = {i for v in (*values, *hidden) for i in v.axes}
         if any(len(v.axes) == len(box) for v in (*hidden, *values)):
@@ -52,6 +54,36 @@ def reduced(ctx: Context, c: Summation) -> Deep[Value]:
         for m in hidden:
             values = _masked(ctx, inner, m, values)
     return _product(ctx, inner, values, c)
+
+
+def masked_factor(ctx: Context, c: Summation) -> Expr | None:
+    """The factor that masks go on in an einsum: the only one with all axes of the sum and of its predicate, if it is
+    stored and the others are finite.
+
+    sum j. [j <= i] * a[i, j] * x[j]  =  sum j. ([j <= i] * a[i, j]) * x[j]
+    """
+    env = c.scope.env
+    if not isinstance(c.body, Mul) or ctx.profiles.is_uniform(c.body, env):
+        return None
+    parts = factors(c.body)
+    box = ctx.profiles.free(c.body, env) | through(_guards(c.parts), env)
+    whole = [part for part in parts if ctx.profiles.free(part, env) >= box]
+    if len(whole) != 1 or not isinstance(whole[0], Access):
+        return None
+    return whole[0] if all(is_finite(part) for part in parts if part is not whole[0]) else None
+
+
+def _selected(ctx: Context, inner: Scope, visible: Sequence[Predicate], read: Expr) -> Deep[Value]:
+    """[visible] * read, its axes in the order in which it is stored."""
+    first = [i for a in places(read) for i in a.substitute(inner.env).indices if i in inner.domain]
+    stored = ctx.scope(inner, domain={i: inner.domain[i] for i in dict.fromkeys((*first, *inner.domain))})
+    v: Value = yield ctx.value(read, stored)
+    m = mask(ctx, stored, conjunction(visible))
+    return ctx.short(where(m, v, stored.order), inner.block)
+
+
+def _guards(masks: Iterable[Predicate]) -> Iterator[Index]:
+    return (i for q in masks for i in free_atoms(q) if isinstance(i, Index))
 
 
 def _masked(ctx: Context, inner: Scope, m: Value, values: Sequence[Value]) -> list[Value]:

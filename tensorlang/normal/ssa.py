@@ -254,9 +254,22 @@ def output_list(outputs: Outputs) -> list[Statement]:
 
 def live(s: SSA) -> SSA:
     """`s` without the statements that no output depends on, in an order in which operands come first."""
+    wanted = set(output_list(s.outputs))
+    defined = selections(s.statements)
+    kept: list[Statement] = []
+    for x in reversed(dict.fromkeys(s.statements)):
+        if x in wanted:
+            kept.append(x)
+            wanted.update(needs(x, defined))
+    order = dict.fromkeys(reversed(kept)) if len(kept) == len(wanted) else _in_order(s, defined)
+    names = {x: name for x, name in s.names.items() if x in order}
+    return replace(s, statements=tuple(order), names=names)
+
+
+def _in_order(s: SSA, defined: Mapping[IndexArray, Selection]) -> dict[Statement, None]:
+    """The statements on which outputs depend, in an order that `s` needn't have."""
     order: dict[Statement, None] = {}
     wanted: set[Statement] = set()
-    defined = selections(s.statements)
     stack = output_list(s.outputs)
     while stack:
         x = stack.pop()
@@ -273,8 +286,7 @@ def live(s: SSA) -> SSA:
             else:
                 order[x] = None
                 stack.pop()
-    names = {x: name for x, name in s.names.items() if x in order}
-    return replace(s, statements=tuple(order), names=names)
+    return order
 
 
 def read(x: Statement, given: Mapping[Statement, Expr]) -> Expr:

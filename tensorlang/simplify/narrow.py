@@ -39,6 +39,7 @@ from tensorlang.normal.ssa import (
     Statement,
     Term,
     live,
+    operands,
     output_list,
     own_ranges,
 )
@@ -81,8 +82,8 @@ def narrow(s: SSA) -> SSA:
     made: dict[_Part, Statement] = {}
     for x in s.statements:
         for part in parts[x]:
-            operands = [made[chosen[(part, k), y]] for k, (y, _) in enumerate(_reads(x, part.pred))]
-            made[part] = _restricted(part, operands)
+            given = [made[chosen[(part, k), y]] for k, y in enumerate(operands(x))]
+            made[part] = _restricted(part, given)
     names: dict[Statement, str] = {}
     for x, name in s.names.items():
         for part in parts[x]:
@@ -180,10 +181,10 @@ def _shadows(x: Pattern, where: Predicate) -> list[Predicate]:
     return found
 
 
-def _restricted(part: _Part, operands: Iterable[Statement]) -> Statement:
-    """The statement of a part, with these operands."""
+def _restricted(part: _Part, those: Iterable[Statement]) -> Statement:
+    """The statement of a part, with those operands."""
     x = part.statement
-    given = tuple(operands)
+    given = tuple(those)
     p = TRUE if is_index_only(x) else part.pred
     match x:
         case Input() | Constant():

@@ -1,0 +1,45 @@
+"""Derivations to step through, in a notebook or on a page.
+
+    rows        the expression in mid-derivation, as rows that steps take and give
+    settings    sizes and data to count at where none are given
+    laws        the rules in the paper's notation, and in words
+    sets        the sets that a step is about, and small pictures of them
+    view        what a reader sees of a step, as data
+    page        the same as HTML; with stepper.js and stepper.css, as a page to step through
+    widget      the same in a live notebook, made step by step as it is looked at (needs anywidget)
+
+There is one description of a step, `view.Frame`, and one function that makes HTML of it; pages hold all frames and
+widgets ask the kernel for them.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Any
+
+from tensorlang import shown
+from tensorlang.derivative.derivation import Derivation
+from tensorlang.notebook.stepper import page
+from tensorlang.notebook.stepper.view import View
+
+
+@shown.html.register
+def _(derivation: Derivation) -> str:
+    return page.notebook_html(View(derivation))
+
+
+@shown.page.register
+def _(derivation: Derivation, part: range | None = None) -> str:
+    return page.page(View(derivation), part)
+
+
+@shown.bundle.register
+def _(derivation: Derivation) -> Any:
+    view = View(derivation)
+    forms = {"text/plain": repr(derivation), "text/html": page.notebook_html(view)}
+    if find_spec("anywidget") is None:
+        return forms
+    from tensorlang.notebook.stepper.widget import Stepper
+
+    live, metadata = Stepper(view)._repr_mimebundle_() or ({}, {})
+    return {**live, **forms}, metadata

@@ -1,0 +1,312 @@
+"""What a reader sees of a derivation: one frame for each step, made when it is asked for.
+
+A frame has the expression with what the step rewrites marked before and after, the rule, the ledger of Figure 17, and
+the sets involved. Texts are HTML, in the paper's notation in Unicode, which needs nothing of the page around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from html import escape
+from itertools import accumulate, groupby
+from typing import NamedTuple, TypeVar, assert_never
+
+from tensorlang.derivative.derivation import Derivation, InnerProduct, Rule, Side
+from tensorlang.derivative.ledger import Ledger
+from tensorlang.derivative.transcript import Names, Style
+from tensorlang.errors import ArgumentError, LimitError
+from tensorlang.language.grammar import Proj
+from tensorlang.language.show import expr_unicode, predicate_unicode, unicode_text
+from tensorlang.normal.ssa import Outputs, Statement, operands, output_list
+from tensorlang.notebook.stepper.rows import (
+    Closing,
+    Differential,
+    Let,
+    Opening,
+    Paired,
+    Row,
+    Rows,
+    Split,
+    Under,
+    Zero,
+    cotangent,
+)
+from tensorlang.notebook.stepper.sets import PointSet, count_text, involved, picture, set_text
+from tensorlang.notebook.stepper.settings import chosen
+from tensorlang.recursion import Deep, run
+
+_MOST_ROWS = 18
+"""So many rows of an expression are shown whole; of a longer one those that the step is about."""
+_MOST_MARKED = 24
+_MOST_SETS = 6
+_LONGEST = 1_500
+_MOST_COUNTED = 1_500
+"""The running ledger adds up all steps before; of longer derivations each step's own change is counted alone."""
+
+T = TypeVar("T")
+
+
+def _escaped(shown: Callable[[T], str]) -> Callable[[T], str]:
+    def text(value: T) -> str:
+        found = shown(value)
+        cut = f"{found[:_LONGEST]} … ({len(found):,} characters)" if len(found) > _LONGEST else found
+        return escape(cut, quote=False)
+
+    return text
+
+
+HTML = Style(
+    _escaped(unicode_text),
+    _escaped(expr_unicode),
+    _escaped(predicate_unicode),
+    "⟨{0} | {1}⟩",
+    "⟨{0} | {1}⟩<sub>[{2}]</sub>",
+    {Side.VARIABLE: "<b>D</b> {0}", Side.DIFFERENTIAL: "d{0}", Side.DEFINITION: "<b>D</b>[{0}]"},
+)
+"""The style of the transcript that a derivation is shown in."""
+
+
+class Amount(NamedTuple):
+    """What an expression in mid-derivation costs (Figure 17): its lets, its differentials, its inner products."""
+
+    lets: int
+    differentials: int
+    products: int
+
+    @property
+    def total(self) -> int:
+        """The extended cost."""
+        return sum(self)
+
+
+def _sum(amounts: Iterator[Amount]) -> Amount:
+    return Amount(*map(sum, zip(Amount(0, 0, 0), *amounts, strict=True)))
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row as it is shown: "before" the step, "after" it, or "" in both; its cost, where that is counted."""
+
+    mark: str
+    text: str
+    cost: int | None
+
+
+@dataclass(frozen=True)
+class Gap:
+    """So many rows, all alike in their mark, that are not shown."""
+
+    mark: str
+    count: int
+
+
+@dataclass(frozen=True)
+class ShownSet:
+    """A set: what of, its text, the number of its points for all sizes and here, and a picture, as far as there are."""
+
+    of: str
+    text: str
+    count: str | None
+    here: int | None
+    picture: str | None
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Step `number`, from 1: its rule, what it is about, the expression, the cost of what it rewrites, before and
+    after, and of the whole expression, and the sets involved."""
+
+    number: int
+    rule: Rule
+    about: tuple[str, ...]
+    lines: tuple[Line | Gap, ...]
+    own: tuple[Amount, Amount] | None
+    running: tuple[Amount, Amount] | None
+    sets: tuple[ShownSet, ...]
+
+
+class View:
+    """A derivation to be looked at step by step, counted at its own data or at small sizes."""
+
+    def __init__(self, derivation: Derivation) -> None:
+        self.derivation = derivation
+        self.rows = Rows(derivation)
+        self.names = Names(derivation, HTML)
+        self.setting = chosen(derivation)
+        self.ledger: Ledger | None = None
+        self.trouble: str | None = None
+        """Why costs can't be counted."""
+        try:
+            self.ledger = Ledger(derivation, self.setting.data)
+            for row in self.rows.alive(0)[:_MOST_COUNTED]:
+                self._counted(self.ledger, row)
+        except (ArgumentError, LimitError) as error:
+            self.ledger, self.trouble = None, str(error)
+
+    def title(self, number: int) -> str:
+        """The rule of step `number`."""
+        rule = self.derivation.steps[number - 1].rule
+        return f"{rule.number} {rule.name}"
+
+    def about(self, number: int) -> tuple[str, ...]:
+        """The names of the statement that step `number` is about, and of those that it makes."""
+        step = self.derivation.steps[number - 1]
+        own = [] if step.subject is None else [step.subject]
+        change = self.rows.changes[number - 1]
+        made = [row.part.statement for row in change.given if isinstance(row.part, Let)]
+        return tuple(dict.fromkeys(map(self.names.of, (*own, *made))))
+
+    def frame(self, number: int) -> Frame:
+        """Step `number`."""
+        change = self.rows.changes[number - 1]
+        own = running = None
+        if self.ledger is not None:
+            own = self._cost(iter(change.taken)), self._cost(iter(change.given))
+            if self.totals:
+                running = self.totals[number - 1], self.totals[number]
+        return Frame(
+            number,
+            self.derivation.steps[number - 1].rule,
+            self.about(number),
+            tuple(self._lines(number)),
+            own,
+            running,
+            tuple(self._sets(number)),
+        )
+
+    @cached_property
+    def totals(self) -> tuple[Amount, ...]:
+        """The extended cost before each step and after the last; nothing if that is not counted."""
+        if self.ledger is None or len(self.rows.changes) > _MOST_COUNTED:
+            return ()
+        changes = (
+            Amount(*(b - a for a, b in zip(self._cost(iter(c.taken)), self._cost(iter(c.given)), strict=True)))
+            for c in self.rows.changes
+        )
+        start = self._cost(iter(self.rows.alive(0)))
+        return tuple(accumulate(changes, lambda a, b: _sum(iter((a, b))), initial=start))
+
+    def _cost(self, rows: Iterator[Row]) -> Amount:
+        assert self.ledger is not None
+        return _sum(self._counted(self.ledger, row) for row in rows)
+
+    def _counted(self, ledger: Ledger, row: Row) -> Amount:
+        match row.part:
+            case Let(x):
+                return Amount(ledger.statement(x), 0, 0)
+            case Differential(x):
+                return Amount(0, ledger.differential(x), 0)
+            case Under(x):
+                return Amount(0, ledger.statement(x) + (ledger.differential(x) if x in self.rows.active else 0), 0)
+            case Opening(outputs) | Split(outputs, _):
+                products = (InnerProduct(x, x, Side.VARIABLE) for x in output_list(outputs))
+                return Amount(0, 0, sum(map(ledger.inner_product, products)))
+            case InnerProduct() as product:
+                whole = ledger.inner_product(product)
+                inside = ledger.differential(product.right) if product.side is Side.DEFINITION else 0
+                return Amount(0, inside, whole - inside)
+            case Paired(cotangents, _):
+                active = (InnerProduct(x, x, Side.DIFFERENTIAL) for x in output_list(cotangents))
+                return Amount(0, 0, sum(map(ledger.inner_product, active)))
+            case Closing() | Zero():
+                return Amount(0, 0, 0)
+        assert_never(row.part)
+
+    def text(self, row: Row) -> str:
+        """A row as HTML."""
+        match row.part:
+            case Let(x):
+                return f"let {self.names.definition(x)} in"
+            case Differential(x):
+                name = self.names.of(x)
+                return f"let d{name} = <b>D</b>[{name}] in"
+            case Opening():
+                return f"+ ⟨{self._cotangent(())} | <b>D</b>("
+            case Under(x):
+                return f"    let {self.names.definition(x)} in"
+            case Closing(outputs):
+                return f"    {self._pairs(outputs)})⟩"
+            case Split(outputs, path):
+                return f"+ ⟨{self._cotangent(path)} | <b>D</b>{self._pairs(outputs)}⟩"
+            case InnerProduct(sign=sign) as product:
+                text = self.names.product(product)
+                return f"− {text.removeprefix('-')}" if sign < 0 else f"+ {text}"
+            case Paired(cotangents, x):
+                return f"+ ⟨{self._pairs(cotangents)} | d{escape(x.name)}⟩"
+            case Zero():
+                return "+ 0"
+        assert_never(row.part)
+
+    def _cotangent(self, path: tuple[int, ...]) -> str:
+        e = cotangent(self.derivation)
+        part = e
+        for which in path:
+            part = Proj(which, part)  # type: ignore[assignment]
+        return HTML.expr(part)
+
+    def _pairs(self, outputs: Outputs) -> str:
+        def visit(part: Outputs) -> Deep[str]:
+            if isinstance(part, tuple):
+                first: str = yield visit(part[0])
+                second: str = yield visit(part[1])
+                return f"({first}, {second})"
+            return self.names.of(part)
+
+        return run(visit(outputs))
+
+    def _lines(self, number: int) -> Iterator[Line | Gap]:
+        """The expression before and after the step in one: what both have, and what it takes and gives."""
+        change = self.rows.changes[number - 1]
+        marks = {**dict.fromkeys(change.taken, "before"), **dict.fromkeys(change.given, "after")}
+        shown = [row for row in self.rows.all if row in marks or row.is_alive(number)]
+        kept = set(shown) if len(shown) <= _MOST_ROWS else self._kept(shown, marks)
+        for (is_kept, mark), group in groupby(shown, lambda row: (row in kept, marks.get(row, ""))):
+            if is_kept:
+                for row in group:
+                    cost = None if self.ledger is None else self._counted(self.ledger, row).total
+                    yield Line(mark, self.text(row), cost)
+            else:
+                yield Gap(mark, sum(1 for _ in group))
+
+    def _kept(self, shown: list[Row], marks: dict[Row, str]) -> set[Row]:
+        """Of many rows, those that the step rewrites, those that it mentions, and those beside them."""
+        kept = dict.fromkeys(list(marks)[:_MOST_MARKED])
+        mentioned = {x for row in kept for x in _mentioned(row)}
+        kept |= dict.fromkeys([row for row in shown if isinstance(row.part, Let) and row.part.statement in mentioned])
+        places = [k for k, row in enumerate(shown) if row in marks]
+        near = sorted((min(abs(k - j) for j in places[:_MOST_MARKED]), k) for k in range(len(shown))) if places else []
+        for _, k in near:
+            if len(kept) >= _MOST_ROWS:
+                break
+            if shown[k] not in marks:
+                kept[shown[k]] = None
+        return set(list(kept)[: _MOST_ROWS + _MOST_MARKED])
+
+    def _sets(self, number: int) -> Iterator[ShownSet]:
+        change = self.rows.changes[number - 1]
+        found: dict[object, PointSet] = {}
+        for row in (*change.taken, *change.given)[:_MOST_MARKED]:
+            if not isinstance(row.part, Let | InnerProduct):
+                continue
+            of = self.names.of(row.part.statement) if isinstance(row.part, Let) else self.text(row).removeprefix("+ ")
+            for points in involved(row, of):
+                found.setdefault((points.pred, tuple(points.ranges.items())), points)
+        for points in list(found.values())[:_MOST_SETS]:
+            here = drawn = None
+            if self.ledger is not None:
+                here = self.ledger.points(points.pred, points.ranges)
+                drawn = picture(self.ledger, points)
+            yield ShownSet(points.of, set_text(points), count_text(self.derivation, points), here, drawn)
+
+
+def _mentioned(row: Row) -> tuple[Statement, ...]:
+    match row.part:
+        case Let(x) | Under(x):
+            return operands(x)
+        case Differential(x):
+            return (x,)
+        case InnerProduct(left=left, right=right):
+            return (left, right)
+    return ()

@@ -1,0 +1,80 @@
+"""A derivation in a live notebook: its steps are made as they are looked at, at sizes that can be changed there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anywidget
+import traitlets
+
+from tensorlang.derivative.derivation import Derivation
+from tensorlang.errors import TensorlangError
+from tensorlang.notebook.stepper.page import CSS, SCRIPT, about, counted_at, frame, label, title
+from tensorlang.notebook.stepper.view import View
+
+_AT_ONCE = 60
+"""The frames of derivations with so few of them are sent together, so that they outlive the kernel."""
+
+
+class Stepper(anywidget.AnyWidget):
+    """Steps through a derivation; `step` is where, 0 for the program and one more than the steps for the adjoint.
+
+    `sizes` are what costs are counted at; setting either, here or there, moves the view.
+    """
+
+    _esm = SCRIPT
+    _css = CSS
+
+    label = traitlets.Unicode().tag(sync=True)
+    note = traitlets.Unicode().tag(sync=True)
+    titles = traitlets.List(traitlets.Unicode()).tag(sync=True)
+    about = traitlets.List(traitlets.Unicode()).tag(sync=True)
+    frames = traitlets.Dict(key_trait=traitlets.Unicode(), value_trait=traitlets.Unicode()).tag(sync=True)
+    step = traitlets.Int().tag(sync=True)
+    sizes = traitlets.Dict(key_trait=traitlets.Unicode(), value_trait=traitlets.Int(min=0)).tag(sync=True)
+    version = traitlets.Int().tag(sync=True)
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        count = len(view.derivation.steps) + 2
+        super().__init__(
+            label=label(view),
+            note=counted_at(view),
+            titles=[title(view, k) for k in range(count)],
+            about=[" ".join(about(view, k)) for k in range(count)],
+            frames=self._frames(range(count) if count <= _AT_ONCE else range(1)),
+            sizes=self._sizes(),
+        )
+        self.on_msg(self._asked)
+
+    def _frames(self, wanted: range) -> dict[str, str]:
+        return {str(k): frame(self._view, k) for k in wanted}
+
+    def _sizes(self) -> dict[str, int]:
+        data = self._view.setting.data
+        return {s.name: data[s.name] for s in self._view.derivation.function.sizes if s.name in data}
+
+    def _asked(self, _: Any, content: dict[str, Any], buffers: Any) -> None:
+        """The page asks for a frame; the next one comes with it."""
+        k = int(content["wanted"])
+        self.send({"frames": self._frames(range(k, min(k + 2, len(self.titles))))})
+
+    @traitlets.validate("step")
+    def _within(self, proposal: dict[str, Any]) -> int:
+        return min(max(int(proposal["value"]), 0), max(0, len(self.titles) - 1))
+
+    @traitlets.observe("sizes")
+    def _counted_anew(self, change: dict[str, Any]) -> None:
+        sizes = dict(change["new"])
+        if sizes == self._sizes():
+            return
+        derivation: Derivation = self._view.derivation
+        try:
+            self._view = View(derivation.at(**{**self._view.setting.data, **sizes}))
+            note = counted_at(self._view)
+        except TensorlangError as error:
+            note = f"Not counted at these sizes: {error}"
+        with self.hold_sync():
+            self.note = note
+            self.frames = self._frames(range(self.step, self.step + 1))
+            self.version += 1

@@ -6,11 +6,13 @@ A value inherits from `Shown` and knows nothing of HTML. Whatever is known of th
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import singledispatch
 from typing import Any
 
-_LINES = 200
-_CHARACTERS = 20_000
+MOST_LINES = 200
+MOST_CHARACTERS = 20_000
+"""No more text than this is shown unasked."""
 
 
 class Shown:
@@ -19,7 +21,11 @@ class Shown:
     __slots__ = ()
 
     def __repr__(self) -> str:
-        return beginning(str(self))
+        return beginning(self._text_lines())
+
+    def _text_lines(self) -> Iterable[str]:
+        """The lines of its text. A value whose text may be long makes them one by one, and no more than are shown."""
+        return str(self).split("\n")
 
     def _repr_html_(self) -> str | None:
         return html(self)
@@ -56,11 +62,14 @@ def page(value: object, part: range | None = None) -> str:
     raise NotImplementedError(f"there is no page for a {type(value).__name__}")
 
 
-def beginning(text: str) -> str:
-    """`text`, or as many of its first lines as are shown at once, and how many there are more."""
-    if len(text) <= _CHARACTERS and text.count("\n") < _LINES:
-        return text
-    lines = text.split("\n")
-    kept = "\n".join(lines[:_LINES])[:_CHARACTERS]
-    left = len(lines) - kept.count("\n") - 1
-    return f"{kept}\n... {left} more lines: print shows all" if left else f"{kept} ..."
+def beginning(lines: Iterable[str]) -> str:
+    """As many of the lines as are shown unasked, and a word if there are more."""
+    shown: list[str] = []
+    left = MOST_CHARACTERS
+    for line in lines:
+        left -= len(line)
+        if len(shown) == MOST_LINES or left < 0:
+            shown.append("... and more, which print shows")
+            break
+        shown.append(line)
+    return "\n".join(shown)

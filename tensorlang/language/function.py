@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from tensorlang.language.grammar import Expr, Var
 from tensorlang.language.names import free_names
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import Pair, Type, leaves, shape
+from tensorlang.shown import MOST_CHARACTERS, Shown
 
 Parameter = Var | Relation | IndexArray
 Results = tuple["Results", ...] | None
@@ -23,8 +24,8 @@ call_handlers: list[Callable[[Function, tuple[Any, ...], dict[str, Any]], Any]] 
 puts a call on terms here, the lowering a call on arrays; neither is known to the language itself."""
 
 
-@dataclass(frozen=True, eq=False)
-class Function:
+@dataclass(frozen=True, eq=False, repr=False)
+class Function(Shown):
     """A tensor program. `str(f)` is its text, `f(*arrays)` runs it compiled."""
 
     name: str
@@ -65,12 +66,10 @@ class Function:
 
         return function_text(self)
 
-    __repr__ = __str__
+    def _text_lines(self) -> Iterator[str]:
+        from tensorlang.language.show import function_lines
 
-    def _repr_latex_(self) -> str:
-        from tensorlang.language.latex import function_latex
-
-        return f"$${function_latex(self)}$$"
+        return function_lines(self, limit=MOST_CHARACTERS)
 
 
 def differentiated(f: Function, wrt: str | tuple[str, ...] | None) -> tuple[Var, ...]:

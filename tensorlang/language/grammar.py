@@ -24,7 +24,7 @@ function, g the indices of an SSA statement's result, s the further indices that
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import count
@@ -36,6 +36,7 @@ from tensorlang.language.affine import Affine, Index, IndexArray, constant
 from tensorlang.language.predicates import FALSE, TRUE, Predicate, conjunction, conjuncts, exists, free_atoms
 from tensorlang.language.types import Array, Idx, Pair, R, Type, array, of_indices, shape
 from tensorlang.recursion import Deep, run
+from tensorlang.shown import MOST_CHARACTERS, Shown
 
 _serial = count()
 
@@ -43,8 +44,24 @@ INDEX_HINT = "a let names it: let k = argmax i:n. x[i] in y[k]"
 """What to do with an index where a value is wanted."""
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
-class Var:
+class Node(Shown):
+    """An expression; `str` is its text."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        from tensorlang.language.show import expr_text
+
+        return expr_text(self)  # type: ignore[arg-type]
+
+    def _text_lines(self) -> Iterator[str]:
+        from tensorlang.language.show import expr_lines
+
+        return expr_lines(self, limit=MOST_CHARACTERS)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
+class Var(Node):
     """A variable. Two are the same only if they are the same object."""
 
     name: str
@@ -52,8 +69,8 @@ class Var:
     serial: int = field(default_factory=lambda: next(_serial))
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
-class Const(metaclass=Interned):
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
+class Const(Node, metaclass=Interned):
     """An exact number."""
 
     value: Fraction
@@ -63,8 +80,8 @@ class Const(metaclass=Interned):
         _set_type(self, R)
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
-class Add(metaclass=Interned):
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
+class Add(Node, metaclass=Interned):
     """e0 + e1 for sign 1, e0 - e1 for sign -1."""
 
     left: Expr
@@ -79,8 +96,8 @@ class Add(metaclass=Interned):
         _set_type(self, R)
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
-class Mul(metaclass=Interned):
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
+class Mul(Node, metaclass=Interned):
     """e0 * e1."""
 
     left: Expr
@@ -93,8 +110,8 @@ class Mul(metaclass=Interned):
         _set_type(self, R)
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
-class Call(metaclass=Interned):
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
+class Call(Node, metaclass=Interned):
     """f(e0, ...)."""
 
     function: ScalarFunction
@@ -110,8 +127,8 @@ class Call(metaclass=Interned):
         _set_type(self, R)
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
-class MakePair(metaclass=Interned):
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
+class MakePair(Node, metaclass=Interned):
     """(e0, e1)."""
 
     first: Expr
@@ -125,8 +142,8 @@ class MakePair(metaclass=Interned):
         _set_type(self, Pair(self.first.type, self.second.type))
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
-class Proj(metaclass=Interned):
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
+class Proj(Node, metaclass=Interned):
     """fst e for which 0, snd e for which 1."""
 
     which: int
@@ -140,8 +157,8 @@ class Proj(metaclass=Interned):
         _set_type(self, kind.second if self.which else kind.first)
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
-class Gen(metaclass=Interned):
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
+class Gen(Node, metaclass=Interned):
     """gen index:size. body, the array of `body` at 0 <= index < size (none if size is negative)."""
 
     index: Index
@@ -153,8 +170,8 @@ class Gen(metaclass=Interned):
         _set_type(self, Array(self.size, self.body.type))
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
-class Sum(metaclass=Interned):
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
+class Sum(Node, metaclass=Interned):
     """sum index:size. body."""
 
     index: Index
@@ -167,8 +184,8 @@ class Sum(metaclass=Interned):
         _set_type(self, R)
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
-class Extremum(metaclass=Interned):
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
+class Extremum(Node, metaclass=Interned):
     """max index:size where pred. body for sign 1, min for -1; no point of pred is an error."""
 
     sign: int
@@ -188,8 +205,8 @@ class Extremum(metaclass=Interned):
         return "max" if self.sign > 0 else "min"
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
-class Choice(metaclass=Interned):
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
+class Choice(Node, metaclass=Interned):
     """argmax index:size where pred. body for sign 1, argmin for -1: the first among equals; no point is an error.
 
     Under gens and brackets alone, as a let's value; under a false bracket it is 0, and never looked at.
@@ -212,8 +229,8 @@ class Choice(metaclass=Interned):
         return "argmax" if self.sign > 0 else "argmin"
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
-class Access(metaclass=Interned):
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
+class Access(Node, metaclass=Interned):
     """body[at]. `place` is where it was written, for the messages of the bounds check; passes drop it."""
 
     body: Expr
@@ -227,8 +244,8 @@ class Access(metaclass=Interned):
         _set_type(self, self.body.type.element)
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
-class Bracket(metaclass=Interned):
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
+class Bracket(Node, metaclass=Interned):
     """[pred] * body: `body` where pred holds, else the zero of its type; then `body` is not evaluated."""
 
     pred: Predicate
@@ -239,8 +256,8 @@ class Bracket(metaclass=Interned):
         _set_type(self, self.body.type)
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
-class Let(metaclass=Interned):
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
+class Let(Node, metaclass=Interned):
     """let var = value in body. An index array is bound to choices, and used in affine expressions alone."""
 
     var: Var | IndexArray

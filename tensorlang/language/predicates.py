@@ -10,57 +10,72 @@ from itertools import count
 from tensorlang.interning import Interned
 from tensorlang.language.affine import Affine, Atom, Index, Lookup, atom_affine, constant
 from tensorlang.recursion import Deep, run
+from tensorlang.shown import Shown
 
 _serial = count()
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
-class Relation:
+class Condition(Shown):
+    """A predicate; `str` is its text."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        from tensorlang.language.show import predicate_text
+
+        return predicate_text(self)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
+class Relation(Shown):
     """A data relation R over indices of the given sizes, outside of which it is false."""
 
     name: str
     sizes: tuple[Affine, ...]
     serial: int = field(default_factory=lambda: next(_serial))
 
+    def __str__(self) -> str:
+        return f"{self.name}: rel({', '.join(map(str, self.sizes))})"
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
-class Equal(metaclass=Interned):
+
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
+class Equal(Condition, metaclass=Interned):
     """difference = 0."""
 
     difference: Affine
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
-class NonNegative(metaclass=Interned):
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
+class NonNegative(Condition, metaclass=Interned):
     """value >= 0."""
 
     value: Affine
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
-class Related(metaclass=Interned):
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
+class Related(Condition, metaclass=Interned):
     """R(a0, ...)."""
 
     relation: Relation
     arguments: tuple[Affine, ...]
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
-class And(metaclass=Interned):
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
+class And(Condition, metaclass=Interned):
     """Conjunction; of nothing: true."""
 
     parts: tuple[Predicate, ...]
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
-class Or(metaclass=Interned):
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
+class Or(Condition, metaclass=Interned):
     """Disjunction; of nothing: false."""
 
     parts: tuple[Predicate, ...]
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
-class Exists(metaclass=Interned):
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
+class Exists(Condition, metaclass=Interned):
     """There is an index with 0 <= index < size such that body."""
 
     index: Index

@@ -7,10 +7,13 @@ written out. A number that is no finite decimal is printed as such a quotient.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from math import inf
+
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Expr
-from tensorlang.language.layout import render
-from tensorlang.language.notation import TEXT, UNICODE
+from tensorlang.language.layout import Row, lines
+from tensorlang.language.notation import TEXT, UNICODE, Notation
 from tensorlang.language.predicates import Predicate
 from tensorlang.language.printer import Printer
 
@@ -18,31 +21,45 @@ WIDTH = 100
 """Lines are at most this wide where a break is possible."""
 
 
+def function_lines(f: Function, notation: Notation = TEXT, limit: float = inf) -> Iterator[str]:
+    """The lines of the definition of `f`, each made when it is asked for; dots stand for what is beyond `limit`."""
+    return _lines(Printer(notation).function(f), limit)
+
+
+def expr_lines(e: Expr, notation: Notation = TEXT, limit: float = inf) -> Iterator[str]:
+    """The lines of `e`, as `function_lines` gives those of a program."""
+    return _lines(Printer(notation).whole(e), limit)
+
+
 def function_text(f: Function) -> str:
     """The definition of `f`, which parses back to the same program."""
-    return render(Printer(TEXT).function(f), WIDTH)
+    return "\n".join(function_lines(f))
 
 
 def expr_text(e: Expr) -> str:
     """`e` in the text syntax."""
-    return render(Printer(TEXT).whole(e), WIDTH)
+    return "\n".join(expr_lines(e))
 
 
 def predicate_text(p: Predicate) -> str:
     """`p` in the text syntax."""
-    return render([(0, Printer(TEXT).whole_predicate(p))], WIDTH)
+    return "\n".join(_lines([(0, Printer(TEXT).whole_predicate(p))]))
 
 
 def unicode_text(f: Function) -> str:
     """The definition of `f` in the paper's notation."""
-    return render(Printer(UNICODE).function(f), WIDTH)
+    return "\n".join(function_lines(f, UNICODE))
 
 
 def expr_unicode(e: Expr) -> str:
     """`e` in the paper's notation."""
-    return render(Printer(UNICODE).whole(e), WIDTH)
+    return "\n".join(expr_lines(e, UNICODE))
 
 
 def predicate_unicode(p: Predicate) -> str:
     """`p` in the paper's notation."""
-    return render([(0, Printer(UNICODE).whole_predicate(p))], WIDTH)
+    return "\n".join(_lines([(0, Printer(UNICODE).whole_predicate(p))]))
+
+
+def _lines(rows: Iterable[Row], limit: float = inf) -> Iterator[str]:
+    return (" " * indent + text for indent, text in lines(rows, WIDTH, limit))

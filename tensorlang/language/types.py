@@ -7,18 +7,19 @@ from dataclasses import dataclass
 from tensorlang.interning import Interned
 from tensorlang.language.affine import Affine
 from tensorlang.recursion import Deep, run
+from tensorlang.shown import Shown
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
-class Real(metaclass=Interned):
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
+class Real(Shown, metaclass=Interned):
     """A real number."""
 
     def __str__(self) -> str:
         return "R"
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
-class Pair(metaclass=Interned):
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
+class Pair(Shown, metaclass=Interned):
     """T0 x T1."""
 
     first: Type
@@ -28,8 +29,8 @@ class Pair(metaclass=Interned):
         return _text(self)
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
-class Array(metaclass=Interned):
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
+class Array(Shown, metaclass=Interned):
     """[n]T: n values of type T."""
 
     size: Affine
@@ -39,8 +40,8 @@ class Array(metaclass=Interned):
         return _text(self)
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
-class Idx(metaclass=Interned):
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
+class Idx(Shown, metaclass=Interned):
     """An index: an integer from 0 to size - 1. Only arrays of indices are of this type, and choices."""
 
     size: Affine

@@ -19,7 +19,7 @@ for a difference the points of what is subtracted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from types import MappingProxyType
@@ -49,10 +49,20 @@ from tensorlang.language.predicates import TRUE, Predicate, lookups
 from tensorlang.language.types import R, array
 from tensorlang.normal.pattern import Pattern, Shape, axes, renamed
 from tensorlang.recursion import Deep, run
+from tensorlang.shown import MOST_LINES, Shown
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
-class Input(metaclass=Interned):
+class Defined(Shown):
+    """A statement or a term of one; `str` is its right-hand side."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return str(right_side(self))  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
+class Input(Defined, metaclass=Interned):
     """The part of the parameter `param` that the projections `path` lead to."""
 
     param: Var
@@ -60,16 +70,16 @@ class Input(metaclass=Interned):
     shape: Shape
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
-class Constant(metaclass=Interned):
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
+class Constant(Defined, metaclass=Interned):
     """gen g. value."""
 
     value: Fraction
     shape: Shape
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
-class Term(metaclass=Interned):
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
+class Term(Defined, metaclass=Interned):
     """sign * [pred] * operand[g], a term of an addition."""
 
     sign: int
@@ -77,16 +87,16 @@ class Term(metaclass=Interned):
     operand: Statement
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
-class Addition(metaclass=Interned):
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
+class Addition(Defined, metaclass=Interned):
     """gen g. the sum of its terms."""
 
     terms: tuple[Term, ...]
     shape: Shape
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
-class Map(metaclass=Interned):
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
+class Map(Defined, metaclass=Interned):
     """gen g. [pred] * function(arguments[g])."""
 
     pred: Predicate
@@ -95,8 +105,8 @@ class Map(metaclass=Interned):
     shape: Shape
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
-class Contraction(metaclass=Interned):
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
+class Contraction(Defined, metaclass=Interned):
     """gen g. sum i0, i1, s. [pred] * X0[i0] * X1[i1]; `summed` holds the sizes of s."""
 
     pred: Predicate
@@ -110,8 +120,8 @@ class Contraction(metaclass=Interned):
         object.__setattr__(self, "pattern", Pattern(self.pred, shapes, self.summed, self.shape))
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
-class Selection(metaclass=Interned):
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
+class Selection(Defined, metaclass=Interned):
     """array = gen g. [guard] * argmax s where pred. operand[g, s] for sign 1, argmin for -1.
 
     It has no value as other statements have one: they look elements of `array` up in their predicates, only where
@@ -221,8 +231,8 @@ def inner_ranges(x: Contraction) -> dict[Index, Affine]:
     return x.pattern.inner
 
 
-@dataclass(frozen=True, eq=False)
-class SSA:
+@dataclass(frozen=True, eq=False, repr=False)
+class SSA(Shown):
     """A program in tensor SSA: statements in an order in which each comes after what it reads, and the outputs.
 
     `names` has what the program's author called a statement.
@@ -237,6 +247,9 @@ class SSA:
 
     def __str__(self) -> str:
         return str(to_function(self))
+
+    def _text_lines(self) -> Iterator[str]:
+        return to_function(opening(self, MOST_LINES))._text_lines()
 
 
 def output_list(outputs: Outputs) -> list[Statement]:
@@ -330,6 +343,24 @@ def read(x: Statement, given: Mapping[Statement, Expr]) -> Expr:
     for i, size in reversed(tuple(zip(g, x.shape, strict=True))):
         body = Gen(i, size, body)
     return body
+
+
+def right_side(x: Statement | Term) -> Expr:
+    """The right-hand side of `x` on its own, where operands that are no inputs are called X0, X1, ..."""
+    if isinstance(x, Term):
+        x = Addition((x,), x.operand.shape)
+    given: dict[Statement, Expr] = {}
+    for y in operands(x):
+        if y not in given:
+            given[y] = read(y, {}) if isinstance(y, Input) else Var(f"X{len(given)}", array(y.shape, R))
+    return read(x, given)
+
+
+def opening(s: SSA, most: int) -> SSA:
+    """The first `most` statements of `s`, the last in the place of the outputs; `s` itself if it has no more."""
+    if len(s.statements) <= most:
+        return s
+    return replace(s, statements=s.statements[:most], outputs=s.statements[most - 1], results=None)
 
 
 def sum_of_terms(terms: Iterable[tuple[int, Predicate, Expr]]) -> Expr:

@@ -20,7 +20,7 @@ import click
 import numpy as np
 
 import tensorlang as tl
-from tensorlang import checks
+from tensorlang import checks, shown
 from tensorlang.derivative.transcript import tell, transcript
 from tensorlang.errors import ArgumentError, CertificateError, CostBoundExceeded, ScopeError, TensorlangError
 from tensorlang.files import arguments, flat, read_arrays, read_text, split_name, write_arrays
@@ -123,7 +123,15 @@ def adjoint(program: str, wrt: tuple[str, ...] | None, style: str) -> None:
 @size
 @inputs
 @_format("text", "unicode", "latex", "json")
-def derive(program: str, wrt: tuple[str, ...] | None, sizes: dict[str, int], inputs: str | None, style: str) -> None:
+@click.option("--html", "page", metavar="OUT.html", help="Write a page to step through instead of printing.")
+def derive(
+    program: str,
+    wrt: tuple[str, ...] | None,
+    sizes: dict[str, int],
+    inputs: str | None,
+    style: str,
+    page: str | None,
+) -> None:
     """Print how the adjoint is derived, step by step.
 
     Each step names its rule, what it rewrites, and to what. With sizes, also what that costs before and after, and
@@ -132,6 +140,7 @@ def derive(program: str, wrt: tuple[str, ...] | None, sizes: dict[str, int], inp
     \b
     Example:
       tensorlang derive loss.tl --wrt x --size n=100 --size m=5
+      tensorlang derive loss.tl --html loss.html
     """
     f = _read_one(program)
     _no_unknown_sizes(sizes, [f])
@@ -139,6 +148,9 @@ def derive(program: str, wrt: tuple[str, ...] | None, sizes: dict[str, int], inp
     given = _data(f, inputs)
     counted = bool(sizes or given or not f.sizes)
     data = {**given, **sizes} if counted else None
+    if page is not None:
+        _write(Path(page), shown.page(derivation.at(**data) if data else derivation))
+        return
     charge = checks.charge(f, derivation.adjoint, sizes, given) if counted else None
     if style == "json":
         steps = [

@@ -20,6 +20,7 @@ os.environ["TENSORLANG_COSTS"] = str(Path(__file__).parent / "no-costs.json")
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--programs", type=int, default=2000, help="how many random programs the bulk tests run")
     parser.addoption("--update-golden", action="store_true", help="write the golden transcripts anew")
+    parser.addoption("--update-notebooks", action="store_true", help="run the notebooks and write them anew")
 
 
 @pytest.fixture(scope="session")

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tensorlang.cost.cost import known
 from tensorlang.errors import ArgumentError
 from tensorlang.language.function import Function, differentiated
-from tensorlang.language.grid import Setting, holds, size_of
-from tensorlang.language.points import Points
-from tensorlang.language.predicates import Predicate
-from tensorlang.normal.pattern import Shape
+from tensorlang.language.points import Ints
 from tensorlang.normal.ssa import Input, to_function
 from tensorlang.pictures.canvas import BLUE, INK, ORANGE, SMALL, head, new_axes
+from tensorlang.pictures.places import extents_of, first_places, related
 from tensorlang.pictures.supports import dependence, statement_of
-from tensorlang.sets.solve import Ranges
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,40 +41,22 @@ def access_map(f: Function, param: str, name: str | None = None, /, ax: Axes | N
     if not read:
         raise ArgumentError(f"{result} does not depend on {param}")
     p, ranges = dependence(s, x, read[0])
-    above, below = elements(read[0].shape, setting, _MOST), elements(x.shape, setting, _MOST)
+    extents = [extents_of(y.shape, setting) for y in (read[0], x)]
+    above, below = (first_places(e, _MOST) for e in extents)
     pairs = related(p, ranges, below, above, setting)
     if ax is None:
         widest = max(len(above), len(below))
         ax = new_axes(min(max(3.2, 0.42 * widest + 1.2), 12), 2.4)
     _draw(ax, (param, above), (result, below), pairs)
-    counts = [size(read[0].shape, setting), size(x.shape, setting)]
+    counts = [prod(e) for e in extents]
     note = f"{len(pairs):,} pairs"
-    if (len(above), len(below)) != tuple(counts):
+    if [len(above), len(below)] != counts:
         note += f" among the first {len(above)} of {counts[0]:,} and {len(below)} of {counts[1]:,} elements"
     head(ax, f"{param} feeds {result}", note)
     return ax
 
 
-def size(shape: Shape, setting: Setting) -> int:
-    """How many elements an array has."""
-    return int(np.prod([size_of(n, setting) for n in shape], dtype=object))
-
-
-def elements(shape: Shape, setting: Setting, most: int) -> NDArray[Any]:
-    """The places of an array's first elements, row by row: a row of indices for each."""
-    extents = tuple(size_of(n, setting) for n in shape)
-    count = min(size(shape, setting), most)
-    return np.stack(np.unravel_index(np.arange(count), extents), 1) if extents else np.zeros((1, 0), np.int64)
-
-
-def related(p: Predicate, ranges: Ranges, rows: NDArray[Any], columns: NDArray[Any], setting: Setting) -> NDArray[Any]:
-    """The pairs of a row and a column, by number, whose places `p` relates; those of `rows` come first in `ranges`."""
-    at = np.stack(np.meshgrid(np.arange(len(rows)), np.arange(len(columns)), indexing="ij"), -1).reshape(-1, 2)
-    values = np.concatenate([rows[at[:, 0]], columns[at[:, 1]]], 1).T
-    return at[holds(p, Points(dict(zip(ranges, values, strict=True)), len(at)), setting)]
-
-
-def _draw(ax: Axes, source: tuple[str, NDArray[Any]], target: tuple[str, NDArray[Any]], pairs: NDArray[Any]) -> None:
+def _draw(ax: Axes, source: tuple[str, Ints], target: tuple[str, Ints], pairs: Ints) -> None:
     """Two rows of elements, each over the same width, with arrows from the upper to the lower."""
     widest = max(len(source[1]), len(target[1]), 1)
     places = []

@@ -31,7 +31,7 @@ from tensorlang.normal.ssa import (
     read,
     selections,
 )
-from tensorlang.pictures.canvas import BLUE, FAINT, GREEN, INK, ORANGE, PURPLE, SMALL, cut, head, new_axes, new_figure
+from tensorlang.pictures.canvas import BLUE, GREEN, INK, ORANGE, PURPLE, SMALL, cut, head, new_axes, new_figure
 from tensorlang.pictures.layers import Layout, Point, layered
 from tensorlang.pipeline import Wrt, derive
 from tensorlang.sets.solve import determines
@@ -98,9 +98,9 @@ def adjoint_graphs(f: Function, wrt: Wrt = None, /, ax: tuple[Axes, Axes] | None
 
     cotangents, passed = _backwards(d)
     drawn, edges = _chosen(d.program)
-    back = [(x, y) for x, y in edges if (y, x) in passed]
+    back = [(x, y) for x, y in edges if (y, x) in passed and x in cotangents]
     nodes = {x: _node(x, called) for x in drawn}
-    nodes = {x: n if x in cotangents else replace(n, colour=FAINT) for x, n in nodes.items()}
+    nodes = {x: n if x in cotangents else replace(n, colour=INK) for x, n in nodes.items()}
     turned = {x: _cotangent(d, x, cotangents, called, nodes[x].colour) for x in drawn if x in cotangents}
     widths = {x: max(n.width, turned[x].width if x in turned else 0) for x, n in nodes.items()}
     layout = layered(drawn, edges, widths)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,12 +13,13 @@ from tensorlang.cost.cost import known
 from tensorlang.errors import ArgumentError
 from tensorlang.language.affine import Affine, Index, IndexArray, Size
 from tensorlang.language.function import Function
-from tensorlang.language.grid import Setting, holds, size_of
+from tensorlang.language.grid import Setting, holds
 from tensorlang.language.points import Column, Ints, Points, Tuples
 from tensorlang.language.predicates import Predicate, free_atoms, lookups, relations
 from tensorlang.language.show import predicate_unicode
 from tensorlang.normal.ssa import own_ranges, to_function
 from tensorlang.pictures.canvas import BLUE, FAINT, INK, SMALL, dress, head, new_axes
+from tensorlang.pictures.places import extents_of, first_places
 from tensorlang.pictures.supports import statement_of, supports
 from tensorlang.sets.solve import Ranges
 
@@ -62,28 +64,26 @@ def lattice(p: Predicate, ranges: Mapping[Index, Affine], /, ax: Axes | None = N
 
 def draw(p: Predicate, ranges: Ranges, setting: Setting, name: str, ax: Axes | None) -> Axes:
     """The points of `p` in `ax`, or in new axes of a fitting size. Raises `ArgumentError` for no indices."""
-    extents = tuple(size_of(size, setting) for size in ranges.values())
+    extents = extents_of(tuple(ranges.values()), setting)
     if not extents:
         raise ArgumentError(f"{name or 'this'} is a number, without indices to draw")
-    *outer, _, _ = (*extents, 0) if len(extents) == 1 else extents
-    flat = min(len(extents), 2)
-    shown = tuple(map(min, extents[-flat:], _MOST[flat]))
-    slices = int(np.prod(outer, dtype=object)) if len(extents) > 2 else 1
-    places = [tuple(map(int, at)) for at in _first(tuple(outer) if len(extents) > 2 else (), _SLICES)]
+    outer, box = extents[:-2], extents[-2:]
+    shown = tuple(map(min, box, _MOST[len(box)]))
+    places = first_places(outer, _SLICES)
     truth = [_mask(p, ranges, at, shown, setting) for at in places]
 
     columns = min(len(places), 4) or 1
     rows = -(-len(places) // columns) or 1
-    several = len(extents) > 2
+    several = len(outer) > 0
     height, width = (1, *shown)[-2:]
-    pitch = min(_INCH, (_WIDEST if several or len(shown) == 2 else 2 * _WIDEST) / max(columns * width, height, 1))
+    pitch = min(_INCH, (_WIDEST if several or len(box) == 2 else 2 * _WIDEST) / max(columns * width, height, 1))
     if ax is None:
         panel = max(1.0, pitch * width + 0.4), max(0.35, pitch * height + 0.3)
         ax = new_axes(max(columns * panel[0] + 0.8, 3.2), rows * (panel[1] + 0.5 * several) + 0.8)
     names = [i.name for i in ranges]
     for k, (at, mask) in enumerate(zip(places, truth, strict=True)):
         panel_ax = _inset(ax, k, rows, columns) if several else ax
-        _points(panel_ax, mask, names[-flat:], 36 * pitch)
+        _points(panel_ax, mask, names[-len(box) :], 36 * pitch)
         if several:
             label = ", ".join(f"{i} = {v}" for i, v in zip(names, at, strict=False))
             panel_ax.set_title(label, loc="left", color=INK, fontsize=SMALL, pad=3)
@@ -91,26 +91,21 @@ def draw(p: Predicate, ranges: Ranges, setting: Setting, name: str, ax: Axes | N
         ax.set_axis_off()
     count = sum(int(mask.sum()) for mask in truth)
     many = sum(mask.size for mask in truth)
-    cropped = shown != extents[-flat:] or len(places) < slices
+    cropped = shown != box or len(places) < prod(outer)
     note = f"{count:,} of {many:,} points"
     if cropped:
-        box = " × ".join(f"{n:,}" for n in extents)
-        note += f", a part of {box}: " + " × ".join(map(str, shown))
-        note += f" of {len(places)} of {slices:,} slices" if several else ""
+        note += f", a part of {_by(extents)}: {_by(shown)}"
+        note += f" of {len(places)} of {prod(outer):,} slices" if several else ""
     says = predicate_unicode(p)
     head(ax, f"{name}: {says}" if name else says, note)
     return ax
 
 
-def _first(outer: tuple[int, ...], most: int) -> list[tuple[Any, ...]]:
-    """The first places of a box, row by row."""
-    count = min(int(np.prod(outer, dtype=object)), most)
-    return list(zip(*np.unravel_index(np.arange(count), outer), strict=True)) if outer and count else [()] * count
+def _by(extents: tuple[int, ...]) -> str:
+    return " × ".join(f"{n:,}" for n in extents)
 
 
-def _mask(
-    p: Predicate, ranges: Ranges, at: tuple[int, ...], shown: tuple[int, ...], setting: Setting
-) -> NDArray[np.bool_]:
+def _mask(p: Predicate, ranges: Ranges, at: Ints, shown: tuple[int, ...], setting: Setting) -> NDArray[np.bool_]:
     """Whether `p` holds at the first points of a slice, in the shape that is shown."""
     inner = np.indices(shown, dtype=np.int64).reshape(len(shown), -1)
     count = inner.shape[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,8 +13,8 @@ from tensorlang.language.function import Function, differentiated
 from tensorlang.language.show import predicate_unicode
 from tensorlang.language.types import shape
 from tensorlang.normal.ssa import own_ranges, to_function
-from tensorlang.pictures.accesses import elements, related, size
 from tensorlang.pictures.canvas import BLUE, FAINT, head, new_axes
+from tensorlang.pictures.places import extents_of, first_places, related
 from tensorlang.pictures.supports import statement_of, supports
 from tensorlang.pipeline import jacobian
 
@@ -41,8 +42,8 @@ def sparsity(f: Function, wrt: str | None = None, /, ax: Axes | None = None, **d
     p, ranges = supports(s)[x], own_ranges(x)
     setting = known(to_function(s), data)
     rank = len(shape(f.type)[0])
-    sides = x.shape[:rank], x.shape[rank:]
-    rows, columns = (elements(side, setting, _MOST) for side in sides)
+    sides = extents_of(x.shape[:rank], setting), extents_of(x.shape[rank:], setting)
+    rows, columns = (first_places(side, _MOST) for side in sides)
     matrix = np.zeros((len(rows), len(columns)), np.bool_)
     at = related(p, ranges, rows, columns, setting)
     matrix[at[:, 0], at[:, 1]] = True
@@ -52,7 +53,7 @@ def sparsity(f: Function, wrt: str | None = None, /, ax: Axes | None = None, **d
     _draw(ax, matrix)
     ax.set(xlabel=variable.name)
     ax.set_ylabel(f.name, labelpad=8)
-    full = tuple(size(side, setting) for side in sides)
+    full = tuple(map(prod, sides))
     note = f"{len(at):,} of {matrix.size:,} elements can be other than 0"
     if matrix.shape != full:
         note += f" in the first {matrix.shape[0]} × {matrix.shape[1]} of {full[0]:,} × {full[1]:,}"
@@ -65,7 +66,9 @@ def _draw(ax: Axes, matrix: Any) -> None:
     from matplotlib.ticker import MaxNLocator
 
     rows, columns = matrix.shape
-    ax.imshow(matrix, cmap=ListedColormap(["#00000000", BLUE]), vmin=0, vmax=1, interpolation="nearest", aspect="equal")
+    colours = ListedColormap(["#00000000", BLUE])
+    around = (-0.5, max(columns, 1) - 0.5, max(rows, 1) - 0.5, -0.5)
+    ax.imshow(matrix, cmap=colours, vmin=0, vmax=1, interpolation="nearest", aspect="equal", extent=around)
     if max(rows, columns) <= 40:
         lines: dict[str, Any] = {"color": FAINT, "linewidth": 0.4, "alpha": 0.6}
         ax.hlines(np.arange(rows + 1) - 0.5, -0.5, columns - 0.5, **lines)

@@ -43,13 +43,16 @@ from tensorlang.normal.ssa import (
     factor_indices,
     inner_ranges,
     live,
+    output_list,
     own_indices,
     own_ranges,
 )
+from tensorlang.normal.tidy import tidy
 from tensorlang.sets.solve import Ranges, project, simplify_in
 
 _MOST_STATEMENTS = 2_000
 _MOST_PARTS = 400
+_SHORT = 24
 
 Places = Mapping[Statement, Predicate]
 
@@ -72,10 +75,11 @@ def statement_of(f: Function, name: str | None) -> tuple[SSA, Statement]:
     else:
         raise ScopeError(f"{f.name} has no statement called {name!r}; it has {known}")
     needed = live(replace(s, outputs=found))
-    if len(needed.statements) > _MOST_STATEMENTS:
-        many = len(needed.statements)
+    many = len(needed.statements)
+    if many > _MOST_STATEMENTS:
         raise LimitError(f"the support is composed of at most {_MOST_STATEMENTS} statements, found {many}")
-    return needed, found
+    needed = tidy(needed)
+    return needed, output_list(needed.outputs)[0]
 
 
 def supports(s: SSA) -> Places:
@@ -138,7 +142,7 @@ def _at(found: Places, x: Contraction, k: int) -> Predicate:
 
 
 def _settled(p: Predicate, ranges: Ranges) -> Predicate:
-    p = simplify_in(p, ranges)
+    """`p`, made shorter where that is quick: what is long is only ever looked at point by point."""
     stack, parts = [p], 0
     while stack:
         q = stack.pop()
@@ -146,4 +150,4 @@ def _settled(p: Predicate, ranges: Ranges) -> Predicate:
         if parts > _MOST_PARTS:
             raise LimitError(f"the support takes a predicate of more than {_MOST_PARTS} parts")
         stack += q.parts if isinstance(q, And | Or) else [q.body] if isinstance(q, Exists) else []
-    return p
+    return simplify_in(p, ranges) if parts <= _SHORT else p

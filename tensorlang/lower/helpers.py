@@ -7,9 +7,9 @@ import inspect
 from collections.abc import Iterator
 from types import ModuleType
 
-from tensorlang.lower.parts import blocks, correlations, extrema, loops, mesh, pieces, relations, windows
+from tensorlang.lower.parts import blocks, correlations, extrema, loops, mesh, pieces, relations, tiles, windows
 
-_MODULES: tuple[ModuleType, ...] = (extrema, windows, blocks, correlations, loops, pieces, relations, mesh)
+_MODULES: tuple[ModuleType, ...] = (extrema, windows, blocks, correlations, loops, pieces, relations, mesh, tiles)
 
 
 def _functions(module: ModuleType) -> Iterator[tuple[str, str, frozenset[str]]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from numbers import Real
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, overload
 
 import jax
 import numpy as np
@@ -25,7 +25,11 @@ from tensorlang.language.types import Type
 from tensorlang.lower.coordinates import Coordinates, points_or_mask
 from tensorlang.lower.kept import Kept
 from tensorlang.lower.source import Source
+from tensorlang.shown import Shown
 from tensorlang.simplify import simplify
+
+if TYPE_CHECKING:
+    from tensorlang.lower.mesh.run import Distributed
 
 TARGETS = ("jax",)
 
@@ -52,7 +56,7 @@ _BUILTINS = (
 )
 
 
-class Lowered:
+class Lowered(Shown):
     """A program as Python that uses `jax.numpy`.
 
     `source` is that Python: self-contained, one function named after the program that takes its parameters in order,
@@ -73,6 +77,9 @@ class Lowered:
         self._forms: dict[tuple[Relation, ...], _Form] = {}
         self._plans: dict[Hashable, _Plan] = {}
         self.source = self._form(()).made.text
+
+    def __str__(self) -> str:
+        return self.source
 
     @property
     def source_on_points(self) -> str:
@@ -114,19 +121,14 @@ class Lowered:
         """The arguments with arrays instead of lists and of exact numbers. Raises `ArgumentError`."""
         bound = bind(self.function, args, kwargs)
         told = self._form(()).made.told
-        return _values(self.function, bound), {size.name: n for size, n in bound.sizes.items() if size in told}
+        return values_of(self.function, bound), {size.name: n for size, n in bound.sizes.items() if size in told}
 
     def _plan(self, leaves: Sequence[Any], tree: Any) -> _Plan:
         """What to do with arguments that are alike. Raises `ArgumentError` if they don't fit, whatever they hold."""
         args, kwargs = tree.unflatten([_placeholder(k, x) for k, x in enumerate(leaves)])
         bound = bind(self.function, args, kwargs)
-        try:
-            wrong = empty_extremum(self.function, bound.sizes)
-        except LimitError:  # too many points to look at each; what data decides gives nan
-            wrong = None
-        if wrong is not None:
-            raise ArgumentError(wrong)
-        values = _values(self.function, bound)
+        check_extrema(self.function, bound.sizes)
+        values = values_of(self.function, bound)
         parts, shaped = jax.tree.flatten(values)
         starts = np.cumsum([0, *(len(jax.tree.leaves(value)) for value in values)]).tolist()
         places = list(zip(starts, self.function.params, strict=False))
@@ -215,21 +217,81 @@ def _is_list(x: Any) -> bool:
     return isinstance(x, list)
 
 
-def lower(f: Function, target: str = "jax", exact: bool = False, sizes: Mapping[str, int] | None = None) -> Lowered:
+def check_extrema(f: Function, sizes: dict[Size, int]) -> None:
+    """Raise `ArgumentError` if an extremum has no point at these sizes."""
+    try:
+        wrong = empty_extremum(f, sizes)
+    except LimitError:  # too many points to look at each; what data decides gives nan
+        wrong = None
+    if wrong is not None:
+        raise ArgumentError(wrong)
+
+
+@overload
+def lower(
+    f: Function,
+    target: str = "jax",
+    exact: bool = False,
+    sizes: Mapping[str, int] | None = None,
+    mesh: None = None,
+    sharding: None = None,
+) -> Lowered: ...
+
+
+@overload
+def lower(
+    f: Function,
+    target: str = "jax",
+    exact: bool = False,
+    sizes: Mapping[str, int] | None = None,
+    *,
+    mesh: jax.sharding.Mesh | jax.sharding.AbstractMesh,
+    sharding: Mapping[str, str | tuple[str, ...]],
+) -> Distributed: ...
+
+
+def lower(
+    f: Function,
+    target: str = "jax",
+    exact: bool = False,
+    sizes: Mapping[str, int] | None = None,
+    mesh: jax.sharding.Mesh | jax.sharding.AbstractMesh | None = None,
+    sharding: Mapping[str, str | tuple[str, ...]] | None = None,
+) -> Lowered | Distributed:
     """`f` as Python source for `target`, ready to be called.
 
     Long correlations are computed by Fourier transforms, which round differently: absolutely to the largest result.
     With `exact` they are sums of products. Products of several factors are ordered by what they cost at `sizes`, as
     by `simplify`; the program runs at others too.
 
-    Raises `ArgumentError` for a target that there is none of, and for a name that is no size of `f`.
+    With a `mesh` it runs on all of its devices. `sharding` says along which axes of the mesh indices are cut into
+    blocks, by their names in `f`, or by those of the sizes that they run over: {"i": "data", "n": ("x", "y")}. What
+    that makes of each array, and what the devices send each other, `tensorlang.lower.mesh` tells.
+
+    Raises `ArgumentError` for a target that there is none of, for a name that is no size of `f`, and for a `sharding`
+    that names no index or size of `f`, or no axis of the mesh.
     """
     if target not in TARGETS:
         raise ArgumentError(f"programs can be lowered to {', '.join(TARGETS)}, found the target {target!r}")
-    return Lowered(f, exact, sizes)
+    if mesh is None and sharding is None:
+        return Lowered(f, exact, sizes)
+    if mesh is None or sharding is None:
+        raise ArgumentError("a mesh and a sharding are needed, or neither of them")
+    if target != "jax":
+        raise ArgumentError(f"programs run on a mesh by the target 'jax', found {target!r}")
+    from tensorlang.lower.mesh.run import Distributed
+
+    return Distributed(f, mesh, sharding, exact, sizes)
 
 
-def defined(source: Source) -> Any:
+class Generated(Protocol):
+    """Python that defines a function of this name."""
+
+    name: str
+    text: str
+
+
+def defined(source: Generated) -> Any:
     """The function that `source` defines, which sees nothing but JAX and a few builtins."""
     allowed: dict[str, Any] = {name: getattr(builtins, name) for name in _BUILTINS}
     namespace: dict[str, Any] = {"__builtins__": {**allowed, "__import__": _import}, "__name__": "tensorlang.lowered"}
@@ -249,8 +311,9 @@ def _import(
     return __import__(name, globals, locals, fromlist or (), level)
 
 
-def _values(f: Function, bound: Bound) -> tuple[Any, ...]:
-    """The parameters' values; exact numbers become floating-point ones. Raises `ArgumentError` for other data."""
+def values_of(f: Function, bound: Bound) -> tuple[Any, ...]:
+    """The parameters' values in order, with floating-point numbers for exact ones. Raises `ArgumentError` for other
+    data."""
     return tuple(_numbers(p.name, p.type, bound.values[p]) if isinstance(p, Var) else bound.values[p] for p in f.params)
 
 

@@ -1,0 +1,150 @@
+"""What `sharding` asks for: the axes of a mesh along which the indices of a program, and its arrays, are laid out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any, Protocol
+
+from tensorlang.errors import ArgumentError
+from tensorlang.language.affine import Affine, Index, atom_affine
+from tensorlang.language.function import Function
+from tensorlang.language.grammar import Choice, Expr, Extremum, Gen, Sum, children
+from tensorlang.lower.mesh.statements import Result, Scan, program
+from tensorlang.lower.scope import Key
+from tensorlang.normal import eliminate_pairs, let_lift, push_out_gen
+from tensorlang.recursion import Deep, run
+
+Along = tuple[str, ...]
+"""The axes of a mesh along which something is laid out: one device after the other along the last; none: it is whole
+on every device."""
+
+
+class Mesh(Protocol):
+    """What of JAX's `Mesh` and `AbstractMesh` is needed: the number of devices along each axis."""
+
+    @property
+    def shape(self) -> Mapping[str, int]:
+        """The number of devices along each axis."""
+        ...
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The axes of the mesh for names of indices and sizes, and how many devices there are along each axis."""
+
+    along: Mapping[str, Along]
+    devices: Mapping[str, int]
+
+    def of_size(self, size: Affine) -> Along:
+        """Those for an index that runs over `size`, if the sizes in it that are named are named alike."""
+        found = {self.along[s.name] for s in size.sizes if s.name in self.along}
+        return found.pop() if len(found) == 1 else ()
+
+    def of_index(self, index: Index, size: Affine) -> Along:
+        """Those for an index of the program as it was given."""
+        return self.along[index.name] if index.name in self.along else self.of_size(size)
+
+    def count(self, along: Along) -> int:
+        """How many devices there are along these axes."""
+        return prod(self.devices[name] for name in along)
+
+
+def asked(f: Function, mesh: Mesh, sharding: Mapping[str, str | Along]) -> Asked:
+    """`sharding` as names of indices or sizes of `f`, each with axes of `mesh`.
+
+    Raises `ArgumentError` for a name that is neither, for an axis that there is none of, or one given twice.
+    """
+    devices = dict(mesh.shape)
+    indices, sizes = _indices(f.body), {s.name for s in f.sizes}
+    found: dict[str, Along] = {}
+    for name, axes in sharding.items():
+        if name not in indices and name not in sizes:
+            known = f"its indices are {', '.join(sorted(indices)) or 'none'}, its sizes {', '.join(sorted(sizes))}"
+            raise ArgumentError(f"{f.name} has no index or size called {name!r}", hint=known)
+        along = (axes,) if isinstance(axes, str) else tuple(axes)
+        for k, axis in enumerate(along):
+            if axis not in devices:
+                raise ArgumentError(f"the mesh has no axis {axis!r}; its axes are {', '.join(devices) or 'none'}")
+            if axis in along[:k]:
+                raise ArgumentError(f"sharding[{name!r}] names the axis {axis!r} twice")
+        found[name] = along
+    return Asked(found, devices)
+
+
+def _indices(e: Expr) -> set[str]:
+    found: set[str] = set()
+    seen, stack = {e}, [e]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, Gen | Sum | Extremum | Choice):
+            found.add(part.index.name)
+        fresh = [child for child in children(part) if child not in seen]
+        seen.update(fresh)
+        stack += fresh
+    return found
+
+
+def results(tree: Any) -> list[Key]:
+    """The arrays in a program's results, from left to right."""
+    return run(_flat(tree))
+
+
+def _flat(tree: Any) -> Deep[list[Key]]:
+    if isinstance(tree, Result):
+        return [tree.key]
+    found = []
+    for part in tree:
+        found += yield _flat(part)
+    return found
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """How arrays are to be laid out: a program's parameters, what its lets name, and its results.
+
+    An axis of an array is laid out as the index that makes it, or else as the first index that it is read at.
+    """
+
+    parameters: Mapping[tuple[str, tuple[int, ...]], tuple[Along, ...]]
+    named: Mapping[tuple[str, tuple[Affine, ...]], tuple[Along, ...]]
+    results: Sequence[tuple[Along, ...]]
+
+
+@dataclass
+class _Layouts:
+    found: dict[Key, list[Along]] = field(default_factory=dict)
+
+    def note(self, array: Key, k: int, along: Along) -> None:
+        """Lay out the k-th axis, unless it is already, or another axis of the array is along the same axes."""
+        layout = self.found[array]
+        if not layout[k] and not any(set(along) & set(other) for other in layout):
+            layout[k] = along
+
+
+def wanted(f: Function, asked: Asked) -> Wanted:
+    """How the arrays of `f` are to be laid out, from what is asked for the indices that make and read them."""
+    p = program(push_out_gen(eliminate_pairs(let_lift(f))))
+    shapes = p.shapes | {s.key: tuple(b.size for b in s.own) for s in p.statements}
+    layouts = _Layouts({key: [()] * len(sizes) for key, sizes in shapes.items()})
+    for s in p.statements:
+        for k, b in enumerate(s.own):
+            layouts.note(s.key, k, asked.of_index(b.index, b.size))
+    scans = [Scan(s) for s in p.statements]
+    for plain in (True, False):  # what an index is alone at says more than what it is moved along
+        for read in (read for scan in scans for read in scan.reads):
+            for k, a in enumerate(read.at):
+                at = {i: asked.of_index(i, read.scope[i].size) for i in a.indices if i in read.scope}
+                moved = [i for i, along in at.items() if along]
+                if len(moved) == 1 and (a is atom_affine(moved[0])) is plain:
+                    layouts.note(read.array, k, at[moved[0]])
+    for key, sizes in p.shapes.items():
+        for k, size in enumerate(sizes):
+            layouts.note(key, k, asked.of_size(size))
+    found = {key: tuple(layout) for key, layout in layouts.found.items()}
+    return Wanted(
+        {(x.name, path): found[x, path] for x, path in p.shapes},
+        {(s.array.name, shapes[s.key]): found[s.key] for s in p.statements},
+        [found[key] for key in results(p.results)],
+    )

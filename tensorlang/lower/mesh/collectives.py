@@ -1,0 +1,150 @@
+"""What a program has to send between devices, told from its indices alone.
+
+all_gather     an axis that lies along the mesh is read at an index that does not
+ppermute       an axis is read around an index that lies as it does: what neighbours have at the edges
+psum           a sum over a mapped index: the parts of all devices are added up
+psum_scatter   the same where each device keeps only its block of the result
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from tensorlang.errors import ArgumentError
+from tensorlang.language.affine import Affine, Size, render
+from tensorlang.lower.mesh.asked import Along
+from tensorlang.lower.mesh.needs import is_nonnegative
+from tensorlang.lower.parts.mesh import _reach
+
+KINDS = ("all_gather", "ppermute", "psum", "psum_scatter")
+"""The kinds of collectives, by the names of JAX's functions."""
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A collective at known sizes: how many elements of `array` each device has been given when it is done."""
+
+    kind: str
+    along: Along
+    array: str
+    elements: int
+
+
+@dataclass(frozen=True)
+class Collective:
+    """A collective of a program: afterwards, each device has an array of this shape that it was given."""
+
+    kind: str
+    along: Along
+    array: str
+    shape: tuple[Affine, ...]
+
+    def at(self, sizes: Mapping[Size, int], _: int) -> Iterator[Sent]:
+        """What is sent at these sizes, those of blocks included."""
+        yield Sent(self.kind, self.along, self.array, _elements(self.shape, sizes))
+
+    def formula(self, spelled: Mapping[Size, str], _: int) -> str:
+        """How many elements each device is given."""
+        return _product(self.shape, spelled)
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """What is needed around the blocks of an array: `length` elements of the axis `dim` from d * step + first on.
+
+    Neighbours send it, each of two the edge of its block. Where more than a neighbour's block is needed, and how much
+    that is only sizes tell, all blocks are gathered.
+    """
+
+    along: Along
+    array: str
+    shape: tuple[Affine, ...]
+    dim: int
+    first: Affine
+    length: Affine
+    step: Affine
+
+    def at(self, sizes: Mapping[Size, int], devices: int) -> Iterator[Sent]:
+        """What is sent at these sizes, those of blocks included, by so many devices."""
+        block = _value(self.shape[self.dim], sizes)
+        rest = _elements(self.shape, sizes) // max(block, 1)
+        first, length, step = (_value(a, sizes) for a in (self.first, self.length, self.step))
+        reach: tuple[int, int] = _reach(devices, block, first, length, step)  # type: ignore[no-untyped-call]
+        if max(reach) > block:
+            yield Sent("all_gather", self.along, self.array, devices * block * rest)
+        else:
+            yield from (Sent("ppermute", self.along, self.array, width * rest) for width in reach if width)
+
+    def formula(self, spelled: Mapping[Size, str], devices: int) -> str:
+        """How many elements each device is given if neighbours have them."""
+        last = self.first + (self.step - self.shape[self.dim]) * (devices - 1)
+        beyond = self.length - self.shape[self.dim]
+        sides = [_greatest([-self.first, -last], spelled), _greatest([self.first + beyond, last + beyond], spelled)]
+        reach = " + ".join(side for side in sides if side != "0") or "0"
+        rest = _product(self.shape[: self.dim] + self.shape[self.dim + 1 :], spelled)
+        return reach if rest == "1" else f"({reach})*{rest}" if " " in reach else f"{reach}*{rest}"
+
+
+@dataclass(frozen=True)
+class Collectives:
+    """All collectives that a program on a mesh requires, in the order in which it needs them.
+
+    `str` says for each how many elements every device is given, as a formula of the sizes; `at` what that is.
+    """
+
+    parts: tuple[Collective | Exchange, ...]
+    devices: Mapping[str, int]
+    blocks: Mapping[Size, tuple[Along, Affine]]
+
+    def at(self, **sizes: int) -> list[Sent]:
+        """What is sent at these sizes. Raises `ArgumentError` if one is missing."""
+        known = {Size(name): n for name, n in sizes.items()}
+        for block, (along, size) in self.blocks.items():
+            known[block] = -(-_value(size, known) // self._count(along))
+        return [sent for part in self.parts for sent in part.at(known, self._count(part.along))]
+
+    def __str__(self) -> str:
+        spelled = {}
+        for block, (along, size) in self.blocks.items():
+            text = f"({size})" if size.terms and (len(size.terms) > 1 or size.constant) else str(size)
+            spelled[block] = f"({text}/{self._count(along)})"
+        lines = []
+        for part in self.parts:
+            kind = part.kind if isinstance(part, Collective) else "ppermute"
+            formula = part.formula(spelled, self._count(part.along))
+            lines.append(f"{kind} along {', '.join(part.along)}: {formula} of {part.array}")
+        return "\n".join(lines) or "nothing is sent"
+
+    def _count(self, along: Along) -> int:
+        return prod(self.devices[name] for name in along)
+
+
+def _value(a: Affine, sizes: Mapping[Size, int]) -> int:
+    for size in a.sizes:
+        if size not in sizes:
+            raise ArgumentError(f"the size {size.name} is needed: pass {size.name}=...")
+    return a.value(sizes)  # type: ignore[arg-type]
+
+
+def _elements(shape: tuple[Affine, ...], sizes: Mapping[Size, int]) -> int:
+    return prod(max(0, _value(a, sizes)) for a in shape)
+
+
+def _greatest(values: Sequence[Affine], spelled: Mapping[Size, str]) -> str:
+    """The greatest of these and 0."""
+    kept = [a for a in dict.fromkeys(values) if not is_nonnegative(-a)]
+    texts = [_text(a, spelled) for a in kept]
+    if len(kept) == 1 and is_nonnegative(kept[0]):
+        return texts[0]
+    return f"max(0, {', '.join(texts)})" if texts else "0"
+
+
+def _text(a: Affine, spelled: Mapping[Size, str]) -> str:
+    return render(a, lambda atom: spelled.get(atom, atom.name) if isinstance(atom, Size) else atom.name)
+
+
+def _product(shape: tuple[Affine, ...], spelled: Mapping[Size, str]) -> str:
+    texts = [_text(a, spelled) for a in shape]
+    return "*".join(f"({text})" if " " in text else text for text in texts) or "1"

@@ -1,0 +1,110 @@
+"""Sums over mapped indices as statements of their own, wherever what is made of them is not linear.
+
+gen i:n. tanh(sum j:m. w[i, j] * x[j])   =   let t = gen i:n. sum j:m. w[i, j] * x[j] in gen i:n. tanh(t[i])
+
+On each device such a sum is a part of the whole one. A statement whose value is a part, under gens, brackets, other
+sums and products with what is no part, is added up over the devices when all of it has been computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from tensorlang.language.affine import Index, atom_affine
+from tensorlang.language.grammar import (
+    Bracket,
+    Choice,
+    Expr,
+    Extremum,
+    Mul,
+    Sum,
+    Var,
+    access,
+    bracket,
+    children,
+)
+from tensorlang.language.names import free_names
+from tensorlang.language.predicates import Predicate, conjunction, conjuncts, free_atoms
+from tensorlang.language.rebuilt import with_children
+from tensorlang.language.types import R, array
+from tensorlang.lower.mesh.statements import Binder, Ranges, Scan, Statement
+from tensorlang.recursion import Deep, run
+
+Guards = tuple[Predicate, ...]
+Partial = tuple[Expr, bool]
+"""An expression, and whether its value on a device is a part of its value."""
+
+
+def hoisted(scan: Scan, mapped: Collection[Binder]) -> tuple[Statement, ...]:
+    """The statement after those of the sums over `mapped` indices in it that are not linear in its value."""
+    h = _Hoist(scan, {e for e, binder in scan.binders.items() if isinstance(e, Sum) and binder in mapped})
+    s = scan.statement
+    scalar, _ = run(h.visit(s.scalar, scan.root, True, ()))
+    return (*h.made, s if scalar is s.scalar else Statement(s.array, s.own, scalar))
+
+
+class _Hoist:
+    def __init__(self, scan: Scan, wanted: Collection[Expr]) -> None:
+        self.scan = scan
+        self.wanted = wanted
+        self.made: list[Statement] = []
+        self.memo: dict[tuple[Expr, int, bool, Guards], Partial] = {}
+        self.having: dict[Expr, bool] = {}
+
+    def has(self, e: Expr) -> Deep[bool]:
+        """Whether there is a sum over a mapped index in `e`."""
+        if e not in self.having:
+            found = e in self.wanted
+            for child in children(e):
+                found |= yield self.has(child)
+            self.having[e] = found
+        return self.having[e]
+
+    def visit(self, e: Expr, scope: Ranges, linear: bool, guards: Guards) -> Deep[Partial]:
+        """`e` without the sums that are made statements; where it stands must be linear in it for it to be a part."""
+        if not (yield self.has(e)):
+            return e, False
+        key = (e, id(scope), linear, guards)
+        if key not in self.memo:
+            self.memo[key] = yield self._visit(e, scope, linear, guards)
+        return self.memo[key]
+
+    def _visit(self, e: Expr, scope: Ranges, linear: bool, guards: Guards) -> Deep[Partial]:
+        match e:
+            case Bracket(p, a):
+                inner, partial = yield self.visit(a, scope, linear, (*guards, *conjuncts(p)))
+                return bracket(p, inner), partial
+            case Sum(index, size, a):
+                inner, partial = yield self.visit(a, self.scan.within(e, scope), True, guards)
+                made: Expr = Sum(index, size, inner)
+                partial |= e in self.wanted
+                return (self._statement(made, scope, guards), False) if partial and not linear else (made, partial)
+            case Mul(a, b):
+                linear &= not ((yield self.has(a)) and (yield self.has(b)))
+                left, some = yield self.visit(a, scope, linear, guards)
+                right, others = yield self.visit(b, scope, linear, guards)
+                return Mul(left, right), some or others
+            case Extremum(pred=p) | Choice(pred=p):
+                scope, guards = self.scan.within(e, scope), (*guards, *conjuncts(p))
+            case _:
+                pass
+        new = []
+        for child in children(e):
+            part, _ = yield self.visit(child, scope, False, guards)
+            new.append(part)
+        return with_children(e, new), False
+
+    def _statement(self, e: Expr, scope: Ranges, guards: Guards) -> Expr:
+        """The element of a new statement whose value is `e`, where it is not hidden."""
+        free = {i for i in free_names(e) if isinstance(i, Index)}
+        hidden = [q for q in guards if not free.isdisjoint(_indices(q)) or not _indices(q)]
+        for q in hidden:
+            free |= _indices(q)
+        own = tuple(Binder(i, binder.size) for i, binder in scope.items() if i in free)
+        x = Var(f"{self.scan.statement.array.name}_sum", array(tuple(b.size for b in own), R))
+        self.made.append(Statement(x, own, bracket(conjunction(hidden), e)))
+        return access(x, *(atom_affine(b.index) for b in own))
+
+
+def _indices(q: Predicate) -> set[Index]:
+    return {i for i in free_atoms(q) if isinstance(i, Index)}

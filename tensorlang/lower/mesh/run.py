@@ -1,0 +1,97 @@
+"""Programs on a mesh of devices: their source, and running it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import AxisType
+
+from tensorlang.language.affine import Size
+from tensorlang.language.arguments import bind
+from tensorlang.language.function import Function
+from tensorlang.language.predicates import Relation
+from tensorlang.lower.mesh.asked import Along, asked
+from tensorlang.lower.mesh.collectives import Collectives
+from tensorlang.lower.mesh.local import Cut
+from tensorlang.lower.mesh.plan import plan
+from tensorlang.lower.mesh.source import MeshSource, uneven
+from tensorlang.lower.run import check_extrema, defined, values_of
+from tensorlang.shown import Shown
+
+
+class Distributed(Shown):
+    """A program as Python that runs on all devices of a mesh, by `jax.shard_map` and JAX's collectives.
+
+    `source` is that Python: self-contained, a function of the program's parameters and of the mesh, for sizes that the
+    axes of the mesh divide. Calling a `Distributed` checks the arguments and runs it compiled, at any sizes: arrays
+    that can't be cut evenly are padded. Arguments may lie on the devices in any way, and are brought to where they are
+    needed; those that lie as `in_specs` says are there. Results lie as `out_specs` says. What devices send each other
+    is in `collectives`.
+    """
+
+    def __init__(
+        self,
+        f: Function,
+        mesh: jax.sharding.Mesh | jax.sharding.AbstractMesh,
+        sharding: Mapping[str, str | Along],
+        exact: bool = False,
+        sizes: Mapping[str, int] | None = None,
+    ) -> None:
+        self.function = f
+        self.mesh = _automatic(mesh)
+        self._exact = exact
+        self._plan = plan(f, asked(f, mesh, sharding), sizes)
+        self._forms: dict[frozenset[Cut], _Form] = {}
+        self._at: dict[tuple[tuple[Size, int], ...], _Form] = {}
+        made = self._form(uneven(self._plan, None)).made
+        self.source: str = made.text
+        self.collectives: Collectives = made.collectives
+        self.in_specs, self.out_specs = made.in_specs, made.out_specs
+
+    def __str__(self) -> str:
+        return self.source
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        """The value of the program for these arguments.
+
+        Raises `ArgumentError` if they don't fit, or leave an extremum without a point.
+        """
+        bound = bind(self.function, args, kwargs)
+        for p, value in bound.values.items():
+            if isinstance(p, Relation) and hasattr(value, "toarray"):
+                bound.values[p] = np.asarray(value.toarray(), bool)
+        key = tuple(bound.sizes.items())
+        if key not in self._at:
+            check_extrema(self.function, bound.sizes)
+            self._at[key] = self._form(uneven(self._plan, bound.sizes))
+        form = self._at[key]
+        run = partial(form.run, mesh=self.mesh, **{name: bound.sizes[size] for size, name in form.made.told.items()})
+        if AxisType.Explicit in jax.sharding.get_abstract_mesh().axis_types:
+            run = jax.sharding.auto_axes(run, out_sharding=self.out_specs)
+        return run(*values_of(self.function, bound))
+
+    def _form(self, cuts: frozenset[Cut]) -> _Form:
+        """The program where these sizes can't be cut evenly."""
+        if cuts not in self._forms:
+            made = MeshSource(self._plan, cuts, self._exact)
+            run = jax.jit(defined(made), static_argnames=["mesh", *made.told.values()])
+            self._forms[cuts] = _Form(made, run)
+        return self._forms[cuts]
+
+
+def _automatic(mesh: jax.sharding.Mesh | jax.sharding.AbstractMesh) -> jax.sharding.Mesh | jax.sharding.AbstractMesh:
+    """The same devices; how arrays lie along no axis is part of their types."""
+    if isinstance(mesh, jax.sharding.AbstractMesh):
+        return jax.sharding.AbstractMesh(mesh.axis_sizes, mesh.axis_names)
+    return jax.sharding.Mesh(mesh.devices, mesh.axis_names)
+
+
+@dataclass(frozen=True)
+class _Form:
+    made: MeshSource
+    run: Callable[..., Any]

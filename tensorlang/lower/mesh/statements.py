@@ -1,0 +1,199 @@
+"""A program as a list of statements, each a scalar under gens, and what each reads: arrays, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tensorlang.language.affine import Affine, Index, IndexArray
+from tensorlang.language.function import Function, Parameter
+from tensorlang.language.grammar import (
+    Access,
+    Bracket,
+    Choice,
+    Expr,
+    Extremum,
+    Let,
+    MakePair,
+    Proj,
+    Sum,
+    Var,
+    children,
+)
+from tensorlang.language.predicates import And, Equal, Exists, NonNegative, Or, Predicate, Related
+from tensorlang.language.types import Pair, leaves, shape, struct_of_arrays
+from tensorlang.lower.scope import Key
+from tensorlang.lower.source import eta
+from tensorlang.recursion import Deep, run
+
+
+@dataclass(frozen=True, eq=False)
+class Binder:
+    """Where an index is bound, and the size that it runs over."""
+
+    index: Index
+    size: Affine
+
+
+Ranges = Mapping[Index, Binder]
+"""What each index stands for at some place."""
+
+
+@dataclass(frozen=True)
+class Read:
+    """`array` is read at `at`, where indices stand for what `scope` says."""
+
+    array: Key
+    at: tuple[Affine, ...]
+    scope: Ranges
+
+
+@dataclass(frozen=True, eq=False)
+class Statement:
+    """let array = gen own. scalar."""
+
+    array: Var | IndexArray
+    own: tuple[Binder, ...]
+    scalar: Expr
+
+    @property
+    def key(self) -> Key:
+        """The array as it is read."""
+        return self.array, ()
+
+    @property
+    def ranges(self) -> dict[Index, Binder]:
+        """Its own indices."""
+        return {binder.index: binder for binder in self.own}
+
+
+@dataclass(frozen=True)
+class Program:
+    """A function's parameters, taken apart where they are pairs; its statements; and its results, which are arrays of
+    these, in pairs as the function's value is."""
+
+    function: Function
+    shapes: dict[Key, tuple[Affine, ...]]
+    statements: tuple[Statement, ...]
+    results: Any
+
+
+def program(f: Function) -> Program:
+    """`f`, whose lets must be outermost, and gens outermost in each right-hand side."""
+    shapes = {(p, path): sizes for p in f.params for path, sizes in parts(p)}
+    statements = []
+    body = f.body
+    while isinstance(body, Let):
+        statements.append(_statement(body.var, body.value))
+        body = body.body
+    results = run(_results(body, statements))
+    return Program(f, shapes, tuple(statements), results)
+
+
+def parts(p: Parameter) -> list[tuple[tuple[int, ...], tuple[Affine, ...]]]:
+    """The arrays that a parameter consists of: the projections that lead to each, and its shape."""
+    if not isinstance(p, Var):
+        return [((), p.sizes)]
+    return [(path, shape(part)[0]) for path, part in leaves(p.type)]
+
+
+def _statement(x: Var | IndexArray, e: Expr) -> Statement:
+    binders, scalar = eta(e)
+    return Statement(x, tuple(Binder(i, n) for i, n in binders), scalar)
+
+
+def _results(e: Expr, statements: list[Statement]) -> Deep[Any]:
+    if isinstance(e, MakePair):
+        first = yield _results(e.first, statements)
+        return first, (yield _results(e.second, statements))
+    if isinstance(struct_of_arrays(e.type), Pair):
+        first = yield _results(Proj(0, e), statements)
+        return first, (yield _results(Proj(1, e), statements))
+    if isinstance(e, Var | Proj):
+        return Result(array_of(e)[0])
+    statements.append(_statement(Var("result", e.type), e))
+    return Result(statements[-1].key)
+
+
+@dataclass(frozen=True)
+class Result:
+    """An array that the program gives."""
+
+    key: Key
+
+
+def array_of(e: Expr) -> tuple[Key, tuple[Affine, ...]]:
+    """What an access reads, and where."""
+    at: list[Affine] = []
+    path: list[int] = []
+    while isinstance(e, Access | Proj):
+        if isinstance(e, Access):
+            at.append(e.at)
+        else:
+            path.append(e.which)
+        e = e.body
+    assert isinstance(e, Var), "what is read is a variable"
+    return (e, tuple(reversed(path))), tuple(reversed(at))
+
+
+@dataclass
+class Scan:
+    """The reads in a statement, and its binders: one for each node, whatever its index is called."""
+
+    statement: Statement
+    reads: list[Read] = field(default_factory=list)
+    binders: dict[Expr, Binder] = field(default_factory=dict)
+    inner: dict[tuple[int, Binder], Ranges] = field(default_factory=dict)
+    _seen: set[tuple[Expr, int]] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.root: Ranges = self.statement.ranges
+        run(self._visit(self.statement.scalar, self.root))
+
+    def within(self, e: Sum | Extremum | Choice, scope: Ranges) -> Ranges:
+        """The scope of the body of `e`, the same whenever it is asked for."""
+        binder = self.binders.setdefault(e, Binder(e.index, e.size))
+        return self.inner.setdefault((id(scope), binder), {**scope, e.index: binder})
+
+    def _visit(self, e: Expr, scope: Ranges) -> Deep[None]:
+        if (e, id(scope)) in self._seen:
+            return
+        self._seen.add((e, id(scope)))
+        match e:
+            case Var() | Access() | Proj():
+                array, at = array_of(e)
+                self._read(array, at, scope)
+                return
+            case Bracket(p, _):
+                self._tested(p, scope)
+            case Sum():
+                scope = self.within(e, scope)
+            case Extremum(pred=p) | Choice(pred=p):
+                scope = self.within(e, scope)
+                self._tested(p, scope)
+            case _:
+                pass
+        for child in children(e):
+            yield self._visit(child, scope)
+
+    def _read(self, array: Key, at: tuple[Affine, ...], scope: Ranges) -> None:
+        self.reads.append(Read(array, at, scope))
+        self._looked_up(at, scope)
+
+    def _looked_up(self, values: tuple[Affine, ...], scope: Ranges) -> None:
+        self.reads += [Read((x.array, ()), x.at, scope) for a in values for x in a.lookups]
+
+    def _tested(self, p: Predicate, scope: Ranges) -> None:
+        stack: list[tuple[Predicate, Ranges]] = [(p, scope)]
+        while stack:
+            q, scope = stack.pop()
+            match q:
+                case Equal(a) | NonNegative(a):
+                    self._looked_up((a,), scope)
+                case Related(relation, arguments):
+                    self._read((relation, ()), arguments, scope)
+                case And(parts) | Or(parts):
+                    stack += [(part, scope) for part in parts]
+                case Exists(index, _, body):
+                    stack.append((body, {i: binder for i, binder in scope.items() if i is not index}))

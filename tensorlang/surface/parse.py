@@ -1,4 +1,4 @@
-"""Text to programs, by recursive descent (section 3 of the design has the grammar).
+"""Text to programs, by recursive descent; `tensorlang.surface.syntax` has the grammar.
 
 Names are resolved and types are checked while the text is read, so every error has its place. What binds how
 tightly, from loose to tight:

@@ -1,0 +1,61 @@
+"""The parts of the documentation that are made of the package itself, as an extension of Sphinx.
+
+A page says where a part goes by a comment, `<!-- generated: errors -->`; it is replaced by Markdown before the page is
+read. `PARTS` names what there is. Docstrings are brought to reStructuredText, and sources get pages of their own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
+
+from docs.catalogue import api, errors, functions, language, rules, sources
+from docs.catalogue.lexer import GrammarLexer, ProgramLexer
+
+PARTS: dict[str, Callable[[], str]] = {
+    "api": api.page,
+    "errors": errors.page,
+    "functions": functions.page,
+    "grammar": language.grammar_page,
+    "nodes": language.nodes_page,
+    "syntax": language.syntax_page,
+    "rules of normalisation": rules.passes_page,
+    "rules of the adjoint": rules.adjoint_page,
+}
+
+_PLACE = re.compile(r"<!-- generated: (.+?) -->")
+_LINKED = ("paper", "proofs")
+"""Pages at the top whose names of files become links."""
+
+
+def filled(text: str) -> str:
+    """A page with its generated parts in place. Raises `KeyError` for a part that there is not."""
+    return _PLACE.sub(lambda match: PARTS[match[1]](), text)
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Take part in a build."""
+    app.add_lexer("tl", ProgramLexer)
+    app.add_lexer("lark", GrammarLexer)
+    app.connect("env-get-outdated", _made_of_the_package)
+    app.connect("source-read", _read)
+    app.connect("autodoc-process-docstring", _docstring)
+    app.connect("html-collect-pages", sources.pages)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def _made_of_the_package(app: Sphinx, env: BuildEnvironment, *changed: set[str]) -> list[str]:
+    """The pages with generated parts, which are read anew by every build."""
+    return [name for name in env.found_docs if _PLACE.search(env.doc2path(name).read_text())]
+
+
+def _read(app: Sphinx, name: str, source: list[str]) -> None:
+    text = filled(source[0])
+    source[0] = sources.linked(text) if name in _LINKED else text
+
+
+def _docstring(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
+    lines[:] = api.as_rst(lines)

@@ -1,0 +1,127 @@
+"""The rule catalogue: each rule's law, an example of it that is run here, and the theorems that prove it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import tensorlang as tl
+from docs.catalogue.markdown import fence, folded
+from docs.catalogue.proofs import theorems
+from tensorlang.derivative.derivation import RULES, Rule
+from tensorlang.derivative.transcript import Told
+from tensorlang.normal.rules import PASS_RULES, PassRule
+
+FIGURES: dict[str, tuple[str, ...]] = {
+    "Figure 7: lifting lets": tuple(f"5.{k}" for k in range(1, 11)),
+    "Figure 8: eliminating pairs": tuple(f"5.{k}" for k in range(11, 19)),
+    "Figure 9: pushing gens outwards": ("5.21", "5.22", "5.23", "5.24", "5.24'"),
+    "Figures 11 and 12: tensor SSA": tuple(f"5.{k}" for k in range(25, 35)),
+}
+"""The figures of the rules of normalisation."""
+
+
+class Example(NamedTuple):
+    """A program whose derivation by `wrt` applies a rule."""
+
+    program: str
+    wrt: str | None = None
+
+
+_PAIR = Example("f(p: (R, R)) = fst(p) * snd(p)")
+_SINE = Example("f(x: R) = sin(x)")
+_SHIFT = Example("f(x: R, a: R) = 2 * x + a", "x")
+
+EXAMPLES: dict[str, Example] = {
+    "6.14": Example("f(x: R) = let y = sin(x) in cos(y)"),
+    "6.15": _SINE,
+    "6.16": Example("f(x: R) = (sin(x), cos(x))"),
+    "6.17": _PAIR,
+    "6.18": _PAIR,
+    "6.19": _SINE,
+    "6.20": Example("f(x: R) = sign(sin(x)) * x"),
+    "6.21": _SINE,
+    "6.22": _SHIFT,
+    "6.23": Example("f(x: R) = sin(x) + 1"),
+    "6.24": _SHIFT,
+    "6.25": Example("f(x: [n]R) = gen i:n. x[i] * x[i]"),
+    "6.26": Example("f(x: [n]R, a: R) = gen i:n. x[i] + [i = 0] * a"),
+    "6.27": Example("f(x: [n]R) = gen i:n. exp(x[i])"),
+    "6.28": Example("f(A: [n][m]R, x: [m]R) = gen i:n. sum j:m. [j <= i] * A[i, j] * x[j]"),
+    "6.29": Example("f(A: [n][n]R) = sum i:n. A[i, i]"),
+}
+"""For each rule of Figures 15 and 16 a program to whose adjoint it leads."""
+
+SIZE = 4
+"""What the sizes are where the costs of a step are shown."""
+
+
+def told(number: str) -> Told | None:
+    """The first step by this rule in the derivation of its example; None if there is none."""
+    example = EXAMPLES[number]
+    f = tl.parse(example.program)
+    steps = tl.derive(f, example.wrt).tell(**{size.name: SIZE for size in f.sizes})
+    return next((step for step in steps if step.rule.number == number), None)
+
+
+def passes_page() -> str:
+    """The rules of Figures 7 to 12."""
+    by_number = {rule.number: rule for rule in PASS_RULES}
+    parts = []
+    for title, numbers in FIGURES.items():
+        parts += [f"### {title}\n", *(_pass_rule(by_number[number]) for number in numbers)]
+    return "\n".join(parts)
+
+
+def adjoint_page() -> str:
+    """The rules of Figures 15 and 16."""
+    return "\n".join(map(_adjoint_rule, RULES.values()))
+
+
+def _pass_rule(rule: PassRule) -> str:
+    before, after = tl.parse(rule.before), tl.parse(rule.after)
+    costs = [str(tl.cost_polynomial(f)).replace("\n", " ") for f in (before, after)]
+    verdict = f"Both cost {costs[0]}." if costs[0] == costs[1] else f"The cost is {costs[0]} before, {costs[1]} after."
+    example = fence(f"{rule.before}\n-- becomes\n{rule.after}", "tl")
+    return "\n".join([_head(rule, 4), fence(rule.law, "text"), example, f"{verdict} {_proved(rule.theorems)}"])
+
+
+def _adjoint_rule(rule: Rule) -> str:
+    example, step = EXAMPLES[rule.number], told(rule.number)
+    assert step is not None
+    f = tl.parse(example.program)
+    by = f", by `{example.wrt}`" if example.wrt else ""
+    at = ", ".join(f"{size.name} = {SIZE}" for size in f.sizes)
+    cost = f"It costs {step.cost[0]} before and {step.cost[1]} after{f', at {at}' if at else ''}. " if step.cost else ""
+    lines = str(step).splitlines()
+    column = len(lines[0]) - len(lines[0][28:])
+    shown = "\n".join(line[column:] for line in lines if not line.lstrip().startswith("cost "))
+    return "\n".join(
+        [
+            _head(rule, 3),
+            fence(rule.law, "text"),
+            f"In the derivation of the adjoint of `{example.program}`{by}:\n",
+            fence(shown, "text"),
+            f"{cost}{_proved(rule.theorems)}",
+        ]
+    )
+
+
+def _head(rule: Rule | PassRule, level: int) -> str:
+    return f"({target(rule.number)})=\n{'#' * level} {rule.number} {rule.name}\n"
+
+
+def target(number: str) -> str:
+    """The label of a rule's section."""
+    return "rule-" + number.replace(".", "-").replace("'", "-prime")
+
+
+def _proved(names: Iterable[str]) -> str:
+    """Where the theorems are, and what they say."""
+    known = [theorems()[name] for name in names]
+    places = ", ".join(
+        f'<a href="../source/proofs/{t.file}.html#L-{t.line}"><code>{t.name}</code> in {t.file}</a>' for t in known
+    )
+    statements = "\n\n".join(t.statement for t in known)
+    what = "theorem" if len(known) == 1 else "theorems"
+    return f"Proved: {places}.\n\n" + folded(f"The {what}", fence(statements, "coq"))

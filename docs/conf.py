@@ -1,0 +1,44 @@
+"""How the site is built: `python -m sphinx -W --keep-going docs out/docs`, with `pip install '.[docs]'`.
+
+Pages are Markdown, lessons are the notebooks with the outputs that are stored in them, the reference is made of the
+package by `docs/catalogue`. Nothing is fetched, neither when the site is built nor when it is read.
+"""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+project = "tensorlang"
+author = "the tensorlang authors"
+copyright = author
+
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.mathjax",
+    "sphinx-mathjax-offline",
+    "sphinx_copybutton",
+    "docs.catalogue",
+]
+exclude_patterns = ["catalogue", "notebooks/.ipynb_checkpoints"]
+
+nb_execution_mode = "off"
+nb_ipywidgets_js: dict[str, dict[str, str]] = {}  # the lessons' outputs hold their own static views
+myst_enable_extensions = ["dollarmath", "amsmath"]
+myst_heading_anchors = 3
+
+default_role = "py:obj"  # docstrings have code between single backticks
+autodoc_member_order = "bysource"
+autodoc_typehints_format = "short"
+python_maximum_signature_line_length = 88
+python_use_unqualified_type_names = True
+add_module_names = False
+
+html_theme = "furo"
+html_title = "tensorlang"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_copy_source = False
+copybutton_exclude = ".linenos, .gp, .go"
+pygments_style = "default"

@@ -93,7 +93,7 @@ def _dimension(ctx: Context, scope: Scope, at: Affine, size: Affine) -> _Dimensi
 
 def _window(ctx: Context, scope: Scope, array: Held, places: list[Affine]) -> Value:
     dimensions = [_dimension(ctx, scope, a, n) for a, n in zip(places, array.shape, strict=True)]
-    name, dimensions = _extended(ctx, scope, array.name, dimensions)
+    name, dimensions = _extended(ctx, scope, *_taken(ctx, array.name, dimensions))
     windows = [d for d in dimensions if d.axis is not None]
     result = tuple(d.axis for d in windows if d.axis is not None)
     if all(scope.is_static(d.at) for d in windows):
@@ -103,6 +103,17 @@ def _window(ctx: Context, scope: Scope, array: Held, places: list[Affine]) -> Va
     while rest and rest[-1] == ":":
         rest.pop()
     return Value(f"{code}[{', '.join(rest)}]" if rest else code, result, ATOM)
+
+
+def _taken(ctx: Context, name: str, dimensions: list[_Dimension]) -> tuple[str, list[_Dimension]]:
+    """What is read at one place of some dimensions, if zeros are to be put around it: fewer than around the array."""
+    single = [d.axis is None and d.inside for d in dimensions]
+    if not any(single) or all(d.inside for d in dimensions):
+        return name, dimensions
+    parts = [ctx.integers.code(d.at) if one else ":" for d, one in zip(dimensions, single, strict=True)]
+    while parts[-1] == ":":
+        parts.pop()
+    return f"{name}[{', '.join(parts)}]", [d for d, one in zip(dimensions, single, strict=True) if not one]
 
 
 def _slices(ctx: Context, scope: Scope, name: str, dimensions: list[_Dimension]) -> tuple[str, list[str]]:
@@ -145,7 +156,8 @@ def _moving(ctx: Context, scope: Scope, name: str, dimensions: list[_Dimension])
 
 
 def _extended(ctx: Context, scope: Scope, name: str, dimensions: list[_Dimension]) -> tuple[str, list[_Dimension]]:
-    """The array over all positions that are read, zero where it has none; made once, outside of loops."""
+    """The array over all positions that are read, zero where it has none; made once, outside of loops, unless it is
+    itself a part that is read there."""
     if all(d.inside for d in dimensions):
         return name, dimensions
     code = ctx.integers.code
@@ -159,7 +171,7 @@ def _extended(ctx: Context, scope: Scope, name: str, dimensions: list[_Dimension
             size = d.high + 1 - d.low
             moved.append(_Dimension(d.at - d.low, d.axis, ZERO, d.high - d.low, size, True))
     call = f"{ctx.helper('_over')}({name}, {', '.join(ranges)})"
-    if scope.block is scope.fixed and all(d.axis is not None for d in dimensions):
+    if not name.isidentifier() or (scope.block is scope.fixed and all(d.axis is not None for d in dimensions)):
         return call, moved
     key = ("extended", id(scope.fixed), call)
     if key not in ctx.reused:

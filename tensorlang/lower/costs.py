@@ -36,7 +36,10 @@ class Threshold:
 THRESHOLDS: dict[str, Threshold] = {
     "slice_taps": Threshold(32, "taps", "up to so many, a correlation along one axis is one sum of shifted slices"),
     "fused_terms": Threshold(49, "terms", "more are not added in one expression: XLA's fused loops fall off a cliff"),
+    "sum_outputs": Threshold(6, "outputs", "up to so many, a correlation of few terms is a sum for each"),
+    "sum_terms": Threshold(2**16, "terms", "a correlation with no more of them has few"),
     "conv_outputs": Threshold(12, "outputs", "up to so many, a correlation with long taps is XLA's own convolution"),
+    "interleaved_terms": Threshold(8, "terms", "up to so many, sums are computed while they are interleaved"),
     "fft_taps": Threshold(512, "taps", "from there on, a correlation along one axis is done by FFTs", True),
     "fft_square": Threshold(256, "taps", "the same, where there are no more than 4 times as many outputs", True),
     "fft_taps_2d": Threshold(256, "taps", "from there on, a correlation along two axes is done by FFTs", True),

@@ -80,6 +80,11 @@ def _few_outputs(n: int) -> tuple[Run, Run, tuple[jax.Array, ...]]:
     return *ways, (_random(_LONG + n - 1), _random(_LONG))
 
 
+def _sums(n: int) -> tuple[Run, Run, tuple[jax.Array, ...]]:
+    ways = _line(_WAYS._by_sums, n), _line(_WAYS._by_convolution, n)
+    return *ways, (_random(_LONG // 10 + n - 1), _random(_LONG // 10))
+
+
 def _channels(count: int) -> tuple[Run, Run, tuple[jax.Array, ...]]:
     c, n, k = round(count**0.5), 64, 3
     at = [(1, 1, 0, n)] * 2
@@ -95,9 +100,8 @@ def _triangle(rows: int) -> tuple[Run, Run, tuple[jax.Array, ...]]:
 
     def way(a: jax.Array, x: jax.Array, most: int) -> jax.Array:
         def block(start: int, stop: int) -> jax.Array:
-            i = jnp.arange(start, stop)
-            edge = jnp.where(i[:, None] >= i, a[start:stop, start:stop] * x[start:stop], 0)
-            return a[start:stop, :start] @ x[:start] + jnp.sum(edge, 1)
+            below = jnp.arange(start, stop)[:, None] >= jnp.arange(stop)
+            return jnp.where(below, a[start:stop, :stop], 0) @ x[:stop]
 
         found: jax.Array = _BLOCKS._array_by_blocks(_BLOCKS._even_blocks(0, n, rows, most), block, 0, (n,), x.dtype)
         return found
@@ -124,6 +128,7 @@ def _cut_triangle(rows: int) -> tuple[Run, Run, tuple[jax.Array, ...]]:
 RIVALRIES = (
     Rivalry("slice_taps", (8, 16, 24, 32, 40, 48, 64), _few_taps, inclusive=True),
     Rivalry("conv_outputs", (4, 8, 12, 16, 32, 64), _few_outputs, inclusive=True),
+    Rivalry("sum_outputs", (2, 4, 6, 8, 12), _sums, inclusive=True),
     Rivalry("fft_taps", (128, 256, 512, 1024, 2048), _many_taps),
     Rivalry("fft_square", (64, 128, 256, 512, 1024), _square),
     Rivalry("fft_taps_2d", (81, 121, 196, 256, 361), _plane),

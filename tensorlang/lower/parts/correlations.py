@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from tensorlang.lower.costs import COSTS
-from tensorlang.lower.parts.loops import _sum
+from tensorlang.lower.parts.loops import _stored, _sum
 from tensorlang.lower.parts.windows import _over
 
 
@@ -98,7 +98,7 @@ def _is_few(w, terms):
 
 def _in_steps(x, w, at, compute):
     """Many taps that are b apart: the outputs i = b * q + p are for each p a correlation with taps next to each other,
-    of every b-th element of x."""
+    of every b-th element of x. Sums of many terms are there before they are interleaved, which isn't vectorised."""
     for k, (a, b, c, n) in enumerate(at):
         size = x.shape[2 + k]
         many = _volume(w.shape[1:]) > COSTS["fused_terms"] and not _suits_lines(x, w, at)
@@ -108,7 +108,9 @@ def _in_steps(x, w, at, compute):
                 start = a * p + c
                 every = lax.slice_in_dim(x, min(start % b, size), size, b, 2 + k)
                 here = [*at[:k], (a, 1, start // b, -(-n // b)), *at[k + 1 :]]
-                parts.append(_with_fewest_taps(every, w, here, lambda x, w, at: _in_steps(x, w, at, compute)))
+                part = _with_fewest_taps(every, w, here, lambda x, w, at: _in_steps(x, w, at, compute))
+                terms = min(_volume(every.shape[1:]), _volume(w.shape[1:]))
+                parts.append(_stored(part) if terms > COSTS["interleaved_terms"] else part)
             y = jnp.stack(parts, 3 + k)
             return lax.slice_in_dim(y.reshape(*y.shape[: 2 + k], -1, *y.shape[4 + k :]), 0, n, axis=2 + k)
     return _in_rows(x, w, at, compute)
@@ -137,11 +139,13 @@ def _folded(x, axis, start, rows, step):
 
 
 def _line(x, w, at):
-    """Along one axis: a sum of slices, XLA's convolution, products of blocks, or Fourier transforms."""
+    """Along one axis: a sum of slices, a sum for each output, XLA's convolution, products of blocks, or Fourier transforms."""
     ((a, b, _, n),), taps = at, w.shape[2]
     short, long = min(taps, n), max(taps, n)
     if _is_few(w, COSTS["slice_taps"]):
         return _by_slices(x, w, at)
+    if x.shape[0] * w.shape[0] == 1 and n <= COSTS["sum_outputs"] and n * _volume(w.shape) <= COSTS["sum_terms"]:
+        return _by_sums(x, w, at)
     if a > 1 or b > 1:
         return _by_convolution(x, w, at)
     if short >= COSTS["fft_square"] and long <= 4 * short:
@@ -151,6 +155,13 @@ def _line(x, w, at):
     if n <= COSTS["conv_outputs"]:
         return _by_convolution(x, w, at)
     return _by_blocks(x, w, at) if taps <= n else _by_outer_blocks(x, w, at)
+
+
+def _by_sums(x, w, at):
+    """A sum of products for each of a few outputs: XLA's convolution takes longer to get going."""
+    ((a, b, _, n),), x = at, _covered(x, w, at)[0]
+    reach = b * (w.shape[2] - 1) + 1
+    return jnp.stack([jnp.sum(x[:, a * i : a * i + reach : b] * w[0]) for i in range(n)])[None, None]
 
 
 def _by_blocks(x, w, at):

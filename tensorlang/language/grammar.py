@@ -377,16 +377,16 @@ def _zero(kind: Type) -> Deep[Expr]:
 def children(e: Expr) -> tuple[Expr, ...]:
     """The expressions directly under `e`."""
     match e:
+        case Access(body=a):  # the most frequent ones first
+            return (a,)
         case Var() | Const():
             return ()
         case Add(a, b, _) | Mul(a, b) | MakePair(a, b) | Let(_, a, b):
             return (a, b)
+        case Bracket(body=a) | Gen(body=a) | Sum(body=a) | Proj(body=a) | Extremum(body=a) | Choice(body=a):
+            return (a,)
         case Call(_, arguments):
             return arguments
-        case Proj(_, a) | Gen(_, _, a) | Sum(_, _, a) | Access(a, _, _) | Bracket(_, a):
-            return (a,)
-        case Extremum(_, _, _, _, a) | Choice(_, _, _, _, a):
-            return (a,)
 
 
 def is_false(e: Expr) -> bool:

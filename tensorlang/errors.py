@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tensorlang.shown import Shown
+
 
 @dataclass(frozen=True)
 class Span:
@@ -60,7 +62,7 @@ class PythonLine:
 Place = Span | PythonLine
 
 
-class TensorlangError(Exception):
+class TensorlangError(Shown, Exception):
     """An error in a program or its use. `place` says where, `hint` what would mend it."""
 
     def __init__(self, message: str, place: Place | None = None, hint: str | None = None) -> None:
@@ -73,6 +75,9 @@ class TensorlangError(Exception):
         where = f"{self.place}\n" if self.place is not None else ""
         hint = f"\nhint: {self.hint}" if self.hint else ""
         return f"{where}{self.message}{hint}"
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}: {self}"
 
     def at(self, place: Place | None) -> TensorlangError:
         """The same error, placed at `place` unless it has a place already."""

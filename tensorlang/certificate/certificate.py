@@ -30,6 +30,7 @@ from tensorlang.language.types import R
 from tensorlang.normal.ssa import to_function
 from tensorlang.pipeline import Wrt, derive
 from tensorlang.sets.scopes import postorder
+from tensorlang.shown import Shown
 from tensorlang.surface.parse import parse
 
 FORMAT = "tensorlang certificate 1"
@@ -37,8 +38,8 @@ PROVED = Fraction(4)
 """The bound that holds for every program (Theorem 6.35)."""
 
 
-@dataclass(frozen=True, eq=False)
-class Certificate:
+@dataclass(frozen=True, eq=False, repr=False)
+class Certificate(Shown):
     """That for all sizes from 1 on the adjoint costs at most `bound` times the program, inputs and outputs counted.
 
     `costs` are those of the program and the adjoint with what they are made of, by name, or None where no closed form
@@ -149,8 +150,6 @@ class Certificate:
             if how != "all sizes":
                 lines.append(f"  that the {name} costs no more than what it is made of was counted at {how} only")
         return "\n".join(lines)
-
-    __repr__ = __str__
 
 
 def certify(f: Function, bound: int | float | Fraction = 4, wrt: Wrt = None) -> Certificate:

@@ -26,13 +26,14 @@ from tensorlang.language.predicates import Equal, NonNegative, Predicate, at_mos
 from tensorlang.language.show import predicate_text
 from tensorlang.sets.encode import TooHard
 from tensorlang.sets.isl import counts_everything
+from tensorlang.shown import Shown
 
 _INSTALL = "pip install 'tensorlang[symbolic]', then pip install --force-reinstall --no-deps islpy-barvinok"
 """The second command, since the two packages have the same files and pip may have put islpy's own in place last."""
 
 
-@dataclass(frozen=True, eq=False)
-class CostPolynomial:
+@dataclass(frozen=True, eq=False, repr=False)
+class CostPolynomial(Shown):
     """A number for all sizes at which no axis of a parameter of `program` is negative: the sum of the cells that hold.
 
     Cells are conditions on sizes with quasi-polynomials: polynomials in sizes, in quotients of them rounded down, and
@@ -121,13 +122,8 @@ class CostPolynomial:
         """LaTeX, without dollars."""
         return latex(self)
 
-    def _repr_latex_(self) -> str:
-        return f"${self.latex}$"
-
     def __str__(self) -> str:
         return text(self)
-
-    __repr__ = __str__
 
 
 def cost_polynomial(f: Function) -> CostPolynomial:

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from tensorlang.derivative.transcript import Told
 
 
-@dataclass(frozen=True)
-class Rule:
+@dataclass(frozen=True, repr=False)
+class Rule(Shown):
     """A rewriting rule: its number in the paper, its name, and its law."""
 
     number: str
@@ -44,6 +44,9 @@ class Rule:
         """What proves in proofs/ that it keeps the value and never raises the extended cost."""
         number = self.number.replace(".", "_")
         return f"value_{number}", f"cost_{number}"
+
+    def __str__(self) -> str:
+        return f"{self.number} {self.name}: {self.law}"
 
 
 def _rules(*rules: Rule) -> dict[str, Rule]:
@@ -114,8 +117,8 @@ class InnerProduct:
     sign: int = 1
 
 
-@dataclass(frozen=True, eq=False)
-class Step:
+@dataclass(frozen=True, eq=False, repr=False)
+class Step(Shown):
     """One application of a rule: `before` becomes `after`, under the new statements `made`."""
 
     rule: Rule
@@ -123,6 +126,11 @@ class Step:
     after: tuple[InnerProduct, ...]
     made: tuple[Statement, ...] = ()
     subject: Statement | None = None
+
+    def __str__(self) -> str:
+        from tensorlang.derivative.transcript import told_alone
+
+        return str(told_alone(self))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

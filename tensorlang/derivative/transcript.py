@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 from tensorlang.derivative.derivation import Derivation, InnerProduct, Rule, Side, Step
@@ -25,11 +26,12 @@ from tensorlang.language.show import (
     unicode_text,
 )
 from tensorlang.language.types import R, array
-from tensorlang.normal.ssa import SSA, Constant, Input, Statement, operands, output_list, read
+from tensorlang.normal.ssa import SSA, Constant, Input, Statement, operands, output_list, read, to_function
+from tensorlang.shown import Shown
 
 
-@dataclass(frozen=True)
-class Told:
+@dataclass(frozen=True, repr=False)
+class Told(Shown):
     """A step in words; `cost` is what it rewrites before and after, where the derivation is told with sizes."""
 
     rule: Rule
@@ -38,15 +40,19 @@ class Told:
     after: str
     cost: tuple[int, int] | None = None
 
-    def __str__(self) -> str:
+    def lines(self) -> list[str]:
+        """What is rewritten, to what, and at what cost."""
         lines = [self.before] if self.before else []
         lines += [f"{'   ' if k else '-> '}let {statement} in" for k, statement in enumerate(self.made)]
         if self.after:
             lines.append(f"{'  ' if self.made else '->'} {self.after}")
         if self.cost is not None and self.before:
             lines.append(f"   cost {self.cost[0]} -> {self.cost[1]}")
+        return lines
+
+    def __str__(self) -> str:
         head = f"{self.rule.number} {self.rule.name}"
-        return f"{head:<28}" + ("\n" + " " * 28).join(line.replace("\n", "\n" + " " * 33) for line in lines)
+        return f"{head:<28}" + ("\n" + " " * 28).join(line.replace("\n", "\n" + " " * 33) for line in self.lines())
 
     def latex(self) -> str:
         """The step as rows of an `aligned` environment, where it was told in LaTeX."""
@@ -101,6 +107,14 @@ def tell(
     ledger = Ledger(derivation, data) if data is not None else None
     for step in derivation.steps:
         yield names.told(step, ledger.step(step) if ledger and step.before else None)
+
+
+def told_alone(step: Step) -> Told:
+    """A step of an unknown derivation in words, in which statements have made-up names."""
+    zero = Constant(Fraction(0), ())
+    nothing = SSA("", (), (zero,), zero)
+    program = to_function(nothing)
+    return Names(Derivation(program, nothing, (), (step,), nothing, program)).told(step, None)
 
 
 def transcript(derivation: Derivation, data: Mapping[str, Any] | None = None, form: str = "text") -> str:

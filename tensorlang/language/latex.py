@@ -10,10 +10,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from functools import cache
+from math import inf
 from string import Formatter
 from typing import ClassVar
 
-from tensorlang.language.function import Function
+from tensorlang.language.affine import Affine
+from tensorlang.language.function import Function, Parameter
 from tensorlang.language.grammar import Expr, ScalarFunction
 from tensorlang.language.layout import FILL, Doc, Fence, Row, concat, lines, render, rigid
 from tensorlang.language.notation import ATOM, LOOSE, POWER, PRODUCT, Notation, Template, decimal
@@ -44,22 +46,33 @@ def expr_latex(e: Expr) -> str:
 
 def predicate_latex(p: Predicate) -> str:
     """`p` in the paper's notation, in one row."""
-    return render([(0, Printer(LATEX).whole_predicate(p))], float("inf"))
+    return render([(0, Printer(LATEX).whole_predicate(p))], inf)
 
 
-def type_latex(kind: Type) -> str:
-    """`kind` in the paper's notation."""
-    return render([(0, run(Printer(LATEX).type(kind)))], float("inf"))
+def affine_latex(a: Affine) -> str:
+    """An index expression."""
+    return Printer(LATEX).affine(a)
 
 
-def function_rows(f: Function, limit: float = float("inf")) -> Iterator[str]:
+def parameter_latex(p: Parameter) -> str:
+    """The name of a parameter and its declared type."""
+    printer = Printer(LATEX)
+    return render([(0, concat(printer.name(p), ": ", run(printer.type(p))))], inf)
+
+
+def function_rows(f: Function, limit: float = inf) -> Iterator[str]:
     """The rows of the definition of `f`, of at most `limit` characters in all; a last one of dots if there are more."""
     return _rows(Printer(LATEX).function(f), limit)
 
 
-def expr_rows(e: Expr, limit: float = float("inf")) -> Iterator[str]:
+def expr_rows(e: Expr, limit: float = inf) -> Iterator[str]:
     """The rows of `e`, of at most `limit` characters in all; a last one of dots if there are more."""
     return _rows(Printer(LATEX).whole(e), limit)
+
+
+def type_rows(kind: Type, limit: float = inf) -> Iterator[str]:
+    """`kind` in one row, or dots if it has more than `limit` characters."""
+    return _rows([(0, run(Printer(LATEX).type(kind)))], limit)
 
 
 def aligned(rows: Iterable[str]) -> str:

@@ -14,10 +14,11 @@ from tensorlang.normal.eliminate_pairs import eliminate_pairs
 from tensorlang.normal.let_lift import let_lift
 from tensorlang.normal.push_out_gen import push_out_gen
 from tensorlang.normal.to_ssa import to_ssa
+from tensorlang.shown import Shown
 
 
-@dataclass(frozen=True)
-class PassRule:
+@dataclass(frozen=True, repr=False)
+class PassRule(Shown):
     """A rule of a normalisation pass, and a program to which nothing but it applies."""
 
     number: str
@@ -31,6 +32,9 @@ class PassRule:
     def theorems(self) -> tuple[str, ...]:
         """What proves in proofs/ that it keeps the value and never raises the cost."""
         return (f"rule_{self.number.replace('.', '_')}",)
+
+    def __str__(self) -> str:
+        return f"{self.number} {self.name}: {self.law}"
 
 
 PASS_RULES: tuple[PassRule, ...] = (

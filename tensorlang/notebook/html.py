@@ -30,6 +30,12 @@ div.tensorlang td.number, div.tensorlang th.number {text-align: right; font-vari
 div.tensorlang details {margin: 0.3em 0}
 div.tensorlang summary {cursor: pointer}
 div.tensorlang .note {opacity: 0.75; font-size: 0.92em}
+div.tensorlang svg {display: block; margin: 0.4em 0}
+div.tensorlang .keyword {color: var(--jp-mirror-editor-keyword-color, #2f8a3f); font-weight: 600}
+div.tensorlang .comment {color: var(--jp-mirror-editor-comment-color, #6c8a8a); font-style: italic}
+div.tensorlang .string {color: var(--jp-mirror-editor-string-color, #c0504d)}
+div.tensorlang span.number {color: var(--jp-mirror-editor-number-color, #2f8a3f)}
+div.tensorlang .function {color: var(--jp-mirror-editor-def-color, #3572d4)}
 """
 
 
@@ -44,9 +50,9 @@ def block(tag: str, content: str, kind: str = "") -> str:
     return f"<{tag}{attribute}>{content}</{tag}>"
 
 
-def preformatted(text: str) -> str:
-    """`text` as it stands, in lines."""
-    return block("pre", escape(text, quote=False))
+def preformatted(lines: Iterable[str]) -> str:
+    """Lines as they stand."""
+    return block("pre", escape("\n".join(lines), quote=False))
 
 
 def code(text: str) -> str:

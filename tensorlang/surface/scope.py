@@ -20,6 +20,7 @@ from tensorlang.errors import PythonLine, ScopeError, TensorlangError, TypeMisma
 from tensorlang.language import functions
 from tensorlang.language.affine import Index, IndexArray
 from tensorlang.language.grammar import Bracket, Expr, Var
+from tensorlang.shown import Shown
 
 T = TypeVar("T")
 
@@ -142,7 +143,7 @@ def refuse(message: str, hint: str | None = None) -> NoReturn:
     raise TypeMismatch(message, here(), hint)
 
 
-class Surface:
+class Surface(Shown):
     """What is common to indices, conditions, terms and relations."""
 
     __slots__ = ("binders",)

@@ -192,6 +192,9 @@ class Cond(Numeric):
         self.pred = pred
         self.binders = binders
 
+    def __str__(self) -> str:
+        return str(self.pred)
+
     def described(self) -> str:
         """What this is, for a message."""
         return "a condition"
@@ -294,6 +297,9 @@ class Rel(Surface):
     def __init__(self, relation: Relation, binders: Binders = NO_BINDERS) -> None:
         self.relation = relation
         self.binders = binders
+
+    def __str__(self) -> str:
+        return str(self.relation)
 
     def described(self) -> str:
         """What this is, for a message."""

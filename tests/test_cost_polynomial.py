@@ -240,7 +240,7 @@ def test_costs_are_expressions_of_sympy() -> None:
 def test_costs_are_shown_in_notebooks() -> None:
     f = tl.parse("f(x: [n]R, E: rel(n, n)) = 1 + (sum i:n. x[i]) + sum i:n. [exists j:n. i = 2*j] * x[i]")
     shown = tl.cost_polynomial(f)._repr_latex_()
-    assert shown.startswith(r"$\begin{cases}2 \, n - \left\lfloor \frac{n}{2} \right\rfloor & 0 < n")
+    assert shown.startswith(r"$\displaystyle \begin{cases}2 \, n - \left\lfloor \frac{n}{2} \right\rfloor & 0 < n")
     g = tl.parse("f(x: [n]R, E: rel(n, n)) = gen i:n, j:n. [E(i, j)] * (x[i] * x[j]) + x[i]")
     assert r"\mathrm{nnz}(E)" in tl.cost_polynomial(g).latex
 

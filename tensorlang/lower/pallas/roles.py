@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from tensorlang.language.affine import Affine, Index, Lookup
 from tensorlang.language.grammar import Const, Expr, Extremum, Sum, children
-from tensorlang.language.predicates import TRUE, Predicate, Related, conjuncts, lookups
+from tensorlang.language.predicates import TRUE, And, Exists, Or, Predicate, Related, conjuncts, lookups
 from tensorlang.lower.pallas.kernel import Axis, Role
 from tensorlang.lower.pallas.statements import Memory, Statement
 from tensorlang.lower.pallas.terms import Reduction, conditions, free, nodes, over, reads, reduction
@@ -66,6 +66,7 @@ def roles(s: Statement, memory: Memory, blocks: Blocks, rows: frozenset[Affine] 
     if not s.axes:
         raise Unfit("it is a single number")
     found.tiled, computed = _tiled(s, memory, extents)
+    _check(s, found.tiled)
     layout = _layout(s)
     summed = {i for head in found.tiled for i in _reduction(head).indices}
     own = {i for i, _ in s.axes}
@@ -89,6 +90,20 @@ def roles(s: Statement, memory: Memory, blocks: Blocks, rows: frozenset[Affine] 
     if not any(axis.role is Role.PARALLEL for axis in found.axes.values()):
         raise Unfit("none of its axes is cut into tiles")
     return found
+
+
+def _check(s: Statement, tiled: Heads) -> None:
+    """Raise `Unfit` for what data choose, other than along rows, and for conditions with quantifiers."""
+    if any(a.lookups for _, places in reads(s.body) for a in places):
+        raise Unfit("it reads at places that data choose")
+    if any(lookups(_reduction(head).pred) for head in tiled):
+        raise Unfit("it adds up at places that data choose")
+    stack = conditions(s.body)
+    while stack:
+        p = stack.pop()
+        if isinstance(p, Exists):
+            raise Unfit("a condition has a quantifier")
+        stack += p.parts if isinstance(p, And | Or) else ()
 
 
 def _reduction(e: Expr) -> Reduction:

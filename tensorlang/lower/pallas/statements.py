@@ -30,7 +30,7 @@ from tensorlang.language.grammar import (
     bracket,
     children,
 )
-from tensorlang.language.predicates import TRUE, Predicate, conjunction, less, within
+from tensorlang.language.predicates import TRUE, Predicate, conjunction, equal, less, within
 from tensorlang.language.rebuilt import with_children
 from tensorlang.language.types import R, array, leaves, shape
 from tensorlang.lower.pallas.kernel import Results
@@ -123,6 +123,7 @@ def statements(f: Function) -> Statements:
         binders, scalar = _with_own_indices(*eta(value))
         ranges = dict(binders)
         made = run(_settled(reader.read(scalar), ranges, conjunction([present, ranges_predicate(ranges)]), {}))
+        made = run(_without_lookups(made, {}))
         sums = any(isinstance(e, Sum | Extremum) for e in nodes(made))
         if not sums or not memory.holds(n for _, n in binders) or var in skewed or _slanted(binders, made):
             reader.inlined[var] = (tuple(i for i, _ in binders), made)
@@ -283,6 +284,28 @@ def _settled(e: Expr, ranges: Ranges, context: Predicate, memo: dict[Expr, Expr]
         case _:
             for child in children(e):
                 parts.append((yield _settled(child, ranges, context, memo)))
+            memo[e] = with_children(e, parts)
+    return memo[e]
+
+
+def _without_lookups(e: Expr, memo: dict[Expr, Expr]) -> Deep[Expr]:
+    """`e`, where an element of a row at a place that data choose, x[i, y[i]], is a sum along it with one term."""
+    if e not in memo:
+        x = variable(e)
+        if x is not None:
+            at_ = places(e)
+            for k, a in enumerate(at_):
+                others = {i for b in at_[:k] + at_[k + 1 :] for i in b.indices}
+                if a.lookups and others.issuperset(a.indices) and len(a.terms) == 1 and a.constant == 0:
+                    j, n = Index("j"), shape(x.type)[0][k]
+                    element = access(whole(e), *at_[:k], atom_affine(j), *at_[k + 1 :])
+                    memo[e] = Sum(j, n, Bracket(equal(atom_affine(j), a), element))
+                    return memo[e]
+            memo[e] = e
+        else:
+            parts = []
+            for part in children(e):
+                parts.append((yield _without_lookups(part, memo)))
             memo[e] = with_children(e, parts)
     return memo[e]
 

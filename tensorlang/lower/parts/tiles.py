@@ -1,0 +1,91 @@
+"""What generated kernels for TPUs call: tables of tiles, arrays filled up, and what is done in registers."""
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+
+
+def _filled(x, starts, lengths):
+    """The elements of `x` from `starts` on, so many along each dimension; zeros where there are none."""
+    ends = [start + length - n for start, length, n in zip(starts, lengths, x.shape)]
+    if not any(starts) and not any(ends):
+        return x
+    return lax.pad(x, jnp.zeros((), x.dtype), [(-start, end, 0) for start, end in zip(starts, ends)])
+
+
+def _steps(some, full, outer):
+    """The tiles to visit, in order, as columns: their numbers, and 1 for an output's first tile + 2 for its
+    last + 4 if the tile has something to add + 8 if it needs no masks. The first `outer` numbers are the output's.
+
+    An output of no tiles has one step all the same, at which it is stored. `some` and `full` say of every tile whether
+    it is visited, and whether it needs no masks.
+    """
+    shape = some.shape
+    rows = int(np.prod(shape[:outer]))
+    some, full = some.reshape(rows, -1), full.reshape(rows, -1)
+    visited = some.copy()
+    visited[:, 0] |= ~some.any(1)
+    row, column = visited.nonzero()
+    first, last = np.diff(row, prepend=-1) != 0, np.diff(row, append=-1) != 0
+    flags = first + 2 * last + 4 * some[row, column] + 8 * full[row, column]
+    numbers = np.unravel_index(row * some.shape[1] + column, shape)
+    return np.stack([*numbers, flags]).astype(np.int32)
+
+
+def _steps_of_data(some, full, outer):
+    """As `_steps`, for tiles that data decide: the columns, of which the first `count` are to be visited; `count`."""
+    shape = some.shape
+    rows = int(np.prod(shape[:outer]))
+    some, full = some.reshape(rows, -1), full.reshape(rows, -1)
+    visited = some.at[:, 0].set(some[:, 0] | ~some.any(1))
+    row, column = jnp.nonzero(visited, size=visited.size, fill_value=rows)
+    before, after = jnp.roll(row, 1).at[0].set(-1), jnp.roll(row, -1).at[-1].set(-1)
+    count = visited.sum()
+    row, column = jnp.minimum(row, rows - 1), jnp.minimum(column, some.shape[1] - 1)
+    first, last = before != row, after != row
+    flags = first + 2 * last + 4 * some[row, column] + 8 * full[row, column]
+    numbers = jnp.unravel_index(row * some.shape[1] + column, shape)
+    return jnp.stack([*numbers, flags]).astype(jnp.int32), count
+
+
+def _any_and_all(relation, blocks):
+    """For each tile of these lengths whether the relation holds for some of its points, and for all."""
+    for axis, block in enumerate(blocks):
+        count = -(-relation.shape[axis] // block)
+        padding = [(0, 0)] * relation.ndim
+        padding[axis] = (0, count * block - relation.shape[axis])
+        relation = jnp.pad(relation, padding)
+    parts = [part for n, block in zip(relation.shape, blocks) for part in (n // block, block)]
+    inside = tuple(range(1, len(parts), 2))
+    relation = relation.reshape(parts)
+    return relation.any(inside), relation.all(inside)
+
+
+def _index(shape, axis):
+    """The places along an axis."""
+    if len(shape) == 1:
+        return lax.broadcasted_iota(jnp.int32, (*shape, 1), 0)[:, 0]
+    return lax.broadcasted_iota(jnp.int32, shape, axis)
+
+
+def _kept(mask, x, otherwise=0):
+    """`x` where the mask holds; no mask: everywhere."""
+    if mask is None:
+        return x
+    return jnp.where(mask, x, jnp.asarray(otherwise, x.dtype))
+
+
+def _dot(a, b, i, j):
+    """The sum of products along axis `i` of one and `j` of the other: of bfloat16 if one is, accumulated in float32."""
+    half = jnp.bfloat16 in (a.dtype, b.dtype)
+    kind, precision = (jnp.bfloat16, None) if half else (jnp.float32, lax.Precision.HIGHEST)
+    axes = (((i,), (j,)), ((), ()))
+    a, b = a.astype(kind), b.astype(kind)
+    return lax.dot_general(a, b, axes, precision=precision, preferred_element_type=jnp.float32)
+
+
+def _rows(n, most, width):
+    """How many of `n` rows of `width` numbers in all a step takes: a multiple of 32, or 8, of up to two megabytes."""
+    fitting = max(8, min(most, 2**19 // width))
+    return min(n, fitting // 32 * 32 or fitting // 8 * 8)

@@ -198,6 +198,34 @@ def test_a_bracket_hides_infinities_on_the_other_side_of_a_triangle() -> None:
     np.testing.assert_allclose(np.asarray(y), np.arange(300.0))
 
 
+def test_the_mask_of_a_triangle_goes_on_the_matrix_whose_whole_rows_are_read() -> None:
+    transposed = parse("f(c: [n][n]R, y: [n]R) = gen i:n. sum j:n. [i < j] * c[j, i] * y[j]")
+    body = lower(transposed).source.split("def f(")[1]
+    assert body.count("einsum") == 1 and "jnp.where(j[:, None] > i, c[j_start:j_stop, :j_stop - 1], 0)" in body
+    (found,) = inputs(parse("f(c: [n][n]R) = sum i:n. c[i, i]"), {"n": 515})
+    y = np.cos(np.arange(515.0))
+    wanted = np.tril(found, -1).T @ y
+    assert_close(lower(transposed)(found.astype(np.float32), y.astype(np.float32)), wanted)
+
+
+def test_a_matrix_is_not_masked_beside_what_may_be_infinite() -> None:
+    f = parse("f(c: [n][n]R, x: [n]R) = gen i:n. sum j:n. [j < i] * c[i, j] * log(x[j])")
+    x = np.linspace(1, 2, 300)
+    x[-1] = 0  # which no element of the triangle is multiplied by
+    c = np.ones((300, 300))
+    wanted = np.tril(c, -1)[:, :-1] @ np.log(x[:-1])
+    assert_close(lower(f)(c.astype(np.float32), x.astype(np.float32)), wanted)
+
+
+def test_matrices_and_their_transposes_in_triangles_are_masked_once() -> None:
+    form = adjoint(parse(PROGRAMS["quadratic form of a triangle"]), wrt="x")
+    n = 512
+    shapes = [jax.ShapeDtypeStruct(s, np.float32) for s in ((n, n), (n,), ())]
+    compiled = jax.jit(lower(form)).lower(*shapes).compile().as_text()
+    blocks = [line for line in compiled[compiled.index("ENTRY") :].splitlines() if "select" in line.split("(")[0]]
+    assert 1 <= len(blocks) <= 4
+
+
 def test_a_guard_at_the_corners_is_no_band() -> None:
     source = lower(adjoint(parse(PROGRAMS["band storage"]))).source
     assert "_by_windows(" not in source

@@ -70,12 +70,16 @@ def drawn(f: tl.Function, sizes: dict[str, int], seed: int = 0) -> dict[str, Any
 
 
 SLICES = {"slice_taps": 99, "fused_terms": 99, "conv_channels": 999, "conv_outputs": 99}
-LOOPS = {"slice_taps": 0, "fused_terms": 2, "conv_channels": 999, "conv_outputs": 0, "fft_taps": 99, "fft_square": 99}
-XLA = {"slice_taps": 0, "fused_terms": 1, "conv_channels": 0, "conv_outputs": 99, "fft_taps": 99, "fft_square": 99}
-FOURIER = {"slice_taps": 0, "fused_terms": 1, "conv_channels": 0, "fft_taps": 1, "fft_square": 1, "fft_taps_2d": 1}
+SUMS = {"slice_taps": 0, "fused_terms": 2, "conv_channels": 999, "sum_outputs": 99}
+SELDOM = {"slice_taps": 0, "fft_taps": 99, "fft_square": 99, "sum_outputs": 0, "interleaved_terms": 0}
+LOOPS = {**SELDOM, "fused_terms": 2, "conv_channels": 999, "conv_outputs": 0}
+XLA = {**SELDOM, "fused_terms": 1, "conv_channels": 0, "conv_outputs": 99}
+FOURIER = {**SELDOM, "fused_terms": 1, "conv_channels": 0, "fft_taps": 1, "fft_square": 1, "fft_taps_2d": 1}
 
 
-@pytest.mark.parametrize("table", [SLICES, LOOPS, XLA, FOURIER], ids=["slices", "loops", "XLA", "Fourier"])
+@pytest.mark.parametrize(
+    "table", [SLICES, SUMS, LOOPS, XLA, FOURIER], ids=["slices", "sums", "loops", "XLA", "Fourier"]
+)
 @pytest.mark.parametrize("name", ["full", "strided", "plane", "channels", "Toeplitz"])
 def test_every_way_agrees_with_the_evaluator(
     name: str, table: dict[str, int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -326,3 +330,29 @@ def test_rivals_compute_the_same(rivalry: tuning.Rivalry) -> None:
     first, second, arrays = rivalry.make(rivalry.points[1])
     a, b = np.asarray(jax.jit(first)(*arrays)), np.asarray(jax.jit(second)(*arrays))
     assert np.abs(a - b).max() <= 1e-4 * np.abs(a).max()
+
+
+def test_few_outputs_of_few_terms_are_sums() -> None:
+    f = tl.parse("f(x: [n + m - 1]R, y: [n]R) = gen j:m. sum i:n. x[i + j] * y[i]")
+
+    def convolutions(n: int, m: int) -> int:
+        shapes = [jax.ShapeDtypeStruct(dims, np.float32) for dims in ((n + m - 1,), (n,))]
+        return jax.jit(tl.lower(f)).lower(*shapes).compile().as_text().count(" convolution(")
+
+    assert convolutions(10_000, 4) == 0
+    assert convolutions(100_000, 4) > 0
+    x, y = np.sin(np.arange(10_003.0)), np.cos(np.arange(10_000.0) ** 2)
+    found = tl.lower(f)(x.astype(np.float32), y.astype(np.float32))
+    np.testing.assert_allclose(found, np.correlate(x, y, "valid"), atol=1e-2)
+
+
+def test_zeros_are_put_around_a_column_that_is_read_and_not_around_the_matrix() -> None:
+    f = tl.parse(
+        "f(A: [n][17]R, y: [n]R) = gen i:n + 16. sum c:17. [0 <= i - c < n] * y[i - c] * A[i - c, c]",
+    )
+    n = 3001
+    shapes = [jax.ShapeDtypeStruct(dims, np.float32) for dims in ((n, 17), (n,))]
+    assert count(tl.lower(f), *shapes).temporaries <= 4 * 4 * n
+    A, y = np.sin(np.arange(17.0 * n)).reshape(n, 17), np.cos(np.arange(n))
+    wanted = sum(np.pad(A[:, c] * y, (c, 16 - c)) for c in range(17))
+    np.testing.assert_allclose(tl.lower(f)(A.astype(np.float32), y.astype(np.float32)), wanted, atol=1e-4)

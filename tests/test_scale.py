@@ -11,6 +11,7 @@ import itertools
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from types import FrameType
 from typing import Any
 
@@ -45,6 +46,7 @@ from tensorlang.language.types import Array, R
 from tensorlang.lower import lower
 from tensorlang.normal import eliminate_pairs, let_lift, normal_ssa, push_out_gen, to_ssa
 from tensorlang.normal.contraction import settled
+from tensorlang.normal.ssa import live
 from tensorlang.normal.tidy import tidy
 from tensorlang.pipeline import adjoint, derivative, derive
 from tensorlang.sets.check import check
@@ -283,6 +285,28 @@ def test_a_statement_like_others_takes_few_steps(program: Callable[[int], Functi
     """Counted on top of what the programs have in common; more than this means that something is worked out anew."""
     few, many = [steps(adjoint, program(k)) for k in (15, 30)]
     assert (many - few) / 15 <= STEPS_OF_A_STATEMENT
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_the_collector_of_cycles_waits_while_a_program_is_worked_on(enabled: bool) -> None:
+    runs: list[str] = []
+    text, was = str(long_program(100)), gc.isenabled()
+    gc.callbacks.append(lambda phase, info: runs.append(phase))
+    try:
+        (gc.enable if enabled else gc.disable)()
+        runs.clear()
+        lower(adjoint(parse(text)))
+        assert gc.isenabled() is enabled
+        assert len(runs) <= 10  # between the stages
+    finally:
+        gc.callbacks.pop()
+        (gc.enable if was else gc.disable)()
+
+
+def test_what_is_live_is_put_in_order() -> None:
+    s = normal_ssa(long_program(5))
+    assert live(s).statements == live(replace(s, statements=tuple(reversed(s.statements)))).statements
+    assert live(replace(s, statements=(*s.statements, *s.statements))).statements == live(s).statements
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 
 from tensorlang.lower.parts import blocks, correlations, extrema, loops, mesh, pieces, relations, tiles, windows
@@ -12,9 +13,12 @@ from tensorlang.lower.parts import blocks, correlations, extrema, loops, mesh, p
 _MODULES: tuple[ModuleType, ...] = (extrema, windows, blocks, correlations, loops, pieces, relations, mesh, tiles)
 
 
-def _functions(module: ModuleType) -> Iterator[tuple[str, str, frozenset[str]]]:
+_TRITON = Path(inspect.getfile(tiles)).with_name("triton.py")
+"""Never imported here: newer versions of JAX warn of Triton, and will be without it."""
+
+
+def _functions(source: str) -> Iterator[tuple[str, str, frozenset[str]]]:
     """Each function's name, its source, and the names in it."""
-    source = inspect.getsource(module)
     lines = source.splitlines()
     for f in ast.parse(source).body:
         if isinstance(f, ast.FunctionDef):
@@ -22,7 +26,8 @@ def _functions(module: ModuleType) -> Iterator[tuple[str, str, frozenset[str]]]:
             yield f.name, "\n".join(lines[f.lineno - 1 : f.end_lineno]), names
 
 
-_FOUND = [found for module in _MODULES for found in _functions(module)]
+_SOURCES = [*map(inspect.getsource, _MODULES), _TRITON.read_text()]
+_FOUND = [found for source in _SOURCES for found in _functions(source)]
 
 HELPERS = {name: source for name, source, _ in _FOUND}
 """Their source by name."""

@@ -138,6 +138,8 @@ def _total(ctx: Context, inner: Scope, v: Value, c: Summation) -> Value:
         axes = str(places[0]) if len(places) == 1 else f"({', '.join(map(str, places))})"
         if not kept:
             code = f"jnp.sum({v.code})"
+        elif isinstance(c.body, Access) and ctx.read_by(c.body)[0] in ctx.parts:  # there is nothing to fuse a sum with
+            code = f"{ctx.helper('_times_ones')}({v.code}, ({', '.join(map(str, places))},))"
         elif places[0] == len(kept):
             code = f"jnp.sum({v.code}, {axes})"
         else:  # see the helper for why these are not left to XLA's reductions

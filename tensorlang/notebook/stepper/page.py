@@ -16,7 +16,8 @@ from tensorlang.cost.symbolic import cost_polynomial
 from tensorlang.errors import ArgumentError, CountingError, LimitError
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Let
-from tensorlang.language.show import unicode_text
+from tensorlang.language.notation import UNICODE
+from tensorlang.language.show import function_lines
 from tensorlang.normal.ssa import Input
 from tensorlang.notebook.html import STYLE, block, code, note, preformatted, table
 from tensorlang.notebook.stepper.laws import law, words
@@ -74,7 +75,7 @@ def notebook_html(view: View) -> str:
     cut = ""
     if len(shown) < last:
         cut = note(
-            f"Here are the first {len(shown) - 1:,} of {last - 1:,} steps; derivation.save(..) writes more to a page."
+            f"These are the first {len(shown) - 1:,} of {last - 1:,} steps; derivation.save(..) makes a page of more."
         )
     return _styled(_section(view, [*shown, end], cut))
 
@@ -208,7 +209,7 @@ def _program(view: View) -> str:
     statements = [view.names.definition(x) for x in found[:_MOST_STATEMENTS]]
     if len(found) > _MOST_STATEMENTS:
         statements.append(f"… {len(found) - _MOST_STATEMENTS:,} more")
-    parts = [preformatted(beginning(unicode_text(d.function)))]
+    parts = [preformatted([beginning(function_lines(d.function, UNICODE))])]
     if statements:
         parts += [block("p", "In tensor SSA, where the derivation starts:"), block("pre", "\n".join(statements))]
     if view.totals:
@@ -223,7 +224,7 @@ def _adjoint(view: View) -> str:
     d = view.derivation
     parts = [
         block("p", "What stands left of the parameters' differentials is the adjoint. Simplified, it reads:"),
-        preformatted(beginning(unicode_text(d.adjoint))),
+        preformatted([beginning(function_lines(d.adjoint, UNICODE))]),
     ]
     if view.ledger is not None:
         named = (("the program", d.function), ("its adjoint", d.adjoint))

@@ -63,10 +63,11 @@ class Split:
 
 @dataclass(frozen=True, eq=False)
 class Paired:
-    """<(e0, e1) | dx> for a parameter that is a pair."""
+    """<(e0, e1) | dx> for a parameter that is a pair, made of inner products with its parts."""
 
     cotangents: Outputs
     param: Var
+    parts: tuple[InnerProduct, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +163,7 @@ class Rows:
                 x, cotangents = next(self._pairs)
                 own = [q for q in self._open if isinstance(q.right, Input) and q.right.param is x]
                 taken = [self._open.pop(q) for q in own]
-                pair = Row(Paired(cotangents, x), time)
+                pair = Row(Paired(cotangents, x, tuple(own)), time)
                 self._products.put([pair], taken[-1] if taken else None)
                 return taken, [pair]
             case "6.20":

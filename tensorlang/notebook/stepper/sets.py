@@ -21,7 +21,7 @@ from tensorlang.language.grid import expand, size_of
 from tensorlang.language.layout import render
 from tensorlang.language.notation import UNICODE
 from tensorlang.language.points import ORIGIN
-from tensorlang.language.predicates import TRUE, Predicate, free_atoms
+from tensorlang.language.predicates import TRUE, Predicate, free_atoms, lookups
 from tensorlang.language.printer import Printer
 from tensorlang.language.show import WIDTH, predicate_unicode
 from tensorlang.normal.ssa import Addition, Contraction, Map, Statement, inner_ranges, own_ranges
@@ -100,6 +100,8 @@ def picture(ledger: Ledger, points: PointSet) -> str | None:
     None if there are none, if it would be large, or full.
     """
     setting = ledger.counter.setting
+    if any(lookup.array not in setting.arrays for lookup in lookups(points.pred)):
+        return None
     sizes = {i: size_of(n, setting) for i, n in points.ranges.items()}
     if not free_atoms(points.pred) & set(sizes) or not 0 < ledger.points(points.pred, points.ranges) <= _MOST_POINTS:
         return None

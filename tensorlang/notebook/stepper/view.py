@@ -6,20 +6,20 @@ the sets involved. Texts are HTML, in the paper's notation in Unicode, which nee
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from html import escape
 from itertools import accumulate, groupby
-from typing import NamedTuple, TypeVar, assert_never
+from typing import NamedTuple, assert_never
 
 from tensorlang.derivative.derivation import Derivation, InnerProduct, Rule, Side
 from tensorlang.derivative.ledger import Ledger
 from tensorlang.derivative.transcript import Names, Style
 from tensorlang.errors import ArgumentError, LimitError
 from tensorlang.language.grammar import Proj
-from tensorlang.language.show import expr_unicode, predicate_unicode, unicode_text
-from tensorlang.normal.ssa import Outputs, Statement, operands, output_list
+from tensorlang.language.notation import UNICODE
+from tensorlang.language.show import expr_lines, function_lines, predicate_unicode
+from tensorlang.normal.ssa import Outputs, Selection, Statement, operands, output_list
 from tensorlang.notebook.stepper.rows import (
     Closing,
     Differential,
@@ -42,30 +42,23 @@ _MOST_ROWS = 18
 _MOST_MARKED = 24
 _MOST_SETS = 6
 _LONGEST = 1_500
-_MOST_COUNTED = 1_500
+_MOST_COUNTED = 600
 """The running ledger adds up all steps before; of longer derivations each step's own change is counted alone."""
 
-T = TypeVar("T")
 
-
-def _escaped(shown: Callable[[T], str]) -> Callable[[T], str]:
-    def text(value: T) -> str:
-        found = shown(value)
-        cut = f"{found[:_LONGEST]} … ({len(found):,} characters)" if len(found) > _LONGEST else found
-        return escape(cut, quote=False)
-
-    return text
+def _shown(lines: Iterable[str]) -> str:
+    return escape("\n".join(lines), quote=False)
 
 
 HTML = Style(
-    _escaped(unicode_text),
-    _escaped(expr_unicode),
-    _escaped(predicate_unicode),
+    lambda f: _shown(function_lines(f, UNICODE)),
+    lambda e: _shown(expr_lines(e, UNICODE, _LONGEST)),
+    lambda p: escape(predicate_unicode(p), quote=False),
     "⟨{0} | {1}⟩",
     "⟨{0} | {1}⟩<sub>[{2}]</sub>",
     {Side.VARIABLE: "<b>D</b> {0}", Side.DIFFERENTIAL: "d{0}", Side.DEFINITION: "<b>D</b>[{0}]"},
 )
-"""The style of the transcript that a derivation is shown in."""
+"""The style that a derivation is shown in."""
 
 
 class Amount(NamedTuple):
@@ -81,7 +74,7 @@ class Amount(NamedTuple):
         return sum(self)
 
 
-def _sum(amounts: Iterator[Amount]) -> Amount:
+def _sum(amounts: Iterable[Amount]) -> Amount:
     return Amount(*map(sum, zip(Amount(0, 0, 0), *amounts, strict=True)))
 
 
@@ -134,14 +127,20 @@ class View:
         self.derivation = derivation
         self.rows = Rows(derivation)
         self.names = Names(derivation, HTML)
+        self._texts: dict[Row, str] = {}
+        self._amounts: dict[Row, Amount] = {}
         self.setting = chosen(derivation)
         self.ledger: Ledger | None = None
         self.trouble: str | None = None
         """Why costs can't be counted."""
+        self.totals: tuple[Amount, ...] = ()
+        """The extended cost before each step and after the last; nothing where that is not counted."""
         try:
             self.ledger = Ledger(derivation, self.setting.data)
-            for row in self.rows.alive(0)[:_MOST_COUNTED]:
-                self._counted(self.ledger, row)
+            if len(derivation.steps) <= _MOST_COUNTED:
+                self.totals = self._added_up()
+            elif any(isinstance(x, Selection) for x in derivation.program.statements):
+                raise LimitError("so many steps are counted only where no points are chosen")
         except (ArgumentError, LimitError) as error:
             self.ledger, self.trouble = None, str(error)
 
@@ -163,7 +162,7 @@ class View:
         change = self.rows.changes[number - 1]
         own = running = None
         if self.ledger is not None:
-            own = self._cost(iter(change.taken)), self._cost(iter(change.given))
+            own = self._cost(change.taken), self._cost(change.given)
             if self.totals:
                 running = self.totals[number - 1], self.totals[number]
         return Frame(
@@ -176,23 +175,23 @@ class View:
             tuple(self._sets(number)),
         )
 
-    @cached_property
-    def totals(self) -> tuple[Amount, ...]:
-        """The extended cost before each step and after the last; nothing if that is not counted."""
-        if self.ledger is None or len(self.rows.changes) > _MOST_COUNTED:
-            return ()
+    def _added_up(self) -> tuple[Amount, ...]:
         changes = (
-            Amount(*(b - a for a, b in zip(self._cost(iter(c.taken)), self._cost(iter(c.given)), strict=True)))
+            Amount(*(b - a for a, b in zip(self._cost(c.taken), self._cost(c.given), strict=True)))
             for c in self.rows.changes
         )
-        start = self._cost(iter(self.rows.alive(0)))
-        return tuple(accumulate(changes, lambda a, b: _sum(iter((a, b))), initial=start))
+        return tuple(accumulate(changes, lambda a, b: _sum((a, b)), initial=self._cost(self.rows.alive(0))))
 
-    def _cost(self, rows: Iterator[Row]) -> Amount:
+    def _cost(self, rows: Iterable[Row]) -> Amount:
         assert self.ledger is not None
-        return _sum(self._counted(self.ledger, row) for row in rows)
+        return _sum([self._counted(self.ledger, row) for row in rows])
 
     def _counted(self, ledger: Ledger, row: Row) -> Amount:
+        if row not in self._amounts:
+            self._amounts[row] = self._count(ledger, row)
+        return self._amounts[row]
+
+    def _count(self, ledger: Ledger, row: Row) -> Amount:
         match row.part:
             case Let(x):
                 return Amount(ledger.statement(x), 0, 0)
@@ -207,15 +206,19 @@ class View:
                 whole = ledger.inner_product(product)
                 inside = ledger.differential(product.right) if product.side is Side.DEFINITION else 0
                 return Amount(0, inside, whole - inside)
-            case Paired(cotangents, _):
-                active = (InnerProduct(x, x, Side.DIFFERENTIAL) for x in output_list(cotangents))
-                return Amount(0, 0, sum(map(ledger.inner_product, active)))
+            case Paired(_, _, parts):
+                return Amount(0, 0, sum(map(ledger.inner_product, parts)))
             case Closing() | Zero():
                 return Amount(0, 0, 0)
         assert_never(row.part)
 
     def text(self, row: Row) -> str:
         """A row as HTML."""
+        if row not in self._texts:
+            self._texts[row] = self._text(row)
+        return self._texts[row]
+
+    def _text(self, row: Row) -> str:
         match row.part:
             case Let(x):
                 return f"let {self.names.definition(x)} in"
@@ -233,7 +236,7 @@ class View:
             case InnerProduct(sign=sign) as product:
                 text = self.names.product(product)
                 return f"− {text.removeprefix('-')}" if sign < 0 else f"+ {text}"
-            case Paired(cotangents, x):
+            case Paired(cotangents, x, _):
                 return f"+ ⟨{self._pairs(cotangents)} | d{escape(x.name)}⟩"
             case Zero():
                 return "+ 0"

@@ -20,7 +20,7 @@ from tensorlang.language.predicates import TRUE
 from tensorlang.lower.code import Block, Value, aligned
 from tensorlang.lower.pallas.gpu_naming import Naming, listed
 from tensorlang.lower.pallas.gpu_table import has_intervals
-from tensorlang.lower.pallas.gpu_values import Reduced, Scope, Values
+from tensorlang.lower.pallas.gpu_values import Reduced, Scope, Values, spread
 from tensorlang.lower.pallas.kernel import Accumulator, Axis, Kernel, Kind, Output, Role
 from tensorlang.lower.pallas.operands import expressions_of
 from tensorlang.lower.pallas.terms import reduction
@@ -121,7 +121,7 @@ class Body:
             after = " * ".join(self._naming.count(a) for a in reduced[k + 1 :])
             if after:
                 name = self._naming.numbers[axis.index]
-                scope.block.line(f"{name}, number = number // ({after}), number % ({after})")
+                scope.block.line(f"{name}, number = lax.div(number, {after}), lax.rem(number, {after})")
                 self._place(axis, name, scope)
             else:
                 self._place(axis, number, scope)
@@ -165,7 +165,7 @@ class Body:
         code = aligned(v, axes).code
         if v.axes != axes or v.weak:
             code = f"jnp.full({naming.extents(axes)}, {code}, jnp.float32)"
-        at = [aligned(values.place(atom_affine(i), scope), axes).code for i in output.axes]
+        at = [spread(values.place(atom_affine(i), scope), axes) for i in output.axes]
         ends = values.ends(axes, scope)
         mask = f", {aligned(values.joined(ends, '&', axes), axes).code} if ragged else None" if ends else ""
         scope.block.line(f"_store({naming.outputs[output.var]}_ref, {listed(at)}, {code}{mask})")

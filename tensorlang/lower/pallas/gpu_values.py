@@ -208,7 +208,7 @@ class Values:
         home = self._home(frozenset().union(*(self._of_affine(a) for a in at)), scope)
         indices = [self.place(a, home) for a in at]
         axes = tuple(dict.fromkeys(i for v in indices for i in v.axes))
-        codes = [aligned(v, axes).code for v in indices]
+        codes = [spread(v, axes) for v in indices]
         inside = self.ends((i for i in axes), home)
         extents = shape(array.type)[0] if isinstance(array, Var) else array.sizes
         doubtful = self._doubtful(at, extents)
@@ -406,6 +406,14 @@ class Values:
 
     def _of_predicate(self, p: Predicate) -> frozenset[Known]:
         return self._scoped & over(p)
+
+
+def spread(v: Value, axes: Axes) -> str:
+    """Places as one of the indices by which an array is read over `axes`: a number, or with as many axes."""
+    v = ordered(v, axes)
+    if not v.axes or v.axes == axes:
+        return v.code
+    return f"{v.within(ATOM)}[{', '.join(':' if a in v.axes else 'None' for a in axes)}]"
 
 
 def _vanishes(factors: Sequence[Expr], i: Index) -> bool:

@@ -6,8 +6,12 @@ Errors are rendered here and nowhere else.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import PurePath
+from traceback import extract_tb
 
 from tensorlang.shown import Shown
+
+_PACKAGE = PurePath(__file__).parent
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,16 @@ class TensorlangError(Shown, Exception):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}: {self}"
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows of it when it is raised: where the user's own code was, without frames of the package."""
+        found = []
+        for frame in extract_tb(self.__traceback__):
+            path = PurePath(frame.filename)
+            if not path.is_relative_to(_PACKAGE) and "IPython" not in path.parts:
+                cell = path.parent.name.startswith("ipykernel_") or frame.filename.startswith("<")
+                found.append(f"{'' if cell else f'{path.name}, '}line {frame.lineno}, in {frame.name}\n  {frame.line}")
+        return [*found, repr(self)]
 
     def at(self, place: Place | None) -> TensorlangError:
         """The same error, placed at `place` unless it has a place already."""

@@ -150,9 +150,11 @@ class LatexNotation(Notation):
         """One operator for each index, with the index below, a condition below that, and the size above."""
         parts: list[Doc] = []
         for k, (name, size) in enumerate(binders):
-            last = k == len(binders) - 1
-            below = rigid(r"\substack{", f"{name}=0", r" \\ ", where, "}") if last and where else f"{name}=0"
-            parts += [_OPERATORS[word], "_{", below, f"}}^{{{size}}}\\,"]
+            if where and k == len(binders) - 1:
+                below = rigid(r"_{\substack{", f"{name}=0", r" \\ ", where, "}}")
+                parts += [_OPERATORS[word], below, f"^{{{size}}}\\,"]
+            else:
+                parts.append(f"{_OPERATORS[word]}_{{{name}=0}}^{{{size}}}\\,")
         return concat(*parts)
 
     def exponent(self, exponent: Fraction) -> str:

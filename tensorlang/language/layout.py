@@ -15,8 +15,10 @@ _CHUNK = 400
 _DEEPEST = 40
 """No line is indented further, lest a deep program become mostly blanks."""
 
-_UNSEEN = re.compile(r"\\(?:left|right|limits|math[a-z]+|substack|Big[lr])(?![a-zA-Z])|(?<=\\)[a-zA-Z]+|[{}^]")
-"""What of TeX takes no room: braces, some commands, and of others all but one character."""
+_UNSEEN = re.compile(
+    r"_\{[^{}]*\}(?=\^)|\\(?:left|right|limits|math[a-z]+|substack|Big[lr])(?![a-zA-Z])|(?<=\\)[a-zA-Z]+|[{}^]"
+)
+"""What of TeX takes no room: what is below something above, some commands, of others all but one letter, braces."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -18,15 +18,16 @@ div.tensorlang {--faint: color-mix(in srgb, currentColor 7%, transparent);
 div.tensorlang h4 {margin: 0 0 0.4em; font-size: 1.1em; font-weight: 600}
 div.tensorlang p {margin: 0.3em 0}
 div.tensorlang pre, div.tensorlang code {font-family: var(--jp-code-font-family, ui-monospace, monospace);
-  font-size: 0.92em; color: inherit; background: none}
+  font-size: 0.92em; color: inherit; background: none; padding: 0}
 div.tensorlang pre {margin: 0.3em 0; padding: 0.5em 0.8em; line-height: 1.4; overflow-x: auto; white-space: pre;
   background: var(--faint); border: 0; border-radius: 4px}
+div.tensorlang pre.law {white-space: pre-wrap}
 div.tensorlang table {border-collapse: collapse; margin: 0.4em 0; font-size: 1em; table-layout: auto}
-div.tensorlang tr, div.tensorlang tbody tr:nth-child(n) {background: none}
-div.tensorlang th, div.tensorlang td {text-align: left; vertical-align: top; padding: 0.2em 1.4em 0.2em 0; border: 0;
-  border-bottom: 1px solid var(--line); white-space: normal; max-width: none}
-div.tensorlang th {font-weight: 600}
-div.tensorlang td.number, div.tensorlang th.number {text-align: right; font-variant-numeric: tabular-nums}
+.tensorlang.tensorlang table tbody tr:nth-child(n) {background: none}
+.tensorlang.tensorlang table th, .tensorlang.tensorlang table td {text-align: left; vertical-align: top; border: 0;
+  border-bottom: 1px solid var(--line); padding: 0.2em 1.4em 0.2em 0; white-space: normal; max-width: none}
+.tensorlang.tensorlang table th {font-weight: 600}
+.tensorlang.tensorlang table .number {text-align: right; font-variant-numeric: tabular-nums}
 div.tensorlang details {margin: 0.3em 0}
 div.tensorlang summary {cursor: pointer}
 div.tensorlang .note {opacity: 0.75; font-size: 0.92em}
@@ -50,9 +51,9 @@ def block(tag: str, content: str, kind: str = "") -> str:
     return f"<{tag}{attribute}>{content}</{tag}>"
 
 
-def preformatted(lines: Iterable[str]) -> str:
-    """Lines as they stand."""
-    return block("pre", escape("\n".join(lines), quote=False))
+def preformatted(lines: Iterable[str], kind: str = "") -> str:
+    """Lines as they stand, in an element which has the class `kind` if that is given."""
+    return block("pre", escape("\n".join(lines), quote=False), kind)
 
 
 def code(text: str) -> str:

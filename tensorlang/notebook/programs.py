@@ -34,8 +34,8 @@ from tensorlang.surface.terms import Cond
 from tensorlang.surface.terms import Idx as IndexTerm
 
 MOST_ROWS = 40
-MOST_LATEX = 8_000
-"""What is typeset has no more rows and no more characters."""
+MOST_LATEX = 4_000
+"""What is typeset has no more rows and no more characters: MathJax refuses more than 5,120 at once."""
 
 _OPEN_LINES = 12
 _MOST_LINES = 1_000

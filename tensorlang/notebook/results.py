@@ -56,12 +56,13 @@ def _certificate_html(certificate: Certificate) -> str:
     d = certificate.derivation
     wrt = ", ".join(x.name for x in d.wrt)
     decided = Counter(o.decided for o in certificate.obligations)
+    by = ", ".join(f"{many} by {how}" for how, many in decided.items())
     rows = [
         ["cost of the program", _formula(certificate.program_cost)],
         ["cost of its adjoint", _formula(certificate.adjoint_cost)],
         ["largest ratio", escape(str(certificate.supremum or "up to the data, or not found"))],
-        ["proved by", escape(f"{len(d.steps)} steps, each under a theorem of its own")],
-        ["decided", ", ".join(f"{many} by {how}" for how, many in decided.items()) or "nothing was left to decide"],
+        ["steps", f"{len(d.steps)}, each with a theorem that it keeps the value and raises no cost"],
+        ["claims decided", f"{len(certificate.obligations)}: {by}" if by else "there are none"],
     ]
     rows += [
         ["only counted", escape(f"that the {name} costs no more than what it is made of, at {how}")]
@@ -113,7 +114,7 @@ def _pass_rule_html(rule: PassRule) -> str:
 
 
 def _law(law: str) -> str:
-    return preformatted(law.replace("  ->  ", "\n  ->  ").split("\n"))
+    return preformatted(law.replace("  ->  ", "\n->  ").split("\n"), "law")
 
 
 def _proved(theorems: Sequence[str]) -> str:
@@ -140,15 +141,28 @@ def _told(told: Told) -> str:
 def _lowered_html(lowered: Lowered) -> str:
     """The source, of which a long one folds, and what it takes and gives."""
     f = lowered.function
-    lines = lowered.source.splitlines()
-    shown = highlighted("\n".join(lines)).split("\n")
-    parts = [block("pre", "\n".join(shown[:_OPEN_LINES]))]
-    if shown[_OPEN_LINES:]:
-        parts.append(fold(f"{len(lines) - _OPEN_LINES} more lines", block("pre", "\n".join(shown[_OPEN_LINES:]))))
+    helpers, definition, own = lowered.source.rpartition("\ndef ")
+    shown, *rest = _cut(definition.lstrip() + own)
+    parts = [_folded("lines of imports and helpers", part) for part in [helpers] if part]
+    parts += [_source(shown), *(_folded("more lines", part) for part in rest)]
     types = [[code(p.name), code(str(p if isinstance(p, Relation) else type_of(p)))] for p in f.params]
     sizes = ", ".join(s.name for s in f.sizes)
     told = note(f"The sizes {sizes} are read off the arrays' shapes.") if sizes else ""
     return page(*parts, fold("parameters and result", table([*types, ["gives", code(str(f.type))]]), told))
+
+
+def _cut(text: str) -> list[str]:
+    """A text, or its first lines and the others."""
+    lines = text.split("\n")
+    return ["\n".join(part) for part in (lines[:_OPEN_LINES], lines[_OPEN_LINES:]) if part]
+
+
+def _folded(what: str, text: str) -> str:
+    return fold(f"{len(text.splitlines())} {what}", _source(text))
+
+
+def _source(text: str) -> str:
+    return block("pre", highlighted(text.strip("\n")))
 
 
 @html.register

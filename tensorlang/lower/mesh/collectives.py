@@ -24,30 +24,36 @@ KINDS = ("all_gather", "ppermute", "psum", "psum_scatter")
 
 @dataclass(frozen=True)
 class Sent:
-    """A collective at known sizes: how many elements of `array` each device has been given when it is done."""
+    """A collective at known sizes: what each device has been given of `array` when it is done."""
 
     kind: str
     along: Along
     array: str
     elements: int
+    bytes: int
 
 
 @dataclass(frozen=True)
 class Collective:
-    """A collective of a program: afterwards, each device has an array of this shape that it was given."""
+    """A collective of a program: afterwards, each device has an array of this shape that it was given.
+
+    An element takes `item` bytes.
+    """
 
     kind: str
     along: Along
     array: str
+    item: int
     shape: tuple[Affine, ...]
 
     def at(self, sizes: Mapping[Size, int], _: int) -> Iterator[Sent]:
         """What is sent at these sizes, those of blocks included."""
-        yield Sent(self.kind, self.along, self.array, _elements(self.shape, sizes))
+        elements = _elements(self.shape, sizes)
+        yield Sent(self.kind, self.along, self.array, elements, elements * self.item)
 
     def formula(self, spelled: Mapping[Size, str], _: int) -> str:
-        """How many elements each device is given."""
-        return _product(self.shape, spelled)
+        """How many bytes each device is given."""
+        return "*".join([str(self.item), *_factors(self.shape, spelled)])
 
 
 @dataclass(frozen=True)
@@ -60,6 +66,7 @@ class Exchange:
 
     along: Along
     array: str
+    item: int
     shape: tuple[Affine, ...]
     dim: int
     first: Affine
@@ -73,25 +80,31 @@ class Exchange:
         first, length, step = (_value(a, sizes) for a in (self.first, self.length, self.step))
         reach: tuple[int, int] = _reach(devices, block, first, length, step)  # type: ignore[no-untyped-call]
         if max(reach) > block:
-            yield Sent("all_gather", self.along, self.array, devices * block * rest)
+            given = [("all_gather", devices * block * rest)]
         else:
-            yield from (Sent("ppermute", self.along, self.array, width * rest) for width in reach if width)
+            given = [("ppermute", width * rest) for width in reach if width]
+        for kind, elements in given:
+            yield Sent(kind, self.along, self.array, elements, elements * self.item)
 
     def formula(self, spelled: Mapping[Size, str], devices: int) -> str:
-        """How many elements each device is given if neighbours have them."""
+        """How many bytes each device is given if neighbours have them."""
         last = self.first + (self.step - self.shape[self.dim]) * (devices - 1)
         beyond = self.length - self.shape[self.dim]
-        sides = [_greatest([-self.first, -last], spelled), _greatest([self.first + beyond, last + beyond], spelled)]
-        reach = " + ".join(side for side in sides if side != "0") or "0"
-        rest = _product(self.shape[: self.dim] + self.shape[self.dim + 1 :], spelled)
-        return reach if rest == "1" else f"({reach})*{rest}" if " " in reach else f"{reach}*{rest}"
+        left = _greatest([-self.first, -last], spelled)
+        right = _greatest([self.first + beyond, last + beyond], spelled)
+        reach = " + ".join(side for side in (left, right) if side != "0") or "0"
+        if " " in reach and (left != "0" and right != "0" or not reach.startswith("max(")):
+            reach = f"({reach})"
+        others = self.shape[: self.dim] + self.shape[self.dim + 1 :]
+        return "*".join([str(self.item), reach, *_factors(others, spelled)])
 
 
 @dataclass(frozen=True)
 class Collectives:
     """All collectives that a program on a mesh requires, in the order in which it needs them.
 
-    `str` says for each how many elements every device is given, as a formula of the sizes; `at` what that is.
+    `str` says for each how many bytes every device is given, as a formula of the sizes; `at` what that is. Numbers are
+    taken to be of single precision.
     """
 
     parts: tuple[Collective | Exchange, ...]
@@ -102,7 +115,7 @@ class Collectives:
         """What is sent at these sizes. Raises `ArgumentError` if one is missing."""
         known = {Size(name): n for name, n in sizes.items()}
         for block, (along, size) in self.blocks.items():
-            known[block] = -(-_value(size, known) // self._count(along))
+            known[block] = -(-max(_value(size, known), 1) // self._count(along))
         return [sent for part in self.parts for sent in part.at(known, self._count(part.along))]
 
     def __str__(self) -> str:
@@ -114,7 +127,7 @@ class Collectives:
         for part in self.parts:
             kind = part.kind if isinstance(part, Collective) else "ppermute"
             formula = part.formula(spelled, self._count(part.along))
-            lines.append(f"{kind} along {', '.join(part.along)}: {formula} of {part.array}")
+            lines.append(f"{kind} along {', '.join(part.along)}: {formula} bytes of {part.array}")
         return "\n".join(lines) or "nothing is sent"
 
     def _count(self, along: Along) -> int:
@@ -145,6 +158,6 @@ def _text(a: Affine, spelled: Mapping[Size, str]) -> str:
     return render(a, lambda atom: spelled.get(atom, atom.name) if isinstance(atom, Size) else atom.name)
 
 
-def _product(shape: tuple[Affine, ...], spelled: Mapping[Size, str]) -> str:
+def _factors(shape: tuple[Affine, ...], spelled: Mapping[Size, str]) -> list[str]:
     texts = [_text(a, spelled) for a in shape]
-    return "*".join(f"({text})" if " " in text else text for text in texts) or "1"
+    return [f"({text})" if " " in text else text for text in texts]

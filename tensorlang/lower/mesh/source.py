@@ -102,6 +102,7 @@ class MeshSource:
             for (key, _), name in self.held.items()
             for k, a in enumerate(self.plan.shapes[key])
         ]
+        self.integers.nonnegative += dict.fromkeys(axis.size for axis in axes)
         known = read_sizes(axes, lambda s: self.integers.spelled[s])
         for size, code in known.items():
             self.outer.line(f"{self.integers.spelled[size]} = {code}")
@@ -114,8 +115,10 @@ class MeshSource:
                 name = self.integers.spelled[size] = self.names.lasting(size.name)
                 count = self.plan.asked.count(cut[0])
                 whole = self.integers.code(cut[1])
-                whole = whole if whole.isidentifier() else f"({whole})"
-                code = f"-(-{whole} // {count})" if cut in self.uneven else f"{whole} // {count}"
+                if cut in self.uneven:
+                    code = f"-(-max({whole}, 1) // {count})"
+                else:
+                    code = f"{whole} // {count}" if whole.isidentifier() else f"({whole}) // {count}"
                 self.outer.line(f"{name} = {code}  # for each device along {', '.join(cut[0])}")
         return self.integers.code(a)
 
@@ -136,7 +139,13 @@ class MeshSource:
         """How many elements the blocks have beyond the array's."""
         if (part.along, part.size) not in self.uneven:
             return "0"
-        return self.code(self._block(part) * self.plan.asked.count(part.along) - part.size)
+        whole = self._block(part) * self.plan.asked.count(part.along)
+        size = self._extent(part.size)
+        return self.code(whole - part.size) if size == self.code(part.size) else f"{self.code(whole)} - {size}"
+
+    def _extent(self, size: Affine) -> str:
+        """How many indices there are below `size`."""
+        return self.code(size) if self.integers.is_nonnegative(size) else f"max({self.code(size)}, 0)"
 
     def _block(self, part: Part) -> Affine:
         return self.blocks.size(part.along, part.size)
@@ -217,27 +226,29 @@ class MeshSource:
             for d, (part, need) in enumerate(zip(here, needs, strict=True)):
                 if part is not None and (need is None or need.along != part.along):
                     got[d] = None
-                    name = self._gathered(name, f"{stem}_all", d, part, self.blocks.shape(key, tuple(got)))
+                    name = self._gathered(key, name, f"{stem}_all", d, part, self.blocks.shape(key, tuple(got)))
             for sent in (True, False):
                 for d, need in enumerate(needs):
                     if need is not None and got[d] != need and (got[d] is not None) is sent:
-                        name = self._taken(name, stem, d, got[d], need, self.blocks.shape(key, tuple(got)))
+                        name = self._taken(key, name, stem, d, got[d], need, self.blocks.shape(key, tuple(got)))
                         got[d] = need
             self.held[key, needs] = name
         return self.held[key, needs]
 
-    def _gathered(self, x: str, wanted: str, d: int, part: Part, shape: tuple[Affine, ...]) -> str:
+    def _gathered(self, key: Key, x: str, wanted: str, d: int, part: Part, shape: tuple[Affine, ...]) -> str:
         name = self.names.lasting(wanted)
         call = f"lax.all_gather({x}, {_axis(part.along)}, axis={d}, tiled=True)"
         if (part.along, part.size) in self.uneven:
-            call = f"lax.slice_in_dim({call}, 0, {self.code(part.size)}, axis={d})"
+            call = f"lax.slice_in_dim({call}, 0, {self._extent(part.size)}, axis={d})"
         self.device.line(f"{name} = {call}")
         even = (part.along, part.size) not in self.uneven
         whole = part.size if even else self._block(part) * self.plan.asked.count(part.along)
-        self.sent.append(Collective("all_gather", part.along, x, (*shape[:d], whole, *shape[d + 1 :])))
+        self.sent.append(Collective("all_gather", part.along, x, _item(key), (*shape[:d], whole, *shape[d + 1 :])))
         return name
 
-    def _taken(self, x: str, stem: str, d: int, part: Part | None, need: Part, shape: tuple[Affine, ...]) -> str:
+    def _taken(
+        self, key: Key, x: str, stem: str, d: int, part: Part | None, need: Part, shape: tuple[Affine, ...]
+    ) -> str:
         block = self._block(need)
         first, length, step = need.first(block), need.length(block), block * need.step
         window = f"{_axis(need.along)}, {d}, {self.code(first)}, {self.code(length)}, {self.code(step)}"
@@ -248,8 +259,8 @@ class MeshSource:
         else:
             name = self.names.lasting(f"{stem}_around")
             self.called.append("_around")
-            self.device.line(f"{name} = _around({x}, {window}, {self.code(part.size)})")
-            self.sent.append(Exchange(need.along, x, shape, d, first, length, step))
+            self.device.line(f"{name} = _around({x}, {window}, {self._extent(part.size)})")
+            self.sent.append(Exchange(need.along, x, _item(key), shape, d, first, length, step))
         return name
 
     def _added_up(self, name: str, step: Step) -> None:
@@ -266,10 +277,10 @@ class MeshSource:
                 pads = ", ".join(f"(0, {self._missing(part) if k == d else 0})" for k in range(len(needs)))
                 x = f"jnp.pad({name}, [{pads}])"
             self.device.line(f"{name} = lax.psum_scatter({x}, {_axis(along)}, scatter_dimension={d}, tiled=True)")
-            self.sent.append(Collective("psum_scatter", along, name, self.blocks.shape(key, tuple(needs))))
+            self.sent.append(Collective("psum_scatter", along, name, _item(key), self.blocks.shape(key, tuple(needs))))
         if step.reduced:
             self.device.line(f"{name} = lax.psum({name}, {_axis(step.reduced)})")
-            self.sent.append(Collective("psum", step.reduced, name, self.blocks.shape(key, tuple(needs))))
+            self.sent.append(Collective("psum", step.reduced, name, _item(key), self.blocks.shape(key, tuple(needs))))
 
     def _results(self) -> None:
         names = [self.held[key, self.plan.stored(key)] for key in dict.fromkeys(self.results)]
@@ -294,7 +305,7 @@ class MeshSource:
         self.outer.line(f"{run_} = {call}")
         self.outer.line(f"{', '.join(got)} = {run_}({', '.join(names)})")
         for key, name in zip(outputs, got, strict=True):
-            cuts = [f":{self.code(p.size)}" if p and self._missing(p) != "0" else ":" for p in self.plan.stored(key)]
+            cuts = [f":{self._extent(p.size)}" if p and self._missing(p) != "0" else ":" for p in self.plan.stored(key)]
             if any(cut != ":" for cut in cuts):
                 self.outer.line(f"{name} = {name}[{', '.join(cuts)}]")
         tree = unpack(self.plan.program.results, f.results)
@@ -349,18 +360,31 @@ def _code(spec: jax.P) -> str:
     return f"jax.P({', '.join(axes)})"
 
 
+def _item(key: Key) -> int:
+    """How many bytes an element takes, where numbers are of single precision."""
+    return 1 if isinstance(key[0], Relation) else 4
+
+
 def _affine(size: Size) -> Affine:
     return Affine(((size, 1),), 0)
 
 
 def uneven(plan: Plan, sizes: Mapping[Size, int] | None) -> frozenset[Cut]:
-    """The sizes that leave a remainder when they are cut into blocks; without `sizes`, those that are no size alone."""
+    """The sizes that leave a remainder when they are cut into blocks, and those that are 0, of which JAX sends nothing.
+
+    Where `sizes` are not known, all that are no size alone.
+    """
     found = set()
     cuts = {(along, n) for step in plan.steps for b, along in step.mapped.items() for n in (b.size,)}
     for key, axes in plan.along.items():
         cuts |= {(along, n) for along, n in zip(axes, plan.shapes[key], strict=True) if along}
     for along, n in cuts:
         alone = len(n.terms) == 1 and not n.constant
-        if n.value(sizes) % plan.asked.count(along) if sizes is not None else not alone:  # type: ignore[arg-type]
+        if sizes is None:
+            is_uneven = not alone
+        else:
+            count: int = n.value(sizes)  # type: ignore[arg-type]
+            is_uneven = count == 0 or count % plan.asked.count(along) > 0
+        if is_uneven:
             found.add((along, n))
     return frozenset(found)

@@ -29,6 +29,7 @@ myst_enable_extensions = ["dollarmath", "amsmath"]
 myst_heading_anchors = 3
 
 default_role = "py:obj"  # docstrings have code between single backticks
+autodoc_class_signature = "separated"  # values are made by functions; how their classes are called is of no use
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
 python_maximum_signature_line_length = 88

@@ -8,19 +8,22 @@ from pathlib import Path
 import pytest
 
 import tensorlang
+from tensorlang.derivative.derivation import RULES
+from tensorlang.normal.rules import PASS_RULES
 
 PACKAGE = Path(tensorlang.__file__).parent
 TESTS = Path(__file__).parent
 TABLE = (TESTS.parent / "docs" / "paper.md").read_text()
-ROWS = re.findall(r"^\| (.+?) \| .+? \| `(.+?)` \| `(.+?)` \|$", TABLE, re.MULTILINE)
+ROWS = re.findall(r"^\| (.+?) \| .+? \| `(.+?)` \| `(.+?)` \| (.+?) \|$", TABLE, re.MULTILINE)
+PROOFS = TESTS.parent / "proofs"
 
 
 def test_the_table_is_read() -> None:
     assert len(ROWS) > 20
 
 
-@pytest.mark.parametrize(("what", "module", "test"), ROWS)
-def test_the_place_exists_and_says_what_it_implements(what: str, module: str, test: str) -> None:
+@pytest.mark.parametrize(("what", "module", "test", "_proof"), ROWS)
+def test_the_place_exists_and_says_what_it_implements(what: str, module: str, test: str, _proof: str) -> None:
     source = (PACKAGE / module).read_text()
     assert (TESTS / test).exists()
     figure = re.match(r"Figures? (\d+)", what)
@@ -33,8 +36,21 @@ def test_the_place_exists_and_says_what_it_implements(what: str, module: str, te
 
 def test_every_figure_has_a_row() -> None:
     named: set[int] = set()
-    for what, _, _ in ROWS:
+    for what, *_ in ROWS:
         found = re.match(r"Figures? (\d+)(?:(?:, | to )(\d+))?", what)
         if found:
             named |= set(range(int(found[1]), int(found[2] or found[1]) + 1))
     assert named == set(range(3, 18))
+
+
+@pytest.mark.parametrize(("what", "_module", "_test", "proof"), ROWS)
+def test_the_proofs_of_the_rules_are_in_the_files_that_a_row_names(
+    what: str, _module: str, _test: str, proof: str
+) -> None:
+    texts = {name: (PROOFS / name).read_text() for name in re.findall(r"`(\w+\.v)`", proof)}
+    assert texts or proof == "–"
+    for section, first, last in re.findall(r"(\d)\.(\d+) to \d\.(\d+)", what):
+        numbers = {f"{section}.{k}" for k in range(int(first), int(last) + 1)}
+        for rule in (*PASS_RULES, *RULES.values()):
+            for theorem in rule.theorems if rule.number.rstrip("'") in numbers else ():
+                assert any(re.search(rf"Theorem {theorem}\b", text) for text in texts.values()), theorem

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ast
-import contextlib
-import io
 import re
 import subprocess
 import sys
@@ -15,18 +13,14 @@ from click.testing import CliRunner
 
 import tensorlang as tl
 from tensorlang.cli import main
+from tests.documents import blocks, outputs
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 
 
-def blocks(language: str) -> list[str]:
-    """The README's blocks of code in `language`."""
-    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
-
-
 def test_the_readmes_test_command_is_what_ci_runs() -> None:
-    commands = [line for block in blocks("sh") for line in block.splitlines()]
+    commands = [line for block in blocks(README, "sh") for line in block.splitlines()]
     tests = [line for line in commands if "pytest" in line]
     assert len(tests) == 1
     assert f'step "{tests[0]}"' in (ROOT / ".ci" / "run").read_text()
@@ -34,18 +28,15 @@ def test_the_readmes_test_command_is_what_ci_runs() -> None:
 
 def test_the_readmes_examples_print_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {}
-    told = blocks("text")
-    for code, text in zip(blocks("python"), told, strict=False):
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):
-            exec(compile(code, "README.md", "exec"), names)
-        assert printed.getvalue() == text
-    assert len(told) == 3
+    told = 0
+    for example, printed in outputs(README, "README.md"):
+        assert printed == example.printed
+        told += example.told
+    assert told == 3
 
 
 def test_the_readmes_shell_commands_exist() -> None:
-    lines = [line for block in blocks("sh") for line in block.splitlines() if line.startswith("tensorlang ")]
+    lines = [line for block in blocks(README, "sh") for line in block.splitlines() if line.startswith("tensorlang ")]
     commands = {line.split()[1] for line in lines}
     assert commands == set(main.commands)
     for line in lines:

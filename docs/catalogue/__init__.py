@@ -43,6 +43,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("env-get-outdated", _made_of_the_package)
     app.connect("source-read", _read)
     app.connect("autodoc-process-docstring", _docstring)
+    app.connect("autodoc-skip-member", api.is_internal)
     app.connect("html-collect-pages", sources.pages)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 

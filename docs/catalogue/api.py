@@ -5,9 +5,12 @@ from __future__ import annotations
 import inspect
 import re
 
+from sphinx.application import Sphinx
+
 import tensorlang as tl
 from tensorlang import testing
 from tensorlang.errors import TensorlangError
+from tensorlang.surface.scope import Surface
 
 SECTIONS: dict[str, tuple[str, str]] = {
     "surface": ("Writing programs", "Text, and the Python embedding."),
@@ -62,6 +65,11 @@ def _entries(names: list[str]) -> list[str]:
         listed = ", ".join(f"`{name.replace('tensorlang.', 'tl.')}`" for name in sorted(elementwise))
         entries.append(f"The [scalar functions](functions.md), on numbers of a program: {listed}.\n")
     return entries
+
+
+def is_internal(app: Sphinx, what: str, name: str, member: object, skip: bool, options: object) -> bool | None:
+    """Whether to leave a member out: what all objects of the embedding share is of no use to a reader."""
+    return True if hasattr(Surface, name) else None
 
 
 def _directive(what: object) -> str:

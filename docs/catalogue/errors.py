@@ -29,10 +29,11 @@ NAMES: dict[str, Any] = {
 
 
 class Example(NamedTuple):
-    """Python that raises the error, when it happens otherwise, and the packages that it must do without."""
+    """Python that raises the error, when it happens, what packages it needs, and what it must do without."""
 
     code: str
     remark: str
+    needs: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
 
 
@@ -72,15 +73,15 @@ def f(x: tl.R[n], y: tl.R[m]):
     ),
     errors.EmptyExtremum: Example(
         'tl.parse("f(x: [n]R) = gen j:n. max i:n where j < i. x[i]")',
-        "Proved when a program is made, for all sizes from 1 on. For sizes of 0, and conditions on data, it is raised by "
-        "`tl.evaluate` and `tl.cost`.",
+        "Refuted when a program is made, for sizes from 1 on. For sizes of 0, and for conditions on data, it is raised "
+        "by `tl.evaluate` and `tl.cost`.",
     ),
     errors.ArgumentError: Example(
         """\
 f = tl.parse("f(x: [n]R, y: [n]R) = sum i:n. x[i] * y[i]")
 f(np.ones(3), np.ones(4))
 """,
-        "Raised when a program is called, evaluated, or asked for its cost at sizes; by `tl.to_jax(f)` when JAX traces it.",
+        "Raised when a program is called, evaluated, or asked for its cost; inside JAX, when a call is traced.",
     ),
     errors.NormalFormError: Example(
         """\
@@ -100,8 +101,9 @@ tl.scalar_function(
     source="jax.nn.gelu({0})",
 )
 """,
-        "The bound of 4 rests on derivatives being cheap; a function declares what it really costs. Also for a name that "
-        "is no function's.",
+        "The bound of 4 rests on derivatives being cheap; a function declares what it really costs. Also for "
+        "a name that is no function's.",
+        ("scipy",),
     ),
     errors.EvaluationError: Example(
         """\
@@ -128,7 +130,7 @@ from tensorlang.lower.count import count
 
 count(lambda x: jax.lax.while_loop(lambda y: y < 100, lambda y: 2 * y, x), jnp.float32(1))
 """,
-        "Raised by `tensorlang check --compiled` where XLA made something whose operations no one can count beforehand.",
+        "Raised by `tensorlang check --compiled` where XLA made something whose operations can't be told beforehand.",
     ),
     errors.CountingError: Example(
         """\
@@ -143,7 +145,7 @@ f = tl.parse("f(x: [n]R) = sum i:n. x[i]")
 tl.cost_polynomial(f).expr
 """,
         "Shown as it is where SymPy is not installed.",
-        ("sympy",),
+        without=("sympy",),
     ),
     errors.CertificateError: Example(
         """\

@@ -43,14 +43,14 @@ def _category(category: Category) -> str:
 def _construct(construct: Construct) -> str:
     made = ", ".join(f'<a href="#{target(node)}"><code>{node.__name__}</code></a>' for node in construct.nodes)
     f = tl.parse(construct.example)
-    cost = f"The example costs {tl.cost_polynomial(f)}".replace("\n", " ") + "."
+    cost = f"`{tl.cost_polynomial(f)}`".replace("\n", " ")
     parts = [
         f"(construct-{construct.name.replace('_', '-')})=\n#### {_spoken(construct.name)}\n",
         fence(construct.form, "lark"),
         construct.meaning + "\n",
         fence(construct.example, "tl"),
         fence(python_program(construct), "python") if construct.python else "",
-        f"{f'Made of it: {made}. ' if made else ''}{cost}\n",
+        f"{f'Nodes: {made}. ' if made else ''}Cost of the example: {cost}.\n",
     ]
     return "\n".join(part for part in parts if part)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
 from pygments.lexer import RegexLexer, bygroups, words
 from pygments.token import Comment, Keyword, Name, Number, Operator, Punctuation, String, Whitespace
 
@@ -15,9 +17,9 @@ class ProgramLexer(RegexLexer):
     """The text syntax."""
 
     name = "tensorlang"
-    aliases = ["tl"]
-    filenames = ["*.tl"]
-    tokens = {
+    aliases: ClassVar[list[str]] = ["tl"]
+    filenames: ClassVar[list[str]] = ["*.tl"]
+    tokens: ClassVar[dict[str, Any]] = {
         "root": [
             (r"--.*$", Comment.Single),
             (r"\s+", Whitespace),
@@ -37,8 +39,8 @@ class GrammarLexer(RegexLexer):
     """EBNF as Lark has it."""
 
     name = "Lark grammar"
-    aliases = ["lark"]
-    tokens = {
+    aliases: ClassVar[list[str]] = ["lark"]
+    tokens: ClassVar[dict[str, Any]] = {
         "root": [
             (r"\s+", Whitespace),
             (r'"[^"]*"', String),

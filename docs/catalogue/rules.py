@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from textwrap import wrap
 from typing import NamedTuple
 
 import tensorlang as tl
@@ -55,6 +56,9 @@ EXAMPLES: dict[str, Example] = {
 SIZE = 4
 """What the sizes are where the costs of a step are shown."""
 
+WIDTH = 84
+"""The most characters in a line of a law."""
+
 
 def told(number: str) -> Told | None:
     """The first step by this rule in the derivation of its example; None if there is none."""
@@ -81,9 +85,9 @@ def adjoint_page() -> str:
 def _pass_rule(rule: PassRule) -> str:
     before, after = tl.parse(rule.before), tl.parse(rule.after)
     costs = [str(tl.cost_polynomial(f)).replace("\n", " ") for f in (before, after)]
-    verdict = f"Both cost {costs[0]}." if costs[0] == costs[1] else f"The cost is {costs[0]} before, {costs[1]} after."
+    verdict = f"Both cost `{costs[0]}`." if costs[0] == costs[1] else f"They cost `{costs[0]}` and `{costs[1]}`."
     example = fence(f"{rule.before}\n-- becomes\n{rule.after}", "tl")
-    return "\n".join([_head(rule, 4), fence(rule.law, "text"), example, f"{verdict} {_proved(rule.theorems)}"])
+    return "\n".join([_head(rule, 4), _law(rule.law), example, f"{verdict} {_proved(rule.theorems)}"])
 
 
 def _adjoint_rule(rule: Rule) -> str:
@@ -91,19 +95,32 @@ def _adjoint_rule(rule: Rule) -> str:
     assert step is not None
     f = tl.parse(example.program)
     by = f", by `{example.wrt}`" if example.wrt else ""
+    where = f"in the derivation of the adjoint of `{example.program}`{by}"
+    if step.before == rule.law:  # it is about all lets, or about pairs, and rewrites no inner product of arrays
+        shown = [f"Applied {where}.\n"]
+    else:
+        shown = [f"For example, {where}:\n", fence(_rewriting(step), "text")]
     at = ", ".join(f"{size.name} = {SIZE}" for size in f.sizes)
     cost = f"It costs {step.cost[0]} before and {step.cost[1]} after{f', at {at}' if at else ''}. " if step.cost else ""
-    lines = str(step).splitlines()
-    column = len(lines[0]) - len(lines[0][28:])
-    shown = "\n".join(line[column:] for line in lines if not line.lstrip().startswith("cost "))
-    return "\n".join(
-        [
-            _head(rule, 3),
-            fence(rule.law, "text"),
-            f"In the derivation of the adjoint of `{example.program}`{by}:\n",
-            fence(shown, "text"),
-            f"{cost}{_proved(rule.theorems)}",
-        ]
+    return "\n".join([_head(rule, 3), _law(rule.law), *shown, f"{cost}{_proved(rule.theorems)}"])
+
+
+def _rewriting(step: Told) -> str:
+    """What a step rewrites, what it makes, and to what it leads."""
+    lets = [f"let {statement} in" for statement in step.made]
+    first, *others = [*lets, step.after] if step.after else lets or [""]
+    lines = [step.before, f"->  {first}", *(f"    {line}" for line in others)]
+    return "\n".join(line.replace("\n", "\n        ") for line in lines if line.strip("-> "))
+
+
+def _law(law: str) -> str:
+    """A law, broken where it is too long for one line."""
+    before, _, after = law.partition("  ->  ")
+    if len(law) <= WIDTH:
+        return fence(law, "text")
+    pieces = [piece for part in after.split("  ") for piece in wrap(part.strip(), WIDTH, subsequent_indent="  ")]
+    return fence(
+        "\n".join([before, *(f"{'->' if k == 0 else '  '}  {piece}" for k, piece in enumerate(pieces))]), "text"
     )
 
 

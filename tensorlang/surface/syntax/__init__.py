@@ -8,8 +8,6 @@ open is how far the word-headed constructs reach (as far right as they can), and
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from tensorlang.surface.lex import RESERVED
 from tensorlang.surface.syntax.conditions import CONDITIONAL
 from tensorlang.surface.syntax.construct import Category, Construct
@@ -29,10 +27,9 @@ INTEGER: /[0-9]+/
 """What words and numbers are."""
 
 
-def constructs() -> Iterator[Construct]:
+def constructs() -> tuple[Construct, ...]:
     """Every construct, in order."""
-    for category in SYNTAX:
-        yield from category.constructs
+    return tuple(construct for category in SYNTAX for construct in category.constructs)
 
 
 def grammar() -> str:

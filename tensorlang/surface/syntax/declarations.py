@@ -5,7 +5,7 @@ from __future__ import annotations
 from tensorlang.language.affine import Affine, IndexArray, Lookup, Size
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import Relation
-from tensorlang.language.types import Array, Idx, Pair, Real
+from tensorlang.language.types import Array, Pair, Real
 from tensorlang.surface.syntax.construct import Category, Construct
 
 DEFINITIONS = Category(
@@ -83,7 +83,7 @@ TYPES = Category(
             "[n]idx(m)`, an array of integers, and what a choice is bound to.",
             "picked(x: [n][m]R, y: [n]idx(m)) = gen i:n. x[i, y[i]]",
             "tl.gen(n, lambda i: x[i, y[i]])",
-            (Idx, IndexArray, Lookup),
+            (IndexArray, Lookup),
         ),
     ),
 )

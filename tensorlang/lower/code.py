@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
@@ -17,6 +19,8 @@ LOOSE, SUM, PRODUCT, ATOM = range(4)
 
 _WIDTH = 100
 _CALL = re.compile(r"(?:return |\w+ = )?[\w.]+\(")
+_WORD = re.compile(r"\w+")
+_NAMED = re.compile(r"(\w+) = ")
 
 Axes = tuple[Index, ...]
 
@@ -57,6 +61,29 @@ class Block:
             self.parts.pop()
             code = last[len(code) + 3 :]
         self.line(prefix + code)
+
+    def without_idle(self, kept: str) -> None:
+        """Leave out the lines that name something, other than `kept`, that no line reads."""
+        while True:
+            read = Counter(word for line in self._each() if line[:1] != "#" for word in _WORD.findall(line))
+            idle = {line for line in self._each() if (m := _NAMED.match(line)) and m[1] != kept and read[m[1]] == 1}
+            if not idle:
+                return
+            stack = [self]
+            while stack:
+                block = stack.pop()
+                block.parts = [part for part in block.parts if not isinstance(part, str) or part not in idle]
+                stack += [part for part in block.parts if isinstance(part, Block)]
+
+    def _each(self) -> Iterator[str]:
+        """All lines, in any order."""
+        stack: list[str | Block] = [self]
+        while stack:
+            part = stack.pop()
+            if isinstance(part, str):
+                yield part
+            else:
+                stack += part.parts
 
     def lines(self, indent: int = 0) -> list[str]:
         """All lines, indented."""

@@ -195,6 +195,7 @@ class Source:
                 code = f"{ctx.helper('_stored')}({code})"
             if code != name:
                 block.give(f"{name} = ", code)
+        block.without_idle(name)
         self._body.parts += [*ctx.before.parts, *block.parts]
         ctx.end_statement()
         return held

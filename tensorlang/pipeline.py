@@ -33,7 +33,8 @@ Wrt = str | tuple[str, ...] | None
 def derivative(f: Function, wrt: Wrt = None) -> Function:
     """The total derivative (Figure 13): a function of f's parameters, then one differential for each of `wrt`.
 
-    Raises `ScopeError` if `wrt` names what is no real-valued parameter.
+    A differential has its parameter's type, and the result that of f's. It is made by 6.1 to 6.13, and costs at most
+    4 times f at sizes from 1 on (Theorem 6.1). Raises `ScopeError` if `wrt` names what is no real-valued parameter.
     """
     s, variables = _prepared(f, wrt)
     d = total_derivative(s, variables)
@@ -54,9 +55,10 @@ def derive(f: Function, wrt: Wrt = None) -> Derivation:
 def adjoint(f: Function, wrt: Wrt = None) -> Function:
     """The adjoint: a function of f's parameters, then the output's cotangent, that gives the cotangents of `wrt`.
 
-    One cotangent alone, or a flat tuple of them. Like every parameter's, the sizes of the output's cotangent are at
-    least 0, so where a program's own output has a negative size, and no elements, there is no adjoint. Raises
-    `ScopeError` if `wrt` names what is no real-valued parameter.
+    A cotangent has the type of what it belongs to; the result is one of them, or a flat tuple. It is derived by 6.14 to
+    6.29, and costs at most 4 times f at sizes from 1 on, inputs and outputs counted (Theorem 6.35). Like every
+    parameter's, the sizes of the output's cotangent are at least 0, so where a program's own output has a negative
+    size, and no elements, there is no adjoint. Raises `ScopeError` if `wrt` names what is no real-valued parameter.
     """
     return derive(f, wrt).adjoint
 
@@ -65,17 +67,15 @@ def adjoint(f: Function, wrt: Wrt = None) -> Function:
 def grad(f: Function, wrt: Wrt = None) -> Function:
     """The gradient of a scalar `f`: its adjoint at the cotangent 1, a function of f's parameters.
 
-    Raises `TypeMismatch` if `f` is not scalar.
+    One gradient, of the parameter's type, or a flat tuple of them. Raises `TypeMismatch` if `f` is not scalar,
+    `ScopeError` if `wrt` names what is no real-valued parameter.
     """
     return _named(read_simplified(_gradient(f, wrt)), f"{f.name}_grad")
 
 
 @uncollected
 def value_and_grad(f: Function, wrt: Wrt = None) -> Function:
-    """The pair of f's value and its gradient, sharing all they have in common.
-
-    Raises `TypeMismatch` if `f` is not scalar.
-    """
+    """The pair of f's value and its gradient, sharing all they have in common. Raises what `grad` raises."""
     g = _gradient(f, wrt)
     s, _ = _prepared(f, wrt)
     both = replace(g, statements=(*s.statements, *g.statements), outputs=(s.outputs, g.outputs))
@@ -86,7 +86,7 @@ def value_and_grad(f: Function, wrt: Wrt = None) -> Function:
 def hvp(f: Function, wrt: Wrt = None) -> Function:
     """The Hessian of a scalar `f` times a vector: a function of f's parameters, then a vector for each of `wrt`.
 
-    The total derivative of the gradient. Raises `TypeMismatch` if `f` is not scalar.
+    The total derivative of the gradient: of each parameter's type again. Raises what `grad` raises.
     """
     g = simplify_ssa(_gradient(f, wrt))
     s = simplify_ssa(total_derivative(g, _held(g, differentiated(f, wrt))))
@@ -98,7 +98,8 @@ def jacobian(f: Function, wrt: Wrt = None) -> Function:
     """The Jacobian: for each number of f's output the cotangents of `wrt`, an array of the output's sizes and then
     the parameter's; a tuple of them for several parameters, pairs of these for an output of pairs.
 
-    It is the adjoint at each one-hot cotangent; simplification leaves of these what is not zero.
+    It is the adjoint at each one-hot cotangent; simplification leaves of these what is not zero. Raises `ScopeError`
+    if `wrt` names what is no real-valued parameter.
     """
     g = adjoint(f, wrt)
     *params, cotangent = g.params

@@ -26,7 +26,13 @@ puts a call on terms here, the lowering a call on arrays; neither is known to th
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Function(Shown):
-    """A tensor program. `str(f)` is its text, `f(*arrays)` runs it compiled."""
+    """A tensor program: a name, parameters, and the expression that is its value.
+
+    `str(f)` is its text. `f(*arrays, **arrays)` runs it compiled: arrays of NumPy or JAX, numbers for parameters of type
+    R, tuples for pairs, boolean or SciPy sparse matrices for relations, integers for indices. Sizes are read off the
+    arrays' shapes, [n][m]R being the shape (n, m); one that no shape tells is a keyword. Pairs come back as tuples,
+    read as `results` says. Raises `ArgumentError` for arguments that don't fit.
+    """
 
     name: str
     params: tuple[Parameter, ...]

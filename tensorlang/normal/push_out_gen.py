@@ -45,7 +45,7 @@ from tensorlang.recursion import Deep, run
 
 
 def push_out_gen(f: Function) -> Function:
-    """`f`, which must be free of pairs inside, with gen outermost; the same meaning, at no more cost.
+    """`f`, which must be free of pairs inside, with gen outermost (5.21 to 5.24); the same meaning, at no more cost.
 
     Raises `NormalFormError` if a pair or a let is inside an expression.
     """

@@ -67,7 +67,7 @@ from tensorlang.recursion import Deep, run
 
 
 def to_ssa(f: Function) -> Function:
-    """`f`, whose gens must be outermost, in tensor SSA; the same meaning, at no more cost.
+    """`f`, whose gens must be outermost, in tensor SSA (5.25 to 5.34); the same meaning, at no more cost.
 
     Raises `NormalFormError` if `f` is not in the form that `push_out_gen` gives.
     """

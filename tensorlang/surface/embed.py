@@ -134,7 +134,10 @@ R = ValueType(REAL)
 
 
 def sizes(names: str) -> Any:
-    """The sizes called `names`, separated by blanks or commas: a tuple of them, or the only one."""
+    """The sizes called `names`, separated by blanks or commas: a tuple of them, or the only one.
+
+    Raises `ScopeError` for what is no name, or that of a keyword or a scalar function.
+    """
     found: list[Idx] = []
     for name in names.replace(",", " ").split():
         if not valid_name(name) or name in functions.functions():
@@ -146,14 +149,17 @@ def sizes(names: str) -> Any:
 
 
 def pair_type(*parts: Any) -> ValueType:
-    """The type of pairs (T0, T1); of more parts, of pairs nested to the right."""
+    """The type of pairs (T0, T1); of more parts, of pairs nested to the right.
+
+    Raises `TypeMismatch` for fewer than two parts, or one that is no type of values.
+    """
     if len(parts) < 2:
         refuse(f"a pair has at least two parts, found {len(parts)}")
     return ValueType(_value_type(tuple(parts), "a part of a pair"))
 
 
 def relation(*over: Any) -> RelationType:
-    """The type of a data relation over indices of the given sizes."""
+    """The type of a data relation over indices of the given sizes: a boolean array of this shape, or a sparse matrix."""
     if not over:
         refuse("a relation is over at least one index")
     return RelationType(tuple(map(as_size, over)))
@@ -165,7 +171,10 @@ def idx(size: Any) -> IndexType:
 
 
 def let(value: Any, body: Callable[[Term], Any]) -> Term:
-    """body(x) for a variable x that names `value`."""
+    """body(x) for a variable x that names `value`.
+
+    Raises `TypeMismatch` if `body` is no function of one parameter that gives a value.
+    """
     bound = as_term(value)
     (name,) = parameter_names(body, 1, "let", "x")
     var = Var(name, bound.expr.type)

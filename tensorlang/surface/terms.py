@@ -425,12 +425,12 @@ def apply(name: str, *arguments: object) -> Term:
 
 
 def first(e: object) -> Term:
-    """The first part of a pair."""
+    """The first part of a pair. Raises `TypeMismatch` for anything else."""
     return _part(0, e)
 
 
 def second(e: object) -> Term:
-    """The second part of a pair."""
+    """The second part of a pair. Raises `TypeMismatch` for anything else."""
     return _part(1, e)
 
 

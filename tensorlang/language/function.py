@@ -28,9 +28,9 @@ puts a call on terms here, the lowering a call on arrays; neither is known to th
 class Function(Shown):
     """A tensor program: a name, parameters, and the expression that is its value.
 
-    `str(f)` is its text. `f(*arrays, **arrays)` runs it compiled: arrays of NumPy or JAX, numbers for parameters of type
-    R, tuples for pairs, boolean or SciPy sparse matrices for relations, integers for indices. Sizes are read off the
-    arrays' shapes, [n][m]R being the shape (n, m); one that no shape tells is a keyword. Pairs come back as tuples,
+    `str(f)` is its text. `f(*arrays, **arrays)` runs it compiled: arrays of NumPy or JAX, numbers for parameters of
+    type R, tuples for pairs, boolean or SciPy sparse matrices for relations, integers for indices. Sizes are read off
+    the arrays' shapes, [n][m]R being the shape (n, m); one that no shape tells is a keyword. Pairs come back as tuples,
     read as `results` says. Raises `ArgumentError` for arguments that don't fit.
     """
 

@@ -159,7 +159,7 @@ def pair_type(*parts: Any) -> ValueType:
 
 
 def relation(*over: Any) -> RelationType:
-    """The type of a data relation over indices of the given sizes: a boolean array of this shape, or a sparse matrix."""
+    """The type of a data relation over indices of the given sizes: a boolean array, or a sparse matrix."""
     if not over:
         refuse("a relation is over at least one index")
     return RelationType(tuple(map(as_size, over)))

@@ -15,8 +15,9 @@ import ast
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tensorlang.language.affine import Size
-from tensorlang.language.grammar import Call, Var
+from tensorlang.language.affine import Index, Size
+from tensorlang.language.grammar import Call, Expr, Extremum, Sum, Var
+from tensorlang.language.predicates import TRUE
 from tensorlang.language.types import shape
 from tensorlang.lower.code import Block
 from tensorlang.lower.helpers import HELPERS
@@ -24,9 +25,10 @@ from tensorlang.lower.names import Names
 from tensorlang.lower.pallas.gpu_body import Body
 from tensorlang.lower.pallas.gpu_naming import Naming, inputs, listed
 from tensorlang.lower.pallas.gpu_table import table
-from tensorlang.lower.pallas.kernel import Axis, Kernel, Output, Role
+from tensorlang.lower.pallas.gpu_values import vanishes
+from tensorlang.lower.pallas.kernel import Axis, Kernel, Kind, Output, Role
 from tensorlang.lower.pallas.operands import Array, expressions_of
-from tensorlang.lower.pallas.terms import nodes, reads
+from tensorlang.lower.pallas.terms import free, nodes, reads, rebuilt, reduction
 
 IMPORTS = (
     "import jax",
@@ -65,7 +67,7 @@ class GpuKernel:
         self, kernel: Kernel, arrays: Mapping[Array, str], sizes: Mapping[Size, str], name: str, narrow: frozenset[Var]
     ) -> None:
         self.name = name
-        self._kernel = kernel = _with_parallel_outputs(kernel)
+        self._kernel = kernel = _for_gpu(kernel)
         self._sizes = sizes
         self._narrow = narrow
         self.arrays = inputs(kernel)
@@ -106,13 +108,17 @@ class GpuKernel:
 
     def _call(self, block: Block, grid: list[str], inputs: int) -> None:
         outputs = self._kernel.outputs
+        block.line(f"warps, stages = {self._warps()}, {self._stages()}")
+        block.line("out = [")
+        block.parts.append(Block([f"{self._struct(output)}," for output in outputs]))
+        block.line("]")
         arguments = [
             "kernel",
-            f"out_shape=[{', '.join(map(self._struct, outputs))}]",
+            "out_shape=out",
             f"grid={listed(grid)}",
             f"in_specs=[pl.BlockSpec(memory_space=pl.ANY)] * {inputs}",
             f"out_specs=[pl.BlockSpec(memory_space=pl.ANY)] * {len(outputs)}",
-            f"compiler_params=plgpu.CompilerParams(num_warps={self._warps()}, num_stages={self._stages()})",
+            "compiler_params=plgpu.CompilerParams(num_warps=warps, num_stages=stages)",
             "interpret=interpret",
             f'name="{self.name.strip("_")}"',
         ]
@@ -147,7 +153,7 @@ class GpuKernel:
         kernel, lengths = self._kernel, self._naming.lengths
         if not self._body.multiplies:
             return "4"
-        made = [acc.axes for acc in kernel.accumulators] or [output.axes for output in kernel.outputs]
+        made = [*(acc.axes for acc in kernel.accumulators), *(output.axes for output in kernel.outputs)]
         largest = max(([lengths[i] for i in axes if i in lengths] for axes in made), key=len)
         return f"8 if {' * '.join(largest) or '1'} >= 128 * 128 else 4"
 
@@ -157,12 +163,12 @@ class GpuKernel:
         lengths = self._naming.lengths
         tiles = []
         for x, places in reads(*(acc.value for acc in self._kernel.accumulators)):
-            over = dict.fromkeys(i for a in places for i in a.indices)
-            if x in self._naming.arrays and moving.intersection(over):
-                tiles.append(" * ".join(lengths[i] for i in over if i in lengths))
-        if not any(tiles):
+            over = dict.fromkeys(i for a in places for i in a.indices if i in lengths)
+            if x in self._naming.arrays and len(over) > 1 and moving.intersection(i for a in places for i in a.indices):
+                tiles.append(" * ".join(lengths[i] for i in over))
+        if not self._body.multiplies or not tiles:
             return "1"
-        return f"max(1, min(4, {_STAGED} // jnp.dtype(dtype).itemsize // ({' + '.join(filter(None, tiles))})))"
+        return f"max(1, min(4, {_STAGED} // jnp.dtype(dtype).itemsize // ({' + '.join(tiles)})))"
 
 
 def _cut(kernel: Kernel) -> list[Axis]:
@@ -174,11 +180,50 @@ def _cut(kernel: Kernel) -> list[Axis]:
     return tiled[:-1] if len(tiled) > 1 or not any(a.role is Role.WHOLE for a in kernel.axes) else tiled
 
 
-def _with_parallel_outputs(kernel: Kernel) -> Kernel:
-    """`kernel`, where the programs of the grid share the elements of outputs' unrolled axes out among them."""
-    own = {i for made in (*kernel.outputs, *kernel.accumulators) for i in made.axes}
-    changed = {a: replace(a, role=Role.PARALLEL, block=1) for a in kernel.of_role(Role.UNROLLED) if a.index in own}
-    return replace(kernel, axes=(*changed.values(), *(a for a in kernel.axes if a not in changed)))
+def _for_gpu(kernel: Kernel) -> Kernel:
+    """`kernel` with more axes cut into tiles, since here values may have any axes, and be read at any places.
+
+    Those are the axes of outputs that nothing is summed over; and if all tiles are visited, what all accumulators sum
+    over.
+    """
+    expressions = expressions_of(kernel)
+    own = {i for output in kernel.outputs for i in output.axes} | {i for acc in kernel.accumulators for i in acc.axes}
+    bound = {e.index for e in nodes(*expressions) if isinstance(e, Sum | Extremum)}
+    held = {a.index: a for a in kernel.axes if not a.is_tiled}
+    alone = own - bound
+    summed = _summed_by_all(kernel) if kernel.tiles is None and not own & bound else frozenset()
+    changed = {}
+    for i, axis in held.items():
+        role = Role.PARALLEL if i in alone else Role.REDUCED if i in summed else None
+        if role is not None:
+            changed[i] = replace(axis, role=role, block=1 if axis.role is Role.UNROLLED else BLOCKS[role])
+    accumulators = tuple(replace(a, value=_without_sums(a.value, summed)) for a in kernel.accumulators)
+    axes = tuple(changed.get(a.index, a) for a in kernel.axes)
+    return replace(kernel, axes=axes, accumulators=accumulators)
+
+
+def _summed_by_all(kernel: Kernel) -> frozenset[Index]:
+    """The indices that all accumulators sum over, and nothing else, of products that are 0 beyond their ends."""
+    found: list[frozenset[Index]] = []
+    elsewhere = frozenset().union(*(free(output.value) for output in kernel.outputs))
+    elsewhere |= {e.index for e in nodes(*(o.value for o in kernel.outputs)) if isinstance(e, Sum | Extremum)}
+    for acc in kernel.accumulators:
+        sums: frozenset[Index] = frozenset()
+        if acc.kind is Kind.SUM and isinstance(acc.value, Sum):
+            r = reduction(acc.value)
+            inner = {e.index for e in nodes(*r.factors) if isinstance(e, Sum | Extremum)}
+            if r.pred is TRUE:
+                sums = frozenset(i for i in r.indices if i not in inner and vanishes(r.factors, i))
+        found.append(sums)
+    return frozenset.intersection(*found) - elsewhere if found else frozenset()
+
+
+def _without_sums(e: Expr, indices: frozenset[Index]) -> Expr:
+    """What is summed over `indices`, and the sum over the others."""
+    if not indices or not isinstance(e, Sum):
+        return e
+    r = reduction(e)
+    return rebuilt(replace(r, binders=tuple((i, n) for i, n in r.binders if i not in indices)))
 
 
 def _factor(code: str) -> str:

@@ -19,8 +19,9 @@ from tensorlang.language.grammar import Expr, Extremum, Sum, Var, access
 from tensorlang.language.predicates import TRUE
 from tensorlang.lower.code import Block, Value, aligned
 from tensorlang.lower.pallas.gpu_naming import Naming, listed
+from tensorlang.lower.pallas.gpu_reads import Scope, spread
 from tensorlang.lower.pallas.gpu_table import has_intervals
-from tensorlang.lower.pallas.gpu_values import Reduced, Scope, Values, spread
+from tensorlang.lower.pallas.gpu_values import Reduced, Values
 from tensorlang.lower.pallas.kernel import Accumulator, Axis, Kernel, Kind, Output, Role
 from tensorlang.lower.pallas.operands import expressions_of
 from tensorlang.lower.pallas.terms import reduction

@@ -37,6 +37,7 @@ from tensorlang.lower.rows import in_blocks, joined
 from tensorlang.lower.scope import Context, Held, Scope
 from tensorlang.lower.sizes import Axis, read_sizes
 from tensorlang.lower.stored import stored
+from tensorlang.lower.turned import turned
 from tensorlang.recursion import Deep, run
 
 _LONG_COMMENT = 100
@@ -67,7 +68,7 @@ class Source:
         head = len(self._body.parts)
         constants = rolled(f)
         self._constants(constants)
-        f = recomputed(constants.function)
+        f = turned(recomputed(constants.function))
         held = held_on_points(f, sparse)
         to_store, self._cuts = stored(f), cut_arrays(f)
         body = f.body

@@ -293,7 +293,8 @@ def _comment(name: str, e: Expr) -> str:
     """The statement as it was written, unless it is long."""
     text = expr_text(e) if _is_small(e) else "..."
     text = f"{name} = {' '.join(text.split())} : {e.type}"
-    text = "".join(c if c.isprintable() else "?" for c in text)
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else "?" for c in text)
     return text if len(text) <= _LONG_COMMENT else text[: _LONG_COMMENT - 3] + "..."
 
 

@@ -79,6 +79,8 @@ def narrow(s: SSA) -> SSA:
             chosen.update(((reader, x), part) for reader in readers)
             for k, (y, p) in enumerate(_reads(x, pred)):
                 reads[y][part, k] = p
+    if all(len(found) == 1 and found[0].pred is TRUE for found in parts.values()):
+        return s
     made: dict[_Part, Statement] = {}
     for x in s.statements:
         for part in parts[x]:

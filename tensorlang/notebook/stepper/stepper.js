@@ -166,10 +166,12 @@ function fromKernel({ model, el }) {
   const sizes = make("div", { class: "sizes" });
   for (const [name, value] of Object.entries(model.get("sizes"))) {
     const input = make("input", { type: "number", min: "0", step: "1", value: `${value}` });
-    input.addEventListener("change", () => {
+    const apply = () => {
       model.set("sizes", { ...model.get("sizes"), [name]: Number(input.value) });
       model.save_changes();
-    });
+    };
+    input.addEventListener("change", apply);
+    input.addEventListener("keydown", (event) => event.key === "Enter" && apply()); // of which JupyterLab makes no change
     sizes.append(make("label", {}, `${name} = `, input));
   }
   shown.bar.after(sizes, note);

@@ -18,7 +18,7 @@ from tensorlang.language.grammar import Let, Var, access, gen
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import shape
 
-Suite = Literal["structured", "seeds", "dense"]
+Suite = Literal["structured", "seeds", "dense", "kernels"]
 What = Literal["gradient", "jacobian", "blocks", "hessian"]
 Sizes = Mapping[str, int]
 Draw = Callable[[np.random.Generator, tuple[int, ...]], Any]

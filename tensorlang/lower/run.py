@@ -32,7 +32,7 @@ from tensorlang.simplify import simplify
 if TYPE_CHECKING:
     from tensorlang.lower.mesh.run import Distributed
 
-TARGETS = ("jax",)
+TARGETS = ("jax", "pallas-tpu", "pallas-gpu")
 
 _BUILTINS = (
     "abs",
@@ -75,7 +75,7 @@ class Lowered(Shown):
         self.function = f
         self._exact = exact
         self._simplified = simplify(f, **(sizes or {}))
-        self._forms: dict[tuple[Relation, ...], _Form] = {}
+        self._forms: dict[tuple[Relation, ...], Form] = {}
         self._plans: dict[Hashable, _Plan] = {}
         self.source = self._form(()).made.text
 
@@ -109,14 +109,22 @@ class Lowered(Shown):
             _check_range(indices, values[k], plan.sizes)
         on_points = []
         for k, relation in plan.relations:
-            values[k] = points_or_mask(values[k])
+            values[k] = self._points_or_mask(values[k])
             if isinstance(values[k], Coordinates):
                 on_points.append((k, relation))
         form = self._form(tuple(relation for _, relation in on_points))
         for k, relation in on_points:
             values[k] = values[k].listings(form.made.listings[relation])
-        told = {name: plan.sizes[size] for size, name in form.made.told.items()}
-        return form.run(*plan.tree.unflatten(values), **told)
+        return self._run(form, plan.tree.unflatten(values), plan.sizes)
+
+    def _points_or_mask(self, value: Any) -> Any:
+        """How a relation is given to the generated function: its points, or a boolean array."""
+        return points_or_mask(value)
+
+    def _run(self, form: Form, arguments: Sequence[Any], sizes: Mapping[Size, int]) -> Any:
+        """The generated function's value for arguments that fit."""
+        told = {name: sizes[size] for size, name in form.made.told.items()}
+        return form.run(*arguments, **told)
 
     def _plain(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, int]]:
         """The arguments with arrays instead of lists and of exact numbers. Raises `ArgumentError`."""
@@ -142,20 +150,29 @@ class Lowered(Shown):
             relations=tuple((k, p) for k, p in places if isinstance(p, Relation)),
         )
 
-    def _form(self, on_points: tuple[Relation, ...]) -> _Form:
+    def _form(self, on_points: tuple[Relation, ...]) -> Form:
         """The program for these relations given by their points, the others as boolean arrays."""
         if on_points not in self._forms:
             made = Source(self._simplified, on_points, self._exact)
             run = jax.jit(defined(made), static_argnames=list(made.told.values()))
-            self._forms[on_points] = _Form(made, run)
+            self._forms[on_points] = Form(made, run)
         return self._forms[on_points]
 
 
+class Made(Protocol):
+    """The source of a function: see `Source`."""
+
+    name: str
+    text: str
+    told: dict[Size, str]
+    listings: dict[Relation, Any]
+
+
 @dataclass(frozen=True)
-class _Form:
+class Form:
     """The program for one way to give the relations."""
 
-    made: Source
+    made: Made
     run: Callable[..., Any]
 
 
@@ -236,6 +253,7 @@ def lower(
     sizes: Mapping[str, int] | None = None,
     mesh: None = None,
     sharding: None = None,
+    blocks: Mapping[str, int] | None = None,
 ) -> Lowered: ...
 
 
@@ -259,6 +277,7 @@ def lower(
     sizes: Mapping[str, int] | None = None,
     mesh: jax.sharding.Mesh | jax.sharding.AbstractMesh | None = None,
     sharding: Mapping[str, str | tuple[str, ...]] | None = None,
+    blocks: Mapping[str, int] | None = None,
 ) -> Lowered | Distributed:
     """`f` as Python source for `target`, ready to be called.
 
@@ -270,11 +289,20 @@ def lower(
     blocks, by their names in `f`, or by those of the sizes that they run over: {"i": "data", "n": ("x", "y")}. What
     that makes of each array, and what the devices send each other, `tensorlang.lower.mesh` tells.
 
-    Raises `ArgumentError` for a target that there is none of, for a name that is no size of `f`, and for a `sharding`
-    that names no index or size of `f`, or no axis of the mesh.
+    The targets "pallas-tpu" and "pallas-gpu" are kernels over tiles, as `tensorlang.lower.pallas.run.Kernels` tells.
+    `blocks` has lengths of tiles along axes, by the sizes of these: {"n": 256}.
+
+    Raises `ArgumentError` for a target that there is none of, for a name that is no size of `f`, for a `sharding`
+    that names no index or size of `f`, or no axis of the mesh, and for `blocks` that are none or of another target.
     """
     if target not in TARGETS:
         raise ArgumentError(f"programs can be lowered to {', '.join(TARGETS)}, found the target {target!r}")
+    if mesh is None and sharding is None and target != "jax":
+        from tensorlang.lower.pallas.run import Kernels
+
+        return Kernels(f, target, exact, sizes, blocks)
+    if blocks is not None:
+        raise ArgumentError(f"only kernels have blocks, found the target {target!r}")
     if mesh is None and sharding is None:
         return Lowered(f, exact, sizes)
     if mesh is None or sharding is None:

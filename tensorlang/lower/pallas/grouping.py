@@ -9,11 +9,11 @@ up along with m, and multiplied by exp(old m - new m) where it grows: softmax in
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tensorlang.language.affine import Affine, Index, IndexArray, atom_affine, constant
-from tensorlang.language.function import Function, Parameter
+from tensorlang.language.function import Function, Parameter, unused_name
 from tensorlang.language.grammar import Add, Call, Const, Expr, Extremum, Sum, Var, access, children, gen
 from tensorlang.language.names import free_names
 from tensorlang.language.predicates import TRUE, Predicate, Related, Relation, conjunction, conjuncts, less, within
@@ -32,7 +32,7 @@ from tensorlang.lower.pallas.kernel import (
     Step,
     Tiles,
 )
-from tensorlang.lower.pallas.roles import Blocks, Roles, Unfit, roles
+from tensorlang.lower.pallas.roles import Length, Roles, Unfit, roles
 from tensorlang.lower.pallas.statements import Memory, Statement, leaves_of, statements, takes_apart
 from tensorlang.lower.pallas.terms import free, multiplied, nodes, reads, reduction, renamed
 from tensorlang.lower.pallas.tiles import tiles_of
@@ -53,6 +53,7 @@ class _Group:
     accumulators: list[Accumulator] = field(default_factory=list)
     outputs: list[Output] = field(default_factory=list)
     reads: set[Read] = field(default_factory=set)
+    statements: list[Statement] = field(default_factory=list)
 
     def tiled(self) -> list[Axis]:
         """The axes that are cut into tiles, in order."""
@@ -64,8 +65,11 @@ class _Group:
         return {output.var: output for output in self.outputs}
 
 
-def program(f: Function, blocks: Blocks) -> Program:
-    """The steps of `f`, which is simplified, with tiles of the lengths `blocks` for indices of those names."""
+def program(f: Function, length: Length, unfit: Callable[[Kernel], str | None]) -> Program:
+    """The steps of `f`, which is simplified, for sizes of at least 1, with tiles of the lengths that `length` says.
+
+    Kernels for which `unfit` has a reason are left to `jax.numpy`.
+    """
     if not takes_apart(f):
         return _left_alone(f, "it chooses points")
     found = statements(f)
@@ -74,20 +78,35 @@ def program(f: Function, blocks: Blocks) -> Program:
     names = _Canonical()
     for s in found.stored:
         try:
-            _place(s, steps, found.memory, blocks, names, present)
-        except Unfit as unfit:
-            steps.append(_plain(s, f, str(unfit)))
+            _place(s, steps, found.memory, length, names, present)
+        except Unfit as reason:
+            steps.append(_plain(s, str(reason)))
     wanted = set(leaves_of(found.results))
-    kernels: list[Step] = []
+    reversed_steps: list[Step] = []
     for step in reversed(steps):
-        if isinstance(step, Plain):
-            wanted |= {p for p in step.function.params if isinstance(p, Var)}
-            kernels.append(step)
-        else:
-            kernel = _kernel(step, wanted, present)
-            wanted |= {x for x, _ in reads(*_expressions(kernel))}
-            kernels.append(kernel)
-    return Program(f, found.parts, tuple(reversed(kernels)), found.results)
+        made = [step] if isinstance(step, Plain) else _finished(step, wanted, present, unfit)
+        for each in reversed(made):
+            wanted |= _read_by(each)
+        reversed_steps += reversed(made)
+    return Program(f, found.parts, tuple(reversed(reversed_steps)), found.results)
+
+
+def _finished(
+    group: _Group, wanted: set[Var], present: Predicate, unfit: Callable[[Kernel], str | None]
+) -> Sequence[Step]:
+    """The kernel of `group`, or its statements, if the kernel is unfit."""
+    kernel = _kernel(group, wanted, present)
+    reason = unfit(kernel)
+    if reason is None:
+        return [kernel]
+    return [_plain(s, reason) for s in group.statements]
+
+
+def _read_by(step: Step) -> set[Var]:
+    if isinstance(step, Plain):
+        return {p for p in step.function.params if isinstance(p, Var)}
+    values = [acc.value for acc in step.accumulators] + [output.value for output in step.outputs]
+    return {x for x, _ in reads(*values)}
 
 
 def _left_alone(f: Function, reason: str) -> Program:
@@ -114,11 +133,14 @@ class _Canonical:
 
     def of(self, axis: Axis, number: int) -> Index:
         """The index of the axis with this number among those of its role, block and extent."""
-        return self._known.setdefault((axis.role, axis.block, axis.extent, number), axis.index)
+        key = (axis.role, axis.block, axis.extent, number)
+        if key not in self._known:
+            self._known[key] = Index(unused_name(axis.index.name, {i.name for i in self._known.values()}))
+        return self._known[key]
 
 
 def _place(
-    s: Statement, steps: list[_Group | Plain], memory: Memory, blocks: Blocks, names: _Canonical, present: Predicate
+    s: Statement, steps: list[_Group | Plain], memory: Memory, length: Length, names: _Canonical, present: Predicate
 ) -> None:
     """Add `s` to one of the kernels in `steps`, or as a new one at the end. Raises `Unfit`."""
     earliest = 0
@@ -131,13 +153,13 @@ def _place(
         if isinstance(step, _Group):
             whole = frozenset(a.extent for a in step.axes.values() if a.role is Role.WHOLE)
             try:
-                draft = _draft(s, roles(s, memory, blocks, whole), names, step)
+                draft = _draft(s, roles(s, memory, length, whole), names, step)
             except Unfit:
                 continue
             if _joins(draft, step, present):
                 _join(draft, step)
                 return
-    alone = _draft(s, roles(s, memory, blocks), names, _Group())
+    alone = _draft(s, roles(s, memory, length), names, _Group())
     tiles_of(alone.tiled(), alone.accumulators, present)
     steps.append(alone)
 
@@ -148,10 +170,10 @@ def _draft(s: Statement, found: Roles, names: _Canonical, group: _Group) -> _Gro
     heads = {renamed(head, renaming): None for head in found.tiled}
     body = renamed(s.body, renaming)
     own = tuple(renaming.get(i, i) for i, _ in s.axes)
-    draft = _Group(axes=axes, reads=set(reads(body)))
+    draft = _Group(axes=axes, reads=set(reads(body)), statements=[s])
     accumulated: dict[Expr, Expr] = {}
     for head in heads:
-        acc = _accumulator(f"{s.var.name}_{len(accumulated)}", head, own, axes, group)
+        acc = _accumulator(s.var.name, head, own, axes, group)
         known = next(
             (a for a in group.accumulators if (a.kind, a.pred, a.value) == (acc.kind, acc.pred, acc.value)), None
         )
@@ -211,7 +233,7 @@ def _accumulator(
     inner = [i for i in r.indices if axes[i].role is not Role.REDUCED]
     for i in reversed(inner):
         value = Extremum(r.sign, i, axes[i].extent, conjunction([]), value) if r.sign else Sum(i, axes[i].extent, value)
-    var = Var(name, array(tuple(axes[i].extent for i in kept), R))
+    var = Var(f"{name}_{_KINDS[r.sign].value}", array(tuple(axes[i].extent for i in kept), R))
     shift = None
     for x in {x for x, _ in reads(*r.factors)} & group.made.keys():
         if shift is not None or not _is_shift(x, r.factors, pred, group):
@@ -307,6 +329,7 @@ def _join(draft: _Group, group: _Group) -> None:
     group.accumulators += draft.accumulators
     group.outputs += draft.outputs
     group.reads |= draft.reads
+    group.statements += draft.statements
 
 
 def _kernel(group: _Group, wanted: set[Var], present: Predicate) -> Kernel:
@@ -337,11 +360,7 @@ def _indices(e: Expr) -> set[Index]:
     return found
 
 
-def _expressions(kernel: Kernel) -> list[Expr]:
-    return [acc.value for acc in kernel.accumulators] + [output.value for output in kernel.outputs]
-
-
-def _plain(s: Statement, f: Function, reason: str) -> Plain:
+def _plain(s: Statement, reason: str) -> Plain:
     """A statement as a function of what it reads."""
     body: Expr = gen(list(s.axes), s.body)
     params: list[Parameter] = [x for x in free_names(body) if isinstance(x, Var | Relation | IndexArray)]

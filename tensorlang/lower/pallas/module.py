@@ -14,7 +14,6 @@ from tensorlang.language.types import Pair, shape, struct_of_arrays
 from tensorlang.lower import costs
 from tensorlang.lower.code import Block
 from tensorlang.lower.helpers import HELPERS
-from tensorlang.lower.integers import Integers
 from tensorlang.lower.names import Names
 from tensorlang.lower.pallas.kernel import Kernel, Plain, Program, Results
 from tensorlang.lower.pallas.operands import Array
@@ -42,12 +41,14 @@ Emit = Callable[[Kernel, Mapping[Array, str], Mapping[Size, str], str, frozenset
 class Module:
     """The text of a module for `program`, whose function `name` takes the parameters, in order, and `interpret`.
 
-    `told` are the sizes that no shape tells, which it takes by keyword.
+    `told` are the sizes that no shape tells, which it takes by keyword. All relations are boolean arrays: there are no
+    `listings` of points.
     """
 
     def __init__(self, program: Program, emit: Emit, imports: Sequence[str]) -> None:
         f = program.function
         self._program = program
+        self.listings: dict[Relation, Any] = {}
         self._emit = emit
         self._names = Names(frozenset({*HELPERS, *RESERVED}))
         self.name = self._names.lasting(f.name)
@@ -129,22 +130,15 @@ class Module:
         made = [self._held[out.var] for out in kernel.outputs]
         given = [*(self._held[x] for x in written.arrays), *self._spelled.values(), "dtype", "interpret"]
         self._body.line(f"{', '.join(made)}{',' * (len(made) == 1)} = {name}({', '.join(given)})")
-        for out in kernel.outputs:
-            if len(out.axes) == 1:
-                self._body.line(f"{self._held[out.var]} = {self._held[out.var]}.reshape({self._shape(out.var)})")
-
-    def _shape(self, x: Var) -> str:
-        integers = Integers(self._names, dict(self._spelled))
-        sizes = [integers.code(a) for a in shape(x.type)[0]]
-        return ", ".join(sizes) or "()"
 
     def _plain(self, step: Plain) -> None:
         """A step that is left to `jax.numpy`, and why."""
-        made = Source(simplify(Function(self._names.lasting(f"_{step.function.name}"), step.function.params, step.function.body)))
+        f = step.function
+        made = Source(simplify(Function(self._names.lasting(f"_{f.name}"), f.params, f.body)))
         self._definitions.append(f"# Left to jax.numpy: {step.reason}.\n{made.definition}")
         for var in step.outputs:
             self._held[var] = self._names.lasting(var.name)
-        given = [self._held[p] for p in step.function.params]
+        given = [self._held[p] for p in f.params]
         given += [f"{name}={self._spelled[size]}" for size, name in made.told.items()]
         targets = ", ".join(self._held[var] for var in step.outputs)
         self._body.line(f"{targets} = {made.name}({', '.join(given)})")
@@ -163,6 +157,3 @@ def _tuple(tree: Any) -> str:
 
 def _order(line: str) -> tuple[bool, str]:
     return line.startswith("from"), line
-
-
-__all__ = ["Emit", "Module", "Relation", "Written"]

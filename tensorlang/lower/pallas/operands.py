@@ -128,4 +128,3 @@ def _end(a: Affine, axes: dict[Index, Axis], lowest: bool) -> Affine:
         elif isinstance(atom, Size):
             parts.append((Affine(((atom, 1),), 0), k))
     return total(parts)
-

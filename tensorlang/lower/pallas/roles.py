@@ -9,7 +9,7 @@ with: features, which are held whole.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tensorlang.language.affine import Affine, Index, Lookup
@@ -20,13 +20,12 @@ from tensorlang.lower.pallas.statements import Memory, Statement
 from tensorlang.lower.pallas.terms import Reduction, conditions, free, nodes, over, reads, reduction
 from tensorlang.lower.profile import variable
 
-BLOCK = 128
-"""The usual length of a tile: the lanes of a TPU's register, and the width of its matrix unit."""
-
 SHORT = 256
 """Axes of up to so many elements, if that is known, are held whole."""
 
-Blocks = Mapping[str, int]
+Length = Callable[[Axis, bool], int]
+"""The length of the tiles of an axis, given whether conditions rule anything out."""
+
 Heads = tuple[Expr, ...]
 
 
@@ -53,7 +52,7 @@ class Roles:
     tiled: Heads = ()
 
 
-def roles(s: Statement, memory: Memory, blocks: Blocks, rows: frozenset[Affine] = frozenset()) -> Roles:
+def roles(s: Statement, memory: Memory, length: Length, rows: frozenset[Affine] = frozenset()) -> Roles:
     """The roles of the indices of `s`. Those of the extents `rows` that are lanes are held whole.
 
     Raises `Unfit`.
@@ -73,9 +72,10 @@ def roles(s: Statement, memory: Memory, blocks: Blocks, rows: frozenset[Affine] 
     unrolled = _unrolled(found.tiled, own | summed, layout)
     held = {i for e in nodes(s.body) if isinstance(e, Sum | Extremum) for i in [e.index] if i not in summed}
     row = rows | {extents[i] for i in held} if not found.tiled else frozenset()
+    ruled_out = any(not over(p).isdisjoint(own | summed) for p in conditions(s.body))
     for i, n in extents.items():
         role = Role.REDUCED if i in summed else Role.PARALLEL
-        block = blocks.get(i.name, BLOCK)
+        block = length(Axis(i, n, role), ruled_out)
         if i in unrolled:
             role, block = Role.UNROLLED if unrolled[i] else Role.WHOLE, 0
         elif i in held:
@@ -183,12 +183,16 @@ def _layout(s: Statement) -> Layout:
     outer: dict[Affine, None] = {}
     arrays = patterns(s)
     for places in arrays:
-        lying: tuple[Affine | None, ...] = (*places, None) if is_column(places, arrays) else places
-        *further, second, first = (*(None,) * (2 - len(lying)), *lying)
+        lying: list[Affine | None] = [*places, None] if is_column(places, arrays) else [*places]
+        lying = [*(None,) * (2 - len(lying)), *lying]
+        second, first = lying[-2:]
         lanes.update(first.indices if first is not None else ())
         sublanes.update(second.indices if second is not None else ())
         windows.update((a, None) for a in (second, first) if a is not None and len(a.indices) > 1)
-        outer.update((a, None) for a in further if a is not None)
+        strided = [a for a in (second, first) if a is not None and any(a.coefficient(i) != 1 for i in a.indices)]
+        if any(len(a.indices) == 1 for a in strided):
+            raise Unfit(f"something is read at {strided[0]}, in steps")
+        outer.update((a, None) for a in lying[:-2] if a is not None)
     leading = {i for a in outer for i in a.indices}
     if not sublanes:
         raise Unfit("it is of vectors alone, which XLA handles as well")

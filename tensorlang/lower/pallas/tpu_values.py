@@ -53,7 +53,11 @@ class Flagged:
 
 
 class Values:
-    """Writes values. `codes` has what atoms that are numbers are called: sizes, and places along grid and loops."""
+    """Writes values. `codes` has what atoms that are numbers are called: sizes, and places along grid and loops.
+
+    `starts` and `lengths` are those of the tiles' axes, `operands` the references to blocks of what is read, `shared`
+    the expressions that get names, and `wide` the arrays of float32.
+    """
 
     def __init__(
         self,
@@ -64,6 +68,7 @@ class Values:
         lengths: Mapping[Index, str],
         operands: Mapping[object, tuple[Operand, str]],
         shared: frozenset[Expr],
+        wide: frozenset[Var],
     ) -> None:
         self.names = names
         self.axes = axes
@@ -72,6 +77,7 @@ class Values:
         self._lengths = lengths
         self._operands = operands
         self._shared = shared
+        self._wide = wide
         self.order: Axes = tuple(axes)
 
     def affine(self, a: Affine) -> str:
@@ -99,7 +105,7 @@ class Values:
                 return literal(value)
             case Var() | Access():
                 v = self.read(e)
-                return Value(f"{v.code}.astype(jnp.float32)", v.axes, ATOM, 1) if v.axes else v
+                return v if variable(e) in self._wide or not v.axes else self.widened(v)
             case Add(a, b, sign):
                 left = yield self.value(a, scope)
                 right = yield self.value(b, scope)
@@ -117,6 +123,10 @@ class Values:
             case Sum() | Extremum():
                 return (yield self.reduced(reduction(e), scope))
         raise NormalFormError("a tile is of scalar expressions; found a gen, let or pair inside of one")
+
+    def widened(self, v: Value) -> Value:
+        """`v` in float32."""
+        return replace(v, code=f"{v.code}.astype(jnp.float32)")
 
     def _product(self, a: Expr, b: Expr, scope: Scope) -> Deep[Value]:
         left = yield self.value(a, scope)

@@ -1,13 +1,14 @@
 """The notebooks run, without a warning, and what they show is what comes out.
 
-`pytest -m slow tests/test_notebooks.py --update-notebooks` runs them and writes them anew, without what differs from run
-to run. Cells tagged `timing` may show something else each time; all others print the same text as the stored ones.
+`pytest -m slow tests/test_notebooks.py --update-notebooks` runs them and writes them anew, without what differs from
+run to run. Cells tagged `timing` show what depends on the machine; all others print the same text as is stored.
 """
 
 from __future__ import annotations
 
 import copy
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ MOST_BYTES = 1_000_000
 FIRST = """
 import warnings
 warnings.simplefilter("error")
+warnings.filterwarnings("ignore", module="ipykernel")  # of what the kernel says about itself
 """
 
 
@@ -48,7 +50,7 @@ def executed(notebook: Any) -> Any:
     client = nbclient.NotebookClient(
         run, timeout=180, kernel_name="python3", resources={"metadata": {"path": str(FOLDER)}}, store_widget_state=False
     )
-    client.execute()
+    client.execute(env={**os.environ, "JAX_PLATFORMS": "cpu"})
     del run.cells[0]
     return cleaned(run)
 

@@ -381,7 +381,7 @@ def test_a_page_of_a_long_program_says_how_many_lines_it_leaves_out() -> None:
     f = tl.parse(f"f(x: [n]R) = let y0 = gen i:n. x[i] * x[i] in {lets} sum i:n. y20[i]")
     written = [text.get_text() for text in pictures.certificate_page(tl.certify(f)).texts]
     lines = len(tl.unicode_text(f).splitlines())
-    assert f"… and {lines - 14} lines more" in written
+    assert f"… and {lines - 10} lines more" in written
 
 
 @pytest.mark.parametrize("suffix", ["pdf", "png", "svg"])
@@ -477,3 +477,11 @@ def test_without_matplotlib_the_package_to_install_is_named(monkeypatch: pytest.
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(tl.MissingPackage, match=r"matplotlib.*\n.*tensorlang\[demo\]"):
         pictures.sparsity(CONVOLUTION, "x", n=3, m=2)
+
+
+def test_chosen_points_are_drawn_where_all_arrays_are_given() -> None:
+    f = tl.parse("f(x: [n][m + 1]R) = gen i:n. max j:m + 1. x[i, j]")
+    x = np.array([[1.0, 3.0, 2.0], [5.0, 4.0, 0.0]])
+    assert arrows(pictures.access_map(f, "x", x=x)) == {(1, 0), (3, 1)}
+    with pytest.raises(tl.ArgumentError, match="elements of the index array"):
+        pictures.access_map(f, "x", n=2, m=2)

@@ -8,6 +8,8 @@
     adjoint_graphs    the same beside the adjoint, where the arrows are turned round
     cost_curves       what a program and its adjoint cost as a size grows, and the bound
     certificate_page  a certificate on one page
+    new_axes          axes for a picture of one's own, in the same style
+    dress             the same for axes that exist
 
 Each gives matplotlib's own `Axes` or `Figure`, and draws into `ax` if it is given. Backgrounds are transparent, and the
 colours can be told apart on light and dark pages, and by colour-blind people. What is too large is drawn in part, and
@@ -16,6 +18,7 @@ the picture says which. All raise `MissingPackage` without matplotlib, which the
 
 from tensorlang.pictures.accesses import access_map
 from tensorlang.pictures.arrows import adjoint_graphs, program_graph
+from tensorlang.pictures.canvas import dress, new_axes
 from tensorlang.pictures.curves import cost_curves
 from tensorlang.pictures.lattices import lattice, support
 from tensorlang.pictures.matrices import sparsity
@@ -26,7 +29,9 @@ __all__ = [
     "adjoint_graphs",
     "certificate_page",
     "cost_curves",
+    "dress",
     "lattice",
+    "new_axes",
     "program_graph",
     "sparsity",
     "support",

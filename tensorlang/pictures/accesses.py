@@ -66,7 +66,7 @@ def _draw(ax: Axes, source: tuple[str, Ints], target: tuple[str, Ints], pairs: I
         ax.scatter(across, np.full(len(at), height), s=36, color=colour, linewidths=0, label=name, zorder=3)
         every = -(-len(at) // _LABELLED) or 1
         for k in range(0, len(at), every):
-            text = ",".join(map(str, at[k])) if at.shape[1] else name
+            text = ",".join(map(str, at[k]))
             ax.annotate(
                 text,
                 (across[k], height),

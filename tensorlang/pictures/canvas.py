@@ -41,7 +41,7 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def new_axes(width: float, height: float) -> Axes:
-    """The only axes of a new figure."""
+    """The only axes of a new figure, in inches, dressed. Raises `MissingPackage`."""
     ax = new_figure(width, height).add_subplot()
     dress(ax)
     return ax
@@ -52,9 +52,9 @@ def dress(ax: Axes) -> None:
     ax.patch.set_alpha(0)
     ax.spines[:].set_color(FAINT)
     # notebooks put a card of the other theme under pictures whose labels are all dark, or all light
-    ax.tick_params(axis="x", colors=INK, labelsize=SMALL)
-    ax.tick_params(axis="y", color=INK, labelcolor="#828282", labelsize=SMALL)
-    for text in (ax.xaxis.label, ax.yaxis.label):
+    ax.tick_params(axis="x", which="both", colors=INK, labelsize=SMALL)
+    ax.tick_params(axis="y", which="both", color=INK, labelcolor="#828282", labelsize=SMALL)
+    for text in (ax.xaxis.label, ax.yaxis.label, ax.title):
         text.set_color(INK)
 
 

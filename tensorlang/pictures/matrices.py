@@ -48,7 +48,7 @@ def sparsity(f: Function, wrt: str | None = None, /, ax: Axes | None = None, **d
     at = related(p, ranges, rows, columns, setting)
     matrix[at[:, 0], at[:, 1]] = True
     if ax is None:
-        scale = 5.2 / max(*matrix.shape, 8)
+        scale = round(5.2 / max(*matrix.shape, 8), 2)
         ax = new_axes(max(3.2, scale * matrix.shape[1] + 1.0), max(1.8, scale * matrix.shape[0] + 1.1))
     _draw(ax, matrix)
     ax.set(xlabel=variable.name)

@@ -11,7 +11,7 @@ from tensorlang.cost.symbolic import CostPolynomial
 from tensorlang.errors import ArgumentError, CountingError
 from tensorlang.language.function import Function
 from tensorlang.language.show import unicode_text
-from tensorlang.pictures.canvas import BLUE, GREEN, INK, ORANGE, PURPLE, pyplot
+from tensorlang.pictures.canvas import BLUE, GREEN, INK, ORANGE, PURPLE, cut, pyplot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 _WIDTH, _HEIGHT = 8.27, 11.69
 _MARGIN = 0.7
 _PAGE, _DARK, _GREY = "#ffffff", "#202020", "#5a5a5a"
-_LINES = {"program": 14, "adjoint": 24, "cost": 5}
+_LINES, _LEAST, _COST_LINES = 26, 10, 3
+_PLOTS = 3.1
 _COLUMNS = 108
 _GROWTH = tuple(2**k for k in range(13))
 _FIXED = 8
@@ -35,28 +36,31 @@ def certificate_page(certificate: Certificate, /) -> Figure:
     d = certificate.derivation
     figure: Figure = pyplot().figure(figsize=(_WIDTH, _HEIGHT), facecolor=_PAGE)
     page = _Page(figure)
-    by = ", ".join(x.name for x in d.wrt)
+    by = cut(", ".join(x.name for x in d.wrt), 40)
     page.write(f"✓ {d.function.name}", size=20, colour="#00785a", weight="bold")
     page.write(f"The adjoint by {by} costs at most {certificate.bound} times the program, inputs and outputs counted,")
     page.write("for all sizes from 1 on and whatever the data.")
-    for title, f in (("program", d.function), ("adjoint", d.adjoint)):
-        page.heading(title.capitalize())
-        page.code(unicode_text(f), _LINES[title])
+    program, adjoint = unicode_text(d.function), unicode_text(d.adjoint)
+    room = max(_LEAST, _LINES - len(adjoint.splitlines()))
+    page.heading("Program")
+    page.code(program, room)
+    page.heading("Adjoint")
+    page.code(adjoint, _LINES - min(room, len(program.splitlines())))
     page.heading("Cost")
     for title in ("program", "adjoint"):
         found = certificate.costs[title]
         told = "no closed form" if found is None else str(found).replace("\n", "\n" + " " * 7)
-        page.code(f"{title}: {told}", _LINES["cost"])
+        page.code(f"{title}: {told}", _COST_LINES)
     if certificate.supremum is not None:
         page.write(f"Largest ratio: {certificate.supremum}", size=8.5)
     for title, how in certificate.compared.items():
         if how != "all sizes":
             page.write(f"That the {title} costs no more than what it is made of was counted at {how} only.", size=8)
-    page.gap(0.45)
-    _ratio(page.axes(0.085, 0.48, 2.3), certificate)
-    _bars(page.axes(0.76, 0.17, 2.3), _steps(certificate), "Steps by rule", BLUE)
-    page.gap(2.3 + 0.75)
-    _bars(page.axes(0.19, 0.37, 0.9), _decided(certificate), "Obligations by how they were decided", GREEN)
+    page.gap(0.4)
+    _ratio(page.axes(0.085, 0.48, 1.8), certificate)
+    _bars(page.axes(0.76, 0.17, _PLOTS), _steps(certificate), "Steps by rule", BLUE)
+    page.gap(_PLOTS - 0.7)
+    _bars(page.axes(0.19, 0.37, 0.7), _decided(certificate), "Obligations by how they were decided", GREEN)
     return figure
 
 

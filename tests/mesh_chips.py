@@ -39,7 +39,7 @@ CHIPS = {
     "attention": Case(
         ATTENTION,
         {"n": "x", "h": "y"},
-        {"b": 2, "h": 16, "n": 1024, "d": 64},
+        {"b": 2, "h": 16, "n": 2048, "d": 64},
         ("all_gather", "all_gather", "psum_scatter", "psum_scatter"),
         tl.adjoint,
     ),

@@ -28,7 +28,17 @@ from tests.documents import blocks, examples, outputs
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-PAGES = ("index", "install", "tutorial", "howto/ci", "howto/index-arrays", "howto/jax", "howto/python", "howto/sparse")
+PAGES = (
+    "index",
+    "install",
+    "tutorial",
+    "howto/ci",
+    "howto/index-arrays",
+    "howto/jax",
+    "howto/python",
+    "howto/sparse",
+    "sharding",
+)
 
 
 # -- pages

@@ -23,8 +23,9 @@ def check_integers(array: IndexArray, value: Any) -> None:
 def check_range(array: IndexArray, value: Any, sizes: Mapping[Size, int]) -> None:
     """Raise `ArgumentError` if an element is not from 0 to the array's size - 1.
 
-    Under JAX's tracing `value` has no elements yet; then nothing is checked, and code that reads at an element out
-    of range gives what JAX gives, whose indices are clipped.
+    Under JAX's tracing `value` has no elements yet, and of an array on devices of several processes no process has all;
+    then nothing is checked, and code that reads at an element out of range gives what JAX gives, whose indices are
+    clipped.
     """
     elements = concrete(value)
     if elements is None:
@@ -43,9 +44,11 @@ def check_range(array: IndexArray, value: Any, sizes: Mapping[Size, int]) -> Non
 
 
 def concrete(value: Any) -> np.ndarray[Any, Any] | None:
-    """The elements of an array; None for one that JAX is tracing, which has none."""
+    """The elements of an array; None for one that JAX is tracing, which has none, or of which others have some."""
     try:
         elements = np.asarray(value)
     except TypeError:  # which is what JAX raises for a tracer
+        return None
+    except RuntimeError:  # and this for an array that other processes have parts of
         return None
     return elements if elements.shape == tuple(value.shape) else None

@@ -92,8 +92,9 @@ class Exchange:
         beyond = self.length - self.shape[self.dim]
         left = _greatest([-self.first, -last], spelled)
         right = _greatest([self.first + beyond, last + beyond], spelled)
-        reach = " + ".join(side for side in (left, right) if side != "0") or "0"
-        if " " in reach and (left != "0" and right != "0" or not reach.startswith("max(")):
+        sides = [side for side in (left, right) if side != "0"]
+        reach = " + ".join(sides) or "0"
+        if len(sides) > 1 or (" " in reach and not reach.startswith("max(")):
             reach = f"({reach})"
         others = self.shape[: self.dim] + self.shape[self.dim + 1 :]
         return "*".join([str(self.item), reach, *_factors(others, spelled)])

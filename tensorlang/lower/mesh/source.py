@@ -370,7 +370,7 @@ def _affine(size: Size) -> Affine:
 
 
 def uneven(plan: Plan, sizes: Mapping[Size, int] | None) -> frozenset[Cut]:
-    """The sizes that leave a remainder when they are cut into blocks, and those that are 0, of which JAX sends nothing.
+    """The sizes that leave a remainder when they are cut into blocks, and those that leave no index, of which JAX sends nothing.
 
     Where `sizes` are not known, all that are no size alone.
     """
@@ -384,7 +384,7 @@ def uneven(plan: Plan, sizes: Mapping[Size, int] | None) -> frozenset[Cut]:
             is_uneven = not alone
         else:
             count: int = n.value(sizes)  # type: ignore[arg-type]
-            is_uneven = count == 0 or count % plan.asked.count(along) > 0
+            is_uneven = count <= 0 or count % plan.asked.count(along) > 0
         if is_uneven:
             found.add((along, n))
     return frozenset(found)

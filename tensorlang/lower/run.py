@@ -314,6 +314,19 @@ def lower(
     return Distributed(f, mesh, sharding, exact, sizes)
 
 
+_MODULES = frozenset(
+    {
+        "jax",
+        "jax.experimental",
+        "jax.experimental.pallas",
+        "jax.experimental.xla_metadata",
+        "jax.numpy",
+        "numpy",
+    }
+)
+"""What generated code may import from."""
+
+
 class Generated(Protocol):
     """Python that defines a function of this name."""
 
@@ -336,8 +349,8 @@ def _import(
     fromlist: tuple[str, ...] | None = (),
     level: int = 0,
 ) -> ModuleType:
-    if name not in {"jax", "jax.numpy", "jax.experimental.xla_metadata"} or level:
-        raise ImportError(f"lowered code imports JAX alone, not {name}")
+    if name not in _MODULES or level:
+        raise ImportError(f"lowered code imports JAX and NumPy alone, not {name}")
     return __import__(name, globals, locals, fromlist or (), level)
 
 

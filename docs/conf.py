@@ -24,7 +24,10 @@ extensions = [
 exclude_patterns = ["catalogue", "notebooks/.ipynb_checkpoints"]
 
 nb_execution_mode = "off"
-nb_ipywidgets_js: dict[str, dict[str, str]] = {}  # the lessons' outputs hold their own static views
+nb_merge_streams = True
+# a widget needs Python and scripts from elsewhere; beside it, outputs hold a page that needs neither
+nb_mime_priority_overrides = [("html", "application/vnd.jupyter.widget-view+json", None)]
+nb_ipywidgets_js: dict[str, dict[str, str]] = {}
 myst_enable_extensions = ["dollarmath", "amsmath"]
 myst_heading_anchors = 3
 

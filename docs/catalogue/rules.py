@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from textwrap import wrap
 from typing import NamedTuple
@@ -56,7 +57,7 @@ EXAMPLES: dict[str, Example] = {
 SIZE = 4
 """What the sizes are where the costs of a step are shown."""
 
-WIDTH = 84
+WIDTH = 80
 """The most characters in a line of a law."""
 
 
@@ -118,7 +119,8 @@ def _law(law: str) -> str:
     before, _, after = law.partition("  ->  ")
     if len(law) <= WIDTH:
         return fence(law, "text")
-    pieces = [piece for part in after.split("  ") for piece in wrap(part.strip(), WIDTH, subsequent_indent="  ")]
+    parts = re.split(r"(?<= in) (?=let |<)|(?<=;)  ", after)
+    pieces = [piece for part in parts for piece in wrap(part, WIDTH, subsequent_indent="    ")]
     return fence(
         "\n".join([before, *(f"{'->' if k == 0 else '  '}  {piece}" for k, piece in enumerate(pieces))]), "text"
     )

@@ -165,8 +165,8 @@ def test_a_predicate_is_shown_as_the_set_of_its_points() -> None:
     assert band.text == "{ i:m + n - 1, j:n, k:m | i = j + k }"
     assert (band.count, band.here) == ("m · n", 15)
     assert band.picture is not None
-    assert band.picture.count('r="4"') == 15  # the dots of the band, in 7 rows of 3
-    assert band.picture.count("<circle") == 21
+    assert band.picture.count("<circle") == 21  # 7 rows of 3, i down and j across
+    assert "15 of 21 points" in band.picture
 
 
 def test_sizes_that_nobody_gave_are_small_and_the_reader_is_told() -> None:
@@ -205,10 +205,14 @@ def test_a_derivation_at_sizes_tells_its_costs() -> None:
 
 
 def test_where_costs_depend_on_all_arrays_the_reader_is_told_what_is_missing() -> None:
-    f = tl.parse("f(x: [n]R, y: [n][m]R) = let k = argmax i:n. x[i] in sum j:m. y[k, j]")
-    view = View(tl.derive(f))
-    if view.ledger is None:
-        assert "Costs are not counted" in page.notebook_html(view)
+    f = tl.parse("f(x: [n][m]R, c: [m]R) = let k = gen i:n. argmax j:m. x[i, j] in sum i:n. x[i, k[i]] * c[k[i]]")
+    d = tl.derive(f)
+    html = page.notebook_html(View(d))
+    assert "Costs are not counted: the cost depends on the elements of k" in html
+    assert '<table class="ledger">' not in html
+    counted = View(d.at(x=np.arange(6.0).reshape(3, 2), c=np.ones(2)))
+    assert counted.setting.words == "Counted at the given x, the given c."
+    assert counted.totals
 
 
 def test_every_rule_has_a_sentence_and_a_law_in_the_notation_of_the_derivations() -> None:

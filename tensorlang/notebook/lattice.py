@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from tensorlang.language.affine import Index, Size, constant
 from tensorlang.language.grid import Setting, expand
@@ -48,7 +48,7 @@ def picture(p: Predicate) -> str | None:
     names = [i.name for i in indices]
     near = f"0 ≤ {', '.join(names)} < {window}"
     told = note(f"{len(points)} points with {near}" + (f", at {', '.join(where)}" if where else ""))
-    return (lattice(names, window, points) if len(names) <= 2 else _listed(points)) + told
+    return (lattice(names, [window] * len(names), points) if len(names) <= 2 else _listed(points)) + told
 
 
 def _points(p: Predicate, indices: Sequence[Index], sizes: Sequence[Size], window: int) -> list[Point]:
@@ -62,16 +62,16 @@ def _listed(points: Sequence[Point]) -> str:
     return block("p", ", ".join(shown) + (", …" if len(points) > _LISTED else ""))
 
 
-def lattice(names: Sequence[str], size: int, points: Sequence[Point]) -> str:
-    """A small picture of points, of which each coordinate is less than `size`: the first goes down, the second across.
+def lattice(names: Sequence[str], sizes: Sequence[int], points: Iterable[Point]) -> str:
+    """A small picture of points with coordinates in ranges of these sizes: the first goes down, the second across.
 
     A single one goes across.
     """
     seen = set(points)
-    rows = range(size) if len(names) == 2 else range(1)
+    rows = range(sizes[0]) if len(names) == 2 else range(1)
     marks = []
     for i in rows:
-        for j in range(size):
+        for j in range(sizes[-1]):
             full = ((i, j) if len(names) == 2 else (j,)) in seen
             x, y = _CELL * (j + 1.5), _CELL * (i + 1.5)
             marks.append(f'<circle cx="{x:g}" cy="{y:g}" r="{_CELL / 3 if full else _CELL / 12:.3g}"/>')
@@ -81,7 +81,7 @@ def lattice(names: Sequence[str], size: int, points: Sequence[Point]) -> str:
     )
     if down:
         labels += f'<text x="0" y="{_CELL * 2.9:g}">↓</text>'
-    width, height = _CELL * (size + 1), _CELL * (len(rows) + 1)
+    width, height = _CELL * (sizes[-1] + 1), _CELL * (len(rows) + 1)
     return (
         f'<svg role="img" aria-label="{len(seen)} points" width="{width}" height="{height}" '
         f'viewBox="0 0 {width} {height}" fill="currentColor" font-size="{_CELL * 0.85:g}">'

@@ -199,8 +199,7 @@ def _set(shown: ShownSet) -> str:
     if shown.here is not None:
         points += f"{', here' if points else ''} {shown.here:,}"
     counted = f": {points} points" if points else ""
-    drawn = f"<br>{shown.picture}" if shown.picture else ""
-    return f"<li><code>{shown.of}</code> on <code>{shown.text}</code>{counted}{drawn}</li>"
+    return f"<li><code>{shown.of}</code> on <code>{shown.text}</code>{counted}{shown.picture or ''}</li>"
 
 
 def _program(view: View) -> str:

@@ -25,12 +25,13 @@ from tensorlang.language.predicates import TRUE, Predicate, free_atoms, lookups
 from tensorlang.language.printer import Printer
 from tensorlang.language.show import WIDTH, predicate_unicode
 from tensorlang.normal.ssa import Addition, Contraction, Map, Statement, inner_ranges, own_ranges
+from tensorlang.notebook.html import note
+from tensorlang.notebook.lattice import lattice
 from tensorlang.notebook.stepper.rows import Let, Row
 
 _MOST_CASES = 4
 _MOST_POINTS = 500
 _MOST_CELLS = 24
-_CELL = 13
 
 
 @dataclass(frozen=True)
@@ -110,24 +111,5 @@ def picture(ledger: Ledger, points: PointSet) -> str | None:
         cells = [sizes[i] for i in axes]
         seen = set(zip(*(found.columns[i].tolist() for i in axes), strict=True))
         if len(seen) == found.count < prod(cells) and max(cells) <= _MOST_CELLS:
-            return _lattice(axes, cells, seen)
+            return lattice([i.name for i in axes], cells, seen) + note(f"{len(seen):,} of {prod(cells):,} points")
     return None
-
-
-def _lattice(axes: tuple[Index, ...], sizes: list[int], seen: set[tuple[int, ...]]) -> str:
-    """The first index goes down, the second across; a single one goes across."""
-    rows, columns = sizes if len(sizes) == 2 else (1, sizes[0])
-    places = [(k, j) for k in range(rows) for j in range(columns)]
-    marks = "".join(
-        f'<circle cx="{_CELL * j + _CELL / 2:g}" cy="{_CELL * k + _CELL / 2:g}" r="{4 if full else 1.2}"/>'
-        for k, j in places
-        for full in [(((k, j) if len(sizes) == 2 else (j,)) in seen)]
-    )
-    names = [escape(i.name) for i in axes]
-    way = f"{names[0]} down, {names[1]} across" if len(names) == 2 else f"{names[0]} across"
-    width, height = _CELL * columns, _CELL * rows
-    label = f"{len(seen)} of {rows * columns} points: {way}"
-    return (
-        f'<svg role="img" aria-label="{label}" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
-        f'fill="currentColor">{marks}</svg> <span class="note">{label}</span>'
-    )

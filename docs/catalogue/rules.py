@@ -57,7 +57,7 @@ EXAMPLES: dict[str, Example] = {
 SIZE = 4
 """What the sizes are where the costs of a step are shown."""
 
-WIDTH = 80
+WIDTH = 86
 """The most characters in a line of a law."""
 
 

@@ -89,8 +89,9 @@ class TensorlangError(Shown, Exception):
         for frame in extract_tb(self.__traceback__):
             path = PurePath(frame.filename)
             if not path.is_relative_to(_PACKAGE) and "IPython" not in path.parts:
-                cell = path.parent.name.startswith("ipykernel_") or frame.filename.startswith("<")
-                found.append(f"{'' if cell else f'{path.name}, '}line {frame.lineno}, in {frame.name}\n  {frame.line}")
+                is_cell = path.parent.name.startswith("ipykernel_") or frame.filename.startswith("<")
+                where = "" if is_cell else f"{path.name}, "
+                found.append(f"{where}line {frame.lineno}\n  {frame.line}")
         return [*found, repr(self)]
 
     def at(self, place: Place | None) -> TensorlangError:

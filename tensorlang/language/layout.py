@@ -133,7 +133,7 @@ def lines(rows: Iterable[Row], width: float, limit: float = float("inf")) -> Ite
             column += visible(text)
             spent += len(text)
             if spent > limit:
-                yield start, "..."
+                yield 0, "..."
                 return
         yield start, "".join(out)
 

@@ -171,7 +171,7 @@ class Derivation(Shown):
     def save(self, path: str | PathLike[str], steps: range | None = None) -> None:
         """Write a page that steps through the derivation in any browser and needs nothing else.
 
-        `steps` says which steps it has, counted from 1; without it the first 2,000.
+        `steps` says which steps it has, counted from 1; without it the first 1,000.
         """
         Path(path).write_text(page(self, steps), encoding="utf-8")
 

@@ -32,7 +32,7 @@ CSS = STYLE + (_FOLDER / "stepper.css").read_text(encoding="utf-8")
 
 _IN_A_NOTEBOOK = 250_000
 """So many characters of steps are put into a notebook."""
-_ON_A_PAGE = 2_000
+_ON_A_PAGE = 1_000
 """So many steps are saved if nobody says how many."""
 _READ_THROUGH = 200
 """So many of them are folds that can be read without scripts."""

@@ -278,13 +278,11 @@ class View:
         kept = dict.fromkeys(list(marks)[:_MOST_MARKED])
         mentioned = {x for row in kept for x in _mentioned(row)}
         kept |= dict.fromkeys([row for row in shown if isinstance(row.part, Let) and row.part.statement in mentioned])
-        places = [k for k, row in enumerate(shown) if row in marks]
-        near = sorted((min(abs(k - j) for j in places[:_MOST_MARKED]), k) for k in range(len(shown))) if places else []
-        for _, k in near:
-            if len(kept) >= _MOST_ROWS:
-                break
-            if shown[k] not in marks:
-                kept[shown[k]] = None
+        places = [k for k, row in enumerate(shown) if row in marks][:_MOST_MARKED]
+        for away in range(1, _MOST_ROWS):
+            for k in (j for place in places for j in (place - away, place + away)):
+                if 0 <= k < len(shown) and shown[k] not in marks and len(kept) < _MOST_ROWS:
+                    kept[shown[k]] = None
         return set(list(kept)[: _MOST_ROWS + _MOST_MARKED])
 
     def _sets(self, number: int) -> Iterator[ShownSet]:

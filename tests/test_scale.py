@@ -46,7 +46,7 @@ from tensorlang.language.types import Array, R
 from tensorlang.lower import lower
 from tensorlang.normal import eliminate_pairs, let_lift, normal_ssa, push_out_gen, to_ssa
 from tensorlang.normal.contraction import settled
-from tensorlang.normal.ssa import live
+from tensorlang.normal.ssa import live, operands
 from tensorlang.normal.tidy import tidy
 from tensorlang.pipeline import adjoint, derivative, derive
 from tensorlang.sets.check import check
@@ -306,6 +306,10 @@ def test_the_collector_of_cycles_waits_while_a_program_is_worked_on(enabled: boo
 def test_what_is_live_is_put_in_order() -> None:
     s = normal_ssa(long_program(5))
     assert live(s).statements == live(replace(s, statements=tuple(reversed(s.statements)))).statements
+    for k in range(len(s.statements)):  # one comes before what it reads, which others read as well
+        moved = live(replace(s, statements=(s.statements[k], *s.statements[:k], *s.statements[k + 1 :]))).statements
+        assert all(moved.index(y) < moved.index(x) for x in moved for y in operands(x))
+        assert set(moved) == set(s.statements)
     assert live(replace(s, statements=(*s.statements, *s.statements))).statements == live(s).statements
 
 

@@ -269,12 +269,16 @@ def live(s: SSA) -> SSA:
     """`s` without the statements that no output depends on, in an order in which operands come first."""
     wanted = set(output_list(s.outputs))
     defined = selections(s.statements)
-    kept: list[Statement] = []
+    kept: dict[Statement, None] = {}
+    late = False
     for x in reversed(dict.fromkeys(s.statements)):
         if x in wanted:
-            kept.append(x)
-            wanted.update(needs(x, defined))
-    order = dict.fromkeys(reversed(kept)) if len(kept) == len(wanted) else _in_order(s, defined)
+            before = needs(x, defined)
+            late = late or any([y in kept for y in before])
+            wanted.update(before)
+            kept[x] = None
+    in_order = not late and len(kept) == len(wanted)
+    order = dict.fromkeys(reversed(kept)) if in_order else _in_order(s, defined)
     names = {x: name for x, name in s.names.items() if x in order}
     return replace(s, statements=tuple(order), names=names)
 

@@ -15,6 +15,7 @@ import ast
 from collections.abc import Mapping
 from dataclasses import replace
 
+from tensorlang.errors import ArgumentError
 from tensorlang.language.affine import Index, Size
 from tensorlang.language.grammar import Call, Expr, Extremum, Sum, Var
 from tensorlang.language.predicates import TRUE
@@ -60,12 +61,16 @@ class GpuKernel:
     """The function that runs one kernel: `code` defines it under `name`, for `arrays`, the sizes, the dtype, and
     whether it is interpreted.
 
-    Outputs in `narrow` are of the program's dtype, the others float32.
+    Outputs in `narrow` are of the program's dtype, the others float32. Raises `ArgumentError` for tiles of a length
+    that is no power of 2.
     """
 
     def __init__(
         self, kernel: Kernel, arrays: Mapping[Array, str], sizes: Mapping[Size, str], name: str, narrow: frozenset[Var]
     ) -> None:
+        for axis in kernel.axes:
+            if axis.block & (axis.block - 1):
+                raise ArgumentError(f"tiles for GPUs are a power of 2 long, found {axis.block} along {axis.extent}")
         self.name = name
         self._kernel = kernel = _for_gpu(kernel)
         self._sizes = sizes

@@ -99,7 +99,7 @@ CASES = {
     "diagonals fall back": Case(DIAGONALS, {"n": "x"}, {"n": 8}, (GATHER,), tl.adjoint),
     "uneven diagonals": Case(DIAGONALS, {"n": "x"}, {"n": 9}, (GATHER,), tl.adjoint),
     "strides": Case(STRIDES, {"n": "x"}, {"n": 8}, ()),
-    "strides' adjoint": Case(STRIDES, {"n": "x"}, {"n": 8}, (GATHER,), tl.adjoint),
+    "strides' adjoint": Case(STRIDES, {"n": "x"}, {"n": 8}, (GATHER, GATHER), tl.adjoint),
     "a matrix and its transpose": Case(TRANSPOSED, {"i": "x"}, {"n": 8}, (GATHER,)),
 }
 

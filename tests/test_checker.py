@@ -21,7 +21,9 @@ from hypothesis import strategies as st
 import tensorlang as tl
 from benchmarks.programs import CASES
 from proofs.checker.certificate import check
-from proofs.checker.syntax import Refused
+from proofs.checker.trees import (
+    Refused,
+)
 from tensorlang.certificate import certify
 from tests.programs import random_function
 from tests.test_certificate import BROKEN, PAPER

@@ -4,7 +4,9 @@ import sys
 from pathlib import Path
 
 from proofs.checker.certificate import check
-from proofs.checker.syntax import Refused
+from proofs.checker.trees import (
+    Refused,
+)
 
 
 def main(paths: list[str]) -> int:

@@ -10,14 +10,14 @@ from fractions import Fraction
 from functools import partial
 from typing import Any
 
-from proofs.checker import syntax
+from proofs.checker import syntax, trees
 from proofs.checker.formulas import Formula, formula
 from proofs.checker.points import Data, Sets
 from proofs.checker.replay import THEOREMS, Derivation, Replay, components, operations, product
 from proofs.checker.samples import Supremum, check_functions, check_samples, needed
 from proofs.checker.semantics import Function
 from proofs.checker.statements import Operand, reads, statement
-from proofs.checker.syntax import (
+from proofs.checker.trees import (
     Affine,
     ArrayType,
     Best,
@@ -191,7 +191,7 @@ class _Checked:
                 relations[x] = element.sizes
             elif isinstance(element, Indices):
                 arrays[x] = (sizes, element.size)
-        for x, value in syntax.lets(self.derivation.body)[0]:
+        for x, value in trees.lets(self.derivation.body)[0]:
             made = statement(x, value)
             if made.is_choice:
                 inner = made.body
@@ -210,7 +210,7 @@ class _Checked:
             text = held[key]
             _need(text is None or isinstance(text, str), "a formula or null")
             arrays = [x for x, kind in program.params if isinstance(_shape(kind)[1], Indices)]
-            arrays += [x for x, value in syntax.lets(program.body)[0] if chooses(value)]
+            arrays += [x for x, value in trees.lets(program.body)[0] if chooses(value)]
             found[key] = None if text is None else formula(text, arrays)
         return found
 
@@ -239,7 +239,7 @@ class _Checked:
         }
 
     def _statements(self) -> Derivation:
-        bound, body = syntax.lets(self.derivation.body)
+        bound, body = trees.lets(self.derivation.body)
         wheres = [x for x, value in bound if x.startswith("where") and self._is_mentioned(x)]
         statements = {x: statement(x, value) for x, value in bound if x not in wheres}
         _need(len(statements) + len(wheres) == len(bound), "each name to be bound once")

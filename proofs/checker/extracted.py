@@ -15,7 +15,21 @@ from typing import Any
 from proofs.checker.replay import Derivation
 from proofs.checker.semantics import Env, Semantics, flat
 from proofs.checker.statements import Operand, Statement, operands
-from proofs.checker.syntax import TRUE, Add, Affine, All, Best, Bracket, Call, Expr, Mul, Name, Num, Pred, Refused
+from proofs.checker.trees import (
+    TRUE,
+    Add,
+    Affine,
+    All,
+    Best,
+    Bracket,
+    Call,
+    Expr,
+    Mul,
+    Name,
+    Num,
+    Pred,
+    Refused,
+)
 
 DRIVER = Path(__file__).parents[1] / "diff" / "driver"
 _EXACT = {"recip", "relu", "abs", "sign", "max", "min", "where_ge", "where_gt"}

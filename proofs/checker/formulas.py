@@ -7,7 +7,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from proofs.checker.semantics import Env, Semantics
-from proofs.checker.syntax import TRUE, Affine, Pred, Reader, Refused, name
+from proofs.checker.syntax import (
+    Reader,
+)
+from proofs.checker.trees import (
+    TRUE,
+    Affine,
+    Pred,
+    Refused,
+    name,
+)
 
 Value = Callable[[Env], Fraction]
 

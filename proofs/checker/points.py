@@ -16,9 +16,9 @@ from typing import Any
 
 import islpy
 
-from proofs.checker import syntax
+from proofs.checker import trees
 from proofs.checker.semantics import Semantics, fine, names_in
-from proofs.checker.syntax import (
+from proofs.checker.trees import (
     TRUE,
     Affine,
     All,
@@ -59,7 +59,7 @@ def renamed(p: Pred, names: Mapping[str, Affine]) -> Pred:
             return Holds(relation, tuple(moved(a, names) for a in at))
         case Exists(i, size, body):
             fresh = f"%{next(_fresh)}"
-            return Exists(fresh, moved(size, names), renamed(body, {**names, i: syntax.name(fresh)}))
+            return Exists(fresh, moved(size, names), renamed(body, {**names, i: trees.name(fresh)}))
         case _:
             return replace(p, parts=tuple(renamed(part, names) for part in p.parts))
 
@@ -118,7 +118,7 @@ class Sets:
 
     def _compared(self, p: Pred, q: Pred, ranges: Ranges, what: str, both: bool) -> None:
         """Compare two predicates point by point. Raises `Refused` where they differ."""
-        asked = All((p, q, *(within(syntax.name(i), n) for i, n in ranges)))
+        asked = All((p, q, *(within(trees.name(i), n) for i, n in ranges)))
         sizes = sorted(names_in(asked) - {i for i, _ in ranges} - set(self.data.relations) - set(self.data.arrays))
         meaning = Semantics({})
         looked = 0
@@ -165,14 +165,14 @@ def settled(p: Pred) -> Pred:
         case All():
             parts = [part for q in map(settled, p.parts) for part in fine(q)]
             return All(tuple(_normal_places(parts)))
-        case syntax.Any(parts):
-            return syntax.Any(tuple(map(settled, parts)))
+        case trees.Any(parts):
+            return trees.Any(tuple(map(settled, parts)))
     return p
 
 
 def _without(i: str, size: Affine, body: Pred) -> Pred:
-    if isinstance(body, syntax.Any):
-        return syntax.Any(tuple(_without(i, size, part) for part in body.parts))
+    if isinstance(body, trees.Any):
+        return trees.Any(tuple(_without(i, size, part) for part in body.parts))
     parts = fine(body)
     if not any(i in names_in(part) for part in parts):
         return All((Compare(False, size + number(-1)), *parts))
@@ -271,7 +271,7 @@ class _Question:
                 return " and ".join([f"{self._place(p)} = 1", *inside])
             case All(parts):
                 return " and ".join(f"({self._formula(part, bound)})" for part in parts) or "0 = 0"
-            case syntax.Any(parts):
+            case trees.Any(parts):
                 return " or ".join(f"({self._formula(part, bound)})" for part in parts) or "0 = 1"
             case Exists(i, size, body):
                 own = f"e{len(bound)}"
@@ -317,7 +317,7 @@ class _Hidden(Exception):
 
 @cache
 def _depth_name(k: int) -> Affine:
-    return syntax.name(f"@{k}")
+    return trees.name(f"@{k}")
 
 
 def _told(p: Pred, names: Mapping[str, Affine]) -> Pred:
@@ -328,7 +328,7 @@ def _told(p: Pred, names: Mapping[str, Affine]) -> Pred:
             ((atom, _),) = own.terms
             assert isinstance(atom, str)
             return Exists(atom, moved(size, names), _told(body, {**names, i: own}))
-        case All() | syntax.Any():
+        case All() | trees.Any():
             return replace(p, parts=tuple(sorted((_told(part, names) for part in p.parts), key=repr)))
         case Compare(equal, a):
             return Compare(equal, moved(a, names))

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from itertools import permutations
 from typing import Any
 
-from proofs.checker import syntax
+from proofs.checker import syntax, trees
 from proofs.checker.points import FOR_ALL, Ranges, Sets, renamed
 from proofs.checker.semantics import Function
 from proofs.checker.statements import Factor, Operand, Statement, operands
-from proofs.checker.syntax import (
+from proofs.checker.trees import (
     TRUE,
     Add,
     Affine,
@@ -210,7 +210,7 @@ class Replay:
             assert p is not None
             rest.remove(p)
             self._equal(_moved(term.pred, own, ranges), self._where(p), ranges, "6.25, a term's predicate")
-        union = syntax.Any(tuple(self._where(p) for p in before))
+        union = trees.Any(tuple(self._where(p) for p in before))
         self._equal(self._where(new), union, ranges, "6.25, the union")
 
     def _addition(self, p: Product, x: Statement, after: list[Product]) -> None:
@@ -375,7 +375,7 @@ class Replay:
         """Where a statement may be other than 0."""
         terms = x.addition()
         if terms is not None:
-            return syntax.Any(tuple(_moved(t.pred, x.own, ranges) for t in terms))
+            return trees.Any(tuple(_moved(t.pred, x.own, ranges) for t in terms))
         found = x.contraction()
         if found is not None:
             shadow = found.pred
@@ -413,7 +413,7 @@ class Replay:
         found = self.d.wheres[p.where]
         self._need([n for _, n in found.own] == [n for _, n in ranges], f"{p.where} to be over the same sizes")
         match found.body:
-            case syntax.Bracket(pred, Num(value)) if value == 1:
+            case trees.Bracket(pred, Num(value)) if value == 1:
                 return _moved(pred, found.own, ranges)
         raise Refused(f"{p.where} is no predicate")
 

@@ -10,7 +10,7 @@ from fractions import Fraction
 from itertools import islice, product
 from typing import TYPE_CHECKING, Any
 
-from proofs.checker import syntax
+from proofs.checker import trees
 from proofs.checker.extracted import agrees
 from proofs.checker.points import Sets
 from proofs.checker.semantics import (
@@ -26,7 +26,11 @@ from proofs.checker.semantics import (
     names_in,
     plain,
 )
-from proofs.checker.syntax import Expr, Let, Refused
+from proofs.checker.trees import (
+    Expr,
+    Let,
+    Refused,
+)
 
 if TYPE_CHECKING:
     from proofs.checker.certificate import _Checked
@@ -150,9 +154,9 @@ def _is_reached(ratio: Any, told: Supremum, names: list[str], speeds: tuple[int,
 def _numbers(kind: Any, sizes: Mapping[str, int]) -> int:
     """How many numbers a value holds."""
     match kind:
-        case syntax.ArrayType(size, element):
+        case trees.ArrayType(size, element):
             return max(0, Semantics({}).index(size, sizes)) * _numbers(element, sizes)
-        case syntax.PairType(first, second):
+        case trees.PairType(first, second):
             return _numbers(first, sizes) + _numbers(second, sizes)
     return 1
 
@@ -177,9 +181,9 @@ def _fits(held: _Checked, sizes: Mapping[str, int]) -> bool:
 
 def _extents(meaning: Semantics, kind: Any, sizes: Mapping[str, int]) -> list[int]:
     match kind:
-        case syntax.ArrayType(size, element):
+        case trees.ArrayType(size, element):
             return [meaning.index(size, sizes), *_extents(meaning, element, sizes)]
-        case syntax.PairType(first, second):
+        case trees.PairType(first, second):
             return [*_extents(meaning, first, sizes), *_extents(meaning, second, sizes)]
     return []
 
@@ -196,18 +200,18 @@ def _sizes(held: _Checked) -> set[str]:
 def names_of_type(kind: Any) -> set[str]:
     """The sizes that a type names."""
     match kind:
-        case syntax.ArrayType(size, element):
+        case trees.ArrayType(size, element):
             return set(names_in(size)) | names_of_type(element)
-        case syntax.PairType(first, second):
+        case trees.PairType(first, second):
             return names_of_type(first) | names_of_type(second)
-        case syntax.Indices(size):
+        case trees.Indices(size):
             return set(names_in(size))
-        case syntax.Rel(sizes):
+        case trees.Rel(sizes):
             return set().union(*map(names_in, sizes))
     return set()
 
 
-def _free(program: syntax.Program) -> set[str]:
+def _free(program: trees.Program) -> set[str]:
     """The names of sizes in a program: those of ranges that nothing binds."""
     ranges: set[str] = set()
     bound: set[str] = set()
@@ -217,7 +221,7 @@ def _free(program: syntax.Program) -> set[str]:
         if isinstance(node, tuple):
             stack += node
             continue
-        if isinstance(node, syntax.Gen | syntax.Sum | syntax.Best | syntax.Exists):
+        if isinstance(node, trees.Gen | trees.Sum | trees.Best | trees.Exists):
             ranges |= names_in(node.size)
             bound.add(node.index)
         if isinstance(node, Let):
@@ -259,18 +263,18 @@ def _typed(meaning: Semantics, value: Any, kind: Any, sizes: Mapping[str, int]) 
 
 def _kind(meaning: Semantics, kind: Any, sizes: Mapping[str, int]) -> Any:
     match kind:
-        case syntax.ArrayType(size, element):
+        case trees.ArrayType(size, element):
             return [meaning.index(size, sizes), _kind(meaning, element, sizes)]
-        case syntax.PairType(first, second):
+        case trees.PairType(first, second):
             return _kind(meaning, first, sizes), _kind(meaning, second, sizes)
     return None
 
 
 def _drawn(meaning: Semantics, kind: Any, sizes: Mapping[str, int], rng: random.Random) -> Any:
     match kind:
-        case syntax.ArrayType(size, element):
+        case trees.ArrayType(size, element):
             return [_drawn(meaning, element, sizes, rng) for _ in range(meaning.index(size, sizes))]
-        case syntax.PairType(first, second):
+        case trees.PairType(first, second):
             return _drawn(meaning, first, sizes, rng), _drawn(meaning, second, sizes, rng)
     return Fraction(rng.randint(1, 8), 4)
 
@@ -346,7 +350,7 @@ def _check_costs(held: _Checked, meaning: Semantics, env: Mapping[str, Any]) -> 
 
 def _with_choices(held: _Checked, meaning: Semantics, key: str, env: Mapping[str, Any]) -> dict[str, Any]:
     """`env` with the indices that outermost lets of a program choose."""
-    return _with_lets(syntax.lets(held.programs[key].body)[0], meaning, env)
+    return _with_lets(trees.lets(held.programs[key].body)[0], meaning, env)
 
 
 def _with_lets(lets: list[tuple[str, Expr]], meaning: Semantics, env: Mapping[str, Any]) -> dict[str, Any]:
@@ -384,7 +388,7 @@ def _names(node: Any) -> set[str]:
 def _under(lets: list[tuple[str, Expr]], roots: list[Expr]) -> Expr:
     e = roots[-1]
     for root in reversed(roots[:-1]):
-        e = syntax.Pair(root, e)
+        e = trees.Pair(root, e)
     for x, value in reversed(lets):
         e = Let(x, value, e)
     return e

@@ -14,8 +14,8 @@ from functools import cache, reduce
 from itertools import chain
 from typing import Any
 
-from proofs.checker import syntax
-from proofs.checker.syntax import (
+from proofs.checker import trees
+from proofs.checker.trees import (
     Add,
     Affine,
     All,
@@ -221,7 +221,7 @@ class Semantics:
                     return False
             case All(parts):
                 return all(self.holds(part, env) for part in parts)
-            case syntax.Any(parts):
+            case trees.Any(parts):
                 return any(self.holds(part, env) for part in parts)
             case Exists(i, size, body):
                 return any(True for _ in self.points([(i, size)], body, env))

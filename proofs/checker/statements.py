@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from proofs.checker.points import renamed
 from proofs.checker.semantics import fine, names_in
-from proofs.checker.syntax import (
+from proofs.checker.trees import (
     TRUE,
     Add,
     Affine,

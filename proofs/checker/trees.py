@@ -1,0 +1,288 @@
+"""Programs as trees. A tree is equal to another if the programs read the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+
+class Refused(Exception):
+    """A certificate that does not hold; the message says what is wrong."""
+
+
+@dataclass(frozen=True)
+class Affine:
+    """constant + the sum of coefficient * atom; `terms` are in the order of the atoms' texts."""
+
+    terms: tuple[tuple[Atom, int], ...]
+    constant: int = 0
+
+    def __add__(self, other: Affine) -> Affine:
+        return affine([*self.terms, *other.terms], self.constant + other.constant)
+
+    def times(self, k: int) -> Affine:
+        """k * the expression."""
+        return affine([(atom, k * c) for atom, c in self.terms], k * self.constant)
+
+    def __sub__(self, other: Affine) -> Affine:
+        return self + other.times(-1)
+
+
+@dataclass(frozen=True)
+class Element:
+    """array[at], an element of an index array."""
+
+    array: str
+    at: tuple[Affine, ...]
+
+
+Atom = str | Element
+"""A name of an index or a size, or an element of an index array."""
+
+
+def affine(terms: list[tuple[Atom, int]], constant: int = 0) -> Affine:
+    """constant + the sum of these terms, like ones added up."""
+    found: dict[Atom, int] = {}
+    for atom, k in terms:
+        found[atom] = found.get(atom, 0) + k
+    return Affine(tuple(sorted(((a, k) for a, k in found.items() if k), key=lambda term: str(term[0]))), constant)
+
+
+def number(k: int) -> Affine:
+    """An integer."""
+    return Affine((), k)
+
+
+def name(x: str) -> Affine:
+    """An index or a size."""
+    return Affine(((x, 1),))
+
+
+@dataclass(frozen=True)
+class Compare:
+    """value = 0 if `equal`, else value >= 0."""
+
+    equal: bool
+    value: Affine
+
+
+@dataclass(frozen=True)
+class Holds:
+    """relation(at)."""
+
+    relation: str
+    at: tuple[Affine, ...]
+
+
+@dataclass(frozen=True)
+class All:
+    """All of the parts hold."""
+
+    parts: tuple[Pred, ...] = ()
+
+
+@dataclass(frozen=True)
+class Any:
+    """One of the parts holds."""
+
+    parts: tuple[Pred, ...] = ()
+
+
+@dataclass(frozen=True)
+class Exists:
+    """exists index:size. body"""
+
+    index: str
+    size: Affine
+    body: Pred
+
+
+Pred = Compare | Holds | All | Any | Exists
+TRUE = All()
+
+
+@dataclass(frozen=True)
+class Num:
+    """A number."""
+
+    value: Fraction
+
+
+@dataclass(frozen=True)
+class Name:
+    """A variable, or a parameter."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Part:
+    """fst body for 0, snd body for 1."""
+
+    which: int
+    body: Expr
+
+
+@dataclass(frozen=True)
+class Pair:
+    """(first, second)"""
+
+    first: Expr
+    second: Expr
+
+
+@dataclass(frozen=True)
+class Add:
+    """left + right, or left - right for sign -1."""
+
+    left: Expr
+    right: Expr
+    sign: int
+
+
+@dataclass(frozen=True)
+class Mul:
+    """left * right"""
+
+    left: Expr
+    right: Expr
+
+
+@dataclass(frozen=True)
+class Call:
+    """function(arguments); powers are functions of their own, "pow 2"."""
+
+    function: str
+    arguments: tuple[Expr, ...]
+
+
+@dataclass(frozen=True)
+class At:
+    """body[at]"""
+
+    body: Expr
+    at: Affine
+
+
+@dataclass(frozen=True)
+class Bracket:
+    """[pred] * body"""
+
+    pred: Pred
+    body: Expr
+
+
+@dataclass(frozen=True)
+class Gen:
+    """gen index:size. body"""
+
+    index: str
+    size: Affine
+    body: Expr
+
+
+@dataclass(frozen=True)
+class Sum:
+    """sum index:size. body"""
+
+    index: str
+    size: Affine
+    body: Expr
+
+
+@dataclass(frozen=True)
+class Best:
+    """max for sign 1, min for -1, over the points of `where`; with `which`, the point, else its value."""
+
+    sign: int
+    which: bool
+    index: str
+    size: Affine
+    where: Pred
+    body: Expr
+
+
+@dataclass(frozen=True)
+class Let:
+    """let name = value in body"""
+
+    name: str
+    value: Expr
+    body: Expr
+
+
+Expr = Num | Name | Part | Pair | Add | Mul | Call | At | Bracket | Gen | Sum | Best | Let
+
+
+@dataclass(frozen=True)
+class Real:
+    """The type R."""
+
+
+@dataclass(frozen=True)
+class Indices:
+    """The type idx(size)."""
+
+    size: Affine
+
+
+@dataclass(frozen=True)
+class Rel:
+    """The type rel(sizes)."""
+
+    sizes: tuple[Affine, ...]
+
+
+@dataclass(frozen=True)
+class ArrayType:
+    """The type [size]element."""
+
+    size: Affine
+    element: Type
+
+
+@dataclass(frozen=True)
+class PairType:
+    """The type (first, second)."""
+
+    first: Type
+    second: Type
+
+
+Type = Real | Indices | Rel | ArrayType | PairType
+
+
+@dataclass(frozen=True)
+class Program:
+    """name(params) = body"""
+
+    name: str
+    params: tuple[tuple[str, Type], ...]
+    body: Expr
+
+
+def lets(e: Expr) -> tuple[list[tuple[str, Expr]], Expr]:
+    """The outermost lets of `e`, and what is under them."""
+    found = []
+    while isinstance(e, Let):
+        found.append((e.name, e.value))
+        e = e.body
+    return found, e
+
+
+def chooses(e: Expr) -> bool:
+    """Whether `e` is an array of indices that argmax or argmin chooses."""
+    while isinstance(e, Gen | Bracket):
+        e = e.body
+    return isinstance(e, Best) and e.which
+
+
+def power(e: Expr, exponent: Fraction) -> Expr:
+    """e ^ exponent; a negative integer is the reciprocal of a power."""
+    if exponent == 0:
+        return Num(Fraction(1))
+    if exponent == 1:
+        return e
+    if exponent.denominator == 1 and exponent < 0:
+        return Call("recip", (power(e, -exponent),))
+    return Call(f"pow {exponent}", (e,))

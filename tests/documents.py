@@ -16,11 +16,10 @@ _BLOCK = re.compile(r"^```([\w{}-]*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTAL
 
 @dataclass(frozen=True)
 class Example:
-    """A block of Python, and the text that it prints according to the page: the next block, if that is text."""
+    """A block of Python, and what it prints according to the page: the next block if that is text, else nothing said."""
 
     code: str
-    printed: str
-    told: bool
+    printed: str | None
 
 
 def blocks(page: str, language: str) -> list[str]:
@@ -32,14 +31,14 @@ def examples(page: str) -> Iterator[Example]:
     """The page's blocks of Python in order."""
     for (language, code), (following, text) in pairwise([*_BLOCK.findall(page), ("", "")]):
         if language == "python":
-            told = following == "text"
-            yield Example(code, text if told else "", told)
+            yield Example(code, text if following == "text" else None)
 
 
 def outputs(page: str, source: str) -> Iterator[tuple[Example, str]]:
     """The page's examples and what they print, run one after the other in one namespace.
 
-    An error of tensorlang that ends an example counts as printed, as Python's traceback would end.
+    An error of tensorlang that ends an example counts as printed, as the last line of Python's traceback, where the
+    page says what is printed.
     """
     names: dict[str, object] = {"__name__": "__page__"}
     for example in examples(page):
@@ -48,5 +47,7 @@ def outputs(page: str, source: str) -> Iterator[tuple[Example, str]]:
             try:
                 exec(compile(example.code, source, "exec"), names)
             except TensorlangError as error:
+                if example.printed is None:
+                    raise
                 print(f"{type(error).__name__}: {error}")
         yield example, printed.getvalue()

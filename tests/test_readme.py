@@ -28,11 +28,12 @@ def test_the_readmes_test_command_is_what_ci_runs() -> None:
 
 def test_the_readmes_examples_print_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    told = 0
-    for example, printed in outputs(README, "README.md"):
-        assert printed == example.printed
-        told += example.told
-    assert told == 3
+    told = [
+        (example.printed, printed) for example, printed in outputs(README, "README.md") if example.printed is not None
+    ]
+    assert len(told) == 3
+    for said, printed in told:
+        assert printed == said
 
 
 def test_the_readmes_shell_commands_exist() -> None:

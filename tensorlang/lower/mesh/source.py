@@ -370,7 +370,8 @@ def _affine(size: Size) -> Affine:
 
 
 def uneven(plan: Plan, sizes: Mapping[Size, int] | None) -> frozenset[Cut]:
-    """The sizes that leave a remainder when they are cut into blocks, and those that leave no index, of which JAX sends nothing.
+    """The sizes that leave a remainder when they are cut into blocks, and those without an index: of nothing JAX sends
+    nothing.
 
     Where `sizes` are not known, all that are no size alone.
     """

@@ -7,6 +7,7 @@ run to run. Cells tagged `timing` show what depends on the machine; all others p
 from __future__ import annotations
 
 import copy
+import importlib.util
 import json
 import os
 import re
@@ -41,6 +42,14 @@ def read(path: Path) -> Any:
     return nbformat.read(path, as_version=4)
 
 
+def skip_unless_installed(notebook: Any) -> None:
+    """Skip the test where a package is missing that the notebook imports."""
+    code = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "code")
+    for name in sorted(set(re.findall(r"^(?:import|from) (\w+)", code, re.MULTILINE))):
+        if importlib.util.find_spec(name) is None:
+            pytest.skip(f"the notebook imports {name}, which is not installed")
+
+
 def executed(notebook: Any) -> Any:
     """The notebook with what a fresh kernel gives, in which every warning is an error."""
     nbclient = pytest.importorskip("nbclient", reason="notebooks are run by nbclient")
@@ -48,7 +57,7 @@ def executed(notebook: Any) -> Any:
     run = copy.deepcopy(notebook)
     run.cells.insert(0, nbformat.v4.new_code_cell(FIRST))
     client = nbclient.NotebookClient(
-        run, timeout=180, kernel_name="python3", resources={"metadata": {"path": str(FOLDER)}}, store_widget_state=False
+        run, timeout=600, kernel_name="python3", resources={"metadata": {"path": str(FOLDER)}}, store_widget_state=False
     )
     client.execute(env={**os.environ, "JAX_PLATFORMS": "cpu"})
     del run.cells[0]
@@ -106,6 +115,7 @@ def differences(stored: Any, run: Any) -> list[str]:
 @pytest.mark.slow
 def test_a_notebook_shows_what_comes_out(path: Path, request: pytest.FixtureRequest) -> None:
     stored = read(path)
+    skip_unless_installed(stored)
     run = executed(stored)
     if request.config.getoption("--update-notebooks"):
         nbformat.write(run, path)
@@ -160,6 +170,12 @@ def test_a_stale_notebook_is_noticed_unless_it_shows_timings() -> None:
     assert differences(stored, stored) == []
     assert len(differences(stored, run)) == 1
     assert differences(_notebook("t", "3 s", ("timing",)), _notebook("t", "2 s", ("timing",))) == []
+
+
+def test_a_notebook_that_imports_what_is_missing_is_skipped() -> None:
+    skip_unless_installed(_notebook("import json\nfrom re import match"))
+    with pytest.raises(pytest.skip.Exception, match="imports nowhere_to_be_found"):
+        skip_unless_installed(_notebook("import json\nimport nowhere_to_be_found as n"))
 
 
 @pytest.mark.slow

@@ -31,7 +31,7 @@ from tensorlang.normal.ssa import (
     read,
     selections,
 )
-from tensorlang.pictures.canvas import BLUE, GREEN, INK, ORANGE, PURPLE, SMALL, cut, head, new_axes, new_figure
+from tensorlang.pictures.canvas import BLUE, GREEN, INK, ORANGE, PURPLE, SMALL, cut, dress, head, new_axes, new_figure
 from tensorlang.pictures.layers import Layout, Point, layered
 from tensorlang.pipeline import Wrt, derive
 from tensorlang.sets.solve import determines
@@ -107,7 +107,9 @@ def adjoint_graphs(f: Function, wrt: Wrt = None, /, ax: tuple[Axes, Axes] | None
     if ax is None:
         width, height = _inches(layout, nodes)
         figure = new_figure(2 * width, height)
-        ax = tuple(figure.subplots(1, 2))
+        ax = figure.add_subplot(1, 2, 1), figure.add_subplot(1, 2, 2)
+        for made in ax:
+            dress(made)
     left, right = ax
     _draw(left, layout, nodes, edges, turned=False)
     _draw(right, layout, turned, back, turned=True)

@@ -16,7 +16,7 @@ _BLOCK = re.compile(r"^```([\w{}-]*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTAL
 
 @dataclass(frozen=True)
 class Example:
-    """A block of Python, and what it prints according to the page: the next block if that is text, else nothing said."""
+    """A block of Python, and what it prints according to the page: the next block, if that is text."""
 
     code: str
     printed: str | None

@@ -57,6 +57,11 @@ _BUILTINS = (
 )
 
 
+_IMPORTED = frozenset(
+    {"numpy", "jax", "jax.numpy", "jax.experimental", "jax.experimental.pallas", "jax.experimental.xla_metadata"}
+)
+
+
 class Lowered(Shown):
     """A program as Python that uses `jax.numpy`.
 

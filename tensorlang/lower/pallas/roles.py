@@ -72,7 +72,7 @@ def roles(s: Statement, memory: Memory, length: Length, rows: frozenset[Affine] 
     unrolled = _unrolled(found.tiled, own | summed, layout)
     held = {i for e in nodes(s.body) if isinstance(e, Sum | Extremum) for i in [e.index] if i not in summed}
     row = rows | {extents[i] for i in held} if not found.tiled else frozenset()
-    ruled_out = any(not over(p).isdisjoint(own | summed) for p in conditions(s.body))
+    ruled_out = any(not over(_reduction(head).pred).isdisjoint(own | summed) for head in found.tiled)
     for i, n in extents.items():
         role = Role.REDUCED if i in summed else Role.PARALLEL
         block = length(Axis(i, n, role), ruled_out)

@@ -362,6 +362,7 @@ def test_latex_names() -> None:
     assert shown("x1") == "x_{1}"
     assert shown("x_bar") == r"\bar{x}"
     assert shown("theta2") == r"\theta_{2}"
+    assert shown("c_0") == "c_{0}"
     assert shown("my_loss") == r"\mathit{my\_loss}"
     assert shown("_bar") == r"\mathit{\_bar}"
     assert predicate_latex(at_most(i * 2, j)) == r"2\,i \le j"

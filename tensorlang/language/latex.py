@@ -128,6 +128,8 @@ class LatexNotation(Notation):
         """A name: one letter as it is, a Greek letter, a cotangent's bar, a number as a subscript."""
         stem = name.rstrip("0123456789")
         digits = name[len(stem) :]
+        if digits and stem != "_":
+            stem = stem.removesuffix("_")
         base = stem.removesuffix("_bar") or stem
         if _GREEK.fullmatch(base):
             text = "\\" + base

@@ -21,7 +21,7 @@ A program is a `Function`. Start at `tensorlang.language.grammar`, which is Figu
 """
 
 import tensorlang.notebook  # noqa: F401 - registers how values show themselves
-from tensorlang import pictures
+from tensorlang import pictures, testing
 from tensorlang.certificate import Certificate, certify
 from tensorlang.cost.cost import cost
 from tensorlang.cost.read import read_cost
@@ -101,6 +101,7 @@ __all__ = [  # noqa: PLE0604
     "push_out_gen",
     "read_cost",
     "simplify",
+    "testing",
     "to_jax",
     "to_ssa",
     "unicode_text",

@@ -119,7 +119,7 @@ def _check_bound(f: ScalarFunction) -> None:
     if spent > 3 * cost:
         raise ScalarFunctionError(
             f"{name} costs {cost}, so its derivative may cost at most {3 * cost} for the bound of 4 to hold; "
-            f"its {arity} components and the additions of them cost {spent}"
+            f"its derivative, with the additions of its parts, costs {spent}"
         )
 
 

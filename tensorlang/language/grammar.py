@@ -30,9 +30,9 @@ from fractions import Fraction
 from itertools import count
 from typing import Any
 
-from tensorlang.errors import Place, SizeMismatch, TypeMismatch
+from tensorlang.errors import Place, TypeMismatch
 from tensorlang.interning import Interned
-from tensorlang.language.affine import Affine, Index, IndexArray, constant
+from tensorlang.language.affine import Affine, Index, IndexArray
 from tensorlang.language.predicates import FALSE, TRUE, Predicate, conjunction, conjuncts, exists, free_atoms
 from tensorlang.language.types import Array, Idx, Pair, R, Type, array, of_indices, shape
 from tensorlang.recursion import Deep, run
@@ -392,26 +392,6 @@ def children(e: Expr) -> tuple[Expr, ...]:
 def is_false(e: Expr) -> bool:
     """Whether `e` is written as a false bracket."""
     return isinstance(e, Bracket) and e.pred is FALSE
-
-
-def same_type(a: Type, b: Type, what: str) -> None:
-    """Raise unless two types agree; sizes are compared as affine expressions."""
-    if a is not b:
-        kind = SizeMismatch if _sizeless(a) is _sizeless(b) else TypeMismatch
-        raise kind(f"{what}: expected type {a}, found {b}")
-
-
-def _sizeless(kind: Type) -> Type:
-    return run(_without_sizes(kind))
-
-
-def _without_sizes(kind: Type) -> Deep[Type]:
-    sizes, element = shape(kind)
-    if isinstance(element, Pair):
-        first: Type = yield _without_sizes(element.first)
-        second: Type = yield _without_sizes(element.second)
-        element = Pair(first, second)
-    return array((constant(0),) * len(sizes), element)
 
 
 def _need_real(e: Expr, what: str) -> None:

@@ -151,7 +151,6 @@ PREDICATES = [
     "i < j",
     "i + j < n",
     "-5 <= i - j <= 9",
-    "i = j",
     "2*i <= j",
     "j <= i and i <= j + 20",
     "n <= i + j",

@@ -5,13 +5,12 @@ import numpy as np
 from jax import lax
 
 
-
 def _filled(x, starts, lengths):
     """The elements of `x` from `starts` on, so many along each dimension; zeros where there are none."""
-    ends = [start + length - n for start, length, n in zip(starts, lengths, x.shape)]
+    ends = [start + length - n for start, length, n in zip(starts, lengths, x.shape, strict=True)]
     if not any(starts) and not any(ends):
         return x
-    return lax.pad(x, jnp.zeros((), x.dtype), [(-start, end, 0) for start, end in zip(starts, ends)])
+    return lax.pad(x, jnp.zeros((), x.dtype), [(-start, end, 0) for start, end in zip(starts, ends, strict=True)])
 
 
 def _steps(some, full, outer):
@@ -56,7 +55,7 @@ def _any_and_all(relation, blocks):
         padding = [(0, 0)] * relation.ndim
         padding[axis] = (0, count * block - relation.shape[axis])
         relation = jnp.pad(relation, padding)
-    parts = [part for n, block in zip(relation.shape, blocks) for part in (n // block, block)]
+    parts = [part for n, block in zip(relation.shape, blocks, strict=True) for part in (n // block, block)]
     inside = tuple(range(1, len(parts), 2))
     relation = relation.reshape(parts)
     return relation.any(inside), relation.all(inside)

@@ -52,17 +52,13 @@ class Listing:
 
     def latex(self) -> str | None:
         """The rows between dollar signs, with dots for those that are too many; None if even the first is too long."""
-        kept = list(islice(self.rows(), MOST_ROWS + 1))
-        if kept[0] == "...":
-            return None
-        if len(kept) > MOST_ROWS:
-            kept[-1] = r"\cdots"
-        return rf"$\displaystyle {aligned(kept)}$"
+        rows, whole = self._typeset()
+        shown = aligned(rows if whole else [*rows, r"\cdots"])
+        return rf"$\displaystyle {shown}$" if rows else None
 
     def html(self) -> str | None:
-        """The first lines and the others in a fold, neither without end; None where the rows are few."""
-        rows = list(islice(self.rows(), MOST_ROWS + 1))
-        if len(rows) <= MOST_ROWS and rows[-1] != "...":
+        """The first lines and the others in a fold, neither without end; None where all rows are typeset."""
+        if self._typeset()[1]:
             return None
         lines = self.lines()
         parts = [preformatted(islice(lines, _OPEN_LINES))]
@@ -72,6 +68,17 @@ class Listing:
         if next(lines, None) is not None or "..." in rest[-1:]:
             parts.append(note(f"Not all is here: there are {self.statements:,} statements. print() shows them."))
         return page(*parts)
+
+    def _typeset(self) -> tuple[list[str], bool]:
+        """The rows that are typeset, and whether they are all."""
+        kept: list[str] = []
+        left = MOST_LATEX
+        for row in self.rows():
+            left -= len(row) + len(" \\\\\n&")
+            if row == "..." or left < 0 or len(kept) == MOST_ROWS:
+                return kept, False
+            kept.append(row)
+        return kept, True
 
 
 @singledispatch

@@ -66,7 +66,8 @@ class Listing:
         if rest:
             parts.append(fold(f"{len(rest)} more lines", preformatted(rest)))
         if next(lines, None) is not None or "..." in rest[-1:]:
-            parts.append(note(f"Not all is here: there are {self.statements:,} statements. print() shows them."))
+            count = f": there are {self.statements:,} statements" if self.statements > 1 else ""
+            parts.append(note(f"Not all is here{count}."))
         return page(*parts)
 
     def _typeset(self) -> tuple[list[str], bool]:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-
-from sphinx.application import Sphinx
-from sphinx.environment import BuildEnvironment
+from typing import TYPE_CHECKING
 
 from docs.catalogue import api, errors, functions, language, rules, sources
 from docs.catalogue.lexer import GrammarLexer, ProgramLexer
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+    from sphinx.environment import BuildEnvironment
 
 PARTS: dict[str, Callable[[], str]] = {
     "api": api.page,

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import inspect
 import re
-
-from sphinx.application import Sphinx
+from typing import TYPE_CHECKING
 
 import tensorlang as tl
 from tensorlang import testing
 from tensorlang.errors import TensorlangError
 from tensorlang.surface.scope import Surface
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
 
 SECTIONS: dict[str, tuple[str, str]] = {
     "surface": ("Writing programs", "Text, and the Python embedding."),

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
-
-from sphinx.application import Sphinx
+from typing import TYPE_CHECKING, Any
 
 from docs.catalogue.proofs import PROOFS
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
 
 ROOT = PROOFS.parent
 _NAMED = re.compile(r"`([\w/]+\.(?:py|v))`")

@@ -345,7 +345,7 @@ def _import(
     fromlist: tuple[str, ...] | None = (),
     level: int = 0,
 ) -> ModuleType:
-    if name.split(".")[0] not in _PACKAGES or level:
+    if name.split(".", maxsplit=1)[0] not in _PACKAGES or level:
         raise ImportError(f"lowered code imports JAX and NumPy alone, not {name}")
     return __import__(name, globals, locals, fromlist or (), level)
 

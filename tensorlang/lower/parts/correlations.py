@@ -139,7 +139,7 @@ def _folded(x, axis, start, rows, step):
 
 
 def _line(x, w, at):
-    """Along one axis: a sum of slices, or for each output, XLA's convolution, products of blocks, Fourier transforms."""
+    """Along one axis: a sum of slices, or for each output, XLA's convolution, products of blocks, or FFTs."""
     ((a, b, _, n),), taps = at, w.shape[2]
     short, long = min(taps, n), max(taps, n)
     if _is_few(w, COSTS["slice_taps"]):

@@ -33,19 +33,22 @@ def _steps(some, full, outer):
 
 
 def _steps_of_data(some, full, outer):
-    """As `_steps`, for tiles that data decide: the columns, of which the first `count` are to be visited; `count`."""
+    """As `_steps`, for tiles that data decide: the columns, of which the first `count` are to be visited; `count`.
+
+    Sorting alone puts them in order, which is quick for so few, and leaves nothing to be gathered or scattered.
+    """
     shape = some.shape
-    rows = int(np.prod(shape[:outer]))
-    some, full = some.reshape(rows, -1), full.reshape(rows, -1)
-    visited = some.at[:, 0].set(some[:, 0] | ~some.any(1))
-    row, column = jnp.nonzero(visited, size=visited.size, fill_value=rows)
-    before, after = jnp.roll(row, 1).at[0].set(-1), jnp.roll(row, -1).at[-1].set(-1)
-    count = visited.sum()
-    row, column = jnp.minimum(row, rows - 1), jnp.minimum(column, some.shape[1] - 1)
-    first, last = before != row, after != row
-    flags = first + 2 * last + 4 * some[row, column] + 8 * full[row, column]
-    numbers = jnp.unravel_index(row * some.shape[1] + column, shape)
-    return jnp.stack([*numbers, flags]).astype(jnp.int32), count
+    columns = int(np.prod(shape[outer:]))
+    some, full = some.reshape(-1, columns), full.reshape(-1, columns)
+    visited = some | (~some.any(1, keepdims=True) & (np.arange(columns) == 0))
+    place = np.arange(visited.size).reshape(visited.shape)
+    packed = jnp.sort(jnp.where(visited, 4 * place + 2 * full + some, 4 * visited.size).reshape(-1))
+    row, end = packed // 4 // columns, jnp.full(1, -1)
+    first = row != jnp.concatenate([end, row[:-1]])
+    last = row != jnp.concatenate([row[1:], end])
+    flags = first + 2 * last + 4 * (packed % 4)
+    numbers = jnp.unravel_index(jnp.minimum(packed // 4, visited.size - 1), shape)
+    return jnp.stack([*numbers, flags]).astype(jnp.int32), visited.sum()
 
 
 def _any_and_all(relation, blocks):

@@ -71,8 +71,15 @@ def test_every_kernel_compiles_for_tpus(name: str, what: str, chip: str, kind: A
     check(name, what, chip, kind)
 
 
+TURNED = pytest.mark.xfail(strict=True, reason="the compiler for v4 can't turn a column of a register into a row")
+OLDER = [
+    pytest.param(name, what, chip, marks=[TURNED] if (chip, what) == ("v4", "adjoint") and "attention" in name else [])
+    for name, what in CASES
+    for chip in ("v4", "v5p")
+]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("chip", ["v4", "v5p"])
-@pytest.mark.parametrize(("name", "what"), CASES)
+@pytest.mark.parametrize(("name", "what", "chip"), OLDER)
 def test_every_kernel_compiles_for_older_tpus(name: str, what: str, chip: str) -> None:
     check(name, what, chip, np.float32)

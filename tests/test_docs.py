@@ -196,8 +196,9 @@ def test_the_rule_catalogue_has_every_rule_and_theorem() -> None:
 
 def test_the_table_of_functions_has_every_function() -> None:
     page = functions.page()
-    assert all(f"| `{name}(" in page for name in registry.functions())
-    assert all(callable(getattr(tl, functions.PYTHON.get(name, name))) for name in registry.functions())
+    names = [name for name in registry.functions() if "test" not in name]  # without those of other tests
+    assert all(f"| `{name}(" in page for name in names)
+    assert all(callable(getattr(tl, functions.PYTHON.get(name, name))) for name in names)
 
 
 def test_sources_lead_to_files() -> None:

@@ -200,6 +200,7 @@ ENTRY %main (p: f32[8,4]) -> f32[8,4] {
   %s = (f32[], f32[4]{0}) all-reduce(%q, %u), channel_id=2, replica_groups=[4,2]<=[8], to_apply=%add
   %g = (bf16[4]{0}, bf16[16]{0}) all-gather-start(%v), channel_id=3, replica_groups=[2,4]<=[4,2]T(1,0), dimensions={0}
   %d = bf16[16]{0} all-gather-done(%g)
+  %n = f32[2]{0} all-reduce(%w), channel_id=6, replica_groups=mesh['x'=4,'y'=2] {'y'}, to_apply=%add
   %c = f32[3]{0} collective-permute(%w), channel_id=4, source_target_pairs={{0,1},{1,2},{2,3}}
   %e = f32[5]{0} all-gather(%w), channel_id=5, replica_groups=[1,8]<=[8], frontend_attributes={chain_id="0"}
   ROOT %f = f32[5]{0} all-gather(%w), channel_id=5, replica_groups=[1,8]<=[8], frontend_attributes={chain_id="0"}
@@ -213,6 +214,7 @@ def test_collectives_of_compiled_programs_are_read() -> None:
         ("psum", ("y",), 1, 4),
         ("psum", ("y",), 4, 16),
         ("all_gather", ("x",), 16, 32),
+        ("psum", ("y",), 2, 8),
         ("ppermute", ("x", "y"), 3, 12),
         ("all_gather", ("x", "y"), 5, 20),
     ]

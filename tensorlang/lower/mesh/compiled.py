@@ -22,6 +22,7 @@ _KINDS = {
 }
 _LISTED = re.compile(r"(?:replica_groups|source_target_pairs)=\{(\{[\d,{} ]*\})\}")
 _COUNTED = re.compile(r"replica_groups=\[(\d+),(\d+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?")
+_NAMED = re.compile(r"replica_groups=mesh\[([^\]]*)\] \{([^}]*)\}")
 _CHAIN = re.compile(r'\bchain_id="(\d+)"')
 
 Group = tuple[int, ...]
@@ -64,6 +65,13 @@ def _groups(attributes: str) -> Iterator[Group]:
         order = [int(k) for k in counted[4].split(",")] if counted[4] else list(range(len(dims)))
         ids = np.arange(prod(dims)).reshape(dims).transpose(order).reshape(int(counted[1]), int(counted[2]))
         yield from (tuple(map(int, row)) for row in ids)
+    elif named := _NAMED.search(attributes):  # from JAX 0.12 on: mesh['x'=4,'y'=2] {'y'}
+        extents = {name: int(n) for name, n in re.findall(r"'(\w+)'=(\d+)", named[1])}
+        chosen = re.findall(r"'(\w+)'", named[2])
+        order = [k for k, name in enumerate(extents) if name not in chosen]
+        order += [k for k, name in enumerate(extents) if name in chosen]
+        grid = np.arange(prod(extents.values())).reshape(tuple(extents.values())).transpose(order)
+        yield from (tuple(map(int, row)) for row in grid.reshape(-1, prod(extents[name] for name in chosen)))
 
 
 def _along(groups: list[Group], devices: Mapping[str, int]) -> Along:

@@ -59,7 +59,7 @@ def bundle(value: object) -> Any:
 @singledispatch
 def page(value: object, part: range | None = None) -> str:
     """`value`, or that part of it, as a whole page for a browser, which needs nothing else."""
-    raise NotImplementedError(f"there is no page for a {type(value).__name__}")
+    raise TypeError(f"there is no page for a {type(value).__name__}")
 
 
 def beginning(lines: Iterable[str]) -> str:

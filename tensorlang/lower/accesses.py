@@ -226,7 +226,7 @@ def _on_points(ctx: Context, scope: Scope, array: Held, points: Points, places: 
 def _searched(ctx: Context, scope: Scope, points: Points, at: list[Affine]) -> Affine:
     """Which of the points is `at`, found by bisection; anything where it is none."""
     axes = tuple(i for i in scope.domain if any(i in a.free for a in at))
-    code = f"{ctx.helper('_found')}({points.columns(ctx)}, {', '.join(positions(ctx, scope, a, axes) for a in at)})"
+    code = f"{ctx.helper('_found')}({points.columns_code()}, {', '.join(positions(ctx, scope, a, axes) for a in at)})"
     found = IndexArray("at", tuple(scope.domain[i].extent for i in axes), points.count)
     ctx.held[found, ()] = Held(ctx.temporary(Value(code), scope.block, "at").code, found.sizes)
     return atom_affine(Lookup(found, tuple(atom_affine(i) - scope.domain[i].start for i in axes)))
@@ -238,7 +238,7 @@ def holds(ctx: Context, scope: Scope, points: Points, arguments: tuple[Affine, .
     if points.matched(at) is not None:
         return Value("True")
     axes = tuple(i for i in scope.domain if any(i in a.free for a in at))
-    code = f"{ctx.helper('_holds')}({points.columns(ctx)}, {', '.join(positions(ctx, scope, a, axes) for a in at)})"
+    code = f"{ctx.helper('_holds')}({points.columns_code()}, {', '.join(positions(ctx, scope, a, axes) for a in at)})"
     return Value(code, axes, ATOM, 2)
 
 

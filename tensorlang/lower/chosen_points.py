@@ -40,7 +40,7 @@ def over_points(ctx: Context, scope: Scope, e: Extremum | Choice, r: Range, p: P
         return None
     point = Index("p")
     points = ctx.sparse[q.relation]
-    columns = [atom_affine(Lookup(c, (atom_affine(point),))) for c in points.listing(ctx, points.basic).columns]
+    columns = [atom_affine(Lookup(c, (atom_affine(point),))) for c in points.columns]
     at, left = _places(q, columns, {*scope.domain, e.index})
     kept = tuple(i for i in scope.domain if i in at)
     if not kept:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -27,22 +26,14 @@ class Coordinates:
     """The points of a relation: where it holds, in lexicographic order, a column for each argument."""
 
     columns: Arrays
-    _listed: dict[Order, Arrays] = field(default_factory=dict)
+    _given: dict[tuple[Order, ...], Arrays] = field(default_factory=dict)
 
-    def listings(self, orders: Sequence[Order]) -> tuple[Arrays, ...]:
-        """The points in each of `orders`, as generated code takes them.
-
-        The first order is that of the arguments; the others come with where their points are in it.
-        """
-        for order in orders:
-            if order not in self._listed:
-                columns = self.columns
-                at: list[np.ndarray[Any, Any]] = []
-                if order != tuple(range(len(columns))):
-                    at = [np.lexsort([columns[k] for k in reversed(order)])]
-                    columns = tuple(column[at[0]] for column in columns)
-                self._listed[order] = tuple(_on_device(a, np.int32) for a in (*at, *columns))
-        return tuple(self._listed[order] for order in orders)
+    def given(self, orders: tuple[Order, ...]) -> Arrays:
+        """The points as generated code takes them: their columns, and which of them comes when in each of `orders`."""
+        if orders not in self._given:
+            sorts = [np.lexsort([self.columns[k] for k in reversed(order)]) for order in orders]
+            self._given[orders] = tuple(_on_device(a, np.int32) for a in (*self.columns, *sorts))
+        return self._given[orders]
 
 
 @dataclass(frozen=True)
@@ -88,7 +79,7 @@ def points_or_mask(value: Any) -> Coordinates | Any:
 
 
 def _holds(data: Arrays, copies: tuple[_Copy, ...]) -> bool:
-    return len(data) == len(copies) and all(copy.is_of(x) for copy, x in zip(copies, data, strict=True))
+    return len(data) == len(copies) and all(map(_Copy.is_of, copies, data))
 
 
 def _data(value: Any) -> Arrays:

@@ -98,27 +98,31 @@ def _assembled(ctx: Context, scope: Scope, inner: Scope, points: Axes, at: dict[
         place = positions(ctx, inner, a - scope.domain[i].start, points)
         full = all(s in a.free for s in points)
         places.append(place if full else f"jnp.broadcast_to({place}, {ctx.extents(inner, points)})")
-    wanted = _helper(ctx, points, [at[i] - scope.domain[i].start for i in at])
+    wanted, order = _manner(ctx, points, [at[i] - scope.domain[i].start for i in at])
 
     def scattered() -> str:
         tuple_of = f"({', '.join(places)}{',' * (len(places) == 1)})"
-        return f"{ctx.helper(wanted)}({values}, {tuple_of}, {ctx.extents(scope, tuple(at))})"
+        last = "" if order is None else f", {order}"
+        return f"{ctx.helper(wanted)}({values}, {tuple_of}, {ctx.extents(scope, tuple(at))}{last})"
 
     code = in_windows(ctx, scope, inner, at, v, scattered) or scattered()
     return Value(code, (*at, *rest), ATOM, v.depth + 1)
 
 
-def _helper(ctx: Context, points: Axes, at: Sequence[Affine]) -> str:
-    """How values get to these places: two never meet, they come in order, or neither."""
+def _manner(ctx: Context, points: Axes, at: Sequence[Affine]) -> tuple[str, str | None]:
+    """How values get to these places: two never meet, they come in order, or neither; and the name of an order that
+    makes neighbours of those that meet, if there is one."""
     columns = [_column(a, points) for a in at]
     if len(columns) == 1 and columns[0] in ctx.increasing:
-        return "_put_in_order"
+        return "_put_in_order", None
     for p in ctx.sparse.values():
-        entries = [p.places[array] for array in columns if array in p.places]
-        order = entries[0][0] if len(entries) == len(at) else ()
-        if order and entries == [(order, k) for k in order[: len(at)]]:
-            return "_put_in_order" if len(at) == len(order) else "_add_in_order"
-    return "_put_at" if _are_apart(points, at) else "_add_at"
+        first = tuple(p.columns.index(array) for array in columns if array in p.columns)
+        if len(first) == len(at) and len(set(first)) == len(first):
+            apart, basic = len(first) == len(p.columns), first == tuple(range(len(first)))
+            if apart or basic:
+                return ("_put" if apart else "_add") + ("_in_order" if basic else "_at"), None
+            return "_add_at", p.ordered(ctx, first)
+    return "_put_at" if _are_apart(points, at) else "_add_at", None
 
 
 def _column(a: Affine, points: Axes) -> IndexArray | None:

@@ -5,7 +5,8 @@ index array for each argument. Then
 
     sum i, j. [R(i, j)] * e   =   sum p:count. [i := R0[p], j := R1[p]] e
 
-and R(R0[p], R1[p]) is true. The list ordered by other arguments first is wanted where sums over it leave these.
+and R(R0[p], R1[p]) is true. Where a sum over the list leaves other arguments than the first, it is wanted in their
+order, too: as one more index array, of the places of its points.
 """
 
 from __future__ import annotations
@@ -21,67 +22,54 @@ Order = tuple[int, ...]
 """The arguments by which points are ordered, the most significant first."""
 
 
-@dataclass(frozen=True)
-class Listing:
-    """The points in one order: a column for each argument, and where each point is in the basic order."""
-
-    columns: tuple[IndexArray, ...]
-    at: IndexArray | None
-
-
 @dataclass(frozen=True, eq=False)
 class Points:
-    """The points of `relation`: how many there are, and the orders in which the generated code has them."""
+    """The points of `relation`: how many there are, a column for each argument, and the further orders in which the
+    generated code has them, by the names of their arrays."""
 
     relation: Relation
     name: str
     count: Affine
-    listings: dict[Order, Listing] = field(default_factory=dict)
-    places: dict[IndexArray, tuple[Order, int]] = field(default_factory=dict)
+    columns: tuple[IndexArray, ...]
+    orders: dict[Order, str] = field(default_factory=dict)
 
-    @property
-    def basic(self) -> Order:
-        """The order of the arguments themselves."""
-        return tuple(range(len(self.relation.sizes)))
+    @staticmethod
+    def of(ctx: Context, relation: Relation, name: str, count: Affine) -> Points:
+        """The points of `relation`, which the code of `ctx` then has by name."""
+        names = [ctx.names.lasting(f"{name}_{k}") for k in range(len(relation.sizes))]
+        columns = tuple(IndexArray(x, (count,), size) for x, size in zip(names, relation.sizes, strict=True))
+        ctx.held.update({(column, ()): Held(column.name, column.sizes) for column in columns})
+        return Points(relation, name, count, columns)
 
-    def listing(self, ctx: Context, order: Order) -> Listing:
-        """The points in that order, as index arrays that the code of `ctx` has by name."""
-        if order not in self.listings:
-            prefix = self.name if order == self.basic else f"{self.name}_by{order[0]}"
-            columns = tuple(self._array(ctx, f"{prefix}_{k}", size) for k, size in enumerate(self.relation.sizes))
-            at = None if order == self.basic else self._array(ctx, f"{prefix}_at", self.count)
-            self.places.update({column: (order, k) for k, column in enumerate(columns)})
-            self.listings[order] = Listing(columns, at)
-        return self.listings[order]
+    def ordered(self, ctx: Context, first: Order) -> str | None:
+        """The name of the points' order by the arguments `first`, and then the others; None if they are in it."""
+        basic = tuple(range(len(self.columns)))
+        order = (*first, *(k for k in basic if k not in first))
+        if order == basic:
+            return None
+        if order not in self.orders:
+            self.orders[order] = ctx.names.lasting(f"{self.name}_by{order[0]}")
+        return self.orders[order]
 
-    def _array(self, ctx: Context, wanted: str, size: Affine) -> IndexArray:
-        name = ctx.names.lasting(wanted)
-        array = IndexArray(name, (self.count,), size)
-        ctx.held[array, ()] = Held(name, array.sizes)
-        return array
-
-    def columns(self, ctx: Context) -> str:
-        """The columns in the basic order, a tuple of arrays."""
-        names = [ctx.held[column, ()].name for column in self.listing(ctx, self.basic).columns]
-        return f"({', '.join(names)}{',' * (len(names) == 1)})"
+    def columns_code(self) -> str:
+        """The columns, a tuple of arrays."""
+        return f"({', '.join(column.name for column in self.columns)}{',' * (len(self.columns) == 1)})"
 
     def matched(self, arguments: Sequence[Affine]) -> Affine | None:
-        """Which point of the basic order has these arguments, if they are the columns of one."""
+        """Which point has these arguments, if they are the columns of one."""
         found = self._entry(arguments[0])
-        if found is None or any(self._entry(a) != (found[0], k, found[2]) for k, a in enumerate(arguments)):
+        if found is None or any(self._entry(a) != (k, found[1]) for k, a in enumerate(arguments)):
             return None
-        order, _, at = found
-        listing = self.listings[order]
-        return at[0] if listing.at is None else atom_affine(Lookup(listing.at, at))
+        return found[1][0]
 
-    def _entry(self, a: Affine) -> tuple[Order, int, tuple[Affine, ...]] | None:
-        """The order, the column and the place of an affine expression that is an element of a column."""
+    def _entry(self, a: Affine) -> tuple[int, tuple[Affine, ...]] | None:
+        """The column and the place of an affine expression that is an element of a column."""
         if a.constant or len(a.terms) != 1:
             return None
         (atom, k), *_ = a.terms
-        if k != 1 or not isinstance(atom, Lookup) or atom.array not in self.places:
+        if k != 1 or not isinstance(atom, Lookup) or atom.array not in self.columns:
             return None
-        return *self.places[atom.array], atom.at
+        return self.columns.index(atom.array), atom.at
 
     def is_certain(self, bound: dict[Index, Affine], arguments: Sequence[Affine]) -> bool:
         """Whether there is a point with these arguments, where the `bound` indices may have any value."""
@@ -96,9 +84,9 @@ class Points:
                     return False
                 continue
             entry = self._entry(a)
-            if entry is None or entry[1] != k:
+            if entry is None or entry[0] != k:
                 return False
-            found.add((entry[0], entry[2]))
+            found.add(entry[1])
         return len(found) == 1
 
 

@@ -41,7 +41,6 @@ from tensorlang.language.predicates import (
 )
 from tensorlang.lower.code import Value
 from tensorlang.lower.integers import ZERO, Range
-from tensorlang.lower.points import Order
 from tensorlang.lower.profile import places
 from tensorlang.lower.scope import Context, Held, Scope
 from tensorlang.lower.summation import Contract, Summation
@@ -54,9 +53,8 @@ def enumerated(ctx: Context, c: Summation, contract: Contract) -> Deep[Value | N
     if q is None:
         return None
     points = ctx.sparse[q.relation]
-    listing = points.listing(ctx, _order(c.scope, q, c.summed))
     p = Index("p")
-    at = [atom_affine(Lookup(column, (atom_affine(p),))) for column in listing.columns]
+    at = [atom_affine(Lookup(column, (atom_affine(p),))) for column in points.columns]
     parts = [equal(a, b) for a, b in zip(q.arguments, at, strict=True)]
     others = (r for r in c.parts if r is not q)
     summed = {**c.summed, p: Range(ZERO, points.count)}
@@ -89,19 +87,6 @@ def _determined(q: Related, inside: set[Index]) -> set[Index]:
             if len(unknown) == 1 and abs(a.coefficient(unknown[0])) == 1 and not a.lookups:
                 known.add(unknown[0])
     return known
-
-
-def _order(scope: Scope, q: Related, summed: Mapping[Index, Range]) -> Order:
-    """The order of points in which those of one element of the result are together, and these in order."""
-    axes = list(scope.domain)
-    kept = [
-        (axes.index(i), k)
-        for k, a in enumerate(q.arguments)
-        for i in a.indices
-        if i in scope.domain and a is atom_affine(i)
-    ]
-    first = [k for _, k in sorted(kept)]
-    return (*first, *(k for k in range(len(q.arguments)) if k not in first))
 
 
 def without_implied(p: Predicate, e: Expr) -> Predicate:
@@ -150,9 +135,8 @@ def on_points(
     """How an array is held at the points of a relation of its axes: the axes that are left, and what the others are."""
     points = ctx.sparse[at.relation]
     p = Index("p")
-    columns = points.listing(ctx, points.basic).columns
     env: dict[Atom, Affine] = {}
-    for a, column in zip(at.arguments, columns, strict=True):
+    for a, column in zip(at.arguments, points.columns, strict=True):
         env[a.atoms[0]] = atom_affine(Lookup(column, (atom_affine(p),)))
     along = tuple(list(domain).index(a.indices[0]) for a in at.arguments)
     left = {i: r for i, r in domain.items() if i not in env}

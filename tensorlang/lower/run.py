@@ -89,7 +89,7 @@ class Lowered(Shown):
 
     @property
     def source_on_points(self) -> str:
-        """The source for relations that are given by their points, in one order or several, as index arrays."""
+        """The source for relations that are given by their points: index arrays, and perhaps orders of them."""
         return self._form(tuple(p for p in self.function.params if isinstance(p, Relation))).made.text
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
@@ -97,11 +97,11 @@ class Lowered(Shown):
 
         Raises `ArgumentError` if they don't fit, or leave an extremum without a point.
         """
-        leaves, tree = jax.tree.flatten((args, kwargs), _is_list)
+        leaves, tree = jax.tree.flatten((args, kwargs))
         kinds = tuple(map(_kind, leaves))
         plan = self._plans.get((tree, kinds))
         if plan is None:
-            if None in kinds:
+            if None in kinds or _has_lists((args, kwargs)):
                 args, kwargs = self._plain(args, kwargs)
                 return self(*args, **kwargs)
             if len(self._plans) >= _PLANS:
@@ -119,7 +119,7 @@ class Lowered(Shown):
                 on_points.append((k, relation))
         form = self._form(tuple(relation for _, relation in on_points))
         for k, relation in on_points:
-            values[k] = values[k].listings(form.made.listings[relation])
+            values[k] = values[k].given(form.made.orders[relation])
         return self._run(form, plan.tree.unflatten(values), plan.sizes)
 
     def _points_or_mask(self, value: Any) -> Any:
@@ -170,7 +170,7 @@ class Made(Protocol):
     name: str
     text: str
     told: dict[Size, str]
-    listings: dict[Relation, Any]
+    orders: dict[Relation, Any]
 
 
 @dataclass(frozen=True)
@@ -236,8 +236,9 @@ def _placeholder(place: int, leaf: Any) -> Any:
     return leaf if isinstance(leaf, int) else _Placeholder(place, leaf.shape, leaf.dtype)
 
 
-def _is_list(x: Any) -> bool:
-    return isinstance(x, list)
+def _has_lists(tree: Any) -> bool:
+    is_list = lambda x: isinstance(x, list)
+    return any(map(is_list, jax.tree.leaves(tree, is_list)))
 
 
 def check_extrema(f: Function, sizes: dict[Size, int]) -> None:

@@ -51,9 +51,8 @@ class Source:
 
     The text is that of the function's `definition`, and of the `helpers` that it calls.
 
-    The relations `sparse` come as their points: tuples of index arrays, one for each order in `listings`. In each
-    there are the points' arguments, in order, and in all but the first before these where they are in the first.
-    `exact` keeps to sums of products where a Fourier transform would be faster.
+    The relations `sparse` come as their points: tuples of index arrays, the points' arguments, and for each of the
+    further `orders` which of the points comes when. `exact` keeps to sums of products where a Fourier transform would be faster.
     """
 
     def __init__(self, f: Function, sparse: Collection[Relation] = (), exact: bool = False) -> None:
@@ -70,7 +69,7 @@ class Source:
         self._constants(constants)
         f = turned(recomputed(constants.function))
         held = held_on_points(f, sparse)
-        to_store, self._cuts = stored(f), cut_arrays(f)
+        to_store, self._cuts = stored(f, held), cut_arrays(f)
         body = f.body
         while isinstance(body, Let):
             held_at = held.get(body.var) if isinstance(body.var, Var) else None
@@ -81,7 +80,7 @@ class Source:
                 self._ranged(body.var)
             body = body.body
         results = unpack(run(self._outputs(body)), f.results)
-        self.listings = {relation: tuple(p.listings) for relation, p in self._ctx.sparse.items()}
+        self.orders = {relation: tuple(p.orders) for relation, p in self._ctx.sparse.items()}
         for p in self._ctx.sparse.values():
             self._body.parts[head:head] = _unpacked(self._ctx, p)
         self._body.line(f"return {run(self._tuple(results))}")
@@ -101,8 +100,7 @@ class Source:
             if p in sparse and isinstance(p, Relation):
                 count = Size(f"{p.name} points")
                 self._ctx.integers.spelled[count] = self._ctx.names.lasting(f"{p.name}_count")
-                self._ctx.sparse[p] = Points(p, names[p], atom_affine(count))
-                self._ctx.sparse[p].listing(self._ctx, self._ctx.sparse[p].basic)
+                self._ctx.sparse[p] = Points.of(self._ctx, p, names[p], atom_affine(count))
             elif isinstance(p, Relation | IndexArray):
                 self._ctx.held[p, ()] = Held(names[p], p.sizes)
             else:
@@ -277,15 +275,11 @@ def eta(e: Expr) -> tuple[list[tuple[Index, Affine]], Expr]:
 
 
 def _unpacked(ctx: Context, points: Points) -> list[str]:
-    """The names of the points' columns, and how many there are."""
-    lists = []
-    for listing in points.listings.values():
-        arrays = [array for array in (listing.at, *listing.columns) if array is not None]
-        lists.append(f"({', '.join(ctx.held[array, ()].name for array in arrays)},)")
-    first = points.listings[points.basic].columns[0]
+    """The names of the points' columns and orders, and how many points there are."""
+    names = [*(column.name for column in points.columns), *points.orders.values()]
     return [
-        f"{', '.join(lists)}, = {points.name}",
-        f"{ctx.integers.code(points.count)} = {ctx.held[first, ()].name}.shape[0]",
+        f"{', '.join(names)}{',' * (len(names) == 1)} = {points.name}",
+        f"{ctx.integers.code(points.count)} = {names[0]}.shape[0]",
     ]
 
 

@@ -12,7 +12,7 @@ again, we say that it is to be stored.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import prod
 
 from tensorlang.language.affine import Affine, atom_affine
@@ -59,8 +59,11 @@ Time = tuple[object, ...]
 places where it is read, if they are not simply its reader's own."""
 
 
-def stored(f: Function) -> frozenset[Var]:
-    """The variables whose arrays are to be stored, not computed anew for each reader."""
+def stored(f: Function, on_points: Collection[Var] = ()) -> frozenset[Var]:
+    """The variables whose arrays are to be stored, not computed anew for each reader.
+
+    Those of `on_points` are held at the points of a relation. Their sums are fused with what reads them there.
+    """
     statements: list[tuple[Var, Expr]] = []
     body = f.body
     while isinstance(body, Let):
@@ -86,7 +89,8 @@ def stored(f: Function) -> frozenset[Var]:
             found.discard(x)
         if x in found:
             work[x] = 0
-    return frozenset(found)
+    sums = (x for x, e in statements if x in on_points and any(isinstance(part, Sum) for part in _at_each_element(e)))
+    return frozenset(found.union(sums))
 
 
 def _work(e: Expr, work: Mapping[Var, int]) -> int:

@@ -71,10 +71,10 @@ def _execute(*args: Any, op: Operation, sizes: Sizes, dtype: Any, points: Given)
     made = _source(op, frozenset(p for p, _ in points))
     run, values = _defined(made), dict(sizes)
     with jax.ensure_compile_time_eval():  # they are kept for later, and must not belong to what is being traced
-        listings: dict[Any, Any] = {p: where.listings(made.listings[p]) for p, where in points}
+        on_points: dict[Any, Any] = {p: where.given(made.orders[p]) for p, where in points}
 
     def code(*args: Any) -> list[Any]:
-        given = [listings.get(p, x) for p, x in zip(op.params, args, strict=True)]
+        given = [on_points.get(p, x) for p, x in zip(op.params, args, strict=True)]
         with jax.named_scope(op.name):
             result = run(*given, **{name: values[size] for size, name in made.told.items()})
         return [jnp.asarray(x, dtype) for x in to_leaves(op.function.type, result)]

@@ -42,13 +42,13 @@ class Module:
     """The text of a module for `program`, whose function `name` takes the parameters, in order, and `interpret`.
 
     `told` are the sizes that no shape tells, which it takes by keyword. All relations are boolean arrays: there are no
-    `listings` of points.
+    `orders` of points.
     """
 
     def __init__(self, program: Program, emit: Emit, imports: Sequence[str]) -> None:
         f = program.function
         self._program = program
-        self.listings: dict[Relation, Any] = {}
+        self.orders: dict[Relation, Any] = {}
         self._emit = emit
         self._names = Names(frozenset({*HELPERS, *RESERVED}))
         self.name = self._names.lasting(f.name)

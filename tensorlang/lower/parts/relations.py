@@ -32,10 +32,11 @@ def _add_in_order(values, at, shape):
     return zeros.at[at].add(values, mode="drop", indices_are_sorted=True, wrap_negative_indices=False)
 
 
-def _add_at(values, at, shape):
+def _add_at(values, at, shape, order=None):
     """The sums, in an array of that shape, of the values whose places are equal; what is outside is left out.
 
-    They are added up in their order: one after the other on a CPU, sorted by their places elsewhere.
+    They are added up in their order: one after the other on a CPU, sorted by their places elsewhere, if no `order`
+    in which these increase is given.
     """
     count, size = 1, 1
     for n in at[0].shape:
@@ -46,9 +47,9 @@ def _add_at(values, at, shape):
     at = tuple(a.reshape(count) for a in at)
     if values.size == 0 or size == 0:
         return jnp.zeros((*shape, *values.shape[1:]), values.dtype)
+    in_order = lambda order, values, *at: _add_in_order(_take(values, order), tuple(_take(a, order) for a in at), shape)
     if size >= 2**31:
-        order = jnp.lexsort(at[::-1])
-        return _add_in_order(_take(values, order), tuple(_take(a, order) for a in at), shape)
+        return in_order(jnp.lexsort(at[::-1]) if order is None else order, values, *at)
     flat = at[0]
     if len(at) > 1:
         inside = True
@@ -57,10 +58,12 @@ def _add_at(values, at, shape):
         for a, n in zip(at[1:], shape[1:], strict=True):
             flat = flat * n + a
         flat = jnp.where(inside, flat, size)
-    one_by_one = lambda flat, values: _add_one_by_one(values, flat, size)
-    sorted_first = lambda flat, values: _add_sorted(values, flat, size)
-    sums = lax.platform_dependent(flat, values, cpu=one_by_one, default=sorted_first)
-    return sums.reshape((*shape, *values.shape[1:]))
+    one_by_one = lambda flat, values, *_: _add_one_by_one(values, flat, size).reshape((*shape, *values.shape[1:]))
+    if order is None:
+        sorted_first = lambda flat, values: _add_sorted(values, flat, size).reshape((*shape, *values.shape[1:]))
+        return lax.platform_dependent(flat, values, cpu=one_by_one, default=sorted_first)
+    by_order = lambda _, values, order, *at: in_order(order, values, *at)
+    return lax.platform_dependent(flat, values, order, *at, cpu=one_by_one, default=by_order)
 
 
 def _add_one_by_one(values, at, size):

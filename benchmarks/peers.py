@@ -56,14 +56,16 @@ def _compiled(fn: Callable[..., Any], arguments: Sequence[Any]) -> Prepared:
 
 
 def _lowered(f: tl.Function, arguments: Sequence[Any]) -> Prepared:
-    """Our generated code. Sparse relations are data that the code is made for, so it is called as a user calls it."""
-    lowered = tl.lower(f)
-    if not any(map(scipy.sparse.issparse, arguments)):
+    """Our generated code. Sparse relations are data that the code is made for: `jax.jit` is given the others."""
+    lowered, sparse = tl.lower(f), [scipy.sparse.issparse(a) for a in arguments]
+
+    def on_points(*rest: Any) -> Any:
+        given = iter(rest)
+        return lowered(*(a if fixed else next(given) for a, fixed in zip(arguments, sparse, strict=True)))
+
+    if not any(sparse):
         return _compiled(lowered, arguments)
-    arrays = [a if scipy.sparse.issparse(a) else jnp.asarray(a) for a in arguments]
-    start = time.perf_counter()
-    jax.block_until_ready(lowered(*arrays))
-    return Prepared(lambda: jax.block_until_ready(lowered(*arrays)), time.perf_counter() - start)
+    return _compiled(on_points, [a for a, fixed in zip(arguments, sparse, strict=True) if not fixed])
 
 
 def ours(case: Case, arguments: Sequence[Any]) -> Prepared:

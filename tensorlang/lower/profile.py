@@ -6,7 +6,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tensorlang.language.affine import Affine, Atom, Index
-from tensorlang.language.grammar import Access, Bracket, Call, Choice, Expr, Extremum, Mul, Proj, Sum, Var, children
+from tensorlang.language.grammar import (
+    Access,
+    Bracket,
+    Call,
+    Choice,
+    Expr,
+    Extremum,
+    MakePair,
+    Mul,
+    Proj,
+    Sum,
+    Var,
+    children,
+)
 from tensorlang.language.predicates import free_atoms
 from tensorlang.recursion import Deep, run
 
@@ -118,6 +131,17 @@ def reads(e: Expr) -> Iterator[Expr]:
             fresh = [c for c in reversed(children(part)) if c not in seen]
             seen.update(fresh)
             stack += fresh
+
+
+def results(e: Expr) -> Iterator[Expr]:
+    """The expressions of which `e` makes pairs."""
+    stack = [e]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, MakePair):
+            stack += [part.first, part.second]
+        else:
+            yield part
 
 
 def is_finite(e: Expr) -> bool:

@@ -27,7 +27,6 @@ from tensorlang.language.grammar import (
     Extremum,
     Gen,
     Let,
-    MakePair,
     Mul,
     Proj,
     Sum,
@@ -36,7 +35,7 @@ from tensorlang.language.grammar import (
 )
 from tensorlang.language.predicates import Equal, NonNegative, Predicate, conjuncts
 from tensorlang.language.types import shape
-from tensorlang.lower.profile import accesses, places, variable
+from tensorlang.lower.profile import accesses, places, results, variable
 
 _WORTH = 6
 """Operations for each element that are worth storing it: in one loop, at a further place or piece of it."""
@@ -71,7 +70,7 @@ def stored(f: Function, on_points: Collection[Var] = ()) -> frozenset[Var]:
             statements.append((body.var, body.value))
         body = body.body
     times: dict[Var, set[Time]] = {x: set() for x, _ in statements}
-    for result in _results(body):
+    for result in results(body):
         _note(result, {(result,)}, times)
     work: dict[Var, int] = {}
     for x, e in statements:
@@ -106,16 +105,6 @@ def _saved(times: set[Time], work: int) -> float:
     """What storing an array saves that takes so much work at each of `times`."""
     loops = len({time[0] for time in times})
     return work * (len(times) - loops + (loops - 1) / _ALIKE)
-
-
-def _results(e: Expr) -> Iterator[Expr]:
-    stack = [e]
-    while stack:
-        part = stack.pop()
-        if isinstance(part, MakePair):
-            stack += [part.first, part.second]
-        else:
-            yield part
 
 
 def _is_small(x: Var) -> bool:

@@ -4,6 +4,7 @@
                 ->  let y = gen a:3, i:n. x[i, a] - c[a] in  .. y[0, i] * v[1] - y[1, i] * v[0] ..
 
 A column of an array that lies in memory row by row is read with strides: slower, and as much memory as the whole array.
+What is chosen for each of a few, k[i, l], is put together from its columns, too, and is read like that.
 """
 
 from __future__ import annotations
@@ -13,8 +14,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+from tensorlang.language.affine import Affine, Atom, IndexArray, Lookup, atom_affine
 from tensorlang.language.function import Function
-from tensorlang.language.grammar import Expr, Gen, Let, Var, access, children, gen
+from tensorlang.language.grammar import (
+    Access,
+    Bracket,
+    Choice,
+    Expr,
+    Extremum,
+    Gen,
+    Let,
+    Var,
+    access,
+    children,
+    gen,
+)
+from tensorlang.language.predicates import lookups, substitute
 from tensorlang.language.rebuilt import with_children
 from tensorlang.language.types import R, array, shape
 from tensorlang.lower.profile import places, reads, variable
@@ -27,25 +42,28 @@ _MANY = 2
 """Reads of single columns that are worth it."""
 
 T = TypeVar("T")
+Array = Var | IndexArray
 
 
 def turned(f: Function) -> Function:
     """`f` with the last axis of arrays first, where it is short and single places of it are read."""
     whole: set[Var] = set()
     columns: Counter[Var] = Counter()
-    values: dict[Var, Expr] = {}
+    values: dict[Array, Expr] = {}
     body = f.body
     while isinstance(body, Let):
-        if isinstance(body.var, Var):
-            values[body.var] = body.value
+        values[body.var] = body.value
         _note(body.value, whole, columns)
         body = body.body
     _note(body, whole, columns)
-    new = {
-        x: Var(x.name, array(_last_first(shape(x.type)[0]), R))
-        for x, value in values.items()
-        if columns[x] >= _MANY and x not in whole and _has_short_rows(x, value)
-    }
+    new: dict[Array, Array] = {}
+    for x, value in values.items():
+        if not _has_short_rows(x, value):
+            continue
+        if isinstance(x, IndexArray):
+            new[x] = IndexArray(x.name, _last_first(x.sizes), x.size)
+        elif columns[x] >= _MANY and x not in whole:
+            new[x] = Var(x.name, array(_last_first(shape(x.type)[0]), R))
     return replace(f, body=run(_rewritten(f.body, new, {}))) if new else f
 
 
@@ -60,13 +78,17 @@ def _note(e: Expr, whole: set[Var], columns: Counter[Var]) -> None:
             columns[x] += 1
 
 
-def _has_short_rows(x: Var, value: Expr) -> bool:
-    sizes, _ = shape(x.type)
+def _sizes(x: Array) -> Sequence[Affine]:
+    return x.sizes if isinstance(x, IndexArray) else shape(x.type)[0]
+
+
+def _has_short_rows(x: Array, value: Expr) -> bool:
+    sizes = _sizes(x)
     for _ in sizes:
         if not isinstance(value, Gen):
             return False
         value = value.body
-    short = sizes[-1].is_constant and sizes[-1].constant <= _SHORT
+    short = len(sizes) > 1 and sizes[-1].is_constant and sizes[-1].constant <= _SHORT
     return short and not all(n.is_constant for n in sizes)
 
 
@@ -74,14 +96,15 @@ def _last_first(parts: Sequence[T]) -> tuple[T, ...]:
     return (parts[-1], *parts[:-1])
 
 
-def _rewritten(e: Expr, new: Mapping[Var, Var], memo: dict[Expr, Expr]) -> Deep[Expr]:
+def _rewritten(e: Expr, new: Mapping[Array, Array], memo: dict[Expr, Expr]) -> Deep[Expr]:
     if e not in memo:
         x = variable(e)
-        if x is not None:
-            memo[e] = access(new[x], *_last_first(places(e))) if x in new else e
-        elif isinstance(e, Let) and isinstance(e.var, Var) and e.var in new:
+        y = None if x is None else new.get(x)
+        if isinstance(y, Var):
+            memo[e] = access(y, *_last_first([_turned_places(a, new) for a in places(e)]))
+        elif isinstance(e, Let) and e.var in new:
             binders, element = [], e.value
-            for _ in shape(e.var.type)[0]:
+            for _ in _sizes(e.var):
                 assert isinstance(element, Gen)
                 binders.append((element.index, element.size))
                 element = element.body
@@ -92,5 +115,34 @@ def _rewritten(e: Expr, new: Mapping[Var, Var], memo: dict[Expr, Expr]) -> Deep[
             parts = []
             for part in children(e):
                 parts.append((yield _rewritten(part, new, memo)))
-            memo[e] = with_children(e, parts)
+            memo[e] = _reading(with_children(e, parts), new)
     return memo[e]
+
+
+def _reading(e: Expr, new: Mapping[Array, Array]) -> Expr:
+    """`e` with the places and predicates of its own reading index arrays that are turned."""
+    match e:
+        case Access(a, at, place):
+            return Access(a, _turned_places(at, new), place)
+        case Bracket(p, a):
+            return Bracket(substitute(p, _moved(lookups(p), new)), a)
+        case Extremum(sign, i, n, p, a):
+            return Extremum(sign, i, n, substitute(p, _moved(lookups(p), new)), a)
+        case Choice(sign, i, n, p, a):
+            return Choice(sign, i, n, substitute(p, _moved(lookups(p), new)), a)
+        case _:
+            return e
+
+
+def _turned_places(a: Affine, new: Mapping[Array, Array]) -> Affine:
+    return a.substitute(_moved(a.lookups, new))
+
+
+def _moved(found: Sequence[Lookup], new: Mapping[Array, Array]) -> dict[Atom, Affine]:
+    """What stands for elements of index arrays once those of `new` are turned."""
+    moved: dict[Atom, Affine] = {}
+    for x in found:
+        at = tuple(_turned_places(a, new) for a in x.at)
+        y = new.get(x.array)
+        moved[x] = atom_affine(Lookup(y, _last_first(at)) if isinstance(y, IndexArray) else Lookup(x.array, at))
+    return moved

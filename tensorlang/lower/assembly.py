@@ -48,11 +48,11 @@ from tensorlang.language.predicates import (
     conjunction,
     conjuncts,
     equal,
-    lookups,
     substitute,
 )
 from tensorlang.language.rebuilt import replaced, with_children
 from tensorlang.language.types import R, array
+from tensorlang.lower.profile import occurring
 from tensorlang.recursion import Deep, run
 
 FEWEST = 8
@@ -354,30 +354,8 @@ def _levels(bindings: Sequence[_Binding]) -> list[list[_Binding]]:
     depth: dict[Var | IndexArray, int] = {}
     levels: list[list[_Binding]] = []
     for x, e in bindings:
-        k = depth[x] = 1 + max((depth[y] for y in _read(e) if y in depth), default=-1)
+        k = depth[x] = 1 + max((depth[y] for y in occurring(e) if y in depth), default=-1)
         if k == len(levels):
             levels.append([])
         levels[k].append((x, e))
     return levels
-
-
-def _read(e: Expr) -> set[Var | IndexArray]:
-    """The variables and index arrays that occur in `e`."""
-    found: set[Var | IndexArray] = set()
-    seen: set[Expr] = {e}
-    stack = [e]
-    while stack:
-        part = stack.pop()
-        match part:
-            case Var():
-                found.add(part)
-            case Access(_, at, _):
-                found.update(x.array for x in at.lookups)
-            case Bracket(p, _) | Extremum(_, _, _, p, _) | Choice(_, _, _, p, _):
-                found.update(x.array for x in lookups(p))
-            case _:
-                pass
-        fresh = [c for c in children(part) if c not in seen]
-        seen.update(fresh)
-        stack += fresh
-    return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from tensorlang.language.affine import Affine, Atom, Index
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray
 from tensorlang.language.grammar import (
     Access,
     Bracket,
@@ -20,7 +20,7 @@ from tensorlang.language.grammar import (
     Var,
     children,
 )
-from tensorlang.language.predicates import free_atoms
+from tensorlang.language.predicates import free_atoms, lookups
 from tensorlang.recursion import Deep, run
 
 Free = frozenset[Index]
@@ -131,6 +131,28 @@ def reads(e: Expr) -> Iterator[Expr]:
             fresh = [c for c in reversed(children(part)) if c not in seen]
             seen.update(fresh)
             stack += fresh
+
+
+def occurring(e: Expr) -> set[Var | IndexArray]:
+    """The variables and index arrays that occur in `e`."""
+    found: set[Var | IndexArray] = set()
+    seen: set[Expr] = {e}
+    stack = [e]
+    while stack:
+        part = stack.pop()
+        match part:
+            case Var():
+                found.add(part)
+            case Access(_, at, _):
+                found.update(x.array for x in at.lookups)
+            case Bracket(p, _) | Extremum(_, _, _, p, _) | Choice(_, _, _, p, _):
+                found.update(x.array for x in lookups(p))
+            case _:
+                pass
+        fresh = [c for c in children(part) if c not in seen]
+        seen.update(fresh)
+        stack += fresh
+    return found
 
 
 def results(e: Expr) -> Iterator[Expr]:

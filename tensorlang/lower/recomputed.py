@@ -47,8 +47,8 @@ def _read_once(f: Function) -> set[Var]:
     while isinstance(body, Let):
         arrays.append(body.value)
         body = body.body
-    for e in (*arrays, *results(body)):
-        own = []
+    for whole in (*arrays, *results(body)):
+        own, e = [], whole
         while isinstance(e, Gen):
             own.append(e.index)
             e = e.body

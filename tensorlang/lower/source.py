@@ -27,6 +27,7 @@ from tensorlang.lower.cut import Cut, cut_arrays
 from tensorlang.lower.expressions import Compiler, used_twice
 from tensorlang.lower.helpers import HELPERS, NEEDS
 from tensorlang.lower.integers import ZERO, Integers, Range
+from tensorlang.lower.joint import joint_sums
 from tensorlang.lower.loops import expanded, extents_product
 from tensorlang.lower.names import Names
 from tensorlang.lower.points import Points
@@ -52,7 +53,8 @@ class Source:
     The text is that of the function's `definition`, and of the `helpers` that it calls.
 
     The relations `sparse` come as their points: tuples of index arrays, the points' arguments, and for each of the
-    further `orders` which of the points comes when. `exact` keeps to sums of products where a Fourier transform would be faster.
+    further `orders` which of the points comes when. `exact` keeps to sums of products where a Fourier transform would
+    be faster.
     """
 
     def __init__(self, f: Function, sparse: Collection[Relation] = (), exact: bool = False) -> None:
@@ -67,11 +69,15 @@ class Source:
         head = len(self._body.parts)
         constants = rolled(f)
         self._constants(constants)
-        f = turned(recomputed(constants.function))
+        joint = joint_sums(turned(recomputed(constants.function)))
+        f = joint.function
         held = held_on_points(f, sparse)
         to_store, self._cuts = stored(f, held), cut_arrays(f)
         body = f.body
         while isinstance(body, Let):
+            if body.var in joint.groups:
+                body = self._joint(body, joint.groups[body.var])
+                continue
             held_at = held.get(body.var) if isinstance(body.var, Var) else None
             cut = self._cuts.arrays.get(body.var) if isinstance(body.var, Var) else None
             made = self._statement(body.var.name, body.value, held_at, cut, body.var in to_store)
@@ -168,7 +174,7 @@ class Source:
         blocks into which it is `cut`; `to_store` says that XLA must store it."""
         ctx = self._ctx
         name = ctx.names.lasting(wanted)
-        conditions = Required(lambda read: ctx.held[ctx.read_by(read)[0]].required)
+        conditions = self._conditions()
         e = run(conditions.unguarded(e))
         needs = run(conditions.of(e))
         held = Held(name, shape(e.type)[0], required=needs)
@@ -198,6 +204,27 @@ class Source:
         self._body.parts += [*ctx.before.parts, *block.parts]
         ctx.end_statement()
         return held
+
+    def _joint(self, body: Expr, group: Sequence[tuple[Var, Var]]) -> Expr:
+        """The sums of a group, with which the statements of `body` begin, each of the elements of an array. Gives what
+        is left of `body`."""
+        ctx = self._ctx
+        sums = ctx.names.passing("sums")
+        terms = [ctx.held[y, ()].name for _, y in group]
+        self._body.line("")
+        self._body.line(f"{sums} = {ctx.helper('_sums')}({', '.join(terms)})")
+        conditions = self._conditions()
+        for k, (x, _) in enumerate(group):
+            assert isinstance(body, Let)
+            name = ctx.names.lasting(x.name)
+            self._body.line(f"{name} = {sums}[{k}]")
+            ctx.held[x, ()] = Held(name, (), required=run(conditions.of(body.value)))
+            body = body.body
+        ctx.end_statement()
+        return body
+
+    def _conditions(self) -> Required:
+        return Required(lambda read: self._ctx.held[self._ctx.read_by(read)[0]].required)
 
     def _cut_rows(self, rows: Affine) -> None:
         """The bounds of the blocks into which so many rows are cut, if they aren't there yet."""

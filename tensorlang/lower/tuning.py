@@ -17,10 +17,11 @@ import jax
 import jax.numpy as jnp
 
 from tensorlang.lower.costs import NEVER, THRESHOLDS
-from tensorlang.lower.parts import blocks, correlations
+from tensorlang.lower.parts import blocks, correlations, loops
 
 _WAYS: Any = correlations
 _BLOCKS: Any = blocks
+_LOOPS: Any = loops
 _ROUNDS = 7
 _SHORTEST = 1e-3  # seconds that a timing takes at least, else it is repeated
 
@@ -125,6 +126,16 @@ def _cut_triangle(rows: int) -> tuple[Run, Run, tuple[jax.Array, ...]]:
     return partial(way, most=1), partial(way, most=4), (_random(n)[0, 0],)
 
 
+def _many_sums(n: int) -> tuple[Run, Run, tuple[jax.Array, ...]]:
+    x = _random(n)[0, 0]
+
+    def way(x: jax.Array, together: bool) -> jax.Array:
+        terms = [x * k for k in range(16)]
+        return jnp.stack(_LOOPS._sums_in_one_loop(*terms) if together else [jnp.sum(t) for t in terms])
+
+    return partial(way, together=True), partial(way, together=False), (x,)
+
+
 RIVALRIES = (
     Rivalry("slice_taps", (8, 16, 24, 32, 40, 48, 64), _few_taps, inclusive=True),
     Rivalry("conv_outputs", (4, 8, 12, 16, 32, 64), _few_outputs, inclusive=True),
@@ -135,6 +146,7 @@ RIVALRIES = (
     Rivalry("conv_channels", (1, 4, 16, 36, 64), _channels),
     Rivalry("block_rows", (32, 64, 128, 256, 512), _triangle),
     Rivalry("cut_rows", (32, 64, 128, 256), _cut_triangle),
+    Rivalry("joint_sums", (2**10, 2**12, 2**14, 2**15, 2**17), _many_sums, inclusive=True),
 )
 """What is measured; thresholds are named as in `costs.THRESHOLDS`."""
 

@@ -5,6 +5,8 @@ import jax.numpy as jnp
 from jax import lax
 from jax.experimental.xla_metadata import set_xla_metadata
 
+from tensorlang.lower.costs import COSTS
+
 
 def _stored(x):
     """x, stored in memory. XLA's fusions for CPUs would compute a cheap array anew for all that read it; what is given
@@ -35,6 +37,21 @@ def _sum(x, axes):
 def _times_ones(x, axes):
     """The product of x with ones, summed over axes."""
     return jnp.tensordot(jnp.ones([x.shape[k] for k in axes], x.dtype), x, (tuple(range(len(axes))), axes))
+
+
+def _sums(*terms):
+    """The sum of each of these arrays, of the same length: in one loop if they are short."""
+    if terms[0].size > COSTS["joint_sums"]:
+        return [jnp.sum(x) for x in terms]
+    return _sums_in_one_loop(*terms)
+
+
+def _sums_in_one_loop(*terms):
+    add = lambda sums, more: tuple(a + b for a, b in zip(sums, more, strict=True))
+    zeros = lambda: tuple(jnp.zeros((), x.dtype) for x in terms)
+    sums = jax.custom_jvp(lambda *terms: lax.reduce(terms, zeros(), add, (0,)))
+    sums.defjvp(lambda terms, rates: (sums(*terms), tuple(jnp.sum(x) for x in rates)))
+    return sums(*terms)
 
 
 def _sum_over(ranges, term, shape, dtype):

@@ -11,11 +11,12 @@ many blocks are a loop. A narrow band is the sum of its diagonals.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import replace
 from fractions import Fraction
 
 from tensorlang.language.affine import Affine, Index, atom_affine
-from tensorlang.language.grammar import Access
+from tensorlang.language.grammar import Access, Expr
 from tensorlang.language.predicates import Equal, NonNegative, Predicate
 from tensorlang.lower.bands import Band, band, window
 from tensorlang.lower.brackets import among_zeros
@@ -136,17 +137,19 @@ def _with_limits(ctx: Context, c: Summation, i: Index) -> tuple[Summation, Limit
     """
     parts, env = factors(c.body), c.scope.env
     limits = dict.fromkeys(_limits(c))
-    needless: set[Predicate] = set()
+    zero: dict[NonNegative, set[Expr]] = defaultdict(set)
     for part in parts:
         key, at = ctx.read_by(part) if isinstance(part, Access) else (None, ())
         block = ctx.parts.get(key) if key is not None else None
-        if block is None or at[block.dimension] is not atom_affine(i):
-            continue
-        for q in block.cut.limits_at(a.substitute(env) for a in at):
-            limits[q] = None
-            others = (ctx.profiles.free(other, env) for other in parts if other is not part)
-            if not any(free.issuperset(c.axes(q.value)) for free in others):
-                needless.add(q)
+        if block is not None and at[block.dimension] is atom_affine(i):
+            for q in block.cut.limits_at(a.substitute(env) for a in at):
+                limits[q] = None
+                zero[q].add(part)
+    needless: set[Predicate] = set()
+    for q, there in zero.items():
+        others = (ctx.profiles.free(other, env) for other in parts if other not in there)
+        if not any(free.issuperset(c.axes(q.value)) for free in others):
+            needless.add(q)
     return replace(c, parts=tuple(q for q in c.parts if q not in needless)), involving(list(limits), i)
 
 

@@ -158,7 +158,8 @@ def bound_on(
 
 
 def zero_outside(ctx: Context, env: Mapping[Atom, Affine], masks: Sequence[Predicate], e: Expr) -> set[Predicate]:
-    """Those of `masks` that say only that a factor of `e` is read inside of its array, outside of which it is zero.
+    """Those of `masks` that say only that a factor of `e` is read inside of its array, outside of which it is zero, or
+    where a block of it isn't zero.
 
     Another factor must be finite for that to be enough.
     """
@@ -174,6 +175,9 @@ def zero_outside(ctx: Context, env: Mapping[Atom, Affine], masks: Sequence[Predi
             for a, size in zip(places, array.shape, strict=True):
                 at = a.substitute(env)
                 found |= {NonNegative(at), NonNegative(size - 1 - at)}
+            key, places = ctx.read_by(part)
+            if key in ctx.parts:
+                found |= set(ctx.parts[key].cut.limits_at(a.substitute(env) for a in places))
     return found.intersection(masks)
 
 

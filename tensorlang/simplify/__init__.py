@@ -19,6 +19,7 @@ from tensorlang.simplify.distribute import distribute
 from tensorlang.simplify.factorise import factorise
 from tensorlang.simplify.narrow import narrow
 from tensorlang.simplify.read_back import read_back
+from tensorlang.simplify.reuse import reuse
 
 __all__ = ["read_simplified", "simplify", "simplify_ssa"]
 
@@ -53,10 +54,12 @@ def read_simplified(s: SSA, sizes: Mapping[Size, int] | None = None) -> Function
 
 def simplify_ssa(s: SSA, sizes: Mapping[Size, int] | None = None) -> SSA:
     """`s` without copies, zeros and what cancels, its statements narrowed to what is read and stored on their
-    supports, its sums of products factorised and ordered by cost: at `sizes`, or whatever the sizes."""
+    supports, its sums of products factorised and ordered by cost, at `sizes` or whatever the sizes, and made of one
+    another."""
     distributed = partial(distribute, sizes=sizes)
     s = tidy(s)
-    for change in (assemble, cancel, narrow, compact, distributed, partial(factorise, sizes=sizes), assemble):
+    products = partial(factorise, sizes=sizes), partial(reuse, sizes=sizes)
+    for change in (assemble, cancel, narrow, compact, distributed, *products, assemble):
         changed = change(s)
         s = s if changed.statements == s.statements else tidy(changed)
     return s

@@ -7,14 +7,18 @@ let m = gen i, k. sum j. y[i, j] * v[k, j] in  .. gen i. sum j. y[i, j] * sum k.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
+from dataclasses import replace
+from functools import partial
 
 from tensorlang.cost.polynomial import total
 from tensorlang.language.affine import Affine, Atom, Size, atom_affine
 from tensorlang.language.predicates import conjuncts, substitute
+from tensorlang.normal.contraction import Factors
 from tensorlang.normal.pattern import axes
 from tensorlang.normal.ssa import SSA, Contraction, Statement, live, operands, output_list
-from tensorlang.normal.tidy import is_index_only, replaced, with_operands
+from tensorlang.normal.tidy import is_index_only, map_outputs, with_operands
+from tensorlang.recursion import Deep, run
 from tensorlang.simplify.plans import MOST_FACTORS, Tree, cheaper, plans, usual_sizes, written_cost
 from tensorlang.simplify.summation import Summation, inlined, scheme, summation
 
@@ -24,28 +28,66 @@ def reuse(s: SSA, sizes: Mapping[Size, int] | None = None) -> SSA:
 
     With `sizes` it is the cost there that counts, and what is never dearer whatever the sizes that are not given.
     """
-    done: set[Statement] = set()
-    while (found := _first(s, done, dict(sizes or {}))) is not None:
-        s = live(replaced(s, dict([found])))
-        done.add(found[1])
-    return s
-
-
-def _first(s: SSA, done: set[Statement], sizes: dict[Size, int]) -> tuple[Statement, Statement] | None:
-    """The first statement that is better made of others, and what it becomes."""
     uses = Counter(y for x in s.statements for y in operands(x))
     uses.update(output_list(s.outputs))
-    private = {y for y in s.statements if isinstance(y, Contraction) and uses[y] == 1 and not is_index_only(y)}
+    sums = [x for x in s.statements if isinstance(x, Contraction)]
+    private = {y for y in sums if uses[y] == 1 and not is_index_only(y)}
+    there: dict[Hashable, Contraction] = {}
+    change: dict[Statement, Statement] = {}
+    for x in sums:
+        whole, own = _whole(x, private)
+        if own and len(whole.factors) > 2:
+            there = there or {_content(y): y for y in sums if len(y.factors) > 1}
+            made = _made_of(whole, [x, *own], there, dict(sizes or {}), partial(_needs, x, change))
+            if made is not None:
+                change[x] = made
+                # what was for `x` alone may be gone, and what `x` is made of stays
+                for y in (x, *own):
+                    there.pop(_content(y), None)
+                private -= _parts(made, uses.keys())
+    return _changed(s, change) if change else s
+
+
+def _parts(x: Statement, program: Collection[Statement]) -> set[Statement]:
+    """The statements of the program that `x`, which is not one of them, is made of."""
+    found: set[Statement] = set()
+    stack = [x]
+    while stack:
+        for y in operands(stack.pop()):
+            if y in program:
+                found.add(y)
+            else:
+                stack.append(y)
+    return found
+
+
+def _needs(x: Statement, change: Mapping[Statement, Statement], y: Statement) -> bool:
+    """Whether `y` needs `x`."""
+    seen, stack = {y}, [y]
+    while stack:
+        z = stack.pop()
+        fresh = [o for o in operands(change.get(z, z)) if o not in seen]
+        seen.update(fresh)
+        stack += fresh
+    return x in seen
+
+
+def _changed(s: SSA, change: Mapping[Statement, Statement]) -> SSA:
+    """`s` with others in the places of some statements, made of those of `s` in any order."""
+    new: dict[Statement, Statement] = {}
+
+    def made(x: Statement) -> Deep[Statement]:
+        if x not in new:
+            y = change.get(x, x)
+            for z in operands(y):
+                yield made(z)
+            new[x] = with_operands(y, new)
+        return new[x]
+
     for x in s.statements:
-        if isinstance(x, Contraction) and x not in done and any(y in private for y in x.factors):
-            done.add(x)
-            whole, own = _whole(x, private)
-            if len(whole.factors) > 2:
-                there = {_content(y): y for y in _apart(s, x) if isinstance(y, Contraction) and y not in own}
-                made = _made_of(whole, [x, *own], there, sizes)
-                if made is not None:
-                    return x, made
-    return None
+        run(made(x))
+    names = {new[x]: name for x, name in s.names.items()}
+    return live(replace(s, statements=tuple(new.values()), outputs=map_outputs(s.outputs, new), names=names))
 
 
 def _whole(x: Contraction, private: Collection[Statement]) -> tuple[Summation, list[Contraction]]:
@@ -59,15 +101,6 @@ def _whole(x: Contraction, private: Collection[Statement]) -> tuple[Summation, l
         else:
             k += 1
     return whole, own
-
-
-def _apart(s: SSA, x: Statement) -> list[Statement]:
-    """The statements that don't need `x`."""
-    need = {x}
-    for y in s.statements:
-        if not need.isdisjoint(operands(y)):
-            need.add(y)
-    return [y for y in s.statements if y not in need]
 
 
 def _content(x: Contraction) -> Hashable:
@@ -84,9 +117,13 @@ def _content(x: Contraction) -> Hashable:
 
 
 def _made_of(
-    whole: Summation, written: list[Contraction], there: Mapping[Hashable, Contraction], sizes: dict[Size, int]
+    whole: Summation,
+    written: list[Contraction],
+    there: Mapping[Hashable, Contraction],
+    sizes: dict[Size, int],
+    needs_it: Callable[[Statement], bool],
 ) -> Statement | None:
-    """`whole` of parts that are `there`, if that is cheaper than what is written."""
+    """`whole` of parts that are `there` and don't need it themselves, if that is cheaper than what is written."""
     ways = plans(whole.pattern)
     free: dict[frozenset[int], Tree] = {}
     sides: dict[frozenset[int], Tree] = {frozenset((k,)): k for k in ways.every}
@@ -94,9 +131,11 @@ def _made_of(
     for size in range(2, len(ways.every)):
         for left, right in [(a, b) for a in sides for b in sides if len(a) + len(b) == size and a.isdisjoint(b)]:
             tree = sides[left], sides[right]
-            part = _with_parts(ways.part(tree, whole.factors), known)
+            part = _with_parts(ways.part(tree, whole.factors), whole.factors, known)
             found = there.get(_content(part)) if isinstance(part, Contraction) else None
-            if found is not None and left | right not in free:
+            if found in written or left | right in free:
+                continue
+            if found is not None and not needs_it(found):
                 known[part] = found
                 free[left | right] = tree
         sides |= {part: tree for part, tree in free.items() if len(part) == size}
@@ -106,11 +145,12 @@ def _made_of(
     best = ways.cheapest(usual_sizes(cost, sizes), free)
     if not cheaper(ways.cost(best, free.values()), cost, sizes):
         return None
-    return _with_parts(ways.build(best, whole.factors), known)
+    return _with_parts(ways.build(best, whole.factors), whole.factors, known)
 
 
-def _with_parts(x: Statement, known: Mapping[Statement, Statement]) -> Statement:
-    """`x` made of what is known to say the same as parts of it."""
-    new = {y: _with_parts(y, known) for y in operands(x) if isinstance(y, Contraction)}
-    x = with_operands(x, {y: new.get(y, y) for y in operands(x)})
+def _with_parts(x: Statement, factors: Factors, known: Mapping[Statement, Statement]) -> Statement:
+    """`x`, a product of these factors, made of what is known to say the same as parts of it."""
+    if x in factors:
+        return x
+    x = with_operands(x, {y: _with_parts(y, factors, known) for y in operands(x)})
     return known.get(x, x)

@@ -19,7 +19,6 @@ from tensorlang.simplify.distribute import distribute
 from tensorlang.simplify.factorise import factorise
 from tensorlang.simplify.narrow import narrow
 from tensorlang.simplify.read_back import read_back
-from tensorlang.simplify.reuse import reuse
 
 __all__ = ["read_simplified", "simplify", "simplify_ssa"]
 
@@ -54,12 +53,10 @@ def read_simplified(s: SSA, sizes: Mapping[Size, int] | None = None) -> Function
 
 def simplify_ssa(s: SSA, sizes: Mapping[Size, int] | None = None) -> SSA:
     """`s` without copies, zeros and what cancels, its statements narrowed to what is read and stored on their
-    supports, its sums of products factorised and ordered by cost, at `sizes` or whatever the sizes, and made of one
-    another."""
+    supports, its sums of products factorised and ordered by cost: at `sizes`, or whatever the sizes."""
     distributed = partial(distribute, sizes=sizes)
     s = tidy(s)
-    products = partial(factorise, sizes=sizes), partial(reuse, sizes=sizes)
-    for change in (assemble, cancel, narrow, compact, distributed, *products, assemble):
+    for change in (assemble, cancel, narrow, compact, distributed, partial(factorise, sizes=sizes), assemble):
         changed = change(s)
         s = s if changed.statements == s.statements else tidy(changed)
     return s

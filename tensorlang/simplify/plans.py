@@ -7,11 +7,10 @@ predicate's projection to its indices, so with N such points and G distinct ones
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
-from types import MappingProxyType
 
 from tensorlang.cost.polynomial import (
     Polynomial,
@@ -134,10 +133,10 @@ class Plans:
         numbered = axes(0, len(ranges))
         return points(dict(zip(numbered, ranges.values(), strict=True)), renamed(p, tuple(ranges), numbered))
 
-    def cost(self, tree: Tree, free: Collection[Tree] = ()) -> Polynomial:
-        """What it costs to compute the summation so, where parts that are `free` cost nothing."""
+    def cost(self, tree: Tree) -> Polynomial:
+        """What it costs to compute the summation so."""
         spent: list[Polynomial] = []
-        part = self._visit(tree, free, lambda inside, kept, factors: spent.append(self._step(inside, kept, factors)))
+        part = self._visit(tree, lambda inside, kept, factors: spent.append(self._step(inside, kept, factors)))
         if not self._is_whole(part):
             spent.append(self._step(frozenset(self.ranges) - self._gone(part), self.own, 1))
         return sum(spent, number(0))
@@ -152,19 +151,14 @@ class Plans:
         p = simplify_in(project(summed, self.shadow(inside), known), known) if summed else self.shadow(inside)
         return self._counted(known, p)
 
-    def _visit(
-        self, tree: Tree, free: Collection[Tree], step: Callable[[frozenset[Index], frozenset[Index], int], None]
-    ) -> frozenset[int]:
-        """Call `step` for each contraction of the tree but those that are `free`: its indices, those that it keeps, its
-        number of factors."""
-        if tree in free:
-            return frozenset(_leaves(tree))
+    def _visit(self, tree: Tree, step: Callable[[frozenset[Index], frozenset[Index], int], None]) -> frozenset[int]:
+        """Call `step` for each contraction of the tree: its indices, those that it keeps, its number of factors."""
         if isinstance(tree, int):
             part = frozenset((tree,))
             if self.kept(part) != self.mentioned[tree]:
                 step(self.mentioned[tree], self.kept(part), 1)
             return part
-        left, right = (self._visit(side, free, step) for side in tree)
+        left, right = (self._visit(side, step) for side in tree)
         both = left | right
         step(self.kept(left) | self.kept(right), self.kept(both), 2)
         return both
@@ -181,10 +175,6 @@ class Plans:
         if tree not in self._parts:
             self._parts[tree] = self._whole(tree)
         return _built(self._parts[tree], factors)
-
-    def part(self, tree: Tree, factors: Factors) -> Statement:
-        """The statement that computes a part of the summation so, as it is in that of the whole."""
-        return _built(self._part(tree), factors)
 
     def _whole(self, tree: Tree) -> _Part:
         made = self._part(tree, top=True)
@@ -219,9 +209,8 @@ class Plans:
         larger = [{**alike, size: _LARGE} for size in alike if size not in given]
         return tuple(dict.fromkeys(self.cheapest(sizes) for sizes in (alike, *(larger if len(larger) > 1 else ()))))
 
-    def cheapest(self, sizes: Mapping[Size, int], free: Mapping[frozenset[int], Tree] = MappingProxyType({})) -> Tree:
-        """The cheapest way at these sizes; of equal ones that which is most as the factors are written. Parts that are
-        `free` are computed anyway, and how."""
+    def cheapest(self, sizes: Mapping[Size, int]) -> Tree:
+        """The cheapest way at these sizes; of equal ones that which is most as the factors are written."""
         counted: dict[frozenset[Index], int] = {}
 
         def count(indices: frozenset[Index]) -> int:
@@ -235,9 +224,6 @@ class Plans:
         best: dict[frozenset[int], tuple[int, Tree]] = {frozenset((k,)): (0, k) for k in self.every}
         for size in range(2, len(self.every) + 1):
             for part in _subsets(len(self.every), size):
-                if part in free:
-                    best[part] = 0, free[part]
-                    continue
                 splits = ((part - right, right) for right in _halves(part))
                 options = ((best[a][0] + best[b][0] + joined(a, b), (best[a][1], best[b][1])) for a, b in splits)
                 best[part] = min(options, key=lambda option: option[0])

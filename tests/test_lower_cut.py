@@ -126,3 +126,26 @@ def test_blocks_of_rows_work_under_vmap() -> None:
 def test_functions_that_generated_code_brings_along_have_names_of_their_own() -> None:
     names = [name for name, _, _ in _FOUND]
     assert len(set(names)) == len(names)
+
+
+def test_blocks_that_are_zero_together_are_multiplied_without_a_mask() -> None:
+    f = parse(
+        "f(x: [n]R, A: [n][n]R) = let t = gen i:n, j:n. [j <= i] * exp(x[i]*x[j]) in"
+        " let u = gen i:n, j:n. [j <= i] * (t[i, j] - x[i]) in let v = gen i:n, j:n. [j <= i] * t[i, j] * u[i, j] in"
+        " gen i:n. (sum j:n. [j <= i] * v[i, j] * x[j]) * (sum j:n. [j <= i] * t[i, j] * v[i, j])"
+    )
+    source = lower(f).source
+    assert "return t_block * u_block" in source and "jnp.sum(t_block * v_block1, 1)" in source
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("hidden", [np.inf, np.nan])
+def test_what_a_triangle_hides_is_not_seen_beside_its_blocks(hidden: float) -> None:
+    f = parse(
+        "f(x: [n]R, A: [n][n]R) = let t = gen i:n, j:n. [j <= i] * exp(x[i]*x[j]) in"
+        " let u = gen i:n, j:n. [j <= i] * t[i, j] * A[i, j] in"
+        " gen i:n. (sum j:n. [j <= i] * u[i, j] * t[i, j]) + sum j:n. [j <= i] * t[i, j] * A[i, j]"
+    )
+    x, a = inputs(f, {"n": 9}, 0)
+    wanted = lower(f)(x, np.tril(a))
+    np.testing.assert_allclose(lower(f)(x, np.where(np.tri(9, dtype=bool), a, hidden)), wanted, rtol=1e-5)

@@ -23,6 +23,15 @@ def test_columns_that_are_read_lie_in_one_piece() -> None:
     assert "Y[2]" in source and "Y[:, 2]" not in source
 
 
+def test_what_is_chosen_for_each_of_a_few_lies_in_columns() -> None:
+    pool = parse("pooled(x: [2*n][2*n]R) = gen i:n, j:n. max a:2, b:2. x[2*i + a, 2*j + b]")
+    source = lower(adjoint(pool)).source
+    assert "k = gen l:2, i:n, j:n. argmax p:2." in source and "lax.select_n(k1, k[0], k[1])" in source
+    x, y = np.random.default_rng(0).normal(size=(6, 6)), np.arange(9.0).reshape(3, 3)
+    expected = np.asarray(evaluate(adjoint(pool), x, y), float)
+    np.testing.assert_allclose(lower(adjoint(pool))(x, y), expected, rtol=1e-5)
+
+
 @pytest.mark.parametrize("n", [0, 1, 5])
 def test_what_is_turned_means_what_it_meant(n: int) -> None:
     f = parse(CROSS)

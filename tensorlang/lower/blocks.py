@@ -11,15 +11,13 @@ many blocks are a loop. A narrow band is the sum of its diagonals.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import replace
 from fractions import Fraction
 
 from tensorlang.language.affine import Affine, Index, atom_affine
-from tensorlang.language.grammar import Access, Expr
 from tensorlang.language.predicates import Equal, NonNegative, Predicate
 from tensorlang.lower.bands import Band, band, window
-from tensorlang.lower.brackets import among_zeros
+from tensorlang.lower.brackets import among_zeros, zero_in_blocks
 from tensorlang.lower.code import ATOM, Axes, Block, Value, literal, plus
 from tensorlang.lower.diagonals import NARROW
 from tensorlang.lower.integers import ZERO, Range
@@ -131,26 +129,11 @@ def _within_block(ctx: Context, c: Summation, i: Index) -> Summation:
 
 
 def _with_limits(ctx: Context, c: Summation, i: Index) -> tuple[Summation, Limits]:
-    """`c` without the limits that blocks of rows `i`, being zero beyond them, make needless; and all limits of `i`.
-
-    Another factor that has all their indices might be infinite there.
-    """
-    parts, env = factors(c.body), c.scope.env
-    limits = dict.fromkeys(_limits(c))
-    zero: dict[NonNegative, set[Expr]] = defaultdict(set)
-    for part in parts:
-        key, at = ctx.read_by(part) if isinstance(part, Access) else (None, ())
-        block = ctx.parts.get(key) if key is not None else None
-        if block is not None and at[block.dimension] is atom_affine(i):
-            for q in block.cut.limits_at(a.substitute(env) for a in at):
-                limits[q] = None
-                zero[q].add(part)
-    needless: set[Predicate] = set()
-    for q, there in zero.items():
-        others = (ctx.profiles.free(other, env) for other in parts if other not in there)
-        if not any(free.issuperset(c.axes(q.value)) for free in others):
-            needless.add(q)
-    return replace(c, parts=tuple(q for q in c.parts if q not in needless)), involving(list(limits), i)
+    """`c` without the limits that blocks of rows `i`, being zero beyond them, make needless; and all limits of `i`."""
+    zero = zero_in_blocks(ctx, c.scope.env, factors(c.body))
+    limits = dict.fromkeys([*_limits(c), *zero])
+    kept = tuple(q for q in c.parts if not (isinstance(q, NonNegative) and zero.get(q, False)))
+    return replace(c, parts=kept), involving(list(limits), i)
 
 
 def _boxes(

@@ -175,10 +175,28 @@ def zero_outside(ctx: Context, env: Mapping[Atom, Affine], masks: Sequence[Predi
             for a, size in zip(places, array.shape, strict=True):
                 at = a.substitute(env)
                 found |= {NonNegative(at), NonNegative(size - 1 - at)}
-            key, places = ctx.read_by(part)
-            if key in ctx.parts:
-                found |= set(ctx.parts[key].cut.limits_at(a.substitute(env) for a in places))
+    found |= {q for q, needless in zero_in_blocks(ctx, env, parts).items() if needless}
     return found.intersection(masks)
+
+
+def zero_in_blocks(ctx: Context, env: Mapping[Atom, Affine], parts: Sequence[Expr]) -> dict[NonNegative, bool]:
+    """What holds wherever none of these factors is zero, some being read in blocks of rows; and whether it needn't be
+    asked.
+
+    Another factor that has all the indices might be infinite there, unless it is zero, too.
+    """
+    zero: dict[NonNegative, set[Expr]] = {}
+    for part in parts:
+        key, at = ctx.read_by(part) if isinstance(part, Access) else (None, ())
+        block = ctx.parts.get(key) if key is not None else None
+        if block is not None and at[block.dimension] is block.row:
+            for q in block.cut.limits_at(a.substitute(env) for a in at):
+                zero.setdefault(q, set()).add(part)
+    needless = {}
+    for q, there in zero.items():
+        others = (ctx.profiles.free(other, env) for other in parts if other not in there)
+        needless[q] = not any(free.issuperset(q.value.indices) for free in others)
+    return needless
 
 
 def _placed(ctx: Context, scope: Scope, plan: _Plan, v: Value) -> Value:

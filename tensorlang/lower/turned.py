@@ -61,7 +61,7 @@ def turned(f: Function) -> Function:
         if not _has_short_rows(x, value):
             continue
         if isinstance(x, IndexArray):
-            new[x] = IndexArray(x.name, _last_first(x.sizes), x.size)
+            new[x] = replace(x, sizes=_last_first(x.sizes))
         elif columns[x] >= _MANY and x not in whole:
             new[x] = Var(x.name, array(_last_first(shape(x.type)[0]), R))
     return replace(f, body=run(_rewritten(f.body, new, {}))) if new else f

@@ -97,6 +97,8 @@ class Lowered(Shown):
 
         Raises `ArgumentError` if they don't fit, or leave an extremum without a point.
         """
+        if list in map(type, args):  # not to look at each of its numbers
+            args, kwargs = self._plain(args, kwargs)
         leaves, tree = jax.tree.flatten((args, kwargs))
         kinds = tuple(map(_kind, leaves))
         plan = self._plans.get((tree, kinds))

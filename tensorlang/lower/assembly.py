@@ -52,7 +52,7 @@ from tensorlang.language.predicates import (
 )
 from tensorlang.language.rebuilt import replaced, with_children
 from tensorlang.language.types import R, array
-from tensorlang.lower.profile import occurring
+from tensorlang.lower.profile import bindings, occurring
 from tensorlang.recursion import Deep, run
 
 FEWEST = 8
@@ -73,15 +73,11 @@ class Rolled:
 
 def rolled(f: Function) -> Rolled:
     """`f`, simplified, with its many statements and terms that are alike rolled into few."""
-    bindings: list[_Binding] = []
-    body = f.body
-    while isinstance(body, Let):
-        bindings.append((body.var, body.value))
-        body = body.body
+    given, body = bindings(f.body)
     made = _Rolling()
-    bindings, values = made.statements(bindings)
+    new, values = made.statements(given)
     body = run(made.terms(run(replaced(body, values, {}))))
-    for x, e in reversed([(x, run(made.terms(e))) for x, e in bindings]):
+    for x, e in reversed([(x, run(made.terms(e))) for x, e in new]):
         body = Let(x, e, body)
     return Rolled(replace(f, body=body), made.places, made.numbers)
 

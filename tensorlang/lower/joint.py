@@ -20,7 +20,7 @@ from tensorlang.language.grammar import Add, Bracket, Call, Const, Expr, Gen, Le
 from tensorlang.language.predicates import conjuncts
 from tensorlang.language.rebuilt import with_children
 from tensorlang.language.types import R, array
-from tensorlang.lower.profile import occurring, places, variable
+from tensorlang.lower.profile import bindings, occurring, places, variable
 from tensorlang.lower.required import is_static
 from tensorlang.recursion import Deep, run
 
@@ -41,14 +41,10 @@ class Joint:
 
 def joint_sums(f: Function) -> Joint:
     """`f` with many sums over the same range next to each other."""
-    bindings: list[_Binding] = []
-    body = f.body
-    while isinstance(body, Let):
-        bindings.append((body.var, body.value))
-        body = body.body
-    found = Counter(s.size for x, e in bindings for s in _sums(x, e))
+    given, body = bindings(f.body)
+    found = Counter(s.size for x, e in given for s in _sums(x, e))
     sizes = {size for size, count in found.items() if count >= FEWEST}
-    lifted = [b for x, e in bindings for b in _lifted(x, e, sizes)] if sizes else []
+    lifted = [b for x, e in given for b in _lifted(x, e, sizes)] if sizes else []
     sums = {x: e.size for x, e in lifted if isinstance(e, Sum) and e.size in sizes and _sums(x, e)}
     # those of too small groups hold up no others
     together = _groups(lifted, sums)
@@ -110,30 +106,30 @@ def _replaced(e: Expr, values: Mapping[Sum, Var], memo: dict[Expr, Expr]) -> Dee
     return memo[e]
 
 
-def _levels(bindings: Sequence[_Binding], sums: Collection[Array]) -> dict[Array, int]:
-    """For each of the bindings how many of the `sums`, one after the other, it waits for."""
+def _levels(given: Sequence[_Binding], sums: Collection[Array]) -> dict[Array, int]:
+    """For each of the given how many of the `sums`, one after the other, it waits for."""
     levels: dict[Array, int] = {}
-    for x, e in bindings:
+    for x, e in given:
         levels[x] = max((levels[y] + (y in sums) for y in occurring(e) if y in levels), default=0)
     return levels
 
 
-def _groups(bindings: Sequence[_Binding], sums: Mapping[Array, Affine]) -> list[list[Array]]:
+def _groups(given: Sequence[_Binding], sums: Mapping[Array, Affine]) -> list[list[Array]]:
     """Those of the `sums` that don't need one another and have the same range, where they are many."""
-    levels, groups = _levels(bindings, sums), defaultdict(list)
+    levels, groups = _levels(given, sums), defaultdict(list)
     for x, size in sums.items():
         groups[levels[x], size].append(x)
     return [group for group in groups.values() if len(group) >= FEWEST]
 
 
-def _ordered(f: Function, bindings: Sequence[_Binding], body: Expr, together: Sequence[Sequence[Array]]) -> Joint:
-    """`f` as these bindings, each group after all that waits for no more than it does."""
+def _ordered(f: Function, given: Sequence[_Binding], body: Expr, together: Sequence[Sequence[Array]]) -> Joint:
+    """`f` as these given, each group after all that waits for no more than it does."""
     sums = {x for group in together for x in group}
-    levels, values = _levels(bindings, sums), dict(bindings)
+    levels, values = _levels(given, sums), dict(given)
     made = Joint(f)
     order: list[_Binding] = []
     for level in range(1 + max(levels.values())):
-        order += [(x, e) for x, e in bindings if levels[x] == level and x not in sums]
+        order += [(x, e) for x, e in given if levels[x] == level and x not in sums]
         for group in together:
             if levels[group[0]] == level:
                 pairs, new = _split(group, values)

@@ -13,6 +13,7 @@ from tensorlang.language.grammar import (
     Choice,
     Expr,
     Extremum,
+    Let,
     MakePair,
     Mul,
     Proj,
@@ -153,6 +154,15 @@ def occurring(e: Expr) -> set[Var | IndexArray]:
         seen.update(fresh)
         stack += fresh
     return found
+
+
+def bindings(e: Expr) -> tuple[list[tuple[Var | IndexArray, Expr]], Expr]:
+    """What the lets around `e` bind, in order, and what is under them."""
+    found = []
+    while isinstance(e, Let):
+        found.append((e.var, e.value))
+        e = e.body
+    return found, e
 
 
 def results(e: Expr) -> Iterator[Expr]:

@@ -23,7 +23,7 @@ from tensorlang.language.function import Function
 from tensorlang.language.grammar import Access, Add, Bracket, Const, Expr, Gen, Let, Mul, Var, access, children
 from tensorlang.language.predicates import substitute
 from tensorlang.language.rebuilt import with_children
-from tensorlang.lower.profile import places, reads, results, variable
+from tensorlang.lower.profile import bindings, places, reads, results, variable
 from tensorlang.recursion import Deep, run
 
 _CHEAP = 4
@@ -42,12 +42,8 @@ def _read_once(f: Function) -> set[Var]:
     """The variables each of whose elements is read at most once, at places that mix indices."""
     count: Counter[Var] = Counter()
     found: set[Var] = set()
-    arrays = []
-    body = f.body
-    while isinstance(body, Let):
-        arrays.append(body.value)
-        body = body.body
-    for whole in (*arrays, *results(body)):
+    given, body = bindings(f.body)
+    for whole in (*(e for _, e in given), *results(body)):
         own, e = [], whole
         while isinstance(e, Gen):
             own.append(e.index)

@@ -26,7 +26,6 @@ from tensorlang.language.grammar import (
     Expr,
     Extremum,
     Gen,
-    Let,
     Mul,
     Proj,
     Sum,
@@ -35,7 +34,7 @@ from tensorlang.language.grammar import (
 )
 from tensorlang.language.predicates import Equal, NonNegative, Predicate, conjuncts
 from tensorlang.language.types import shape
-from tensorlang.lower.profile import accesses, places, results, variable
+from tensorlang.lower.profile import accesses, bindings, places, results, variable
 
 _WORTH = 6
 """Operations for each element that are worth storing it: in one loop, at a further place or piece of it."""
@@ -63,12 +62,8 @@ def stored(f: Function, on_points: Collection[Var] = ()) -> frozenset[Var]:
 
     Those of `on_points` are held at the points of a relation. Their sums are fused with what reads them there.
     """
-    statements: list[tuple[Var, Expr]] = []
-    body = f.body
-    while isinstance(body, Let):
-        if isinstance(body.var, Var):
-            statements.append((body.var, body.value))
-        body = body.body
+    given, body = bindings(f.body)
+    statements = [(x, e) for x, e in given if isinstance(x, Var)]
     times: dict[Var, set[Time]] = {x: set() for x, _ in statements}
     for result in results(body):
         _note(result, {(result,)}, times)

@@ -32,7 +32,7 @@ from tensorlang.language.grammar import (
 from tensorlang.language.predicates import lookups, substitute
 from tensorlang.language.rebuilt import with_children
 from tensorlang.language.types import R, array, shape
-from tensorlang.lower.profile import places, reads, variable
+from tensorlang.lower.profile import bindings, places, reads, variable
 from tensorlang.recursion import Deep, run
 
 _SHORT = 8
@@ -49,15 +49,11 @@ def turned(f: Function) -> Function:
     """`f` with the last axis of arrays first, where it is short and single places of it are read."""
     whole: set[Var] = set()
     columns: Counter[Var] = Counter()
-    values: dict[Array, Expr] = {}
-    body = f.body
-    while isinstance(body, Let):
-        values[body.var] = body.value
-        _note(body.value, whole, columns)
-        body = body.body
-    _note(body, whole, columns)
+    given, body = bindings(f.body)
+    for e in (*(value for _, value in given), body):
+        _note(e, whole, columns)
     new: dict[Array, Array] = {}
-    for x, value in values.items():
+    for x, value in given:
         if not _has_short_rows(x, value):
             continue
         if isinstance(x, IndexArray):

@@ -72,3 +72,12 @@ def test_a_sum_in_one_loop_takes_the_operations_of_each() -> None:
     f, n = lower(parse(MOMENTS)), 1000
     x = jnp.ones(n)
     assert count(f, x, x).arithmetic <= 40 * n
+
+
+def test_joint_sums_of_the_parts_of_a_pair() -> None:
+    sums = "(sum i:n. fst(p)[i]) * (sum i:n. snd(p)[i]) * (sum i:n. fst(p)[i]^2) * (sum i:n. exp(snd(p)[i]))"
+    f = parse(f"f(p: ([n]R, [n]R)) = let s = {sums} in (s, s^2)")
+    assert "= _sums(" in lower(f).source
+    x, y = np.arange(1.0, 4), np.array([0.1, -0.2, 0.3])
+    expected = x.sum() * y.sum() * (x**2).sum() * np.exp(y).sum()
+    np.testing.assert_allclose(lower(f)((x, y)), (expected, expected**2), rtol=1e-5)

@@ -16,7 +16,21 @@ from dataclasses import dataclass, field, replace
 
 from tensorlang.language.affine import Affine, IndexArray, atom_affine
 from tensorlang.language.function import Function
-from tensorlang.language.grammar import Add, Bracket, Call, Const, Expr, Gen, Let, Mul, Sum, Var, access, children
+from tensorlang.language.grammar import (
+    Access,
+    Add,
+    Bracket,
+    Call,
+    Const,
+    Expr,
+    Gen,
+    Let,
+    Mul,
+    Sum,
+    Var,
+    access,
+    children,
+)
 from tensorlang.language.predicates import conjuncts
 from tensorlang.language.rebuilt import with_children
 from tensorlang.language.types import R, array
@@ -107,7 +121,7 @@ def _replaced(e: Expr, values: Mapping[Sum, Var], memo: dict[Expr, Expr]) -> Dee
 
 
 def _levels(given: Sequence[_Binding], sums: Collection[Array]) -> dict[Array, int]:
-    """For each of the given how many of the `sums`, one after the other, it waits for."""
+    """For each of the bindings how many of the `sums`, one after the other, it waits for."""
     levels: dict[Array, int] = {}
     for x, e in given:
         levels[x] = max((levels[y] + (y in sums) for y in occurring(e) if y in levels), default=0)
@@ -123,7 +137,7 @@ def _groups(given: Sequence[_Binding], sums: Mapping[Array, Affine]) -> list[lis
 
 
 def _ordered(f: Function, given: Sequence[_Binding], body: Expr, together: Sequence[Sequence[Array]]) -> Joint:
-    """`f` as these given, each group after all that waits for no more than it does."""
+    """`f` as these bindings, each group after all that waits for no more than it does."""
     sums = {x for group in together for x in group}
     levels, values = _levels(given, sums), dict(given)
     made = Joint(f)
@@ -148,8 +162,8 @@ def _split(group: Sequence[Array], values: Mapping[Array, Expr]) -> tuple[list[t
     for x in group:
         e = values[x]
         assert isinstance(x, Var) and isinstance(e, Sum)
-        terms = variable(e.body)
-        if terms is None or places(e.body) != [atom_affine(e.index)]:
+        terms = e.body.body if isinstance(e.body, Access) else None
+        if not isinstance(terms, Var):
             terms = Var(f"{x.name}_terms", array((e.size,), R))
             arrays.append((terms, Gen(e.index, e.size, e.body)))
         pairs.append((x, terms))

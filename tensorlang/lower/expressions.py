@@ -33,7 +33,7 @@ from tensorlang.lower.code import Value, applied, literal, plus, times, where
 from tensorlang.lower.extrema import extremum
 from tensorlang.lower.masks import mask_over
 from tensorlang.lower.pieces import assembled
-from tensorlang.lower.relations import is_enumerable, without_implied
+from tensorlang.lower.relations import is_enumerable
 from tensorlang.lower.scope import Context, Scope
 from tensorlang.lower.summation import Summation
 from tensorlang.lower.sums import contract, total
@@ -95,7 +95,6 @@ class Compiler:
             case Bracket(_, Sum()) | Sum():
                 v = yield total(self.ctx, scope, e)
             case Bracket(p, a):
-                p = without_implied(p, a)
                 if isinstance(p, Or) and _exclude_one_another(scope, p.parts):
                     pieces = yield assembled(self.ctx, scope, _alternatives(p.parts, a), self.shared)
                     if pieces is not None:

@@ -25,6 +25,7 @@ from tensorlang.language.predicates import (
 from tensorlang.lower.accesses import access, holds, positions
 from tensorlang.lower.code import ATOM, LOOSE, SUM, Axes, Value, aligned, union
 from tensorlang.lower.integers import ZERO
+from tensorlang.lower.membership import tabled
 from tensorlang.lower.points import has_elements, unresolved
 from tensorlang.lower.scope import Context, Scope
 from tensorlang.recursion import Deep, run
@@ -134,7 +135,11 @@ def _exists(ctx: Context, scope: Scope, p: Exists) -> Deep[Value]:
             divides = Value(f"({positions(ctx, scope, at, axes)}) % {abs(c)} == 0", axes, LOOSE, 2)
             return _joined([v, divides], True, scope.order)
     given = ctx.sparse.keys() & relations(p.body) or [x for x in lookups(p.body) if any(index in a.free for a in x.at)]
-    if given:  # counted, in a sum over what data gives
+    if given:
+        table: Value | None = yield tabled(ctx, scope, p)
+        if table is not None:
+            return table
+        # counted, in a sum over what data gives
         some = yield ctx.value(Sum(index, size, Bracket(p.body, number(1))), scope)
         return Value(f"{some.within(SUM)} > 0", some.axes, LOOSE, some.depth + 1)
     r = ctx.integers.range_of(index, size, scope.fixed)

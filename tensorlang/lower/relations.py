@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from itertools import permutations
 
 from tensorlang.language.affine import Affine, Atom, Index, Lookup, atom_affine
 from tensorlang.language.function import Function
@@ -30,7 +29,6 @@ from tensorlang.language.grammar import (
     children,
 )
 from tensorlang.language.predicates import (
-    Exists,
     Predicate,
     Related,
     Relation,
@@ -87,46 +85,6 @@ def _determined(q: Related, inside: set[Index]) -> set[Index]:
             if len(unknown) == 1 and abs(a.coefficient(unknown[0])) == 1 and not a.lookups:
                 known.add(unknown[0])
     return known
-
-
-def without_implied(p: Predicate, e: Expr) -> Predicate:
-    """`p` without what holds wherever the sum `e` has a term: [exists j. q] * sum i. [[j := i] q] * e1."""
-    binders: dict[Index, Affine] = {}
-    known: list[Predicate] = []
-    while isinstance(e, Sum | Bracket):
-        if isinstance(e, Sum):
-            binders[e.index] = e.size
-        else:
-            known += conjuncts(e.pred)
-        e = e.body
-    if not binders:
-        return p
-    return conjunction(q for q in conjuncts(p) if not _is_implied(q, binders, known))
-
-
-def _is_implied(q: Predicate, binders: Mapping[Index, Affine], known: Sequence[Predicate]) -> bool:
-    """Whether `q`, which says that there is a point, holds where a term with these binders is not hidden."""
-    bound: dict[Index, Affine] = {}
-    parts = [q]
-    while any(isinstance(part, Exists) for part in parts):
-        flat: list[Predicate] = []
-        for part in parts:
-            if isinstance(part, Exists):
-                if bound.setdefault(part.index, part.size) is not part.size:
-                    return False
-                flat += conjuncts(part.body)
-            else:
-                flat.append(part)
-        parts = flat
-    if not bound or len(bound) > len(binders):
-        return False
-    for chosen in permutations(binders, len(bound)):
-        values: dict[Atom, Affine] = {i: atom_affine(j) for i, j in zip(bound, chosen, strict=True)}
-        if all(binders[j] is bound[i] for i, j in zip(bound, chosen, strict=True)) and all(
-            r in known for part in parts for r in conjuncts(substitute(part, values))
-        ):
-            return True
-    return False
 
 
 def on_points(

@@ -34,6 +34,7 @@ from tensorlang.lower.diagonals import stacked
 from tensorlang.lower.integers import Range
 from tensorlang.lower.lookups import segmented
 from tensorlang.lower.loops import iterated
+from tensorlang.lower.membership import without_implied
 from tensorlang.lower.points import unresolved
 from tensorlang.lower.products import reduced
 from tensorlang.lower.relations import enumerated
@@ -96,8 +97,9 @@ def _gathered(ctx: Context, c: Summation) -> Summation:
         else:
             summed[body.index] = ctx.integers.range_of(body.index, body.size, c.scope.fixed)
         body = body.body
-    parts = unresolved(ctx, c.scope, conjuncts(substitute(conjunction(parts), c.scope.env)))
-    return replace(c, summed=summed, parts=parts, body=body)
+    ranges = {**c.scope.domain, **summed}
+    parts = without_implied(conjuncts(substitute(conjunction(parts), c.scope.env)), ranges)
+    return replace(c, summed=summed, parts=unresolved(ctx, c.scope, parts), body=body)
 
 
 def _looped(ctx: Context, c: Summation) -> Deep[Value | None]:

@@ -23,7 +23,9 @@ from tensorlang.language.predicates import (
     FALSE,
     TRUE,
     Equal,
+    Exists,
     NonNegative,
+    Or,
     Predicate,
     Related,
     at_most,
@@ -33,6 +35,7 @@ from tensorlang.language.predicates import (
 )
 from tensorlang.sets.encode import MAX_PIECES, Encoder, Formula, Row, TooHard, needs_data, pieces
 from tensorlang.sets.rows import has_point
+from tensorlang.sets.witness import equal_reads, instances, opened
 
 _context = islpy.Context()
 DIM = islpy.dim_type
@@ -41,6 +44,7 @@ _order = (DIM.cst, DIM.set, DIM.param, DIM.div)
 _OPERATIONS = 2_000_000
 _HUGE = 2**40
 _CANDIDATES = 20
+_CASES = 4
 
 T = TypeVar("T")
 
@@ -125,12 +129,16 @@ def _none_fails(free: int, bound: int, formula: Formula, row: Row) -> bool:
 
 def _implies(p: Predicate, q: Predicate) -> bool:
     match q:
-        case NonNegative(a):
-            return is_empty(at_most(a, constant(-1)), p)
-        case Equal(a):
-            return is_empty(at_most(a, constant(-1)), p) and is_empty(at_most(constant(1), a), p)
+        case NonNegative() | Equal():
+            return _implies_comparison(p, q) or _implies_equal_read(p, q)
         case Related(_, _) if not needs_data(p):
             return is_empty(p)
+        case Related(_, _) if _implies_equal_read(p, q):
+            return True
+        case Or(parts) if needs_data(q) and any(implies(p, part) for part in parts):
+            return True
+        case Exists() if needs_data(q) and _has_witness(p, q):
+            return True
     encoder = Encoder(marks=needs_data(q))
     try:
         small, large = encoder.formula(p), encoder.formula(q, ranged=False)
@@ -138,6 +146,36 @@ def _implies(p: Predicate, q: Predicate) -> bool:
         return _subset(len(encoder.free), encoder.bound, small, large)
     except TooHard:
         return False
+
+
+def _implies_comparison(p: Predicate, q: NonNegative | Equal) -> bool:
+    if isinstance(q, NonNegative):
+        return is_empty(at_most(q.value, constant(-1)), p)
+    a = q.difference
+    return is_empty(at_most(a, constant(-1)), p) and is_empty(at_most(constant(1), a), p)
+
+
+def _implies_equal_read(p: Predicate, q: NonNegative | Equal | Related) -> bool:
+    """Whether `q` holds since equal places have equal elements, and are both in a relation or neither."""
+    facts = conjuncts(p)
+
+    def holds(other: Predicate) -> bool:
+        return other in facts or (isinstance(other, NonNegative | Equal) and _implies_comparison(p, other))
+
+    return any(holds(other) and implies(p, places) for places, other in equal_reads(q, p))
+
+
+def _has_witness(p: Predicate, q: Exists) -> bool:
+    """Whether a read that is known makes `q` true wherever `p` holds, in each of the alternatives among data."""
+    facts = opened(p)
+    if any(implies(facts, instance) for instance in instances(q, facts)):
+        return True
+    parts = conjuncts(facts)
+    union = next((part for part in parts if isinstance(part, Or) and needs_data(part)), None)
+    if union is None or len(union.parts) > _CASES:
+        return False
+    rest = [part for part in parts if part is not union]
+    return all(implies(conjunction([*rest, case]), q) for case in union.parts)
 
 
 def sample(p: Predicate) -> dict[Atom, int] | None:

@@ -1,0 +1,157 @@
+"""Whether data have a point: `exists` over index arrays and relations, as a table that is made once and then read.
+
+    exists k:e. a[k] = i and q(k)    =    table[i]        where table = gen u:n. exists k:e. a[k] = u and q(k)
+
+What the predicate reads at places other than those that it binds becomes an axis of the table. So no array has an axis
+for the point that asks and another for the points that answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+
+from tensorlang.language.affine import Affine, Atom, Index, Lookup, Size, atom_affine, total
+from tensorlang.language.grammar import Bracket, Expr, Sum, number
+from tensorlang.language.predicates import (
+    And,
+    Equal,
+    Exists,
+    NonNegative,
+    Or,
+    Predicate,
+    Related,
+    at_most,
+    conjunction,
+    conjuncts,
+    disjunction,
+)
+from tensorlang.lower.accesses import access
+from tensorlang.lower.code import Value
+from tensorlang.lower.integers import ZERO, Range
+from tensorlang.lower.loops import expanded
+from tensorlang.lower.scope import Context, Held, Scope
+from tensorlang.recursion import Deep
+from tensorlang.sets.encode import needs_data
+from tensorlang.sets.isl import implies
+
+
+def without_implied(parts: Sequence[Predicate], ranges: Mapping[Index, Range]) -> tuple[Predicate, ...]:
+    """`parts` without the questions to data that the others answer: [exists k. p] * sum k. [p] * e = sum k. [p] * e."""
+    kept = list(parts)
+    inside = [q for i, r in ranges.items() for q in (at_most(r.start, atom_affine(i)), at_most(atom_affine(i), r.last))]
+    for q in parts:
+        if isinstance(q, Exists) and needs_data(q):
+            others = [other for other in kept if other is not q]
+            if implies(conjunction([*inside, *others]), q):
+                kept = others
+    return tuple(kept)
+
+
+def tabled(ctx: Context, scope: Scope, p: Exists) -> Deep[Value | None]:
+    """Where `p` holds, read from a table; None if it mixes the indices that it binds with others in one place."""
+    binders, body = _outermost(p)
+    keys = _Keys(frozenset(binders))
+    abstract = keys.predicate(body)
+    if abstract is None:
+        return None
+    bounds = {u: scope.bounds(a.substitute(scope.env)) for a, u in keys.axes.items()}
+    moved: dict[Atom, Affine] = {u: atom_affine(u) + low for u, (low, _) in bounds.items()}
+    domain = {u: Range(ZERO, high - low + 1) for u, (low, high) in bounds.items()}
+    inner = ctx.scope(scope, domain=domain, loops={}, env=moved, masks=(), block=scope.fixed)
+    memo = ("table", abstract, tuple(binders.items()))
+    if memo not in inner.memo:
+        count: Expr = Bracket(abstract, number(1))
+        for index, size in reversed(binders.items()):
+            count = Sum(index, size, count)
+        v: Value = yield ctx.value(count, inner)
+        v = Value(f"{expanded(ctx, inner, v, inner.order)} > 0", inner.order)
+        inner.memo[memo] = ctx.temporary(v, scope.fixed, "some")
+    table = Held(inner.memo[memo].code, tuple(r.extent for r in domain.values()))
+    return access(ctx, scope, table, tuple(a - bounds[u][0] for a, u in keys.axes.items()))
+
+
+def _outermost(p: Exists) -> tuple[dict[Index, Affine], Predicate]:
+    """What `p` binds, its conjuncts' own binders included, and the predicate under all of these."""
+    binders: dict[Index, Affine] = {}
+    parts: list[Predicate] = []
+    stack: list[Predicate] = [p]
+    while stack:
+        q = stack.pop()
+        if isinstance(q, Exists) and q.index not in binders:
+            binders[q.index] = q.size
+            stack += reversed(conjuncts(q.body))
+        else:
+            parts.append(q)
+    return binders, conjunction(parts)
+
+
+@cache
+def _axis(k: int) -> Index:
+    return Index(f"u{k}")
+
+
+@dataclass
+class _Keys:
+    """Gives predicates over bound indices and axes of a table, each of which stands for what is read elsewhere."""
+
+    bound: frozenset[Index]
+    axes: dict[Affine, Index] = field(default_factory=dict)
+
+    def predicate(self, p: Predicate) -> Predicate | None:
+        """`p` over bound indices and axes; None if one place mixes bound indices and others."""
+        match p:
+            case Equal(a) | NonNegative(a):
+                value = self._affine(a)
+                return None if value is None else Equal(value) if isinstance(p, Equal) else NonNegative(value)
+            case Related(relation, arguments):
+                at = self._places(arguments)
+                return None if at is None else Related(relation, at)
+            case And(parts) | Or(parts):
+                new = [q for q in map(self.predicate, parts) if q is not None]
+                whole = conjunction(new) if isinstance(p, And) else disjunction(new)
+                return whole if len(new) == len(parts) else None
+            case Exists():
+                return None
+
+    def _affine(self, a: Affine) -> Affine | None:
+        """`a` with an axis for the part that does not depend on bound indices."""
+        inside: Affine = ZERO
+        for atom, k in a.terms:
+            if not self._is_bound(atom):
+                continue
+            if isinstance(atom, Lookup):
+                at = self._places(atom.at)
+                if at is None:
+                    return None
+                inside += atom_affine(Lookup(atom.array, at)) * k
+            else:
+                inside += atom_affine(atom) * k
+        outside = total((atom_affine(atom), k) for atom, k in a.terms if not self._is_bound(atom))
+        return inside + self._key(outside + a.constant)
+
+    def _places(self, at: Sequence[Affine]) -> tuple[Affine, ...] | None:
+        """Places each of which depends on bound indices alone, or not at all; None if one depends on others, too."""
+        new = []
+        for a in at:
+            free = [i for i in a.free if isinstance(i, Index)]
+            if any(i in self.bound for i in free):
+                if not all(i in self.bound for i in free):
+                    return None
+                new.append(a)
+            else:
+                new.append(self._key(a))
+        return tuple(new)
+
+    def _is_bound(self, atom: Atom) -> bool:
+        return not self.bound.isdisjoint(atom_affine(atom).free)
+
+    def _key(self, a: Affine) -> Affine:
+        """`a` with an axis for what is no static integer in it."""
+        moving = [(atom, k) for atom, k in a.terms if not isinstance(atom, Size)]
+        if not moving:
+            return a
+        sign = 1 if moving[0][1] > 0 else -1
+        part = total((atom_affine(atom), k * sign) for atom, k in moving)
+        return a - part * sign + atom_affine(self.axes.setdefault(part, _axis(len(self.axes)))) * sign

@@ -1,0 +1,143 @@
+"""Witnesses: what relations and index arrays imply by a point that is already at hand.
+
+    0 <= p < e and b[p] = i    implies    exists k:e. b[k] = i           by k = p
+    E(i, j)                    implies    exists k:m. E(i, k)            by k = j
+
+Integer sets know nothing of data, so where data decide whether there is a point, candidates are read off the places at
+which the same array is read, or the same relation is asked, elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from itertools import islice
+
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, atom_affine
+from tensorlang.language.predicates import (
+    And,
+    Equal,
+    Exists,
+    NonNegative,
+    Or,
+    Predicate,
+    Related,
+    Relation,
+    conjunction,
+    conjuncts,
+    equal,
+    lookups,
+    substitute,
+    within,
+)
+
+_MOST_INSTANCES = 16
+
+_Read = tuple[IndexArray | Relation, tuple[Affine, ...]]
+"""An index array or a relation, and the place at which it is read."""
+
+
+def opened(p: Predicate) -> Predicate:
+    """`p` without the outer `exists` among its conjuncts: what they bind are further indices.
+
+    There is a point of `p` where, and only where, there is one of the result.
+    """
+    parts: list[Predicate] = []
+    stack = list(reversed(conjuncts(p)))
+    count = 0
+    while stack:
+        q = stack.pop()
+        if isinstance(q, Exists):
+            some = _some(count)
+            count += 1
+            stack += reversed(conjuncts(substitute(q.body, {q.index: atom_affine(some)})))
+            stack.append(within(atom_affine(some), q.size))
+        elif isinstance(q, And):
+            stack += reversed(q.parts)
+        else:
+            parts.append(q)
+    return conjunction(parts)
+
+
+@cache
+def _some(count: int) -> Index:
+    return Index(f"some{count}")
+
+
+def instances(q: Exists, facts: Predicate) -> Iterator[Predicate]:
+    """Predicates each of which implies `q`: its body at a value that makes a read of it one that is in `facts`, or one
+    of its own that does not mention the bound index."""
+    own = _reads(q.body)
+    patterns = [(array, at) for array, at in own if any(q.index in a.free for a in at)]
+    known = dict.fromkeys([*_reads(facts), *(read for read in own if read not in patterns)])
+    bound = _bound(q.body)
+    values: dict[Affine, None] = {}
+    for array, at in patterns:
+        for other, place in known:
+            if other is array:
+                values.update(dict.fromkeys(_solutions(q.index, at, place, bound)))
+    for value in islice(values, _MOST_INSTANCES):
+        yield conjunction([within(value, q.size), substitute(q.body, {q.index: value})])
+
+
+def _solutions(index: Index, at: tuple[Affine, ...], place: tuple[Affine, ...], bound: set[Atom]) -> Iterator[Affine]:
+    """The values of `index` that make some coordinate of `at` that of `place`."""
+    for a, b in zip(at, place, strict=True):
+        k = a.coefficient(index)
+        value = atom_affine(index) + (b - a) * k
+        if abs(k) == 1 and index not in value.free and bound.isdisjoint(value.free):
+            yield value
+
+
+def equal_reads(q: Predicate, facts: Predicate) -> Iterator[tuple[Predicate, Predicate]]:
+    """Conditions under which `q`, a comparison or a relation, says what another predicate says, with that one: reads of
+    the same array, or of the same relation, at places of which the conditions say that they are equal."""
+    known = _reads(facts)
+    if isinstance(q, Related):
+        for relation, at in known:
+            if relation is q.relation and at != q.arguments:
+                yield _equal_places(q.arguments, at), Related(q.relation, at)
+        return
+    for lookup in lookups(q):
+        for array, at in known:
+            if array is lookup.array and at != lookup.at:
+                other = substitute(q, {lookup: atom_affine(type(lookup)(lookup.array, at))})
+                yield _equal_places(lookup.at, at), other
+
+
+def _equal_places(at: tuple[Affine, ...], place: tuple[Affine, ...]) -> Predicate:
+    return conjunction(equal(a, b) for a, b in zip(at, place, strict=True))
+
+
+def _reads(p: Predicate) -> list[_Read]:
+    """What `p` reads at places without indices that it binds further inside."""
+    bound = _bound(p)
+    found: dict[_Read, None] = {(x.array, x.at): None for x in lookups(p)}
+    stack = [p]
+    while stack:
+        match stack.pop():
+            case Related(relation, arguments):
+                found[relation, arguments] = None
+            case And(parts) | Or(parts):
+                stack += parts
+            case Exists(_, _, body):
+                stack.append(body)
+            case Equal() | NonNegative():
+                pass
+    return [read for read in found if bound.isdisjoint(i for a in read[1] for i in a.free)]
+
+
+def _bound(p: Predicate) -> set[Atom]:
+    """The indices that `p` binds."""
+    found: set[Atom] = set()
+    stack = [p]
+    while stack:
+        match stack.pop():
+            case And(parts) | Or(parts):
+                stack += parts
+            case Exists(index, _, body):
+                found.add(index)
+                stack.append(body)
+            case _:
+                pass
+    return found

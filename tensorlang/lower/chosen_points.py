@@ -1,9 +1,13 @@
-"""Extrema over the points of data relations: each of a segment, not of a box that is searched.
+"""Extrema over points that data give: each of a segment, not of a box that is searched.
 
 gen i. max j where R(i, j) and p. e   =   the greatest of [i := R0[q], j := R1[q]] e, for each i over its points q
+gen i. max j where y[j] = i and p. e  =   the greatest of [i := y[j]] e, for each i over the j whose y[j] it is
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from tensorlang.language.affine import Affine, Index, Lookup, atom_affine, constant
 from tensorlang.language.grammar import Choice, Extremum
@@ -20,55 +24,86 @@ from tensorlang.lower.accesses import positions
 from tensorlang.lower.brackets import solved
 from tensorlang.lower.code import ATOM, Value, negated
 from tensorlang.lower.integers import ZERO, Range
-from tensorlang.lower.lookups import composed
+from tensorlang.lower.lookups import at_points, composed, placed
 from tensorlang.lower.loops import expanded
 from tensorlang.lower.masks import mask
 from tensorlang.lower.points import unresolved
 from tensorlang.lower.relations import enumerable
 from tensorlang.lower.scope import Context, Scope
+from tensorlang.lower.summation import Summation
 from tensorlang.recursion import Deep
 
 
+@dataclass(frozen=True)
+class _Segments:
+    """Points on the axes `points`, each with the values `at` of axes of the result and of the index of the extremum;
+    `left` is what else must hold for it to count."""
+
+    points: Mapping[Index, Range]
+    at: Mapping[Index, Affine]
+    left: Sequence[Predicate]
+
+
 def over_points(ctx: Context, scope: Scope, e: Extremum | Choice, r: Range, p: Predicate) -> Deep[Value | None]:
-    """The array of `e` over the range `r` of its index where `p` holds; None if no relation's points say where that is.
+    """The array of `e` over the range `r` of its index where `p` holds; None if no data say where that is.
 
     Of a choice it is the place within `r`.
     """
     parts = conjuncts(p)
-    q = enumerable(ctx, scope, parts, {e.index: r})
-    if q is None or not any(e.index in a.free for a in q.arguments):
+    found = _of_relation(ctx, scope, e, r, parts) or _of_elements(scope, e, r, parts)
+    if found is None:
         return None
-    point = Index("p")
-    points = ctx.sparse[q.relation]
-    columns = [atom_affine(Lookup(c, (atom_affine(point),))) for c in points.columns]
-    at, left = _places(q, columns, {*scope.domain, e.index})
-    kept = tuple(i for i in scope.domain if i in at)
-    if not kept:
-        return None
-    rest = {i: s for i, s in scope.domain.items() if i not in at}
-    domain = {point: Range(ZERO, points.count), **rest}
-    where = at[e.index]
-    left += [at_most(r.start, where), at_most(where, r.last)]
-    left += [substitute(part, dict(at.items())) for part in parts if part is not q]
-    inner = ctx.scope(scope, domain=domain, env=composed(scope.env, at))
-    condition = conjunction(unresolved(ctx, inner, conjuncts(conjunction(left))))
+    kept = tuple(i for i in scope.domain if i in found.at)
+    rest = {i: s for i, s in scope.domain.items() if i not in found.at}
+    changed = {i: a for i, a in found.at.items() if a is not atom_affine(i)}
+    inner = ctx.scope(scope, domain={**found.points, **rest}, env=composed(scope.env, changed))
+    condition = conjunction(unresolved(ctx, inner, conjuncts(conjunction(found.left))))
     inner = ctx.scope(inner, masks=(*scope.masks, *conjuncts(condition)))
     v: Value = yield ctx.value(e.body, inner)
     if e.sign < 0:
         v = negated(v)
     m = mask(ctx, inner, condition)
-    axes = tuple(i for i in inner.order if i is point or i in v.axes or i in m.axes)
+    points = tuple(found.points)
+    axes = tuple(i for i in inner.order if i in points or i in v.axes or i in m.axes)
     values = expanded(ctx, inner, v, axes)
     if v.weak:
         values = f"jnp.asarray({values}, dtype)"
     arguments = [values, "True" if m.code == "True" else expanded(ctx, inner, m, axes)]
     if isinstance(e, Choice):
-        arguments.append(positions(ctx, inner, where - r.start, axes))
-    places = [positions(ctx, inner, at[i] - scope.domain[i].start, (point,)) for i in kept]
+        arguments.append(positions(ctx, inner, found.at[e.index] - r.start, axes))
+    places = [at_points(ctx, inner, found.at[i] - scope.domain[i].start, points) for i in kept]
     arguments += [f"({', '.join(places)}{',' * (len(places) == 1)})", ctx.extents(scope, kept)]
     helper = ctx.helper("_greatest_at" if isinstance(e, Extremum) else "_first_greatest_at")
-    found = Value(f"{helper}({', '.join(arguments)})", (*kept, *axes[1:]), ATOM, v.depth + 1)
-    return negated(found) if e.sign < 0 and isinstance(e, Extremum) else found
+    v = Value(f"{helper}({', '.join(arguments)})", (*kept, *axes[len(points) :]), ATOM, v.depth + 1)
+    return negated(v) if e.sign < 0 and isinstance(e, Extremum) else v
+
+
+def _of_relation(
+    ctx: Context, scope: Scope, e: Extremum | Choice, r: Range, parts: Sequence[Predicate]
+) -> _Segments | None:
+    """The points of a relation among `parts` that gives the index, and axes of the result."""
+    q = enumerable(ctx, scope, parts, {e.index: r})
+    if q is None or not any(e.index in a.free for a in q.arguments):
+        return None
+    point, points = Index("p"), ctx.sparse[q.relation]
+    columns = [atom_affine(Lookup(c, (atom_affine(point),))) for c in points.columns]
+    at, left = _places(q, columns, {*scope.domain, e.index})
+    if not any(i in at for i in scope.domain):
+        return None
+    left += [at_most(r.start, at[e.index]), at_most(at[e.index], r.last)]
+    left += [substitute(part, dict(at.items())) for part in parts if part is not q]
+    return _Segments({point: Range(ZERO, points.count)}, at, left)
+
+
+def _of_elements(scope: Scope, e: Extremum | Choice, r: Range, parts: Sequence[Predicate]) -> _Segments | None:
+    """The values of the index, where elements of index arrays there give axes of the result."""
+    found = placed(Summation(scope, {e.index: r}, tuple(parts), e.body))
+    if not found.at:
+        return None
+    read = {i for a in found.at.values() for i in a.free}
+    kept = {i: s for i, s in scope.domain.items() if i in read}  # axes along which the places differ
+    at = {**{i: atom_affine(i) for i in kept}, **found.at, e.index: atom_affine(e.index)}
+    return _Segments({**kept, e.index: r}, at, found.rest)
 
 
 def _places(q: Related, columns: list[Affine], indices: set[Index]) -> tuple[dict[Index, Affine], list[Predicate]]:

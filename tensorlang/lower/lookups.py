@@ -26,7 +26,7 @@ from tensorlang.recursion import Deep
 
 def segmented(ctx: Context, c: Summation, contract: Contract) -> Deep[Value | None]:
     """`c` as an assembly of segments; None if no axis of its result is determined by data."""
-    found = _placed(c)
+    found = placed(c)
     if not found.at:
         return None
     scope = c.scope
@@ -44,21 +44,22 @@ def segmented(ctx: Context, c: Summation, contract: Contract) -> Deep[Value | No
 
 
 @dataclass(frozen=True)
-class _Placed:
+class Placed:
     """The axes of the result that data determines, with their values, and the parts that are left."""
 
     at: dict[Index, Affine]
     rest: tuple[Predicate, ...]
 
 
-def _placed(c: Summation) -> _Placed:
+def placed(c: Summation) -> Placed:
+    """The axes of the result of `c` that elements of index arrays at summed indices determine."""
     at: dict[Index, Affine] = {}
     parts = c.parts
     while (found := _determined(c, at, parts)) is not None:
         q, i, value = found
         at = {k: a.substitute({i: value}) for k, a in at.items()} | {i: value}
         parts = conjuncts(substitute(conjunction(p for p in parts if p is not q), {i: value}))
-    return _Placed({i: at[i] for i in c.scope.domain if i in at}, parts)
+    return Placed({i: at[i] for i in c.scope.domain if i in at}, parts)
 
 
 def _determined(
@@ -93,11 +94,7 @@ def _assembled(ctx: Context, scope: Scope, inner: Scope, points: Axes, at: dict[
     values = expanded(ctx, inner, v, (*points, *rest))
     if v.weak:
         values = f"jnp.asarray({values}, dtype)"
-    places = []
-    for i, a in at.items():
-        place = positions(ctx, inner, a - scope.domain[i].start, points)
-        full = all(s in a.free for s in points)
-        places.append(place if full else f"jnp.broadcast_to({place}, {ctx.extents(inner, points)})")
+    places = [at_points(ctx, inner, a - scope.domain[i].start, points) for i, a in at.items()]
     wanted, order = _manner(ctx, points, [at[i] - scope.domain[i].start for i in at])
 
     def scattered() -> str:
@@ -107,6 +104,13 @@ def _assembled(ctx: Context, scope: Scope, inner: Scope, points: Axes, at: dict[
 
     code = in_windows(ctx, scope, inner, at, v, scattered) or scattered()
     return Value(code, (*at, *rest), ATOM, v.depth + 1)
+
+
+def at_points(ctx: Context, scope: Scope, a: Affine, points: Axes) -> str:
+    """`a` as an array with all of the axes `points`."""
+    place = positions(ctx, scope, a, points)
+    full = all(s in a.free for s in points)
+    return place if full else f"jnp.broadcast_to({place}, {ctx.extents(scope, points)})"
 
 
 def _manner(ctx: Context, points: Axes, at: Sequence[Affine]) -> tuple[str, str | None]:

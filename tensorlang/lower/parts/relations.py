@@ -108,7 +108,7 @@ def _add_sorted(values, at, size):
 def _greatest_at(values, mask, at, shape):
     """The greatest, in an array of that shape, of the values at the same places that the mask selects; nan of none."""
     mask = jnp.broadcast_to(mask, values.shape)
-    none = jnp.zeros((*shape, *values.shape[1:]), bool)
+    none = jnp.zeros((*shape, *values.shape[at[0].ndim :]), bool)
     seen = none.at[at].max(mask, mode="drop", wrap_negative_indices=False)
     least = jnp.full(none.shape, -jnp.inf, values.dtype)
     best = least.at[at].max(jnp.where(mask, values, -jnp.inf), mode="drop", wrap_negative_indices=False)

@@ -26,6 +26,7 @@ from tensorlang.language.predicates import (
     conjunction,
     conjuncts,
     disjunction,
+    lookups,
 )
 from tensorlang.lower.accesses import access
 from tensorlang.lower.code import Value
@@ -73,18 +74,37 @@ def tabled(ctx: Context, scope: Scope, p: Exists) -> Deep[Value | None]:
 
 
 def _outermost(p: Exists) -> tuple[dict[Index, Affine], Predicate]:
-    """What `p` binds, its conjuncts' own binders included, and the predicate under all of these."""
-    binders: dict[Index, Affine] = {}
-    parts: list[Predicate] = []
-    stack: list[Predicate] = [p]
-    while stack:
-        q = stack.pop()
-        if isinstance(q, Exists) and q.index not in binders:
-            binders[q.index] = q.size
-            stack += reversed(conjuncts(q.body))
-        else:
-            parts.append(q)
+    """What `p` binds, with what else is bound for the same points of data, and the predicate under all of these.
+
+    Data that only meet others in comparisons, as in exists k. a[k] = i and exists l. b[l] = a[k], are asked apart.
+    """
+    binders = {p.index: p.size}
+    parts = list(conjuncts(p.body))
+    while (q := next((q for q in parts if isinstance(q, Exists) and _is_joint(q, binders)), None)) is not None:
+        parts.remove(q)
+        binders[q.index] = q.size
+        parts += conjuncts(q.body)
     return binders, conjunction(parts)
+
+
+def _is_joint(q: Exists, binders: Mapping[Index, Affine]) -> bool:
+    """Whether an array or a relation is read at places with the index of `q` and with some of `binders`."""
+    if q.index in binders:
+        return False
+    places = [x.at for x in lookups(q.body)]
+    stack = [q.body]
+    while stack:
+        match stack.pop():
+            case Related(_, arguments):
+                places.append(arguments)
+            case And(parts) | Or(parts):
+                stack += parts
+            case Exists(_, _, body):
+                stack.append(body)
+            case _:
+                pass
+    free = [{i for a in at for i in a.free} for at in places]
+    return any(q.index in of and not of.isdisjoint(binders) for of in free)
 
 
 @cache
@@ -112,8 +132,9 @@ class _Keys:
                 new = [q for q in map(self.predicate, parts) if q is not None]
                 whole = conjunction(new) if isinstance(p, And) else disjunction(new)
                 return whole if len(new) == len(parts) else None
-            case Exists():
-                return None
+            case Exists(index, size, body):
+                inner = _Keys(self.bound | {index}, self.axes).predicate(body)
+                return None if inner is None else Exists(index, size, inner)
 
     def _affine(self, a: Affine) -> Affine | None:
         """`a` with an axis for the part that does not depend on bound indices."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from math import prod
 
-from tensorlang.language.affine import Affine, Atom, Index, Size, atom_affine, constant
+from tensorlang.language.affine import Affine, Atom, Index, Lookup, Size, atom_affine, constant
 from tensorlang.language.predicates import (
     FALSE,
     TRUE,
@@ -121,7 +121,7 @@ def _simplify(p: Predicate, context: Predicate) -> Deep[Predicate]:
 
 
 def _simplify_and(p: And, context: Predicate) -> Deep[Predicate]:
-    parts = _flat(p)
+    parts = _with_elements_known(_flat(p))
     for part in parts:
         if isinstance(part, Or | Exists):
             others = conjunction([context, *(q for q in parts if q is not part)])
@@ -141,6 +141,18 @@ def _flat(p: Predicate) -> list[Predicate]:
         else:
             found[tightened(q)] = None
     return list(found)
+
+
+def _with_elements_known(parts: list[Predicate]) -> list[Predicate]:
+    """a[k] = i and p is a[k] = i and [a[k] := i] p: what is said of an element is said of what it is equal to."""
+    for own in range(len(parts)):
+        part = parts[own]
+        elements = [x for x in part.difference.terms if isinstance(x[0], Lookup)] if isinstance(part, Equal) else []
+        if isinstance(part, Equal) and len(elements) == 1 and abs(elements[0][1]) == 1:
+            ((element, k),) = elements
+            values = {element: atom_affine(element) - part.difference * k}
+            parts = [q if at == own else substitute(q, values) for at, q in enumerate(parts)]
+    return list(conjuncts(conjunction(parts)))
 
 
 def _without_redundant(parts: list[Predicate], context: Predicate) -> Predicate:

@@ -157,7 +157,7 @@ def _exists(ctx: Context, scope: Scope, p: Exists) -> Deep[Value]:
 
 
 def _scaled(p: Predicate, index: Index, rest: Affine, c: int) -> Predicate | None:
-    """`p` where c * index = rest, without division; None if `p` depends on the index in another way than a comparison."""
+    """`p` where c * index = rest, without division; None if it depends on the index otherwise than in a comparison."""
     if any(index in a.free for lookup in lookups(p) for a in lookup.at):
         return None
     match p:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from itertools import count
@@ -184,6 +184,28 @@ def _depth(p: Predicate) -> int:
         elif isinstance(q, Exists):
             stack.append((q.body, depth + 1))
     return deepest
+
+
+def mapped(p: Predicate, change: Callable[[Affine], Affine]) -> Predicate:
+    """`p`, whose comparisons and relations are of what `change` makes of theirs; bound indices stay what they are."""
+    return run(_mapped(p, change))
+
+
+def _mapped(p: Predicate, change: Callable[[Affine], Affine]) -> Deep[Predicate]:
+    match p:
+        case Equal(a):
+            return equal(change(a), constant(0))
+        case NonNegative(a):
+            return at_most(constant(0), change(a))
+        case Related(relation, arguments):
+            return Related(relation, tuple(map(change, arguments)))
+        case And(parts) | Or(parts):
+            new = []
+            for part in parts:
+                new.append((yield _mapped(part, change)))
+            return conjunction(new) if isinstance(p, And) else disjunction(new)
+        case Exists(index, size, body):
+            return Exists(index, size, (yield _mapped(body, change)))
 
 
 def substitute(p: Predicate, values: Mapping[Atom, Affine]) -> Predicate:

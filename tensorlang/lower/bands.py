@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tensorlang.language.affine import Affine, Atom, Index, atom_affine, constant
+from tensorlang.language.grammar import Expr
 from tensorlang.language.predicates import NonNegative, Predicate, conjunction, conjuncts, substitute
 from tensorlang.language.show import predicate_text
-from tensorlang.lower.code import ATOM, Block, Value
+from tensorlang.lower.code import ATOM, Block, Value, dtype_of
 from tensorlang.lower.integers import ZERO, Range
 from tensorlang.lower.loops import expanded
 from tensorlang.lower.scope import Context, Scope
@@ -119,7 +120,9 @@ def window(ctx: Context, scope: Scope, ranges: Mapping[Index, Range], b: Band) -
     return Window(block, start, count, moved, inner, atom_affine(j_start) - columns.start)
 
 
-def banded(ctx: Context, scope: Scope, p: Predicate, compute: Callable[[Scope], Deep[Value]]) -> Deep[Value | None]:
+def banded(
+    ctx: Context, scope: Scope, p: Predicate, e: Expr, compute: Callable[[Scope], Deep[Value]]
+) -> Deep[Value | None]:
     """[p] * e, where `p` has a band of two axes, written window by window among zeros; None if it has none."""
     limits = [q for q in conjuncts(substitute(p, scope.env)) if isinstance(q, NonNegative) and not q.value.lookups]
     b = None if scope.loops else band(ctx, scope.domain, limits)
@@ -136,5 +139,5 @@ def banded(ctx: Context, scope: Scope, p: Predicate, compute: Callable[[Scope], 
     name = w.define(ctx, scope, b)
     rows, at = scope.domain[b.row], f"({axes.index(b.row)}, {axes.index(b.column)})"
     given = ", ".join(map(code, (rows.start, rows.stop, b.width)))
-    call = f"{ctx.helper('_band_by_windows')}({given}, {name}, {at}, {ctx.extents(scope, axes)}, dtype)"
+    call = f"{ctx.helper('_band_by_windows')}({given}, {name}, {at}, {ctx.extents(scope, axes)}, {dtype_of(e)})"
     return Value(call, axes, ATOM, 2)

@@ -18,7 +18,7 @@ from tensorlang.language.affine import Affine, Index, atom_affine
 from tensorlang.language.predicates import Equal, NonNegative, Predicate
 from tensorlang.lower.bands import Band, band, window
 from tensorlang.lower.brackets import among_zeros, zero_in_blocks
-from tensorlang.lower.code import ATOM, Axes, Block, Value, literal, plus
+from tensorlang.lower.code import ATOM, Axes, Block, Value, dtype_of, literal, plus
 from tensorlang.lower.diagonals import NARROW
 from tensorlang.lower.integers import ZERO, Range
 from tensorlang.lower.loops import expanded, extents_product
@@ -115,10 +115,10 @@ def _by_blocks(ctx: Context, c: Summation, found: Along, contract: Contract) -> 
     r, code = c.ranges[i], ctx.integers.code
     name = block_of(ctx, scope, block, i, rows, names, limits)
     if found.keys:
-        return _joined(ctx, scope, i, axes, "blocks", f"{found.cuts(ctx)}, {name}")
+        return _joined(ctx, c, i, axes, "blocks", f"{found.cuts(ctx)}, {name}")
     work = [r.extent for k, r in c.ranges.items() if k is not i and not involving(limits, k)]
     cuts = f"{ctx.helper('_cuts')}({code(r.start)}, {code(r.stop)}, {extents_product(ctx, work)})"
-    return _joined(ctx, scope, i, axes, "blocks", f"{cuts}, {name}")
+    return _joined(ctx, c, i, axes, "blocks", f"{cuts}, {name}")
 
 
 def _within_block(ctx: Context, c: Summation, i: Index) -> Summation:
@@ -186,13 +186,13 @@ def _by_windows(ctx: Context, c: Summation, b: Band, contract: Contract) -> Deep
     name = w.define(ctx, scope, b)
     rows = c.ranges[b.row]
     given = ", ".join(map(ctx.integers.code, (rows.start, rows.stop, b.width)))
-    return _joined(ctx, scope, b.row, axes, "windows", f"{given}, {name}")
+    return _joined(ctx, c, b.row, axes, "windows", f"{given}, {name}")
 
 
-def _joined(ctx: Context, scope: Scope, i: Index, axes: Axes, kind: str, given: str) -> Value:
+def _joined(ctx: Context, c: Summation, i: Index, axes: Axes, kind: str, given: str) -> Value:
     """What the blocks of `i` give, one after the other if it is one of the axes, else added up."""
     if i in axes:
         helper, at = ctx.helper(f"_array_by_{kind}"), f"{axes.index(i)}, "
     else:
         helper, at = ctx.helper(f"_sum_by_{kind}"), ""
-    return Value(f"{helper}({given}, {at}{ctx.extents(scope, axes)}, dtype)", axes, ATOM, 2)
+    return Value(f"{helper}({given}, {at}{ctx.extents(c.scope, axes)}, {dtype_of(c.body)})", axes, ATOM, 2)

@@ -42,7 +42,7 @@ def bracket(ctx: Context, scope: Scope, p: Predicate, e: Expr) -> Deep[Value]:
 
 def guarded(ctx: Context, scope: Scope, p: Predicate, e: Expr, compute: Compute) -> Deep[Value]:
     """[p] times what `compute` gives in the scope that it is called with: the array of `e`, or of a sum of it."""
-    v: Value | None = yield banded(ctx, scope, p, lambda inner: guarded(ctx, inner, p, e, compute))
+    v: Value | None = yield banded(ctx, scope, p, e, lambda inner: guarded(ctx, inner, p, e, compute))
     if v is not None:
         return v
     plan = _plan(ctx, scope, p, e)

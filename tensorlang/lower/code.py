@@ -12,7 +12,8 @@ from functools import cache
 
 from tensorlang.errors import LimitError
 from tensorlang.language.affine import Index
-from tensorlang.language.grammar import ScalarFunction
+from tensorlang.language.grammar import Expr, ScalarFunction
+from tensorlang.language.types import Idx
 
 LOOSE, SUM, PRODUCT, ATOM = range(4)
 """How tightly an expression binds: a comparison, a sum, a product or sign, a name or call."""
@@ -42,6 +43,11 @@ class Value:
     def within(self, level: int) -> str:
         """Its code where something that binds as tightly as `level` is needed."""
         return self.code if self.level >= level else f"({self.code})"
+
+
+def dtype_of(e: Expr) -> str:
+    """The dtype of the array of `e`, a number or the place of a choice, as code."""
+    return "jnp.int32" if isinstance(e.type, Idx) else "dtype"
 
 
 @dataclass

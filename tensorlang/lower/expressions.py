@@ -27,6 +27,7 @@ from tensorlang.language.grammar import (
     children,
 )
 from tensorlang.language.predicates import FALSE, TRUE, Or, Predicate, conjunction, substitute
+from tensorlang.language.types import R
 from tensorlang.lower.accesses import access
 from tensorlang.lower.brackets import bracket
 from tensorlang.lower.code import Value, applied, literal, plus, times, where
@@ -95,7 +96,7 @@ class Compiler:
             case Bracket(_, Sum()) | Sum():
                 v = yield total(self.ctx, scope, e)
             case Bracket(p, a):
-                if isinstance(p, Or) and _exclude_one_another(scope, p.parts):
+                if isinstance(p, Or) and a.type is R and _exclude_one_another(scope, p.parts):
                     pieces = yield assembled(self.ctx, scope, _alternatives(p.parts, a), self.shared)
                     if pieces is not None:
                         return pieces

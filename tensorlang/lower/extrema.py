@@ -12,7 +12,7 @@ from tensorlang.language.grammar import Choice, Extremum
 from tensorlang.language.predicates import NonNegative, Predicate, conjunction, conjuncts, substitute
 from tensorlang.lower.brackets import bound_on, bounded_index
 from tensorlang.lower.chosen_points import over_points
-from tensorlang.lower.code import ATOM, SUM, Value, aligned, negated, union, where
+from tensorlang.lower.code import ATOM, SUM, Value, aligned, dtype_of, negated, union, where
 from tensorlang.lower.diagonals import NARROW
 from tensorlang.lower.integers import ZERO, Range
 from tensorlang.lower.loops import expanded, function_of
@@ -70,8 +70,7 @@ def _by_blocks(ctx: Context, scope: Scope, e: Extremum | Choice, r: Range, p: Pr
     axes = tuple(i for i in scope.domain if i in v.axes or i is row)
     block.give("return ", expanded(ctx, inner, v, axes))
     name = block_of(ctx, scope, block, row, part, names, limits)
-    dtype = "dtype" if isinstance(e, Extremum) else "jnp.int32"
-    arguments = f"{found.cuts(ctx)}, {name}, {axes.index(row)}, {ctx.extents(scope, axes)}, {dtype}"
+    arguments = f"{found.cuts(ctx)}, {name}, {axes.index(row)}, {ctx.extents(scope, axes)}, {dtype_of(e)}"
     return Value(f"{ctx.helper('_array_by_blocks')}({arguments})", axes, ATOM, 2)
 
 
@@ -114,8 +113,7 @@ def _stacked(ctx: Context, scope: Scope, e: Extremum | Choice, i: Index) -> Deep
     inner = ctx.scope(scope, domain=domain, loops={**scope.loops, i: r}, block=block)
     v = yield extremum(ctx, inner, e)
     term = function_of(ctx, scope.block, block, [name], v)
-    dtype = "dtype" if isinstance(e, Extremum) else "jnp.int32"
-    code = f"{ctx.helper('_stack_over')}([{ctx.range_code(r)}], {term}, {ctx.extents(inner, v.axes)}, {dtype})"
+    code = f"{ctx.helper('_stack_over')}([{ctx.range_code(r)}], {term}, {ctx.extents(inner, v.axes)}, {dtype_of(e)})"
     return Value(code, (i, *v.axes), ATOM, 2)
 
 

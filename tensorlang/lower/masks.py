@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tensorlang.language.affine import Affine, Index
-from tensorlang.language.grammar import Bracket, Sum, number
+from tensorlang.language.grammar import Bracket, number, sums
 from tensorlang.language.predicates import (
     And,
     Equal,
@@ -140,7 +140,11 @@ def _exists(ctx: Context, scope: Scope, p: Exists) -> Deep[Value]:
         if table is not None:
             return table
         # counted, in a sum over what data gives
-        some = yield ctx.value(Sum(index, size, Bracket(p.body, number(1))), scope)
+        bound, body = [(index, size)], p.body
+        while isinstance(body, Exists):
+            bound.append((body.index, body.size))
+            body = body.body
+        some = yield ctx.value(sums(bound, Bracket(body, number(1))), scope)
         return Value(f"{some.within(SUM)} > 0", some.axes, LOOSE, some.depth + 1)
     r = ctx.integers.range_of(index, size, scope.fixed)
     inner = ctx.scope(scope, domain={**scope.domain, index: r})
@@ -158,7 +162,9 @@ def _exists(ctx: Context, scope: Scope, p: Exists) -> Deep[Value]:
 
 
 def _scaled(p: Predicate, index: Index, rest: Affine, c: int) -> Predicate | None:
-    """`p` where c * index = rest, without division; None if `p` is no comparison and depends on the index."""
+    """`p` where c * index = rest, without division; None if it depends on the index otherwise than in a comparison."""
+    if any(index in a.free for lookup in lookups(p) for a in lookup.at):
+        return None
     match p:
         case Equal(a):
             k = a.coefficient(index)

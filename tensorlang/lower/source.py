@@ -22,7 +22,7 @@ from tensorlang.language.show import expr_text
 from tensorlang.language.types import Pair, Type, shape, struct_of_arrays
 from tensorlang.lower import costs
 from tensorlang.lower.assembly import Rolled, rolled
-from tensorlang.lower.code import Block, Value, literal, ordered
+from tensorlang.lower.code import Block, Value, dtype_of, literal, ordered
 from tensorlang.lower.cut import Cut, cut_arrays
 from tensorlang.lower.expressions import Compiler, used_twice
 from tensorlang.lower.helpers import HELPERS, NEEDS
@@ -195,7 +195,7 @@ class Source:
         else:
             ctx.target = name
             v = ordered(run(self._compiler.value(scalar, scope)), tuple(domain))
-            code = self._whole(v, scope)
+            code = self._whole(v, scope, dtype_of(scalar))
             if to_store:
                 code = f"{ctx.helper('_stored')}({code})"
             if code != name:
@@ -235,13 +235,13 @@ class Source:
             most = f"max({', '.join(work)})" if len(work) > 1 else "".join(work) or "1"
             self._body.line(f"{ctx.rows[rows]} = {ctx.helper('_cut_rows')}({ctx.integers.code(rows)}, {most})")
 
-    def _whole(self, v: Value, scope: Scope) -> str:
-        """`v` as an array of the computation's dtype with all axes of `scope`."""
+    def _whole(self, v: Value, scope: Scope, dtype: str = "dtype") -> str:
+        """`v` as an array of that dtype, the computation's, with all axes of `scope`."""
         ctx = self._ctx
         if v.weak and not v.axes:
-            return f"jnp.full({ctx.extents(scope, scope.order)}, {v.code}, dtype)"
+            return f"jnp.full({ctx.extents(scope, scope.order)}, {v.code}, {dtype})"
         code = expanded(ctx, scope, v, scope.order)
-        return f"jnp.asarray({code}, dtype)" if v.weak else code
+        return f"jnp.asarray({code}, {dtype})" if v.weak else code
 
     def _outputs(self, e: Expr) -> Deep[Any]:
         """The names of the results, in pairs as the program gives them."""

@@ -29,7 +29,7 @@ from tensorlang.language.grammar import (
     children,
     gen,
 )
-from tensorlang.language.predicates import lookups, substitute
+from tensorlang.language.predicates import Predicate, lookups, mapped
 from tensorlang.language.rebuilt import with_children
 from tensorlang.language.types import R, array, shape
 from tensorlang.lower.profile import bindings, places, reads, variable
@@ -121,13 +121,17 @@ def _reading(e: Expr, new: Mapping[Array, Array]) -> Expr:
         case Access(a, at, place):
             return Access(a, _turned_places(at, new), place)
         case Bracket(p, a):
-            return Bracket(substitute(p, _moved(lookups(p), new)), a)
+            return Bracket(_turned_condition(p, new), a)
         case Extremum(sign, i, n, p, a):
-            return Extremum(sign, i, n, substitute(p, _moved(lookups(p), new)), a)
+            return Extremum(sign, i, n, _turned_condition(p, new), a)
         case Choice(sign, i, n, p, a):
-            return Choice(sign, i, n, substitute(p, _moved(lookups(p), new)), a)
+            return Choice(sign, i, n, _turned_condition(p, new), a)
         case _:
             return e
+
+
+def _turned_condition(p: Predicate, new: Mapping[Array, Array]) -> Predicate:
+    return mapped(p, lambda a: _turned_places(a, new)) if lookups(p) else p
 
 
 def _turned_places(a: Affine, new: Mapping[Array, Array]) -> Affine:

@@ -1,8 +1,8 @@
 """Random programs on graphs: index arrays, relations, segments, extrema and several uses of everything.
 
 Every program does work in proportion to nodes and edges, so its adjoint must, too. Arrays are over nodes (`n`), over
-edges (`e`), or over nodes and a few channels; index arrays lead from edges to nodes, from edges to edges, and from nodes
-to classes.
+edges (`e`), or over nodes and a few channels; index arrays lead from edges to nodes, from edges to edges, and from
+nodes to classes.
 """
 
 from __future__ import annotations
@@ -162,7 +162,9 @@ class _Writer:
         for _ in range(self.rng.randint(1, 3)):
             p = self.index()
             terms.append(
-                f"(sum {p}:e. {self.at_edge(p, 2)})" if self.rng.random() < 0.6 else f"(sum {p}:n. {self.at_node(p, 2)})"
+                f"(sum {p}:e. {self.at_edge(p, 2)})"
+                if self.rng.random() < 0.6
+                else f"(sum {p}:n. {self.at_node(p, 2)})"
             )
         body = " + ".join(terms)
         for name, _, value in reversed(self.lets):
@@ -177,7 +179,7 @@ def random_program(rng: random.Random) -> tl.Function:
 
 
 def arguments(f: tl.Function, sizes: Mapping[str, int], seed: int = 0) -> dict[str, Any]:
-    """Random arguments at these sizes `n`, `e` and `m`; a relation has as many points as there are edges."""
+    """Random arguments of a program or its adjoint at these sizes; a relation has as many points as there are edges."""
     rng = np.random.default_rng(seed)
     n, e, m = sizes["n"], sizes["e"], sizes["m"]
     dense = np.zeros((n, n), bool)
@@ -194,5 +196,6 @@ def arguments(f: tl.Function, sizes: Mapping[str, int], seed: int = 0) -> dict[s
         "d": rng.integers(0, n, (n, 2)),
         "y": rng.integers(0, m, n),
         "E": dense,
+        "f_bar": np.array(1.7),
     }
     return {p.name: made[p.name] for p in f.params}

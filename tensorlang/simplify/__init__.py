@@ -15,6 +15,7 @@ from tensorlang.normal.tidy import tidy
 from tensorlang.simplify.assemble import assemble
 from tensorlang.simplify.cancel import cancel
 from tensorlang.simplify.compact import compact
+from tensorlang.simplify.compact_choices import compact_choices
 from tensorlang.simplify.distribute import distribute
 from tensorlang.simplify.factorise import factorise
 from tensorlang.simplify.narrow import narrow
@@ -56,7 +57,16 @@ def simplify_ssa(s: SSA, sizes: Mapping[Size, int] | None = None) -> SSA:
     supports, its sums of products factorised and ordered by cost: at `sizes`, or whatever the sizes."""
     distributed = partial(distribute, sizes=sizes)
     s = tidy(s)
-    for change in (assemble, cancel, narrow, compact, distributed, partial(factorise, sizes=sizes), assemble):
+    for change in (
+        assemble,
+        cancel,
+        narrow,
+        compact,
+        compact_choices,
+        distributed,
+        partial(factorise, sizes=sizes),
+        assemble,
+    ):
         changed = change(s)
         s = s if changed.statements == s.statements else tidy(changed)
     return s

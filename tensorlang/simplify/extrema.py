@@ -13,9 +13,9 @@ from dataclasses import replace
 
 from tensorlang.language.affine import Affine, Index, IndexArray, Lookup, atom_affine
 from tensorlang.language.grammar import Var
-from tensorlang.language.predicates import conjunction, equal, lookups
+from tensorlang.language.predicates import Predicate, conjunction, equal, lookups
 from tensorlang.language.types import R, array
-from tensorlang.normal.contraction import Factor, contraction, inner_solution
+from tensorlang.normal.contraction import Factor, contraction, inner_solution, only_moves
 from tensorlang.normal.ssa import (
     SSA,
     Contraction,
@@ -30,6 +30,7 @@ from tensorlang.normal.ssa import (
     summed_indices,
 )
 from tensorlang.normal.tidy import map_outputs, with_operands
+from tensorlang.sets.isl import implies
 
 Extrema = Mapping[Input, Selection]
 """Inputs that stand for the greatest or least values of what selections choose from."""
@@ -76,23 +77,42 @@ def _reading(x: Statement, values: Mapping[IndexArray, Input], defined: Mapping[
     places = [solution.rest]
     for y, indices in zip(x.factors, factor_indices(x), strict=True):
         at = [solution.values.get(i, atom_affine(i)) for i in indices]
-        extremum = _extremum(y, at, values, defined)
-        if extremum is None:
+        chosen = _extremum(y, at, solution.rest, values, defined)
+        if chosen is None:
             factors.append((y, indices))
         else:
             summed.update((i, n) for i, n in zip(indices, y.shape, strict=True) if i in solution.free)
-            factors.append((extremum, tuple(Index(i.name) for i in indices[:-1])))
-        places += [equal(atom_affine(i), a) for i, a in zip(factors[-1][1], at, strict=False)]
+            at = list(chosen.at)
+            factors.append((values[chosen.array], tuple(Index("g") for _ in at)))
+        places += [equal(atom_affine(i), a) for i, a in zip(factors[-1][1], at, strict=True)]
     return contraction(x.shape, own_indices(x), factors, summed, conjunction(places))
 
 
 def _extremum(
-    y: Statement, at: list[Affine], values: Mapping[IndexArray, Input], defined: Mapping[IndexArray, Selection]
-) -> Input | None:
-    """What stands for the element of `y` at `at`, if that is where a selection from `y` has its extremum."""
-    if not at or len(at[-1].terms) != 1:
+    y: Statement,
+    at: list[Affine],
+    known: Predicate,
+    values: Mapping[IndexArray, Input],
+    defined: Mapping[IndexArray, Selection],
+) -> Lookup | None:
+    """The choice of which the element of `y` at `at` is the extremum where `known` holds, if there is one."""
+    for lookup in (atom for a in at for atom in a.atoms):
+        if isinstance(lookup, Lookup) and lookup.array in values:
+            x = defined[lookup.array].operand
+            places = _read_by(x, y, [*lookup.at, atom_affine(lookup)])
+            if places is not None and all(
+                a is b or implies(known, equal(a, b)) for a, b in zip(at, places, strict=True)
+            ):
+                return lookup
+    return None
+
+
+def _read_by(x: Statement, y: Statement, at: list[Affine]) -> list[Affine] | None:
+    """Where the element of `x` at `at` reads `y`, if it is an element of that."""
+    if x is y:
+        return at
+    if not isinstance(x, Contraction) or not only_moves(x) or x.factors[0] is not y:
         return None
-    (atom,) = at[-1].atoms
-    if not isinstance(atom, Lookup) or atom.array not in values or at[-1] is not atom_affine(atom):
-        return None
-    return values[atom.array] if defined[atom.array].operand is y and atom.at == tuple(at[:-1]) else None
+    solution = inner_solution(x)
+    places = (solution.values.get(i, atom_affine(i)) for i in factor_indices(x)[0])
+    return [a.substitute(dict(zip(own_indices(x), at, strict=True))) for a in places]

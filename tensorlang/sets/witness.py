@@ -67,10 +67,10 @@ def _some(count: int) -> Index:
 def instances(q: Exists, facts: Predicate) -> Iterator[Predicate]:
     """Predicates each of which implies `q`: its body at a value that makes a read of it one that is in `facts`, or one
     of its own that does not mention the bound index."""
+    bound = _bound(q.body)
     own = _reads(q.body)
     patterns = [(array, at) for array, at in own if any(q.index in a.free for a in at)]
-    known = dict.fromkeys([*_reads(facts), *(read for read in own if read not in patterns)])
-    bound = _bound(q.body)
+    known = dict.fromkeys(read for read in (*_standing(facts), *_standing(q.body)) if read not in patterns)
     values: dict[Affine, None] = {}
     for array, at in patterns:
         for other, place in known:
@@ -92,7 +92,7 @@ def _solutions(index: Index, at: tuple[Affine, ...], place: tuple[Affine, ...], 
 def equal_reads(q: Predicate, facts: Predicate) -> Iterator[tuple[Predicate, Predicate]]:
     """Conditions under which `q`, a comparison or a relation, says what another predicate says, with that one: reads of
     the same array, or of the same relation, at places of which the conditions say that they are equal."""
-    known = _reads(facts)
+    known = _standing(facts)
     if isinstance(q, Related):
         for relation, at in known:
             if relation is q.relation and at != q.arguments:
@@ -109,9 +109,14 @@ def _equal_places(at: tuple[Affine, ...], place: tuple[Affine, ...]) -> Predicat
     return conjunction(equal(a, b) for a, b in zip(at, place, strict=True))
 
 
-def _reads(p: Predicate) -> list[_Read]:
-    """What `p` reads at places without indices that it binds further inside."""
+def _standing(p: Predicate) -> list[_Read]:
+    """What `p` reads at places without indices that it binds."""
     bound = _bound(p)
+    return [read for read in _reads(p) if bound.isdisjoint(i for a in read[1] for i in a.free)]
+
+
+def _reads(p: Predicate) -> list[_Read]:
+    """What `p` reads."""
     found: dict[_Read, None] = {(x.array, x.at): None for x in lookups(p)}
     stack = [p]
     while stack:
@@ -124,7 +129,7 @@ def _reads(p: Predicate) -> list[_Read]:
                 stack.append(body)
             case Equal() | NonNegative():
                 pass
-    return [read for read in found if bound.isdisjoint(i for a in read[1] for i in a.free)]
+    return list(found)
 
 
 def _bound(p: Predicate) -> set[Atom]:

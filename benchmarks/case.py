@@ -145,7 +145,7 @@ class Case:
         for p in self.function.params:
             dims = tuple(a.value(values) for a in (shape(p.type)[0] if isinstance(p, Var) else p.sizes))
             draw = self.draw.get(p.name, _normal)
-            if isinstance(p, IndexArray):
+            if isinstance(p, IndexArray) and p.name not in self.draw:
                 found.append(_indices(rng, dims, p.size.value(values)))
             else:
                 found.append(draw(rng, dims))
@@ -162,8 +162,10 @@ class Case:
             dims = tuple(a.value(values) for a in (shape(p.type)[0] if isinstance(p, Var) else p.sizes))
             if isinstance(p, Relation):
                 found.append(self.draw[p.name](rng, dims))
-            elif isinstance(p, IndexArray):
+            elif isinstance(p, IndexArray) and p.name not in self.draw:
                 found.append(_indices(rng, dims, p.size.value(values)))
+            elif isinstance(p, IndexArray):
+                found.append(self.draw[p.name](rng, dims))
             else:
                 found.append(jax.ShapeDtypeStruct(dims, np.float32))
         if self.takes_cotangent:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from benchmarks.case import Case
-from benchmarks.programs import correlations, data, dense, diagonals, seeds, triangles
+from benchmarks.programs import correlations, data, dense, diagonals, graphs, seeds, triangles
 
 CASES: tuple[Case, ...] = (
     *diagonals.CASES,
     *correlations.CASES,
     *triangles.CASES,
     *data.CASES,
+    *graphs.CASES,
     *seeds.CASES,
     *dense.CASES,
 )

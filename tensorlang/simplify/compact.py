@@ -5,17 +5,20 @@
                                              X = gen i, j. sum d. [j = i + d + a] * X'[i, d]
     X = gen i. sum j. [i = 2*j] * e      ->  X' = gen j. [i := 2*j] e;        X = gen i. sum j. [i = 2*j] * X'[j]
     X = gen i:n, j. e, without i in e    ->  X' = gen j. [0 < n] * e;         X = gen i, j. X'[j]
+    X = gen i, j. [p] * e, likewise      ->  X' = gen j. [exists i. p] * e;   X = gen i, j. [p] * X'[j]
 
 X is index-only now, so its readers read X' instead and nothing of the box of X is ever stored.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from tensorlang.cost.polynomial import holds_from_1_on
 from tensorlang.language.affine import Affine, Atom, Index, atom_affine, constant
 from tensorlang.language.predicates import (
+    TRUE,
     Equal,
     NonNegative,
     Predicate,
@@ -45,7 +48,7 @@ from tensorlang.normal.ssa import (
     summed_indices,
 )
 from tensorlang.normal.tidy import addition, is_index_only, map_outputs, with_operands
-from tensorlang.sets.solve import in_range, solve
+from tensorlang.sets.solve import in_range, project, solve
 
 
 def compact(s: SSA) -> SSA:
@@ -69,6 +72,7 @@ def _compacted(x: Statement, new: dict[Statement, Statement]) -> tuple[Statement
         strided = _strided(x)
         if strided is not None:
             return strided
+    hidden, x = _hoisted(x)
     chart = _without_idle_index(x) or _forced(x) or _band(x)
     if chart is None:
         return x, x
@@ -77,7 +81,52 @@ def _compacted(x: Statement, new: dict[Statement, Statement]) -> tuple[Statement
     to_inner: dict[Atom, Affine] = {k: atom_affine(i) for k, i in zip(chart.axes, inner, strict=True)}
     at = ((i, a.substitute(to_inner)) for i, a in chart.at.items() if i not in chart.free)
     places = conjunction(equal(atom_affine(i), a) for i, a in at)
-    return Contraction(places, (stored,), (), x.shape), stored
+    return Contraction(conjunction([places, hidden]), (stored,), (), x.shape), stored
+
+
+def _hoisted(x: Statement) -> tuple[Predicate, Statement]:
+    """The fifth law: what hides `x` by indices on which it does not depend otherwise, and `x` without that."""
+    own = own_ranges(x)
+    common = [q for q in _always(x) if set(own).issuperset(i for i in free_atoms(q) if isinstance(i, Index))]
+    idle = [i for i in own if _ignores(_without(x, [q for q in common if i in free_atoms(q)]), i)]
+    hiding = [q for q in common if not free_atoms(q).isdisjoint(idle)]
+    if not hiding:
+        return TRUE, x
+    some = project({i: own[i] for i in idle}, conjunction(hiding), {i: n for i, n in own.items() if i not in idle})
+    return conjunction(hiding), _under(some, _without(x, hiding))
+
+
+def _without(x: Statement, parts: Collection[Predicate]) -> Statement:
+    """`x` without these conjuncts of its predicates, and of those of the views that it reads under them."""
+
+    def rest(p: Predicate) -> Predicate:
+        return conjunction(q for q in conjuncts(p) if q not in parts)
+
+    def view(y: Statement) -> Statement:
+        return _without(y, parts) if isinstance(y, Contraction) and is_index_only(y) else y
+
+    match x:
+        case Addition(terms, shape):
+            return Addition(tuple(Term(t.sign, rest(t.pred), view(t.operand)) for t in terms), shape)
+        case Map(p, f, arguments, shape):
+            return Map(rest(p), f, tuple(map(view, arguments)), shape)
+        case Contraction(p, factors, summed, shape):
+            return Contraction(rest(p), factors, summed, shape)
+        case _:
+            return x
+
+
+def _under(p: Predicate, x: Statement) -> Statement:
+    """[p] * x."""
+    match x:
+        case Addition(terms, shape):
+            return Addition(tuple(Term(t.sign, conjunction([t.pred, p]), t.operand) for t in terms), shape)
+        case Map(q, f, arguments, shape):
+            return Map(conjunction([q, p]), f, arguments, shape)
+        case Contraction(q, factors, summed, shape):
+            return Contraction(conjunction([q, p]), factors, summed, shape)
+        case _:
+            return x
 
 
 def _unguarded(x: Statement, guards: frozenset[Predicate]) -> Statement:

@@ -92,6 +92,8 @@ class _Writer:
             f"exists {k}:e. c[{k}] = {p}",
             f"exists {k}:e. b[{k}] = a[{p}] and a[{k}] < b[{k}]",
             f"y[a[{p}]] = y[b[{p}]]",
+            f"exists {k}:e. b[{k}] <= {self.node_at(p)}",
+            f"exists {k}:e. b[{k}] + 2 <= a[{p}] and a[{k}] <= b[{k}]",
         ]
         if self.edges:
             options.append(f"exists {k}:n. E(a[{p}], {k})")

@@ -2,7 +2,8 @@
 
     gen i. sum j. [j <= a(i)] * e(j)  =  gen i. S[a(i) + 1]            where S[k] = sum j < k. e(j)
 
-which takes as many additions as there are j, and not as there are pairs of i and j.
+which takes as many additions as there are j, and not as there are pairs of i and j. The limit a(i) may be an element of
+an index array.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ def running(ctx: Context, c: Summation, contract: Contract) -> Deep[Value | None
 def _limited(ctx: Context, c: Summation, q: Predicate) -> tuple[Affine, Index] | None:
     """What `q` says is not negative, and a summed index that it compares with axes of the result on which nothing
     else depends."""
-    if not isinstance(q, NonNegative) or not c.scope.is_static(q.value) or q.value.lookups:
+    if not isinstance(q, NonNegative) or any(i in c.scope.loops for i in q.value.free):
+        return None
+    if any(i in c.summed for lookup in q.value.lookups for i in atom_affine(lookup).free):
         return None
     inside, outside = [i for i in c.summed if q.value.coefficient(i)], c.scope.axes(q.value)
     used = ctx.profiles.free(c.body, c.scope.env)

@@ -159,10 +159,10 @@ def _implies_equal_read(p: Predicate, q: NonNegative | Equal | Related) -> bool:
     """Whether `q` holds since equal places have equal elements, and are both in a relation or neither."""
     facts = conjuncts(p)
 
-    def holds(other: Predicate) -> bool:
-        return other in facts or (isinstance(other, NonNegative | Equal) and _implies_comparison(p, other))
+    def holds(part: Predicate) -> bool:
+        return part in facts or (isinstance(part, NonNegative | Equal) and _implies_comparison(p, part))
 
-    return any(holds(other) and implies(p, places) for places, other in equal_reads(q, p))
+    return any(holds(other) and all(map(holds, conjuncts(places))) for places, other in equal_reads(q, p))
 
 
 def _has_witness(p: Predicate, q: Exists) -> bool:

@@ -33,7 +33,12 @@ def require_clear(f: Function, what: str, given: Mapping[str, Any] | None, **opt
     then the keyword may mean either."""
     names = {p.name for p in f.params} | {s.name for s in (*f.sizes, *f.further)}
     for name, value in options.items():
-        if value is not None and value is not False and name in names and name not in (given or {}):
+        if (
+            value is not None
+            and value is not False
+            and name in names
+            and not (isinstance(given, Mapping) and name in given)
+        ):
             kind = "parameter" if any(p.name == name for p in f.params) else "size"
             raise ArgumentError(
                 f"{name} is an option of {what}, and a {kind} of {f.name}",

@@ -16,7 +16,7 @@ from tensorlang.derivative.total import total_derivative
 from tensorlang.errors import TypeMismatch
 from tensorlang.interning import uncollected
 from tensorlang.language.affine import Index, atom_affine
-from tensorlang.language.function import Function, Results, differentiated
+from tensorlang.language.function import Function, Results, derived, differentiated
 from tensorlang.language.grammar import Bracket, Expr, Let, MakePair, Var, gen, number, zero
 from tensorlang.language.predicates import conjunction, equal
 from tensorlang.language.types import R, Type, leaves, shape, struct_of_arrays
@@ -38,7 +38,7 @@ def derivative(f: Function, wrt: Wrt = None) -> Function:
     """
     s, variables = _prepared(f, wrt)
     d = total_derivative(s, variables)
-    return _named(read_simplified(d), f"{f.name}_derivative", f.results)
+    return _named(read_simplified(d), f, "derivative", f.results)
 
 
 @uncollected
@@ -49,7 +49,7 @@ def derive(f: Function, wrt: Wrt = None) -> Derivation:
     """
     s, variables = _prepared(f, wrt)
     result, steps = adjoint_steps(s, variables, f.type)
-    return Derivation(f, s, variables, tuple(steps), result, read_simplified(result))
+    return Derivation(f, s, variables, tuple(steps), result, derived(read_simplified(result), f))
 
 
 def adjoint(f: Function, wrt: Wrt = None) -> Function:
@@ -70,7 +70,7 @@ def grad(f: Function, wrt: Wrt = None) -> Function:
     One gradient, of the parameter's type, or a flat tuple of them. Raises `TypeMismatch` if `f` is not scalar,
     `ScopeError` if `wrt` names what is no real-valued parameter.
     """
-    return _named(read_simplified(_gradient(f, wrt)), f"{f.name}_grad")
+    return _named(read_simplified(_gradient(f, wrt)), f, "grad")
 
 
 @uncollected
@@ -79,7 +79,7 @@ def value_and_grad(f: Function, wrt: Wrt = None) -> Function:
     g = _gradient(f, wrt)
     s, _ = _prepared(f, wrt)
     both = replace(g, statements=(*s.statements, *g.statements), outputs=(s.outputs, g.outputs))
-    return _named(read_simplified(both), f"{f.name}_value_and_grad", (None, g.results))
+    return _named(read_simplified(both), f, "value_and_grad", (None, g.results))
 
 
 @uncollected
@@ -90,7 +90,7 @@ def hvp(f: Function, wrt: Wrt = None) -> Function:
     """
     g = simplify_ssa(_gradient(f, wrt))
     s = simplify_ssa(total_derivative(g, _held(g, differentiated(f, wrt))))
-    return _named(read_back(s), f"{f.name}_hvp", g.results)
+    return _named(read_back(s), f, "hvp", g.results)
 
 
 @uncollected
@@ -115,7 +115,7 @@ def jacobian(f: Function, wrt: Wrt = None) -> Function:
     for part in reversed(parts[:-1]):
         body = MakePair(part, body)
         results = (g.results, results)
-    return _named(simplify(Function(f.name, tuple(params), body)), f"{f.name}_jacobian", results)
+    return _named(simplify(Function(f.name, tuple(params), body)), f, "jacobian", results)
 
 
 def _prepared(f: Function, wrt: Wrt) -> tuple[SSA, tuple[Var, ...]]:
@@ -158,5 +158,7 @@ def _one_hot(kind: Type, path: tuple[int, ...], at: tuple[Index, ...]) -> Expr:
     return parts[0][1]
 
 
-def _named(f: Function, name: str, results: Results = None) -> Function:
-    return replace(f, name=name, results=results if results is not None else f.results)
+def _named(g: Function, f: Function, what: str, results: Results = None) -> Function:
+    """`g`, which is what is so called of `f`."""
+    results = results if results is not None else g.results
+    return derived(replace(g, name=f"{f.name}_{what}", results=results), f)

@@ -18,6 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from tensorlang.language.function import Function
+
 
 @dataclass(frozen=True)
 class Extent:
@@ -61,6 +63,11 @@ class Nest:
     reals: Mapping[str, Sequence[Extent]]
     arrays: Mapping[str, tuple[Sequence[Extent], Extent]]
     relations: Mapping[str, Sequence[Extent]]
+
+    def untold(self, f: Function) -> list[str]:
+        """The sizes of the program that no shape tells."""
+        shapes = (*self.reals.values(), *self.relations.values(), *(extents for extents, _ in self.arrays.values()))
+        return [s.name for s in f.sizes if not any(n.size == s.name for extents in shapes for n in extents)]
 
     def values(self, rng: np.random.Generator, sizes: Mapping[str, int]) -> dict[str, Any]:
         """Random arguments of these sizes: where they are integers, many are equal."""

@@ -339,7 +339,7 @@ def test_cost_curves_are_the_counted_costs_with_inputs_and_outputs() -> None:
 
 def test_cost_curves_count_the_points_of_relations() -> None:
     f = tl.parse("f(E: rel(m, m), x: [m]R, a: [n]R) = sum k:n. a[k] * sum i:m, j:m. [E(i, j)] * x[i] * x[j]")
-    drawn = curves(pictures.cost_curves(f, "n", [2, 3], "x", E=np.eye(4, dtype=bool)))
+    drawn = curves(pictures.cost_curves(f, "n", [2, 3], wrt="x", E=np.eye(4, dtype=bool)))
     assert drawn["program"][1] == [tl.cost(f, n=n, E=np.eye(4, dtype=bool)) + 4 + 1 for n in (2, 3)]
 
 

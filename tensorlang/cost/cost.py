@@ -19,6 +19,7 @@ from tensorlang.language.affine import Affine, Index, IndexArray
 from tensorlang.language.arguments import Bound, bind, size_values, to_leaves
 from tensorlang.language.evaluate import Evaluator, nest, setting
 from tensorlang.language.function import Function
+from tensorlang.language.given import require_clear, together
 from tensorlang.language.grammar import (
     Add,
     Bracket,
@@ -39,15 +40,19 @@ from tensorlang.recursion import run
 from tensorlang.sets.solve import project
 
 
-def cost(f: Function, /, relations: Mapping[str, Any] | None = None, **sizes: Any) -> int:
+def cost(
+    f: Function, given: Mapping[str, Any] | None = None, /, relations: Mapping[str, Any] | None = None, **sizes: Any
+) -> int:
     """What `f` costs at the given sizes (Figure 6), exactly. A greatest or least value costs the points less one.
 
     Relations and index arrays are given like sizes, each under its name; sizes that their shapes tell may be left out,
     and so may index arrays that the cost does not depend on. Where it depends on the points that an argmax of `f`
-    chooses, the arrays of all parameters are needed. `relations` takes the same by name, for names that are no keywords
-    of Python's. Raises `ArgumentError`, and `LimitError` if too many points must be looked at one by one.
+    chooses, the arrays of all parameters are needed. A mapping by position, or as `relations`, gives the same by name:
+    any name, such as `lambda` or `relations`. Raises `ArgumentError`, and `LimitError` if too many points must be
+    looked at one by one.
     """
-    counter = Counter(known(f, {**(relations or {}), **sizes}))
+    require_clear(f, "cost", given, relations=relations)
+    counter = Counter(known(f, together(given, together(relations, sizes))))
     return sum(weight * counter.points(domain) for domain, weight in charges(f.body).items())
 
 

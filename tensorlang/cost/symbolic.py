@@ -19,6 +19,7 @@ from tensorlang.cost.shown import expression, latex, polynomial_text, text
 from tensorlang.errors import CountingError
 from tensorlang.language.affine import Affine, Atom, Index, Size, atom_affine, constant
 from tensorlang.language.function import Function, sizes_of
+from tensorlang.language.given import together
 from tensorlang.language.grammar import gen
 from tensorlang.language.grammar import number as literal
 from tensorlang.language.grid import Setting
@@ -43,12 +44,13 @@ class CostPolynomial(Shown):
     program: Function
     cells: tuple[Cell, ...]
 
-    def __call__(self, relations: Mapping[str, Any] | None = None, /, **sizes: Any) -> int:
-        """The number at these sizes; relations and index arrays are given like sizes, just as for `cost`.
+    def __call__(self, given: Mapping[str, Any] | None = None, /, **sizes: Any) -> int:
+        """The number at these sizes; relations and index arrays are given like sizes, just as for `cost`, by keyword
+        or in a mapping.
 
         Raises `ArgumentError`, and `LimitError` if too many points of data must be looked at one by one.
         """
-        return self.at(known(self.program, {**(relations or {}), **sizes}))
+        return self.at(known(self.program, together(given, sizes)))
 
     def at(self, setting: Setting) -> int:
         """The number under the sizes, relations and index arrays of `setting`."""

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from tensorlang.cost.cost import known
 from tensorlang.language.function import Function
+from tensorlang.language.given import together
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import TRUE, Predicate
 from tensorlang.normal.ssa import SSA, Statement
@@ -160,11 +161,13 @@ class Derivation(Shown):
         by = ", ".join(x.name for x in self.wrt)
         return f"the derivation of {self.function.name}'s adjoint by {by} in {len(self.steps)} steps; print shows them"
 
-    def at(self, **data: Any) -> Derivation:
-        """The same derivation with costs counted at these sizes, relations and index arrays, given by name.
+    def at(self, given: Mapping[str, Any] | None = None, /, **data: Any) -> Derivation:
+        """The same derivation with costs counted at these sizes, relations and index arrays, given by name: as
+        keywords, or in a mapping.
 
         Raises `ArgumentError` if some are missing or don't belong to the program.
         """
+        data = together(given, data)
         known(self.function, data)
         return replace(self, data=data)
 
@@ -175,8 +178,9 @@ class Derivation(Shown):
         """
         Path(path).write_text(page(self, steps), encoding="utf-8")
 
-    def tell(self, **data: Any) -> tuple[Told, ...]:
-        """The steps in words; with sizes (and relations' data) by name, also what each costs before and after."""
+    def tell(self, given: Mapping[str, Any] | None = None, /, **data: Any) -> tuple[Told, ...]:
+        """The steps in words; with sizes (and relations' data) by name, as keywords or in a mapping, also what each
+        costs before and after."""
         from tensorlang.derivative.transcript import tell
 
-        return tuple(tell(self, data or self.data or None))
+        return tuple(tell(self, together(given, data) or self.data or None))

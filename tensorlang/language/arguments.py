@@ -15,6 +15,7 @@ from tensorlang.errors import ArgumentError
 from tensorlang.language.affine import Affine, IndexArray, Size
 from tensorlang.language.elements import check_integers, check_range
 from tensorlang.language.function import Function, Parameter, Results
+from tensorlang.language.given import apart, together
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import Pair, Type, shape
@@ -32,10 +33,13 @@ class Bound:
 def bind(f: Function, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Bound:
     """Match positional and keyword arguments to the parameters of `f`, and read the sizes off their shapes.
 
-    Keywords that name a size instead give it. A pair is a tuple; pairs nested to the right may come as one longer
-    tuple. What has a `shape` and a `dtype` is passed on as it is; numbers and lists become arrays. Raises
-    `ArgumentError`, also for an element of an index array that is out of range, unless JAX is tracing the array.
+    Keywords that name a size instead give it. A mapping that comes last by position is as good as keywords. A pair is a
+    tuple; pairs nested to the right may come as one longer tuple. What has a `shape` and a `dtype` is passed on as it
+    is; numbers and lists become arrays. Raises `ArgumentError`, also for an element of an index array that is out of
+    range, unless JAX is tracing the array.
     """
+    args, mapping = apart(args)
+    kwargs = together(mapping, kwargs)
     named = {p.name: p for p in f.params}
     given: dict[Parameter, Any] = {}
     if len(args) > len(f.params):
@@ -266,7 +270,7 @@ class _Equations:
         self.declarations: list[tuple[str, Affine]] = []
         self.values: dict[Size, Fraction] = {}
         self.source: dict[Size, str] = {}
-        by_name = {s.name: s for s in self.sizes}
+        by_name = {s.name: s for s in (*self.sizes, *f.further)}
         for name, value in keywords.items():
             if name not in by_name:
                 sizes = ", ".join(by_name) or "none"

@@ -20,6 +20,7 @@ from tensorlang.language.affine import Affine, Index, IndexArray, Size, atom_aff
 from tensorlang.language.arguments import Bound, bind, from_leaves, leaf_shapes, to_leaves, unpack
 from tensorlang.language.dependence import analyse
 from tensorlang.language.function import Function
+from tensorlang.language.given import apart, require_clear
 from tensorlang.language.grammar import (
     Access,
     Add,
@@ -62,13 +63,17 @@ def evaluate(f: Function, /, *args: Any, exact: bool = False, **kwargs: Any) -> 
     """The value of `f` at these arguments (Figure 4), as `f.results` says: numbers, arrays, tuples.
 
     Numbers are float64. With `exact`, or if any argument is an array of Python objects (fractions), they are fractions,
-    and no rounding happens; then every scalar function must be known exactly. Raises `ArgumentError` for arguments
-    that don't fit, `EvaluationError` for what has no exact value, `OutOfBounds` for an access outside its array under
-    true brackets, `EmptyExtremum` for an extremum or a choice without a point there, `LimitError` for values that don't
-    fit in memory.
+    and no rounding happens; then every scalar function must be known exactly. Raises `ArgumentError` for arguments that
+    don't fit, or where `exact` may be a parameter of `f` (give that by position, or in a mapping that comes last:
+    `evaluate(f, {"exact": x})`), `EvaluationError` for what has no exact value, `OutOfBounds` for an access outside its
+    array under true brackets, `EmptyExtremum` for an extremum or a choice without a point there, `LimitError` for
+    values that don't fit in memory.
 
     An extremum of which a value is NaN is NaN, and the choice is the first such point, as in NumPy and JAX.
     """
+    positions, mapping = apart(args)
+    by_position = {p.name: x for p, x in zip(f.params, positions, strict=False)}
+    require_clear(f, "evaluate", {**by_position, **mapping}, exact=exact)
     bound = bind(f, args, kwargs)
     leaves = [leaf for v in f.variables for leaf in to_leaves(v.type, bound.values[v])]
     exact = exact or any(isinstance(leaf, np.ndarray) and leaf.dtype.kind == "O" for leaf in leaves)

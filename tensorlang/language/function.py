@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tensorlang.errors import ArgumentError, ScopeError
@@ -32,12 +32,16 @@ class Function(Shown):
     type R, tuples for pairs, boolean or SciPy sparse matrices for relations, integers for indices. Sizes are read off
     the arrays' shapes, [n][m]R being the shape (n, m); one that no shape tells is a keyword. Pairs come back as tuples,
     read as `results` says. Raises `ArgumentError` for arguments that don't fit.
+
+    `further` are sizes that it accepts though its value does not depend on them: those of the program that it was
+    derived from.
     """
 
     name: str
     params: tuple[Parameter, ...]
     body: Expr
     results: Results = None
+    further: tuple[Size, ...] = ()
 
     @property
     def type(self) -> Type:
@@ -96,6 +100,12 @@ def differentiated(f: Function, wrt: str | tuple[str, ...] | None) -> tuple[Var,
     return tuple(by_name[name] for name in names)
 
 
+def derived(g: Function, f: Function) -> Function:
+    """`g`, which is made of `f`, and so takes the sizes that `f` takes."""
+    known = set(g.sizes)
+    return replace(g, further=tuple(s for s in (*f.sizes, *f.further) if s not in known))
+
+
 def unused_name(wanted: str, taken: set[str]) -> str:
     """`wanted`, or `wanted` with a number that makes it differ from all of `taken`."""
     if wanted not in taken:
@@ -129,6 +139,7 @@ __all__ = [
     "Parameter",
     "Results",
     "call_handlers",
+    "derived",
     "differentiated",
     "sizes_of",
     "taken_names",

@@ -23,6 +23,7 @@ from tensorlang.language.function import Function, call_handlers
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import Type
+from tensorlang.lower.checked import check_traced
 from tensorlang.lower.coordinates import Coordinates, points_or_mask
 from tensorlang.lower.kept import Kept
 from tensorlang.lower.source import Source
@@ -76,9 +77,12 @@ class Lowered(Shown):
     and its data compared at every call, so it may be written to.
     """
 
-    def __init__(self, f: Function, exact: bool = False, sizes: Mapping[str, int] | None = None) -> None:
+    def __init__(
+        self, f: Function, exact: bool = False, sizes: Mapping[str, int] | None = None, check: bool = False
+    ) -> None:
         self.function = f
         self._exact = exact
+        self._check = check
         self._simplified = simplify(f, **(sizes or {}))
         self._forms: dict[tuple[Relation, ...], Form] = {}
         self._plans: dict[Hashable, _Plan] = {}
@@ -114,6 +118,8 @@ class Lowered(Shown):
             values[k] = np.asarray(values[k])
         for k, indices in plan.indices:
             _check_range(indices, values[k], plan.sizes)
+            if self._check:
+                check_traced(indices, values[k], plan.sizes)
         on_points = []
         for k, relation in plan.relations:
             values[k] = self._points_or_mask(values[k])
@@ -262,6 +268,7 @@ def lower(
     mesh: None = None,
     sharding: None = None,
     blocks: Mapping[str, int] | None = None,
+    check: bool = False,
 ) -> Lowered: ...
 
 
@@ -274,6 +281,7 @@ def lower(
     *,
     mesh: jax.sharding.Mesh | jax.sharding.AbstractMesh,
     sharding: Mapping[str, str | tuple[str, ...]],
+    check: bool = False,
 ) -> Distributed: ...
 
 
@@ -286,6 +294,7 @@ def lower(
     mesh: jax.sharding.Mesh | jax.sharding.AbstractMesh | None = None,
     sharding: Mapping[str, str | tuple[str, ...]] | None = None,
     blocks: Mapping[str, int] | None = None,
+    check: bool = False,
 ) -> Lowered | Distributed:
     """`f` as Python source for `target`, ready to be called.
 
@@ -300,6 +309,10 @@ def lower(
     The targets "pallas-tpu" and "pallas-gpu" are kernels over tiles, as `tensorlang.lower.pallas.run.Kernels` tells.
     `blocks` has lengths of tiles along axes, by the sizes of these: {"n": 256}.
 
+    Calling it checks that the elements of index arrays are in their ranges, but can't where JAX is tracing them. With
+    `check` there is a `checkify.check` of these then, which `jax.experimental.checkify.checkify` turns into an error
+    to be thrown when the code has run.
+
     Raises `ArgumentError` for a target that there is none of, for a name that is no size of `f`, for a `sharding`
     that names no index or size of `f`, or no axis of the mesh, and for `blocks` that are none or of another target.
     """
@@ -308,18 +321,18 @@ def lower(
     if mesh is None and sharding is None and target != "jax":
         from tensorlang.lower.pallas.run import Kernels
 
-        return Kernels(f, target, exact, sizes, blocks)
+        return Kernels(f, target, exact, sizes, blocks, check)
     if blocks is not None:
         raise ArgumentError(f"only kernels have blocks, found the target {target!r}")
     if mesh is None and sharding is None:
-        return Lowered(f, exact, sizes)
+        return Lowered(f, exact, sizes, check)
     if mesh is None or sharding is None:
         raise ArgumentError("a mesh and a sharding are needed, or neither of them")
     if target != "jax":
         raise ArgumentError(f"programs run on a mesh by the target 'jax', found {target!r}")
     from tensorlang.lower.mesh.run import Distributed
 
-    return Distributed(f, mesh, sharding, exact, sizes)
+    return Distributed(f, mesh, sharding, exact, sizes, check)
 
 
 _PACKAGES = frozenset({"jax", "numpy"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from tensorlang.cost.cost import known
 from tensorlang.errors import ArgumentError
 from tensorlang.language.function import Function, differentiated
+from tensorlang.language.given import require_clear, together
 from tensorlang.language.points import Ints
 from tensorlang.normal.ssa import Input, to_function
 from tensorlang.pictures.canvas import BLUE, INK, ORANGE, SMALL, head, new_axes
@@ -23,14 +25,25 @@ _MOST = 40
 _LABELLED = 24
 
 
-def access_map(f: Function, param: str, name: str | None = None, /, ax: Axes | None = None, **data: Any) -> Axes:
+def access_map(
+    f: Function,
+    param: str,
+    name: str | None = None,
+    given: Mapping[str, Any] | None = None,
+    /,
+    *,
+    ax: Axes | None = None,
+    **data: Any,
+) -> Axes:
     """Arrows from each element of the parameter `param` to the elements that need it.
 
     These are of the statement that a let of `f` calls `name`, by default the result; `data` are sizes, relations and
-    index arrays by name, as for `tl.cost`. Elements are told by their indices, and stand row by row. Raises
-    `ScopeError` for an unknown name, `ArgumentError` for missing sizes and for a parameter of pairs, and `LimitError`
-    where the dependence takes too long a predicate.
+    index arrays by name, as for `tl.cost`, as keywords or in a mapping. Elements are told by their indices, and stand
+    row by row. Raises `ScopeError` for an unknown name, `ArgumentError` for missing sizes and for a parameter of pairs,
+    and `LimitError` where the dependence takes too long a predicate.
     """
+    require_clear(f, "access_map", given, ax=ax)
+    data = together(given, data)
     (variable,) = differentiated(f, param)
     s, x = statement_of(f, name)
     read = [y for y in s.statements if isinstance(y, Input) and y.param.name == param]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tensorlang.cost.cost import cost
@@ -10,6 +10,7 @@ from tensorlang.cost.ratio import numbers_in
 from tensorlang.cost.symbolic import cost_polynomial
 from tensorlang.errors import ArgumentError, CountingError
 from tensorlang.language.function import Function
+from tensorlang.language.given import require_clear, together
 from tensorlang.pictures.canvas import BLUE, FAINT, INK, ORANGE, SMALL, cut, head, new_axes
 from tensorlang.pipeline import Wrt, derive
 
@@ -21,15 +22,26 @@ _WIDE = 40
 
 
 def cost_curves(
-    f: Function, along: str, values: Iterable[int], /, wrt: Wrt = None, ax: Axes | None = None, **data: Any
+    f: Function,
+    along: str,
+    values: Iterable[int],
+    given: Mapping[str, Any] | None = None,
+    /,
+    *,
+    wrt: Wrt = None,
+    ax: Axes | None = None,
+    **data: Any,
 ) -> Axes:
     """The cost of `f` and of its adjoint, inputs and outputs counted as in Theorem 6.35, as the size `along` takes the
     given values, with the line that is 4 times the program.
 
-    `data` are the other sizes, relations and index arrays by name, as for `tl.cost`. Of more than 200 values evenly
-    spread ones are taken. Axes are logarithmic where the costs span much. Raises `ArgumentError` for a name that is no
-    size, missing sizes, and no values, and `ScopeError` if `wrt` names what is no real-valued parameter.
+    `data` are the other sizes, relations and index arrays by name, as for `tl.cost`, as keywords or in a mapping. Of
+    more than 200 values evenly spread ones are taken. Axes are logarithmic where the costs span much. Raises
+    `ArgumentError` for a name that is no size, missing sizes, and no values, and `ScopeError` if `wrt` names what is no
+    real-valued parameter.
     """
+    require_clear(f, "cost_curves", given, wrt=wrt, ax=ax)
+    data = together(given, data)
     if along not in {size.name for size in f.sizes}:
         raise ArgumentError(
             f"{f.name} has no size {along}; its sizes are {', '.join(x.name for x in f.sizes) or 'none'}"

@@ -13,6 +13,7 @@ from tensorlang.cost.cost import known
 from tensorlang.errors import ArgumentError
 from tensorlang.language.affine import Affine, Index, IndexArray, Size
 from tensorlang.language.function import Function
+from tensorlang.language.given import require_clear, together
 from tensorlang.language.grid import Setting, holds
 from tensorlang.language.points import Column, Ints, Points, Tuples
 from tensorlang.language.predicates import Predicate, free_atoms, lookups, relations
@@ -32,24 +33,43 @@ _INCH = 0.24
 _WIDEST = 5.2
 
 
-def support(f: Function, name: str | None = None, /, ax: Axes | None = None, **data: Any) -> Axes:
+def support(
+    f: Function,
+    name: str | None = None,
+    given: Mapping[str, Any] | None = None,
+    /,
+    *,
+    ax: Axes | None = None,
+    **data: Any,
+) -> Axes:
     """Where the statement that a let of `f` calls `name`, by default the result, can be other than 0.
 
-    `data` are sizes, relations and index arrays by name, as for `tl.cost`. One index runs to the right; of two, the
-    first runs down and the second to the right; of more, the first ones have a panel for each of their values. Raises
-    `ScopeError` for an unknown name, `ArgumentError` for missing sizes and for a number, which has no indices, and
-    `LimitError` where the support takes too long a predicate.
+    `data` are sizes, relations and index arrays by name, as for `tl.cost`, as keywords or in a mapping. One index runs
+    to the right; of two, the first runs down and the second to the right; of more, the first ones have a panel for each
+    of their values. Raises `ScopeError` for an unknown name, `ArgumentError` for missing sizes and for a number, which
+    has no indices, and `LimitError` where the support takes too long a predicate.
     """
+    require_clear(f, "support", given, ax=ax)
+    data = together(given, data)
     s, x = statement_of(f, name)
     return draw(supports(s)[x], own_ranges(x), known(to_function(s), data), name or f.name, ax)
 
 
-def lattice(p: Predicate, ranges: Mapping[Index, Affine], /, ax: Axes | None = None, **data: Any) -> Axes:
+def lattice(
+    p: Predicate,
+    ranges: Mapping[Index, Affine],
+    given: Mapping[str, Any] | None = None,
+    /,
+    *,
+    ax: Axes | None = None,
+    **data: Any,
+) -> Axes:
     """The points of `p` with its indices in these ranges, whose order is that of `support`.
 
-    `data` are the sizes, relations and index arrays in `p` and `ranges` by name. Raises `ArgumentError` if one is
-    missing, or there are no indices.
+    `data` are the sizes, relations and index arrays in `p` and `ranges` by name, keywords or a mapping. Raises
+    `ArgumentError` if one is missing, or there are no indices.
     """
+    data = together(given, data)
     mentioned = {a for a in free_atoms(p) if isinstance(a, Size)} | {x for n in ranges.values() for x in n.sizes}
     arrays = {lookup.array for lookup in lookups(p)}
     needed = sorted({x.name for kind in (mentioned, arrays, relations(p)) for x in kind})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from tensorlang.cost.cost import known
 from tensorlang.errors import ArgumentError
 from tensorlang.language.function import Function, differentiated
+from tensorlang.language.given import require_clear, together
 from tensorlang.language.show import predicate_unicode
 from tensorlang.language.types import shape
 from tensorlang.normal.ssa import own_ranges, to_function
@@ -24,14 +26,25 @@ if TYPE_CHECKING:
 _MOST = 256
 
 
-def sparsity(f: Function, wrt: str | None = None, /, ax: Axes | None = None, **data: Any) -> Axes:
+def sparsity(
+    f: Function,
+    wrt: str | None = None,
+    given: Mapping[str, Any] | None = None,
+    /,
+    *,
+    ax: Axes | None = None,
+    **data: Any,
+) -> Axes:
     """Where `tl.jacobian(f, wrt)` can be other than 0: a row for each element of the result, a column for each of the
     parameter `wrt`, both row by row; `wrt` may be left out if there is only one.
 
     The picture is of the support of the derived Jacobian, which holds for all sizes, at those in `data`, which may name
-    relations and index arrays too. Raises `ScopeError` for an unknown name, `ArgumentError` for missing sizes, for
-    pairs, and if it is not said by what to differentiate, `LimitError` where the support takes too long a predicate.
+    relations and index arrays too, keywords or a mapping. Raises `ScopeError` for an unknown name, `ArgumentError` for
+    missing sizes, for pairs, and if it is not said by what to differentiate, `LimitError` where the support takes too
+    long a predicate.
     """
+    require_clear(f, "sparsity", given, ax=ax)
+    data = together(given, data)
     variables = differentiated(f, wrt)
     if len(variables) > 1:
         names = ", ".join(x.name for x in variables)

@@ -7,7 +7,8 @@ from weakref import WeakSet
 from tensorlang.errors import ArgumentError
 from tensorlang.interning import uncollected
 from tensorlang.language.affine import Size
-from tensorlang.language.function import Function
+from tensorlang.language.function import Function, derived
+from tensorlang.language.given import together
 from tensorlang.language.grammar import Expr
 from tensorlang.normal import normal_ssa
 from tensorlang.normal.ssa import SSA
@@ -28,20 +29,21 @@ _simple: WeakSet[Expr] = WeakSet()
 
 
 @uncollected
-def simplify(f: Function, /, **sizes: int) -> Function:
+def simplify(f: Function, given: Mapping[str, int] | None = None, /, **sizes: int) -> Function:
     """`f` as one would write it: no copies, no idle sums, everything stored on its support, and products of several
     factors in the cheapest order.
 
-    Never dearer, as long as all sizes are at least 1. With `sizes` it is the cost there that is never higher, whatever
-    the sizes that are not given. Raises `ArgumentError` for a name that is no size of `f`.
+    Never dearer, as long as all sizes are at least 1. With `sizes`, keywords or a mapping, it is the cost there that is
+    never higher, whatever the sizes that are not given. Raises `ArgumentError` for a name that is no size of `f`.
     """
-    known = {size.name: size for size in f.sizes}
+    sizes = together(given, sizes)
+    known = {size.name: size for size in (*f.sizes, *f.further)}
     for name in sizes:
         if name not in known:
             raise ArgumentError(f"{f.name} has no size {name}; its sizes are {', '.join(known) or 'none'}")
     if not sizes and f.body in _simple:
         return f
-    return read_simplified(normal_ssa(f), {known[name]: n for name, n in sizes.items()})
+    return derived(read_simplified(normal_ssa(f), {known[name]: n for name, n in sizes.items()}), f)
 
 
 def read_simplified(s: SSA, sizes: Mapping[Size, int] | None = None) -> Function:

@@ -16,16 +16,17 @@ from tensorlang.language.affine import IndexArray
 from tensorlang.language.arguments import bind as matched
 from tensorlang.language.arguments import from_leaves, to_leaves, unpack
 from tensorlang.language.function import Function
+from tensorlang.language.given import apart, together
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import Relation
+from tensorlang.lower.checked import check_traced
 from tensorlang.lower.coordinates import Coordinates, points_or_mask
 from tensorlang.transforms.flat import flat
 from tensorlang.transforms.linear import Program, once
 from tensorlang.transforms.primitive import bind
 
 
-@once
-def to_jax(f: Function) -> Callable[..., Any]:
+def to_jax(f: Function, check: bool = False) -> Callable[..., Any]:
     """`f` as a JAX function, to be used inside of any JAX program, with derivatives that are tensor programs.
 
     It takes the arrays that `f` takes, by position or by name, pairs as tuples, and gives what calling `f` gives.
@@ -38,12 +39,21 @@ def to_jax(f: Function) -> Callable[..., Any]:
 
     A size that no shape tells is a keyword, as in calling `f`; under `jax.jit` it must not be traced.
 
-    Calling the function raises `ArgumentError` if the arguments don't fit, under tracing as well.
+    Calling the function raises `ArgumentError` if the arguments don't fit, under tracing as well. Only elements of
+    index arrays that are traced themselves are not known then. With `check` there is a `checkify.check` that they are
+    in their ranges, which `jax.experimental.checkify.checkify` turns into an error to be thrown when the code has run.
     """
+    return _to_jax(f, check)
+
+
+@once
+def _to_jax(f: Function, check: bool) -> Callable[..., Any]:
     program = Program(flat(f))
     params = {p.name: p for p in f.params}
 
     def call(*args: Any, **kwargs: Any) -> Any:
+        by_position, mapping = apart(args)
+        args, kwargs = tuple(by_position), together(mapping, kwargs)
         given = [_weak(x) if isinstance(p, Var) else x for p, x in zip(f.params, args, strict=False)]
         named = {name: _weak(x) if isinstance(params.get(name), Var) else x for name, x in kwargs.items()}
         _require_known(f, [*args, *kwargs.values()], {k: x for k, x in kwargs.items() if k not in params})
@@ -55,6 +65,8 @@ def to_jax(f: Function) -> Callable[..., Any]:
             if isinstance(p, Var):
                 arrays += [_real(p.name, x) for x in to_leaves(p.type, value)]
             elif isinstance(p, IndexArray):
+                if check:
+                    check_traced(p, value, bound.sizes)
                 arrays.append(jnp.asarray(value, jnp.int32))
             elif isinstance(found := points_or_mask(value), Coordinates):
                 points.append((p, found))

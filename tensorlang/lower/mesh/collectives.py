@@ -14,6 +14,7 @@ from math import prod
 
 from tensorlang.errors import ArgumentError
 from tensorlang.language.affine import Affine, Size, render
+from tensorlang.language.given import together
 from tensorlang.lower.mesh.asked import Along
 from tensorlang.lower.mesh.needs import is_nonnegative
 from tensorlang.lower.parts.mesh import _reach
@@ -112,9 +113,9 @@ class Collectives:
     devices: Mapping[str, int]
     blocks: Mapping[Size, tuple[Along, Affine]]
 
-    def at(self, **sizes: int) -> list[Sent]:
-        """What is sent at these sizes. Raises `ArgumentError` if one is missing."""
-        known = {Size(name): n for name, n in sizes.items()}
+    def at(self, given: Mapping[str, int] | None = None, /, **sizes: int) -> list[Sent]:
+        """What is sent at these sizes, keywords or a mapping. Raises `ArgumentError` if one is missing."""
+        known = {Size(name): n for name, n in together(given, sizes).items()}
         for block, (along, size) in self.blocks.items():
             known[block] = -(-max(_value(size, known), 1) // self._count(along))
         return [sent for part in self.parts for sent in part.at(known, self._count(part.along))]

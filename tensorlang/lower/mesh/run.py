@@ -11,10 +11,11 @@ import jax
 import numpy as np
 from jax.sharding import AxisType
 
-from tensorlang.language.affine import Size
+from tensorlang.language.affine import IndexArray, Size
 from tensorlang.language.arguments import bind
 from tensorlang.language.function import Function
 from tensorlang.language.predicates import Relation
+from tensorlang.lower.checked import check_traced
 from tensorlang.lower.mesh.asked import Along, asked
 from tensorlang.lower.mesh.collectives import Collectives
 from tensorlang.lower.mesh.local import Cut
@@ -41,8 +42,10 @@ class Distributed(Shown):
         sharding: Mapping[str, str | Along],
         exact: bool = False,
         sizes: Mapping[str, int] | None = None,
+        check: bool = False,
     ) -> None:
         self.function = f
+        self._check = check
         self.mesh = _automatic(mesh)
         self._exact = exact
         self._plan = plan(f, asked(f, mesh, sharding), sizes)
@@ -65,6 +68,8 @@ class Distributed(Shown):
         for p, value in bound.values.items():
             if isinstance(p, Relation) and hasattr(value, "toarray"):
                 bound.values[p] = np.asarray(value.toarray(), bool)
+            if isinstance(p, IndexArray) and self._check:
+                check_traced(p, value, bound.sizes)
         key = tuple(bound.sizes.items())
         if key not in self._at:
             check_extrema(self.function, bound.sizes)

@@ -54,12 +54,18 @@ class Kernels(Lowered):
     """
 
     def __init__(
-        self, f: Function, target: str, exact: bool, sizes: Mapping[str, int] | None, blocks: Mapping[str, int] | None
+        self,
+        f: Function,
+        target: str,
+        exact: bool,
+        sizes: Mapping[str, int] | None,
+        blocks: Mapping[str, int] | None,
+        check: bool = False,
     ) -> None:
         self.target = target
         self._lengths = _checked(f, blocks or {})
         self._empty = Lowered(f, exact, sizes)
-        super().__init__(f, exact, sizes)
+        super().__init__(f, exact, sizes, check)
 
     @property
     def program(self) -> Program:

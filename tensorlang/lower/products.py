@@ -30,14 +30,17 @@ def reduced(ctx: Context, c: Summation) -> Deep[Value]:
     guards = _guards(masks)
     needed = ctx.profiles.free(body, scope.env).union(c.summed, through(guards, scope.env))
     inner = ctx.scope(scope, domain={i: r for i, r in c.ranges.items() if i in needed}, masks=masks)
-    implied = zero_outside(ctx, scope.env, c.parts, body)
+    implied = zero_outside(ctx, scope.env, c.parts, body, ctx.strict and c.selects is not False)
     visible = [q for q in c.parts if q not in implied]
+    ctx.multiplied |= not implied <= zero_outside(ctx, scope.env, c.parts, body, True)
     pieces = [body]
     if isinstance(body, Mul):
         if not ctx.profiles.is_uniform(body, scope.env):
             pieces = factors(body)
         elif not visible and ctx.profiles.free(body, scope.env) <= summed.keys():
             pieces = [body.left, body.right]
+    if visible and c.selects:
+        return (yield _selecting(ctx, c, inner, visible, pieces))
     whole = masked_factor(ctx, c) if visible else None
     values = []
     for piece in pieces:
@@ -53,7 +56,26 @@ def reduced(ctx: Context, c: Summation) -> Deep[Value]:
             return _total(ctx, inner, where(m, product, inner.order), c)
         for m in hidden:
             values = _masked(ctx, inner, m, values)
+    ctx.multiplied |= bool(visible) and len(pieces) > 1
     return _product(ctx, inner, values, c)
+
+
+def _selecting(
+    ctx: Context, c: Summation, inner: Scope, visible: Sequence[Predicate], pieces: Sequence[Expr]
+) -> Deep[Value]:
+    """The sum of a product that is multiplied out: each factor is zero at every point where the mask is, before it is
+    multiplied, so that neither the product nor a derivative of it sees what is hidden."""
+    summed = {i: r for i, r in inner.domain.items() if i in c.summed}
+    inner = ctx.scope(inner, domain={i: r for i, r in inner.domain.items() if i not in summed} | summed)
+    m = mask(ctx, inner, conjunction(visible))
+    product: Value | None = None
+    for piece in pieces:
+        v: Value = yield ctx.value(piece, inner)
+        if v.number is None or len(pieces) == 1:
+            v = ctx.short(where(m, v, inner.order), inner.block)
+        product = v if product is None else ctx.short(times(product, v, inner.order), inner.block)
+    assert product is not None
+    return _total(ctx, inner, product, c)
 
 
 def masked_factor(ctx: Context, c: Summation) -> Expr | None:
@@ -104,7 +126,17 @@ def _product(ctx: Context, inner: Scope, values: Sequence[Value], c: Summation) 
     for v in values:
         if not v.axes:
             result = times(v, result, inner.order)
-    return result
+    return _unless_empty(ctx, inner, result, [s for s in c.summed if any(s not in v.axes for v in values)])
+
+
+def _unless_empty(ctx: Context, inner: Scope, v: Value, over: Iterable[Index]) -> Value:
+    """`v`, but in strict code 0 if there is no point of `over`, where a factor without these indices is not read."""
+    extents = [inner.domain[s].extent for s in over] if ctx.strict else []
+    tests = [f"{ctx.integers.code(n)} > 0" for n in extents if not ctx.integers.is_nonnegative(n - 1)]
+    if not tests or v.number is not None:
+        return v
+    code = f"{ctx.helper('_if')}({' and '.join(dict.fromkeys(tests))}, {v.code})"
+    return Value(code, v.axes, ATOM, v.depth + 1, None, v.weak)
 
 
 def _einsum(ctx: Context, inner: Scope, arrays: Sequence[Value], c: Summation) -> Value:
@@ -157,4 +189,4 @@ def _repeated(ctx: Context, inner: Scope, v: Value, missing: Sequence[Index]) ->
         else:
             code = ctx.integers.code(count)
             v = times(Value(code, (), ATOM if code.isidentifier() else SUM, 1, None, True), v, inner.order)
-    return v
+    return _unless_empty(ctx, inner, v, missing)

@@ -76,9 +76,11 @@ class Lowered(Shown):
     and its data compared at every call, so it may be written to.
     """
 
-    def __init__(self, f: Function, exact: bool = False, sizes: Mapping[str, int] | None = None) -> None:
+    def __init__(
+        self, f: Function, exact: bool = False, sizes: Mapping[str, int] | None = None, strict: bool = False
+    ) -> None:
         self.function = f
-        self._exact = exact
+        self._exact, self._strict = exact, strict
         self._simplified = simplify(f, **(sizes or {}))
         self._forms: dict[tuple[Relation, ...], Form] = {}
         self._plans: dict[Hashable, _Plan] = {}
@@ -160,7 +162,7 @@ class Lowered(Shown):
     def _form(self, on_points: tuple[Relation, ...]) -> Form:
         """The program for these relations given by their points, the others as boolean arrays."""
         if on_points not in self._forms:
-            made = Source(self._simplified, on_points, self._exact)
+            made = Source(self._simplified, on_points, self._exact, self._strict)
             run = jax.jit(defined(made), static_argnames=list(made.told.values()))
             self._forms[on_points] = Form(made, run)
         return self._forms[on_points]
@@ -262,6 +264,7 @@ def lower(
     mesh: None = None,
     sharding: None = None,
     blocks: Mapping[str, int] | None = None,
+    strict: bool = False,
 ) -> Lowered: ...
 
 
@@ -274,6 +277,7 @@ def lower(
     *,
     mesh: jax.sharding.Mesh | jax.sharding.AbstractMesh,
     sharding: Mapping[str, str | tuple[str, ...]],
+    strict: bool = False,
 ) -> Distributed: ...
 
 
@@ -286,6 +290,7 @@ def lower(
     mesh: jax.sharding.Mesh | jax.sharding.AbstractMesh | None = None,
     sharding: Mapping[str, str | tuple[str, ...]] | None = None,
     blocks: Mapping[str, int] | None = None,
+    strict: bool = False,
 ) -> Lowered | Distributed:
     """`f` as Python source for `target`, ready to be called.
 
@@ -312,7 +317,7 @@ def lower(
     if blocks is not None:
         raise ArgumentError(f"only kernels have blocks, found the target {target!r}")
     if mesh is None and sharding is None:
-        return Lowered(f, exact, sizes)
+        return Lowered(f, exact, sizes, strict)
     if mesh is None or sharding is None:
         raise ArgumentError("a mesh and a sharding are needed, or neither of them")
     if target != "jax":

@@ -34,7 +34,9 @@ def running(ctx: Context, c: Summation, contract: Contract) -> Deep[Value | None
     at = atom_affine(j) - limit if backwards else limit + atom_affine(j) + 1
     axis = e.axes.index(j)
     scope.block.line(f"# a running sum over {j.name}{' from its end' if backwards else ''}")
-    code = f"{ctx.helper('_running')}({e.code}, {axis}, {backwards})"
+    helper = "_running_in_order" if c.selects else "_running"
+    ctx.multiplied |= not c.selects
+    code = f"{ctx.helper(helper)}({e.code}, {axis}, {backwards})"
     sums = ctx.temporary(Value(code), scope.block, "sums").code
     return _read(ctx, scope, Held(sums, tuple(inner.domain[i].extent + (i is j) for i in e.axes)), e, j, at - r.start)
 

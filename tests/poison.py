@@ -78,7 +78,9 @@ def read_elements(f: Function, arguments: dict[str, Any]) -> dict[str, list[np.n
     return {v.name: marks for v, marks in recorder.seen.items()}
 
 
-def poisoned(f: Function, arguments: dict[str, Any], where: dict[str, list[np.ndarray]], value: float) -> dict[str, Any]:
+def poisoned(
+    f: Function, arguments: dict[str, Any], where: dict[str, list[np.ndarray]], value: float
+) -> dict[str, Any]:
     """`arguments` with `value` at the elements that `where` marks."""
     bound = bind(f, (), arguments)
     new = dict(arguments)

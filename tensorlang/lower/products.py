@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from string import ascii_letters
 
@@ -14,11 +15,11 @@ from tensorlang.lower.code import ATOM, SUM, Value, literal, ordered, times, whe
 from tensorlang.lower.masks import mask
 from tensorlang.lower.profile import factors, is_finite, places, through
 from tensorlang.lower.scope import Context, Scope
-from tensorlang.lower.summation import Summation
+from tensorlang.lower.summation import Contract, Summation
 from tensorlang.recursion import Deep
 
 
-def reduced(ctx: Context, c: Summation) -> Deep[Value]:
+def reduced(ctx: Context, c: Summation, contract: Contract) -> Deep[Value]:
     """The array of a sum.
 
     A product whose factors have different axes is never multiplied out to be added up: it is an einsum. Only under a
@@ -40,7 +41,7 @@ def reduced(ctx: Context, c: Summation) -> Deep[Value]:
         elif not visible and ctx.profiles.free(body, scope.env) <= summed.keys():
             pieces = [body.left, body.right]
     if visible and c.selects:
-        return (yield _selecting(ctx, c, inner, visible, pieces))
+        return (yield _selecting(ctx, c, inner, visible, pieces, contract))
     whole = masked_factor(ctx, c) if visible else None
     values = []
     for piece in pieces:
@@ -53,7 +54,7 @@ def reduced(ctx: Context, c: Summation) -> Deep[Value]:
             product = values[0]
             for v in values[1:]:
                 product = ctx.short(times(product, v, inner.order), scope.block)
-            return _total(ctx, inner, where(m, product, inner.order), c)
+            return _total_or_zero(ctx, inner, where(m, product, inner.order), c)
         for m in hidden:
             values = _masked(ctx, inner, m, values)
     ctx.multiplied |= bool(visible) and len(pieces) > 1
@@ -61,10 +62,22 @@ def reduced(ctx: Context, c: Summation) -> Deep[Value]:
 
 
 def _selecting(
-    ctx: Context, c: Summation, inner: Scope, visible: Sequence[Predicate], pieces: Sequence[Expr]
+    ctx: Context,
+    c: Summation,
+    inner: Scope,
+    visible: Sequence[Predicate],
+    pieces: Sequence[Expr],
+    contract: Contract,
 ) -> Deep[Value]:
     """The sum of a product that is multiplied out: each factor is zero at every point where the mask is, before it is
-    multiplied, so that neither the product nor a derivative of it sees what is hidden."""
+    multiplied, so that neither the product nor a derivative of it sees what is hidden. By a loop, if the product would
+    be larger than its factors and the mask."""
+    free = [ctx.profiles.free(piece, inner.env) for piece in pieces]
+    free += [through(_guards([q]), inner.env) for q in visible]
+    box = frozenset().union(*free) & inner.domain.keys()
+    if not any(axes >= box for axes in free):
+        s = next(s for s in c.summed if s in box)
+        return (yield contract(ctx, replace(c, loops=frozenset({s}), whole=False)))
     summed = {i: r for i, r in inner.domain.items() if i in c.summed}
     inner = ctx.scope(inner, domain={i: r for i, r in inner.domain.items() if i not in summed} | summed)
     m = mask(ctx, inner, conjunction(visible))
@@ -75,7 +88,7 @@ def _selecting(
             v = ctx.short(where(m, v, inner.order), inner.block)
         product = v if product is None else ctx.short(times(product, v, inner.order), inner.block)
     assert product is not None
-    return _total(ctx, inner, product, c)
+    return _total_or_zero(ctx, inner, product, c)
 
 
 def masked_factor(ctx: Context, c: Summation) -> Expr | None:
@@ -126,7 +139,12 @@ def _product(ctx: Context, inner: Scope, values: Sequence[Value], c: Summation) 
     for v in values:
         if not v.axes:
             result = times(v, result, inner.order)
-    return _unless_empty(ctx, inner, result, [s for s in c.summed if any(s not in v.axes for v in values)])
+    over = [s for s in c.summed if any(s not in v.axes for v in values)]
+    return _unless_empty(ctx, inner, result, over)
+
+
+def _total_or_zero(ctx: Context, inner: Scope, v: Value, c: Summation) -> Value:
+    return _unless_empty(ctx, inner, _total(ctx, inner, v, c), [s for s in c.summed if s not in v.axes])
 
 
 def _unless_empty(ctx: Context, inner: Scope, v: Value, over: Iterable[Index]) -> Value:
@@ -189,4 +207,4 @@ def _repeated(ctx: Context, inner: Scope, v: Value, missing: Sequence[Index]) ->
         else:
             code = ctx.integers.code(count)
             v = times(Value(code, (), ATOM if code.isidentifier() else SUM, 1, None, True), v, inner.order)
-    return _unless_empty(ctx, inner, v, missing)
+    return v

@@ -302,14 +302,24 @@ def lower(
     blocks, by their names in `f`, or by those of the sizes that they run over: {"i": "data", "n": ("x", "y")}. What
     that makes of each array, and what the devices send each other, `tensorlang.lower.mesh` tells.
 
+    What brackets hide must be finite, or it may make nan of what does not read it: compiled code multiplies by zero
+    where that is fastest. With `strict` an element that no true bracket reads for a result has no influence on it,
+    whatever it is: where what a result reads is finite, so is the result, as by `evaluate`. Sums of products that turn
+    out not to be finite are computed once more, by ways that select, and none by Fourier transforms.
+
     The targets "pallas-tpu" and "pallas-gpu" are kernels over tiles, as `tensorlang.lower.pallas.run.Kernels` tells.
     `blocks` has lengths of tiles along axes, by the sizes of these: {"n": 256}.
 
     Raises `ArgumentError` for a target that there is none of, for a name that is no size of `f`, for a `sharding`
-    that names no index or size of `f`, or no axis of the mesh, and for `blocks` that are none or of another target.
+    that names no index or size of `f`, or no axis of the mesh, for `blocks` that are none or of another target, and
+    for `strict` code for a mesh or as kernels.
     """
     if target not in TARGETS:
         raise ArgumentError(f"programs can be lowered to {', '.join(TARGETS)}, found the target {target!r}")
+    if strict and (target != "jax" or mesh is not None or sharding is not None):
+        where = "a mesh" if target == "jax" else f"the target {target!r}"
+        hint = "what brackets hide must be finite there; the target 'jax' on one device takes strict=True"
+        raise ArgumentError(f"no strict code is made for {where}", hint=hint)
     if mesh is None and sharding is None and target != "jax":
         from tensorlang.lower.pallas.run import Kernels
 

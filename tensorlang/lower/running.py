@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tensorlang.language.affine import Affine, Index, atom_affine
-from tensorlang.language.predicates import NonNegative, Predicate, free_atoms
+from tensorlang.language.predicates import NonNegative, Predicate, free_atoms, substitute
 from tensorlang.lower.accesses import access, positions
 from tensorlang.lower.code import ATOM, Value
 from tensorlang.lower.scope import Context, Held, Scope
@@ -25,7 +25,9 @@ def running(ctx: Context, c: Summation, contract: Contract) -> Deep[Value | None
         return None
     limit, j = found
     scope, r, outer = c.scope, c.summed[j], c.scope.axes(limit)
-    inner = ctx.scope(scope, domain={i: s for i, s in scope.domain.items() if i not in outer} | {j: r})
+    domain = {i: s for i, s in scope.domain.items() if i not in outer} | {j: r}
+    masks = tuple(p for p in scope.masks if free_atoms(substitute(p, scope.env)).isdisjoint(outer))
+    inner = ctx.scope(scope, domain=domain, masks=masks)
     parts = tuple(p for p in c.parts if p is not NonNegative(limit))
     e: Value = yield contract(ctx, replace(c, scope=inner, summed=c.without(j), parts=parts))
     if e.number == 0:

@@ -178,8 +178,7 @@ class Source:
         ctx = self._ctx
         name = ctx.names.lasting(wanted)
         conditions = self._conditions()
-        if not ctx.strict:  # what is zero without a guard may be multiplied by what is not finite
-            e = run(conditions.unguarded(e))
+        e = run(conditions.guarded(e) if ctx.strict else conditions.unguarded(e))
         needs = run(conditions.of(e))
         held = Held(name, shape(e.type)[0], required=needs)
         self._body.line("")

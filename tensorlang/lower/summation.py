@@ -35,7 +35,16 @@ class Summation:
     @property
     def key(self) -> tuple[object, ...]:
         """What distinguishes it from others in the same scope."""
-        return ("sum", tuple(self.summed.items()), self.parts, self.body, self.loops, self.whole, self.cut, self.selects)
+        return (
+            "sum",
+            tuple(self.summed.items()),
+            self.parts,
+            self.body,
+            self.loops,
+            self.whole,
+            self.cut,
+            self.selects,
+        )
 
     @property
     def ranges(self) -> Mapping[Index, Range]:

@@ -111,7 +111,7 @@ def _contract(ctx: Context, c: Summation) -> Deep[Value]:
         v: Value | None = yield step(ctx, c)
         if v is not None:
             return v
-    v = yield reduced(ctx, c)
+    v = yield reduced(ctx, c, contract)
     return v
 
 

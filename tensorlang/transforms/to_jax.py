@@ -21,11 +21,10 @@ from tensorlang.language.predicates import Relation
 from tensorlang.lower.coordinates import Coordinates, points_or_mask
 from tensorlang.transforms.flat import flat
 from tensorlang.transforms.linear import Program, once
-from tensorlang.transforms.primitive import bind
+from tensorlang.transforms.primitive import How, bind
 
 
-@once
-def to_jax(f: Function) -> Callable[..., Any]:
+def to_jax(f: Function, strict: bool = False) -> Callable[..., Any]:
     """`f` as a JAX function, to be used inside of any JAX program, with derivatives that are tensor programs.
 
     It takes the arrays that `f` takes, by position or by name, pairs as tuples, and gives what calling `f` gives.
@@ -38,8 +37,16 @@ def to_jax(f: Function) -> Callable[..., Any]:
 
     A size that no shape tells is a keyword, as in calling `f`; under `jax.jit` it must not be traced.
 
+    What brackets hide must be finite, or it may make nan of what does not read it. With `strict` it has no influence,
+    whatever it is, on values and on derivatives of any order: see `tensorlang.lower`.
+
     Calling the function raises `ArgumentError` if the arguments don't fit, under tracing as well.
     """
+    return _to_jax(f, strict)
+
+
+@once
+def _to_jax(f: Function, strict: bool) -> Callable[..., Any]:
     program = Program(flat(f))
     params = {p.name: p for p in f.params}
 
@@ -65,7 +72,7 @@ def to_jax(f: Function) -> Callable[..., Any]:
         dtype = jnp.result_type(float, *(arrays[k] for k in places))
         for k in places:
             arrays[k] = arrays[k].astype(dtype)
-        results = bind(program, arrays, tuple(bound.sizes.items()), dtype, tuple(points))
+        results = bind(program, arrays, tuple(bound.sizes.items()), How(dtype, tuple(points), strict))
         return unpack(from_leaves(f.type, iter(results)), f.results)
 
     call.__name__ = call.__qualname__ = f.name

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-import tensorlang as tl
 from tensorlang.language.arguments import bind, from_leaves, leaf_shapes, to_leaves
 from tensorlang.language.evaluate import Evaluator
 from tensorlang.language.function import Function
@@ -14,7 +13,7 @@ from tensorlang.language.grammar import Access, Expr, Proj, Var
 from tensorlang.language.grid import affine_at
 from tensorlang.language.points import ORIGIN, Points
 from tensorlang.language.types import struct_of_arrays
-from tensorlang.language.values import Leaf, Value
+from tensorlang.language.values import Value
 from tensorlang.recursion import Deep, run
 
 
@@ -51,7 +50,7 @@ class _Recorder(Evaluator):
 
     def _input_of(self, e: Expr) -> tuple[Var, range] | None:
         """The input of which `e` is all, or a part of its pairs, and which of its arrays that part has."""
-        kind, which = e.type, []
+        which = []
         while isinstance(e, Proj):
             which.append(e.which)
             e = e.body
@@ -63,7 +62,6 @@ class _Recorder(Evaluator):
             first = len(leaf_shapes(whole.first))
             parts = parts[:first] if k == 0 else parts[first:]
             whole = whole.first if k == 0 else whole.second
-        del kind
         return e, parts
 
 
@@ -87,11 +85,14 @@ def poisoned(
     for v in f.variables:
         leaves = []
         for leaf, marks in zip(to_leaves(v.type, bound.values[v]), where[v.name], strict=True):
-            leaf = np.array(leaf, float)
-            leaf[marks] = value
-            leaves.append(leaf)
+            leaves.append(np.where(marks, value, np.asarray(leaf, float)))
         new[v.name] = from_leaves(v.type, iter(leaves))
     return new
+
+
+def anywhere(where: dict[str, list[np.ndarray]], rng: np.random.Generator) -> dict[str, list[np.ndarray]]:
+    """One or two random elements of each array."""
+    return {name: [rng.random(m.shape) < 1.5 / max(m.size, 1) for m in each] for name, each in where.items()}
 
 
 def hidden(f: Function, arguments: dict[str, Any]) -> dict[str, list[np.ndarray]]:

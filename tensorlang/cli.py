@@ -297,8 +297,11 @@ def cost(program: str, sizes: dict[str, int], inputs: str | None, polynomial: bo
 @wrt
 @click.option("--target", default="jax", show_default=True, help="What to generate code for.")
 @click.option("--exact", is_flag=True, help="Keep to sums of products where Fourier transforms would be faster.")
+@click.option("--strict", is_flag=True, help="What brackets hide has no influence, even if it is nan or inf.")
 @_format("text", "json")
-def lower(program: str, of_adjoint: bool, wrt: tuple[str, ...] | None, target: str, exact: bool, style: str) -> None:
+def lower(
+    program: str, of_adjoint: bool, wrt: tuple[str, ...] | None, target: str, exact: bool, strict: bool, style: str
+) -> None:
     """Print the Python source that runs a program, or its adjoint.
 
     \b
@@ -310,7 +313,7 @@ def lower(program: str, of_adjoint: bool, wrt: tuple[str, ...] | None, target: s
     f = _read_one(program)
     if of_adjoint:
         f = tl.adjoint(f, wrt=wrt)
-    source = tl.lower(f, target=target, exact=exact).source
+    source = tl.lower(f, target=target, exact=exact, strict=strict).source
     if style == "json":
         _print_json({"name": f.name, "target": target, "source": source})
     else:

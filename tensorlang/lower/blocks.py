@@ -130,7 +130,7 @@ def _within_block(ctx: Context, c: Summation, i: Index) -> Summation:
 
 def _with_limits(ctx: Context, c: Summation, i: Index) -> tuple[Summation, Limits]:
     """`c` without the limits that blocks of rows `i`, being zero beyond them, make needless; and all limits of `i`."""
-    zero = zero_in_blocks(ctx, c.scope.env, factors(c.body))
+    zero = zero_in_blocks(ctx, c.scope.env, factors(c.body), ctx.strict)
     limits = dict.fromkeys([*_limits(c), *zero])
     kept = tuple(q for q in c.parts if not (isinstance(q, NonNegative) and zero.get(q, False)))
     return replace(c, parts=kept), involving(list(limits), i)

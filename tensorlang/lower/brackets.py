@@ -27,7 +27,7 @@ from tensorlang.lower.code import ATOM, Value, literal, where
 from tensorlang.lower.integers import Range
 from tensorlang.lower.masks import mask
 from tensorlang.lower.points import unresolved
-from tensorlang.lower.profile import factors, is_finite
+from tensorlang.lower.profile import factors, is_finite, is_number
 from tensorlang.lower.required import is_static
 from tensorlang.lower.scope import Context, Scope
 from tensorlang.recursion import Deep
@@ -157,33 +157,39 @@ def bound_on(
         stops.setdefault(i, []).append(ctx.integers.quotient(rest, -c, f"{i.name}_last", scope.fixed) + 1)
 
 
-def zero_outside(ctx: Context, env: Mapping[Atom, Affine], masks: Sequence[Predicate], e: Expr) -> set[Predicate]:
+def zero_outside(
+    ctx: Context, env: Mapping[Atom, Affine], masks: Sequence[Predicate], e: Expr, strict: bool | None = None
+) -> set[Predicate]:
     """Those of `masks` that say only that a factor of `e` is read inside of its array, outside of which it is zero, or
     where a block of it isn't zero.
 
-    Another factor must be finite for that to be enough.
+    The other factors must be finite for that to be enough: if `strict`, as the code is unless told, whatever the data.
     """
     found: set[Predicate] = set()
     if not any(isinstance(q, NonNegative) for q in masks):
         return found
     parts = factors(e)
-    if not all(is_finite(part) for part in parts):
-        return found
+    strict = ctx.strict if strict is None else strict
+    finite = is_number if strict else is_finite
+    uncertain = {part for part in parts if not finite(part)}
     for part in parts:
-        if isinstance(part, Access):
+        if isinstance(part, Access) and uncertain <= {part}:
             array, places = ctx.seen_by(part)
             for a, size in zip(places, array.shape, strict=True):
                 at = a.substitute(env)
                 found |= {NonNegative(at), NonNegative(size - 1 - at)}
-    found |= {q for q, needless in zero_in_blocks(ctx, env, parts).items() if needless}
+    if strict or not uncertain:
+        found |= {q for q, needless in zero_in_blocks(ctx, env, parts, strict).items() if needless}
     return found.intersection(masks)
 
 
-def zero_in_blocks(ctx: Context, env: Mapping[Atom, Affine], parts: Sequence[Expr]) -> dict[NonNegative, bool]:
+def zero_in_blocks(
+    ctx: Context, env: Mapping[Atom, Affine], parts: Sequence[Expr], strict: bool
+) -> dict[NonNegative, bool]:
     """What holds wherever none of these factors is zero, some being read in blocks of rows; and whether it needn't be
     asked.
 
-    Another factor that has all the indices might be infinite there, unless it is zero, too.
+    Another factor that has all the indices might be infinite there, unless it is zero, too; if `strict`, any other.
     """
     zero: dict[NonNegative, set[Expr]] = {}
     for part in parts:
@@ -194,8 +200,9 @@ def zero_in_blocks(ctx: Context, env: Mapping[Atom, Affine], parts: Sequence[Exp
                 zero.setdefault(q, set()).add(part)
     needless = {}
     for q, there in zero.items():
-        others = (ctx.profiles.free(other, env) for other in parts if other not in there)
-        needless[q] = not any(free.issuperset(q.value.indices) for free in others)
+        others = [other for other in parts if other not in there]
+        infinite = any(ctx.profiles.free(other, env).issuperset(q.value.indices) for other in others)
+        needless[q] = not infinite and not (strict and not all(map(is_number, others)))
     return needless
 
 

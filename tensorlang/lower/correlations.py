@@ -76,7 +76,7 @@ class _Side:
 
 def correlated(ctx: Context, c: Summation, contract: Contract) -> Deep[Value | None]:
     """`c` as a correlation or a sum over windows; None if it is neither."""
-    if c.loops or c.whole:
+    if c.loops or c.whole or c.selects:
         return None
     pairs = _pairs(c)
     if not pairs:
@@ -96,8 +96,10 @@ def correlated(ctx: Context, c: Summation, contract: Contract) -> Deep[Value | N
         if not _has_windows(c, pairs):
             return None
         v = yield _over_windows(ctx, c, pairs, x, w, contract)
+        ctx.multiplied |= bool(outside)
     else:
         v = yield _correlation(ctx, c, pairs, x, w, contract)
+        ctx.multiplied = True
     for e in outside:
         factor: Value = yield ctx.value(e, c.scope)
         v = times(v, factor, c.scope.order)
@@ -230,13 +232,15 @@ def _has_windows(c: Summation, pairs: Sequence[_Pair]) -> bool:
     return all(len({v.coefficient(p.i) > 0 for v in values if v.coefficient(p.i)}) == 2 for p in pairs)
 
 
-def _array(ctx: Context, side: _Side, axes: Axes, summed: Iterable[Index], contract: Contract) -> Deep[str]:
-    """The code of a side as an array with these axes."""
+def _array(
+    ctx: Context, c: Summation, side: _Side, axes: Axes, summed: Iterable[Index], contract: Contract
+) -> Deep[str]:
+    """The code of a side of `c` as an array with these axes."""
     domain = side.scope.domain
     scope = ctx.scope(side.scope, domain={k: domain[k] for k in axes})
     body = fold(Mul, side.body) if side.body else Const(Fraction(1))
     inner = {k: domain[k] for k in summed}
-    v: Value = yield contract(ctx, Summation(scope, inner, tuple(side.parts), body))
+    v: Value = yield contract(ctx, Summation(scope, inner, tuple(side.parts), body, selects=c.selects))
     v = ctx.short(v, scope.block)
     if v.weak and not v.axes:
         return f"jnp.full({ctx.extents(scope, axes)}, {v.code}, dtype)"
@@ -255,8 +259,8 @@ def _correlation(
     own = [k for k in c.scope.domain if k in x.uses and k not in w.uses]
     others = [k for k in c.scope.domain if k in w.uses and k not in x.uses]
     left = [k for k in further if k not in alone and k not in both]
-    first = yield _array(ctx, x, (*shared, *own, *both, *(p.u for p in pairs)), alone, contract)
-    second = yield _array(ctx, w, (*shared, *others, *both, *(p.j for p in pairs)), left, contract)
+    first = yield _array(ctx, c, x, (*shared, *own, *both, *(p.u for p in pairs)), alone, contract)
+    second = yield _array(ctx, c, w, (*shared, *others, *both, *(p.j for p in pairs)), left, contract)
     counts = "".join(f", {name}={len(k)}" for name, k in (("groups", shared), ("batch", own), ("outer", others)) if k)
     at = [_forwards(c, p, _at(c, p, x.scope.domain[p.u])) for p in pairs]
     read = ", ".join(str(p.form) for p in pairs)
@@ -311,7 +315,7 @@ def _over_windows(
     """The sum of W over the j with u in its range."""
     inner = tuple(p.j for p in pairs)
     axes = tuple(k for k in c.scope.domain if k in w.uses)
-    array = yield _array(ctx, w, (*axes, *inner), [k for k in c.summed if k not in inner], contract)
+    array = yield _array(ctx, c, w, (*axes, *inner), [k for k in c.summed if k not in inner], contract)
     ranges = [x.scope.domain[p.u] for p in pairs]
     at = _tuples(ctx, [[*_at(c, p, r), r.extent] for p, r in zip(pairs, ranges, strict=True)])
     read = ", ".join(str(p.form) for p in pairs)

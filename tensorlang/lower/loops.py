@@ -220,7 +220,7 @@ def _loop(ctx: Context, c: Summation, contract: Contract) -> Deep[Value]:
 def function_of(ctx: Context, outside: Block, inside: Block, names: Sequence[str], v: Value) -> str:
     """A function of the loop's indices that gives `v`: a lambda if it needs no lines of its own."""
     if not inside.parts:
-        return f"lambda {', '.join(names)}: {v.code}"
+        return f"lambda{' ' if names else ''}{', '.join(names)}: {v.code}"
     name = ctx.names.passing("term")
     inside.give("return ", v.code)
     outside.line(f"def {name}({', '.join(names)}):")

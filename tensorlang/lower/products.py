@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from string import ascii_letters
 
@@ -14,11 +15,11 @@ from tensorlang.lower.code import ATOM, SUM, Value, literal, ordered, times, whe
 from tensorlang.lower.masks import mask
 from tensorlang.lower.profile import factors, is_finite, places, through
 from tensorlang.lower.scope import Context, Scope
-from tensorlang.lower.summation import Summation
+from tensorlang.lower.summation import Contract, Summation
 from tensorlang.recursion import Deep
 
 
-def reduced(ctx: Context, c: Summation) -> Deep[Value]:
+def reduced(ctx: Context, c: Summation, contract: Contract) -> Deep[Value]:
     """The array of a sum.
 
     A product whose factors have different axes is never multiplied out to be added up: it is an einsum. Only under a
@@ -30,14 +31,17 @@ def reduced(ctx: Context, c: Summation) -> Deep[Value]:
     guards = _guards(masks)
     needed = ctx.profiles.free(body, scope.env).union(c.summed, through(guards, scope.env))
     inner = ctx.scope(scope, domain={i: r for i, r in c.ranges.items() if i in needed}, masks=masks)
-    implied = zero_outside(ctx, scope.env, c.parts, body)
+    implied = zero_outside(ctx, scope.env, c.parts, body, ctx.strict and c.selects is not False)
     visible = [q for q in c.parts if q not in implied]
+    ctx.multiplied |= not implied <= zero_outside(ctx, scope.env, c.parts, body, True)
     pieces = [body]
     if isinstance(body, Mul):
         if not ctx.profiles.is_uniform(body, scope.env):
             pieces = factors(body)
         elif not visible and ctx.profiles.free(body, scope.env) <= summed.keys():
             pieces = [body.left, body.right]
+    if visible and c.selects:
+        return (yield _selecting(ctx, c, inner, visible, pieces, contract))
     whole = masked_factor(ctx, c) if visible else None
     values = []
     for piece in pieces:
@@ -50,10 +54,41 @@ def reduced(ctx: Context, c: Summation) -> Deep[Value]:
             product = values[0]
             for v in values[1:]:
                 product = ctx.short(times(product, v, inner.order), scope.block)
-            return _total(ctx, inner, where(m, product, inner.order), c)
+            return _total_or_zero(ctx, inner, where(m, product, inner.order), c)
         for m in hidden:
             values = _masked(ctx, inner, m, values)
+    ctx.multiplied |= bool(visible) and len(pieces) > 1
     return _product(ctx, inner, values, c)
+
+
+def _selecting(
+    ctx: Context,
+    c: Summation,
+    inner: Scope,
+    visible: Sequence[Predicate],
+    pieces: Sequence[Expr],
+    contract: Contract,
+) -> Deep[Value]:
+    """The sum of a product that is multiplied out: each factor is zero at every point where the mask is, before it is
+    multiplied, so that neither the product nor a derivative of it sees what is hidden. By a loop, if the product would
+    be larger than its factors and the mask."""
+    free = [ctx.profiles.free(piece, inner.env) for piece in pieces]
+    free += [through(_guards([q]), inner.env) for q in visible]
+    box = frozenset().union(*free) & inner.domain.keys()
+    if not any(axes >= box for axes in free):
+        s = next(s for s in c.summed if s in box)
+        return (yield contract(ctx, replace(c, loops=frozenset({s}), whole=False)))
+    summed = {i: r for i, r in inner.domain.items() if i in c.summed}
+    inner = ctx.scope(inner, domain={i: r for i, r in inner.domain.items() if i not in summed} | summed)
+    m = mask(ctx, inner, conjunction(visible))
+    product: Value | None = None
+    for piece in pieces:
+        v: Value = yield ctx.value(piece, inner)
+        if v.number is None or len(pieces) == 1:
+            v = ctx.short(where(m, v, inner.order), inner.block)
+        product = v if product is None else ctx.short(times(product, v, inner.order), inner.block)
+    assert product is not None
+    return _total_or_zero(ctx, inner, product, c)
 
 
 def masked_factor(ctx: Context, c: Summation) -> Expr | None:
@@ -104,7 +139,22 @@ def _product(ctx: Context, inner: Scope, values: Sequence[Value], c: Summation) 
     for v in values:
         if not v.axes:
             result = times(v, result, inner.order)
-    return result
+    over = [s for s in c.summed if any(s not in v.axes for v in values)]
+    return _unless_empty(ctx, inner, result, over)
+
+
+def _total_or_zero(ctx: Context, inner: Scope, v: Value, c: Summation) -> Value:
+    return _unless_empty(ctx, inner, _total(ctx, inner, v, c), [s for s in c.summed if s not in v.axes])
+
+
+def _unless_empty(ctx: Context, inner: Scope, v: Value, over: Iterable[Index]) -> Value:
+    """`v`, but in strict code 0 if there is no point of `over`, where a factor without these indices is not read."""
+    extents = [inner.domain[s].extent for s in over] if ctx.strict else []
+    tests = [f"{ctx.integers.code(n)} > 0" for n in extents if not ctx.integers.is_nonnegative(n - 1)]
+    if not tests or v.number is not None:
+        return v
+    code = f"{ctx.helper('_if')}({' and '.join(dict.fromkeys(tests))}, {v.code})"
+    return Value(code, v.axes, ATOM, v.depth + 1, None, v.weak)
 
 
 def _einsum(ctx: Context, inner: Scope, arrays: Sequence[Value], c: Summation) -> Value:

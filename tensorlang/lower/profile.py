@@ -189,6 +189,11 @@ def is_finite(e: Expr) -> bool:
     return True
 
 
+def is_number(e: Expr) -> bool:
+    """Whether `e` reads nothing and has no scalar function, so that it is finite whatever the data."""
+    return is_finite(e) and next(reads(e), None) is None
+
+
 def factors(e: Expr, limit: int = 8) -> list[Expr]:
     """The factors of `e`, in order; a product of very many is not taken apart completely."""
     found = [e]

@@ -105,6 +105,36 @@ class Required:
                     parts.append((yield self.unguarded(part, below)))
                 return with_children(e, parts)
 
+    def guarded(self, e: Expr, known: Conditions = _NONE) -> Deep[Expr]:
+        """`e` with guards on products of what is zero without them, unless these are `known` to hold: where a factor
+        is a sum over nothing, the others may be anything.
+
+        x[i] * sum j:k. y[j]  ->  [0 < k] * x[i] * sum j:k. y[j]
+        """
+        key = (e, known)
+        if key not in self.new:
+            self.new[key] = yield self._guarded(e, known)
+        return self.new[key]
+
+    def _guarded(self, e: Expr, known: Conditions) -> Deep[Expr]:
+        needs = _NONE
+        match e:
+            case Var() | Access() | Proj():
+                return e
+            case Mul():
+                needs = (yield self.of(e)) - known
+                known |= needs
+            case Bracket(p, _):
+                known |= _static(p)
+            case Gen(_, size, _) | Sum(_, size, _):
+                known |= _static(at_most(constant(1), size))
+            case _:
+                pass
+        parts = []
+        for part in children(e):
+            parts.append((yield self.guarded(part, known)))
+        return bracket(conjunction(sorted(needs, key=str)), with_children(e, parts))
+
 
 def _static(p: Predicate) -> Conditions:
     """The comparisons of sizes alone in `p`."""

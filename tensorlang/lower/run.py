@@ -78,11 +78,15 @@ class Lowered(Shown):
     """
 
     def __init__(
-        self, f: Function, exact: bool = False, sizes: Mapping[str, int] | None = None, check: bool = False
+        self,
+        f: Function,
+        exact: bool = False,
+        sizes: Mapping[str, int] | None = None,
+        check: bool = False,
+        strict: bool = False,
     ) -> None:
         self.function = f
-        self._exact = exact
-        self._check = check
+        self._exact, self._check, self._strict = exact, check, strict
         self._simplified = simplify(f, **(sizes or {}))
         self._forms: dict[tuple[Relation, ...], Form] = {}
         self._plans: dict[Hashable, _Plan] = {}
@@ -166,7 +170,7 @@ class Lowered(Shown):
     def _form(self, on_points: tuple[Relation, ...]) -> Form:
         """The program for these relations given by their points, the others as boolean arrays."""
         if on_points not in self._forms:
-            made = Source(self._simplified, on_points, self._exact)
+            made = Source(self._simplified, on_points, self._exact, self._strict)
             run = jax.jit(defined(made), static_argnames=list(made.told.values()))
             self._forms[on_points] = Form(made, run)
         return self._forms[on_points]
@@ -269,6 +273,7 @@ def lower(
     sharding: None = None,
     blocks: Mapping[str, int] | None = None,
     check: bool = False,
+    strict: bool = False,
 ) -> Lowered: ...
 
 
@@ -282,6 +287,7 @@ def lower(
     mesh: jax.sharding.Mesh | jax.sharding.AbstractMesh,
     sharding: Mapping[str, str | tuple[str, ...]],
     check: bool = False,
+    strict: bool = False,
 ) -> Distributed: ...
 
 
@@ -295,6 +301,7 @@ def lower(
     sharding: Mapping[str, str | tuple[str, ...]] | None = None,
     blocks: Mapping[str, int] | None = None,
     check: bool = False,
+    strict: bool = False,
 ) -> Lowered | Distributed:
     """`f` as Python source for `target`, ready to be called.
 
@@ -306,6 +313,11 @@ def lower(
     blocks, by their names in `f`, or by those of the sizes that they run over: {"i": "data", "n": ("x", "y")}. What
     that makes of each array, and what the devices send each other, `tensorlang.lower.mesh` tells.
 
+    What brackets hide must be finite, or it may make nan of what does not read it: compiled code multiplies by zero
+    where that is fastest. With `strict` an element that no true bracket reads for a result has no influence on it,
+    whatever it is: where what a result reads is finite, so is the result, as by `evaluate`. Sums of products that turn
+    out not to be finite are computed once more, by ways that select, and none by Fourier transforms.
+
     The targets "pallas-tpu" and "pallas-gpu" are kernels over tiles, as `tensorlang.lower.pallas.run.Kernels` tells.
     `blocks` has lengths of tiles along axes, by the sizes of these: {"n": 256}.
 
@@ -314,10 +326,15 @@ def lower(
     to be thrown when the code has run.
 
     Raises `ArgumentError` for a target that there is none of, for a name that is no size of `f`, for a `sharding`
-    that names no index or size of `f`, or no axis of the mesh, and for `blocks` that are none or of another target.
+    that names no index or size of `f`, or no axis of the mesh, for `blocks` that are none or of another target, and
+    for `strict` code for a mesh or as kernels.
     """
     if target not in TARGETS:
         raise ArgumentError(f"programs can be lowered to {', '.join(TARGETS)}, found the target {target!r}")
+    if strict and (target != "jax" or mesh is not None or sharding is not None):
+        where = "a mesh" if target == "jax" else f"the target {target!r}"
+        hint = "what brackets hide must be finite there; the target 'jax' on one device takes strict=True"
+        raise ArgumentError(f"no strict code is made for {where}", hint=hint)
     if mesh is None and sharding is None and target != "jax":
         from tensorlang.lower.pallas.run import Kernels
 
@@ -325,7 +342,7 @@ def lower(
     if blocks is not None:
         raise ArgumentError(f"only kernels have blocks, found the target {target!r}")
     if mesh is None and sharding is None:
-        return Lowered(f, exact, sizes, check)
+        return Lowered(f, exact, sizes, check, strict)
     if mesh is None or sharding is None:
         raise ArgumentError("a mesh and a sharding are needed, or neither of them")
     if target != "jax":

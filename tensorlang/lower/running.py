@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tensorlang.language.affine import Affine, Index, atom_affine
-from tensorlang.language.predicates import NonNegative, Predicate, free_atoms
+from tensorlang.language.predicates import NonNegative, Predicate, free_atoms, substitute
 from tensorlang.lower.accesses import access, positions
 from tensorlang.lower.code import ATOM, Value
 from tensorlang.lower.scope import Context, Held, Scope
@@ -26,7 +26,9 @@ def running(ctx: Context, c: Summation, contract: Contract) -> Deep[Value | None
         return None
     limit, j = found
     scope, r, outer = c.scope, c.summed[j], c.scope.axes(limit)
-    inner = ctx.scope(scope, domain={i: s for i, s in scope.domain.items() if i not in outer} | {j: r})
+    domain = {i: s for i, s in scope.domain.items() if i not in outer} | {j: r}
+    masks = tuple(p for p in scope.masks if free_atoms(substitute(p, scope.env)).isdisjoint(outer))
+    inner = ctx.scope(scope, domain=domain, masks=masks)
     parts = tuple(p for p in c.parts if p is not NonNegative(limit))
     e: Value = yield contract(ctx, replace(c, scope=inner, summed=c.without(j), parts=parts))
     if e.number == 0:
@@ -35,7 +37,9 @@ def running(ctx: Context, c: Summation, contract: Contract) -> Deep[Value | None
     at = atom_affine(j) - limit if backwards else limit + atom_affine(j) + 1
     axis = e.axes.index(j)
     scope.block.line(f"# a running sum over {j.name}{' from its end' if backwards else ''}")
-    code = f"{ctx.helper('_running')}({e.code}, {axis}, {backwards})"
+    helper = "_running_in_order" if c.selects else "_running"
+    ctx.multiplied |= not c.selects
+    code = f"{ctx.helper(helper)}({e.code}, {axis}, {backwards})"
     sums = ctx.temporary(Value(code), scope.block, "sums").code
     return _read(ctx, scope, Held(sums, tuple(inner.domain[i].extent + (i is j) for i in e.axes)), e, j, at - r.start)
 

@@ -125,12 +125,19 @@ class Context:
     are the blocks of arrays that are cut which the code being written is given, `rows` the names of the bounds of such
     blocks by the number of rows, `cutting` the indices of which the code being written has a block. `joined` puts all
     of an array together, in lines `before` those of the statement.
+
+    In `strict` code what brackets hide has no influence, even if it is nan or inf; `multiplied` says that the sum being
+    written multiplies some of it by zero instead, so that this only holds where the sum is finite. `multiplying` are
+    the sums of the statement, by scope, that do.
     """
 
     names: Names
     integers: Integers
     value: Callable[[Expr, Scope], Deep[Value]] = field(init=False)
     joined: Callable[[Key], Held] = field(init=False)
+    strict: bool = False
+    multiplied: bool = False
+    multiplying: set[tuple[int, Any]] = field(default_factory=set)
     before: Block = field(default_factory=Block)
     target: str | None = None
     profiles: Profiles = field(default_factory=Profiles)
@@ -170,6 +177,7 @@ class Context:
         self.profiles = Profiles()
         self.reused.clear()
         self._ranges.clear()
+        self.multiplying.clear()
         self.names.end_statement()
         self.integers.end_statement()
 

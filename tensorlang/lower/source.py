@@ -54,14 +54,17 @@ class Source:
 
     The relations `sparse` come as their points: tuples of index arrays, the points' arguments, and for each of the
     further `orders` which of the points comes when. `exact` keeps to sums of products where a Fourier transform would
-    be faster.
+    be faster; so does `strict`, by which what brackets hide has no influence, whatever it is.
     """
 
-    def __init__(self, f: Function, sparse: Collection[Relation] = (), exact: bool = False) -> None:
+    def __init__(
+        self, f: Function, sparse: Collection[Relation] = (), exact: bool = False, strict: bool = False
+    ) -> None:
         names = Names(frozenset(HELPERS))
         self.name = names.lasting(f.name)
         self._compiler = Compiler(Context(names, Integers(names)))
         self._ctx = self._compiler.ctx
+        self._ctx.strict = strict
         self._ctx.joined = lambda key: joined(self._ctx, key)
         self._body = Block()
         arguments = self._parameters(f, sparse)
@@ -91,7 +94,7 @@ class Source:
             self._body.parts[head:head] = _unpacked(self._ctx, p)
         self._body.line(f"return {run(self._tuple(results))}")
         told = ["*", *self.told.values()] if self.told else []
-        table = costs.exact(costs.load()) if exact else costs.load()
+        table = costs.exact(costs.load()) if exact or strict else costs.load()
         signature = f"def {self.name}({', '.join([*arguments, *told])}):"
         self.definition = "\n".join([signature, *self._body.lines(1)])
         self.helpers = tuple(self._ctx.helpers)
@@ -175,7 +178,7 @@ class Source:
         ctx = self._ctx
         name = ctx.names.lasting(wanted)
         conditions = self._conditions()
-        e = run(conditions.unguarded(e))
+        e = run(conditions.guarded(e) if ctx.strict else conditions.unguarded(e))
         needs = run(conditions.of(e))
         held = Held(name, shape(e.type)[0], required=needs)
         self._body.line("")

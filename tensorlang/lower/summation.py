@@ -19,7 +19,8 @@ class Summation:
     """The sum over `summed` of the conjunction of `parts` times `body`.
 
     `loops` are indices, summed ones or axes of the scope, that are to be iterated over; `whole` forbids any loop.
-    `cut` are those of which only a block is left.
+    `cut` are those of which only a block is left. In strict code, `selects` says whether only what is not hidden may
+    be computed with; None leaves that open.
     """
 
     scope: Scope
@@ -29,11 +30,21 @@ class Summation:
     loops: frozenset[Index] = frozenset()
     whole: bool = False
     cut: frozenset[Index] = frozenset()
+    selects: bool | None = None
 
     @property
     def key(self) -> tuple[object, ...]:
         """What distinguishes it from others in the same scope."""
-        return ("sum", tuple(self.summed.items()), self.parts, self.body, self.loops, self.whole, self.cut)
+        return (
+            "sum",
+            tuple(self.summed.items()),
+            self.parts,
+            self.body,
+            self.loops,
+            self.whole,
+            self.cut,
+            self.selects,
+        )
 
     @property
     def ranges(self) -> Mapping[Index, Range]:

@@ -33,7 +33,7 @@ from tensorlang.lower.correlations import correlated
 from tensorlang.lower.diagonals import stacked
 from tensorlang.lower.integers import Range
 from tensorlang.lower.lookups import segmented
-from tensorlang.lower.loops import iterated
+from tensorlang.lower.loops import expanded, function_of, iterated
 from tensorlang.lower.membership import without_implied
 from tensorlang.lower.points import unresolved
 from tensorlang.lower.products import reduced
@@ -53,8 +53,36 @@ def contract(ctx: Context, c: Summation) -> Deep[Value]:
     """The array of `c`, over those axes of its scope on which it depends."""
     memo = c.scope.memo
     if c.key not in memo:
-        memo[c.key] = yield _contract(ctx, c)
+        outer, ctx.multiplied = ctx.multiplied, False
+        memo[c.key] = yield (_strict(ctx, c) if ctx.strict and c.selects is None else _contract(ctx, c))
+        if ctx.multiplied:
+            ctx.multiplying.add((id(c.scope), c.key))
+        ctx.multiplied |= outer
+    ctx.multiplied |= (id(c.scope), c.key) in ctx.multiplying
     return memo[c.key]
+
+
+def _strict(ctx: Context, c: Summation) -> Deep[Value]:
+    """`c` so that what is hidden has no influence, whatever it is.
+
+    The fastest ways to compute a sum multiply by zero what is hidden, which is wrong where that is nan or inf. But then
+    the sum is, too, which costs little to find out. So it is only computed by ways that select if it turns out so.
+    """
+    v = yield contract(ctx, replace(c, selects=False))
+    if not ctx.multiplied or v.number is not None:
+        ctx.multiplied = False
+        return v
+    scope = c.scope
+    v = ctx.short(v, scope.block)
+    target, ctx.target = ctx.target, None
+    block = ctx.new_block()
+    inner = ctx.scope(scope, block=block, fixed=block if scope.fixed is scope.block else scope.fixed)
+    w = yield contract(ctx, replace(c, scope=inner, selects=True))
+    ctx.target, ctx.multiplied = target, False
+    axes = union([v, w], scope.order)
+    given = expanded(ctx, scope, v, axes)
+    selected = function_of(ctx, scope.block, block, [], replace(w, code=expanded(ctx, inner, w, axes), axes=axes))
+    return Value(f"{ctx.helper('_if_finite')}({given}, {selected})", axes, ATOM, v.depth + 1)
 
 
 def _contract(ctx: Context, c: Summation) -> Deep[Value]:
@@ -84,7 +112,7 @@ def _contract(ctx: Context, c: Summation) -> Deep[Value]:
         v: Value | None = yield step(ctx, c)
         if v is not None:
             return v
-    v = yield reduced(ctx, c)
+    v = yield reduced(ctx, c, contract)
     return v
 
 

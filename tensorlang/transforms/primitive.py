@@ -12,6 +12,7 @@ to read them off. Nor is one for relations that are known by their points: these
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -37,17 +38,31 @@ Operation = Program | Linear
 Given = tuple[tuple[Relation, Coordinates], ...]
 """Relations that are known, not traced, by their points."""
 
+
+@dataclass(frozen=True)
+class How:
+    """How code for an operation is made: in which floating-point type, with which relations known by their points, and
+    whether it is strict, so that what brackets hide has no influence, whatever it is."""
+
+    dtype: Any
+    points: Given
+    strict: bool
+
+
 program_p = Primitive("tensorlang")
 program_p.multiple_results = True
 
 
-def bind(op: Operation, args: Sequence[Any], sizes: Sizes, dtype: Any, points: Given) -> list[Any]:
-    """The results of `op`, as JAX sees them: computed, or traced. Relations in `points` are not read from `args`."""
+def bind(op: Operation, args: Sequence[Any], sizes: Sizes, how: How) -> list[Any]:
+    """The results of `op`, as JAX sees them: computed, or traced.
+
+    Relations known by their points are not read from `args`.
+    """
     needed = set(op.sizes)
     own = tuple(sorted(((s, n) for s, n in sizes if s in needed), key=lambda each: each[0].name))
-    held = tuple((p, where) for p, where in points if p in op.params)
+    how = replace(how, points=tuple((p, where) for p, where in how.points if p in op.params))
     found: list[Any] = program_p.bind(  # type: ignore[no-untyped-call]
-        *_equally_varying(args), op=op, sizes=own, dtype=dtype, points=held
+        *_equally_varying(args), op=op, sizes=own, how=how
     )
     return found
 
@@ -66,18 +81,18 @@ def _varying(x: Any) -> frozenset[Any]:
     return frozenset() if kind is None else frozenset(kind.varying)
 
 
-@partial(jax.jit, static_argnames=("op", "sizes", "dtype", "points"), inline=True)
-def _execute(*args: Any, op: Operation, sizes: Sizes, dtype: Any, points: Given) -> list[Any]:
-    made = _source(op, frozenset(p for p, _ in points))
+@partial(jax.jit, static_argnames=("op", "sizes", "how"), inline=True)
+def _execute(*args: Any, op: Operation, sizes: Sizes, how: How) -> list[Any]:
+    made = _source(op, frozenset(p for p, _ in how.points), how.strict)
     run, values = _defined(made), dict(sizes)
     with jax.ensure_compile_time_eval():  # they are kept for later, and must not belong to what is being traced
-        on_points: dict[Any, Any] = {p: where.given(made.orders[p]) for p, where in points}
+        on_points: dict[Any, Any] = {p: where.given(made.orders[p]) for p, where in how.points}
 
     def code(*args: Any) -> list[Any]:
         given = [on_points.get(p, x) for p, x in zip(op.params, args, strict=True)]
         with jax.named_scope(op.name):
             result = run(*given, **{name: values[size] for size, name in made.told.items()})
-        return [jnp.asarray(x, dtype) for x in to_leaves(op.function.type, result)]
+        return [jnp.asarray(x, how.dtype) for x in to_leaves(op.function.type, result)]
 
     layout = _layout(op, [jax.typeof(x) for x in args])
     return code(*args) if layout is None else jax.sharding.auto_axes(code, out_sharding=layout)(*args)
@@ -103,8 +118,8 @@ def _layout(op: Operation, kinds: Sequence[Any]) -> list[jax.NamedSharding] | No
 
 
 @once
-def _source(op: Operation, on_points: frozenset[Relation]) -> Source:
-    return Source(op.function, on_points)
+def _source(op: Operation, on_points: frozenset[Relation], strict: bool) -> Source:
+    return Source(op.function, on_points, strict=strict)
 
 
 @once
@@ -112,13 +127,13 @@ def _defined(made: Source) -> Any:
     return defined(made)
 
 
-def _results(*args: Any, op: Operation, sizes: Sizes, dtype: Any, points: Given) -> list[Any]:
+def _results(*args: Any, op: Operation, sizes: Sizes, how: How) -> list[Any]:
     """The types of the results. Where JAX tracks how they lie on a mesh, it says so having traced the code."""
     if not all(_is_plain(x) for x in args):
-        found: list[Any] = _execute.trace(*args, op=op, sizes=sizes, dtype=dtype, points=points).jaxpr.out_avals
+        found: list[Any] = _execute.trace(*args, op=op, sizes=sizes, how=how).jaxpr.out_avals
         return found
     values: dict[Any, int] = dict(sizes)
-    return [jax.core.ShapedArray(tuple(max(0, a.value(values)) for a in axes), dtype) for axes in op.shapes]
+    return [jax.core.ShapedArray(tuple(max(0, a.value(values)) for a in axes), how.dtype) for axes in op.shapes]
 
 
 def _lying_like(x: Any, kind: Any) -> Any:
@@ -133,27 +148,27 @@ def _is_plain(x: Any) -> bool:
 
 
 def _jvp(
-    args: Sequence[Any], tangents: Sequence[Any], *, op: Operation, sizes: Sizes, dtype: Any, points: Given
+    args: Sequence[Any], tangents: Sequence[Any], *, op: Operation, sizes: Sizes, how: How
 ) -> tuple[list[Any], list[Any]]:
     # what has no elements has no derivative, and no size can be read off it
     by = tuple(k for k, t in enumerate(tangents) if not isinstance(t, ad.Zero) and t.size)
     if isinstance(op, Linear) and by and by[0] >= len(op.known):
-        results = bind(op, args, sizes, dtype, points)
+        results = bind(op, args, sizes, how)
         place = len(op.known)
         kept = op.restricted(tuple(place + k in by for k in range(len(op.inputs))), (True,) * len(op.outputs))
-        linear = bind(kept, [*args[:place], *(tangents[k] for k in by)], sizes, dtype, points)
+        linear = bind(kept, [*args[:place], *(tangents[k] for k in by)], sizes, how)
         return results, [_lying_like(dy, jax.typeof(y)) for dy, y in zip(linear, results, strict=True)]
     values: dict[Any, int] = dict(sizes)
     of = tuple(k for k, axes in enumerate(op.shapes) if all(a.value(values) > 0 for a in axes))
-    made = _linearized(op, by, of, sizes, frozenset(p for p, _ in points)) if by and of else None
+    made = _linearized(op, by, of, sizes, frozenset(p for p, _ in how.points)) if by and of else None
     if made is None:
-        results = bind(op, args, sizes, dtype, points)
+        results = bind(op, args, sizes, how)
         return results, [ad.Zero(jax.typeof(y).to_tangent_aval()) for y in results]
-    found = bind(made.value, args, sizes, dtype, points)
+    found = bind(made.value, args, sizes, how)
     count = len(op.shapes)
     results = found[:count]
     known = [*args, *found[count:]]
-    linear = bind(made.linear, [*(known[k] for k in made.known), *(tangents[k] for k in made.by)], sizes, dtype, points)
+    linear = bind(made.linear, [*(known[k] for k in made.known), *(tangents[k] for k in made.by)], sizes, how)
     out: list[Any] = [ad.Zero(jax.typeof(y).to_tangent_aval()) for y in results]
     for k, dy in zip(made.of, linear, strict=True):
         out[k] = _lying_like(dy, jax.typeof(results[k]))
@@ -172,9 +187,7 @@ def _program(op: Operation) -> Program:
     return op if isinstance(op, Program) else Program(op.function)
 
 
-def _transpose(
-    cotangents: Sequence[Any], *args: Any, op: Operation, sizes: Sizes, dtype: Any, points: Given
-) -> list[Any]:
+def _transpose(cotangents: Sequence[Any], *args: Any, op: Operation, sizes: Sizes, how: How) -> list[Any]:
     by = tuple(k for k, x in enumerate(args) if isinstance(x, ad.UndefinedPrimal))
     known = [x for x in args if not isinstance(x, ad.UndefinedPrimal)]
     if isinstance(op, Linear):
@@ -193,8 +206,7 @@ def _transpose(
             op,
             [*known, *(ct for ct, is_given in zip(cotangents, given, strict=True) if is_given)],
             sizes,
-            dtype,
-            points,
+            how,
         )
         for k, x in zip(by, found, strict=True):
             out[k] = _lying_like(x, args[k].aval)
@@ -202,13 +214,13 @@ def _transpose(
 
 
 def _batch(
-    args: Sequence[Any], axes: Sequence[int | None], *, op: Operation, sizes: Sizes, dtype: Any, points: Given
+    args: Sequence[Any], axes: Sequence[int | None], *, op: Operation, sizes: Sizes, how: How
 ) -> tuple[list[Any], list[int | None]]:
     (count, *_) = (x.shape[axis] for x, axis in zip(args, axes, strict=True) if axis is not None)
     many = batched(op, tuple(axis is not None for axis in axes))
     moved = [x if axis is None else jnp.moveaxis(x, axis, 0) for x, axis in zip(args, axes, strict=True)]
     grown = (*(each for each in sizes if each[0] is not many.batch), (many.batch, count))
-    return bind(many.op, moved, grown, dtype, points), [0 if along else None for along in many.mapped]
+    return bind(many.op, moved, grown, how), [0 if along else None for along in many.mapped]
 
 
 program_p.def_impl(_execute)  # type: ignore[no-untyped-call]

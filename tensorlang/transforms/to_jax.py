@@ -23,10 +23,10 @@ from tensorlang.lower.checked import check_traced
 from tensorlang.lower.coordinates import Coordinates, points_or_mask
 from tensorlang.transforms.flat import flat
 from tensorlang.transforms.linear import Program, once
-from tensorlang.transforms.primitive import bind
+from tensorlang.transforms.primitive import How, bind
 
 
-def to_jax(f: Function, check: bool = False) -> Callable[..., Any]:
+def to_jax(f: Function, check: bool = False, strict: bool = False) -> Callable[..., Any]:
     """`f` as a JAX function, to be used inside of any JAX program, with derivatives that are tensor programs.
 
     It takes the arrays that `f` takes, by position or by name, pairs as tuples, and gives what calling `f` gives.
@@ -42,12 +42,15 @@ def to_jax(f: Function, check: bool = False) -> Callable[..., Any]:
     Calling the function raises `ArgumentError` if the arguments don't fit, under tracing as well. Only elements of
     index arrays that are traced themselves are not known then. With `check` there is a `checkify.check` that they are
     in their ranges, which `jax.experimental.checkify.checkify` turns into an error to be thrown when the code has run.
+
+    What brackets hide must be finite, or it may make nan of what does not read it. With `strict` it has no influence,
+    whatever it is, on values and on derivatives of any order: see `tensorlang.lower`.
     """
-    return _to_jax(f, check)
+    return _to_jax(f, check, strict)
 
 
 @once
-def _to_jax(f: Function, check: bool) -> Callable[..., Any]:
+def _to_jax(f: Function, check: bool, strict: bool) -> Callable[..., Any]:
     program = Program(flat(f))
     params = {p.name: p for p in f.params}
 
@@ -77,7 +80,7 @@ def _to_jax(f: Function, check: bool) -> Callable[..., Any]:
         dtype = jnp.result_type(float, *(arrays[k] for k in places))
         for k in places:
             arrays[k] = arrays[k].astype(dtype)
-        results = bind(program, arrays, tuple(bound.sizes.items()), dtype, tuple(points))
+        results = bind(program, arrays, tuple(bound.sizes.items()), How(dtype, tuple(points), strict))
         return unpack(from_leaves(f.type, iter(results)), f.results)
 
     call.__name__ = call.__qualname__ = f.name

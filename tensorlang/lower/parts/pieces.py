@@ -9,6 +9,15 @@ def _if(holds, x):
     return x if holds else jnp.zeros_like(x)
 
 
+def _if_finite(x, selected):
+    """x, or what `selected` gives if an element of x is nan or inf.
+
+    x is a sum that multiplies by zero what does not belong to it, so x is right where all of that is finite. What
+    `selected` gives is the same sum of nothing but its own terms.
+    """
+    return lax.cond(jnp.isfinite(x).all(), lambda: x, lambda: jnp.asarray(selected(), x.dtype))
+
+
 def _side_by_side(axis, size, *pieces):
     """Zeros of that size along an axis, but for the pieces, each from its start on. Where some meet, they add up."""
     zeros = lambda n: jnp.zeros((*pieces[0][1].shape[:axis], n, *pieces[0][1].shape[axis + 1 :]), pieces[0][1].dtype)

@@ -14,7 +14,8 @@ from itertools import islice, permutations, product
 
 from tensorlang.cost.counter import Counter
 from tensorlang.cost.domains import Domain
-from tensorlang.language.affine import Affine, Atom, Index, Size, atom_affine, constant
+from tensorlang.interning import shared
+from tensorlang.language.affine import Affine, Atom, Index, Size, atom_affine, canonical, constant
 from tensorlang.language.grid import Setting, indices_of
 from tensorlang.language.predicates import (
     FALSE,
@@ -241,8 +242,9 @@ def _is_countable(x: Domain, sizes: Mapping[Size, int]) -> bool:
 
 
 @cache
+@shared
 def _place(k: int) -> Index:
-    return Index(f"i{k}")
+    return canonical(f"i{k}")
 
 
 def _affine(a: Affine) -> Polynomial:

@@ -27,6 +27,17 @@ class Index:
         return self.name
 
 
+_CANONICAL = 1 << 62
+
+
+def canonical(name: str, place: int = 0) -> Index:
+    """A new index that comes before all those of its name that programs bind, canonical ones in order of their places.
+
+    So the order of terms does not depend on what was done before. Callers make it once (`interning.shared`).
+    """
+    return Index(name, place - _CANONICAL)
+
+
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
 class Size(metaclass=Interned):
     """A size, known by its name and never negative."""

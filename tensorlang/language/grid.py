@@ -409,5 +409,5 @@ def columns_of(p: Predicate) -> tuple[Column, ...]:
 
 @lru_cache(maxsize=10_000)
 def indices_of(p: Predicate) -> tuple[Index, ...]:
-    """The free indices of `p`, ordered by their creation."""
-    return tuple(sorted((a for a in free_atoms(p) if isinstance(a, Index)), key=lambda i: i.serial))
+    """The free indices of `p`, ordered by their creation, and canonical ones by their names."""
+    return tuple(sorted((a for a in free_atoms(p) if isinstance(a, Index)), key=lambda i: (i.serial, i.name)))

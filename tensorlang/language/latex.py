@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
-from functools import cache
+from functools import lru_cache
 from math import inf
 from string import Formatter
 from typing import ClassVar
@@ -176,7 +176,7 @@ _ENCLOSED = re.compile(
 )
 
 
-@cache
+@lru_cache(maxsize=1 << 10)
 def _template(latex: str) -> Template:
     if call := _ENCLOSED.fullmatch(latex):
         name = call["name"].replace("{{", "{").replace("}}", "}")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import count
 
-from tensorlang.interning import Interned
-from tensorlang.language.affine import Affine, Atom, Index, Lookup, atom_affine, constant
+from tensorlang.interning import Interned, shared
+from tensorlang.language.affine import Affine, Atom, Index, Lookup, atom_affine, canonical, constant
 from tensorlang.recursion import Deep, run
 from tensorlang.shown import Shown
 
@@ -167,9 +167,10 @@ def exists(binders: Iterable[tuple[Index, Affine]], p: Predicate) -> Predicate:
     return p
 
 
-@cache
+@lru_cache(maxsize=1 << 12)
+@shared
 def _bound(name: str, depth: int) -> Index:
-    return Index(name)
+    return canonical(name, depth)
 
 
 def _depth(p: Predicate) -> int:

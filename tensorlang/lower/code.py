@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cache
+from functools import lru_cache
 
 from tensorlang.errors import LimitError
 from tensorlang.language.affine import Index
@@ -230,7 +230,7 @@ def applied(f: ScalarFunction, arguments: list[Value], order: Axes) -> Value:
     return Value(code, axes, level, depth, None, all(v.weak and v.axes for v in values))
 
 
-@cache
+@lru_cache(maxsize=1 << 10)
 def _template(source: str, arity: int) -> tuple[int, tuple[bool, ...]]:
     """How tightly a template binds, and for each argument whether it can do without parentheses everywhere."""
     tree = ast.parse(source.format(*(f"a{k}" for k in range(arity))), mode="eval").body

@@ -15,7 +15,6 @@ import numpy as np
 
 from tensorlang.cost.extrema import empty_extremum
 from tensorlang.errors import ArgumentError, LimitError
-from tensorlang.interning import uncollected
 from tensorlang.language.affine import IndexArray, Size
 from tensorlang.language.arguments import Bound, bind, from_leaves, to_leaves
 from tensorlang.language.elements import check_range
@@ -277,7 +276,6 @@ def lower(
 ) -> Distributed: ...
 
 
-@uncollected
 def lower(
     f: Function,
     target: str = "jax",

@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache, lru_cache
 
-from tensorlang.language.affine import Affine, Atom, Index, Lookup, Size, atom_affine, constant, total
+from tensorlang.interning import shared
+from tensorlang.language.affine import Affine, Atom, Index, Lookup, Size, atom_affine, canonical, constant, total
 from tensorlang.language.predicates import (
     TRUE,
     And,
@@ -188,11 +189,12 @@ def needs_data(p: Predicate) -> bool:
 
 
 @cache
+@shared
 def _bound_name(depth: int) -> Index:
-    return Index(f"k{depth}")
+    return canonical(f"k{depth}")
 
 
-@cache
+@lru_cache(maxsize=1 << 14)
 def alpha_normal(p: Predicate) -> Predicate:
     """`p` with its bound indices replaced by ones that only depend on how deep they are bound."""
     return run(_alpha_normal(p, {}, 0))

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import lru_cache
 from itertools import islice
+from threading import RLock
 from typing import Any, TypeVar
 
 import islpy
@@ -35,6 +36,8 @@ from tensorlang.sets.encode import MAX_PIECES, Encoder, Formula, Row, TooHard, n
 from tensorlang.sets.rows import has_point
 
 _context = islpy.Context()
+_lock = RLock()
+"""Held while isl works: its context, with the count of operations in it, is of one thread at a time."""
 DIM = islpy.dim_type
 """isl's kinds of dimensions."""
 _order = (DIM.cst, DIM.set, DIM.param, DIM.div)
@@ -211,20 +214,24 @@ def both_of(f: Formula, g: Formula) -> Formula:
 
 
 def remembered(question: Callable[..., T]) -> Callable[..., T]:
-    """`question`, asked once for each value of its arguments, and given up after a fixed amount of isl's work."""
+    """`question`, asked once for each value of its arguments, and given up after a fixed amount of isl's work.
+
+    The work is counted from here, so a question must not ask another: the answer would depend on what is remembered.
+    """
 
     @lru_cache(maxsize=1 << 16)
     def answer(*arguments: Any) -> tuple[T] | None:
-        _context.set_max_operations(_OPERATIONS)
-        _context.reset_operations()
-        try:
-            return (question(*arguments),)
-        except TooHard:
-            return None
-        except islpy.Error as error:
-            if "maximal number of operations" not in str(error):
-                raise
-            return None
+        with _lock:
+            _context.set_max_operations(_OPERATIONS)
+            _context.reset_operations()
+            try:
+                return (question(*arguments),)
+            except TooHard:
+                return None
+            except islpy.Error as error:
+                if "maximal number of operations" not in str(error):
+                    raise
+                return None
 
     def ask(*arguments: Any) -> T:
         found = answer(*arguments)
@@ -249,7 +256,7 @@ def _subset(free: int, bound: int, small: Formula, large: Formula) -> bool:
 @remembered
 def _point(free: int, bound: int, formula: Formula, sizes: tuple[int, ...]) -> tuple[int, ...] | None:
     """The free dimensions of a point whose sizes have the least sum, from the first box that has one at all."""
-    if _empty(free, bound, formula):
+    if next(_conjunctions(free, bound, formula), None) is None:
         return None
     total_size = tuple((d, 1) for d in sizes)
     aims = [total_size, *(((d, 1),) for d in range(free))]

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, lru_cache
 
-from tensorlang.language.affine import Affine, Atom, Index, Lookup, Size, atom_affine, constant
+from tensorlang.interning import shared
+from tensorlang.language.affine import Affine, Atom, Index, Lookup, Size, atom_affine, canonical, constant
 from tensorlang.language.predicates import (
     FALSE,
     TRUE,
@@ -227,8 +228,9 @@ def simplify_numbered(p: Predicate, sizes: tuple[Affine, ...], present: Predicat
 
 
 @cache
+@shared
 def _numbered(k: int) -> Index:
-    return Index("x")
+    return canonical("x", k)
 
 
 def ranges_predicate(ranges: Ranges) -> Predicate:

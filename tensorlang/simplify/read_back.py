@@ -9,10 +9,11 @@ what is known where they stand. A selection that is only used for its extremum i
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cache
+from functools import lru_cache
 from itertools import chain, count
 
-from tensorlang.language.affine import Affine, Atom, Index, IndexArray, atom_affine
+from tensorlang.interning import shared
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, atom_affine, canonical
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import (
     Call,
@@ -111,10 +112,11 @@ def _reads_each_once(x: Statement, k: int) -> bool:
     return not isinstance(x, Contraction) or reads_each_once(x.pattern, k)
 
 
-@cache
+@lru_cache(maxsize=1 << 12)
+@shared
 def _called(name: str) -> Index:
     """The index of this name: what is read back has one only once around any place, so one is enough."""
-    return Index(name)
+    return canonical(name)
 
 
 class _Reader:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from numbers import Real
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol, overload
@@ -25,6 +24,7 @@ from tensorlang.language.types import Type
 from tensorlang.lower.coordinates import Coordinates, points_or_mask
 from tensorlang.lower.kept import Kept
 from tensorlang.lower.source import Source
+from tensorlang.memory import cached_whole
 from tensorlang.shown import Shown
 from tensorlang.simplify import simplify
 
@@ -383,7 +383,7 @@ def _check_range(indices: IndexArray, value: Any, sizes: dict[Size, int]) -> Non
             _in_range.keep(value, size)
 
 
-@lru_cache(maxsize=1024)
+@cached_whole
 def _compiled(f: Function) -> Lowered:
     return lower(f)
 

@@ -12,7 +12,6 @@ reasonable time get the safe answer, which each function states.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from functools import lru_cache
 from itertools import islice
 from threading import RLock
 from typing import Any, TypeVar
@@ -32,6 +31,7 @@ from tensorlang.language.predicates import (
     conjuncts,
     disjunction,
 )
+from tensorlang.memory import cached
 from tensorlang.sets.encode import MAX_PIECES, Encoder, Formula, Row, TooHard, needs_data, pieces
 from tensorlang.sets.rows import has_point
 
@@ -48,7 +48,7 @@ _CANDIDATES = 20
 T = TypeVar("T")
 
 
-@lru_cache(maxsize=1 << 14)
+@cached
 def is_empty(p: Predicate, context: Predicate = TRUE) -> bool:
     """Whether no point of `context` is in `p`, whatever the data; False if that is too hard to say."""
     both = conjunction([p, context])
@@ -64,7 +64,7 @@ def is_empty(p: Predicate, context: Predicate = TRUE) -> bool:
         return False
 
 
-@lru_cache(maxsize=1 << 14)
+@cached
 def implies(p: Predicate, q: Predicate) -> bool:
     """Whether every point of `p` is in `q`, whatever the data; False if that is too hard to say."""
     if p is FALSE:
@@ -219,7 +219,7 @@ def remembered(question: Callable[..., T]) -> Callable[..., T]:
     The work is counted from here, so a question must not ask another: the answer would depend on what is remembered.
     """
 
-    @lru_cache(maxsize=1 << 16)
+    @cached
     def answer(*arguments: Any) -> tuple[T] | None:
         with _lock:
             _context.set_max_operations(_OPERATIONS)
@@ -362,7 +362,7 @@ def _space(dimensions: int) -> Any:
     return islpy.Space.set_alloc(_context, 0, dimensions)
 
 
-@lru_cache(maxsize=1 << 12)
+@cached
 def _value(k: int) -> Any:
     return islpy.Val(str(k), _context)
 

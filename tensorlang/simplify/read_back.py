@@ -9,7 +9,6 @@ what is known where they stand. A selection that is only used for its extremum i
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from itertools import chain, count
 
 from tensorlang.interning import shared
@@ -34,6 +33,7 @@ from tensorlang.language.grammar import (
 )
 from tensorlang.language.predicates import FALSE, TRUE, Equal, Predicate, conjunction, conjuncts, substitute
 from tensorlang.language.types import R, array
+from tensorlang.memory import cached
 from tensorlang.normal.contraction import inner_solution, reads_each_once
 from tensorlang.normal.ssa import (
     SSA,
@@ -112,7 +112,7 @@ def _reads_each_once(x: Statement, k: int) -> bool:
     return not isinstance(x, Contraction) or reads_each_once(x.pattern, k)
 
 
-@lru_cache(maxsize=1 << 12)
+@cached
 @shared
 def _called(name: str) -> Index:
     """The index of this name: what is read back has one only once around any place, so one is enough."""

@@ -23,6 +23,7 @@ class Alive(Generic[K, T]):
 
     def __init__(self) -> None:
         self.refs: dict[K, KeyedRef[K, T]] = {}
+        self._lock = _lock  # which objects that go when the process ends find here
 
     def get(self, key: K) -> T | None:
         """The object of this key. No lock is needed: looking a key up is one step, and a reference is dead or alive."""
@@ -31,7 +32,7 @@ class Alive(Generic[K, T]):
 
     def enter(self, key: K, made: T) -> T:
         """The object of this key from now on: `made`, or one that is there already."""
-        with _lock:
+        with self._lock:
             found = self.get(key)
             if found is None:
                 self.refs[key] = KeyedRef(made, self._forget, key)
@@ -39,7 +40,7 @@ class Alive(Generic[K, T]):
             return found
 
     def _forget(self, gone: KeyedRef[K, T]) -> None:
-        with _lock:
+        with self._lock:
             if self.refs.get(gone.key) is gone:
                 del self.refs[gone.key]
 

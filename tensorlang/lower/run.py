@@ -17,7 +17,7 @@ from tensorlang.errors import ArgumentError, LimitError
 from tensorlang.language.affine import IndexArray, Size
 from tensorlang.language.arguments import Bound, bind, from_leaves, to_leaves
 from tensorlang.language.elements import check_range
-from tensorlang.language.function import Function, call_handlers
+from tensorlang.language.function import Function
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import Type
@@ -25,7 +25,7 @@ from tensorlang.lower.coordinates import Coordinates, points_or_mask
 from tensorlang.lower.kept import Kept
 from tensorlang.lower.source import Source
 from tensorlang.memory import cached_whole
-from tensorlang.shown import Shown
+from tensorlang.shown import Code
 from tensorlang.simplify import simplify
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ _IMPORTED = frozenset(
 )
 
 
-class Lowered(Shown):
+class Lowered(Code):
     """A program as Python that uses `jax.numpy`.
 
     `source` is that Python: self-contained, one function named after the program that takes its parameters in order,
@@ -388,8 +388,6 @@ def _compiled(f: Function) -> Lowered:
     return lower(f)
 
 
-def _call(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def call(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The value of `f`, compiled once, at these arguments."""
     return _compiled(f)(*args, **kwargs)
-
-
-call_handlers.append(_call)

@@ -16,46 +16,90 @@ The layout follows the paper that it implements, and imports go one way only:
     pictures/     supports, access maps, graphs, costs and certificates as pictures
     notebook/     how values show themselves in notebooks
 
+Nothing of it is imported before it is used, and JAX not before something is lowered or run.
+
 A program is a `Function`. Start at `tensorlang.language.grammar`, which is Figure 3, and
 `tensorlang.derivative.adjoint`, which is what all the rest is for.
 """
 
-import tensorlang.notebook  # noqa: F401 - registers how values show themselves
-from tensorlang import pictures, testing
-from tensorlang.certificate import Certificate, certify
-from tensorlang.cost.cost import cost
-from tensorlang.cost.read import read_cost
-from tensorlang.cost.symbolic import CostPolynomial, cost_polynomial
-from tensorlang.derivative.derivation import Derivation, Rule, Step
-from tensorlang.errors import (
-    ArgumentError,
-    CertificateError,
-    CostBoundExceeded,
-    CountingError,
-    EmptyExtremum,
-    EvaluationError,
-    LimitError,
-    MissingPackage,
-    NormalFormError,
-    OutOfBounds,
-    ParseError,
-    ScalarFunctionError,
-    ScopeError,
-    SizeMismatch,
-    TensorlangError,
-    TypeMismatch,
-)
-from tensorlang.language.evaluate import evaluate
-from tensorlang.language.function import Function
-from tensorlang.language.show import unicode_text
-from tensorlang.lower import Lowered, lower
-from tensorlang.normal import eliminate_pairs, let_lift, normalize, push_out_gen, to_ssa
-from tensorlang.pipeline import adjoint, derivative, derive, grad, hvp, jacobian, value_and_grad
-from tensorlang.simplify import simplify
-from tensorlang.surface.embed import *  # noqa: F403
-from tensorlang.surface.embed import __all__ as _embedding
-from tensorlang.surface.parse import parse, parse_module
-from tensorlang.transforms.to_jax import to_jax
+from importlib import import_module
+from sys import modules
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from tensorlang.shown import when_shown
+
+if TYPE_CHECKING:
+    from tensorlang import pictures, testing
+    from tensorlang.certificate.certificate import Certificate, certify
+    from tensorlang.cost.cost import cost
+    from tensorlang.cost.read import read_cost
+    from tensorlang.cost.symbolic import CostPolynomial, cost_polynomial
+    from tensorlang.derivative.derivation import Derivation, Rule, Step
+    from tensorlang.errors import (
+        ArgumentError,
+        CertificateError,
+        CostBoundExceeded,
+        CountingError,
+        EmptyExtremum,
+        EvaluationError,
+        LimitError,
+        MissingPackage,
+        NormalFormError,
+        OutOfBounds,
+        ParseError,
+        ScalarFunctionError,
+        ScopeError,
+        SizeMismatch,
+        TensorlangError,
+        TypeMismatch,
+    )
+    from tensorlang.language.evaluate import evaluate
+    from tensorlang.language.function import Function
+    from tensorlang.language.show import unicode_text
+    from tensorlang.lower.run import Lowered, lower
+    from tensorlang.memory import clear_caches
+    from tensorlang.normal import eliminate_pairs, let_lift, normalize, push_out_gen, to_ssa
+    from tensorlang.pipeline import adjoint, derivative, derive, grad, hvp, jacobian, value_and_grad
+    from tensorlang.simplify import simplify
+    from tensorlang.surface.embed import *  # noqa: F403
+    from tensorlang.surface.parse import parse, parse_module
+    from tensorlang.transforms.to_jax import to_jax
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "certificate.certificate": "Certificate certify",
+    "cost.cost": "cost",
+    "cost.read": "read_cost",
+    "cost.symbolic": "CostPolynomial cost_polynomial",
+    "derivative.derivation": "Derivation Rule Step",
+    "errors": (
+        "ArgumentError CertificateError CostBoundExceeded CountingError EmptyExtremum EvaluationError "
+        "LimitError MissingPackage NormalFormError OutOfBounds ParseError ScalarFunctionError ScopeError "
+        "SizeMismatch TensorlangError TypeMismatch"
+    ),
+    "language.evaluate": "evaluate",
+    "language.function": "Function",
+    "language.show": "unicode_text",
+    "lower.run": "Lowered lower",
+    "memory": "clear_caches",
+    "normal": "eliminate_pairs let_lift normalize push_out_gen to_ssa",
+    "pipeline": "adjoint derivative derive grad hvp jacobian value_and_grad",
+    "simplify": "simplify",
+    "surface.embed": (
+        "Cond Idx IndexType Indices R RelationType Term ValueType abs argmax argmin call cos cosh erf "
+        "exists exp fst function gen idx let log logaddexp max maximum min minimum pair pair_type recip "
+        "relation relu scalar_function sigmoid sign sin sinh sizes snd softplus sqrt sum tan tanh "
+        "where_ge where_gt"
+    ),
+    "surface.parse": "parse parse_module",
+    "transforms.to_jax": "to_jax",
+}
+"""The public names by the modules that they are from."""
+
+_HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
+_MODULES = ("pictures", "testing")
 
 __all__ = [  # noqa: PLE0604
     "ArgumentError",
@@ -83,6 +127,7 @@ __all__ = [  # noqa: PLE0604
     "TypeMismatch",
     "adjoint",
     "certify",
+    "clear_caches",
     "cost",
     "cost_polynomial",
     "derivative",
@@ -106,5 +151,31 @@ __all__ = [  # noqa: PLE0604
     "to_ssa",
     "unicode_text",
     "value_and_grad",
-    *_embedding,
+    *_HOMES["surface.embed"].split(),
 ]
+
+
+class _Package(ModuleType):
+    """The package, where `cost` is the function, though there is a module of that name, which sets itself here."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name in _HOME and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"tensorlang.{name}")
+    if name not in _HOME:
+        raise AttributeError(f"module 'tensorlang' has no attribute {name!r}", name=name, obj=modules[__name__])
+    found = getattr(import_module(f"tensorlang.{_HOME[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+modules[__name__].__class__ = _Package
+when_shown(lambda: import_module("tensorlang.notebook"))

@@ -6,9 +6,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import jax
 import numpy as np
 
 from tensorlang.certificate import Certificate
@@ -19,9 +18,10 @@ from tensorlang.language.arguments import from_leaves, size_values
 from tensorlang.language.function import Function, Parameter, sizes_of
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import leaves, shape
-from tensorlang.lower import lower
-from tensorlang.lower.count import Count, count
 from tensorlang.pipeline import Wrt, adjoint
+
+if TYPE_CHECKING:
+    from tensorlang.lower.count import Count
 
 
 @dataclass(frozen=True)
@@ -122,6 +122,9 @@ def charge(f: Function, derived: Function, sizes: Mapping[str, int], data: Mappi
 
 def compiled(f: Function, wrt: Wrt, sizes: Mapping[str, int], data: Mapping[str, Any]) -> dict[str, Machine | str]:
     """The program and its adjoint as XLA compiles them at these sizes; or why one can't be counted."""
+    from tensorlang.lower import lower
+    from tensorlang.lower.count import count
+
     found: dict[str, Machine | str] = {}
     for name, g in (("program", f), ("adjoint", adjoint(f, wrt))):
         given = {**data, **{s.name: sizes[s.name] for s in g.sizes if s.name in sizes}}
@@ -141,6 +144,8 @@ def _argument(p: Parameter, values: Mapping[Atom, int], data: Mapping[str, Any])
         return data[p.name]
     if isinstance(p, IndexArray):
         return np.asarray(data.get(p.name, np.zeros(_extents(p.sizes, values), np.int32)))
+    import jax
+
     struct: Any = jax.ShapeDtypeStruct
     parts = [struct(_extents(shape(part)[0], values), np.float32) for _, part in leaves(p.type)]
     return from_leaves(p.type, iter(parts))

@@ -14,23 +14,17 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-import numpy as np
 
 import tensorlang as tl
-from tensorlang import checks, shown
-from tensorlang.derivative.transcript import tell, transcript
+from tensorlang import shown
 from tensorlang.errors import ArgumentError, CertificateError, CostBoundExceeded, ScopeError, TensorlangError
-from tensorlang.files import arguments, flat, read_arrays, read_text, split_name, write_arrays
-from tensorlang.language.function import Function
-from tensorlang.language.grammar import Var, type_of
-from tensorlang.language.latex import function_latex
-from tensorlang.language.predicates import Relation
-from tensorlang.language.show import unicode_text
 
-PRINTERS: dict[str, Callable[[Function], str]] = {"text": str, "unicode": unicode_text, "latex": function_latex}
+if TYPE_CHECKING:
+    from tensorlang.checks import Checked
+    from tensorlang.language.function import Function
 
 
 class Commands(click.Group):
@@ -89,7 +83,7 @@ inputs = click.option(
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="tensorlang")
+@click.version_option(tl.__version__, prog_name="tensorlang")
 def main() -> None:
     """Differentiate tensor programs by rewriting, count what they cost, and run them.
 
@@ -142,6 +136,9 @@ def derive(
       tensorlang derive loss.tl --wrt x --size n=100 --size m=5
       tensorlang derive loss.tl --html loss.html
     """
+    from tensorlang import checks
+    from tensorlang.derivative.transcript import tell, transcript
+
     f = _read_one(program)
     _no_unknown_sizes(sizes, [f])
     derivation = tl.derive(f, wrt=wrt)
@@ -237,7 +234,9 @@ def _checked(
     inputs: str | None,
     bound: float | None,
     compiled: bool,
-) -> checks.Checked:
+) -> Checked:
+    from tensorlang import checks
+
     if not f.variables:
         return checks.Checked(f)
     data = _data(f, inputs)
@@ -356,6 +355,10 @@ def run(program: str, inputs: str | None, sizes: dict[str, int], out: str | None
     Example:
       tensorlang run loss.tl --inputs x.npz --out y.npz
     """
+    import numpy as np
+
+    from tensorlang.files import arguments, flat, read_arrays, write_arrays
+
     f = _read_one(program)
     _no_unknown_sizes(sizes, [f])
     given = arguments(f, read_arrays(inputs) if inputs is not None else {}, inputs or "an empty set of inputs")
@@ -373,7 +376,9 @@ def run(program: str, inputs: str | None, sizes: dict[str, int], out: str | None
 
 def _data(f: Function, path: str | None) -> dict[str, Any]:
     """The data of `f`'s relations and index arrays, from the archive `path`."""
-    names = [p.name for p in f.params if not isinstance(p, Var)]
+    from tensorlang.files import read_arrays
+
+    names = [p.name for p in f.params if p not in f.variables]
     if not names or path is None:
         return {}
     arrays = read_arrays(path)
@@ -391,6 +396,8 @@ def _compiled(f: Function, given: dict[str, Any]) -> dict[str, Any]:
     """What compiled code gives, in double precision where the arrays are."""
     import jax
 
+    from tensorlang.files import flat
+
     try:
         with jax.enable_x64(True):
             value = f(**given)
@@ -403,6 +410,8 @@ def _compiled(f: Function, given: dict[str, Any]) -> dict[str, Any]:
 
 def _read(where: str) -> list[Function]:
     """The definition that FILE:NAME names, or all of FILE's."""
+    from tensorlang.files import read_text, split_name
+
     path, name = split_name(where)
     source = "<stdin>" if path == "-" else path
     functions: dict[str, Function] = tl.parse_module(read_text(path), source)
@@ -441,8 +450,17 @@ def _write(path: Path, text: str) -> None:
 
 
 def _print_function(f: Function, style: str) -> None:
+    from tensorlang.language.grammar import type_of
+    from tensorlang.language.latex import function_latex
+    from tensorlang.language.predicates import Relation
+
     if style != "json":
-        click.echo(PRINTERS[style](f))
+        printers: dict[str, Callable[[Function], str]] = {
+            "text": str,
+            "unicode": tl.unicode_text,
+            "latex": function_latex,
+        }
+        click.echo(printers[style](f))
         return
     params = [
         {"name": p.name, "type": f"rel({', '.join(map(str, p.sizes))})" if isinstance(p, Relation) else str(type_of(p))}

@@ -14,7 +14,6 @@ from tensorlang.derivative.adjoint import adjoint_steps
 from tensorlang.derivative.derivation import Derivation
 from tensorlang.derivative.total import total_derivative
 from tensorlang.errors import TypeMismatch
-from tensorlang.interning import uncollected
 from tensorlang.language.affine import Index, atom_affine
 from tensorlang.language.function import Function, Results, derived, differentiated
 from tensorlang.language.grammar import Bracket, Expr, Let, MakePair, Var, gen, number, zero
@@ -29,7 +28,6 @@ from tensorlang.simplify.read_back import read_back
 Wrt = str | tuple[str, ...] | None
 
 
-@uncollected
 def derivative(f: Function, wrt: Wrt = None) -> Function:
     """The total derivative (Figure 13): a function of f's parameters, then one differential for each of `wrt`.
 
@@ -41,7 +39,6 @@ def derivative(f: Function, wrt: Wrt = None) -> Function:
     return _named(read_simplified(d), f, "derivative", f.results)
 
 
-@uncollected
 def derive(f: Function, wrt: Wrt = None) -> Derivation:
     """The adjoint of `f` together with the steps that lead to it (Figures 14 to 16).
 
@@ -63,7 +60,6 @@ def adjoint(f: Function, wrt: Wrt = None) -> Function:
     return derive(f, wrt).adjoint
 
 
-@uncollected
 def grad(f: Function, wrt: Wrt = None) -> Function:
     """The gradient of a scalar `f`: its adjoint at the cotangent 1, a function of f's parameters.
 
@@ -73,7 +69,6 @@ def grad(f: Function, wrt: Wrt = None) -> Function:
     return _named(read_simplified(_gradient(f, wrt)), f, "grad")
 
 
-@uncollected
 def value_and_grad(f: Function, wrt: Wrt = None) -> Function:
     """The pair of f's value and its gradient, sharing all they have in common. Raises what `grad` raises."""
     g = _gradient(f, wrt)
@@ -82,7 +77,6 @@ def value_and_grad(f: Function, wrt: Wrt = None) -> Function:
     return _named(read_simplified(both), f, "value_and_grad", (None, g.results))
 
 
-@uncollected
 def hvp(f: Function, wrt: Wrt = None) -> Function:
     """The Hessian of a scalar `f` times a vector: a function of f's parameters, then a vector for each of `wrt`.
 
@@ -93,7 +87,6 @@ def hvp(f: Function, wrt: Wrt = None) -> Function:
     return _named(read_back(s), f, "hvp", g.results)
 
 
-@uncollected
 def jacobian(f: Function, wrt: Wrt = None) -> Function:
     """The Jacobian: for each number of f's output the cotangents of `wrt`, an array of the output's sizes and then
     the parameter's; a tuple of them for several parameters, pairs of these for an output of pairs.

@@ -1,12 +1,13 @@
 """How values show themselves in notebooks.
 
 A value inherits from `Shown` and knows nothing of HTML. Whatever is known of that lives at the top, in
-`tensorlang.notebook`, which registers a function for each kind of value with `html`, `latex` and `bundle`.
+`tensorlang.notebook`, which registers a function for each kind of value with `html`, `latex` and `bundle`. It is
+imported when the first value is shown (`when_shown`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import singledispatch
 from typing import Any
 
@@ -37,21 +38,48 @@ class Shown:
         return bundle(self)
 
 
+class Code(Shown):
+    """Generated Python."""
+
+    source: str
+    function: Any
+    """The program that it runs."""
+
+
+_waiting: list[Callable[[], object]] = []
+
+
+def when_shown(register: Callable[[], object]) -> None:
+    """Have `register` called before the first value is shown that nothing is registered for yet."""
+    _waiting.append(register)
+
+
+def _has_registered() -> bool:
+    """Whether something was still to be registered, which it is now."""
+    waiting = list(_waiting)
+    for register in waiting:
+        register()
+    del _waiting[: len(waiting)]
+    return bool(waiting)
+
+
 @singledispatch
 def html(value: object) -> str | None:
     """`value` as a piece of HTML; None where typeset LaTeX is the best way to show it."""
-    return None
+    return html(value) if _has_registered() else None
 
 
 @singledispatch
 def latex(value: object) -> str | None:
     """`value` as LaTeX between dollar signs; None where it can't, or shouldn't, be typeset."""
-    return None
+    return latex(value) if _has_registered() else None
 
 
 @singledispatch
 def bundle(value: object) -> Any:
     """`value` in every form that it has, by MIME type: a front end shows the richest that it can."""
+    if _has_registered():
+        return bundle(value)
     forms = {"text/plain": repr(value), "text/html": html(value), "text/latex": latex(value)}
     return {kind: form for kind, form in forms.items() if form is not None}
 
@@ -59,6 +87,8 @@ def bundle(value: object) -> Any:
 @singledispatch
 def page(value: object, part: range | None = None) -> str:
     """`value`, or that part of it, as a whole page for a browser, which needs nothing else."""
+    if _has_registered():
+        return page(value, part)
     raise TypeError(f"there is no page for a {type(value).__name__}")
 
 

@@ -1,4 +1,4 @@
-"""Random programs of sums of products under brackets of all kinds, in which much is hidden from some of the elements."""
+"""Random programs of sums of products under brackets of all kinds, which hide much from some of the elements."""
 
 from __future__ import annotations
 

@@ -287,22 +287,6 @@ def test_a_statement_like_others_takes_few_steps(program: Callable[[int], Functi
     assert (many - few) / 15 <= STEPS_OF_A_STATEMENT
 
 
-@pytest.mark.parametrize("enabled", [True, False])
-def test_the_collector_of_cycles_waits_while_a_program_is_worked_on(enabled: bool) -> None:
-    runs: list[str] = []
-    text, was = str(long_program(100)), gc.isenabled()
-    gc.callbacks.append(lambda phase, info: runs.append(phase))
-    try:
-        (gc.enable if enabled else gc.disable)()
-        runs.clear()
-        lower(adjoint(parse(text)))
-        assert gc.isenabled() is enabled
-        assert len(runs) <= 10  # between the stages
-    finally:
-        gc.callbacks.pop()
-        (gc.enable if was else gc.disable)()
-
-
 def test_what_is_live_is_put_in_order() -> None:
     s = normal_ssa(long_program(5))
     assert live(s).statements == live(replace(s, statements=tuple(reversed(s.statements)))).statements

@@ -197,9 +197,7 @@ def test_random_masked_sums_are_strict(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("which", "seeds"), [("value", 200), ("adjoint", 40), ("forward", 40), ("second", 8)], ids=lambda x: str(x)
-)
+@pytest.mark.parametrize(("which", "seeds"), [("value", 200), ("adjoint", 40), ("forward", 40), ("second", 8)], ids=str)
 @pytest.mark.usefixtures("_costs")
 def test_many_random_masked_sums_and_their_derivatives_are_strict(which: str, seeds: int) -> None:
     for seed in range(100, 100 + seeds):
@@ -227,7 +225,7 @@ def test_random_programs_are_strict() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("which", "seeds"), [("value", 400), ("adjoint", 150)], ids=lambda x: str(x))
+@pytest.mark.parametrize(("which", "seeds"), [("value", 400), ("adjoint", 150)], ids=str)
 def test_many_random_programs_and_their_adjoints_are_strict(which: str, seeds: int) -> None:
     for seed in range(1000, 1000 + seeds):
         random_is_strict(seed, which)

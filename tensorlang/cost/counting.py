@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import product
 from math import gcd, lcm
 
@@ -44,6 +43,7 @@ from tensorlang.language.predicates import (
     substitute,
 )
 from tensorlang.language.show import predicate_text
+from tensorlang.memory import cached
 from tensorlang.sets.encode import TooHard, alpha_normal
 from tensorlang.sets.isl import counts_everything, is_empty, not_implied
 from tensorlang.sets.points import Division, cardinality, disjoint
@@ -67,7 +67,7 @@ def number_of_points(ranges: Ranges, p: Predicate) -> tuple[Cell, ...]:
     return _number_of_points(tuple((names[i], n) for i, n in ranges.items()), substitute(p, renaming))
 
 
-@lru_cache(maxsize=1 << 14)
+@cached
 def _number_of_points(binders: tuple[tuple[Index, Affine], ...], p: Predicate) -> tuple[Cell, ...]:
     ranges = dict(binders)
     p = simplify_in(p, ranges)

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
-from tensorlang.interning import Interned
-from tensorlang.language.affine import Affine, Index, atom_affine
+from tensorlang.interning import Interned, shared
+from tensorlang.language.affine import Affine, Index, atom_affine, canonical
 from tensorlang.language.grid import indices_of
 from tensorlang.language.predicates import TRUE, NonNegative, Predicate, conjunction, conjuncts, substitute
 
@@ -71,6 +71,7 @@ def factors(parts: Iterable[Predicate]) -> list[tuple[tuple[Index, ...], list[Pr
 
 
 @cache
+@shared
 def place(k: int) -> Index:
     """A name for the k-th index of a domain, so that equal domains of different programs are counted once."""
-    return Index(f"i{k}")
+    return canonical(f"i{k}")

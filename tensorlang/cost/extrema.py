@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 
 from tensorlang.cost.cost import visits
 from tensorlang.cost.counter import Counter
@@ -15,6 +14,7 @@ from tensorlang.language.grid import Setting, expand, holds
 from tensorlang.language.points import ORIGIN
 from tensorlang.language.predicates import TRUE, Predicate, less, lookups, relations
 from tensorlang.language.show import predicate_text
+from tensorlang.memory import cached
 from tensorlang.sets.solve import project
 
 _SEARCHED = 1_000_000
@@ -28,7 +28,7 @@ def empty_extremum(f: Function, sizes: Mapping[Size, int]) -> str | None:
     return _empty_extremum(f, tuple(sizes.items()))
 
 
-@lru_cache(maxsize=1 << 10)
+@cached
 def _empty_extremum(f: Function, sizes: tuple[tuple[Size, int], ...]) -> str | None:
     setting = Setting(dict(sizes))
     counter = Counter(setting)

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from itertools import islice, permutations, product
 
 from tensorlang.cost.counter import Counter
 from tensorlang.cost.domains import Domain
-from tensorlang.language.affine import Affine, Atom, Index, Size, atom_affine, constant
+from tensorlang.interning import shared
+from tensorlang.language.affine import Affine, Atom, Index, Size, atom_affine, canonical, constant
 from tensorlang.language.grid import Setting, indices_of
 from tensorlang.language.predicates import (
     FALSE,
@@ -28,6 +29,7 @@ from tensorlang.language.predicates import (
     relations,
     substitute,
 )
+from tensorlang.memory import cached
 from tensorlang.sets.solve import Ranges, project, simplify_in, solve
 
 Unknown = Size | Domain
@@ -84,7 +86,7 @@ def total(parts: Iterable[Polynomial]) -> Polynomial:
     return _sum([(part, 1) for part in parts])
 
 
-@lru_cache(maxsize=1 << 14)
+@cached
 def never_above(p: Polynomial, q: Polynomial) -> bool:
     """Whether p <= q is proved for all sizes of at least 1; False if that is not so or not seen.
 
@@ -132,7 +134,7 @@ def estimate(p: Polynomial, sizes: Mapping[Size, int]) -> int:
     return _estimate(p, tuple(sizes.items()))
 
 
-@lru_cache(maxsize=1 << 14)
+@cached
 def _estimate(p: Polynomial, given: tuple[tuple[Size, int], ...]) -> int:
     sizes = dict(given)
     known = at_sizes(p, sizes)
@@ -151,7 +153,7 @@ def points(ranges: Ranges, p: Predicate) -> Polynomial:
     return _points(tuple(ranges.items()), p)
 
 
-@lru_cache(maxsize=1 << 14)
+@cached
 def _points(binders: tuple[tuple[Index, Affine], ...], p: Predicate) -> Polynomial:
     ranges = dict(binders)
     p = simplify_in(p, ranges)
@@ -241,8 +243,9 @@ def _is_countable(x: Domain, sizes: Mapping[Size, int]) -> bool:
 
 
 @cache
+@shared
 def _place(k: int) -> Index:
-    return Index(f"i{k}")
+    return canonical(f"i{k}")
 
 
 def _affine(a: Affine) -> Polynomial:

@@ -9,6 +9,7 @@ from functools import cache
 from math import comb, gcd, lcm, prod
 
 from tensorlang.cost.domains import Domain
+from tensorlang.interning import shared
 from tensorlang.language.affine import Affine, Index, Size, atom_affine, constant
 from tensorlang.language.affine import total as sum_of
 from tensorlang.language.predicates import Equal, NonNegative, Predicate, at_most, conjunction, free_atoms, within
@@ -50,10 +51,10 @@ def quotient(a: Affine, divisor: int) -> Affine:
     return whole + atom_affine(_quotient(rest, divisor))
 
 
-@cache
+@shared
 def _quotient(numerator: Affine, divisor: int) -> Quotient:
     text = f"({numerator})" if len(numerator.terms) + (numerator.constant != 0) > 1 else str(numerator)
-    return Quotient(f"floor({text}/{divisor})", numerator=numerator, divisor=divisor)
+    return Quotient(f"floor({text}/{divisor})", 0, numerator=numerator, divisor=divisor)
 
 
 def unrounded(p: Predicate) -> Predicate:
@@ -101,7 +102,7 @@ def divisors(a: Affine) -> dict[Size, int]:
 def definitions(p: Predicate) -> Predicate:
     """What is known of the quotients in `p`, those in other quotients too."""
     found: dict[Quotient, None] = {}
-    waiting = sorted((x for x in free_atoms(p) if isinstance(x, Quotient)), key=lambda x: x.serial)
+    waiting = sorted((x for x in free_atoms(p) if isinstance(x, Quotient)), key=lambda x: x.name)
     while waiting:
         x = waiting.pop()
         if x not in found:

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
-from functools import lru_cache
 from itertools import islice
 
 from tensorlang.derivative.derivation import RULES, InnerProduct, Side, Step
@@ -26,6 +25,7 @@ from tensorlang.language.function import Results, unused_name
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import FALSE, TRUE, Predicate, conjunction, disjunction
 from tensorlang.language.types import Pair, Type, leaves, shape, struct_of_arrays
+from tensorlang.memory import cached
 from tensorlang.normal.pattern import Pattern, renamed
 from tensorlang.normal.ssa import (
     SSA,
@@ -220,7 +220,7 @@ class _Rewriting:
         return _tree(struct_of_arrays(x.type), iter(parts))
 
 
-@lru_cache(maxsize=1 << 14)
+@cached
 def _transposed_pattern(x: Pattern, k: int, p: Predicate) -> tuple[Pattern, Predicate]:
     """What `_transposed_contraction` does to the pattern of a contraction, where it is read where `p` holds."""
     ranges = {**x.outer, **x.inner}

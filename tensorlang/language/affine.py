@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from itertools import count
 
 from tensorlang.errors import LimitError
 from tensorlang.interning import Interned
+from tensorlang.memory import cached
 
 _serial = count()
 
@@ -25,6 +25,17 @@ class Index:
 
     def __repr__(self) -> str:
         return self.name
+
+
+_CANONICAL = 1 << 62
+
+
+def canonical(name: str, place: int = 0) -> Index:
+    """A new index that comes before all those of its name that programs bind, canonical ones in order of their places.
+
+    So the order of terms does not depend on what was done before. Callers make it once (`interning.shared`).
+    """
+    return Index(name, place - _CANONICAL)
 
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
@@ -218,13 +229,13 @@ def render(a: Affine, name: Callable[[Atom], str], times: str = "*") -> str:
     return text[3:] if text.startswith(" + ") else "-" + text[3:]
 
 
-@lru_cache(maxsize=1 << 12)
+@cached
 def constant(value: int) -> Affine:
     """The affine expression that is the integer `value`."""
     return Affine((), int(value))
 
 
-@lru_cache(maxsize=1 << 16)
+@cached
 def atom_affine(atom: Atom) -> Affine:
     """The affine expression that is one index, size or lookup."""
     return Affine(((atom, 1),), 0)

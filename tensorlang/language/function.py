@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from importlib import import_module
 from typing import Any
 
-from tensorlang.errors import ArgumentError, ScopeError
+from tensorlang.errors import ScopeError
 from tensorlang.language.affine import Affine, IndexArray, Size
 from tensorlang.language.grammar import Expr, Var
 from tensorlang.language.names import free_names
@@ -20,8 +21,10 @@ Results = tuple["Results", ...] | None
 which the language holds in pairs nested to the right."""
 
 call_handlers: list[Callable[[Function, tuple[Any, ...], dict[str, Any]], Any]] = []
-"""What calling a `Function` does: the first of these that does not return NotImplemented. The Python embedding
-puts a call on terms here, the lowering a call on arrays; neither is known to the language itself."""
+"""What calling a `Function` does: the first of these that does not return NotImplemented, else a call on arrays. The
+Python embedding puts a call on terms here; neither is known to the language itself."""
+
+_ON_ARRAYS = "tensorlang.lower.run"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -64,12 +67,12 @@ class Function(Shown):
         return tuple(found)
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        """The value at these arguments, by the first of `call_handlers` that takes them."""
+        """The value at these arguments, by the first of `call_handlers` that takes them, or of compiled code."""
         for handler in call_handlers:
             result = handler(self, args, kwargs)
             if result is not NotImplemented:
                 return result
-        raise ArgumentError(f"nothing is installed that can run {self.name}")
+        return import_module(_ON_ARRAYS).call(self, args, kwargs)
 
     def __str__(self) -> str:
         from tensorlang.language.show import function_text

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tensorlang.errors import EvaluationError, ScalarFunctionError
+from tensorlang.interning import shared
 from tensorlang.language.grammar import Add, Call, Const, Expr, Mul, ScalarFunction, Var, number
 from tensorlang.language.types import R
 
@@ -70,7 +71,7 @@ def register(
     )
     try:
         _check_bound(made)
-    except ScalarFunctionError:
+    except BaseException:  # whatever a derivative raises
         del _functions[name]
         raise
     return made
@@ -141,7 +142,11 @@ def power(exponent: int | Fraction) -> ScalarFunction:
 
     A natural exponent costs its multiplications by repeated squaring, any other 1.
     """
-    exponent = Fraction(exponent)
+    return _power(Fraction(exponent))
+
+
+@shared
+def _power(exponent: Fraction) -> ScalarFunction:
     if exponent.denominator == 1 and exponent >= 2:
         n = int(exponent)
         cost = n.bit_length() + n.bit_count() - 2
@@ -158,15 +163,9 @@ def power(exponent: int | Fraction) -> ScalarFunction:
         lower = raise_to(xs[0], exponent - 1)
         return [Mul(Mul(number(exponent), lower), t)]
 
-    key = f"pow {exponent}"
-    if key not in _powers:
-        latex = "{0}^{{" + str(exponent) + "}}"
-        # the bound holds: one less than an exponent with k trailing zeros costs k - 1 more, and k is at most its cost
-        _powers[key] = _make("pow", 1, cost, transpose, lambda x: x**value, exact, source, latex, exponent)
-    return _powers[key]
-
-
-_powers: dict[str, ScalarFunction] = {}
+    latex = "{0}^{{" + str(exponent) + "}}"
+    # the bound holds: one less than an exponent with k trailing zeros costs k - 1 more, and k is at most its cost
+    return _make("pow", 1, cost, transpose, lambda x: x**value, exact, source, latex, exponent)
 
 
 def raise_to(e: Expr, exponent: int | Fraction) -> Expr:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from itertools import chain
 
 import numpy as np
@@ -32,6 +31,7 @@ from tensorlang.language.predicates import (
     free_atoms,
     lookups,
 )
+from tensorlang.memory import cached
 from tensorlang.recursion import Deep, run
 
 Binders = Sequence[tuple[Index, Affine]]
@@ -401,13 +401,13 @@ class _Search:
         self._keep(mask)
 
 
-@lru_cache(maxsize=10_000)
+@cached
 def columns_of(p: Predicate) -> tuple[Column, ...]:
     """The columns of a point that the truth of `p` depends on."""
     return (*indices_of(p), *dict.fromkeys(lookup.array for lookup in lookups(p)))
 
 
-@lru_cache(maxsize=10_000)
+@cached
 def indices_of(p: Predicate) -> tuple[Index, ...]:
-    """The free indices of `p`, ordered by their creation."""
-    return tuple(sorted((a for a in free_atoms(p) if isinstance(a, Index)), key=lambda i: i.serial))
+    """The free indices of `p`, ordered by their creation, and canonical ones by their names."""
+    return tuple(sorted((a for a in free_atoms(p) if isinstance(a, Index)), key=lambda i: (i.serial, i.name)))

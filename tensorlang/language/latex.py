@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
-from functools import cache
 from math import inf
 from string import Formatter
 from typing import ClassVar
@@ -22,6 +21,7 @@ from tensorlang.language.notation import ATOM, LOOSE, POWER, PRODUCT, Notation, 
 from tensorlang.language.predicates import Predicate
 from tensorlang.language.printer import Printer
 from tensorlang.language.types import Type
+from tensorlang.memory import cached
 from tensorlang.recursion import run
 
 _GREEK = re.compile(
@@ -176,7 +176,7 @@ _ENCLOSED = re.compile(
 )
 
 
-@cache
+@cached
 def _template(latex: str) -> Template:
     if call := _ENCLOSED.fullmatch(latex):
         name = call["name"].replace("{{", "{").replace("}}", "}")

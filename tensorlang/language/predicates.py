@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
 from itertools import count
 
-from tensorlang.interning import Interned
-from tensorlang.language.affine import Affine, Atom, Index, Lookup, atom_affine, constant
+from tensorlang.interning import Interned, shared
+from tensorlang.language.affine import Affine, Atom, Index, Lookup, atom_affine, canonical, constant
+from tensorlang.memory import cached
 from tensorlang.recursion import Deep, run
 from tensorlang.shown import Shown
 
@@ -167,9 +167,10 @@ def exists(binders: Iterable[tuple[Index, Affine]], p: Predicate) -> Predicate:
     return p
 
 
-@cache
+@cached
+@shared
 def _bound(name: str, depth: int) -> Index:
-    return Index(name)
+    return canonical(name, depth)
 
 
 def _depth(p: Predicate) -> int:
@@ -247,7 +248,7 @@ def _substitute(p: _Nested, values: Mapping[Atom, Affine]) -> Deep[Predicate]:
             return exists([(fresh, size.substitute(values))], new_body)
 
 
-@lru_cache(maxsize=1 << 14)
+@cached
 def free_atoms(p: Predicate) -> frozenset[Atom]:
     """The indices and sizes that occur free in `p`."""
     found: set[Atom] = set()

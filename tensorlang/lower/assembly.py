@@ -18,7 +18,8 @@ from fractions import Fraction
 from functools import cache
 from itertools import pairwise
 
-from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine, constant
+from tensorlang.interning import shared
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine, canonical, constant
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import (
     Access,
@@ -302,8 +303,9 @@ def _predicate(p: Predicate, hole: Hole, bound: Mapping[Atom, Affine]) -> Predic
 
 
 @cache
+@shared
 def _index(depth: int) -> Index:
-    return Index(f"j{depth}" if depth else "j")
+    return canonical(f"j{depth}" if depth else "j")
 
 
 def _is_large(e: Expr) -> bool:

@@ -8,12 +8,12 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cache
 
 from tensorlang.errors import LimitError
 from tensorlang.language.affine import Index
 from tensorlang.language.grammar import Expr, ScalarFunction
 from tensorlang.language.types import Idx
+from tensorlang.memory import cached
 
 LOOSE, SUM, PRODUCT, ATOM = range(4)
 """How tightly an expression binds: a comparison, a sum, a product or sign, a name or call."""
@@ -236,7 +236,7 @@ def applied(f: ScalarFunction, arguments: list[Value], order: Axes) -> Value:
     return Value(code, axes, level, depth, None, all(v.weak and v.axes for v in values))
 
 
-@cache
+@cached
 def _template(source: str, arity: int) -> tuple[int, tuple[bool, ...]]:
     """How tightly a template binds, and for each argument whether it can do without parentheses everywhere."""
     tree = ast.parse(source.format(*(f"a{k}" for k in range(arity))), mode="eval").body

@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from numbers import Real
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol, overload
@@ -15,11 +14,10 @@ import numpy as np
 
 from tensorlang.cost.extrema import empty_extremum
 from tensorlang.errors import ArgumentError, LimitError
-from tensorlang.interning import uncollected
 from tensorlang.language.affine import IndexArray, Size
 from tensorlang.language.arguments import Bound, bind, from_leaves, to_leaves
 from tensorlang.language.elements import check_range
-from tensorlang.language.function import Function, call_handlers
+from tensorlang.language.function import Function
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import Type
@@ -27,7 +25,8 @@ from tensorlang.lower.checked import check_traced
 from tensorlang.lower.coordinates import Coordinates, points_or_mask
 from tensorlang.lower.kept import Kept
 from tensorlang.lower.source import Source
-from tensorlang.shown import Shown
+from tensorlang.memory import cached_whole
+from tensorlang.shown import Code
 from tensorlang.simplify import simplify
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ _IMPORTED = frozenset(
 )
 
 
-class Lowered(Shown):
+class Lowered(Code):
     """A program as Python that uses `jax.numpy`.
 
     `source` is that Python: self-contained, one function named after the program that takes its parameters in order,
@@ -291,7 +290,6 @@ def lower(
 ) -> Distributed: ...
 
 
-@uncollected
 def lower(
     f: Function,
     target: str = "jax",
@@ -415,13 +413,11 @@ def _check_range(indices: IndexArray, value: Any, sizes: dict[Size, int]) -> Non
             _in_range.keep(value, size)
 
 
-@lru_cache(maxsize=1024)
+@cached_whole
 def _compiled(f: Function) -> Lowered:
     return lower(f)
 
 
-def _call(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def call(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The value of `f`, compiled once, at these arguments."""
     return _compiled(f)(*args, **kwargs)
-
-
-call_handlers.append(_call)

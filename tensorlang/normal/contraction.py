@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import lru_cache
 from math import prod
 
 from tensorlang.language.affine import Index, atom_affine
 from tensorlang.language.predicates import FALSE, TRUE, Equal, NonNegative, Predicate, conjunction, conjuncts
+from tensorlang.memory import cached
 from tensorlang.normal.pattern import Pattern, Shape, axes, renamed
 from tensorlang.normal.ssa import Constant, Contraction, Statement
 from tensorlang.sets.solve import Ranges, Solution, determines, equalities, project, simplify_in, solve
-
-_REMEMBERED = 1 << 14
 
 Factor = tuple[Statement, tuple[Index, ...]]
 """A factor and the indices at which it is read."""
@@ -86,31 +84,31 @@ def is_zero(x: Statement) -> bool:
     return isinstance(x, Constant) and x.value == 0
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@cached
 def solution(x: Pattern) -> Solution:
     """The equalities of `x` solved for all but its own indices."""
     return solve(x.pred, x.inner, x.outer)
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@cached
 def is_determined(x: Pattern) -> bool:
     """Whether nothing is summed: for each element of the result there is one point at most."""
     return determines(x.pred, x.inner)
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@cached
 def reads_each_once(x: Pattern, k: int) -> bool:
     """Whether each element of the k-th factor is read at most once."""
     return determines(x.pred, [i for i in x.indices if i not in x.places[k]])
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@cached
 def shadow(x: Pattern) -> Predicate:
     """Where there is a point, given `x`'s own indices."""
     return project(x.inner, x.pred, x.outer)
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@cached
 def settled(x: Pattern) -> Pattern:
     """`x` summed over what no equality determines, its predicate simplified and in order."""
     known = {**x.outer, **x.read}
@@ -142,7 +140,7 @@ def _can_read_through(x: Pattern, factors: Factors, k: int, once: frozenset[Stat
     return len(factors) == 1 and inner in once and _sums_each_once(x)
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@cached
 def _is_looked_up(x: Pattern, k: int) -> bool:
     """Whether the k-th factor is read at an element of an index array.
 
@@ -152,13 +150,13 @@ def _is_looked_up(x: Pattern, k: int) -> bool:
     return any(a.coefficient(i) for a in zeros for i in x.places[k])
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@cached
 def _sums_each_once(x: Pattern) -> bool:
     """Whether `x` sums each element of its factors at most once, and does not just move them."""
     return not is_determined(x) and determines(x.pred, (*x.own, *x.loops))
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@cached
 def _read_through(x: Pattern, k: int, inner: Pattern) -> Pattern:
     """`x` with what `inner` says of its factors in the place of the k-th factor, which is then summed over."""
     factors = (*x.factors[:k], *inner.factors, *x.factors[k + 1 :])
@@ -173,7 +171,7 @@ def _read_through(x: Pattern, k: int, inner: Pattern) -> Pattern:
     return Pattern(both, made.factors, made.summed, made.shape)
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@cached
 def _without(x: Pattern, constants: tuple[int, ...], number: bool) -> Pattern:
     """`x` without these factors, whose indices are summed over, and with a number before the others if wanted."""
     kept = [k for k in range(len(x.factors)) if k not in constants]
@@ -189,7 +187,7 @@ def _without(x: Pattern, constants: tuple[int, ...], number: bool) -> Pattern:
     return Pattern(renamed(x.pred, old, made.indices), made.factors, made.summed, made.shape)
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@cached
 def _is_copy(x: Pattern) -> bool:
     """Whether `x` has one factor and each element is that of the factor at the same place."""
     found = solution(x)

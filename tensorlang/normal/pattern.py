@@ -8,17 +8,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cache
 
-from tensorlang.interning import Interned
-from tensorlang.language.affine import Affine, Index, atom_affine
+from tensorlang.interning import Interned, shared
+from tensorlang.language.affine import Affine, Index, atom_affine, canonical
 from tensorlang.language.predicates import Predicate, substitute
 
 Shape = tuple[Affine, ...]
 
 
 @cache
+@shared
 def axis(k: int) -> Index:
     """The canonical index in place k."""
-    return Index(("i", "j", "k", "l")[k] if k < 4 else f"i{k}")
+    return canonical(("i", "j", "k", "l")[k] if k < 4 else f"i{k}")
 
 
 @cache

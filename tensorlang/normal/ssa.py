@@ -23,9 +23,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from types import MappingProxyType
-from weakref import WeakValueDictionary
 
-from tensorlang.interning import Interned
+from tensorlang.interning import Alive, Interned
 from tensorlang.language.affine import Affine, Index, IndexArray, atom_affine
 from tensorlang.language.function import Function, Parameter, Results
 from tensorlang.language.grammar import (
@@ -144,7 +143,7 @@ Statement = Input | Constant | Addition | Map | Contraction | Selection
 Outputs = Statement | tuple["Outputs", "Outputs"]
 
 
-_selected: WeakValueDictionary[tuple[int, Predicate, Predicate, Statement], IndexArray] = WeakValueDictionary()
+_selected: Alive[tuple[int, Predicate, Predicate, Statement], IndexArray] = Alive()
 
 
 def selection(sign: int, guard: Predicate, pred: Predicate, operand: Statement, name: str = "k") -> Selection:
@@ -157,7 +156,7 @@ def selection(sign: int, guard: Predicate, pred: Predicate, operand: Statement, 
     array = _selected.get(content)
     if array is None:
         *sizes, size = operand.shape
-        array = _selected[content] = IndexArray(name, tuple(sizes), size, partial=guard is not TRUE)
+        array = _selected.enter(content, IndexArray(name, tuple(sizes), size, partial=guard is not TRUE))
     return Selection(array, *content)
 
 

@@ -17,11 +17,10 @@ from tensorlang.language.grammar import type_of
 from tensorlang.language.notation import UNICODE
 from tensorlang.language.predicates import Relation
 from tensorlang.language.show import function_lines
-from tensorlang.lower import Lowered
 from tensorlang.normal.rules import PassRule
 from tensorlang.notebook.html import block, code, escape, fold, note, page, preformatted, table
 from tensorlang.notebook.source import highlighted
-from tensorlang.shown import html, latex
+from tensorlang.shown import Code, html, latex
 
 _MOST_CELLS = 12
 _MOST_ROWS = 300
@@ -138,7 +137,7 @@ def _told(told: Told) -> str:
 
 
 @html.register
-def _lowered_html(lowered: Lowered) -> str:
+def _lowered_html(lowered: Code) -> str:
     """The source, of which a long one folds, and what it takes and gives."""
     f = lowered.function
     helpers, definition, own = lowered.source.rpartition("\ndef ")

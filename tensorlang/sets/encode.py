@@ -11,9 +11,10 @@ places may be the same is not. Where its place is bound by an `exists`, it is a 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache, lru_cache
+from functools import cache
 
-from tensorlang.language.affine import Affine, Atom, Index, Lookup, Size, atom_affine, constant, total
+from tensorlang.interning import shared
+from tensorlang.language.affine import Affine, Atom, Index, Lookup, Size, atom_affine, canonical, constant, total
 from tensorlang.language.predicates import (
     TRUE,
     And,
@@ -26,6 +27,7 @@ from tensorlang.language.predicates import (
     equal,
     within,
 )
+from tensorlang.memory import cached
 from tensorlang.recursion import Deep, run
 
 Row = tuple[bool, int, tuple[tuple[int, int], ...]]
@@ -168,7 +170,7 @@ class Encoder:
         return equal(a, constant(0)) if equality else NonNegative(a) if a.terms else TRUE if value >= 0 else None
 
 
-@lru_cache(maxsize=1 << 14)
+@cached
 def needs_data(p: Predicate) -> bool:
     """Whether `p` is opaque to integer sets: it has a relation, or an element at a place that an `exists` binds."""
     stack: list[tuple[Predicate, frozenset[Index]]] = [(p, frozenset())]
@@ -188,11 +190,12 @@ def needs_data(p: Predicate) -> bool:
 
 
 @cache
+@shared
 def _bound_name(depth: int) -> Index:
-    return Index(f"k{depth}")
+    return canonical(f"k{depth}")
 
 
-@cache
+@cached
 def alpha_normal(p: Predicate) -> Predicate:
     """`p` with its bound indices replaced by ones that only depend on how deep they are bound."""
     return run(_alpha_normal(p, {}, 0))

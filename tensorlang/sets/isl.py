@@ -12,8 +12,8 @@ reasonable time get the safe answer, which each function states.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from functools import lru_cache
 from itertools import islice
+from threading import RLock
 from typing import Any, TypeVar
 
 import islpy
@@ -33,11 +33,14 @@ from tensorlang.language.predicates import (
     conjuncts,
     disjunction,
 )
+from tensorlang.memory import cached
 from tensorlang.sets.encode import MAX_PIECES, Encoder, Formula, Row, TooHard, needs_data, pieces
 from tensorlang.sets.rows import has_point
 from tensorlang.sets.witness import equal_reads, instances, opened
 
 _context = islpy.Context()
+_lock = RLock()
+"""Held while isl works: its context, with the count of operations in it, is of one thread at a time."""
 DIM = islpy.dim_type
 """isl's kinds of dimensions."""
 _order = (DIM.cst, DIM.set, DIM.param, DIM.div)
@@ -49,7 +52,7 @@ _CASES = 4
 T = TypeVar("T")
 
 
-@lru_cache(maxsize=1 << 14)
+@cached
 def is_empty(p: Predicate, context: Predicate = TRUE) -> bool:
     """Whether no point of `context` is in `p`, whatever the data; False if that is too hard to say."""
     both = conjunction([p, context])
@@ -65,7 +68,7 @@ def is_empty(p: Predicate, context: Predicate = TRUE) -> bool:
         return False
 
 
-@lru_cache(maxsize=1 << 14)
+@cached
 def implies(p: Predicate, q: Predicate) -> bool:
     """Whether every point of `p` is in `q`, whatever the data; False if that is too hard to say."""
     if p is FALSE:
@@ -249,20 +252,24 @@ def both_of(f: Formula, g: Formula) -> Formula:
 
 
 def remembered(question: Callable[..., T]) -> Callable[..., T]:
-    """`question`, asked once for each value of its arguments, and given up after a fixed amount of isl's work."""
+    """`question`, asked once for each value of its arguments, and given up after a fixed amount of isl's work.
 
-    @lru_cache(maxsize=1 << 16)
+    The work is counted from here, so a question must not ask another: the answer would depend on what is remembered.
+    """
+
+    @cached
     def answer(*arguments: Any) -> tuple[T] | None:
-        _context.set_max_operations(_OPERATIONS)
-        _context.reset_operations()
-        try:
-            return (question(*arguments),)
-        except TooHard:
-            return None
-        except islpy.Error as error:
-            if "maximal number of operations" not in str(error):
-                raise
-            return None
+        with _lock:
+            _context.set_max_operations(_OPERATIONS)
+            _context.reset_operations()
+            try:
+                return (question(*arguments),)
+            except TooHard:
+                return None
+            except islpy.Error as error:
+                if "maximal number of operations" not in str(error):
+                    raise
+                return None
 
     def ask(*arguments: Any) -> T:
         found = answer(*arguments)
@@ -287,7 +294,7 @@ def _subset(free: int, bound: int, small: Formula, large: Formula) -> bool:
 @remembered
 def _point(free: int, bound: int, formula: Formula, sizes: tuple[int, ...]) -> tuple[int, ...] | None:
     """The free dimensions of a point whose sizes have the least sum, from the first box that has one at all."""
-    if _empty(free, bound, formula):
+    if next(_conjunctions(free, bound, formula), None) is None:
         return None
     total_size = tuple((d, 1) for d in sizes)
     aims = [total_size, *(((d, 1),) for d in range(free))]
@@ -393,7 +400,7 @@ def _space(dimensions: int) -> Any:
     return islpy.Space.set_alloc(_context, 0, dimensions)
 
 
-@lru_cache(maxsize=1 << 12)
+@cached
 def _value(k: int) -> Any:
     return islpy.Val(str(k), _context)
 

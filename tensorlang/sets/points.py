@@ -6,7 +6,8 @@ from fractions import Fraction
 from functools import cache
 from typing import Any
 
-from tensorlang.language.affine import Index, Size
+from tensorlang.interning import shared
+from tensorlang.language.affine import Index, Size, canonical
 from tensorlang.language.predicates import Predicate, conjunction
 from tensorlang.sets.encode import Encoder, Formula, Row
 from tensorlang.sets.isl import DIM, all_rows, both_of, remembered, union_of
@@ -50,8 +51,9 @@ def cardinality(p: Predicate) -> tuple[list[Size], tuple[Piece, ...]]:
 
 
 @cache
+@shared
 def _division(k: int) -> Index:
-    return Index(f"q{k}")
+    return canonical(f"q{k}")
 
 
 @remembered

@@ -8,9 +8,9 @@ equalities, whose lower or whose upper bounds all have the coefficient 1 or -1, 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
 from math import gcd
 
+from tensorlang.memory import cached
 from tensorlang.sets.encode import Row
 
 _MOST_ROWS = 60
@@ -26,7 +26,7 @@ class _NoPoint(Exception):
     """A row is false."""
 
 
-@lru_cache(maxsize=1 << 16)
+@cached
 def has_point(rows: tuple[Row, ...]) -> bool | None:
     """Whether some integers make all `rows` true; None if elimination can't say."""
     try:

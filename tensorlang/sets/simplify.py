@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from functools import lru_cache
 from math import prod
 
 from tensorlang.language.affine import Affine, Atom, Index, Lookup, Size, atom_affine, constant
@@ -29,6 +28,7 @@ from tensorlang.language.predicates import (
     substitute,
     within,
 )
+from tensorlang.memory import cached
 from tensorlang.recursion import Deep, run
 from tensorlang.sets.eliminate import eliminate, length, tightened
 from tensorlang.sets.encode import needs_data
@@ -99,7 +99,7 @@ def _unless_large(p: Predicate, context: Predicate) -> Predicate:
     return p if _is_large(conjunction([p, context])) else _simplified(p, context)
 
 
-@lru_cache(maxsize=1 << 14)
+@cached
 def _simplified(p: Predicate, context: Predicate) -> Predicate:
     return run(_simplify(p, context))
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache, lru_cache
+from functools import cache
 
-from tensorlang.language.affine import Affine, Atom, Index, Lookup, Size, atom_affine, constant
+from tensorlang.interning import shared
+from tensorlang.language.affine import Affine, Atom, Index, Lookup, Size, atom_affine, canonical, constant
 from tensorlang.language.predicates import (
     FALSE,
     TRUE,
@@ -28,6 +29,7 @@ from tensorlang.language.predicates import (
     substitute,
     within,
 )
+from tensorlang.memory import cached
 from tensorlang.sets.eliminate import exists_at_all
 from tensorlang.sets.simplify import simplify
 
@@ -54,7 +56,7 @@ def solve(p: Predicate, unknowns: Ranges, known: Ranges) -> Solution:
     return _solve(p, tuple(unknowns.items()), tuple(known.items()))
 
 
-@lru_cache(maxsize=100_000)
+@cached
 def _solve(
     p: Predicate, unknowns: tuple[tuple[Index, Affine], ...], known: tuple[tuple[Index, Affine], ...]
 ) -> Solution:
@@ -208,7 +210,7 @@ def simplify_in(p: Predicate, ranges: Ranges) -> Predicate:
     return p if p is TRUE or p is FALSE else _simplify_in(p, tuple(ranges.items()))
 
 
-@lru_cache(maxsize=100_000)
+@cached
 def _simplify_in(p: Predicate, ranges: tuple[tuple[Index, Affine], ...]) -> Predicate:
     """Predicates that differ only in the names of their indices are simplified once."""
     mentioned = free_atoms(p)
@@ -219,7 +221,7 @@ def _simplify_in(p: Predicate, ranges: tuple[tuple[Index, Affine], ...]) -> Pred
     return substitute(found, {_numbered(k): atom_affine(i) for k, (i, _) in enumerate(used)})
 
 
-@lru_cache(maxsize=100_000)
+@cached
 def simplify_numbered(p: Predicate, sizes: tuple[Affine, ...], present: Predicate) -> Predicate:
     """`p`, whose indices are numbered, simplified by what their ranges say; `present` says what else is not empty."""
     ranges = ranges_predicate({_numbered(k): size for k, size in enumerate(sizes)})
@@ -227,8 +229,9 @@ def simplify_numbered(p: Predicate, sizes: tuple[Affine, ...], present: Predicat
 
 
 @cache
+@shared
 def _numbered(k: int) -> Index:
-    return Index("x")
+    return canonical("x", k)
 
 
 def ranges_predicate(ranges: Ranges) -> Predicate:

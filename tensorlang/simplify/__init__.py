@@ -5,7 +5,6 @@ from functools import partial
 from weakref import WeakSet
 
 from tensorlang.errors import ArgumentError
-from tensorlang.interning import uncollected
 from tensorlang.language.affine import Size
 from tensorlang.language.function import Function, derived
 from tensorlang.language.given import together
@@ -28,7 +27,6 @@ _simple: WeakSet[Expr] = WeakSet()
 """The bodies of simplified programs, which are not simplified again."""
 
 
-@uncollected
 def simplify(f: Function, given: Mapping[str, int] | None = None, /, **sizes: int) -> Function:
     """`f` as one would write it: no copies, no idle sums, everything stored on its support, and products of several
     factors in the cheapest order.

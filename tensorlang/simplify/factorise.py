@@ -13,10 +13,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
 
 from tensorlang.cost.polynomial import Polynomial, estimate, number, total
 from tensorlang.language.affine import Size
+from tensorlang.memory import cached
 from tensorlang.normal.contraction import only_moves
 from tensorlang.normal.pattern import Pattern
 from tensorlang.normal.ssa import SSA, Contraction, Statement, live, operands, output_list
@@ -158,7 +159,7 @@ def _expanded(s: Summation, through: Set[Statement]) -> Summation:
     return s
 
 
-@lru_cache(maxsize=1 << 14)
+@cached
 def _sums_one_factor(x: Pattern) -> bool:
     """Whether `x` sums a product over an index on which only one of the factors depends, or none."""
     s = scheme(x)

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import combinations
 
 from tensorlang.language.affine import Affine, Index
@@ -27,6 +26,7 @@ from tensorlang.language.predicates import (
     conjuncts,
     disjunction,
 )
+from tensorlang.memory import cached
 from tensorlang.normal.pattern import Pattern, axes, renamed
 from tensorlang.normal.ssa import (
     SSA,
@@ -123,7 +123,7 @@ def _thin(p: Predicate, ranges: Ranges) -> Predicate:
     return p if p is TRUE else _thin_part(p, tuple(ranges.items()))
 
 
-@lru_cache(maxsize=1 << 14)
+@cached
 def _thin_part(p: Predicate, binders: tuple[tuple[Index, Affine], ...]) -> Predicate:
     """The conjuncts of `p` that leave a thin part of a box; true if none does.
 
@@ -169,7 +169,7 @@ def _reads(x: Statement, where: Predicate) -> list[tuple[Statement, Predicate]]:
             return list(zip(x.factors, _shadows(x.pattern, where), strict=True))
 
 
-@lru_cache(maxsize=1 << 14)
+@cached
 def _shadows(x: Pattern, where: Predicate) -> list[Predicate]:
     """Where each factor is read, given over its own indices."""
     ranges = {**x.outer, **x.inner}

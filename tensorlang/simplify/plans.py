@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import combinations
 
 from tensorlang.cost.polynomial import (
@@ -25,6 +24,7 @@ from tensorlang.cost.polynomial import (
 from tensorlang.language.affine import Index, Size, atom_affine
 from tensorlang.language.grid import indices_of
 from tensorlang.language.predicates import TRUE, Exists, Or, Predicate, conjunction, conjuncts
+from tensorlang.memory import cached
 from tensorlang.normal.contraction import Factors, contracted, shadow
 from tensorlang.normal.pattern import Pattern, axes, renamed
 from tensorlang.normal.ssa import Contraction, Statement
@@ -41,20 +41,20 @@ MOST_FACTORS = 6
 _USUAL, _LARGE = 16, 64
 
 
-@lru_cache(maxsize=1 << 12)
+@cached
 def plans(x: Pattern) -> Plans:
     """The ways of computing what `x` says."""
     return Plans(scheme(x))
 
 
-@lru_cache(maxsize=1 << 12)
+@cached
 def ways(x: Pattern, given: tuple[tuple[Size, int], ...]) -> tuple[Way, ...]:
     """The ways of computing what `x` says that are worth a comparison, at the sizes that are given."""
     found = plans(x)
     return tuple((found.cost(tree), tree) for tree in found.trees(dict(given)))
 
 
-@lru_cache(maxsize=1 << 14)
+@cached
 def written_cost(x: Pattern) -> Polynomial:
     """What `x` costs as it is written: 2N - G, or N - G for one factor."""
     return points({**x.outer, **x.inner}, x.pred) * len(x.factors) - points(x.outer, shadow(x))

@@ -9,10 +9,10 @@ what is known where they stand. A selection that is only used for its extremum i
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cache
 from itertools import chain, count
 
-from tensorlang.language.affine import Affine, Atom, Index, IndexArray, atom_affine
+from tensorlang.interning import shared
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, atom_affine, canonical
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import (
     Call,
@@ -33,6 +33,7 @@ from tensorlang.language.grammar import (
 )
 from tensorlang.language.predicates import FALSE, TRUE, Equal, Predicate, conjunction, conjuncts, substitute
 from tensorlang.language.types import R, array
+from tensorlang.memory import cached
 from tensorlang.normal.contraction import inner_solution, reads_each_once
 from tensorlang.normal.ssa import (
     SSA,
@@ -111,10 +112,11 @@ def _reads_each_once(x: Statement, k: int) -> bool:
     return not isinstance(x, Contraction) or reads_each_once(x.pattern, k)
 
 
-@cache
+@cached
+@shared
 def _called(name: str) -> Index:
     """The index of this name: what is read back has one only once around any place, so one is enough."""
-    return Index(name)
+    return canonical(name)
 
 
 class _Reader:

@@ -93,7 +93,7 @@ from tensorlang.surface.terms import (
 )
 
 fst, snd = first, second
-call_handlers.insert(0, call_on_terms)  # whatever else runs functions knows arrays only
+call_handlers.append(call_on_terms)
 
 
 @dataclass(frozen=True)

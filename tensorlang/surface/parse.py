@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from tensorlang.errors import LimitError, ParseError, ScalarFunctionError, ScopeError, Span, TypeMismatch
-from tensorlang.interning import uncollected
 from tensorlang.language.affine import Affine, Index, IndexArray
 from tensorlang.language.function import Function, Parameter
 from tensorlang.language.functions import KEYWORDS, call, function, functions, raise_to
@@ -69,7 +68,6 @@ def parse(text: str, source: str = "<text>") -> Function:
     return definitions[0]
 
 
-@uncollected
 def parse_module(text: str, source: str = "<text>") -> dict[str, Function]:
     """The programs that `text` defines, by name and in order. Raises what `parse` raises."""
     if not isinstance(text, str):

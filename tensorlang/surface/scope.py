@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import copy
 from dataclasses import dataclass, field
-from functools import lru_cache
 from itertools import pairwise
 from types import CodeType, FrameType
 from typing import Any, NoReturn, Self, TypeVar
@@ -20,6 +19,7 @@ from tensorlang.errors import PythonLine, ScopeError, TensorlangError, TypeMisma
 from tensorlang.language import functions
 from tensorlang.language.affine import Index, IndexArray
 from tensorlang.language.grammar import Bracket, Expr, Var
+from tensorlang.memory import cached
 from tensorlang.shown import Shown
 
 T = TypeVar("T")
@@ -71,7 +71,7 @@ def python_line(filename: str, line: int) -> PythonLine:
     return PythonLine(filename, line, linecache.getline(filename, line).strip())
 
 
-@lru_cache(maxsize=1024)
+@cached
 def _stored_names(code: CodeType) -> dict[int, str]:
     """The variable to which the result of the instruction at an offset is assigned at once."""
     found: dict[int, str] = {}

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import lru_cache, wraps
+from functools import wraps
 from threading import RLock
 from typing import Any, TypeVar
 
@@ -26,6 +26,7 @@ from tensorlang.language.grammar import Expr, Var, zero
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import Pair, Type, leaves, shape
 from tensorlang.lower.relations import held_on_points
+from tensorlang.memory import cached_whole
 from tensorlang.normal import normal_ssa
 from tensorlang.normal.ssa import SSA, Input, Outputs, output_list
 from tensorlang.normal.ssa import Statement as SSAStatement
@@ -38,13 +39,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 Sizes = tuple[tuple[Size, int], ...]
 """The value of each size."""
 
-_REMEMBERED = 4096
 _lock = RLock()
 
 
 def once(function: F) -> F:
     """`function`, remembering what it gave: equal arguments give the same value, in whatever thread."""
-    remembered = lru_cache(maxsize=_REMEMBERED)(function)
+    remembered = cached_whole(function)
 
     @wraps(function)
     def call(*args: Any) -> Any:

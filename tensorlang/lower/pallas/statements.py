@@ -231,7 +231,7 @@ def _skewed(values: list[Expr]) -> frozenset[Var]:
     found: dict[Var, bool] = {}
     for x, at_ in reads(*(eta(value)[1] for value in values)):
         indices = {i for a in at_ for i in a.indices}
-        injective = _rank(at_, sorted(indices, key=lambda i: i.serial)) == len(indices)
+        injective = _rank(at_, sorted(indices, key=lambda i: (i.serial, i.name))) == len(indices)
         slanted = any(len(a.indices) > 1 for a in at_)
         if not injective:
             found[x] = False

@@ -7,8 +7,8 @@ satisfies a predicate, and full if all do: two projections of sets of integers, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 
+from tensorlang.interning import shared
 from tensorlang.language.affine import Index, atom_affine, constant
 from tensorlang.language.predicates import (
     FALSE,
@@ -64,10 +64,10 @@ def tiles_of(axes: Sequence[Axis], accumulators: Sequence[Accumulator], present:
     )
 
 
-@cache
+@shared
 def _number(i: Index) -> Index:
     """What stands for the number of a tile of the axis of `i`."""
-    return Index(f"{i.name}_tile")
+    return Index(f"{i.name}_tile", i.serial)
 
 
 def _tiles(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from html import escape
 from itertools import combinations
 from math import prod
@@ -24,6 +23,7 @@ from tensorlang.language.points import ORIGIN
 from tensorlang.language.predicates import TRUE, Predicate, free_atoms, lookups
 from tensorlang.language.printer import Printer
 from tensorlang.language.show import WIDTH, predicate_unicode
+from tensorlang.memory import cached
 from tensorlang.normal.ssa import Addition, Contraction, Map, Statement, inner_ranges, own_ranges
 from tensorlang.notebook.html import note
 from tensorlang.notebook.lattice import lattice
@@ -79,7 +79,7 @@ def count_text(derivation: Derivation, points: PointSet) -> str | None:
     return _counted(derivation.program.params, tuple(points.ranges.items()), points.pred)
 
 
-@lru_cache(maxsize=1 << 12)
+@cached
 def _counted(params: tuple[Parameter, ...], ranges: tuple[tuple[Index, Affine], ...], p: Predicate) -> str | None:
     one_each = gen(list(ranges), bracket(p, Mul(number(1), number(1))))
     try:

@@ -1,0 +1,41 @@
+"""What was worked out once is remembered for a while: the latest answers to each question, and no more of them, so
+that a process that meets ever new programs doesn't grow. Results never depend on what is remembered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import _lru_cache_wrapper, lru_cache
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+MOST = 2048
+"""Answers of one function that are remembered: enough for a program of some hundred statements no two of which are
+alike, and for any number of statements that are."""
+
+_MOST_PROGRAMS = 128
+
+_caches: list[_lru_cache_wrapper[Any]] = []
+
+
+def cached(f: Callable[..., T]) -> _lru_cache_wrapper[T]:
+    """`f`, which is asked again only for arguments that it was not asked for lately."""
+    return _bounded(f, MOST)
+
+
+def cached_whole(f: Callable[..., T]) -> _lru_cache_wrapper[T]:
+    """As `cached`, for answers that are as large as programs, of which fewer are remembered."""
+    return _bounded(f, _MOST_PROGRAMS)
+
+
+def _bounded(f: Callable[..., T], most: int) -> _lru_cache_wrapper[T]:
+    made = lru_cache(maxsize=most)(f)
+    _caches.append(made)
+    return made
+
+
+def clear_caches() -> None:
+    """Forget all that is remembered to save time."""
+    for cache in _caches:
+        cache.cache_clear()

@@ -1,0 +1,82 @@
+"""A process that meets ever new programs does not grow: what it remembers is bounded, and nothing else stays."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import weakref
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang.memory import MOST, clear_caches
+
+BY_PLACE = {"axis", "axes", "place", "_place", "_index", "_bound_name", "_division", "_numbered", "_bernoulli"}
+"""What is remembered without a bound: an index, or a number, for each of the first few natural numbers."""
+
+
+def texts(start: int, count: int) -> Iterator[str]:
+    """Programs no two of which have a name, a size, an offset or a constant in common."""
+    for k in range(start, start + count):
+        yield (
+            f"f{k}(x{k}: [n{k}]R) = let y{k} = gen i{k}:n{k}. [{k} <= i{k}] * x{k}[i{k} - {k}] ^ {k + 2} "
+            f"in sum j{k}:n{k}. sin({k}/7 * y{k}[j{k}])"
+        )
+
+
+def work(start: int, count: int) -> None:
+    """All that programs are for, but running them."""
+    for text in texts(start, count):
+        f = tl.parse(text)
+        g = tl.grad(f)
+        tl.cost_polynomial(f)
+        tl.unicode_text(g)
+        assert tl.lower(g).source
+
+
+def objects() -> int:
+    """The number of objects that the collector knows, all others collected."""
+    gc.collect()
+    return len(gc.get_objects())
+
+
+def test_every_memory_is_bounded() -> None:
+    work(0, 1)
+    caches = [c for c in gc.get_objects() if isinstance(c, functools._lru_cache_wrapper)]
+    ours = [c for c in caches if (c.__module__ or "").split(".")[0] == "tensorlang"]
+    assert len(ours) > 40
+    for cache in ours:
+        size = cache.cache_parameters()["maxsize"]
+        assert cache.__name__ in BY_PLACE if size is None else size <= MOST, cache
+
+
+def test_programs_leave_nothing_but_what_is_remembered() -> None:
+    work(100_000, 20)
+    clear_caches()
+    before = objects()
+    work(200_000, 100)
+    clear_caches()
+    assert objects() - before < 100  # not one each
+
+
+def test_a_compiled_program_goes_with_its_last_user() -> None:
+    lowered = tl.lower(tl.parse("f(x: [n]R) = sum i:n. 3/17 * sin(x[i])"))
+    lowered(np.ones(5))
+    compiled = weakref.ref(lowered._form(()).run)
+    gone = weakref.ref(lowered)
+    del lowered
+    gc.collect()
+    assert gone() is None
+    assert compiled() is None
+
+
+@pytest.mark.slow
+def test_ten_thousand_programs_take_no_more_memory_than_five_thousand() -> None:
+    work(0, 5_000)
+    before = objects()
+    work(5_000, 5_000)
+    after = objects()
+    clear_caches()
+    assert after - before < 0.02 * (before - objects())

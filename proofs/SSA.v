@@ -297,4 +297,12 @@ Section Value.
     destruct Hx as [<-|Hx]; [|apply IH; auto]. cbn [shp] in Hi.
     rewrite H1, H1' by exact Hi. apply (eval_ext inp E E' sh); auto. intros y Hy j Hj. apply IH; auto.
   Qed.
+
+  (** every scalar function is applied to numbers of which Q holds, such as: f is differentiable there *)
+  Definition applies (Q : fn -> list K -> Prop) (E : env) (st : stmt K fn) : Prop :=
+    match snd st with
+    | Map p f xs => forall i, In i (box (fst st)) -> p i = true -> Q f (map (fun x => E x i) xs)
+    | _ => True
+    end.
+  Definition maps_at (Q : fn -> list K -> Prop) (E : env) (S : prog K fn) : Prop := Forall (applies Q E) S.
 End Value.

@@ -1,4 +1,4 @@
-(** The cost bound: (B), and Theorems 6.1 and 6.35, which it implies.
+(** The cost bound: (B), and Theorem 6.35, which it implies; Theorem 6.1 is in Forward.v.
 
     Extended cost (Figure 17): an inner product <e | dX>_[P] counts the points of P, twice if it is negated, since its
     negation is still to be made. No rule raises it. *)
@@ -314,9 +314,6 @@ Section Cost.
   Proof.
     intros Hf W GO ND H. pose proof (adjoint_cost _ _ _ _ _ _ _ W GO ND H). pose proof (dcost_3cost act S Hf). lia.
   Qed.
-  (** 6.1: the forward derivative together with the program: dcost is what Figure 13 adds, by SSA.v and Dual.v *)
-  Theorem theorem_6_1 act S : cheap_maps S -> cost S + dcost act S <= 4 * cost S.
-  Proof. intros H. pose proof (dcost_3cost act S H). lia. Qed.
   (** 6.35 as printed, but with inputs and outputs counted on both sides *)
   Theorem theorem_6_35 act S outs dys leaves t grads :
     cheap_maps S -> wf S -> good_outs S outs dys -> NoDup leaves -> adjoint_for DT act S outs dys leaves = (t, grads) ->

@@ -1,8 +1,8 @@
 (** Figs. 14 and 15: inner products, and the rules about lets, pairs and variables that stand around those of Fig. 16
     (tensorlang/derivative/derivation.py, adjoint.py).  6.25 to 6.29 are in Transpose.v (values) and Bound.v (costs).
 
-    The total derivative D is any transformation with the equations of Fig. 13 that a rule uses; a rule that uses one
-    has it as a premise. *)
+    The total derivative D act, where act says which variables are differentiated, is any transformation with the
+    equations of Fig. 13 that a rule uses; a rule that uses one has it as a premise. Figure13.v has one with all. *)
 Require Import String List Bool ZArith Ring Lia.
 Import ListNotations.
 Require Import TL.Sums TL.Boxes TL.Core TL.Free.
@@ -126,20 +126,26 @@ Section InnerProducts.
   Qed.
 
   (** * Fig. 15 *)
-  Variable D : expr -> expr.
+  Variable D : (string -> bool) -> expr -> expr.
   Variable dname : string -> string.
+  Implicit Types act : string -> bool.
+  (** x is differentiated too *)
+  Definition also (x : string) act : string -> bool := fun y => String.eqb x y || act y.
 
   (** 6.14, let: <dY | D(let X = e0 in e1)>  ->  let X = e0 in let dX = D e0 in <dY | D e1>, by 6.13 *)
-  Definition D_let := forall x e0 e1, D (ELet x e0 e1) = ELet x e0 (ELet (dname x) (D e0) (D e1)).
-  Theorem value_6_14 : D_let -> forall t dY x e0 e1 r s, ~ In x (efv dY) -> ~ In (dname x) (efv dY) ->
-    value r s (SLet x e0 (SLet (dname x) (D e0) (SInner t dY (D e1)))) = value r s (SInner t dY (D (ELet x e0 e1))).
+  Definition D_let := forall act x e0 e1,
+    D act (ELet x e0 e1) = ELet x e0 (ELet (dname x) (D act e0) (D (also x act) e1)).
+  Theorem value_6_14 : D_let -> forall act t dY x e0 e1 r s, ~ In x (efv dY) -> ~ In (dname x) (efv dY) ->
+    value r s (SLet x e0 (SLet (dname x) (D act e0) (SInner t dY (D (also x act) e1)))) =
+      value r s (SInner t dY (D act (ELet x e0 e1))).
   Proof.
-    intros H t dY x e0 e1 r s N N'. rewrite H. cbn [value Core.eval]. apply inner_ext; intros d w; [|reflexivity].
+    intros H act t dY x e0 e1 r s N N'. rewrite H. cbn [value Core.eval]. apply inner_ext; intros d w; [|reflexivity].
     rewrite weaken by assumption. now apply weaken.
   Qed.
-  Theorem cost_6_14 : D_let -> forall t dY x e0 e1 s,
-    spent s (SLet x e0 (SLet (dname x) (D e0) (SInner t dY (D e1)))) = spent s (SInner t dY (D (ELet x e0 e1))).
-  Proof. intros H t dY x e0 e1 s. rewrite H. cbn [spent Core.cost]. lia. Qed.
+  Theorem cost_6_14 : D_let -> forall act t dY x e0 e1 s,
+    spent s (SLet x e0 (SLet (dname x) (D act e0) (SInner t dY (D (also x act) e1)))) =
+      spent s (SInner t dY (D act (ELet x e0 e1))).
+  Proof. intros H act t dY x e0 e1 s. rewrite H. cbn [spent Core.cost]. lia. Qed.
 
   (** 6.15, order of lets: let dX = D e0 in let X = e1 in S  ->  let X = e1 in let dX = D e0 in S *)
   Theorem value_6_15 x dx d0 e1 S r s : x <> dx -> ~ In dx (efv e1) -> ~ In x (efv d0) ->
@@ -155,28 +161,28 @@ Section InnerProducts.
   Proof. cbn [spent]. lia. Qed.
 
   (** 6.16, pair: <dY | D(e0, e1)>  ->  <fst dY | D e0> + <snd dY | D e1>, by 6.7; dY is a variable *)
-  Definition D_pair := forall e0 e1, D (EPair e0 e1) = EPair (D e0) (D e1).
-  Theorem value_6_16 : D_pair -> forall t0 t1 dY e0 e1 r s,
-    value r s (SPlus (SInner t0 (EFst dY) (D e0)) (SInner t1 (ESnd dY) (D e1))) =
-      value r s (SInner (both t0 t1) dY (D (EPair e0 e1))).
-  Proof. intros H t0 t1 dY e0 e1 r s. rewrite H. cbn [value]. now rewrite inner_both. Qed.
-  Theorem cost_6_16 : D_pair -> forall t0 t1 dY e0 e1 s, cost s dY = 0%Z ->
-    spent s (SPlus (SInner t0 (EFst dY) (D e0)) (SInner t1 (ESnd dY) (D e1))) =
-      spent s (SInner (both t0 t1) dY (D (EPair e0 e1))).
-  Proof. intros H t0 t1 dY e0 e1 s C. rewrite H. cbn [spent Core.cost]. rewrite points_both. lia. Qed.
+  Definition D_pair := forall act e0 e1, D act (EPair e0 e1) = EPair (D act e0) (D act e1).
+  Theorem value_6_16 : D_pair -> forall act t0 t1 dY e0 e1 r s,
+    value r s (SPlus (SInner t0 (EFst dY) (D act e0)) (SInner t1 (ESnd dY) (D act e1))) =
+      value r s (SInner (both t0 t1) dY (D act (EPair e0 e1))).
+  Proof. intros H act t0 t1 dY e0 e1 r s. rewrite H. cbn [value]. now rewrite inner_both. Qed.
+  Theorem cost_6_16 : D_pair -> forall act t0 t1 dY e0 e1 s, cost s dY = 0%Z ->
+    spent s (SPlus (SInner t0 (EFst dY) (D act e0)) (SInner t1 (ESnd dY) (D act e1))) =
+      spent s (SInner (both t0 t1) dY (D act (EPair e0 e1))).
+  Proof. intros H act t0 t1 dY e0 e1 s C. rewrite H. cbn [spent Core.cost]. rewrite points_both. lia. Qed.
 
   (** 6.17, projection: <dY | D(fst x)>_[P]  ->  <([P]*dY, 0) | D x>, by 6.8.
       As P is applied, it may be dropped (any Q that P implies will do); dropping it counts the whole input, which the
       $(T_I) of Theorem 6.35 pays for, and keeping it costs nothing, which is what (B) counts. *)
-  Definition D_fst := forall e, D (EFst e) = EFst (D e).
+  Definition D_fst := forall act e, D act (EFst e) = EFst (D act e).
   Definition masked (is : binders) (P : prd) (dY : expr) : expr := gens is (EInd P (at_ dY is)).
-  Theorem value_6_17 : D_fst -> forall is P Q t1 dY e r s, NoDup (bnames is) -> (forall i, In i (bnames is) ->
+  Theorem value_6_17 : D_fst -> forall act is P Q t1 dY e r s, NoDup (bnames is) -> (forall i, In i (bnames is) ->
     ~ In i (eix dY)) ->
     (forall zs, In zs (bbox is) -> pval R (upds s is zs) P = true -> pval R (upds s is zs) Q = true) ->
-    value r s (SInner (both (array is Q) t1) (EPair (masked is P dY) (ECst rO)) (D e)) =
-      value r s (SInner (array is P) dY (D (EFst e))).
+    value r s (SInner (both (array is Q) t1) (EPair (masked is P dY) (ECst rO)) (D act e)) =
+      value r s (SInner (array is P) dY (D act (EFst e))).
   Proof.
-    intros H is P Q t1 dY e r s N Nd PQ. rewrite H. cbn [value]. rewrite inner_both.
+    intros H act is P Q t1 dY e r s N Nd PQ. rewrite H. cbn [value]. rewrite inner_both.
     rewrite (inner_0 s t1) by reflexivity. unfold inner at 1, array, inner. cbn [Sums.sum path own where_ Core.eval].
     assert (A : forall a b : K, a = b -> a + rO + rO = b + rO) by (intros a b ->; ring). apply A. apply sum_ext.
       intros zs Hz.
@@ -188,12 +194,12 @@ Section InnerProducts.
     specialize (PQ zs Hz). destruct (pval R _ P); [rewrite PQ by reflexivity; reflexivity|].
     destruct (pval R _ Q); cbn [Sums.ind]; ring.
   Qed.
-  Theorem cost_6_17 : D_fst -> forall is P t1 dY e s, cost s dY = 0%Z -> (forall i, In i (bnames is) ->
+  Theorem cost_6_17 : D_fst -> forall act is P t1 dY e s, cost s dY = 0%Z -> (forall i, In i (bnames is) ->
     ~ In i (eix dY)) ->
-    spent s (SInner (both (array is P) (none t1)) (EPair (masked is P dY) (ECst rO)) (D e)) =
-      spent s (SInner (array is P) dY (D (EFst e))).
+    spent s (SInner (both (array is P) (none t1)) (EPair (masked is P dY) (ECst rO)) (D act e)) =
+      spent s (SInner (array is P) dY (D act (EFst e))).
   Proof.
-    intros H is P t1 dY e s C Nd. rewrite H. cbn [spent Core.cost]. rewrite points_both, points_none, C.
+    intros H act is P t1 dY e s C Nd. rewrite H. cbn [spent Core.cost]. rewrite points_both, points_none, C.
     assert (M : cost s (masked is P dY) = 0%Z); [|lia]. unfold masked. rewrite cost_gens.
     transitivity (zsum (bbox is) (fun _ => 0%Z)); [|apply zsum_0]. apply zsum_ext. intros zs _. cbn [Core.cost].
       unfold at_.
@@ -232,21 +238,25 @@ Section InnerProducts.
   Proof. cbn [spent]. pose proof (cost_nonneg fcost R fcost_nonneg d0 s). lia. Qed.
 
   (** 6.21, variable: <e | D X>_[P]  ->  <e | dX>_[P], by 6.1 *)
-  Definition D_var x := D (EVar x) = EVar (dname x).
-  Theorem value_6_21 x t e r s : D_var x -> value r s (SInner t e (EVar (dname x))) =
-    value r s (SInner t e (D (EVar x))).
-  Proof. intros H. now rewrite H. Qed.
-  Theorem cost_6_21 x t e s : D_var x -> spent s (SInner t e (EVar (dname x))) = spent s (SInner t e (D (EVar x))).
-  Proof. intros H. now rewrite H. Qed.
+  Definition D_var := forall act x, act x = true -> D act (EVar x) = EVar (dname x).
+  Theorem value_6_21 : D_var -> forall act x t e r s, act x = true ->
+    value r s (SInner t e (EVar (dname x))) = value r s (SInner t e (D act (EVar x))).
+  Proof. intros H act x t e r s A. now rewrite H. Qed.
+  Theorem cost_6_21 : D_var -> forall act x t e s, act x = true ->
+    spent s (SInner t e (EVar (dname x))) = spent s (SInner t e (D act (EVar x))).
+  Proof. intros H act x t e s A. now rewrite H. Qed.
 
   (** 6.22, inactive variable, and 6.23, constant: <e | D X>_[P]  ->  0 and <e | D c>_[P]  ->  0, by 6.2 and 6.3 *)
-  Theorem value_6_22 x t e r s : D (EVar x) = ECst rO -> value r s SZero = value r s (SInner t e (D (EVar x))).
-  Proof. intros H. rewrite H. cbn [value]. rewrite inner_comm. symmetry. now apply inner_0. Qed.
-  Theorem cost_6_22 x t e s : (spent s SZero <= spent s (SInner t e (D (EVar x))))%Z.
+  Definition D_inactive := forall act x, act x = false -> D act (EVar x) = ECst rO.
+  Theorem value_6_22 : D_inactive -> forall act x t e r s, act x = false ->
+    value r s SZero = value r s (SInner t e (D act (EVar x))).
+  Proof. intros H act x t e r s A. rewrite H by exact A. cbn [value]. rewrite inner_comm. symmetry. now apply inner_0. Qed.
+  Theorem cost_6_22 act x t e s : (spent s SZero <= spent s (SInner t e (D act (EVar x))))%Z.
   Proof. apply spent_nonneg. Qed.
-  Theorem value_6_23 c t e r s : D (ECst c) = ECst rO -> value r s SZero = value r s (SInner t e (D (ECst c))).
-  Proof. intros H. rewrite H. cbn [value]. rewrite inner_comm. symmetry. now apply inner_0. Qed.
-  Theorem cost_6_23 c t e s : (spent s SZero <= spent s (SInner t e (D (ECst c))))%Z.
+  Definition D_constant := forall act c, D act (ECst c) = ECst rO.
+  Theorem value_6_23 : D_constant -> forall act c t e r s, value r s SZero = value r s (SInner t e (D act (ECst c))).
+  Proof. intros H act c t e r s. rewrite H. cbn [value]. rewrite inner_comm. symmetry. now apply inner_0. Qed.
+  Theorem cost_6_23 act c t e s : (spent s SZero <= spent s (SInner t e (D act (ECst c))))%Z.
   Proof. apply spent_nonneg. Qed.
 
   (** 6.24, zero: S + 0  ->  S *)

@@ -13,6 +13,7 @@ from typing import Any
 from proofs.checker import syntax, trees
 from proofs.checker.budget import Budget, TooLarge
 from proofs.checker.equal import Side, equal
+from proofs.checker.facts import positive
 from proofs.checker.formulas import Formula, formula
 from proofs.checker.functions import check_functions
 from proofs.checker.points import FOR_ALL, Data, Sets
@@ -22,6 +23,7 @@ from proofs.checker.samples import Supremum, check_samples, needed
 from proofs.checker.semantics import Function, known, operations
 from proofs.checker.statements import Operand, reads, statement
 from proofs.checker.trees import (
+    TRUE,
     Affine,
     ArrayType,
     Best,
@@ -208,6 +210,7 @@ class _Checked:
 
     def _data(self) -> Data:
         relations, arrays = {}, {}
+        optional: set[str] = set()
         for x, kind in self.program.params:
             sizes, element = _shape(kind)
             if isinstance(element, Rel):
@@ -221,7 +224,9 @@ class _Checked:
                 while not isinstance(inner, Best):
                     inner = inner.body  # type: ignore[union-attr]
                 arrays[x] = (tuple(n for _, n in made.own), inner.size)
-        return Data(relations, arrays)
+                if made.body != inner or inner.where != TRUE or not positive(inner.size):
+                    optional.add(x)
+        return Data(relations, arrays, frozenset(optional))
 
     def _matches(self) -> dict[str, list[tuple[str, str]]]:
         held = self.held["matches"]

@@ -63,6 +63,8 @@ class Facts:
         self.budget = budget
         self.relations: dict[str, tuple[Affine, ...]] = {}
         self.arrays: dict[str, tuple[tuple[str, ...], Affine]] = {}
+        self.optional: set[str] = set()
+        """Index arrays whose elements may be missing: what compares one that is holds nowhere."""
         self.assumed: list[Pred] = []
         self.asked = 0
         self._known: dict[tuple[frozenset[Pred], Pred], bool] = {}
@@ -217,7 +219,7 @@ class Question:
         """The body of `p` at indices at which all that it reads has been read already."""
         body, names = _opened(p)
         own = {i for i, _ in names}
-        read = [r for r in _places(body) if _free(r) & own]
+        read = [r for r in places(body) if _free(r) & own]
         tried: list[dict[str, Affine]] = [{}]
         for r in read:
             more = []
@@ -253,7 +255,7 @@ class Question:
     def _formula(self, p: Pred, bound: Mapping[str, str]) -> str:
         match p:
             case Compare(equal, a):
-                return f"{self._affine(a, bound)} {'=' if equal else '>='} 0"
+                return " and ".join((f"{self._affine(a, bound)} {'=' if equal else '>='} 0", *self._chosen([a])))
             case Holds(relation, at):
                 if any(names_in(a) & bound.keys() for a in at):
                     raise Hidden
@@ -261,7 +263,7 @@ class Question:
                     raise Refused(f"{relation} is no relation of {len(at)} indices")
                 sizes = self.facts.relations[relation]
                 inside = (self._formula(within(a, n), bound) for a, n in zip(at, sizes, strict=True))
-                return " and ".join((f"{self._place(p)} = 1", *inside))
+                return " and ".join((f"{self._place(p)} = 1", *inside, *self._chosen(at)))
             case All(parts):
                 return " and ".join(f"({self._formula(part, bound)})" for part in parts) or "0 = 0"
             case trees.Any(parts):
@@ -287,6 +289,17 @@ class Question:
                 parts.append(f"{k} * {bound.get(atom) or self._name(atom)}")
         return "(" + " + ".join(parts) + ")"
 
+    def _chosen(self, read: Iterable[Affine]) -> Iterator[str]:
+        """That the indices that are chosen, and may be chosen among none, are there."""
+        for a in read:
+            for atom in _elements(a):
+                if atom.array in self.facts.optional:
+                    yield f"0 <= {self._element(atom)} < {self._affine(self._size(atom), {})}"
+
+    def _size(self, atom: Element) -> Affine:
+        params, size = self.facts.arrays[atom.array]
+        return moved(size, dict(zip(params, atom.at, strict=True)) if params else {})
+
     def _name(self, x: str) -> str:
         if x not in self.names:
             if not self.grows:
@@ -309,10 +322,10 @@ class Question:
             if atom.array not in self.facts.arrays:
                 raise Refused(f"{atom.array} is no index array")
             own = self.data[atom] = f"d{len(self.data)}"
-            params, size = self.facts.arrays[atom.array]
-            size = moved(size, dict(zip(params, atom.at, strict=True)) if params else {})
+            size = self._size(atom)
             n = self._affine(size, {})
-            self.around.append(f"0 <= {own} < {n}" if positive(size) else f"({n} < 1 or 0 <= {own} < {n})")
+            if atom.array not in self.facts.optional:
+                self.around.append(f"0 <= {own} < {n}" if positive(size) else f"({n} < 1 or 0 <= {own} < {n})")
         return self.data[atom]
 
 
@@ -334,7 +347,7 @@ def _opened(p: Exists) -> tuple[Pred, list[tuple[str, Affine]]]:
 
 
 @cache
-def _places(p: Pred) -> tuple[Element | Holds, ...]:
+def places(p: Pred) -> tuple[Element | Holds, ...]:
     """The places of data in `p`."""
     match p:
         case Compare(_, a):
@@ -342,9 +355,9 @@ def _places(p: Pred) -> tuple[Element | Holds, ...]:
         case Holds(_, at):
             return (p, *(e for a in at for e in _elements(a)))
         case Exists(_, _, body):
-            return _places(body)
+            return places(body)
         case _:
-            return tuple(place for part in p.parts for place in _places(part))
+            return tuple(place for part in p.parts for place in places(part))
 
 
 def _elements(a: Affine) -> tuple[Element, ...]:
@@ -357,7 +370,7 @@ def _free(place: Element | Holds) -> frozenset[str]:
 
 def has_data(p: Pred) -> bool:
     """Whether `p` reads relations or index arrays."""
-    return bool(_places(p))
+    return bool(places(p))
 
 
 def conjunction(parts: Parts) -> Pred:

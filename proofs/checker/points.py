@@ -33,6 +33,8 @@ class Data:
 
     relations: Mapping[str, tuple[Affine, ...]]
     arrays: Mapping[str, tuple[tuple[Affine, ...], Affine]]
+    optional: frozenset[str] = frozenset()
+    """Index arrays that are chosen, among none perhaps."""
 
 
 class Sets:
@@ -44,6 +46,7 @@ class Sets:
         self.facts = Facts(budget)
         self.facts.relations.update(data.relations)
         self.facts.arrays.update({x: ((), size) for x, (_, size) in data.arrays.items()})
+        self.facts.optional |= data.optional
 
     def equal(self, p: Pred, q: Pred, ranges: Ranges, what: str) -> str:
         """How `p` and `q` were found to hold at the same points of `ranges`. Raises `Refused` if they don't."""

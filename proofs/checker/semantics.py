@@ -435,7 +435,7 @@ class Semantics:
 
     def _live(self, e: Expr, env: Env) -> bool:
         """Whether `e` is not 0 by its outermost brackets; of a sum of bracketed terms, whether one of them isn't."""
-        if not _is_bracketed(e):
+        if not is_bracketed(e):
             return True
         if isinstance(e, Add):
             return self._live(e.left, env) or self._live(e.right, env)
@@ -503,9 +503,9 @@ def nest(e: Expr) -> tuple[list[tuple[str, Affine]], Pred, Expr]:
             return list(binders.items()), All(tuple(brackets)), e
 
 
-def _is_bracketed(e: Expr) -> bool:
+def is_bracketed(e: Expr) -> bool:
     if isinstance(e, Add):
-        return _is_bracketed(e.left) and _is_bracketed(e.right)
+        return is_bracketed(e.left) and is_bracketed(e.right)
     return isinstance(e, Bracket)
 
 

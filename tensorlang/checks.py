@@ -87,7 +87,9 @@ class Checked:
     def __str__(self) -> str:
         found = [] if self.charge is None else [str(self.charge)]
         if self.certificate is not None:
-            found.append(f"at most {float(self.certificate.bound):g} times at all sizes")
+            most = f"at most {float(self.certificate.bound):g} times, inputs and outputs counted"
+            how = "at all sizes from 1 on" if self.certificate.is_decided else "but counted at small sizes only"
+            found.append(f"{most}, {how}")
         head = f"{self.function.name}: {'ok' if self.excess is None else 'too expensive'}"
         lines = [", ".join([head, *found])]
         lines += [f"  compiled {name}: {machine}" for name, machine in (self.compiled or {}).items()]
@@ -100,6 +102,7 @@ class Checked:
             found |= self.charge.as_json()
         if self.certificate is not None:
             found["certified"] = str(self.certificate.bound)
+            found["decided"] = "all sizes" if self.certificate.is_decided else "small sizes"
         if self.compiled is not None:
             found["compiled"] = {
                 name: machine if isinstance(machine, str) else machine.as_json()

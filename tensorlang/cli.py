@@ -179,6 +179,7 @@ def derive(
     "--bound", metavar="B", type=click.FloatRange(min=0), help="Fail if an adjoint costs more than B times its program."
 )
 @click.option("--certificates", metavar="FOLDER", help="Write a certificate NAME.json for each definition.")
+@click.option("--accept-sampled", is_flag=True, help="End with status 0 where a bound was counted at small sizes only.")
 @click.option("--compiled", is_flag=True, help="Also count what XLA makes of the program and its adjoint.")
 @_format("text", "json")
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
@@ -189,6 +190,7 @@ def check(
     inputs: str | None,
     bound: float | None,
     certificates: str | None,
+    accept_sampled: bool,
     compiled: bool,
     style: str,
     as_json: bool,
@@ -201,7 +203,8 @@ def check(
 
     With --bound B and no sizes, it is proved that at all sizes the adjoint costs at most B times its program, inputs
     and outputs counted; with sizes, it is counted that there it costs at most B times its program and one more for
-    each number of the result. Status 1 if one costs more.
+    each number of the result. Status 1 if one costs more, 3 if a bound could not be decided for all sizes, but only
+    be counted at small ones, unless --accept-sampled is given.
 
     \b
     Example:
@@ -225,6 +228,9 @@ def check(
     excesses = [report.excess for report in reports if report.excess is not None]
     if excesses:
         raise TensorlangError("\n".join(excesses))
+    certified = [report.certificate for report in reports if report.certificate is not None]
+    if not accept_sampled and not all(certificate.is_decided for certificate in certified):
+        click.get_current_context().exit(3)
 
 
 def _checked(

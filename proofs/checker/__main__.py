@@ -1,30 +1,75 @@
-"""`python -m proofs.checker CERTIFICATE.json ..`: exit status 0 if all hold, 1 if one is refused, 2 for none."""
+"""`python -m proofs.checker CERTIFICATE.json ..`: each is checked in a process of its own, within a budget.
 
+Exit status: 0 if all was decided for all sizes, else the first that applies: 1 if one is refused, 2 for a wrong command
+line, 4 if one is too large to decide within the budget, 3 if of one something was only sampled (0 with
+`--accept-sampled`).
+"""
+
+import argparse
+import resource
+import subprocess
 import sys
 from pathlib import Path
 
+from proofs.checker.budget import TooLarge
 from proofs.checker.certificate import check
-from proofs.checker.trees import (
-    Refused,
-)
+from proofs.checker.trees import Refused
+
+DECIDED, REFUSED, USAGE, SAMPLED, TOO_LARGE = range(5)
+_GRACE = 10
+"""Seconds beyond the budget after which a process is ended."""
 
 
-def main(paths: list[str]) -> int:
-    """Check the certificates in these files."""
-    if not paths:
-        print("usage: python -m proofs.checker CERTIFICATE.json ...", file=sys.stderr)
-        return 2
-    refused = 0
-    for path in paths:
-        try:
-            print(check(Path(path).read_text(encoding="utf-8")))
-        except OSError as error:
-            print(f"{path}: can't be read: {error.strerror}", file=sys.stderr)
-            refused += 1
-        except (Refused, UnicodeDecodeError) as error:
-            print(f"{path}: refused: {error}", file=sys.stderr)
-            refused += 1
-    return 1 if refused else 0
+def main(arguments: list[str]) -> int:
+    """Check the certificates in some files."""
+    parser = argparse.ArgumentParser(prog="python -m proofs.checker", description=__doc__)
+    parser.add_argument("certificates", nargs="+", metavar="CERTIFICATE.json")
+    parser.add_argument("--seconds", type=float, default=60, help="time for each certificate (60)")
+    parser.add_argument("--memory", type=int, default=4096, metavar="MB", help="memory for each certificate (4096)")
+    parser.add_argument("--accept-sampled", action="store_true", help="end with 0 where something was only sampled")
+    parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
+    asked = parser.parse_args(arguments)
+    if asked.here:
+        (path,) = asked.certificates
+        return _here(path, asked.seconds, asked.memory)
+    found = [_apart(path, asked.seconds, asked.memory) for path in asked.certificates]
+    if asked.accept_sampled:
+        found = [DECIDED if status == SAMPLED else status for status in found]
+    return next((status for status in (REFUSED, TOO_LARGE, SAMPLED) if status in found), DECIDED)
+
+
+def _apart(path: str, seconds: float, memory: int) -> int:
+    """Check one certificate in another process."""
+    command = [sys.executable, "-m", "proofs.checker", "--here", f"--seconds={seconds}", f"--memory={memory}", path]
+    try:
+        status = subprocess.run(command, timeout=seconds + _GRACE, check=False).returncode
+    except subprocess.TimeoutExpired:
+        status = -1
+    if status not in (DECIDED, REFUSED, SAMPLED, TOO_LARGE):
+        print(f"{path}: too large to decide: ended at {seconds:g} seconds or {memory} MB", file=sys.stderr)
+        return TOO_LARGE
+    return status
+
+
+def _here(path: str, seconds: float, memory: int) -> int:
+    """Check one certificate in this process, whose memory is limited."""
+    resource.setrlimit(resource.RLIMIT_AS, (memory << 20, memory << 20))
+    try:
+        report = check(Path(path).read_text(encoding="utf-8"), seconds)
+    except OSError as error:
+        print(f"{path}: can't be read: {error.strerror}", file=sys.stderr)
+        return REFUSED
+    except (TooLarge, MemoryError) as error:
+        print(f"{path}: too large to decide: {error}", file=sys.stderr)
+        return TOO_LARGE
+    except (Refused, UnicodeDecodeError) as error:
+        print(f"{path}: refused: {error}", file=sys.stderr)
+        return REFUSED
+    except Exception as error:  # whatever a file holds, it is not accepted
+        print(f"{path}: refused: it can't be followed ({type(error).__name__}: {error})", file=sys.stderr)
+        return REFUSED
+    print(report)
+    return DECIDED if report.decided else SAMPLED
 
 
 if __name__ == "__main__":

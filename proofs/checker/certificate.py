@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from fractions import Fraction
 from functools import partial
 from typing import Any
 
 from proofs.checker import syntax, trees
+from proofs.checker.budget import Budget, TooLarge
+from proofs.checker.equal import Side, equal
+from proofs.checker.facts import positive
 from proofs.checker.formulas import Formula, formula
-from proofs.checker.points import Data, Sets
-from proofs.checker.replay import THEOREMS, Derivation, Replay, components, operations, product
-from proofs.checker.samples import Supremum, check_functions, check_samples, needed
-from proofs.checker.semantics import Function
+from proofs.checker.functions import check_functions
+from proofs.checker.points import FOR_ALL, Data, Sets
+from proofs.checker.replay import THEOREMS, Derivation, Replay, components, product
+from proofs.checker.report import Finding, Report
+from proofs.checker.samples import Supremum, check_samples, needed
+from proofs.checker.semantics import Function, known, operations
 from proofs.checker.statements import Operand, reads, statement
 from proofs.checker.trees import (
+    TRUE,
     Affine,
     ArrayType,
     Best,
@@ -52,59 +58,40 @@ _KEYS = {
     "steps": list,
     "costs": dict,
     "compared": dict,
+    "matches": dict,
 }
+_FRACTION = re.compile(r"[0-9]+(/[0-9]+)?")
+_FUNCTION = re.compile(r"[A-Za-z_]\w*|pow -?[0-9]{1,9}(/[0-9]{1,9})?", re.ASCII)
 _DEPTH = 20_000
 _SUPREMUM = {"least", "most", "where", "attained"}
 _STEP_KEYS = {"rule", "theorem", "before", "after", "made"}
 
 
-@dataclass(frozen=True)
-class Report:
-    """What was established: the steps and how the sets in them were compared, and the sizes that were tried."""
-
-    program: str
-    bound: Fraction
-    steps: int
-    decided: Mapping[str, int]
-    samples: int
-    extracted: int
-
-    def __str__(self) -> str:
-        sets = ", ".join(f"{many} {how}" for how, many in sorted(self.decided.items()))
-        return "\n".join(
-            [
-                f"{self.program}: the adjoint costs at most {self.bound} times the program, inputs and outputs counted",
-                f"  {self.steps} steps are instances of their rules; sets compared: {sets or 'none'}",
-                f"  values, derivatives and costs agree with the definitions at {self.samples} choices of sizes",
-                f"  the adjoint extracted from the proofs agrees, at {self.extracted} choices of sizes and data"
-                if self.extracted
-                else "  the adjoint extracted from the proofs was not asked",
-            ]
-        )
-
-
-def check(text: str) -> Report:
-    """Check the certificate that `text` is. Raises `Refused` with what is wrong."""
-    try:
-        held = json.loads(text)
-    except ValueError as error:
-        raise Refused(f"this is no JSON: {error}") from None
+def check(text: str, seconds: float = 60) -> Report:
+    """Check the certificate that `text` is. Raises `Refused` with what is wrong, and `TooLarge` if that is not decided
+    within so many seconds."""
+    budget = Budget(seconds)
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, _DEPTH))
     try:
-        return _Checked(held).report()
+        return _Checked(json.loads(text), budget).report()
+    except ValueError as error:
+        raise Refused(f"this is no JSON: {error}") from None
     except RecursionError:
         raise Refused("a program is nested too deeply to be read") from None
+    except MemoryError:
+        raise TooLarge("not within the memory") from None
     finally:
         sys.setrecursionlimit(limit)
 
 
 class _Checked:
-    def __init__(self, held: Any) -> None:
+    def __init__(self, held: Any, budget: Budget) -> None:
         _need(isinstance(held, dict), "a JSON object")
         for key, kind in _KEYS.items():
             _need(key in held and isinstance(held[key], kind), f"the key {key!r}")
         unknown = held.keys() - _KEYS.keys() - {"supremum"}
+        self.budget = budget
         _need(not unknown, f"no keys but those of the format, found {unknown}")
         _need("supremum" in held, "the key 'supremum'")
         _need(held["format"] == FORMAT, f"the format {FORMAT!r}")
@@ -119,36 +106,66 @@ class _Checked:
         self.data = self._data()
         self.costs = self._costs()
         self.supremum = self._supremum()
+        self.matches = self._matches()
         self.sizes: list[str] = []
 
     def report(self) -> Report:
         """Check everything."""
-        check_functions(self.functions)
+        assumptions = check_functions(self.functions, self.budget)
         derivation = self.replayed = self._statements()
         self.extracted = 0
-        replay = Replay(derivation, Sets(self.data))
+        replay = Replay(derivation, Sets(self.data, self.budget))
         for k, step in enumerate(self.held["steps"]):
             try:
                 self._step(replay, step)
             except Refused as refused:
-                raise Refused(f"step {k}, {step.get('rule')}: {refused}") from None
+                raise Refused(f"step {k}, {refused}") from None
         replay.finish()
         unmade = [x for x in derivation.statements if x not in self.own and x not in replay.made]
         zeros = [x for x in unmade if derivation.statements[x].number == 0 and Name(x) in self.results]
         _need(unmade == zeros, f"every statement to be the program's or made by a step, found {unmade}")
         _need(not self.own & replay.made, "no statement to be the program's and made by a step")
         samples = check_samples(self)
+        steps = Finding("the derivation", replay.decided.keys() <= {FOR_ALL})
+        findings = (steps, *self._values(), *self._cheap(steps.decided))
         many = len(self.held["steps"])
-        return Report(self.program.name, self.bound, many, replay.decided, samples, self.extracted)
+        return Report(
+            self.program.name, self.bound, findings, tuple(assumptions), many, replay.decided, samples, self.extracted
+        )
+
+    # ---- what is decided
+
+    def _values(self) -> Iterator[Finding]:
+        """That the program is what was derived from, and the adjoint what was derived."""
+        links = {
+            "program": ("the values of the program and its tensor SSA", self.program, 0),
+            "adjoint": ("the values of the adjoint and the derivation's results", self.adjoint, 1),
+        }
+        for key, (what, program, part) in links.items():
+            try:
+                why = equal(Side(program), Side(self.derivation, part), self.matches[key], self.budget)
+            except Refused as refused:
+                raise Refused(f"{what}: {refused}") from None
+            except TooLarge as error:
+                why = str(error)
+            yield Finding(what, why is None, f"not shown of {why}" if why else "")
+
+    def _cheap(self, derived: bool) -> Iterator[Finding]:
+        """That the adjoint costs at most `bound` times the program, inputs and outputs counted."""
+        yield Finding("the cost", False, "not compared")
 
     def _step(self, replay: Replay, step: Any) -> None:
         _need(isinstance(step, dict) and step.keys() == _STEP_KEYS, f"the keys {sorted(_STEP_KEYS)}")
+        self.budget.spend()
         for key in ("before", "after", "made"):
             _need(isinstance(step[key], list) and all(isinstance(x, str) for x in step[key]), f"texts in {key!r}")
         rule = step["rule"]
-        _need(rule in THEOREMS, "a rule")
-        _need(step["theorem"] == THEOREMS[rule], f"the theorem {THEOREMS[rule]}")
-        replay.step(rule, [*map(product, step["before"])], [*map(product, step["after"])], step["made"])
+        _need(isinstance(rule, str) and rule in THEOREMS, "a rule")
+        try:
+            _need(step["theorem"] == THEOREMS[rule], f"the theorem {THEOREMS[rule]}")
+            replay.step(rule, [*map(product, step["before"])], [*map(product, step["after"])], step["made"])
+        except Refused as refused:
+            raise Refused(f"{rule}: {refused}") from None
 
     # ---- what the texts say
 
@@ -161,23 +178,31 @@ class _Checked:
             _need(theirs[-1][0] == cotangent, f"the last parameter of {other.name} to be {cotangent}")
         _need(self.adjoint.params[-1] == self.derivation.params[-1], "one type of the cotangent")
         real = [x for x, kind in self.program.params if _is_real(kind)]
-        _need(bool(self.wrt) and all(x in real for x in self.wrt), "wrt to name real parameters")
+        _need(bool(self.wrt) and all(isinstance(x, str) and x in real for x in self.wrt), "wrt to name real parameters")
         _need(len(set(self.wrt)) == len(self.wrt), "wrt to name each parameter once")
 
     def _functions(self) -> dict[str, Function]:
         found: dict[str, Function] = {}
         for f in self.held["functions"]:
-            fits = isinstance(f, dict) and f.keys() == {"name", "arity", "cost", "components"}
+            fits = isinstance(f, dict) and f.keys() - {"body"} == {"name", "arity", "cost", "components"}
             _need(fits and isinstance(f["name"], str) and f["name"] not in found, "scalar functions, each once")
+            _need(_FUNCTION.fullmatch(f["name"]) is not None, "the name of a function")
             fits = type(f["arity"]) is int and type(f["cost"]) is int and isinstance(f["components"], list)
             _need(fits and len(f["components"]) == f["arity"] >= 1, f"as many components as {f['name']} has arguments")
+            _need(all(e is None or isinstance(e, str) for e in (*f["components"], f.get("body"))), "texts")
+            _need(f["cost"] >= 1, f"{f['name']} to cost something")
             parts = tuple(None if e is None else syntax.expression(e) for e in f["components"])
-            found[f["name"]] = Function(f["name"], f["arity"], f["cost"], parts)
+            body = None if f.get("body") is None else syntax.expression(f["body"])
+            found[f["name"]] = Function(f["name"], f["arity"], f["cost"], parts, body)
         used: set[str] = set()
         for program in (self.program, self.adjoint, self.derivation):
             used |= {f for f, _ in calls(program.body)}
-        inner = {f for g in found.values() for e in g.components if e is not None for f, _ in calls(e)}
-        _need(found.keys() == used | inner, f"the scalar functions that occur, {sorted(used | inner)}")
+        for program in (self.program, self.adjoint, self.derivation):
+            for f, call in calls(program.body):
+                _need(f in found and len(call.arguments) == found[f].arity, f"{f} of as many arguments as it has")
+        inner = {f for g in found.values() for e in (*g.components, g.body) if e is not None for f, _ in calls(e)}
+        unknown = {f for f in used | inner if not known(f)}
+        _need(used | unknown <= found.keys() <= used | inner, f"the scalar functions that occur, {sorted(used | inner)}")
         for g in found.values():
             spent = sum(operations(e, found) for e in g.components if e is not None) + g.arity - 1
             _need(spent <= 3 * g.cost, f"the derivative of {g.name}, which costs {spent}, to cost at most 3 * {g.cost}")
@@ -185,6 +210,7 @@ class _Checked:
 
     def _data(self) -> Data:
         relations, arrays = {}, {}
+        optional: set[str] = set()
         for x, kind in self.program.params:
             sizes, element = _shape(kind)
             if isinstance(element, Rel):
@@ -198,13 +224,25 @@ class _Checked:
                 while not isinstance(inner, Best):
                     inner = inner.body  # type: ignore[union-attr]
                 arrays[x] = (tuple(n for _, n in made.own), inner.size)
-        return Data(relations, arrays)
+                if made.body != inner or inner.where != TRUE or not positive(inner.size):
+                    optional.add(x)
+        return Data(relations, arrays, frozenset(optional))
+
+    def _matches(self) -> dict[str, list[tuple[str, str]]]:
+        held = self.held["matches"]
+        _need(held.keys() == {"program", "adjoint"}, "lets that match those of the derivation")
+        found = {}
+        for key, pairs in held.items():
+            fits = isinstance(pairs, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in pairs)
+            _need(fits and all(isinstance(x, str) for pair in pairs for x in pair), "pairs of names")
+            found[key] = [(x, y) for x, y in pairs]
+        return found
 
     def _costs(self) -> dict[str, Formula | None]:
         held, compared = self.held["costs"], self.held["compared"]
         _need(held.keys() == {"program", "ssa", "derived", "adjoint"}, "the costs of four programs")
         _need(compared.keys() == {"program", "adjoint"}, "how two programs were compared")
-        _need(set(compared.values()) <= {ALL_SIZES, SMALL_SIZES}, f"{ALL_SIZES!r} or {SMALL_SIZES!r}")
+        _need(all(how in (ALL_SIZES, SMALL_SIZES) for how in compared.values()), f"{ALL_SIZES!r} or {SMALL_SIZES!r}")
         found: dict[str, Formula | None] = {}
         for key, program in self.programs.items():
             text = held[key]
@@ -222,10 +260,10 @@ class _Checked:
         _need(all(cost is not None and not cost.has_data for cost in both), "no supremum of what only data tell")
         _need(isinstance(held, dict) and held.keys() == _SUPREMUM, f"the keys {sorted(_SUPREMUM)}")
         _need(isinstance(held["least"], str) and isinstance(held["where"], str), "texts")
-        _need(held["most"] == held["least"], "one number")
+        _need(held["most"] == held["least"] and isinstance(held["most"], str), "one number, as text")
         _need(isinstance(held["attained"], bool), "true or false")
         most = _fraction(held["most"])
-        _need(most <= max(self.bound, 4), f"a supremum of at most {self.bound}")
+        _need(most <= self.bound, f"a supremum of at most {self.bound}")
         return Supremum(_fraction(held["least"]), most, held["where"], held["attained"])
 
     @property
@@ -331,8 +369,10 @@ def _is_real(kind: Type) -> bool:
 
 def _fraction(text: str) -> Fraction:
     try:
+        if len(text) > 100 or not _FRACTION.fullmatch(text):
+            raise ValueError
         return Fraction(text)
-    except ValueError:
+    except (ValueError, ZeroDivisionError):
         raise Refused(f"expected a fraction, found {text!r}") from None
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
+from proofs.checker.budget import TooLarge
 from proofs.checker.semantics import Env, Semantics
 from proofs.checker.syntax import (
     Reader,
@@ -18,6 +19,7 @@ from proofs.checker.trees import (
     name,
 )
 
+_MOST_EXPONENT = 64
 Value = Callable[[Env], Fraction]
 
 
@@ -85,7 +87,9 @@ class _FormulaReader(Reader):
         base = self.factor()
         if not self.accept("^"):
             return base
-        exponent = int(self.take())
+        exponent = self.integer()
+        if exponent > _MOST_EXPONENT:
+            raise TooLarge(f"a formula with the exponent {exponent}")
         return lambda env: base(env) ** exponent
 
     def factor(self) -> Value:
@@ -95,7 +99,7 @@ class _FormulaReader(Reader):
             self.take(")")
             return inner
         if self.peek().isdigit():
-            value = Fraction(self.take())
+            value = self.literal()
             return lambda env: value
         if self.peek(1) == "(" and self.peek() in ("nnz", "points"):
             return self.points() if self.take() == "points" else self.relation()
@@ -138,7 +142,7 @@ class _FormulaReader(Reader):
         self.take("(")
         a = self.affine()
         self.take("/")
-        divisor = int(self.take())
+        divisor = int(self.positive())
         self.take(")")
         x = f"floor {len(self.quotients)}"
         self.quotients.append((x, a, divisor))
@@ -146,4 +150,10 @@ class _FormulaReader(Reader):
 
 
 def _joined(a: Value, b: Value, times: bool) -> Value:
-    return (lambda env: a(env) * b(env)) if times else (lambda env: a(env) / b(env))
+    return (lambda env: a(env) * b(env)) if times else (lambda env: _quotient(a(env), b(env)))
+
+
+def _quotient(a: Fraction, b: Fraction) -> Fraction:
+    if not b:
+        raise Refused("a formula divides by 0")
+    return a / b

@@ -16,8 +16,9 @@ from itertools import permutations
 from typing import Any
 
 from proofs.checker import syntax, trees
-from proofs.checker.points import FOR_ALL, Ranges, Sets, renamed
-from proofs.checker.semantics import Function
+from proofs.checker.points import FOR_ALL, Ranges, Sets
+from proofs.checker.predicates import renamed
+from proofs.checker.semantics import Function, operations
 from proofs.checker.statements import Factor, Operand, Statement, operands
 from proofs.checker.trees import (
     TRUE,
@@ -424,18 +425,6 @@ class Replay:
     def _need(holds: bool, what: str) -> None:
         if not holds:
             raise Refused(f"expected {what}")
-
-
-def operations(e: Expr, functions: Mapping[str, Function]) -> int:
-    """What a scalar expression costs."""
-    match e:
-        case Num() | Name():
-            return 0
-        case Add(a, b, _) | Mul(a, b):
-            return 1 + operations(a, functions) + operations(b, functions)
-        case Call(f, arguments) if f in functions:
-            return functions[f].cost + sum(operations(a, functions) for a in arguments)
-    raise Refused("a derivative is made of numbers, arguments, +, -, * and declared functions")
 
 
 def _moved(p: Pred, own: Iterable[tuple[str, Any]], ranges: Ranges) -> Pred:

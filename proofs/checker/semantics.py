@@ -15,6 +15,7 @@ from itertools import chain
 from typing import Any
 
 from proofs.checker import trees
+from proofs.checker.budget import Budget, TooLarge
 from proofs.checker.trees import (
     Add,
     Affine,
@@ -91,12 +92,45 @@ def plain(x: Any) -> Any:
 
 @dataclass(frozen=True)
 class Function:
-    """A scalar function as a certificate declares it: its cost, and its derivative over x0, x1, .., y and t."""
+    """A scalar function as a certificate declares it: its cost, its derivative over x0, x1, .., y and t, and its value
+    over x0, x1, .. if the checker doesn't know it."""
 
     name: str
     arity: int
     cost: int
     components: tuple[Expr | None, ...]
+    body: Expr | None = None
+
+
+COSTS = {"erf": 2, "logaddexp": 7}
+"""What scalar functions cost that don't cost 1; powers cost their multiplications by repeated squaring."""
+
+
+def known(f: str) -> bool:
+    """Whether the checker knows the scalar function `f`."""
+    return f in FUNCTIONS or f.startswith("pow ")
+
+
+def known_cost(f: str) -> int:
+    """What a scalar function costs."""
+    if f.startswith("pow "):
+        exponent = Fraction(f.removeprefix("pow "))
+        n = exponent.numerator
+        return n.bit_length() + n.bit_count() - 2 if exponent.denominator == 1 and n >= 2 else 1
+    return COSTS.get(f, 1)
+
+
+def operations(e: Expr, functions: Mapping[str, Function]) -> int:
+    """What a scalar expression costs."""
+    match e:
+        case Num() | Name():
+            return 0
+        case Add(a, b, _) | Mul(a, b):
+            return 1 + operations(a, functions) + operations(b, functions)
+        case Call(f, arguments) if f in functions or known(f):
+            own = functions[f].cost if f in functions else known_cost(f)
+            return own + sum(operations(a, functions) for a in arguments)
+    raise Refused("a derivative is made of numbers, arguments, +, -, * and declared functions")
 
 
 def _recip(x: Any) -> Any:
@@ -145,13 +179,21 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
 """The scalar functions that this checker knows, but for powers."""
 
 
+_MOST_EXPONENT = 4096
+
+
 def applied(name: str, arguments: Sequence[Any]) -> Any:
     """A scalar function of numbers that are not dual."""
     if name.startswith("pow "):
         exponent = Fraction(name.removeprefix("pow "))
-        return arguments[0] ** (exponent.numerator if exponent.denominator == 1 else float(exponent))
+        if abs(exponent) > _MOST_EXPONENT:
+            raise TooLarge(f"a power of {exponent}")
+        try:
+            return arguments[0] ** (exponent.numerator if exponent.denominator == 1 else float(exponent))
+        except ArithmeticError as error:
+            raise Undefined(f"{name} of {arguments}: {error}") from None
     if name not in FUNCTIONS:
-        raise Refused(f"the checker does not know the scalar function {name}")
+        raise Undefined(f"{name}, which is not known here")
     try:
         return FUNCTIONS[name](*arguments)
     except (ValueError, OverflowError) as error:
@@ -190,8 +232,9 @@ def names_in_atom(atom: str | Element) -> frozenset[str]:
 class Semantics:
     """The meaning and the cost of programs over some scalar functions."""
 
-    def __init__(self, functions: Mapping[str, Function]) -> None:
+    def __init__(self, functions: Mapping[str, Function], budget: Budget | None = None) -> None:
         self.functions = functions
+        self.budget = budget or Budget()
 
     # ---- index expressions and predicates
 
@@ -249,9 +292,15 @@ class Semantics:
                 return
             i, size = binders[k]
             for at in range(self.index(size, env)):
+                self.budget.spend()
                 yield from extend(k + 1, {**env, i: at})
 
         return extend(0, env)
+
+    def _range(self, size: Affine, env: Env) -> Iterator[int]:
+        for k in range(self.index(size, env)):
+            self.budget.spend()
+            yield k
 
     # ---- values
 
@@ -286,7 +335,7 @@ class Semantics:
                     return self.value(body, env)
                 return None if chooses(body) else self.zero(body, env)
             case Gen(i, size, body):
-                return _array([self.value(body, {**env, i: k}) for k in range(self.index(size, env))])
+                return _array([self.value(body, {**env, i: k}) for k in self._range(size, env)])
             case Sum():
                 binders, p, body = nest(e)
                 return sum((self.value(body, at) for at in self.points(binders, p, env)), Fraction(0))
@@ -303,7 +352,11 @@ class Semantics:
 
     def call(self, f: str, arguments: Sequence[Any]) -> Any:
         """A scalar function, of dual numbers by its declared derivative."""
-        y = applied(f, [plain(a) for a in arguments])
+        body = self.functions[f].body if f in self.functions else None
+        if body is None:
+            y = applied(f, [plain(a) for a in arguments])
+        else:
+            y = self.value(body, {f"x{k}": plain(a) for k, a in enumerate(arguments)})
         if not any(isinstance(a, Dual) for a in arguments):
             return y
         known: dict[str, Any] = {f"x{k}": plain(a) for k, a in enumerate(arguments)}
@@ -367,7 +420,7 @@ class Semantics:
             case Bracket(p, body):
                 return self.cost(body, env) if self.holds(p, env) else 0
             case Gen(i, size, body):
-                return sum(self.cost(body, {**env, i: k}) for k in range(self.index(size, env)))
+                return sum(self.cost(body, {**env, i: k}) for k in self._range(size, env))
             case Sum():
                 binders, p, body = nest(e)
                 return self._reduction(body, self.points(binders, p, env))
@@ -382,7 +435,7 @@ class Semantics:
 
     def _live(self, e: Expr, env: Env) -> bool:
         """Whether `e` is not 0 by its outermost brackets; of a sum of bracketed terms, whether one of them isn't."""
-        if not _is_bracketed(e):
+        if not is_bracketed(e):
             return True
         if isinstance(e, Add):
             return self._live(e.left, env) or self._live(e.right, env)
@@ -450,9 +503,9 @@ def nest(e: Expr) -> tuple[list[tuple[str, Affine]], Pred, Expr]:
             return list(binders.items()), All(tuple(brackets)), e
 
 
-def _is_bracketed(e: Expr) -> bool:
+def is_bracketed(e: Expr) -> bool:
     if isinstance(e, Add):
-        return _is_bracketed(e.left) and _is_bracketed(e.right)
+        return is_bracketed(e.left) and is_bracketed(e.right)
     return isinstance(e, Bracket)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from proofs.checker.points import renamed
+from proofs.checker.predicates import renamed
 from proofs.checker.semantics import fine, names_in
 from proofs.checker.trees import (
     TRUE,

@@ -6,6 +6,7 @@ import re
 from fractions import Fraction
 from typing import NoReturn
 
+from proofs.checker.budget import TooLarge
 from proofs.checker.trees import (
     TRUE,
     Add,
@@ -47,6 +48,7 @@ from proofs.checker.trees import (
 _TOKEN = re.compile(
     r"(?:\s+|--[^\n]*)|([0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)|([A-Za-z_]\w*)|(<=|>=|!=|[-+*/^()\[\],.:<>=])"
 )
+_MOST_DIGITS = 400
 _WORDS = {"let", "in", "gen", "sum", "exists", "and", "or", "fst", "snd", "rel", "R", "where", "idx"}
 _REDUCTIONS = {"max": (1, False), "min": (-1, False), "argmax": (1, True), "argmin": (-1, True)}
 _COMPARISONS = {"<", "<=", "=", "!=", ">", ">="}
@@ -82,6 +84,8 @@ class Reader:
             match = _TOKEN.match(text, at)
             if match is None:
                 raise Refused(f"no program has the character {text[at]!r}: {text[max(0, at - 20) : at + 20]!r}")
+            if match.lastindex == 1:
+                _sized(match.group())
             if match.lastindex:
                 self.tokens.append((match.group(), at))
             at = match.end()
@@ -122,6 +126,26 @@ class Reader:
             self.k -= 1
             self.stop("expected a name")
         return token
+
+    def literal(self) -> Fraction:
+        """A number."""
+        if not self.peek()[:1].isdigit():
+            self.stop("expected a number")
+        return Fraction(self.take())
+
+    def positive(self) -> Fraction:
+        """A number to divide by."""
+        value = self.literal()
+        if not value:
+            self.k -= 1
+            self.stop("expected a number other than 0")
+        return value
+
+    def integer(self) -> int:
+        """A number without a fraction."""
+        if not self.peek().isdigit():
+            self.stop("expected an integer")
+        return int(self.take())
 
     def definition(self) -> Program:
         """name(x: type, ..) = expression"""
@@ -182,7 +206,7 @@ class Reader:
         if literal and self.peek() == "/" and self.peek(1)[:1].isdigit() and self.peek(2) != "^":
             self.take()
             assert isinstance(left, Num)
-            left = Num(left.value / Fraction(self.take()))
+            left = Num(left.value / self.positive())
         while self.peek() in ("*", "/"):
             divides = self.take() == "/"
             right = self.operand()
@@ -209,7 +233,7 @@ class Reader:
         if token == "-":
             self.take()
             if self.peek()[:1].isdigit() and self.peek(1) not in ("^", "["):
-                return Num(-Fraction(self.take()))
+                return Num(-self.literal())
             return Mul(Num(Fraction(-1)), self.operand())
         e = self.atom()
         while self.accept("["):
@@ -219,14 +243,14 @@ class Reader:
             self.take("]")
         if self.accept("^"):
             sign = -1 if self.accept("-") else 1
-            e = power(e, sign * Fraction(self.take()))
+            e = power(e, sign * self.literal())
         return e
 
     def atom(self) -> Expr:
         """A number, a name, a call, or what is in parentheses."""
         token = self.peek()
         if token[:1].isdigit():
-            return Num(Fraction(self.take()))
+            return Num(self.literal())
         if self.accept("("):
             e = self.expression()
             if self.accept(","):
@@ -245,9 +269,9 @@ class Reader:
         arguments = [self.expression()]
         if x == "pow":
             self.take(",")
-            exponent = Fraction(-1 if self.accept("-") else 1) * Fraction(self.take())
+            exponent = Fraction(-1 if self.accept("-") else 1) * self.literal()
             if self.accept("/"):
-                exponent /= Fraction(self.take())
+                exponent /= self.positive()
             self.take(")")
             return power(arguments[0], exponent)
         while self.accept(","):
@@ -410,7 +434,7 @@ class Reader:
             self.take(")")
             return value
         if self.peek().isdigit():
-            return number(int(self.take()))
+            return number(self.integer())
         x = self.identifier()
         if x not in self.arrays:
             return name(x)
@@ -421,6 +445,13 @@ class Reader:
                 at.append(self.affine())
             self.take("]")
         return Affine(((Element(x, tuple(at)), 1),))
+
+
+def _sized(literal: str) -> None:
+    """Raise `TooLarge` for a number of which no program can have a use."""
+    digits, _, exponent = literal.lower().partition("e")
+    if len(digits) > _MOST_DIGITS or len(exponent) > 4 or (exponent and abs(int(exponent)) > _MOST_DIGITS):
+        raise TooLarge(f"the number {literal[:20]}..")
 
 
 def _compared(left: Affine, operator: str, right: Affine) -> Pred:

@@ -24,7 +24,7 @@ from tensorlang.cost.symbolic import CostPolynomial, cost_polynomial
 from tensorlang.derivative.derivation import Derivation
 from tensorlang.errors import ArgumentError, CertificateError, CountingError
 from tensorlang.language.function import Function
-from tensorlang.language.grammar import Call, Expr, ScalarFunction, Var
+from tensorlang.language.grammar import Call, Expr, Let, ScalarFunction, Var
 from tensorlang.language.grid import Setting
 from tensorlang.language.types import R
 from tensorlang.normal.ssa import to_function
@@ -54,6 +54,11 @@ class Certificate(Shown):
     costs: Mapping[str, CostPolynomial | None]
     compared: Mapping[str, str]
     supremum: Supremum | None
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether `bound` was decided for all sizes from 1 on, not counted at small ones."""
+        return all(how == "all sizes" for how in self.compared.values())
 
     @property
     def program_cost(self) -> CostPolynomial | None:
@@ -86,8 +91,13 @@ class Certificate(Shown):
             "costs": {name: None if cost is None else str(cost) for name, cost in self.costs.items()},
             "compared": dict(self.compared),
             "supremum": self._plain_supremum(),
+            "matches": {name: _matches(f.body, self.record.function.body) for name, f in self._named.items()},
         }
         return json.dumps(held, indent=1) + "\n"
+
+    @property
+    def _named(self) -> dict[str, Function]:
+        return {"program": self.derivation.function, "adjoint": self.derivation.adjoint}
 
     def _plain_supremum(self) -> dict[str, Any] | None:
         """The supremum as JSON has it: if it is exact, and as sizes grow alike, or one as the square of another, it is
@@ -138,7 +148,9 @@ class Certificate(Shown):
     def __str__(self) -> str:
         d = self.derivation
         wrt = ", ".join(x.name for x in d.wrt)
-        lines = [f"{d.function.name}: the adjoint by {wrt} costs at most {self.bound} times the program, for all sizes"]
+        claim = f"the adjoint by {wrt} costs at most {self.bound} times the program, inputs and outputs counted"
+        how = "for all sizes from 1 on" if self.is_decided else "but counted at small sizes only"
+        lines = [f"{d.function.name}: {claim}, {how}"]
         for name in ("program", "adjoint"):
             lines += _told(name, self.costs[name])
         if self.supremum is not None:
@@ -218,7 +230,8 @@ def _told(name: str, cost: CostPolynomial | None) -> list[str]:
 
 
 def _functions(programs: Iterable[Function]) -> list[ScalarFunction]:
-    """The scalar functions of these programs and of their derivatives, by name."""
+    """The scalar functions of these programs and of their derivatives, by name; of powers, whose derivatives may be
+    powers without end, those of the programs."""
     found: dict[str, ScalarFunction] = {}
     waiting = [f for g in programs for f in _called(g.body)]
     while waiting:
@@ -228,8 +241,30 @@ def _functions(programs: Iterable[Function]) -> list[ScalarFunction]:
             found[name] = f
             arguments = tuple(Var(f"x{k}", R) for k in range(f.arity))
             components = f.transpose(arguments, Var("y", R), Var("t", R))
-            waiting += [g for e in components if e is not None for g in _called(e)]
+            waiting += [g for e in components if e is not None for g in _called(e) if g.exponent is None]
     return [found[name] for name in sorted(found)]
+
+
+def _matches(e: Expr, derivation: Expr) -> list[list[str]]:
+    """Lets of `e` with the last let of the derivation that is called alike: where both programs may be cut, and the
+    parts compared one by one."""
+    names = _let_names(derivation)
+    found = []
+    for x in _let_names(e):
+        alike = re.compile(re.escape(x) + ("" if x[-1].isdigit() else r"\d*"))
+        same = [y for y in names if alike.fullmatch(y)]
+        if same:
+            found.append([x, same[-1]])
+    return found
+
+
+def _let_names(e: Expr) -> list[str]:
+    """The names that the outermost lets bind, as the text has them."""
+    found = []
+    while isinstance(e, Let):
+        found.append(e.var.name)
+        e = e.body
+    return found
 
 
 def _called(e: Expr) -> Iterator[ScalarFunction]:

@@ -77,9 +77,10 @@ def _certificate_html(certificate: Certificate) -> str:
         for o in certificate.obligations[:_MOST_ROWS]
     ]
     left = len(certificate.obligations) - len(claims)
+    mark, how = ("✓", "at all sizes from 1 on") if certificate.is_decided else ("(✓)", "but counted at small sizes only")
     return page(
-        block("h4", f"✓ The adjoint of {escape(d.function.name)} costs at most {certificate.bound} times the program"),
-        note(f"By {wrt}, at all sizes from 1 on, inputs and outputs counted."),
+        block("h4", f"{mark} The adjoint of {escape(d.function.name)} costs at most {certificate.bound} times the program"),
+        note(f"By {wrt}, {how}, inputs and outputs counted."),
         table(rows),
         fold("The program and its adjoint", _program(d.function), _program(d.adjoint)),
         fold(f"{len(d.steps)} steps by rule", table(steps, ("rule", "name", "times", "law"), numbers=(2,))),

@@ -1,0 +1,50 @@
+"""How long a check may take, and how much memory: what is not decided within that is "too large to decide"."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import islpy
+
+_QUOTA = 30_000_000
+"""Operations of isl for one question; some seconds."""
+
+
+class TooLarge(Exception):
+    """Not decided within the budget; the message says what was being decided."""
+
+
+class Undecided(Exception):
+    """Not decided by the ways that are known; the message says what."""
+
+
+class Budget:
+    """A time by which to be done."""
+
+    def __init__(self, seconds: float = 60) -> None:
+        self.seconds = seconds
+        self.end = time.monotonic() + seconds
+
+    def spend(self) -> None:
+        """Raise `TooLarge` once the time is over."""
+        if time.monotonic() > self.end:
+            raise TooLarge(f"not within {self.seconds:g} seconds")
+
+    def part(self, seconds: float) -> Budget:
+        """A budget of so many seconds, and of no more than is left of this."""
+        return Budget(max(0.0, min(seconds, self.end - time.monotonic())))
+
+
+@contextmanager
+def quota() -> Iterator[None]:
+    """A question for isl that may take `_QUOTA` operations; beyond that isl raises `islpy.Error`."""
+    context = islpy.DEFAULT_CONTEXT
+    context.reset_operations()
+    context.set_max_operations(_QUOTA)
+    try:
+        yield
+    finally:
+        context.set_max_operations(0)
+        context.reset_operations()

@@ -1,0 +1,209 @@
+"""What a program costs, by Figure 6, as numbers of points: weights on domains.
+
+A domain is a list of indices and predicates on them. An addition, a multiplication or a scalar function is charged at each
+point at which it is evaluated; a reduction at each of its points, less one where it has any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from proofs.checker import trees
+from proofs.checker.facts import Facts, fresh, has_data, is_index
+from proofs.checker.kinds import leaves, shape
+from proofs.checker.meaning import ONE, Meaning, Place
+from proofs.checker.normal import Term, normal
+from proofs.checker.predicates import renamed, within
+from proofs.checker.semantics import Function, fine, is_bracketed, known, known_cost, names_in, nest
+from proofs.checker.trees import (
+    TRUE,
+    Add,
+    Affine,
+    All,
+    At,
+    Best,
+    Bracket,
+    Call,
+    Compare,
+    Element,
+    Exists,
+    Expr,
+    Gen,
+    Holds,
+    Let,
+    Mul,
+    Name,
+    Num,
+    Pair,
+    Part,
+    Pred,
+    Sum,
+    Type,
+    name,
+)
+
+_STEPS = 8
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The points of `dims` at which all of `preds` hold."""
+
+    dims: tuple[str, ...]
+    preds: tuple[Pred, ...]
+
+    @property
+    def has_data(self) -> bool:
+        """Whether its points depend on data."""
+        return any(map(has_data, self.preds))
+
+    def simplified(self, facts: Facts) -> Domain | None:
+        """A domain of as many points with fewer indices and shorter predicates; None if it has no points."""
+        found = normal(Term(ONE, (), self.dims, self.preds))
+        if found is None:
+            return None
+        preds = self._needed(facts, found.preds)
+        return Domain(found.binders, self._needed(facts, _simplest(found.binders, preds)))
+
+    @staticmethod
+    def _needed(facts: Facts, preds: Sequence[Pred]) -> tuple[Pred, ...]:
+        """`preds` without those that the others imply."""
+        kept = list(preds)
+        for p in sorted(preds, key=lambda p: (not isinstance(p, Exists), -_length(p))):
+            many = isinstance(p, Compare) and len(p.value.terms) < 2
+            if not many and facts.implies([q for q in kept if q is not p], p):
+                kept.remove(p)
+        return tuple(kept)
+
+
+def _length(p: Pred) -> int:
+    """How long a predicate is: by how many indices and data it compares, then by its text."""
+    match p:
+        case Compare(_, a):
+            own = sum(isinstance(x, Element) or is_index(x) for x, _ in a.terms)
+            from_1 = len(a.terms) == 1 and a.constant != 0 and a.terms[0][1] > 0
+            return 10 * own + len(a.terms) + bool(a.constant) + 5 * from_1
+        case Holds(_, at):
+            return sum(10 * len(a.terms) + bool(a.constant) for a in at)
+        case All(parts) | trees.Any(parts):
+            return sum(map(_length, parts))
+    return len(names_in(p))
+
+
+def shifts(dims: Iterable[str], preds: Sequence[Pred]) -> Iterator[tuple[Pred, ...]]:
+    """The same points in other coordinates: in the place of an index comes what some inequality compares with 0."""
+    seen = set()
+    for p in preds:
+        if not isinstance(p, Compare) or p.equal or has_data(p):
+            continue
+        for x, k in p.value.terms:
+            if x in dims and abs(k) == 1 and (x, p.value) not in seen and p.value != name(str(x)):
+                seen.add((x, p.value))
+                rest = p.value - Affine(((x, k),))
+                new = {str(x): (name(str(x)) - rest).times(k)}
+                yield tuple(renamed(q, new) if x in names_in(q) else q for q in preds)
+
+
+def _simplest(dims: Sequence[str], preds: tuple[Pred, ...]) -> tuple[Pred, ...]:
+    """The coordinates in which the predicates are shortest, as far as single changes lead there."""
+    for _ in range(_STEPS):
+        best = min(shifts(dims, preds), key=lambda ps: sum(map(_length, ps)), default=preds)
+        if sum(map(_length, best)) >= sum(map(_length, preds)):
+            break
+        preds = best
+    return preds
+
+
+Charge = tuple[Fraction, Domain]
+
+
+class Charges:
+    """The charges of a program."""
+
+    def __init__(self, meaning: Meaning, functions: Mapping[str, Function]) -> None:
+        self.meaning = meaning
+        self.functions = functions
+        self.found: list[Charge] = []
+
+    def of(self, e: Expr, place: Place) -> list[Charge]:
+        """What `e` is charged."""
+        self._go(e, (), place)
+        return self.found
+
+    def _put(self, weight: int, dims: tuple[str, ...], place: Place, *preds: Pred) -> None:
+        if weight:
+            self.found.append((Fraction(weight), Domain(dims, (*place.known, *preds))))
+
+    def _go(self, e: Expr, dims: tuple[str, ...], place: Place) -> None:
+        self.meaning.facts.budget.spend()
+        while isinstance(e, Let):
+            self._go(e.value, dims, place)
+            place, e = place.let(e.name, self.meaning.bound(e, e.value, place)), e.body
+        match e:
+            case Num() | Name():
+                return
+            case Part(_, body) | At(body, _):
+                self._go(body, dims, place)
+            case Pair(a, b):
+                self._go(a, dims, place)
+                self._go(b, dims, place)
+            case Add(a, b, sign):
+                self._go(a, dims, place)
+                self._go(b, dims, place)
+                live = [self._live(b, place), *([self._live(a, place)] if sign > 0 else [])]
+                self._put(1, dims, place, *live)
+            case Mul(a, b):
+                self._go(a, dims, place)
+                self._go(b, dims, place)
+                self._put(1, dims, place)
+            case Call(f, arguments):
+                for a in arguments:
+                    self._go(a, dims, place)
+                self._put(self.functions[f].cost if f in self.functions or not known(f) else known_cost(f), dims, place)
+            case Bracket(p, body):
+                self._go(body, dims, place.where(self.meaning.pred(p, place)))
+            case Gen(i, size, body):
+                own = fresh()
+                self._go(body, (*dims, own), place.index(i, name(own), self.meaning.affine(size, place)))
+            case Sum():
+                self._reduction(*nest(e), dims, place)
+            case Best(_, _, i, size, where, body):
+                self._reduction([(i, size)], where, body, dims, place)
+
+    def _reduction(
+        self, binders: Sequence[tuple[str, Affine]], p: Pred, body: Expr, dims: tuple[str, ...], place: Place
+    ) -> None:
+        inner, own = place, []
+        for i, size in binders:
+            own.append((fresh(), self.meaning.affine(size, inner)))
+            inner = inner.index(i, name(own[-1][0]), own[-1][1])
+        where = self.meaning.pred(p, inner)
+        inside = (*dims, *(i for i, _ in own))
+        self._go(body, inside, inner.where(where))
+        self._put(1, inside, inner.where(where))
+        some = where
+        for i, size in reversed(own):
+            bound = fresh("%")
+            some = Exists(bound, size, renamed(some, {i: name(bound)}))
+        self._put(-1, dims, place, some)
+
+    def _live(self, e: Expr, place: Place) -> Pred:
+        """Where `e` is not 0 by its outermost brackets."""
+        if not is_bracketed(e):
+            return TRUE
+        if isinstance(e, Add):
+            return trees.Any((self._live(e.left, place), self._live(e.right, place)))
+        assert isinstance(e, Bracket)
+        p = self.meaning.pred(e.pred, place)
+        return All((p, self._live(e.body, place))) if isinstance(e.body, Bracket) else p
+
+
+def numbers(kind: Type) -> Iterator[Charge]:
+    """One for each number of a value of this type."""
+    for _, part in leaves(kind):
+        sizes, _ = shape(part)
+        dims = tuple(fresh() for _ in sizes)
+        yield ONE, Domain(dims, tuple(q for i, n in zip(dims, sizes, strict=True) for q in fine(within(name(i), n))))
+

@@ -1,0 +1,114 @@
+"""Whether two programs have equal values for all sizes from 1 on and whatever the data.
+
+Plain normal forms first; where these grow too large, with cut points: pairs of a let of one program and one of the other
+that a certificate names, each shown to be equal before it is used, and from then on one atom for both. A pair that is not
+shown is not used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from proofs.checker import trees
+from proofs.checker.budget import Budget, TooLarge, Undecided
+from proofs.checker.facts import Facts, fresh
+from proofs.checker.kinds import leaves, shape
+from proofs.checker.meaning import ONE, Bound, Meaning, Place
+from proofs.checker.normal import LET, Term, Values, negated
+from proofs.checker.predicates import within
+from proofs.checker.trees import Expr, Let, PairType, Pred, Program, Refused, Type, chooses, name
+
+_PLAIN = 0.4
+"""The part of the time that is spent without cut points, if there are any."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One part of a program's result: all of it for None, else the first or the second of a pair."""
+
+    program: Program
+    part: int | None = None
+
+
+def equal(first: Side, second: Side, matches: Sequence[tuple[str, str]], budget: Budget) -> str | None:
+    """Why it is not shown that both are equal; None if it is. Raises `Refused` if their types differ, and `TooLarge`."""
+    if not matches:
+        return _Both(first, second, budget).decide(())
+    try:
+        why = _Both(first, second, budget.part(budget.seconds * _PLAIN)).decide(())
+    except TooLarge as error:
+        why = str(error)
+    return why and _Both(first, second, budget).decide(matches)
+
+
+class _Both:
+    def __init__(self, first: Side, second: Side, budget: Budget) -> None:
+        self.facts = Facts(budget)
+        for side in (first, second):
+            self.facts.declare(side.program.params)
+        self.values = Values(self.facts)
+        self.sides = [_Opened(self.values, side) for side in (first, second)]
+
+    def decide(self, matches: Iterable[tuple[str, str]]) -> str | None:
+        one, two = self.sides
+        mine, theirs = leaves(one.kind), leaves(two.kind)
+        if [kind for _, kind in mine] != [kind for _, kind in theirs]:
+            raise Refused("the results have other types")
+        try:
+            for x, y in matches:
+                if x in one.place.lets and y in two.place.lets:
+                    self._cut(one.place.lets[x], two.place.lets[y])
+            for k, ((path, kind), (other, _)) in enumerate(zip(mine, theirs, strict=True)):
+                sizes, _ = shape(kind)
+                places = tuple(name(fresh()) for _ in sizes)
+                around = [within(i, n) for i, n in zip(places, sizes, strict=True)]
+                v, w = one.value(path, places, around), two.value(other, places, around)
+                if self.values.left([*v, *negated(w)], around):
+                    return f"part {k} of the results"
+        except Undecided as error:
+            return str(error)
+        return None
+
+    def _cut(self, one: Bound, two: Bound) -> None:
+        """Give the values of two lets one name, if they are shown to be equal."""
+        if chooses(one.expr) or chooses(two.expr):
+            return
+        mine, theirs = leaves(one.kind), leaves(two.kind)
+        if [kind for _, kind in mine] != [kind for _, kind in theirs]:
+            return
+        for (path, kind), (other, _) in zip(mine, theirs, strict=True):
+            sizes, _ = shape(kind)
+            params, v = one.formal(path)
+            names, w = two.formal(other)
+            if len(v) < 2 and len(w) < 2:
+                continue
+            places = tuple(map(name, params))
+            around = one.context(params, sizes)
+            w = two.value(other, places)
+            if self.values.is_zero([*v, *negated(w)], around):
+                node = self.values.named(LET, places, [v])
+                one.known[path] = params, [Term(ONE, ((node.key, places),))]
+                two.known[other] = names, [Term(ONE, ((node.key, tuple(map(name, names))),))]
+
+
+class _Opened:
+    """A program's result, with its outermost lets taken off."""
+
+    def __init__(self, values: Values, side: Side) -> None:
+        self.meaning = Meaning(values, side.program)
+        self.kind: Type = self.meaning.kinds.type
+        self.place = Place()
+        e: Expr = side.program.body
+        while isinstance(e, Let):
+            self.place = self.place.let(e.name, self.meaning.bound(e, e.value, self.place))
+            e = e.body
+        if side.part is not None:
+            if not isinstance(e, trees.Pair) or not isinstance(self.kind, PairType):
+                raise Refused(f"{side.program.name} gives no pair")
+            e, self.kind = (e.second, self.kind.second) if side.part else (e.first, self.kind.first)
+        self.expr = e
+
+    def value(self, path: tuple[int, ...], places: tuple[trees.Affine, ...], around: list[Pred]) -> list[Term]:
+        """The part at `path`, read at `places`."""
+        return self.meaning.value(self.expr, path, places, replace(self.place, known=tuple(around)))

@@ -1,0 +1,378 @@
+"""What follows from what, for all sizes from 1 on and whatever the data, by isl.
+
+Names that start with $ or % are indices, others are sizes. An element of an index array, a relation at some places, and
+an `exists` whose body reads data at the index that it binds, is a dimension of which nothing is known at first: what
+isl then says holds for all data. If it says no, it is asked again with instances of what is true of all data: equal
+places hold equal data, a witness shows an `exists`, and an `exists` has a witness.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from functools import cache
+from itertools import combinations, count, islice, product
+from typing import Any
+
+import islpy
+
+from proofs.checker import trees
+from proofs.checker.budget import Budget, quota
+from proofs.checker.linear import names_of, solve
+from proofs.checker.predicates import moved, renamed, settled, told, within
+from proofs.checker.semantics import fine, names_in, names_in_atom
+from proofs.checker.trees import TRUE, Affine, All, Compare, Element, Exists, Holds, Pred, Refused
+
+Parts = Sequence[Pred]
+_PAIRS = 40
+_INSTANCES = 24
+_MOST_DIMS = 60
+_fresh = count()
+
+
+def fresh(kind: str = "$") -> str:
+    """A new name: of a free index for "$", of a bound one for "%"."""
+    return f"{kind}{next(_fresh)}"
+
+
+def is_index(x: str) -> bool:
+    """Whether the name `x` is one of an index, not of a size."""
+    return x[0] in "$%"
+
+
+def parts_of(preds: Iterable[Pred]) -> tuple[Pred, ...] | None:
+    """The parts of a conjunction, settled, each once and without those that are plainly true; None if one is false."""
+    found: dict[Pred, None] = {}
+    for p in preds:
+        for q in fine(p):
+            for part in fine(settled(q)) if isinstance(q, Exists | trees.Any) else (q,):
+                if isinstance(part, Compare) and not part.value.terms:
+                    if part.value.constant == 0 or (part.value.constant > 0 and not part.equal):
+                        continue
+                    return None
+                if isinstance(part, trees.Any) and not part.parts:
+                    return None
+                found.setdefault(part)
+    return tuple(found)
+
+
+class Facts:
+    """Questions about predicates over the data of some programs."""
+
+    def __init__(self, budget: Budget) -> None:
+        self.budget = budget
+        self.relations: dict[str, tuple[Affine, ...]] = {}
+        self.arrays: dict[str, tuple[tuple[str, ...], Affine]] = {}
+        self.optional: set[str] = set()
+        """Index arrays whose elements may be missing: what compares one that is holds nowhere."""
+        self.assumed: list[Pred] = []
+        self.asked = 0
+        self._known: dict[tuple[frozenset[Pred], Pred], bool] = {}
+
+    def declare(self, params: Iterable[tuple[str, trees.Type]]) -> None:
+        """What is known of parameters: sizes are not negative, elements of index arrays are indices."""
+        for x, kind in params:
+            element = kind
+            while isinstance(element, trees.ArrayType):
+                self._assume(Compare(False, element.size))
+                element = element.element
+            if isinstance(element, trees.PairType):
+                self.declare([(x, element.first), (x, element.second)])
+            elif isinstance(element, trees.Rel):
+                self.relations[x] = element.sizes
+                for n in element.sizes:
+                    self._assume(Compare(False, n))
+            elif isinstance(element, trees.Indices):
+                self.arrays[x] = ((), element.size)
+
+    def _assume(self, p: Compare) -> None:
+        if not positive(p.value) and p not in self.assumed:
+            self.assumed.append(p)
+
+    # ---- questions
+
+    def implies(self, given: Iterable[Pred], goal: Pred) -> bool:
+        """Whether it is shown that `goal` holds wherever all of `given` do."""
+        parts = parts_of(given)
+        if parts is None:
+            return True
+        known = frozenset(parts)
+        goals = parts_of([goal])
+        if goals is None:
+            return self._asked(known, parts, trees.Any())
+        return all(part in known or self._asked(known, parts, part) for part in goals)
+
+    def _asked(self, known: frozenset[Pred], parts: Parts, goal: Pred) -> bool:
+        key = known, goal
+        if key not in self._known:
+            self._known[key] = self._decided(lambda q: [(q.text(parts), 1), (q.text([*parts, goal]), -1)])
+        return self._known[key]
+
+    def empty(self, given: Iterable[Pred]) -> bool:
+        """Whether it is shown that `given` never hold together."""
+        return self.implies(given, trees.Any())
+
+    def vanish(self, cells: Iterable[tuple[Fraction, Parts]], context: Parts) -> bool:
+        """Whether it is shown that the weights of the predicates that hold add up to 0, wherever `context` holds."""
+        total: dict[frozenset[Pred], Fraction] = {}
+        for weight, preds in cells:
+            key = frozenset(told(p, {}) for p in preds)
+            total[key] = total.get(key, Fraction(0)) + weight
+        left = [(list(preds), weight) for preds, weight in total.items() if weight]
+        if not left:
+            return True
+        around = parts_of(context)
+        if around is None:
+            return True
+        return self._decided(lambda q: [(q.text([*preds, *around]), weight) for preds, weight in left])
+
+    def _decided(self, make: Any) -> bool:
+        """Whether the weights of what `make` writes of a question add up to 0 at every point."""
+        self.asked += 1
+        self.budget.spend()
+        for level in range(3):
+            question = Question(self)
+            try:
+                cells = make(question)
+                if level and not question.data:
+                    return False
+                if len(question.names) + len(question.data) > _MOST_DIMS:
+                    return False
+                axioms = question.axioms(level) if level else ()
+                with quota():
+                    if _balanced([(question.set(text, axioms), weight) for text, weight in cells]):
+                        return True
+            except (islpy.Error, Hidden):
+                return False
+            self.budget.spend()
+        return False
+
+
+def _balanced(cells: Iterable[tuple[Any, Any]]) -> bool:
+    """Whether the weights of the sets that a point is in add up to 0 for every point."""
+    level: dict[Any, Any] = {}
+    for new, weight in cells:
+        raised = []
+        for total, points in list(level.items()):
+            both = points.intersect(new)
+            if not both.is_empty():
+                level[total] = points.subtract(both)
+                raised.append((total + weight, both))
+                new = new.subtract(both)
+        for total, points in [*raised, (weight, new)]:
+            level[total] = level[total].union(points) if total in level else points
+    return all(total == 0 or points.is_empty() for total, points in level.items())
+
+
+def positive(a: Affine) -> bool:
+    """Whether `a` is plainly at least 1 where sizes are."""
+    return all(k > 0 and isinstance(x, str) and not is_index(x) for x, k in a.terms) and (
+        a.constant + sum(k for _, k in a.terms) >= 1
+    )
+
+
+class Hidden(Exception):
+    """Data at a place that an `exists` binds."""
+
+
+class Question:
+    """One space for some predicates, written for isl: names, and data at places, are parameters."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        self.names: dict[str, str] = {}
+        self.data: dict[object, str] = {}
+        self.around: list[str] = []
+        self.grows = True
+        self.extra = self.text(facts.assumed)
+
+    def text(self, parts: Iterable[Pred]) -> str:
+        """The conjunction of `parts`."""
+        return " and ".join(f"({self._formula(p, {})})" for p in parts) or "0 = 0"
+
+    def set(self, text: str, axioms: Iterable[str] = ()) -> Any:
+        """The points of what `text` says."""
+        sizes = (f"{own} >= 1" for x, own in self.names.items() if not is_index(x))
+        space = ", ".join((*self.names.values(), *self.data.values()))
+        return islpy.Set(f"[{space}] -> {{ : {' and '.join((text, self.extra, *self.around, *sizes, *axioms))} }}")
+
+    def axioms(self, level: int) -> list[str]:
+        """Instances of what is true of all data: with equal places and witnesses, and from level 2 on with names for
+        the indices that an `exists` speaks of."""
+        found = [self._named(p) for p in list(self.data) if isinstance(p, Exists)] if level > 1 else []
+        self.grows = False
+        for p in [p for p in self.data if isinstance(p, Exists)]:
+            for instance in islice(self._instances(p), _INSTANCES):
+                try:
+                    found.append(f"({self.data[p]} = 1 or not ({self._formula(instance, {})}))")
+                except Hidden:
+                    continue
+        return [*found, *islice(self._consistent(), _PAIRS)]
+
+    def _named(self, p: Exists) -> str:
+        body, names = _opened(p)
+        named = {i: trees.name(fresh()) for i, _ in names}
+        inside = [within(named[i], moved(n, named)) for i, n in names]
+        return f"({self.data[p]} = 0 or ({self._formula(All((*inside, renamed(body, named))), {})}))"
+
+    def _instances(self, p: Exists) -> Iterator[Pred]:
+        """The body of `p` at indices at which all that it reads has been read already."""
+        body, names = _opened(p)
+        own = {i for i, _ in names}
+        read = [r for r in places(body) if _free(r) & own]
+        tried: list[dict[str, Affine]] = [{}]
+        for r in read:
+            more = []
+            for known in tried:
+                unknown = own - known.keys()
+                for place in self.data:
+                    if _alike(r, place):
+                        pairs = [(moved(a, known), b) for a, b in zip(r.at, place.at, strict=True)]  # type: ignore[attr-defined]
+                        found = solve(pairs, unknown)
+                        if found is not None and found[0] and all(not names_in(a) & own for a in found[0].values()):
+                            more.append({**known, **found[0]})
+            tried += more[:_INSTANCES]
+        here = [trees.name(x) for x in self.names if is_index(x)]
+        for known in reversed(tried):
+            missing = [i for i in own if i not in known]
+            for values in islice(product(here, repeat=len(missing)), _INSTANCES if not known else 8):
+                at = {**known, **dict(zip(missing, values, strict=True))}
+                yield All((*(within(at[i], moved(n, at)) for i, n in names), renamed(body, at)))
+
+    def _consistent(self) -> Iterator[str]:
+        places = [x for x in self.data if isinstance(x, Element | Holds)]
+        for a, b in combinations(places, 2):
+            if _alike(a, b):
+                pairs = zip(a.at, b.at, strict=True)
+                try:
+                    apart = " or ".join(f"{self._affine(x, {})} != {self._affine(y, {})}" for x, y in pairs)
+                except Hidden:
+                    continue
+                yield f"({apart} or {self.data[a]} = {self.data[b]})"
+
+    # ---- text
+
+    def _formula(self, p: Pred, bound: Mapping[str, str]) -> str:
+        match p:
+            case Compare(equal, a):
+                return " and ".join((f"{self._affine(a, bound)} {'=' if equal else '>='} 0", *self._chosen([a])))
+            case Holds(relation, at):
+                if any(names_in(a) & bound.keys() for a in at):
+                    raise Hidden
+                if len(self.facts.relations.get(relation, ())) != len(at):
+                    raise Refused(f"{relation} is no relation of {len(at)} indices")
+                sizes = self.facts.relations[relation]
+                inside = (self._formula(within(a, n), bound) for a, n in zip(at, sizes, strict=True))
+                return " and ".join((f"{self._place(p)} = 1", *inside, *self._chosen(at)))
+            case All(parts):
+                return " and ".join(f"({self._formula(part, bound)})" for part in parts) or "0 = 0"
+            case trees.Any(parts):
+                return " or ".join(f"({self._formula(part, bound)})" for part in parts) or "0 = 1"
+            case Exists(i, size, body):
+                own = f"e{len(bound)}"
+                try:
+                    inner = self._formula(body, {**bound, i: own})
+                    return f"exists ({own} : 0 <= {own} < {self._affine(size, bound)} and ({inner}))"
+                except Hidden:
+                    if bound:
+                        raise
+                    return f"{self._place(told(p, {}))} = 1"
+
+    def _affine(self, a: Affine, bound: Mapping[str, str]) -> str:
+        parts = [str(a.constant)]
+        for atom, k in a.terms:
+            if isinstance(atom, Element):
+                if names_in_atom(atom) & bound.keys():
+                    raise Hidden
+                parts.append(f"{k} * {self._element(atom)}")
+            else:
+                parts.append(f"{k} * {bound.get(atom) or self._name(atom)}")
+        return "(" + " + ".join(parts) + ")"
+
+    def _chosen(self, read: Iterable[Affine]) -> Iterator[str]:
+        """That the indices that are chosen, and may be chosen among none, are there."""
+        for a in read:
+            for atom in _elements(a):
+                if atom.array in self.facts.optional:
+                    yield f"0 <= {self._element(atom)} < {self._affine(self._size(atom), {})}"
+
+    def _size(self, atom: Element) -> Affine:
+        params, size = self.facts.arrays[atom.array]
+        return moved(size, dict(zip(params, atom.at, strict=True)) if params else {})
+
+    def _name(self, x: str) -> str:
+        if x not in self.names:
+            if not self.grows:
+                raise Hidden
+            self.names[x] = f"v{len(self.names)}"
+        return self.names[x]
+
+    def _place(self, key: object) -> str:
+        if key not in self.data:
+            if not self.grows:
+                raise Hidden
+            self.data[key] = f"d{len(self.data)}"
+            self.around.append(f"0 <= {self.data[key]} <= 1")
+        return self.data[key]
+
+    def _element(self, atom: Element) -> str:
+        if atom not in self.data:
+            if not self.grows:
+                raise Hidden
+            if atom.array not in self.facts.arrays:
+                raise Refused(f"{atom.array} is no index array")
+            own = self.data[atom] = f"d{len(self.data)}"
+            size = self._size(atom)
+            n = self._affine(size, {})
+            if atom.array not in self.facts.optional:
+                self.around.append(f"0 <= {own} < {n}" if positive(size) else f"({n} < 1 or 0 <= {own} < {n})")
+        return self.data[atom]
+
+
+def _alike(a: object, b: object) -> bool:
+    match a, b:
+        case (Element(x, at), Element(y, other)) | (Holds(x, at), Holds(y, other)):
+            return x == y and len(at) == len(other)
+    return False
+
+
+def _opened(p: Exists) -> tuple[Pred, list[tuple[str, Affine]]]:
+    """What directly nested `exists` speak of, and the indices that they bind."""
+    found: list[tuple[str, Affine]] = []
+    body: Pred = p
+    while isinstance(body, Exists):
+        found.append((body.index, body.size))
+        body = body.body
+    return body, found
+
+
+@cache
+def places(p: Pred) -> tuple[Element | Holds, ...]:
+    """The places of data in `p`."""
+    match p:
+        case Compare(_, a):
+            return _elements(a)
+        case Holds(_, at):
+            return (p, *(e for a in at for e in _elements(a)))
+        case Exists(_, _, body):
+            return places(body)
+        case _:
+            return tuple(place for part in p.parts for place in places(part))
+
+
+def _elements(a: Affine) -> tuple[Element, ...]:
+    return tuple(e for atom, _ in a.terms if isinstance(atom, Element) for e in (atom, *(x for b in atom.at for x in _elements(b))))
+
+
+def _free(place: Element | Holds) -> frozenset[str]:
+    return names_of(place.at)
+
+
+def has_data(p: Pred) -> bool:
+    """Whether `p` reads relations or index arrays."""
+    return bool(places(p))
+
+
+def conjunction(parts: Parts) -> Pred:
+    """All of these."""
+    return parts[0] if len(parts) == 1 else All(tuple(parts)) if parts else TRUE

@@ -1,0 +1,264 @@
+"""Types, scopes and bounds of a program, for all sizes from 1 on: the first that is checked of one.
+
+Every name is bound where it is read, and is either a variable's or an index's; every read is at an index that is in
+bounds wherever the read is evaluated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from proofs.checker import trees
+from proofs.checker.facts import Facts, fresh
+from proofs.checker.predicates import within
+from proofs.checker.semantics import fine
+from proofs.checker.trees import (
+    Add,
+    Affine,
+    All,
+    ArrayType,
+    At,
+    Best,
+    Bracket,
+    Call,
+    Compare,
+    Element,
+    Exists,
+    Expr,
+    Gen,
+    Holds,
+    Indices,
+    Let,
+    Mul,
+    Name,
+    Num,
+    Pair,
+    PairType,
+    Part,
+    Pred,
+    Program,
+    Real,
+    Refused,
+    Rel,
+    Sum,
+    Type,
+    affine,
+)
+
+REAL = Real()
+
+
+def flat_type(kind: Type) -> Type:
+    """The type with pairs of arrays for arrays of pairs."""
+    if isinstance(kind, PairType):
+        return PairType(flat_type(kind.first), flat_type(kind.second))
+    if isinstance(kind, ArrayType):
+        return _array(kind.size, flat_type(kind.element))
+    return kind
+
+
+def _array(size: Affine, element: Type) -> Type:
+    if isinstance(element, PairType):
+        along = partial(_array, size)
+        return PairType(along(element.first), along(element.second))
+    return ArrayType(size, element)
+
+
+def shape(kind: Type) -> tuple[tuple[Affine, ...], Type]:
+    """The sizes of an array, and the type of its elements."""
+    sizes = []
+    while isinstance(kind, ArrayType):
+        sizes.append(kind.size)
+        kind = kind.element
+    return tuple(sizes), kind
+
+
+Path = tuple[int, ...]
+
+
+def leaves(kind: Type, path: Path = ()) -> list[tuple[Path, Type]]:
+    """The parts of a flat type from left to right, each with the projections that lead to it."""
+    if isinstance(kind, PairType):
+        return [*leaves(kind.first, (*path, 0)), *leaves(kind.second, (*path, 1))]
+    return [(path, kind)]
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What is known at a place of a program: variables with types, indices with what stands for them, and
+    predicates."""
+
+    variables: Mapping[str, Type]
+    indices: Mapping[str, Affine] = field(default_factory=dict)
+    known: tuple[Pred, ...] = ()
+    arrays: Mapping[str, str] = field(default_factory=dict)
+    """What index arrays that lets bind are called in questions: each its own, of which only the range is known."""
+
+    def with_variable(self, x: str, kind: Type) -> Scope:
+        """In the scope of a let."""
+        if x in self.indices:
+            raise Refused(f"{x} is an index and a variable")
+        return replace(self, variables={**self.variables, x: kind}, arrays={**self.arrays, x: fresh(f"{x} ")})
+
+    def with_index(self, i: str, size: Affine) -> Scope:
+        """In the scope of a binder."""
+        if i in self.variables:
+            raise Refused(f"{i} is an index and a variable")
+        own = trees.name(fresh())
+        return replace(self, indices={**self.indices, i: own}, known=(*self.known, within(own, size)))
+
+    def where(self, p: Pred) -> Scope:
+        """Where `p` holds, too."""
+        return replace(self, known=(*self.known, *fine(p)))
+
+
+class Kinds:
+    """The types of a program's lets, by the place of each in the program."""
+
+    def __init__(self, facts: Facts, program: Program) -> None:
+        self.facts = facts
+        self.lets: dict[int, Type] = {}
+        params = dict(program.params)
+        if len(params) < len(program.params):
+            raise Refused(f"{program.name} has two parameters of one name")
+        self.sizes = {x for _, kind in program.params for x in _names_of(kind)}
+        if self.sizes & params.keys():
+            raise Refused(f"{program.name} has a parameter with the name of a size")
+        self.type = self._of(program.body, Scope({x: flat_type(kind) for x, kind in params.items()}))
+
+    def _of(self, e: Expr, scope: Scope) -> Type:
+        self.facts.budget.spend()
+        match e:
+            case Num():
+                return REAL
+            case Name(x):
+                if x not in scope.variables or isinstance(scope.variables[x], Rel):
+                    raise Refused(f"{x} is no variable here")
+                return scope.variables[x]
+            case Part(which, body):
+                kind = self._of(body, scope)
+                if not isinstance(kind, PairType):
+                    raise Refused("a projection of what is no pair")
+                return kind.second if which else kind.first
+            case Pair(a, b):
+                return PairType(self._of(a, scope), self._of(b, scope))
+            case Add(a, b, _) | Mul(a, b):
+                self._number(a, scope)
+                self._number(b, scope)
+                return REAL
+            case Call(_, arguments):
+                for a in arguments:
+                    self._number(a, scope)
+                return REAL
+            case At(body, at):
+                return self._read(self._of(body, scope), self._affine(at, scope), scope)
+            case Bracket(p, body):
+                return self._of(body, scope.where(self._pred(p, scope)))
+            case Gen(i, size, body):
+                size = self._size(size, scope)
+                return _array(size, self._of(body, scope.with_index(i, size)))
+            case Sum(i, size, body):
+                self._number(body, scope.with_index(i, self._size(size, scope)))
+                return REAL
+            case Best(_, which, i, size, where, body):
+                size = self._size(size, scope)
+                inner = scope.with_index(i, size)
+                self._number(body, inner.where(self._pred(where, inner)))
+                return Indices(size) if which else REAL
+            case Let(x, value, body):
+                kind = self.lets[id(e)] = self._of(value, scope)
+                return self._of(body, scope.with_variable(x, kind))
+
+    def _number(self, e: Expr, scope: Scope) -> None:
+        if self._of(e, scope) != REAL:
+            raise Refused("arithmetic with what is no number")
+
+    def _size(self, size: Affine, scope: Scope) -> Affine:
+        for atom, _ in size.terms:
+            if not isinstance(atom, str) or atom in scope.indices:
+                raise Refused("the size of a range is made of sizes alone")
+            if atom in scope.variables:
+                raise Refused(f"{atom} is a variable and a size")
+        return size
+
+    def _read(self, kind: Type, at: Affine, scope: Scope) -> Type:
+        match kind:
+            case PairType(first, second):
+                return PairType(self._read(first, at, scope), self._read(second, at, scope))
+            case ArrayType(size, element):
+                if not self.facts.implies(scope.known, within(at, size)):
+                    raise Refused("an array is read where it is not shown to be in bounds")
+                return element
+        raise Refused("an index into what is no array")
+
+    def _affine(self, a: Affine, scope: Scope) -> Affine:
+        found: list[tuple[trees.Atom, int]] = []
+        result = Affine((), a.constant)
+        for atom, k in a.terms:
+            if isinstance(atom, Element):
+                kind = scope.variables.get(atom.array)
+                if kind is None:
+                    raise Refused(f"{atom.array} is no index array")
+                at = tuple(self._affine(b, scope) for b in atom.at)
+                for b in at:
+                    kind = self._read(kind, b, scope)
+                if not isinstance(kind, Indices):
+                    raise Refused(f"{atom.array} is no index array of {len(at)} axes")
+                own = scope.arrays.get(atom.array, atom.array)
+                self.facts.arrays.setdefault(own, ((), kind.size))
+                found.append((Element(own, at), k))
+            elif atom in scope.indices:
+                result = result + scope.indices[atom].times(k)
+            elif atom in scope.variables:
+                raise Refused(f"{atom} is a variable, not an index")
+            else:
+                found.append((atom, k))
+        return result + affine(found)
+
+    def _pred(self, p: Pred, scope: Scope) -> Pred:
+        match p:
+            case Compare(equal, a):
+                return Compare(equal, self._affine(a, scope))
+            case Holds(relation, at):
+                kind = scope.variables.get(relation)
+                if not isinstance(kind, Rel) or len(kind.sizes) != len(at):
+                    raise Refused(f"{relation} is no relation of {len(at)} indices")
+                return Holds(relation, tuple(self._affine(a, scope) for a in at))
+            case Exists(i, size, body):
+                size = self._size(size, scope)
+                inner = scope.with_index(i, size)
+                found = self._pred(body, inner)
+                ((own, _),) = inner.indices[i].terms
+                assert isinstance(own, str)
+                return Exists(own, size, found)
+            case All(parts):
+                done: list[Pred] = []
+                for part in parts:
+                    done.append(self._pred(part, scope))
+                    scope = scope.where(done[-1])
+                return All(tuple(done))
+            case trees.Any(parts):
+                return trees.Any(tuple(self._pred(part, scope) for part in parts))
+
+
+def _names_of(kind: Type) -> set[str]:
+    """The sizes that a type names."""
+    match kind:
+        case ArrayType(size, element):
+            return _sizes(size) | _names_of(element)
+        case PairType(first, second):
+            return _names_of(first) | _names_of(second)
+        case Indices(size):
+            return _sizes(size)
+        case Rel(sizes):
+            return set().union(*map(_sizes, sizes))
+    return set()
+
+
+def _sizes(a: Affine) -> set[str]:
+    if not all(isinstance(x, str) for x, _ in a.terms):
+        raise Refused("the size of a parameter is made of sizes alone")
+    return {x for x, _ in a.terms if isinstance(x, str)}
+

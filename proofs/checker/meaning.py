@@ -1,0 +1,273 @@
+"""The normal form of a program's value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+
+from proofs.checker import trees
+from proofs.checker.budget import Undecided
+from proofs.checker.facts import conjunction, fresh, parts_of
+from proofs.checker.kinds import Kinds, Path, leaves, shape
+from proofs.checker.normal import CHOICE, SUM, Term, Value, Values, at, negated, normals, number, summed, times, where
+from proofs.checker.predicates import moved, renamed, within
+from proofs.checker.semantics import fine, names_in
+from proofs.checker.trees import (
+    Add,
+    Affine,
+    All,
+    At,
+    Best,
+    Bracket,
+    Call,
+    Compare,
+    Element,
+    Exists,
+    Expr,
+    Gen,
+    Holds,
+    Let,
+    Mul,
+    Name,
+    Num,
+    Pair,
+    Part,
+    Pred,
+    Program,
+    Refused,
+    Sum,
+    Type,
+    name,
+)
+
+ONE = Fraction(1)
+_WIDE = 40
+"""So many terms of a factor are given a name rather than multiplied out."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an expression stands: what its indices are, its lets, and what is known there."""
+
+    indices: Mapping[str, Affine] = field(default_factory=dict)
+    lets: Mapping[str, Bound] = field(default_factory=dict)
+    known: tuple[Pred, ...] = ()
+
+    def index(self, i: str, value: Affine, size: Affine) -> Place:
+        """In the scope of a binder."""
+        return Place({**self.indices, i: value}, self.lets, (*self.known, within(value, size)))
+
+    def where(self, p: Pred) -> Place:
+        """Where `p` holds, too."""
+        return Place(self.indices, self.lets, (*self.known, *fine(p)))
+
+    def let(self, x: str, bound: Bound) -> Place:
+        """In the scope of a let."""
+        return Place(self.indices, {**self.lets, x: bound}, self.known)
+
+
+class Bound:
+    """What a let binds: the value of each part at places of its own, found once."""
+
+    def __init__(self, meaning: Meaning, value: Expr, place: Place, kind: Type) -> None:
+        self.meaning = meaning
+        self.expr = value
+        self.place = place
+        self.kind = kind
+        self.known: dict[Path, tuple[list[str], Value]] = {}
+
+    def value(self, path: Path, places: tuple[Affine, ...]) -> Value:
+        """The part at `path`, read at `places`."""
+        params, found = self.formal(path)
+        return at(found, dict(zip(params, places, strict=True)))
+
+    def formal(self, path: Path) -> tuple[list[str], Value]:
+        """The part at `path` with the names of the places at which it is read."""
+        if path not in self.known:
+            sizes, _ = shape(dict(leaves(self.kind))[path])
+            params = [fresh() for _ in sizes]
+            around = self.context(params, sizes)
+            found = self.meaning.value(self.expr, path, tuple(map(name, params)), self.place)
+            values = self.meaning.values
+            self.known[path] = params, values.cancelled(normals(found), around)
+        return self.known[path]
+
+    def context(self, params: list[str], sizes: tuple[Affine, ...]) -> list[Pred]:
+        """What is known of the places at which it is read."""
+        return [*self.place.known, *(within(name(i), n) for i, n in zip(params, sizes, strict=True))]
+
+    @cached_property
+    def choice(self) -> tuple[list[str], Pred, Element]:
+        """Of an array of indices: its places, where it has an index at all, and the index that is chosen."""
+        e, place, params, guards = self.expr, self.place, [], []
+        while not isinstance(e, Best):
+            match e:
+                case Gen(i, size, body):
+                    params.append(fresh())
+                    place, e = place.index(i, name(params[-1]), self.meaning.affine(size, place)), body
+                case Bracket(p, body):
+                    p = self.meaning.pred(p, place)
+                    guards.append(p)
+                    place, e = place.where(p), body
+                case Let(x, value, body):
+                    place, e = place.let(x, self.meaning.bound(e, value, place)), body
+                case Name(x) if x in place.lets and not params:
+                    return place.lets[x].choice
+                case _:
+                    raise Undecided("an array of indices of another form")
+        chosen, some, _, _ = self.meaning.best(e, place)
+        return params, conjunction([*guards, some]), chosen
+
+
+class Meaning:
+    """The values of one program's expressions, as `values` knows them."""
+
+    def __init__(self, values: Values, program: Program) -> None:
+        self.values = values
+        self.facts = values.facts
+        self.program = program
+        self.kinds = Kinds(self.facts, program)
+        self.params = dict(program.params)
+
+    def bound(self, let: Let, value: Expr, place: Place) -> Bound:
+        """What `let` binds."""
+        return Bound(self, value, place, self.kinds.lets[id(let)])
+
+    def affine(self, a: Affine, place: Place) -> Affine:
+        """An index expression in the normal form's names."""
+        result = trees.number(a.constant)
+        for atom, k in a.terms:
+            if isinstance(atom, Element):
+                at = tuple(self.affine(b, place) for b in atom.at)
+                if atom.array in place.lets:
+                    params, _, chosen = place.lets[atom.array].choice
+                    names = dict(zip(params, at, strict=True))
+                    one = Element(chosen.array, tuple(moved(b, names) for b in chosen.at))
+                else:
+                    one = Element(atom.array, at)
+                result = result + Affine(((one, k),))
+            else:
+                result = result + place.indices.get(atom, name(atom)).times(k)
+        return result
+
+    def pred(self, p: Pred, place: Place) -> Pred:
+        """A predicate in the normal form's names. What compares an index that is chosen holds only where there is
+        one."""
+        match p:
+            case Compare(equal, a):
+                return self._where_chosen(Compare(equal, self.affine(a, place)), [a], place)
+            case Holds(relation, at):
+                found = Holds(relation, tuple(self.affine(a, place) for a in at))
+                return self._where_chosen(found, at, place)
+            case Exists(i, size, body):
+                own = fresh("%")
+                size = self.affine(size, place)
+                return Exists(own, size, self.pred(body, place.index(i, name(own), size)))
+            case All(parts):
+                return All(tuple(self.pred(part, place) for part in parts))
+            case _:
+                return trees.Any(tuple(self.pred(part, place) for part in p.parts))
+
+    def _where_chosen(self, p: Pred, read: tuple[Affine, ...] | list[Affine], place: Place) -> Pred:
+        guards: list[Pred] = []
+        waiting = [e for a in read for e, _ in a.terms if isinstance(e, Element)]
+        while waiting:
+            e = waiting.pop()
+            waiting += [inner for b in e.at for inner, _ in b.terms if isinstance(inner, Element)]
+            if e.array in place.lets:
+                params, guard, _ = place.lets[e.array].choice
+                names = {i: self.affine(b, place) for i, b in zip(params, e.at, strict=True)}
+                guards.append(renamed(guard, names))
+        missing = [g for g in guards if not self.facts.implies((), g)]
+        return All((*missing, p)) if missing else p
+
+    def best(self, e: Best, place: Place) -> tuple[Element, Pred, Value, str]:
+        """The index that `e` chooses, whether there is one, the value of its body, and the index in that."""
+        i, size = fresh(), self.affine(e.size, place)
+        inner = place.index(e.index, name(i), size)
+        condition = self.pred(e.where, inner)
+        inner = inner.where(condition)
+        body = self.value(e.body, (), (), inner)
+        around = (*place.known, within(name(i), size))
+        marks = [[Term(ONE, ((mark, (a,)),))] for mark, a in (("index", name(i)), ("size", size))]
+        arguments = [marks[0], body, where(condition, number(ONE)), marks[1]]
+        kind = f"{CHOICE} {e.sign}"
+        key, places = self.values.node(kind, arguments, [around, inner.known, around, around])
+        mine = places.index(name(i)) if name(i) in places else -1
+        if mine != 0 or any(i in names_in(a) for a in places[1:]):
+            raise Undecided("a choice by an index that is read elsewhere")
+        node = self.values.nodes[key]
+        if key not in self.facts.arrays:
+            names = {p: name(f"$at{k}") for k, p in enumerate(node.params)}
+            self.facts.arrays[key] = tuple(f"$at{k}" for k in range(1, len(node.params))), moved(
+                self._size_of(node.arguments[3]), names
+            )
+        own = fresh("%")
+        some: Pred = Exists(own, size, renamed(condition, {i: name(own)}))
+        parts = parts_of([some])
+        some = trees.Any() if parts is None else conjunction(parts)
+        return Element(key, places[1:]), some, body, i
+
+    @staticmethod
+    def _size_of(v: Value) -> Affine:
+        ((_, (size,)),) = v[0].atoms
+        return size
+
+    # ---- values
+
+    def value(self, e: Expr, path: Path, places: tuple[Affine, ...], place: Place) -> Value:
+        """The part of `e` at `path`, read at `places`."""
+        self.facts.budget.spend()
+        match e:
+            case Num(value):
+                return number(value)
+            case Name(x):
+                if x in place.lets:
+                    return place.lets[x].value(path, places)
+                key = ".".join((x, *map(str, path)))
+                return [Term(ONE, ((key, places),))]
+            case Part(which, body):
+                return self.value(body, (which, *path), places, place)
+            case Pair(a, b):
+                return self.value(b if path[0] else a, path[1:], places, place)
+            case At(body, a):
+                return self.value(body, path, (self.affine(a, place), *places), place)
+            case Gen(i, size, body):
+                size = self.affine(size, place)
+                return self.value(body, path, places[1:], place.index(i, places[0], size))
+            case Sum(i, size, body):
+                own, size = fresh("%"), self.affine(size, place)
+                return summed(own, size, self.value(body, path, places, place.index(i, name(own), size)))
+            case Bracket(p, body):
+                p = self.pred(p, place)
+                return where(p, self.value(body, path, places, place.where(p)))
+            case Add():
+                found: Value = []
+                while isinstance(e, Add):
+                    right = self.value(e.right, path, places, place)
+                    found += right if e.sign > 0 else negated(right)
+                    e = e.left
+                return normals([*self.value(e, path, places, place), *found])
+            case Mul(a, b):
+                left, right = self.value(a, path, places, place), self.value(b, path, places, place)
+                if len(left) * len(right) > _WIDE:
+                    left, right = (self._named(v, place) for v in (left, right))
+                return times(left, right)
+            case Call(f, arguments):
+                values = [self.value(a, (), (), place) for a in arguments]
+                one = self.values.node(f, values, [place.known] * len(values))
+                return [Term(ONE, (one,))]
+            case Best(_, False):
+                chosen, _, body, i = self.best(e, place)
+                return at(body, {i: Affine(((chosen, 1),))})
+            case Let(x, value, body):
+                return self.value(body, path, places, place.let(x, self.bound(e, value, place)))
+        raise Refused("an index where a number is expected")
+
+    def _named(self, v: Value, place: Place) -> Value:
+        """A name for `v`, if that is a sum."""
+        if len(v) < 2:
+            return v
+        return [Term(ONE, (self.values.node(SUM, [v], [place.known]),))]

@@ -1,0 +1,522 @@
+"""Values of programs in a normal form, and whether two are equal for all sizes from 1 on and whatever the data.
+
+A value is a sum of terms: a number times a product of atoms, added up over binders, where predicates hold. An atom is a
+parameter's element, or a scalar function of values, a *node*, at places that are index expressions. Nothing of a
+program's text survives: lets are expanded, pairs taken apart, products multiplied out. Scalar functions and data are
+uninterpreted, so what is equal here is equal in every commutative ring, wherever both programs have a value.
+
+Why this is sound is written down in docs/certificates.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import islice, permutations, product
+
+from proofs.checker import trees
+from proofs.checker.budget import Undecided
+from proofs.checker.facts import Facts, fresh, is_index, parts_of
+from proofs.checker.linear import isolated, names_of, solve
+from proofs.checker.predicates import moved, renamed, told, within
+from proofs.checker.semantics import names_in
+from proofs.checker.trees import Affine, Compare, Element, Exists, Pred
+
+Atom = tuple[str, tuple[Affine, ...]]
+"""What is read, and where."""
+
+_MOST_TERMS = 600
+_ALIGNMENTS = 24
+_CANDIDATES = 24
+_NODES = 60
+_UNFOLDED = 12
+
+
+@dataclass(frozen=True)
+class Term:
+    """coefficient * the product of `atoms`, added up over `binders`, where all of `preds` hold; the binders' ranges are
+    among these."""
+
+    coefficient: Fraction
+    atoms: tuple[Atom, ...] = ()
+    binders: tuple[str, ...] = ()
+    preds: tuple[Pred, ...] = ()
+
+    def moved(self, names: Mapping[str, Affine]) -> Term:
+        """The term with index expressions in the places of some free names, and binders of its own."""
+        own = {b: fresh("%") for b in self.binders}
+        names = {**names, **{b: trees.name(i) for b, i in own.items()}}
+        if not names:
+            return self
+        atoms = tuple((key, tuple(moved(a, names) for a in at)) for key, at in self.atoms)
+        return Term(self.coefficient, atoms, tuple(own.values()), tuple(renamed(p, names) for p in self.preds))
+
+    @property
+    def skeleton(self) -> tuple[str, ...]:
+        """What is read, without where."""
+        return tuple(sorted(key for key, _ in self.atoms))
+
+    @property
+    def free(self) -> frozenset[str]:
+        """The names of free indices."""
+        found = names_of(a for _, at in self.atoms for a in at).union(*map(names_in, self.preds))
+        return frozenset(x for x in found if is_index(x) and x not in self.binders)
+
+
+Value = list[Term]
+
+
+def number(k: Fraction) -> Value:
+    """A number."""
+    return [Term(k)] if k else []
+
+
+def negated(v: Value) -> Value:
+    """-v"""
+    return [replace(t, coefficient=-t.coefficient) for t in v]
+
+
+def where(p: Pred, v: Value) -> Value:
+    """[p] * v"""
+    return [replace(t, preds=(*t.preds, p)) for t in v]
+
+
+def summed(i: str, size: Affine, v: Value) -> Value:
+    """The sum of `v` over i, a free index of it, from 0 to size."""
+    here = within(trees.name(i), size)
+    return [replace(t, binders=(*t.binders, i), preds=(*t.preds, here)).moved({}) for t in v]
+
+
+def times(v: Value, w: Value) -> Value:
+    """v * w, multiplied out."""
+    if len(v) * len(w) > _MOST_TERMS:
+        raise Undecided(f"a product of {len(v)} and {len(w)} terms")
+    found = []
+    for a in v:
+        for b in w:
+            a, b = a.moved({}), b.moved({})
+            found.append(
+                Term(a.coefficient * b.coefficient, a.atoms + b.atoms, a.binders + b.binders, a.preds + b.preds)
+            )
+    return found
+
+
+def at(v: Value, names: Mapping[str, Affine]) -> Value:
+    """`v` with index expressions in the places of some free names."""
+    return [t.moved(names) for t in v]
+
+
+def normal(t: Term) -> Term | None:
+    """`t` without binders that equalities determine; None if its predicates exclude one another."""
+    preds = parts_of(t.preds)
+    if preds is None or not t.coefficient:
+        return None
+    atoms, binders = t.atoms, t.binders
+    preds = _pinned(preds)
+    while True:
+        found = next(
+            (
+                (p, b, value)
+                for p in preds
+                if isinstance(p, Compare) and p.equal
+                for b in binders
+                if (value := isolated(p.value, b)) is not None
+            ),
+            None,
+        )
+        if found is None:
+            return Term(t.coefficient, atoms, binders, preds)
+        p, b, value = found
+        names = {b: value}
+        binders = tuple(x for x in binders if x != b)
+        atoms = tuple((key, tuple(moved(a, names) for a in at)) for key, at in atoms)
+        preds = parts_of(renamed(q, names) if b in names_in(q) else q for q in preds if q is not p)
+        if preds is None:
+            return None
+        preds = _pinned(preds)
+
+
+def _pinned(preds: tuple[Pred, ...]) -> tuple[Pred, ...]:
+    """`preds` with a = 0 where they say 0 <= a and a <= 0."""
+    signs = {p.value for p in preds if isinstance(p, Compare) and not p.equal}
+    both = {a for a in signs if a.times(-1) in signs}
+    if not both:
+        return preds
+    kept = (p for p in preds if not (isinstance(p, Compare) and not p.equal and p.value in both))
+    return (*dict.fromkeys(Compare(True, a if str(a) < str(a.times(-1)) else a.times(-1)) for a in both), *kept)
+
+
+def normals(v: Iterable[Term]) -> Value:
+    """The terms of `v` in normal form, those that read the same added up."""
+    found: dict[object, Term] = {}
+    for t in v:
+        t = normal(t)  # type: ignore[assignment]
+        if t is None:
+            continue
+        own = {b: trees.name(f"%c{k}") for k, b in enumerate(t.binders)}
+        atoms = tuple(sorted(((key, tuple(moved(a, own) for a in at)) for key, at in t.atoms), key=repr))
+        text = atoms, len(own), frozenset(told(p, own) for p in t.preds)
+        same = found.get(text)
+        found[text] = t if same is None else replace(same, coefficient=same.coefficient + t.coefficient)
+    return [t for t in found.values() if t.coefficient]
+
+
+@dataclass(frozen=True)
+class Node:
+    """A scalar function, or another name, of values over `params`."""
+
+    key: str
+    kind: str
+    params: tuple[str, ...]
+    arguments: tuple[Value, ...]
+
+
+class Values:
+    """Nodes, and whether values are equal."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        self.nodes: dict[str, Node] = {}
+        self._alike: dict[object, list[Node]] = {}
+        self._same: dict[object, Node] = {}
+
+    # ---- zero
+
+    def is_zero(self, v: Value, context: Sequence[Pred]) -> bool:
+        """Whether it is shown that `v` is 0 wherever `context` holds."""
+        try:
+            return not self.left(v, context)
+        except Undecided:
+            return False
+
+    def left(self, v: Value, context: Sequence[Pred]) -> Value:
+        """What of `v` is not shown to be 0 wherever `context` holds."""
+        v = self.cancelled(normals(v), context)
+        for _ in range(_UNFOLDED):
+            v = self._groups(v, context)
+            cuts = [int(key[1:]) for t in v for key, _ in t.atoms if key in self.nodes and self.nodes[key].kind in CUTS]
+            if not v or not cuts:
+                return v
+            v = self.cancelled(normals(self.unfolded(v, f"#{max(cuts)}")), context)
+        return self._groups(v, context)
+
+    def unfolded(self, v: Value, key: str) -> Value:
+        """`v` with the value that the node `key` names in its place."""
+        found: Value = []
+        for t in v:
+            k = next((k for k, (other, _) in enumerate(t.atoms) if other == key), None)
+            if k is None:
+                found.append(t)
+                continue
+            node, places = self.nodes[key], t.atoms[k][1]
+            rest = replace(t, atoms=t.atoms[:k] + t.atoms[k + 1 :])
+            here = at(node.arguments[0], dict(zip(node.params, places, strict=True)))
+            found += self.unfolded(times([rest], here), key)
+            if len(found) > _MOST_TERMS:
+                raise Undecided("too many terms")
+        return found
+
+    def _groups(self, v: Value, context: Sequence[Pred]) -> Value:
+        groups: dict[tuple[str, ...], Value] = {}
+        for t in v:
+            groups.setdefault(t.skeleton, []).append(t)
+        return [t for group in groups.values() for t in self._group(group, context)]
+
+    def _group(self, terms: Value, context: Sequence[Pred]) -> Value:
+        """What is left of terms with one skeleton: each is a weight on the points of the one with most binders."""
+        waiting = sorted(terms, key=lambda t: -len(t.binders))
+        left: Value = []
+        while waiting:
+            self.facts.budget.spend()
+            first, *rest = waiting
+            waiting, mine = [], [first]
+            cells = self._cells(first, first.moved({}), context)
+            if not cells:
+                left.append(first)
+                waiting = rest
+                continue
+            for t in rest:
+                found = self._cells(first, t.moved({}), context)
+                if found:
+                    cells += found
+                    mine.append(t)
+                else:
+                    waiting.append(t)
+            if not self.facts.vanish(cells, context):
+                left += mine
+        return left
+
+    def _cells(self, first: Term, t: Term, context: Sequence[Pred]) -> list[tuple[Fraction, tuple[Pred, ...]]]:
+        """`t` as weights on the points of `first`: the average over all ways to see its factors as those of `first`."""
+        found = list(islice(self._aligned(first, t, context), _ALIGNMENTS))
+        return [(t.coefficient / len(found), p) for p in found]
+
+    def _aligned(self, first: Term, t: Term, context: Sequence[Pred]) -> Iterator[tuple[Pred, ...]]:
+        """The predicates of `t` in terms of the binders of `first`, for each way to match the factors.
+
+        A match is a map f from the binders of t to those of `first`, and a map g back, such that the factors of `first`
+        at f read what those of t do, and g(f(b)) = b, wherever t has a point b. Then the points of t are those r at
+        which its predicates hold at g(r), and f(g(r)) = r.
+        """
+        for pairs in _matchings(first.atoms, t.atoms):
+            equations = [(a, b) for x, y in pairs for a, b in zip(x, y, strict=True)]
+            there = solve(equations, first.binders)
+            back = solve([(b, a) for a, b in equations], t.binders)
+            if there is None or back is None:
+                continue
+            free = [b for b in first.binders if b not in there[0]]
+            others = [b for b in t.binders if b not in back[0]]
+            if len(free) != len(others):
+                continue
+            equations += [(trees.name(a), trees.name(b)) for a, b in zip(free, others, strict=True)]
+            there = solve(equations, first.binders)
+            back = solve([(b, a) for a, b in equations], t.binders)
+            if there is None or back is None or there[0].keys() != set(first.binders) or back[0].keys() != set(t.binders):
+                continue
+            f, g = there[0], back[0]
+            if names_of(f.values()) & set(first.binders) or names_of(g.values()) & set(t.binders):
+                continue
+            needed = [moved(a, f) - b for x, y in pairs for a, b in zip(x, y, strict=True)]
+            needed += [moved(g[b], f) - trees.name(b) for b in t.binders]
+            if not all(self.facts.implies((*context, *t.preds), Compare(True, a)) for a in needed if a != Affine(())):
+                continue
+            image = [moved(f[r], g) - trees.name(r) for r in first.binders]
+            found = parts_of(
+                (*(renamed(p, g) for p in t.preds), *(Compare(True, a) for a in image if a != Affine(())))
+            )
+            yield (trees.Any(),) if found is None else found
+
+    # ---- one law of division
+
+    def cancelled(self, v: Value, context: Sequence[Pred]) -> Value:
+        """`v` with (sum s. e) * recip(sum s. e) = 1 used within its terms."""
+        found = [self._cancelled(t, context) for t in v]
+        return v if all(a is b for a, b in zip(found, v, strict=True)) else normals(found)
+
+    def _cancelled(self, t: Term, context: Sequence[Pred]) -> Term:
+        for k, (key, places) in enumerate(t.atoms):
+            node = self.nodes.get(key)
+            if node is None or node.kind != "recip":
+                continue
+            below = normals(at(node.arguments[0], dict(zip(node.params, places, strict=True))))
+            if len(below) != 1 or not below[0].atoms:
+                continue
+            for rest in self._without(t, k, below[0], context):
+                return self._cancelled(rest, context)
+        return t
+
+    def _without(self, t: Term, k: int, below: Term, context: Sequence[Pred]) -> Iterator[Term]:
+        """`t` without its factor k, which is the reciprocal of `below`, and the factors that are `below`."""
+        choices = [[j for j, (key, _) in enumerate(t.atoms) if key == wanted and j != k] for wanted, _ in below.atoms]
+        for chosen in islice(product(*choices), _CANDIDATES):
+            if len(set(chosen)) < len(chosen):
+                continue
+            equations = [
+                (a, b)
+                for (_, mine), j in zip(below.atoms, chosen, strict=True)
+                for a, b in zip(mine, t.atoms[j][1], strict=True)
+            ]
+            found = solve(equations, below.binders)
+            if found is None or found[1] or found[0].keys() != set(below.binders):
+                continue
+            bound = [_only_name(a) for a in found[0].values()]
+            if None in bound or len(set(bound)) < len(bound) or not set(bound) <= set(t.binders):
+                continue
+            rest = tuple(atom for j, atom in enumerate(t.atoms) if j != k and j not in chosen)
+            if names_of(a for _, at in (*rest, t.atoms[k]) for a in at) & set(bound):
+                continue
+            inside = [p for p in t.preds if names_in(p) & set(bound)]
+            outside = [p for p in t.preds if not names_in(p) & set(bound)]
+            own = [renamed(p, found[0]) for p in below.preds]
+            known = [*context, *outside]
+            some: Pred = trees.All(tuple(inside))
+            for b in bound:
+                size = _range(b or "", inside)
+                if size is None:
+                    break
+                some = Exists(b or "", size, some)
+            else:
+                if (
+                    all(self.facts.implies([*known, *inside], p) for p in own)
+                    and all(self.facts.implies([*known, *own], p) for p in inside)
+                    and self.facts.implies(known, some)
+                ):
+                    left = tuple(b for b in t.binders if b not in bound)
+                    yield Term(t.coefficient / below.coefficient, rest, left, tuple(outside))
+
+    # ---- nodes
+
+    def node(self, kind: str, arguments: Sequence[Value], contexts: Sequence[Sequence[Pred]]) -> Atom:
+        """The atom that is the function `kind` of these values, each of which matters only where its context holds."""
+        self.facts.budget.spend()
+        values = tuple(
+            [self._weakened(t, context) for t in normals(v)] for v, context in zip(arguments, contexts, strict=True)
+        )
+        order, text = _canonical(values, kind)
+        known = self._same.get((kind, text))
+        if known is not None:
+            return known.key, tuple(order)
+        signature = kind, tuple(tuple(sorted(t.skeleton for t in v)) for v in values)
+        for node in self._alike.get(signature, ())[-_NODES:]:
+            for names in islice(self._substitutions(node, values), _CANDIDATES):
+                mine = (at(v, names) for v in node.arguments)
+                pairs = zip(mine, values, contexts, strict=True)
+                if all(self.is_zero([*v, *negated(w)], context) for v, w, context in pairs):
+                    return node.key, tuple(names[p] for p in node.params)
+        node = self.named(kind, order, values)
+        self._alike.setdefault(signature, []).append(node)
+        self._same[kind, text] = node
+        return node.key, tuple(order)
+
+    def named(self, kind: str, order: Sequence[Affine], values: Sequence[Value]) -> Node:
+        """A new node of these values, which read `order` where the node has its parameters."""
+        params = tuple(fresh() for _ in order)
+        names = {a: trees.name(p) for a, p in zip(order, params, strict=True)}
+        mine = tuple([_with_places(t, names) for t in v] for v in values)
+        node = Node(f"#{len(self.nodes)}", kind, params, mine)
+        self.nodes[node.key] = node
+        return node
+
+    def _weakened(self, t: Term, context: Sequence[Pred]) -> Term:
+        """`t` without predicates that the context and the others imply."""
+        preds = list(t.preds)
+        for p in t.preds:
+            if not names_in(p) & set(t.binders):
+                rest = [q for q in preds if q is not p]
+                if self.facts.implies((*context, *rest), p):
+                    preds = rest
+        return replace(t, preds=tuple(preds))
+
+    def _substitutions(self, node: Node, values: Sequence[Value]) -> Iterator[dict[str, Affine]]:
+        """Index expressions for the node's parameters that may make its arguments these values."""
+        order, _ = _canonical(values, node.kind)
+        if len(order) == len(node.params):
+            yield dict(zip(node.params, order, strict=True))
+        found: list[dict[str, Affine]] = [{}]
+        pairs = [(t, v) for u, v in zip(node.arguments, values, strict=True) for t in u]
+        for t, v in sorted(pairs, key=lambda pair: -len(pair[0].atoms)):
+            more = []
+            for known in found:
+                unknown = [p for p in node.params if p not in known]
+                hits = [
+                    {**known, **solution}
+                    for w in v
+                    if unknown and w.skeleton == t.skeleton
+                    for matched in islice(_matchings(t.atoms, w.atoms), _CANDIDATES)
+                    if (solution := _parameters(matched, known, unknown, t, w))
+                ]
+                more += hits or [known]
+            found = more[:_CANDIDATES]
+        free = sorted({x for v in values for t in v for x in t.free})
+        for known in found:
+            unknown = [p for p in node.params if p not in known]
+            left = [x for x in free if trees.name(x) not in known.values()]
+            for chosen in islice(permutations(left, len(unknown)), _CANDIDATES):
+                yield {**known, **{p: trees.name(x) for p, x in zip(unknown, chosen, strict=True)}}
+
+
+CHOICE = "choice"
+SUM = "+"
+LET = "let"
+CUTS = {SUM, LET}
+"""Kinds of nodes that only name a value."""
+
+
+def _parameters(
+    matched: list[tuple[tuple[Affine, ...], tuple[Affine, ...]]],
+    known: Mapping[str, Affine],
+    unknown: Sequence[str],
+    t: Term,
+    w: Term,
+) -> dict[str, Affine] | None:
+    equations = [(moved(a, known), b) for x, y in matched for a, b in zip(x, y, strict=True)]
+    solution = solve(equations, {*unknown, *t.binders})
+    if solution is None:
+        return None
+    hidden = {*w.binders, *t.binders, *unknown}
+    return {p: a for p, a in solution[0].items() if p in unknown and not names_in(a) & hidden}
+
+
+def _matchings(
+    first: Sequence[Atom], second: Sequence[Atom]
+) -> Iterator[list[tuple[tuple[Affine, ...], tuple[Affine, ...]]]]:
+    """The ways to pair the factors of two products that read the same."""
+    mine: dict[str, list[tuple[Affine, ...]]] = {}
+    theirs: dict[str, list[tuple[Affine, ...]]] = {}
+    for key, places in first:
+        mine.setdefault(key, []).append(places)
+    for key, places in second:
+        theirs.setdefault(key, []).append(places)
+    ways = [permutations(theirs[key]) for key in mine]
+    for orders in islice(product(*ways), 5 * _ALIGNMENTS):
+        yield [pair for key, order in zip(mine, orders, strict=True) for pair in zip(mine[key], order, strict=True)]
+
+
+def _canonical(values: Sequence[Value], kind: str) -> tuple[list[Affine], object]:
+    """What a node of these values has parameters for, in an order that names don't matter for, and the values with
+    the numbers of these in their places. That is every place, if no term is bound or masked, and no index is chosen;
+    else every free index."""
+    simple = not kind.startswith(CHOICE) and all(not t.binders and not t.preds for v in values for t in v)
+    order: dict[Affine, None] = {}
+    sorted_values = [sorted(v, key=lambda t: (t.skeleton, -t.coefficient)) for v in values]
+    for v in sorted_values:
+        for t in v:
+            for _, places in sorted(t.atoms, key=lambda atom: atom[0]):
+                for a in places:
+                    if simple:
+                        order.setdefault(a)
+                    else:
+                        order.update(dict.fromkeys(trees.name(x) for x in _indices(a) if x not in t.binders))
+    if not simple:
+        for v in sorted_values:
+            for t in v:
+                for p in t.preds:
+                    order.update(dict.fromkeys(trees.name(x) for x in sorted(names_in(p)) if x in t.free))
+    names = {a: trees.name(f"$c{k}") for k, a in enumerate(order)}
+    text = []
+    for v in values:
+        terms = []
+        for t in v:
+            t = _with_places(t, names)
+            own = {b: trees.name(f"%c{k}") for k, b in enumerate(t.binders)}
+            read = [(key, tuple(moved(a, own) for a in places)) for key, places in t.atoms]
+            atoms = tuple(sorted(read, key=repr))
+            terms.append((t.coefficient, atoms, len(own), frozenset(told(p, own) for p in t.preds)))
+        text.append(frozenset(terms) if len(set(terms)) == len(terms) else tuple(terms))
+    return list(order), tuple(text)
+
+
+def _with_places(t: Term, names: Mapping[Affine, Affine]) -> Term:
+    """`t` with other places, if whole places are named, or else with other names."""
+    if all(a in names for _, places in t.atoms for a in places) and not t.preds and not t.binders:
+        return replace(t, atoms=tuple((key, tuple(names[a] for a in places)) for key, places in t.atoms))
+    return t.moved({_only_name(a) or "": b for a, b in names.items()})
+
+
+def _indices(a: Affine) -> Iterator[str]:
+    """The names of indices in `a`, those with large coefficients first."""
+    for atom, _ in sorted(a.terms, key=lambda term: (isinstance(term[0], str), -abs(term[1]), -term[1])):
+        if isinstance(atom, Element):
+            for b in atom.at:
+                yield from _indices(b)
+        elif is_index(atom):
+            yield atom
+
+
+def _only_name(a: Affine) -> str | None:
+    match a:
+        case Affine(((str() as x, 1),), 0):
+            return x
+    return None
+
+
+def _range(b: str, preds: Sequence[Pred]) -> Affine | None:
+    """The size below which `preds` say that `b` is."""
+    for p in preds:
+        if isinstance(p, Compare) and not p.equal and (b, -1) in p.value.terms:
+            size = p.value + trees.name(b) + trees.number(1)
+            if not any(is_index(x) for x in names_in(size)):
+                return size
+    return None
+

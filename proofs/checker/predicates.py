@@ -1,0 +1,155 @@
+"""Predicates: other names in them, and one form for those that read alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import cache
+from itertools import count
+
+from proofs.checker import trees
+from proofs.checker.semantics import fine, names_in
+from proofs.checker.trees import (
+    Affine,
+    All,
+    Atom,
+    Compare,
+    Element,
+    Exists,
+    Holds,
+    Pred,
+    affine,
+    number,
+)
+
+
+def renamed(p: Pred, names: Mapping[str, Affine]) -> Pred:
+    """`p` with index expressions in the places of some names; what `p` binds is named anew, so nothing is captured."""
+    match p:
+        case Compare(equal, a):
+            return Compare(equal, moved(a, names))
+        case Holds(relation, at):
+            return Holds(relation, tuple(moved(a, names) for a in at))
+        case Exists(i, size, body):
+            fresh = f"%{next(_fresh)}"
+            return Exists(fresh, moved(size, names), renamed(body, {**names, i: trees.name(fresh)}))
+        case _:
+            return replace(p, parts=tuple(renamed(part, names) for part in p.parts))
+
+
+_fresh = count()
+
+
+def moved(a: Affine, names: Mapping[str, Affine]) -> Affine:
+    """`a` with index expressions in the places of some names."""
+    result = number(a.constant)
+    for atom, k in a.terms:
+        if isinstance(atom, Element):
+            term = Affine(((Element(atom.array, tuple(moved(b, names) for b in atom.at)), 1),))
+        else:
+            term = names.get(atom, Affine(((atom, 1),)))
+        result = result + term.times(k)
+    return result
+
+
+def within(a: Affine, size: Affine) -> Pred:
+    """0 <= a < size."""
+    return All((Compare(False, a), Compare(False, size - a + number(-1))))
+
+
+def settled(p: Pred) -> Pred:
+    """`p` without those bound indices that an equality determines, and places of data said in the same way where
+    equalities make them the same."""
+    match p:
+        case Exists(i, size, body):
+            return _without(i, size, settled(body))
+        case All():
+            parts = [part for q in map(settled, p.parts) for part in fine(q)]
+            return All(tuple(_normal_places(parts)))
+        case trees.Any(parts):
+            return trees.Any(tuple(map(settled, parts)))
+    return p
+
+
+def _without(i: str, size: Affine, body: Pred) -> Pred:
+    if isinstance(body, trees.Any):
+        return trees.Any(tuple(_without(i, size, part) for part in body.parts))
+    parts = fine(body)
+    if not any(i in names_in(part) for part in parts):
+        return All((Compare(False, size + number(-1)), *parts))
+    for part in parts:
+        value = _solved(part, i)
+        if value is not None:
+            rest = All((within(value, size), *(q for q in parts if q is not part)))
+            return settled(renamed(rest, {i: value}))
+    outside = [part for part in parts if i not in names_in(part)]
+    inside = [part for part in parts if i in names_in(part)]
+    return All((*outside, Exists(i, size, All(tuple(inside)))))
+
+
+def _solved(part: Pred, i: str) -> Affine | None:
+    """What the equality `part` says that `i` is."""
+    if not isinstance(part, Compare) or not part.equal:
+        return None
+    for atom, k in part.value.terms:
+        if atom == i and abs(k) == 1:
+            rest = part.value - Affine(((atom, k),))
+            return None if i in names_in(rest) else rest.times(-k)
+    return None
+
+
+def _normal_places(parts: list[Pred]) -> Iterator[Pred]:
+    """The parts of a conjunction, in whose places of data each index is written by those of lower name."""
+    values: dict[str, Affine] = {}
+    for part in parts:
+        if isinstance(part, Compare) and part.equal:
+            a = moved(part.value, values)
+            own = [(atom, k) for atom, k in a.terms if isinstance(atom, str) and abs(k) == 1]
+            for atom, k in reversed(own):
+                rest = a - Affine(((atom, k),))
+                if atom not in names_in(rest):
+                    solved = {atom: rest.times(-k)}
+                    values = {x: moved(b, solved) for x, b in values.items()} | solved
+                    break
+    for part in parts:
+        yield _placed(part, values)
+
+
+def _placed(p: Pred, values: Mapping[str, Affine]) -> Pred:
+    match p:
+        case Compare(equal, a):
+            terms = [(_placed_atom(atom, values), k) for atom, k in a.terms]
+            return Compare(equal, affine(terms, a.constant))
+        case Holds(relation, at):
+            return Holds(relation, tuple(moved(a, values) for a in at))
+        case Exists(i, size, body):
+            return Exists(i, size, _placed(body, {x: a for x, a in values.items() if i not in names_in(a)}))
+        case _:
+            return replace(p, parts=tuple(_placed(part, values) for part in p.parts))
+
+
+def _placed_atom(atom: Atom, values: Mapping[str, Affine]) -> Atom:
+    if isinstance(atom, Element):
+        return Element(atom.array, tuple(moved(a, values) for a in atom.at))
+    return atom
+
+
+@cache
+def _depth_name(k: int) -> Affine:
+    return trees.name(f"@{k}")
+
+
+def told(p: Pred, names: Mapping[str, Affine]) -> Pred:
+    """`p` with what it binds named by how deep it is bound, and the parts of conjunctions in one order."""
+    match p:
+        case Exists(i, size, body):
+            own = _depth_name(len(names))
+            ((atom, _),) = own.terms
+            assert isinstance(atom, str)
+            return Exists(atom, moved(size, names), told(body, {**names, i: own}))
+        case All() | trees.Any():
+            return replace(p, parts=tuple(sorted((told(part, names) for part in p.parts), key=repr)))
+        case Compare(equal, a):
+            return Compare(equal, moved(a, names))
+        case Holds(relation, at):
+            return Holds(relation, tuple(moved(a, names) for a in at))

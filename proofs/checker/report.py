@@ -1,0 +1,63 @@
+"""What was established of a certificate, the weakest part of it first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+DECIDED = "decided for all sizes"
+SAMPLED = "only sampled"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was asked, and how it was answered: for all sizes, or only at the sizes that were tried, and why."""
+
+    what: str
+    decided: bool
+    how: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.what}: {DECIDED if self.decided else SAMPLED}{f', {self.how}' if self.how else ''}"
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was established: the findings, what is assumed, and how much was tried beside."""
+
+    program: str
+    bound: Fraction
+    findings: tuple[Finding, ...]
+    assumptions: tuple[str, ...]
+    steps: int
+    sets: Mapping[str, int]
+    samples: int
+    extracted: int
+
+    @property
+    def decided(self) -> bool:
+        """Whether all that is claimed was decided for all sizes."""
+        return all(finding.decided for finding in self.findings)
+
+    @property
+    def open(self) -> list[Finding]:
+        """What was only sampled."""
+        return [finding for finding in self.findings if not finding.decided]
+
+    def __str__(self) -> str:
+        claim = f"the adjoint is right and costs at most {self.bound} times the program, inputs and outputs counted"
+        if self.decided:
+            first = f"{self.program}: {DECIDED} from 1 on: {claim}"
+        else:
+            sampled = "; ".join(finding.what for finding in self.open)
+            first = f"{self.program}: NOT decided for all sizes, {SAMPLED}: {sampled}\n  claimed: {claim}"
+        sets = ", ".join(f"{many} {how}" for how, many in sorted(self.sets.items()))
+        lines = [first, *(f"  assuming: {x}" for x in self.assumptions), *(f"  {finding}" for finding in self.findings)]
+        lines += [
+            f"  {self.steps} steps are instances of their rules; sets compared: {sets or 'none'}",
+            f"  no counterexample at {self.samples} choices of sizes and data",
+        ]
+        if self.extracted:
+            lines.append(f"  the adjoint extracted from the proofs agrees at {self.extracted} of them")
+        return "\n".join(lines)

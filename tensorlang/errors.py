@@ -101,6 +101,11 @@ class TensorlangError(Shown, Exception):
         return self
 
 
+def alternatives(hints: list[str]) -> str | None:
+    """One hint of several, the likeliest first."""
+    return "\n  or: ".join(hints) or None
+
+
 class ParseError(TensorlangError):
     """Text that is not a program."""
 

@@ -20,8 +20,11 @@ A program is a `Function`. Start at `tensorlang.language.grammar`, which is Figu
 `tensorlang.derivative.adjoint`, which is what all the rest is for.
 """
 
+import sys
+from typing import Any
+
 import tensorlang.notebook  # noqa: F401 - registers how values show themselves
-from tensorlang import pictures, testing
+from tensorlang import entrances, pictures, testing
 from tensorlang.certificate import Certificate, certify
 from tensorlang.cost.cost import cost
 from tensorlang.cost.read import read_cost
@@ -44,6 +47,7 @@ from tensorlang.errors import (
     SizeMismatch,
     TensorlangError,
     TypeMismatch,
+    UnknownAttribute,
 )
 from tensorlang.language.evaluate import evaluate
 from tensorlang.language.function import Function
@@ -81,6 +85,7 @@ __all__ = [  # noqa: PLE0604
     "Step",
     "TensorlangError",
     "TypeMismatch",
+    "UnknownAttribute",
     "adjoint",
     "certify",
     "cost",
@@ -108,3 +113,11 @@ __all__ = [  # noqa: PLE0604
     "value_and_grad",
     *_embedding,
 ]
+
+entrances.guard(sys.modules[__name__], __all__)
+entrances.guard(testing, testing.__all__)
+entrances.guard(pictures, pictures.__all__)
+
+
+def __getattr__(name: str) -> Any:
+    entrances.unknown(name, __all__)

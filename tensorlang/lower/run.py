@@ -14,10 +14,10 @@ import jax
 import numpy as np
 
 from tensorlang.cost.extrema import empty_extremum
-from tensorlang.errors import ArgumentError, LimitError
+from tensorlang.errors import ArgumentError, LimitError, placed
 from tensorlang.interning import uncollected
 from tensorlang.language.affine import IndexArray, Size
-from tensorlang.language.arguments import Bound, bind, from_leaves, to_leaves
+from tensorlang.language.arguments import Bound, bind, from_leaves, is_foreign, to_leaves
 from tensorlang.language.elements import check_range
 from tensorlang.language.function import Function, call_handlers
 from tensorlang.language.grammar import Var
@@ -92,6 +92,7 @@ class Lowered(Shown):
         """The source for relations that are given by their points: index arrays, and perhaps orders of them."""
         return self._form(tuple(p for p in self.function.params if isinstance(p, Relation))).made.text
 
+    @placed
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """The value of the program for these arguments.
 
@@ -216,6 +217,9 @@ class _Placeholder:
     def __array__(self, *_: Any, **__: Any) -> Any:
         raise TypeError("a placeholder has no elements")
 
+    def __repr__(self) -> str:
+        return "a number with a fraction" if self.is_number else f"an array of shape {self.shape}"
+
 
 def _kind(leaf: Any) -> Hashable:
     """What the plan for an argument depends on: shape and dtype, or the value if it may be a size.
@@ -226,6 +230,8 @@ def _kind(leaf: Any) -> Hashable:
         return float
     if isinstance(leaf, int):
         return type(leaf), leaf
+    if is_foreign(leaf):
+        return None
     try:
         return None if leaf.dtype == _EXACT else (leaf.shape, leaf.dtype)
     except AttributeError:
@@ -304,19 +310,21 @@ def lower(
     that names no index or size of `f`, or no axis of the mesh, and for `blocks` that are none or of another target.
     """
     if target not in TARGETS:
-        raise ArgumentError(f"programs can be lowered to {', '.join(TARGETS)}, found the target {target!r}")
+        hint = "the target 'jax' runs on every device; the others are kernels for one kind"
+        raise ArgumentError(f"programs can be lowered to {', '.join(TARGETS)}, found the target {target!r}", hint=hint)
     if mesh is None and sharding is None and target != "jax":
         from tensorlang.lower.pallas.run import Kernels
 
         return Kernels(f, target, exact, sizes, blocks)
     if blocks is not None:
-        raise ArgumentError(f"only kernels have blocks, found the target {target!r}")
+        hint = "the targets 'pallas-tpu' and 'pallas-gpu' are kernels"
+        raise ArgumentError(f"only kernels have blocks, found the target {target!r}", hint=hint)
     if mesh is None and sharding is None:
         return Lowered(f, exact, sizes)
     if mesh is None or sharding is None:
-        raise ArgumentError("a mesh and a sharding are needed, or neither of them")
+        raise ArgumentError("a mesh and a sharding are needed, or neither of them", hint='sharding={"n": "x"}')
     if target != "jax":
-        raise ArgumentError(f"programs run on a mesh by the target 'jax', found {target!r}")
+        raise ArgumentError(f"programs run on a mesh by the target 'jax', found {target!r}", hint="target='jax'")
     from tensorlang.lower.mesh.run import Distributed
 
     return Distributed(f, mesh, sharding, exact, sizes)
@@ -364,10 +372,11 @@ def _numbers(name: str, kind: Type, value: Any) -> Any:
     for k, part in enumerate(leaves):
         if isinstance(part, np.ndarray) and part.dtype.kind == "O":
             if not all(isinstance(x, Real) for x in part.flat):
-                raise ArgumentError(f"{name} must hold real numbers")
+                raise ArgumentError(f"{name} must hold real numbers", hint="floats, integers or fractions")
             leaves[k] = part.astype(float)
         elif np.dtype(part.dtype).kind not in "biufV":
-            raise ArgumentError(f"{name} must hold real numbers, found the dtype {part.dtype}")
+            hint = "complex numbers are two parameters: x.real and x.imag" if np.dtype(part.dtype).kind == "c" else None
+            raise ArgumentError(f"{name} must hold real numbers, found the dtype {part.dtype}", hint=hint)
     return from_leaves(kind, iter(leaves))
 
 

@@ -233,15 +233,15 @@ class _Mending:
                 if claim is None or not isinstance(claim.subject, Access):
                     break
             if edits and claim is None:
-                yield " and ".join(self._edit(i, *edit) for i, edit in edits.items())
+                later = any(shift is not constant(0) for _, _, shift in edits.values())
+                what = "a range that begins later" if later else "a shorter range"
+                yield f"{what}: {' and '.join(self._edit(i, *edit) for i, edit in edits.items())}"
                 return
 
     def _edit(self, index: Index, word: str, size: Affine, shift: Affine) -> str:
         i = index.name
         made = f"tl.{word}({size}, lambda {i}: ..)" if self.python else f"{word} {i}:{size}"
-        if shift is constant(0):
-            return f"a shorter range: {made}"
-        return f"a range that begins later: {made}, with {atom_affine(index) + shift} for {i}"
+        return made if shift is constant(0) else f"{made}, with {atom_affine(index) + shift} for {i}"
 
     def _longer(self) -> Iterator[str]:
         """An array with more elements."""

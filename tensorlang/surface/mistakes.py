@@ -73,8 +73,8 @@ _MISTAKES: tuple[tuple[str, Mend], ...] = (
     # names and values
     (rf"{_MARK}{_NAME}\s*=(?!=)", r"a name is given by let: let \1 = e in .."),
     (rf"\]\s*{_MARK}[\w(]", "a product is written with *: [p] * e"),
-    (rf"{_MARK}([A-Za-z]+)_([a-z])\b(?!\()", r"an element is written with brackets: \1[\2]"),
     (rf"{_MARK}(sum|gen|prod|mean|max|min)_", r"\1 i:n. e"),
+    (rf"{_MARK}([A-Za-z]+)_([a-z])\b(?!\()", r"an element is written with brackets: \1[\2]"),
     (rf"\b(fst|snd)\s+{_MARK}{_NAME}", r"\1(\2)"),
     (rf"[\w)\]]\s+{_MARK}[\w(]", "a product is written with *"),
     (rf"\)\s*{_MARK}[\w(]", "a product is written with *"),

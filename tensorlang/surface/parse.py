@@ -22,7 +22,7 @@ from fractions import Fraction
 from tensorlang.errors import LimitError, ParseError, ScalarFunctionError, ScopeError, Span, TypeMismatch
 from tensorlang.interning import uncollected
 from tensorlang.language.affine import Affine, Index, IndexArray
-from tensorlang.language.function import Function, Parameter
+from tensorlang.language.function import Function, Parameter, did_you_mean
 from tensorlang.language.functions import KEYWORDS, call, function, functions, raise_to
 from tensorlang.language.grammar import (
     INDEX_HINT,
@@ -49,7 +49,7 @@ from tensorlang.sets.check import check
 from tensorlang.surface.declarations import DeclarationReader
 from tensorlang.surface.lex import Token
 from tensorlang.surface.mistakes import VALUE_CONDITION, elementwise, letters
-from tensorlang.surface.reader import REDUCTIONS, did_you_mean
+from tensorlang.surface.reader import REDUCTIONS
 
 _SHORT = 40
 """The most characters of an expression that a hint repeats."""
@@ -77,7 +77,11 @@ def parse(text: str, source: str = "<text>") -> Function:
 def parse_module(text: str, source: str = "<text>") -> dict[str, Function]:
     """The programs that `text` defines, by name and in order. Raises what `parse` raises."""
     if not isinstance(text, str):
-        hint = "tl.function makes a program of a Python function" if callable(text) else None
+        hint = (
+            "tl.function makes a program of a Python function"
+            if callable(text)
+            else "the text itself; that of a file is open(path).read()"
+        )
         found_type = type(text).__name__
         raise ParseError(f"expected the text of a program, found a value of Python type {found_type}", None, hint)
     parser = _Parser(text, source)

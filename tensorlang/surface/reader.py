@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
-
 from tensorlang.errors import LimitError, ParseError, ScalarFunctionError, ScopeError, Span, TypeMismatch
 from tensorlang.language.affine import Index, IndexArray, Size
+from tensorlang.language.function import did_you_mean
 from tensorlang.language.functions import functions
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import Relation
@@ -159,14 +158,6 @@ class Reader:
         """A hint that names what in scope is spelled nearly like `name`."""
         known = [known for known, named in self.scope.items() if isinstance(named, kinds)]
         return did_you_mean(name, known)
-
-
-def did_you_mean(name: str, known: list[str]) -> str | None:
-    """A hint that names those of `known` that are spelled nearly like `name`, or all if they are few."""
-    close = get_close_matches(name[:80], known[:2000], n=2, cutoff=0.6)
-    if close:
-        return f"did you mean {' or '.join(close)}?"
-    return f"known here: {', '.join(known)}" if 0 < len(known) <= 8 else None
 
 
 def _element(array: IndexArray) -> str:

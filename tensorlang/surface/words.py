@@ -75,7 +75,7 @@ WORDS: dict[str, Word] = {
     **dict.fromkeys(("dot", "matmul", "inner", "einsum", "tensordot", "vdot", "mm", "bmm"), _PRODUCT),
     **dict.fromkeys(("mean", "average", "avg"), _MEAN),
     **dict.fromkeys(("T", "transpose", "mT", "swapaxes", "permute"), _TURNED),
-    **dict.fromkeys(("reshape", "ravel", "flatten", "view", "squeeze", "expand_dims", "astype", "dtype"), _RESHAPED),
+    **dict.fromkeys(("reshape", "ravel", "flatten", "view", "squeeze", "expand_dims"), _RESHAPED),
     **dict.fromkeys(("sum", "max", "min", "argmax", "argmin", "prod", "any", "all", "map", "reduce"), _WHOLE),
     **dict.fromkeys(("range", "arange", "linspace", "enumerate", "iota"), _RANGE),
     **dict.fromkeys(("norm", "length"), _NORM),
@@ -112,7 +112,14 @@ WORDS: dict[str, Word] = {
     **dict.fromkeys(
         ("array", "asarray", "tensor", "constant"), _same("data are parameters of the program, given when it is called")
     ),
-    "at": _same("values do not change: make the new array, gen i:n. [i = k] * v + [i != k] * x[i]"),
+    "at": Word(
+        "values do not change: make the new array, gen i:n. [i = k] * v + [i != k] * x[i]",
+        "values do not change: make the new array, tl.gen(n, lambda i: (i == k) * v + (i != k) * x[i])",
+    ),
+    **dict.fromkeys(
+        ("dtype", "astype"),
+        _same("numbers are of one kind, R; when a program runs, its dtype is that of its arguments"),
+    ),
     "not": Word("the opposite comparison: != for =, >= for <", "the opposite comparison: i >= n for i < n"),
     "return": Word("a program is one expression: f(x: R) = x * x", "return the value from the Python function"),
     "lambda": Word("a function of an index is gen: gen i:n. x[i]", "tl.gen(n, lambda i: x[i])"),

@@ -23,6 +23,7 @@ A program is a `Function`. Start at `tensorlang.language.grammar`, which is Figu
 """
 
 from importlib import import_module
+from inspect import isfunction
 from sys import modules
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
         SizeMismatch,
         TensorlangError,
         TypeMismatch,
+        UnknownAttribute,
     )
     from tensorlang.language.evaluate import evaluate
     from tensorlang.language.function import Function
@@ -77,7 +79,7 @@ _HOMES = {
     "errors": (
         "ArgumentError CertificateError CostBoundExceeded CountingError EmptyExtremum EvaluationError "
         "LimitError MissingPackage NormalFormError OutOfBounds ParseError ScalarFunctionError ScopeError "
-        "SizeMismatch TensorlangError TypeMismatch"
+        "SizeMismatch TensorlangError TypeMismatch UnknownAttribute"
     ),
     "language.evaluate": "evaluate",
     "language.function": "Function",
@@ -125,6 +127,7 @@ __all__ = [  # noqa: PLE0604
     "Step",
     "TensorlangError",
     "TypeMismatch",
+    "UnknownAttribute",
     "adjoint",
     "certify",
     "clear_caches",
@@ -159,6 +162,8 @@ class _Package(ModuleType):
     """The package, where `cost` is the function, though there is a module of that name, which sets itself here."""
 
     def __setattr__(self, name: str, value: Any) -> None:
+        if name in _MODULES and isinstance(value, ModuleType):
+            import_module("tensorlang.entrances").guard(value, value.__all__)
         if not (name in _HOME and isinstance(value, ModuleType)):
             super().__setattr__(name, value)
 
@@ -166,10 +171,11 @@ class _Package(ModuleType):
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return import_module(f"tensorlang.{name}")
+    entrances = import_module("tensorlang.entrances")
     if name not in _HOME:
-        raise AttributeError(f"module 'tensorlang' has no attribute {name!r}", name=name, obj=modules[__name__])
-    found = getattr(import_module(f"tensorlang.{_HOME[name]}"), name)
-    globals()[name] = found
+        entrances.unknown(name, __all__)
+    what = getattr(import_module(f"tensorlang.{_HOME[name]}"), name)
+    found = globals()[name] = entrances.entrance(what, name, __name__) if isfunction(what) else what
     return found
 
 

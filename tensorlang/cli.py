@@ -35,7 +35,7 @@ class Commands(click.Group):
         try:
             return super().invoke(ctx)
         except TensorlangError as error:
-            message = str(error)
+            message = error.told()
         except UnicodeEncodeError as error:
             message = f"the output's encoding, {error.encoding}, can't hold {error.object[error.start]!a}"
         except MemoryError:
@@ -257,7 +257,7 @@ def _checked(
         try:
             found = replace(found, certificate=tl.certify(f, bound, wrt))
         except (CertificateError, CostBoundExceeded) as error:
-            return replace(found, excess=f"{f.name}: {error}")
+            return replace(found, excess=f"{f.name}: {error.told()}")
     return replace(found, compiled=checks.compiled(f, wrt, sizes, data)) if compiled else found
 
 

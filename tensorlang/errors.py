@@ -5,11 +5,20 @@ Errors are rendered here and nowhere else.
 
 from __future__ import annotations
 
+import linecache
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import PurePath
 from traceback import extract_tb
+from types import FrameType
+from typing import ParamSpec, TypeVar
 
 from tensorlang.shown import Shown
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _PACKAGE = PurePath(__file__).parent
 
@@ -65,6 +74,42 @@ class PythonLine:
 
 Place = Span | PythonLine
 
+_OTHERS = frozenset({"tensorlang", "jax", "jaxlib", "numpy", "functools", "contextlib"})
+"""The packages whose own lines are no user's."""
+
+
+def user_frame() -> FrameType | None:
+    """The innermost frame that is neither tensorlang's own nor that of a library on the way to it."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in _OTHERS:
+        frame = frame.f_back
+    return frame
+
+
+def here() -> PythonLine | None:
+    """The user's line that is being executed."""
+    frame = user_frame()
+    return None if frame is None else python_line(frame.f_code.co_filename, frame.f_lineno)
+
+
+def python_line(filename: str, line: int) -> PythonLine:
+    """That line of that file."""
+    return PythonLine(filename, line, linecache.getline(filename, line).strip())
+
+
+def placed(f: Callable[P, T]) -> Callable[P, T]:
+    """`f`, whose errors have the user's line as their place where they have no other."""
+
+    @wraps(f)
+    def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return f(*args, **kwargs)
+        except TensorlangError as error:
+            error.at(here())
+            raise
+
+    return run
+
 
 class TensorlangError(Shown, Exception):
     """An error in a program or its use. `place` says where, `hint` what would mend it."""
@@ -77,8 +122,7 @@ class TensorlangError(Shown, Exception):
 
     def __str__(self) -> str:
         where = f"{self.place}\n" if self.place is not None else ""
-        hint = f"\nhint: {self.hint}" if self.hint else ""
-        return f"{where}{self.message}{hint}"
+        return f"{where}{self.message}{self._mend()}"
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}: {self}"
@@ -94,11 +138,23 @@ class TensorlangError(Shown, Exception):
                 found.append(f"{where}line {frame.lineno}\n  {frame.line}")
         return [*found, repr(self)]
 
+    def told(self) -> str:
+        """The text of it for those who wrote the program in a file: without a line of Python."""
+        return str(self) if not isinstance(self.place, PythonLine) else f"{self.message}{self._mend()}"
+
+    def _mend(self) -> str:
+        return f"\nhint: {self.hint}" if self.hint else ""
+
     def at(self, place: Place | None) -> TensorlangError:
         """The same error, placed at `place` unless it has a place already."""
         if self.place is None:
             self.place = place
         return self
+
+
+def alternatives(hints: list[str]) -> str | None:
+    """One hint of several, the likeliest first."""
+    return "\n  or: ".join(hints) or None
 
 
 class ParseError(TensorlangError):
@@ -107,6 +163,10 @@ class ParseError(TensorlangError):
 
 class ScopeError(TensorlangError):
     """A name that is not bound here, or is bound twice."""
+
+
+class UnknownAttribute(ScopeError, AttributeError):
+    """An attribute that a value of a program, or tensorlang itself, does not have."""
 
 
 class TypeMismatch(TensorlangError):

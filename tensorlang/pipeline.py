@@ -125,7 +125,8 @@ def _held(s: SSA, wanted: tuple[Var, ...]) -> tuple[Var, ...]:
 
 def _gradient(f: Function, wrt: Wrt) -> SSA:
     if f.type is not R:
-        raise TypeMismatch(f"the gradient is of a function that gives a number, but {f.name} gives {f.type}")
+        hint = f"tl.adjoint({f.name}) takes a cotangent of that type; tl.jacobian({f.name}) has all derivatives"
+        raise TypeMismatch(f"the gradient is of a function that gives a number, but {f.name} gives {f.type}", hint=hint)
     s, variables = _prepared(f, wrt)
     g, _ = adjoint_steps(s, variables, f.type)
     *params, cotangent = g.params

@@ -29,7 +29,7 @@ def one(types: str) -> Function:
 def refusal(f: Function, *args: object, **kwargs: object) -> str:
     with pytest.raises(ArgumentError) as caught:
         bind(f, args, kwargs)
-    return str(caught.value)
+    return caught.value.message
 
 
 def test_sizes_are_read_off_the_shapes_that_name_them_alone() -> None:
@@ -138,7 +138,7 @@ def test_pairs_nested_to_the_right_may_come_as_one_tuple() -> None:
             one("x: [n]R"),
             (np.zeros(1),),
             {"y": 2},
-            "f(x) has no parameter or size called y\nhint: its sizes are: n",
+            "f(x) has no parameter or size called y",
         ),
         (one("x: (R, R)"), (np.zeros(2),), {}, "x must be a tuple of 2 for the type (R, R), found a ndarray"),
         (one("x: (R, R)"), ((1, 2, 3),), {}, "x must be a tuple of 2 for the type (R, R), found a tuple of 3"),

@@ -88,7 +88,8 @@ MESSAGES = {
   f(x: [n]R) = gen i:n. x[i - 1]
                         ^^^^^^^^
 x[i - 1] reads x[-1] at i = 0, n = 1, but x has n = 1 elements
-hint: a bracket hides it there: [0 <= i - 1] * x[i - 1]""",
+hint: a range that begins later: gen i:n - 1, with i + 1 for i
+  or: a bracket hides it there: [0 <= i - 1] * x[i - 1]""",
     "f(x: [n]R, y: [m]R) = gen i:n. sum j:m. x[2 * i - j]": """<text>:1:41
   f(x: [n]R, y: [m]R) = gen i:n. sum j:m. x[2 * i - j]
                                           ^^^^^^^^^^^^
@@ -98,12 +99,15 @@ hint: a bracket hides it there: [0 <= 2*i - j < n] * x[2*i - j]""",
   f(x: [n]R) = x[0]
                ^^^^
 x[0] reads x[0] at n = 0, but x has n = 0 elements
-hint: a bracket hides it there: [0 < n] * x[0]""",
+hint: a longer array: x: [n + 1]R
+  or: a bracket hides it there: [0 < n] * x[0]""",
     "f(x: [n][m]R) = sum i:n, j:m. x[i, j + 1]": """<text>:1:31
   f(x: [n][m]R) = sum i:n, j:m. x[i, j + 1]
                                 ^^^^^^^^^^^
 x[i, j + 1] reads x[0, 1] at i = 0, j = 0, n = 1, m = 1, but x[0] has m = 1 elements
-hint: a bracket hides it there: [j + 1 < m] * x[i, j + 1]""",
+hint: a shorter range: sum j:m - 1
+  or: a longer array: x: [n][m + 1]R
+  or: a bracket hides it there: [j + 1 < m] * x[i, j + 1]""",
     "f(x: [3]R) = x[3]": """<text>:1:14
   f(x: [3]R) = x[3]
                ^^^^
@@ -122,17 +126,22 @@ hint: a bracket hides it there: [0 <= n - 4] * x[n - 4]""",
   f(x: [n]R) = gen i:n. sum i:3. x[i]
                                  ^^^^
 x[i] reads x[1] at i1 = 0, i = 1, n = 1, but x has n = 1 elements
-hint: a bracket hides it there: [i < n] * x[i]""",
+hint: a shorter range: sum i:n
+  or: a longer array: x: [n + 3]R
+  or: a bracket hides it there: [i < n] * x[i]""",
     "f(x: [n]R) = gen i:n. (gen j:n. x[j])[i + 1]": """<text>:1:23
   f(x: [n]R) = gen i:n. (gen j:n. x[j])[i + 1]
                         ^^^^^^^^^^^^^^^^^^^^^^
 (..)[i + 1] reads (..)[1] at i = 0, n = 1, but (..) has n = 1 elements
-hint: a bracket hides it there: [i + 1 < n] * (..)[i + 1]""",
+hint: a shorter range: gen i:n - 1
+  or: a bracket hides it there: [i + 1 < n] * (..)[i + 1]""",
     "f(x: [n]R, r: rel(n, m)) = sum i:m, j:m. [r(i, j) or i = 0] * x[i]": """<text>:1:63
   f(x: [n]R, r: rel(n, m)) = sum i:m, j:m. [r(i, j) or i = 0] * x[i]
                                                                 ^^^^
 x[i] reads x[0] at i = 0, j = 0, n = 0, m = 1, but x has n = 0 elements
-hint: a bracket hides it there: [i < n] * x[i]""",
+hint: where both have the same length, one size says so: x: [m]R
+  or: a shorter range: sum i:n
+  or: a bracket hides it there: [i < n] * x[i]""",
 }
 
 

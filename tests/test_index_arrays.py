@@ -252,7 +252,7 @@ WRONG: dict[str, tuple[Any, str]] = {
     "too large": ([0, 5, 1], r"y\[1\] is 5, expected an index into a range of size m = 2"),
     "counted from one": ([1, 2], r"y\[1\] is 2, .*\nhint: indices count from 0"),
     "negative": (jnp.array([0, -1]), r"y\[1\] is -1, expected an index into a range of size m = 2"),
-    "of another shape": ([[0, 1]], r"y has shape \(1, 2\), expected 1 axes, \[n\]"),
+    "of another shape": ([[0, 1]], r"y has shape \(1, 2\), expected 1 axis, \[n\]"),
 }
 
 

@@ -17,23 +17,51 @@ from tensorlang.language.show import function_text, unicode_text
 from tensorlang.surface.parse import parse, parse_module
 
 ERRORS: dict[str, tuple[type[TensorlangError], str]] = {
-    "f(x: R) = x +": (ParseError, "             ^\nexpected an expression, found the end of the text"),
-    "f(x: R) = (x": (ParseError, "            ^\nexpected an operator, ',' or ')', found the end of the text"),
-    "f(x: R) x": (ParseError, "        ^\nexpected '=' and an expression, found 'x'"),
-    "f(x: R) = x x": (ParseError, "            ^\nexpected an operator or the end of the definition, found 'x'"),
-    "f(x: R) = x g(y": (ParseError, "            ^\nexpected an operator or the end of the definition, found 'g'"),
+    "f(x: R) = x +": (
+        ParseError,
+        "             ^\n"
+        "expected an expression, found the end of the text\n"
+        "hint: the text ends too early: an expression is missing",
+    ),
+    "f(x: R) = (x": (
+        ParseError,
+        "            ^\n"
+        "expected an operator, ',' or ')', found the end of the text\n"
+        "hint: the '(' at 1:11 is not closed: (x",
+    ),
+    "f(x: R) x": (
+        ParseError,
+        "        ^\nexpected '=' and an expression, found 'x'\nhint: '=' follows the parameters: f(..) = e",
+    ),
+    "f(x: R) = x x": (
+        ParseError,
+        "            ^\n"
+        "expected an operator or the end of the definition, found 'x'\n"
+        "hint: a product is written with *",
+    ),
+    "f(x: R) = x g(y": (
+        ParseError,
+        "            ^\n"
+        "expected an operator or the end of the definition, found 'g'\n"
+        "hint: a product is written with *",
+    ),
     "f(x: r) = x": (
         ParseError,
         "     ^\nexpected a type: R, [n]R, (R, R) or [n]idx(m), found 'r'\nhint: the type of numbers is R",
     ),
-    "f(x: []R) = x": (ParseError, "      ^\nexpected a size, found ']'\nhint: an array's type says its size: [n]R"),
+    "f(x: []R) = x": (
+        ParseError,
+        "      ^\nexpected a size, found ']'\nhint: an array's type says its size: [n]R",
+    ),
     "f(x: R) = (x, x, x)": (
         ParseError,
         "               ^\nexpected ')', found ','\nhint: a pair has two parts, which may be pairs: (a, (b, c))",
     ),
     "f(x: R) = let in = x in x": (
         ParseError,
-        "              ^^\nexpected the name of a variable, found the keyword in",
+        "              ^^\n"
+        "expected the name of a variable, found the keyword in\n"
+        "hint: in is a word of the language; in0 is a name",
     ),
     "f(x: R) = x ** 2": (
         ParseError,
@@ -41,27 +69,36 @@ ERRORS: dict[str, tuple[type[TensorlangError], str]] = {
     ),
     "f(x: R) = x ^ 1.5": (
         ParseError,
-        "              ^^^\nexpected an integer exponent, found the number 1.5\n"
-        "hint: any constant exponent: pow(e, 3/2)",
+        "              ^^^\n"
+        "expected an integer exponent, found the number 1.5\n"
+        "hint: any constant exponent: pow(e, 3/2); else exp(y * log(x)) for x^y",
     ),
     "f(x: R) = x ^ 2 ^ 3": (
         ParseError,
-        "                ^\nexpected an operator, found '^'\n"
+        "                ^\n"
+        "expected an operator, found '^'\n"
         "hint: parentheses say which power comes first: (x ^ 2) ^ 3",
     ),
     "f(x: R) = 2x": (
         ParseError,
         "          ^^\nthe number is followed by 'x'\nhint: a product is written with *: 2 * x...",
     ),
-    "f(x: R) = 1/0": (ParseError, "          ^^^\na number is divided by zero"),
+    "f(x: R) = 1/0": (
+        ParseError,
+        "          ^^^\n"
+        "a number is divided by zero\n"
+        "hint: where a divisor may be zero, a bracket hides the quotient: [i != 0] * (x / y)",
+    ),
     "f(x: R) = gen i:2.5*x": (
         ParseError,
-        "                ^^^\nexpected an integer, found the number 2.5\n"
+        "                ^^^\n"
+        "expected an integer, found the number 2.5\n"
         "hint: a blank after the dot ends the integer: gen i:3. e",
     ),
     "f(x: [n]R) = sum i:n. [i == 0] * x[i]": (
         ParseError,
-        "                          ^\nexpected an index, a size or an integer, found '='\n"
+        "                          ^\n"
+        "expected an index, a size or an integer, found '='\n"
         "hint: equality is written with one =",
     ),
     "f(x: [n]R) = sum i:n. [i] * x[i]": (
@@ -70,57 +107,88 @@ ERRORS: dict[str, tuple[type[TensorlangError], str]] = {
     ),
     "f(x: [n]R) = sum i:n. x[i < n]": (
         ParseError,
-        "                          ^\nexpected an operator, ',' or ']', found '<'",
+        "                          ^\n"
+        "expected an operator, ',' or ']', found '<'\n"
+        "hint: a bracket with a condition stands in front: [i < n] * x[i]",
     ),
     "f(x: [n]R) = sum i:n. x[i / 2]": (
         ParseError,
-        "                          ^\nexpected an index expression, which has only +, - and * by an integer, found '/'",
+        "                          ^\n"
+        "expected an index expression, which has only +, - and * by an integer, found '/'\n"
+        "hint: an index is not divided: x[2*i] reads every other element, [2*k = i] holds for even i",
     ),
     "f(x: [n]R) = sum i:n. x[i * i]": (
         TypeMismatch,
-        "                        ^^^^^\nexpected a product with an integer, found (i) * (i)\n"
+        "                        ^^^^^\n"
+        "expected a product with an integer, found (i) * (i)\n"
         "hint: index expressions are linear in the indices and the sizes",
     ),
     "f(x: [n]R) = sum i:n. x[i] * i": (
         TypeMismatch,
-        "                             ^\nexpected a value, found the index i\n"
+        "                             ^\n"
+        "expected a value, found the index i\n"
         "hint: [i = 0] tests an index; an index is not a number",
     ),
     "f(x: [n]R) = x[0] * n": (
         TypeMismatch,
-        "                    ^\nexpected a value, found the size n\n"
+        "                    ^\n"
+        "expected a value, found the size n\n"
         "hint: a size is not a number; sum i:n. 1 counts up to it",
     ),
     "f(x: [n]R, y: R) = sum i:n. x[y]": (
         TypeMismatch,
-        "                              ^\nexpected an index or a size, found the variable y, a value of type R",
+        "                              ^\n"
+        "expected an index or a size, found the variable y, a value of type R\n"
+        "hint: an array that is read at is declared as one of indices: y: idx(n)",
     ),
     "f(x: R, r: rel(n)) = r(0) * x": (
         TypeMismatch,
-        "                     ^\nexpected a value, found the relation r\n"
+        "                     ^\n"
+        "expected a value, found the relation r\n"
         "hint: a relation stands in a bracket: [r(i, j)] * e",
     ),
-    "f(x: R, r: rel(n)) = [r(0, 1)] * x": (TypeMismatch, "                      ^^^^^^^\nr relates 1 indices, found 2"),
+    "f(x: R, r: rel(n)) = [r(0, 1)] * x": (
+        TypeMismatch,
+        "                      ^^^^^^^\nr relates 1 index, found 2\nhint: r(i)",
+    ),
     "f(x: [n]R) = sum i:n. sum j:i. x[j]": (
         TypeMismatch,
-        "                            ^\nexpected a size, found the index i in it\n"
+        "                            ^\n"
+        "expected a size, found the index i in it\n"
         "hint: a bracket makes a range depend on an index: sum j:n. [j < i] * e",
     ),
     "f(x: [n]R) = sum i:n. x": (
         TypeMismatch,
-        "                      ^\nthe body of sum must be a number, found a value of type [n]R",
+        "                      ^\n"
+        "the body of sum must be a number, found a value of type [n]R\n"
+        "hint: an element of it: x[i]",
     ),
     "f(x: [n]R) = 2 * x": (
         TypeMismatch,
-        "                 ^\nthe right side of * must be a number, found a value of type [n]R",
+        "                 ^\n"
+        "the right side of * must be a number, found a value of type [n]R\n"
+        "hint: arrays are computed with element by element: gen i:n. 2 * x[i]",
     ),
     "f(x: [n]R) = sum i:n. x[i, 0]": (
         TypeMismatch,
-        "                           ^^\nonly an array has elements, found [0] after a value of type R",
+        "                           ^^\n"
+        "only an array has elements, found [0] after a value of type R\n"
+        "hint: an element of it: x[i]",
     ),
-    "f(x: R) = fst(x)": (TypeMismatch, "              ^\nfst takes a pair, found a value of type R"),
-    "f(x: R) = max(x)": (TypeMismatch, "          ^^^^^^\nmax takes 2 arguments, found 1"),
-    "f(x: R) = y": (ScopeError, "          ^\nno variable is called y here\nhint: known here: x"),
+    "f(x: R) = fst(x)": (
+        TypeMismatch,
+        "              ^\n"
+        "fst takes a pair, found a value of type R\n"
+        "hint: a pair is written (a, b), and its type (R, R)",
+    ),
+    "f(x: R) = max(x)": (
+        TypeMismatch,
+        "          ^^^^^^\nmax takes 2 arguments, found 1\nhint: max(a, b)",
+    ),
+    "f(x: R) = y": (
+        ScopeError,
+        "          ^\nno variable is called y here\nhint: known here: x",
+    ),
     "f(weight: R) = wieght": (
         ScopeError,
         "               ^^^^^^\nno variable is called wieght here\nhint: did you mean weight?",
@@ -129,16 +197,37 @@ ERRORS: dict[str, tuple[type[TensorlangError], str]] = {
         ScopeError,
         "                        ^\nno index or size is called q here\nhint: known here: n, i",
     ),
-    "f(x: R, x: R) = x": (ScopeError, "        ^\nf has two parameters called x"),
-    "f(x: [n]R) = sum n:n. 1": (ScopeError, "                 ^\nn is a size already; an index needs another name"),
-    "f(x: R) = gen x:3. 1": (ScopeError, "              ^\nx is a variable already; an index needs another name"),
-    "f(x: [x]R) = 1": (ScopeError, "  ^\nx is a size already; a variable needs another name"),
+    "f(x: R, x: R) = x": (
+        ScopeError,
+        "        ^\nf has two parameters called x\nhint: another name for one of them: x1",
+    ),
+    "f(x: [n]R) = sum n:n. 1": (
+        ScopeError,
+        "                 ^\nn is a size already; an index needs another name",
+    ),
+    "f(x: R) = gen x:3. 1": (
+        ScopeError,
+        "              ^\nx is a variable already; an index needs another name",
+    ),
+    "f(x: [x]R) = 1": (
+        ScopeError,
+        "  ^\nx is a size already; a variable needs another name",
+    ),
     "f(n: R, x: [n]R) = 1": (
         TypeMismatch,
-        "            ^\nexpected an index or a size, found the variable n, a value of type R",
+        "            ^\n"
+        "expected an index or a size, found the variable n, a value of type R\n"
+        "hint: a condition is on indices and sizes, not on values: where_ge(a, b, e) is e where a >= b and else "
+        "0, where_gt likewise; max, min and relu choose values; data say where by a relation, r: rel(n)",
     ),
-    "f(sin: R) = 1": (ScopeError, "  ^^^\nsin is a scalar function; a variable needs another name"),
-    "f(x: R) = gen i:2, i:3. x": (ScopeError, "                   ^\nthis gen binds i twice"),
+    "f(sin: R) = 1": (
+        ScopeError,
+        "  ^^^\nsin is a scalar function; a variable needs another name",
+    ),
+    "f(x: R) = gen i:2, i:3. x": (
+        ScopeError,
+        "                   ^\nthis gen binds i twice",
+    ),
     "f(x: R) = [r(1)] * x": (
         ScopeError,
         "           ^\nno relation is called r\nhint: a relation is a parameter: r: rel(n, m)",
@@ -155,7 +244,10 @@ ERRORS: dict[str, tuple[type[TensorlangError], str]] = {
         ScalarFunctionError,
         "          ^^^\nsin is a scalar function and needs its arguments\nhint: sin(e)",
     ),
-    "f(x: R) = x \x00": (ParseError, "            ^\nno program contains the character '\\x00'"),
+    "f(x: R) = x \x00": (
+        ParseError,
+        "            ^\nno program contains the character '\\x00'",
+    ),
     "f(x: R) = x ≤ 2": (
         ParseError,
         "            ^\nno program contains the character '\\u2264'\nhint: at most is written <=",

@@ -319,7 +319,7 @@ def test_a_size_that_no_shape_tells_is_a_keyword() -> None:
         (lambda h: h(X, W, B[:3]), r"b has shape \(3,\), expected \[n\] = 5 with n = 5 \(from x\)"),
         (lambda h: jax.vmap(h)(W, W, W), r"w has shape \(5,\), expected 2 axes, \[n\]\[n\]"),
         (lambda h: h(X, W.astype(complex), B), "w must hold real numbers, found the dtype complex64"),
-        (lambda h: h(X, W, jax.random.key(0)), r"b has shape \(\), expected 1 axes"),
+        (lambda h: h(X, W, jax.random.key(0)), r"b has shape \(\), expected 1 axis"),
         (lambda h: h(X, W, np.zeros(5, jax.dtypes.float0)), "b must hold real numbers"),
         (lambda h: h(X, W, np.array([1, 2, 3, 4, "a"], object)), "b must hold real numbers"),
         (lambda h: h(X, W, "b"), "b must be an array or a number, found a str"),

@@ -79,6 +79,7 @@ def _directive(what: object) -> str:
 
 
 def _module(what: object) -> str:
+    what = inspect.unwrap(what) if callable(what) else what
     return str(getattr(what, "__module__", None) or type(what).__module__)
 
 

@@ -46,6 +46,16 @@ EXAMPLES: dict[type[TensorlangError], Example] = {
         'tl.parse("f(x: [n]R) = sum i:n. xs[i]")',
         "Also for parameters that `wrt` names, and in Python for an index that is used after its `gen` has ended.",
     ),
+    errors.UnknownAttribute: Example(
+        """\
+n = tl.sizes("n")
+
+@tl.function
+def f(x: tl.R[n]):
+    return x.sum()
+""",
+        "An `AttributeError` as well, so `hasattr` works as it does elsewhere.",
+    ),
     errors.TypeMismatch: Example(
         """\
 n = tl.sizes("n")

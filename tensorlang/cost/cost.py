@@ -15,6 +15,7 @@ import numpy as np
 from tensorlang.cost.chosen import facts_of, settled
 from tensorlang.cost.counter import Counter
 from tensorlang.cost.domains import EVERYWHERE, Charges, Domain
+from tensorlang.errors import ArgumentError
 from tensorlang.language.affine import Affine, Index, IndexArray
 from tensorlang.language.arguments import Bound, bind, size_values, to_leaves
 from tensorlang.language.evaluate import Evaluator, nest, setting
@@ -51,6 +52,9 @@ def cost(
     any name, such as `lambda` or `relations`. Raises `ArgumentError`, and `LimitError` if too many points must be
     looked at one by one.
     """
+    if relations is not None and not isinstance(relations, Mapping):
+        hint = f"tl.cost({f.name}, {', '.join(f'{s.name}=3' for s in f.sizes)})"
+        raise ArgumentError(f"sizes are given by name, found a {type(relations).__name__}", hint=hint)
     require_clear(f, "cost", given, relations=relations)
     counter = Counter(known(f, together(given, together(relations, sizes))))
     return sum(weight * counter.points(domain) for domain, weight in charges(f.body).items())

@@ -14,7 +14,7 @@ import numpy as np
 from tensorlang.errors import ArgumentError
 from tensorlang.language.affine import Affine, IndexArray, Size
 from tensorlang.language.elements import check_integers, check_range
-from tensorlang.language.function import Function, Parameter, Results
+from tensorlang.language.function import Function, Parameter, Results, type_text
 from tensorlang.language.given import apart, together
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import Relation
@@ -44,7 +44,7 @@ def bind(f: Function, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Bound:
     given: dict[Parameter, Any] = {}
     if len(args) > len(f.params):
         many = "argument" if len(f.params) == 1 else "arguments"
-        raise ArgumentError(f"{_signature(f)} takes {len(f.params)} {many}, found {len(args)}")
+        raise ArgumentError(f"{_signature(f)} takes {len(f.params)} {many}, found {len(args)}", hint=_types(f))
     given.update(zip(f.params, args, strict=False))
     sizes: dict[str, Any] = {}
     for name, value in kwargs.items():
@@ -52,13 +52,13 @@ def bind(f: Function, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Bound:
         if p is None:
             sizes[name] = value
         elif p in given:
-            raise ArgumentError(f"{name} is given twice, by position and by name")
+            raise ArgumentError(f"{name} is given twice, by position and by name", hint=_types(f))
         else:
             given[p] = value
     equations = _Equations(f, sizes)
     missing = [p.name for p in f.params if p not in given]
     if missing:
-        raise ArgumentError(f"{_signature(f)} needs {' and '.join(missing)} too")
+        raise ArgumentError(f"{_signature(f)} needs {' and '.join(missing)} too", hint=_types(f))
     values: dict[Parameter, Any] = {}
     for p in f.params:
         if isinstance(p, Var):
@@ -78,14 +78,21 @@ def size_values(f: Function, /, **given: Any) -> Bound:
     data = {p.name: p for p in f.params if not isinstance(p, Var)}
     for p in f.params:
         if p.name in given and p.name not in data:
-            raise ArgumentError(f"{p.name} is an array; only sizes, relations and index arrays are needed here")
+            named = ", ".join(f"{s.name}=.." for s in f.sizes)
+            raise ArgumentError(
+                f"{p.name} is an array; only sizes, relations and index arrays are needed here",
+                hint=f"pass the sizes: {named}" if named else "leave it out",
+            )
     equations = _Equations(f, {name: value for name, value in given.items() if name not in data})
     values: dict[Parameter, Any] = {}
     for name, p in data.items():
         if name in given:
             values[p] = _data(p, given[name], equations)
         elif isinstance(p, Relation):
-            raise ArgumentError(f"{_signature(f)} needs the data of the relation {name}: pass {name}=...")
+            raise ArgumentError(
+                f"{_signature(f)} needs the data of the relation {name}: pass {name}=...",
+                hint="a boolean array or a SciPy sparse matrix",
+            )
         else:
             equations.declared(name, p.sizes)
     for v in f.variables:
@@ -207,27 +214,55 @@ def _structured(name: str, kind: Type, value: Any) -> Deep[Any]:
     if not isinstance(element, Pair):
         return _array(name, value)
     if not isinstance(value, tuple):
-        raise ArgumentError(f"{name} must be a tuple of 2 for the type {kind}, found {_describe(value)}")
+        message = f"{name} must be a tuple of 2 for the type {kind}, found {_describe(value)}"
+        raise ArgumentError(message, hint=f"its two parts: {name}=(a, b)")
     if len(value) > 2 and isinstance(shape(element.second)[1], Pair):
         value = (value[0], value[1:])
     if len(value) != 2:
-        raise ArgumentError(f"{name} must be a tuple of 2 for the type {kind}, found a tuple of {len(value)}")
+        message = f"{name} must be a tuple of 2 for the type {kind}, found a tuple of {len(value)}"
+        raise ArgumentError(message, hint=f"its two parts: {name}=(a, b)")
     first = yield _structured(f"fst({name})", element.first, value[0])
     return first, (yield _structured(f"snd({name})", element.second, value[1]))
 
 
 def _array(name: str, value: Any) -> Any:
-    """`value` if it has a shape and a dtype, or the array of a number or a list."""
+    """`value` if it has a shape and a dtype of NumPy's, or the array of a number, a list or another library's array."""
+    if is_foreign(value):
+        return _from_dlpack(name, value)
     if hasattr(value, "dtype") and isinstance(getattr(value, "shape", None), tuple):
         return value
+    hint = "arrays of NumPy, JAX and PyTorch, lists of numbers, and numbers are taken"
     if isinstance(value, Number | list):
         try:
             made = np.asarray(value)
         except ValueError as error:
-            raise ArgumentError(f"{name} must be an array: {error}") from None
+            raise ArgumentError(f"{name} must be an array: {error}", hint="the rows are of one length") from None
         if made.dtype.kind in "biufcO":
             return made
-    raise ArgumentError(f"{name} must be an array or a number, found {_describe(value)}")
+    raise ArgumentError(f"{name} must be an array or a number, found {_describe(value)}", hint=hint)
+
+
+def is_foreign(value: Any) -> bool:
+    """Whether `value` is an array of another library than NumPy and JAX, which it shares by DLPack."""
+    known = isinstance(getattr(value, "dtype", None), np.dtype) or hasattr(value, "aval")
+    return hasattr(value, "__dlpack__") and not known
+
+
+def _from_dlpack(name: str, value: Any) -> Any:
+    """The array of NumPy that shares the memory of a tensor of another library, without its derivative."""
+    detached = value.detach() if hasattr(value, "detach") else value
+    try:
+        return np.from_dlpack(detached)
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        raise ArgumentError(
+            f"{name} is a {type(value).__name__} that NumPy can't read: {str(error).splitlines()[0]}",
+            hint=f"on the host, of a usual dtype: {name}.cpu(); or as a JAX array: jax.dlpack.from_dlpack({name})",
+        ) from None
+
+
+def _types(f: Function) -> str:
+    """The parameters of `f` and their types, for a hint."""
+    return f"{f.name}({', '.join(f'{p.name}: {type_text(p)}' for p in f.params)})"
 
 
 def _describe(value: Any) -> str:
@@ -282,7 +317,9 @@ class _Equations:
             except TypeError:
                 known = -1
             if known < 0 or isinstance(value, bool):
-                raise ArgumentError(f"the size {name} must be a whole number from 0 on, found {value!r}")
+                raise ArgumentError(
+                    f"the size {name} must be a whole number from 0 on, found {value!r}", hint=f"such as {name}=3"
+                )
             self.values[by_name[name]] = Fraction(known)
             self.source[by_name[name]] = ""
 
@@ -290,8 +327,13 @@ class _Equations:
         """The axes of `array` have these `sizes`."""
         dims = tuple(array.shape)
         if len(dims) != len(sizes):
-            wanted = "a number" if not sizes else f"{len(sizes)} axes, {''.join(f'[{s}]' for s in sizes)}"
-            raise ArgumentError(f"{name} has shape {_show_shape(dims)}, expected {wanted}")
+            axes = "1 axis" if len(sizes) == 1 else f"{len(sizes)} axes"
+            wanted = f"{axes}, {''.join(f'[{s}]' for s in sizes)}" if sizes else "a number"
+            if len(dims) == len(sizes) + 1:
+                hint = f"jax.vmap(tl.to_jax({self.function.name})) maps over a further axis"
+            else:
+                hint = _types(self.function)
+            raise ArgumentError(f"{name} has shape {_show_shape(dims)}, expected {wanted}", hint=hint)
         for k, (size, dim) in enumerate(zip(sizes, dims, strict=True)):
             self.equations.append(_Equation(size, int(dim), name, (k, len(dims)), dims))
         self.declared(name, sizes)
@@ -323,12 +365,16 @@ class _Equations:
         if missing:
             names = " and ".join(missing)
             raise ArgumentError(
-                f"{names} can't be read off the arguments: pass {', '.join(f'{s}=...' for s in missing)}"
+                f"{names} can't be read off the arguments: pass {', '.join(f'{s}=...' for s in missing)}",
+                hint=f"by name, besides the arguments: {', '.join(f'{s}=3' for s in missing)}",
             )
         solved = {s: int(self.values[s]) for s in self.sizes}
         for name, size in self.declarations:
             if size.value(solved) < 0:  # type: ignore[arg-type]
-                raise ArgumentError(f"{name} has an axis [{size}], which is negative{self._known(size)}")
+                raise ArgumentError(
+                    f"{name} has an axis [{size}], which is negative{self._known(size)}",
+                    hint=f"arrays for which {size} is at least 0",
+                )
         return solved
 
     def _remainder(self, q: _Equation) -> Fraction:
@@ -340,7 +386,8 @@ class _Equations:
             wanted = "negative" if value < 0 else "not a whole number"
             raise ArgumentError(
                 f"{q}, expected [{q.size}]{self._axis(q)}{self._known(q.size)}; "
-                f"so {size.name} would be {value}, which is {wanted}"
+                f"so {size.name} would be {value}, which is {wanted}",
+                hint=_types(self.function),
             )
         self.values[size] = value
         self.source[size] = q.name
@@ -349,7 +396,12 @@ class _Equations:
         if self._remainder(q) != 0:
             value = q.value - self._remainder(q)
             equals = "" if q.size.is_constant else f" = {value}"
-            raise ArgumentError(f"{q}, expected [{q.size}]{equals}{self._axis(q)}{self._known(q.size)}")
+            told = [s for s in q.size.sizes if not self.source.get(s)]
+            if told and q.axes is not None:
+                hint = f"shapes tell {' and '.join(s.name for s in told)}: leave it out"
+            else:
+                hint = f"where the lengths differ, they are two sizes: {_types(self.function)}"
+            raise ArgumentError(f"{q}, expected [{q.size}]{equals}{self._axis(q)}{self._known(q.size)}", hint=hint)
 
     def _axis(self, q: _Equation) -> str:
         return f" for axis {q.axes[0]}" if q.axes and q.axes[1] > 1 else ""
@@ -381,7 +433,8 @@ class _Equations:
                 rows.append((terms, rest, q))
             elif rest != 0:
                 names = ", ".join(dict.fromkeys(p.name for p in equations))
-                raise ArgumentError(f"{q}, which [{q.size}]{self._axis(q)} can't have: the shapes of {names} disagree")
+                message = f"{q}, which [{q.size}]{self._axis(q)} can't have: the shapes of {names} disagree"
+                raise ArgumentError(message, hint=_types(self.function))
         for terms, rest, q in rows:
             if len(terms) == 1:
                 self._learn(next(iter(terms)), rest, q)

@@ -105,7 +105,10 @@ class Evaluator:
     def _input(self, name: str, array: Any) -> Values:
         made = np.asarray(array)
         if made.dtype.kind not in "biufO" and made.dtype.name != "bfloat16":
-            raise ArgumentError(f"{name} must hold real numbers, found dtype {made.dtype}")
+            raise ArgumentError(
+                f"{name} must hold real numbers, found dtype {made.dtype}",
+                hint="complex numbers are two parameters: x.real and x.imag" if made.dtype.kind == "c" else None,
+            )
         try:
             if not self.exact:
                 return made.astype(np.float64)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
-from tensorlang.errors import ScopeError
+from tensorlang.errors import ScopeError, TensorlangError, here
 from tensorlang.language.affine import Affine, IndexArray, Size
-from tensorlang.language.grammar import Expr, Var
+from tensorlang.language.grammar import Expr, Var, type_of
 from tensorlang.language.names import free_names
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import Pair, Type, leaves, shape
@@ -68,11 +69,15 @@ class Function(Shown):
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """The value at these arguments, by the first of `call_handlers` that takes them, or of compiled code."""
-        for handler in call_handlers:
-            result = handler(self, args, kwargs)
-            if result is not NotImplemented:
-                return result
-        return import_module(_ON_ARRAYS).call(self, args, kwargs)
+        try:
+            for handler in call_handlers:
+                result = handler(self, args, kwargs)
+                if result is not NotImplemented:
+                    return result
+            return import_module(_ON_ARRAYS).call(self, args, kwargs)
+        except TensorlangError as error:
+            error.at(here())
+            raise
 
     def __str__(self) -> str:
         from tensorlang.language.show import function_text
@@ -90,16 +95,23 @@ def differentiated(f: Function, wrt: str | tuple[str, ...] | None) -> tuple[Var,
 
     Raises `ScopeError` for a name that is no such parameter, or comes twice, and if there is none at all.
     """
-    names = tuple(v.name for v in f.variables) if wrt is None else (wrt,) if isinstance(wrt, str) else tuple(wrt)
     by_name = {v.name: v for v in f.variables}
+    names: tuple[Any, ...] = tuple(by_name) if wrt is None else tuple(wrt) if isinstance(wrt, tuple | list) else (wrt,)
     for k, name in enumerate(names):
-        if name not in by_name:
+        if not isinstance(name, str) or name not in by_name:
             known = ", ".join(by_name) or "none"
-            raise ScopeError(f"{f.name} has no real-valued parameter {name!r} to differentiate by; it has {known}")
+            hint = did_you_mean(name, list(by_name)) if isinstance(name, str) else None
+            if isinstance(name, int) and 0 <= name < len(f.params) and f.params[name].name in by_name:
+                hint = f'parameters are named, not counted: wrt="{f.params[name].name}"'
+            elif isinstance(name, str) and any(name == p.name for p in f.params):
+                hint = "relations and index arrays have no derivative"
+            message = f"{f.name} has no real-valued parameter {name!r} to differentiate by; it has {known}"
+            raise ScopeError(message, hint=hint or 'a name, wrt="x", or a tuple of them')
         if name in names[:k]:
-            raise ScopeError(f"wrt names {name!r} twice")
+            raise ScopeError(f"wrt names {name!r} twice", hint=f'once is enough: wrt="{name}"')
     if not names:
-        raise ScopeError(f"{f.name} has no real-valued parameter to differentiate by")
+        hint = "its parameters are relations and index arrays, or there are none"
+        raise ScopeError(f"{f.name} has no real-valued parameter to differentiate by", hint=hint)
     return tuple(by_name[name] for name in names)
 
 
@@ -107,6 +119,14 @@ def derived(g: Function, f: Function) -> Function:
     """`g`, which is made of `f`, and so takes the sizes that `f` takes."""
     known = set(g.sizes)
     return replace(g, further=tuple(s for s in (*f.sizes, *f.further) if s not in known))
+
+
+def did_you_mean(name: str, known: Sequence[str]) -> str | None:
+    """A hint that names those of `known` that are spelled nearly like `name`, or all if they are few."""
+    close = get_close_matches(name[:80], known[:2000], n=2, cutoff=0.6)
+    if close:
+        return f"did you mean {' or '.join(close)}?"
+    return f"known here: {', '.join(known)}" if 0 < len(known) <= 8 else None
 
 
 def unused_name(wanted: str, taken: set[str]) -> str:
@@ -122,6 +142,13 @@ def unused_name(wanted: str, taken: set[str]) -> str:
 def taken_names(f: Function) -> set[str]:
     """The names of `f`'s parameters and sizes."""
     return {p.name for p in f.params} | {s.name for s in f.sizes}
+
+
+def type_text(p: Parameter) -> str:
+    """The type of a parameter as text."""
+    if isinstance(p, Relation):
+        return f"rel({', '.join(map(str, p.sizes))})"
+    return str(type_of(p))
 
 
 def sizes_of(p: Parameter) -> list[Affine]:
@@ -143,8 +170,10 @@ __all__ = [
     "Results",
     "call_handlers",
     "derived",
+    "did_you_mean",
     "differentiated",
     "sizes_of",
     "taken_names",
+    "type_text",
     "unused_name",
 ]

@@ -35,7 +35,8 @@ def function(name: str) -> ScalarFunction:
         return _functions[name]
     except KeyError:
         known = ", ".join(sorted(_functions))
-        raise ScalarFunctionError(f"no scalar function is called {name}; there are {known}") from None
+        hint = "tl.scalar_function registers more"
+        raise ScalarFunctionError(f"no scalar function is called {name}; there are {known}", hint=hint) from None
 
 
 def functions() -> dict[str, ScalarFunction]:
@@ -61,11 +62,13 @@ def register(
     a name, or if the derivative costs more than the bound of 4 allows.
     """
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or name in KEYWORDS - {"max", "min"}:
-        raise ScalarFunctionError(f"a scalar function needs a name, found {name!r}")
+        raise ScalarFunctionError(f"a scalar function needs a name, found {name!r}", hint="letters, digits and _")
     if name in _functions:
-        raise ScalarFunctionError(f"a scalar function called {name} is registered already")
+        hint = f"tl.call({name!r}, x) applies it; another one needs another name"
+        raise ScalarFunctionError(f"a scalar function called {name} is registered already", hint=hint)
     if arity < 1 or cost < 0:
-        raise ScalarFunctionError(f"{name} needs at least one argument and a cost of at least 0")
+        hint = "a constant is a number; cost=1 is that of a multiplication"
+        raise ScalarFunctionError(f"{name} needs at least one argument and a cost of at least 0", hint=hint)
     made = _add(
         name, arity=arity, cost=cost, transpose=transpose, evaluate=evaluate, source=source, exact=exact, latex=latex
     )

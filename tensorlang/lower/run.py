@@ -13,9 +13,9 @@ import jax
 import numpy as np
 
 from tensorlang.cost.extrema import empty_extremum
-from tensorlang.errors import ArgumentError, LimitError
+from tensorlang.errors import ArgumentError, LimitError, placed
 from tensorlang.language.affine import IndexArray, Size
-from tensorlang.language.arguments import Bound, bind, from_leaves, to_leaves
+from tensorlang.language.arguments import Bound, bind, from_leaves, is_foreign, to_leaves
 from tensorlang.language.elements import check_range
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Var
@@ -99,6 +99,7 @@ class Lowered(Code):
         """The source for relations that are given by their points: index arrays, and perhaps orders of them."""
         return self._form(tuple(p for p in self.function.params if isinstance(p, Relation))).made.text
 
+    @placed
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """The value of the program for these arguments.
 
@@ -225,6 +226,9 @@ class _Placeholder:
     def __array__(self, *_: Any, **__: Any) -> Any:
         raise TypeError("a placeholder has no elements")
 
+    def __repr__(self) -> str:
+        return "a number with a fraction" if self.is_number else f"an array of shape {self.shape}"
+
 
 def _kind(leaf: Any) -> Hashable:
     """What the plan for an argument depends on: shape and dtype, or the value if it may be a size.
@@ -235,6 +239,8 @@ def _kind(leaf: Any) -> Hashable:
         return float
     if isinstance(leaf, int):
         return type(leaf), leaf
+    if is_foreign(leaf):
+        return None
     try:
         return None if leaf.dtype == _EXACT else (leaf.shape, leaf.dtype)
     except AttributeError:
@@ -328,7 +334,8 @@ def lower(
     for `strict` code for a mesh or as kernels.
     """
     if target not in TARGETS:
-        raise ArgumentError(f"programs can be lowered to {', '.join(TARGETS)}, found the target {target!r}")
+        hint = "the target 'jax' runs on every device; the others are kernels for one kind"
+        raise ArgumentError(f"programs can be lowered to {', '.join(TARGETS)}, found the target {target!r}", hint=hint)
     if strict and (target != "jax" or mesh is not None or sharding is not None):
         where = "a mesh" if target == "jax" else f"the target {target!r}"
         hint = "what brackets hide must be finite there; the target 'jax' on one device takes strict=True"
@@ -338,13 +345,14 @@ def lower(
 
         return Kernels(f, target, exact, sizes, blocks, check)
     if blocks is not None:
-        raise ArgumentError(f"only kernels have blocks, found the target {target!r}")
+        hint = "the targets 'pallas-tpu' and 'pallas-gpu' are kernels"
+        raise ArgumentError(f"only kernels have blocks, found the target {target!r}", hint=hint)
     if mesh is None and sharding is None:
         return Lowered(f, exact, sizes, check, strict)
     if mesh is None or sharding is None:
-        raise ArgumentError("a mesh and a sharding are needed, or neither of them")
+        raise ArgumentError("a mesh and a sharding are needed, or neither of them", hint='sharding={"n": "x"}')
     if target != "jax":
-        raise ArgumentError(f"programs run on a mesh by the target 'jax', found {target!r}")
+        raise ArgumentError(f"programs run on a mesh by the target 'jax', found {target!r}", hint="target='jax'")
     from tensorlang.lower.mesh.run import Distributed
 
     return Distributed(f, mesh, sharding, exact, sizes, check)
@@ -392,10 +400,11 @@ def _numbers(name: str, kind: Type, value: Any) -> Any:
     for k, part in enumerate(leaves):
         if isinstance(part, np.ndarray) and part.dtype.kind == "O":
             if not all(isinstance(x, Real) for x in part.flat):
-                raise ArgumentError(f"{name} must hold real numbers")
+                raise ArgumentError(f"{name} must hold real numbers", hint="floats, integers or fractions")
             leaves[k] = part.astype(float)
         elif np.dtype(part.dtype).kind not in "biufV":
-            raise ArgumentError(f"{name} must hold real numbers, found the dtype {part.dtype}")
+            hint = "complex numbers are two parameters: x.real and x.imag" if np.dtype(part.dtype).kind == "c" else None
+            raise ArgumentError(f"{name} must hold real numbers, found the dtype {part.dtype}", hint=hint)
     return from_leaves(kind, iter(leaves))
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from tensorlang.errors import OutOfBounds, TensorlangError, alternatives
 from tensorlang.language.affine import Affine, Atom, IndexArray, Lookup, atom_affine, constant
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import (
@@ -48,6 +49,7 @@ from tensorlang.language.types import Array
 from tensorlang.sets.claims import Claim, indices_of
 from tensorlang.sets.counterexample import empty_extremum, out_of_bounds, undecided
 from tensorlang.sets.isl import obvious
+from tensorlang.sets.mends import mends
 from tensorlang.sets.scopes import check_scopes, declared_sizes, postorder
 from tensorlang.sets.solve import project, simplify_in
 
@@ -65,6 +67,20 @@ def check(f: Function) -> Function:
     and no data is involved; `LimitError` if the brackets around an access are too involved to decide.
     """
     check_scopes(f)
+    for claim in unproved(f):
+        if not isinstance(claim.subject, Access):
+            error: TensorlangError | None = empty_extremum(f, claim)
+        else:
+            error = out_of_bounds(f, claim)
+            if isinstance(error, OutOfBounds):
+                error.hint = alternatives([*mends(f, claim, unproved), *filter(None, [error.hint])])
+        if error is not None:
+            raise error
+    return f
+
+
+def unproved(f: Function) -> Iterator[Claim]:
+    """The claims about `f` that can't be proved. Raises `LimitError` where there are too many to tell."""
     facts = tuple(
         q for size in declared_sizes(f) if (q := at_most(constant(0), size)) is not TRUE and not obvious((), q)
     )
@@ -74,10 +90,7 @@ def check(f: Function) -> Function:
     for claim in _each(claims[f.body]):
         left = claim.under(conjunction(facts)).proved()
         if left.needs:
-            error = out_of_bounds(f, left) if isinstance(left.subject, Access) else empty_extremum(f, left)
-            if error is not None:
-                raise error
-    return f
+            yield left
 
 
 def _claims(e: Expr, parts: list[_Claims]) -> _Claims:

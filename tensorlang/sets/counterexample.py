@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from itertools import combinations
 
-from tensorlang.errors import EmptyExtremum, LimitError, OutOfBounds
+from tensorlang.errors import EmptyExtremum, LimitError, OutOfBounds, PythonLine
 from tensorlang.language.affine import Affine, Atom, Lookup, Size, atom_affine, constant, render
 from tensorlang.language.function import Function, taken_names, unused_name
 from tensorlang.language.grammar import Access, Choice, Expr, Extremum, Proj, Var
@@ -132,9 +132,11 @@ def _hint(claim: Claim, written: Callable[[Affine], str]) -> str | None:
     if not (low or high):
         return None
     guard = f"{'0 <= ' * low}{written(claim.at)}{f' < {claim.size}' * high}"
+    assert isinstance(claim.subject, Access)
     if isinstance(shape(claim.subject.type)[1], Idx):
         return f"a condition around it, or beside it, hides it there: {guard}"
-    return f"a bracket hides it there: [{guard}] * {_described(_as_access(claim), written)}"
+    shown = f"({guard})" if isinstance(claim.subject.place, PythonLine) else f"[{guard}]"
+    return f"a bracket hides it there: {shown} * {_described(_as_access(claim), written)}"
 
 
 def _as_access(claim: Claim) -> Access:

@@ -100,15 +100,22 @@ def several(value: Any) -> tuple[Any, ...]:
 def parameter_names(body: Body, count: int, what: str, default: str) -> list[str]:
     """The names of the first `count` parameters of `body`, which must be able to take that many."""
     wanted = f"{what} needs a function of {count} parameter{'s' * (count != 1)}"
-    if not callable(body):
-        refuse(f"{wanted}, found {described(body)}", f"such as tl.{what}(n, lambda i: x[i])" if what != "let" else None)
-    parameters = list(inspect.signature(body).parameters.values())
+    shown = ", ".join("ijklpqrs"[:count])
+    form = f"such as lambda {shown}: .."
+    if not callable(body) or isinstance(body, Surface):
+        refuse(f"{wanted}, found {described(body)}", form)
+    try:
+        parameters = list(inspect.signature(body).parameters.values())
+    except ValueError:  # a builtin, whose parameters Python does not know
+        refuse(f"{wanted}, found {described(body)}", form)
     names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     needed = [p for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     if any(p.kind is p.VAR_POSITIONAL for p in parameters):
         names += [default] * count
     if len(names) < count or len(needed) > count:
-        refuse(f"{wanted}, found one of {len(needed) if needed else len(names)}")
+        found = len(needed) if needed else len(names)
+        sizes = f"; sizes come as a tuple: tl.{what}((n, m), lambda i, j: ..)" * (what in ("gen", "sum", "max", "min"))
+        refuse(f"{wanted}, found one of {found}", form + sizes)
     return [name if valid_name(name) else default for name in names[:count]]
 
 
@@ -123,7 +130,8 @@ def _extremum(sign: int, what: str, size: Any, body: Body, where: Body | None) -
 
 def _choice(sign: int, what: str, size: Any, body: Body, where: Body | None) -> Idx:
     if isinstance(size, tuple):
-        refuse(f"{what} chooses one index, found {len(size)} sizes")
+        hint = f"one after the other: tl.{what}(n, lambda i: tl.max(m, lambda j: A[i, j])), and then j"
+        refuse(f"{what} chooses one index, found {len(size)} sizes", hint)
     made = _over_numbers(what, size, body, where)
     _unchosen(what, made.where.pred, made.binders)
     ((index, n),) = made.binders
@@ -148,7 +156,8 @@ def _unchosen(what: str, p: Predicate, binders: list[tuple[Index, Affine]]) -> N
 def _over_numbers(what: str, size: Any, body: Body, where: Body | None) -> _Range[Term]:
     made = _under_indices(what, size, body, where, as_term)
     if made.result.expr.type is not R:
-        refuse(f"the body of {what} must be a number, found a value of type {made.result.expr.type}")
+        hint = "an element of an array, x[i]; arrays are summed one element at a time, under tl.gen"
+        refuse(f"the body of {what} must be a number, found a value of type {made.result.expr.type}", hint)
     return made
 
 

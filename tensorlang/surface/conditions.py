@@ -19,9 +19,12 @@ from tensorlang.language.predicates import (
     less,
     not_equal,
 )
+from tensorlang.language.types import shape
 from tensorlang.recursion import Deep
 from tensorlang.surface.lex import INTEGER_DIGITS, Token
+from tensorlang.surface.mistakes import VALUE_CONDITION, letters, unclosed
 from tensorlang.surface.reader import Named, Reader
+from tensorlang.surface.words import WORDS
 
 _COMPARISONS: dict[str, Callable[[Affine, Affine], Predicate]] = {
     "<": less,
@@ -158,7 +161,10 @@ class ConditionReader(Reader):
         token = self.advance()
         relation = self.scope[token.text]
         assert isinstance(relation, Relation)
-        self.expect("(", f"'(', since {token.text} is a relation,")
+        if self.token.kind != "(":
+            hint = f"a relation is applied like a function: {token.text}({', '.join(letters(len(relation.sizes), ()))})"
+            raise self.unexpected(f"'(' after the relation {token.text}", hint)
+        self.advance()
         arguments: list[Affine] = []
         while True:
             arguments.append((yield self.affine()))
@@ -166,8 +172,10 @@ class ConditionReader(Reader):
                 break
         self.expect(")", "',' or ')'")
         if len(arguments) != len(relation.sizes):
-            message = f"{token.text} relates {len(relation.sizes)} indices, found {len(arguments)}"
-            raise TypeMismatch(message, self.span(token.start))
+            many = f"{len(relation.sizes)} {'index' if len(relation.sizes) == 1 else 'indices'}"
+            message = f"{token.text} relates {many}, found {len(arguments)}"
+            hint = f"{token.text}({', '.join(letters(len(relation.sizes), ()))})"
+            raise TypeMismatch(message, self.span(token.start), hint)
         return Related(relation, tuple(arguments))
 
     def _combination(self) -> Deep[Affine | Predicate]:
@@ -222,10 +230,12 @@ class ConditionReader(Reader):
             raise TypeMismatch(
                 f"expected an index or a size, found the variable {token.text}, a value of type {named.type}",
                 self.place(token),
+                self._value_hint(token, named),
             )
         if isinstance(named, Relation):
             message = f"expected an index or a size, found the relation {token.text}"
-            raise TypeMismatch(message, self.place(token))
+            hint = f"a relation is a condition of its own: [{token.text}(i, j)] * e"
+            raise TypeMismatch(message, self.place(token), hint)
         if self.token.kind == "(":
             raise ScopeError(
                 f"no relation is called {token.text}",
@@ -239,8 +249,36 @@ class ConditionReader(Reader):
         raise ScopeError(
             f"no index or size is called {token.text} here",
             self.place(token),
-            INDEX_HINT if token.text in ("argmax", "argmin") else self.suggestion(token.text, Index, Size, IndexArray),
+            INDEX_HINT
+            if token.text in ("argmax", "argmin")
+            else (WORDS[token.text].text if token.text in WORDS else None)
+            or self.suggestion(token.text, Index, Size, IndexArray),
         )
+
+    def _value_hint(self, token: Token, named: Var) -> str | None:
+        """What was probably meant by a value where an index is wanted."""
+        position = self.tokens.index(token)
+        opened: list[int] = []
+        for k, other in enumerate(self.tokens[:position]):
+            if other.kind in ("(", "["):
+                opened.append(k)
+            elif other.kind in (")", "]") and opened:
+                opened.pop()
+        if (missing := unclosed(self.text, self.tokens, len(self.tokens) - 1)) is not None:
+            return missing
+        inner = opened[-1] if opened else 0
+        before = self.tokens[inner - 1] if inner else None
+        if self.tokens[inner].kind != "[" or before is None or before.kind not in ("name", "]", ")"):
+            return VALUE_CONDITION if opened else "an index, a size or an integer is wanted here"
+        sizes, _ = shape(named.type)
+        kind = "".join(f"[{size}]" for size in sizes)
+        read = self.scope.get(before.text)
+        range_of = "n"
+        if isinstance(read, Var):
+            axis = sum(1 for other in self.tokens[inner:position] if other.kind == ",")
+            axes, _ = shape(read.type)
+            range_of = str(axes[axis]) if axis < len(axes) else "n"
+        return f"an array that is read at is declared as one of indices: {token.text}: {kind}idx({range_of})"
 
     def _lookup(self, token: Token, array: IndexArray) -> Deep[Affine]:
         """`y[i, j]`, from the first bracket on."""
@@ -268,7 +306,13 @@ class ConditionReader(Reader):
         if right.is_constant:
             return self._limited(left * right.constant, start)
         message = f"expected a product with an integer, found ({left}) * ({right})"
-        raise TypeMismatch(message, self.span(start), "index expressions are linear in the indices and the sizes")
+        if left.indices or right.indices or left.lookups or right.lookups:
+            hint = "index expressions are linear in the indices and the sizes"
+            if len((*left.indices, *right.indices)) == 1:
+                hint += ": an array that is read at i*m + j has two axes, x: [n][m]R, read at x[i, j]"
+        else:
+            hint = f"two sizes are two axes: x: [{left}][{right}]R, read at x[i, j]"
+        raise TypeMismatch(message, self.span(start), hint)
 
     def _limited(self, value: Affine, start: int) -> Affine:
         if max([abs(value.constant), *(abs(k) for _, k in value.terms)]) >= _BOUND:
@@ -279,7 +323,8 @@ class ConditionReader(Reader):
     def _as_affine(self, value: Affine | Predicate, start: int) -> Affine:
         if isinstance(value, Affine):
             return value
-        raise ParseError("expected an index expression, found a predicate", self.span(start))
+        hint = "comparisons are joined by `and` and `or`: [i < j and j < n]"
+        raise ParseError("expected an index expression, found a predicate", self.span(start), hint)
 
     def _as_predicate(self, value: Affine | Predicate, start: int) -> Predicate:
         if not isinstance(value, Affine):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from tensorlang.errors import TypeMismatch
 from tensorlang.language.affine import Affine, IndexArray, Size
+from tensorlang.language.function import did_you_mean
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import Array, Idx, Pair, R, Type, of_indices, shape
 from tensorlang.recursion import Deep
 from tensorlang.surface.conditions import ConditionReader
 from tensorlang.surface.lex import Token
-from tensorlang.surface.reader import did_you_mean
 
 
 class DeclarationReader(ConditionReader):

@@ -17,10 +17,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, overload
 
-from tensorlang.errors import PythonLine, ScopeError, TensorlangError, TypeMismatch
+from tensorlang.errors import PythonLine, ScopeError, TensorlangError, TypeMismatch, here, python_line, user_frame
 from tensorlang.language import functions
 from tensorlang.language.affine import Affine, IndexArray, Lookup, Size, atom_affine
-from tensorlang.language.function import Function, Parameter, Results, call_handlers, sizes_of
+from tensorlang.language.function import Function, Parameter, Results, call_handlers, did_you_mean, sizes_of
 from tensorlang.language.grammar import Let, MakePair, Var
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import Pair, Type, array
@@ -37,6 +37,7 @@ from tensorlang.surface.binders import (
     several,
     sum,
 )
+from tensorlang.surface.foreign import translated
 from tensorlang.surface.inline import call_on_terms
 from tensorlang.surface.lookups import Indices
 from tensorlang.surface.scalars import (
@@ -70,12 +71,9 @@ from tensorlang.surface.scope import (
     Definition,
     Surface,
     current,
-    here,
     opened,
-    python_line,
     refuse,
     together,
-    user_frame,
     valid_name,
 )
 from tensorlang.surface.share import share
@@ -104,6 +102,10 @@ class ValueType:
 
     def __getitem__(self, size: Any) -> ValueType:
         return ValueType(array(tuple(map(as_size, several(size))), self.type))
+
+    def __call__(self, *sizes: Any) -> Any:
+        """Raise `TypeMismatch`: sizes stand in brackets."""
+        refuse("a type is not called", f"its sizes stand in brackets: tl.R[{', '.join(map(str, sizes))}]")
 
     def __repr__(self) -> str:
         return str(self.type)
@@ -138,10 +140,13 @@ def sizes(names: str) -> Any:
 
     Raises `ScopeError` for what is no name, or that of a keyword or a scalar function.
     """
+    if not isinstance(names, str):
+        refuse(f"sizes takes names, found {described(names)}", 'such as n, m = tl.sizes("n m")')
     found: list[Idx] = []
     for name in names.replace(",", " ").split():
         if not valid_name(name) or name in functions.functions():
-            raise ScopeError(f"a size needs a name of its own, found {name!r}", here())
+            hint = "letters, digits and _, and no word or function of the language: n, rows, n_1"
+            raise ScopeError(f"a size needs a name of its own, found {name!r}", here(), hint)
         found.append(Idx(atom_affine(Size(name))))
     if not found:
         raise ScopeError("sizes needs at least one name", here(), 'such as sizes("n m")')
@@ -154,14 +159,14 @@ def pair_type(*parts: Any) -> ValueType:
     Raises `TypeMismatch` for fewer than two parts, or one that is no type of values.
     """
     if len(parts) < 2:
-        refuse(f"a pair has at least two parts, found {len(parts)}")
+        refuse(f"a pair has at least two parts, found {len(parts)}", "tl.pair_type(tl.R, tl.R[n])")
     return ValueType(_value_type(tuple(parts), "a part of a pair"))
 
 
 def relation(*over: Any) -> RelationType:
     """The type of a data relation over indices of the given sizes: a boolean array, or a sparse matrix."""
     if not over:
-        refuse("a relation is over at least one index")
+        refuse("a relation is over at least one index", "tl.relation(n, m)")
     return RelationType(tuple(map(as_size, over)))
 
 
@@ -187,7 +192,7 @@ def let(value: Any, body: Callable[[Term], Any]) -> Term:
 def pair(*parts: Any) -> Term:
     """The pair (a, b); of more parts, pairs nested to the right."""
     if len(parts) < 2:
-        refuse(f"a pair has at least two parts, found {len(parts)}")
+        refuse(f"a pair has at least two parts, found {len(parts)}", "tl.pair(a, b)")
     return as_term(tuple(parts))
 
 
@@ -208,6 +213,9 @@ def function(body: Callable[..., Any] | None = None, /, **types: Any) -> Any:
     """
     if body is None:
         return lambda given: function(given, **types)
+    if not callable(body) or isinstance(body, Function | Surface | type):
+        made = "tl.parse makes a program of a text" if isinstance(body, str) else "a function or a lambda"
+        refuse(f"tl.function takes a Python function, found {described(body)}", made)
     place = _place(body)
     params = _parameters(body, types, place)
     definition = Definition(_function_name(body, place))
@@ -219,6 +227,11 @@ def function(body: Callable[..., Any] | None = None, /, **types: Any) -> Any:
     try:
         result, results = _result(body(*given), place)
         together(result)
+    except (TypeError, IndexError, ValueError) as error:
+        meant = translated(error, "" if place is None else place.filename)
+        if meant is None:
+            raise
+        raise meant.at(place) from None
     finally:
         current.reset(token)
     try:
@@ -238,7 +251,7 @@ def _function_name(body: Callable[..., Any], place: PythonLine | None) -> str:
     if name == "<lambda>":
         return "f"
     if not valid_name(name):
-        raise ScopeError(f"a program can't be called {name}", place)
+        raise ScopeError(f"a program can't be called {name}", place, f"another name for the Python function: {name}0")
     return name
 
 
@@ -248,7 +261,10 @@ def _parameters(body: Callable[..., Any], types: dict[str, Any], place: PythonLi
     made: list[Parameter] = []
     for p in inspect.signature(body).parameters.values():
         if p.kind not in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) or p.default is not p.empty:
-            raise TypeMismatch(f"the parameter {p.name} of a program must be a plain one, without a default", place)
+            hint = f"no default and no star: {p.name}: tl.R; constants are plain Python variables outside"
+            raise TypeMismatch(
+                f"the parameter {p.name} of a program must be a plain one, without a default", place, hint
+            )
         if not valid_name(p.name) or p.name in functions.functions():
             raise ScopeError(f"a parameter can't be called {p.name}", place, "keywords and scalar functions are taken")
         if p.name not in types:
@@ -265,9 +281,11 @@ def _parameters(body: Callable[..., Any], types: dict[str, Any], place: PythonLi
                 made.append(Var(p.name, _value_type(kind, f"the type of the parameter {p.name}")))
             except TypeMismatch as error:
                 error.place = place
+                error.hint = f"{p.name}: tl.R is a number, tl.R[n, m] an array of them, tl.idx(m)[n] indices"
                 raise
     if types:
-        raise ScopeError(f"a type is given for {next(iter(types))}, which is no parameter", place)
+        meant = did_you_mean(next(iter(types)), [p.name for p in made])
+        raise ScopeError(f"a type is given for {next(iter(types))}, which is no parameter", place, meant)
     _refuse_sizes_as_parameters(made, place)
     return made
 
@@ -304,7 +322,8 @@ def _annotations(body: Callable[..., Any], place: PythonLine | None) -> dict[str
     try:
         return inspect.get_annotations(body, locals=names, eval_str=True)
     except (NameError, SyntaxError) as error:
-        raise ScopeError(f"an annotation can't be evaluated: {error}", place) from None
+        hint = 'sizes are made before they are used: n = tl.sizes("n")'
+        raise ScopeError(f"an annotation can't be evaluated: {error}", place, hint) from None
 
 
 def _value_type(kind: Any, what: str) -> Type:
@@ -315,7 +334,10 @@ def _value_type(kind: Any, what: str) -> Type:
         for part in reversed(kind[:-1]):
             made = Pair(_value_type(part, what), made)
         return made
-    refuse(f"{what} must be one such as tl.R, tl.R[n, m] or tl.pair_type(tl.R, tl.R), found {described(kind)}")
+    refuse(
+        f"{what} must be one such as tl.R, tl.R[n, m] or tl.pair_type(tl.R, tl.R), found {described(kind)}",
+        "tl.R is a number, tl.R[n, m] an array of them, tl.idx(m)[n] indices",
+    )
 
 
 def _result(value: Any, place: PythonLine | None) -> tuple[Term, Results]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tensorlang.errors import ArgumentError, SizeMismatch, TypeMismatch
+from tensorlang.errors import ArgumentError, SizeMismatch, TypeMismatch, here
 from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, Size, atom_affine, total
 from tensorlang.language.function import Function, Parameter, Results
 from tensorlang.language.grammar import (
@@ -41,7 +41,7 @@ from tensorlang.language.types import Array, Pair, Type, shape
 from tensorlang.language.types import Idx as IndexType
 from tensorlang.recursion import Deep, run
 from tensorlang.surface.lookups import Indices
-from tensorlang.surface.scope import Surface, here
+from tensorlang.surface.scope import Surface
 from tensorlang.surface.terms import Idx, Rel, Term, as_size, as_term, described, first, second, term
 
 

@@ -21,7 +21,7 @@ from fractions import Fraction
 
 from tensorlang.errors import LimitError, ParseError, ScalarFunctionError, ScopeError, Span, TypeMismatch
 from tensorlang.language.affine import Affine, Index, IndexArray
-from tensorlang.language.function import Function, Parameter
+from tensorlang.language.function import Function, Parameter, did_you_mean
 from tensorlang.language.functions import KEYWORDS, call, function, functions, raise_to
 from tensorlang.language.grammar import (
     INDEX_HINT,
@@ -47,7 +47,11 @@ from tensorlang.recursion import Deep, run
 from tensorlang.sets.check import check
 from tensorlang.surface.declarations import DeclarationReader
 from tensorlang.surface.lex import Token
-from tensorlang.surface.reader import REDUCTIONS, did_you_mean
+from tensorlang.surface.mistakes import VALUE_CONDITION, elementwise, letters
+from tensorlang.surface.reader import REDUCTIONS
+
+_SHORT = 40
+"""The most characters of an expression that a hint repeats."""
 
 EXPONENT_LIMIT = 10**6
 """The exponents in e ^ k and pow(e, k) are less than this."""
@@ -71,13 +75,21 @@ def parse(text: str, source: str = "<text>") -> Function:
 def parse_module(text: str, source: str = "<text>") -> dict[str, Function]:
     """The programs that `text` defines, by name and in order. Raises what `parse` raises."""
     if not isinstance(text, str):
-        raise ParseError(f"expected the text of a program, found a value of Python type {type(text).__name__}")
+        hint = (
+            "tl.function makes a program of a Python function"
+            if callable(text)
+            else "the text itself; that of a file is open(path).read()"
+        )
+        found_type = type(text).__name__
+        raise ParseError(f"expected the text of a program, found a value of Python type {found_type}", None, hint)
     parser = _Parser(text, source)
     found: dict[str, Function] = {}
     while parser.token.kind != "end":
         name = parser.expect("name", "the name of a definition" if not found else "an operator or a definition")
         if name.text in found:
-            raise ScopeError(f"{name.text} is defined twice", parser.place(name))
+            raise ScopeError(
+                f"{name.text} is defined twice", parser.place(name), f"another name for one of them: {name.text}1"
+            )
         found[name.text] = check(run(parser.definition(name)))
     return found
 
@@ -96,14 +108,19 @@ class _Parser(DeclarationReader):
     def definition(self, name: Token) -> Deep[Function]:
         """What follows a definition's name."""
         if name.text in KEYWORDS:
-            raise ParseError(f"{name.text} is a keyword; the definition needs another name", self.place(name))
+            hint = f"another name, such as {name.text}0"
+            raise ParseError(f"{name.text} is a keyword; the definition needs another name", self.place(name), hint)
         self.scope = {}
         self.expect("(", f"'(' and the parameters of {name.text}")
         params: dict[str, Parameter] = {}
         while self.token.kind != ")":
             token = self.expect("name", "the name of a parameter" if params else "a parameter or ')'")
             if token.text in params:
-                raise ScopeError(f"{name.text} has two parameters called {token.text}", self.place(token))
+                raise ScopeError(
+                    f"{name.text} has two parameters called {token.text}",
+                    self.place(token),
+                    f"another name for one of them: {token.text}{len(params)}",
+                )
             self.expect(":", f"':' and the type of {token.text}")
             param: Parameter = yield self.parameter(token)
             self.bind(token, param)
@@ -114,7 +131,8 @@ class _Parser(DeclarationReader):
         self.expect("=", "'=' and an expression")
         body: _Piece = yield self._expression()
         if self.token.kind != "end" and not self._at_definition():
-            raise self.unexpected("an operator or the end of the definition")
+            meant = VALUE_CONDITION if self.token.kind in ("=", "<", ">", "<=", ">=", "!=") else None
+            raise self.unexpected("an operator or the end of the definition", meant)
         self._need_value(body, f"the value of {name.text}")
         return Function(name.text, tuple(params.values()), body.expr)
 
@@ -132,15 +150,13 @@ class _Parser(DeclarationReader):
         while self.token.kind in ("*", "/"):
             operator = self.advance()
             right: _Piece = yield self._operand()
-            self._need_number(left, f"the left side of {operator.kind}")
-            self._need_number(right, f"the right side of {operator.kind}")
+            self._need_numbers(left, operator.kind, right)
             factor = right.expr if operator.kind == "*" else call("recip", right.expr)
             left = _Piece(Mul(left.expr, factor), left.start, right.end)
         while self.token.kind in ("+", "-") and not product:
             operator = self.advance()
             right = yield self._expression(product=True)
-            self._need_number(left, f"the left side of {operator.kind}")
-            self._need_number(right, f"the right side of {operator.kind}")
+            self._need_numbers(left, operator.kind, right)
             sign = 1 if operator.kind == "+" else -1
             left = _Piece(Add(left.expr, right.expr, sign), left.start, right.end)
         return left
@@ -171,7 +187,7 @@ class _Parser(DeclarationReader):
         if self.token.kind == "^":
             self.advance()
             exponent = self._exponent()
-            self._need_number(piece, "the base of ^")
+            self._need_number(piece, "the base of ^", f"{{}} ^ {exponent}", self._shown(piece))
             piece = self._piece(raise_to(piece.expr, exponent), token.start)
             if self.token.kind == "^":
                 raise self.unexpected("an operator", "parentheses say which power comes first: (x ^ 2) ^ 3")
@@ -194,7 +210,8 @@ class _Parser(DeclarationReader):
                 self.expect(")", "an operator or ')'")
                 if not isinstance(body.expr.type, Pair):
                     message = f"{token.kind} takes a pair, found a value of type {body.expr.type}"
-                    raise TypeMismatch(message, self.span(body.start, body.end))
+                    hint = "a pair is written (a, b), and its type (R, R)"
+                    raise TypeMismatch(message, self.span(body.start, body.end), hint)
                 return self._piece(Proj(0 if token.kind == "fst" else 1, body.expr), token.start)
             case "name":
                 self.advance()
@@ -211,7 +228,7 @@ class _Parser(DeclarationReader):
                 self.variable(token)
                 hint = f"an element is written {token.text}[i]; a product is written with *"
                 raise ScalarFunctionError(f"{token.text} is a value, not a function", self.place(token), hint)
-            hint_known = did_you_mean(token.text, [*functions(), "pow"])
+            hint_known = self.meant(token) or did_you_mean(token.text, [*functions(), "pow"])
             raise ScalarFunctionError(f"no scalar function is called {token.text}", self.place(token), hint_known)
         self.advance()
         arguments: list[_Piece] = []
@@ -224,9 +241,11 @@ class _Parser(DeclarationReader):
         if len(arguments) != f.arity:
             plural = "" if f.arity == 1 else "s"
             message = f"{f.name} takes {f.arity} argument{plural}, found {len(arguments)}"
-            raise TypeMismatch(message, self.span(token.start))
+            raise TypeMismatch(message, self.span(token.start), self._arguments_hint(f.name, arguments))
+        whole = [self._shown(argument) for argument in arguments]
+        form = f"{f.name}({', '.join(['{}'] * f.arity)})"
         for argument in arguments:
-            self._need_number(argument, f"an argument of {f.name}")
+            self._need_number(argument, f"an argument of {f.name}", form, *whole)
         return self._piece(call(f.name, *(a.expr for a in arguments)), token.start)
 
     def _power(self, token: Token) -> Deep[_Piece]:
@@ -239,7 +258,7 @@ class _Parser(DeclarationReader):
         if self.accept("/"):
             divisor = Fraction(self.expect("number", "a number").text)
             if not divisor:
-                raise ParseError("the exponent is divided by zero", self.span(start))
+                raise ParseError("the exponent is divided by zero", self.span(start), "a constant such as 3/2")
             exponent /= divisor
         place = self.span(start)
         self.expect(")", "')', since the exponent is a constant,")
@@ -250,7 +269,8 @@ class _Parser(DeclarationReader):
         start = self.token.start
         sign = -1 if self.accept("-") else 1
         if self.token.kind != "number" or not self.token.text.isdigit():
-            raise self.unexpected("an integer exponent", "any constant exponent: pow(e, 3/2)")
+            meant = "any constant exponent: pow(e, 3/2); else exp(y * log(x)) for x^y"
+            raise self.unexpected("an integer exponent", meant)
         exponent = sign * Fraction(self.advance().text)
         return _limited(exponent, self.span(start))
 
@@ -285,7 +305,7 @@ class _Parser(DeclarationReader):
                 raise TypeMismatch(
                     f"only an array has elements, found [{a}] after a value of type {e.type}",
                     self.span(start, place.end) if e is not array.expr else place,
-                    "a product is written with *: e * [p]" if e is array.expr else None,
+                    self._access_hint(array, e),
                 )
             e = Access(e, a, place)
         return self._piece(e, array.start)
@@ -305,7 +325,7 @@ class _Parser(DeclarationReader):
             digits = self.advance()
             return self._piece(number(-Fraction(digits.text)), token.start, literal=True)
         body: _Piece = yield self._operand()
-        self._need_number(body, "the operand of -")
+        self._need_number(body, "the operand of -", "-{}", self._shown(body))
         return self._piece(Mul(number(-1), body.expr), token.start)
 
     def _let(self) -> Deep[_Piece]:
@@ -313,7 +333,11 @@ class _Parser(DeclarationReader):
         name = self.expect("name", "the name of a variable")
         self.expect("=", "'=' and an expression")
         value: _Piece = yield self._expression()
-        self.expect("in", "an operator or `in`")
+        if self.token.kind != "in":
+            goes_on = self.token.kind in ("name", "number", "(", "let", "gen", "sum", "end", "=")
+            hint = f"`in` ends the value: let {name.text} = e in .." if goes_on else None
+            raise self.unexpected("an operator or `in`", hint)
+        self.advance()
         sizes, element = shape(value.expr.type)
         var = (
             IndexArray(name.text, sizes, element.size) if isinstance(element, Idx) else Var(name.text, value.expr.type)
@@ -342,7 +366,8 @@ class _Parser(DeclarationReader):
             return self._piece(extremum(sign, binders, where, body.expr), token.start)
         if len(binders) != 1:
             message = f"{token.text} chooses one index, found {len(binders)} of them"
-            raise TypeMismatch(message, self.span(token.start))
+            hint = f"one after the other: {token.text} i:n. max j:m. A[i, j], and then j"
+            raise TypeMismatch(message, self.span(token.start), hint)
         ((index, size),) = binders
         return self._piece(Choice(sign, index, size, where, body.expr), token.start)
 
@@ -367,17 +392,58 @@ class _Parser(DeclarationReader):
         assert isinstance(numerator.expr, Const)
         divisor = Fraction(denominator.text)
         if not divisor:
-            raise ParseError("a number is divided by zero", self.span(numerator.start))
+            hint = "where a divisor may be zero, a bracket hides the quotient: [i != 0] * (x / y)"
+            raise ParseError("a number is divided by zero", self.span(numerator.start), hint)
         return self._piece(number(numerator.expr.value / divisor), numerator.start)
 
     def _piece(self, e: Expr, start: int, literal: bool = False) -> _Piece:
         return _Piece(e, start, self.last_end(), literal)
 
-    def _need_number(self, piece: _Piece, what: str) -> None:
-        if piece.expr.type is not R:
-            self._need_value(piece, what)
-            message = f"{what} must be a number, found a value of type {piece.expr.type}"
-            raise TypeMismatch(message, self.span(piece.start, piece.end))
+    def _need_numbers(self, left: _Piece, operator: str, right: _Piece) -> None:
+        if left.expr.type is R and right.expr.type is R:
+            return
+        form, whole = f"{{}} {operator} {{}}", (self._shown(left), self._shown(right))
+        self._need_number(left, f"the left side of {operator}", form, *whole)
+        self._need_number(right, f"the right side of {operator}", form, *whole)
+
+    def _need_number(self, piece: _Piece, what: str, form: str = "", *whole: tuple[str, tuple[Affine, ...]]) -> None:
+        """Raise `TypeMismatch` unless `piece` is a number; it is used in the `form` of the pieces `whole`."""
+        kind = piece.expr.type
+        if kind is R:
+            return
+        self._need_value(piece, what)
+        sizes, element = shape(kind)
+        hint = None
+        if isinstance(kind, Pair):
+            hint = "the parts of a pair p are fst(p) and snd(p)"
+        elif form and element is R:
+            hint = elementwise(form, whole, self.scope)
+        elif sizes:
+            text, axes = self._shown(piece)
+            hint = f"an element of it: {text}[{', '.join(letters(len(axes), self.scope))}]"
+        message = f"{what} must be a number, found a value of type {kind}"
+        raise TypeMismatch(message, self.span(piece.start, piece.end), hint)
+
+    def _shown(self, piece: _Piece) -> tuple[str, tuple[Affine, ...]]:
+        """The text of `piece`, if it is short, and its axes."""
+        text = self.text[piece.start : piece.end]
+        return text if len(text) <= _SHORT and "\n" not in text else "x", shape(piece.expr.type)[0]
+
+    def _arguments_hint(self, name: str, arguments: list[_Piece]) -> str:
+        shown = [self._shown(argument) for argument in arguments]
+        if name in REDUCTIONS and len(arguments) == 1 and (sizes := shown[0][1]):
+            return f"{name} i:{sizes[0]}. {shown[0][0]}[i]"
+        if name in REDUCTIONS and len(arguments) > 2:
+            return f"{name}({shown[0][0]}, {name}({shown[1][0]}, {shown[2][0]}))"
+        return f"{name}({', '.join('abc'[: function(name).arity])})"
+
+    def _access_hint(self, array: _Piece, e: Expr) -> str | None:
+        text, sizes = self._shown(array)
+        if isinstance(e.type, Pair):
+            return f"the parts of a pair: fst({text}), snd({text})" if e is array.expr else "fst(e), snd(e)"
+        if e is array.expr:
+            return "a product is written with *: e * [p]"
+        return f"an element of it: {text}[{', '.join(letters(len(sizes), ()))}]"
 
     def _need_value(self, piece: _Piece, what: str) -> None:
         if of_indices(piece.expr.type):

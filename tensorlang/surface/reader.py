@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
-
 from tensorlang.errors import LimitError, ParseError, ScalarFunctionError, ScopeError, Span, TypeMismatch
 from tensorlang.language.affine import Index, IndexArray, Size
+from tensorlang.language.function import did_you_mean
 from tensorlang.language.functions import functions
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import Relation
-from tensorlang.surface.lex import INTEGER_DIGITS, Token, hint_for, tokens
+from tensorlang.surface.lex import INTEGER_DIGITS, RESERVED, Token, hint_for, tokens
+from tensorlang.surface.mistakes import hint_at
 
 Named = Var | Index | Size | Relation | IndexArray
 """What a name can stand for."""
@@ -66,12 +66,14 @@ class Reader:
     def expect(self, kind: str, what: str = "") -> Token:
         """The current token, which must be of that kind. Raises `ParseError` otherwise."""
         if self.token.kind != kind:
-            raise self.unexpected(what or f"'{kind}'")
+            is_name = kind == "name" and self.token.kind in RESERVED and self.peek() != "("
+            hint = f"{self.token.text} is a word of the language; {self.token.text}0 is a name" if is_name else None
+            raise self.unexpected(what or f"'{kind}'", hint)
         return self.advance()
 
     def unexpected(self, expected: str, hint: str | None = None) -> ParseError:
         """The error that says what was expected in the place of the current token."""
-        hint = hint or hint_for(self.text, self.token)
+        hint = hint or hint_for(self.text, self.token) or hint_at(self.text, self.tokens, self.position)
         return ParseError(f"expected {expected}, found {self.token}", self.place(self.token), hint)
 
     def span(self, start: int, end: int | None = None) -> Span:
@@ -144,23 +146,18 @@ class Reader:
                     reduces = token.text in REDUCTIONS
                     hint = f"{token.text}(a, b), or {token.text} i:n. e" if reduces else f"{token.text}(e)"
                     raise ScalarFunctionError(message, self.place(token), hint)
-                raise ScopeError(
-                    f"no variable is called {token.text} here", self.place(token), self.suggestion(token.text, Var)
-                )
+                meant = self.meant(token) or self.suggestion(token.text, Var)
+                raise ScopeError(f"no variable is called {token.text} here", self.place(token), meant)
         raise TypeMismatch(message, self.place(token), hint)
+
+    def meant(self, token: Token) -> str | None:
+        """What was probably meant by `token`, which was read before the current one."""
+        return hint_at(self.text, self.tokens, self.tokens.index(token), unknown=True)
 
     def suggestion(self, name: str, *kinds: type) -> str | None:
         """A hint that names what in scope is spelled nearly like `name`."""
         known = [known for known, named in self.scope.items() if isinstance(named, kinds)]
         return did_you_mean(name, known)
-
-
-def did_you_mean(name: str, known: list[str]) -> str | None:
-    """A hint that names those of `known` that are spelled nearly like `name`, or all if they are few."""
-    close = get_close_matches(name[:80], known[:2000], n=2, cutoff=0.6)
-    if close:
-        return f"did you mean {' or '.join(close)}?"
-    return f"known here: {', '.join(known)}" if 0 < len(known) <= 8 else None
 
 
 def _element(array: IndexArray) -> str:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any, Protocol
 
-from tensorlang.errors import ScalarFunctionError
+from tensorlang.errors import ScalarFunctionError, here
 from tensorlang.language import functions
 from tensorlang.language.grammar import Const, Expr, Mul
-from tensorlang.surface.scope import built, here
+from tensorlang.surface.scope import built
 from tensorlang.surface.terms import Term, apply, as_term
 
 
@@ -87,6 +88,18 @@ def scalar_function(
                 here(),
                 "write {0}, {1}, .. for the arguments, and {{ }} for braces",
             ) from None
+
+    try:
+        inspect.signature(derivative).bind(*range(arity + 1))
+    except TypeError:
+        names = ", ".join(["x"] if arity == 1 else [f"x{k}" for k in range(arity)])
+        raise ScalarFunctionError(
+            f"the derivative of {name} takes its {arity + 1} values: the argument{'s' * (arity != 1)} and the result",
+            here(),
+            f"derivative=lambda {names}, y: ..",
+        ) from None
+    except ValueError:  # a builtin, whose parameters Python does not know
+        pass
 
     def transpose(xs: tuple[Expr, ...], y: Expr, t: Expr) -> Sequence[Expr | None]:
         parts = derivative(*map(Term, xs), Term(y))

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import dis
-import linecache
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import copy
 from dataclasses import dataclass, field
 from itertools import pairwise
-from types import CodeType, FrameType
+from types import CodeType
 from typing import Any, NoReturn, Self, TypeVar
 
-from tensorlang.errors import PythonLine, ScopeError, TensorlangError, TypeMismatch
+from tensorlang.errors import ScopeError, TensorlangError, TypeMismatch, UnknownAttribute, here, user_frame
 from tensorlang.language import functions
 from tensorlang.language.affine import Index, IndexArray
 from tensorlang.language.grammar import Bracket, Expr, Var
 from tensorlang.memory import cached
 from tensorlang.shown import Shown
+from tensorlang.surface import foreign
 
 T = TypeVar("T")
 
@@ -50,25 +49,6 @@ Binders = frozenset[Binder]
 NO_BINDERS: Binders = frozenset()
 
 current: ContextVar[Definition | None] = ContextVar("current", default=None)
-
-
-def user_frame() -> FrameType | None:
-    """The innermost frame that is not tensorlang's own."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "tensorlang":
-        frame = frame.f_back
-    return frame
-
-
-def here() -> PythonLine | None:
-    """The user's line that is being executed."""
-    frame = user_frame()
-    return None if frame is None else python_line(frame.f_code.co_filename, frame.f_lineno)
-
-
-def python_line(filename: str, line: int) -> PythonLine:
-    """That line of that file."""
-    return PythonLine(filename, line, linecache.getline(filename, line).strip())
 
 
 @cached
@@ -147,9 +127,47 @@ class Surface(Shown):
     """What is common to indices, conditions, terms and relations."""
 
     __slots__ = ("binders",)
-    __array_ufunc__ = None  # NumPy's numbers leave `2.0 * x` to x
 
     binders: Binders
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        """What NumPy's elementwise functions do to it: those that are also the language's or Python's give terms."""
+        return foreign.applied(self, ufunc, method, inputs, options)
+
+    def __array_function__(self, f: Any, *_: Any) -> NoReturn:
+        foreign.refused(self, f"np.{f.__name__}", f.__name__)
+
+    @classmethod
+    def __torch_function__(cls, f: Any, *_: Any) -> NoReturn:
+        name = str(getattr(f, "__name__", "a function"))
+        refuse(f"torch.{name} takes tensors, found a value of a program that is being written", foreign.mend(name))
+
+    def __array__(self, *_: Any, **__: Any) -> NoReturn:
+        refuse(*self._outside())
+
+    @property
+    def __jax_array__(self) -> NoReturn:
+        refuse(*self._outside())
+
+    def _outside(self) -> tuple[str, str]:
+        """What to say where a library wants its numbers, and what would mend it."""
+        return f"functions of NumPy and JAX take arrays, found {self.described()}", foreign.OUTSIDE
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise UnknownAttribute(f"{self.described()} has no attribute {name}", here(), self._attribute_hint(name))
+
+    def _attribute_hint(self, name: str) -> str | None:
+        return foreign.mend(name)
+
+    def __len__(self) -> int:  # noqa: PLE0303 - it has no length
+        refuse(f"len is for Python's own lists, found {self.described()}", foreign.mend("len"))
+
+    def __setitem__(self, *_: object) -> NoReturn:
+        refuse("values do not change while a program is written", foreign.mend("at"))
+
+    __delitem__ = __setitem__
 
     def without(self, binders: Iterable[Binder]) -> Self:
         """The same, outside of `binders`."""

@@ -13,8 +13,10 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import NoReturn
 
+from tensorlang.errors import here
 from tensorlang.language import functions
 from tensorlang.language.affine import Affine, Index, atom_affine, constant
+from tensorlang.language.function import Function
 from tensorlang.language.grammar import Access, Add, Bracket, Call, Expr, MakePair, Mul, Proj, bracket, number
 from tensorlang.language.predicates import (
     FALSE,
@@ -29,8 +31,9 @@ from tensorlang.language.predicates import (
     less,
     not_equal,
 )
-from tensorlang.language.types import Array, Pair
-from tensorlang.surface.scope import NO_BINDERS, Binder, Binders, Surface, built, here, refuse, remember, together
+from tensorlang.language.types import Array, Pair, shape
+from tensorlang.surface import foreign
+from tensorlang.surface.scope import NO_BINDERS, Binder, Binders, Surface, built, refuse, remember, together
 
 
 class Idx(Surface):
@@ -81,7 +84,11 @@ class Idx(Surface):
         if left.is_constant:
             left, right = right, left
         if not right.is_constant:
-            refuse(f"{self} * {factor} is not affine: an index or size can only be multiplied by an integer")
+            if self.affine.indices or factor.affine.indices:
+                hint = "an array that is read at i * m + j has two axes: x: tl.R[n, m], read at x[i, j]"
+            else:
+                hint = f"two sizes are two axes: tl.R[{self}, {factor}], read at x[i, j]"
+            refuse(f"{self} * {factor} is not affine: an index or size can only be multiplied by an integer", hint)
         return Idx(left * right.constant, together(self, factor))
 
     __rmul__ = __mul__
@@ -106,10 +113,14 @@ class Idx(Surface):
 
     __hash__ = object.__hash__
 
+    def _outside(self) -> tuple[str, str]:
+        return f"an array of numbers was read at the index {self}", foreign.captured(1)
+
     def _not_affine(self, *_: object) -> NoReturn:
         refuse(
             f"an index expression is made of indices, sizes, integers, +, - and *, found another operation on {self}",
-            "a half or a remainder is written with exists: tl.exists(n, lambda k: i == 2 * k)",
+            "x[2 * i] reads every other element, tl.exists(n, lambda k: i == 2 * k) holds for even i; for half of a "
+            "size, call the half n and the whole 2 * n",
         )
 
     __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _not_affine
@@ -162,13 +173,14 @@ class Numeric(Surface):
         return _product(other, _reciprocal(self))
 
     def __neg__(self) -> Term:
+        _elements(as_term(self), "-", "-x[i]")
         return _product(number_term(-1), self)
 
     def __pos__(self) -> Term:
         return as_term(self)
 
     def __pow__(self, exponent: object) -> Term:
-        base = as_term(self)
+        base = _operand(self, "**")
         value = as_number(exponent)
         if value is None:
             refuse(
@@ -252,6 +264,12 @@ class Term(Numeric):
         result, parts = self.expr, [as_at(a) for a in (at if isinstance(at, tuple) else (at,))]
         place = here()
         for a in parts:
+            if not isinstance(result.type, Array):
+                axes, _ = shape(self.expr.type)
+                hint = f"an element of it has {len(axes)} ind{'ex' if len(axes) == 1 else 'ices'}"
+                if isinstance(result.type, Pair):
+                    hint = "the parts of a pair: a, b = p, or tl.fst(p) and tl.snd(p)"
+                refuse(f"only an array has elements, found [{a}] after a value of type {result.type}", hint)
             result = built(Access, result, a.affine, place)
         return term(result, self, *parts)
 
@@ -264,13 +282,42 @@ class Term(Numeric):
             )
         return iter((first(self), second(self)))
 
+    def __len__(self) -> int:
+        return 2 if isinstance(self.expr.type, Pair) else super().__len__()
+
     def __abs__(self) -> Term:
         return apply("abs", self)
+
+    def __call__(self, *at: object) -> NoReturn:
+        """Raise `TypeMismatch`: a value is no function."""
+        refuse(f"only functions are called, found {described(self)}", "an element is read with brackets: x[i]")
+
+    def _attribute_hint(self, name: str) -> str | None:
+        sizes, _ = shape(self.expr.type)
+        if name in ("shape", "size") and sizes:
+            return f"its sizes are {', '.join(map(str, sizes))}; {foreign.mend(name)}"
+        return foreign.mend(name)
+
+    def _matrix_product(self, _: object) -> NoReturn:
+        refuse("products of matrices are written as sums", foreign.mend("matmul"))
+
+    __matmul__ = __rmatmul__ = _matrix_product
+
+    def _no_operation(self, *_: object) -> NoReturn:
+        refuse(
+            f"there is no such operation on {described(self)}",
+            "numbers have + - * / and **; tl.scalar_function registers a function with its derivative",
+        )
+
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __divmod__ = __rdivmod__ = _no_operation
+    __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = _no_operation
+    __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = _no_operation
+    __invert__ = __round__ = __floor__ = __ceil__ = __trunc__ = _no_operation
 
     def _not_compared(self, _: object) -> NoReturn:
         refuse(
             "only indices and sizes are compared, not values of the program",
-            "use tl.maximum, tl.minimum, tl.relu, or tl.where_ge(a, b, t), which is t where a >= b and else 0",
+            VALUE_CONDITION,
         )
 
     __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _not_compared
@@ -314,6 +361,7 @@ class Rel(Surface):
         return Cond(Related(self.relation, tuple(a.affine for a in parts)), together(self, *parts))
 
 
+VALUE_CONDITION = "use tl.maximum, tl.minimum, tl.relu, or tl.where_ge(a, b, t), which is t where a >= b and else 0"
 _NOT_AN_INDEX = "an index is made of indices, sizes, integers, + and -, found {}"
 
 
@@ -365,7 +413,16 @@ def as_term(value: object) -> Term:
             f"an index is not a number: found the index expression {value} where a number is wanted",
             "(i == j) * x tests an index; x[i] reads at it",
         )
-    hint = "data is passed when the program is called: make it a parameter" if hasattr(value, "shape") else None
+    if hasattr(value, "shape"):
+        hint = foreign.captured(len(value.shape))
+    elif isinstance(value, list):
+        hint = "several values are a tuple: (a, b)"
+    elif isinstance(value, dict):
+        hint = "several values are a tuple, in the order of the dict: (a, b)"
+    elif isinstance(value, Function):
+        hint = f"a program is called with terms: {value.name}(..)"
+    else:
+        hint = "a number, or what tl's functions and Python's + - * / ** make of parameters"
     refuse(f"expected a number, a term or a tuple of them, found {described(value)}", hint)
 
 
@@ -377,7 +434,8 @@ def as_cond(value: object, what: str) -> Cond:
         return Cond(TRUE if value else FALSE)
     refuse(
         f"{what} must be a condition on indices, found {described(value)}",
-        "& and | bind tighter than comparisons: write (0 <= i) & (i < n)",
+        "& and | bind tighter than comparisons: write (0 <= i) & (i < n)"
+        + f"; to choose values, {VALUE_CONDITION}" * isinstance(value, Numeric),
     )
 
 
@@ -387,7 +445,18 @@ def as_idx(value: object, what: str) -> Idx:
         return value
     if isinstance(value, numbers.Integral) and not isinstance(value, bool):
         return Idx(constant(int(value)))
-    hint = "an index is not a number: (i == j) * x tests it, x[i] reads at it" if isinstance(value, Numeric) else None
+    if isinstance(value, Numeric):
+        hint = "values are no indices: an array that is read at is declared as one of indices, y: tl.idx(m)[n]"
+    elif isinstance(value, str):
+        hint = f'sizes are made first: {value} = tl.sizes("{value}")' if value.isidentifier() else "n = tl.sizes(..)"
+    elif callable(value):
+        hint = "the size comes first, then the function: tl.gen(n, lambda i: x[i])"
+    elif isinstance(value, list):
+        hint = "several sizes are a tuple: tl.gen((n, m), lambda i, j: A[i, j])"
+    elif isinstance(value, float) and value.is_integer():
+        hint = f"a whole number: {int(value)}"
+    else:
+        hint = "index expressions have whole numbers, indices and sizes, + - and * by a whole number"
     refuse(f"{what} must be an index, a size or an integer, found {described(value)}", hint)
 
 
@@ -397,7 +466,15 @@ def as_at(value: object) -> Idx:
         refuse("a slice is not an index", "write tl.gen(n, lambda i: x[i + 1]) for x[1:n + 1]")
     if isinstance(value, Idx) or (isinstance(value, numbers.Integral) and not isinstance(value, bool)):
         return as_idx(value, "an index")
-    refuse(_NOT_AN_INDEX.format(described(value)))
+    if isinstance(value, Numeric) and not isinstance(value, Cond):
+        hint = "an array that is read at is declared as one of indices: y: tl.idx(m)[n], then x[y[i]]"
+    elif isinstance(value, Cond):
+        hint = "a condition stands in front: (i > 0) * x[i]"
+    elif value is None or value is Ellipsis:
+        hint = "every axis is named by an index; an array with more axes is made by tl.gen"
+    else:
+        hint = "an element at a time: tl.gen(n, lambda i: x[i]); data that choose are a parameter, y: tl.idx(m)[n]"
+    refuse(_NOT_AN_INDEX.format(described(value)), hint)
 
 
 def as_size(value: object) -> Affine:
@@ -405,7 +482,10 @@ def as_size(value: object) -> Affine:
     a = as_idx(value, "a size").affine
     unfit = a.lookups or a.indices
     if unfit:
-        refuse(f"a size is made of size names and integers, found the index {unfit[0].name} in {a}")
+        refuse(
+            f"a size is made of size names and integers, found the index {unfit[0].name} in {a}",
+            "a condition makes a range depend on an index: tl.sum(n, lambda j: (j < i) * x[j])",
+        )
     return a
 
 
@@ -421,6 +501,13 @@ def described(value: object) -> str:
 def apply(name: str, *arguments: object) -> Term:
     """name(arguments), for a registered scalar function. Raises `ScalarFunctionError` if there is none."""
     parts = [as_term(a) for a in arguments]
+    known = functions.functions().get(name)
+    if known is not None and len(parts) != known.arity:
+        many = f"{known.arity} argument{'s' * (known.arity != 1)}"
+        hint = f"tl.{name}({', '.join('abc'[: known.arity])})"
+        refuse(f"{name} takes {many}, found {len(parts)}", hint)
+    for part in parts:
+        _elements(part, f"an argument of {name}", f"tl.{name}(x[i])")
     return term(built(functions.call, name, *(a.expr for a in parts)), *parts)
 
 
@@ -437,7 +524,8 @@ def second(e: object) -> Term:
 def _part(which: int, e: object) -> Term:
     whole = as_term(e)
     if not isinstance(whole.expr.type, Pair):
-        refuse(f"only a pair has two parts, found a value of type {whole.expr.type}")
+        hint = "tl.pair(a, b) makes one; its type is tl.pair_type(tl.R, tl.R)"
+        refuse(f"only a pair has two parts, found a value of type {whole.expr.type}", hint)
     return term(Proj(which, whole.expr), whole)
 
 
@@ -449,12 +537,23 @@ def index_term(index: Index, binder: Binder) -> Idx:
 def _operand(value: object, sign: str) -> Term:
     """`value` as a term that is a number."""
     operand = as_term(value)
-    if isinstance(operand.expr.type, Array):
-        refuse(
-            f"{sign} takes numbers, found an array of type {operand.expr.type}",
-            "write the elements: tl.gen(n, lambda i: x[i] + y[i])",
-        )
+    _elements(operand, sign, {"/": "x[i] / y", "-x": "-x[i]", "**": "x[i] ** 2"}.get(sign, f"x[i] {sign} y[i]"))
     return operand
+
+
+def _elements(operand: Term, what: str, form: str) -> None:
+    """Raise `TypeMismatch` for an array where a number is wanted; `form` is written of the elements of one axis."""
+    kind = operand.expr.type
+    if isinstance(kind, Array):
+        sizes, _ = shape(kind)
+        indices = ", ".join("ijklpqrs"[: len(sizes)])
+        shown = f"({', '.join(map(str, sizes))})" if len(sizes) > 1 else str(sizes[0])
+        refuse(
+            f"{what} takes numbers, found an array of type {kind}",
+            f"write the elements: tl.gen({shown}, lambda {indices}: {form.replace('[i]', f'[{indices}]')})",
+        )
+    if isinstance(kind, Pair):
+        refuse(f"{what} takes numbers, found a pair of type {kind}", "its parts: a, b = p, or tl.fst(p) and tl.snd(p)")
 
 
 def _sum(left: object, right: object, sign: int) -> Term:

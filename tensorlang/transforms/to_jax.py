@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tensorlang.errors import ArgumentError
+from tensorlang.errors import ArgumentError, placed
 from tensorlang.language.affine import IndexArray
 from tensorlang.language.arguments import bind as matched
 from tensorlang.language.arguments import from_leaves, to_leaves, unpack
@@ -54,6 +54,7 @@ def _to_jax(f: Function, check: bool, strict: bool) -> Callable[..., Any]:
     program = Program(flat(f))
     params = {p.name: p for p in f.params}
 
+    @placed
     def call(*args: Any, **kwargs: Any) -> Any:
         by_position, mapping = apart(args)
         args, kwargs = tuple(by_position), together(mapping, kwargs)
@@ -101,7 +102,8 @@ def _require_known(f: Function, arrays: Sequence[Any], sizes: Mapping[str, Any])
     for x in jax.tree.leaves(arrays):
         dims = getattr(x, "shape", ())
         if isinstance(dims, tuple) and not all(isinstance(n, int | np.integer) for n in dims):
-            raise ArgumentError(f"the sizes of {f.name} must be known when it is traced, found the shape {dims}")
+            message = f"the sizes of {f.name} must be known when it is traced, found the shape {dims}"
+            raise ArgumentError(message, hint="shapes of plain numbers; programs are traced once for each")
 
 
 def _weak(value: Any) -> Any:
@@ -117,8 +119,9 @@ def _real(name: str, value: Any) -> Any:
         try:
             value = np.asarray(value, float)
         except (TypeError, ValueError):
-            raise ArgumentError(f"{name} must hold real numbers") from None
+            raise ArgumentError(f"{name} must hold real numbers", hint="floats or integers") from None
     kinds = (np.floating, np.integer, np.bool_)
     if not any(jnp.issubdtype(value.dtype, kind) for kind in kinds):
-        raise ArgumentError(f"{name} must hold real numbers, found the dtype {value.dtype}")
+        hint = "complex numbers are two parameters: x.real and x.imag" if value.dtype.kind == "c" else None
+        raise ArgumentError(f"{name} must hold real numbers, found the dtype {value.dtype}", hint=hint)
     return jnp.asarray(value)

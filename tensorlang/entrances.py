@@ -1,0 +1,123 @@
+"""The public functions as users call them: wrong calls and errors without a place are told where they were made."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from fractions import Fraction
+from functools import wraps
+from types import ModuleType
+from typing import Any, NoReturn
+
+from tensorlang.certificate import Certificate
+from tensorlang.errors import ArgumentError, TensorlangError, UnknownAttribute, here
+from tensorlang.language.function import Function
+from tensorlang.surface.words import WORDS
+
+_KINDS: dict[str, type | tuple[type, ...]] = {
+    "None": type(None),
+    "bool": bool,
+    "int": int,
+    "float": (int, float),
+    "str": str,
+    "Fraction": Fraction,
+    "Mapping": Mapping,
+    "Sequence": Sequence,
+    "Function": Function,
+    "Certificate": Certificate,
+    "Axes": type(None),  # of Matplotlib, which has its own words for anything else
+}
+"""The types of parameters that are compared with arguments, once these have made a call fail."""
+
+_BINDERS = ("gen", "sum", "max", "min", "argmax", "argmin", "exists")
+
+
+def guard(module: ModuleType, names: Iterable[str]) -> None:
+    """Let those of the module's `names` that are functions say what is wrong with a call, and where it was made."""
+    for name in names:
+        what = getattr(module, name)
+        if inspect.isfunction(what):
+            setattr(module, name, entrance(what, name, module.__name__))
+
+
+def entrance(f: Callable[..., Any], name: str, module: str) -> Callable[..., Any]:
+    """`f`, called `name` in `module`, which refuses calls that it can't take by `ArgumentError`.
+
+    Where its first parameter is a `Function`, so is the argument. Errors that have no place get the user's line.
+    """
+    parameters = list(inspect.signature(f).parameters.values())
+    shown = f"{module}.{name}".replace("tensorlang", "tl")
+    program = parameters[0].name if parameters and parameters[0].annotation in ("Function", Function) else None
+
+    @wraps(f)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        if program is not None and (args or program in kwargs):
+            given = args[0] if args else kwargs[program]
+            if not isinstance(given, Function):
+                raise _no_program(shown, given)
+        try:
+            return f(*args, **kwargs)
+        except TensorlangError as error:
+            error.at(here())
+            raise
+        except (TypeError, ValueError, AttributeError):
+            wrong = _misfit(f, args, kwargs)
+            if wrong is None:
+                raise
+            raise ArgumentError(f"{shown}: {wrong}", here(), _form(shown, parameters)) from None
+
+    run.__module__, run.__qualname__ = module, name  # so that it can be pickled
+    return run
+
+
+def unknown(name: str, known: Iterable[str]) -> NoReturn:
+    """Raise the error for a name that the package has not."""
+    if name.startswith("_"):
+        raise AttributeError(f"module 'tensorlang' has no attribute {name!r}")
+    close = get_close_matches(name, known, n=1, cutoff=0.75)
+    hint = f"did you mean tl.{close[0]}?" if close else "help(tensorlang) and the reference have all names"
+    if name in WORDS:
+        hint = WORDS[name].python
+    raise UnknownAttribute(f"tensorlang has no {name}", here(), hint)
+
+
+def _no_program(name: str, given: object) -> ArgumentError:
+    kind = type(given).__name__
+    hint = "a program is made by tl.parse of a text, or by tl.function of a Python function"
+    if isinstance(given, str):
+        kind, hint = "a text", f"{name}(tl.parse(..)): tl.parse makes a program of a text"
+    elif callable(given):
+        kind = "a Python function"
+        hint = f"{name}(tl.function(..)): tl.function makes a program of a Python function"
+    return ArgumentError(f"{name} takes a program, found {kind}", here(), hint)
+
+
+def _misfit(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
+    """Why the arguments don't fit the parameters of `f`, if they don't."""
+    signature = inspect.signature(f)
+    try:
+        bound = signature.bind(*args, **kwargs)
+    except TypeError as why:
+        return str(why)
+    for name, value in bound.arguments.items():
+        kind = str(signature.parameters[name].annotation)
+        outer = re.sub(r"\[.*?\]", "", kind).split(" | ")
+        if set(outer) <= _KINDS.keys() and not any(isinstance(value, _KINDS[part]) for part in outer):
+            return f"{name} must be {kind}, found {type(value).__name__}"
+    return None
+
+
+def _form(name: str, parameters: list[inspect.Parameter]) -> str:
+    """How `name` is called."""
+    if name.removeprefix("tl.") in _BINDERS:
+        condition = "i == 2 * j" if name == "tl.exists" else "x[i]"
+        return f"the size comes first, then a function of the index: {name}(n, lambda i: {condition})"
+    shown = []
+    for p in parameters:
+        stars = "*" * (1 if p.kind is p.VAR_POSITIONAL else 2 if p.kind is p.VAR_KEYWORD else 0)
+        default = "" if p.default is p.empty else f"={p.default!r}"
+        keyword = f"{p.name}=.." if p.kind is p.KEYWORD_ONLY and not default else f"{stars}{p.name}{default}"
+        shown.append(keyword)
+    return f"it is called as {name}({', '.join(shown)})"

@@ -1,0 +1,143 @@
+"""Words of mathematics, NumPy, JAX and Python that are none of the language's, and what is written instead."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Word:
+    """`text` and `python` are the same mend, in the two ways to write programs."""
+
+    text: str
+    python: str
+
+
+def _same(hint: str) -> Word:
+    return Word(hint, hint)
+
+
+_SHAPE = Word(
+    "sizes are names: f(x: [n]R) has n for the length of x",
+    'sizes are names: n = tl.sizes("n"), and x: tl.R[n] has n for the length of x',
+)
+_LOOP = Word(
+    "there are no loops that carry a state: gen i:n. e makes an array, sum i:n. e a number; steps of a known number "
+    "are written one after the other by Python, and others with jax.lax around tl.to_jax(f)",
+    "there are no loops that carry a state: tl.gen makes an array, tl.sum a number; steps of a known number are a "
+    "Python loop, and others jax.lax around tl.to_jax(f)",
+)
+_SOLVE = Word(
+    "there are no solvers or decompositions: use jnp.linalg around tl.to_jax(f)",
+    "there are no solvers or decompositions: use jnp.linalg around tl.to_jax(f)",
+)
+_CHOICE = Word(
+    "conditions are on indices: [i < n] * e; values are chosen by where_ge(a, b, e), which is e where a >= b and else "
+    "0, max, min and relu",
+    "conditions are on indices: (i < n) * e; values are chosen by tl.where_ge(a, b, e), which is e where a >= b and "
+    "else 0, tl.maximum, tl.minimum and tl.relu",
+)
+_PRODUCT = Word(
+    "products of arrays are sums: sum i:n. x[i] * y[i]; gen i:n. sum j:m. A[i, j] * v[j]",
+    "products of arrays are sums: tl.sum(n, lambda i: x[i] * y[i]); "
+    "tl.gen(n, lambda i: tl.sum(m, lambda j: A[i, j] * v[j]))",
+)
+_MEAN = Word(
+    "a mean is a quotient of sums: (sum i:n. x[i]) / sum i:n. 1",
+    "a mean is a quotient of sums: tl.sum(n, lambda i: x[i]) / tl.sum(n, lambda i: 1)",
+)
+_NORM = Word("sqrt(sum i:n. x[i]^2)", "tl.sqrt(tl.sum(n, lambda i: x[i] ** 2))")
+_TURNED = Word(
+    "a transposed array is read at swapped indices: A[j, i]", "a transposed array is read at swapped indices: A[j, i]"
+)
+_RESHAPED = _same("arrays are not reshaped: give them the axes that are read, and read where the element is")
+_WHOLE = Word(
+    "a function of an array is written for its elements: gen i:n. 2 * x[i]; sums and extrema name their index: "
+    "sum i:n. x[i], max i:n. x[i]",
+    "a function of an array is written for its elements: tl.gen(n, lambda i: 2 * x[i]); sums and extrema name their "
+    "index: tl.sum(n, lambda i: x[i])",
+)
+_SOFTMAX = Word(
+    "let m = max i:n. x[i] in let e = gen i:n. exp(x[i] - m) in gen i:n. e[i] / sum j:n. e[j]",
+    "m = tl.max(n, lambda i: x[i]); e = tl.gen(n, lambda i: tl.exp(x[i] - m)); "
+    "tl.gen(n, lambda i: e[i] / tl.sum(n, lambda j: e[j]))",
+)
+_PI = Word("a constant is written as a number: 3.141592653589793", "a constant is a Python number: math.pi")
+_RANGE = Word(
+    "indices are not counted out: gen i:n. e has 0 <= i < n", "indices are not counted out: tl.gen(n, lambda i: e)"
+)
+
+WORDS: dict[str, Word] = {
+    **dict.fromkeys(("shape", "len", "size", "ndim", "dim"), _SHAPE),
+    **dict.fromkeys(("for", "while", "scan", "loop", "fori_loop", "while_loop", "cumsum", "cumprod", "foreach"), _LOOP),
+    **dict.fromkeys(("inv", "inverse", "solve", "det", "svd", "eig", "cholesky", "qr", "linalg", "lstsq"), _SOLVE),
+    **dict.fromkeys(("if", "then", "else", "where", "select", "cond", "switch", "clip", "clamp", "ifelse"), _CHOICE),
+    **dict.fromkeys(("dot", "matmul", "inner", "einsum", "tensordot", "vdot", "mm", "bmm"), _PRODUCT),
+    **dict.fromkeys(("mean", "average", "avg"), _MEAN),
+    **dict.fromkeys(("T", "transpose", "mT", "swapaxes", "permute"), _TURNED),
+    **dict.fromkeys(("reshape", "ravel", "flatten", "view", "squeeze", "expand_dims"), _RESHAPED),
+    **dict.fromkeys(("sum", "max", "min", "argmax", "argmin", "prod", "any", "all", "map", "reduce"), _WHOLE),
+    **dict.fromkeys(("range", "arange", "linspace", "enumerate", "iota"), _RANGE),
+    **dict.fromkeys(("norm", "length"), _NORM),
+    **dict.fromkeys(("softmax", "log_softmax"), _SOFTMAX),
+    **dict.fromkeys(("pi", "tau", "inf", "nan"), _PI),
+    "var": Word(
+        "let c = sum i:n. 1 in let m = (sum i:n. x[i]) / c in (sum i:n. (x[i] - m)^2) / c",
+        "c = tl.sum(n, lambda i: 1); m = tl.sum(n, lambda i: x[i]) / c; tl.sum(n, lambda i: (x[i] - m) ** 2) / c",
+    ),
+    "prod": Word(
+        "there is no product over a range: exp(sum i:n. log(x[i])) for positive numbers",
+        "there is no product over a range: tl.exp(tl.sum(n, lambda i: tl.log(x[i]))) for positive numbers",
+    ),
+    "logsumexp": Word(
+        "let m = max i:n. x[i] in m + log(sum i:n. exp(x[i] - m))",
+        "m = tl.max(n, lambda i: x[i]); m + tl.log(tl.sum(n, lambda i: tl.exp(x[i] - m)))",
+    ),
+    "outer": Word("gen i:n, j:m. x[i] * y[j]", "tl.gen((n, m), lambda i, j: x[i] * y[j])"),
+    "trace": Word("sum i:n. A[i, i]", "tl.sum(n, lambda i: A[i, i])"),
+    "diag": Word(
+        "gen i:n. A[i, i]; gen i:n, j:n. [i = j] * x[i]",
+        "tl.gen(n, lambda i: A[i, i]); tl.gen((n, n), lambda i, j: (i == j) * x[i])",
+    ),
+    **dict.fromkeys(("zeros", "zeros_like"), Word("gen i:n. 0", "tl.gen(n, lambda i: 0)")),
+    **dict.fromkeys(("ones", "ones_like", "full"), Word("gen i:n. 1", "tl.gen(n, lambda i: 1)")),
+    **dict.fromkeys(("eye", "identity"), Word("gen i:n, j:n. [i = j]", "tl.gen((n, n), lambda i, j: (i == j) * 1)")),
+    **dict.fromkeys(
+        ("concatenate", "stack", "concat", "append"),
+        Word(
+            "gen i:n + m. [i < n] * x[i] + [n <= i] * y[i - n]",
+            "tl.gen(n + m, lambda i: (i < n) * x[i] + (n <= i) * y[i - n])",
+        ),
+    ),
+    **dict.fromkeys(
+        ("array", "asarray", "tensor", "constant"), _same("data are parameters of the program, given when it is called")
+    ),
+    "at": Word(
+        "values do not change: make the new array, gen i:n. [i = k] * v + [i != k] * x[i]",
+        "values do not change: make the new array, tl.gen(n, lambda i: (i == k) * v + (i != k) * x[i])",
+    ),
+    **dict.fromkeys(
+        ("dtype", "astype"),
+        _same("numbers are of one kind, R; when a program runs, its dtype is that of its arguments"),
+    ),
+    "not": Word("the opposite comparison: != for =, >= for <", "the opposite comparison: i >= n for i < n"),
+    "return": Word("a program is one expression: f(x: R) = x * x", "return the value from the Python function"),
+    "lambda": Word("a function of an index is gen: gen i:n. x[i]", "tl.gen(n, lambda i: x[i])"),
+    "e": Word("exp(x)", "tl.exp(x)"),
+    "square": Word("x^2", "x ** 2"),
+    **dict.fromkeys(("power", "float_power"), Word("x^2, pow(x, 3/2)", "x ** 1.5")),
+    "gelu": Word("0.5 * x * (1 + erf(x / sqrt(2)))", "0.5 * x * (1 + tl.erf(x / math.sqrt(2)))"),
+    **dict.fromkeys(
+        ("arctan", "arcsin", "arccos", "atan2", "arctan2", "floor", "ceil", "round", "mod", "expm1", "log1p"),
+        _same("tl.scalar_function registers a function with its derivative, cost and code"),
+    ),
+    **dict.fromkeys(("jit", "compile"), _same("f(..) runs compiled, and jax.jit(tl.to_jax(f)) inside of JAX")),
+    **dict.fromkeys(("vmap", "pmap"), _same("an axis more is a gen more; or jax.vmap(tl.to_jax(f))")),
+    **dict.fromkeys(("vjp", "backward", "pullback"), _same("tl.adjoint(f), or jax.vjp(tl.to_jax(f), ..)")),
+    **dict.fromkeys(
+        ("jvp", "jacfwd", "linearize", "pushforward"), _same("tl.derivative(f), or jax.jvp(tl.to_jax(f), ..)")
+    ),
+    **dict.fromkeys(("jacrev", "gradient"), _same("tl.jacobian(f), tl.grad(f)")),
+    **dict.fromkeys(("hessian",), _same("tl.jacobian(tl.grad(f)); times a vector: tl.hvp(f)")),
+}
+"""By the word."""

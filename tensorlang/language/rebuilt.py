@@ -1,9 +1,10 @@
-"""Expressions built anew: other ones in the place of variables, or directly under a node."""
+"""Expressions built anew: other ones in the place of variables or of atoms, or directly under a node."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from tensorlang.language.affine import Affine, Atom
 from tensorlang.language.grammar import (
     Access,
     Add,
@@ -22,6 +23,7 @@ from tensorlang.language.grammar import (
     Var,
     children,
 )
+from tensorlang.language.predicates import substitute
 from tensorlang.recursion import Deep
 
 
@@ -37,6 +39,24 @@ def replaced(e: Expr, values: Mapping[Var, Expr], memo: dict[Expr, Expr]) -> Dee
             for part in children(e):
                 parts.append((yield replaced(part, values, memo)))
             memo[e] = with_children(e, parts)
+    return memo[e]
+
+
+def with_atoms(e: Expr, values: Mapping[Atom, Affine], memo: dict[Expr, Expr]) -> Deep[Expr]:
+    """`e` with these values in place of indices, sizes and elements of index arrays; `e` binds none of these."""
+    if e not in memo:
+        parts = []
+        for part in children(e):
+            parts.append((yield with_atoms(part, values, memo)))
+        new = with_children(e, parts)
+        match new:
+            case Access(a, at, place):
+                new = Access(a, at.substitute(values), place)
+            case Bracket(p, a):
+                new = Bracket(substitute(p, values), a)
+            case Extremum(sign, i, n, p, a) | Choice(sign, i, n, p, a):
+                new = type(new)(sign, i, n, substitute(p, values), a)
+        memo[e] = new
     return memo[e]
 
 

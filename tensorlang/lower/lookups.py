@@ -1,4 +1,4 @@
-"""Sums whose result is indexed by data: segments.
+"""Sums whose result is indexed by data: segments, and what is read of them.
 
     gen k. sum i. [k = y[i] and p] * e
 
@@ -6,6 +6,10 @@ Element i of the sum goes to place y[i] of the result, whatever that is; element
 Where no two go to the same place, they are written there; where the places are in order, equal ones are next to each
 other and are added up in order; else they are added one after the other, or where that is slow, which is anywhere but
 on a CPU, brought into order first. So nothing depends on the order in which a machine happens to add.
+
+    gen i. sum j. [a[i] = y[j] and p] * e  =  gen i. S[a[i]]    where S[k] = sum j. [k = y[j] and p] * e
+
+if i is in p and e only as a[i]: what is asked for again and again is added up once.
 """
 
 from __future__ import annotations
@@ -14,14 +18,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, Size, atom_affine, total
-from tensorlang.language.predicates import Equal, Predicate, conjunction, conjuncts, substitute
-from tensorlang.lower.accesses import positions
+from tensorlang.language.predicates import Equal, Predicate, conjunction, conjuncts, free_atoms, substitute
+from tensorlang.language.rebuilt import with_atoms
+from tensorlang.lower.accesses import access, positions
 from tensorlang.lower.choices import in_windows
 from tensorlang.lower.code import ATOM, Axes, Value
+from tensorlang.lower.integers import ZERO, Range
 from tensorlang.lower.loops import expanded
-from tensorlang.lower.scope import Context, Scope
+from tensorlang.lower.scope import Context, Held, Scope
 from tensorlang.lower.summation import Contract, Summation
-from tensorlang.recursion import Deep
+from tensorlang.recursion import Deep, run
 
 
 def segmented(ctx: Context, c: Summation, contract: Contract) -> Deep[Value | None]:
@@ -41,6 +47,42 @@ def segmented(ctx: Context, c: Summation, contract: Contract) -> Deep[Value | No
         return v
     at = {i: atom_affine(i) for i in kept} | found.at
     return _assembled(ctx, scope, inner, (*kept, *points), at, v)
+
+
+def shared_segments(ctx: Context, c: Summation, contract: Contract) -> Deep[Value | None]:
+    """`c` as elements of sums of segments; None if it depends on axes otherwise than by an element of an index array."""
+    for element in dict.fromkeys(x for q in c.parts for x in _asked(c, q)):
+        segment = Index(element.array.name)
+        values: dict[Atom, Affine] = {element: atom_affine(segment)}
+        body = run(with_atoms(run(with_atoms(c.body, c.scope.env, {})), values, {}))
+        parts = conjuncts(substitute(conjunction(c.parts), values))
+        axes = c.scope.axes(atom_affine(element))
+        if any(i in ctx.profiles.free(body, {}) or any(i in free_atoms(q) for q in parts) for i in axes):
+            continue
+        domain = {segment: Range(ZERO, element.array.size)} | {i: r for i, r in c.scope.domain.items() if i not in axes}
+        inner = ctx.scope(c.scope, domain=domain, masks=())
+        v: Value = yield contract(ctx, replace(c, scope=inner, parts=parts, body=body))
+        if segment not in v.axes:
+            return v
+        name = ctx.temporary(v, c.scope.block, "sums").code
+        held = Held(name, tuple(inner.domain[i].extent for i in v.axes))
+        at = [atom_affine(element) if i is segment else atom_affine(i) - domain[i].start for i in v.axes]
+        return access(ctx, c.scope, held, tuple(at))
+    return None
+
+
+def _asked(c: Summation, q: Predicate) -> list[Lookup]:
+    """An element at axes of the scope that `q` compares with elements at summed indices alone."""
+    if not isinstance(q, Equal):
+        return []
+    inside = [x for x in q.difference.atoms if not c.summed.keys().isdisjoint(atom_affine(x).free)]
+    outside = [x for x in q.difference.atoms if x not in inside and not isinstance(x, Size)]
+    if not any(isinstance(x, Lookup) for x in inside) or len(outside) != 1:
+        return []
+    (x,) = outside
+    return (
+        [x] if isinstance(x, Lookup) and c.scope.axes(atom_affine(x)) and abs(q.difference.coefficient(x)) == 1 else []
+    )
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ from tensorlang.language.predicates import (
     equal,
     free_atoms,
     lookups,
+    substitute,
 )
 from tensorlang.language.types import R, array
 from tensorlang.lower.accesses import access
@@ -58,7 +59,7 @@ def tabled(ctx: Context, scope: Scope, p: Exists) -> Deep[Value | None]:
     """Where `p` holds, read from a table; None if it mixes the indices that it binds with others in one place."""
     binders, body = _outermost(p)
     keys = _Keys(frozenset(binders))
-    abstract = keys.predicate(body)
+    abstract = keys.predicate(_by_own_data(body, binders))
     if abstract is None:
         return None
     bounds = {u: scope.bounds(a.substitute(scope.env)) for a, u in keys.axes.items()}
@@ -125,6 +126,23 @@ def _limit(scope: Scope, binders: Mapping[Index, Affine], p: Predicate) -> NonNe
 def _between(ctx: Context, scope: Scope, low: Affine, high: Affine) -> Range:
     """From `low` to `high`, if there is anything: where an index has no value, these are too low."""
     return Range(low, ctx.integers.greatest("u_stop", [low, high + 1], scope.fixed, [high + 1]))
+
+
+def _by_own_data(p: Predicate, binders: Mapping[Index, Affine]) -> Predicate:
+    """`p`, in which what is asked about is called by what it is equal to: exists k. a[k] = i and y[i] = b[k] asks
+    only about i, for y[i] is y[a[k]]."""
+    parts = list(conjuncts(p))
+    for own in range(len(parts)):
+        q = parts[own]
+        if not isinstance(q, Equal):
+            continue
+        terms = [(x, k) for x, k in q.difference.terms if not isinstance(x, Size)]
+        asked = [(x, k) for x, k in terms if frozenset(binders).isdisjoint(atom_affine(x).free)]
+        if len(asked) == 1 and len(terms) > 1 and abs(asked[0][1]) == 1:
+            ((x, k),) = asked
+            values: dict[Atom, Affine] = {x: atom_affine(x) - q.difference * k}
+            parts = [other if at == own else substitute(other, values) for at, other in enumerate(parts)]
+    return conjunction(parts)
 
 
 def _outermost(p: Exists) -> tuple[dict[Index, Affine], Predicate]:

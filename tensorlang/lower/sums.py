@@ -32,7 +32,7 @@ from tensorlang.lower.code import ATOM, Value, aligned, literal, plus, times, un
 from tensorlang.lower.correlations import correlated
 from tensorlang.lower.diagonals import stacked
 from tensorlang.lower.integers import Range
-from tensorlang.lower.lookups import segmented
+from tensorlang.lower.lookups import segmented, shared_segments
 from tensorlang.lower.loops import expanded, function_of, iterated
 from tensorlang.lower.membership import without_implied
 from tensorlang.lower.points import unresolved
@@ -97,6 +97,7 @@ def _contract(ctx: Context, c: Summation) -> Deep[Value]:
             _enumerated,
             _eliminated,
             _segmented,
+            _shared_segments,
             _spread,
             _restricted,
             _correlated,
@@ -148,6 +149,10 @@ def _enumerated(ctx: Context, c: Summation) -> Deep[Value | None]:
 
 def _segmented(ctx: Context, c: Summation) -> Deep[Value | None]:
     return segmented(ctx, c, contract)
+
+
+def _shared_segments(ctx: Context, c: Summation) -> Deep[Value | None]:
+    return shared_segments(ctx, c, contract)
 
 
 def _correlated(ctx: Context, c: Summation) -> Deep[Value | None]:

@@ -86,6 +86,10 @@ class Integers:
             return Range(ZERO, size)
         return Range(ZERO, self.greatest(f"{index.name}_stop", [ZERO, size], block, [size]))
 
+    def between(self, low: Affine, high: Affine, block: Block) -> Range:
+        """From `low` to `high`, if there is anything: they are bounds of what has no value where an index has none."""
+        return Range(low, self.greatest("stop", [low, high + 1], block, [high + 1]))
+
     def restricted(self, index: Index, r: Range, starts: list[Affine], stops: list[Affine], block: Block) -> Range:
         """The part of `r` from all of `starts` on and before all of `stops`."""
         starts = self._undominated([r.start, *starts], 1)

@@ -50,7 +50,7 @@ def segmented(ctx: Context, c: Summation, contract: Contract) -> Deep[Value | No
 
 
 def shared_segments(ctx: Context, c: Summation, contract: Contract) -> Deep[Value | None]:
-    """`c` as elements of sums of segments; None if it depends on axes otherwise than by an element of an index array."""
+    """`c` as elements of segments' sums; None if it depends on axes otherwise than by an element of an index array."""
     for element in dict.fromkeys(x for q in c.parts for x in _asked(c, q)):
         segment = Index(element.array.name)
         values: dict[Atom, Affine] = {element: atom_affine(segment)}
@@ -60,7 +60,7 @@ def shared_segments(ctx: Context, c: Summation, contract: Contract) -> Deep[Valu
         if any(i in ctx.profiles.free(body, {}) or any(i in free_atoms(q) for q in parts) for i in axes):
             continue
         domain = {segment: Range(ZERO, element.array.size)} | {i: r for i, r in c.scope.domain.items() if i not in axes}
-        inner = ctx.scope(c.scope, domain=domain, masks=())
+        inner = ctx.scope(c.scope, domain=domain, masks=c.scope.masks_without(axes))
         v: Value = yield contract(ctx, replace(c, scope=inner, parts=parts, body=body))
         if segment not in v.axes:
             return v

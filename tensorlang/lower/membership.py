@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from tensorlang.language.affine import Affine, Atom, Index, Lookup, Size, atom_affine, total
-from tensorlang.language.grammar import Bracket, Sum, Var, number, sums
-from tensorlang.language.grammar import access as access_to
+from tensorlang.language.grammar import Bracket, number, sums
 from tensorlang.language.predicates import (
     And,
     Equal,
@@ -27,12 +26,9 @@ from tensorlang.language.predicates import (
     conjunction,
     conjuncts,
     disjunction,
-    equal,
-    free_atoms,
     lookups,
     substitute,
 )
-from tensorlang.language.types import R, array
 from tensorlang.lower.accesses import access
 from tensorlang.lower.code import Value
 from tensorlang.lower.integers import ZERO, Range
@@ -63,7 +59,7 @@ def tabled(ctx: Context, scope: Scope, p: Exists) -> Deep[Value | None]:
     if abstract is None:
         return None
     bounds = {u: scope.bounds(a.substitute(scope.env)) for a, u in keys.axes.items()}
-    domain = {u: _between(ctx, scope, low, high) for u, (low, high) in bounds.items()}
+    domain = {u: ctx.integers.between(low, high, scope.fixed) for u, (low, high) in bounds.items()}
     table: Held = yield _table(ctx, scope, domain, binders, abstract)
     return access(ctx, scope, table, tuple(a - bounds[u][0] for a, u in keys.axes.items()))
 
@@ -75,57 +71,10 @@ def _table(
     inner = ctx.scope(scope, domain=domain, loops={}, env={}, masks=(), block=scope.fixed)
     memo = ("table", p, tuple(binders.items()))
     if memo not in inner.memo:
-        v: Value = yield _counted(ctx, inner, binders, p)
+        v: Value = yield ctx.value(sums([*binders.items()], Bracket(p, number(1))), inner)
         v = Value(f"{expanded(ctx, inner, v, inner.order)} > 0", inner.order)
         inner.memo[memo] = ctx.temporary(v, scope.fixed, "some")
     return Held(inner.memo[memo].code, tuple(r.extent for r in domain.values()))
-
-
-def _counted(ctx: Context, scope: Scope, binders: Mapping[Index, Affine], p: Predicate) -> Deep[Value]:
-    """How many values of `binders` there are where `p` holds, at each point of the scope.
-
-    One inequality between data and an axis asks for the data's values up to, or from, a limit: they are counted first.
-    """
-    limit = _limit(scope, binders, p)
-    if limit is None:
-        v: Value = yield ctx.value(sums([*binders.items()], Bracket(p, number(1))), scope)
-        return v
-    data = total((atom_affine(x), k) for x, k in limit.value.terms if x not in scope.domain and not isinstance(x, Size))
-    axes = limit.value - data
-    rest = conjunction(q for q in conjuncts(p) if q is not limit)
-    ranges = {i: ctx.integers.range_of(i, n, scope.fixed) for i, n in binders.items()}
-    low, high = ctx.scope(scope, domain=ranges).bounds(data)
-    value = Index("v")
-    domain = {value: _between(ctx, scope, low, high), **{u: r for u, r in scope.domain.items() if u not in axes.free}}
-    table: Held = yield _table(ctx, scope, domain, binders, conjunction([equal(data, atom_affine(value)), rest]))
-    some = Var(table.name, array(table.shape, R))
-    numbers = ctx.temporary(Value(f"jnp.asarray({table.name}, dtype)"), scope.fixed, table.name)
-    ctx.held[some, ()] = Held(numbers.code, table.shape)
-    place = Index("v")  # counted from the least value
-    at = [atom_affine(place), *(atom_affine(u) - r.start for u, r in domain.items() if u is not value)]
-    v = yield ctx.value(
-        Sum(place, table.shape[0], Bracket(NonNegative(axes + atom_affine(place) + low), access_to(some, *at))), scope
-    )
-    return v
-
-
-def _limit(scope: Scope, binders: Mapping[Index, Affine], p: Predicate) -> NonNegative | None:
-    """The only inequality between data at `binders` and an axis of the scope, if nothing else mentions that axis."""
-    mixed = []
-    for q in conjuncts(p):
-        free = free_atoms(q)
-        if isinstance(q, NonNegative) and not free.isdisjoint(binders) and not free.isdisjoint(scope.domain):
-            mixed.append(q)
-    if len(mixed) != 1 or not mixed[0].value.lookups:
-        return None
-    own = free_atoms(mixed[0]).intersection(scope.domain)
-    others = (free_atoms(q) for q in conjuncts(p) if q is not mixed[0])
-    return mixed[0] if all(own.isdisjoint(free) for free in others) else None
-
-
-def _between(ctx: Context, scope: Scope, low: Affine, high: Affine) -> Range:
-    """From `low` to `high`, if there is anything: where an index has no value, these are too low."""
-    return Range(low, ctx.integers.greatest("u_stop", [low, high + 1], scope.fixed, [high + 1]))
 
 
 def _by_own_data(p: Predicate, binders: Mapping[Index, Affine]) -> Predicate:

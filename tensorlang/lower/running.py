@@ -3,17 +3,29 @@
     gen i. sum j. [j <= a(i)] * e(j)  =  gen i. S[a(i) + 1]            where S[k] = sum j < k. e(j)
 
 which takes as many additions as there are j, and not as there are pairs of i and j. The limit a(i) may be an element of
-an index array.
+an index array; and so may what is compared with it:
+
+    gen i. sum j. [i <= y[j]] * e(j)  =  gen i. sum v. [i <= v] * T[v]    where T[v] = sum j. [y[j] = v] * e(j)
+
+Of what does not depend on j at all there are so many as there are j:
+
+    gen i. sum j. [a(i) <= j and j <= b(i)] * e(i)  =  gen i. max(0, b(i) - a(i) + 1) * e(i)
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import reduce
 
-from tensorlang.language.affine import Affine, Index, atom_affine
-from tensorlang.language.predicates import NonNegative, Predicate, free_atoms, substitute
+from tensorlang.language import grammar
+from tensorlang.language.affine import Affine, Atom, Index, Lookup, atom_affine, total
+from tensorlang.language.grammar import Var
+from tensorlang.language.predicates import NonNegative, Predicate, equal, free_atoms
+from tensorlang.language.types import R, array
 from tensorlang.lower.accesses import access, positions
-from tensorlang.lower.code import ATOM, Value
+from tensorlang.lower.code import ATOM, LOOSE, SUM, Value, times, where
+from tensorlang.lower.loops import expanded
+from tensorlang.lower.profile import is_finite
 from tensorlang.lower.scope import Context, Held, Scope
 from tensorlang.lower.summation import Contract, Summation
 from tensorlang.recursion import Deep
@@ -27,8 +39,7 @@ def running(ctx: Context, c: Summation, contract: Contract) -> Deep[Value | None
     limit, j = found
     scope, r, outer = c.scope, c.summed[j], c.scope.axes(limit)
     domain = {i: s for i, s in scope.domain.items() if i not in outer} | {j: r}
-    masks = tuple(p for p in scope.masks if free_atoms(substitute(p, scope.env)).isdisjoint(outer))
-    inner = ctx.scope(scope, domain=domain, masks=masks)
+    inner = ctx.scope(scope, domain=domain, masks=scope.masks_without(outer))
     parts = tuple(p for p in c.parts if p is not NonNegative(limit))
     e: Value = yield contract(ctx, replace(c, scope=inner, summed=c.without(j), parts=parts))
     if e.number == 0:
@@ -42,6 +53,84 @@ def running(ctx: Context, c: Summation, contract: Contract) -> Deep[Value | None
     code = f"{ctx.helper(helper)}({e.code}, {axis}, {backwards})"
     sums = ctx.temporary(Value(code), scope.block, "sums").code
     return _read(ctx, scope, Held(sums, tuple(inner.domain[i].extent + (i is j) for i in e.axes)), e, j, at - r.start)
+
+
+def repeated(ctx: Context, c: Summation, contract: Contract) -> Deep[Value | None]:
+    """`c` as the number of its terms times one of them; None if they differ, or are not counted by bounds alone."""
+    for j, r in c.summed.items():
+        bounds = [q for q in c.parts if j in free_atoms(q)]
+        values = [q.value for q in bounds if isinstance(q, NonNegative) and j not in _looked_up_at(q.value)]
+        if not bounds or len(values) < len(bounds) or any(abs(a.coefficient(j)) != 1 for a in values):
+            continue
+        if c.loops or c.whole or j in ctx.profiles.free(c.body, c.scope.env):
+            continue
+        if any(i in c.summed or i in c.scope.loops for a in values for i in a.free if i is not j):
+            continue
+        own = atom_affine(j)
+        starts = [own - a for a in values if a.coefficient(j) > 0]
+        stops = [a + own + 1 for a in values if a.coefficient(j) < 0]
+        axes = tuple(i for i in c.scope.domain if any(i in a.free for a in values))
+        start, stop = (
+            _extreme(name, [positions(ctx, c.scope, a, axes) for a in (end, *further)])
+            for name, end, further in (("maximum", r.start, starts), ("minimum", r.stop, stops))
+        )
+        count = Value(f"jnp.asarray(jnp.maximum({stop} - {start}, 0), dtype)", axes, ATOM, 3)
+        parts = tuple(q for q in c.parts if q not in bounds)
+        v: Value = yield contract(ctx, replace(c, summed=c.without(j), parts=parts))
+        count = ctx.short(count, c.scope.block)
+        product = times(count, v, c.scope.order)
+        if is_finite(c.body):
+            return product
+        some = Value(f"{count.within(SUM)} > 0", count.axes, LOOSE, count.depth + 1)
+        return where(some, ctx.short(product, c.scope.block), c.scope.order)
+    return None
+
+
+def _looked_up_at(a: Affine) -> set[Atom]:
+    return {i for lookup in a.lookups for i in atom_affine(lookup).free}
+
+
+def _extreme(name: str, codes: list[str]) -> str:
+    return reduce(lambda a, b: f"jnp.{name}({a}, {b})", codes)
+
+
+def by_value(ctx: Context, c: Summation, contract: Contract) -> Deep[Value | None]:
+    """`c` summed for each value of data first, if only a comparison with these ties it to some axis of the result."""
+    q = next((q for q in c.parts if isinstance(q, NonNegative) and _is_compared(ctx, c, q)), None)
+    if q is None or c.whole or c.loops:
+        return None
+    scope, value = c.scope, Index("v")
+    data = total((atom_affine(x), k) for x, k in q.value.terms if not c.summed.keys().isdisjoint(atom_affine(x).free))
+    outer = scope.axes(q.value)
+    r = ctx.integers.between(*ctx.scope(scope, domain=c.ranges).bounds(data), scope.fixed)
+    domain = {i: s for i, s in scope.domain.items() if i not in outer} | {value: r}
+    inner = ctx.scope(scope, domain=domain, masks=scope.masks_without(outer))
+    parts = (*(p for p in c.parts if p is not q), equal(data, atom_affine(value)))
+    v: Value = yield contract(ctx, replace(c, scope=inner, parts=parts))
+    if v.number == 0:
+        return v
+    axes = tuple(i for i in inner.domain if i in v.axes or i is value)
+    sums = ctx.temporary(Value(expanded(ctx, inner, v, axes)), scope.block, "sums").code
+    table = Var(sums, array(tuple(inner.domain[i].extent for i in axes), R))
+    ctx.held[table, ()] = Held(sums, tuple(inner.domain[i].extent for i in axes))
+    body = grammar.access(table, *(atom_affine(i) - inner.domain[i].start for i in axes))
+    limit = NonNegative(q.value - data + atom_affine(value))
+    v = yield contract(ctx, Summation(scope, {value: r}, (limit,), body))
+    return v
+
+
+def _is_compared(ctx: Context, c: Summation, q: NonNegative) -> bool:
+    """Whether `q` compares elements at summed indices with axes of the result on which nothing else depends."""
+    if any(i in c.scope.loops for i in q.value.free):
+        return False
+    inside = [x for x in q.value.atoms if not c.summed.keys().isdisjoint(atom_affine(x).free)]
+    outer = c.scope.axes(q.value)
+    if not outer or not any(isinstance(x, Lookup) for x in inside):
+        return False
+    if any(i in atom_affine(x).free for x in inside for i in outer):
+        return False
+    others = ctx.profiles.free(c.body, c.scope.env).union(*(free_atoms(p) for p in c.parts if p is not q))
+    return not any(i in others for i in outer)
 
 
 def _limited(ctx: Context, c: Summation, q: Predicate) -> tuple[Affine, Index] | None:

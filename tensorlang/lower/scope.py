@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tensorlang.errors import NormalFormError
 from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup
 from tensorlang.language.grammar import Access, Expr, Proj, Var
-from tensorlang.language.predicates import Predicate, Relation
+from tensorlang.language.predicates import Predicate, Relation, free_atoms, substitute
 from tensorlang.lower.code import Axes, Block, Value
 from tensorlang.lower.cut import Cut
 from tensorlang.lower.integers import ZERO, Integers, Range
@@ -53,6 +53,10 @@ class Scope:
         """The axes on which `a` depends."""
         free = a.free
         return tuple(i for i in self.domain if i in free)
+
+    def masks_without(self, axes: Axes) -> tuple[Predicate, ...]:
+        """The masks that do not depend on these axes."""
+        return tuple(p for p in self.masks if free_atoms(substitute(p, self.env)).isdisjoint(axes))
 
     def is_static(self, a: Affine) -> bool:
         """Whether no loop and no data change `a`."""

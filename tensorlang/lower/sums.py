@@ -38,7 +38,7 @@ from tensorlang.lower.membership import without_implied
 from tensorlang.lower.points import unresolved
 from tensorlang.lower.products import reduced
 from tensorlang.lower.relations import enumerated
-from tensorlang.lower.running import running
+from tensorlang.lower.running import by_value, repeated, running
 from tensorlang.lower.scope import Context, Scope
 from tensorlang.lower.summation import Summation
 from tensorlang.recursion import Deep
@@ -102,7 +102,9 @@ def _contract(ctx: Context, c: Summation) -> Deep[Value]:
             _restricted,
             _correlated,
             _stacked,
+            _repeated,
             _running,
+            _by_value,
             _blocked,
             _hoisted,
             _distributed,
@@ -161,6 +163,14 @@ def _correlated(ctx: Context, c: Summation) -> Deep[Value | None]:
 
 def _running(ctx: Context, c: Summation) -> Deep[Value | None]:
     return running(ctx, c, contract)
+
+
+def _repeated(ctx: Context, c: Summation) -> Deep[Value | None]:
+    return repeated(ctx, c, contract)
+
+
+def _by_value(ctx: Context, c: Summation) -> Deep[Value | None]:
+    return by_value(ctx, c, contract)
 
 
 def _stacked(ctx: Context, c: Summation) -> Deep[Value | None]:

@@ -18,6 +18,7 @@ from tensorlang.simplify.compact import compact
 from tensorlang.simplify.compact_choices import compact_choices
 from tensorlang.simplify.distribute import distribute
 from tensorlang.simplify.factorise import factorise
+from tensorlang.simplify.hoist import hoist
 from tensorlang.simplify.narrow import narrow
 from tensorlang.simplify.read_back import read_back
 
@@ -65,6 +66,7 @@ def simplify_ssa(s: SSA, sizes: Mapping[Size, int] | None = None) -> SSA:
         compact_choices,
         distributed,
         partial(factorise, sizes=sizes),
+        hoist,
         assemble,
     ):
         changed = change(s)

@@ -1,0 +1,64 @@
+"""Factors that do not depend on what is summed leave the sum.
+
+    gen i. sum j. [p] * x[j] * v[i]  ->  y = gen i. sum j. [p] * x[j];  gen i. [exists j. p] * y[i] * v[i]
+
+With N points (i, j) and G distinct i this costs N instead of 2N - G. What remains under the sum depends on i by its
+predicate alone, as a prefix sum does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tensorlang.language.affine import Affine, Atom, Index, atom_affine
+from tensorlang.language.predicates import conjunction, equal
+from tensorlang.normal.contraction import contraction, inner_solution
+from tensorlang.normal.ssa import (
+    SSA,
+    Contraction,
+    Statement,
+    factor_indices,
+    inner_ranges,
+    own_indices,
+    own_ranges,
+)
+from tensorlang.normal.tidy import map_outputs, with_operands
+from tensorlang.sets.solve import project
+
+
+def hoist(s: SSA) -> SSA:
+    """`s` with factors outside of the sums on whose indices they do not depend."""
+    new: dict[Statement, Statement] = {}
+    for x in s.statements:
+        y = with_operands(x, new)
+        new[x] = _hoisted(y) if isinstance(y, Contraction) and len(y.factors) > 1 else y
+    names: dict[Statement, str] = {}
+    for x, name in s.names.items():
+        names.setdefault(new[x], name)
+    return replace(s, statements=tuple(new.values()), outputs=map_outputs(s.outputs, new), names=names)
+
+
+def _hoisted(x: Contraction) -> Statement:
+    solution = inner_solution(x)
+    summed = set(solution.free)
+    places = factor_indices(x)
+    outside = [k for k, at in enumerate(places) if summed.isdisjoint(_read(at, solution.values))]
+    if not summed or not outside or len(outside) == len(places):
+        return x
+    inside = [k for k in range(len(places)) if k not in outside]
+    own, inner = own_indices(x), inner_ranges(x)
+    given = [(x.factors[k], places[k]) for k in inside]
+    further = {i: n for i, n in inner.items() if not any(i in places[k] for k in inside)}
+    total = contraction(x.shape, own, given, further, x.pred)
+    kept = {i: n for i, n in inner.items() if any(i in places[k] for k in outside)}
+    rest = {i: n for i, n in inner.items() if i not in kept}
+    at = tuple(Index(i.name) for i in own)
+    same = [equal(atom_affine(i), atom_affine(j)) for i, j in zip(own, at, strict=True)]
+    where = conjunction([project(rest, x.pred, {**own_ranges(x), **kept}), *same])
+    return contraction(x.shape, own, [(total, at), *((x.factors[k], places[k]) for k in outside)], {}, where)
+
+
+def _read(at: tuple[Index, ...], values: Mapping[Atom, Affine]) -> set[Index]:
+    """The indices that the places `at` depend on, of which `values` are solved for."""
+    return {i for j in at for i in (values[j].indices if j in values else (j,))}

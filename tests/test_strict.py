@@ -68,12 +68,18 @@ SUMS = {
 """For each way of computing sums a program that is computed so."""
 
 
-@pytest.fixture(params=["default", "small"])
-def _costs(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """What large sizes are taken apart into, too, at small ones."""
+@pytest.fixture
+def _small_costs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Small sizes are taken apart, too."""
+    (tmp_path / "costs.json").write_text(json.dumps(SMALL_COSTS))
+    monkeypatch.setenv("TENSORLANG_COSTS", str(tmp_path / "costs.json"))
+
+
+@pytest.fixture(params=[pytest.param("default", marks=pytest.mark.slow), "small"])
+def _costs(request: pytest.FixtureRequest) -> None:
+    """Both cost tables."""
     if request.param == "small":
-        (tmp_path / "costs.json").write_text(json.dumps(SMALL_COSTS))
-        monkeypatch.setenv("TENSORLANG_COSTS", str(tmp_path / "costs.json"))
+        request.getfixturevalue("_small_costs")
 
 
 @pytest.fixture(autouse=True)
@@ -158,7 +164,7 @@ def test_what_a_bracket_hides_has_no_influence_whatever_the_way_of_summing(name:
 @pytest.mark.slow
 @pytest.mark.parametrize("which", ["adjoint", "forward", "second"])
 @pytest.mark.parametrize("name", SUMS)
-@pytest.mark.usefixtures("_costs")
+@pytest.mark.usefixtures("_small_costs")
 def test_what_a_bracket_hides_has_no_influence_on_derivatives(name: str, which: str) -> None:
     f, sizes = derivatives(sum_called(name))[which](), {"n": 7, "k": 3}
     assert is_strict(f, complete(f, masked_arguments(random.Random(0), sizes), sizes, 0))
@@ -212,7 +218,7 @@ def test_random_masked_sums_are_strict(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("which", "seeds"), [("value", 200), ("adjoint", 40), ("forward", 40), ("second", 8)], ids=str)
+@pytest.mark.parametrize(("which", "seeds"), [("value", 100), ("adjoint", 15), ("forward", 15), ("second", 3)], ids=str)
 @pytest.mark.usefixtures("_costs")
 def test_many_random_masked_sums_and_their_derivatives_are_strict(which: str, seeds: int) -> None:
     for seed in range(100, 100 + seeds):
@@ -240,7 +246,7 @@ def test_random_programs_are_strict() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("which", "seeds"), [("value", 400), ("adjoint", 150)], ids=str)
+@pytest.mark.parametrize(("which", "seeds"), [("value", 200), ("adjoint", 60)], ids=str)
 def test_many_random_programs_and_their_adjoints_are_strict(which: str, seeds: int) -> None:
     for seed in range(1000, 1000 + seeds):
         random_is_strict(seed, which)
@@ -256,7 +262,7 @@ def benchmark_is_strict(case: Case, f: Function) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in CASES])
-@pytest.mark.usefixtures("_costs")
+@pytest.mark.usefixtures("_small_costs")
 def test_benchmark_programs_and_their_derivatives_are_strict(case: Case) -> None:
     benchmark_is_strict(case, case.function)
     benchmark_is_strict(case, case.derived)
@@ -293,7 +299,7 @@ def gradients(f: Function, arguments: dict[str, Any], given: dict[str, Any], g: 
     yield both(hvp)
 
 
-@pytest.mark.parametrize("name", ["triangle times vector", "prefix sums", "convolution", "outer product in a triangle"])
+@pytest.mark.parametrize("name", ["triangle times vector", "convolution"])
 def test_derivatives_in_jax_of_strict_functions_see_nothing_hidden(name: str) -> None:
     derivatives_in_jax_see_nothing_hidden(name)
 
@@ -332,7 +338,7 @@ def test_strict_functions_are_strict_when_mapped() -> None:
 # what it costs
 
 
-@pytest.mark.parametrize("name", ["triangle times vector", "prefix sums", "convolution", "relation times matrix"])
+@pytest.mark.parametrize("name", ["prefix sums", "convolution", "relation times matrix"])
 def test_strict_code_does_at_most_a_few_times_as_much(name: str) -> None:
     f = sum_called(name)
     for n in (64, 256, 1024):

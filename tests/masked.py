@@ -1,4 +1,4 @@
-"""Random programs of sums of products under brackets of all kinds, which hide much from some of the elements."""
+"""Random programs of sums of products under brackets of all kinds, which hide much of the data from some elements."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def masked_function(rng: random.Random) -> Function:
     return tl.parse(masked_text(rng))
 
 
-def masked_text(rng: random.Random) -> str:
-    """Its text."""
-    builder = _Builder(rng)
+def masked_text(rng: random.Random, elementwise: bool = False) -> str:
+    """Its text; with `elementwise` that of one without sums, whose products under brackets have a scalar function."""
+    builder = _Builder(rng, elementwise)
     lets = [builder.statement(f"t{k}") for k in range(rng.randrange(3))]
-    binders, body = builder.array(rng.choice((0, 1, 1, 2)))
+    binders, body = builder.array(rng.choice((1, 2) if elementwise else (0, 1, 1, 2)))
     return f"f({_INPUTS}) =\n" + "".join(f"  {line} in\n" for line in lets) + f"  {binders}{body}"
 
 
@@ -63,8 +63,9 @@ def masked_arguments(rng: random.Random, sizes: dict[str, int]) -> dict[str, Any
 
 
 class _Builder:
-    def __init__(self, rng: random.Random) -> None:
+    def __init__(self, rng: random.Random, elementwise: bool) -> None:
         self.rng = rng
+        self.elementwise = elementwise
         self.made: list[tuple[str, int]] = []
         self.fresh = iter(f"{letter}{k}" if k else letter for k in range(9) for letter in "ijlpqrs")
 
@@ -85,9 +86,13 @@ class _Builder:
         """A sum, or a product under a bracket."""
         summed = [next(self.fresh) for _ in range(self.rng.choice((0, 1, 1, 1, 2) if own else (1, 1, 2)))]
         short = next(self.fresh) if self.rng.random() < 0.2 else None
+        if self.elementwise:
+            summed, short = [], None
         indices = own + summed
         guards: list[str] = []
         factors = [self.factor(indices, short, guards) for _ in range(self.rng.choice((1, 2, 2, 3)))]
+        if self.elementwise and len(factors) > 1:
+            factors.append(f"exp({self.factor(indices, short, guards)})")
         conditions = guards + [self.condition(indices) for _ in range(self.rng.choice((0, 1, 1, 2)))]
         self.rng.shuffle(conditions)
         body = " * ".join(factors)
@@ -103,6 +108,8 @@ class _Builder:
     def factor(self, indices: list[str], short: str | None, guards: list[str]) -> str:
         rng, i, j = self.rng, self.rng.choice(indices), self.rng.choice(indices)
         kinds = ["x[{i}]", "z[{j}]", "A[{i}, {j}]", "A[{i}, {j}]", "x[y[{i}]]", "A[{i}, y[{j}]]", "2", "shift", "inner"]
+        if self.elementwise:
+            kinds.remove("inner")
         kinds += [f"{name}[{{i}}]" if dims == 1 else f"{name}[{{i}}, {{j}}]" for name, dims in self.made] * 2
         kinds += ["w[{short}]", "B[{i}, {short}]", "B[{j}, {short}]"] if short else []
         kind = rng.choice(kinds)

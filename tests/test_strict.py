@@ -19,9 +19,9 @@ import tensorlang as tl
 from benchmarks.case import Case, dense
 from benchmarks.programs import CASES
 from tensorlang.language.affine import Size
+from tensorlang.language.arguments import from_leaves, leaf_shapes
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Var
-from tensorlang.language.types import shape
 from tensorlang.lower.count import count
 from tests.masked import SIZES, masked_arguments, masked_text
 from tests.poison import anywhere, hidden, poisoned
@@ -59,7 +59,7 @@ SUMS = {
     "compared data": "gen i:n. sum j:n. [y[i] <= y[j]] * x[i] * z[j]",
     "over nothing": "gen i:n. sum j:n. [n <= j] * x[i] * z[j]",
     "sizes": "gen i:n. (sum j:k. w[j]) * exp(x[i]) + [3 < k] * x[i] * z[i]",
-    "logarithms": "gen i:n. sum j:n. [j < i] * log(x[j]) * (1 / z[i])",
+    "logarithms": "gen i:n. sum j:n. [j < i] * log(x[j]^2) * (1 / z[i])",
     "an extremum": "gen i:n. max j:n where j <= i. x[j] * z[j]",
     "attention": """
       let e = gen i:n, j:n. [j <= i] * exp(A[i, j]) in
@@ -68,12 +68,18 @@ SUMS = {
 """For each way of computing sums a program that is computed so."""
 
 
-@pytest.fixture(params=["default", "small"])
-def _costs(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """What large sizes are taken apart into, too, at small ones."""
+@pytest.fixture
+def _small_costs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Small sizes are taken apart, too."""
+    (tmp_path / "costs.json").write_text(json.dumps(SMALL_COSTS))
+    monkeypatch.setenv("TENSORLANG_COSTS", str(tmp_path / "costs.json"))
+
+
+@pytest.fixture(params=[pytest.param("default", marks=pytest.mark.slow), "small"])
+def _costs(request: pytest.FixtureRequest) -> None:
+    """Both cost tables."""
     if request.param == "small":
-        (tmp_path / "costs.json").write_text(json.dumps(SMALL_COSTS))
-        monkeypatch.setenv("TENSORLANG_COSTS", str(tmp_path / "costs.json"))
+        request.getfixturevalue("_small_costs")
 
 
 @pytest.fixture(autouse=True)
@@ -103,8 +109,11 @@ def complete(f: Function, arguments: dict[str, Any], sizes: dict[str, int], seed
     rng = np.random.default_rng(seed)
     named: dict[str, Any] = {}
     for p in f.params:
-        new = rng.normal(size=[a.value(values) for a in shape(p.type)[0]]) if isinstance(p, Var) else None
-        named[p.name] = arguments.get(p.name, new)
+        if p.name in arguments:
+            named[p.name] = arguments[p.name]
+        elif isinstance(p, Var):
+            arrays = (rng.normal(size=[a.value(values) for a in dims]) for dims in leaf_shapes(p.type))
+            named[p.name] = from_leaves(p.type, arrays)
     return {**named, **{s.name: sizes[s.name] for s in f.sizes}}
 
 
@@ -155,7 +164,7 @@ def test_what_a_bracket_hides_has_no_influence_whatever_the_way_of_summing(name:
 @pytest.mark.slow
 @pytest.mark.parametrize("which", ["adjoint", "forward", "second"])
 @pytest.mark.parametrize("name", SUMS)
-@pytest.mark.usefixtures("_costs")
+@pytest.mark.usefixtures("_small_costs")
 def test_what_a_bracket_hides_has_no_influence_on_derivatives(name: str, which: str) -> None:
     f, sizes = derivatives(sum_called(name))[which](), {"n": 7, "k": 3}
     assert is_strict(f, complete(f, masked_arguments(random.Random(0), sizes), sizes, 0))
@@ -179,6 +188,18 @@ def test_relations_given_by_their_points_select() -> None:
                 assert agrees(lowered(**{**given, "E": scipy.sparse.csr_matrix(given["E"])}), wanted)
 
 
+@pytest.mark.parametrize(
+    "seeds", [range(10), pytest.param(range(10, 150), marks=pytest.mark.slow)], ids=["few", "many"]
+)
+def test_a_bracket_outside_of_sums_over_an_element_or_a_scalar_function_always_selects(seeds: range) -> None:
+    for seed in seeds:
+        rng = random.Random(seed)
+        text, sizes = masked_text(rng, elementwise=True), rng.choice(SIZES)
+        f = tl.parse(text)
+        arguments = complete(f, masked_arguments(rng, sizes), sizes, seed)
+        assert is_strict(f, arguments, seed, strict=False), f"seed {seed}, sizes {sizes}:\n{text}"
+
+
 def masked_is_strict(seed: int, which: str) -> None:
     rng = random.Random(seed)
     text, sizes = masked_text(rng), rng.choice(SIZES)
@@ -197,7 +218,7 @@ def test_random_masked_sums_are_strict(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("which", "seeds"), [("value", 200), ("adjoint", 40), ("forward", 40), ("second", 8)], ids=str)
+@pytest.mark.parametrize(("which", "seeds"), [("value", 100), ("adjoint", 15), ("forward", 15), ("second", 3)], ids=str)
 @pytest.mark.usefixtures("_costs")
 def test_many_random_masked_sums_and_their_derivatives_are_strict(which: str, seeds: int) -> None:
     for seed in range(100, 100 + seeds):
@@ -225,7 +246,7 @@ def test_random_programs_are_strict() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("which", "seeds"), [("value", 400), ("adjoint", 150)], ids=str)
+@pytest.mark.parametrize(("which", "seeds"), [("value", 200), ("adjoint", 60)], ids=str)
 def test_many_random_programs_and_their_adjoints_are_strict(which: str, seeds: int) -> None:
     for seed in range(1000, 1000 + seeds):
         random_is_strict(seed, which)
@@ -241,7 +262,7 @@ def benchmark_is_strict(case: Case, f: Function) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in CASES])
-@pytest.mark.usefixtures("_costs")
+@pytest.mark.usefixtures("_small_costs")
 def test_benchmark_programs_and_their_derivatives_are_strict(case: Case) -> None:
     benchmark_is_strict(case, case.function)
     benchmark_is_strict(case, case.derived)
@@ -278,31 +299,24 @@ def gradients(f: Function, arguments: dict[str, Any], given: dict[str, Any], g: 
     yield both(hvp)
 
 
-@pytest.mark.parametrize("name", ["triangle times vector", "prefix sums", "convolution", "outer product in a triangle"])
+@pytest.mark.parametrize("name", ["triangle times vector", "convolution"])
 def test_derivatives_in_jax_of_strict_functions_see_nothing_hidden(name: str) -> None:
-    derivatives_in_jax_see_nothing_hidden(name, lambda f: tl.to_jax(f, strict=True))
+    derivatives_in_jax_see_nothing_hidden(name)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SUMS)
 def test_all_derivatives_in_jax_of_strict_functions_see_nothing_hidden(name: str) -> None:
-    derivatives_in_jax_see_nothing_hidden(name, lambda f: tl.to_jax(f, strict=True))
+    derivatives_in_jax_see_nothing_hidden(name)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", SUMS)
-@pytest.mark.usefixtures("_costs")
-def test_jax_itself_differentiates_strict_code_without_what_is_hidden(name: str) -> None:
-    derivatives_in_jax_see_nothing_hidden(name, lambda f: tl.lower(f, strict=True))
-
-
-def derivatives_in_jax_see_nothing_hidden(name: str, made: Callable[[Function], Callable[..., Any]]) -> None:
+def derivatives_in_jax_see_nothing_hidden(name: str) -> None:
     f, sizes = sum_called(name), {"n": 6, "k": 3}
     arguments = complete(f, masked_arguments(random.Random(0), sizes), sizes, 0)
     unread = hidden(f, arguments)
     for value in (np.nan, np.inf):
         given = poisoned(f, arguments, unread, value)
-        for clean, found in gradients(f, arguments, given, made(f)):
+        for clean, found in gradients(f, arguments, given, tl.to_jax(f, strict=True)):
             assert all(np.isfinite(x).all() for x in flat(found)) and agrees(found, clean)
 
 
@@ -324,7 +338,7 @@ def test_strict_functions_are_strict_when_mapped() -> None:
 # what it costs
 
 
-@pytest.mark.parametrize("name", ["triangle times vector", "prefix sums", "convolution", "relation times matrix"])
+@pytest.mark.parametrize("name", ["prefix sums", "convolution", "relation times matrix"])
 def test_strict_code_does_at_most_a_few_times_as_much(name: str) -> None:
     f = sum_called(name)
     for n in (64, 256, 1024):

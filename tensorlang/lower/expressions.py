@@ -30,7 +30,7 @@ from tensorlang.language.predicates import FALSE, TRUE, Or, Predicate, conjuncti
 from tensorlang.language.types import R
 from tensorlang.lower.accesses import access
 from tensorlang.lower.brackets import bracket
-from tensorlang.lower.code import Axes, Value, applied, literal, plus, times, union, where
+from tensorlang.lower.code import Value, applied, literal, plus, times, where
 from tensorlang.lower.extrema import extremum
 from tensorlang.lower.masks import mask_over
 from tensorlang.lower.pieces import assembled
@@ -91,7 +91,7 @@ class Compiler:
                 values = []
                 for argument in arguments:
                     v = yield self.value(argument, scope)
-                    values.append(self._safe(v, scope) if self.ctx.strict or _is_partial(e) else v)
+                    values.append(self._safe(v, scope) if _is_partial(e) else v)
                 return applied(f, values, scope.order)
             case Bracket(_, Sum()) | Sum():
                 v = yield total(self.ctx, scope, e)
@@ -120,18 +120,14 @@ class Compiler:
                     return times(top, self._safe(below, scope), scope.order, "/")
         left = yield self.value(a, scope)
         right = yield self.value(b, scope)
-        if self.ctx.strict and left.number is None and right.number is None:
-            axes = union([left, right], scope.order)
-            left, right = (self._safe(v, scope, axes, "0") for v in (left, right))
         return times(left, right, scope.order)
 
-    def _safe(self, v: Value, scope: Scope, axes: Axes | None = None, otherwise: str = "1") -> Value:
-        """`v`, but something else where it is hidden in an array with these axes, if not its own: the derivative of a
-        hidden log(0) must be 0, not 0 * inf. JAX's own derivative of strict code sees nothing that is hidden so."""
+    def _safe(self, v: Value, scope: Scope) -> Value:
+        """`v`, but 1 where it is hidden: the derivative of a hidden log(0) must be 0, not 0 * inf."""
         if not scope.masks or (v.weak and not v.axes):
             return v
-        m = mask_over(self.ctx, scope, conjunction(scope.masks), v.axes if axes is None else axes)
-        return self.ctx.short(where(m, v, scope.order, otherwise), scope.block)
+        m = mask_over(self.ctx, scope, conjunction(scope.masks), v.axes)
+        return self.ctx.short(where(m, v, scope.order, "1"), scope.block)
 
 
 def _alternatives(parts: Sequence[Predicate], e: Expr) -> Add:

@@ -24,7 +24,8 @@ def reduced(ctx: Context, c: Summation, contract: Contract) -> Deep[Value]:
 
     A product whose factors have different axes is never multiplied out to be added up: it is an einsum. Only under a
     mask over all of its axes is it multiplied out, since the mask selects and has that size itself; unless the mask
-    goes on one of the factors.
+    goes on one of the factors. Strict code notes that a mask on one factor multiplies what it hides of the others by
+    zero; if it has to select, it adds up such a product in a loop.
     """
     scope, summed, body = c.scope, c.summed, c.body
     masks = (*scope.masks, *c.parts)
@@ -40,9 +41,7 @@ def reduced(ctx: Context, c: Summation, contract: Contract) -> Deep[Value]:
             pieces = factors(body)
         elif not visible and ctx.profiles.free(body, scope.env) <= summed.keys():
             pieces = [body.left, body.right]
-    if visible and c.selects:
-        return (yield _selecting(ctx, c, inner, visible, pieces, contract))
-    whole = masked_factor(ctx, c) if visible else None
+    whole = masked_factor(ctx, c) if visible and not c.selects else None
     values = []
     for piece in pieces:
         values.append((yield _selected(ctx, inner, visible, piece) if piece is whole else ctx.value(piece, inner)))
@@ -55,40 +54,13 @@ def reduced(ctx: Context, c: Summation, contract: Contract) -> Deep[Value]:
             for v in values[1:]:
                 product = ctx.short(times(product, v, inner.order), scope.block)
             return _total_or_zero(ctx, inner, where(m, product, inner.order), c)
+        if c.selects and len(pieces) > 1:  # multiplied out it would be larger than all that it is made of
+            some = next(s for s in summed if s in box)
+            return (yield contract(ctx, replace(c, loops=frozenset({some}), whole=False)))
         for m in hidden:
             values = _masked(ctx, inner, m, values)
     ctx.multiplied |= bool(visible) and len(pieces) > 1
     return _product(ctx, inner, values, c)
-
-
-def _selecting(
-    ctx: Context,
-    c: Summation,
-    inner: Scope,
-    visible: Sequence[Predicate],
-    pieces: Sequence[Expr],
-    contract: Contract,
-) -> Deep[Value]:
-    """The sum of a product that is multiplied out: each factor is zero at every point where the mask is, before it is
-    multiplied, so that neither the product nor a derivative of it sees what is hidden. By a loop, if the product would
-    be larger than its factors and the mask."""
-    free = [ctx.profiles.free(piece, inner.env) for piece in pieces]
-    free += [through(_guards([q]), inner.env) for q in visible]
-    box = frozenset().union(*free) & inner.domain.keys()
-    if not any(axes >= box for axes in free):
-        s = next(s for s in c.summed if s in box)
-        return (yield contract(ctx, replace(c, loops=frozenset({s}), whole=False)))
-    summed = {i: r for i, r in inner.domain.items() if i in c.summed}
-    inner = ctx.scope(inner, domain={i: r for i, r in inner.domain.items() if i not in summed} | summed)
-    m = mask(ctx, inner, conjunction(visible))
-    product: Value | None = None
-    for piece in pieces:
-        v: Value = yield ctx.value(piece, inner)
-        if v.number is None or len(pieces) == 1:
-            v = ctx.short(where(m, v, inner.order), inner.block)
-        product = v if product is None else ctx.short(times(product, v, inner.order), inner.block)
-    assert product is not None
-    return _total_or_zero(ctx, inner, product, c)
 
 
 def masked_factor(ctx: Context, c: Summation) -> Expr | None:

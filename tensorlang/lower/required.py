@@ -106,8 +106,8 @@ class Required:
                 return with_children(e, parts)
 
     def guarded(self, e: Expr, known: Conditions = _NONE) -> Deep[Expr]:
-        """`e` with guards on products of what is zero without them, unless these are `known` to hold: where a factor
-        is a sum over nothing, the others may be anything.
+        """`e` with guards on products that are zero without them, unless these are `known` to hold: where a factor is a
+        sum over nothing, the others may be anything.
 
         x[i] * sum j:k. y[j]  ->  [0 < k] * x[i] * sum j:k. y[j]
         """

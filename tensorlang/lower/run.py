@@ -320,7 +320,8 @@ def lower(
     What brackets hide must be finite, or it may make nan of what does not read it: compiled code multiplies by zero
     where that is fastest. With `strict` an element that no true bracket reads for a result has no influence on it,
     whatever it is: where what a result reads is finite, so is the result, as by `evaluate`. Sums of products that turn
-    out not to be finite are computed once more, by ways that select, and none by Fourier transforms.
+    out not to be finite are computed once more, by ways that select, and none by Fourier transforms. JAX's own
+    derivative of such code is not strict: lower a derivative, or use `to_jax`.
 
     The targets "pallas-tpu" and "pallas-gpu" are kernels over tiles, as `tensorlang.lower.pallas.run.Kernels` tells.
     `blocks` has lengths of tiles along axes, by the sizes of these: {"n": 256}.

@@ -54,10 +54,8 @@ program_p.multiple_results = True
 
 
 def bind(op: Operation, args: Sequence[Any], sizes: Sizes, how: How) -> list[Any]:
-    """The results of `op`, as JAX sees them: computed, or traced.
-
-    Relations known by their points are not read from `args`.
-    """
+    """The results of `op`, as JAX sees them: computed, or traced. Of `args`, relations known by their points are not
+    read."""
     needed = set(op.sizes)
     own = tuple(sorted(((s, n) for s, n in sizes if s in needed), key=lambda each: each[0].name))
     how = replace(how, points=tuple((p, where) for p, where in how.points if p in op.params))

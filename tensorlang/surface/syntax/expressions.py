@@ -127,7 +127,8 @@ OPERANDS = Category(
             '"[" predicate "]" ["*" product]',
             "Iverson's bracket: the value where the predicate holds, and the zero of its type elsewhere, where "
             "nothing in it is evaluated, nor costs anything, nor has to exist. `[p]` alone is `[p] * 1`; `[p] * a"
-            " * b` is `[p] * (a * b)`.",
+            " * b` is `[p] * (a * b)`. Compiled code may take what is hidden for finite; compiled with `strict=True` it"
+            " doesn't.",
             "diagonal(x: [n]R) = gen i:n, j:n. [i = j] * x[i]",
             "tl.gen((n, n), lambda i, j: (i == j) * x[i])",
             (Bracket,),

@@ -1,5 +1,5 @@
-"""Extrema along an axis, and where they are first found. One that is nan wins. Of no values, since all are masked, it is
-nan; along an axis without elements, which sizes only leave where the extremum is not asked for, it is 0."""
+"""Extrema along an axis, and where they are first found. One that is nan wins. Of values all of which are masked, it is
+nan; along an axis without elements, which sizes leave only where the extremum is not asked for, it is 0."""
 
 import jax.numpy as jnp
 from jax import lax

@@ -124,11 +124,11 @@ class _Writer:
                     found.append(f"{y}[{', '.join(map(self.rng.choice, at))}]")
         return found
 
-    def element(self, scope: Indices, wanted: str | None = None) -> str | None:
+    def element(self, scope: Indices) -> str | None:
         """An element of an array, a computed one if there are any, or one that is new."""
-        names = [x for x in {**self.reals, **self.computed} if wanted in (None, x)]
+        names = [*self.reals, *self.computed]
         self.rng.shuffle(names)
-        names.sort(key=lambda x: x in self.reals and self.chance(70))
+        names.sort(key=lambda x: x in self.reals and self.chance(80))
         options = []
         for x in names:
             extents = {**self.reals, **self.computed}[x]
@@ -136,7 +136,8 @@ class _Writer:
             if all(places):
                 at = [self.rng.choice(each) for each in places]
                 # the more of the indices there are in it the better
-                options.append((sum(any(i in a for a in at) for i, _ in scope), f"{x}[{', '.join(at)}]"))
+                used = sum(any(i in a for a in at) for i, _ in scope) + sum("c" in a for a in at)
+                options.append((used, f"{x}[{', '.join(at)}]"))
         if options and not self.chance(10):
             best = max(n for n, _ in options)
             return next(text for n, text in options if n == best)
@@ -146,6 +147,40 @@ class _Writer:
         x = f"x{len(self.reals)}"
         self.reals[x] = tuple(e for _, e in some)
         return f"{x}[{', '.join(i for i, _ in some)}]"
+
+    def pooled(self) -> tuple[Indices, str] | None:
+        """Windows of an array, in each dimension or in some, that overlap, touch or leave gaps."""
+        known = list((self.computed or self.reals).items())
+        x, extents = self.rng.choice(known)
+        outer: list[tuple[str, Extent]] = []
+        inner: list[tuple[str, Extent]] = []
+        at = []
+        for n in extents:
+            step, width = self.rng.choice(((1, 1), (1, 2), (1, 3), (2, 1), (2, 2), (2, 3)))
+            # step * i + a <= step * (count - 1) + width - 1 < n
+            count = Extent(n.size, n.scale // step, (n.offset - width) // step + 1)
+            i, a = self.fresh("i"), self.fresh("a")
+            if not n.size or n.scale % step or count.offset < 0 or self.chance(15):
+                outer.append((i, n))
+                at.append(i)
+                continue
+            outer.append((i, count))
+            place = i if step == 1 else f"{step}*{i}"
+            inner += [(a, Extent("", 0, width))] * (width > 1)
+            at.append(f"{place} + {a}" if width > 1 else place)
+        if not inner:
+            return None
+        f, over = self.rng.choice(("max", "min")), ", ".join(f"{a}:{n}" for a, n in inner)
+        element = f"{x}[{', '.join(at)}]"
+        if self.chance(40):
+            element = self.unary().format(element)
+        elif self.chance(40):
+            other = self.element((*outer, *inner))
+            element = f"({element}) * ({other})" if other else element
+        return tuple(outer), f"({f} {over}. {element})"
+
+    def unary(self) -> str:
+        return self.rng.choice(UNARY["exact" if self.exact else "smooth"])
 
     # -- expressions
 
@@ -159,7 +194,7 @@ class _Writer:
             case "extremum":
                 return self.extremum(scope, fuel - 1)
             case "unary":
-                return self.rng.choice(UNARY["exact" if self.exact else "smooth"]).format(self.scalar(scope, fuel - 1))
+                return self.unary().format(self.scalar(scope, fuel - 1))
             case "product":
                 return f"({self.scalar(scope, fuel - 2)}) * ({self.scalar(scope, fuel - 2)})"
             case "difference":
@@ -260,7 +295,7 @@ class _Writer:
         scope = self.binders(self.rng.choice((1, 2, 2, 3) if not self.computed else (1, 1, 2, 2)))
         over = ", ".join(f"{i}:{e}" for i, e in scope)
         extents = tuple(e for _, e in scope)
-        if self.computed and self.chance(25):
+        if self.computed and self.chance(35):
             # a choice, with a guard where there may be nothing to choose
             scope = scope[: self.rng.choice((1, 2))]
             over, extents = ", ".join(f"{i}:{e}" for i, e in scope), tuple(e for _, e in scope)
@@ -273,8 +308,22 @@ class _Writer:
             c = f"c{len(self.chosen)}"
             self.lets.append(f"let {c} = gen {over}. {self.rng.choice(('argmax', 'argmin'))} {a}:{n}{where}. {body} in")
             self.chosen[c] = (extents, n)
+            if self.chance(30):
+                return
+            # read where it was chosen
+            scope = tuple((self.fresh("i"), e) for e in extents)
+            over, body = ", ".join(f"{i}:{e}" for i, e in scope), self.element(scope)
+            if body is None:
+                return
+            t = f"t{len(self.computed)}"
+            self.lets.append(f"let {t} = gen {over}. {self.unary().format(body)} in")
+            self.computed[t] = extents
             return
         body = self.scalar(scope, self.rng.choice((1, 2, 2, 3)))
+        pooled = self.pooled() if self.chance(30) else None
+        if pooled is not None:
+            scope, body = pooled
+            over, extents = ", ".join(f"{i}:{e}" for i, e in scope), tuple(e for _, e in scope)
         t = f"t{len(self.computed)}"
         self.lets.append(f"let {t} = gen {over}. {body} in")
         self.computed[t] = extents
@@ -289,6 +338,9 @@ class _Writer:
             self.statement()
         scope = self.binders(self.rng.choice((0, 1, 1, 2)))
         body = self.scalar(scope, self.rng.choice((2, 3, 3, 4)))
+        pooled = self.pooled() if self.chance(25) else None
+        if pooled is not None:
+            scope, body = pooled
         if scope:
             over = ", ".join(f"{i}:{e}" for i, e in scope)
             body = self.rng.choice(("gen {}. {}", "sum {}. ({})^2")).format(over, body)

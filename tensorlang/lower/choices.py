@@ -42,14 +42,17 @@ def in_windows(
     ctx: Context, scope: Scope, inner: Scope, at: Mapping[Index, Affine], v: Value, scattered: Callable[[], str]
 ) -> str | None:
     """The code of the values `v`, which have the axes of `inner`, at their places `at` of the axes of `scope`; None
-    unless each of these places is in a window that moves along with an axis of its own.
+    unless each of these places is in a window that moves along with an axis of its own, and they vary along no other.
 
     Where windows are symbolic and turn out to be long, it is what `scattered` gives.
     """
     windows = [_window(inner, a - scope.domain[i].start) for i, a in at.items()]
     found = [w for w in windows if w is not None]
     points = tuple(w.s for w in found)
-    if len(found) < len(windows) or len(set(points)) < len(points) or all(w.offset is ZERO for w in found):
+    varying = {i for a in at.values() for i in inner.axes(a)}
+    if len(found) < len(windows) or sorted(map(id, points)) != sorted(map(id, varying)):
+        return None
+    if all(w.offset is ZERO for w in found):
         return None
     known = prod(w.width.constant for w in found if w.width.is_constant)
     if known > _OFFSETS:

@@ -1,4 +1,5 @@
-"""Extrema along an axis, and where they are first found. One that is nan wins; of no values at all, it is nan."""
+"""Extrema along an axis, and where they are first found. One that is nan wins. Of values all of which are masked, it is
+nan; along an axis without elements, which sizes leave only where the extremum is not asked for, it is 0."""
 
 import jax.numpy as jnp
 from jax import lax
@@ -6,22 +7,24 @@ from jax import lax
 
 def _greatest(x, axis):
     """The greatest elements along an axis."""
-    return jnp.max(x, axis) if x.shape[axis] else jnp.full(x.shape[:axis] + x.shape[axis + 1 :], jnp.nan, x.dtype)
+    return jnp.max(x, axis) if x.shape[axis] else jnp.sum(x, axis)
 
 
 def _least(x, axis):
     """The least elements along an axis."""
-    return jnp.min(x, axis) if x.shape[axis] else jnp.full(x.shape[:axis] + x.shape[axis + 1 :], jnp.nan, x.dtype)
+    return jnp.min(x, axis) if x.shape[axis] else jnp.sum(x, axis)
 
 
 def _greatest_where(x, mask, axis):
     """The greatest elements along an axis of those that the mask selects."""
-    return jnp.where(mask.any(axis), _greatest(jnp.where(mask, x, -jnp.inf), axis), jnp.nan)
+    some = mask.any(axis) if mask.shape[axis] else True
+    return jnp.where(some, _greatest(jnp.where(mask, x, -jnp.inf), axis), jnp.nan)
 
 
 def _least_where(x, mask, axis):
     """The least elements along an axis of those that the mask selects."""
-    return jnp.where(mask.any(axis), _least(jnp.where(mask, x, jnp.inf), axis), jnp.nan)
+    some = mask.any(axis) if mask.shape[axis] else True
+    return jnp.where(some, _least(jnp.where(mask, x, jnp.inf), axis), jnp.nan)
 
 
 def _first_greatest(x, axis):
@@ -68,7 +71,7 @@ def _first_least_where(x, mask, axis):
 def _greatest_over(r, term, shape, dtype):
     """The greatest of term(i), each of that shape, for i in a range: unrolled if it is short, else a loop."""
     if len(r) == 0:
-        return jnp.full(shape, jnp.nan, dtype)
+        return jnp.zeros(shape, dtype)
     each = lambda i: jnp.broadcast_to(jnp.asarray(term(i), dtype), shape)
     add = lambda i, best: jnp.maximum(best, each(i))
     best = each(r.start)

@@ -12,6 +12,7 @@ from typing import Any
 
 from proofs.checker import syntax, trees
 from proofs.checker.budget import Budget, TooLarge
+from proofs.checker.costs import Costs
 from proofs.checker.equal import Side, equal
 from proofs.checker.facts import positive
 from proofs.checker.formulas import Formula, formula
@@ -19,7 +20,7 @@ from proofs.checker.functions import check_functions
 from proofs.checker.points import FOR_ALL, Data, Sets
 from proofs.checker.replay import THEOREMS, Derivation, Replay, components, product
 from proofs.checker.report import Finding, Report
-from proofs.checker.samples import Supremum, check_samples, needed
+from proofs.checker.samples import Supremum, check_samples
 from proofs.checker.semantics import Function, known, operations
 from proofs.checker.statements import Operand, reads, statement
 from proofs.checker.trees import (
@@ -41,6 +42,7 @@ from proofs.checker.trees import (
     Rel,
     Type,
     chooses,
+    needed,
 )
 
 FORMAT = "tensorlang certificate 1"
@@ -151,8 +153,15 @@ class _Checked:
             yield Finding(what, why is None, f"not shown of {why}" if why else "")
 
     def _cheap(self, derived: bool) -> Iterator[Finding]:
-        """That the adjoint costs at most `bound` times the program, inputs and outputs counted."""
-        yield Finding("the cost", False, "not compared")
+        """That the adjoint costs at most `bound` times the program, inputs and outputs counted: by the derivation, for
+        which the theorem says so for a bound of 4, or by their charges alone."""
+        costs = Costs(self.derivation, self.functions, self.budget)
+        ways = []
+        if costs.cheap(self.program, self.adjoint, self.bound, {*self.wrt, self.held["cotangent"]}):
+            ways.append("by the charges of both alone")
+        if self.bound >= 4 and derived and costs.derived(self.program, self.adjoint, self.outputs, self.results):
+            ways.append("by the derivation and its theorem")
+        yield Finding("the cost", bool(ways), ", and ".join(ways) or "not shown")
 
     def _step(self, replay: Replay, step: Any) -> None:
         _need(isinstance(step, dict) and step.keys() == _STEP_KEYS, f"the keys {sorted(_STEP_KEYS)}")

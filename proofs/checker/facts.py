@@ -67,7 +67,7 @@ class Facts:
         """Index arrays whose elements may be missing: what compares one that is holds nowhere."""
         self.assumed: list[Pred] = []
         self.asked = 0
-        self._known: dict[tuple[frozenset[Pred], Pred], bool] = {}
+        self._known: dict[tuple[frozenset[Pred], Pred, bool], bool] = {}
 
     def declare(self, params: Iterable[tuple[str, trees.Type]]) -> None:
         """What is known of parameters: sizes are not negative, elements of index arrays are indices."""
@@ -91,21 +91,23 @@ class Facts:
 
     # ---- questions
 
-    def implies(self, given: Iterable[Pred], goal: Pred) -> bool:
-        """Whether it is shown that `goal` holds wherever all of `given` do."""
+    def implies(self, given: Iterable[Pred], goal: Pred, instances: bool = True) -> bool:
+        """Whether it is shown that `goal` holds wherever all of `given` do; without `instances` only as far as no data
+        matter."""
         parts = parts_of(given)
         if parts is None:
             return True
         known = frozenset(parts)
         goals = parts_of([goal])
         if goals is None:
-            return self._asked(known, parts, trees.Any())
-        return all(part in known or self._asked(known, parts, part) for part in goals)
+            return self._asked(known, parts, trees.Any(), instances)
+        return all(part in known or self._asked(known, parts, part, instances) for part in goals)
 
-    def _asked(self, known: frozenset[Pred], parts: Parts, goal: Pred) -> bool:
-        key = known, goal
+    def _asked(self, known: frozenset[Pred], parts: Parts, goal: Pred, instances: bool) -> bool:
+        key = known, goal, instances
         if key not in self._known:
-            self._known[key] = self._decided(lambda q: [(q.text(parts), 1), (q.text([*parts, goal]), -1)])
+            levels = 3 if instances else 1
+            self._known[key] = self._decided(lambda q: [(q.text(parts), 1), (q.text([*parts, goal]), -1)], levels)
         return self._known[key]
 
     def empty(self, given: Iterable[Pred]) -> bool:
@@ -126,11 +128,11 @@ class Facts:
             return True
         return self._decided(lambda q: [(q.text([*preds, *around]), weight) for preds, weight in left])
 
-    def _decided(self, make: Any) -> bool:
+    def _decided(self, make: Any, levels: int = 3) -> bool:
         """Whether the weights of what `make` writes of a question add up to 0 at every point."""
         self.asked += 1
         self.budget.spend()
-        for level in range(3):
+        for level in range(levels):
             question = Question(self)
             try:
                 cells = make(question)

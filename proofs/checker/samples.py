@@ -29,6 +29,7 @@ from proofs.checker.trees import (
     Expr,
     Let,
     Refused,
+    needed,
 )
 
 if TYPE_CHECKING:
@@ -326,31 +327,6 @@ def _with_lets(lets: list[tuple[str, Expr]], meaning: Semantics, env: Mapping[st
     for x, value in lets:
         known[x] = meaning.bound(value, dict(known))
     return known
-
-
-def needed(lets: list[tuple[str, Expr]], roots: list[Expr]) -> list[tuple[str, Expr]]:
-    """Those of `lets` that `roots` depend on."""
-    wanted = set().union(*map(_names, roots))
-    kept = []
-    for x, value in reversed(lets):
-        if x in wanted:
-            wanted |= _names(value)
-            kept.append((x, value))
-    return kept[::-1]
-
-
-def _names(node: Any) -> set[str]:
-    found: set[str] = set()
-    stack = [node]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, tuple):
-            stack += node
-        elif isinstance(node, str):
-            found.add(node)
-        elif hasattr(node, "__dataclass_fields__"):
-            stack += [getattr(node, key) for key in node.__dataclass_fields__]
-    return found
 
 
 def _under(lets: list[tuple[str, Expr]], roots: list[Expr]) -> Expr:

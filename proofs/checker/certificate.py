@@ -18,6 +18,7 @@ from proofs.checker.facts import positive
 from proofs.checker.formulas import Formula, formula
 from proofs.checker.functions import check_functions
 from proofs.checker.points import FOR_ALL, Data, Sets
+from proofs.checker.predicates import renamed
 from proofs.checker.replay import THEOREMS, Derivation, Replay, components, product
 from proofs.checker.report import Finding, Report
 from proofs.checker.samples import Supremum, check_samples
@@ -26,9 +27,11 @@ from proofs.checker.statements import Operand, reads, statement
 from proofs.checker.trees import (
     TRUE,
     Affine,
+    All,
     ArrayType,
     Best,
     Call,
+    Exists,
     Expr,
     Indices,
     Name,
@@ -36,12 +39,14 @@ from proofs.checker.trees import (
     Pair,
     PairType,
     Part,
+    Pred,
     Program,
     Real,
     Refused,
     Rel,
     Type,
     chooses,
+    name,
     needed,
 )
 
@@ -219,7 +224,7 @@ class _Checked:
 
     def _data(self) -> Data:
         relations, arrays = {}, {}
-        optional: set[str] = set()
+        optional: dict[str, tuple[tuple[str, ...], Pred]] = {}
         for x, kind in self.program.params:
             sizes, element = _shape(kind)
             if isinstance(element, Rel):
@@ -229,13 +234,16 @@ class _Checked:
         for x, value in trees.lets(self.derivation.body)[0]:
             made = statement(x, value)
             if made.is_choice:
-                inner = made.body
+                inner, guards = made.body, []
                 while not isinstance(inner, Best):
+                    guards.append(inner.pred)  # type: ignore[union-attr]
                     inner = inner.body  # type: ignore[union-attr]
                 arrays[x] = (tuple(n for _, n in made.own), inner.size)
-                if made.body != inner or inner.where != TRUE or not positive(inner.size):
-                    optional.add(x)
-        return Data(relations, arrays, frozenset(optional))
+                if guards or inner.where != TRUE or not positive(inner.size):
+                    own = {i: name(f"${k}") for k, (i, _) in enumerate(made.own)}
+                    there = All((*guards, Exists(inner.index, inner.size, inner.where)))
+                    optional[x] = tuple(f"${k}" for k in range(len(own))), renamed(there, own)
+        return Data(relations, arrays, optional)
 
     def _matches(self) -> dict[str, list[tuple[str, str]]]:
         held = self.held["matches"]

@@ -21,7 +21,7 @@ from proofs.checker.points import FOR_ALL, Data, Sets
 from proofs.checker.predicates import renamed
 from proofs.checker.replay import THEOREMS, Derivation, Replay, components, product
 from proofs.checker.report import Finding, Report
-from proofs.checker.samples import Supremum, check_samples
+from proofs.checker.samples import Supremum, check_samples, search
 from proofs.checker.semantics import Function, known, operations
 from proofs.checker.statements import Operand, reads, statement
 from proofs.checker.trees import (
@@ -135,6 +135,8 @@ class _Checked:
         samples = check_samples(self)
         steps = Finding("the derivation", replay.decided.keys() <= {FOR_ALL})
         findings = (steps, *self._values(), *self._cheap(steps.decided))
+        if not all(finding.decided for finding in findings):
+            search(self)
         many = len(self.held["steps"])
         return Report(
             self.program.name, self.bound, findings, tuple(assumptions), many, replay.decided, samples, self.extracted

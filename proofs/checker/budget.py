@@ -38,11 +38,12 @@ class Budget:
 
 
 @contextmanager
-def quota() -> Iterator[None]:
-    """A question for isl that may take `_QUOTA` operations; beyond that isl raises `islpy.Error`."""
+def quota(part: int = 1) -> Iterator[None]:
+    """A question for isl that may take `_QUOTA` operations, or a part of these; beyond that isl raises
+    `islpy.Error`."""
     context = islpy.DEFAULT_CONTEXT
     context.reset_operations()
-    context.set_max_operations(_QUOTA)
+    context.set_max_operations(_QUOTA // part)
     try:
         yield
     finally:

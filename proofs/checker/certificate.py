@@ -12,22 +12,26 @@ from typing import Any
 
 from proofs.checker import syntax, trees
 from proofs.checker.budget import Budget, TooLarge
+from proofs.checker.costs import Costs
 from proofs.checker.equal import Side, equal
 from proofs.checker.facts import positive
 from proofs.checker.formulas import Formula, formula
 from proofs.checker.functions import check_functions
 from proofs.checker.points import FOR_ALL, Data, Sets
+from proofs.checker.predicates import renamed
 from proofs.checker.replay import THEOREMS, Derivation, Replay, components, product
 from proofs.checker.report import Finding, Report
-from proofs.checker.samples import Supremum, check_samples, needed
+from proofs.checker.samples import Supremum, check_samples, search
 from proofs.checker.semantics import Function, known, operations
 from proofs.checker.statements import Operand, reads, statement
 from proofs.checker.trees import (
     TRUE,
     Affine,
+    All,
     ArrayType,
     Best,
     Call,
+    Exists,
     Expr,
     Indices,
     Name,
@@ -35,12 +39,15 @@ from proofs.checker.trees import (
     Pair,
     PairType,
     Part,
+    Pred,
     Program,
     Real,
     Refused,
     Rel,
     Type,
     chooses,
+    name,
+    needed,
 )
 
 FORMAT = "tensorlang certificate 1"
@@ -128,6 +135,8 @@ class _Checked:
         samples = check_samples(self)
         steps = Finding("the derivation", replay.decided.keys() <= {FOR_ALL})
         findings = (steps, *self._values(), *self._cheap(steps.decided))
+        if not all(finding.decided for finding in findings):
+            search(self)
         many = len(self.held["steps"])
         return Report(
             self.program.name, self.bound, findings, tuple(assumptions), many, replay.decided, samples, self.extracted
@@ -151,8 +160,15 @@ class _Checked:
             yield Finding(what, why is None, f"not shown of {why}" if why else "")
 
     def _cheap(self, derived: bool) -> Iterator[Finding]:
-        """That the adjoint costs at most `bound` times the program, inputs and outputs counted."""
-        yield Finding("the cost", False, "not compared")
+        """That the adjoint costs at most `bound` times the program, inputs and outputs counted: by the derivation, for
+        which the theorem says so for a bound of 4, or by their charges alone."""
+        costs = Costs(self.derivation, self.functions, self.budget)
+        ways = []
+        if costs.cheap(self.program, self.adjoint, self.bound, {*self.wrt, self.held["cotangent"]}):
+            ways.append("by the charges of both alone")
+        if self.bound >= 4 and derived and costs.derived(self.program, self.adjoint, self.outputs, self.results):
+            ways.append("by the derivation and its theorem")
+        yield Finding("the cost", bool(ways), ", and ".join(ways) or "not shown")
 
     def _step(self, replay: Replay, step: Any) -> None:
         _need(isinstance(step, dict) and step.keys() == _STEP_KEYS, f"the keys {sorted(_STEP_KEYS)}")
@@ -210,7 +226,7 @@ class _Checked:
 
     def _data(self) -> Data:
         relations, arrays = {}, {}
-        optional: set[str] = set()
+        optional: dict[str, tuple[tuple[str, ...], Pred]] = {}
         for x, kind in self.program.params:
             sizes, element = _shape(kind)
             if isinstance(element, Rel):
@@ -220,13 +236,16 @@ class _Checked:
         for x, value in trees.lets(self.derivation.body)[0]:
             made = statement(x, value)
             if made.is_choice:
-                inner = made.body
+                inner, guards = made.body, []
                 while not isinstance(inner, Best):
+                    guards.append(inner.pred)  # type: ignore[union-attr]
                     inner = inner.body  # type: ignore[union-attr]
                 arrays[x] = (tuple(n for _, n in made.own), inner.size)
-                if made.body != inner or inner.where != TRUE or not positive(inner.size):
-                    optional.add(x)
-        return Data(relations, arrays, frozenset(optional))
+                if guards or inner.where != TRUE or not positive(inner.size):
+                    own = {i: name(f"${k}") for k, (i, _) in enumerate(made.own)}
+                    there = All((*guards, Exists(inner.index, inner.size, inner.where)))
+                    optional[x] = tuple(f"${k}" for k in range(len(own))), renamed(there, own)
+        return Data(relations, arrays, optional)
 
     def _matches(self) -> dict[str, list[tuple[str, str]]]:
         held = self.held["matches"]

@@ -45,6 +45,7 @@ from proofs.checker.trees import (
 )
 
 _STEPS = 8
+_TRIED = 4
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,13 @@ class Domain:
         if found is None:
             return None
         preds = self._needed(facts, found.preds)
-        return Domain(found.binders, self._needed(facts, _simplest(found.binders, preds)))
+        for _ in range(0 if any(map(has_data, preds)) else _STEPS):  # to the coordinates with the shortest predicates
+            others = sorted(shifts(found.binders, preds), key=_lengths)[:_TRIED]
+            best = min((self._needed(facts, other) for other in others), key=_lengths, default=preds)
+            if _lengths(best) >= _lengths(preds):
+                break
+            preds = best
+        return Domain(found.binders, preds)
 
     @staticmethod
     def _needed(facts: Facts, preds: Sequence[Pred]) -> tuple[Pred, ...]:
@@ -73,7 +80,7 @@ class Domain:
         kept = list(preds)
         for p in sorted(preds, key=lambda p: (not isinstance(p, Exists), -_length(p))):
             many = isinstance(p, Compare) and len(p.value.terms) < 2
-            if not many and facts.implies([q for q in kept if q is not p], p):
+            if not many and facts.implies([q for q in kept if q is not p], p, instances=isinstance(p, Exists)):
                 kept.remove(p)
         return tuple(kept)
 
@@ -106,14 +113,8 @@ def shifts(dims: Iterable[str], preds: Sequence[Pred]) -> Iterator[tuple[Pred, .
                 yield tuple(renamed(q, new) if x in names_in(q) else q for q in preds)
 
 
-def _simplest(dims: Sequence[str], preds: tuple[Pred, ...]) -> tuple[Pred, ...]:
-    """The coordinates in which the predicates are shortest, as far as single changes lead there."""
-    for _ in range(_STEPS):
-        best = min(shifts(dims, preds), key=lambda ps: sum(map(_length, ps)), default=preds)
-        if sum(map(_length, best)) >= sum(map(_length, preds)):
-            break
-        preds = best
-    return preds
+def _lengths(preds: Sequence[Pred]) -> int:
+    return sum(map(_length, preds))
 
 
 Charge = tuple[Fraction, Domain]

@@ -19,8 +19,8 @@ from proofs.checker.normal import LET, Term, Values, negated
 from proofs.checker.predicates import within
 from proofs.checker.trees import Expr, Let, PairType, Pred, Program, Refused, Type, chooses, name
 
-_PLAIN = 0.4
-"""The part of the time that is spent without cut points, if there are any."""
+_PLAIN = 3.0
+"""Seconds that are spent without cut points, if there are any."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ def equal(first: Side, second: Side, matches: Sequence[tuple[str, str]], budget:
     if not matches:
         return _Both(first, second, budget).decide(())
     try:
-        why = _Both(first, second, budget.part(budget.seconds * _PLAIN)).decide(())
+        why = _Both(first, second, budget.part(_PLAIN)).decide(())
     except TooLarge as error:
         why = str(error)
     return why and _Both(first, second, budget).decide(matches)

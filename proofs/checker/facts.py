@@ -27,6 +27,8 @@ Parts = Sequence[Pred]
 _PAIRS = 40
 _INSTANCES = 24
 _MOST_DIMS = 60
+_NEW = 8
+_ROUNDS = 4
 _fresh = count()
 
 
@@ -63,11 +65,12 @@ class Facts:
         self.budget = budget
         self.relations: dict[str, tuple[Affine, ...]] = {}
         self.arrays: dict[str, tuple[tuple[str, ...], Affine]] = {}
-        self.optional: set[str] = set()
-        """Index arrays whose elements may be missing: what compares one that is holds nowhere."""
+        self.optional: dict[str, tuple[tuple[str, ...], Pred]] = {}
+        """Index arrays whose elements may be missing, and where they are not: what compares one that is holds
+        nowhere."""
         self.assumed: list[Pred] = []
         self.asked = 0
-        self._known: dict[tuple[frozenset[Pred], Pred], bool] = {}
+        self._known: dict[tuple[frozenset[Pred], Pred, bool], bool] = {}
 
     def declare(self, params: Iterable[tuple[str, trees.Type]]) -> None:
         """What is known of parameters: sizes are not negative, elements of index arrays are indices."""
@@ -91,21 +94,23 @@ class Facts:
 
     # ---- questions
 
-    def implies(self, given: Iterable[Pred], goal: Pred) -> bool:
-        """Whether it is shown that `goal` holds wherever all of `given` do."""
+    def implies(self, given: Iterable[Pred], goal: Pred, instances: bool = True) -> bool:
+        """Whether it is shown that `goal` holds wherever all of `given` do; without `instances` only as far as no data
+        matter."""
         parts = parts_of(given)
         if parts is None:
             return True
         known = frozenset(parts)
         goals = parts_of([goal])
         if goals is None:
-            return self._asked(known, parts, trees.Any())
-        return all(part in known or self._asked(known, parts, part) for part in goals)
+            return self._asked(known, parts, trees.Any(), instances)
+        return all(part in known or self._asked(known, parts, part, instances) for part in goals)
 
-    def _asked(self, known: frozenset[Pred], parts: Parts, goal: Pred) -> bool:
-        key = known, goal
+    def _asked(self, known: frozenset[Pred], parts: Parts, goal: Pred, instances: bool) -> bool:
+        key = known, goal, instances
         if key not in self._known:
-            self._known[key] = self._decided(lambda q: [(q.text(parts), 1), (q.text([*parts, goal]), -1)])
+            levels = 3 if instances else 1
+            self._known[key] = self._decided(lambda q: [(q.text(parts), 1), (q.text([*parts, goal]), -1)], levels)
         return self._known[key]
 
     def empty(self, given: Iterable[Pred]) -> bool:
@@ -126,11 +131,11 @@ class Facts:
             return True
         return self._decided(lambda q: [(q.text([*preds, *around]), weight) for preds, weight in left])
 
-    def _decided(self, make: Any) -> bool:
+    def _decided(self, make: Any, levels: int = 3) -> bool:
         """Whether the weights of what `make` writes of a question add up to 0 at every point."""
         self.asked += 1
         self.budget.spend()
-        for level in range(3):
+        for level in range(levels):
             question = Question(self)
             try:
                 cells = make(question)
@@ -138,12 +143,14 @@ class Facts:
                     return False
                 if len(question.names) + len(question.data) > _MOST_DIMS:
                     return False
-                axioms = question.axioms(level) if level else ()
+                if level:
+                    axioms = question.axioms(level)
+                    cells = [(question.closed(text, axioms), weight) for text, weight in cells]
                 with quota():
-                    if _balanced([(question.set(text, axioms), weight) for text, weight in cells]):
+                    if _balanced([(question.set(text), weight) for text, weight in cells]):
                         return True
             except (islpy.Error, Hidden):
-                return False
+                pass
             self.budget.spend()
         return False
 
@@ -183,37 +190,60 @@ class Question:
         self.names: dict[str, str] = {}
         self.data: dict[object, str] = {}
         self.around: list[str] = []
-        self.grows = True
+        self.most = _MOST_DIMS
         self.extra = self.text(facts.assumed)
 
     def text(self, parts: Iterable[Pred]) -> str:
         """The conjunction of `parts`."""
         return " and ".join(f"({self._formula(p, {})})" for p in parts) or "0 = 0"
 
-    def set(self, text: str, axioms: Iterable[str] = ()) -> Any:
+    def set(self, text: str) -> Any:
         """The points of what `text` says."""
         sizes = (f"{own} >= 1" for x, own in self.names.items() if not is_index(x))
         space = ", ".join((*self.names.values(), *self.data.values()))
-        return islpy.Set(f"[{space}] -> {{ : {' and '.join((text, self.extra, *self.around, *sizes, *axioms))} }}")
+        return islpy.Set(f"[{space}] -> {{ : {' and '.join((text, self.extra, *self.around, *sizes))} }}")
 
-    def axioms(self, level: int) -> list[str]:
-        """Instances of what is true of all data: with equal places and witnesses, and from level 2 on with names for
+    def closed(self, text: str, axioms: Sequence[tuple[str, str]]) -> str:
+        """`text` with the consequences that it has by implications that are true of all data."""
+        found = self.set(text)
+        waiting = list(axioms)
+        for _ in range(_ROUNDS):
+            self.facts.budget.spend()
+            left = []
+            for premise, conclusion in waiting:
+                with quota():
+                    if found.is_subset(self.set(premise)):
+                        text = f"{text} and ({conclusion})"
+                        found = self.set(text)
+                    else:
+                        left.append((premise, conclusion))
+            if len(left) == len(waiting):
+                break
+            waiting = left
+        return text
+
+    def axioms(self, level: int) -> list[tuple[str, str]]:
+        """Implications that are true of all data: of equal places and witnesses, and from level 2 on with names for
         the indices that an `exists` speaks of."""
         found = [self._named(p) for p in list(self.data) if isinstance(p, Exists)] if level > 1 else []
-        self.grows = False
+        self.most = len(self.data) + _NEW
         for p in [p for p in self.data if isinstance(p, Exists)]:
             for instance in islice(self._instances(p), _INSTANCES):
                 try:
-                    found.append(f"({self.data[p]} = 1 or not ({self._formula(instance, {})}))")
+                    found.append((self._formula(instance, {}), f"{self.data[p]} = 1"))
                 except Hidden:
                     continue
-        return [*found, *islice(self._consistent(), _PAIRS)]
+        for atom in [atom for atom in self.data if isinstance(atom, Element) and atom.array in self.facts.optional]:
+            params, there = self.facts.optional[atom.array]
+            some = renamed(there, dict(zip(params, atom.at, strict=True)))
+            found.append((self._formula(some, {}), self._in_range(atom)))
+        return list(dict.fromkeys([*found, *islice(self._consistent(), _PAIRS)]))
 
-    def _named(self, p: Exists) -> str:
+    def _named(self, p: Exists) -> tuple[str, str]:
         body, names = _opened(p)
         named = {i: trees.name(fresh()) for i, _ in names}
         inside = [within(named[i], moved(n, named)) for i, n in names]
-        return f"({self.data[p]} = 0 or ({self._formula(All((*inside, renamed(body, named))), {})}))"
+        return f"{self.data[p]} = 1", self._formula(All((*inside, renamed(body, named))), {})
 
     def _instances(self, p: Exists) -> Iterator[Pred]:
         """The body of `p` at indices at which all that it reads has been read already."""
@@ -233,22 +263,23 @@ class Question:
                             more.append({**known, **found[0]})
             tried += more[:_INSTANCES]
         here = [trees.name(x) for x in self.names if is_index(x)]
+        here += [Affine(((place, 1),)) for place in self.data if isinstance(place, Element)]
         for known in reversed(tried):
             missing = [i for i in own if i not in known]
             for values in islice(product(here, repeat=len(missing)), _INSTANCES if not known else 8):
                 at = {**known, **dict(zip(missing, values, strict=True))}
                 yield All((*(within(at[i], moved(n, at)) for i, n in names), renamed(body, at)))
 
-    def _consistent(self) -> Iterator[str]:
+    def _consistent(self) -> Iterator[tuple[str, str]]:
         places = [x for x in self.data if isinstance(x, Element | Holds)]
         for a, b in combinations(places, 2):
             if _alike(a, b):
                 pairs = zip(a.at, b.at, strict=True)
                 try:
-                    apart = " or ".join(f"{self._affine(x, {})} != {self._affine(y, {})}" for x, y in pairs)
+                    same = " and ".join(f"{self._affine(x, {})} = {self._affine(y, {})}" for x, y in pairs)
                 except Hidden:
                     continue
-                yield f"({apart} or {self.data[a]} = {self.data[b]})"
+                yield same or "0 = 0", f"{self.data[a]} = {self.data[b]}"
 
     # ---- text
 
@@ -294,7 +325,10 @@ class Question:
         for a in read:
             for atom in _elements(a):
                 if atom.array in self.facts.optional:
-                    yield f"0 <= {self._element(atom)} < {self._affine(self._size(atom), {})}"
+                    yield self._in_range(atom)
+
+    def _in_range(self, atom: Element) -> str:
+        return f"0 <= {self._element(atom)} < {self._affine(self._size(atom), {})}"
 
     def _size(self, atom: Element) -> Affine:
         params, size = self.facts.arrays[atom.array]
@@ -302,14 +336,14 @@ class Question:
 
     def _name(self, x: str) -> str:
         if x not in self.names:
-            if not self.grows:
+            if self.most < _MOST_DIMS:
                 raise Hidden
             self.names[x] = f"v{len(self.names)}"
         return self.names[x]
 
     def _place(self, key: object) -> str:
         if key not in self.data:
-            if not self.grows:
+            if len(self.data) >= self.most:
                 raise Hidden
             self.data[key] = f"d{len(self.data)}"
             self.around.append(f"0 <= {self.data[key]} <= 1")
@@ -317,7 +351,7 @@ class Question:
 
     def _element(self, atom: Element) -> str:
         if atom not in self.data:
-            if not self.grows:
+            if len(self.data) >= self.most:
                 raise Hidden
             if atom.array not in self.facts.arrays:
                 raise Refused(f"{atom.array} is no index array")
@@ -336,14 +370,21 @@ def _alike(a: object, b: object) -> bool:
     return False
 
 
-def _opened(p: Exists) -> tuple[Pred, list[tuple[str, Affine]]]:
-    """What directly nested `exists` speak of, and the indices that they bind."""
+@cache
+def _opened(p: Exists) -> tuple[Pred, tuple[tuple[str, Affine], ...]]:
+    """What an `exists`, and those in it, say, and the indices that they bind, each with a name of its own."""
     found: list[tuple[str, Affine]] = []
-    body: Pred = p
-    while isinstance(body, Exists):
-        found.append((body.index, body.size))
-        body = body.body
-    return body, found
+    parts: list[Pred] = []
+    waiting: list[Pred] = [p]
+    while waiting:
+        q = waiting.pop(0)
+        if isinstance(q, Exists):
+            own = fresh("%")
+            found.append((own, q.size))
+            waiting += fine(renamed(q.body, {q.index: trees.name(own)}))
+        else:
+            parts.append(q)
+    return All(tuple(parts)), tuple(found)
 
 
 @cache

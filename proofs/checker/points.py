@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
 from proofs.checker import trees
-from proofs.checker.budget import Budget
+from proofs.checker.budget import Budget, TooLarge
 from proofs.checker.facts import Facts
 from proofs.checker.predicates import within
 from proofs.checker.semantics import NoIndex, Semantics, names_in
@@ -25,6 +25,7 @@ FOR_ALL = "for all sizes"
 AT_SMALL = "at small sizes"
 _SMALL = 3
 _POINTS = 20_000
+_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
@@ -33,8 +34,8 @@ class Data:
 
     relations: Mapping[str, tuple[Affine, ...]]
     arrays: Mapping[str, tuple[tuple[Affine, ...], Affine]]
-    optional: frozenset[str] = frozenset()
-    """Index arrays that are chosen, among none perhaps."""
+    optional: Mapping[str, tuple[tuple[str, ...], Pred]] = field(default_factory=dict)
+    """Index arrays that are chosen, among none perhaps, and at which places they are there."""
 
 
 class Sets:
@@ -46,7 +47,7 @@ class Sets:
         self.facts = Facts(budget)
         self.facts.relations.update(data.relations)
         self.facts.arrays.update({x: ((), size) for x, (_, size) in data.arrays.items()})
-        self.facts.optional |= data.optional
+        self.facts.optional.update(data.optional)
 
     def equal(self, p: Pred, q: Pred, ranges: Ranges, what: str) -> str:
         """How `p` and `q` were found to hold at the same points of `ranges`. Raises `Refused` if they don't."""
@@ -77,7 +78,7 @@ class Sets:
         data = [*self.data.relations.values(), *((*dims, size) for dims, size in self.data.arrays.values())]
         names = set(names_in(asked)).union(*(names_in(a) for sizes in data for a in sizes))
         sizes = sorted(names - {i for i, _ in ranges} - set(self.data.relations) - set(self.data.arrays))
-        meaning = Semantics({}, self.budget)
+        meaning = Semantics({}, self.budget.part(_SECONDS))
         looked = 0
         for values in product(range(1, _SMALL + 1), repeat=len(sizes)):
             rng = random.Random(str(values))
@@ -91,6 +92,9 @@ class Sets:
                     looked += 1
             except NoIndex:
                 continue
+            except TooLarge:
+                self.budget.spend()
+                return
             if looked > _POINTS:
                 return
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import count
@@ -82,9 +82,26 @@ def _without(i: str, size: Affine, body: Pred) -> Pred:
         if value is not None:
             rest = All((within(value, size), *(q for q in parts if q is not part)))
             return settled(renamed(rest, {i: value}))
+    chain, inner = _chain(parts)
+    for part in inner if chain and not any(i in names_in(q.size) for q in chain) else ():
+        value = _solved(part, i)
+        if value is not None:  # by indices that are bound further in
+            found: Pred = All((within(value, size), *(renamed(q, {i: value}) for q in inner if q is not part)))
+            for q in reversed(chain):
+                found = Exists(q.index, q.size, found)
+            return settled(found)
     outside = [part for part in parts if i not in names_in(part)]
     inside = [part for part in parts if i in names_in(part)]
     return All((*outside, Exists(i, size, All(tuple(inside)))))
+
+
+def _chain(parts: Sequence[Pred]) -> tuple[list[Exists], Sequence[Pred]]:
+    """The `exists` that are directly nested in one another, if `parts` are one, and what is in the last."""
+    chain: list[Exists] = []
+    while len(parts) == 1 and isinstance(parts[0], Exists):
+        chain.append(parts[0])
+        parts = fine(parts[0].body)
+    return chain, parts
 
 
 def _solved(part: Pred, i: str) -> Affine | None:

@@ -29,6 +29,7 @@ from proofs.checker.trees import (
     Expr,
     Let,
     Refused,
+    needed,
 )
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ _LARGER = (1, 2, 3, 4, 7, 16, 33, 100)
 _MOST_VECTORS = 600
 _GROWN = (10**4, 10**6)
 _SECONDS = 2.0
+_LARGE = (4, 5, 6, 7, 8, 9, 12, 16, 17, 24, 32, 64, 100)
+_SEARCHED = 8.0
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,28 @@ def check_samples(held: _Checked) -> int:
     _check_formulas(held, names)
     _check_supremum(held, names)
     return found
+
+
+def search(held: _Checked) -> None:
+    """Look for a counterexample at larger sizes, where something was not decided. Raises `Refused` with the sizes."""
+    budget = held.budget.part(_SEARCHED)
+    rng = random.Random(0)
+    for n in _LARGE:
+        for k in range(3):
+            values = [n if k == 0 else rng.randint(1, n) for _ in held.sizes]
+            sizes = dict(zip(held.sizes, values, strict=True))
+            try:
+                _sample(held, sizes, rng, budget, k == 2)
+            except (Undefined, OverflowError):
+                continue
+            except TooLarge:
+                return
+            except Refused as refused:
+                raise Refused(f"{refused}, at {_told(sizes)}") from None
+
+
+def _told(sizes: Mapping[str, int]) -> str:
+    return ", ".join(f"{x} = {n}" for x, n in sizes.items()) or "every size"
 
 
 def _check_supremum(held: _Checked, names: list[str]) -> None:
@@ -326,31 +351,6 @@ def _with_lets(lets: list[tuple[str, Expr]], meaning: Semantics, env: Mapping[st
     for x, value in lets:
         known[x] = meaning.bound(value, dict(known))
     return known
-
-
-def needed(lets: list[tuple[str, Expr]], roots: list[Expr]) -> list[tuple[str, Expr]]:
-    """Those of `lets` that `roots` depend on."""
-    wanted = set().union(*map(_names, roots))
-    kept = []
-    for x, value in reversed(lets):
-        if x in wanted:
-            wanted |= _names(value)
-            kept.append((x, value))
-    return kept[::-1]
-
-
-def _names(node: Any) -> set[str]:
-    found: set[str] = set()
-    stack = [node]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, tuple):
-            stack += node
-        elif isinstance(node, str):
-            found.add(node)
-        elif hasattr(node, "__dataclass_fields__"):
-            stack += [getattr(node, key) for key in node.__dataclass_fields__]
-    return found
 
 
 def _under(lets: list[tuple[str, Expr]], roots: list[Expr]) -> Expr:

@@ -81,14 +81,20 @@ class _Transport:
         self.low: list[_Piece] = []
         self.high: list[_Piece] = []
         self._variants: dict[int, list[Any]] = {}
+        for _, domain in pieces:
+            for order in islice(permutations(domain.dims), 24) if domain.has_data else [domain.dims]:
+                self.question.text(self._placed(order, domain.preds))
         for weight, domain in pieces:
             points = self._points(domain.dims, domain.preds)
+            if points.is_empty():
+                continue
             side = self.low if weight > 0 else self.high
             side.append(_Piece(abs(weight), len(domain.dims), points, domain))
 
     def decide(self) -> bool:
         """Whether everything low is carried."""
-        for way in (self._within, self._into_section, self._in_common, self._into_part, self._in_common):
+        ways = (self._within, self._into_section, self._in_common, self._into_part, self._in_common, self._dropping)
+        for way in ways:
             waiting = sorted(self.low, key=lambda a: -a.dims)
             while waiting:
                 a = waiting.pop(0)
@@ -102,7 +108,7 @@ class _Transport:
             self.high = [h for h in self.high if h.weight]
             if not self.low:
                 return True
-        return False
+        return not self.low
 
     # ---- ways to carry a to h; each gives what of a is left, as pieces of its own
 
@@ -157,6 +163,20 @@ class _Transport:
                 return left
         return []
 
+    def _dropping(self, a: _Piece, h: _Piece) -> list[_Piece]:
+        """To where fewer indices are, if the others of a are determined by these."""
+        for chosen in permutations(range(a.dims), h.dims) if a.dims > h.dims else ():
+            self.facts.budget.spend()
+            if a.domain is not None and a.domain.has_data or a.domain is None and self._reads_data(a.points):
+                break
+            above = self._with_set_dims(a, [k for k in range(a.dims) if k not in chosen])
+            if above.lexmin().is_equal(above.lexmax()):
+                mine = self._renamed(above.params(), chosen, back=True)
+                if mine.is_subset(h.points):
+                    self._carry(a, h, h.points.subtract(mine))
+                    break
+        return []
+
     # ---- pieces
 
     def _carry(self, a: _Piece, h: _Piece, rest: Any) -> None:
@@ -200,10 +220,12 @@ class _Transport:
         yield from self._variants[id(a)]
 
     def _points(self, dims: tuple[str, ...], preds: Iterable[Pred]) -> Any:
+        return self.question.set(self.question.text(self._placed(dims, preds)))
+
+    def _placed(self, dims: tuple[str, ...], preds: Iterable[Pred]) -> list[Pred]:
+        """`preds` on `dims` as predicates on the common indices, of which the others are 0."""
         names = {x: name(y) for x, y in zip(dims, self.dims, strict=False)}
-        parts = [renamed(p, names) for p in preds]
-        parts += [Compare(True, name(x)) for x in self.dims[len(dims) :]]
-        return self.question.set(self.question.text(parts))
+        return [*(renamed(p, names) for p in preds), *(Compare(True, name(x)) for x in self.dims[len(dims) :])]
 
     # ---- indices of sets
 

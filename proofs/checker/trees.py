@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any as Anything
 
 
 class Refused(Exception):
@@ -268,6 +269,31 @@ def lets(e: Expr) -> tuple[list[tuple[str, Expr]], Expr]:
         found.append((e.name, e.value))
         e = e.body
     return found, e
+
+
+def needed(lets: list[tuple[str, Expr]], roots: list[Expr]) -> list[tuple[str, Expr]]:
+    """Those of `lets` that `roots` depend on."""
+    wanted = set().union(*map(_names, roots))
+    kept = []
+    for x, value in reversed(lets):
+        if x in wanted:
+            wanted |= _names(value)
+            kept.append((x, value))
+    return kept[::-1]
+
+
+def _names(node: Anything) -> set[str]:
+    found: set[str] = set()
+    stack = [node]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, tuple):
+            stack += node
+        elif isinstance(node, str):
+            found.add(node)
+        elif hasattr(node, "__dataclass_fields__"):
+            stack += [getattr(node, key) for key in node.__dataclass_fields__]
+    return found
 
 
 def chooses(e: Expr) -> bool:

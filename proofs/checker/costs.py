@@ -1,0 +1,71 @@
+"""That an adjoint is cheap, by the checker's own reading of what both programs cost; two ways that need not each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from fractions import Fraction
+
+from proofs.checker import trees
+from proofs.checker.budget import Budget, TooLarge, Undecided
+from proofs.checker.charges import Charge, Charges, numbers
+from proofs.checker.facts import Facts
+from proofs.checker.kinds import flat_type
+from proofs.checker.meaning import Meaning, Place
+from proofs.checker.normal import Values
+from proofs.checker.semantics import Function
+from proofs.checker.transport import never_more
+from proofs.checker.trees import Expr, Let, Program
+
+
+class Costs:
+    """Compares the costs of programs that have the data of a derivation."""
+
+    def __init__(self, derivation: Program, functions: Mapping[str, Function], budget: Budget) -> None:
+        self.derivation = derivation
+        self.functions = functions
+        self.budget = budget
+
+    def cheap(self, program: Program, adjoint: Program, bound: Fraction, counted: Collection[str]) -> bool:
+        """Whether it is shown that adjoint + numbers <= bound * (program + numbers), where numbers are those that the
+        parameters `counted` hold."""
+
+        def decide(facts: Facts, of: Callable[[Program], list[Charge]]) -> bool:
+            held = [c for x, kind in self.derivation.params if x in counted for c in numbers(flat_type(kind))]
+            low = [(weight * bound.denominator, domain) for weight, domain in (*of(adjoint), *held)]
+            high = [(weight * bound.numerator, domain) for weight, domain in (*of(program), *held)]
+            return never_more(low, high, facts)
+
+        return self._decided(decide)
+
+    def derived(self, program: Program, adjoint: Program, outputs: Sequence[Expr], results: Sequence[Expr]) -> bool:
+        """Whether it is shown that the derivation's program costs no more than the program, and the adjoint no more than
+        the derivation's results."""
+        ssa, last = self._needed(outputs), self._needed(results)
+        links = ((ssa, program), (adjoint, last))
+        return all(
+            self._decided(lambda facts, of, low=low, high=high: never_more(of(low), of(high), facts))  # type: ignore[misc]
+            for low, high in links
+        )
+
+    def _needed(self, roots: Sequence[Expr]) -> Program:
+        """The lets of the derivation that `roots` depend on, and these."""
+        lets, _ = trees.lets(self.derivation.body)
+        e = roots[-1]
+        for root in reversed(roots[:-1]):
+            e = trees.Pair(root, e)
+        for x, value in reversed(trees.needed(lets, list(roots))):
+            e = Let(x, value, e)
+        return Program(self.derivation.name, self.derivation.params, e)
+
+    def _decided(self, decide: Callable[[Facts, Callable[[Program], list[Charge]]], bool]) -> bool:
+        facts = Facts(self.budget)
+        facts.declare(self.derivation.params)
+        values = Values(facts)
+
+        def of(program: Program) -> list[Charge]:
+            return Charges(Meaning(values, program), self.functions).of(program.body, Place())
+
+        try:
+            return decide(facts, of)
+        except (Undecided, TooLarge):
+            return False

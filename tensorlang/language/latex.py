@@ -122,6 +122,7 @@ class LatexNotation(Notation):
     relation = r"\mathrm{rel}"
     index = r"\mathrm{idx}"
     projections = (r"\pi_0", r"\pi_1")
+    number_of = ""
     has_fractions = True
 
     def name(self, name: str) -> str:

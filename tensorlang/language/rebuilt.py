@@ -14,6 +14,7 @@ from tensorlang.language.grammar import (
     Expr,
     Extremum,
     Gen,
+    Integer,
     Let,
     MakePair,
     Mul,
@@ -70,5 +71,5 @@ def with_children(e: Expr, parts: Sequence[Expr]) -> Expr:
             return Access(parts[0], at, place)
         case Bracket(p, _):
             return Bracket(p, *parts)
-        case Var() | Const():
+        case Var() | Const() | Integer():
             return e

@@ -176,8 +176,8 @@ ATOMS = Category(
         Construct(
             "number_of_index",
             '"real" "(" affine ")"',
-            "The number that an index expression is, which costs nothing and has no differential. An index or a size on "
-            "its own needs no `real`: `x[i] * i`, `1 / n`.",
+            "The number that an index expression is, which costs nothing and has no differential. An index or a size "
+            "on its own needs no `real`: `x[i] * i`, `1 / n`.",
             "f(x: [n]R) = (sum i:n. x[i] * real(2*i + 1)) / n",
             "tl.sum(n, lambda i: x[i] * tl.real(2 * i + 1)) / n",
             (Integer,),

@@ -88,6 +88,7 @@ def test_compiled_it_means_the_same(text: str, target: str) -> None:
             np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [text for text in PROGRAMS if "pairs" not in text])
 def test_under_the_transformations_of_jax_it_is_a_function_like_any_other(text: str) -> None:
     f = tl.parse(text)

@@ -16,6 +16,7 @@ from tensorlang.language.grammar import (
     Expr,
     Extremum,
     Gen,
+    Integer,
     Let,
     Proj,
     Sum,
@@ -91,6 +92,8 @@ class _Names:
                 return bool(a.sign == b.sign) and self.affine(a.size, b.size) and self.predicates(a.pred, b.pred)
             case Access():
                 return self.affine(a.at, b.at)
+            case Integer():
+                return self.affine(a.value, b.value)
             case Bracket():
                 return self.predicates(a.pred, b.pred)
             case Call():

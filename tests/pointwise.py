@@ -24,6 +24,7 @@ from tensorlang.language.grammar import (
     Expr,
     Extremum,
     Gen,
+    Integer,
     Let,
     MakePair,
     Mul,
@@ -183,6 +184,8 @@ class Point:
                 return self.values[e]
             case Const(value):
                 return value
+            case Integer(a):
+                return Fraction(self.number(a))
             case Add(a, b, sign):
                 return self.value(a) + sign * self.value(b)
             case Mul(a, b):
@@ -242,7 +245,7 @@ class Point:
 
     def cost(self, e: Expr) -> int:
         match e:
-            case Var() | Const():
+            case Var() | Const() | Integer():
                 return 0
             case Add(a, b, sign):
                 first, second = self.may_be_other_than_0(a), self.may_be_other_than_0(b)

@@ -39,6 +39,7 @@ from tensorlang.language.grammar import (
     Var,
     children,
     number,
+    real,
 )
 from tensorlang.language.predicates import (
     FALSE,
@@ -125,10 +126,11 @@ _VARIABLE_NAMES = ("y", "t", "y", "x", "i", "sin", "n")
 
 
 class _Builder:
-    def __init__(self, choose: Chooser, scalars: Scalars, chooses: bool) -> None:
+    def __init__(self, choose: Chooser, scalars: Scalars, chooses: bool, numbers: bool) -> None:
         self.choose = choose
         self.scalars = scalars
         self.chooses = chooses
+        self.numbers = numbers
         n, m = atom_affine(Size("n")), atom_affine(Size("m"))
         self.input_sizes = [n, m, constant(2), n + m - 1, n + 1, constant(3)]
         self.sizes = [n, m, constant(2), n + m - 1, n - 1, m + 1, constant(1), n - m, n * 2 - 1, constant(0)]
@@ -249,6 +251,8 @@ class _Builder:
 
     def number(self, scope: _Scope, fuel: int) -> Expr:
         options: list[tuple[int, Callable[[], Expr]]] = [(1, self.literal), (5, lambda: self.leaf(scope))]
+        if self.numbers:
+            options.append((4, lambda: real(self.term(scope))))
         earlier = [e for made in scope.pool for e in made]
         if earlier:
             options.append((1, lambda: self.pick(earlier)))
@@ -505,16 +509,24 @@ def _projections_to(kind: Type, part: Type) -> list[int]:
 
 
 def random_function(
-    rng: random.Random, *, scalars: Scalars = "powers", fuel: int = FUEL, chooses: bool = False
+    rng: random.Random,
+    *,
+    scalars: Scalars = "powers",
+    fuel: int = FUEL,
+    chooses: bool = False,
+    numbers: bool = False,
 ) -> Function:
-    """A random program; with `chooses` one that may have index arrays, extrema and choices."""
-    return _Builder(_Seeded(rng), scalars, chooses).function(fuel)
+    """A random program; with `chooses` one that may have index arrays, extrema and choices, with `numbers` one that may
+    have numbers that indices and sizes are."""
+    return _Builder(_Seeded(rng), scalars, chooses, numbers).function(fuel)
 
 
 @st.composite
-def functions(draw: Any, *, scalars: Scalars = "powers", fuel: int = FUEL, chooses: bool = False) -> Function:
-    """Random programs that shrink; with `chooses` some that may have index arrays, extrema and choices."""
-    return _Builder(_Drawn(draw), scalars, chooses).function(fuel)
+def functions(
+    draw: Any, *, scalars: Scalars = "powers", fuel: int = FUEL, chooses: bool = False, numbers: bool = False
+) -> Function:
+    """Random programs that shrink; `chooses` and `numbers` as for `random_function`."""
+    return _Builder(_Drawn(draw), scalars, chooses, numbers).function(fuel)
 
 
 # -- arguments

@@ -91,10 +91,15 @@ class Case:
 
 
 def random_case(
-    rng: random.Random, scalars: Scalars = "powers", fuel: int = 14, exact: bool = True, chooses: bool = False
+    rng: random.Random,
+    scalars: Scalars = "powers",
+    fuel: int = 14,
+    exact: bool = True,
+    chooses: bool = False,
+    numbers: bool = False,
 ) -> Case:
-    """A random program with random arguments; with `chooses` one that may have index arrays, extrema and choices."""
-    f = random_function(rng, scalars=scalars, fuel=fuel, chooses=chooses)
+    """A random program with random arguments; `chooses` and `numbers` as for `random_function`."""
+    f = random_function(rng, scalars=scalars, fuel=fuel, chooses=chooses, numbers=numbers)
     sizes = random_sizes(f, rng)
     return Case(f, sizes, random_arguments(f, rng, sizes, exact=exact), rng)
 

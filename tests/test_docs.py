@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+import jax
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -21,6 +23,7 @@ from tensorlang.cli import main
 from tensorlang.derivative.derivation import RULES
 from tensorlang.language import functions as registry
 from tensorlang.language.function import Function
+from tensorlang.language.types import shape
 from tensorlang.normal.rules import PASS_RULES
 from tensorlang.surface.syntax import SYNTAX, Construct, constructs, grammar
 from tests.alike import alike
@@ -295,3 +298,45 @@ def test_the_site_has_all_public_names_and_all_lessons(site: Path, pages: dict[P
         assert name in known.anchors or f"tl.{name.removeprefix('tensorlang.')}" in text, name
     for notebook in (ROOT / "notebooks").glob("*.ipynb"):
         assert (site / "notebooks" / notebook.with_suffix(".html").name) in pages
+
+
+# -- the cheat sheet
+
+CELLS = "(x: [n]R, y: [n]R, v: [m]R, A: [n][m]R, B: [m][p]R, S: [n][n]R, k: [p]idx(n), u: [p]R)"
+
+
+def cheats() -> list[tuple[str, str, str]]:
+    """The rows of three that the cheat sheet has: NumPy, text and Python."""
+    rows = []
+    for line in (DOCS / "cheatsheet.md").read_text().splitlines():
+        cells = [cell.strip().strip("`") for cell in line.strip("|").split(" | ")]
+        if line.startswith("| `") and len(cells) == 3:
+            rows.append((cells[0], cells[1], cells[2]))
+    return rows
+
+
+@pytest.mark.parametrize(("in_numpy", "text", "in_python"), cheats(), ids=[row[0] for row in cheats()])
+def test_a_row_of_the_cheat_sheet_says_the_same_three_times(in_numpy: str, text: str, in_python: str) -> None:
+    n, m, p = 4, 3, 2
+    rng = np.random.default_rng(0)
+    given = {"x": (n,), "y": (n,), "v": (m,), "A": (n, m), "B": (m, p), "S": (n, n), "u": (p,)}
+    arrays: dict[str, Any] = {name: rng.uniform(0.5, 1.5, shape) for name, shape in given.items()}
+    arrays["k"] = np.array([2, 0])
+    want = eval(in_numpy, {"np": np, "jax": jax, "n": n, "m": m, "p": p, **arrays})
+    f = tl.parse(f"f{CELLS} = {text}")
+    sizes = dict(zip(("n", "m", "p"), tl.sizes("n m p"), strict=True))
+    kinds = {q.name: tl.R[tuple(sizes[str(a)] for a in given_sizes(q))] for q in f.params if q.name != "k"}
+    kinds["k"] = tl.idx(sizes["n"])[sizes["p"]]
+    names = ", ".join(q.name for q in f.params)
+    g = tl.function(eval(f"lambda {names}: {in_python}", {"tl": tl, **sizes}), **kinds)
+    for program in (f, g):
+        np.testing.assert_allclose(tl.evaluate(program, **arrays), want, rtol=1e-6)
+
+
+def given_sizes(p: Any) -> tuple[Any, ...]:
+    """The sizes of a parameter's axes."""
+    return shape(p.type)[0]
+
+
+def test_the_cheat_sheet_has_all_of_it() -> None:
+    assert len(cheats()) > 40

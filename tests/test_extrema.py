@@ -76,8 +76,8 @@ def test_other_notations_of_reductions() -> None:
     f = parse("f(x: [n]R) = let k = argmax i:n where i < 3. x[i] in (min i:n. x[i]) * x[k]")
     assert "argmax i:n where i < 3. x[i]" in unicode_text(f)
     latex = function_latex(f)
-    assert r"\mathop{\mathrm{argmax}}\limits_{\substack{i=0 \\ i < 3}}^{n}" in latex
-    assert r"\min\limits_{i=0}^{n}" in latex
+    assert r"\mathop{\mathrm{argmax}}\limits_{\substack{i < n \\ i < 3}}" in latex
+    assert r"\min\limits_{i < n}" in latex
 
 
 def test_a_long_condition_breaks_its_line() -> None:

@@ -329,9 +329,9 @@ def test_latex_follows_the_paper() -> None:
     assert function_latex(parse(LOSS)) == (
         "\\begin{aligned}\n"
         r"&\mathit{loss}(x: [m + n - 1]\mathbb{R}, w: [m]\mathbb{R}, z: [n]\mathbb{R}) = \\" + "\n"
-        r"&\quad \mathbf{let}\ y = \mathop{\boxplus}\limits_{i=0}^{n}\,\sum\limits_{j=0}^{m}\,x[i + j] \cdot w[j]"
+        r"&\quad \mathbf{let}\ y = \mathop{\boxplus}\limits_{i < n}\,\sum\limits_{j < m}\,x[i + j] \cdot w[j]"
         r"\ \mathbf{in}\  \\" + "\n"
-        r"&\quad \sum\limits_{k=0}^{n}\,\left(y[k] - z[k]\right)^{2}" + "\n"
+        r"&\quad \sum\limits_{k < n}\,\left(y[k] - z[k]\right)^{2}" + "\n"
         "\\end{aligned}"
     )
 

@@ -123,18 +123,6 @@ ERRORS: dict[str, tuple[type[TensorlangError], str]] = {
         "expected a product with an integer, found (i) * (i)\n"
         "hint: index expressions are linear in the indices and the sizes",
     ),
-    "f(x: [n]R) = sum i:n. x[i] * i": (
-        TypeMismatch,
-        "                             ^\n"
-        "expected a value, found the index i\n"
-        "hint: [i = 0] tests an index; an index is not a number",
-    ),
-    "f(x: [n]R) = x[0] * n": (
-        TypeMismatch,
-        "                    ^\n"
-        "expected a value, found the size n\n"
-        "hint: a size is not a number; sum i:n. 1 counts up to it",
-    ),
     "f(x: [n]R, y: R) = sum i:n. x[y]": (
         TypeMismatch,
         "                              ^\n"

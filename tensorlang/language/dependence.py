@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from tensorlang.language.affine import IndexArray
 from tensorlang.language.function import Parameter
-from tensorlang.language.grammar import Access, Bracket, Choice, Expr, Extremum, Gen, Let, Sum, Var, children
+from tensorlang.language.grammar import Access, Bracket, Choice, Expr, Extremum, Gen, Integer, Let, Sum, Var, children
 from tensorlang.language.grid import columns_of
 from tensorlang.language.points import Column
 
@@ -69,6 +69,8 @@ def _free(e: Expr, free: Mapping[Expr | IndexArray, frozenset[Column]]) -> froze
             return (free[body] | of(columns_of(p))) - {index}
         case Access(body, at, _):
             return free[body] | of((*at.indices, *at.arrays))
+        case Integer(value):
+            return of((*value.indices, *value.arrays))
         case Bracket(p, body):
             return free[body] | of(columns_of(p))
         case Let(var, value, body):

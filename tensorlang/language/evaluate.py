@@ -31,6 +31,7 @@ from tensorlang.language.grammar import (
     Expr,
     Extremum,
     Gen,
+    Integer,
     Let,
     MakePair,
     Mul,
@@ -162,6 +163,8 @@ class Evaluator:
                 return tuple(Leaf(array, points.columns[e]) for array in self.let[e])
             case Const(c):  # 4.2
                 return (Leaf(self._full(points.count, c)),)
+            case Integer(at):
+                return (Leaf(self._numbers(affine_at(at, points, self.setting))),)
             case Add(left, right, sign):  # 4.3
                 a, b = (yield self._real(left, points)), (yield self._real(right, points))
                 return (Leaf(a + b if sign > 0 else a - b),)
@@ -340,6 +343,14 @@ class Evaluator:
 
     def _full(self, count: int, value: Fraction) -> Values:
         return np.full(count, value if self.exact else float(value), self.dtype)
+
+    def _numbers(self, values: Ints) -> Values:
+        """Integers as numbers."""
+        if not self.exact:
+            return values.astype(np.float64)
+        numbers = np.empty(len(values), object)
+        numbers[:] = [Fraction(k) for k in values.tolist()]
+        return numbers
 
     def _zero(self, kind: Type, count: int) -> Value:
         """0_T at each of `count` points."""

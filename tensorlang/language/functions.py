@@ -16,7 +16,7 @@ import numpy as np
 
 from tensorlang.errors import EvaluationError, ScalarFunctionError
 from tensorlang.interning import shared
-from tensorlang.language.grammar import Add, Call, Const, Expr, Mul, ScalarFunction, Var, number
+from tensorlang.language.grammar import Add, Call, Const, Expr, Integer, Mul, ScalarFunction, Var, number
 from tensorlang.language.types import R
 
 KEYWORDS = frozenset(
@@ -130,7 +130,7 @@ def _check_bound(f: ScalarFunction) -> None:
 def operations(e: Expr) -> int:
     """The cost of a scalar expression without binders and brackets (4.22 to 4.26)."""
     match e:
-        case Var() | Const():
+        case Var() | Const() | Integer():
             return 0
         case Add(a, b, _) | Mul(a, b):
             return 1 + operations(a) + operations(b)

@@ -1,6 +1,7 @@
 """The core tensor language, Figure 3, with sizes, predicates and types in modules of their own.
 
     e ::= x | c                    Var, Const
+        | real(a)                  Integer, beyond Figure 3: an affine index as a number, which costs nothing
         | e0 + e1 | e0 - e1        Add (a subtraction is one operation: an addition whose sign is -1)
         | e0 * e1                  Mul
         | f(e0, ...)               Call
@@ -74,6 +75,17 @@ class Const(Node, metaclass=Interned):
     """An exact number."""
 
     value: Fraction
+    type: Type = field(init=False)
+
+    def __post_init__(self) -> None:
+        _set_type(self, R)
+
+
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
+class Integer(Node, metaclass=Interned):
+    """real(value): an affine expression of indices and sizes as a number. It costs nothing and has no differential."""
+
+    value: Affine
     type: Type = field(init=False)
 
     def __post_init__(self) -> None:
@@ -274,7 +286,9 @@ class Let(Node, metaclass=Interned):
         _set_type(self, self.body.type)
 
 
-Expr = Var | Const | Add | Mul | Call | MakePair | Proj | Gen | Sum | Extremum | Choice | Access | Bracket | Let
+Expr = (
+    Var | Const | Integer | Add | Mul | Call | MakePair | Proj | Gen | Sum | Extremum | Choice | Access | Bracket | Let
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -307,6 +321,11 @@ def type_of(x: Var | IndexArray) -> Type:
 def number(value: int | Fraction) -> Const:
     """The constant `value`."""
     return Const(Fraction(value))
+
+
+def real(a: Affine) -> Const | Integer:
+    """The number that `a` is."""
+    return number(a.constant) if a.is_constant else Integer(a)
 
 
 def bracket(p: Predicate, e: Expr) -> Expr:
@@ -379,7 +398,7 @@ def children(e: Expr) -> tuple[Expr, ...]:
     match e:
         case Access(body=a):  # the most frequent ones first
             return (a,)
-        case Var() | Const():
+        case Var() | Const() | Integer():
             return ()
         case Add(a, b, _) | Mul(a, b) | MakePair(a, b) | Let(_, a, b):
             return (a, b)

@@ -1,7 +1,7 @@
 r"""Programs as LaTeX in the paper's notation, made for MathJax 3.
 
-\boxplus is tensor generation, \sum summation, [p] \cdot e an Iverson bracket; as in the paper, an index runs from
-the number below to just before the number above. Each outermost let has a row of its own.
+\boxplus is tensor generation, \sum summation, [p] \cdot e an Iverson bracket; below an operator stands the range of
+its index, which begins at 0. Each outermost let has a row of its own.
 """
 
 from __future__ import annotations
@@ -122,6 +122,7 @@ class LatexNotation(Notation):
     relation = r"\mathrm{rel}"
     index = r"\mathrm{idx}"
     projections = (r"\pi_0", r"\pi_1")
+    number_of = ""
     has_fractions = True
 
     def name(self, name: str) -> str:
@@ -149,14 +150,14 @@ class LatexNotation(Notation):
         return text, ATOM
 
     def binder(self, word: str, binders: list[tuple[str, str]], where: Doc | None = None) -> Doc:
-        """One operator for each index, with the index below, a condition below that, and the size above."""
+        """One operator for each index, with the index's range below, and a condition below that."""
         parts: list[Doc] = []
         for k, (name, size) in enumerate(binders):
             if where and k == len(binders) - 1:
-                below = rigid(r"_{\substack{", f"{name}=0", r" \\ ", where, "}}")
-                parts += [_OPERATORS[word], below, f"^{{{size}}}\\,"]
+                below = rigid(r"_{\substack{", f"{name} < {size}", r" \\ ", where, "}}")
+                parts += [_OPERATORS[word], below, "\\,"]
             else:
-                parts.append(f"{_OPERATORS[word]}_{{{name}=0}}^{{{size}}}\\,")
+                parts.append(f"{_OPERATORS[word]}_{{{name} < {size}}}\\,")
         return concat(*parts)
 
     def exponent(self, exponent: Fraction) -> str:

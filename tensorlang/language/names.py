@@ -6,7 +6,7 @@ import re
 
 from tensorlang.language.affine import Affine, Index, IndexArray, Size
 from tensorlang.language.functions import KEYWORDS, functions
-from tensorlang.language.grammar import Access, Bracket, Choice, Expr, Extremum, Gen, Let, Sum, Var, children
+from tensorlang.language.grammar import Access, Bracket, Choice, Expr, Extremum, Gen, Integer, Let, Sum, Var, children
 from tensorlang.language.predicates import (
     And,
     Equal,
@@ -31,7 +31,7 @@ class Names:
 
     def __init__(self) -> None:
         self._spelling: dict[Named, str] = {}
-        self._taken: set[str] = {*KEYWORDS, *functions(), "pow"}
+        self._taken: set[str] = {*KEYWORDS, *functions(), "pow", "real"}
         self._next: dict[str, int] = {}
 
     def __getitem__(self, named: Named) -> str:
@@ -95,6 +95,8 @@ def free_names(e: Expr | Predicate) -> list[Named]:
             case Access(body, at, _):
                 affines = (at,)
                 stack.append(body)
+            case Integer(value):
+                affines = (value,)
             case Bracket(p, body):
                 stack += [body, p]
             case Let(var, value, body):

@@ -54,6 +54,7 @@ class Notation:
     relation = "rel"
     index = "idx"
     projections = ("fst", "snd")
+    number_of = "real"
     has_fractions = False
 
     def name(self, name: str) -> str:

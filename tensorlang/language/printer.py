@@ -23,6 +23,7 @@ from tensorlang.language.grammar import (
     Expr,
     Extremum,
     Gen,
+    Integer,
     Let,
     MakePair,
     Mul,
@@ -109,6 +110,8 @@ class Printer(ConditionPrinter):
                 doc = self.name(e)
             case Const(value):
                 doc = self.notation.number(value)[0]
+            case Integer(value):
+                doc = self._integer(value)
             case Add():
                 doc = yield self._sum(e, follow)
             case Mul():
@@ -138,6 +141,13 @@ class Printer(ConditionPrinter):
             doc = self._enclosed(doc)
         self._known[key] = doc
         return doc
+
+    def _integer(self, a: Affine) -> Doc:
+        """An index or a size by its name, anything else as real(a)."""
+        text = self.affine(a)
+        if len(a.terms) == 1 and not a.constant and a.terms[0][1] == 1 and not a.lookups:
+            return text
+        return concat(self.notation.number_of, self._enclosed(text))
 
     def _sum(self, e: Expr, follow: int) -> Deep[Doc]:
         terms: list[tuple[str, Expr]] = []
@@ -258,7 +268,7 @@ class Printer(ConditionPrinter):
                 return template.outer if template else ATOM
             case Let() | Gen() | Sum() | Extremum() | Choice() | Bracket():
                 return POWER
-            case Var() | MakePair() | Proj() | Access():
+            case Var() | Integer() | MakePair() | Proj() | Access():
                 return ATOM
 
 

@@ -15,6 +15,7 @@ from tensorlang.language.grammar import (
     Expr,
     Extremum,
     Gen,
+    Integer,
     Let,
     MakePair,
     Mul,
@@ -90,5 +91,5 @@ def with_children(e: Expr, parts: Sequence[Expr]) -> Expr:
             return Access(parts[0], at, place)
         case Bracket(p, _):
             return Bracket(p, *parts)
-        case Var() | Const():
+        case Var() | Const() | Integer():
             return e

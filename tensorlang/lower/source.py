@@ -30,6 +30,7 @@ from tensorlang.lower.integers import ZERO, Integers, Range
 from tensorlang.lower.joint import joint_sums
 from tensorlang.lower.loops import expanded, extents_product
 from tensorlang.lower.names import Names
+from tensorlang.lower.numbered import Numbered, numbered
 from tensorlang.lower.points import Points
 from tensorlang.lower.recomputed import recomputed
 from tensorlang.lower.relations import held_on_points, on_points
@@ -70,6 +71,9 @@ class Source:
         arguments = self._parameters(f, sparse)
         self.told = self._sizes(f)
         head = len(self._body.parts)
+        numbers = numbered(f)
+        self._numbers(numbers)
+        f = numbers.function
         constants = rolled(f)
         self._constants(constants)
         joint = joint_sums(turned(recomputed(constants.function)))
@@ -150,6 +154,18 @@ class Source:
         integers.nonnegative += dict.fromkeys(axis.size for axis in axes if len(axis.size.terms) > 1)
         integers.nonnegative += dict.fromkeys(a.size for a in axes if len(a.size.terms) == 1 and a.size.constant < 0)
         return {s: integers.spelled[s] for s in f.sizes if s not in known}
+
+    def _numbers(self, made: Numbered) -> None:
+        """The numbers below sizes, and sizes as numbers, that the program reads."""
+        ctx = self._ctx
+        for size, x in made.below.items():
+            name = ctx.names.lasting(x.name)
+            ctx.held[x, ()] = Held(name, (size,))
+            self._body.line(f"{name} = jnp.arange({ctx.integers.code(size)}, dtype=dtype)")
+        for s, x in made.sizes.items():
+            name = ctx.names.lasting(x.name)
+            ctx.held[x, ()] = Held(name, ())
+            self._body.line(f"{name} = jnp.asarray({ctx.integers.code(atom_affine(s))}, dtype)")
 
     def _constants(self, made: Rolled) -> None:
         """The arrays of constants that the program reads."""

@@ -31,6 +31,7 @@ from tensorlang.language.grammar import (
     Expr,
     Extremum,
     Gen,
+    Integer,
     Let,
     MakePair,
     Mul,
@@ -97,7 +98,7 @@ class _Split:
         match e:
             case Var():
                 return self.parts[e][path]
-            case Const():
+            case Const() | Integer():
                 return e
             case Add(a, b, sign):
                 return Add((yield self._part(a, ())), (yield self._part(b, ())), sign)

@@ -18,6 +18,7 @@ from tensorlang.language.grammar import (
     Const,
     Expr,
     Gen,
+    Integer,
     Let,
     MakePair,
     Mul,
@@ -145,7 +146,7 @@ def _is_right_hand_side(e: Expr, inputs: set[Var]) -> bool:
         g.append(e.index)
         e = e.body
     body = e.body if isinstance(e, Bracket) else e
-    if isinstance(body, Const):
+    if isinstance(body, Const | Integer):
         return True
     if isinstance(body, Choice):
         return _reads_at(body.body, (*g, body.index), inputs)
@@ -183,7 +184,9 @@ def _is_sum_of_terms(e: Expr, g: tuple[object, ...], inputs: set[Var]) -> bool:
 
 
 def _reads_at(e: Expr, g: tuple[object, ...], inputs: set[Var]) -> bool:
-    """Whether `e` is X[g]."""
+    """Whether `e` is X[g], or the number that an index expression is, which is read like an input."""
+    if isinstance(e, Integer):
+        return True
     at = []
     while isinstance(e, Access):
         at.append(e.at)
@@ -195,7 +198,9 @@ def _reads_at(e: Expr, g: tuple[object, ...], inputs: set[Var]) -> bool:
 
 
 def _is_plain_access(e: Expr, inputs: set[Var]) -> bool:
-    """Whether `e` is X[i0, ..] at distinct indices alone."""
+    """Whether `e` is X[i0, ..] at distinct indices alone, or the number that an index expression is."""
+    if isinstance(e, Integer):
+        return True
     seen = set()
     while isinstance(e, Access):
         if len(e.at.terms) != 1 or e.at.constant or e.at.terms[0][1] != 1 or not e.at.indices:

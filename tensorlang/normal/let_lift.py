@@ -30,6 +30,7 @@ from tensorlang.language.grammar import (
     Expr,
     Extremum,
     Gen,
+    Integer,
     Let,
     MakePair,
     Mul,
@@ -37,6 +38,7 @@ from tensorlang.language.grammar import (
     Sum,
     Var,
     access,
+    real,
 )
 from tensorlang.language.predicates import Predicate, lookups, substitute
 from tensorlang.language.types import shape
@@ -118,6 +120,8 @@ def _rebuild(e: Expr, scope: _Scope, lifted: list[Binding]) -> Deep[Expr]:
             return scope.find(e)
         case Const():
             return e
+        case Integer(a):
+            return real(scope.affine(a))
         case Add(a, b, sign):
             return Add((yield _lift(a, scope, lifted)), (yield _lift(b, scope, lifted)), sign)
         case Mul(a, b):

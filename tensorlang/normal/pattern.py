@@ -33,6 +33,11 @@ def renamed(p: Predicate, old: tuple[Index, ...], new: tuple[Index, ...]) -> Pre
     return substitute(p, {i: atom_affine(j) for i, j in zip(old, new, strict=True) if i is not j})
 
 
+def renamed_affine(a: Affine, old: tuple[Index, ...], new: tuple[Index, ...]) -> Affine:
+    """`a` with the indices `new` in the places of `old`."""
+    return a.substitute({i: atom_affine(j) for i, j in zip(old, new, strict=True) if i is not j})
+
+
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
 class Pattern(metaclass=Interned):
     """gen g. sum i0, i1, s. [pred] * X0[i0] * X1[i1], for factors of these shapes.

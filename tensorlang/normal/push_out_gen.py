@@ -29,6 +29,7 @@ from tensorlang.language.grammar import (
     Expr,
     Extremum,
     Gen,
+    Integer,
     Let,
     MakePair,
     Mul,
@@ -38,6 +39,7 @@ from tensorlang.language.grammar import (
     access,
     bracket,
     gen,
+    real,
 )
 from tensorlang.language.predicates import substitute
 from tensorlang.language.types import shape
@@ -118,6 +120,8 @@ def _element(e: Expr, env: _Env, at: tuple[Affine, ...], done: _Done) -> Deep[Ex
             return access(e, *at)
         case Const():
             return e
+        case Integer(value):
+            return real(value.substitute(env))
         case Add(a, b, sign):
             return Add((yield _at(a, env, (), done)), (yield _at(b, env, (), done)), sign)
         case Mul(a, b):

@@ -3,6 +3,7 @@
     S ::= let X = E in S | (X0, ..., Xk)
 
     E ::= a projection of a parameter                              Input
+        | gen g. real(a)                                           Integers, an input that is no parameter
         | gen g. c                                                 Constant
         | gen g. ([p0]*X0[g] + [p1]*X1[g] - ...)                   Addition, of any number of terms
         | gen g. [p] * f(X0[g], ...)                               Map
@@ -43,6 +44,7 @@ from tensorlang.language.grammar import (
     access,
     bracket,
     number,
+    real,
 )
 from tensorlang.language.predicates import TRUE, Predicate, lookups
 from tensorlang.language.types import R, array
@@ -67,6 +69,21 @@ class Input(Defined, metaclass=Interned):
     param: Var
     path: tuple[int, ...]
     shape: Shape
+
+
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
+class Integers(Input):
+    """gen g. real(value): what is read as an input is, though it is no parameter's."""
+
+    value: Affine
+
+
+_NO_PARAMETER = Var("real", R)
+
+
+def integers(value: Affine, shape: Shape) -> Integers:
+    """gen g. real(value), `value` over the indices of `shape`."""
+    return Integers(_NO_PARAMETER, (), shape, value)
 
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
@@ -188,6 +205,13 @@ def predicates(x: Statement) -> tuple[Predicate, ...]:
             return (guard, p)
 
 
+def looked_up(x: Statement) -> list[IndexArray]:
+    """The index arrays of which `x` looks elements up."""
+    if isinstance(x, Integers):
+        return [lookup.array for lookup in x.value.lookups]
+    return [lookup.array for p in predicates(x) for lookup in lookups(p)]
+
+
 def selections(statements: Iterable[Statement]) -> dict[IndexArray, Selection]:
     """The statements that define index arrays; of two that define the same, which say the same, the first."""
     found: dict[IndexArray, Selection] = {}
@@ -201,7 +225,7 @@ def needs(x: Statement, defined: Mapping[IndexArray, Selection]) -> tuple[Statem
     """What comes before `x`: its operands, and those statements of `defined` whose arrays it looks up."""
     if not defined:
         return operands(x)
-    arrays = dict.fromkeys(lookup.array for p in predicates(x) for lookup in lookups(p))
+    arrays = dict.fromkeys(looked_up(x))
     return (*operands(x), *(defined[array] for array in arrays if array in defined))
 
 
@@ -315,6 +339,8 @@ def read(x: Statement, given: Mapping[Statement, Expr]) -> Expr:
 
     body: Expr
     match x:
+        case Integers():
+            body = element(x, here)
         case Input(param, path, _):
             body = param
             for which in path:
@@ -323,16 +349,16 @@ def read(x: Statement, given: Mapping[Statement, Expr]) -> Expr:
         case Constant(value, _):
             body = number(value)
         case Addition(terms, _):
-            parts = [(t.sign, renew(t.pred), access(given[t.operand], *here)) for t in terms]
+            parts = [(t.sign, renew(t.pred), _read_at(t.operand, given, here)) for t in terms]
             body = sum_of_terms(parts)
         case Map(p, f, arguments, _):
-            body = bracket(renew(p), Call(f, tuple(access(given[y], *here) for y in arguments)))
+            body = bracket(renew(p), Call(f, tuple(_read_at(y, given, here) for y in arguments)))
         case Contraction(p, factors, _, _):
             old = tuple(inner_ranges(x))
             new = tuple(Index(i.name) for i in old)
             at = {i: atom_affine(j) for i, j in zip(old, new, strict=True)}
             parts_ = [
-                access(given[y], *(at[i] for i in indices))
+                _read_at(y, given, tuple(at[i] for i in indices))
                 for y, indices in zip(factors, factor_indices(x), strict=True)
             ]
             body = bracket(renew(p, old, new), parts_[0] if len(parts_) == 1 else Mul(*parts_))
@@ -341,11 +367,20 @@ def read(x: Statement, given: Mapping[Statement, Expr]) -> Expr:
         case Selection(array, sign, guard, p, operand):
             old = own_indices(operand)[-1:]
             new = (Index(old[0].name),)
-            chosen = access(given[operand], *here, atom_affine(new[0]))
+            chosen = _read_at(operand, given, (*here, atom_affine(new[0])))
             body = bracket(renew(guard), Choice(sign, new[0], array.size, renew(p, old, new), chosen))
     for i, size in reversed(tuple(zip(g, x.shape, strict=True))):
         body = Gen(i, size, body)
     return body
+
+
+def _read_at(x: Statement, given: Mapping[Statement, Expr], at: tuple[Affine, ...]) -> Expr:
+    return element(x, at) if isinstance(x, Integers) else access(given[x], *at)
+
+
+def element(x: Integers, at: tuple[Affine, ...]) -> Expr:
+    """The element of `x` at `at`."""
+    return real(x.value.substitute(dict(zip(own_indices(x), at, strict=True))))
 
 
 def right_side(x: Statement | Term) -> Expr:
@@ -388,9 +423,10 @@ def to_function(s: SSA) -> Function:
     """The program as a function of the core language, a let for each statement; the same meaning and cost."""
     given: dict[Statement, Expr] = {}
     bindings: list[tuple[Var | IndexArray, Expr]] = []
+    results = set(output_list(s.outputs))
     for x in s.statements:
         value = read(x, given)
-        if isinstance(x, Input):
+        if isinstance(x, Input) and not (isinstance(x, Integers) and x in results):
             given[x] = value
             continue
         if isinstance(x, Selection):

@@ -38,6 +38,7 @@ from tensorlang.language.grammar import (
     Expr,
     Extremum,
     Gen,
+    Integer,
     Let,
     MakePair,
     Mul,
@@ -47,7 +48,7 @@ from tensorlang.language.grammar import (
 )
 from tensorlang.language.predicates import TRUE, Predicate, conjunction, disjunction, equal, substitute
 from tensorlang.language.types import shape
-from tensorlang.normal.pattern import axes, renamed
+from tensorlang.normal.pattern import axes, renamed, renamed_affine
 from tensorlang.normal.ssa import (
     SSA,
     Addition,
@@ -59,6 +60,7 @@ from tensorlang.normal.ssa import (
     Selection,
     Statement,
     Term,
+    integers,
     operands,
     selection,
     to_function,
@@ -206,8 +208,8 @@ class Builder:
             case Const(value):  # 5.29
                 made = self.emit(Constant(value, sizes))
                 return made if p is mask else self._copied(made, g, p, sizes)
-            case Var() | Proj() | Access():  # 5.30
-                source, at = self._access(e, scope)
+            case Integer() | Var() | Proj() | Access():  # 5.30
+                source, at = self._integers(e.value, scope) if isinstance(e, Integer) else self._access(e, scope)
                 identity = source.shape == sizes and all(a is atom_affine(i) for a, i in zip(at, g, strict=True))
                 if identity and p is mask:
                     return source
@@ -276,6 +278,14 @@ class Builder:
         inner = axes(len(sizes), len(x.shape))
         diagonal = [equal(atom_affine(i), atom_affine(j)) for i, j in zip(g, inner, strict=False)]
         return self.emit(Contraction(conjunction([renamed(p, own, inner), *diagonal]), (x,), (), sizes))
+
+    def _integers(self, a: Affine, scope: _Scope) -> tuple[Statement, list[Affine]]:
+        """The array of real(a) over those axes on which it depends."""
+        a = a.substitute(scope.env)
+        used = [(i, size) for i, size in zip(axes(0, len(scope.sizes)), scope.sizes, strict=True) if i in a.indices]
+        at: list[Affine] = [atom_affine(i) for i, _ in used]
+        value = renamed_affine(a, tuple(i for i, _ in used), axes(0, len(used)))
+        return self.emit(integers(value, tuple(size for _, size in used))), at
 
     def _access(self, e: Expr, scope: _Scope) -> tuple[Statement, list[Affine]]:
         at: list[Affine] = []

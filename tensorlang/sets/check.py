@@ -21,6 +21,7 @@ from tensorlang.language.grammar import (
     Expr,
     Extremum,
     Gen,
+    Integer,
     Let,
     Sum,
     Var,
@@ -99,6 +100,8 @@ def _claims(e: Expr, parts: list[_Claims]) -> _Claims:
     match e:
         case Access():
             return _joined([below, *_in_bounds(e), *(claim for x in e.at.lookups for claim in _looked_up(x))])
+        case Integer(value):
+            return _joined([*(claim for x in value.lookups for claim in _looked_up(x))])
         case Gen(index, size, _) | Sum(index, size, _):
             return _fewest(claim.bound(index, size) for claim in _each(below))
         case Extremum(_, index, size, p, _) | Choice(_, index, size, p, _):

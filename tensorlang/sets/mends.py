@@ -25,12 +25,14 @@ from tensorlang.language.grammar import (
     Expr,
     Extremum,
     Gen,
+    Integer,
     Let,
     Sum,
     Var,
     access,
     bracket,
     children,
+    real,
 )
 from tensorlang.language.predicates import at_most, less, substitute
 from tensorlang.language.rebuilt import with_children
@@ -90,6 +92,8 @@ def _rebuilt(e: Expr, change: _Change, variables: dict[Var, Var], memo: dict[Exp
     match source:
         case Var():
             new = variables.get(source, source)
+        case Integer(value):
+            new = real(value.substitute(change.atoms))
         case Gen(i, n, _):
             new = Gen(i, change.ranges.get(i, n).substitute(change.atoms), *parts)
         case Sum(i, n, _):

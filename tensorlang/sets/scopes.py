@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from tensorlang.errors import Place, ScopeError
 from tensorlang.language.affine import Affine, Index, IndexArray, Size
 from tensorlang.language.function import Function
-from tensorlang.language.grammar import Access, Bracket, Choice, Expr, Extremum, Gen, Let, Sum, Var, children
+from tensorlang.language.grammar import Access, Bracket, Choice, Expr, Extremum, Gen, Integer, Let, Sum, Var, children
 from tensorlang.language.predicates import Predicate, Relation, free_atoms, lookups, relations
 from tensorlang.language.types import leaves, shape
 
@@ -70,7 +70,7 @@ def _check_sizes(f: Function, nodes: list[Expr], declared: set[Size]) -> None:
             known.update(e.size.sizes)
     for e in nodes:
         match e:
-            case Access(_, at, _):
+            case Access(_, at, _) | Integer(at):
                 used = set(at.sizes)
             case Bracket() | Extremum() | Choice():
                 used = {a for a in free_atoms(e.pred) if isinstance(a, Size)}
@@ -131,7 +131,7 @@ def _own_names(e: Expr) -> set[Name]:
     match e:
         case Var():
             return {e}
-        case Access(_, at, _):
+        case Access(_, at, _) | Integer(at):
             return {*at.indices, *at.arrays}
         case Bracket(p, _):
             return _names_in(p)

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from tensorlang.language.affine import Affine, Index, IndexArray, Lookup, atom_affine
 from tensorlang.language.grammar import Var
-from tensorlang.language.predicates import Predicate, conjunction, equal, lookups
+from tensorlang.language.predicates import Predicate, conjunction, equal
 from tensorlang.language.types import R, array
 from tensorlang.normal.contraction import Factor, contraction, inner_solution, only_moves
 from tensorlang.normal.ssa import (
@@ -23,9 +23,9 @@ from tensorlang.normal.ssa import (
     Selection,
     Statement,
     factor_indices,
+    looked_up,
     operands,
     own_indices,
-    predicates,
     selections,
     summed_indices,
 )
@@ -64,7 +64,7 @@ def with_extrema(s: SSA) -> tuple[SSA, Extrema]:
 
 
 def _arrays(x: Statement) -> set[IndexArray]:
-    return {lookup.array for p in predicates(x) for lookup in lookups(p)}
+    return set(looked_up(x))
 
 
 def _reading(x: Statement, values: Mapping[IndexArray, Input], defined: Mapping[IndexArray, Selection]) -> Statement:

@@ -41,10 +41,12 @@ from tensorlang.normal.ssa import (
     Constant,
     Contraction,
     Input,
+    Integers,
     Map,
     Outputs,
     Selection,
     Statement,
+    element,
     factor_indices,
     inner_ranges,
     live,
@@ -130,7 +132,7 @@ class _Reader:
         """gen g. the element of `x` at g."""
         if x in self.stored:
             return self.stored[x]
-        if isinstance(x, Input) and x not in self.extrema:
+        if isinstance(x, Input) and x not in self.extrema and not isinstance(x, Integers):
             return _input(x)
         names = self._names()
         g = [(_called(next(names)), size) for size in x.shape]
@@ -147,6 +149,8 @@ class _Reader:
             return access(self.stored[x], *at)
         here: dict[Atom, Affine] = dict(zip(own_indices(x), at, strict=True))
         match x:
+            case Integers():
+                return element(x, at)
             case Input():
                 if x in self.extrema:
                     return (yield self._chosen(self.extrema[x], Extremum, here, at, ranges, known))

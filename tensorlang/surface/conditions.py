@@ -92,6 +92,23 @@ class ConditionReader(Reader):
                 break
         return found
 
+    def is_size_of_range(self, token: Token) -> bool:
+        """Whether a range further on says that the unknown name `token` is a size: n / n * gen i:n. .."""
+        if token.text in self.scope:
+            return False
+        in_range = False
+        for k in range(self.position, len(self.tokens) - 1):
+            kinds = [t.kind for t in self.tokens[k : k + 4]]
+            if kinds[:2] == ["name", "("] and (kinds[2] == ")" or kinds[2:] == ["name", ":"]):
+                return False  # the next definition
+            if kinds[0] == ":":
+                in_range = True
+            elif kinds[0] in (".", "where", "=", "["):
+                in_range = False
+            elif in_range and kinds[0] == "name" and self.tokens[k].text == token.text and kinds[1] != ":":
+                return True
+        return False
+
     def bind_indices(self, binders: list[tuple[Token, Index, Affine]]) -> list[tuple[str, Named | None]]:
         """Bring the indices into scope; `restore_all` with the result undoes it."""
         return [(token.text, self.bind(token, index)) for token, index, _ in binders]
@@ -242,7 +259,7 @@ class ConditionReader(Reader):
                 self.place(token),
                 self.suggestion(token.text, Relation) or "a relation is a parameter: r: rel(n, m)",
             )
-        if self.introduces_sizes and named is None:
+        if named is None and (self.introduces_sizes or self.is_size_of_range(token)):
             size = Size(token.text)
             self.bind(token, size)
             return atom_affine(size)

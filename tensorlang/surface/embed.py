@@ -86,6 +86,7 @@ from tensorlang.surface.terms import (
     as_term,
     described,
     first,
+    real,
     second,
     term,
 )
@@ -385,6 +386,7 @@ __all__ = [
     "minimum",
     "pair",
     "pair_type",
+    "real",
     "recip",
     "relation",
     "relu",

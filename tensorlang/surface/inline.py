@@ -17,11 +17,13 @@ from tensorlang.language.grammar import (
     Expr,
     Extremum,
     Gen,
+    Integer,
     Let,
     Proj,
     Sum,
     Var,
     children,
+    real,
     type_of,
 )
 from tensorlang.language.predicates import (
@@ -239,6 +241,8 @@ class _Inlining:
                 return self.vars[e]
             case Access(a, at, place):
                 return Access((yield visit(a)), at.substitute(self.atoms), place)
+            case Integer(value):
+                return real(value.substitute(self.atoms))
             case Gen(i, size, body):
                 return Gen(self._index(i), size.substitute(self.atoms), (yield visit(body)))
             case Sum(i, size, body):

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from tensorlang.errors import LimitError, ParseError, ScalarFunctionError, ScopeError, Span, TypeMismatch
-from tensorlang.language.affine import Affine, Index, IndexArray
+from tensorlang.language.affine import Affine, Index, IndexArray, Lookup, Size, atom_affine
 from tensorlang.language.function import Function, Parameter, did_you_mean
 from tensorlang.language.functions import KEYWORDS, call, function, functions, raise_to
 from tensorlang.language.grammar import (
@@ -39,6 +39,7 @@ from tensorlang.language.grammar import (
     extremum,
     gen,
     number,
+    real,
     sums,
 )
 from tensorlang.language.predicates import TRUE, Predicate
@@ -216,8 +217,16 @@ class _Parser(DeclarationReader):
             case "name":
                 self.advance()
                 if self.token.kind == "(":
-                    piece = yield (self._power(token) if token.text == "pow" else self._call(token))
+                    known = {"pow": self._power, "real": self._integer} if token.text not in self.scope else {}
+                    piece = yield known.get(token.text, self._call)(token)
                     return piece
+                if self.is_size_of_range(token):
+                    self.bind(token, Size(token.text))
+                match self.scope.get(token.text):
+                    case Index() | Size() as named:
+                        return self._piece(real(atom_affine(named)), token.start)
+                    case IndexArray(sizes=()) as array:
+                        return self._piece(real(atom_affine(Lookup(array, ()))), token.start)
                 return self._piece(self.variable(token), token.start)
         raise self.unexpected("an expression")
 
@@ -247,6 +256,13 @@ class _Parser(DeclarationReader):
         for argument in arguments:
             self._need_number(argument, f"an argument of {f.name}", form, *whole)
         return self._piece(call(f.name, *(a.expr for a in arguments)), token.start)
+
+    def _integer(self, token: Token) -> Deep[_Piece]:
+        """`real(a)`, from the parenthesis on."""
+        self.expect("(")
+        value: Affine = yield self.affine()
+        self.expect(")", "an operator of index expressions or ')'")
+        return self._piece(real(value), token.start)
 
     def _power(self, token: Token) -> Deep[_Piece]:
         self.expect("(")

@@ -26,6 +26,7 @@ REDUCTIONS = ("max", "min", "argmax", "argmin")
 """Words that are reductions before a binder, though they may be names elsewhere."""
 
 _UNBINDABLE = frozenset(functions()) | {"pow"}
+"""Names of scalar functions and of what is written like one. A value may be called real, since programs are."""
 
 
 def kind_of(named: Named) -> str:
@@ -128,14 +129,12 @@ class Reader:
         match named:
             case Var():
                 return named
-            case Index():
-                hint = f"[{token.text} = 0] tests an index; an index is not a number"
-                message = f"expected a value, found the index {token.text}"
-            case Size():
-                hint = f"a size is not a number; sum i:{token.text}. 1 counts up to it"
-                message = f"expected a value, found the size {token.text}"
+            case Index() | Size():
+                hint = f"its elements are those of an array: x[{token.text}]"
+                message = f"expected a variable, found {kind_of(named)}, {token.text}"
             case IndexArray():
-                hint = f"its elements are indices: x[{_element(named)}], [{_element(named)} = 0]"
+                read = _element(named)
+                hint = f"its elements are indices: x[{read}], [{read} = 0]; as a number, real({read})"
                 message = f"expected a value, found the index array {token.text}"
             case Relation():
                 hint = f"a relation stands in a bracket: [{token.text}(i, j)] * e"

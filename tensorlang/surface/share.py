@@ -31,6 +31,7 @@ from tensorlang.language.grammar import (
     Expr,
     Extremum,
     Gen,
+    Integer,
     Let,
     Mul,
     Proj,
@@ -312,7 +313,7 @@ class _Sharing:
 def _looked_up(e: Expr) -> tuple[IndexArray, ...]:
     """The index arrays that `e` itself looks up elements of, its parts aside."""
     match e:
-        case Access(_, at, _):
+        case Access(_, at, _) | Integer(at):
             return at.arrays
         case Bracket(p, _) | Extremum(_, _, _, p, _) | Choice(_, _, _, p, _):
             return tuple(dict.fromkeys(lookup.array for lookup in lookups(p)))

@@ -11,13 +11,26 @@ import math
 import numbers
 from collections.abc import Callable, Iterator
 from fractions import Fraction
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from tensorlang.errors import here
-from tensorlang.language import functions
+from tensorlang.language import functions, grammar
 from tensorlang.language.affine import Affine, Index, atom_affine, constant
 from tensorlang.language.function import Function
-from tensorlang.language.grammar import Access, Add, Bracket, Call, Expr, MakePair, Mul, Proj, bracket, number
+from tensorlang.language.grammar import (
+    Access,
+    Add,
+    Bracket,
+    Call,
+    Expr,
+    Integer,
+    MakePair,
+    Mul,
+    Proj,
+    bracket,
+    children,
+    number,
+)
 from tensorlang.language.predicates import (
     FALSE,
     TRUE,
@@ -32,6 +45,7 @@ from tensorlang.language.predicates import (
     not_equal,
 )
 from tensorlang.language.types import Array, Pair, shape
+from tensorlang.language.types import R as REAL
 from tensorlang.surface import foreign
 from tensorlang.surface.scope import NO_BINDERS, Binder, Binders, Surface, built, refuse, remember, together
 
@@ -52,7 +66,10 @@ class Idx(Surface):
         """What this is, for a message."""
         return f"the index expression {self}"
 
-    def _combined(self, other: object, combine: Callable[[Affine, Affine], Affine]) -> Idx:
+    def _combined(self, other: object, combine: Callable[[Affine, Affine], Affine], numbers: Callable[[], Term]) -> Any:
+        """An index expression, or with a number that is no index, a number."""
+        if _is_number(other):
+            return numbers()
         right = as_idx(other, "the other side of an index expression")
         return Idx(combine(self.affine, right.affine), together(self, right))
 
@@ -60,17 +77,17 @@ class Idx(Surface):
         right = as_idx(other, "the other side of a comparison of indices")
         return Cond(compare(self.affine, right.affine), together(self, right))
 
-    def __add__(self, other: object) -> Idx:
-        return self._combined(other, lambda a, b: a + b)
+    def __add__(self, other: object) -> Any:
+        return self._combined(other, lambda a, b: a + b, lambda: _sum(self, other, 1))
 
-    def __radd__(self, other: object) -> Idx:
-        return self._combined(other, lambda a, b: b + a)
+    def __radd__(self, other: object) -> Any:
+        return self._combined(other, lambda a, b: b + a, lambda: _sum(other, self, 1))
 
-    def __sub__(self, other: object) -> Idx:
-        return self._combined(other, lambda a, b: a - b)
+    def __sub__(self, other: object) -> Any:
+        return self._combined(other, lambda a, b: a - b, lambda: _sum(self, other, -1))
 
-    def __rsub__(self, other: object) -> Idx:
-        return self._combined(other, lambda a, b: b - a)
+    def __rsub__(self, other: object) -> Any:
+        return self._combined(other, lambda a, b: b - a, lambda: _sum(other, self, -1))
 
     def __neg__(self) -> Idx:
         return Idx(-self.affine, together(self))
@@ -78,20 +95,26 @@ class Idx(Surface):
     def __pos__(self) -> Idx:
         return self
 
-    def __mul__(self, other: object) -> Idx:
-        factor = as_idx(other, "the factor of an index expression")
-        left, right = self.affine, factor.affine
-        if left.is_constant:
-            left, right = right, left
-        if not right.is_constant:
-            if self.affine.indices or factor.affine.indices:
-                hint = "an array that is read at i * m + j has two axes: x: tl.R[n, m], read at x[i, j]"
-            else:
-                hint = f"two sizes are two axes: tl.R[{self}, {factor}], read at x[i, j]"
-            refuse(f"{self} * {factor} is not affine: an index or size can only be multiplied by an integer", hint)
-        return Idx(left * right.constant, together(self, factor))
+    def __mul__(self, other: object) -> Any:
+        return self._combined(other, _multiple, lambda: _product(self, other))
 
-    __rmul__ = __mul__
+    def __rmul__(self, other: object) -> Any:
+        return self._combined(other, _multiple, lambda: _product(other, self))
+
+    def __truediv__(self, other: object) -> Term:
+        return _product(self, _reciprocal(other))
+
+    def __rtruediv__(self, other: object) -> Term:
+        return _product(other, _reciprocal(self))
+
+    def __pow__(self, exponent: object) -> Term:
+        return as_term(self) ** exponent
+
+    def __rpow__(self, base: object) -> NoReturn:
+        as_term(self).__rpow__(base)
+
+    def __abs__(self) -> Term:
+        return apply("abs", self)
 
     def __eq__(self, other: object) -> Cond:  # type: ignore[override]
         return self._compared(other, equal)
@@ -119,12 +142,10 @@ class Idx(Surface):
     def _not_affine(self, *_: object) -> NoReturn:
         refuse(
             f"an index expression is made of indices, sizes, integers, +, - and *, found another operation on {self}",
-            "x[2 * i] reads every other element, tl.exists(n, lambda k: i == 2 * k) holds for even i; for half of a "
-            "size, call the half n and the whole 2 * n",
+            _NOT_DIVIDED,
         )
 
-    __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _not_affine
-    __pow__ = __rpow__ = __abs__ = _not_affine
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _not_affine
 
     def _not_logic(self, _: object) -> NoReturn:
         refuse(
@@ -362,6 +383,10 @@ class Rel(Surface):
 
 
 VALUE_CONDITION = "use tl.maximum, tl.minimum, tl.relu, or tl.where_ge(a, b, t), which is t where a >= b and else 0"
+_NOT_DIVIDED = (
+    "x[2 * i] reads every other element, tl.exists(n, lambda k: i == 2 * k) holds for even i; for half of a size, call "
+    "the half n and the whole 2 * n"
+)
 _NOT_AN_INDEX = "an index is made of indices, sizes, integers, + and -, found {}"
 
 
@@ -396,6 +421,8 @@ def as_term(value: object) -> Term:
     """`value` as a value of the program: a term, a condition, a number, or a tuple of such. Else `TypeMismatch`."""
     if isinstance(value, Term):
         return value
+    if isinstance(value, Idx):
+        return term(grammar.real(value.affine), value)
     if isinstance(value, bool | Cond):
         cond = as_cond(value, "")
         return Term(bracket(cond.pred, number(1)), cond.binders)
@@ -408,11 +435,6 @@ def as_term(value: object) -> Term:
     found = as_number(value)
     if found is not None:
         return number_term(found)
-    if isinstance(value, Idx):
-        refuse(
-            f"an index is not a number: found the index expression {value} where a number is wanted",
-            "(i == j) * x tests an index; x[i] reads at it",
-        )
     if hasattr(value, "shape"):
         hint = foreign.captured(len(value.shape))
     elif isinstance(value, list):
@@ -445,7 +467,11 @@ def as_idx(value: object, what: str) -> Idx:
         return value
     if isinstance(value, numbers.Integral) and not isinstance(value, bool):
         return Idx(constant(int(value)))
-    if isinstance(value, Numeric):
+    if "comparison" in what:
+        hint = VALUE_CONDITION
+    elif _divided(value):
+        hint = _NOT_DIVIDED
+    elif isinstance(value, Numeric):
         hint = "values are no indices: an array that is read at is declared as one of indices, y: tl.idx(m)[n]"
     elif isinstance(value, str):
         hint = f'sizes are made first: {value} = tl.sizes("{value}")' if value.isidentifier() else "n = tl.sizes(..)"
@@ -466,7 +492,9 @@ def as_at(value: object) -> Idx:
         refuse("a slice is not an index", "write tl.gen(n, lambda i: x[i + 1]) for x[1:n + 1]")
     if isinstance(value, Idx) or (isinstance(value, numbers.Integral) and not isinstance(value, bool)):
         return as_idx(value, "an index")
-    if isinstance(value, Numeric) and not isinstance(value, Cond):
+    if _divided(value):
+        hint = _NOT_DIVIDED
+    elif isinstance(value, Numeric) and not isinstance(value, Cond):
         hint = "an array that is read at is declared as one of indices: y: tl.idx(m)[n], then x[y[i]]"
     elif isinstance(value, Cond):
         hint = "a condition stands in front: (i > 0) * x[i]"
@@ -532,6 +560,48 @@ def _part(which: int, e: object) -> Term:
 def index_term(index: Index, binder: Binder) -> Idx:
     """The index bound by `binder`."""
     return Idx(atom_affine(index), frozenset({binder}))
+
+
+def real(i: object) -> Term:
+    """The index expression `i` as a number, which costs nothing: real(2 * i + 1). In sums and products with numbers
+    indices and sizes are numbers anyway.
+
+    Raises `TypeMismatch` for what is no index expression.
+    """
+    return as_term(as_idx(i, "what real takes"))
+
+
+def _is_number(value: object) -> bool:
+    """Whether `value` is a number that is no index."""
+    is_real = isinstance(value, numbers.Real) and not isinstance(value, numbers.Integral)
+    return is_real or isinstance(value, Numeric)
+
+
+def _multiple(left: Affine, right: Affine) -> Affine:
+    """The product of two index expressions, of which one is constant."""
+    if left.is_constant:
+        left, right = right, left
+    if right.is_constant:
+        return left * right.constant
+    if left.indices or right.indices:
+        hint = "an array that is read at i * m + j has two axes: x: tl.R[n, m], read at x[i, j]"
+    else:
+        hint = f"two sizes are two axes: tl.R[{left}, {right}], read at x[i, j]"
+    refuse(
+        f"{left} * {right} is not affine: an index or size can only be multiplied by an integer",
+        f"{hint}; as a number, tl.real({left}) * tl.real({right})",
+    )
+
+
+def _divided(value: object) -> bool:
+    """Whether `value` is a number that was made of indices or sizes."""
+    stack = [value.expr] if isinstance(value, Term) and value.expr.type is REAL else []
+    while stack:
+        e = stack.pop()
+        if isinstance(e, Integer):
+            return True
+        stack += children(e)
+    return False
 
 
 def _operand(value: object, sign: str) -> Term:

@@ -43,8 +43,7 @@ _PRODUCT = Word(
     "tl.gen(n, lambda i: tl.sum(m, lambda j: A[i, j] * v[j]))",
 )
 _MEAN = Word(
-    "a mean is a quotient of sums: (sum i:n. x[i]) / sum i:n. 1",
-    "a mean is a quotient of sums: tl.sum(n, lambda i: x[i]) / tl.sum(n, lambda i: 1)",
+    "a mean is a sum by its size: (sum i:n. x[i]) / n", "a mean is a sum by its size: tl.sum(n, lambda i: x[i]) / n"
 )
 _NORM = Word("sqrt(sum i:n. x[i]^2)", "tl.sqrt(tl.sum(n, lambda i: x[i] ** 2))")
 _TURNED = Word(
@@ -63,9 +62,7 @@ _SOFTMAX = Word(
     "tl.gen(n, lambda i: e[i] / tl.sum(n, lambda j: e[j]))",
 )
 _PI = Word("a constant is written as a number: 3.141592653589793", "a constant is a Python number: math.pi")
-_RANGE = Word(
-    "indices are not counted out: gen i:n. e has 0 <= i < n", "indices are not counted out: tl.gen(n, lambda i: e)"
-)
+_RANGE = Word("the numbers from 0 to n - 1: gen i:n. i", "the numbers from 0 to n - 1: tl.gen(n, lambda i: i)")
 
 WORDS: dict[str, Word] = {
     **dict.fromkeys(("shape", "len", "size", "ndim", "dim"), _SHAPE),
@@ -82,8 +79,8 @@ WORDS: dict[str, Word] = {
     **dict.fromkeys(("softmax", "log_softmax"), _SOFTMAX),
     **dict.fromkeys(("pi", "tau", "inf", "nan"), _PI),
     "var": Word(
-        "let c = sum i:n. 1 in let m = (sum i:n. x[i]) / c in (sum i:n. (x[i] - m)^2) / c",
-        "c = tl.sum(n, lambda i: 1); m = tl.sum(n, lambda i: x[i]) / c; tl.sum(n, lambda i: (x[i] - m) ** 2) / c",
+        "let m = (sum i:n. x[i]) / n in (sum i:n. (x[i] - m)^2) / n",
+        "m = tl.sum(n, lambda i: x[i]) / n; tl.sum(n, lambda i: (x[i] - m) ** 2) / n",
     ),
     "prod": Word(
         "there is no product over a range: exp(sum i:n. log(x[i])) for positive numbers",

@@ -23,11 +23,13 @@ from tensorlang.language.grammar import (
     Expr,
     Extremum,
     Gen,
+    Integer,
     Proj,
     Var,
     access,
     children,
     gen,
+    real,
     sums,
 )
 from tensorlang.language.predicates import (
@@ -183,6 +185,8 @@ class _Copy:
         match with_children(e, parts):
             case Access(a, at, place):
                 return Access(a, at.substitute(self.atoms), place)
+            case Integer(value):
+                return real(value.substitute(self.atoms))
             case Extremum(sign, i, size, p, a):
                 return Extremum(sign, i, size, self._pred(p), a)
             case Choice(sign, i, size, p, a):

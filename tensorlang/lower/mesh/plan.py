@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import islice, product
 
+from tensorlang.errors import ArgumentError
 from tensorlang.language.affine import Affine, atom_affine
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Sum
@@ -19,6 +20,7 @@ from tensorlang.lower.mesh.asked import Along, Asked, results, wanted
 from tensorlang.lower.mesh.hoist import hoisted
 from tensorlang.lower.mesh.needs import Merged, Needs, needed, stored
 from tensorlang.lower.mesh.statements import Binder, Program, Read, Scan, Statement, program
+from tensorlang.lower.numbered import has_numbers
 from tensorlang.lower.scope import Key
 from tensorlang.simplify import simplify
 
@@ -66,7 +68,13 @@ class Plan:
 
 def plan(f: Function, asked: Asked, sizes: Mapping[str, int] | None = None) -> Plan:
     """`f` on a mesh as `asked`; its products are ordered by what they cost at `sizes`, as by `simplify`."""
-    return _Planner(program(simplify(f, **(sizes or {}))), asked, f).plan
+    simplified = simplify(f, **(sizes or {}))
+    if has_numbers(simplified):
+        raise ArgumentError(
+            f"{f.name} reads numbers that indices are, which no program on a mesh can",
+            hint="pass them as an array: a parameter c: [n]R, given jnp.arange(n), read at c[i]",
+        )
+    return _Planner(program(simplified), asked, f).plan
 
 
 class _Planner:

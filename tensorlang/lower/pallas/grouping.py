@@ -19,6 +19,7 @@ from tensorlang.language.names import free_names
 from tensorlang.language.predicates import TRUE, Predicate, Related, Relation, conjunction, conjuncts, less, within
 from tensorlang.language.rebuilt import with_children
 from tensorlang.language.types import Pair, R, Type, array, leaves, shape, struct_of_arrays
+from tensorlang.lower.numbered import has_numbers
 from tensorlang.lower.pallas.kernel import (
     Accumulator,
     Axis,
@@ -72,6 +73,8 @@ def program(f: Function, length: Length, unfit: Callable[[Kernel], str | None]) 
     """
     if not takes_apart(f):
         return _left_alone(f, "it chooses points")
+    if has_numbers(f):
+        return _left_alone(f, "it reads numbers that indices are")
     found = statements(f)
     present = conjunction(less(constant(0), atom_affine(s)) for s in f.sizes)
     steps: list[_Group | Plain] = []

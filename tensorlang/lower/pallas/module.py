@@ -79,6 +79,7 @@ class Module:
     def _parameters(self, f: Function) -> list[str]:
         """Name the arrays of each parameter, take pairs apart, and bring all numbers to one dtype."""
         names = {p: self._names.lasting(p.name) for p in f.params}
+        self._whole: dict[Array, str] = {p: name for p, name in names.items() if isinstance(p, Var)}
         by_place = {place: var for var, place in self._program.parts.items()}
         arrays: list[str] = []
         for p in f.params:
@@ -138,7 +139,7 @@ class Module:
         self._definitions.append(f"# Left to jax.numpy: {step.reason}.\n{made.definition}")
         for var in step.outputs:
             self._held[var] = self._names.lasting(var.name)
-        given = [self._held[p] for p in f.params]
+        given = [self._held.get(p) or self._whole[p] for p in f.params]
         given += [f"{name}={self._spelled[size]}" for size, name in made.told.items()]
         targets = ", ".join(self._held[var] for var in step.outputs)
         self._body.line(f"{targets} = {made.name}({', '.join(given)})")

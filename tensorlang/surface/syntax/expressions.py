@@ -12,6 +12,7 @@ from tensorlang.language.grammar import (
     Const,
     Extremum,
     Gen,
+    Integer,
     Let,
     MakePair,
     Mul,
@@ -88,8 +89,7 @@ OPERANDS = Category(
         Construct(
             "generation",
             '"gen" binders "." expression',
-            "The array of the expression's values. Index expressions, sizes and brackets may use the index; as a "
-            "number it is not known.",
+            "The array of the expression's values. Index expressions, brackets and numbers may use the index.",
             "doubled(x: [n]R) = gen i:n. 2 * x[i]",
             "tl.gen(n, lambda i: 2 * x[i])",
             (Gen,),
@@ -169,10 +169,19 @@ ATOMS = Category(
         Construct(
             "variable",
             "NAME",
-            "A parameter, or what a `let` has named.",
+            "A parameter, or what a `let` has named. An index or a size is the number that it is.",
             "f(x: [n]R) = x",
             "x",
             (Var,),
+        ),
+        Construct(
+            "number_of_index",
+            '"real" "(" affine ")"',
+            "The number that an index expression is, which costs nothing and has no differential. An index or a size "
+            "on its own needs no `real`: `x[i] * i`, `1 / n`.",
+            "f(x: [n]R) = (sum i:n. x[i] * real(2*i + 1)) / n",
+            "tl.sum(n, lambda i: x[i] * tl.real(2 * i + 1)) / n",
+            (Integer,),
         ),
         Construct(
             "parentheses",

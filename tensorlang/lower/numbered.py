@@ -1,0 +1,114 @@
+"""Numbers that indices and sizes are: read from arrays that the generated code makes.
+
+real(2*i - n + 1), for i:n, is 2*c[i] - s + 1, where c is 0, 1, .., n - 1 and s the size n. What else lowers programs
+knows of arrays alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from tensorlang.language.affine import Affine, Atom, Index, Lookup, Size, atom_affine
+from tensorlang.language.function import Function
+from tensorlang.language.grammar import (
+    Access,
+    Add,
+    Choice,
+    Expr,
+    Extremum,
+    Gen,
+    Integer,
+    Let,
+    Mul,
+    Sum,
+    Var,
+    children,
+    number,
+)
+from tensorlang.language.rebuilt import with_children
+from tensorlang.language.types import Array, R
+from tensorlang.recursion import Deep, run
+
+
+@dataclass
+class Numbered:
+    """A function without numbers of indices: variables for the numbers below some sizes, and for sizes themselves."""
+
+    function: Function
+    below: dict[Affine, Var] = field(default_factory=dict)
+    sizes: dict[Size, Var] = field(default_factory=dict)
+
+
+def numbered(f: Function) -> Numbered:
+    """`f`, which reads variables that are no parameters instead of the numbers that indices and sizes are."""
+    found = Numbered(f)
+    nodes = _nodes(f)
+    if not any(isinstance(e, Integer) for e in nodes):
+        return found
+    ranges: dict[Index, Affine] = {}
+    for e in nodes:
+        if isinstance(e, Gen | Sum | Extremum | Choice):
+            before = ranges.setdefault(e.index, e.size)
+            if before is not e.size:
+                ranges[e.index] = _longer(before, e.size)
+    found.function = replace(f, body=run(_rebuilt(f.body, found, ranges, {})))
+    return found
+
+
+def has_numbers(f: Function) -> bool:
+    """Whether `f` reads numbers that indices or sizes are."""
+    return any(isinstance(e, Integer) for e in _nodes(f))
+
+
+def _nodes(f: Function) -> list[Expr]:
+    seen: dict[Expr, None] = {}
+    stack = [f.body]
+    while stack:
+        e = stack.pop()
+        if e not in seen:
+            seen[e] = None
+            stack += children(e)
+    return list(seen)
+
+
+def _longer(a: Affine, b: Affine) -> Affine:
+    """A size that is at least both where they are at least 0."""
+    return a if (b - a).is_constant and (b - a).constant <= 0 else b if (b - a).is_constant else a + b
+
+
+def _rebuilt(e: Expr, found: Numbered, ranges: dict[Index, Affine], memo: dict[Expr, Expr]) -> Deep[Expr]:
+    if e not in memo:
+        if isinstance(e, Integer):
+            memo[e] = _sum(e.value, found, ranges)
+        else:
+            parts = []
+            for part in children(e):
+                parts.append((yield _rebuilt(part, found, ranges, memo)))
+            memo[e] = Let(e.var, *parts) if isinstance(e, Let) else with_children(e, parts)
+    return memo[e]
+
+
+def _sum(a: Affine, found: Numbered, ranges: dict[Index, Affine]) -> Expr:
+    """The number `a` as a sum of multiples of numbers that are read."""
+    total: Expr | None = None
+    for atom, k in sorted(a.terms, key=lambda term: term[1] < 0):
+        read = _read(atom, found, ranges)
+        if total is None:
+            total = read if k == 1 else Mul(number(k), read)
+        else:
+            total = Add(total, read if abs(k) == 1 else Mul(number(abs(k)), read), 1 if k > 0 else -1)
+    if total is None:
+        return number(a.constant)
+    return Add(total, number(abs(a.constant)), 1 if a.constant > 0 else -1) if a.constant else total
+
+
+def _read(atom: Atom, found: Numbered, ranges: dict[Index, Affine]) -> Expr:
+    match atom:
+        case Size():
+            return found.sizes.setdefault(atom, Var(f"{atom.name}_number", R))
+        case Lookup(array, _):
+            size = array.size
+        case Index():
+            size = ranges[atom]
+    below = found.below.setdefault(size, Var("below", Array(size, R)))
+    return Access(below, atom_affine(atom), None)

@@ -53,6 +53,8 @@ def with_atoms(e: Expr, values: Mapping[Atom, Affine], memo: dict[Expr, Expr]) -
         match new:
             case Access(a, at, place):
                 new = Access(a, at.substitute(values), place)
+            case Integer(a):
+                new = Integer(a.substitute(values))
             case Bracket(p, a):
                 new = Bracket(substitute(p, values), a)
             case Extremum(sign, i, n, p, a) | Choice(sign, i, n, p, a):

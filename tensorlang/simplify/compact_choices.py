@@ -18,7 +18,6 @@ from tensorlang.language.predicates import (
     conjunction,
     conjuncts,
     equal,
-    lookups,
     mapped,
     substitute,
 )
@@ -28,13 +27,15 @@ from tensorlang.normal.ssa import (
     SSA,
     Addition,
     Contraction,
+    Integers,
     Map,
     Selection,
     Statement,
     Term,
+    integers,
+    looked_up,
     own_indices,
     own_ranges,
-    predicates,
     selection,
 )
 from tensorlang.normal.tidy import map_outputs, with_operands
@@ -93,7 +94,7 @@ def _compacted(x: Selection) -> tuple[Selection, tuple[int, ...]] | None:
 
 def _looking_up(x: Statement, stored: Mapping[IndexArray, _Stored]) -> Statement:
     """`x`, which looks elements up where they are stored."""
-    if not any(lookup.array in stored for p in predicates(x) for lookup in lookups(p)):
+    if stored.keys().isdisjoint(looked_up(x)):
         return x
 
     def moved(a: Affine) -> Affine:
@@ -108,6 +109,8 @@ def _looking_up(x: Statement, stored: Mapping[IndexArray, _Stored]) -> Statement
         return atom_affine(Lookup(atom.array, at))
 
     match x:
+        case Integers():
+            return integers(moved(x.value), x.shape)
         case Addition(terms, shape):
             return Addition(tuple(Term(t.sign, mapped(t.pred, moved), t.operand) for t in terms), shape)
         case Map(p, f, arguments, shape):

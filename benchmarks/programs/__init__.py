@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.case import Case
-from benchmarks.programs import correlations, data, dense, diagonals, graphs, seeds, triangles
+from benchmarks.programs import correlations, data, dense, diagonals, graphs, prefixes, seeds, triangles
 
 CASES: tuple[Case, ...] = (
     *diagonals.CASES,
@@ -11,6 +11,7 @@ CASES: tuple[Case, ...] = (
     *triangles.CASES,
     *data.CASES,
     *graphs.CASES,
+    *prefixes.CASES,
     *seeds.CASES,
     *dense.CASES,
 )

@@ -123,6 +123,28 @@ def _max_pool_by_hand(x: Any, y: Any) -> Any:
     return jnp.stack(lines, 1).reshape(2 * n, 2 * m)
 
 
+def _pooled_squares(x: Any) -> Any:
+    return jnp.sum(lax.reduce_window(jnp.sin(x), -jnp.inf, lax.max, (2, 2), (2, 2), "VALID") ** 2)
+
+
+def _pooled_squares_by_hand(x: Any) -> Any:
+    n, m = x.shape[0] // 2, x.shape[1] // 2
+    top = jnp.sin(x).reshape(n, 2, m, 2).transpose(0, 2, 1, 3).reshape(n, m, 4).max(2)
+    return _max_pool_by_hand(jnp.sin(x), 2 * top) * jnp.cos(x)
+
+
+def _maxima_of_maxima(xp: Any, x: Any) -> Any:
+    rows = x.max(1)
+    return xp.maximum(rows[:-1], rows[1:])
+
+
+def _maxima_of_maxima_by_hand(x: Any, y: Any) -> Any:
+    rows, n = x.max(1), x.shape[0]
+    first = rows[:-1] >= rows[1:]
+    rows_bar = jnp.zeros(n, x.dtype).at[:-1].add(jnp.where(first, y, 0)).at[1:].add(jnp.where(first, 0, y))
+    return jnp.zeros_like(x).at[jnp.arange(n), jnp.argmax(x, 1)].set(rows_bar)
+
+
 def _toeplitz(xp: Any, t: Any, x: Any) -> Any:
     n = x.shape[0]
     i = xp.arange(n)
@@ -302,6 +324,30 @@ CASES = [
         by_hand=_max_pool_by_hand,
         sizes=({"n": 128}, {"n": 512}, {"n": 1024}),
         odd={"n": 151},
+    ),
+    Case(
+        name="max pooling of activations",
+        suite="structured",
+        text="""
+          pooled(x: [2*n][2*n]R) =
+            let y = gen i:2*n, j:2*n. sin(x[i, j]) in
+            sum i:n, j:n. (max a:2, b:2. y[2*i + a, 2*j + b])^2
+        """,
+        program=lambda xp, x: _pooled_squares(x),
+        torch=lambda x: (_torch_pool("max_pool2d", x.sin()) ** 2).sum(),
+        by_hand=_pooled_squares_by_hand,
+        sizes=({"n": 128}, {"n": 512}, {"n": 1024}),
+        odd={"n": 151},
+    ),
+    Case(
+        name="maxima in windows of maxima",
+        suite="structured",
+        text="nested(x: [n + 1][m]R) = gen i:n. max a:2. max b:m. x[i + a, b]",
+        program=_maxima_of_maxima,
+        torch=lambda x: x.amax(1)[:-1].maximum(x.amax(1)[1:]),
+        by_hand=_maxima_of_maxima_by_hand,
+        sizes=({"n": 1000, "m": 16}, {"n": 20_000, "m": 16}, {"n": 100_000, "m": 16}),
+        odd={"n": 501, "m": 5},
     ),
     Case(
         name="Toeplitz matrix times vector",

@@ -88,22 +88,22 @@ def _hoisted(x: Statement) -> tuple[Predicate, Statement]:
     """The fifth law: what hides `x` by indices on which it does not depend otherwise, and `x` without that."""
     own = own_ranges(x)
     common = [q for q in _always(x) if set(own).issuperset(i for i in free_atoms(q) if isinstance(i, Index))]
-    idle = [i for i in own if _ignores(_without(x, [q for q in common if i in free_atoms(q)]), i)]
+    idle = [i for i in own if _ignores(without(x, [q for q in common if i in free_atoms(q)]), i)]
     hiding = [q for q in common if not free_atoms(q).isdisjoint(idle)]
     if not hiding:
         return TRUE, x
     some = project({i: own[i] for i in idle}, conjunction(hiding), {i: n for i, n in own.items() if i not in idle})
-    return conjunction(hiding), _under(some, _without(x, hiding))
+    return conjunction(hiding), _under(some, without(x, hiding))
 
 
-def _without(x: Statement, parts: Collection[Predicate]) -> Statement:
+def without(x: Statement, parts: Collection[Predicate]) -> Statement:
     """`x` without these conjuncts of its predicates, and of those of the views that it reads under them."""
 
     def rest(p: Predicate) -> Predicate:
         return conjunction(q for q in conjuncts(p) if q not in parts)
 
     def view(y: Statement) -> Statement:
-        return _without(y, parts) if isinstance(y, Contraction) and is_index_only(y) else y
+        return without(y, parts) if isinstance(y, Contraction) and is_index_only(y) else y
 
     match x:
         case Addition(terms, shape):

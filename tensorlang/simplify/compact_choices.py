@@ -1,7 +1,11 @@
-"""Choices on their supports: one whose guard determines an index is stored without it.
+"""Choices on their supports: stored without indices that say nothing, and over windows instead of all that there is.
 
-    K = gen i, j. [i = a[j] and p] * argmax s. X[i, j, s];  .. K[b, c] ..
-        ->  K' = gen j. [p] * argmax s. X[a[j], j, s];      .. K'[c] ..
+    K = gen i, j. [i = a[j] and p] * argmax s. X[i, j, s]   ->  K' = gen j. [p] * argmax s. X[a[j], j, s];
+                                                                K[b, c] is K'[c]
+    K = gen i, j. [p] * argmax s. X[j, s]                   ->  K' = gen j. [exists i. p] * argmax s. X[j, s];
+                                                                K[b, c] is K'[c]
+    K = gen i. argmax s where i <= s and s < i + 3. X[i, s] ->  K' = gen i. argmax d:3 where i + d < n. X[i, i + d];
+                                                                K[b] is b + K'[b]
 
 Elements are only looked up where the guard holds, so those that remain are all that are ever read.
 """
@@ -11,13 +15,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine, total
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine, constant, total
 from tensorlang.language.predicates import (
+    TRUE,
     Equal,
+    NonNegative,
     Predicate,
     conjunction,
     conjuncts,
     equal,
+    free_atoms,
     mapped,
     substitute,
 )
@@ -38,61 +45,102 @@ from tensorlang.normal.ssa import (
     own_ranges,
     selection,
 )
-from tensorlang.normal.tidy import map_outputs, with_operands
-from tensorlang.sets.solve import solve
+from tensorlang.normal.tidy import is_index_only, map_outputs, with_operands
+from tensorlang.sets.solve import in_range, project, solve
+from tensorlang.simplify.compact import without
 
 
 @dataclass(frozen=True)
-class _Stored:
-    """An index array that is stored as `array`, whose places are those at the positions `kept`."""
+class _Element:
+    """What stands for the element of an index array at `own`."""
 
-    array: IndexArray
-    kept: tuple[int, ...]
+    own: tuple[Index, ...]
+    value: Affine
 
 
 def compact_choices(s: SSA) -> SSA:
-    """`s` with every choice stored without the indices that its guard determines."""
+    """`s` with every choice stored without the indices that it does not depend on, its windows apart."""
     if not any(isinstance(x, Selection) for x in s.statements):
         return s
     new: dict[Statement, Statement] = {}
-    stored: dict[IndexArray, _Stored] = {}
+    stored: dict[IndexArray, _Element] = {}
     for x in s.statements:
         y = _looking_up(with_operands(x, new), stored)
-        if isinstance(x, Selection) and isinstance(y, Selection):
-            made = _compacted(y)
-            if made is not None:
-                y, kept = made
-                stored[x.array] = _Stored(y.array, kept)
+        while isinstance(y, Selection) and (made := _forced(y) or _idle(y) or _window(y)) is not None:
+            stored[y.array] = made[1]
+            y = made[0]
         new[x] = y
     names = {new[x]: name for x, name in s.names.items()}
     return replace(s, statements=tuple(new.values()), outputs=map_outputs(s.outputs, new), names=names)
 
 
-def _compacted(x: Selection) -> tuple[Selection, tuple[int, ...]] | None:
-    """`x` without the indices that its guard determines, and the positions of those that it keeps; None if all are."""
+_Made = tuple[Selection, _Element]
+
+
+def _forced(x: Selection) -> _Made | None:
+    """The first law."""
+    *own, _ = own_indices(x.operand)
+    ranges = own_ranges(x.operand)
+    equalities = conjunction(q for q in conjuncts(x.guard) if isinstance(q, Equal))
+    solution = solve(equalities, {i: ranges[i] for i in reversed(own)}, {})
+    values: dict[Atom, Affine] = {i: a for i, a in solution.values.items() if i in own}
+    return _in_terms_of(x, values, x.guard) if values else None
+
+
+def _idle(x: Selection) -> _Made | None:
+    """The second law."""
+    *own, _ = own_indices(x.operand)
+    ranges = own_ranges(x.operand)
+    for i in own:
+        hiding = [q for q in conjuncts(x.guard) if i in free_atoms(q)]
+        operand = without(x.operand, hiding) if is_index_only(x.operand) else x.operand
+        if i in free_atoms(x.pred) or not (isinstance(operand, Contraction) and i not in free_atoms(operand.pred)):
+            continue
+        guard = project({i: ranges[i]}, x.guard, {j: ranges[j] for j in own if j is not i})
+        return _in_terms_of(Selection(x.array, x.sign, x.guard, x.pred, operand), {i: constant(0)}, guard)
+    return None
+
+
+def _window(x: Selection) -> _Made | None:
+    """The third law."""
+    s = own_indices(x.operand)[-1]
+    size = own_ranges(x.operand)[s]
+    bounds = [q.value for q in conjuncts(x.pred) if isinstance(q, NonNegative) and abs(q.value.coefficient(s)) == 1]
+    bounds = [a for a in bounds if not any(s in lookup.free for lookup in map(atom_affine, a.lookups))]
+    firsts = [atom_affine(s) - a for a in bounds if a.coefficient(s) > 0]
+    lasts = [atom_affine(s) + a for a in bounds if a.coefficient(s) < 0]
+    for first in (a for a in firsts if a.indices):
+        widths = [(last - first).constant + 1 for last in lasts if (last - first).is_constant]
+        if widths and min(widths) > 0 and not (size.is_constant and size.constant <= min(widths)):
+            d = Index("d")
+            return _in_terms_of(x, {s: first + atom_affine(d)}, x.guard, (d, constant(min(widths))))
+    return None
+
+
+def _in_terms_of(
+    x: Selection, values: Mapping[Atom, Affine], guard: Predicate, chosen: tuple[Index, Affine] | None = None
+) -> _Made:
+    """`x` with `values` for some of its indices, under `guard`; what is chosen is a value of `chosen`, if given."""
     *own, s = own_indices(x.operand)
     ranges = own_ranges(x.operand)
-    solution = solve(
-        conjunction(q for q in conjuncts(x.guard) if isinstance(q, Equal)), {i: ranges[i] for i in reversed(own)}, {}
-    )
-    if not solution.values:
-        return None
-    kept = tuple(k for k, i in enumerate(own) if i in solution.free)
-    left = (*(own[k] for k in kept), s)
-    values: dict[Atom, Affine] = {i: a for i, a in solution.values.items() if i in own}
+    left = {i: ranges[i] for i in own if i not in values}
+    last, size = chosen or (s, ranges[s])
+    every = {**left, last: size}
     read = tuple(Index(i.name) for i in (*own, s))
     places = [equal(atom_affine(j), values.get(i, atom_affine(i))) for i, j in zip((*own, s), read, strict=True)]
-    guard = substitute(x.guard, values)
-    shape = tuple(ranges[i] for i in left)
-    operand = contraction(shape, left, [(x.operand, read)], {}, conjunction([*places, guard]))
+    inside = {i: in_range(values[i], ranges[i], every) for i in (*own, s) if i in values}
+    where = conjunction([substitute(guard, values), *(inside[i] for i in own if i in inside)])
+    pred = conjunction([substitute(x.pred, values), inside.get(s, TRUE)])
+    shape = tuple(every.values())
+    operand = contraction(shape, tuple(every), [(x.operand, read)], {}, conjunction([*places, where, pred]))
+    numbers = axes(0, len(every))
+    where, pred = (renamed(p, tuple(every), numbers) for p in (where, pred))
+    y = selection(x.sign, where, pred, operand, x.array.name)
+    element = atom_affine(Lookup(y.array, tuple(map(atom_affine, left))))
+    return y, _Element(tuple(own), values[s].substitute({last: element}) if chosen else element)
 
-    def numbered(p: Predicate) -> Predicate:
-        return renamed(substitute(p, values), left, axes(0, len(left)))
 
-    return selection(x.sign, numbered(x.guard), numbered(x.pred), operand, x.array.name), kept
-
-
-def _looking_up(x: Statement, stored: Mapping[IndexArray, _Stored]) -> Statement:
+def _looking_up(x: Statement, stored: Mapping[IndexArray, _Element]) -> Statement:
     """`x`, which looks elements up where they are stored."""
     if stored.keys().isdisjoint(looked_up(x)):
         return x
@@ -104,9 +152,10 @@ def _looking_up(x: Statement, stored: Mapping[IndexArray, _Stored]) -> Statement
         if not isinstance(atom, Lookup):
             return atom_affine(atom)
         at = tuple(map(moved, atom.at))
-        if atom.array in stored:
-            return atom_affine(Lookup(stored[atom.array].array, tuple(at[k] for k in stored[atom.array].kept)))
-        return atom_affine(Lookup(atom.array, at))
+        if atom.array not in stored:
+            return atom_affine(Lookup(atom.array, at))
+        element = stored[atom.array]
+        return moved(element.value.substitute(dict(zip(element.own, at, strict=True))))
 
     match x:
         case Integers():

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tensorlang.language.affine import Affine, Index, IndexArray, Lookup, atom_affine
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine
 from tensorlang.language.grammar import Var
-from tensorlang.language.predicates import Predicate, conjunction, equal
+from tensorlang.language.predicates import Predicate, conjunction, conjuncts, equal, substitute
 from tensorlang.language.types import R, array
 from tensorlang.normal.contraction import Factor, contraction, inner_solution, only_moves
 from tensorlang.normal.ssa import (
@@ -82,10 +82,19 @@ def _reading(x: Statement, values: Mapping[IndexArray, Input], defined: Mapping[
             factors.append((y, indices))
         else:
             summed.update((i, n) for i, n in zip(indices, y.shape, strict=True) if i in solution.free)
+            places = [conjunction(q for p in places for q in conjuncts(p) if q not in _conditions(chosen, defined))]
             at = list(chosen.at)
             factors.append((values[chosen.array], tuple(Index("g") for _ in at)))
         places += [equal(atom_affine(i), a) for i, a in zip(factors[-1][1], at, strict=True)]
     return contraction(x.shape, own_indices(x), factors, summed, conjunction(places))
+
+
+def _conditions(chosen: Lookup, defined: Mapping[IndexArray, Selection]) -> tuple[Predicate, ...]:
+    """What holds of a choice wherever one is made."""
+    x = defined[chosen.array]
+    at = [*chosen.at, atom_affine(chosen)]
+    values: dict[Atom, Affine] = dict(zip(own_indices(x.operand), at, strict=True))
+    return conjuncts(substitute(x.pred, values))
 
 
 def _extremum(
@@ -96,23 +105,20 @@ def _extremum(
     defined: Mapping[IndexArray, Selection],
 ) -> Lookup | None:
     """The choice of which the element of `y` at `at` is the extremum where `known` holds, if there is one."""
+    base, places = _seen(y, at)
     for lookup in (atom for a in at for atom in a.atoms):
         if isinstance(lookup, Lookup) and lookup.array in values:
-            x = defined[lookup.array].operand
-            places = _read_by(x, y, [*lookup.at, atom_affine(lookup)])
-            if places is not None and all(
-                a is b or implies(known, equal(a, b)) for a, b in zip(at, places, strict=True)
-            ):
+            other, chosen = _seen(defined[lookup.array].operand, [*lookup.at, atom_affine(lookup)])
+            if other is base and implies(known, conjunction(map(equal, places, chosen))):
                 return lookup
     return None
 
 
-def _read_by(x: Statement, y: Statement, at: list[Affine]) -> list[Affine] | None:
-    """Where the element of `x` at `at` reads `y`, if it is an element of that."""
-    if x is y:
-        return at
-    if not isinstance(x, Contraction) or not only_moves(x) or x.factors[0] is not y:
-        return None
-    solution = inner_solution(x)
-    places = (solution.values.get(i, atom_affine(i)) for i in factor_indices(x)[0])
-    return [a.substitute(dict(zip(own_indices(x), at, strict=True))) for a in places]
+def _seen(x: Statement, at: list[Affine]) -> tuple[Statement, list[Affine]]:
+    """The statement of which the element of `x` at `at` is one, through views, and the place of that."""
+    while isinstance(x, Contraction) and only_moves(x):
+        solution = inner_solution(x)
+        places = (solution.values.get(i, atom_affine(i)) for i in factor_indices(x)[0])
+        at = [a.substitute(dict(zip(own_indices(x), at, strict=True))) for a in places]
+        x = x.factors[0]
+    return x, at

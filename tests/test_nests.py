@@ -16,7 +16,6 @@ from tensorlang.language.types import R
 from tests.nests import random_nest
 from tests.promises import close
 
-
 LONG = 800
 """Characters of an adjoint beyond which it is not differentiated once more: deriving that can take minutes."""
 

@@ -319,7 +319,7 @@ class _Writer:
             self.lets.append(f"let {t} = gen {over}. {self.unary().format(body)} in")
             self.computed[t] = extents
             return
-        body = self.scalar(scope, self.rng.choice((1, 2, 2, 3)))
+        body = self.scalar(scope, self.rng.choice((1, 1, 2, 2)))
         pooled = self.pooled() if self.chance(30) else None
         if pooled is not None:
             scope, body = pooled
@@ -334,10 +334,10 @@ class _Writer:
         for _ in range(self.rng.choice((0, 1, 1, 2))):
             y = f"y{len(self.arrays)}"
             self.arrays[y] = (self.some_extents(1), self.some_extents(1)[0])
-        for _ in range(self.rng.choice((1, 1, 2, 2, 3))):
+        for _ in range(self.rng.choice((1, 1, 2, 2))):
             self.statement()
         scope = self.binders(self.rng.choice((0, 1, 1, 2)))
-        body = self.scalar(scope, self.rng.choice((2, 3, 3, 4)))
+        body = self.scalar(scope, self.rng.choice((1, 2, 2, 3)))
         pooled = self.pooled() if self.chance(25) else None
         if pooled is not None:
             scope, body = pooled

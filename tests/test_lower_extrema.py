@@ -158,3 +158,48 @@ def test_elements_of_short_index_arrays_are_selected() -> None:
     assert "lax.select_n(y, x[:, 0], x[:, 1], x[:, 2])" in lower(f).source
     x = np.arange(12.0).reshape(4, 3)
     np.testing.assert_array_equal(f(x, np.array([2, 0, 1, 2])), np.array([2.0, 3, 7, 11]) ** 2)
+
+
+COMPUTED = {
+    "pooling of what is computed":
+        "f(x: [2*n][2*m]R) = let y = gen i:2*n, j:2*m. relu(x[i, j]) in"
+        " sum i:n, j:m. (max a:2, c:2. y[2*i + a, 2*j + c])^2",
+    "overlapping pools of what is computed":
+        "f(x: [2*n + 1][m + 2]R) = let y = gen i:2*n + 1, j:m + 2. sin(x[i, j]) in"
+        " sum i:n, j:m. exp(max a:3, c:3. y[2*i + a, j + c])",
+    "greatest of least of a computed array":
+        "f(x: [n][m + 1]R, w: [m + 1]R) = let y = gen i:n, j:m + 1. relu(x[i, j] * w[j]) in"
+        " [0 < n] * max i:n. (min j:m + 1. y[i, j])^2",
+    "windows of greatest of rows":
+        "f(x: [n + 1][m + 1]R) = gen i:n. max a:n where i <= a and a <= i + 1. max b:m + 1. x[a, b]",
+    "windows of windows":
+        "f(x: [n + 4]R) = gen i:n. max a:n + 2 where i <= a and a <= i + 2. min b:3. x[a + b]^2",
+    "a sum of windows that move along another axis":
+        "f(x: [n][2*n + 1]R) = gen i:n. sum s:n. max a:2. (min b:n where i <= b. x[b, s + a])",
+    "what is chosen in a window where either of two":
+        "f(x: [n][m + 1]R) = gen i:n. max a:n where a = i or a = 0. max b:m + 1. x[a, b]",
+    "at places that data give":
+        "f(x: [m][k + 1]R, y: [n]idx(m)) = let t = gen i:n. max j:k + 1. relu(x[y[i], j]) in"
+        " gen i:n. min a:n where a <= i. t[a] * t[i]",
+    "a choice read in a window":
+        "f(x: [n][m + 1]R) = let t = gen i:n, j:m + 1. relu(x[i, j]) in"
+        " let c = gen i:n. argmax j:m + 1. t[i, j] in gen i:n. max a:n where a <= i. t[i, c[a]]^2",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COMPUTED)
+def test_extrema_of_computed_arrays_and_their_adjoints_are_as_the_evaluator_says(name: str) -> None:
+    f = parse(COMPUTED[name])
+    g = adjoint(f)
+    value, back = lower(f), lower(g)
+    for sizes in ({"n": 5, "m": 3, "k": 2}, {"n": 1, "m": 1, "k": 0}, {"n": 0, "m": 2, "k": 1}):
+        values = data(g, **sizes)
+        given = {p.name: values[p.name] for p in f.params}
+        assert_alike(value(**given), evaluate(f, **given))
+        assert_alike(back(**values), evaluate(g, **values))
+
+
+def test_the_adjoint_of_two_dimensional_pooling_works_in_proportion_to_the_elements() -> None:
+    f = adjoint(parse(COMPUTED["pooling of what is computed"]))
+    work = [count(lower(f), jnp.ones((2 * n, 2 * n)), jnp.ones(())).arithmetic / n**2 for n in (20, 60)]
+    assert work[1] <= 1.2 * work[0]

@@ -16,6 +16,9 @@ from tensorlang.language.types import R
 from tests.nests import random_nest
 from tests.promises import close
 
+LONG = 800
+"""Characters of an adjoint beyond which it is not differentiated once more: deriving that can take minutes."""
+
 
 @dataclass(frozen=True)
 class Tried:
@@ -58,10 +61,14 @@ def tried(seed: int) -> Tried:
     return Tried(f, adjoint, nest.exact, arguments, bar, value, cotangents, numbers)
 
 
-def compiled_is_as_the_evaluator_says(t: Tried) -> None:
-    bar = {t.adjoint.variables[-1].name: t.bar}
-    value, adjoint = tl.lower(t.f), tl.lower(t.adjoint)
+def compiled_value_is_as_the_evaluator_says(t: Tried) -> None:
+    value = tl.lower(t.f)
     assert close(value(**t.arguments), t.value), value.source
+
+
+def compiled_adjoint_is_as_the_evaluator_says(t: Tried) -> None:
+    bar = {t.adjoint.variables[-1].name: t.bar}
+    adjoint = tl.lower(t.adjoint)
     found = adjoint(**t.arguments, **bar)
     assert close(found if len(t.cotangents) > 1 else (found,), t.cotangents), adjoint.source
 
@@ -93,7 +100,7 @@ def a_batch_is_each_of_its_members(t: Tried) -> None:
 
 
 def second_derivatives_are_as_the_evaluator_says(t: Tried) -> None:
-    if t.f.type is not R:
+    if t.f.type is not R or len(str(t.adjoint)) > LONG:
         return
     rates = {name: t.rng.integers(-2, 3, x.shape).astype(float) for name, x in t.reals.items()}
     h = tl.hvp(t.f)
@@ -122,10 +129,11 @@ def the_adjoint_is_what_small_steps_show(t: Tried) -> None:
 
 CHECKS = (
     (1, the_adjoint_is_what_small_steps_show),
-    (1, compiled_is_as_the_evaluator_says),
-    (5, jax_gradient_is_as_the_evaluator_says),
-    (10, a_batch_is_each_of_its_members),
-    (10, second_derivatives_are_as_the_evaluator_says),
+    (1, compiled_adjoint_is_as_the_evaluator_says),
+    (4, compiled_value_is_as_the_evaluator_says),
+    (8, jax_gradient_is_as_the_evaluator_says),
+    (40, a_batch_is_each_of_its_members),
+    (20, second_derivatives_are_as_the_evaluator_says),
 )
 """What is checked of every so many nests."""
 
@@ -143,7 +151,7 @@ def check(seed: int) -> None:
                     raise
 
 
-@pytest.mark.parametrize("first", range(0, 25, 5))
+@pytest.mark.parametrize("first", range(0, 20, 5))
 def test_nests_of_extrema_compile_and_are_right(first: int) -> None:
     for seed in range(first, first + 5):
         check(seed)

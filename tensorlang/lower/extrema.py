@@ -27,7 +27,7 @@ from tensorlang.recursion import Deep
 def extremum(ctx: Context, scope: Scope, e: Extremum | Choice) -> Deep[Value]:
     """The array of an extremum, or of the places where it is first attained.
 
-    Where there is no point, which only data can bring about here, the extremum is nan, and the place is any.
+    Where data leave no point, the extremum is nan, and the place is any.
     """
     v: Value
     short = _short_axis(scope, e)

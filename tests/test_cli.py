@@ -156,7 +156,9 @@ def test_lower_prints_source_that_runs(tensorlang: Run) -> None:
     assert "def loss(" in result.stdout
     assert "jax" in tensorlang("lower", "loss.tl", "--adjoint", "--wrt", "x").stdout
     assert "def loss(" in json.loads(tensorlang("lower", "loss.tl", "--format", "json").stdout)["source"]
+    assert tensorlang("lower", "loss.tl", "--strict").stdout == f"{tl.lower(tl.parse(LOSS), strict=True).source}"
     failed(tensorlang("lower", "loss.tl", "--target", "fortran"), "'fortran'")
+    failed(tensorlang("lower", "loss.tl", "--target", "pallas-gpu", "--strict"), "no strict code", "'pallas-gpu'")
 
 
 def test_run_prints_or_writes_what_the_evaluator_says(tensorlang: Run) -> None:

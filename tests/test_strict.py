@@ -219,7 +219,7 @@ def test_random_masked_sums_are_strict(seed: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("which", "seeds"), [("value", 100), ("adjoint", 15), ("forward", 15), ("second", 3)], ids=str)
-@pytest.mark.usefixtures("_costs")
+@pytest.mark.usefixtures("_small_costs")
 def test_many_random_masked_sums_and_their_derivatives_are_strict(which: str, seeds: int) -> None:
     for seed in range(100, 100 + seeds):
         masked_is_strict(seed, which)

@@ -217,11 +217,13 @@ def _loop(ctx: Context, c: Summation, contract: Contract) -> Deep[Value]:
     return Value(code, stacked + v.axes, depth=2)
 
 
-def function_of(ctx: Context, outside: Block, inside: Block, names: Sequence[str], v: Value) -> str:
+def function_of(
+    ctx: Context, outside: Block, inside: Block, names: Sequence[str], v: Value, wanted: str = "term"
+) -> str:
     """A function of the loop's indices that gives `v`: a lambda if it needs no lines of its own."""
     if not inside.parts:
         return f"lambda{' ' if names else ''}{', '.join(names)}: {v.code}"
-    name = ctx.names.passing("term")
+    name = ctx.names.passing(wanted)
     inside.give("return ", v.code)
     outside.line(f"def {name}({', '.join(names)}):")
     outside.parts.append(inside)

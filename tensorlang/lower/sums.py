@@ -81,7 +81,9 @@ def _strict(ctx: Context, c: Summation) -> Deep[Value]:
     ctx.target, ctx.multiplied = target, False
     axes = union([v, w], scope.order)
     given = expanded(ctx, scope, v, axes)
-    selected = function_of(ctx, scope.block, block, [], replace(w, code=expanded(ctx, inner, w, axes), axes=axes))
+    w = replace(w, code=expanded(ctx, inner, w, axes), axes=axes)
+    scope.block.line("# the same sum without what is hidden, if the first turns out nan or inf")
+    selected = function_of(ctx, scope.block, block, [], w, "selected")
     return Value(f"{ctx.helper('_if_finite')}({given}, {selected})", axes, ATOM, v.depth + 1)
 
 

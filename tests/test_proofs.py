@@ -31,11 +31,22 @@ MAIN_THEOREMS = [
     *("forward_run", "forward_cost", "forward_wf", "D_equations", "deval_is_dual", "D_is_dual"),
     *("adjoint_touch", "adjoint_touch_5", "lets_value", "lets_cost", "greatest_value"),
     *("prune_run", "prune_cost", "share_value", "share_cost", "alike_value", "alike_cost"),
-    *("compile_sound", "compiled_sound", "program_cost", "program_value", "transposes_are_cheap"),
+    *(
+        "compile_sound",
+        "compiled_sound",
+        "program_cost",
+        "program_value",
+        "accepts_well_formed",
+        "transposes_are_cheap",
+        "expand_sound",
+        "expand_run",
+        "adjoint_maps",
+    ),
 ]
 REAL_THEOREMS = [
     *("program_has_gradient", "program_gradient", "program_partial", "example_well_formed", "example_domains"),
     *("D_is_derivative", "adjoint_is_gradient", "adjoint_is_partial", "DT_val", "builtin_differentiable"),
+    *("adjoint_again", "gradient_of_builtins", "compiled_of_builtins"),
     *("strict_choice_stays", "greatest_is_derivative", "choice_is_derivative"),
 ]
 REAL_AXIOMS = {

@@ -487,6 +487,8 @@ class _Builder:
         looked_up = self.lookups(scope) if self.chooses else []
         if looked_up and self.chance(40):
             return self.pick(looked_up) + offset
+        if self.numbers and self.chance(10):
+            return atom_affine(Size("k")) + offset
         if not scope.indices or self.chance(20):
             return self.pick([constant(offset + 1), self.pick(self.sizes) - 1, self.pick(self.sizes)])
         i = atom_affine(self.pick(scope.indices)[0])
@@ -517,7 +519,7 @@ def random_function(
     numbers: bool = False,
 ) -> Function:
     """A random program; with `chooses` one that may have index arrays, extrema and choices, with `numbers` one that may
-    have numbers that indices and sizes are."""
+    have numbers that indices and sizes are, and a size that no type tells."""
     return _Builder(_Seeded(rng), scalars, chooses, numbers).function(fuel)
 
 

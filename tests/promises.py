@@ -73,6 +73,11 @@ class Case:
         """Whether every size is at least 1; costs are compared there by what chooses the cheaper of two ways."""
         return all(n > 0 for n in self.sizes.values())
 
+    def told(self, f: Function) -> dict[str, int]:
+        """The sizes of `f` that the type of no parameter tells."""
+        known = {s for a in input_sizes(f) for s in a.sizes}
+        return {s.name: self.sizes[s.name] for s in f.sizes if s not in known}
+
     @property
     def relations(self) -> dict[str, Any]:
         return relation_data(self.f, self.values)
@@ -174,7 +179,7 @@ def every_access_is_proved_in_bounds(case: Case) -> None:
 
 
 def evaluator_and_counter_agree_with_the_figures(case: Case) -> None:
-    assert same(evaluate(case.f, exact=True, **case.values), case.means(case.f))
+    assert same(evaluate(case.f, exact=True, **case.values, **case.told(case.f)), case.means(case.f))
     # choices that a gen makes again and again are counted where they are an array
     f = let_lift(case.f) if any(isinstance(p, Choice) for p in postorder(case.f.body)) else case.f
     assert cost(f, case.relations, **dict[str, Any](case.sizes)) == case.costs(f)
@@ -315,14 +320,14 @@ def lowered_program_computes_the_value(case: Case) -> None:
     arrays = {name: _floats(value) for name, value in case.values.items()}
     want = Case(case.f, case.sizes, arrays, case.rng).means(case.f)
     for f in (case.f, simplify(case.f)):
-        assert close(lower(f)(**arrays), want), lower(f).source
+        assert close(lower(f)(**arrays, **case.told(f)), want), lower(f).source
 
 
 def gradient_agrees_with_jax(case: Case) -> None:
     """The adjoint, lowered, against JAX's own vector-Jacobian product of the lowered program."""
     arrays = {name: _floats(value) for name, value in case.values.items()}
     names = [x.name for x in case.f.variables]
-    given = {name: value for name, value in arrays.items() if name not in names}
+    given = {name: value for name, value in arrays.items() if name not in names} | case.told(case.f)
     run = lower(case.f)
     value, transpose = jax.vjp(
         lambda *xs: run(**dict(zip(names, xs, strict=True)), **given), *(arrays[n] for n in names)
@@ -334,7 +339,7 @@ def gradient_agrees_with_jax(case: Case) -> None:
     (bar,) = case.fresh(adj).values()
     bar = _floats(bar)
     want = transpose(jax.tree.map(lambda b, v: np.asarray(b, dtype=v.dtype), bar, value))
-    got = lower(adj)(**arrays, **{adj.variables[-1].name: bar})
+    got = lower(adj)(**arrays, **{adj.variables[-1].name: bar}, **case.told(adj))
     assert close(got if len(names) > 1 else (got,), want), lower(adj).source
 
 

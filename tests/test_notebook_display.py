@@ -186,7 +186,7 @@ def test_long_right_hand_sides_break_at_operators() -> None:
     rows = list(function_rows(LONG_SUM))
     assert len(rows) > 3
     assert all(visible(row) <= 1.2 * WIDTH for row in rows)
-    assert all(row.lstrip(r"\quad ").startswith("{}+ ") for row in rows[2:])
+    assert all(row.lstrip(r"\quad ").startswith(("{}+ ", r"{}\cdot ")) for row in rows[2:])
     check_latex(function_latex(LONG_SUM))
 
 

@@ -181,3 +181,34 @@ def test_on_a_mesh_it_is_refused() -> None:
     with pytest.raises(tl.ArgumentError, match="numbers that indices are") as caught:
         tl.lower(tl.parse(PROGRAMS[2]), mesh=mesh, sharding={"n": "x"})
     assert "jnp.arange(n)" in str(caught.value.hint)
+
+
+# -- sizes that neither a type nor a range tells
+
+
+def test_a_size_that_only_predicates_and_numbers_use_is_given_by_name() -> None:
+    f = tl.parse("first(x: [n]R, k: size) = sum i:n. [i < k] * x[i] / k")
+    assert alike(tl.parse(str(f)), f)
+    n, k = tl.sizes("n k")
+    g = tl.function(lambda x: tl.sum(n, lambda i: (i < k) * x[i] / k), x=tl.R[n])
+    assert str(g) == "f(x: [n]R, k: size) = sum i:n. [i < k] * x[i] / k"
+    assert r"k: \mathbb{N}" in function_latex(f)
+    x = np.array([1.0, 2.0, 4.0])
+    for count, want in ((1, 1.0), (2, 1.5), (4, 1.75)):
+        for program in (f, tl.lower(f), tl.to_jax(f)):
+            assert program(x, k=count) == want
+        assert tl.evaluate(f, x, k=count) == want
+        assert tl.evaluate(tl.grad(f), x, k=count).tolist() == [(i < count) / count for i in range(3)]
+        assert tl.cost(f, n=3, k=count) == tl.cost_polynomial(f)(n=3, k=count)
+    assert tl.certify(f).bound == 4
+    mapped = jax.vmap(lambda a: tl.to_jax(f)(a, k=2))(np.stack([x, x + 1]))
+    assert mapped.tolist() == [1.5, 2.5]
+    with pytest.raises(tl.ArgumentError, match="k can't be read off"):
+        f(x)
+
+
+def test_it_is_given_by_name_to_a_program_that_is_called_by_another_too() -> None:
+    first = tl.parse("first(x: [n]R, k: size) = sum i:n. [i < k] * x[i]")
+    n = tl.sizes("n")
+    f = tl.function(lambda x: first(x, k=n - 1), x=tl.R[n])
+    assert tl.evaluate(f, np.array([1.0, 2.0, 4.0])) == 3.0

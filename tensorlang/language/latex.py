@@ -121,6 +121,7 @@ class LatexNotation(Notation):
     let_in = r"\ \mathbf{in}\ "
     relation = r"\mathrm{rel}"
     index = r"\mathrm{idx}"
+    size = r"\mathbb{N}"
     projections = (r"\pi_0", r"\pi_1")
     number_of = ""
     has_fractions = True

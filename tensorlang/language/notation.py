@@ -53,6 +53,7 @@ class Notation:
     let_in = " in"
     relation = "rel"
     index = "idx"
+    size = "size"
     projections = ("fst", "snd")
     number_of = "real"
     has_fractions = False

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tensorlang.language.affine import Affine, IndexArray
+from tensorlang.language.affine import Affine, IndexArray, Size
 from tensorlang.language.conditions import ConditionPrinter, Restorable
-from tensorlang.language.function import Function, Parameter, unused_name
+from tensorlang.language.function import Function, Parameter, sizes_of, unused_name
 from tensorlang.language.functions import KEYWORDS, function
 from tensorlang.language.grammar import (
     Access,
@@ -30,6 +30,7 @@ from tensorlang.language.grammar import (
     Proj,
     Sum,
     Var,
+    children,
     type_of,
 )
 from tensorlang.language.layout import LINE, Doc, Row, concat, group, joined, nest, rigid
@@ -54,6 +55,7 @@ class Printer(ConditionPrinter):
         for named in [*f.sizes, *f.params, *free_names(f.body)]:
             self.names[named]
         params = [concat(self.name(p), ": ", run(self.type(p))) for p in f.params]
+        params += [concat(self.name(size), ": ", self.notation.size) for size in _declared_alone(f)]
         title = self.notation.name(unused_name(plain_name(f.name), set(KEYWORDS)))
         head = group(title, "(", nest(joined(params, self.notation.line)), ") =")
         if isinstance(f.body, Let):
@@ -270,6 +272,22 @@ class Printer(ConditionPrinter):
                 return POWER
             case Var() | Integer() | MakePair() | Proj() | Access():
                 return ATOM
+
+
+def _declared_alone(f: Function) -> list[Size]:
+    """The sizes that neither a parameter's type nor a range of `f` mentions."""
+    known = {s for p in f.params for a in sizes_of(p) for s in a.sizes}
+    others = [s for s in f.sizes if s not in known]
+    seen: set[Expr] = set()
+    stack = [f.body] if others else []
+    while stack:
+        e = stack.pop()
+        if e not in seen:
+            seen.add(e)
+            stack += children(e)
+            if isinstance(e, Gen | Sum | Extremum | Choice):
+                known.update(e.size.sizes)
+    return [s for s in others if s not in known]
 
 
 def _word(e: Gen | Sum | Extremum | Choice) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tensorlang.errors import Place, ScopeError
-from tensorlang.language.affine import Affine, Index, IndexArray, Size
+from tensorlang.language.affine import Affine, Index, IndexArray
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Access, Bracket, Choice, Expr, Extremum, Gen, Integer, Let, Sum, Var, children
 from tensorlang.language.predicates import Predicate, Relation, free_atoms, lookups, relations
@@ -54,35 +54,18 @@ def check_scopes(f: Function) -> None:
     declared = declared_sizes(f)
     for size in declared:
         _need_no_index(size, f"a size in the parameters of {f.name}", None)
-    _check_sizes(f, nodes, {s for size in declared for s in size.sizes})
+    _check_ranges(nodes)
     unbound = _free_names(nodes) - set(f.params)
     if unbound:
         first = min(unbound, key=lambda x: (x.name, x.serial))
         raise _unbound(f, first, _place_of(first, nodes))
 
 
-def _check_sizes(f: Function, nodes: list[Expr], declared: set[Size]) -> None:
-    """A size is known by a parameter's type or by a range, as n in eye(x: R) = gen i:n, j:n. [i = j] * x."""
-    known = set(declared)
+def _check_ranges(nodes: list[Expr]) -> None:
+    """The ranges of indices are over sizes and integers."""
     for e in nodes:
         if isinstance(e, Gen | Sum | Extremum | Choice):
             _need_no_index(e.size, f"the range of {e.index.name}", None)
-            known.update(e.size.sizes)
-    for e in nodes:
-        match e:
-            case Access(_, at, _) | Integer(at):
-                used = set(at.sizes)
-            case Bracket() | Extremum() | Choice():
-                used = {a for a in free_atoms(e.pred) if isinstance(a, Size)}
-            case _:
-                continue
-        if not used <= known:
-            name = min(size.name for size in used - known)
-            raise ScopeError(
-                f"the size {name} is used in {f.name}, but neither a parameter's type nor a range mentions it",
-                e.place if isinstance(e, Access) else None,
-                f"a parameter whose type does would give it a value: [{name}]R",
-            )
 
 
 def _need_no_index(size: Affine, what: str, place: Place | None) -> None:

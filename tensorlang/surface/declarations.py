@@ -16,8 +16,11 @@ from tensorlang.surface.lex import Token
 class DeclarationReader(ConditionReader):
     """Reads the `type` of the grammar."""
 
-    def parameter(self, name: Token) -> Deep[Var | Relation | IndexArray]:
-        """The parameter called `name`, from its type on."""
+    def parameter(self, name: Token) -> Deep[Var | Relation | IndexArray | Size]:
+        """The parameter called `name`, from its type on; a size is given by name."""
+        if self.token.kind == "name" and self.token.text == "size":
+            self.advance()
+            return Size(name.text)
         if self.token.kind == "rel":
             relation: Relation = yield self._relation(name)
             return relation

@@ -123,9 +123,10 @@ class _Parser(DeclarationReader):
                     f"another name for one of them: {token.text}{len(params)}",
                 )
             self.expect(":", f"':' and the type of {token.text}")
-            param: Parameter = yield self.parameter(token)
+            param: Parameter | Size = yield self.parameter(token)
             self.bind(token, param)
-            params[token.text] = param
+            if not isinstance(param, Size):
+                params[token.text] = param
             if not self.accept(","):
                 break
         self.expect(")", "',' or ')'")

@@ -47,10 +47,18 @@ from tensorlang.language.predicates import (
 from tensorlang.language.types import Array, Pair, shape
 from tensorlang.language.types import R as REAL
 from tensorlang.surface import foreign
+from tensorlang.surface.refusals import (
+    NOT_AN_INDEX,
+    NOT_DIVIDED,
+    VALUE_CONDITION,
+    ConditionRefusals,
+    IndexRefusals,
+    TermRefusals,
+)
 from tensorlang.surface.scope import NO_BINDERS, Binder, Binders, Surface, built, refuse, remember, together
 
 
-class Idx(Surface):
+class Idx(IndexRefusals, Surface):
     """An index, a size, or an affine combination of such."""
 
     __slots__ = ("affine",)
@@ -139,30 +147,6 @@ class Idx(Surface):
     def _outside(self) -> tuple[str, str]:
         return f"an array of numbers was read at the index {self}", foreign.captured(1)
 
-    def _not_affine(self, *_: object) -> NoReturn:
-        refuse(
-            f"an index expression is made of indices, sizes, integers, +, - and *, found another operation on {self}",
-            _NOT_DIVIDED,
-        )
-
-    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _not_affine
-
-    def _not_logic(self, _: object) -> NoReturn:
-        refuse(
-            f"& and | combine conditions, found the index expression {self}",
-            "they bind tighter than comparisons: write (0 <= i) & (i < n)",
-        )
-
-    __and__ = __rand__ = __or__ = __ror__ = _not_logic
-
-    def _not_known(self) -> NoReturn:
-        refuse(
-            f"{self} has no value while a program is written",
-            "use it inside a tl expression, such as x[i + 1] or (i < n) * x; loop with tl.gen or tl.sum",
-        )
-
-    __bool__ = __int__ = __float__ = __index__ = _not_known
-
 
 class Numeric(Surface):
     """What stands for a number in arithmetic: a term, or a condition for [condition] * 1."""
@@ -216,7 +200,7 @@ class Numeric(Surface):
         )
 
 
-class Cond(Numeric):
+class Cond(ConditionRefusals, Numeric):
     """A condition on indices and sizes. As a number it is 1 where it holds and 0 elsewhere."""
 
     __slots__ = ("pred",)
@@ -243,29 +227,8 @@ class Cond(Numeric):
     __rand__ = __and__
     __ror__ = __or__
 
-    def _not_known(self, *_: object) -> NoReturn:
-        refuse(
-            "a condition on indices is neither true nor false while a program is written",
-            "write (0 <= i) & (i < n) instead of 0 <= i < n, & and | instead of and, or; "
-            "and (i < n) * a + (i >= n) * b instead of a if i < n else b",
-        )
 
-    __bool__ = _not_known
-
-    def _not_compared(self, _: object) -> NoReturn:
-        refuse(
-            "a condition is not compared with anything",
-            "combine conditions by & and |; == binds looser than &, so write (i == j) & (j == k)",
-        )
-
-    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _not_compared
-    __hash__ = object.__hash__
-
-    def __invert__(self) -> NoReturn:
-        refuse("there is no negation of conditions", "write the opposite comparison, such as i >= n for ~(i < n)")
-
-
-class Term(Numeric):
+class Term(TermRefusals, Numeric):
     """A value of the program: a number, an array or a pair."""
 
     __slots__ = ("expr",)
@@ -309,52 +272,11 @@ class Term(Numeric):
     def __abs__(self) -> Term:
         return apply("abs", self)
 
-    def __call__(self, *at: object) -> NoReturn:
-        """Raise `TypeMismatch`: a value is no function."""
-        refuse(f"only functions are called, found {described(self)}", "an element is read with brackets: x[i]")
-
     def _attribute_hint(self, name: str) -> str | None:
         sizes, _ = shape(self.expr.type)
         if name in ("shape", "size") and sizes:
             return f"its sizes are {', '.join(map(str, sizes))}; {foreign.mend(name)}"
         return foreign.mend(name)
-
-    def _matrix_product(self, _: object) -> NoReturn:
-        refuse("products of matrices are written as sums", foreign.mend("matmul"))
-
-    __matmul__ = __rmatmul__ = _matrix_product
-
-    def _no_operation(self, *_: object) -> NoReturn:
-        refuse(
-            f"there is no such operation on {described(self)}",
-            "numbers have + - * / and **; tl.scalar_function registers a function with its derivative",
-        )
-
-    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __divmod__ = __rdivmod__ = _no_operation
-    __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = _no_operation
-    __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = _no_operation
-    __invert__ = __round__ = __floor__ = __ceil__ = __trunc__ = _no_operation
-
-    def _not_compared(self, _: object) -> NoReturn:
-        refuse(
-            "only indices and sizes are compared, not values of the program",
-            VALUE_CONDITION,
-        )
-
-    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _not_compared
-    __hash__ = object.__hash__
-
-    def _not_known(self) -> NoReturn:
-        refuse(
-            "a term has no value while a program is written",
-            "define the program with tl.function, then call it with numbers or arrays",
-        )
-
-    def _not_an_index(self) -> NoReturn:
-        refuse(_NOT_AN_INDEX.format(described(self)))
-
-    __bool__ = __int__ = __float__ = __complex__ = _not_known
-    __index__ = _not_an_index
 
 
 class Rel(Surface):
@@ -380,14 +302,6 @@ class Rel(Surface):
             refuse(f"{self.relation.name} relates {wanted} indices, found {len(at)}")
         parts = [as_at(a) for a in at]
         return Cond(Related(self.relation, tuple(a.affine for a in parts)), together(self, *parts))
-
-
-VALUE_CONDITION = "use tl.maximum, tl.minimum, tl.relu, or tl.where_ge(a, b, t), which is t where a >= b and else 0"
-_NOT_DIVIDED = (
-    "x[2 * i] reads every other element, tl.exists(n, lambda k: i == 2 * k) holds for even i; for half of a size, call "
-    "the half n and the whole 2 * n"
-)
-_NOT_AN_INDEX = "an index is made of indices, sizes, integers, + and -, found {}"
 
 
 def term(e: Expr, *parts: Surface) -> Term:
@@ -470,7 +384,7 @@ def as_idx(value: object, what: str) -> Idx:
     if "comparison" in what:
         hint = VALUE_CONDITION
     elif _divided(value):
-        hint = _NOT_DIVIDED
+        hint = NOT_DIVIDED
     elif isinstance(value, Numeric):
         hint = "values are no indices: an array that is read at is declared as one of indices, y: tl.idx(m)[n]"
     elif isinstance(value, str):
@@ -493,7 +407,7 @@ def as_at(value: object) -> Idx:
     if isinstance(value, Idx) or (isinstance(value, numbers.Integral) and not isinstance(value, bool)):
         return as_idx(value, "an index")
     if _divided(value):
-        hint = _NOT_DIVIDED
+        hint = NOT_DIVIDED
     elif isinstance(value, Numeric) and not isinstance(value, Cond):
         hint = "an array that is read at is declared as one of indices: y: tl.idx(m)[n], then x[y[i]]"
     elif isinstance(value, Cond):
@@ -502,7 +416,7 @@ def as_at(value: object) -> Idx:
         hint = "every axis is named by an index; an array with more axes is made by tl.gen"
     else:
         hint = "an element at a time: tl.gen(n, lambda i: x[i]); data that choose are a parameter, y: tl.idx(m)[n]"
-    refuse(_NOT_AN_INDEX.format(described(value)), hint)
+    refuse(NOT_AN_INDEX.format(described(value)), hint)
 
 
 def as_size(value: object) -> Affine:

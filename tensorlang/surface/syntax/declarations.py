@@ -45,6 +45,15 @@ PARAMETERS = Category(
             "tl.gen(n, lambda i: tl.sum(m, lambda j: E(i, j) * 1))",
             (Relation,),
         ),
+        Construct(
+            "size_parameter",
+            'NAME ":" "size"',
+            "A size that no type tells: an argument that is given by name. One that is the range of an index need not "
+            "be declared.",
+            "first(x: [n]R, k: size) = sum i:n. [i < k] * x[i]",
+            "tl.sum(n, lambda i: (i < k) * x[i])",
+            (Size,),
+        ),
     ),
 )
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tensorlang.budget import limited
 from tensorlang.cost.chosen import facts_of, settled
 from tensorlang.cost.counter import Counter
 from tensorlang.cost.domains import EVERYWHERE, Charges, Domain
@@ -39,6 +40,7 @@ from tensorlang.recursion import run
 from tensorlang.sets.solve import project
 
 
+@limited
 def cost(f: Function, /, relations: Mapping[str, Any] | None = None, **sizes: Any) -> int:
     """What `f` costs at the given sizes (Figure 6), exactly. A greatest or least value costs the points less one.
 

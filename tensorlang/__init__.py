@@ -32,6 +32,7 @@ from tensorlang.shown import when_shown
 
 if TYPE_CHECKING:
     from tensorlang import pictures, testing
+    from tensorlang.budget import limits
     from tensorlang.certificate.certificate import Certificate, certify
     from tensorlang.cost.cost import cost
     from tensorlang.cost.read import read_cost
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "budget": "limits",
     "certificate.certificate": "Certificate certify",
     "cost.cost": "cost",
     "cost.read": "read_cost",
@@ -141,6 +143,7 @@ __all__ = [  # noqa: PLE0604
     "hvp",
     "jacobian",
     "let_lift",
+    "limits",
     "lower",
     "normalize",
     "parse",

@@ -5,6 +5,7 @@ A parameter of pair type is held as one array per component, named `x.0`, `x.1`,
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import struct
@@ -13,10 +14,11 @@ import tokenize
 import zipfile
 import zlib
 from contextlib import suppress
-from typing import Any
+from typing import IO, Any, BinaryIO
 
 import numpy as np
 
+from tensorlang.budget import memory_left
 from tensorlang.errors import ArgumentError, LimitError, ParseError
 from tensorlang.language.arguments import from_leaves
 from tensorlang.language.function import Function
@@ -68,12 +70,14 @@ def read_text(path: str) -> str:
 def read_arrays(path: str) -> Arrays:
     """All arrays of the `.npz` file `path`, by name. Nothing in the file is executed.
 
-    Raises `ArgumentError` for a file that can't be read, is damaged, or holds something else than real numbers.
+    Raises `ArgumentError` for a file that can't be read, is damaged, or holds something else than real numbers, and
+    `LimitError` for one that unpacks to more than the memory that `tl.limits` allows.
     """
     try:
         with open(path, "rb") as file:
             if not zipfile.is_zipfile(file):
                 raise ArgumentError(f"{path} is not an .npz archive, or it is damaged")
+            _check_sizes(path, file)
             file.seek(0)
             with np.load(file, allow_pickle=False) as archive:
                 arrays = {name: archive[name] for name in archive.files}
@@ -84,6 +88,33 @@ def read_arrays(path: str) -> Arrays:
             found = f"values of type {values.dtype}" if isinstance(values, np.ndarray) else "no array"
             raise ArgumentError(f"{path}: {name} holds {found}, expected real numbers")
     return arrays
+
+
+def _check_sizes(path: str, file: BinaryIO) -> None:
+    """Raise an error unless the arrays of the archive `file` are as large as it says, and fit in memory together."""
+    with zipfile.ZipFile(file) as archive:
+        members = archive.infolist()
+        whole = sum(member.file_size for member in members)
+        if whole > (most := memory_left()):
+            raise LimitError(
+                f"{path} unpacks to {whole:,} bytes, more than {most:,.0f}",
+                hint="a larger limit: with tl.limits(memory=...)",
+            )
+        for member in members:
+            if member.filename.endswith(".npy"):
+                with archive.open(member) as part:
+                    shape, _, dtype = _header(part)
+                    said = math.prod(shape) * dtype.itemsize
+                    if said > member.file_size and not dtype.hasobject:
+                        name = member.filename.removesuffix(".npy")
+                        raise ArgumentError(f"{path}: {name} of shape {shape} takes {said:,} bytes, and has fewer")
+
+
+def _header(part: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    version = np.lib.format.read_magic(part)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    found: tuple[tuple[int, ...], bool, np.dtype[Any]] = read(part)
+    return found
 
 
 def write_arrays(path: str, arrays: Arrays) -> None:

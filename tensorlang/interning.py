@@ -10,6 +10,8 @@ from threading import RLock
 from typing import Any, Generic, ParamSpec, TypeVar
 from weakref import KeyedRef
 
+from tensorlang.budget import spend
+
 P = ParamSpec("P")
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
@@ -61,6 +63,7 @@ class Interned(type):
         known = cls._alive.refs.get(key)
         if known is not None and (found := known()) is not None:
             return found
+        spend(1, f"values such as {cls.__name__}")
         return cls._alive.enter(key, super().__call__(*args))
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
+from tensorlang.budget import limited
 from tensorlang.derivative.adjoint import adjoint_steps
 from tensorlang.derivative.derivation import Derivation
 from tensorlang.derivative.total import total_derivative
@@ -28,6 +29,7 @@ from tensorlang.simplify.read_back import read_back
 Wrt = str | tuple[str, ...] | None
 
 
+@limited
 def derivative(f: Function, wrt: Wrt = None) -> Function:
     """The total derivative (Figure 13): a function of f's parameters, then one differential for each of `wrt`.
 
@@ -39,6 +41,7 @@ def derivative(f: Function, wrt: Wrt = None) -> Function:
     return _named(read_simplified(d), f, "derivative", f.results)
 
 
+@limited
 def derive(f: Function, wrt: Wrt = None) -> Derivation:
     """The adjoint of `f` together with the steps that lead to it (Figures 14 to 16).
 
@@ -60,6 +63,7 @@ def adjoint(f: Function, wrt: Wrt = None) -> Function:
     return derive(f, wrt).adjoint
 
 
+@limited
 def grad(f: Function, wrt: Wrt = None) -> Function:
     """The gradient of a scalar `f`: its adjoint at the cotangent 1, a function of f's parameters.
 
@@ -69,6 +73,7 @@ def grad(f: Function, wrt: Wrt = None) -> Function:
     return _named(read_simplified(_gradient(f, wrt)), f, "grad")
 
 
+@limited
 def value_and_grad(f: Function, wrt: Wrt = None) -> Function:
     """The pair of f's value and its gradient, sharing all they have in common. Raises what `grad` raises."""
     g = _gradient(f, wrt)
@@ -77,6 +82,7 @@ def value_and_grad(f: Function, wrt: Wrt = None) -> Function:
     return _named(read_simplified(both), f, "value_and_grad", (None, g.results))
 
 
+@limited
 def hvp(f: Function, wrt: Wrt = None) -> Function:
     """The Hessian of a scalar `f` times a vector: a function of f's parameters, then a vector for each of `wrt`.
 
@@ -87,6 +93,7 @@ def hvp(f: Function, wrt: Wrt = None) -> Function:
     return _named(read_back(s), f, "hvp", g.results)
 
 
+@limited
 def jacobian(f: Function, wrt: Wrt = None) -> Function:
     """The Jacobian: for each number of f's output the cotangents of `wrt`, an array of the output's sizes and then
     the parameter's; a tuple of them for several parameters, pairs of these for an output of pairs.

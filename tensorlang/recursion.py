@@ -8,7 +8,10 @@ program nested a hundred thousand deep is only slow, never fatal.
 from collections.abc import Generator
 from typing import Any, TypeVar
 
+from tensorlang.budget import spend
+
 T = TypeVar("T")
+_PORTION = 1024
 Deep = Generator[Any, Any, T]
 """The type of a recursive function's result: a generator that yields recursive calls and returns a `T`."""
 
@@ -17,6 +20,7 @@ def run(call: Deep[T]) -> T:
     """The result of the recursive call `call`."""
     stack: list[Deep[Any]] = [call]
     value: Any = None
+    calls = 1
     while stack:
         try:
             callee = stack[-1].send(value)
@@ -26,5 +30,10 @@ def run(call: Deep[T]) -> T:
         else:
             stack.append(callee)
             value = None
+            calls += 1
+            if calls == _PORTION:
+                spend(calls, "a recursion")
+                calls = 0
+    spend(calls, "a recursion")
     result: T = value
     return result

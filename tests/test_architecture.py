@@ -11,7 +11,7 @@ import pytest
 import tensorlang
 
 ROOT = Path(tensorlang.__file__).parent
-BASE = ("errors", "interning", "memory", "recursion", "shown")
+BASE = ("budget", "errors", "interning", "memory", "recursion", "shown")
 FOLDERS = ("language", "sets", "surface", "cost", "normal", "derivative", "simplify", "lower", "transforms")
 FLOORS = (*FOLDERS, "pipeline", "certificate", "pictures", "notebook")
 TOP = ("__init__", "__main__", "checks", "cli", "entrances", "files", "testing")

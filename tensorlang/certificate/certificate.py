@@ -14,6 +14,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
+from tensorlang.budget import limited
 from tensorlang.certificate.compare import costs_no_more
 from tensorlang.certificate.excess import CheapAdjoint
 from tensorlang.certificate.obligations import Obligation, obligations
@@ -164,6 +165,7 @@ class Certificate(Shown):
         return "\n".join(lines)
 
 
+@limited
 def certify(f: Function, bound: int | float | Fraction = 4, wrt: Wrt = None) -> Certificate:
     """A certificate that the adjoint of `f` costs at most `bound` times `f`, inputs and outputs counted.
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tensorlang.budget import limited
 from tensorlang.cost.chosen import facts_of, settled
 from tensorlang.cost.counter import Counter
 from tensorlang.cost.domains import EVERYWHERE, Charges, Domain
@@ -41,6 +42,7 @@ from tensorlang.recursion import run
 from tensorlang.sets.solve import project
 
 
+@limited
 def cost(
     f: Function, given: Mapping[str, Any] | None = None, /, relations: Mapping[str, Any] | None = None, **sizes: Any
 ) -> int:

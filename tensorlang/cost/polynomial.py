@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import islice, permutations, product
 
+from tensorlang.budget import spend
 from tensorlang.cost.counter import Counter
 from tensorlang.cost.domains import Domain
 from tensorlang.interning import shared
@@ -268,6 +269,7 @@ def _collected(terms: Iterable[tuple[Monomial, int]]) -> Polynomial:
     found: dict[Monomial, int] = {}
     for monomial, k in terms:
         found[monomial] = found.get(monomial, 0) + k
+    spend(len(found), "polynomials")
     return Polynomial({monomial: k for monomial, k in found.items() if k})
 
 

@@ -8,6 +8,7 @@ from fractions import Fraction
 from functools import cache
 from math import comb, gcd, lcm, prod
 
+from tensorlang.budget import spend
 from tensorlang.cost.domains import Domain
 from tensorlang.interning import shared
 from tensorlang.language.affine import Affine, Index, Size, atom_affine, constant
@@ -204,6 +205,7 @@ def collected(terms: Iterable[tuple[Monomial, Fraction]]) -> Polynomial:
     found: dict[Monomial, Fraction] = {}
     for monomial, k in terms:
         found[monomial] = found.get(monomial, Fraction(0)) + k
+        spend(4 + len(monomial) + (k.numerator.bit_length() >> 6), "polynomials")
     return Polynomial({monomial: k for monomial, k in found.items() if k})
 
 

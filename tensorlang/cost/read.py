@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tensorlang.budget import limited
 from tensorlang.cost.counting import Cell, domain_of_data, gathered
 from tensorlang.cost.quasi import Polynomial, affine, number, quotient, unknown
 from tensorlang.cost.symbolic import CostPolynomial
+from tensorlang.errors import LimitError
 from tensorlang.language.affine import Affine, Index, IndexArray, atom_affine, constant
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Let
@@ -14,7 +16,11 @@ from tensorlang.language.predicates import TRUE, Equal, NonNegative, Predicate, 
 from tensorlang.recursion import Deep, run
 from tensorlang.surface.conditions import ConditionReader
 
+_LARGEST_EXPONENT = 1000
+"""Each index of a program adds at most one to the degree of its cost."""
 
+
+@limited
 def read_cost(text: str, program: Function, source: str = "<cost>") -> CostPolynomial:
     """The cost that `text` says, as `str` writes it, of a program with these sizes, relations and index arrays.
 
@@ -72,7 +78,11 @@ class _CostReader(ConditionReader):
 
     def _power(self) -> Deep[Polynomial]:
         base: Polynomial = yield self._unknown()
+        start = self.token.start
         exponent = self.integer() if self.accept("^") else 1
+        if exponent > _LARGEST_EXPONENT:
+            message = f"an exponent in a cost is at most {_LARGEST_EXPONENT}, found {exponent}"
+            raise LimitError(message, self.span(start))
         result = number(1)
         for _ in range(exponent):
             result = result * base

@@ -8,6 +8,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
+from tensorlang.budget import limited
 from tensorlang.cost.cost import charges, known
 from tensorlang.cost.counter import Counter
 from tensorlang.cost.counting import Cell, number_of_points
@@ -128,6 +129,7 @@ class CostPolynomial(Shown):
         return text(self)
 
 
+@limited
 def cost_polynomial(f: Function) -> CostPolynomial:
     """What `f` costs (Figure 6) for all sizes, exactly.
 

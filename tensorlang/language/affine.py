@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 
+from tensorlang.budget import spend
 from tensorlang.errors import LimitError
 from tensorlang.interning import Interned
 from tensorlang.memory import cached
@@ -243,6 +244,7 @@ def atom_affine(atom: Atom) -> Affine:
 
 def total(parts: Iterable[tuple[Affine, int]]) -> Affine:
     """The sum of factor * part."""
+    spend(1, "sums of indices")
     coefficients: dict[Atom, int] = {}
     value = 0
     for part, factor in parts:

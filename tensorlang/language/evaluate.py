@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from tensorlang.budget import limited
 from tensorlang.errors import ArgumentError, EmptyExtremum, EvaluationError, LimitError, OutOfBounds
 from tensorlang.language.affine import Affine, Index, IndexArray, Size, atom_affine
 from tensorlang.language.arguments import Bound, bind, from_leaves, leaf_shapes, to_leaves, unpack
@@ -60,6 +61,7 @@ from tensorlang.recursion import Deep, run
 _MOST_AXES = 62
 
 
+@limited
 def evaluate(f: Function, /, *args: Any, exact: bool = False, **kwargs: Any) -> Any:
     """The value of `f` at these arguments (Figure 4), as `f.results` says: numbers, arrays, tuples.
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from tensorlang.errors import ScopeError, TensorlangError, here
 from tensorlang.language.affine import Affine, IndexArray, Size
-from tensorlang.language.grammar import Expr, Var, type_of
+from tensorlang.language.grammar import Expr, Var, children, type_of
 from tensorlang.language.names import free_names
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import Pair, Type, leaves, shape
@@ -66,6 +66,18 @@ class Function(Shown):
                 found.update(dict.fromkeys(size.sizes))
         found.update((s, None) for s in free_names(self.body) if isinstance(s, Size))
         return tuple(found)
+
+    @property
+    def nodes(self) -> int:
+        """The number of different expressions in it."""
+        found: set[Expr] = set()
+        stack: list[Expr] = [self.body]
+        while stack:
+            e = stack.pop()
+            if e not in found:
+                found.add(e)
+                stack += children(e)
+        return len(found)
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """The value at these arguments, by the first of `call_handlers` that takes them, or of compiled code."""

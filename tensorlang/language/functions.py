@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorlang.errors import EvaluationError, ScalarFunctionError
+from tensorlang.errors import EvaluationError, LimitError, ScalarFunctionError
 from tensorlang.interning import shared
 from tensorlang.language.grammar import Add, Call, Const, Expr, Integer, Mul, ScalarFunction, Var, number
 from tensorlang.language.types import R
@@ -23,6 +23,8 @@ KEYWORDS = frozenset(
     ["let", "in", "gen", "sum", "exists", "and", "or", "fst", "snd", "rel", "R", "where", "max", "min", "idx"]
 )
 """Names that a program can't bind."""
+
+_MOST_BITS = 1 << 24
 
 _functions: dict[str, ScalarFunction] = {}
 
@@ -153,7 +155,7 @@ def _power(exponent: Fraction) -> ScalarFunction:
     if exponent.denominator == 1 and exponent >= 2:
         n = int(exponent)
         cost = n.bit_length() + n.bit_count() - 2
-        exact: Callable[..., Fraction] | None = lambda x: x**n
+        exact: Callable[..., Fraction] | None = lambda x: _exact_power(x, n)
         source = "{0} ** " + str(n)
     elif exponent in (0, 1) or (exponent.denominator == 1 and exponent < 0):
         raise ScalarFunctionError(f"the exponent {exponent} is written without pow: 1, x or recip(x ^ n)")
@@ -169,6 +171,13 @@ def _power(exponent: Fraction) -> ScalarFunction:
     latex = "{0}^{{" + str(exponent) + "}}"
     # the bound holds: one less than an exponent with k trailing zeros costs k - 1 more, and k is at most its cost
     return _make("pow", 1, cost, transpose, lambda x: x**value, exact, source, latex, exponent)
+
+
+def _exact_power(x: Fraction, n: int) -> Fraction:
+    bits = n * max(abs(x.numerator).bit_length(), x.denominator.bit_length())
+    if abs(x.numerator) > 1 < bits and bits > _MOST_BITS:
+        raise LimitError(f"an exact number has at most {_MOST_BITS:,} bits, found a power of some {bits:,}")
+    return x**n
 
 
 def raise_to(e: Expr, exponent: int | Fraction) -> Expr:

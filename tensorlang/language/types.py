@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from tensorlang.errors import LimitError
 from tensorlang.interning import Interned
 from tensorlang.language.affine import Affine
 from tensorlang.recursion import Deep, run
 from tensorlang.shown import Shown
+
+MOST_PARTS = 1 << 17
+"""A pair, whose parts may be pairs, has no more parts than this: each is a statement of its own sooner or later."""
 
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
@@ -18,12 +22,24 @@ class Real(Shown, metaclass=Interned):
         return "R"
 
 
+def _parts(kind: Type) -> int:
+    return kind.parts if isinstance(kind, Pair | Array) else 1
+
+
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
 class Pair(Shown, metaclass=Interned):
-    """T0 x T1."""
+    """T0 x T1. Raises `LimitError` if it has too many parts: they double where a pair is of one value twice."""
 
     first: Type
     second: Type
+    parts: int = field(init=False)
+    """The number of its parts that are no pairs; an array of pairs has the parts of one."""
+
+    def __post_init__(self) -> None:
+        parts = _parts(self.first) + _parts(self.second)
+        if parts > MOST_PARTS:
+            raise LimitError(f"a pair has at most {MOST_PARTS:,} parts, found one of {parts:,}")
+        object.__setattr__(self, "parts", parts)
 
     def __str__(self) -> str:
         return _text(self)
@@ -35,6 +51,11 @@ class Array(Shown, metaclass=Interned):
 
     size: Affine
     element: Type
+    parts: int = field(init=False)
+    """Those of its elements."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parts", _parts(self.element))
 
     def __str__(self) -> str:
         return _text(self)

@@ -85,7 +85,7 @@ def load() -> dict[str, int]:
     hint = "`tensorlang tune` writes a new one; without the file the defaults hold"
     try:
         found = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CostTableError(f"{where}: the cost table is no JSON: {error}", hint=hint) from error
     if not isinstance(found, dict):
         raise CostTableError(f"{where}: the cost table must be an object, found {type(found).__name__}", hint=hint)

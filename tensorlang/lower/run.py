@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, overload
 import jax
 import numpy as np
 
+from tensorlang.budget import limited
 from tensorlang.cost.extrema import empty_extremum
 from tensorlang.errors import ArgumentError, LimitError, placed
 from tensorlang.language.affine import IndexArray, Size
@@ -296,6 +297,7 @@ def lower(
 ) -> Distributed: ...
 
 
+@limited
 def lower(
     f: Function,
     target: str = "jax",

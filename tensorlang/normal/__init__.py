@@ -1,5 +1,6 @@
 """Figures 7 to 12: the four passes to tensor SSA."""
 
+from tensorlang.budget import limited
 from tensorlang.language.function import Function
 from tensorlang.normal.eliminate_pairs import eliminate_pairs
 from tensorlang.normal.let_lift import let_lift
@@ -10,11 +11,13 @@ from tensorlang.normal.to_ssa import ssa_of, to_ssa
 __all__ = ["eliminate_pairs", "let_lift", "normal_ssa", "normalize", "push_out_gen", "to_ssa"]
 
 
+@limited
 def normalize(f: Function) -> Function:
     """`f` in tensor SSA, by all four passes; the same meaning, at no more cost (section 5)."""
     return to_ssa(push_out_gen(eliminate_pairs(let_lift(f))))
 
 
+@limited
 def normal_ssa(f: Function) -> SSA:
     """`normalize(f)` as a list of statements."""
     return ssa_of(push_out_gen(eliminate_pairs(let_lift(f))))

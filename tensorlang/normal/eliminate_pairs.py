@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tensorlang.budget import limited
 from tensorlang.errors import NormalFormError
 from tensorlang.language.affine import IndexArray
 from tensorlang.language.function import Function, Parameter
@@ -45,6 +46,7 @@ from tensorlang.recursion import Deep, run
 Path = tuple[int, ...]
 
 
+@limited
 def eliminate_pairs(f: Function) -> Function:
     """`f`, whose lets must be outermost, without pairs inside (5.11 to 5.18); the same meaning, at no more cost.
 

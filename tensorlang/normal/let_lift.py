@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from tensorlang.budget import limited
 from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import (
@@ -99,6 +100,7 @@ class _Scope:
         return substitute(p, self.looked_up(lookups(p)))
 
 
+@limited
 def let_lift(f: Function) -> Function:
     """`f` with its lets outermost (5.1 to 5.10); the same meaning, at no more cost."""
     lifted: list[Binding] = []

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tensorlang.budget import limited
 from tensorlang.errors import NormalFormError
 from tensorlang.language.affine import Affine, Atom, Index, IndexArray, atom_affine
 from tensorlang.language.function import Function
@@ -46,6 +47,7 @@ from tensorlang.language.types import shape
 from tensorlang.recursion import Deep, run
 
 
+@limited
 def push_out_gen(f: Function) -> Function:
     """`f`, which must be free of pairs inside, with gen outermost (5.21 to 5.24); the same meaning, at no more cost.
 

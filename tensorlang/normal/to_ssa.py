@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tensorlang.budget import limited
 from tensorlang.errors import NormalFormError
 from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine
 from tensorlang.language.function import Function
@@ -68,6 +69,7 @@ from tensorlang.normal.ssa import (
 from tensorlang.recursion import Deep, run
 
 
+@limited
 def to_ssa(f: Function) -> Function:
     """`f`, whose gens must be outermost, in tensor SSA (5.25 to 5.34); the same meaning, at no more cost.
 

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 import islpy
 
+from tensorlang.budget import spend
 from tensorlang.language.affine import Affine, Atom, Index, Lookup, Size, constant
 from tensorlang.language.predicates import (
     FALSE,
@@ -44,7 +45,10 @@ _lock = RLock()
 DIM = islpy.dim_type
 """isl's kinds of dimensions."""
 _order = (DIM.cst, DIM.set, DIM.param, DIM.div)
-_OPERATIONS = 2_000_000
+_OPERATIONS = (2_000, 60_000)
+"""A question gets so many of isl's operations, and where these don't do, so many from the start."""
+_STEPS = (100, 20)
+"""What a question takes of the budget of work, and for each operation that it was given for the second time."""
 _HUGE = 2**40
 _CANDIDATES = 20
 _CASES = 4
@@ -259,17 +263,20 @@ def remembered(question: Callable[..., T]) -> Callable[..., T]:
 
     @cached
     def answer(*arguments: Any) -> tuple[T] | None:
-        with _lock:
-            _context.set_max_operations(_OPERATIONS)
-            _context.reset_operations()
-            try:
-                return (question(*arguments),)
-            except TooHard:
-                return None
-            except islpy.Error as error:
-                if "maximal number of operations" not in str(error):
-                    raise
-                return None
+        spend(_STEPS[0], "integer sets")
+        for operations in _OPERATIONS:
+            with _lock:
+                _context.set_max_operations(operations)
+                _context.reset_operations()
+                try:
+                    return (question(*arguments),)
+                except TooHard:
+                    return None
+                except islpy.Error as error:
+                    if "maximal number of operations" not in str(error):
+                        raise
+            spend(_STEPS[1] * operations, "integer sets")
+        return None
 
     def ask(*arguments: Any) -> T:
         found = answer(*arguments)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import gcd
 
+from tensorlang.budget import spend
 from tensorlang.memory import cached
 from tensorlang.sets.encode import Row
 
@@ -77,6 +78,7 @@ def _eliminated(bounds: Iterable[_Sum]) -> bool | None:
     for constant, sums in bounds:
         _add(rows, constant, sums)
     while rows:
+        spend(2 * len(rows), "integer sets")
         lower: dict[int, list[int]] = {}
         upper: dict[int, list[int]] = {}
         for terms in rows:

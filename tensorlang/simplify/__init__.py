@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from functools import partial
 from weakref import WeakSet
 
+from tensorlang.budget import limited
 from tensorlang.errors import ArgumentError
 from tensorlang.language.affine import Size
 from tensorlang.language.function import Function, derived
@@ -28,6 +29,7 @@ _simple: WeakSet[Expr] = WeakSet()
 """The bodies of simplified programs, which are not simplified again."""
 
 
+@limited
 def simplify(f: Function, given: Mapping[str, int] | None = None, /, **sizes: int) -> Function:
     """`f` as one would write it: no copies, no idle sums, everything stored on its support, and products of several
     factors in the cheapest order.

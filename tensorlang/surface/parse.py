@@ -19,6 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
+from tensorlang.budget import limited
 from tensorlang.errors import LimitError, ParseError, ScalarFunctionError, ScopeError, Span, TypeMismatch
 from tensorlang.language.affine import Affine, Index, IndexArray, Lookup, Size, atom_affine
 from tensorlang.language.function import Function, Parameter, did_you_mean
@@ -73,6 +74,7 @@ def parse(text: str, source: str = "<text>") -> Function:
     return definitions[0]
 
 
+@limited
 def parse_module(text: str, source: str = "<text>") -> dict[str, Function]:
     """The programs that `text` defines, by name and in order. Raises what `parse` raises."""
     if not isinstance(text, str):

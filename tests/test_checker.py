@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -184,3 +185,32 @@ def test_the_command_reports_and_says_what_it_refuses(tmp_path: Path) -> None:
     assert done.stdout.startswith("loss: ")
     assert "costs at most 4 times the program, inputs and outputs counted" in done.stdout
     assert done.stderr == f"{bad}: refused: this is no JSON: {done.stderr.split('JSON: ')[1]}"
+
+
+def test_a_user_s_function_stands_in_a_certificate_with_its_body_or_as_an_assumption() -> None:
+    tl.scalar_function(
+        "swish_for_test",
+        derivative=lambda x, y: tl.sigmoid(x) + y * (1 - tl.sigmoid(x)),
+        evaluate=lambda x: x / (1 + np.exp(-x)),
+        source="jax.nn.silu({0})",
+        cost=2,
+    )
+    tl.scalar_function(
+        "bump_for_test",
+        derivative=lambda x, y: -2 * x * y,
+        evaluate=lambda x: np.exp(-x * x),
+        source="jnp.exp(jnp.cumsum(-{0} * {0}) * 0 - {0} * {0}) if False else jnp.exp2(-{0} * {0} * 1.442695040888963)",
+        cost=3,
+    )
+    held = json.loads(certify(tl.parse("f(x: [n]R) = sum i:n. swish_for_test(x[i])")).to_json())
+    report = check(json.dumps(held))
+    assert report.decided
+    assert not report.assumptions
+    (function,) = (f for f in held["functions"] if f["name"] == "swish_for_test")
+    function["components"] = ["(sigmoid(x0) + y * (1 - sigmoid(x0)) + where_gt(x0, 6, 1)) * t"]
+    with pytest.raises(Refused):
+        check(json.dumps(held))
+    report = check(certify(tl.parse("f(x: [n]R) = sum i:n. bump_for_test(x[i])")).to_json())
+    assert report.decided
+    assert "the derivative of bump_for_test" in report.assumptions
+    assert "assuming: the derivative of bump_for_test" in str(report)

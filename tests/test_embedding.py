@@ -462,6 +462,11 @@ def test_a_scalar_function_of_two_arguments_gives_two_partial_derivatives() -> N
         ({"derivative": lambda x, y: "x"}, "expected a number, a term or a tuple of them, found 'x'"),
         ({"source": "{1}"}, "is a template for 1 argument, found '{1}'"),
         ({"latex": "{"}, "is a template for 1 argument, found '{'"),
+        ({"source": "jnp.exp({0}) + 1"}, "evaluate gives"),
+        ({"source": "jnp.exp({0})", "derivative": lambda x, y: y + x}, "its derivative by x0 is"),
+        ({"source": "jnp.exp({0})", "cost": 2}, "is said to cost 2, and its source has 1 operations"),
+        ({"source": "jnp.exp({0})", "evaluate": lambda x: np.exp(x).sum()}, "evaluate gives"),
+        ({"source": "jnp.exp({0})", "evaluate": lambda x: np.stack([x, x])}, "gives an array of shape (2, 64)"),
     ],
 )
 def test_a_scalar_function_that_breaks_the_rules_is_refused(options: dict[str, Any], message: str) -> None:

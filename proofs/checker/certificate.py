@@ -67,6 +67,7 @@ _KEYS = {
     "compared": dict,
     "matches": dict,
 }
+_MASKED = re.compile(r"_\[(\w+)\]$")
 _FRACTION = re.compile(r"[0-9]+(/[0-9]+)?")
 _FUNCTION = re.compile(r"[A-Za-z_]\w*|pow -?[0-9]{1,9}(/[0-9]{1,9})?", re.ASCII)
 _DEPTH = 20_000
@@ -297,7 +298,8 @@ class _Checked:
 
     def _statements(self) -> Derivation:
         bound, body = trees.lets(self.derivation.body)
-        wheres = [x for x, value in bound if x.startswith("where") and self._is_mentioned(x)]
+        mentioned = self._mentioned()
+        wheres = [x for x, _ in bound if x.startswith("where") and x in mentioned]
         statements = {x: statement(x, value) for x, value in bound if x not in wheres}
         _need(len(statements) + len(wheres) == len(bound), "each name to be bound once")
         shapes: dict[Operand, tuple[Affine, ...]] = {}
@@ -334,10 +336,16 @@ class _Checked:
         starts = list(zip(dys, outputs, strict=True))
         return Derivation(statements, shapes, by_name, self.functions, frozenset(xs), starts, ends)  # type: ignore[arg-type]
 
-    def _is_mentioned(self, where: str) -> bool:
-        return any(
-            text.endswith(f"_[{where}]") for step in self.held["steps"] for text in (*step["before"], *step["after"])
-        )
+    def _mentioned(self) -> set[str]:
+        """The names of predicates that inner products have."""
+        found = set()
+        for step in self.held["steps"]:
+            _need(isinstance(step, dict), "steps")
+            for text in (*_list(step.get("before")), *_list(step.get("after"))):
+                match = _MASKED.search(text) if isinstance(text, str) else None
+                if match is not None:
+                    found.add(match[1])
+        return found
 
 
 def calls(e: Expr) -> Iterator[tuple[str, Call]]:
@@ -393,6 +401,10 @@ def _fraction(text: str) -> Fraction:
         return Fraction(text)
     except (ValueError, ZeroDivisionError):
         raise Refused(f"expected a fraction, found {text!r}") from None
+
+
+def _list(x: Any) -> list[Any]:
+    return x if isinstance(x, list) else []
 
 
 def _need(holds: bool, what: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from fractions import Fraction
+from typing import Protocol
 
 from proofs.checker import trees
 from proofs.checker.budget import Budget, TooLarge, Undecided
@@ -15,6 +16,13 @@ from proofs.checker.normal import Values
 from proofs.checker.semantics import Function
 from proofs.checker.transport import never_more
 from proofs.checker.trees import Expr, Let, Program
+
+
+class Reading(Protocol):
+    """The charges of a program: no less than it costs, or no more."""
+
+    def __call__(self, program: Program, low: bool) -> list[Charge]:
+        """The charges."""
 
 
 class Costs:
@@ -29,10 +37,10 @@ class Costs:
         """Whether it is shown that adjoint + numbers <= bound * (program + numbers), where numbers are those that the
         parameters `counted` hold."""
 
-        def decide(facts: Facts, of: Callable[[Program], list[Charge]]) -> bool:
+        def decide(facts: Facts, of: Reading) -> bool:
             held = [c for x, kind in self.derivation.params if x in counted for c in numbers(flat_type(kind))]
-            low = [(weight * bound.denominator, domain) for weight, domain in (*of(adjoint), *held)]
-            high = [(weight * bound.numerator, domain) for weight, domain in (*of(program), *held)]
+            low = [(weight * bound.denominator, domain) for weight, domain in (*of(adjoint, low=False), *held)]
+            high = [(weight * bound.numerator, domain) for weight, domain in (*of(program, low=True), *held)]
             return never_more(low, high, facts)
 
         return self._decided(decide)
@@ -43,7 +51,7 @@ class Costs:
         ssa, last = self._needed(outputs), self._needed(results)
         links = ((ssa, program), (adjoint, last))
         return all(
-            self._decided(lambda facts, of, low=low, high=high: never_more(of(low), of(high), facts))  # type: ignore[misc]
+            self._decided(lambda facts, of, low=low, high=high: never_more(of(low, low=False), of(high, low=True), facts))  # type: ignore[misc]
             for low, high in links
         )
 
@@ -57,13 +65,13 @@ class Costs:
             e = Let(x, value, e)
         return Program(self.derivation.name, self.derivation.params, e)
 
-    def _decided(self, decide: Callable[[Facts, Callable[[Program], list[Charge]]], bool]) -> bool:
+    def _decided(self, decide: Callable[[Facts, Reading], bool]) -> bool:
         facts = Facts(self.budget)
         facts.declare(self.derivation.params)
         values = Values(facts)
 
-        def of(program: Program) -> list[Charge]:
-            return Charges(Meaning(values, program), self.functions).of(program.body, Place())
+        def of(program: Program, low: bool) -> list[Charge]:
+            return Charges(Meaning(values, program), self.functions, low).of(program.body, Place())
 
         try:
             return decide(facts, of)

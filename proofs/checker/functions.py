@@ -103,7 +103,7 @@ def _check_other(f: Function, functions: Mapping[str, Function], budget: Budget)
         raise Refused(f"the body of {f.name} reads what is no argument")
     if any(g not in functions or not known(g) for g in _called(f.body)):
         raise Refused(f"the body of {f.name} calls what is not declared, or not known")
-    least = operations(f.body, functions)
+    least = max(1, operations(f.body, functions))
     if f.cost > least:
         raise Refused(f"{f.name} costs {f.cost}, more than its body, {least}")
     _compare(f, functions)

@@ -237,6 +237,9 @@ class Values:
                 waiting = rest
                 continue
             for t in rest:
+                if _apart(first, t):
+                    waiting.append(t)
+                    continue
                 found = self._cells(first, t.moved({}), context)
                 if found:
                     cells += found
@@ -421,6 +424,14 @@ SUM = "+"
 LET = "let"
 CUTS = {SUM, LET}
 """Kinds of nodes that only name a value."""
+
+
+def _apart(a: Term, b: Term) -> bool:
+    """Whether two terms read one thing, each at a place of its own that is told by numbers alone."""
+    if len(a.atoms) != 1 or a.binders or b.binders:
+        return False
+    mine, theirs = a.atoms[0][1], b.atoms[0][1]
+    return mine != theirs and not any(x.terms for x in (*mine, *theirs))
 
 
 def _parameters(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import chain, product
 from typing import Any
 
 from proofs.checker import trees
@@ -24,7 +24,7 @@ Ranges = Sequence[tuple[str, Affine]]
 FOR_ALL = "for all sizes"
 AT_SMALL = "at small sizes"
 _SMALL = 3
-_POINTS = 20_000
+_LARGER = (4, 5, 7, 8, 13, 20)
 _SECONDS = 2.0
 
 
@@ -79,8 +79,8 @@ class Sets:
         names = set(names_in(asked)).union(*(names_in(a) for sizes in data for a in sizes))
         sizes = sorted(names - {i for i, _ in ranges} - set(self.data.relations) - set(self.data.arrays))
         meaning = Semantics({}, self.budget.part(_SECONDS))
-        looked = 0
-        for values in product(range(1, _SMALL + 1), repeat=len(sizes)):
+        larger = ((k,) * len(sizes) for k in _LARGER)
+        for values in chain(product(range(1, _SMALL + 1), repeat=len(sizes)), larger):
             rng = random.Random(str(values))
             env: dict[str, Any] = dict(zip(sizes, values, strict=True))
             env.update(self.draw(env, rng))
@@ -89,13 +89,10 @@ class Sets:
                     first, second = meaning.holds(p, at), meaning.holds(q, at)
                     if first > second or (both and first != second):
                         raise Refused(f"{what}: the sets differ at {values}")
-                    looked += 1
             except NoIndex:
                 continue
             except TooLarge:
                 self.budget.spend()
-                return
-            if looked > _POINTS:
                 return
 
     def draw(self, sizes: Mapping[str, int], rng: random.Random) -> dict[str, Any]:

@@ -42,14 +42,20 @@ _fresh = count()
 
 def moved(a: Affine, names: Mapping[str, Affine]) -> Affine:
     """`a` with index expressions in the places of some names."""
-    result = number(a.constant)
+    if not any(isinstance(atom, Element) or atom in names for atom, _ in a.terms):
+        return a
+    terms: list[tuple[Atom, int]] = []
+    constant = a.constant
     for atom, k in a.terms:
         if isinstance(atom, Element):
-            term = Affine(((Element(atom.array, tuple(moved(b, names) for b in atom.at)), 1),))
+            terms.append((Element(atom.array, tuple(moved(b, names) for b in atom.at)), k))
+        elif atom in names:
+            value = names[atom]
+            terms += [(inner, k * c) for inner, c in value.terms]
+            constant += k * value.constant
         else:
-            term = names.get(atom, Affine(((atom, 1),)))
-        result = result + term.times(k)
-    return result
+            terms.append((atom, k))
+    return affine(terms, constant)
 
 
 def within(a: Affine, size: Affine) -> Pred:

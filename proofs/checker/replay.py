@@ -112,7 +112,11 @@ class Replay:
         self.sets = sets
         self.decided: Counter[str] = Counter()
         self.active = self._active()
-        self.present = Counter(Product(1, dy, "D", x, None) for dy, x in derivation.starts)
+        self.present: Counter[Product] = Counter()
+        self.waiting: Counter[Operand] = Counter()
+        """How many inner products there are with each right side."""
+        for dy, x in derivation.starts:
+            self._add(Product(1, dy, "D", x, None), 1)
         self.reversed: set[Operand] = set()
         self.made: set[str] = set()
 
@@ -128,14 +132,15 @@ class Replay:
         """Rewrite `before` to `after`. Raises `Refused` unless that is an instance of the rule."""
         if rule not in THEOREMS:
             raise Refused(f"there is no rule {rule} that rewrites inner products")
-        missing = Counter(before) - self.present
-        if missing:
-            raise Refused(f"{next(iter(missing))} is not there to be rewritten")
+        for p, many in Counter(before).items():
+            if self.present[p] < many:
+                raise Refused(f"{p} is not there to be rewritten")
         for x in made:
             if x in self.made or x not in self.d.statements:
                 raise Refused(f"{x} is made twice, or nowhere defined")
             self.made.add(x)
-        self.present = self.present - Counter(before)
+        for p in before:
+            self._add(p, -1)
         if rule == "6.25":
             self._collection(before, after)
         elif len(before) != 1:
@@ -147,7 +152,14 @@ class Replay:
             if rule in ("6.28", "6.29") and any(Name(x) not in own for x in made):
                 raise Refused("a statement is made that no inner product has")
             self._one(rule, before[0], list(after), made)
-        self.present.update(after)
+        for p in after:
+            self._add(p, 1)
+
+    def _add(self, p: Product, many: int) -> None:
+        self.present[p] += many
+        self.waiting[p.right] += many
+        if not self.present[p]:
+            del self.present[p]
 
     def finish(self) -> None:
         """Check that what is left are the inputs' cotangents."""
@@ -160,7 +172,7 @@ class Replay:
         """Whether `g` is 0, and nothing of the derivation leads to x."""
         made = self.d.statements.get(g.name) if isinstance(g, Name) else None
         value = g.value if isinstance(g, Num) else made.number if made is not None else None
-        return value == 0 and not any(p.right == x for p in self.present)
+        return value == 0 and not self.waiting[x]
 
     # ---- the rules
 
@@ -176,8 +188,7 @@ class Replay:
             case "6.19":
                 self._need(p.side == "d" and p.sign > 0, "a differential, added")
                 self._need(x not in self.d.inputs and x not in self.reversed, "one reversal for each statement")
-                others = [q for q in self.present if q.right == x]
-                self._need(not others, "no other inner product with that differential")
+                self._need(not self.waiting[x], "no other inner product with that differential")
                 self.reversed.add(x)
                 self._need(after == [Product(1, p.left, "D[]", x, p.where)], "the same with D of the definition")
             case "6.17":
@@ -198,7 +209,7 @@ class Replay:
         new = after[0]
         self._need(all(p.side == "d" and p.right == x for p in before), "differentials of one variable")
         self._need(new.side == "d" and new.right == x and new.sign > 0, "the differential of the same")
-        self._need(not any(p.right == x for p in self.present), "all inner products with that differential")
+        self._need(not self.waiting[x], "all inner products with that differential")
         ranges = self._ranges(x)
         terms = self._statement(new.left).addition()
         self._need(terms is not None and len(terms) == len(before), "a sum of what is collected")

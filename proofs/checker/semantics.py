@@ -505,7 +505,7 @@ def nest(e: Expr) -> tuple[list[tuple[str, Affine]], Pred, Expr]:
 
 def is_bracketed(e: Expr) -> bool:
     if isinstance(e, Add):
-        return is_bracketed(e.left) and is_bracketed(e.right)
+        return is_bracketed(e.right) and is_bracketed(e.left)
     return isinstance(e, Bracket)
 
 

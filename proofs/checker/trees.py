@@ -43,6 +43,10 @@ Atom = str | Element
 
 def affine(terms: list[tuple[Atom, int]], constant: int = 0) -> Affine:
     """constant + the sum of these terms, like ones added up."""
+    if not terms:
+        return Affine((), constant)
+    if len(terms) == 1:
+        return Affine(((terms[0][0], terms[0][1]),) if terms[0][1] else (), constant)
     found: dict[Atom, int] = {}
     for atom, k in terms:
         found[atom] = found.get(atom, 0) + k

@@ -124,4 +124,5 @@ def described(f: ScalarFunction) -> dict[str, Any]:
     components = f.transpose(arguments, Var("y", R), Var("t", R))
     texts = [None if e is None else expr_text(e) for e in components]
     name = f.name if f.exponent is None else f"{f.name} {f.exponent}"
-    return {"name": name, "arity": f.arity, "cost": f.cost, "components": texts}
+    found = {"name": name, "arity": f.arity, "cost": f.cost, "components": texts}
+    return found if f.body is None else {**found, "body": expr_text(f.body)}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -80,6 +81,16 @@ def register(
         del _functions[name]
         raise
     return made
+
+
+def forget(name: str) -> None:
+    """Take back what was registered last under `name`."""
+    del _functions[name]
+
+
+def give_body(name: str, body: Expr | None) -> None:
+    """Say what the function `name` computes, as an expression of x0, x1, .."""
+    _functions[name] = replace(_functions[name], body=body)
 
 
 def _add(

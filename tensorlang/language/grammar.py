@@ -311,6 +311,8 @@ class ScalarFunction:
     source: str
     latex: str
     exponent: Fraction | None = None
+    body: Expr | None = None
+    """What it computes, as an expression of x0, x1, .., if that is known."""
 
 
 def type_of(x: Var | IndexArray) -> Type:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from tensorlang.errors import ScalarFunctionError, here
 from tensorlang.language import functions
 from tensorlang.language.grammar import Const, Expr, Mul
+from tensorlang.surface import declared
 from tensorlang.surface.scope import built
 from tensorlang.surface.terms import Term, apply, as_term
 
@@ -70,14 +71,21 @@ def scalar_function(
     cost: int = 1,
     latex: str | None = None,
     exact: Callable[..., Fraction] | None = None,
+    domain: tuple[float, float] = (-3.0, 3.0),
+    trusted: bool = False,
 ) -> ScalarCall:
     """Register a scalar function of your own, and get it as a function on terms.
 
     `derivative(x0, .., y)` gets the arguments and the value y = f(x0, ..) and gives the partial derivative, for
     several arguments a tuple of them: terms, numbers, or None for zero. `evaluate` works elementwise on float
     arrays, `exact` on fractions; `source` is its JAX code and `latex` its notation, with {0}, {1}, .. for the
-    arguments. Raises `ScalarFunctionError` if the name is taken, if the derivative doesn't have one component for
-    each argument, or costs more than the bound of 4 allows for a function that costs `cost`.
+    arguments. All three are compared at points of `domain`, an interval for each argument. A cost above the number of
+    operations of the source is for those who have counted: say `trusted=True` then. In a certificate the function
+    stands with its body, if the language has all operations of its source; else its derivative is an assumption.
+
+    Raises `ScalarFunctionError` if the name is taken, if the derivative doesn't have one component for each argument,
+    or costs more than the bound of 4 allows for a function that costs `cost`, if evaluate, source and derivative differ
+    at a point, or if `cost` is more than the source has operations.
     """
     for what, template in (("source", source), ("latex", latex or "")):
         try:
@@ -108,7 +116,7 @@ def scalar_function(
         return [_times(part, t) for part in parts]
 
     def register() -> None:
-        functions.register(
+        made = functions.register(
             name,
             arity=arity,
             cost=cost,
@@ -118,6 +126,18 @@ def scalar_function(
             exact=exact,
             latex=latex,
         )
+        try:
+            declared.check(made, domain)
+            body, operations = declared.traced(source, arity)
+            if cost > max(1, operations) and not trusted:
+                raise ScalarFunctionError(
+                    f"{name} is said to cost {cost}, and its source has {operations} operations",
+                    hint="declare what it costs, or say trusted=True",
+                )
+        except ScalarFunctionError:
+            functions.forget(name)
+            raise
+        functions.give_body(name, body if cost <= max(1, operations) else None)
 
     built(register)
     return _named(name)

@@ -96,7 +96,7 @@ class Compiler:
                 v = yield total(self.ctx, scope, e)
             case Bracket(p, a):
                 p = without_implied(p, a)
-                if isinstance(p, Or) and _exclude_one_another(scope, p.parts):
+                if isinstance(p, Or) and not isinstance(a, Choice) and _exclude_one_another(scope, p.parts):
                     pieces = yield assembled(self.ctx, scope, _alternatives(p.parts, a), self.shared)
                     if pieces is not None:
                         return pieces

@@ -25,7 +25,7 @@ from tensorlang.language.types import R, array
 from tensorlang.lower.accesses import access, positions
 from tensorlang.lower.code import ATOM, LOOSE, SUM, Value, times, where
 from tensorlang.lower.loops import expanded
-from tensorlang.lower.profile import is_finite
+from tensorlang.lower.profile import is_finite, is_number
 from tensorlang.lower.scope import Context, Held, Scope
 from tensorlang.lower.summation import Contract, Summation
 from tensorlang.recursion import Deep
@@ -79,7 +79,7 @@ def repeated(ctx: Context, c: Summation, contract: Contract) -> Deep[Value | Non
         v: Value = yield contract(ctx, replace(c, summed=c.without(j), parts=parts))
         count = ctx.short(count, c.scope.block)
         product = times(count, v, c.scope.order)
-        if is_finite(c.body):
+        if (is_number if ctx.strict else is_finite)(c.body):
             return product
         some = Value(f"{count.within(SUM)} > 0", count.axes, LOOSE, count.depth + 1)
         return where(some, ctx.short(product, c.scope.block), c.scope.order)
@@ -115,7 +115,7 @@ def by_value(ctx: Context, c: Summation, contract: Contract) -> Deep[Value | Non
     ctx.held[table, ()] = Held(sums, tuple(inner.domain[i].extent for i in axes))
     body = grammar.access(table, *(atom_affine(i) - inner.domain[i].start for i in axes))
     limit = NonNegative(q.value - data + atom_affine(value))
-    v = yield contract(ctx, Summation(scope, {value: r}, (limit,), body))
+    v = yield contract(ctx, Summation(scope, {value: r}, (limit,), body, selects=c.selects))
     return v
 
 

@@ -56,15 +56,6 @@ Section Forward.
     end.
 
   (** * It is well-formed SSA again, with the program as its first part *)
-  Definition extends (t t' : prog) : Prop := exists l, t' = l ++ t.
-  Lemma extends_refl t : extends t t.
-  Proof. now exists []. Qed.
-  Lemma extends_cons st t : extends t (st :: t).
-  Proof. now exists [st]. Qed.
-  Lemma extends_trans t t' t'' : extends t t' -> extends t' t'' -> extends t t''.
-  Proof. intros [l ->] [l' ->]. exists (l' ++ l). apply app_assoc. Qed.
-  Lemma extends_declared t t' : extends t t' -> incl (declared t) (declared t').
-  Proof. intros [l ->]. induction l as [|[sh r] l IH]; cbn; [apply incl_refl|]. intros v Hv. right. apply IH, Hv. Qed.
   Definition keeps_shape (d : var -> var) : Prop := forall v, shp (d v) = shp v.
   Lemma emit_all_extends sh l : forall t t' vs, emit_all t sh l = (t', vs) -> extends t t'.
   Proof.
@@ -273,8 +264,7 @@ Section Forward.
     Notation solves := (solves rO radd rmul ropp fval). Notation dsolves := (dsolves rO radd rmul ropp partial).
     Notation dmap := (dmap rO radd rmul partial).
 
-    Lemma extends_solves inp E t t' : extends t t' -> solves inp E t' -> solves inp E t.
-    Proof. intros [l ->]. induction l as [|[sh r] l IH]; cbn; [auto|]. intros [_ H]. auto. Qed.
+    Notation extends_solves := (SSA.extends_solves rO radd rmul ropp fval).
     Lemma emit_all_val inp E sh l : forall t t' vs, emit_all t sh l = (t', vs) -> solves inp E t' ->
       forall i, In i (box sh) -> map (fun v => E v i) vs = map (fun r => eval inp E r i) l.
     Proof.

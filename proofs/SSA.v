@@ -77,6 +77,17 @@ Proof.
   apply var_eqb_eq in E. subst. simpl in H. lia.
 Qed.
 
+(** t' is t with more statements *)
+Definition extends {K fn} (t t' : prog K fn) : Prop := exists l, t' = l ++ t.
+Lemma extends_refl {K fn} (t : prog K fn) : extends t t.
+Proof. now exists []. Qed.
+Lemma extends_cons {K fn} st (t : prog K fn) : extends t (st :: t).
+Proof. now exists [st]. Qed.
+Lemma extends_trans {K fn} (t t' t'' : prog K fn) : extends t t' -> extends t' t'' -> extends t t''.
+Proof. intros [l ->] [l' ->]. exists (l' ++ l). apply app_assoc. Qed.
+Lemma extends_declared {K fn} (t t' : prog K fn) : extends t t' -> incl (declared t) (declared t').
+Proof. intros [l ->]. induction l as [|[sh r] l IH]; cbn; [apply incl_refl|]. intros v Hv. right. apply IH, Hv. Qed.
+
 (** the points of the bound indices of contractions, and whether there are any *)
 Definition cnt1 s x (p : index -> index -> bool) : Z :=
   zsum (box (shp x)) (fun i => zsum (box s) (fun z => b2z (p i z))).
@@ -271,6 +282,8 @@ Section Value.
       apply (deval_ext inp dinp E E' dE dE' sh); auto; intros x Hx; [apply A|apply B]; right; apply HD, Hx.
     - apply IH; auto; intros x Hx; [apply A|apply B]; right; exact Hx.
   Qed.
+  Lemma extends_solves inp E t t' : extends t t' -> solves inp E t' -> solves inp E t.
+  Proof. intros [l ->]. induction l as [|[sh r] l IH]; cbn; [auto|]. intros [_ H]. auto. Qed.
   Theorem run_solves inp t : wf t -> solves inp (run inp t) t.
   Proof.
     induction t as [|[sh r] t IH]; [simpl; auto|]. cbn [wf solves run]. intros [HD [Wr W]].

@@ -29,8 +29,7 @@ Section Compile.
   Hypothesis Rth : ring_theory rO rI radd rmul rsub ropp eq.
   Add Ring CompileRing : Rth.
   Context {fn : Type} (fval : fn -> list K -> K) (fcost : fn -> Z) (takes : fn -> nat -> Prop) (R : data).
-  (** [takes f n]: f takes n arguments; [given y]: y is an input *)
-  Variable given : var -> Prop.
+  (** [takes f n]: f takes n arguments *)
   Notation expr := (@Core.expr K fn).
   Notation prog := (SSA.prog K fn). Notation rhs := (SSA.rhs K fn).
   Notation sum := (Sums.sum rO radd). Notation ind := (Sums.ind rO).
@@ -62,15 +61,15 @@ Section Compile.
   | check_ind C P p a T : checks C (fun s => P s /\ pval R s p = true) a T -> checks C P (EInd p a) T
   | check_let C P x a b T0 T1 : checks C P a T0 -> checks (upd C x (Some T0)) P b T1 -> checks C P (ELet x a b) T1.
 
-  Definition every (q : expr -> Prop) : list expr -> Prop :=
-    fix every (l : list expr) : Prop := match l with [] => True | a :: l' => q a /\ every l' end.
+  Definition all_of (q : expr -> Prop) : list expr -> Prop :=
+    fix all_of (l : list expr) : Prop := match l with [] => True | a :: l' => q a /\ all_of l' end.
   (** scalar functions are applied where A holds, such as: where they are differentiable *)
   Fixpoint applied (A : fn -> list K -> Prop) (r : @venv K) (s : ienv) (e : expr) : Prop :=
     match e with
     | EVar _ | ECst _ => True
     | EAdd a b | ESub a b | EMul a b | EPair a b => applied A r s a /\ applied A r s b
     | EFn f es =>
-        every (applied A r s) es /\ A f (map (fun a => value r s a [] []) es)
+        all_of (applied A r s) es /\ A f (map (fun a => value r s a [] []) es)
     | EFst a | ESnd a | EAcc a _ => applied A r s a
     | EGen i n a | ESum i n a => forall z, inside n z = true -> applied A r (upd s i z) a
     | EInd p a => pval R s p = true -> applied A r s a
@@ -173,6 +172,7 @@ Section Compile.
   Qed.
 
   (** ** Statements for each leaf of a tree *)
+  Variable given : var -> Prop.                                             (** the inputs *)
   Definition quiet (r : rhs) : Prop := match r with Map _ _ _ | Input _ => False | _ => True end.
   Definition proper (r : rhs) : Prop := match r with Map _ f xs => takes f (List.length xs) | Input y => given y | _ => True end.
   Definition all_proper (t : prog) : Prop := forall sh r, In (sh, r) t -> proper r.
@@ -546,7 +546,7 @@ Section Compile.
     /\ forall inp E r, solves inp E t' -> holds C v G m E r ->
        (forall g, points G m g -> map (fun x => E x g) xs = map (fun a => value (r g) (s g) a [] []) es)
        /\ forall M, maps_at M E t ->
-          (forall g, points G m g -> every (applied M (r g) (s g)) es) ->
+          (forall g, points G m g -> all_of (applied M (r g) (s g)) es) ->
           maps_at M E t'.
   Proof.
     induction es as [|a es IH]; intros Hs v G s m t t' xs H W Pl HP.

@@ -207,6 +207,24 @@ Section Program.
     forall sh y, In (sh, Input y) S -> In y (input_leaves ps).
   Proof. intros Ck H sh y Hy. destruct (compiled_sound ps e T S tr Ck H) as [_ [_ [_ [_ [Pr _]]]]]. exact (Pr _ _ Hy). Qed.
 
+  (** the adjoint's program computes the program's value, too *)
+  Theorem program_value ps e T t grads : well_formed ps e T -> derivative ps e T = (t, grads) -> forall inp d w,
+    within (flat T) d w -> held (run inp t) (snd (compiled ps e)) d w = value (arguments_of inp (inputs ps)) s0 e d w.
+  Proof.
+    intros Ck H inp d w Hw. unfold derivative in H. destruct (compiled ps e) as [S tr] eqn:E. cbn [snd].
+    destruct (compiled_sound ps e T S tr Ck E) as [W [Ss [Si [_ [_ V]]]]]. destruct (V inp) as [<- _]; [|exact Hw].
+    destruct (adjoint_wf _ _ _ _ _ _ _ _ W (compiled_outs _ _ _ _ _ Ck E) H) as [Wt _].
+    assert (So : solves inp (run inp t) S).
+    { pose proof (run_solves rO radd rmul ropp fval inp t Wt) as So. unfold adjoint, adjoint_for in H.
+      destruct (emits S _) as [t0 l] eqn:E0. destruct (bwd DT _ S t0 l []) as [t1 gl] eqn:E1.
+      eapply emits_mono; [exact E0|]. eapply bwd_mono; [exact E1|]. eapply emits_mono; [exact H|exact So]. }
+    pose proof (solves_unique rO radd rmul ropp fval inp _ _ S W So (run_solves rO radd rmul ropp fval inp S W)) as A.
+    rewrite <- Ss in Hw. clear - A Si Hw. revert d Hw. induction tr as [x|l IHl r IHr]; intros [|[|] d] Hw; cbn in *; try tauto.
+    - apply A; [apply Si; left; reflexivity|exact Hw].
+    - apply IHl; [intros v Hv; apply Si, in_or_app; auto|exact Hw].
+    - apply IHr; [intros v Hv; apply Si, in_or_app; auto|exact Hw].
+  Qed.
+
   Hypothesis fcost_nonneg : forall f, (0 <= fcost f)%Z.
   (** the components of each function's transposed derivative, and the additions that join them, cost at most 3 times the function *)
   Hypothesis cheap : forall f n, takes f n ->

@@ -1,11 +1,18 @@
-(** The adjoint, the cost model and the points executed, as an OCaml program (see driver.ml), with Coq's rationals.
+(** The compiler, the adjoint, the forward derivative, the cost model and the points executed, as an OCaml program (see
+    driver.ml), with Coq's rationals; and the table of scalar functions.
 
-    Naturals (places, ranks and sizes) become OCaml's integers. [memo] is the identity; here it keeps a table. *)
+    Naturals (places, ranks and sizes) become OCaml's integers, names its strings. [memo] is the identity; here it keeps
+    a table. *)
 Require Import QArith.
-Require Import TL.SSA TL.Adjoint TL.Accounts TL.Bound TL.Storage TL.Sharing.
-Require Import Extraction ExtrOcamlBasic ExtrOcamlNatInt.
+Require Import TL.SSA TL.Adjoint TL.Accounts TL.Bound TL.Storage TL.Sharing TL.Forward TL.Core TL.Compile TL.Program TL.Functions.
+Require Import Extraction ExtrOcamlBasic ExtrOcamlNatInt ExtrOcamlNativeString.
 Extract Constant memo =>
   "(fun p -> let seen = Hashtbl.create 64 in
      fun i -> match Hashtbl.find_opt seen i with Some b -> b | None -> let b = p i in Hashtbl.add seen i b; b)".
-Extraction "tlssa.ml" box eval active adjoint cost dcost ipcost outsize touch prune
+(** of tensor SSA, and of expressions *)
+Definition statement_value {K} := @SSA.eval K.
+Definition program_cost {K fn} := @SSA.cost K fn.
+Definition expression_cost {K fn} := @Core.cost K fn.
+Extraction "tlssa.ml" box statement_value active adjoint program_cost dcost ipcost outsize touch prune forward
+  expression_cost compiled derivative leaves s0 psize tsize transpose arity bcost
   Qplus Qmult Qopp Qinv Qred Qle_bool Z.div_eucl Z.opp Z.leb.

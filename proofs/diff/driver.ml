@@ -1,11 +1,27 @@
-(* Reads programs that dump.py wrote, one after the other, and prints for each what the proved functions say of it:
+(* Reads programs that dump.py wrote, one after the other, and prints for each what the proved functions say of it. Of
+   tensor SSA:
 
-     case NAME cost N dcost N output N adjoint N needed N inputs N touched N all_touched N
+     case NAME cost N dcost N output N adjoint N needed N inputs N forward N touched N all_touched N
      gradient NUMBER ..        one line for each leaf
+     tangent NUMBER ..         one line for each output
 
    cost and dcost are (B)'s terms for the program, output is the size of its output; adjoint is the cost of the
    program with its adjoint, needed that without what no gradient reads, inputs the points of the gradients'
-   predicates; touched are the points that the program executes, all_touched those with its adjoint (R). *)
+   predicates; forward is the cost of the program with its forward derivative, and the tangents are its values where
+   each leaf's differential is the leaf itself; touched are the points that the program executes, all_touched those
+   with its adjoint (R).
+
+   Of a program of Figure 3:
+
+     program NAME cost N compiled N adjoint N inputs N output N
+     value NUMBER ..           one line for each leaf of its value
+     gradient NUMBER ..        one line for each leaf of its parameters
+
+   cost is its own by Figure 6, compiled that of the tensor SSA that the compiler makes of it, adjoint that with its
+   adjoint; inputs and output are their sizes.
+
+   With the argument "functions" it prints the table of scalar functions instead: NAME ARITY COST, and each component of
+   the transposed derivative. *)
 open Tlssa
 
 (* -- numbers: Coq's integers are strings of bits *)
@@ -173,6 +189,23 @@ let solve fval inp program =
     statements;
   known
 
+let value_of functions f arguments =
+  match f with
+  | Function k -> compute arguments zero zero functions.(k).body
+  | Component (k, j) ->
+      let xs = List.filteri (fun i _ -> i < functions.(k).arity) arguments in
+      let value = List.nth arguments (List.length xs) in
+      let cotangent = List.nth arguments (List.length xs + 1) in
+      compute xs value cotangent (snd functions.(k).components.(j))
+
+let cost_of functions = function
+  | Function k -> integer functions.(k).cost
+  | Component (k, j) -> integer (fst functions.(k).components.(j))
+
+let say what number = Printf.printf " %s %d" what (small number)
+let print_array what at shape =
+  print_endline (String.concat " " (what :: List.map (fun i -> string_of_rational (at i)) (box shape)))
+
 let case () =
   let name = token () in
   let functions = Array.of_list (list definition) in
@@ -189,44 +222,159 @@ let case () =
   let outs = list (fun () -> vars.(int ())) in
   let dys = list (fun () -> leaf_var (int ())) in
   let wrt = list (fun () -> leaf_var (int ())) in
-  let fval f arguments =
-    match f with
-    | Function k -> compute arguments zero zero functions.(k).body
-    | Component (k, j) ->
-        let xs = List.filteri (fun i _ -> i < functions.(k).arity) arguments in
-        let value = List.nth arguments (List.length xs) in
-        let cotangent = List.nth arguments (List.length xs + 1) in
-        compute xs value cotangent (snd functions.(k).components.(j))
-  in
-  let fcost = function
-    | Function k -> integer functions.(k).cost
-    | Component (k, j) -> integer (fst functions.(k).components.(j))
-  in
+  let fval = value_of functions in
+  let fcost = cost_of functions in
   let inp x i = Hashtbl.find (snd leaves.(x.name)) i in
   let program = !program in
   let act = active wrt program in
   let whole, gradients = adjoint component program outs dys wrt in
   let needed = prune (List.map (fun c -> c.lhs) gradients) whole in
   let nothing _ = false in
-  let say what number = Printf.printf " %s %d" what (small number) in
+  let both, differential = forward component wrt (fun y -> y) program in
   Printf.printf "case %s" name;
-  say "cost" (cost fcost program);
+  say "cost" (program_cost fcost program);
   say "dcost" (dcost component fcost (among act) program);
   say "output" (outsize outs);
-  say "adjoint" (cost fcost whole);
-  say "needed" (cost fcost needed);
+  say "adjoint" (program_cost fcost whole);
+  say "needed" (program_cost fcost needed);
   say "inputs" (ipcost gradients);
+  say "forward" (program_cost fcost both);
   say "touched" (touch fcost nothing program);
   say "all_touched" (touch fcost nothing whole);
   print_newline ();
   let value = solve fval inp needed in
+  List.iter (fun c -> print_array "gradient" (value c.lhs) c.tgt.shp) gradients;
+  let value = solve fval inp both in
+  List.iter (fun x -> print_array "tangent" (if among act x then value (differential x) else fun _ -> zero) x.shp) outs
+
+(* -- programs of Figure 3 *)
+
+let rec affine () =
+  match token () with
+  | "index" -> AVar (token ())
+  | "number" -> ACst (integer (int ()))
+  | "plus" -> let a = affine () in let b = affine () in AAdd (a, b)
+  | "times" -> let k = integer (int ()) in AScl (k, affine ())
+  | "look" -> let y = token () in ALook (y, list affine)
+  | kind -> failwith ("no index is called " ^ kind)
+
+let rec condition () =
+  match token () with
+  | "true" -> PTrue
+  | "less" -> let a = affine () in let b = affine () in PLt (a, b)
+  | "at_most" -> let a = affine () in let b = affine () in PLe (a, b)
+  | "equal" -> let a = affine () in let b = affine () in PEq (a, b)
+  | "related" -> let r = token () in PRel (r, list affine)
+  | "and" -> let p = condition () in let q = condition () in PAnd (p, q)
+  | "or" -> let p = condition () in let q = condition () in POr (p, q)
+  | "exists" -> let i = token () in let n = int () in PEx (i, n, condition ())
+  | kind -> failwith ("no predicate is called " ^ kind)
+
+let rec expression () =
+  match token () with
+  | "var" -> EVar (token ())
+  | "const" -> ECst (rational ())
+  | "add" -> let a = expression () in let b = expression () in EAdd (a, b)
+  | "subtract" -> let a = expression () in let b = expression () in ESub (a, b)
+  | "multiply" -> let a = expression () in let b = expression () in EMul (a, b)
+  | "call" -> let f = int () in EFn (Function f, list expression)
+  | "pair" -> let a = expression () in let b = expression () in EPair (a, b)
+  | "fst" -> EFst (expression ())
+  | "snd" -> ESnd (expression ())
+  | "gen" -> let i = token () in let n = int () in EGen (i, n, expression ())
+  | "sum" -> let i = token () in let n = int () in ESum (i, n, expression ())
+  | "access" -> let e = expression () in EAcc (e, affine ())
+  | "bracket" -> let p = condition () in EInd (p, expression ())
+  | "let" -> let x = token () in let a = expression () in let b = expression () in ELet (x, a, b)
+  | kind -> failwith ("no expression is called " ^ kind)
+
+let rec kind () =
+  match token () with
+  | "real" -> TReal
+  | "array" -> let n = int () in TArray (n, kind ())
+  | "pair" -> let a = kind () in let b = kind () in TPair (a, b)
+  | word -> failwith ("no type is called " ^ word)
+
+let relation () =
+  let name = token () in
+  let rows = Hashtbl.create 64 in
+  List.iter (fun row -> Hashtbl.replace rows row ()) (list (fun () -> list (fun () -> integer (int ()))));
+  (name, Hashtbl.mem rows)
+
+let index_array () =
+  let name = token () in
+  let shape = list int in
+  let entries = Hashtbl.create 64 in
+  List.iter (fun i -> Hashtbl.replace entries i (integer (int ()))) (box shape);
+  (* a place outside of the array is asked for only where a conjunct beside it is false *)
+  (name, fun i -> match Hashtbl.find_opt entries i with Some k -> k | None -> Z0)
+
+let program () =
+  let name = token () in
+  let functions = Array.of_list (list definition) in
+  let relations = list relation in
+  let arrays = list index_array in
+  let data = { holds = (fun r i -> List.assoc r relations i); entry = (fun y i -> List.assoc y arrays i) } in
+  let parameters = list (fun () -> let x = token () in (x, kind ())) in
+  let leaf_values = Array.of_list (list leaf) in
+  let typ = kind () in
+  let e = expression () in
+  let fval = value_of functions in
+  let fcost = cost_of functions in
+  let inp x i = Hashtbl.find (snd leaf_values.(x.name)) i in
+  let ssa, outs = compiled data parameters e in
+  let whole, gradients = derivative component data parameters e typ in
+  let needed = prune (leaves outs @ List.map (fun c -> c.lhs) gradients) whole in
+  Printf.printf "program %s" name;
+  say "cost" (expression_cost fcost data s0 e);
+  say "compiled" (program_cost fcost ssa);
+  say "adjoint" (program_cost fcost whole);
+  say "inputs" (psize parameters);
+  say "output" (tsize typ);
+  print_newline ();
+  let value = solve fval inp needed in
+  List.iter (fun x -> print_array "value" (value x) x.shp) (leaves outs);
+  List.iter (fun c -> print_array "gradient" (value c.lhs) c.tgt.shp) gradients
+
+(* -- the table of scalar functions *)
+
+let builtins =
+  [ "exp", Exp; "log", Log; "sin", Sin; "cos", Cos; "tan", Tan; "tanh", Tanh; "sinh", Sinh; "cosh", Cosh;
+    "sigmoid", Sigmoid; "sqrt", Sqrt; "recip", Recip; "where_ge", WhereGe; "where_gt", WhereGt; "sign", Sign;
+    "relu", Relu; "abs", Abs; "max", Max; "min", Min; "erf", Erf; "softplus", Softplus; "logaddexp", Logaddexp ]
+
+let rational_power numerator denominator = RealPower { qnum = integer numerator; qden = positive denominator }
+
+(* as dump.py writes them *)
+let rec words : Tlssa.scalar -> string list = function
+  | Tlssa.Argument k -> ["argument"; string_of_int k]
+  | Tlssa.Value -> ["value"]
+  | Tlssa.Cotangent -> ["cotangent"]
+  | Tlssa.Number c -> ["number"; string_of_rational c]
+  | Slope -> ["slope"]
+  | Plus (a, b) -> "add" :: "2" :: words a @ words b
+  | Minus (a, b) -> "subtract" :: "2" :: words a @ words b
+  | Times (a, b) -> "multiply" :: "2" :: words a @ words b
+  | Call (Tlssa.Power n, es) -> "power" :: string_of_int (to_int n + 1) :: List.concat_map words es
+  | Call (RealPower c, es) -> "power" :: string_of_rational (qred c) :: List.concat_map words es
+  | Call (f, es) ->
+      fst (List.find (fun (_, g) -> g = f) builtins) :: string_of_int (List.length es) :: List.concat_map words es
+
+let print_functions () =
+  let powers = List.init 40 (fun n -> (Printf.sprintf "power %d" (n + 2), Tlssa.Power (positive (n + 1)))) in
+  let real n d = (Printf.sprintf "power %d/%d" n d, rational_power n d) in
   List.iter
-    (fun c ->
-      let numbers = List.map (fun i -> string_of_rational (value c.lhs i)) (box c.tgt.shp) in
-      print_endline (String.concat " " ("gradient" :: numbers)))
-    gradients
+    (fun (name, f) ->
+      Printf.printf "%s;%d;%d" name (arity f) (small (bcost f));
+      List.iter (fun e -> Printf.printf ";%s" (String.concat " " (words e))) (transpose f);
+      print_newline ())
+    (builtins @ powers @ [real 1 2; real 3 2; real 5 2; real (-1) 2; real 7 3])
+
+let rec all () =
+  match token () with
+  | "case" -> case (); all ()
+  | "program" -> program (); all ()
+  | _ -> ()
 
 let () =
-  try
-    while token () = "case" do case () done
-  with End_of_file -> ()
+  if Array.exists (( = ) "functions") Sys.argv then print_functions () else try all () with End_of_file -> ()

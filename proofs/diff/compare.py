@@ -1,9 +1,9 @@
 """The package against the program that is extracted from the proofs, on random programs at random sizes.
 
 `python -m proofs.diff.compare 5000 --first 0`. For each program that is small enough to list: its cost by Figure 6 is
-the proved one; the gradients are equal, as fractions; the adjoint costs no more than the proved one, dead code dropped
-from both (less, where the package shares what is equal, or simplifies a derivative's expression); and the proved
-numbers keep (B) and (R).
+the proved one; gradients and the forward derivative's values are equal, as fractions; adjoint and forward derivative
+cost no more than the proved ones, dead code dropped from both adjoints (less, where the package shares what is equal, or
+simplifies a derivative's expression); and the proved numbers keep (B) and (R).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import random
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -23,6 +23,7 @@ import numpy as np
 
 from proofs.diff.dump import Answer, Dump, NotExact, TooLarge, answers, dump, parts
 from tensorlang.derivative.adjoint import adjoint_steps
+from tensorlang.derivative.total import total_derivative
 from tensorlang.language.grammar import Var
 from tensorlang.language.types import Type
 from tensorlang.normal import normal_ssa
@@ -41,7 +42,9 @@ class Expected:
     dumped: Dump
     cost: int
     adjoint_cost: int
+    forward_cost: int
     gradients: list[Any]
+    tangents: list[Any]
 
 
 def driver() -> Path:
@@ -76,8 +79,15 @@ def of_ssa(name: str, s: SSA, kind: Type, case: Case) -> Expected:
     adjoint = to_function(result)
     cotangent = case.fresh(adjoint)
     dumped = dump(name, s, wrt, given, *cotangent.values())
-    value = case.means(adjoint, cotangent)
-    return Expected(dumped, case.costs(to_function(s)), case.costs(adjoint), parts(value))
+    forward = to_function(total_derivative(s, wrt))
+    along = {d.name: case.values[x.name] for d, x in zip(forward.variables[-len(wrt) :], wrt, strict=True)} if wrt else {}
+    costs = [case.costs(f) for f in (to_function(s), adjoint, forward)]
+    return Expected(dumped, *costs, parts(case.means(adjoint, cotangent)), parts(case.means(forward, along)))
+
+
+def fractions(arrays: Iterable[Any]) -> list[list[Fraction]]:
+    """The elements of each array in order."""
+    return [[Fraction(a) for a in np.asarray(array, object).reshape(-1)] for array in arrays]
 
 
 def objections(mine: Expected, proved: Answer) -> Iterator[str]:
@@ -87,13 +97,17 @@ def objections(mine: Expected, proved: Answer) -> Iterator[str]:
         yield f"the program costs {mine.cost}, by the proofs {n['cost']}"
     if mine.adjoint_cost > n["needed"]:
         yield f"the adjoint costs {mine.adjoint_cost}, by the proofs {n['needed']}"
+    if mine.forward_cost > n["forward"]:
+        yield f"the forward derivative costs {mine.forward_cost}, by the proofs {n['forward']}"
+    if n["forward"] > n["cost"] + n["dcost"]:
+        yield f"Theorem 6.1 does not hold: {n}"
     if n["adjoint"] + n["inputs"] > n["cost"] + n["dcost"] + n["output"]:
         yield f"(B) does not hold: {n}"
     if n["all_touched"] > 5 * n["touched"] + n["output"]:
         yield f"(R) does not hold: {n}"
-    gradients = [[Fraction(a) for a in np.asarray(g, object).reshape(-1)] for g in mine.gradients]
-    if gradients != proved.gradients:
-        yield f"the gradients are {gradients}, by the proofs {proved.gradients}"
+    for what, arrays in (("gradient", mine.gradients), ("tangent", mine.tangents)):
+        if fractions(arrays) != proved.arrays[what]:
+            yield f"the {what}s are {fractions(arrays)}, by the proofs {proved.arrays[what]}"
 
 
 def compare(seeds: range) -> tuple[Counter[str], list[str]]:

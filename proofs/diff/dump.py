@@ -115,12 +115,12 @@ class _Writer:
         words = [
             "case",
             name,
-            *_listed(self.functions, self.function),
-            *_listed(arrays, _leaf),
-            *_listed(self.program.statements, lambda x: self.statement(x, held)),
-            *_listed(output_list(self.program.outputs), lambda x: [self.places[x]]),
-            *_listed(dys, lambda k: [k]),
-            *_listed(wanted, lambda k: [k]),
+            *listed(self.functions, function_words),
+            *listed(arrays, leaf_words),
+            *listed(self.program.statements, lambda x: self.statement(x, held)),
+            *listed(output_list(self.program.outputs), lambda x: [self.places[x]]),
+            *listed(dys, lambda k: [k]),
+            *listed(wanted, lambda k: [k]),
         ]
         return Dump(" ".join(map(str, words)), gradients)
 
@@ -134,10 +134,10 @@ class _Writer:
             case Addition(terms, _):
                 own = own_ranges(x)
                 yield "addition"
-                yield from _listed(terms, lambda t: [t.sign, self.places[t.operand], *self.points(own, t.pred)])
+                yield from listed(terms, lambda t: [t.sign, self.places[t.operand], *self.points(own, t.pred)])
             case Map(p, f, arguments, _):
                 yield from ("map", self.functions[f])
-                yield from _listed(arguments, lambda y: [self.places[y]])
+                yield from listed(arguments, lambda y: [self.places[y]])
                 yield from self.points(own_ranges(x), p)
             case Contraction(p, factors, summed, _):
                 yield "sum" if len(factors) == 1 else "product"
@@ -163,26 +163,30 @@ class _Writer:
         for point in zip(*(found.columns[i] for i in ranges), strict=True) if ranges else ():
             yield from map(int, point)
 
-    def function(self, f: ScalarFunction) -> Iterator[Any]:
-        xs, y, t = tuple(Var(f"x{k}", R) for k in range(f.arity)), Var("y", R), Var("t", R)
-        yield from (f.arity, f.cost)
-        yield from _scalar(Call(f, xs), xs, y, t)
-        for component in f.transpose(xs, y, t):
-            if component is None:
-                yield from (0, "number", 0)
-            else:
-                yield operations(component)
-                yield from _scalar(component, xs, y, t)
+
+def function_words(f: ScalarFunction) -> Iterator[Any]:
+    """A scalar function as text. Raises `NotExact`."""
+    xs, y, t = tuple(Var(f"x{k}", R) for k in range(f.arity)), Var("y", R), Var("t", R)
+    yield from (f.arity, f.cost)
+    yield from _scalar(Call(f, xs), xs, y, t)
+    for component in f.transpose(xs, y, t):
+        if component is None:
+            yield from (0, "number", 0)
+        else:
+            yield operations(component)
+            yield from _scalar(component, xs, y, t)
 
 
-def _listed(items: Iterable[T], write: Callable[[T], Iterable[Any]]) -> Iterator[Any]:
+def listed(items: Iterable[T], write: Callable[[T], Iterable[Any]]) -> Iterator[Any]:
+    """Their number, and each."""
     items = list(items)
     yield len(items)
     for item in items:
         yield from write(item)
 
 
-def _leaf(array: Any) -> Iterator[Any]:
+def leaf_words(array: Any) -> Iterator[Any]:
+    """A leaf's sizes and elements."""
     yield from (np.ndim(array), *np.shape(array))
     yield from (Fraction(a) for a in np.asarray(array, object).reshape(-1))
 
@@ -210,26 +214,25 @@ def _scalar(e: Expr, xs: tuple[Var, ...], y: Var, t: Var) -> list[Any]:
 
 @dataclass(frozen=True)
 class Answer:
-    """What driver.ml says of a case: costs and points by name, and the gradients' elements in order."""
+    """What driver.ml says of a program: costs and points by name, and the elements of its arrays in order."""
 
     name: str
     counts: dict[str, int]
-    gradients: list[list[Fraction]]
+    arrays: dict[str, list[list[Fraction]]]
 
 
 def answers(output: str) -> Iterator[Answer]:
     """The answers in what driver.ml printed."""
-    lines = iter(output.splitlines())
     answer: Answer | None = None
-    for line in lines:
+    for line in output.splitlines():
         what, *words = line.split()
-        if what == "case":
+        if what in ("case", "program"):
             if answer is not None:
                 yield answer
             name, *rest = words
             counts = zip(islice(rest, 0, None, 2), map(int, islice(rest, 1, None, 2)), strict=True)
-            answer = Answer(name, dict(counts), [])
+            answer = Answer(name, dict(counts), {"value": [], "gradient": [], "tangent": []})
         elif answer is not None:
-            answer.gradients.append([Fraction(word) for word in words])
+            answer.arrays[what].append([Fraction(word) for word in words])
     if answer is not None:
         yield answer

@@ -2,40 +2,106 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from proofs.diff.compare import compare, driver, expected, objections
+import tensorlang.language.functions
+from proofs.diff import compare as statements
+from proofs.diff import programs
+from proofs.diff.compare import driver
 from proofs.diff.dump import answers
 
 PROGRAMS = 600
+ROOT = Path(__file__).parent.parent
+
+extracted = pytest.mark.skipif(
+    not (shutil.which("coqc") and shutil.which("ocamlfind")), reason="needs coqc and ocamlfind"
+)
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not (shutil.which("coqc") and shutil.which("ocamlfind")), reason="needs coqc and ocamlfind")
+@extracted
 def test_random_programs_have_the_costs_and_gradients_that_are_proved() -> None:
     driver()
-    told, found = compare(range(PROGRAMS))
+    told, found = statements.compare(range(PROGRAMS))
     assert not found, "\n".join(found)
     assert told["compared"] > PROGRAMS * 0.9, told
 
 
+@pytest.mark.slow
+@extracted
+def test_random_programs_of_figure_3_have_the_values_costs_and_gradients_of_what_the_proofs_compile() -> None:
+    driver()
+    told, found = programs.compare(range(PROGRAMS))
+    assert not found, "\n".join(found)
+    assert told["compared"] > PROGRAMS * 0.8, told
+
+
+@pytest.mark.slow
+@extracted
+def test_scalar_functions_have_the_costs_and_derivatives_that_are_proved() -> None:
+    run = [sys.executable, "-m", "proofs.diff.functions"]
+    told = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert told.returncode == 0, told.stdout + told.stderr
+
+
+def test_every_scalar_function_is_in_the_proofs() -> None:
+    source = Path(tensorlang.language.functions.__file__).read_text()
+    registered = {name.replace("_", "") for name in re.findall(r'^    f\("(\w+)"', source, re.MULTILINE)}
+    listed = re.search(r"Inductive builtin :=(.*?)\.\s", (ROOT / "proofs" / "Functions.v").read_text(), re.DOTALL)
+    assert listed is not None
+    named = {word.lower() for word in re.findall(r"\|\s*(\w+)", listed[1])}
+    assert named - {"power", "realpower"} == registered
+
+
 def test_every_difference_from_what_is_proved_is_told() -> None:
-    mine = expected(5)
-    counts = {"cost": mine.cost, "needed": mine.adjoint_cost, "adjoint": 0, "inputs": 0, "dcost": 0, "output": 0}
-    gradients = " ".join("gradient " + " ".join(map(str, np.ravel(g))) + "\n" for g in mine.gradients)
+    mine = statements.expected(5)
+    counts = {"cost": mine.cost, "needed": mine.adjoint_cost, "adjoint": 0, "inputs": 0, "output": 0}
+    counts |= {"forward": mine.forward_cost, "dcost": mine.forward_cost}
+    lines = [f"gradient {' '.join(map(str, np.ravel(g)))}" for g in mine.gradients]
+    lines += [f"tangent {' '.join(map(str, np.ravel(g)))}" for g in mine.tangents]
 
     def told(**changed: int) -> list[str]:
         said = {**counts, "touched": 0, "all_touched": 0, **changed}
-        (answer,) = answers(f"case 5 {' '.join(f'{what} {n}' for what, n in said.items())}\n{gradients}")
-        return list(objections(mine, answer))
+        said_of = " ".join(f"{what} {n}" for what, n in said.items())
+        (answer,) = answers("\n".join([f"case 5 {said_of}", *lines]))
+        return list(statements.objections(mine, answer))
 
     assert not told()
     assert len(told(cost=mine.cost + 1)) == 1
     assert len(told(needed=mine.adjoint_cost - 1)) == 1
-    assert len(told(adjoint=mine.cost + 1)) == 1
+    assert len(told(adjoint=mine.cost + mine.forward_cost + 1)) == 1
+    assert len(told(forward=mine.forward_cost - 1)) == 1
+    assert len(told(forward=mine.cost + mine.forward_cost + 1)) == 1
     assert len(told(all_touched=1)) == 1
     mine.gradients[0] = mine.gradients[0] + 1
     assert len(told()) == 1
+    mine.tangents[0] = mine.tangents[0] + 1
+    assert len(told()) == 2
+
+
+def test_every_difference_of_a_program_from_what_is_proved_is_told() -> None:
+    mine = programs.expected(19)
+    counts = {"cost": mine.cost, "compiled": mine.cost, "adjoint": 0, "inputs": 0, "output": 0}
+    lines = [f"value {' '.join(map(str, np.ravel(g)))}" for g in mine.value]
+    lines += [f"gradient {' '.join(map(str, np.ravel(g)))}" for g in mine.gradients]
+
+    def told(**changed: int) -> list[str]:
+        said = " ".join(f"{what} {n}" for what, n in {**counts, **changed}.items())
+        (answer,) = answers("\n".join([f"program 19 {said}", *lines]))
+        return list(programs.objections(mine, answer))
+
+    assert not told()
+    assert len(told(cost=mine.cost + 1, compiled=mine.cost + 1)) == 1
+    assert len(told(compiled=mine.cost + 1)) == 1
+    assert len(told(adjoint=4 * mine.cost + 1)) == 1
+    mine.value[0] = mine.value[0] + 1
+    assert len(told()) == 1
+    mine.gradients[0] = mine.gradients[0] + 1
+    assert len(told()) == 2

@@ -1,7 +1,9 @@
-"""Every rule has its theorem in proofs/, proved without axioms: by name everywhere, by Coq where it is installed."""
+"""Every rule has its theorem in proofs/, proved without axioms, or with those of the real numbers alone: by name
+everywhere, by Coq where it is installed."""
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -14,20 +16,49 @@ from tensorlang.derivative.derivation import RULES, Rule
 from tensorlang.normal.rules import PASS_RULES, PassRule
 
 PROOFS = Path(__file__).parent.parent / "proofs"
-TEXTS = {path.stem: path.read_text() for path in sorted(PROOFS.glob("*.v"))}
+TEXTS = {
+    ".".join(path.relative_to(PROOFS).with_suffix("").parts): path.read_text()
+    for path in (*sorted(PROOFS.glob("*.v")), *sorted(PROOFS.glob("reals/*.v")))
+}
 STATED = re.compile(r"^\s*(?:Theorem|Lemma|Corollary)\s+([\w']+)", re.MULTILINE)
 COMMENT = re.compile(r"\(\*.*?\*\)", re.DOTALL)
 THEOREMS = {name: f"TL.{stem}.{name}" for stem, text in TEXTS.items() for name in STATED.findall(COMMENT.sub("", text))}
+README = (PROOFS / "README.md").read_text()
 ASSUMED = re.compile(r"\b(Admitted|Axioms?|Parameters?|Conjectures?|admit|give_up|Abort|bypass_check|Unset Guard)\b")
 
 MAIN_THEOREMS = [
     *("theorem_6_1", "theorem_6_35", "adjoint_cost", "adjoint_cost_4", "adjoint_run", "adjoint_wf", "inactive_zero"),
-    *("adjoint_touch", "adjoint_touch_5", "deval_is_dual", "D_is_dual", "lets_value", "lets_cost", "greatest_value"),
+    *("forward_run", "forward_cost", "forward_wf", "D_equations", "deval_is_dual", "D_is_dual"),
+    *("adjoint_touch", "adjoint_touch_5", "lets_value", "lets_cost", "greatest_value"),
     *("prune_run", "prune_cost", "share_value", "share_cost", "alike_value", "alike_cost"),
+    *("compile_sound", "compiled_sound", "program_cost", "program_value", "transposes_are_cheap"),
 ]
+REAL_THEOREMS = [
+    *("program_has_gradient", "program_gradient", "program_partial", "example_well_formed", "example_domains"),
+    *("D_is_derivative", "adjoint_is_gradient", "adjoint_is_partial", "DT_val", "builtin_differentiable"),
+    *("strict_choice_stays", "greatest_is_derivative", "choice_is_derivative"),
+]
+REAL_AXIOMS = {
+    "ClassicalDedekindReals.sig_not_dec",
+    "ClassicalDedekindReals.sig_forall_dec",
+    "FunctionalExtensionality.functional_extensionality_dep",
+    "Classical_Prop.classic",
+}
+"""What Coq's real numbers, and its library about them, assume."""
+
+DEFINED = re.compile(
+    r"^\s*(?:Theorem|Lemma|Corollary|Definition|Fixpoint|Inductive|Record|Notation)\s+([\w']+)", re.MULTILINE
+)
 
 Rules = Iterable[PassRule | Rule]
 EVERY_RULE: tuple[PassRule | Rule, ...] = (*PASS_RULES, *RULES.values())
+
+
+def has_coquelicot() -> bool:
+    if shutil.which("coqc") is None:
+        return False
+    where = subprocess.run(["coqc", "-where"], capture_output=True, text=True, check=True).stdout.strip()
+    return (Path(where) / "user-contrib" / "Coquelicot").is_dir()
 
 
 def without_theorem(rules: Rules) -> list[str]:
@@ -63,25 +94,78 @@ def test_nothing_is_assumed(stem: str) -> None:
     assert not found, f"{stem}.v has {found}"
 
 
-def test_all_files_are_checked() -> None:
-    listed = re.findall(r"^(\w+)\.v$", (PROOFS / "_CoqProject").read_text(), re.MULTILINE)
-    assert sorted(listed) == sorted(TEXTS)
+@pytest.mark.parametrize("folder", [PROOFS, PROOFS / "reals"], ids=lambda folder: folder.name)
+def test_all_files_are_checked(folder: Path) -> None:
+    listed = re.findall(r"^(\w+)\.v$", (folder / "_CoqProject").read_text(), re.MULTILINE)
+    assert sorted(listed) == sorted(path.stem for path in folder.glob("*.v"))
+
+
+def test_the_guide_names_theorems_and_files_that_exist() -> None:
+    said = {name for name in re.findall(r"`([A-Za-z]\w*)`", README) if "_" in name}
+    stated = {name for text in TEXTS.values() for name in DEFINED.findall(COMMENT.sub("", text))}
+    assert said - {axiom.split(".")[-1] for axiom in REAL_AXIOMS} <= stated
+    files = set(re.findall(r"`((?:reals/)?\w+)\.v`", README))
+    assert files == {stem.replace(".", "/") for stem in TEXTS}
+    assert all(list(Path(__file__).parent.glob(name)) for name in re.findall(r"\b(test_[\w*]+\.py)`", README))
+
+
+def test_the_guide_names_the_main_theorems_over_the_real_numbers_and_their_axioms() -> None:
+    assert {"program_has_gradient", "adjoint_is_gradient", "D_is_derivative"} <= set(re.findall(r"`(\w+)`", README))
+    assert all(f"`{axiom.split('.')[-1]}`" in README for axiom in REAL_AXIOMS)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the proofs, checked by Coq."""
+    folder = tmp_path_factory.mktemp("proofs")
+    built_here = shutil.ignore_patterns("*.vo*", "*.glob", ".*", "CoqMakefile*", "diff", "checker")
+    shutil.copytree(PROOFS, folder, ignore=built_here, dirs_exist_ok=True)
+    made = subprocess.run(["make", "-j2"], cwd=folder, capture_output=True, text=True, check=False)
+    assert made.returncode == 0, made.stderr
+    return folder
+
+
+def assumptions(folder: Path, theorems: list[str]) -> list[str]:
+    """What Coq says that each theorem assumes, one after the other."""
+    names = [THEOREMS[theorem] for theorem in theorems]
+    requires = "".join(f"Require {module}.\n" for module in sorted({name.rpartition(".")[0] for name in names}))
+    prints = "".join(f"Print Assumptions {name}.\n" for name in names)
+    (folder / "Coverage.v").write_text(requires + prints)
+    asked = subprocess.run(
+        ["coqc", "-Q", ".", "TL", "Coverage.v"], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert asked.returncode == 0, asked.stderr
+    return asked.stdout.splitlines()
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("coqc") is None, reason="Coq is not installed")
-def test_coq_accepts_the_proofs_and_finds_no_axioms(tmp_path: Path) -> None:
-    for path in (*PROOFS.glob("*.v"), PROOFS / "_CoqProject", PROOFS / "Makefile"):
-        shutil.copy(path, tmp_path)
-    built = subprocess.run(["make", "-j2"], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert built.returncode == 0, built.stderr
-    names = [THEOREMS[theorem] for rule in EVERY_RULE for theorem in rule.theorems]
-    names += [THEOREMS[theorem] for theorem in MAIN_THEOREMS]
-    requires = "".join(f"Require TL.{stem}.\n" for stem in sorted({name.split(".")[1] for name in names}))
-    prints = "".join(f"Print Assumptions {name}.\n" for name in names)
-    (tmp_path / "Coverage.v").write_text(requires + prints)
-    asked = subprocess.run(
-        ["coqc", "-Q", ".", "TL", "Coverage.v"], cwd=tmp_path, capture_output=True, text=True, check=False
+def test_coq_accepts_the_proofs_and_finds_no_axioms(built: Path) -> None:
+    theorems = [theorem for rule in EVERY_RULE for theorem in rule.theorems] + MAIN_THEOREMS
+    assert assumptions(built, theorems) == ["Closed under the global context"] * len(theorems)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not has_coquelicot(), reason="Coq with Coquelicot is not installed")
+def test_the_theorems_over_the_real_numbers_rest_on_the_axioms_of_the_real_numbers_alone(built: Path) -> None:
+    said = [line for line in assumptions(built, REAL_THEOREMS) if not line.startswith(" ")]
+    axioms = {line.split()[0] for line in said} - {"Axioms:", "Closed"}
+    assert axioms == REAL_AXIOMS
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("coqc") is None, reason="Coq is not installed")
+def test_without_coquelicot_the_real_numbers_are_left_out_with_a_message(tmp_path: Path) -> None:
+    script = tmp_path / "coqc"
+    script.write_text('#!/bin/sh\n[ "$1" = -where ] && echo /nowhere || exit 1\n')
+    script.chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    told = subprocess.run(
+        ["make", "-o", "core", "reals"],
+        cwd=PROOFS,
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        check=True,
     )
-    assert asked.returncode == 0, asked.stderr
-    assert asked.stdout.splitlines() == ["Closed under the global context"] * len(names)
+    assert "libcoq-coquelicot" in told.stdout

@@ -2,8 +2,8 @@
 
 `python -m proofs.diff.compare 5000 --first 0`. For each program that is small enough to list: its cost by Figure 6 is
 the proved one; gradients and the forward derivative's values are equal, as fractions; adjoint and forward derivative
-cost no more than the proved ones, dead code dropped from both adjoints (less, where the package shares what is equal, or
-simplifies a derivative's expression); and the proved numbers keep (B) and (R).
+cost no more than the proved ones, dead code dropped from both adjoints (less, where the package shares what is equal,
+or simplifies a derivative's expression); and the proved numbers keep (B), Theorem 6.1 and (R).
 """
 
 from __future__ import annotations
@@ -80,7 +80,9 @@ def of_ssa(name: str, s: SSA, kind: Type, case: Case) -> Expected:
     cotangent = case.fresh(adjoint)
     dumped = dump(name, s, wrt, given, *cotangent.values())
     forward = to_function(total_derivative(s, wrt))
-    along = {d.name: case.values[x.name] for d, x in zip(forward.variables[-len(wrt) :], wrt, strict=True)} if wrt else {}
+    along = (
+        {d.name: case.values[x.name] for d, x in zip(forward.variables[-len(wrt) :], wrt, strict=True)} if wrt else {}
+    )
     costs = [case.costs(f) for f in (to_function(s), adjoint, forward)]
     return Expected(dumped, *costs, parts(case.means(adjoint, cotangent)), parts(case.means(forward, along)))
 

@@ -168,13 +168,13 @@ def function_words(f: ScalarFunction) -> Iterator[Any]:
     """A scalar function as text. Raises `NotExact`."""
     xs, y, t = tuple(Var(f"x{k}", R) for k in range(f.arity)), Var("y", R), Var("t", R)
     yield from (f.arity, f.cost)
-    yield from _scalar(Call(f, xs), xs, y, t)
+    yield from scalar_words(Call(f, xs), xs, y, t)
     for component in f.transpose(xs, y, t):
         if component is None:
             yield from (0, "number", 0)
         else:
             yield operations(component)
-            yield from _scalar(component, xs, y, t)
+            yield from scalar_words(component, xs, y, t)
 
 
 def listed(items: Iterable[T], write: Callable[[T], Iterable[Any]]) -> Iterator[Any]:
@@ -191,23 +191,25 @@ def leaf_words(array: Any) -> Iterator[Any]:
     yield from (Fraction(a) for a in np.asarray(array, object).reshape(-1))
 
 
-def _scalar(e: Expr, xs: tuple[Var, ...], y: Var, t: Var) -> list[Any]:
-    """A scalar expression in prefix notation. Raises `NotExact`."""
+def scalar_words(e: Expr, xs: tuple[Var, ...], y: Var, t: Var, computed: bool = True) -> list[Any]:
+    """A scalar expression of the arguments `xs`, the value `y` and the cotangent `t`, in prefix notation.
+
+    Raises `NotExact` for a function that driver.ml does not compute, if it is to be `computed`.
+    """
     match e:
         case Const(value):
             return ["number", value]
         case Var():
             return ["value"] if e is y else ["cotangent"] if e is t else ["argument", xs.index(e)]
-        case Add(a, b, sign):
-            return ["add" if sign > 0 else "subtract", 2, *_scalar(a, xs, y, t), *_scalar(b, xs, y, t)]
-        case Mul(a, b):
-            return ["multiply", 2, *_scalar(a, xs, y, t), *_scalar(b, xs, y, t)]
+        case Add() | Mul():
+            name = "multiply" if isinstance(e, Mul) else "add" if e.sign > 0 else "subtract"
+            return [name, 2, *(word for a in (e.left, e.right) for word in scalar_words(a, xs, y, t, computed))]
         case Call(f, arguments):
-            written = [_scalar(a, xs, y, t) for a in arguments]
-            if f.exponent is not None and f.exponent.denominator == 1:
-                return ["power", f.exponent, *written[0]]
-            if f.name in EXACT:
-                return [f.name, len(written), *(word for words in written for word in words)]
+            written = [word for a in arguments for word in scalar_words(a, xs, y, t, computed)]
+            if f.exponent is not None and (f.exponent.denominator == 1 or not computed):
+                return ["power", f.exponent, *written]
+            if f.name in EXACT or not computed:
+                return [f.name, len(arguments), *written]
             raise NotExact(f.name)
     raise NotExact(f"{type(e).__name__}")
 

@@ -1,0 +1,75 @@
+"""The registry of scalar functions against the table of Functions.v: arities, costs, and transposed derivatives.
+
+`python -m proofs.diff.functions` prints where the two say different things.
+"""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from fractions import Fraction
+
+from proofs.diff.compare import driver
+from proofs.diff.dump import scalar_words
+from tensorlang.language.functions import functions, power
+from tensorlang.language.grammar import Const, ScalarFunction, Var
+from tensorlang.language.types import R
+
+SLOPE = Fraction("1.1283791670955126")
+"""erf's 2 / sqrt(pi) in the registry; Functions.v has the number itself."""
+
+Row = tuple[int, int, list[list[str | Fraction]]]
+"""Arity, cost, and the components of the transposed derivative, in prefix notation."""
+
+
+def _normal(words: list[object]) -> list[str | Fraction]:
+    """Numbers as fractions, whatever they were written as."""
+    read: list[str | Fraction] = []
+    for word in map(str, words):
+        try:
+            read.append(Fraction(word))
+        except ValueError:
+            read += ["number", SLOPE] if word == "slope" else [word]
+    return read
+
+
+def registered(f: ScalarFunction) -> Row:
+    """What the registry says of f."""
+    xs, y, t = tuple(Var(f"x{k}", R) for k in range(f.arity)), Var("y", R), Var("t", R)
+    components = [scalar_words(e or Const(Fraction(0)), xs, y, t, computed=False) for e in f.transpose(xs, y, t)]
+    return f.arity, f.cost, [_normal(words) for words in components]
+
+
+def proved() -> dict[str, Row]:
+    """What the extracted program says, by the function's name; powers are called "power" and the exponent."""
+    table: dict[str, Row] = {}
+    printed = subprocess.run([driver(), "functions"], capture_output=True, text=True, check=True).stdout
+    for line in printed.splitlines():
+        name, arity, cost, *components = line.split(";")
+        table[name] = (int(arity), int(cost), [_normal(list(words.split())) for words in components])
+    return table
+
+
+def differences() -> list[str]:
+    """The functions of which the two say different things."""
+    table = proved()
+    powers = {name: power(Fraction(name.removeprefix("power "))) for name in table if name.startswith("power ")}
+    mine = {name: registered(f) for name, f in (functions() | powers).items()}
+    assert abs(float(SLOPE) * math.sqrt(math.pi) - 2) < 1e-15
+    return [
+        f"{name}: {mine.get(name)}, by the proofs {table.get(name)}"
+        for name in sorted(mine.keys() | table.keys())
+        if mine.get(name) != table.get(name)
+    ]
+
+
+def main() -> int:
+    """Print the differences; 1 if there are any."""
+    found = differences()
+    print("\n".join(found) if found else f"{len(proved())} functions are the same")
+    return int(bool(found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -45,6 +45,25 @@ def test_random_programs_of_figure_3_have_the_values_costs_and_gradients_of_what
 
 @pytest.mark.slow
 @extracted
+@pytest.mark.parametrize(("expression", "accepted"), [
+    ("sum i 3 access var x index i", 1),
+    ("sum i 4 access var x index i", 0),
+    ("sum i 4 bracket less index i number 3 access var x index i", 1),
+    ("sum i 3 bracket at_most number 1 index i access var x plus index i number -1", 1),
+    ("sum i 3 access var x plus index i number -1", 0),
+    ("var x", 0),
+    ("let y gen i 2 access var x index i access var y number 1", 1),
+    ("let y gen i 2 access var x index i access var y number 2", 0),
+    ("sum i 0 access var x number 7", 1),
+])  # fmt: skip
+def test_the_proofs_accept_what_is_well_typed_and_in_bounds(expression: str, accepted: int) -> None:
+    text = f"program p 0 0 0 1 x array 3 real 2 1 3 1 2 3 0 1 real {expression}"
+    output = subprocess.run([driver()], input=text, capture_output=True, text=True, check=False).stdout
+    assert f"accepted {accepted} " in output
+
+
+@pytest.mark.slow
+@extracted
 def test_scalar_functions_have_the_costs_and_derivatives_that_are_proved() -> None:
     run = [sys.executable, "-m", "proofs.diff.functions"]
     told = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -88,7 +107,7 @@ def test_every_difference_from_what_is_proved_is_told() -> None:
 
 def test_every_difference_of_a_program_from_what_is_proved_is_told() -> None:
     mine = programs.expected(19)
-    counts = {"cost": mine.cost, "compiled": mine.cost, "adjoint": 0, "inputs": 0, "output": 0}
+    counts = {"accepted": 1, "cost": mine.cost, "compiled": mine.cost, "adjoint": 0, "inputs": 0, "output": 0}
     lines = [f"value {' '.join(map(str, np.ravel(g)))}" for g in mine.value]
     lines += [f"gradient {' '.join(map(str, np.ravel(g)))}" for g in mine.gradients]
 
@@ -101,6 +120,7 @@ def test_every_difference_of_a_program_from_what_is_proved_is_told() -> None:
     assert len(told(cost=mine.cost + 1, compiled=mine.cost + 1)) == 1
     assert len(told(compiled=mine.cost + 1)) == 1
     assert len(told(adjoint=4 * mine.cost + 1)) == 1
+    assert len(told(accepted=0)) == 1
     mine.value[0] = mine.value[0] + 1
     assert len(told()) == 1
     mine.gradients[0] = mine.gradients[0] + 1

@@ -31,7 +31,14 @@ MAIN_THEOREMS = [
     *("forward_run", "forward_cost", "forward_wf", "D_equations", "deval_is_dual", "D_is_dual"),
     *("adjoint_touch", "adjoint_touch_5", "lets_value", "lets_cost", "greatest_value"),
     *("prune_run", "prune_cost", "share_value", "share_cost", "alike_value", "alike_cost"),
-    *("compile_sound", "compiled_sound", "program_cost", "program_value", "transposes_are_cheap"),
+    *(
+        "compile_sound",
+        "compiled_sound",
+        "program_cost",
+        "program_value",
+        "accepts_well_formed",
+        "transposes_are_cheap",
+    ),
 ]
 REAL_THEOREMS = [
     *("program_has_gradient", "program_gradient", "program_partial", "example_well_formed", "example_domains"),

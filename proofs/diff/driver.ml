@@ -13,11 +13,11 @@
 
    Of a program of Figure 3:
 
-     program NAME cost N compiled N adjoint N inputs N output N
+     program NAME accepted N cost N compiled N adjoint N inputs N output N
      value NUMBER ..           one line for each leaf of its value
      gradient NUMBER ..        one line for each leaf of its parameters
 
-   cost is its own by Figure 6, compiled that of the tensor SSA that the compiler makes of it, adjoint that with its
+   accepted is 1 if it is well-typed and in bounds, else 0; cost is its own by Figure 6, compiled that of the tensor SSA that the compiler makes of it, adjoint that with its
    adjoint; inputs and output are their sizes.
 
    With the argument "functions" it prints the table of scalar functions instead: NAME ARITY COST, and each component of
@@ -325,7 +325,9 @@ let program () =
   let ssa, outs = compiled data parameters e in
   let whole, gradients = derivative component data parameters e typ in
   let needed = prune (leaves outs @ List.map (fun c -> c.lhs) gradients) whole in
+  let takes f n = match f with Function k -> functions.(k).arity = n | Component _ -> false in
   Printf.printf "program %s" name;
+  say "accepted" (integer (Bool.to_int (accepts takes data parameters e typ)));
   say "cost" (expression_cost fcost data s0 e);
   say "compiled" (program_cost fcost ssa);
   say "adjoint" (program_cost fcost whole);

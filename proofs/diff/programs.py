@@ -1,7 +1,8 @@
 """The package against the compiler of the proofs, on random programs of Figure 3 at random sizes.
 
 `python -m proofs.diff.programs 1000 --first 0`. For each program that is small enough: its cost by Figure 6 is the
-proved one; its value and its gradients are equal, as fractions; and the proved numbers keep the headline's bound.
+proved one; its value and its gradients are equal, as fractions; by the proofs as well it is well-typed and in bounds;
+and the proved numbers keep the headline's bound.
 
     program   ::= "program" NAME list(function) list(relation) list(index array) list(parameter) list(leaf) type e
                   the leaves: those of the parameters in order, then those of the output's cotangent
@@ -255,6 +256,8 @@ def of_case(name: str, case: Case) -> Expected:
 def objections(mine: Expected, proved: Answer) -> Iterator[str]:
     """What the package says otherwise than the proofs."""
     n = proved.counts
+    if not n["accepted"]:
+        yield "the program is not well-typed, or not in bounds, by the proofs"
     if mine.cost != n["cost"]:
         yield f"the program costs {mine.cost}, by the proofs {n['cost']}"
     if n["compiled"] != n["cost"]:

@@ -272,3 +272,67 @@ Section Expand.
     exact (solves_unique rO radd rmul ropp fval inp _ _ t W So (run_solves rO radd rmul ropp fval inp t W)).
   Qed.
 End Expand.
+
+(** * The maps of an adjoint: those of the program, and of the components of their transposed derivatives *)
+Section AdjointMaps.
+  Context {K fn : Type} (DT : fn -> nat -> fn).
+  Notation prog := (SSA.prog K fn).
+  Variable Q : fn -> nat -> Prop.
+  Definition or_component (f : fn) (n : nat) : Prop :=
+    Q f n \/ exists g j m, Q g m /\ j < m /\ f = DT g j /\ n = m + 2.
+  Notation good u := (maps_ok (K := K) or_component u).
+  Lemma good_cons sh (r : SSA.rhs K fn) u : good u -> (forall p f xs, r = Map p f xs -> or_component f (length xs)) -> good ((sh, r) :: u).
+  Proof. intros H N s q f ys [E|E]; [inversion E; subst; eapply N; reflexivity|eapply H, E]. Qed.
+  Lemma emit_maps t sh (em : emission K fn) t' v : emit t sh em = (t', v) -> good t ->
+    (forall p f xs, em = Emit (Map p f xs) -> or_component f (length xs)) -> good t'.
+  Proof.
+    destruct em as [y|r]; cbn [emit]; intros H G N; inversion H; subst; [exact G|]. apply good_cons; [exact G|].
+    intros p f xs ->. eapply N. reflexivity.
+  Qed.
+  Lemma emits_maps (cs : list (contribution K fn)) : forall t t' l, emits t cs = (t', l) -> good t ->
+    (forall c p f xs, In c cs -> what c = Emit (Map p f xs) -> or_component f (length xs)) -> good t'.
+  Proof.
+    induction cs as [|c cs IH]; cbn [emits]; intros t t' l H G N; [inversion H; subst; exact G|].
+    destruct (emit t _ _) as [t1 e] eqn:E1. destruct (emits t1 cs) as [t2 l2] eqn:E2. inversion H; subst.
+    apply (IH _ _ _ E2); [|intros; eapply N; [right|]; eassumption].
+    apply (emit_maps _ _ _ _ _ E1 G). intros p f xs E. eapply N; [left; reflexivity|exact E].
+  Qed.
+  Lemma rule_maps x (r : SSA.rhs K fn) dY P : (forall p f xs, r = Map p f xs -> Q f (length xs)) ->
+    forall c p f xs, In c (rule DT x r dY P) -> what c = Emit (Map p f xs) -> or_component f (length xs).
+  Proof.
+    intros Hr c q g zs Hc Hw. destruct r; cbn [rule] in Hc; try (destruct Hc; fail).
+    - apply in_map_iff in Hc. destruct Hc as [t [<- _]]. discriminate.
+    - specialize (Hr p f xs eq_refl). assert (A : forall ys j, j + length ys = length xs ->
+        In c (rule_6_27 DT x p f xs j ys dY P) -> or_component g (length zs)); [|apply (A xs 0); [reflexivity|exact Hc]].
+      induction ys as [|y ys IH]; cbn [rule_6_27 length]; intros j L H; [destruct H|]. destruct H as [<-|H]; [|apply (IH (S j)); [lia|exact H]].
+      cbn [what] in Hw. inversion Hw; subst. right. exists f, j, (length xs). rewrite app_length. cbn. repeat split; [exact Hr|lia].
+    - destruct Hc as [<-|[]]. discriminate.
+    - destruct Hc as [<-|[<-|[]]]; discriminate.
+  Qed.
+  Lemma turn_maps act x (r : SSA.rhs K fn) t m t' new : turn DT act x r t m = (t', new) -> good t ->
+    (forall p f xs, r = Map p f xs -> Q f (length xs)) -> good t'.
+  Proof.
+    unfold turn. intros H G Hr. destruct m as [|c m]; [inversion H; subst; exact G|].
+    destruct (rule_6_25 (c :: m)) as [em P] eqn:E. destruct (emit t (shp x) em) as [t1 dY] eqn:E1.
+    apply (emits_maps _ _ _ _ H); [|intros c' p f xs Hc; apply filter_In in Hc; apply (rule_maps x r dY (memo P) Hr), Hc].
+    apply (emit_maps _ _ _ _ _ E1 G). intros p f xs ->. exfalso. unfold rule_6_25 in E.
+    destruct m as [|c' m]; [destruct (neg c)|]; inversion E.
+  Qed.
+  Lemma bwd_maps act : forall (ss t : prog) l gl t' gl', bwd DT act ss t l gl = (t', gl') -> good t -> maps_ok Q ss -> good t'.
+  Proof.
+    induction ss as [|[sh r] ss IH]; cbn [bwd]; intros t l gl t' gl' H G M; [inversion H; subst; exact G|].
+    assert (M' : maps_ok Q ss) by (intros s q f ys Hs; apply (M s q f ys); right; exact Hs).
+    destruct (source r); [eapply IH; eassumption|]. destruct (turn DT act _ r t _) as [t1 new] eqn:Et.
+    apply (IH _ _ _ _ _ H); [|exact M']. apply (turn_maps _ _ _ _ _ _ _ Et G). intros p f xs ->. eapply M. left. reflexivity.
+  Qed.
+  Theorem adjoint_maps S outs dys leaves t grads : adjoint DT S outs dys leaves = (t, grads) -> maps_ok Q S -> good t.
+  Proof.
+    unfold adjoint, adjoint_for. intros H M. destruct (emits S _) as [t0 l] eqn:E0. destruct (bwd DT _ S t0 l []) as [t1 gl] eqn:E1.
+    assert (G0 : good t0).
+    { apply (emits_maps _ _ _ _ E0).
+      - intros s q f ys Hs. left. eapply M, Hs.
+      - intros c p f xs Hc Hw. apply filter_In in Hc. destruct Hc as [Hc _]. apply in_map_iff in Hc. destruct Hc as [xy [<- _]]. discriminate. }
+    apply (emits_maps _ _ _ _ H); [exact (bwd_maps _ _ _ _ _ _ _ E1 G0 M)|].
+    intros c p f xs Hc Hw. apply in_map_iff in Hc. destruct Hc as [y [<- _]]. discriminate.
+  Qed.
+End AdjointMaps.

@@ -38,11 +38,15 @@ MAIN_THEOREMS = [
         "program_value",
         "accepts_well_formed",
         "transposes_are_cheap",
+        "expand_sound",
+        "expand_run",
+        "adjoint_maps",
     ),
 ]
 REAL_THEOREMS = [
     *("program_has_gradient", "program_gradient", "program_partial", "example_well_formed", "example_domains"),
     *("D_is_derivative", "adjoint_is_gradient", "adjoint_is_partial", "DT_val", "builtin_differentiable"),
+    *("adjoint_again", "gradient_of_builtins", "compiled_of_builtins"),
     *("strict_choice_stays", "greatest_is_derivative", "choice_is_derivative"),
 ]
 REAL_AXIOMS = {

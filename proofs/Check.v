@@ -3,7 +3,7 @@
     extracted program asks it of every random program. *)
 Require Import String List Bool ZArith Arith Lia.
 Import ListNotations.
-Require Import TL.Sums TL.Boxes TL.Core TL.Compile TL.Program.
+Require Import TL.Sums TL.Boxes TL.Core TL.Typing TL.Program.
 Open Scope list_scope.
 
 Fixpoint ty_eqb (T T' : ty) : bool :=
@@ -25,7 +25,7 @@ Qed.
 Section Check.
   Context {K fn : Type} (takes : fn -> nat -> bool) (R : data).
   Notation expr := (@Core.expr K fn).
-  Notation checks := (Compile.checks (K := K) (fun f n => takes f n = true) R).
+  Notation checks := (Typing.checks (K := K) (fun f n => takes f n = true) R).
 
   Definition is_real (T : option ty) : bool := match T with Some TReal => true | _ => false end.
   (** the type of e, if its accesses are in bounds for the values l of the indices *)

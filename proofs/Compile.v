@@ -1,5 +1,6 @@
-(** From the language to tensor SSA, in one step: every well-typed expression whose accesses are in bounds has a list of
-    statements of the same value and the same cost.
+(** From the language to tensor SSA, in one step. Sound.v has the theorem: every well-typed expression whose accesses are
+    in bounds has a list of statements of the same value and the same cost; here is the translation, and what each kind of
+    statement means and costs.
 
     The rules of Figures 7 to 12 take many steps to it, and need names for what is bound. Here an expression is
     translated for all points of the gens and sums around it at once, and a variable is a tree of arrays over those
@@ -7,29 +8,14 @@
     brackets make one that costs nothing. *)
 Require Import String List Bool ZArith Ring Lia Arith.
 Import ListNotations.
-Require Import TL.Sums TL.Boxes TL.SSA TL.Core TL.Choice.
+Require Import TL.Sums TL.Boxes TL.SSA TL.Core TL.Choice TL.Typing.
 Open Scope list_scope.
-
-(** * Types, and expressions that have one *)
-Inductive ty := TReal | TArray (n : nat) (T : ty) | TPair (T0 T1 : ty).
-
-(** what a value of a type consists of: [n](T0, T1) is ([n]T0, [n]T1) *)
-Inductive tree (A : Type) := Leaf (a : A) | Both (l r : tree A).
-Arguments Leaf {A}. Arguments Both {A}.
-Fixpoint tmap {A B} (f : A -> B) (t : tree A) : tree B :=
-  match t with Leaf a => Leaf (f a) | Both l r => Both (tmap f l) (tmap f r) end.
-Fixpoint leaves {A} (t : tree A) : list A := match t with Leaf a => [a] | Both l r => leaves l ++ leaves r end.
-Fixpoint flat (T : ty) : tree shape :=
-  match T with TReal => Leaf [] | TArray n T => tmap (cons n) (flat T) | TPair T0 T1 => Both (flat T0) (flat T1) end.
-Lemma tmap_id {A} (t : tree A) : tmap (fun a => a) t = t.
-Proof. induction t; cbn; congruence. Qed.
 
 Section Compile.
   Context {K : Type} (rO rI : K) (radd rmul rsub : K -> K -> K) (ropp : K -> K).
   Hypothesis Rth : ring_theory rO rI radd rmul rsub ropp eq.
   Add Ring CompileRing : Rth.
   Context {fn : Type} (fval : fn -> list K -> K) (fcost : fn -> Z) (takes : fn -> nat -> Prop) (R : data).
-  (** [takes f n]: f takes n arguments *)
   Notation expr := (@Core.expr K fn).
   Notation prog := (SSA.prog K fn). Notation rhs := (SSA.rhs K fn).
   Notation sum := (Sums.sum rO radd). Notation ind := (Sums.ind rO).
@@ -38,45 +24,7 @@ Section Compile.
   Notation live := (Core.live (K := K) (fn := fn) R). Notation reach := (Core.reach (K := K) (fn := fn) R).
   Notation eval := (SSA.eval rO radd rmul ropp fval). Notation solves := (SSA.solves rO radd rmul ropp fval).
   Notation cost1 := (SSA.cost1 (K := K) fcost). Notation cost := (SSA.cost (K := K) fcost).
-  Notation env := (SSA.env (K := K)).
-  Definition context := string -> option ty.
-
-  (** Well-typed, and accesses are in bounds wherever they are evaluated: P holds of the values of the indices there. *)
-  Inductive checks : context -> (ienv -> Prop) -> expr -> ty -> Prop :=
-  | check_var C P x T : C x = Some T -> checks C P (EVar x) T
-  | check_cst C P c : checks C P (ECst c) TReal
-  | check_add C P a b : checks C P a TReal -> checks C P b TReal -> checks C P (EAdd a b) TReal
-  | check_sub C P a b : checks C P a TReal -> checks C P b TReal -> checks C P (ESub a b) TReal
-  | check_mul C P a b : checks C P a TReal -> checks C P b TReal -> checks C P (EMul a b) TReal
-  | check_fn C P f es : takes f (List.length es) -> (forall a, In a es -> checks C P a TReal) -> checks C P (EFn f es) TReal
-  | check_pair C P a b T0 T1 : checks C P a T0 -> checks C P b T1 -> checks C P (EPair a b) (TPair T0 T1)
-  | check_fst C P a T0 T1 : checks C P a (TPair T0 T1) -> checks C P (EFst a) T0
-  | check_snd C P a T0 T1 : checks C P a (TPair T0 T1) -> checks C P (ESnd a) T1
-  | check_gen C P i n a T :
-      checks C (fun s => exists s' z, P s' /\ inside n z = true /\ s = upd s' i z) a T -> checks C P (EGen i n a) (TArray n T)
-  | check_sum C P i n a :
-      checks C (fun s => exists s' z, P s' /\ inside n z = true /\ s = upd s' i z) a TReal -> checks C P (ESum i n a) TReal
-  | check_acc C P a n T k :
-      checks C P a (TArray n T) -> (forall s, P s -> inside n (aval R s k) = true) -> checks C P (EAcc a k) T
-  | check_ind C P p a T : checks C (fun s => P s /\ pval R s p = true) a T -> checks C P (EInd p a) T
-  | check_let C P x a b T0 T1 : checks C P a T0 -> checks (upd C x (Some T0)) P b T1 -> checks C P (ELet x a b) T1.
-
-  Definition all_of (q : expr -> Prop) : list expr -> Prop :=
-    fix all_of (l : list expr) : Prop := match l with [] => True | a :: l' => q a /\ all_of l' end.
-  (** scalar functions are applied where A holds, such as: where they are differentiable *)
-  Fixpoint applied (A : fn -> list K -> Prop) (r : @venv K) (s : ienv) (e : expr) : Prop :=
-    match e with
-    | EVar _ | ECst _ => True
-    | EAdd a b | ESub a b | EMul a b | EPair a b => applied A r s a /\ applied A r s b
-    | EFn f es =>
-        all_of (applied A r s) es /\ A f (map (fun a => value r s a [] []) es)
-    | EFst a | ESnd a | EAcc a _ => applied A r s a
-    | EGen i n a | ESum i n a => forall z, inside n z = true -> applied A r (upd s i z) a
-    | EInd p a => pval R s p = true -> applied A r s a
-    | ELet x a b => applied A r s a /\ applied A (upd r x (value r s a)) s b
-    end.
-
-  (** * The translation *)
+  Notation env := (SSA.env (K := K)).  (** * The translation *)
   Fixpoint emit_tree (f : var -> shape * rhs) (t : prog) (tr : tree var) : prog * tree var :=
     match tr with
     | Leaf x => (f x :: t, Leaf (Var (List.length t) (fst (f x))))
@@ -172,12 +120,12 @@ Section Compile.
   Qed.
 
   (** ** Statements for each leaf of a tree *)
-  Variable given : var -> Prop.                                             (** the inputs *)
   Definition quiet (r : rhs) : Prop := match r with Map _ _ _ | Input _ => False | _ => True end.
-  Definition proper (r : rhs) : Prop := match r with Map _ f xs => takes f (List.length xs) | Input y => given y | _ => True end.
-  Definition all_proper (t : prog) : Prop := forall sh r, In (sh, r) t -> proper r.
-  Lemma quiet_proper r : quiet r -> proper r.
-  Proof. destruct r; cbn; tauto. Qed.
+  (** functions have as many arguments as they take, and inputs are given *)
+  Definition proper (given : var -> Prop) (r : rhs) : Prop := match r with Map _ f xs => takes f (List.length xs) | Input y => given y | _ => True end.
+  Definition all_proper (given : var -> Prop) (t : prog) : Prop := forall sh r, In (sh, r) t -> proper given r.
+  Lemma quiet_proper given r : quiet r -> proper given r.
+  Proof. destruct r; intros Q; solve [exact I|destruct Q]. Qed.
   (** what a statement that only moves elements does: its shape, and its value in terms of its operand's, of shape c sh *)
   Definition moves (f : var -> shape * rhs) (G0 G : shape) (c : shape -> shape) (h : index -> index) (Q Q' : index -> Prop)
     (tau : (index -> list Z -> K) -> index -> list Z -> K) (OK : shape -> Prop) : Prop :=
@@ -187,11 +135,11 @@ Section Compile.
       /\ forall inp E v, (forall g, Q g -> forall w, In w (box (c sh)) -> E x (h g ++ w) = v g w) ->
          forall g, Q' g -> forall w, In w (box sh) -> eval inp E (snd (f x)) (g ++ w) = tau v g w.
   Lemma quiet_applies (A : fn -> list K -> Prop) (E : env) st : quiet (snd st) -> applies A E st.
-  Proof. destruct st as [sh r]. unfold applies. cbn [snd fst]. destruct r; cbn; tauto. Qed.
+  Proof. destruct st as [sh r]. unfold applies. cbn [snd fst]. destruct r; intros Q; solve [exact I|destruct Q]. Qed.
   Lemma emit_tree_sound f G0 G c h Q Q' tau : moves f G0 G c h Q Q' tau (fun _ => True) ->
     (forall g, Q' g -> In g (box G)) ->
     forall S tr t t' tr', emit_tree f t tr = (t', tr') -> wf t -> shaped G0 (declared t) (tmap c S) tr ->
-    wf t' /\ extends t t' /\ cost t' = cost t /\ shaped G (declared t') S tr' /\ (all_proper t -> all_proper t')
+    wf t' /\ extends t t' /\ cost t' = cost t /\ shaped G (declared t') S tr' /\ (forall given, all_proper given t -> all_proper given t')
     /\ forall inp E, solves inp E t' ->
        (forall A, maps_at A E t -> maps_at A E t')
        /\ forall V, means h Q E (tmap c S) tr V -> means (fun g => g) Q' E S tr' (fun g d w => tau (fun g w => V g d w) g w).
@@ -205,7 +153,7 @@ Section Compile.
       + apply extends_cons.
       + unfold SSA.cost. cbn [zsum]. rewrite C. lia.
       + left. reflexivity.
-      + intros Ar sh' r' [E|E]; [inversion E; subst; apply quiet_proper, N|eapply Ar, E].
+      + intros given Ar sh' r' [E|E]; [inversion E; subst; apply quiet_proper, N|eapply Ar, E].
       + intros A MA. constructor; [apply quiet_applies; exact N|exact MA].
       + intros V0 MV. cbn [means] in *. intros g Hg w Hw. destruct H as [HE _]. rewrite HE.
         * apply (V inp E (fun g w => V0 g [] w) MV g Hg w Hw).
@@ -449,270 +397,5 @@ Section Compile.
     intros H. induction S as [sh|S0 IH0 S1 IH1]; intros [x|l r] V; cbn [means]; try tauto.
     - intros M g Hg w Hw. destruct (H g Hg) as [Hq ->]. apply M; assumption.
     - intros [M0 M1]. split; [apply (IH0 _ _ M0)|apply (IH1 _ _ M1)].
-  Qed.
-
-  (** * The translation is sound *)
-  Definition placed (C : context) (v : places) (G : shape) (D : list var) : Prop :=
-    forall x T, C x = Some T -> (fst (v x) <= List.length G)%nat /\ shaped (firstn (fst (v x)) G) D (flat T) (snd (v x)).
-  Definition holds (C : context) (v : places) (G : shape) (m : pred) (E : env) (r : index -> @venv K) : Prop :=
-    forall x T, C x = Some T -> means (firstn (fst (v x))) (points G m) E (flat T) (snd (v x)) (fun g => r g x).
-  Lemma placed_incl C v G D D' : incl D D' -> placed C v G D -> placed C v G D'.
-  Proof. intros I H x T Hx. destruct (H x T Hx) as [L S]. split; [exact L|]. eapply shaped_incl; eauto. Qed.
-  Lemma placed_inner C v G n D : placed C v G D -> placed C v (G ++ [n]) D.
-  Proof.
-    intros H x T Hx. destruct (H x T Hx) as [L S]. split; [rewrite app_length; cbn; lia|].
-    rewrite firstn_app. replace (fst (v x) - List.length G)%nat with 0%nat by lia. now rewrite app_nil_r.
-  Qed.
-  Lemma holds_inner C v G n m E r D : placed C v G D -> holds C v G m E r ->
-    holds C v (G ++ [n]) (inner_m G m) E (fun g => r (firstn (List.length G) g)).
-  Proof.
-    intros P H x T Hx. destruct (P x T Hx) as [L _].
-    apply (means_along (firstn (List.length G)) (firstn (fst (v x))) (firstn (fst (v x))) (points G m)
-             (points (G ++ [n]) (inner_m G m)) E) with (V := fun g => r g x); [|apply H, Hx].
-    intros g' Hg'. apply points_inner in Hg'. destruct Hg' as [g [z [-> [Hg Hz]]]].
-    rewrite (firstn_whole g [z] _ (box_length _ _ (proj1 Hg))). split; [exact Hg|].
-    apply (firstn_prefix g [z] _ _ (box_length _ _ (proj1 Hg)) L).
-  Qed.
-  Lemma holds_less C v G (m m' : pred) E r : (forall g, m' g = true -> m g = true) -> holds C v G m E r -> holds C v G m' E r.
-  Proof. intros I H x T Hx. eapply means_imp; [|apply (H x T Hx)]. intros g [Hg Mg]. split; auto. Qed.
-
-  Definition sound (C : context) (P : ienv -> Prop) (e : expr) (T : ty) : Prop :=
-    forall v G s m t t' tr, comp v G s m t e = (t', tr) -> wf t -> placed C v G (declared t) ->
-    (forall g, points G m g -> P (s g)) ->
-    wf t' /\ extends t t' /\ shaped G (declared t') (flat T) tr
-    /\ cost t' = (cost t + zsum (box G) (fun g => if m g then ecost (s g) e else 0))%Z
-    /\ (all_proper t -> all_proper t')
-    /\ forall inp E r, solves inp E t' -> holds C v G m E r ->
-       means (fun g => g) (points G m) E (flat T) tr (fun g => value (r g) (s g) e)
-       /\ forall A, maps_at A E t -> (forall g, points G m g -> applied A (r g) (s g) e) -> maps_at A E t'.
-
-  Lemma two_sound C P a b T0 T1 : sound C P a T0 -> sound C P b T1 ->
-    forall v G s m t t1 A t2 B, comp v G s m t a = (t1, A) -> comp v G s m t1 b = (t2, B) -> wf t -> placed C v G (declared t) ->
-    (forall g, points G m g -> P (s g)) ->
-    wf t2 /\ extends t t2 /\ shaped G (declared t2) (flat T0) A /\ shaped G (declared t2) (flat T1) B
-    /\ cost t2 = (cost t + zsum (box G) (fun g => if m g then ecost (s g) a + ecost (s g) b else 0))%Z
-    /\ (all_proper t -> all_proper t2)
-    /\ forall inp E r, solves inp E t2 -> holds C v G m E r ->
-       means (fun g => g) (points G m) E (flat T0) A (fun g => value (r g) (s g) a)
-       /\ means (fun g => g) (points G m) E (flat T1) B (fun g => value (r g) (s g) b)
-       /\ forall M, maps_at M E t -> (forall g, points G m g -> applied M (r g) (s g) a /\ applied M (r g) (s g) b) -> maps_at M E t2.
-  Proof.
-    intros Ha Hb v G s m t t1 A t2 B Ea Eb W Pl HP.
-    destruct (Ha v G s m t t1 A Ea W Pl HP) as [W1 [X1 [S1 [C1 [A1 V1]]]]].
-    destruct (Hb v G s m t1 t2 B Eb W1 (placed_incl _ _ _ _ _ (extends_declared _ _ X1) Pl) HP) as [W2 [X2 [S2 [C2 [A2 V2]]]]].
-    split; [exact W2|]. split; [eapply extends_trans; eassumption|].
-    split; [eapply shaped_incl; [apply extends_declared, X2|exact S1]|]. split; [exact S2|].
-    split; [rewrite C2, C1, <- Z.add_assoc, <- zsum_add; f_equal; apply zsum_ext; intros g _; destruct (m g); lia|].
-    split; [auto|]. intros inp E r So Ho. pose proof (extends_solves rO radd rmul ropp fval inp E _ _ X2 So) as So1.
-    destruct (V1 inp E r So1 Ho) as [M1 P1]. destruct (V2 inp E r So Ho) as [M2 P2]. split; [exact M1|]. split; [exact M2|].
-    intros M Mt Ap. apply P2; [apply P1; [exact Mt|]|]; intros g Hg; apply Ap, Hg.
-  Qed.
-  Lemma proper_cons t G r : all_proper t -> proper r -> all_proper ((G, r) :: t).
-  Proof. intros H N sh r' [E|E]; [inversion E; subst; exact N|eapply H, E]. Qed.
-  (** a statement of two numbers *)
-  Lemma binary_sound C P a b e (r : pred -> (index -> ienv) -> var -> var -> rhs) : sound C P a TReal -> sound C P b TReal ->
-    (forall v G s m t, comp v G s m t e
-       = let (t1, A) := comp v G s m t a in let (t2, B) := comp v G s m t1 b in emit1 t2 G (r m s (scal A) (scal B))) ->
-    (forall m s x y, ops (r m s x y) = [x; y]) -> (forall m s x y, quiet (r m s x y)) ->
-    (forall G m s x y, shp x = G -> shp y = G -> pointwise G (r m s x y)) ->
-    (forall G m s x y, shp x = G -> shp y = G -> (cost1 (G, r m s x y)
-       + zsum (box G) (fun g => if m g then ecost (s g) a + ecost (s g) b else 0)
-       = zsum (box G) (fun g => if m g then ecost (s g) e else 0))%Z) ->
-    (forall inp E G m s x y rr g, shp x = G -> shp y = G -> points G m g ->
-       E x g = value rr (s g) a [] [] -> E y g = value rr (s g) b [] [] -> eval inp E (r m s x y) g = value rr (s g) e [] []) ->
-    (forall A rr s, applied A rr s e -> applied A rr s a /\ applied A rr s b) -> sound C P e TReal.
-  Proof.
-    intros Ha Hb Ec Op NM Pw Co Va Ap v G s m t t' tr H W Pl HP. rewrite Ec in H.
-    destruct (comp v G s m t a) as [t1 A] eqn:Ea. destruct (comp v G s m t1 b) as [t2 B] eqn:Eb.
-    destruct (two_sound C P a b TReal TReal Ha Hb v G s m t t1 A t2 B Ea Eb W Pl HP) as [W2 [X2 [S1 [S2 [C2 [A2 V2]]]]]].
-    apply scal_shaped in S1. apply scal_shaped in S2. destruct S1 as [SA DA], S2 as [SB DB].
-    assert (t' = (G, r m s (scal A) (scal B)) :: t2) by (inversion H; reflexivity).
-    apply emit1_sound in H; [|exact W2|rewrite Op; intros x [<-|[<-|[]]]; assumption|apply Pw; assumption].
-    destruct H as [W' [X' [S' [C' V']]]]. split; [exact W'|]. split; [eapply extends_trans; eassumption|]. split; [exact S'|].
-    split; [rewrite C', C2, <- (Co G m s (scal A) (scal B) SA SB); lia|].
-    split; [intros Ar; subst t'; apply proper_cons; [auto|apply quiet_proper, NM]|].
-    intros inp E rr So Ho. pose proof (extends_solves rO radd rmul ropp fval inp E _ _ X' So) as So2.
-    destruct (V2 inp E rr So2 Ho) as [M1 [M2 P2]]. split.
-    - apply (V' m inp E _ So). intros g Hg. apply (Va inp E G); auto; [apply (scal_means _ _ _ _ M1 g Hg)|apply (scal_means _ _ _ _ M2 g Hg)].
-    - intros M Mt Hap. subst t'. constructor; [|apply P2; [exact Mt|]; intros g Hg; apply Ap, Hap, Hg].
-      apply quiet_applies, NM.
-  Qed.
-
-  Lemma list_sound C P es : (forall a, In a es -> sound C P a TReal) -> forall v G s m t t' xs,
-    chain (comp v G s m) t es = (t', xs) -> wf t -> placed C v G (declared t) -> (forall g, points G m g -> P (s g)) ->
-    wf t' /\ extends t t' /\ (forall x, In x xs -> shp x = G /\ In x (declared t')) /\ List.length xs = List.length es
-    /\ cost t' = (cost t + zsum (box G) (fun g => if m g then fold_right Z.add 0 (map (ecost (s g)) es) else 0))%Z
-    /\ (all_proper t -> all_proper t')
-    /\ forall inp E r, solves inp E t' -> holds C v G m E r ->
-       (forall g, points G m g -> map (fun x => E x g) xs = map (fun a => value (r g) (s g) a [] []) es)
-       /\ forall M, maps_at M E t ->
-          (forall g, points G m g -> all_of (applied M (r g) (s g)) es) ->
-          maps_at M E t'.
-  Proof.
-    induction es as [|a es IH]; intros Hs v G s m t t' xs H W Pl HP.
-    - inversion H; subst; clear H. split; [exact W|]. split; [apply extends_refl|]. split; [intros x []|]. split; [reflexivity|].
-      split; [cbn [map fold_right]; rewrite (zsum_ext _ _ (fun _ => 0%Z)) by (intros g _; destruct (m g); reflexivity); rewrite zsum_0; lia|].
-      split; [auto|]. intros inp E r So Ho. split; auto.
-    - cbn [chain] in H. destruct (comp v G s m t a) as [t1 A] eqn:Ea.
-      destruct (chain (comp v G s m) t1 es) as [t2 ys] eqn:Es. inversion H; subst; clear H.
-      destruct (Hs a (or_introl eq_refl) v G s m t t1 A Ea W Pl HP) as [W1 [X1 [S1 [C1 [A1 V1]]]]].
-      destruct (IH (fun b Hb => Hs b (or_intror Hb)) v G s m t1 t' ys Es W1 (placed_incl _ _ _ _ _ (extends_declared _ _ X1) Pl) HP)
-        as [W2 [X2 [S2 [L2 [C2 [A2 V2]]]]]].
-      apply scal_shaped in S1. destruct S1 as [SA DA].
-      split; [exact W2|]. split; [eapply extends_trans; eassumption|].
-      split; [intros x [<-|Hx]; [split; [exact SA|apply (extends_declared _ _ X2), DA]|apply S2, Hx]|]. split; [cbn; congruence|].
-      split; [rewrite C2, C1, <- Z.add_assoc, <- zsum_add; f_equal; apply zsum_ext; intros g _; destruct (m g); cbn [map fold_right]; lia|].
-      split; [auto|]. intros inp E r So Ho. pose proof (extends_solves rO radd rmul ropp fval inp E _ _ X2 So) as So1.
-      destruct (V1 inp E r So1 Ho) as [M1 P1]. destruct (V2 inp E r So Ho) as [M2 P2]. split.
-      + intros g Hg. cbn [map]. rewrite (M2 g Hg). f_equal. apply (scal_means _ _ _ _ M1 g Hg).
-      + intros M Mt Ap. apply P2; [apply P1; [exact Mt|]|]; intros g Hg; apply (Ap g Hg).
-  Qed.
-
-  Theorem compile_sound C P e T : checks C P e T -> sound C P e T.
-  Proof.
-    induction 1 as [C P x T Hx|C P c|C P a b _ IHa _ IHb|C P a b _ IHa _ IHb|C P a b _ IHa _ IHb|C P f es L _ IH|C P a b T0 T1 _ IHa _ IHb
-                   |C P a T0 T1 _ IH|C P a T0 T1 _ IH|C P i n a T _ IH|C P i n a _ IH|C P a n T k _ IH B|C P p a T _ IH|C P x a b T0 T1 _ IHa _ IHb].
-    - intros v G s m t t' tr H W Pl HP. cbn [comp] in H. destruct (Pl x T Hx) as [J Sh].
-      rewrite <- (tmap_id (flat T)) in Sh.
-      destruct (emit_tree_sound _ _ _ _ _ _ _ _ (spread_moves G (fst (v x)) (points G m) J (fun g Hg => proj1 Hg)) (fun g Hg => proj1 Hg)
-                  _ _ _ _ _ H W Sh) as [W' [X' [C' [S' [A' V']]]]].
-      split; [exact W'|]. split; [exact X'|]. split; [exact S'|].
-      split; [rewrite C', (zsum_ext _ _ (fun _ => 0%Z)) by (intros g _; destruct (m g); reflexivity); rewrite zsum_0; lia|].
-      split; [exact A'|]. intros inp E r So Ho. destruct (V' inp E So) as [VM VV]. split; [|intros A MA _; apply VM, MA].
-      specialize (VV (fun g => r g x)). rewrite tmap_id in VV. apply VV, Ho, Hx.
-    - intros v G s m t t' tr H W Pl HP. cbn [comp] in H. assert (t' = (G, Const c) :: t) by (inversion H; reflexivity).
-      apply emit1_sound in H; [|exact W|intros x []|exact I]. destruct H as [W' [X' [S' [C' V']]]].
-      split; [exact W'|]. split; [exact X'|]. split; [exact S'|].
-      split; [rewrite C', (zsum_ext (box G) _ (fun _ => 0%Z)) by (intros g _; destruct (m g); reflexivity); rewrite zsum_0; reflexivity|].
-      split; [intros Ar; subst t'; apply proper_cons; [auto|exact I]|].
-      intros inp E r So Ho. split; [apply (V' m inp E _ So); reflexivity|]. intros M Mt _. subst t'. constructor; [exact I|exact Mt].
-    - apply (binary_sound C P a b (EAdd a b) (fun m s x y => sum_of m (fun o => live (s o) a) x false (fun o => live (s o) b) y) IHa IHb); auto; try (intros; exact I).
-      + intros G m s x y Hx Hy z [<-|[<-|[]]]; assumption.
-      + intros G m s x y Hx Hy. unfold sum_of. rewrite cost_add2. unfold num. rewrite <- zsum_add. apply zsum_ext. intros g _. cbn [Core.cost].
-        destruct (m g), (live (s g) a), (live (s g) b); cbn [andb b2z]; lia.
-      + intros inp E G m s x y rr g Hx Hy [Hg Mg] Ex Ey.
-        rewrite sum_of_value; [cbn [signed Core.eval]; now rewrite Ex, Ey|exact Mg| |]; intros D.
-        * rewrite Ex. apply (eval_dead rO rI radd rmul rsub ropp Rth fval R _ _ _ D).
-        * rewrite Ey. apply (eval_dead rO rI radd rmul rsub ropp Rth fval R _ _ _ D).
-    - apply (binary_sound C P a b (ESub a b) (fun m s x y => sum_of m (fun o => live (s o) a) x true (fun o => live (s o) b) y) IHa IHb); auto; try (intros; exact I).
-      + intros G m s x y Hx Hy z [<-|[<-|[]]]; assumption.
-      + intros G m s x y Hx Hy. unfold sum_of. rewrite cost_subtract. unfold num. rewrite <- zsum_add. apply zsum_ext. intros g _. cbn [Core.cost].
-        destruct (m g), (live (s g) b); cbn [andb b2z]; lia.
-      + intros inp E G m s x y rr g Hx Hy [Hg Mg] Ex Ey.
-        rewrite sum_of_value; [cbn [signed Core.eval]; rewrite Ex, Ey; ring|exact Mg| |]; intros D.
-        * rewrite Ex. apply (eval_dead rO rI radd rmul rsub ropp Rth fval R _ _ _ D).
-        * rewrite Ey. apply (eval_dead rO rI radd rmul rsub ropp Rth fval R _ _ _ D).
-    - apply (binary_sound C P a b (EMul a b) (fun m _ x y => times m x y) IHa IHb); auto; try (intros; exact I).
-      + intros G m s x y Hx Hy. rewrite times_cost by assumption. unfold num. rewrite <- zsum_add. apply zsum_ext. intros g _. cbn [Core.cost].
-        destruct (m g); cbn [b2z]; lia.
-      + intros inp E G m s x y rr g Hx Hy [Hg Mg] Ex Ey. rewrite (times_value inp E G) by assumption. cbn [Core.eval]. now rewrite Ex, Ey.
-    - intros v G s m t t' tr H W Pl HP. cbn [comp] in H.
-      destruct (chain (comp v G s m) t es) as [t1 xs] eqn:Es.
-      destruct (list_sound C P es IH v G s m t t1 xs Es W Pl HP) as [W1 [X1 [S1 [L1 [C1 [A1 V1]]]]]].
-      assert (t' = (G, Map m f xs) :: t1) by (inversion H; reflexivity).
-      apply emit1_sound in H; [|exact W1|intros x Hx; apply S1, Hx|intros x Hx; apply S1, Hx]. destruct H as [W' [X' [S' [C' V']]]].
-      split; [exact W'|]. split; [eapply extends_trans; eassumption|]. split; [exact S'|]. split; [|split].
-      + rewrite C', C1. cbn [SSA.cost1]. unfold num. rewrite <- Z.add_assoc. f_equal.
-        rewrite (Z.mul_comm (zsum _ _)), <- zsum_scale, <- zsum_add. apply zsum_ext. intros g _. cbn [Core.cost]. destruct (m g); cbn [b2z]; lia.
-      + intros Ar. subst t'. apply proper_cons; [auto|]. cbn. now rewrite L1.
-      + intros inp E r So Ho. pose proof (extends_solves rO radd rmul ropp fval inp E _ _ X' So) as So1.
-        destruct (V1 inp E r So1 Ho) as [M1 P1]. split.
-        * apply (V' m inp E _ So). intros g Hg. cbn [SSA.eval Core.eval]. rewrite (M1 g Hg), (proj2 Hg). reflexivity.
-        * intros M Mt Ap. subst t'. constructor.
-          -- cbn [applies fst snd]. intros g Hg Mg. rewrite (M1 g (conj Hg Mg)). apply (Ap g (conj Hg Mg)).
-          -- apply P1; [exact Mt|]. intros g Hg. apply (Ap g Hg).
-    - intros v G s m t t' tr H W Pl HP. cbn [comp] in H.
-      destruct (comp v G s m t a) as [t1 A] eqn:Ea. destruct (comp v G s m t1 b) as [t2 B] eqn:Eb. inversion H; subst; clear H.
-      destruct (two_sound C P a b T0 T1 IHa IHb v G s m t t1 A t' B Ea Eb W Pl HP) as [W2 [X2 [S1 [S2 [C2 [A2 V2]]]]]].
-      split; [exact W2|]. split; [exact X2|]. split; [cbn; auto|]. split; [exact C2|]. split; [exact A2|].
-      intros inp E r So Ho. destruct (V2 inp E r So Ho) as [M1 [M2 P2]]. split; [split; [exact M1|exact M2]|exact P2].
-    - intros v G s m t t' tr H W Pl HP. cbn [comp] in H. destruct (comp v G s m t a) as [t1 A] eqn:Ea. inversion H; subst; clear H.
-      destruct (IH v G s m t t' A Ea W Pl HP) as [W1 [X1 [S1 [C1 [A1 V1]]]]]. destruct A as [x|l r]; cbn [flat shaped] in S1; [destruct S1|].
-      split; [exact W1|]. split; [exact X1|]. split; [apply S1|]. split; [exact C1|]. split; [exact A1|].
-      intros inp E rr So Ho. destruct (V1 inp E rr So Ho) as [[M1 M2] P1]. split; [exact M1|exact P1].
-    - intros v G s m t t' tr H W Pl HP. cbn [comp] in H. destruct (comp v G s m t a) as [t1 A] eqn:Ea. inversion H; subst; clear H.
-      destruct (IH v G s m t t' A Ea W Pl HP) as [W1 [X1 [S1 [C1 [A1 V1]]]]]. destruct A as [x|l r]; cbn [flat shaped] in S1; [destruct S1|].
-      split; [exact W1|]. split; [exact X1|]. split; [apply S1|]. split; [exact C1|]. split; [exact A1|].
-      intros inp E rr So Ho. destruct (V1 inp E rr So Ho) as [[M1 M2] P1]. split; [exact M2|exact P1].
-    - intros v G s m t t' tr H W Pl HP. cbn [comp] in H.
-      destruct (IH v (G ++ [n]) (inner_s G s i) (inner_m G m) t t' tr H W (placed_inner _ _ _ n _ Pl)) as [W1 [X1 [S1 [C1 [A1 V1]]]]].
-      { intros g' Hg'. apply points_inner in Hg'. destruct Hg' as [g [z [-> [Hg Hz]]]]. rewrite inner_s_at by apply Hg.
-        exists (s g), z. repeat split; auto. }
-      split; [exact W1|]. split; [exact X1|]. split; [apply shaped_inner, S1|]. split; [rewrite C1, inner_cost; reflexivity|]. split; [exact A1|].
-      intros inp E r So Ho. destruct (V1 inp E _ So (holds_inner _ _ _ n _ _ _ _ Pl Ho)) as [M1 P1]. split.
-      + apply (means_ext _ _ _ _ _ _ _) with (2 := means_inner G n m E _ _ _ M1). intros g Hg d [|z w]; cbn [Core.eval]; [reflexivity|].
-        destruct (inside n z) eqn:Hz; cbn [Sums.ind]; [|reflexivity].
-        now rewrite inner_s_at, (firstn_whole g [z] _ (box_length _ _ (proj1 Hg))) by apply Hg.
-      + intros A MA Ap. apply P1; [exact MA|]. intros g' Hg'. apply points_inner in Hg'. destruct Hg' as [g [z [-> [Hg Hz]]]].
-        rewrite inner_s_at, (firstn_whole g [z] _ (box_length _ _ (proj1 Hg))) by apply Hg. apply (Ap g Hg z Hz).
-    - intros v G s m t t' tr H W Pl HP. cbn [comp] in H.
-      destruct (comp v (G ++ [n]) (inner_s G s i) (inner_m G m) t a) as [t1 A] eqn:Ea.
-      destruct (IH v (G ++ [n]) (inner_s G s i) (inner_m G m) t t1 A Ea W (placed_inner _ _ _ n _ Pl)) as [W1 [X1 [S1 [C1 [A1 V1]]]]].
-      { intros g' Hg'. apply points_inner in Hg'. destruct Hg' as [g [z [-> [Hg Hz]]]]. rewrite inner_s_at by apply Hg.
-        exists (s g), z. repeat split; auto. }
-      apply scal_shaped in S1. destruct S1 as [SA DA].
-      set (rhs1 := total G m (fun j => reach (inner_s G s i j) a) (scal A)) in *.
-      assert (t' = (G, rhs1) :: t1) by (inversion H; reflexivity).
-      apply emit1_sound in H; [|exact W1|intros x [<-|[]]; exact DA|exact I]. destruct H as [W' [X' [S' [C' V']]]].
-      split; [exact W'|]. split; [eapply extends_trans; eassumption|]. split; [exact S'|]. split; [|split].
-      + rewrite C', C1, inner_cost. unfold rhs1. rewrite (total_cost G n) by exact SA. rewrite <- Z.add_assoc, <- zsum_add. f_equal.
-        apply zsum_ext. intros g Hg. cbn [Core.cost]. destruct (m g); [|reflexivity].
-        rewrite zsum_add. rewrite (zsum_ext (zrange n) (fun z => b2z (reach (inner_s G s i (g ++ [z])) a)) (fun z => b2z (reach (upd (s g) i z) a)))
-          by (intros z _; now rewrite inner_s_at).
-        rewrite (existsb_ext (fun z => reach (inner_s G s i (g ++ [z])) a) (fun z => reach (upd (s g) i z) a)) by (intros z _; now rewrite inner_s_at).
-        lia.
-      + intros Ar. subst t'. apply proper_cons; [auto|exact I].
-      + intros inp E r So Ho. pose proof (extends_solves rO radd rmul ropp fval inp E _ _ X' So) as So1.
-        destruct (V1 inp E _ So1 (holds_inner _ _ _ n _ _ _ _ Pl Ho)) as [M1 P1].
-        assert (EA : forall g z, points G m g -> In z (zrange n) -> E (scal A) (g ++ [z]) = value (r g) (upd (s g) i z) a [] []).
-        { intros g z [Hg Mg] Hz. apply zrange_inside in Hz. rewrite (scal_means _ _ _ _ M1 (g ++ [z])).
-          - now rewrite inner_s_at, (firstn_whole g [z] _ (box_length _ _ Hg)).
-          - split; [apply in_inner; eauto|now rewrite inner_m_at]. }
-        split.
-        * apply (V' m inp E _ So). intros g Hg. unfold rhs1. rewrite (total_value inp E G n m _ (scal A) g SA (proj1 Hg) (proj2 Hg)).
-          2: { intros z Hz Hr. rewrite EA by assumption. rewrite inner_s_at in Hr by apply Hg. now apply value_unreached. }
-          cbn [Core.eval]. apply sum_ext. intros z Hz. now apply EA.
-        * intros M Mt Ap. subst t'. constructor; [exact I|]. apply P1; [exact Mt|].
-          intros g' Hg'. apply points_inner in Hg'. destruct Hg' as [g [z [-> [Hg Hz]]]].
-          rewrite inner_s_at, (firstn_whole g [z] _ (box_length _ _ (proj1 Hg))) by apply Hg. apply (Ap g Hg z Hz).
-    - intros v G s m t t' tr H W Pl HP. cbn [comp] in H. destruct (comp v G s m t a) as [t1 A] eqn:Ea.
-      destruct (IH v G s m t t1 A Ea W Pl HP) as [W1 [X1 [S1 [C1 [A1 V1]]]]]. cbn [flat] in S1.
-      destruct (emit_tree_sound _ _ _ _ _ _ _ _ (element_moves G s k n (points G m) (fun g Hg => proj1 Hg) (fun g Hg => B _ (HP g Hg)))
-                  (fun g Hg => proj1 Hg) _ _ _ _ _ H W1 S1) as [W' [X' [C' [S' [A' V']]]]].
-      split; [exact W'|]. split; [eapply extends_trans; eassumption|]. split; [exact S'|]. split; [rewrite C', C1; reflexivity|]. split; [auto|].
-      intros inp E r So Ho. destruct (V' inp E So) as [VM VV].
-      destruct (V1 inp E r (extends_solves rO radd rmul ropp fval inp E _ _ X' So) Ho) as [M1 P1].
-      split; [apply (VV _ M1)|]. intros M Mt Ap. apply VM, P1; assumption.
-    - intros v G s m t t' tr H W Pl HP. cbn [comp] in H.
-      destruct (comp v G s (fun o => m o && pval R (s o) p) t a) as [t1 A] eqn:Ea.
-      destruct (IH v G s (fun o => m o && pval R (s o) p) t t1 A Ea W Pl) as [W1 [X1 [S1 [C1 [A1 V1]]]]].
-      { intros g [Hg Mg]. apply andb_prop in Mg. destruct Mg as [Mg Mp]. split; [apply HP; split|]; assumption. }
-      rewrite <- (tmap_id (flat T)) in S1.
-      destruct (emit_tree_sound _ _ _ _ _ _ _ _ (masked_moves G s m p) (fun g Hg => proj1 Hg) _ _ _ _ _ H W1 S1) as [W' [X' [C' [S' [A' V']]]]].
-      split; [exact W'|]. split; [eapply extends_trans; eassumption|]. split; [exact S'|].
-      split; [rewrite C', C1; f_equal; apply zsum_ext; intros g _; cbn [Core.cost]; destruct (m g), (pval R (s g) p); reflexivity|].
-      split; [auto|]. intros inp E r So Ho. destruct (V' inp E So) as [VM VV].
-      destruct (V1 inp E r (extends_solves rO radd rmul ropp fval inp E _ _ X' So)) as [M1 P1].
-      { apply (holds_less C v G m); [|exact Ho]. intros g Mg. now apply andb_prop in Mg. }
-      split.
-      + specialize (VV (fun g => value (r g) (s g) a)). rewrite tmap_id in VV. apply (VV M1).
-      + intros M Mt Ap. apply VM, P1; [exact Mt|]. intros g [Hg Mg]. apply andb_prop in Mg. destruct Mg as [Mg Mp].
-        apply (Ap g (conj Hg Mg) Mp).
-    - intros v G s m t t' tr H W Pl HP. cbn [comp] in H. destruct (comp v G s m t a) as [t1 A] eqn:Ea.
-      destruct (IHa v G s m t t1 A Ea W Pl HP) as [W1 [X1 [S1 [C1 [A1 V1]]]]].
-      assert (Pl' : placed (upd C x (Some T0)) (upd v x (List.length G, A)) G (declared t1)).
-      { intros y T Hy. unfold upd in *. destruct (String.eqb x y).
-        - inversion Hy; subst. cbn [fst snd]. split; [lia|]. now rewrite firstn_all.
-        - destruct (Pl y T Hy) as [L S]. split; [exact L|]. eapply shaped_incl; [apply extends_declared, X1|exact S]. }
-      destruct (IHb _ G s m t1 t' tr H W1 Pl' HP) as [W2 [X2 [S2 [C2 [A2 V2]]]]].
-      split; [exact W2|]. split; [eapply extends_trans; eassumption|]. split; [exact S2|].
-      split; [rewrite C2, C1, <- Z.add_assoc, <- zsum_add; f_equal; apply zsum_ext; intros g _; cbn [Core.cost]; destruct (m g); lia|].
-      split; [auto|]. intros inp E r So Ho. pose proof (extends_solves rO radd rmul ropp fval inp E _ _ X2 So) as So1.
-      destruct (V1 inp E r So1 Ho) as [M1 P1].
-      destruct (V2 inp E (fun g => upd (r g) x (value (r g) (s g) a)) So) as [M2 P2].
-      { intros y T Hy. unfold upd in *. destruct (String.eqb x y); [|apply Ho, Hy]. inversion Hy; subst. cbn [fst snd].
-        apply (means_along (fun g => g) (fun g => g) (firstn (List.length G)) (points G m) (points G m) E) with (V := fun g => value (r g) (s g) a); [|exact M1].
-        intros g Hg. split; [exact Hg|]. rewrite <- (box_length _ _ (proj1 Hg)). apply firstn_all. }
-      split; [exact M2|]. intros M Mt Ap. apply P2; [apply P1; [exact Mt|]|]; intros g Hg; apply (Ap g Hg).
   Qed.
 End Compile.

@@ -1,8 +1,8 @@
-(** Programs of Figure 3 as a whole: their parameters, their tensor SSA (Compile.v) and their adjoint (Adjoint.v), which
+(** Programs of Figure 3 as a whole: their parameters, their tensor SSA (Compile.v, Sound.v) and their adjoint (Adjoint.v), which
     costs at most 4 times the program, inputs and outputs counted. That it is the gradient is in reals/Program.v. *)
 Require Import String List Bool ZArith Ring Lia.
 Import ListNotations.
-Require Import TL.Sums TL.SSA TL.Adjoint TL.Transpose TL.Bound TL.Core TL.Compile.
+Require Import TL.Sums TL.SSA TL.Adjoint TL.Transpose TL.Bound TL.Core TL.Typing TL.Compile TL.Sound.
 Open Scope list_scope.
 
 (** * Parameters, and the arrays that hold them *)
@@ -57,8 +57,8 @@ Section Program.
   Notation run := (SSA.run rO radd rmul ropp fval). Notation solves := (SSA.solves rO radd rmul ropp fval).
   Notation cost := (SSA.cost (K := K) fcost).
   Notation env := (SSA.env (K := K)). Notation val := (@Core.val K).
-  Notation checks := (Compile.checks (K := K) takes R).
-  Notation applied := (Compile.applied rO radd rmul rsub fval R).
+  Notation checks := (Typing.checks (K := K) takes R).
+  Notation applied := (Typing.applied rO radd rmul rsub fval R).
 
   (** the value that a tree of arrays holds *)
   Fixpoint held (E : env) (tr : tree var) : val :=

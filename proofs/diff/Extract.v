@@ -4,7 +4,7 @@
     Naturals (places, ranks and sizes) become OCaml's integers, names its strings. [memo] is the identity; here it keeps
     a table. *)
 Require Import QArith.
-Require Import TL.SSA TL.Adjoint TL.Accounts TL.Bound TL.Storage TL.Sharing TL.Forward TL.Core TL.Compile TL.Program TL.Check TL.Functions.
+Require Import TL.SSA TL.Adjoint TL.Accounts TL.Bound TL.Storage TL.Sharing TL.Forward TL.Core TL.Typing TL.Compile TL.Program TL.Check TL.Functions.
 Require Import Extraction ExtrOcamlBasic ExtrOcamlNatInt ExtrOcamlNativeString.
 Extract Constant memo =>
   "(fun p -> let seen = Hashtbl.create 64 in

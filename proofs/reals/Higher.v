@@ -4,7 +4,7 @@
 Require Import List Bool ZArith QArith Qreals Reals Lra Lia.
 From Coquelicot Require Import Coquelicot.
 Import ListNotations.
-Require Import TL.Sums TL.SSA TL.Adjoint TL.Bound TL.Compile TL.Functions TL.Expand TL.Program.
+Require Import TL.Sums TL.SSA TL.Adjoint TL.Bound TL.Typing TL.Compile TL.Functions TL.Expand TL.Program.
 Require Import TL.reals.Gradient TL.reals.Functions TL.reals.Program.
 Open Scope R_scope.
 Notation term := (term R symbol).

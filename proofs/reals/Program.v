@@ -4,7 +4,7 @@
 Require Import String List Bool ZArith Reals Lra.
 From Coquelicot Require Import Coquelicot.
 Import ListNotations.
-Require Import TL.Sums TL.SSA TL.Adjoint TL.Transpose TL.Core TL.Compile TL.Program TL.Functions.
+Require Import TL.Sums TL.SSA TL.Adjoint TL.Transpose TL.Core TL.Typing TL.Compile TL.Program TL.Functions.
 Require Import TL.reals.Gradient TL.reals.Functions.
 Open Scope R_scope.
 
@@ -20,7 +20,7 @@ Section Program.
   Notation env := (SSA.env (K := R)).
   Notation run := (SSA.run 0 Rplus Rmult Ropp fval).
   Notation dot := (Transpose.dot 0 Rplus Rmult). Notation held := (Program.held 0). Notation paired := (Program.paired 0 Rplus Rmult).
-  Notation applied := (Compile.applied 0 Rplus Rmult Rminus fval rel).
+  Notation applied := (Typing.applied 0 Rplus Rmult Rminus fval rel).
   Notation differentiable := (Gradient.differentiable fval partial).
   Notation well_formed := (Program.well_formed takes rel).
   Notation derivative := (Program.derivative DT rel).
@@ -98,9 +98,9 @@ Definition in_domains (f : symbol) (xs : list R) : Prop := match f with Function
 Lemma in_domains_differentiable f xs : in_domains f xs -> differentiable f xs.
 Proof. destruct f as [f|]; [apply builtin_differentiable|intros []]. Qed.
 Lemma applied_imp {fn} (fval : fn -> list R -> R) rel (A B : fn -> list R -> Prop) : (forall f xs, A f xs -> B f xs) -> forall e r s,
-  Compile.applied 0 Rplus Rmult Rminus fval rel A r s e -> Compile.applied 0 Rplus Rmult Rminus fval rel B r s e.
+  Typing.applied 0 Rplus Rmult Rminus fval rel A r s e -> Typing.applied 0 Rplus Rmult Rminus fval rel B r s e.
 Proof.
-  intros AB. fix IH 1. intros [x|c|a b|a b|a b|f es|a b|a|a|i n a|i n a|a k|p a|x a b] r s; cbn [Compile.applied]; auto;
+  intros AB. fix IH 1. intros [x|c|a b|a b|a b|f es|a b|a|a|i n a|i n a|a k|p a|x a b] r s; cbn [Typing.applied]; auto;
   try (intros [H0 H1]; split; apply IH; assumption).
   intros [H0 H1]. split; [|apply AB, H1]. clear H1. induction es as [|a es IHes]; [exact I|]. destruct H0 as [H0 H1].
   split; [apply IH, H0|apply IHes, H1].
@@ -110,7 +110,7 @@ Notation env := (SSA.env (K := R)).
 Notation run := (SSA.run 0 Rplus Rmult Ropp fval).
 Notation dot := (Transpose.dot 0 Rplus Rmult).
 Definition inside_domains rel (ps : parameters) (e : @Core.expr R symbol) (inp : env) : Prop :=
-  Compile.applied 0 Rplus Rmult Rminus fval rel in_domains (arguments_of 0 inp (inputs ps)) s0 e.
+  Typing.applied 0 Rplus Rmult Rminus fval rel in_domains (arguments_of 0 inp (inputs ps)) s0 e.
 
 (** The headline. For a program e of the parameters ps, with a value of type T: t is e with its adjoint, grads tells which
     of its variables are the gradients of the leaves of the parameters. Then

@@ -1,9 +1,11 @@
 (* Reads programs that dump.py wrote, one after the other, and prints for each what the proved functions say of it. Of
    tensor SSA:
 
-     case NAME cost N dcost N output N adjoint N needed N inputs N forward N touched N all_touched N
+     case NAME cost N dcost N output N adjoint N needed N inputs N touched N all_touched N forward N
      gradient NUMBER ..        one line for each leaf
      tangent NUMBER ..         one line for each output
+
+   the last number and the tangents only where the word "forward" begins the program, not "case".
 
    cost and dcost are (B)'s terms for the program, output is the size of its output; adjoint is the cost of the
    program with its adjoint, needed that without what no gradient reads, inputs the points of the gradients'
@@ -206,7 +208,7 @@ let say what number = Printf.printf " %s %d" what (small number)
 let print_array what at shape =
   print_endline (String.concat " " (what :: List.map (fun i -> string_of_rational (at i)) (box shape)))
 
-let case () =
+let case forwards =
   let name = token () in
   let functions = Array.of_list (list definition) in
   let leaves = Array.of_list (list leaf) in
@@ -230,7 +232,6 @@ let case () =
   let whole, gradients = adjoint component program outs dys wrt in
   let needed = prune (List.map (fun c -> c.lhs) gradients) whole in
   let nothing _ = false in
-  let both, differential = forward component wrt (fun y -> y) program in
   Printf.printf "case %s" name;
   say "cost" (program_cost fcost program);
   say "dcost" (dcost component fcost (among act) program);
@@ -238,14 +239,16 @@ let case () =
   say "adjoint" (program_cost fcost whole);
   say "needed" (program_cost fcost needed);
   say "inputs" (ipcost gradients);
-  say "forward" (program_cost fcost both);
   say "touched" (touch fcost nothing program);
   say "all_touched" (touch fcost nothing whole);
+  let both, differential = if forwards then forward component wrt (fun y -> y) program else ([], fun y -> y) in
+  if forwards then say "forward" (program_cost fcost both);
   print_newline ();
   let value = solve fval inp needed in
   List.iter (fun c -> print_array "gradient" (value c.lhs) c.tgt.shp) gradients;
-  let value = solve fval inp both in
-  List.iter (fun x -> print_array "tangent" (if among act x then value (differential x) else fun _ -> zero) x.shp) outs
+  if forwards then
+    let value = solve fval inp both in
+    List.iter (fun x -> print_array "tangent" (if among act x then value (differential x) else fun _ -> zero) x.shp) outs
 
 (* -- programs of Figure 3 *)
 
@@ -374,7 +377,8 @@ let print_functions () =
 
 let rec all () =
   match token () with
-  | "case" -> case (); all ()
+  | "case" -> case false; all ()
+  | "forward" -> case true; all ()
   | "program" -> program (); all ()
   | _ -> ()
 

@@ -1,7 +1,8 @@
 """Tensor SSA at given sizes as text, for the program that is extracted from the proofs (driver.ml).
 
-    case      ::= "case" NAME list(function) list(leaf) list(statement) list(VAR) list(LEAF) list(LEAF)
-                  the last three: the outputs, the leaves that hold their cotangents, those that are differentiated
+    case      ::= ("case" | "forward") NAME list(function) list(leaf) list(statement) list(VAR) list(LEAF) list(LEAF)
+                  the last three: the outputs, the leaves that hold their cotangents, those that are differentiated;
+                  "forward" asks for the forward derivative, too
     function  ::= ARITY COST scalar, and for each component of its transposed derivative COST scalar
     scalar    ::= "number" Q | "argument" N | "value" | "cotangent" | "power" N scalar | NAME list(scalar)
     leaf      ::= list(SIZE), and its elements in order, each Q
@@ -113,7 +114,7 @@ class _Writer:
         gradients = [np.shape(arrays[k]) for k in wanted]
         arrays += parts(cotangent)
         words = [
-            "case",
+            "forward",
             name,
             *listed(self.functions, function_words),
             *listed(arrays, leaf_words),

@@ -24,7 +24,9 @@ Section Compile.
   Notation live := (Core.live (K := K) (fn := fn) R). Notation reach := (Core.reach (K := K) (fn := fn) R).
   Notation eval := (SSA.eval rO radd rmul ropp fval). Notation solves := (SSA.solves rO radd rmul ropp fval).
   Notation cost1 := (SSA.cost1 (K := K) fcost). Notation cost := (SSA.cost (K := K) fcost).
-  Notation env := (SSA.env (K := K)).  (** * The translation *)
+  Notation env := (SSA.env (K := K)).
+
+  (** * The translation *)
   Fixpoint emit_tree (f : var -> shape * rhs) (t : prog) (tr : tree var) : prog * tree var :=
     match tr with
     | Leaf x => (f x :: t, Leaf (Var (List.length t) (fst (f x))))
@@ -32,6 +34,7 @@ Section Compile.
     end.
   Definition emit1 (t : prog) (sh : shape) (r : rhs) : prog * tree var := ((sh, r) :: t, Leaf (Var (List.length t) sh)).
   Definition reindex (h : index -> index) (x : var) : rhs := C1 [] (fun o i _ => leqb (h o) i) x.
+  (** the array of a number at each point, and the parts of a pair *)
   Definition scal (tr : tree var) : var := match tr with Leaf x => x | Both _ _ => Var 0 [] end.
   Definition left (tr : tree var) : tree var := match tr with Both l _ => l | _ => tr end.
   Definition right (tr : tree var) : tree var := match tr with Both _ r => r | _ => tr end.
@@ -64,6 +67,8 @@ Section Compile.
       end.
   (** what variables are: over how many indices, and where *)
   Definition places := string -> nat * tree var.
+  (** t with statements for e, and its value: e is below gens and sums of the sizes G, the indices have the values s, and
+      it is evaluated at the points m *)
   Fixpoint comp (v : places) (G : shape) (s : index -> ienv) (m : pred) (t : prog) (e : expr) : prog * tree var :=
     match e with
     | EVar x => emit_tree (spread G (fst (v x))) t (snd (v x))

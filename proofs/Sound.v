@@ -18,7 +18,8 @@ Section Sound.
   Notation live := (Core.live (K := K) (fn := fn) R). Notation reach := (Core.reach (K := K) (fn := fn) R).
   Notation eval := (SSA.eval rO radd rmul ropp fval). Notation solves := (SSA.solves rO radd rmul ropp fval).
   Notation cost1 := (SSA.cost1 (K := K) fcost). Notation cost := (SSA.cost (K := K) fcost).
-  Notation env := (SSA.env (K := K)).  Variable given : var -> Prop.                                             (** the inputs *)
+  Notation env := (SSA.env (K := K)).
+  Variable given : var -> Prop.                                             (** the inputs *)
   Notation checks := (Typing.checks (K := K) takes R).
   Notation applied := (Typing.applied rO radd rmul rsub fval R).
   Notation comp := (Compile.comp (K := K) (fn := fn) R).
@@ -35,6 +36,7 @@ Section Sound.
   Notation value_unreached := (Compile.value_unreached rO rI radd rmul rsub ropp Rth fval R).
   Notation emit1_sound := (Compile.emit1_sound rO radd rmul ropp fval fcost).
 
+  (** variables are arrays over some of the indices around an expression, and have the values of r there *)
   Definition placed (C : context) (v : places) (G : shape) (D : list var) : Prop :=
     forall x T, C x = Some T -> (fst (v x) <= List.length G)%nat /\ shaped (firstn (fst (v x)) G) D (flat T) (snd (v x)).
   Definition holds (C : context) (v : places) (G : shape) (m : pred) (E : env) (r : index -> @venv K) : Prop :=
@@ -59,6 +61,7 @@ Section Sound.
   Lemma holds_less C v G (m m' : pred) E r : (forall g, m' g = true -> m g = true) -> holds C v G m E r -> holds C v G m' E r.
   Proof. intros I H x T Hx. eapply means_imp; [|apply (H x T Hx)]. intros g [Hg Mg]. split; auto. Qed.
 
+  (** what comp promises of e *)
   Definition sound (C : context) (P : ienv -> Prop) (e : expr) (T : ty) : Prop :=
     forall v G s m t t' tr, comp v G s m t e = (t', tr) -> wf t -> placed C v G (declared t) ->
     (forall g, points G m g -> P (s g)) ->

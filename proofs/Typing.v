@@ -17,15 +17,17 @@ Fixpoint flat (T : ty) : tree shape :=
   match T with TReal => Leaf [] | TArray n T => tmap (cons n) (flat T) | TPair T0 T1 => Both (flat T0) (flat T1) end.
 Lemma tmap_id {A} (t : tree A) : tmap (fun a => a) t = t.
 Proof. induction t; cbn; congruence. Qed.
+
 Section Typing.
   Context {K : Type} (rO : K) (radd rmul rsub : K -> K -> K).
   Context {fn : Type} (fval : fn -> list K -> K) (takes : fn -> nat -> Prop) (R : data).
-  (** [takes f n]: f takes n arguments *)
   Notation expr := (@Core.expr K fn).
   Notation value := (Core.eval rO radd rmul rsub fval R).
+  (** the types of variables *)
   Definition context := string -> option ty.
 
-  (** Well-typed, and accesses are in bounds wherever they are evaluated: P holds of the values of the indices there. *)
+  (** Well-typed, and accesses are in bounds wherever they are evaluated: P holds of the values of the indices there.
+      [takes f n]: f takes n arguments. *)
   Inductive checks : context -> (ienv -> Prop) -> expr -> ty -> Prop :=
   | check_var C P x T : C x = Some T -> checks C P (EVar x) T
   | check_cst C P c : checks C P (ECst c) TReal

@@ -22,6 +22,7 @@ from tensorlang import budget
 from tensorlang.errors import LimitError, TensorlangError
 from tensorlang.files import read_arrays
 from tensorlang.lower import costs
+from tensorlang.sets import isl
 
 VARIABLES = "abcdefghij"
 
@@ -237,3 +238,17 @@ def test_exact_powers_of_powers_are_refused() -> None:
     with pytest.raises(LimitError, match="an exact number has at most 16,777,216 bits"):
         tl.evaluate(f, 2, exact=True)
     assert tl.evaluate(f, 1, exact=True) == 1
+
+
+def test_integer_sets_are_given_up_whatever_isl_was_doing(monkeypatch: pytest.MonkeyPatch) -> None:
+    outcomes = set()
+    for operations in range(0, 400, 7):
+        monkeypatch.setattr(isl, "_OPERATIONS", (operations, 3 * operations + 1))
+        tl.clear_caches()
+        try:
+            tl.parse("f(x: [n]R) = sum i:n, j:n. [7*i - 1000003*j < 5 or 3*j <= i + 1] * x[i + j]")
+        except TensorlangError as error:
+            outcomes.add(type(error).__name__)
+    monkeypatch.undo()
+    tl.clear_caches()
+    assert outcomes == {"LimitError", "OutOfBounds"}

@@ -272,8 +272,8 @@ def remembered(question: Callable[..., T]) -> Callable[..., T]:
                     return (question(*arguments),)
                 except TooHard:
                     return None
-                except islpy.Error as error:
-                    if "maximal number of operations" not in str(error):
+                except (islpy.Error, TypeError):  # a value that isl could not write is None
+                    if not _is_spent():
                         raise
             spend(_STEPS[1] * operations, "integer sets")
         return None
@@ -285,6 +285,15 @@ def remembered(question: Callable[..., T]) -> Callable[..., T]:
         return found[0]
 
     return ask
+
+
+def _is_spent() -> bool:
+    """Whether isl has no operations left. What it says of an error depends on what it was doing then."""
+    try:
+        islpy.Val("1", _context)
+    except islpy.Error:
+        return True
+    return False
 
 
 @remembered

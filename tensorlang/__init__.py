@@ -24,7 +24,7 @@ import sys
 from typing import Any
 
 import tensorlang.notebook  # noqa: F401 - registers how values show themselves
-from tensorlang import entrances, pictures, testing
+from tensorlang import entrances, lib, pictures, testing  # noqa: F401 - lib is found here
 from tensorlang.certificate import Certificate, certify
 from tensorlang.cost.cost import cost
 from tensorlang.cost.read import read_cost

@@ -134,7 +134,7 @@ class _Parser(DeclarationReader):
             raise ParseError(f"{name.text} is a keyword; the definition needs another name", self.place(name), hint)
         self.scope = {}
         self.expect("(", f"'(' and the parameters of {name.text}")
-        params: dict[str, Parameter] = {}
+        params: dict[str, Parameter | Size] = {}
         while self.token.kind != ")":
             token = self.expect("name", "the name of a parameter" if params else "a parameter or ')'")
             if token.text in params:
@@ -146,8 +146,7 @@ class _Parser(DeclarationReader):
             self.expect(":", f"':' and the type of {token.text}")
             param: Parameter | Size = yield self.parameter(token)
             self.bind(token, param)
-            if not isinstance(param, Size):
-                params[token.text] = param
+            params[token.text] = param
             if not self.accept(","):
                 break
         self.expect(")", "',' or ')'")
@@ -157,7 +156,7 @@ class _Parser(DeclarationReader):
             meant = VALUE_CONDITION if self.token.kind in ("=", "<", ">", "<=", ">=", "!=") else None
             raise self.unexpected("an operator or the end of the definition", meant)
         self._need_value(body, f"the value of {name.text}")
-        return Function(name.text, tuple(params.values()), body.expr)
+        return Function(name.text, tuple(p for p in params.values() if not isinstance(p, Size)), body.expr)
 
     def _at_definition(self) -> bool:
         """Whether the current token begins `name()` or `name(param: `, which no expression goes on with."""
@@ -328,6 +327,8 @@ class _Parser(DeclarationReader):
     def _integer(self, token: Token) -> Deep[_Piece]:
         """`real(a)`, from the parenthesis on."""
         self.expect("(")
+        if self.token.kind == ")":
+            raise self.unexpected("an index expression", "real(2*i + 1) is the number that 2*i + 1 is")
         value: Affine = yield self.affine()
         self.expect(")", "an operator of index expressions or ')'")
         return self._piece(real(value), token.start)

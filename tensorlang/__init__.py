@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 from tensorlang.shown import when_shown
 
 if TYPE_CHECKING:
-    from tensorlang import pictures, testing
+    from tensorlang import lib, pictures, testing  # noqa: F401 - lib is found here
     from tensorlang.budget import limits
     from tensorlang.certificate.certificate import Certificate, certify
     from tensorlang.cost.cost import cost
@@ -103,7 +103,8 @@ _HOMES = {
 """The public names by the modules that they are from."""
 
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
-_MODULES = ("pictures", "testing")
+_MODULES = ("lib", "pictures", "testing")
+_GUARDED = ("pictures", "testing")
 
 __all__ = [  # noqa: PLE0604
     "ArgumentError",
@@ -165,7 +166,7 @@ class _Package(ModuleType):
     """The package, where `cost` is the function, though there is a module of that name, which sets itself here."""
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in _MODULES and isinstance(value, ModuleType):
+        if name in _GUARDED and isinstance(value, ModuleType):
             import_module("tensorlang.entrances").guard(value, value.__all__)
         if not (name in _HOME and isinstance(value, ModuleType)):
             super().__setattr__(name, value)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from tensorlang.errors import LimitError, ParseError, ScopeError, Span, TypeMismatch
 from tensorlang.language.affine import Affine, Index, IndexArray, Lookup, Size, atom_affine, constant, total
+from tensorlang.language.functions import functions
 from tensorlang.language.grammar import INDEX_HINT, Var, type_of
 from tensorlang.language.predicates import (
     Exists,
@@ -22,6 +23,7 @@ from tensorlang.language.predicates import (
 from tensorlang.language.types import shape
 from tensorlang.recursion import Deep
 from tensorlang.surface.lex import INTEGER_DIGITS, Token
+from tensorlang.surface.library import library
 from tensorlang.surface.mistakes import VALUE_CONDITION, letters, unclosed
 from tensorlang.surface.reader import Named, Reader
 from tensorlang.surface.words import WORDS
@@ -254,10 +256,12 @@ class ConditionReader(Reader):
             hint = f"a relation is a condition of its own: [{token.text}(i, j)] * e"
             raise TypeMismatch(message, self.place(token), hint)
         if self.token.kind == "(":
+            is_value = token.text in functions() or token.text in library()
             raise ScopeError(
                 f"no relation is called {token.text}",
                 self.place(token),
-                self.suggestion(token.text, Relation) or "a relation is a parameter: r: rel(n, m)",
+                (VALUE_CONDITION if is_value else self.suggestion(token.text, Relation))
+                or "a relation is a parameter: r: rel(n, m)",
             )
         if named is None and (self.introduces_sizes or self.is_size_of_range(token)):
             size = Size(token.text)

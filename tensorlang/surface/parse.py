@@ -20,9 +20,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from tensorlang.budget import limited
-from tensorlang.errors import LimitError, ParseError, ScalarFunctionError, ScopeError, Span, TypeMismatch
+from tensorlang.errors import (
+    LimitError,
+    ParseError,
+    ScalarFunctionError,
+    ScopeError,
+    Span,
+    TensorlangError,
+    TypeMismatch,
+)
 from tensorlang.language.affine import Affine, Index, IndexArray, Lookup, Size, atom_affine
-from tensorlang.language.function import Function, Parameter, did_you_mean
+from tensorlang.language.function import Function, Parameter, did_you_mean, type_text
 from tensorlang.language.functions import KEYWORDS, call, function, functions, raise_to
 from tensorlang.language.grammar import (
     INDEX_HINT,
@@ -43,14 +51,20 @@ from tensorlang.language.grammar import (
     real,
     sums,
 )
-from tensorlang.language.predicates import TRUE, Predicate
-from tensorlang.language.types import Array, Idx, Pair, R, of_indices, shape
+from tensorlang.language.predicates import TRUE, Predicate, Relation
+from tensorlang.language.types import Array, Pair, R, of_indices, shape
+from tensorlang.language.types import Idx as IndexType
 from tensorlang.recursion import Deep, run
 from tensorlang.sets.check import check
 from tensorlang.surface.declarations import DeclarationReader
+from tensorlang.surface.inline import call_on_terms
 from tensorlang.surface.lex import Token
+from tensorlang.surface.library import TEXT, library
+from tensorlang.surface.lookups import Indices
 from tensorlang.surface.mistakes import VALUE_CONDITION, elementwise, letters
 from tensorlang.surface.reader import REDUCTIONS
+from tensorlang.surface.scope import Surface
+from tensorlang.surface.terms import Idx, Rel, Term
 
 _SHORT = 40
 """The most characters of an expression that a hint repeats."""
@@ -93,7 +107,7 @@ def parse_module(text: str, source: str = "<text>") -> dict[str, Function]:
             raise ScopeError(
                 f"{name.text} is defined twice", parser.place(name), f"another name for one of them: {name.text}1"
             )
-        found[name.text] = check(run(parser.definition(name)))
+        found[name.text] = parser.programs[name.text] = check(run(parser.definition(name)))
     return found
 
 
@@ -108,6 +122,11 @@ class _Piece:
 
 
 class _Parser(DeclarationReader):
+    def __init__(self, text: str, source: str) -> None:
+        super().__init__(text, source)
+        self.programs: dict[str, Function] = {}
+        self.uses_library = text is not TEXT
+
     def definition(self, name: Token) -> Deep[Function]:
         """What follows a definition's name."""
         if name.text in KEYWORDS:
@@ -115,7 +134,7 @@ class _Parser(DeclarationReader):
             raise ParseError(f"{name.text} is a keyword; the definition needs another name", self.place(name), hint)
         self.scope = {}
         self.expect("(", f"'(' and the parameters of {name.text}")
-        params: dict[str, Parameter] = {}
+        params: dict[str, Parameter | Size] = {}
         while self.token.kind != ")":
             token = self.expect("name", "the name of a parameter" if params else "a parameter or ')'")
             if token.text in params:
@@ -127,8 +146,7 @@ class _Parser(DeclarationReader):
             self.expect(":", f"':' and the type of {token.text}")
             param: Parameter | Size = yield self.parameter(token)
             self.bind(token, param)
-            if not isinstance(param, Size):
-                params[token.text] = param
+            params[token.text] = param
             if not self.accept(","):
                 break
         self.expect(")", "',' or ')'")
@@ -138,7 +156,7 @@ class _Parser(DeclarationReader):
             meant = VALUE_CONDITION if self.token.kind in ("=", "<", ">", "<=", ">=", "!=") else None
             raise self.unexpected("an operator or the end of the definition", meant)
         self._need_value(body, f"the value of {name.text}")
-        return Function(name.text, tuple(params.values()), body.expr)
+        return Function(name.text, tuple(p for p in params.values() if not isinstance(p, Size)), body.expr)
 
     def _at_definition(self) -> bool:
         """Whether the current token begins `name()` or `name(param: `, which no expression goes on with."""
@@ -233,14 +251,60 @@ class _Parser(DeclarationReader):
                 return self._piece(self.variable(token), token.start)
         raise self.unexpected("an expression")
 
+    def _program(self, token: Token, f: Function) -> Deep[_Piece]:
+        """A call of another program, whose body is put in place; sizes that no argument tells by name: `f(x, k=3)`."""
+        self.expect("(")
+        given: list[Surface] = []
+        sizes: dict[str, Idx] = {}
+        while self.token.kind != ")":
+            if self.token.kind == "name" and self.peek() == "=":
+                name = self.advance().text
+                self.advance()
+                sizes[name] = Idx((yield self.affine()))
+            else:
+                p = f.params[len(given)] if len(given) < len(f.params) else None
+                given.append((yield self._argument(p)))
+            if not self.accept(","):
+                break
+        self.expect(")", "an operator, ',' or ')'")
+        try:
+            result = call_on_terms(f, tuple(given), dict(sizes))
+        except TensorlangError as error:
+            error.place = self.span(token.start)
+            error.hint = error.hint or f"{f.name}({', '.join(f'{p.name}: {type_text(p)}' for p in f.params)})"
+            raise
+        e = f.body if result is NotImplemented else result.expr
+        return self._piece(e, token.start)
+
+    def _argument(self, p: Parameter | None) -> Deep[Surface]:
+        """What is given for the parameter `p` of another program."""
+        named = self.scope.get(self.token.text) if self.token.kind == "name" else None
+        if isinstance(p, Relation) and isinstance(named, Relation):
+            self.advance()
+            return Rel(named)
+        if isinstance(p, IndexArray):
+            if isinstance(named, IndexArray) and self.peek() in (",", ")"):
+                self.advance()
+                return Indices(named, ()) if named.sizes else Idx(atom_affine(Lookup(named, ())))
+            return Idx((yield self.affine()))
+        piece: _Piece = yield self._expression()
+        self._need_value(piece, "an argument")
+        return Term(piece.expr)
+
     def _call(self, token: Token) -> Deep[_Piece]:
         if token.text not in functions():
             named = self.scope.get(token.text)
+            program = self.programs.get(token.text) or (library().get(token.text) if self.uses_library else None)
+            if named is None and program is not None:
+                called: _Piece = yield self._program(token, program)
+                return called
             if named is not None:
                 self.variable(token)
                 hint = f"an element is written {token.text}[i]; a product is written with *"
                 raise ScalarFunctionError(f"{token.text} is a value, not a function", self.place(token), hint)
-            hint_known = self.meant(token) or did_you_mean(token.text, [*functions(), "pow"])
+            hint_known = self.meant(token) or did_you_mean(
+                token.text, [*self.programs, *functions(), "pow", "real", *library()]
+            )
             raise ScalarFunctionError(f"no scalar function is called {token.text}", self.place(token), hint_known)
         self.advance()
         arguments: list[_Piece] = []
@@ -263,6 +327,8 @@ class _Parser(DeclarationReader):
     def _integer(self, token: Token) -> Deep[_Piece]:
         """`real(a)`, from the parenthesis on."""
         self.expect("(")
+        if self.token.kind == ")":
+            raise self.unexpected("an index expression", "real(2*i + 1) is the number that 2*i + 1 is")
         value: Affine = yield self.affine()
         self.expect(")", "an operator of index expressions or ')'")
         return self._piece(real(value), token.start)
@@ -358,9 +424,8 @@ class _Parser(DeclarationReader):
             raise self.unexpected("an operator or `in`", hint)
         self.advance()
         sizes, element = shape(value.expr.type)
-        var = (
-            IndexArray(name.text, sizes, element.size) if isinstance(element, Idx) else Var(name.text, value.expr.type)
-        )
+        kind = value.expr.type
+        var = IndexArray(name.text, sizes, element.size) if isinstance(element, IndexType) else Var(name.text, kind)
         outer = self.bind(name, var)
         body: _Piece = yield self._expression()
         self.restore(name.text, outer)

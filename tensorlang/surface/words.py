@@ -39,11 +39,12 @@ _CHOICE = Word(
 )
 _PRODUCT = Word(
     "products of arrays are sums: sum i:n. x[i] * y[i]; gen i:n. sum j:m. A[i, j] * v[j]",
-    "products of arrays are sums: tl.sum(n, lambda i: x[i] * y[i]); "
+    "tl.lib has dot, matvec and matmul; products of arrays are sums: tl.sum(n, lambda i: x[i] * y[i]); "
     "tl.gen(n, lambda i: tl.sum(m, lambda j: A[i, j] * v[j]))",
 )
 _MEAN = Word(
-    "a mean is a sum by its size: (sum i:n. x[i]) / n", "a mean is a sum by its size: tl.sum(n, lambda i: x[i]) / n"
+    "mean(x) of an array; a mean is a sum by its size: (sum i:n. x[i]) / n",
+    "tl.lib.mean(x) of an array; a mean is a sum by its size: tl.sum(n, lambda i: x[i]) / n",
 )
 _NORM = Word("sqrt(sum i:n. x[i]^2)", "tl.sqrt(tl.sum(n, lambda i: x[i] ** 2))")
 _TURNED = Word(
@@ -58,7 +59,7 @@ _WHOLE = Word(
 )
 _SOFTMAX = Word(
     "let m = max i:n. x[i] in let e = gen i:n. exp(x[i] - m) in gen i:n. e[i] / sum j:n. e[j]",
-    "m = tl.max(n, lambda i: x[i]); e = tl.gen(n, lambda i: tl.exp(x[i] - m)); "
+    "tl.lib.softmax(x): m = tl.max(n, lambda i: x[i]); e = tl.gen(n, lambda i: tl.exp(x[i] - m)); "
     "tl.gen(n, lambda i: e[i] / tl.sum(n, lambda j: e[j]))",
 )
 _PI = Word("a constant is written as a number: 3.141592653589793", "a constant is a Python number: math.pi")

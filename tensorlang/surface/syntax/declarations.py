@@ -16,7 +16,7 @@ DEFINITIONS = Category(
             "program",
             'NAME "(" [parameter ("," parameter)* ","?] ")" "=" expression',
             "A program: a name, parameters with their types, and an expression of them. A text may define "
-            "several; none of them calls another. A comment runs from `--` to the end of its line.",
+            "several, which may call those before them. A comment runs from `--` to the end of its line.",
             "dot(x: [n]R, y: [n]R) = sum i:n. x[i] * y[i]  -- n is read off the arrays",
             "tl.sum(n, lambda i: x[i] * y[i])",
         ),

@@ -175,6 +175,15 @@ ATOMS = Category(
             (Var,),
         ),
         Construct(
+            "call",
+            'NAME "(" (expression ",")* NAME "=" affine ("," NAME "=" affine)* ")"',
+            "Another program: one that is defined before in the same text, or one of the standard library. Its body is "
+            "put in place. It is called like a scalar function, with arrays, indices and relations as its parameters "
+            "say; sizes that no argument tells are given by name.",
+            "f(x: [m]R) = gen i:m. x[i] * linspace(0, 1, n=m)[i]",
+            None,
+        ),
+        Construct(
             "number_of_index",
             '"real" "(" affine ")"',
             "The number that an index expression is, which costs nothing and has no differential. An index or a size "

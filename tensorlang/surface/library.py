@@ -1,0 +1,76 @@
+"""The standard library: programs that any text may call by name, and `tensorlang.lib` has for Python."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from tensorlang.language.function import Function
+
+TEXT = """
+-- sums and means
+total(x: [n]R) = sum i:n. x[i]
+mean(x: [n]R) = (sum i:n. x[i]) / n
+var(x: [n]R) = let c = (sum i:n. x[i]) / n in (sum i:n. (x[i] - c)^2) / n
+norm(x: [n]R) = sqrt(sum i:n. x[i]^2)
+prefix_sum(x: [n]R) = gen i:n. sum j:n. [j <= i] * x[j]
+
+linspace(a: R, b: R) = gen i:n. a + (b - a) * (i / real(n - 1))
+
+-- products
+dot(x: [n]R, y: [n]R) = sum i:n. x[i] * y[i]
+outer(x: [n]R, y: [m]R) = gen i:n, j:m. x[i] * y[j]
+matvec(A: [n][m]R, x: [m]R) = gen i:n. sum j:m. A[i, j] * x[j]
+matmul(A: [n][m]R, B: [m][p]R) = gen i:n, j:p. sum k:m. A[i, k] * B[k, j]
+transposed(A: [n][m]R) = gen j:m, i:n. A[i, j]
+identity() = gen i:n, j:n. [i = j]
+trace(A: [n][n]R) = sum i:n. A[i, i]
+diagonal(A: [n][n]R) = gen i:n. A[i, i]
+diagonal_matrix(x: [n]R) = gen i:n, j:n. [i = j] * x[i]
+
+-- distributions
+logsumexp(x: [n]R) = [0 < n] * let c = max i:n. x[i] in c + log(sum i:n. exp(x[i] - c))
+softmax(x: [n]R) =
+  [0 < n] * let c = max i:n. x[i] in
+  let e = gen i:n. exp(x[i] - c) in
+  let s = sum i:n. e[i] in
+  gen i:n. e[i] / s
+cross_entropy(scores: [n][m]R, labels: [n]idx(m)) =
+  sum i:n. [0 < m] * ((let c = max j:m. scores[i, j] in c + log(sum j:m. exp(scores[i, j] - c))) - scores[i, labels[i]])
+layer_norm(x: [n]R, scale: [n]R, shift: [n]R, epsilon: R) =
+  let c = (sum i:n. x[i]) / n in
+  let d = gen i:n. x[i] - c in
+  let r = 1 / sqrt((sum i:n. d[i]^2) / n + epsilon) in
+  gen i:n. d[i] * r * scale[i] + shift[i]
+
+-- indices that are data
+one_hot(k: [p]idx(n)) = gen i:p, j:n. [k[i] = j]
+embedding(table: [n][m]R, k: [p]idx(n)) = gen i:p, j:m. table[k[i], j]
+segment_sum(x: [p]R, k: [p]idx(n)) = gen j:n. sum i:p. [k[i] = j] * x[i]
+
+-- windows
+conv1d(x: [n + m - 1]R, w: [m]R) = gen i:n. sum j:m. x[i + j] * w[j]
+conv1d_transposed(y: [n]R, w: [m]R) = gen i:n + m - 1. sum j:m. [0 <= i - j < n] * y[i - j] * w[j]
+conv2d(x: [c][h + a - 1][w + b - 1]R, k: [d][c][a][b]R) =
+  gen o:d, i:h, j:w. sum q:c, r:a, s:b. x[q, i + r, j + s] * k[o, q, r, s]
+
+-- pairs
+squared_distances(x: [n][d]R, y: [m][d]R) = gen i:n, j:m. sum k:d. (x[i, k] - y[j, k])^2
+attention(q: [n][d]R, k: [m][d]R, v: [m][p]R) =
+  let s = gen i:n, j:m. (sum l:d. q[i, l] * k[j, l]) / sqrt(d) in
+  let e = gen i:n, j:m. exp(s[i, j] - max l:m. s[i, l]) in
+  let t = gen i:n. sum j:m. e[i, j] in
+  gen i:n, l:p. (sum j:m. e[i, j] * v[j, l]) / t[i]
+causal_attention(q: [n][d]R, k: [n][d]R, v: [n][p]R) =
+  let s = gen i:n, j:n. [j <= i] * ((sum l:d. q[i, l] * k[j, l]) / sqrt(d)) in
+  let e = gen i:n, j:n. [j <= i] * exp(s[i, j] - max l:n where l <= i. s[i, l]) in
+  let t = gen i:n. sum j:n. [j <= i] * e[i, j] in
+  gen i:n, l:p. (sum j:n. [j <= i] * e[i, j] * v[j, l]) / t[i]
+"""
+
+
+@cache
+def library() -> dict[str, Function]:
+    """The programs of the library by name."""
+    from tensorlang.surface.parse import parse_module
+
+    return parse_module(TEXT, "lib.tl")

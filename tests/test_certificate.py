@@ -61,7 +61,9 @@ def test_a_certificate_says_what_the_program_and_its_adjoint_cost() -> None:
     assert found.adjoint_cost is not None
     assert found.program_cost(n=7, m=3) == tl.cost(LOSS, n=7, m=3)
     assert found.adjoint_cost(n=7, m=3) == tl.cost(tl.adjoint(LOSS, "w"), n=7, m=3)
-    assert str(found).startswith("loss: the adjoint by w costs at most 4 times the program, inputs and outputs counted, for all")
+    assert str(found).startswith(
+        "loss: the adjoint by w costs at most 4 times the program, inputs and outputs counted, for all"
+    )
 
 
 def test_each_obligation_names_its_theorem_in_the_proofs() -> None:

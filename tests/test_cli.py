@@ -115,7 +115,8 @@ def test_check_with_a_bound_and_no_sizes_certifies_for_all(tensorlang: Run) -> N
     result = tensorlang("check", "loss.tl", "two.tl", "--bound", "4", "--certificates", "proved")
     assert result.exit_code == 0
     assert result.stdout.splitlines() == [
-        f"{name}: ok, at most 4 times, inputs and outputs counted, at all sizes from 1 on" for name in ("loss", "twice", "half")
+        f"{name}: ok, at most 4 times, inputs and outputs counted, at all sizes from 1 on"
+        for name in ("loss", "twice", "half")
     ]
     assert json.loads(Path("proved/loss.json").read_text())["bound"] == "4"
     result = tensorlang("check", "loss.tl", "two.tl", "--bound", "2", "--json")

@@ -158,8 +158,8 @@ class Facts:
 def _balanced(cells: Iterable[tuple[Any, Any]]) -> bool:
     """Whether the weights of the sets that a point is in add up to 0 for every point."""
     level: dict[Any, Any] = {}
-    for new, weight in cells:
-        raised = []
+    for points_of_cell, weight in cells:
+        new, raised = points_of_cell, []
         for total, points in list(level.items()):
             both = points.intersect(new)
             if not both.is_empty():
@@ -402,7 +402,12 @@ def places(p: Pred) -> tuple[Element | Holds, ...]:
 
 
 def _elements(a: Affine) -> tuple[Element, ...]:
-    return tuple(e for atom, _ in a.terms if isinstance(atom, Element) for e in (atom, *(x for b in atom.at for x in _elements(b))))
+    return tuple(
+        e
+        for atom, _ in a.terms
+        if isinstance(atom, Element)
+        for e in (atom, *(x for b in atom.at for x in _elements(b)))
+    )
 
 
 def _free(place: Element | Holds) -> frozenset[str]:

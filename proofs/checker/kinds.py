@@ -261,4 +261,3 @@ def _sizes(a: Affine) -> set[str]:
     if not all(isinstance(x, str) for x, _ in a.terms):
         raise Refused("the size of a parameter is made of sizes alone")
     return {x for x, _ in a.terms if isinstance(x, str)}
-

@@ -138,7 +138,7 @@ class _Transport:
         return self._section(a, h, whole=False)
 
     def _section(self, a: _Piece, h: _Piece, whole: bool) -> list[_Piece]:
-        if a.dims >= h.dims or h.domain is None and self._reads_data(h.points):
+        if a.dims >= h.dims or (h.domain is None and self._reads_data(h.points)):
             return []
         for mine in self._forms(a):
             for chosen in permutations(range(h.dims), a.dims):
@@ -167,7 +167,7 @@ class _Transport:
         """To where fewer indices are, if the others of a are determined by these."""
         for chosen in permutations(range(a.dims), h.dims) if a.dims > h.dims else ():
             self.facts.budget.spend()
-            if a.domain is not None and a.domain.has_data or a.domain is None and self._reads_data(a.points):
+            if (a.domain is not None and a.domain.has_data) or (a.domain is None and self._reads_data(a.points)):
                 break
             above = self._with_set_dims(a, [k for k in range(a.dims) if k not in chosen])
             if above.lexmin().is_equal(above.lexmax()):
@@ -280,10 +280,13 @@ class _Transport:
         return any(names_in_place(r) & own for p in d.preds for r in places(p))
 
     def _reads_data(self, points: Any) -> bool:
-        return any(points.involves_dims(_PARAM, at, 1) for own in self.question.data.values() if (at := points.find_dim_by_name(_PARAM, own)) >= 0)
+        return any(
+            points.involves_dims(_PARAM, at, 1)
+            for own in self.question.data.values()
+            if (at := points.find_dim_by_name(_PARAM, own)) >= 0
+        )
 
 
 def names_in_place(r: Any) -> frozenset[str]:
     """The names at which data are read."""
     return frozenset().union(*map(names_in, r.at))
-

@@ -12,13 +12,13 @@ import pytest
 import tensorlang as tl
 from proofs.checker import samples, syntax
 from proofs.checker.budget import Budget, TooLarge, Undecided
+from proofs.checker.certificate import calls
 from proofs.checker.charges import Charges
 from proofs.checker.equal import Side, equal
 from proofs.checker.facts import Facts
+from proofs.checker.kinds import shape
 from proofs.checker.meaning import Meaning, Place
 from proofs.checker.normal import Values
-from proofs.checker.certificate import calls
-from proofs.checker.kinds import shape
 from proofs.checker.points import Data, Sets
 from proofs.checker.semantics import Function, Semantics, Undefined, flat, forced, known_cost
 from proofs.checker.transport import never_more

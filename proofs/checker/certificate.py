@@ -219,7 +219,9 @@ class _Checked:
                 _need(f in found and len(call.arguments) == found[f].arity, f"{f} of as many arguments as it has")
         inner = {f for g in found.values() for e in (*g.components, g.body) if e is not None for f, _ in calls(e)}
         unknown = {f for f in used | inner if not known(f)}
-        _need(used | unknown <= found.keys() <= used | inner, f"the scalar functions that occur, {sorted(used | inner)}")
+        _need(
+            used | unknown <= found.keys() <= used | inner, f"the scalar functions that occur, {sorted(used | inner)}"
+        )
         for g in found.values():
             spent = sum(operations(e, found) for e in g.components if e is not None) + g.arity - 1
             _need(spent <= 3 * g.cost, f"the derivative of {g.name}, which costs {spent}, to cost at most 3 * {g.cost}")

@@ -1,7 +1,7 @@
 """What a program costs, by Figure 6, as numbers of points: weights on domains.
 
-A domain is a list of indices and predicates on them. An addition, a multiplication or a scalar function is charged at each
-point at which it is evaluated; a reduction at each of its points, less one where it has any.
+A domain is a list of indices and predicates on them. An addition, a multiplication or a scalar function is charged at
+each point at which it is evaluated; a reduction at each of its points, less one where it has any.
 """
 
 from __future__ import annotations
@@ -219,4 +219,3 @@ def numbers(kind: Type) -> Iterator[Charge]:
         sizes, _ = shape(part)
         dims = tuple(fresh() for _ in sizes)
         yield ONE, Domain(dims, tuple(q for i, n in zip(dims, sizes, strict=True) for q in fine(within(name(i), n))))
-

@@ -1,4 +1,4 @@
-"""That an adjoint is cheap, by the checker's own reading of what both programs cost; two ways that need not each other."""
+"""That an adjoint is cheap, by the checker's own reading of what both programs cost, in two independent ways."""
 
 from __future__ import annotations
 
@@ -46,12 +46,14 @@ class Costs:
         return self._decided(decide)
 
     def derived(self, program: Program, adjoint: Program, outputs: Sequence[Expr], results: Sequence[Expr]) -> bool:
-        """Whether it is shown that the derivation's program costs no more than the program, and the adjoint no more than
-        the derivation's results."""
+        """Whether it is shown that the derivation's program costs no more than the program, and the adjoint no more
+        than the derivation's results."""
         ssa, last = self._needed(outputs), self._needed(results)
         links = ((ssa, program), (adjoint, last))
         return all(
-            self._decided(lambda facts, of, low=low, high=high: never_more(of(low, low=False), of(high, low=True), facts))  # type: ignore[misc]
+            self._decided(
+                lambda facts, of, low=low, high=high: never_more(of(low, low=False), of(high, low=True), facts)
+            )  # type: ignore[misc]
             for low, high in links
         )
 

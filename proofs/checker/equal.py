@@ -1,8 +1,8 @@
 """Whether two programs have equal values for all sizes from 1 on and whatever the data.
 
-Plain normal forms first; where these grow too large, with cut points: pairs of a let of one program and one of the other
-that a certificate names, each shown to be equal before it is used, and from then on one atom for both. A pair that is not
-shown is not used.
+Plain normal forms first; where these grow too large, with cut points: pairs of a let of one program and one of the
+other that a certificate names, each shown to be equal before it is used, and from then on one atom for both. A pair
+that is not shown is not used.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ class Side:
 
 
 def equal(first: Side, second: Side, matches: Sequence[tuple[str, str]], budget: Budget) -> str | None:
-    """Why it is not shown that both are equal; None if it is. Raises `Refused` if their types differ, and `TooLarge`."""
+    """Why it is not shown that both are equal; None if it is.
+
+    Raises `Refused` if their types differ, and `TooLarge`.
+    """
     if not matches:
         return _Both(first, second, budget).decide(())
     try:

@@ -8,6 +8,7 @@ places hold equal data, a witness shows an `exists`, and an `exists` has a witne
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
@@ -158,8 +159,8 @@ class Facts:
 def _balanced(cells: Iterable[tuple[Any, Any]]) -> bool:
     """Whether the weights of the sets that a point is in add up to 0 for every point."""
     level: dict[Any, Any] = {}
-    for new, weight in cells:
-        raised = []
+    for points_of_cell, weight in cells:
+        new, raised = points_of_cell, []
         for total, points in list(level.items()):
             both = points.intersect(new)
             if not both.is_empty():
@@ -206,21 +207,26 @@ class Question:
     def closed(self, text: str, axioms: Sequence[tuple[str, str]]) -> str:
         """`text` with the consequences that it has by implications that are true of all data."""
         found = self.set(text)
-        waiting = list(axioms)
+        waiting = [(premise, self._alone(premise), conclusion) for premise, conclusion in axioms]
         for _ in range(_ROUNDS):
             self.facts.budget.spend()
             left = []
-            for premise, conclusion in waiting:
+            for premise, points, conclusion in waiting:
                 with quota():
-                    if found.is_subset(self.set(premise)):
+                    if found.is_subset(points):
                         text = f"{text} and ({conclusion})"
-                        found = self.set(text)
+                        found = found.intersect(self._alone(conclusion))
                     else:
-                        left.append((premise, conclusion))
+                        left.append((premise, points, conclusion))
             if len(left) == len(waiting):
                 break
             waiting = left
         return text
+
+    def _alone(self, text: str) -> Any:
+        """The points of what `text` says, with nothing else known."""
+        own = [x for x in (*self.names.values(), *self.data.values()) if re.search(rf"\b{x}\b", text)]
+        return islpy.Set(f"[{', '.join(own)}] -> {{ : {text} }}")
 
     def axioms(self, level: int) -> list[tuple[str, str]]:
         """Implications that are true of all data: of equal places and witnesses, and from level 2 on with names for
@@ -402,7 +408,12 @@ def places(p: Pred) -> tuple[Element | Holds, ...]:
 
 
 def _elements(a: Affine) -> tuple[Element, ...]:
-    return tuple(e for atom, _ in a.terms if isinstance(atom, Element) for e in (atom, *(x for b in atom.at for x in _elements(b))))
+    return tuple(
+        e
+        for atom, _ in a.terms
+        if isinstance(atom, Element)
+        for e in (atom, *(x for b in atom.at for x in _elements(b)))
+    )
 
 
 def _free(place: Element | Holds) -> frozenset[str]:

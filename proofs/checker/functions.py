@@ -78,8 +78,8 @@ def check_functions(functions: Mapping[str, Function], budget: Budget) -> list[s
         wanted = derivatives(f.name) or ()
         if len(wanted) != f.arity:
             raise Refused(f"{f.name} has {len(wanted)} arguments, not {f.arity}")
-        for k, (own, told) in enumerate(zip(wanted, f.components, strict=True)):
-            told = told or Num(Fraction(0))
+        for k, (own, component) in enumerate(zip(wanted, f.components, strict=True)):
+            told = component or Num(Fraction(0))
             if own != told and not _same(own, told, f.arity, budget):
                 raise Refused(f"component {k} of {f.name} is not its derivative")
     return assumed

@@ -6,9 +6,10 @@ bounds wherever the read is evaluated.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 from proofs.checker import trees
 from proofs.checker.facts import Facts, fresh
@@ -124,6 +125,7 @@ class Kinds:
         if len(params) < len(program.params):
             raise Refused(f"{program.name} has two parameters of one name")
         self.sizes = {x for _, kind in program.params for x in _names_of(kind)}
+        self.sizes |= set(_ranges(program.body))
         if self.sizes & params.keys():
             raise Refused(f"{program.name} has a parameter with the name of a size")
         self.type = self._of(program.body, Scope({x: flat_type(kind) for x, kind in params.items()}))
@@ -213,6 +215,8 @@ class Kinds:
                 result = result + scope.indices[atom].times(k)
             elif atom in scope.variables:
                 raise Refused(f"{atom} is a variable, not an index")
+            elif atom not in self.sizes:
+                raise Refused(f"{atom} is bound nowhere")
             else:
                 found.append((atom, k))
         return result + affine(found)
@@ -243,6 +247,19 @@ class Kinds:
                 return trees.Any(tuple(self._pred(part, scope) for part in parts))
 
 
+def _ranges(body: Expr) -> Iterator[str]:
+    """The names in the sizes of ranges."""
+    waiting: list[Any] = [body]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, tuple):
+            waiting += node
+        elif hasattr(node, "__dataclass_fields__"):
+            if isinstance(node, Gen | Sum | Best | Exists):
+                yield from _sizes(node.size)
+            waiting += [getattr(node, key) for key in node.__dataclass_fields__]
+
+
 def _names_of(kind: Type) -> set[str]:
     """The sizes that a type names."""
     match kind:
@@ -261,4 +278,3 @@ def _sizes(a: Affine) -> set[str]:
     if not all(isinstance(x, str) for x, _ in a.terms):
         raise Refused("the size of a parameter is made of sizes alone")
     return {x for x, _ in a.terms if isinstance(x, str)}
-

@@ -73,8 +73,9 @@ def _first(
     for k, (a, b) in enumerate(waiting):
         for e, c in a.terms:
             for f, d in b.terms:
-                if isinstance(e, Element) and isinstance(f, Element) and (e.array, c) == (f.array, d):
-                    if any(x in unknown for x in names_in_atom(e) | names_in_atom(f)) and len(e.at) == len(f.at):
-                        rest = (a - Affine(((e, c),)), b - Affine(((f, d),)))
-                        return k, None, Affine(()), [*zip(e.at, f.at, strict=True), rest]
+                if not isinstance(e, Element) or not isinstance(f, Element) or (e.array, c) != (f.array, d):
+                    continue
+                if any(x in unknown for x in names_in_atom(e) | names_in_atom(f)) and len(e.at) == len(f.at):
+                    rest = (a - Affine(((e, c),)), b - Affine(((f, d),)))
+                    return k, None, Affine(()), [*zip(e.at, f.at, strict=True), rest]
     return None

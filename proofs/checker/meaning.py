@@ -201,8 +201,9 @@ class Meaning:
         node = self.values.nodes[key]
         if key not in self.facts.arrays:
             names = {p: name(f"$at{k}") for k, p in enumerate(node.params)}
-            self.facts.arrays[key] = tuple(f"$at{k}" for k in range(1, len(node.params))), moved(
-                self._size_of(node.arguments[3]), names
+            self.facts.arrays[key] = (
+                tuple(f"$at{k}" for k in range(1, len(node.params))),
+                moved(self._size_of(node.arguments[3]), names),
             )
         own = fresh("%")
         some: Pred = Exists(own, size, renamed(condition, {i: name(own)}))

@@ -93,9 +93,9 @@ def times(v: Value, w: Value) -> Value:
     if len(v) * len(w) > _MOST_TERMS:
         raise Undecided(f"a product of {len(v)} and {len(w)} terms")
     found = []
-    for a in v:
-        for b in w:
-            a, b = a.moved({}), b.moved({})
+    for one in v:
+        for other in w:
+            a, b = one.moved({}), other.moved({})
             found.append(
                 Term(a.coefficient * b.coefficient, a.atoms + b.atoms, a.binders + b.binders, a.preds + b.preds)
             )
@@ -150,8 +150,8 @@ def _pinned(preds: tuple[Pred, ...]) -> tuple[Pred, ...]:
 def normals(v: Iterable[Term]) -> Value:
     """The terms of `v` in normal form, those that read the same added up."""
     found: dict[object, Term] = {}
-    for t in v:
-        t = normal(t)  # type: ignore[assignment]
+    for term in v:
+        t = normal(term)
         if t is None:
             continue
         own = {b: trees.name(f"%c{k}") for k, b in enumerate(t.binders)}
@@ -275,7 +275,12 @@ class Values:
             equations += [(trees.name(a), trees.name(b)) for a, b in zip(free, others, strict=True)]
             there = solve(equations, first.binders)
             back = solve([(b, a) for a, b in equations], t.binders)
-            if there is None or back is None or there[0].keys() != set(first.binders) or back[0].keys() != set(t.binders):
+            if (
+                there is None
+                or back is None
+                or there[0].keys() != set(first.binders)
+                or back[0].keys() != set(t.binders)
+            ):
                 continue
             f, g = there[0], back[0]
             if names_of(f.values()) & set(first.binders) or names_of(g.values()) & set(t.binders):
@@ -285,9 +290,7 @@ class Values:
             if not all(self.facts.implies((*context, *t.preds), Compare(True, a)) for a in needed if a != Affine(())):
                 continue
             image = [moved(f[r], g) - trees.name(r) for r in first.binders]
-            found = parts_of(
-                (*(renamed(p, g) for p in t.preds), *(Compare(True, a) for a in image if a != Affine(())))
-            )
+            found = parts_of((*(renamed(p, g) for p in t.preds), *(Compare(True, a) for a in image if a != Affine(()))))
             yield (trees.Any(),) if found is None else found
 
     # ---- one law of division
@@ -488,8 +491,8 @@ def _canonical(values: Sequence[Value], kind: str) -> tuple[list[Affine], object
     text = []
     for v in values:
         terms = []
-        for t in v:
-            t = _with_places(t, names)
+        for term in v:
+            t = _with_places(term, names)
             own = {b: trees.name(f"%c{k}") for k, b in enumerate(t.binders)}
             read = [(key, tuple(moved(a, own) for a in places)) for key, places in t.atoms]
             atoms = tuple(sorted(read, key=repr))
@@ -530,4 +533,3 @@ def _range(b: str, preds: Sequence[Pred]) -> Affine | None:
             if not any(is_index(x) for x in names_in(size)):
                 return size
     return None
-

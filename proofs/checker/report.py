@@ -12,7 +12,7 @@ SAMPLED = "only sampled"
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was asked, and how it was answered: for all sizes, or only at the sizes that were tried, and why."""
+    """One thing that was asked, and how it was answered: for all sizes, or only at those that were tried, and why."""
 
     what: str
     decided: bool

@@ -504,6 +504,7 @@ def nest(e: Expr) -> tuple[list[tuple[str, Affine]], Pred, Expr]:
 
 
 def is_bracketed(e: Expr) -> bool:
+    """Whether `e` may be 0 by its outermost brackets."""
     if isinstance(e, Add):
         return is_bracketed(e.right) and is_bracketed(e.left)
     return isinstance(e, Bracket)

@@ -7,7 +7,7 @@ permutations and shifts of indices, and sections: into a domain of more indices,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import islice, permutations
@@ -31,15 +31,9 @@ _VARIANTS = 160
 
 def never_more(low: Iterable[Charge], high: Iterable[Charge], facts: Facts) -> bool:
     """Whether it is shown that `low` add up to no more than `high`."""
-    total: dict[object, tuple[Fraction, Domain]] = {}
-    for sign, charges in ((1, low), (-1, high)):
-        for weight, domain in charges:
-            found = domain.simplified(facts)
-            if found is not None:
-                key = _text(found)
-                before = total[key][0] if key in total else Fraction(0)
-                total[key] = before + sign * weight, total[key][1] if key in total else found
-    pieces = [(weight, domain) for weight, domain in total.values() if weight]
+    written = _total(((weight, domain) for weight, domain in (*low, *((-w, d) for w, d in high))), _as_written)
+    shorter = ((weight, domain.simplified(facts)) for weight, domain in written)
+    pieces = _total(((weight, domain) for weight, domain in shorter if domain is not None), _text)
     if all(weight < 0 for weight, _ in pieces):
         return True
     if max((len(domain.dims) for _, domain in pieces), default=0) > _MOST_DIMS:
@@ -49,6 +43,22 @@ def never_more(low: Iterable[Charge], high: Iterable[Charge], facts: Facts) -> b
             return _Transport(facts, pieces).decide()
     except (islpy.Error, Hidden):
         return False
+
+
+def _total(charges: Iterable[Charge], text: Callable[[Domain], object]) -> list[Charge]:
+    """The charges of domains that read the same, added up."""
+    found: dict[object, Charge] = {}
+    for weight, domain in charges:
+        key = text(domain)
+        before, first = found.get(key, (Fraction(0), domain))
+        found[key] = before + weight, first
+    return [(weight, domain) for weight, domain in found.values() if weight]
+
+
+def _as_written(d: Domain) -> object:
+    """The same for domains that are the same but for the names of their indices."""
+    names = {x: name(f"$d{k}") for k, x in enumerate(d.dims)}
+    return len(d.dims), frozenset(told(p, names) for p in d.preds)
 
 
 def _text(d: Domain) -> object:
@@ -138,7 +148,7 @@ class _Transport:
         return self._section(a, h, whole=False)
 
     def _section(self, a: _Piece, h: _Piece, whole: bool) -> list[_Piece]:
-        if a.dims >= h.dims or h.domain is None and self._reads_data(h.points):
+        if a.dims >= h.dims or (h.domain is None and self._reads_data(h.points)):
             return []
         for mine in self._forms(a):
             for chosen in permutations(range(h.dims), a.dims):
@@ -167,7 +177,7 @@ class _Transport:
         """To where fewer indices are, if the others of a are determined by these."""
         for chosen in permutations(range(a.dims), h.dims) if a.dims > h.dims else ():
             self.facts.budget.spend()
-            if a.domain is not None and a.domain.has_data or a.domain is None and self._reads_data(a.points):
+            if (a.domain is not None and a.domain.has_data) or (a.domain is None and self._reads_data(a.points)):
                 break
             above = self._with_set_dims(a, [k for k in range(a.dims) if k not in chosen])
             if above.lexmin().is_equal(above.lexmax()):
@@ -280,10 +290,13 @@ class _Transport:
         return any(names_in_place(r) & own for p in d.preds for r in places(p))
 
     def _reads_data(self, points: Any) -> bool:
-        return any(points.involves_dims(_PARAM, at, 1) for own in self.question.data.values() if (at := points.find_dim_by_name(_PARAM, own)) >= 0)
+        return any(
+            points.involves_dims(_PARAM, at, 1)
+            for own in self.question.data.values()
+            if (at := points.find_dim_by_name(_PARAM, own)) >= 0
+        )
 
 
 def names_in_place(r: Any) -> frozenset[str]:
     """The names at which data are read."""
     return frozenset().union(*map(names_in, r.at))
-

@@ -40,8 +40,12 @@ def certificate_page(certificate: Certificate, /) -> Figure:
     mark = "✓" if certificate.is_decided else "(✓)"
     page.write(f"{mark} {d.function.name}", size=20, colour="#00785a", weight="bold")
     page.write(f"The adjoint by {by} costs at most {certificate.bound} times the program, inputs and outputs counted,")
-    decided = certificate.is_decided
-    page.write("for all sizes from 1 on and whatever the data." if decided else "but counted at small sizes only.")
+    told = (
+        "for all sizes from 1 on and whatever the data."
+        if certificate.is_decided
+        else "but counted at small sizes only."
+    )
+    page.write(told)
     program, adjoint = unicode_text(d.function), unicode_text(d.adjoint)
     room = max(_LEAST, _LINES - len(adjoint.splitlines()))
     page.heading("Program")

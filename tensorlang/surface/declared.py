@@ -65,7 +65,9 @@ def executable(source: str, arity: int) -> Callable[..., Any]:
     import jax.numpy as jnp
 
     names = [f"x{k}" for k in range(arity)]
-    return eval(f"lambda {', '.join(names)}: {source.format(*(f'({x})' for x in names))}", {"jax": jax, "jnp": jnp})
+    text = source.format(*(f"({x})" for x in names))
+    made: Callable[..., Any] = eval(f"lambda {', '.join(names)}: {text}", {"jax": jax, "jnp": jnp})
+    return made
 
 
 def _operations(jaxpr: Any) -> int:
@@ -159,8 +161,9 @@ def check(f: ScalarFunction, domain: tuple[float, float]) -> None:
                 slope = (right[k] + left[k]) / 2
                 smooth = np.isfinite(slope) and np.isfinite(declared[k]) and _near(right[k], left[k], slope)
                 if smooth and not _near(declared[k], slope, slope):
-                    said = f"{declared[k]:.6g} as declared"
-                    _refuse(f, f"its derivative by x{j} is {slope:.6g}, not {said}", points[:, k])
+                    _refuse(
+                        f, f"its derivative by x{j} is {slope:.6g}, not {declared[k]:.6g} as declared", points[:, k]
+                    )
 
 
 def _declared(f: ScalarFunction, j: int, points: Any, values: Any) -> Any:

@@ -15,6 +15,7 @@ The layout follows the paper that it implements, and imports go one way only:
     certificate/  that an adjoint is cheap, for all sizes and shown to others
     pictures/     supports, access maps, graphs, costs and certificates as pictures
     notebook/     how values show themselves in notebooks
+    lib           the standard library; entrances: what is said of wrong calls of the public functions
 
 Nothing of it is imported before it is used, and JAX not before something is lowered or run.
 

@@ -60,6 +60,11 @@ def _window(line: str, column: int, width: int = 100) -> tuple[str, int]:
     return line[begin : begin + width], column - begin
 
 
+def is_cell(filename: str) -> bool:
+    """Whether that is what a notebook calls one of its cells."""
+    return PurePath(filename).parent.name.startswith("ipykernel_")
+
+
 @dataclass(frozen=True)
 class PythonLine:
     """A line of the Python program that uses the embedding."""
@@ -69,7 +74,8 @@ class PythonLine:
     code: str = ""
 
     def __str__(self) -> str:
-        return f"{self.filename}:{self.line}" + (f"\n  {self.code}" if self.code else "")
+        where = f"line {self.line}" if is_cell(self.filename) else f"{self.filename}:{self.line}"
+        return where + (f"\n  {self.code}" if self.code else "")
 
 
 Place = Span | PythonLine
@@ -133,8 +139,8 @@ class TensorlangError(Shown, Exception):
         for frame in extract_tb(self.__traceback__):
             path = PurePath(frame.filename)
             if not path.is_relative_to(_PACKAGE) and "IPython" not in path.parts:
-                is_cell = path.parent.name.startswith("ipykernel_") or frame.filename.startswith("<")
-                where = "" if is_cell else f"{path.name}, "
+                in_cell = is_cell(frame.filename) or frame.filename.startswith("<")
+                where = "" if in_cell else f"{path.name}, "
                 found.append(f"{where}line {frame.lineno}\n  {frame.line}")
         return [*found, repr(self)]
 

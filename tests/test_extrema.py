@@ -95,7 +95,7 @@ IN_TEXT = {
     "sin(argmin i:n. x[i])": "an argument of sin must be a value, found an index",
     "(gen j:n. argmax i:n. x[i])[0]": "what is accessed must be a value, found an index",
     "[argmax i:n. x[i] = 2]": "no index or size is called argmax here\nhint: a let names it",
-    "let k = argmax i:n. x[i] in k": r"expected a value, found the index array k\nhint: .* x\[k\]",
+    "let k = gen j:n. argmax i:n. x[i] in k": r"expected a value, found the index array k\nhint: .* x\[k\[i\]\]",
     "argmax i:n, j:n. x[i]": "argmax chooses one index, found 2 of them",
     "max i:n. x": r"the body of max must be a number, found a value of type \[n\]R",
     "gen i:n where i < 2. x[i]": r"expected ',' or '\.', found the keyword where\nhint: where a bracket is false",
@@ -245,14 +245,6 @@ def test_a_chosen_index_array_is_an_argument() -> None:
 
 IN_PYTHON: dict[str, tuple[Callable[[], Any], str]] = {
     "two numbers": (lambda: tl.function(lambda x: tl.max(x[0], x[1]), x=tl.R[2]), r"hint: tl\.maximum\(a, b\)"),
-    "a value": (
-        lambda: tl.function(lambda x: tl.argmax(n, lambda i: x[i]), x=tl.R[n]),
-        "an index is not a number: found the index expression k",
-    ),
-    "arithmetic": (
-        lambda: tl.function(lambda x: x[0] + tl.argmax(n, lambda i: x[i]), x=tl.R[n]),
-        "an index is not a number",
-    ),
     "a body that is no number": (
         lambda: tl.function(lambda x: tl.min(n, lambda i: x), x=tl.R[n]),
         r"the body of min must be a number, found a value of type \[n\]R",

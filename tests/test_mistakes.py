@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
+from tensorlang.errors import PythonLine
 
 TEXTS: dict[str, str] = {
     # beyond an array: changes that were tried, the likeliest first
@@ -398,3 +399,8 @@ def test_a_public_function_that_is_called_with_anything_gives_a_value_or_a_place
             except tl.TensorlangError as error:
                 assert error.place is not None
                 assert str(error)
+
+
+def test_a_line_of_a_notebook_is_told_by_its_number_alone() -> None:
+    line = PythonLine("/tmp/ipykernel_123/456.py", 2, "f(x)")
+    assert str(line) == "line 2\n  f(x)"

@@ -158,6 +158,8 @@ def test_in_python_indices_and_sizes_are_numbers_beside_numbers() -> None:
     ):
         f = tl.function(body, x=x)
         assert alike(f, tl.parse(f"f(x: [n]R) = {text}")), (str(f), text)
+    place = tl.function(lambda x: tl.argmax(n + 1, lambda i: x[i]), x=tl.R[n + 1])
+    assert tl.evaluate(place, np.array([2.0, 1.0, 3.0])) == tl.lower(place)(np.array([2.0, 1.0, 3.0])) == 2
     chosen = tl.function(lambda x: tl.argmax(n + 1, lambda i: x[i]) * x[0], x=tl.R[n + 1])
     assert tl.evaluate(chosen, np.array([2.0, 1.0, 3.0])) == 4.0
 

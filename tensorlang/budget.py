@@ -21,7 +21,7 @@ from tensorlang.errors import LimitError
 P = ParamSpec("P")
 T = TypeVar("T")
 
-STEPS = 20_000_000
+STEPS = 100_000_000
 """The steps that any stage may take: half a minute or so."""
 STEPS_OF_A_NODE = 10_000
 """The further steps for each node, or each few characters, of a program: some fifty times what one takes."""

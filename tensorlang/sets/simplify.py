@@ -143,15 +143,19 @@ def _flat(p: Predicate) -> list[Predicate]:
     return list(found)
 
 
-def _with_elements_known(parts: list[Predicate]) -> list[Predicate]:
-    """a[k] = i and p is a[k] = i and [a[k] := i] p: what is said of an element is said of what it is equal to."""
+def _with_elements_known(parts: list[Predicate], whole: bool = False) -> list[Predicate]:
+    """a[k] = i and p is a[k] = i and [a[k] := i] p: what is said of an element is said of what it is equal to.
+
+    Comparisons stay as they are unless the `whole` is asked for: they say where factors are read.
+    """
     for own in range(len(parts)):
         part = parts[own]
         elements = [x for x in part.difference.terms if isinstance(x[0], Lookup)] if isinstance(part, Equal) else []
         if isinstance(part, Equal) and len(elements) == 1 and abs(elements[0][1]) == 1:
             ((element, k),) = elements
             values = {element: atom_affine(element) - part.difference * k}
-            parts = [q if at == own else substitute(q, values) for at, q in enumerate(parts)]
+            kept = (Equal, NonNegative) if not whole else ()
+            parts = [q if at == own or isinstance(q, kept) else substitute(q, values) for at, q in enumerate(parts)]
     return list(conjuncts(conjunction(parts)))
 
 
@@ -251,6 +255,7 @@ def _simplify_exists(p: Exists, context: Predicate) -> Deep[Predicate]:
     if index in free_atoms(context) or index in size.atoms:
         fresh = Index(index.name)
         index, body = fresh, substitute(body, {index: atom_affine(fresh)})
+    body = conjunction(_with_elements_known(_flat(body), whole=True))
     body = yield _simplify(body, conjunction([context, within(atom_affine(index), size)]))
     shortest = Exists(index, size, body)
     if isinstance(body, Or):

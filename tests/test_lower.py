@@ -24,6 +24,7 @@ from tensorlang.language.grammar import Add, Let, Mul, Var, access, gen, number,
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import R, array, leaves, shape
 from tensorlang.lower import Lowered, lower
+from tensorlang.lower import source as lowering
 from tensorlang.lower.helpers import HELPERS
 from tensorlang.normal import eliminate_pairs, let_lift, push_out_gen
 from tensorlang.surface.parse import parse
@@ -425,3 +426,17 @@ def test_random_programs_agree_when_every_loop_is_rolled_up(monkeypatch: pytest.
         monkeypatch.setitem(HELPERS, name, rolled)
     for seed in range(30):
         agrees_with_the_evaluator(seed, seed % 2 == 0)
+
+
+def test_comments_are_made_when_somebody_reads_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+    comment = lowering._comment
+    monkeypatch.setattr(lowering, "_comment", lambda name, e: made.append(name) or comment(name, e))
+    lowered = lower(parse("f(x: [n]R) = let y = gen i:n. sin(x[i]) * x[i] in sum i:n. y[i] * y[i] * x[i]"))
+    assert np.isfinite(lowered(np.ones(3)))
+    assert not made
+    assert lowered.source.count("\n    # y = gen i:n.") == 1
+    assert made.count("y") == 1
+    namespace: dict[str, Any] = {}
+    exec(lowered.source, namespace)
+    assert namespace["f"](np.ones(3)) == lowered(np.ones(3))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
@@ -91,17 +91,26 @@ class Block:
             else:
                 stack += part.parts
 
-    def lines(self, indent: int = 0) -> list[str]:
-        """All lines, indented."""
+    def lines(self, indent: int = 0, told: bool = True) -> list[str]:
+        """All lines, indented; without comments that are still to be made unless they are to be `told`."""
         found: list[str] = []
         stack: list[tuple[str | Block, int]] = [(self, indent - 1)]
         while stack:
             part, depth = stack.pop()
+            if isinstance(part, Comment) and told:
+                part = f"# {part.make()}"
             if isinstance(part, str):
                 found += [("    " * depth + line).rstrip() for line in _broken(part, _WIDTH - 4 * depth)]
             else:
                 stack += [(inner, depth + 1) for inner in reversed(part.parts)]
         return found
+
+
+@dataclass
+class Comment(Block):
+    """A comment whose text is made when somebody reads it."""
+
+    make: Callable[[], str] = str
 
 
 def _broken(line: str, width: int) -> list[str]:

@@ -90,10 +90,15 @@ class Lowered(Code):
         self._simplified = simplify(f, **(sizes or {}))
         self._forms: dict[tuple[Relation, ...], Form] = {}
         self._plans: dict[Hashable, _Plan] = {}
-        self.source = self._form(()).made.text
+        self._form(())
 
     def __str__(self) -> str:
         return self.source
+
+    @property
+    def source(self) -> str:  # type: ignore[override]
+        """The Python that it runs."""
+        return self._form(()).made.text
 
     @property
     def source_on_points(self) -> str:
@@ -181,9 +186,12 @@ class Made(Protocol):
     """The source of a function: see `Source`."""
 
     name: str
-    text: str
     told: dict[Size, str]
     orders: dict[Relation, Any]
+
+    @property
+    def text(self) -> str:
+        """The Python, with comments."""
 
 
 @dataclass(frozen=True)
@@ -369,14 +377,17 @@ class Generated(Protocol):
     """Python that defines a function of this name."""
 
     name: str
-    text: str
+
+    @property
+    def runnable(self) -> str:
+        """The Python, perhaps without comments."""
 
 
 def defined(source: Generated) -> Any:
     """The function that `source` defines, which sees nothing but JAX and a few builtins."""
     allowed: dict[str, Any] = {name: getattr(builtins, name) for name in _BUILTINS}
     namespace: dict[str, Any] = {"__builtins__": {**allowed, "__import__": _import}, "__name__": "tensorlang.lowered"}
-    exec(compile(source.text, f"<lowered {source.name}>", "exec"), namespace)
+    exec(compile(source.runnable, f"<lowered {source.name}>", "exec"), namespace)
     return namespace[source.name]
 
 

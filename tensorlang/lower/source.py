@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any
 
@@ -22,7 +23,7 @@ from tensorlang.language.show import expr_text
 from tensorlang.language.types import Pair, Type, shape, struct_of_arrays
 from tensorlang.lower import costs
 from tensorlang.lower.assembly import Rolled, rolled
-from tensorlang.lower.code import Block, Value, dtype_of, literal, ordered
+from tensorlang.lower.code import Block, Comment, Value, dtype_of, literal, ordered
 from tensorlang.lower.cut import Cut, cut_arrays
 from tensorlang.lower.expressions import Compiler, used_twice
 from tensorlang.lower.helpers import HELPERS, NEEDS
@@ -98,11 +99,20 @@ class Source:
             self._body.parts[head:head] = _unpacked(self._ctx, p)
         self._body.line(f"return {run(self._tuple(results))}")
         told = ["*", *self.told.values()] if self.told else []
-        table = costs.exact(costs.load()) if exact or strict else costs.load()
-        signature = f"def {self.name}({', '.join([*arguments, *told])}):"
-        self.definition = "\n".join([signature, *self._body.lines(1)])
+        self._table = costs.exact(costs.load()) if exact or strict else costs.load()
+        self._signature = f"def {self.name}({', '.join([*arguments, *told])}):"
         self.helpers = tuple(self._ctx.helpers)
-        self.text = assembled([self.definition], self.helpers, table)
+        self.runnable = assembled(["\n".join([self._signature, *self._body.lines(1, told=False)])], self.helpers, self._table)
+
+    @cached_property
+    def definition(self) -> str:
+        """The function alone, to be read."""
+        return "\n".join([self._signature, *self._body.lines(1)])
+
+    @cached_property
+    def text(self) -> str:
+        """`runnable` with comments."""
+        return assembled([self.definition], self.helpers, self._table)
 
     def _parameters(self, f: Function, sparse: Collection[Relation]) -> list[str]:
         """Name the arrays of each parameter, take pairs apart, and bring all numbers to one dtype."""
@@ -198,7 +208,7 @@ class Source:
         needs = run(conditions.of(e))
         held = Held(name, shape(e.type)[0], required=needs)
         self._body.line("")
-        self._body.line(f"# {_comment(name, e)}")
+        self._body.parts.append(Comment(make=partial(_comment, name, e)))
         binders, scalar = eta(e)
         block = Block()
         domain = {i: ctx.integers.range_of(i, n, block) for i, n in binders}

@@ -66,7 +66,7 @@ class MeshSource:
         main = "\n".join([f"def {self.name}({', '.join([*parameters, *told])}):", *self.outer.lines(1)])
         table = costs.exact(costs.load()) if exact else costs.load()
         called = [name for part in self.parts for name in part.helpers] + self.called
-        self.text = assembled([*(part.definition for part in self.parts), main], called, table)
+        self.runnable = self.text = assembled([*(part.definition for part in self.parts), main], called, table)
         self.in_specs = tuple(self._in_specs(p) for p in f.params)
         self.out_specs = run(_specs(unpack(plan.program.results, f.results), self._spec))
         sizes = {size: cut for cut, size in self.blocks.sizes.items()}

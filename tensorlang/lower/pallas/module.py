@@ -74,7 +74,7 @@ class Module:
         first = next(k for k, line in enumerate(lines) if not line)
         known = [line for line in lines[:first] if line]
         more = [line for line in imports if f" {line.split()[-1]}" and line not in known]
-        self.text = "\n".join([*sorted({*known, *more}, key=_order), *lines[first:]])
+        self.runnable = self.text = "\n".join([*sorted({*known, *more}, key=_order), *lines[first:]])
 
     def _parameters(self, f: Function) -> list[str]:
         """Name the arrays of each parameter, take pairs apart, and bring all numbers to one dtype."""

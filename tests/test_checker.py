@@ -51,28 +51,29 @@ def test_the_checker_shares_no_code_with_the_package() -> None:
 @pytest.mark.parametrize("name", PAPER)
 def test_certificates_of_the_paper_s_programs_hold(name: str) -> None:
     report = check(certify(PAPER[name]).to_json())
+    assert report.decided
     assert report.samples
     assert set(report.sets) <= {"for all sizes"}
 
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_certificates_with_data_and_scalar_functions_hold(text: str) -> None:
-    assert check(certify(tl.parse(text)).to_json()).steps
+    report = check(certify(tl.parse(text)).to_json())
+    assert report.steps
+    assert report.decided
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_certificates_of_random_programs_hold(seed: int) -> None:
     f = random_function(random.Random(seed), scalars="powers", chooses=seed % 2 == 0)
-    try:
-        assert check(certify(f).to_json()).samples
-    except Refused as refused:
-        assert "no small sizes" in str(refused)
+    assert check(certify(f).to_json()).decided
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", [c for c in CASES if "000" not in c.name], ids=lambda case: case.name)
-def test_certificates_of_benchmark_programs_hold(case: Any) -> None:
-    assert check(certify(case.function, wrt=case.wrt or None).to_json()).samples
+def test_certificates_of_benchmark_programs_are_decided_for_all_sizes(case: Any) -> None:
+    report = check(certify(case.function, wrt=case.wrt or None).to_json())
+    assert report.decided, str(report)
 
 
 @pytest.mark.slow
@@ -284,3 +285,35 @@ def test_a_user_s_function_stands_in_a_certificate_with_its_body_or_as_an_assump
     assert report.decided
     assert "the derivative of bump_for_test" in report.assumptions
     assert "assuming: the derivative of bump_for_test" in str(report)
+
+
+def status(tmp_path: Path, held: dict[str, Any], *options: str) -> tuple[int, str]:
+    path = tmp_path / "certificate.json"
+    path.write_text(json.dumps(held))
+    command = [sys.executable, "-m", "proofs.checker", str(path), *options]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr
+    return done.returncode, done.stdout + done.stderr
+
+
+PRODUCT = "product(A: [n][m]R, B: [m][n]R) = gen i:n, j:n. sum l:m. A[i, l] * B[l, j]"
+
+
+def test_the_exit_status_is_0_only_if_all_was_decided(tmp_path: Path) -> None:
+    held = json.loads(valid(PRODUCT))
+    assert status(tmp_path, held)[0] == 0
+    code, said = status(tmp_path, held, "--seconds", "0.05")
+    assert code == 4
+    assert "too large to decide" in said
+
+
+@pytest.mark.slow
+def test_the_exit_status_is_3_where_something_was_only_sampled(tmp_path: Path) -> None:
+    held = json.loads(valid(PRODUCT))
+    held["costs"], held["supremum"] = dict.fromkeys(held["costs"]), None
+    held["bound"] = "2499/1000"  # the ratio comes near to 5/2 only at sizes that are not tried
+    code, said = status(tmp_path, held)
+    assert code == 3
+    assert said.startswith("product: NOT decided for all sizes, only sampled: the cost")
+    assert status(tmp_path, held, "--accept-sampled")[0] == 0
+    assert status(tmp_path, {**held, "bound": "2"})[0] == 1

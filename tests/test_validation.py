@@ -138,3 +138,58 @@ def test_a_program_and_its_mutants_differ_only_where_they_are_said_to(seed: int)
 def test_normal_forms_and_adjoints_are_equal_to_what_they_are_made_of(seed: int) -> None:
     f = random_function(random.Random(seed), scalars="powers", chooses=seed % 2 == 0)
     assert compare(program(tl.normalize(f)), program(f), seed) >= 1
+
+
+ALIKE = {
+    "a guard that the sum's own condition implies": (
+        "f(a: [e]idx(n), x: [e]R) = gen i:n. [exists k:e. a[k] = i] * (sum j:e. [a[j] = i] * x[j])",
+        "f(a: [e]idx(n), x: [e]R) = gen i:n. sum j:e. [a[j] = i] * x[j]",
+    ),
+    "a guard on a relation": (
+        "f(E: rel(n, m), x: [m]R) = gen i:n. [exists k:m. E(i, k)] * (sum j:m. [E(i, j)] * x[j]^2)",
+        "f(E: rel(n, m), x: [m]R) = gen i:n. sum j:m. [E(i, j)] * x[j]^2",
+    ),
+    "a guard on what is read": (
+        "f(a: [e]idx(n), x: [n]R) = gen j:e. [exists k:e. a[k] = a[j]] * sin(x[a[j]])",
+        "f(a: [e]idx(n), x: [n]R) = gen j:e. sin(x[a[j]])",
+    ),
+    "a guard of two indices": (
+        "f(E: rel(n, m), x: [n]R, y: [m]R) = sum i:n, j:m. [exists k:n, l:m. E(k, l)] * [E(i, j)] * x[i] * y[j]",
+        "f(E: rel(n, m), x: [n]R, y: [m]R) = sum i:n, j:m. [E(i, j)] * x[i] * y[j]",
+    ),
+}
+APART = {
+    "a guard that data decide": (
+        "f(a: [e]idx(n), x: [n]R) = gen i:n. [exists k:e. a[k] = i] * x[i]",
+        "f(a: [e]idx(n), x: [n]R) = gen i:n. x[i]",
+    ),
+    "another witness": (
+        "f(E: rel(n, n), x: [n]R) = gen i:n. [exists k:n. E(k, i)] * (sum j:n. [E(i, j)] * x[j])",
+        "f(E: rel(n, n), x: [n]R) = gen i:n. sum j:n. [E(i, j)] * x[j]",
+    ),
+    "one element": ("f(x: [n]R) = sum i:n. x[i]^2", "f(x: [n]R) = sum i:n. [i != 7] * x[i]^2"),
+    "even sizes": ("f(x: [n]R) = sum i:n. x[i]", "f(x: [n]R) = sum i:n. [exists k:n. n = 2*k + 1] * x[i]"),
+    "sizes from 1000 on": ("f(x: [n]R) = sum i:n. x[i]", "f(x: [n]R) = sum i:n. [i < 1000] * x[i]"),
+    "a chosen index, where nothing can be chosen": (
+        "f(x: [n]R) = let k = argmax i:n where 3 <= i. x[i] in sum i:n. [i <= k] * x[0]",
+        "f(x: [n]R) = let k = argmax i:n where 3 <= i. x[i] in x[0] + (sum i:n. [1 <= i <= k] * x[0])",
+    ),
+    "a reciprocal of nothing": (
+        "f(e: rel(n, n), x: [n]R) = gen i:n. (sum j:n. [e(i, j)] * x[j]) * recip(sum j:n. [e(i, j)] * x[j])",
+        "f(e: rel(n, n), x: [n]R) = gen i:n. 1",
+    ),
+}
+
+
+@pytest.mark.parametrize("texts", ALIKE.values(), ids=ALIKE)
+def test_guards_that_data_imply_are_seen_through(texts: tuple[str, str]) -> None:
+    guarded, plain = map(syntax.program, texts)
+    assert is_equal(guarded, plain)
+    assert is_no_more(guarded, plain)
+
+
+@pytest.mark.parametrize("texts", APART.values(), ids=APART)
+def test_what_differs_somewhere_is_not_called_equal(texts: tuple[str, str]) -> None:
+    first, second = map(syntax.program, texts)
+    assert not is_equal(first, second)
+    assert is_equal(first, first)

@@ -1,10 +1,13 @@
 """A checker of certificates that shares no code with the package that makes them.
 
-From the bottom up: `trees` holds programs, `syntax` reads them, `semantics` says what they mean and cost at given
-sizes, one element at a time, `points` decides questions about integer sets by isl, `statements` reads Figure 10,
-`replay` follows a derivation, `extracted` asks the adjoint that is extracted from the Coq proofs, where that is built,
-`samples` compares values and costs at small sizes, `formulas` reads costs, and `certificate` checks all that a
-certificate says.
+From the bottom up: `budget` says how long anything may take, `trees` holds programs, `syntax` reads them, `semantics`
+says what they mean and cost at given sizes, one element at a time, `predicates` and `linear` rename and solve,
+`facts` decides by isl what follows for all sizes and data, `points` compares sets by it, `kinds` checks types, scopes
+and bounds, `normal` and `meaning` bring values to normal forms, `equal` compares two programs by these, `charges` and
+`transport` compare costs, `costs` says by them that an adjoint is cheap, `functions` knows derivatives, `statements`
+reads Figure 10, `replay` follows a derivation, `extracted` asks the adjoint that is extracted from the Coq proofs,
+where that is built, `samples` looks for counterexamples at small sizes, `formulas` reads costs, `report` says what
+was established, the weakest part first, and `certificate` checks all that a certificate says.
 
     python -m proofs.checker CERTIFICATE.json
 """

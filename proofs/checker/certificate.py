@@ -137,6 +137,7 @@ class _Checked:
         steps = Finding("the derivation", replay.decided.keys() <= {FOR_ALL})
         findings = (steps, *self._values(), *self._cheap(steps.decided))
         if not all(finding.decided for finding in findings):
+            self.budget.spend()
             search(self)
         many = len(self.held["steps"])
         return Report(

@@ -40,9 +40,12 @@ def equal(first: Side, second: Side, matches: Sequence[tuple[str, str]], budget:
         return _Both(first, second, budget).decide(())
     try:
         why = _Both(first, second, budget.part(_PLAIN)).decide(())
-    except TooLarge as error:
-        why = str(error)
-    return why and _Both(first, second, budget).decide(matches)
+    except TooLarge:
+        budget.spend()
+    else:
+        return why and _Both(first, second, budget).decide(matches)
+    why = _Both(first, second, budget).decide(matches)
+    return why and _Both(first, second, budget).decide(())
 
 
 class _Both:

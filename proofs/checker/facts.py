@@ -120,11 +120,12 @@ class Facts:
 
     def vanish(self, cells: Iterable[tuple[Fraction, Parts]], context: Parts) -> bool:
         """Whether it is shown that the weights of the predicates that hold add up to 0, wherever `context` holds."""
-        total: dict[frozenset[Pred], Fraction] = {}
+        total: dict[frozenset[Pred], tuple[Parts, Fraction]] = {}
         for weight, preds in cells:
             key = frozenset(told(p, {}) for p in preds)
-            total[key] = total.get(key, Fraction(0)) + weight
-        left = [(list(preds), weight) for preds, weight in total.items() if weight]
+            first, before = total.get(key, (preds, Fraction(0)))
+            total[key] = first, before + weight
+        left = [(preds, weight) for preds, weight in total.values() if weight]
         if not left:
             return True
         around = parts_of(context)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import islice, permutations
+from itertools import combinations, islice, permutations
 from typing import Any
 
 import islpy
@@ -27,6 +27,7 @@ _SET = islpy.dim_type.set
 _MOST_DIMS = 6
 _SHIFTS = 8
 _VARIANTS = 160
+_CHOICES = 120
 
 
 def never_more(low: Iterable[Charge], high: Iterable[Charge], facts: Facts) -> bool:
@@ -59,6 +60,12 @@ def _as_written(d: Domain) -> object:
     """The same for domains that are the same but for the names of their indices."""
     names = {x: name(f"$d{k}") for k, x in enumerate(d.dims)}
     return len(d.dims), frozenset(told(p, names) for p in d.preds)
+
+
+def _choices(many: int, few: int) -> Iterator[tuple[int, ...]]:
+    """Ways to choose some of the first numbers, first those that keep their order."""
+    yield from combinations(range(many), few)
+    yield from (way for way in permutations(range(many), few) if list(way) != sorted(way))
 
 
 def _text(d: Domain) -> object:
@@ -151,7 +158,7 @@ class _Transport:
         if a.dims >= h.dims or (h.domain is None and self._reads_data(h.points)):
             return []
         for mine in self._forms(a):
-            for chosen in permutations(range(h.dims), a.dims):
+            for chosen in islice(_choices(h.dims, a.dims), _CHOICES):
                 self.facts.budget.spend()
                 others = [k for k in range(h.dims) if k not in chosen]
                 if h.domain is not None and self._data_at(h.domain, others):

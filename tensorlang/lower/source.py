@@ -102,7 +102,8 @@ class Source:
         self._table = costs.exact(costs.load()) if exact or strict else costs.load()
         self._signature = f"def {self.name}({', '.join([*arguments, *told])}):"
         self.helpers = tuple(self._ctx.helpers)
-        self.runnable = assembled(["\n".join([self._signature, *self._body.lines(1, told=False)])], self.helpers, self._table)
+        lines = [self._signature, *self._body.lines(1, told=False)]
+        self.runnable = assembled(["\n".join(lines)], self.helpers, self._table)
 
     @cached_property
     def definition(self) -> str:

@@ -163,13 +163,10 @@ def _implies_comparison(p: Predicate, q: NonNegative | Equal) -> bool:
 
 
 def _implies_equal_read(p: Predicate, q: NonNegative | Equal | Related) -> bool:
-    """Whether `q` holds since equal places have equal elements, and are both in a relation or neither."""
-    facts = conjuncts(p)
-
-    def holds(part: Predicate) -> bool:
-        return part in facts or (isinstance(part, NonNegative | Equal) and _implies_comparison(p, part))
-
-    return any(holds(other) and all(map(holds, conjuncts(places))) for places, other in equal_reads(q, p))
+    """Whether `q` holds since places that `p` says are equal have equal elements, and are both in a relation or not."""
+    facts = set(conjuncts(p))
+    others = (other for places, other in equal_reads(q, p) if facts.issuperset(conjuncts(places)))
+    return any(r in facts or (isinstance(r, NonNegative | Equal) and _implies_comparison(p, r)) for r in others)
 
 
 def _has_witness(p: Predicate, q: Exists) -> bool:

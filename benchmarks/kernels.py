@@ -17,7 +17,7 @@ import statistics
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -324,7 +324,20 @@ def for_gpu(subject: Subject, arguments: Sequence[Any]) -> str:
     f = subject.function
     namespace: dict[str, Any] = {}
     exec(compile(tl.lower(f, target="pallas-gpu").source, f"<{f.name}>", "exec"), namespace)
-    return jax.jit(namespace[f.name]).trace(*arguments).lower(lowering_platforms=("cuda",)).as_text()
+    return lowered_for_gpu(namespace[f.name], arguments).as_text()
+
+
+def lowered_for_gpu(fn: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+    """`fn` for these arguments, or arrays like them, as JAX lowers it for an H100, which need not be here."""
+    with _for_an_h100():
+        return jax.jit(fn).trace(*arguments).lower(lowering_platforms=("cuda",))
+
+
+def _for_an_h100() -> AbstractContextManager[Any]:
+    if jax.__version_info__ < (0, 11):  # which knows no kind of GPU that it could lower for
+        return nullcontext()
+    card = jax.sharding.AbstractDevice(device_kind="NVIDIA H100", num_cores=None, platform="gpu")
+    return jax.sharding.use_abstract_mesh(jax.sharding.AbstractMesh((), (), abstract_device=card))
 
 
 @click.command()

@@ -14,12 +14,14 @@ from click.testing import CliRunner
 from benchmarks import kernels
 from benchmarks.kernels import OURS, PLAIN, TARGETS, XLA, Limits, Row, Subject, error, limits, main, measure, table
 from benchmarks.programs.kernels import KERNELS
+from tensorlang.lower.pallas.run import TRITON_WARNING
 
 
 @pytest.fixture(autouse=True)
 def _interpreted() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="there is no GPU here")
+        warnings.filterwarnings("ignore", message=TRITON_WARNING)
         yield
 
 

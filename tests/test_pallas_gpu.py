@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,8 +17,10 @@ import pytest
 
 import tensorlang as tl
 from benchmarks.case import Case
-from benchmarks.kernels import BOUNDS, Subject, answer, cast, error
+from benchmarks.kernels import BOUNDS, Subject, answer, cast, error, lowered_for_gpu
 from benchmarks.programs.kernels import KERNELS
+from tensorlang.lower.pallas import run as pallas
+from tensorlang.lower.pallas.run import TRITON_WARNING
 from tensorlang.lower.parts.triton import _intervals, _lists, _rescaling
 from tests.triton_code import compiled_for_hopper, triton_kernels
 
@@ -40,6 +44,7 @@ def _each(names: set[str] = _QUICK) -> list[Any]:
 def _interpreted() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="there is no GPU here")
+        warnings.filterwarnings("ignore", message=TRITON_WARNING)
         yield
 
 
@@ -192,6 +197,62 @@ def test_intervals_are_those_of_the_visited_tiles_and_of_whole_ones_among_them()
 def test_sums_are_kept_where_a_maximum_does_not_grow_even_from_nothing() -> None:
     nothing = -np.inf
     assert np.array_equal(_rescaling(jnp.asarray([nothing, nothing, 1.0]), jnp.asarray([nothing, 2.0, 1.0])), [1, 0, 1])
+
+
+def _as_on_a_gpu() -> None:
+    """Run kernels as far as a machine without a GPU goes: until they are compiled."""
+    f = tl.parse("f(A: [n][m]R, B: [m][p]R) = gen i:n, k:p. sum j:m. A[i, j] * B[j, k]")
+    x = jax.ShapeDtypeStruct((32, 32), jnp.float32)
+    assert "triton" in lowered_for_gpu(tl.lower(f, target="pallas-gpu"), [x, x]).as_text()
+
+
+@pytest.fixture
+def _gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    monkeypatch.setattr(pallas, "_warned", set())
+    with warnings.catch_warnings():
+        warnings.resetwarnings()
+        yield
+
+
+@pytest.mark.usefixtures("_gpu")
+@pytest.mark.skipif(jax.__version_info__ < (0, 11), reason="Triton is not deprecated in this version of JAX")
+def test_where_warnings_are_errors_ours_of_triton_comes_first_and_says_what_lets_it_and_jaxs_pass() -> None:
+    warnings.simplefilter("error")
+    for _ in range(2):  # it comes until it is heeded
+        with pytest.raises(DeprecationWarning, match=f"{TRITON_WARNING} by JAX {jax.__version__}") as said:
+            _as_on_a_gpu()
+    advice = re.search(r"warnings\.filterwarnings\(.*\)", str(said.value))
+    assert advice is not None
+    exec(advice[0])
+    _as_on_a_gpu()
+
+
+@pytest.mark.usefixtures("_gpu")
+def test_that_triton_is_deprecated_is_said_once_and_only_where_it_is() -> None:
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        _as_on_a_gpu()
+        _as_on_a_gpu()
+    assert all(str(w.message).startswith(TRITON_WARNING) for w in said)
+    ours = [w for w in said if f"{TRITON_WARNING} by JAX" in str(w.message)]
+    assert len(ours) == (jax.__version_info__ >= (0, 11)) and bool(said) == bool(ours)
+
+
+@pytest.mark.usefixtures("_gpu")
+def test_a_program_without_kernels_says_nothing_of_what_runs_them() -> None:
+    warnings.simplefilter("error")
+    lowered = tl.lower(tl.parse("f(A: [n][m]R) = sum i:n, j:m. A[i, j]"), target="pallas-gpu")
+    assert "pallas_call" not in lowered.source
+    assert lowered(np.eye(3)) == 3
+
+
+def test_a_jax_without_triton_is_an_error_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("jax.experimental.pallas.triton")
+    monkeypatch.setitem(sys.modules, "jax.experimental.pallas.triton", None)
+    f = tl.parse("f(A: [n][m]R, B: [m][p]R) = gen i:n, k:p. sum j:m. A[i, j] * B[j, k]")
+    with pytest.raises(tl.MissingPackage, match=r"can't run the kernels of 'pallas-gpu'.*triton"):
+        tl.lower(f, target="pallas-gpu")(np.ones((3, 4)), np.ones((4, 5)))
 
 
 @pytest.mark.slow

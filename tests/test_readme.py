@@ -26,6 +26,15 @@ def test_the_readmes_test_command_is_what_ci_runs() -> None:
     assert f'step "{tests[0]}"' in (ROOT / ".ci" / "run").read_text()
 
 
+@pytest.mark.parametrize(("constraints", "python"), [("constraints.txt", "3.11"), ("constraints-newest.txt", "3.13")])
+def test_the_versions_that_the_readme_calls_tested_are_those_that_ci_installs(constraints: str, python: str) -> None:
+    pinned = re.search(r"^jax==(\d+\.\d+)", (ROOT / constraints).read_text(), re.MULTILINE)
+    assert pinned is not None
+    pages = [" ".join((ROOT / page).read_text().split()) for page in ("README.md", "docs/install.md")]
+    assert all(f"Python {python} with JAX {pinned[1]}" in page and constraints in page for page in pages)
+    assert f"-c {constraints} " in (ROOT / ".ci" / "run").read_text()
+
+
 def test_the_readmes_examples_print_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     told = [

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jax
 from jax._src.lib.mlir import ir
 from jax._src.pallas.triton import lowering
+
+from benchmarks.kernels import lowered_for_gpu
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class TritonKernel:
 
 def triton_kernels(fn: Any, *arguments: Any) -> list[TritonKernel]:
     """The kernels that `fn` launches on a GPU for arguments of these shapes and dtypes."""
-    module = jax.jit(fn).trace(*arguments).lower(lowering_platforms=("cuda",)).compiler_ir()
+    module = lowered_for_gpu(fn, arguments).compiler_ir()
     return [_kernel(call) for call in _calls(module.operation)]
 
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 import jax
 import numpy as np
 
-from tensorlang.errors import ArgumentError
+from tensorlang.errors import ArgumentError, MissingPackage
 from tensorlang.language.affine import Atom, Size
 from tensorlang.language.function import Function
 from tensorlang.language.predicates import Relation
@@ -41,6 +41,10 @@ TARGETS = {
     "pallas-gpu": Target("gpu", lambda axis, _: gpu.BLOCKS[axis.role], gpu.GpuKernel, gpu.IMPORTS, gpu.unfit),
 }
 
+TRITON_WARNING = "The Pallas Triton backend is deprecated"
+"""How JAX's warning of it begins, and ours."""
+
+_TRITON_DEPRECATED = (0, 11)  # the version of JAX that began to warn
 _warned: set[str] = set()
 
 
@@ -82,7 +86,14 @@ class Kernels(Lowered):
             self._program = program(self._simplified, length, target.unfit)
             made = Module(self._program, target.emit, target.imports)
             static = [*made.told.values(), "interpret"]
-            self._forms[()] = Form(made, jax.jit(defined(made), static_argnames=static))
+            try:
+                run = jax.jit(defined(made), static_argnames=static)
+            except ImportError as missing:
+                raise MissingPackage(
+                    f"JAX {jax.__version__} can't run the kernels of {self.target!r}: {missing}",
+                    hint="another version of JAX, or target='jax', which runs on every device",
+                ) from missing
+            self._forms[()] = Form(made, run)
         return self._forms[()]
 
     def _points_or_mask(self, value: Any) -> Any:
@@ -90,22 +101,33 @@ class Kernels(Lowered):
 
     def _run(self, form: Form, arguments: Sequence[Any], sizes: Mapping[Size, int]) -> Any:
         known = cast(Mapping[Atom, int], sizes)
-        axes = [axis for step in self.program.steps if isinstance(step, Kernel) for axis in step.axes]
+        kernels = [step for step in self.program.steps if isinstance(step, Kernel)]
+        axes = [axis for kernel in kernels for axis in kernel.axes]
         if not all(sizes.values()) or any(axis.extent.value(known) < 1 for axis in axes):
             return super()._run(self._empty._form(()), arguments, sizes)
         told = {name: sizes[size] for size, name in form.made.told.items()}
-        return form.run(*arguments, **told, interpret=self._is_interpreted())
+        return form.run(*arguments, **told, interpret=bool(kernels) and self._is_interpreted())
 
     def _is_interpreted(self) -> bool:
-        """Whether there is no such accelerator here; the first time it says so."""
-        if jax.default_backend() == TARGETS[self.target].platform:
-            return False
+        """Whether there is no such accelerator here. It says so once, or that what runs the kernels is deprecated."""
+        kind = TARGETS[self.target].platform
+        if jax.default_backend() != kind:
+            message = f"there is no {kind.upper()} here: Pallas interprets the kernels of {self.target}"
+            self._say_once(message, InterpretedWarning)
+            return True
+        if kind == "gpu" and jax.__version_info__ >= _TRITON_DEPRECATED:
+            self._say_once(
+                f"{TRITON_WARNING} by JAX {jax.__version__}, and runs the kernels of {self.target} as long as JAX "
+                "has it. JAX warns too, as it compiles each. Where warnings are errors, this lets both pass: "
+                f"warnings.filterwarnings('ignore', message={TRITON_WARNING!r})",
+                DeprecationWarning,
+            )
+        return False
+
+    def _say_once(self, message: str, category: type[Warning]) -> None:
         if self.target not in _warned:
-            _warned.add(self.target)
-            kind = TARGETS[self.target].platform.upper()
-            message = f"there is no {kind} here: Pallas interprets the kernels of {self.target}"
-            warnings.warn(message, InterpretedWarning, stacklevel=3)
-        return True
+            warnings.warn(message, category, stacklevel=4)
+            _warned.add(self.target)  # not if the warning is an error: then the next call must say it too
 
 
 def _checked(f: Function, blocks: Mapping[str, int]) -> Mapping[str, int]:

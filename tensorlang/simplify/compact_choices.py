@@ -50,6 +50,10 @@ from tensorlang.sets.solve import in_range, project, solve
 from tensorlang.simplify.compact import without
 
 
+_NARROW = 16
+"""The widest windows that are taken apart. Wider ones are bands of matrices, which are read in blocks or tiles."""
+
+
 @dataclass(frozen=True)
 class _Element:
     """What stands for the element of an index array at `own`."""
@@ -111,7 +115,7 @@ def _window(x: Selection) -> _Made | None:
     lasts = [atom_affine(s) + a for a in bounds if a.coefficient(s) < 0]
     for first in (a for a in firsts if a.indices):
         widths = [(last - first).constant + 1 for last in lasts if (last - first).is_constant]
-        if widths and min(widths) > 0 and not (size.is_constant and size.constant <= min(widths)):
+        if widths and 0 < min(widths) <= _NARROW and not (size.is_constant and size.constant <= min(widths)):
             d = Index("d")
             return _in_terms_of(x, {s: first + atom_affine(d)}, x.guard, (d, constant(min(widths))))
     return None

@@ -94,7 +94,7 @@ _HOMES = {
     "simplify": "simplify",
     "surface.embed": (
         "Cond Idx IndexType Indices R RelationType Term ValueType abs argmax argmin call cos cosh erf "
-        "exists exp fst function gen idx let log logaddexp max maximum min minimum pair pair_type recip "
+        "exists exp fst function gen idx let log logaddexp max maximum min minimum pair pair_type real recip "
         "relation relu scalar_function sigmoid sign sin sinh sizes snd softplus sqrt sum tan tanh "
         "where_ge where_gt"
     ),

@@ -48,7 +48,7 @@ from tensorlang.normal.tidy import is_index_only, map_outputs, with_operands
 from tensorlang.sets.solve import Ranges, simplify_in
 from tensorlang.simplify.summation import Summation, inlined, scheme
 
-_MOST_TERMS, _MOST_FACTORS = 16, 12
+_MOST_TERMS, _MOST_FACTORS, _MOST_TRIES = 16, 12, 300
 _RECIP = function("recip")
 
 Places = dict[Atom, Affine]
@@ -215,9 +215,14 @@ def _are_alike(p: _Product, q: _Product) -> bool:
 
 
 def _places(p: _Product, known: Places, q: _Product) -> Iterator[tuple[Places, tuple[int, ...]]]:
-    """Loops of `q` for those of `p` such that each factor of `p` is one of `q`; and which of these they are."""
+    """Loops of `q` for those of `p` such that each factor of `p` is one of `q`; and which of these they are.
+
+    Equal factors can be paired in many ways, of which not all are tried.
+    """
     pending: list[tuple[Places, tuple[int, ...]]] = [(known, ())]
-    while pending:
+    for _ in range(_MOST_TRIES):
+        if not pending:
+            return
         at, used = pending.pop()
         if len(used) < len(p.factors):
             y, place = p.factors[len(used)]

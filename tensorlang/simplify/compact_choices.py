@@ -49,7 +49,6 @@ from tensorlang.normal.tidy import is_index_only, map_outputs, with_operands
 from tensorlang.sets.solve import in_range, project, solve
 from tensorlang.simplify.compact import without
 
-
 _NARROW = 16
 """The widest windows that are taken apart. Wider ones are bands of matrices, which are read in blocks or tiles."""
 

@@ -73,10 +73,10 @@ def test_a_compiled_program_goes_with_its_last_user() -> None:
 
 
 @pytest.mark.slow
-def test_three_thousand_programs_take_no_more_memory_than_half_of_them() -> None:
-    work(0, 1_500)
+def test_five_thousand_programs_take_no_more_memory_than_half_of_them() -> None:
+    work(0, 2_500)
     before = objects()
-    work(1_500, 1_500)
+    work(2_500, 2_500)
     after = objects()
     clear_caches()
     assert after - before < 0.02 * (before - objects())

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 from tensorlang.shown import when_shown
 
 if TYPE_CHECKING:
-    from tensorlang import lib, pictures, testing  # noqa: F401 - lib is found here
+    from tensorlang import lib, pictures, testing
     from tensorlang.budget import limits
     from tensorlang.certificate.certificate import Certificate, certify
     from tensorlang.cost.cost import cost
@@ -145,6 +145,7 @@ __all__ = [  # noqa: PLE0604
     "hvp",
     "jacobian",
     "let_lift",
+    "lib",
     "limits",
     "lower",
     "normalize",

@@ -54,10 +54,12 @@ def cost(
     any name, such as `lambda` or `relations`. Raises `ArgumentError`, and `LimitError` if too many points must be
     looked at one by one.
     """
-    if relations is not None and not isinstance(relations, Mapping):
-        hint = f"tl.cost({f.name}, {', '.join(f'{s.name}=3' for s in f.sizes)})"
-        raise ArgumentError(f"sizes are given by name, found a {type(relations).__name__}", hint=hint)
-    require_clear(f, "cost", given, relations=relations)
+    if relations is not None:
+        require_clear(f, "cost", given, relations=relations)
+    for mapping in (given, relations):
+        if mapping is not None and not isinstance(mapping, Mapping):
+            hint = f"tl.cost({f.name}, {', '.join(f'{s.name}=3' for s in f.sizes)})"
+            raise ArgumentError(f"expected what is given by name, a mapping or keywords, found {mapping!r}", hint=hint)
     counter = Counter(known(f, together(given, together(relations, sizes))))
     return sum(weight * counter.points(domain) for domain, weight in charges(f.body).items())
 

@@ -185,8 +185,9 @@ def _power(exponent: Fraction) -> ScalarFunction:
 
 
 def _exact_power(x: Fraction, n: int) -> Fraction:
-    bits = n * max(abs(x.numerator).bit_length(), x.denominator.bit_length())
-    if abs(x.numerator) > 1 < bits and bits > _MOST_BITS:
+    """x^n, for numbers of other exact rings as well."""
+    bits = n * max(abs(x.numerator).bit_length(), x.denominator.bit_length()) if isinstance(x, Fraction | int) else 0
+    if bits > _MOST_BITS and abs(x.numerator) > 1:
         raise LimitError(f"an exact number has at most {_MOST_BITS:,} bits, found a power of some {bits:,}")
     return x**n
 

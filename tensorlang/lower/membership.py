@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
-from tensorlang.language.affine import Affine, Atom, Index, Lookup, Size, atom_affine, total
+from tensorlang.language.affine import Affine, Atom, Index, Lookup, Size, atom_affine, canonical, total
 from tensorlang.language.grammar import Bracket, number, sums
 from tensorlang.language.predicates import (
     And,
@@ -129,8 +129,8 @@ def _is_joint(q: Exists, binders: Mapping[Index, Affine]) -> bool:
 
 
 @cache
-def _axis(k: int) -> Index:
-    return Index(f"u{k}")
+def _place(k: int) -> Index:
+    return canonical(f"u{k}")
 
 
 @dataclass
@@ -196,4 +196,4 @@ class _Keys:
             return a
         sign = 1 if moving[0][1] > 0 else -1
         part = total((atom_affine(atom), k * sign) for atom, k in moving)
-        return a - part * sign + atom_affine(self.axes.setdefault(part, _axis(len(self.axes)))) * sign
+        return a - part * sign + atom_affine(self.axes.setdefault(part, _place(len(self.axes)))) * sign

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import islice
 
-from tensorlang.language.affine import Affine, Atom, Index, IndexArray, atom_affine
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, atom_affine, canonical
 from tensorlang.language.predicates import (
     And,
     Equal,
@@ -48,7 +48,7 @@ def opened(p: Predicate) -> Predicate:
     while stack:
         q = stack.pop()
         if isinstance(q, Exists):
-            some = _some(count)
+            some = _place(count)
             count += 1
             stack += reversed(conjuncts(substitute(q.body, {q.index: atom_affine(some)})))
             stack.append(within(atom_affine(some), q.size))
@@ -60,8 +60,8 @@ def opened(p: Predicate) -> Predicate:
 
 
 @cache
-def _some(count: int) -> Index:
-    return Index(f"some{count}")
+def _place(count: int) -> Index:
+    return canonical(f"some{count}")
 
 
 def instances(q: Exists, facts: Predicate) -> Iterator[Predicate]:

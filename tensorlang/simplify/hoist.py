@@ -3,7 +3,7 @@
     gen i. sum j. [p] * x[j] * v[i]  ->  y = gen i. sum j. [p] * x[j];  gen i. [exists j. p] * y[i] * v[i]
 
 With N points (i, j) and G distinct i this costs N instead of 2N - G. What remains under the sum depends on i by its
-predicate alone, as a prefix sum does.
+predicate alone, as a prefix sum does. Where data say which i there are, what runs has more of them: all of its range.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tensorlang.language.affine import Affine, Atom, Index, atom_affine
-from tensorlang.language.predicates import conjunction, equal
+from tensorlang.language.predicates import conjunction, equal, lookups, relations
 from tensorlang.normal.contraction import contraction, inner_solution
 from tensorlang.normal.ssa import (
     SSA,
@@ -44,7 +44,7 @@ def _hoisted(x: Contraction) -> Statement:
     summed = set(solution.free)
     places = factor_indices(x)
     outside = [k for k, at in enumerate(places) if summed.isdisjoint(_read(at, solution.values))]
-    if not summed or not outside or len(outside) == len(places):
+    if not summed or not outside or len(outside) == len(places) or lookups(x.pred) or relations(x.pred):
         return x
     inside = [k for k in range(len(places)) if k not in outside]
     own, inner = own_indices(x), inner_ranges(x)

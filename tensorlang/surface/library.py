@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 from tensorlang.language.function import Function
+from tensorlang.memory import cached
 
 TEXT = """
 -- sums and means
@@ -68,7 +67,7 @@ causal_attention(q: [n][d]R, k: [n][d]R, v: [n][p]R) =
 """
 
 
-@cache
+@cached
 def library() -> dict[str, Function]:
     """The programs of the library by name."""
     from tensorlang.surface.parse import parse_module

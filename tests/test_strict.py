@@ -188,18 +188,6 @@ def test_relations_given_by_their_points_select() -> None:
                 assert agrees(lowered(**{**given, "E": scipy.sparse.csr_matrix(given["E"])}), wanted)
 
 
-@pytest.mark.parametrize(
-    "seeds", [range(10), pytest.param(range(10, 150), marks=pytest.mark.slow)], ids=["few", "many"]
-)
-def test_a_bracket_outside_of_sums_over_an_element_or_a_scalar_function_always_selects(seeds: range) -> None:
-    for seed in seeds:
-        rng = random.Random(seed)
-        text, sizes = masked_text(rng, elementwise=True), rng.choice(SIZES)
-        f = tl.parse(text)
-        arguments = complete(f, masked_arguments(rng, sizes), sizes, seed)
-        assert is_strict(f, arguments, seed, strict=False), f"seed {seed}, sizes {sizes}:\n{text}"
-
-
 def masked_is_strict(seed: int, which: str) -> None:
     rng = random.Random(seed)
     text, sizes = masked_text(rng), rng.choice(SIZES)

@@ -36,7 +36,8 @@ _SCALARS = "tensorlang.surface.scalars"
 
 def public() -> dict[str, object]:
     """Every public name but the errors, and what it is; those of modules that are public after those of the package."""
-    modules = [tl, testing, *(what for name in tl.__all__ if inspect.ismodule(what := getattr(tl, name)))]
+    further = (what for name in tl.__all__ if inspect.ismodule(what := getattr(tl, name)))
+    modules = [tl, testing, *(module for module in further if hasattr(module, "__all__"))]
     names = {f"{module.__name__}.{name}": getattr(module, name) for module in modules for name in module.__all__}
     return {name: what for name, what in names.items() if not (_is_error(what) or inspect.ismodule(what))}
 

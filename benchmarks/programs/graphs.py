@@ -207,7 +207,7 @@ CASES = [
         program=_packed,
         by_hand=_packed_by_hand,
         draw={"t": _packing},
-        sizes=({"n": 200, "q": 20_100}, {"n": 256, "q": 32_896}, {"n": 1024, "q": 524_800}),
+        sizes=({"n": 256, "q": 32_896}, {"n": 512, "q": 131_328}, {"n": 1024, "q": 524_800}),
         odd={"n": 61, "q": 1891},
     ),
     Case(

@@ -233,9 +233,10 @@ def _told(name: str, cost: CostPolynomial | None) -> list[str]:
 
 def _functions(programs: Iterable[Function]) -> list[ScalarFunction]:
     """The scalar functions of these programs and of their derivatives, by name; of powers, whose derivatives may be
-    powers without end, those of the programs."""
+    powers without end, those of the programs and their first derivatives."""
     found: dict[str, ScalarFunction] = {}
     waiting = [f for g in programs for f in _called(g.body)]
+    first = set(waiting)
     while waiting:
         f = waiting.pop()
         name = described(f)["name"]
@@ -243,7 +244,7 @@ def _functions(programs: Iterable[Function]) -> list[ScalarFunction]:
             found[name] = f
             arguments = tuple(Var(f"x{k}", R) for k in range(f.arity))
             components = f.transpose(arguments, Var("y", R), Var("t", R))
-            waiting += [g for e in components if e is not None for g in _called(e) if g.exponent is None]
+            waiting += [g for e in components if e is not None for g in _called(e) if g.exponent is None or f in first]
     return [found[name] for name in sorted(found)]
 
 

@@ -69,7 +69,7 @@ def test_certificates_of_random_programs_hold(seed: int) -> None:
     assert check(certify(f).to_json()).decided
 
 
-SAMPLED = {"sums of clusters", "softmax in segments", "messages along edges", "variance in segments"}
+SAMPLED = {"sums of clusters", "softmax in segments", "messages along edges"}
 """Of these, parts are only sampled (docs/strength.md says which); the rest of what is said of them is decided."""
 
 

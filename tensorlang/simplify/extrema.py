@@ -45,10 +45,9 @@ def with_extrema(s: SSA) -> tuple[SSA, Extrema]:
     if not defined:
         return s, {}
     values = {k: Input(Var(k.name, array(x.shape, R)), (), x.shape) for k, x in defined.items()}
-    for x in s.statements:
-        for k in _arrays(x) & values.keys():
-            if k in _arrays(_reading(x, {k: values[k]}, defined)):
-                del values[k]
+    while left := {k for x in s.statements for k in _arrays(_reading(x, values, defined)) if k in values}:
+        # an element may be the extremum of several choices: without some of them it is read by the others
+        values = {k: value for k, value in values.items() if k not in left}
     new: dict[Statement, Statement] = {}
     extrema: dict[Input, Selection] = {}
     for x in s.statements:

@@ -81,16 +81,16 @@ def _reading(x: Statement, values: Mapping[IndexArray, Input], defined: Mapping[
             factors.append((y, indices))
         else:
             summed.update((i, n) for i, n in zip(indices, y.shape, strict=True) if i in solution.free)
-            places = [conjunction(q for p in places for q in conjuncts(p) if q not in _conditions(chosen, defined))]
+            conditions = what_was_chosen(chosen, defined[chosen.array])
+            places = [conjunction(q for p in places for q in conjuncts(p) if q not in conditions)]
             at = list(chosen.at)
             factors.append((values[chosen.array], tuple(Index("g") for _ in at)))
         places += [equal(atom_affine(i), a) for i, a in zip(factors[-1][1], at, strict=True)]
     return contraction(x.shape, own_indices(x), factors, summed, conjunction(places))
 
 
-def _conditions(chosen: Lookup, defined: Mapping[IndexArray, Selection]) -> tuple[Predicate, ...]:
-    """What holds of a choice wherever one is made."""
-    x = defined[chosen.array]
+def what_was_chosen(chosen: Lookup, x: Selection) -> tuple[Predicate, ...]:
+    """What holds of an element of the array that `x` selects, wherever it is looked up."""
     at = [*chosen.at, atom_affine(chosen)]
     values: dict[Atom, Affine] = dict(zip(own_indices(x.operand), at, strict=True))
     return conjuncts(substitute(x.pred, values))

@@ -49,6 +49,7 @@ from tensorlang.normal.ssa import (
 )
 from tensorlang.normal.tidy import addition, is_index_only, map_outputs, with_operands
 from tensorlang.sets.solve import in_range, project, solve
+from tensorlang.simplify.supports import common
 
 
 def compact(s: SSA) -> SSA:
@@ -271,8 +272,7 @@ def _always(x: Statement) -> list[Predicate]:
     """Comparisons of the indices of `x` that hold wherever it is not zero."""
     match x:
         case Addition(terms, _):
-            first, *others = (conjuncts(t.pred) for t in terms)
-            return [q for q in first if all(q in other for other in others)]
+            return list(conjuncts(common(t.pred for t in terms)))
         case Map(p, _, _, _):
             return list(conjuncts(p))
         case Contraction():

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tensorlang.language.affine import Affine, Index, Lookup, Size, atom_affine
+from tensorlang.language.affine import Affine, Index, Lookup, Size, atom_affine, constant
 from tensorlang.language.grammar import ScalarFunction
 from tensorlang.language.predicates import (
     TRUE,
@@ -24,6 +24,7 @@ from tensorlang.language.predicates import (
     NonNegative,
     Predicate,
     Related,
+    at_most,
     conjunction,
     conjuncts,
     free_atoms,
@@ -71,7 +72,7 @@ def _restricted(x: Statement, supports: Mapping[Statement, Predicate]) -> Statem
             pairs = ((t, _both(t.pred, supports[t.operand], own)) for t in terms)
             return Addition(tuple(Term(t.sign, p, t.operand) for t, p in pairs), shape)
         case Map(p, f, arguments, shape) if is_zero_at_zero(f):
-            return Map(_both(p, _common(supports[y] for y in arguments), own_ranges(x)), f, arguments, shape)
+            return Map(_both(p, common(supports[y] for y in arguments), own_ranges(x)), f, arguments, shape)
         case Contraction(p, factors, summed, shape):
             known = _read(x, supports)
             both = _both(p, conjunction(known), {**x.pattern.outer, **x.pattern.inner})
@@ -88,9 +89,9 @@ def _support(x: Statement, supports: Mapping[Statement, Predicate]) -> Predicate
     """Conditions on the indices of `x` without which it is 0."""
     match x:
         case Addition(terms, _):
-            return _common(_kept(conjunction([t.pred, supports[t.operand]]), x) for t in terms)
+            return common(_kept(conjunction([t.pred, supports[t.operand]]), x) for t in terms)
         case Map(p, f, arguments, _):
-            inside = _common(supports[y] for y in arguments) if is_zero_at_zero(f) else TRUE
+            inside = common(supports[y] for y in arguments) if is_zero_at_zero(f) else TRUE
             return _kept(conjunction([p, inside]), x)
         case Contraction():
             known = _read(x, supports)
@@ -146,10 +147,35 @@ def _hides_few(a: Affine, ranges: Mapping[Index, Affine]) -> bool:
     return hidden is not None and hidden.is_constant
 
 
-def _common(supports: Iterable[Predicate]) -> Predicate:
-    """What holds of each."""
-    first, *others = [conjuncts(p) for p in supports]
-    return conjunction(q for q in first if all(q in other for other in others))
+def common(conditions: Iterable[Predicate]) -> Predicate:
+    """Comparisons and relations that hold wherever one of the `conditions` does: [i = j] and [i = j + 1] are both
+    within 0 <= i - j <= 1."""
+    first, *others = [conjuncts(p) for p in conditions]
+    shared = [q for q in first if all(q in other for other in others)]
+    if not others:
+        return conjunction(shared)
+    bounds = [_bounds(parts) for parts in (first, *others)]
+    known = _bounds(shared)
+    for difference in bounds[0]:
+        least = [b.get(difference) for b in bounds]
+        ends = [k for k in least if k is not None]
+        if len(ends) == len(bounds) and known.get(difference) != min(ends):
+            shared.append(at_most(constant(min(ends)), difference))
+    return conjunction(shared)
+
+
+def _bounds(parts: Iterable[Predicate]) -> dict[Affine, int]:
+    """The least values of differences of two indices."""
+    least: dict[Affine, int] = {}
+    for q in parts:
+        sides = (
+            (q.difference, -q.difference) if isinstance(q, Equal) else (q.value,) if isinstance(q, NonNegative) else ()
+        )
+        for a in sides:
+            if len(a.terms) == len(a.indices) == 2 and {k for _, k in a.terms} == {1, -1}:
+                difference = a - a.constant
+                least[difference] = max(-a.constant, least.get(difference, -a.constant))
+    return least
 
 
 @cached

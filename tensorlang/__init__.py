@@ -64,10 +64,12 @@ if TYPE_CHECKING:
     from tensorlang.lower.run import Lowered, lower
     from tensorlang.memory import clear_caches
     from tensorlang.normal import eliminate_pairs, let_lift, normalize, push_out_gen, to_ssa
-    from tensorlang.pipeline import adjoint, derivative, derive, grad, hvp, jacobian, value_and_grad
+    from tensorlang.pipeline import adjoint, derivative, derive, grad, hvp, value_and_grad
     from tensorlang.simplify import simplify
     from tensorlang.surface.embed import *  # noqa: F403
     from tensorlang.surface.parse import parse, parse_module
+    from tensorlang.transforms.pieces import structure
+    from tensorlang.transforms.sparse import hessian, jacobian
     from tensorlang.transforms.to_jax import to_jax
 
 __version__ = "0.1.0"
@@ -90,7 +92,7 @@ _HOMES = {
     "lower.run": "Lowered lower",
     "memory": "clear_caches",
     "normal": "eliminate_pairs let_lift normalize push_out_gen to_ssa",
-    "pipeline": "adjoint derivative derive grad hvp jacobian value_and_grad",
+    "pipeline": "adjoint derivative derive grad hvp value_and_grad",
     "simplify": "simplify",
     "surface.embed": (
         "Cond Idx IndexType Indices R RelationType Term ValueType abs argmax argmin call cos cosh erf "
@@ -99,6 +101,8 @@ _HOMES = {
         "where_ge where_gt"
     ),
     "surface.parse": "parse parse_module",
+    "transforms.pieces": "structure",
+    "transforms.sparse": "hessian jacobian",
     "transforms.to_jax": "to_jax",
 }
 """The public names by the modules that they are from."""
@@ -142,6 +146,7 @@ __all__ = [  # noqa: PLE0604
     "eliminate_pairs",
     "evaluate",
     "grad",
+    "hessian",
     "hvp",
     "jacobian",
     "let_lift",
@@ -155,6 +160,7 @@ __all__ = [  # noqa: PLE0604
     "push_out_gen",
     "read_cost",
     "simplify",
+    "structure",
     "testing",
     "to_jax",
     "to_ssa",

@@ -118,6 +118,14 @@ def jacobian(f: Function, wrt: Wrt = None) -> Function:
     return _named(simplify(Function(f.name, tuple(params), body)), f, "jacobian", results)
 
 
+@limited
+def hessian(f: Function, wrt: Wrt = None) -> Function:
+    """The Hessian of a scalar `f`: the Jacobian of its gradient, of the parameter's sizes twice; for several parameters
+    a tuple, for each of them, of tuples. Raises what `grad` and `jacobian` raise.
+    """
+    return _named(jacobian(grad(f, wrt), wrt), f, "hessian")
+
+
 def _prepared(f: Function, wrt: Wrt) -> tuple[SSA, tuple[Var, ...]]:
     """The tidy SSA of `f`, and its parameters that `wrt` names."""
     s = simplify_ssa(normal_ssa(f))

@@ -22,6 +22,7 @@ from tensorlang.language.predicates import (
     TRUE,
     Equal,
     NonNegative,
+    Or,
     Predicate,
     Related,
     at_most,
@@ -118,7 +119,7 @@ def _shadow(x: Pattern) -> Predicate:
 
 def _kept(p: Predicate, x: Statement) -> Predicate:
     """The conditions in `p` that hide more than a few elements of `x`."""
-    return conjunction(telling(p, own_ranges(x))[:_MOST])
+    return conjunction(telling(common([p]), own_ranges(x))[:_MOST])
 
 
 def telling(p: Predicate, ranges: Mapping[Index, Affine]) -> list[Predicate]:
@@ -150,7 +151,7 @@ def _hides_few(a: Affine, ranges: Mapping[Index, Affine]) -> bool:
 def common(conditions: Iterable[Predicate]) -> Predicate:
     """Comparisons and relations that hold wherever one of the `conditions` does: [i = j] and [i = j + 1] are both
     within 0 <= i - j <= 1."""
-    first, *others = [conjuncts(p) for p in conditions]
+    first, *others = [conjuncts(q) for p in conditions for q in _alternatives(p)]
     shared = [q for q in first if all(q in other for other in others)]
     if not others:
         return conjunction(shared)
@@ -162,6 +163,15 @@ def common(conditions: Iterable[Predicate]) -> Predicate:
         if len(ends) == len(bounds) and known.get(difference) != min(ends):
             shared.append(at_most(constant(min(ends)), difference))
     return conjunction(shared)
+
+
+def _alternatives(p: Predicate) -> tuple[Predicate, ...]:
+    """Predicates one of which holds where `p` does: the parts of a disjunction."""
+    choices = [q for q in conjuncts(p) if isinstance(q, Or)]
+    if not choices:
+        return (p,)
+    rest = [q for q in conjuncts(p) if q is not choices[0]]
+    return tuple(conjunction([*rest, q]) for q in choices[0].parts)
 
 
 def _bounds(parts: Iterable[Predicate]) -> dict[Affine, int]:

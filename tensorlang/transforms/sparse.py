@@ -85,7 +85,7 @@ class Structured:
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """The results for these arguments. Raises `ArgumentError` if they don't fit, or not the layout."""
         bound = bind(self.function, args, kwargs)
-        sizes: dict[Atom, int] = {**bound.sizes}
+        sizes: dict[Atom, int] = {s: n for s, n in bound.sizes.items()}  # noqa: C416
         places = _Places(sizes, bound.values)
         elements = self._elements(args, kwargs)
         arrays: list[Any] = []

@@ -12,6 +12,7 @@ The layout follows the paper that it implements, and imports go one way only:
     lower/        programs as jax.numpy source
     transforms/   programs under JAX's transformations
     pipeline      the arrows composed: adjoint, derivative, grad, ...
+    sparse/       Jacobians and Hessians as they lie, and formats for sparse matrices
     certificate/  that an adjoint is cheap, for all sizes and shown to others
     pictures/     supports, access maps, graphs, costs and certificates as pictures
     notebook/     how values show themselves in notebooks
@@ -66,10 +67,10 @@ if TYPE_CHECKING:
     from tensorlang.normal import eliminate_pairs, let_lift, normalize, push_out_gen, to_ssa
     from tensorlang.pipeline import adjoint, derivative, derive, grad, hvp, value_and_grad
     from tensorlang.simplify import simplify
+    from tensorlang.sparse.layouts import hessian, jacobian
+    from tensorlang.sparse.pieces import structure
     from tensorlang.surface.embed import *  # noqa: F403
     from tensorlang.surface.parse import parse, parse_module
-    from tensorlang.transforms.pieces import structure
-    from tensorlang.transforms.sparse import hessian, jacobian
     from tensorlang.transforms.to_jax import to_jax
 
 __version__ = "0.1.0"
@@ -101,8 +102,8 @@ _HOMES = {
         "where_ge where_gt"
     ),
     "surface.parse": "parse parse_module",
-    "transforms.pieces": "structure",
-    "transforms.sparse": "hessian jacobian",
+    "sparse.pieces": "structure",
+    "sparse.layouts": "hessian jacobian",
     "transforms.to_jax": "to_jax",
 }
 """The public names by the modules that they are from."""

@@ -136,7 +136,7 @@ def _can_read_through(x: Pattern, factors: Factors, k: int, once: frozenset[Stat
     if not isinstance(inner, Contraction) or not is_determined(inner.pattern):
         return False
     if len(inner.factors) == 1:
-        return not is_looked_up(x, k)
+        return isinstance(inner.factors[0], Constant) or not is_looked_up(x, k)
     return len(factors) == 1 and inner in once and _sums_each_once(x)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import prod
 
 from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine
 from tensorlang.language.function import Function
@@ -29,7 +30,7 @@ from tensorlang.normal.ssa import (
     output_list,
     own_indices,
 )
-from tensorlang.sets.solve import Ranges, in_range, solve
+from tensorlang.sets.solve import Ranges, in_range, simplify_in, solve
 from tensorlang.simplify import simplify_ssa
 
 
@@ -54,13 +55,13 @@ def pieces_of(s: SSA) -> tuple[tuple[Piece, ...], ...]:
 
 @dataclass(frozen=True)
 class Piece:
-    """Elements of an array: at the places `at`, for each point of the box of `axes` where `pred` holds, `sign` times
+    """Elements of an array: at the places `at`, for each point of the box of `axes` where `pred` holds, `number` times
     the element of a statement at `read`. Of several pieces' elements at the same place the sum counts."""
 
     axes: Ranges
     at: tuple[Affine, ...]
     pred: Predicate
-    sign: int
+    number: Fraction
     values: Statement
     read: tuple[Affine, ...]
 
@@ -77,15 +78,15 @@ class Piece:
         places = (equal(atom_affine(i), a) for i, a in zip(at, self.read, strict=True))
         shape = tuple(self.axes.values())
         factors: list[tuple[Statement, tuple[Index, ...]]] = [(self.values, at)]
-        if self.sign < 0:
-            factors.insert(0, (Constant(Fraction(-1), ()), ()))
+        if self.number != 1:
+            factors.insert(0, (Constant(self.number, ()), ()))
         return contraction(shape, own, factors, {}, conjunction([self.pred, *places]))
 
 
 def _pieces(x: Statement, given: Collection[IndexArray]) -> Iterator[Piece]:
     axes = {Index(i.name): n for i, n in zip(own_indices(x), x.shape, strict=True)}
     here = tuple(map(atom_affine, axes))
-    whole = Piece(axes, here, TRUE, 1, x, here)
+    whole = Piece(axes, here, TRUE, Fraction(1), x, here)
     parts = list(_taken_apart(whole))
     chosen = any(a.array not in given for p in parts for a in _read(p))
     yield from [whole] if chosen and not is_zero(x) else parts  # places that the program chooses are not known outside
@@ -101,13 +102,17 @@ def _taken_apart(p: Piece) -> Iterator[Piece]:
     x = p.values
     if is_zero(x):
         return
-    if isinstance(x, Contraction) and only_moves(x):
-        yield from _taken_apart(_through(p, x))
+    if isinstance(x, Contraction) and len(x.factors) - sum(isinstance(y, Constant) for y in x.factors[:-1]) == 1:
+        part = _through(p, x)
+        if only_moves(x) or _rank(part) < _rank(p):
+            yield from _taken_apart(part)
+        else:
+            yield p
     elif isinstance(x, Addition):
         terms = []
         for t in x.terms:
             pred = conjunction([p.pred, _at(t.pred, own_indices(x), p.read)])
-            part = replace(p, pred=pred, sign=p.sign * t.sign, values=t.operand)
+            part = replace(p, pred=pred, number=p.number * t.sign, values=t.operand)
             terms.append(list(_taken_apart(_without_determined(part, p.axes, {}))))
         if all(_rank(part) < _rank(p) for parts in terms for part in parts):
             for parts in terms:
@@ -129,14 +134,14 @@ def _at(p: Predicate, own: tuple[Index, ...], at: Sequence[Affine]) -> Predicate
 
 
 def _through(p: Piece, x: Contraction) -> Piece:
-    """`p`, of the view `x`, as a piece of what `x` shows."""
+    """`p`, of the view or sum `x` of one statement, perhaps times a number, as a piece of that statement."""
     old = tuple(inner_ranges(x))
     fresh = tuple(Index(i.name) for i in old)
     inner = dict(zip(fresh, inner_ranges(x).values(), strict=True))
     pred = _at(renamed(x.pred, old, fresh), own_indices(x), p.read)
-    (at,) = factor_indices(x)
-    read = tuple(atom_affine(fresh[old.index(i)]) for i in at)
-    made = Piece(p.axes, p.at, conjunction([p.pred, pred]), p.sign, x.factors[0], read)
+    read = tuple(atom_affine(fresh[old.index(i)]) for i in factor_indices(x)[-1])
+    number = prod((y.value for y in x.factors[:-1] if isinstance(y, Constant)), start=p.number)
+    made = Piece(p.axes, p.at, conjunction([p.pred, pred]), number, x.factors[-1], read)
     made = _without_determined(made, p.axes, inner)  # rather the axes of the view than those of what it shows
     return _without_determined(made, made.axes, {})
 
@@ -146,11 +151,12 @@ def _without_determined(p: Piece, unknown: Ranges, known: Ranges) -> Piece:
     found = solve(p.pred, unknown, known)
     values: dict[Atom, Affine] = dict(found.values)
     inside = [in_range(found.values[i], n, {**unknown, **known}) for i, n in unknown.items() if i in values]
+    axes = {i: n for i, n in {**known, **unknown}.items() if i not in values}
     return Piece(
-        {i: n for i, n in {**known, **unknown}.items() if i not in values},
+        axes,
         tuple(a.substitute(values) for a in p.at),
-        conjunction([substitute(found.rest, values), *inside]),
-        p.sign,
+        simplify_in(conjunction([substitute(found.rest, values), *inside]), axes),
+        p.number,
         p.values,
         tuple(a.substitute(values) for a in p.read),
     )

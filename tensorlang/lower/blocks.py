@@ -26,36 +26,53 @@ from tensorlang.lower.products import masked_factor
 from tensorlang.lower.profile import accesses, factors, places
 from tensorlang.lower.rows import Along, Limits, Ranges, along, block_of, bounds, given, involving, narrowed, taken
 from tensorlang.lower.scope import Context, Scope
-from tensorlang.lower.summation import Contract, Summation
+from tensorlang.lower.strategy import DECIDED, NOT_A_SUM, Strategy, WhyNot
+from tensorlang.lower.summation import Summation
 from tensorlang.recursion import Deep
 
+Cutting = Index | Along | Band
+"""What a sum is cut along: the index of a block that it is within, arrays that are cut, or a band."""
 
-def blocked(ctx: Context, c: Summation, contract: Contract) -> Deep[Value | None]:
-    """`c` in blocks; None if its domain is a box, or if it has an access that mixes indices, which wants other ways."""
-    v: Value
-    if c.whole or c.loops or not c.summed or _mixes(c):
-        return None
+
+def _cutting(ctx: Context, c: Summation) -> Cutting | WhyNot:
+    """What `c` is cut along, unless its domain is a box or an access mixes indices, which wants other ways."""
+    if c.whole or not c.summed:
+        return DECIDED if c.whole else NOT_A_SUM
+    if _mixes(c):
+        return WhyNot("an access mixes a summed index with another index")
     inside = next((i for i in c.ranges if i in ctx.cutting and i not in c.cut), None)
     if inside is not None:
-        v = yield contract(ctx, _within_block(ctx, c, inside))
-        return v
+        return inside
     found = along(ctx, c.scope, c.ranges, accesses(c.body))
     if found is not None:
-        v = yield _by_blocks(ctx, c, found, contract)
-        return v
+        return found
     limits = [q for q in _limits(c) if sum(i not in c.cut for i in c.axes(q.value)) > 1]
     if not limits:
-        return None
+        return WhyNot("no comparison of two indices cuts the domain: it is a box")
     b = band(ctx, c.ranges, limits)
-    if b is not None and b.column not in c.summed:
-        return None  # a mask over two axes of the result is a bracket's matter
     if b is None:
-        v = yield _by_blocks(ctx, c, Along(_row(ctx, c, limits), ()), contract)
-    elif b.width.is_constant and b.width.constant <= NARROW:
-        v = yield contract(ctx, _along_diagonals(c, b))
-    else:
-        v = yield _by_windows(ctx, c, b, contract)
-    return v
+        return Along(_row(ctx, c, limits), ())
+    return b if b.column in c.summed else WhyNot("the band is over two axes of the result, which a mask hides")
+
+
+def _cut(ctx: Context, c: Summation, found: Cutting) -> Deep[Value]:
+    match found:
+        case Index():
+            return ctx.contract(_within_block(ctx, c, found))
+        case Along():
+            return _by_blocks(ctx, c, found)
+        case Band():
+            if found.width.is_constant and found.width.constant <= NARROW:
+                return ctx.contract(_along_diagonals(c, found))
+            return _by_windows(ctx, c, found)
+
+
+BLOCKS = Strategy(
+    "blocks of rows",
+    "sum i, j. [j <= i] * e: over blocks of rows, each of which has the columns that it needs",
+    _cutting,
+    _cut,
+)
 
 
 def _mixes(c: Summation) -> bool:
@@ -91,7 +108,7 @@ def _along_diagonals(c: Summation, b: Band) -> Summation:
     return replace(c, summed={**c.summed, u: Range(ZERO, b.width)}, parts=parts, loops=frozenset({u}))
 
 
-def _by_blocks(ctx: Context, c: Summation, found: Along, contract: Contract) -> Deep[Value]:
+def _by_blocks(ctx: Context, c: Summation, found: Along) -> Deep[Value]:
     """`c` with an index cut into blocks, how many being decided when the code is traced; along with the blocks of
     arrays that are cut."""
     scope, block, i = c.scope, ctx.new_block(), found.row
@@ -103,7 +120,7 @@ def _by_blocks(ctx: Context, c: Summation, found: Along, contract: Contract) -> 
     for box, parts in _boxes(ctx, within, replace(c, cut=c.cut | {i}), involving(_limits(c), i), ranges):
         inner = ctx.scope(within, domain={k: box[k] for k in scope.domain})
         summed = {k: box[k] for k in c.summed}
-        part = yield contract(ctx, replace(c, scope=inner, summed=summed, parts=parts, cut=c.cut | {i}))
+        part = yield ctx.contract(replace(c, scope=inner, summed=summed, parts=parts, cut=c.cut | {i}))
         v = plus(v, ctx.short(part, block), 1, scope.order)
     taken(ctx, found)
     if v.number == 0:
@@ -173,11 +190,11 @@ def _worthwhile(ctx: Context, block: Block, name: str, inner: Affine, edge: Affi
     return ctx.integers.named(name, code, block, [outer.start], [outer.stop])
 
 
-def _by_windows(ctx: Context, c: Summation, b: Band, contract: Contract) -> Deep[Value]:
+def _by_windows(ctx: Context, c: Summation, b: Band) -> Deep[Value]:
     """`c` in blocks of rows, each over a window of columns of a length that only depends on the number of rows."""
     scope, w = c.scope, window(ctx, c.scope, c.ranges, b)
     summed = dict(w.moved.get(k, (k, r)) for k, r in c.summed.items())
-    v: Value = yield contract(ctx, replace(c, scope=w.scope, summed=summed, whole=True))
+    v: Value = yield ctx.contract(replace(c, scope=w.scope, summed=summed, whole=True))
     if v.number == 0:
         return v
     v = w.named(v)

@@ -25,7 +25,8 @@ from tensorlang.lower.integers import Range
 from tensorlang.lower.loops import expanded
 from tensorlang.lower.profile import factors, is_finite, places
 from tensorlang.lower.scope import Context, Scope
-from tensorlang.lower.summation import Contract, Summation
+from tensorlang.lower.strategy import DECIDED, Strategy, WhyNot
+from tensorlang.lower.summation import Summation
 from tensorlang.recursion import Deep
 
 
@@ -74,36 +75,63 @@ class _Side:
         return frozenset(found.union(i for q in self.parts for i in free_atoms(q) if isinstance(i, Index)))
 
 
-def correlated(ctx: Context, c: Summation, contract: Contract) -> Deep[Value | None]:
-    """`c` as a correlation or a sum over windows; None if it is neither."""
-    if c.loops or c.whole or c.selects:
-        return None
+@dataclass(frozen=True)
+class _Correlated:
+    """The pairs of indices that a sum mixes, and its factors: X, W, and those outside of the sum; or first `outer`,
+    the conditions on indices of the result alone."""
+
+    pairs: Sequence[_Pair]
+    outer: Sequence[Predicate]
+    sides: tuple[_Side, _Side, list[Expr]] | None = None
+
+
+def _correlated(ctx: Context, c: Summation) -> _Correlated | WhyNot:
+    if c.whole or c.selects:
+        return DECIDED if c.whole else WhyNot("what is hidden must be selected, not multiplied by zero")
     pairs = _pairs(c)
     if not pairs:
-        return None
+        return WhyNot("no access or condition mixes a summed index with one of the result, always in the same way")
     outer = [q for q in c.parts if c.summed.keys().isdisjoint(free_atoms(q))]
-    v: Value | None
     if outer:
-        rest = replace(c, parts=tuple(q for q in c.parts if q not in outer))
-        compute = lambda inner: contract(ctx, replace(rest, scope=inner))
-        v = yield guarded(ctx, c.scope, conjunction(outer), c.body, compute)
-        return v
+        return _Correlated(pairs, outer)
     sides = _sides(ctx, c, pairs)
     if sides is None:
-        return None
-    x, w, outside = sides
+        return WhyNot(
+            "not every factor depends on the mixed index alone or on the summed one alone, or one has a "
+            "function that might not be finite where it is hidden"
+        )
+    if not sides[0].body and not _has_windows(c, pairs):
+        return WhyNot("the sum is not over windows with two ends, and nothing is read at the mixed index")
+    return _Correlated(pairs, (), sides)
+
+
+def _by_library(ctx: Context, c: Summation, found: _Correlated) -> Deep[Value]:
+    """`c` as a correlation or a sum over windows."""
+    v: Value
+    if found.sides is None:
+        rest = replace(c, parts=tuple(q for q in c.parts if q not in found.outer))
+        compute = lambda inner: ctx.contract(replace(rest, scope=inner))
+        v = yield guarded(ctx, c.scope, conjunction(found.outer), c.body, compute)
+        return v
+    x, w, outside = found.sides
     if not x.body:
-        if not _has_windows(c, pairs):
-            return None
-        v = yield _over_windows(ctx, c, pairs, x, w, contract)
+        v = yield _over_windows(ctx, c, found.pairs, x, w)
         ctx.multiplied |= bool(outside)
     else:
-        v = yield _correlation(ctx, c, pairs, x, w, contract)
+        v = yield _correlation(ctx, c, found.pairs, x, w)
         ctx.multiplied = True
     for e in outside:
         factor: Value = yield ctx.value(e, c.scope)
         v = times(v, factor, c.scope.order)
     return v
+
+
+CORRELATION = Strategy(
+    "correlation",
+    "gen i. sum j. X[a*i + b*j] * W[j]: as shifted slices, a convolution, or Fourier transforms; or sums of windows",
+    _correlated,
+    _by_library,
+)
 
 
 def _positions(e: Expr) -> list[Affine]:
@@ -232,15 +260,13 @@ def _has_windows(c: Summation, pairs: Sequence[_Pair]) -> bool:
     return all(len({v.coefficient(p.i) > 0 for v in values if v.coefficient(p.i)}) == 2 for p in pairs)
 
 
-def _array(
-    ctx: Context, c: Summation, side: _Side, axes: Axes, summed: Iterable[Index], contract: Contract
-) -> Deep[str]:
+def _array(ctx: Context, c: Summation, side: _Side, axes: Axes, summed: Iterable[Index]) -> Deep[str]:
     """The code of a side of `c` as an array with these axes."""
     domain = side.scope.domain
     scope = ctx.scope(side.scope, domain={k: domain[k] for k in axes})
     body = fold(Mul, side.body) if side.body else Const(Fraction(1))
     inner = {k: domain[k] for k in summed}
-    v: Value = yield contract(ctx, Summation(scope, inner, tuple(side.parts), body, selects=c.selects))
+    v: Value = yield ctx.contract(Summation(scope, inner, tuple(side.parts), body, selects=c.selects))
     v = ctx.short(v, scope.block)
     if v.weak and not v.axes:
         return f"jnp.full({ctx.extents(scope, axes)}, {v.code}, dtype)"
@@ -248,9 +274,7 @@ def _array(
     return f"jnp.asarray({code}, dtype)" if v.weak else code
 
 
-def _correlation(
-    ctx: Context, c: Summation, pairs: Sequence[_Pair], x: _Side, w: _Side, contract: Contract
-) -> Deep[Value]:
+def _correlation(ctx: Context, c: Summation, pairs: Sequence[_Pair], x: _Side, w: _Side) -> Deep[Value]:
     inner = {p.j for p in pairs}
     further = [k for k in c.summed if k not in inner]
     alone = [k for k in further if k in x.uses and k not in w.uses]
@@ -259,8 +283,8 @@ def _correlation(
     own = [k for k in c.scope.domain if k in x.uses and k not in w.uses]
     others = [k for k in c.scope.domain if k in w.uses and k not in x.uses]
     left = [k for k in further if k not in alone and k not in both]
-    first = yield _array(ctx, c, x, (*shared, *own, *both, *(p.u for p in pairs)), alone, contract)
-    second = yield _array(ctx, c, w, (*shared, *others, *both, *(p.j for p in pairs)), left, contract)
+    first = yield _array(ctx, c, x, (*shared, *own, *both, *(p.u for p in pairs)), alone)
+    second = yield _array(ctx, c, w, (*shared, *others, *both, *(p.j for p in pairs)), left)
     counts = "".join(f", {name}={len(k)}" for name, k in (("groups", shared), ("batch", own), ("outer", others)) if k)
     at = [_forwards(c, p, _at(c, p, x.scope.domain[p.u])) for p in pairs]
     read = ", ".join(str(p.form) for p in pairs)
@@ -309,13 +333,11 @@ def _tuples(ctx: Context, rows: Sequence[Sequence[Affine]]) -> str:
     return f"[{', '.join(map(ctx.shape, rows))}]"
 
 
-def _over_windows(
-    ctx: Context, c: Summation, pairs: Sequence[_Pair], x: _Side, w: _Side, contract: Contract
-) -> Deep[Value]:
+def _over_windows(ctx: Context, c: Summation, pairs: Sequence[_Pair], x: _Side, w: _Side) -> Deep[Value]:
     """The sum of W over the j with u in its range."""
     inner = tuple(p.j for p in pairs)
     axes = tuple(k for k in c.scope.domain if k in w.uses)
-    array = yield _array(ctx, c, w, (*axes, *inner), [k for k in c.summed if k not in inner], contract)
+    array = yield _array(ctx, c, w, (*axes, *inner), [k for k in c.summed if k not in inner])
     ranges = [x.scope.domain[p.u] for p in pairs]
     at = _tuples(ctx, [[*_at(c, p, r), r.extent] for p, r in zip(pairs, ranges, strict=True)])
     read = ", ".join(str(p.form) for p in pairs)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tensorlang.language.affine import Affine
+from tensorlang.language.affine import Affine, Index
 from tensorlang.lower.code import ATOM, Value
 from tensorlang.lower.profile import accesses, places
 from tensorlang.lower.scope import Context, Held, Scope
-from tensorlang.lower.summation import Contract, Summation
-from tensorlang.recursion import Deep
+from tensorlang.lower.strategy import DECIDED, NOT_A_SUM, Strategy, WhyNot
+from tensorlang.lower.summation import Summation
 
 NARROW = 32
 """A band of up to so many diagonals is computed one diagonal after the other."""
@@ -32,17 +32,24 @@ def diagonal(ctx: Context, scope: Scope, array: Held, places: Sequence[Affine]) 
     return Value(f"{helper}({array.name}, ({starts}), ({steps}), {code(scope.domain[i].extent)})", (i,), ATOM, 2)
 
 
-def stacked(ctx: Context, c: Summation, contract: Contract) -> Deep[Value | None]:
-    """`c` as a stack along a short axis of the result that a position mixes with another axis; None if there is none.
+def _short_axis(ctx: Context, c: Summation) -> Index | WhyNot:
+    """A short axis of the result that a position mixes with another axis.
 
     The factor that is read there would have all axes of both, and be an array before it is multiplied and added up.
     """
-    if c.whole or c.loops or not c.summed:
-        return None
+    if c.whole or not c.summed:
+        return NOT_A_SUM if not c.summed else DECIDED
     mixed = [c.scope.axes(a.substitute(c.scope.env)) for e in accesses(c.body) for a in places(e)]
     for i in (i for axes in mixed if len(axes) > 1 for i in axes):
         extent = c.scope.domain[i].extent
         if extent.is_constant and extent.constant <= NARROW:
-            v: Value = yield contract(ctx, replace(c, loops=frozenset({i})))
-            return v
-    return None
+            return i
+    return WhyNot(f"no access mixes an axis of the result of length at most {NARROW} with another one")
+
+
+STACK = Strategy(
+    "stack along a short axis",
+    "gen i:k. sum s. e: for each i its own sum, one after the other, where an access mixes i with another axis",
+    _short_axis,
+    lambda ctx, c, i: ctx.contract(replace(c, loops=frozenset({i}))),
+)

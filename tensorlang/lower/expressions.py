@@ -57,6 +57,7 @@ class Compiler:
     def __init__(self, ctx: Context) -> None:
         self.ctx = ctx
         ctx.value = self.value
+        ctx.contract = lambda c: contract(ctx, c)
         self.shared: frozenset[Expr] = frozenset()
 
     def value(self, e: Expr, scope: Scope) -> Deep[Value]:

@@ -26,15 +26,18 @@ from tensorlang.lower.code import ATOM, Axes, Value
 from tensorlang.lower.integers import ZERO, Range
 from tensorlang.lower.loops import expanded
 from tensorlang.lower.scope import Context, Held, Scope
-from tensorlang.lower.summation import Contract, Summation
+from tensorlang.lower.strategy import Strategy, WhyNot
+from tensorlang.lower.summation import Summation
 from tensorlang.recursion import Deep, run
 
 
-def segmented(ctx: Context, c: Summation, contract: Contract) -> Deep[Value | None]:
-    """`c` as an assembly of segments; None if no axis of its result is determined by data."""
+def _segments(ctx: Context, c: Summation) -> Placed | WhyNot:
     found = placed(c)
-    if not found.at:
-        return None
+    return found if found.at else WhyNot("no element of an index array says where in the result a term goes")
+
+
+def _segmented(ctx: Context, c: Summation, found: Placed) -> Deep[Value]:
+    """`c` as an assembly of segments."""
     scope = c.scope
     read = {s for a in found.at.values() for s in a.free}
     kept = tuple(i for i in scope.domain if i in read)  # axes along which the places differ
@@ -42,15 +45,26 @@ def segmented(ctx: Context, c: Summation, contract: Contract) -> Deep[Value | No
     rest = {i: r for i, r in scope.domain.items() if i not in found.at and i not in kept}
     domain = {i: scope.domain[i] for i in kept} | {s: c.summed[s] for s in points} | rest
     inner = ctx.scope(scope, domain=domain, env=composed(scope.env, found.at))
-    v: Value = yield contract(ctx, replace(c, scope=inner, summed=c.without(*points), parts=found.rest))
+    v: Value = yield ctx.contract(replace(c, scope=inner, summed=c.without(*points), parts=found.rest))
     if v.number == 0:
         return v
     at = {i: atom_affine(i) for i in kept} | found.at
     return _assembled(ctx, scope, inner, (*kept, *points), at, v)
 
 
-def shared_segments(ctx: Context, c: Summation, contract: Contract) -> Deep[Value | None]:
-    """`c` as elements of segments' sums; None if it depends on axes otherwise than by an element of an index array."""
+@dataclass(frozen=True)
+class _Shared:
+    """A sum that only depends on the axes `axes` by `element`: the same sum for each value of that, called
+    `segment`."""
+
+    element: Lookup
+    segment: Index
+    axes: Axes
+    c: Summation
+
+
+def _shared(ctx: Context, c: Summation) -> _Shared | WhyNot:
+    """`c` as elements of segments' sums."""
     for element in dict.fromkeys(x for q in c.parts for x in _asked(c, q)):
         segment = Index(element.array.name)
         values: dict[Atom, Affine] = {element: atom_affine(segment)}
@@ -61,14 +75,19 @@ def shared_segments(ctx: Context, c: Summation, contract: Contract) -> Deep[Valu
             continue
         domain = {segment: Range(ZERO, element.array.size)} | {i: r for i, r in c.scope.domain.items() if i not in axes}
         inner = ctx.scope(c.scope, domain=domain, masks=c.scope.masks_without(axes))
-        v: Value = yield contract(ctx, replace(c, scope=inner, parts=parts, body=body))
-        if segment not in v.axes:
-            return v
-        name = ctx.temporary(v, c.scope.block, "sums").code
-        held = Held(name, tuple(inner.domain[i].extent for i in v.axes))
-        at = [atom_affine(element) if i is segment else atom_affine(i) - domain[i].start for i in v.axes]
-        return access(ctx, c.scope, held, tuple(at))
-    return None
+        return _Shared(element, segment, axes, replace(c, scope=inner, parts=parts, body=body))
+    return WhyNot("no axis of the result only occurs as an element of an index array, compared with other elements")
+
+
+def _once_each(ctx: Context, c: Summation, found: _Shared) -> Deep[Value]:
+    domain = found.c.scope.domain
+    v: Value = yield ctx.contract(found.c)
+    if found.segment not in v.axes:
+        return v
+    name = ctx.temporary(v, c.scope.block, "sums").code
+    held = Held(name, tuple(domain[i].extent for i in v.axes))
+    at = [atom_affine(found.element) if i is found.segment else atom_affine(i) - domain[i].start for i in v.axes]
+    return access(ctx, c.scope, held, tuple(at))
 
 
 def _asked(c: Summation, q: Predicate) -> list[Lookup]:
@@ -189,3 +208,17 @@ def _are_apart(points: Axes, at: Sequence[Affine]) -> bool:
         if len(inside) == 1 and moved.is_constant and abs(inside[0][1]) > moved.constant:
             steps[inside[0][0]] = a
     return len(steps) == len(points)
+
+
+SEGMENT_SUM = Strategy(
+    "segment sum",
+    "gen k. sum i. [k = y[i] and p] * e: each term is added to the place y[i]",
+    _segments,
+    _segmented,
+)
+SHARED_SEGMENTS = Strategy(
+    "shared segments",
+    "gen i. sum j. [a[i] = y[j] and p] * e = gen i. S[a[i]], where S[k] = sum j. [k = y[j] and p] * e",
+    _shared,
+    _once_each,
+)

@@ -22,22 +22,32 @@ from tensorlang.lower.code import Axes, Block, Value, aligned, literal
 from tensorlang.lower.integers import ZERO, Range
 from tensorlang.lower.profile import accesses, places
 from tensorlang.lower.scope import Context, Scope
-from tensorlang.lower.summation import Contract, Summation
+from tensorlang.lower.strategy import DECIDED, Strategy, WhyNot
+from tensorlang.lower.summation import Summation
 from tensorlang.recursion import Deep
 
 _MOST = 8  # indices among which the best set to iterate over is searched for
 _WHOLE = 8  # how many times as fast as a loop whole-array operations are taken to be, per element
 
 
-def iterated(ctx: Context, c: Summation, contract: Contract) -> Deep[Value | None]:
-    """`c` as a loop, over `c.loops` or what is best if there are none; None if it needs no loop."""
+def _iterated(ctx: Context, c: Summation) -> Sequence[Summation] | WhyNot:
+    """`c` as one or two loops, over `c.loops` or what is best if there are none."""
     if c.whole:
-        return None
+        return DECIDED
     ways = [c] if c.loops else _ways(ctx, c)
-    if not ways[-1].loops:
-        return None
-    v: Value = yield (_choice(ctx, ways, contract) if len(ways) > 1 else _loop(ctx, ways[0], contract))
-    return v
+    return ways if ways[-1].loops else WhyNot("with no index fixed, every access is a slice: no loop is needed")
+
+
+def _in_loop(ctx: Context, c: Summation, ways: Sequence[Summation]) -> Deep[Value]:
+    return _choice(ctx, ways) if len(ways) > 1 else _loop(ctx, ways[0])
+
+
+LOOP = Strategy(
+    "loop",
+    "sum i, j. e, one i after the other, where with i fixed every access is a slice",
+    _iterated,
+    _in_loop,
+)
 
 
 def _ways(ctx: Context, c: Summation) -> list[Summation]:
@@ -154,7 +164,7 @@ def _determined(c: Summation, a: Affine) -> Index | None:
     return inside[0] if len(inside) == len(outside) == 1 and abs(a.coefficient(outside[0])) == 1 else None
 
 
-def _choice(ctx: Context, ways: Sequence[Summation], contract: Contract) -> Deep[Value]:
+def _choice(ctx: Context, ways: Sequence[Summation]) -> Deep[Value]:
     """The way with the shorter loop, chosen when the code is traced."""
     scope = ways[0].scope
     name, ctx.target = ctx.target or ctx.names.passing("t"), None
@@ -163,7 +173,7 @@ def _choice(ctx: Context, ways: Sequence[Summation], contract: Contract) -> Deep
         block = ctx.new_block()
         fixed = block if scope.fixed is scope.block else scope.fixed
         inner = replace(way, scope=ctx.scope(way.scope, block=block, fixed=fixed))
-        values.append((yield _loop(ctx, inner, contract) if way.loops else contract(ctx, inner)))
+        values.append((yield _loop(ctx, inner) if way.loops else ctx.contract(inner)))
         blocks.append(block)
     if all(v.number == 0 for v in values):
         return literal(values[0].number)
@@ -193,7 +203,7 @@ def extents_product(ctx: Context, extents: Sequence[Affine], factor: int = 1) ->
     return " * ".join([str(factor), *parts] if factor != 1 or not parts else parts)
 
 
-def _loop(ctx: Context, c: Summation, contract: Contract) -> Deep[Value]:
+def _loop(ctx: Context, c: Summation) -> Deep[Value]:
     """A stack over those of the loops' indices that are the result's, inside of it a sum over the others."""
     scope = c.scope
     stacked = tuple(i for i in scope.domain if i in c.loops)
@@ -207,7 +217,7 @@ def _loop(ctx: Context, c: Summation, contract: Contract) -> Deep[Value]:
         loops={**scope.loops, **ranges},
         block=block,
     )
-    v = yield contract(ctx, replace(c, scope=inner, summed=c.without(*here), loops=c.loops.difference(here)))
+    v = yield ctx.contract(replace(c, scope=inner, summed=c.without(*here), loops=c.loops.difference(here)))
     if v.number == 0:
         return literal(v.number)
     term = function_of(ctx, scope.block, block, names, v)

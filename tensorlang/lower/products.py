@@ -15,11 +15,12 @@ from tensorlang.lower.code import ATOM, SUM, Value, literal, ordered, times, whe
 from tensorlang.lower.masks import mask
 from tensorlang.lower.profile import factors, is_finite, places, through
 from tensorlang.lower.scope import Context, Scope
-from tensorlang.lower.summation import Contract, Summation
+from tensorlang.lower.strategy import Strategy
+from tensorlang.lower.summation import Summation
 from tensorlang.recursion import Deep
 
 
-def reduced(ctx: Context, c: Summation, contract: Contract) -> Deep[Value]:
+def _reduced(ctx: Context, c: Summation, _: None) -> Deep[Value]:
     """The array of a sum.
 
     A product whose factors have different axes is never multiplied out to be added up: it is an einsum. Only under a
@@ -56,11 +57,19 @@ def reduced(ctx: Context, c: Summation, contract: Contract) -> Deep[Value]:
             return _total_or_zero(ctx, inner, where(m, product, inner.order), c)
         if c.selects and len(pieces) > 1:  # multiplied out it would be larger than all that it is made of
             some = next(s for s in summed if s in box)
-            return (yield contract(ctx, replace(c, loops=frozenset({some}), whole=False)))
+            return (yield ctx.contract(replace(c, loops=frozenset({some}), whole=False)))
         for m in hidden:
             values = _masked(ctx, inner, m, values)
     ctx.multiplied |= bool(visible) and len(pieces) > 1
     return _product(ctx, inner, values, c)
+
+
+REDUCE = Strategy(
+    "sum of a product",
+    "sum s. e0 * e1 = einsum(e0, e1), and the sum along axes of what is no product of arrays with other axes",
+    lambda ctx, c: None,
+    _reduced,
+)
 
 
 def masked_factor(ctx: Context, c: Summation) -> Expr | None:

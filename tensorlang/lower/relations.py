@@ -41,23 +41,33 @@ from tensorlang.lower.code import Value
 from tensorlang.lower.integers import ZERO, Range
 from tensorlang.lower.profile import places
 from tensorlang.lower.scope import Context, Held, Scope
-from tensorlang.lower.summation import Contract, Summation
+from tensorlang.lower.strategy import Strategy, WhyNot
+from tensorlang.lower.summation import Summation
 from tensorlang.recursion import Deep, run
 
 
-def enumerated(ctx: Context, c: Summation, contract: Contract) -> Deep[Value | None]:
-    """`c` over the points of a relation that is among its parts; None if there is no such relation."""
-    q = enumerable(ctx, c.scope, c.parts, c.summed)
-    if q is None:
-        return None
+def _over_points(ctx: Context, c: Summation) -> Related | WhyNot:
+    if not ctx.sparse:
+        return WhyNot("no relation is given by its points")
+    return enumerable(ctx, c.scope, c.parts, c.summed) or WhyNot("no relation given by its points is a condition here")
+
+
+def _enumerated(ctx: Context, c: Summation, q: Related) -> Deep[Value]:
     points = ctx.sparse[q.relation]
     p = Index("p")
     at = [atom_affine(Lookup(column, (atom_affine(p),))) for column in points.columns]
     parts = [equal(a, b) for a, b in zip(q.arguments, at, strict=True)]
     others = (r for r in c.parts if r is not q)
     summed = {**c.summed, p: Range(ZERO, points.count)}
-    v: Value = yield contract(ctx, replace(c, summed=summed, parts=conjuncts(conjunction([*parts, *others]))))
-    return v
+    return ctx.contract(replace(c, summed=summed, parts=conjuncts(conjunction([*parts, *others]))))
+
+
+ENUMERATE = Strategy(
+    "points of a relation",
+    "sum i, j. [R(i, j) and p] * e = sum q:count. [i = R0[q] and j = R1[q] and p] * e",
+    _over_points,
+    _enumerated,
+)
 
 
 def is_enumerable(ctx: Context, scope: Scope, p: Predicate) -> bool:

@@ -14,7 +14,7 @@ Of what does not depend on j at all there are so many as there are j:
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import reduce
 
 from tensorlang.language import grammar
@@ -27,21 +27,27 @@ from tensorlang.lower.code import ATOM, LOOSE, SUM, Value, times, where
 from tensorlang.lower.loops import expanded
 from tensorlang.lower.profile import is_finite, is_number
 from tensorlang.lower.scope import Context, Held, Scope
-from tensorlang.lower.summation import Contract, Summation
+from tensorlang.lower.strategy import DECIDED, Strategy, WhyNot
+from tensorlang.lower.summation import Summation
 from tensorlang.recursion import Deep
 
 
-def running(ctx: Context, c: Summation, contract: Contract) -> Deep[Value | None]:
-    """`c` as a running sum; None if it is none."""
+def _ends(ctx: Context, c: Summation) -> tuple[Affine, Index] | WhyNot:
+    """What a condition says is not negative that alone ties a summed index to axes of the result, and that index."""
+    if c.whole:
+        return DECIDED
     found = next((found for q in c.parts if (found := _limited(ctx, c, q)) is not None), None)
-    if found is None or c.whole or c.loops:
-        return None
+    return found or WhyNot("no comparison with a summed index is all that ties the sum to some axis of the result")
+
+
+def _running(ctx: Context, c: Summation, found: tuple[Affine, Index]) -> Deep[Value]:
+    """`c` as a running sum."""
     limit, j = found
     scope, r, outer = c.scope, c.summed[j], c.scope.axes(limit)
     domain = {i: s for i, s in scope.domain.items() if i not in outer} | {j: r}
     inner = ctx.scope(scope, domain=domain, masks=scope.masks_without(outer))
     parts = tuple(p for p in c.parts if p is not NonNegative(limit))
-    e: Value = yield contract(ctx, replace(c, scope=inner, summed=c.without(j), parts=parts))
+    e: Value = yield ctx.contract(replace(c, scope=inner, summed=c.without(j), parts=parts))
     if e.number == 0:
         return e
     backwards = limit.coefficient(j) > 0
@@ -55,35 +61,50 @@ def running(ctx: Context, c: Summation, contract: Contract) -> Deep[Value | None
     return _read(ctx, scope, Held(sums, tuple(inner.domain[i].extent + (i is j) for i in e.axes)), e, j, at - r.start)
 
 
-def repeated(ctx: Context, c: Summation, contract: Contract) -> Deep[Value | None]:
-    """`c` as the number of its terms times one of them; None if they differ, or are not counted by bounds alone."""
-    for j, r in c.summed.items():
+@dataclass(frozen=True)
+class _Counted:
+    """An index on which no term depends, and the comparisons that bound it."""
+
+    j: Index
+    bounds: tuple[Predicate, ...]
+    values: tuple[Affine, ...]
+
+
+def _same_terms(ctx: Context, c: Summation) -> _Counted | WhyNot:
+    if c.whole:
+        return DECIDED
+    for j in c.summed:
         bounds = [q for q in c.parts if j in free_atoms(q)]
         values = [q.value for q in bounds if isinstance(q, NonNegative) and j not in _looked_up_at(q.value)]
         if not bounds or len(values) < len(bounds) or any(abs(a.coefficient(j)) != 1 for a in values):
             continue
-        if c.loops or c.whole or j in ctx.profiles.free(c.body, c.scope.env):
+        if j in ctx.profiles.free(c.body, c.scope.env):
             continue
         if any(i in c.summed or i in c.scope.loops for a in values for i in a.free if i is not j):
             continue
-        own = atom_affine(j)
-        starts = [own - a for a in values if a.coefficient(j) > 0]
-        stops = [a + own + 1 for a in values if a.coefficient(j) < 0]
-        axes = tuple(i for i in c.scope.domain if any(i in a.free for a in values))
-        start, stop = (
-            _extreme(name, [positions(ctx, c.scope, a, axes) for a in (end, *further)])
-            for name, end, further in (("maximum", r.start, starts), ("minimum", r.stop, stops))
-        )
-        count = Value(f"jnp.asarray(jnp.maximum({stop} - {start}, 0), dtype)", axes, ATOM, 3)
-        parts = tuple(q for q in c.parts if q not in bounds)
-        v: Value = yield contract(ctx, replace(c, summed=c.without(j), parts=parts))
-        count = ctx.short(count, c.scope.block)
-        product = times(count, v, c.scope.order)
-        if (is_number if ctx.strict else is_finite)(c.body):
-            return product
-        some = Value(f"{count.within(SUM)} > 0", count.axes, LOOSE, count.depth + 1)
-        return where(some, ctx.short(product, c.scope.block), c.scope.order)
-    return None
+        return _Counted(j, tuple(bounds), tuple(values))
+    return WhyNot("no summed index is bounded by comparisons alone and occurs in no term")
+
+
+def _counted(ctx: Context, c: Summation, found: _Counted) -> Deep[Value]:
+    """`c` as the number of its terms times one of them."""
+    j, r, values, own = found.j, c.summed[found.j], found.values, atom_affine(found.j)
+    starts = [own - a for a in values if a.coefficient(j) > 0]
+    stops = [a + own + 1 for a in values if a.coefficient(j) < 0]
+    axes = tuple(i for i in c.scope.domain if any(i in a.free for a in values))
+    start, stop = (
+        _extreme(name, [positions(ctx, c.scope, a, axes) for a in (end, *further)])
+        for name, end, further in (("maximum", r.start, starts), ("minimum", r.stop, stops))
+    )
+    count = Value(f"jnp.asarray(jnp.maximum({stop} - {start}, 0), dtype)", axes, ATOM, 3)
+    parts = tuple(q for q in c.parts if q not in found.bounds)
+    v: Value = yield ctx.contract(replace(c, summed=c.without(j), parts=parts))
+    count = ctx.short(count, c.scope.block)
+    product = times(count, v, c.scope.order)
+    if (is_number if ctx.strict else is_finite)(c.body):
+        return product
+    some = Value(f"{count.within(SUM)} > 0", count.axes, LOOSE, count.depth + 1)
+    return where(some, ctx.short(product, c.scope.block), c.scope.order)
 
 
 def _looked_up_at(a: Affine) -> set[Atom]:
@@ -94,11 +115,15 @@ def _extreme(name: str, codes: list[str]) -> str:
     return reduce(lambda a, b: f"jnp.{name}({a}, {b})", codes)
 
 
-def by_value(ctx: Context, c: Summation, contract: Contract) -> Deep[Value | None]:
-    """`c` summed for each value of data first, if only a comparison with these ties it to some axis of the result."""
-    q = next((q for q in c.parts if isinstance(q, NonNegative) and _is_compared(ctx, c, q)), None)
-    if q is None or c.whole or c.loops:
-        return None
+def _comparison(ctx: Context, c: Summation) -> NonNegative | WhyNot:
+    if c.whole:
+        return DECIDED
+    found = next((q for q in c.parts if isinstance(q, NonNegative) and _is_compared(ctx, c, q)), None)
+    return found or WhyNot("no comparison with an element of an index array is all that ties the sum to some axis")
+
+
+def _by_value(ctx: Context, c: Summation, q: NonNegative) -> Deep[Value]:
+    """`c` summed for each value of data first."""
     scope, value = c.scope, Index("v")
     data = total((atom_affine(x), k) for x, k in q.value.terms if not c.summed.keys().isdisjoint(atom_affine(x).free))
     outer = scope.axes(q.value)
@@ -106,7 +131,7 @@ def by_value(ctx: Context, c: Summation, contract: Contract) -> Deep[Value | Non
     domain = {i: s for i, s in scope.domain.items() if i not in outer} | {value: r}
     inner = ctx.scope(scope, domain=domain, masks=scope.masks_without(outer))
     parts = (*(p for p in c.parts if p is not q), equal(data, atom_affine(value)))
-    v: Value = yield contract(ctx, replace(c, scope=inner, parts=parts))
+    v: Value = yield ctx.contract(replace(c, scope=inner, parts=parts))
     if v.number == 0:
         return v
     axes = tuple(i for i in inner.domain if i in v.axes or i is value)
@@ -115,8 +140,7 @@ def by_value(ctx: Context, c: Summation, contract: Contract) -> Deep[Value | Non
     ctx.held[table, ()] = Held(sums, tuple(inner.domain[i].extent for i in axes))
     body = grammar.access(table, *(atom_affine(i) - inner.domain[i].start for i in axes))
     limit = NonNegative(q.value - data + atom_affine(value))
-    v = yield contract(ctx, Summation(scope, {value: r}, (limit,), body, selects=c.selects))
-    return v
+    return (yield ctx.contract(Summation(scope, {value: r}, (limit,), body, selects=c.selects)))
 
 
 def _is_compared(ctx: Context, c: Summation, q: NonNegative) -> bool:
@@ -161,3 +185,23 @@ def _read(ctx: Context, scope: Scope, sums: Held, e: Value, j: Index, at: Affine
     place = f"jnp.clip({positions(ctx, scope, at, outer)}, 0, {ctx.integers.code(last)})"
     axes = (*e.axes[:axis], *outer, *e.axes[axis + 1 :])
     return Value(f"jnp.take({sums.name}, {place}, {axis})", axes, ATOM, 2)
+
+
+COUNT = Strategy(
+    "count",
+    "gen i. sum j. [a(i) <= j and j <= b(i)] * e(i) = gen i. max(0, b(i) - a(i) + 1) * e(i)",
+    _same_terms,
+    _counted,
+)
+PREFIX_SUM = Strategy(
+    "prefix sum",
+    "gen i. sum j. [j <= a(i)] * e(j) = gen i. S[a(i) + 1], where S[k] = sum j < k. e(j)",
+    _ends,
+    _running,
+)
+BY_VALUE = Strategy(
+    "sums by value",
+    "gen i. sum j. [i <= y[j]] * e(j) = gen i. sum v. [i <= v] * T[v], where T[v] = sum j. [y[j] = v] * e(j)",
+    _comparison,
+    _by_value,
+)

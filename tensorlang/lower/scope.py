@@ -12,6 +12,7 @@ from tensorlang.language.grammar import Access, Expr, Proj, Var
 from tensorlang.language.predicates import Predicate, Relation, free_atoms, substitute
 from tensorlang.lower.code import Axes, Block, Value
 from tensorlang.lower.cut import Cut
+from tensorlang.lower.decisions import Decisions
 from tensorlang.lower.integers import ZERO, Integers, Range
 from tensorlang.lower.names import Names
 from tensorlang.lower.profile import Profiles
@@ -19,6 +20,7 @@ from tensorlang.recursion import Deep
 
 if TYPE_CHECKING:
     from tensorlang.lower.points import Points
+    from tensorlang.lower.summation import Summation
 
 Key = tuple[Var | Relation | IndexArray, tuple[int, ...]]
 """What is held: a variable, or a part of one that is a pair."""
@@ -122,8 +124,8 @@ class Part:
 class Context:
     """What all statements of a function share, and the code of the one that is being written.
 
-    `value` writes the code of an expression. `target` is the name that the statement's value is to have, as long as
-    nothing else has been given it. `sparse` are the relations that are given by their points, `increasing` the index
+    `value` writes the code of an expression, `contract` that of a sum; `decisions` records how. `target` is the name
+    that the statement's value is to have, as long as nothing else has been given it. `sparse` are the relations that are given by their points, `increasing` the index
     arrays of one dimension each of whose elements is greater than the one before, `uncertain` those that may have
     elements though their range is empty: where a program chooses a point of none, and a bracket hides that. `parts`
     are the blocks of arrays that are cut which the code being written is given, `rows` the names of the bounds of such
@@ -138,6 +140,7 @@ class Context:
     names: Names
     integers: Integers
     value: Callable[[Expr, Scope], Deep[Value]] = field(init=False)
+    contract: Callable[[Summation], Deep[Value]] = field(init=False)
     joined: Callable[[Key], Held] = field(init=False)
     strict: bool = False
     multiplied: bool = False
@@ -145,6 +148,7 @@ class Context:
     before: Block = field(default_factory=Block)
     target: str | None = None
     profiles: Profiles = field(default_factory=Profiles)
+    decisions: Decisions = field(default_factory=Decisions)
     held: dict[Key, Held] = field(default_factory=dict)
     parts: dict[Key, Part] = field(default_factory=dict)
     rows: dict[Affine, str] = field(default_factory=dict)

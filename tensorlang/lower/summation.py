@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tensorlang.language.affine import Affine, Index
 from tensorlang.language.grammar import Expr
 from tensorlang.language.predicates import Predicate
-from tensorlang.lower.code import Axes, Value
+from tensorlang.lower.code import Axes
 from tensorlang.lower.integers import Range
-from tensorlang.lower.scope import Context, Scope
-from tensorlang.recursion import Deep
+from tensorlang.lower.scope import Scope
 
 
 @dataclass(frozen=True)
@@ -58,6 +57,3 @@ class Summation:
     def without(self, *indices: Index) -> Mapping[Index, Range]:
         """The summed indices but for these."""
         return {i: r for i, r in self.summed.items() if i not in indices}
-
-
-Contract = Callable[[Context, Summation], Deep[Value]]

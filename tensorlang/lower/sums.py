@@ -1,45 +1,41 @@
-"""Sums, taken apart step by step. Each step is a law:
+"""Sums, taken apart step by step: by the first of `STRATEGIES`, at the end of this module, that applies.
 
-    sum s. [s = a and p] * e         =  [0 <= a < n and [s := a] p] * [s := a] e        if the coefficient of s is 1
-    sum s. [k = c*s + d and p] * e   =  e at s = (k - d)/c, with zeros between
-    sum s:n. [a <= s < b and p] * e  =  the sum over the shorter range
-    sum s. [p and q] * e             =  [p] * sum s. [q] * e                            if s does not occur in p
-    sum s. (e0 + e1)                 =  sum s. e0 + sum s. e1                           if e0 and e1 have other axes
-    sum s. [p] * c * e               =  c * sum s. [p] * e                              for a number c
-
-What remains is a loop where an access mixes several indices, and a product otherwise.
+What remains in the end is a loop where an access mixes several indices, and a product otherwise.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
 from tensorlang.language.affine import Affine, Atom, Index
-from tensorlang.language.grammar import Add, Bracket, Const, Mul, Sum
+from tensorlang.language.grammar import Add, Bracket, Const, Mul, Sum, bracket
 from tensorlang.language.predicates import (
     FALSE,
     Equal,
+    Predicate,
     at_most,
     conjunction,
     conjuncts,
     free_atoms,
     substitute,
 )
-from tensorlang.lower.blocks import blocked
+from tensorlang.lower.blocks import BLOCKS
 from tensorlang.lower.brackets import bound_on, bounded_index, guarded, solved
 from tensorlang.lower.code import ATOM, Value, aligned, literal, plus, times, union
-from tensorlang.lower.correlations import correlated
-from tensorlang.lower.diagonals import stacked
+from tensorlang.lower.correlations import CORRELATION
+from tensorlang.lower.diagonals import STACK
 from tensorlang.lower.integers import Range
-from tensorlang.lower.lookups import segmented, shared_segments
-from tensorlang.lower.loops import expanded, function_of, iterated
+from tensorlang.lower.lookups import SEGMENT_SUM, SHARED_SEGMENTS
+from tensorlang.lower.loops import LOOP, expanded, function_of
 from tensorlang.lower.membership import without_implied
 from tensorlang.lower.points import unresolved
-from tensorlang.lower.products import reduced
-from tensorlang.lower.relations import enumerated
-from tensorlang.lower.running import by_value, repeated, running
+from tensorlang.lower.products import REDUCE
+from tensorlang.lower.relations import ENUMERATE
+from tensorlang.lower.running import BY_VALUE, COUNT, PREFIX_SUM
 from tensorlang.lower.scope import Context, Scope
+from tensorlang.lower.strategy import NOT_A_SUM, Strategy, WhyNot
 from tensorlang.lower.summation import Summation
 from tensorlang.recursion import Deep
 
@@ -91,34 +87,16 @@ def _contract(ctx: Context, c: Summation) -> Deep[Value]:
     c = _gathered(ctx, c)
     if FALSE in c.parts:
         return literal(Fraction(0))
-    steps = (
-        (_looped,)
-        if c.loops
-        else (
-            _scaled,
-            _enumerated,
-            _eliminated,
-            _segmented,
-            _shared_segments,
-            _spread,
-            _restricted,
-            _correlated,
-            _stacked,
-            _repeated,
-            _running,
-            _by_value,
-            _blocked,
-            _hoisted,
-            _distributed,
-            _looped,
-        )
-    )
-    for step in steps:
-        v: Value | None = yield step(ctx, c)
-        if v is not None:
-            return v
-    v = yield reduced(ctx, c, contract)
-    return v
+    with ctx.decisions.about(c.summed, bracket(conjunction(c.parts), c.body)) as decision:
+        rejected: list[tuple[str, str]] = []
+        for strategy in (LOOP,) if c.loops else STRATEGIES:
+            found = strategy.match(ctx, c)
+            if not isinstance(found, WhyNot):
+                decision.chosen, decision.law, decision.rejected = strategy.name, strategy.law, tuple(rejected)
+                v: Value = yield strategy.rewrite(ctx, c, found)
+                return v
+            rejected.append((strategy.name, found.reason))
+    raise AssertionError("the last strategy applies to every sum")
 
 
 def _gathered(ctx: Context, c: Summation) -> Summation:
@@ -135,79 +113,47 @@ def _gathered(ctx: Context, c: Summation) -> Summation:
     return replace(c, summed=summed, parts=unresolved(ctx, c.scope, parts), body=body)
 
 
-def _looped(ctx: Context, c: Summation) -> Deep[Value | None]:
-    return iterated(ctx, c, contract)
+def _scale(ctx: Context, c: Summation) -> Mul | WhyNot:
+    if not c.summed:
+        return NOT_A_SUM
+    if isinstance(c.body, Mul) and isinstance(c.body.left, Const):
+        return c.body
+    return WhyNot("the terms have no constant factor in front")
 
 
-def _scaled(ctx: Context, c: Summation) -> Deep[Value | None]:
-    """sum s. [p] * c * e = c * sum s. [p] * e, for a number c."""
-    if not c.summed or not isinstance(c.body, Mul) or not isinstance(c.body.left, Const):
-        return None
-    v: Value = yield contract(ctx, replace(c, body=c.body.right))
-    return times(literal(c.body.left.value), v, c.scope.order)
+def _scaled(ctx: Context, c: Summation, product: Mul) -> Deep[Value]:
+    assert isinstance(product.left, Const)
+    v: Value = yield contract(ctx, replace(c, body=product.right))
+    return times(literal(product.left.value), v, c.scope.order)
 
 
-def _enumerated(ctx: Context, c: Summation) -> Deep[Value | None]:
-    return enumerated(ctx, c, contract)
-
-
-def _segmented(ctx: Context, c: Summation) -> Deep[Value | None]:
-    return segmented(ctx, c, contract)
-
-
-def _shared_segments(ctx: Context, c: Summation) -> Deep[Value | None]:
-    return shared_segments(ctx, c, contract)
-
-
-def _correlated(ctx: Context, c: Summation) -> Deep[Value | None]:
-    return correlated(ctx, c, contract)
-
-
-def _running(ctx: Context, c: Summation) -> Deep[Value | None]:
-    return running(ctx, c, contract)
-
-
-def _repeated(ctx: Context, c: Summation) -> Deep[Value | None]:
-    return repeated(ctx, c, contract)
-
-
-def _by_value(ctx: Context, c: Summation) -> Deep[Value | None]:
-    return by_value(ctx, c, contract)
-
-
-def _stacked(ctx: Context, c: Summation) -> Deep[Value | None]:
-    return stacked(ctx, c, contract)
-
-
-def _blocked(ctx: Context, c: Summation) -> Deep[Value | None]:
-    return blocked(ctx, c, contract)
-
-
-def _eliminated(ctx: Context, c: Summation) -> Deep[Value | None]:
-    """sum s. [s = a and p] * e = [0 <= a < n and [s := a] p] * [s := a] e."""
+def _solution(ctx: Context, c: Summation) -> tuple[Equal, Index, Affine] | WhyNot:
+    """An equality with what it says that a summed index is."""
     for q in c.parts:
         if not isinstance(q, Equal):
             continue
-        for s, r in c.summed.items():
+        for s in c.summed:
             value = solved(q.difference, s) if abs(q.difference.coefficient(s)) == 1 else None
             if value is not None and s not in value.free:
-                inside = (at_most(r.start, value), at_most(value, r.last))
-                parts = (*inside, *(p for p in c.parts if p is not q))
-                inner = ctx.scope(c.scope, env=_with(c.scope, s, value))
-                v: Value = yield contract(ctx, replace(c, scope=inner, summed=c.without(s), parts=parts))
-                return v
-    return None
+                return q, s, value
+    return WhyNot("no equality says what a summed index is")
+
+
+def _eliminated(ctx: Context, c: Summation, found: tuple[Equal, Index, Affine]) -> Deep[Value]:
+    q, s, value = found
+    r = c.summed[s]
+    inside = (at_most(r.start, value), at_most(value, r.last))
+    parts = (*inside, *(p for p in c.parts if p is not q))
+    inner = ctx.scope(c.scope, env=_with(c.scope, s, value))
+    return contract(ctx, replace(c, scope=inner, summed=c.without(s), parts=parts))
 
 
 def _with(scope: Scope, i: Index, value: Affine) -> dict[Atom, Affine]:
     return {k: a.substitute({i: value}) for k, a in scope.env.items()} | {i: value}
 
 
-def _spread(ctx: Context, c: Summation) -> Deep[Value | None]:
+def _spread(ctx: Context, c: Summation, found: tuple[Equal, Index, Index]) -> Deep[Value]:
     """sum s. [k = c*s + d and p] * e: computed along s, and spread along k with zeros between."""
-    found = _stride(c)
-    if found is None:
-        return None
     q, s, k = found
     scope, value, target, r = c.scope, solved(q.difference, k), c.scope.domain[k], c.summed[s]
     if scope.is_static(value):
@@ -247,7 +193,7 @@ def _spread_code(
     return f"lax.dynamic_slice_in_dim({laid}, {integers.code(high - first)}, {integers.code(target.extent)}, {axis})"
 
 
-def _stride(c: Summation) -> tuple[Equal, Index, Index] | None:
+def _stride(ctx: Context, c: Summation) -> tuple[Equal, Index, Index] | WhyNot:
     """An equality that gives an axis of the scope by one summed index."""
     for q in c.parts:
         if isinstance(q, Equal) and not q.difference.lookups:
@@ -255,11 +201,11 @@ def _stride(c: Summation) -> tuple[Equal, Index, Index] | None:
             outside = c.scope.axes(q.difference)
             if len(inside) == len(outside) == 1 and abs(q.difference.coefficient(outside[0])) == 1:
                 return q, inside[0], outside[0]
-    return None
+    return WhyNot("no equality says what an axis of the result is by a summed index")
 
 
-def _restricted(ctx: Context, c: Summation) -> Deep[Value | None]:
-    """sum s:n. [a <= s < b and p] * e: the sum over the shorter range."""
+def _bounded(ctx: Context, c: Summation) -> Summation | WhyNot:
+    """`c` over the shorter ranges."""
     starts: dict[Index, list[Affine]] = {}
     stops: dict[Index, list[Affine]] = {}
     rest = []
@@ -270,33 +216,69 @@ def _restricted(ctx: Context, c: Summation) -> Deep[Value | None]:
         else:
             rest.append(q)
     if len(rest) == len(c.parts):
-        return None
+        return WhyNot("no condition bounds one summed index by sizes alone")
     summed = {
         s: ctx.integers.restricted(s, r, starts.get(s, []), stops.get(s, []), c.scope.fixed)
         for s, r in c.summed.items()
     }
-    v: Value = yield contract(ctx, replace(c, summed=summed, parts=tuple(rest)))
-    return v
+    return replace(c, summed=summed, parts=tuple(rest))
 
 
-def _hoisted(ctx: Context, c: Summation) -> Deep[Value | None]:
-    """sum s. [p and q] * e = [p] * sum s. [q] * e, if s does not occur in p; e itself if there is no sum left."""
+def _outer(ctx: Context, c: Summation) -> Sequence[Predicate] | WhyNot:
+    """The conditions in which no summed index occurs; there may be none if there is no sum left."""
     outer = [q for q in c.parts if c.summed.keys().isdisjoint(free_atoms(q))]
-    if not outer and c.summed:
-        return None
+    return outer if outer or not c.summed else WhyNot("each condition has a summed index")
+
+
+def _restricted(ctx: Context, c: Summation, shorter: Summation) -> Deep[Value]:
+    return contract(ctx, shorter)
+
+
+def _hoisted(ctx: Context, c: Summation, outer: Sequence[Predicate]) -> Deep[Value]:
     rest = replace(c, parts=tuple(q for q in c.parts if q not in outer))
 
     def compute(inner: Scope) -> Deep[Value]:
         return contract(ctx, replace(rest, scope=inner)) if c.summed else ctx.value(c.body, inner)
 
-    v: Value = yield guarded(ctx, c.scope, conjunction(outer), c.body, compute)
-    return v
+    return guarded(ctx, c.scope, conjunction(outer), c.body, compute)
 
 
-def _distributed(ctx: Context, c: Summation) -> Deep[Value | None]:
-    """sum s. (e0 + e1) = sum s. e0 + sum s. e1, if e0 and e1 have other axes."""
-    if not isinstance(c.body, Add) or ctx.profiles.is_uniform(c.body, c.scope.env):
-        return None
-    left = yield contract(ctx, replace(c, body=c.body.left))
-    right = yield contract(ctx, replace(c, body=c.body.right))
-    return plus(left, right, c.body.sign, c.scope.order)
+def _terms(ctx: Context, c: Summation) -> Add | WhyNot:
+    if not isinstance(c.body, Add):
+        return WhyNot("the body is no sum of terms")
+    return WhyNot("all terms have the same axes") if ctx.profiles.is_uniform(c.body, c.scope.env) else c.body
+
+
+def _distributed(ctx: Context, c: Summation, terms: Add) -> Deep[Value]:
+    left = yield contract(ctx, replace(c, body=terms.left))
+    right = yield contract(ctx, replace(c, body=terms.right))
+    return plus(left, right, terms.sign, c.scope.order)
+
+
+STRATEGIES = (
+    Strategy("scale", "sum s. [p] * c * e = c * sum s. [p] * e, for a number c", _scale, _scaled),
+    ENUMERATE,
+    Strategy(
+        "eliminate",
+        "sum s:n. [s = a and p] * e = [0 <= a < n and [s := a] p] * [s := a] e",
+        _solution,
+        _eliminated,
+    ),
+    SEGMENT_SUM,
+    SHARED_SEGMENTS,
+    Strategy("spread", "sum s. [k = c*s + d and p] * e = e at s = (k - d)/c, with zeros between", _stride, _spread),
+    Strategy("restrict", "sum s:n. [a <= s < b and p] * e = the sum over the shorter range", _bounded, _restricted),
+    CORRELATION,
+    STACK,
+    COUNT,
+    PREFIX_SUM,
+    BY_VALUE,
+    BLOCKS,
+    Strategy("hoist", "sum s. [p and q] * e = [p] * sum s. [q] * e, if s does not occur in p", _outer, _hoisted),
+    Strategy(
+        "distribute", "sum s. (e0 + e1) = sum s. e0 + sum s. e1, if e0 and e1 have other axes", _terms, _distributed
+    ),
+    LOOP,
+    REDUCE,
+)
+"""The ways to compute a sum, in the order in which they are tried. The last applies to every sum."""

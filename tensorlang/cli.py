@@ -334,7 +334,8 @@ def tune(style: str) -> None:
     configuration directory, or to that which the environment variable TENSORLANG_COSTS names; code that is generated
     from then on goes by it.
     """
-    from tensorlang.lower import costs, tuning
+    from tensorlang.lower import costs
+    from tensorlang.measure import tuning
 
     with click.progressbar(length=tuning.STEPS, label="measuring", file=sys.stderr) as bar:
         table = tuning.measured(lambda: bar.update(1))

@@ -24,8 +24,8 @@ from tensorlang.language.predicates import Relation
 from tensorlang.language.types import Type
 from tensorlang.lower.checked import check_traced
 from tensorlang.lower.coordinates import Coordinates, points_or_mask
+from tensorlang.lower.emit.module import Source
 from tensorlang.lower.kept import Kept
-from tensorlang.lower.source import Source
 from tensorlang.memory import cached_whole
 from tensorlang.shown import Code
 from tensorlang.simplify import simplify
@@ -333,7 +333,7 @@ def lower(
     out not to be finite are computed once more, by ways that select, and none by Fourier transforms. JAX's own
     derivative of such code is not strict: lower a derivative, or use `to_jax`.
 
-    The targets "pallas-tpu" and "pallas-gpu" are kernels over tiles, as `tensorlang.lower.pallas.run.Kernels` tells.
+    The targets "pallas-tpu" and "pallas-gpu" are kernels over tiles, as `tensorlang.lower.kernels.run.Kernels` tells.
     `blocks` has lengths of tiles along axes, by the sizes of these: {"n": 256}.
 
     Calling it checks that the elements of index arrays are in their ranges, but can't where JAX is tracing them. With
@@ -352,7 +352,7 @@ def lower(
         hint = "what brackets hide must be finite there; the target 'jax' on one device takes strict=True"
         raise ArgumentError(f"no strict code is made for {where}", hint=hint)
     if mesh is None and sharding is None and target != "jax":
-        from tensorlang.lower.pallas.run import Kernels
+        from tensorlang.lower.kernels.run import Kernels
 
         return Kernels(f, target, exact, sizes, blocks, check)
     if blocks is not None:

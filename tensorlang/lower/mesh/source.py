@@ -14,19 +14,19 @@ from tensorlang.language.grammar import Expr, Let, MakePair, Var
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import R, array
 from tensorlang.lower import costs
-from tensorlang.lower.code import Block
-from tensorlang.lower.helpers import HELPERS
-from tensorlang.lower.integers import Integers
+from tensorlang.lower.arrays.integers import Integers
+from tensorlang.lower.arrays.scope import Key
+from tensorlang.lower.emit.helpers import HELPERS
+from tensorlang.lower.emit.module import Source, assembled
+from tensorlang.lower.emit.names import Names
+from tensorlang.lower.emit.python import Block
+from tensorlang.lower.emit.sizes import Axis, read_sizes
 from tensorlang.lower.mesh.asked import Along, results
 from tensorlang.lower.mesh.collectives import Collective, Collectives, Exchange
 from tensorlang.lower.mesh.local import Blocks, Cut, Held, Local, localised
 from tensorlang.lower.mesh.needs import Needs, Part
 from tensorlang.lower.mesh.plan import Plan, Step
 from tensorlang.lower.mesh.statements import Result, parts
-from tensorlang.lower.names import Names
-from tensorlang.lower.scope import Key
-from tensorlang.lower.sizes import Axis, read_sizes
-from tensorlang.lower.source import Source, assembled
 from tensorlang.recursion import Deep, run
 
 

@@ -1,0 +1,157 @@
+"""The greatest and the least of values, and where they are first found.
+
+The index is one more axis of the values, reduced at the end; what the predicate hides is beaten by everything. Where an
+access such as x[2*i + j] mixes it with another, the values at each j are slices, of which a running extremum is taken.
+Where an access mixes two axes, and one of them is short, there is an extremum for each of its places.
+"""
+
+from __future__ import annotations
+
+from tensorlang.language.affine import Affine, Index
+from tensorlang.language.grammar import Choice, Extremum
+from tensorlang.language.predicates import NonNegative, Predicate, conjunction, conjuncts, substitute
+from tensorlang.lower.arrays.brackets import bound_on, bounded_index
+from tensorlang.lower.arrays.integers import ZERO, Range
+from tensorlang.lower.arrays.masks import mask
+from tensorlang.lower.arrays.points import unresolved
+from tensorlang.lower.arrays.scope import Context, Scope
+from tensorlang.lower.arrays.segment_extrema import over_points
+from tensorlang.lower.arrays.sums.diagonal import NARROW
+from tensorlang.lower.arrays.sums.loop import expanded, function_of
+from tensorlang.lower.arrays.sums.row_blocks import Along, along, block_of, given, narrowed, taken
+from tensorlang.lower.emit.python import ATOM, SUM, Value, aligned, dtype_of, negated, union, where
+from tensorlang.lower.plan.dependence import accesses, places
+from tensorlang.recursion import Deep
+
+
+def extremum(ctx: Context, scope: Scope, e: Extremum | Choice) -> Deep[Value]:
+    """The array of an extremum, or of the places where it is first attained.
+
+    Where data leave no point, the extremum is nan, and the place is any.
+    """
+    v: Value
+    short = _short_axis(scope, e)
+    if short is not None:
+        v = yield _stacked(ctx, scope, e, short)
+        return v
+    r, p = _restricted(ctx, scope, e)
+    at_points: Value | None = yield over_points(ctx, scope, e, r, p)
+    if at_points is not None:
+        return _counted(ctx, at_points, e, r)
+    found = along(ctx, scope, scope.domain, accesses(e.body))
+    if _is_mixed(scope, e):
+        v = yield _running(ctx, scope, e, r, p)
+    elif found is not None:
+        v = yield _by_blocks(ctx, scope, e, r, p, found)
+        return v
+    else:
+        v = yield _along_axis(ctx, scope, e, r, p)
+    return _counted(ctx, v, e, r)
+
+
+def _counted(ctx: Context, v: Value, e: Extremum | Choice, r: Range) -> Value:
+    """`v`, whose places are counted from where the range `r` starts."""
+    if isinstance(e, Choice) and r.start is not ZERO:
+        v = Value(f"{v.within(SUM)} + {ctx.integers.code(r.start)}", v.axes, SUM, v.depth + 1)
+    return v
+
+
+def _by_blocks(ctx: Context, scope: Scope, e: Extremum | Choice, r: Range, p: Predicate, found: Along) -> Deep[Value]:
+    """The extrema in the rows of arrays that are cut, block by block."""
+    block, row = ctx.new_block(), found.row
+    within = ctx.scope(scope, block=block, fixed=block)
+    part, own, names = given(ctx, within, found, scope.domain[row])
+    limits = [q for q in conjuncts(p) if isinstance(q, NonNegative) and set(q.value.free) == {row, e.index}]
+    index = narrowed(ctx, within, {row: own, e.index: r}, row, limits)[e.index]
+    inner = ctx.scope(within, domain={**scope.domain, row: own})
+    v: Value = yield _along_axis(ctx, inner, e, index, p)
+    taken(ctx, found)
+    v = _counted(ctx, v, e, index)
+    axes = tuple(i for i in scope.domain if i in v.axes or i is row)
+    block.give("return ", expanded(ctx, inner, v, axes))
+    name = block_of(ctx, scope, block, row, part, names, limits)
+    arguments = f"{found.cuts(ctx)}, {name}, {axes.index(row)}, {ctx.extents(scope, axes)}, {dtype_of(e)}"
+    return Value(f"{ctx.helper('_array_by_blocks')}({arguments})", axes, ATOM, 2)
+
+
+def _restricted(ctx: Context, scope: Scope, e: Extremum | Choice) -> tuple[Range, Predicate]:
+    """The range that the predicate leaves of the index, and what else it says."""
+    r = ctx.integers.range_of(e.index, e.size, scope.fixed)
+    starts: dict[Index, list[Affine]] = {}
+    stops: dict[Index, list[Affine]] = {}
+    rest = []
+    for q in unresolved(ctx, scope, conjuncts(substitute(e.pred, scope.env))):
+        bound = bounded_index(scope, {**scope.domain, e.index: r}, q)
+        if bound is not None and bound[0] is e.index:
+            bound_on(ctx, scope, *bound, starts, stops)
+        else:
+            rest.append(q)
+    r = ctx.integers.restricted(e.index, r, starts.get(e.index, []), stops.get(e.index, []), scope.fixed)
+    return r, conjunction(rest)
+
+
+def _is_mixed(scope: Scope, e: Extremum | Choice) -> bool:
+    """Whether a position in the body is a combination of the index with an axis."""
+    at = [a.substitute(scope.env) for read in accesses(e.body) for a in places(read)]
+    return any(a.coefficient(e.index) and any(a.coefficient(i) for i in scope.domain) for a in at)
+
+
+def _short_axis(scope: Scope, e: Extremum | Choice) -> Index | None:
+    """A short axis that a position in the body mixes with another."""
+    mixed = [scope.axes(a.substitute(scope.env)) for read in accesses(e.body) for a in places(read) if not a.lookups]
+    for i in (i for axes in mixed if len(axes) > 1 for i in axes):
+        extent = scope.domain[i].extent
+        if extent.is_constant and extent.constant <= NARROW:
+            return i
+    return None
+
+
+def _stacked(ctx: Context, scope: Scope, e: Extremum | Choice, i: Index) -> Deep[Value]:
+    """The extrema at each place of axis `i`, one after the other."""
+    name, r, block = ctx.loop_name(i), scope.domain[i], ctx.new_block()
+    domain = {k: other for k, other in scope.domain.items() if k is not i}
+    inner = ctx.scope(scope, domain=domain, loops={**scope.loops, i: r}, block=block)
+    v = yield extremum(ctx, inner, e)
+    term = function_of(ctx, scope.block, block, [name], v)
+    code = f"{ctx.helper('_stack_over')}([{ctx.range_code(r)}], {term}, {ctx.extents(inner, v.axes)}, {dtype_of(e)})"
+    return Value(code, (i, *v.axes), ATOM, 2)
+
+
+def _along_axis(ctx: Context, scope: Scope, e: Extremum | Choice, r: Range, p: Predicate) -> Deep[Value]:
+    inner = ctx.scope(scope, domain={**scope.domain, e.index: r}, masks=(*scope.masks, *conjuncts(p)))
+    v = yield ctx.value(e.body, inner)
+    m = mask(ctx, inner, p)
+    axes = union([v, m, Value("", (e.index,))], inner.order)
+    values = expanded(ctx, inner, v, axes) if m.code == "True" else aligned(v, axes).code
+    if v.weak:
+        values = f"jnp.asarray({values}, dtype)"
+    hidden = "" if m.code == "True" else f"{expanded(ctx, inner, m, axes)}, "
+    helper = ctx.helper(_NAMES[type(e), e.sign] + ("_where" if hidden else ""))
+    kept = tuple(i for i in axes if i is not e.index)
+    return Value(f"{helper}({values}, {hidden}{axes.index(e.index)})", kept, ATOM, v.depth + 1)
+
+
+_NAMES = {
+    (Extremum, 1): "_greatest",
+    (Extremum, -1): "_least",
+    (Choice, 1): "_first_greatest",
+    (Choice, -1): "_first_least",
+}
+
+
+def _running(ctx: Context, scope: Scope, e: Extremum | Choice, r: Range, p: Predicate) -> Deep[Value]:
+    """Over slices, one for each value of the index; the least of values is minus the greatest of minus these."""
+    name = ctx.loop_name(e.index)
+    block = ctx.new_block()
+    inner = ctx.scope(scope, loops={**scope.loops, e.index: r}, masks=(*scope.masks, *conjuncts(p)), block=block)
+    v = yield ctx.value(e.body, inner)
+    if e.sign < 0:
+        v = negated(v)
+    if v.weak:
+        v = Value(f"jnp.asarray({v.code}, dtype)", v.axes)
+    v = where(mask(ctx, inner, p), v, inner.order, "-jnp.inf")
+    term = function_of(ctx, scope.block, block, [name], v)
+    helper = ctx.helper("_greatest_over" if isinstance(e, Extremum) else "_first_greatest_over")
+    code = f"{helper}({ctx.range_code(r)}, {term}, {ctx.extents(inner, v.axes)}, dtype)"
+    found = Value(code, v.axes, ATOM, 2)
+    return negated(found) if e.sign < 0 and isinstance(e, Extremum) else found

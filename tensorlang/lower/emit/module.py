@@ -6,7 +6,7 @@ outermost in each right-hand side, and nothing stored beyond its support.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property, partial
@@ -17,8 +17,8 @@ from tensorlang.errors import NormalFormError
 from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Size, atom_affine, constant
 from tensorlang.language.arguments import unpack
 from tensorlang.language.function import Function
-from tensorlang.language.grammar import Bracket, Expr, Gen, Let, MakePair, Proj, Var, access, children
-from tensorlang.language.predicates import Related, Relation
+from tensorlang.language.grammar import Bracket, Expr, Gen, MakePair, Proj, Var, access, children
+from tensorlang.language.predicates import Relation
 from tensorlang.language.show import expr_text
 from tensorlang.language.types import Pair, Type, shape, struct_of_arrays
 from tensorlang.lower import costs
@@ -28,19 +28,14 @@ from tensorlang.lower.arrays.points import Points
 from tensorlang.lower.arrays.scope import Context, Held, Scope
 from tensorlang.lower.arrays.sums.loop import expanded, extents_product
 from tensorlang.lower.arrays.sums.row_blocks import in_blocks, joined
-from tensorlang.lower.arrays.sums.sparse import held_on_points, on_points
+from tensorlang.lower.arrays.sums.sparse import on_points
 from tensorlang.lower.emit.helpers import HELPERS, NEEDS
 from tensorlang.lower.emit.names import Names
 from tensorlang.lower.emit.python import Block, Comment, Value, dtype_of, literal, ordered
 from tensorlang.lower.emit.sizes import Axis, read_sizes
-from tensorlang.lower.plan.axis_order import turned
-from tensorlang.lower.plan.fuse_sums import joint_sums
-from tensorlang.lower.plan.inline import recomputed
-from tensorlang.lower.plan.materialize import stored
-from tensorlang.lower.plan.numbers import Numbered, numbered
-from tensorlang.lower.plan.reroll import Rolled, rolled
+from tensorlang.lower.plan.ir import DENSE, AtPoints, FusedSums, Given, RowBlocks, Storage
+from tensorlang.lower.plan.passes import plan
 from tensorlang.lower.plan.size_guards import Required
-from tensorlang.lower.plan.triangular import Cut, cut_arrays
 from tensorlang.recursion import Deep, run
 
 _LONG_COMMENT = 100
@@ -72,28 +67,19 @@ class Source:
         arguments = self._parameters(f, sparse)
         self.told = self._sizes(f)
         head = len(self._body.parts)
-        numbers = numbered(f)
-        self._numbers(numbers)
-        f = numbers.function
-        constants = rolled(f)
-        self._constants(constants)
-        joint = joint_sums(turned(recomputed(constants.function)))
-        f = joint.function
-        held = held_on_points(f, sparse)
-        to_store, self._cuts = stored(f, held), cut_arrays(f)
-        body = f.body
-        while isinstance(body, Let):
-            if body.var in joint.groups:
-                body = self._joint(body, joint.groups[body.var])
+        self.plan = plan(f, sparse)
+        for g in self.plan.given:
+            self._given(g)
+        self._cut_work: Mapping[Affine, Sequence[Sequence[Affine]]] = self.plan.row_work
+        for step in self.plan.steps:
+            if isinstance(step, FusedSums):
+                self._fused(step)
                 continue
-            held_at = held.get(body.var) if isinstance(body.var, Var) else None
-            cut = self._cuts.arrays.get(body.var) if isinstance(body.var, Var) else None
-            made = self._statement(body.var.name, body.value, held_at, cut, body.var in to_store)
-            self._ctx.held[body.var, ()] = made
-            if isinstance(body.var, IndexArray):
-                self._ranged(body.var)
-            body = body.body
-        results = unpack(run(self._outputs(body)), f.results)
+            x = step.variable
+            self._ctx.held[x, ()] = self._statement(x.name, step.value, step.storage, step.forced)
+            if isinstance(x, IndexArray):
+                self._ranged(x)
+        results = unpack(run(self._outputs(self.plan.outputs)), f.results)
         self.orders = {relation: tuple(p.orders) for relation, p in self._ctx.sparse.items()}
         for p in self._ctx.sparse.values():
             self._body.parts[head:head] = _unpacked(self._ctx, p)
@@ -166,42 +152,32 @@ class Source:
         integers.nonnegative += dict.fromkeys(a.size for a in axes if len(a.size.terms) == 1 and a.size.constant < 0)
         return {s: integers.spelled[s] for s in f.sizes if s not in known}
 
-    def _numbers(self, made: Numbered) -> None:
-        """The numbers below sizes, and sizes as numbers, that the program reads."""
+    def _given(self, g: Given) -> None:
+        """An array that depends on nothing but sizes."""
         ctx = self._ctx
-        for size, x in made.below.items():
-            name = ctx.names.lasting(x.name)
-            ctx.held[x, ()] = Held(name, (size,))
-            self._body.line(f"{name} = jnp.arange({ctx.integers.code(size)}, dtype=dtype)")
-        for s, x in made.sizes.items():
-            name = ctx.names.lasting(x.name)
-            ctx.held[x, ()] = Held(name, ())
-            self._body.line(f"{name} = jnp.asarray({ctx.integers.code(atom_affine(s))}, dtype)")
-
-    def _constants(self, made: Rolled) -> None:
-        """The arrays of constants that the program reads."""
-        ctx = self._ctx
-        constants: list[tuple[IndexArray | Var, Sequence[int | Fraction]]] = [
-            *made.places.items(),
-            *made.numbers.items(),
-        ]
-        for x, values in constants:
-            name = ctx.names.lasting(x.name)
-            ctx.held[x, ()] = Held(name, (constant(len(values)),))
-            kind = "jnp.int32" if isinstance(x, IndexArray) else "dtype"
-            self._body.line(f"{name} = jnp.asarray([{', '.join(literal(Fraction(v)).code for v in values)}], {kind})")
-        ctx.increasing |= {x for x, at in made.places.items() if all(a < b for a, b in pairwise(at))}
+        name = ctx.names.lasting(g.variable.name)
+        match g.value:
+            case Size():
+                ctx.held[g.variable, ()] = Held(name, ())
+                self._body.line(f"{name} = jnp.asarray({ctx.integers.code(atom_affine(g.value))}, dtype)")
+            case Affine():
+                ctx.held[g.variable, ()] = Held(name, (g.value,))
+                self._body.line(f"{name} = jnp.arange({ctx.integers.code(g.value)}, dtype=dtype)")
+            case values:
+                ctx.held[g.variable, ()] = Held(name, (constant(len(values)),))
+                listed = ", ".join(literal(Fraction(v)).code for v in values)
+                kind = "jnp.int32" if isinstance(g.variable, IndexArray) else "dtype"
+                self._body.line(f"{name} = jnp.asarray([{listed}], {kind})")
+                if isinstance(g.variable, IndexArray) and all(a < b for a, b in pairwise(values)):
+                    ctx.increasing.add(g.variable)
 
     def _ranged(self, x: IndexArray) -> None:
         """Note whether there is something in the range of what the program chooses, at all sizes."""
         if not self._ctx.integers.is_nonnegative(x.size - 1):
             self._ctx.uncertain.add(x)
 
-    def _statement(
-        self, wanted: str, e: Expr, at: Related | None = None, cut: Cut | None = None, to_store: bool = False
-    ) -> Held:
-        """Code that gives the array of `e`, or of its elements at the points where the relation `at` holds, or the
-        blocks into which it is `cut`; `to_store` says that XLA must store it."""
+    def _statement(self, wanted: str, e: Expr, storage: Storage = DENSE, forced: bool = False) -> Held:
+        """Code that gives the array of `e`, stored like that; if it is `forced`, by XLA too."""
         ctx = self._ctx
         name = ctx.names.lasting(wanted)
         conditions = self._conditions()
@@ -214,10 +190,11 @@ class Source:
         block = Block()
         domain = {i: ctx.integers.range_of(i, n, block) for i, n in binders}
         env: dict[Atom, Affine] = {}
-        if at is not None:
-            held, domain, env = on_points(ctx, held, at, domain)
+        if isinstance(storage, AtPoints):
+            held, domain, env = on_points(ctx, held, storage.relation, domain)
         scope = ctx.scope(Scope({}, {}, {}, (), block, block), domain=domain, env=env)
         self._compiler.shared = used_twice(scalar)
+        cut = storage.cut if isinstance(storage, RowBlocks) else None
         if cut is not None and all(r == Range(ZERO, n) for r, n in zip(domain.values(), held.shape, strict=True)):
             held = replace(held, cut=cut)
             self._cut_rows(domain[cut.row].extent)
@@ -226,7 +203,7 @@ class Source:
             ctx.target = name
             v = ordered(run(self._compiler.value(scalar, scope)), tuple(domain))
             code = self._whole(v, scope, dtype_of(scalar))
-            if to_store:
+            if forced:
                 code = f"{ctx.helper('_stored')}({code})"
             if code != name:
                 block.give(f"{name} = ", code)
@@ -235,23 +212,19 @@ class Source:
         ctx.end_statement()
         return held
 
-    def _joint(self, body: Expr, group: Sequence[tuple[Var, Var]]) -> Expr:
-        """The sums of a group, with which the statements of `body` begin, each of the elements of an array. Gives what
-        is left of `body`."""
+    def _fused(self, step: FusedSums) -> None:
+        """Sums, each of the elements of an array, in one pass."""
         ctx = self._ctx
         sums = ctx.names.passing("sums")
-        terms = [ctx.held[y, ()].name for _, y in group]
+        terms = [ctx.held[y, ()].name for _, y in step.pairs]
         self._body.line("")
         self._body.line(f"{sums} = {ctx.helper('_sums')}({', '.join(terms)})")
         conditions = self._conditions()
-        for k, (x, _) in enumerate(group):
-            assert isinstance(body, Let)
+        for k, ((x, _), e) in enumerate(zip(step.pairs, step.values, strict=True)):
             name = ctx.names.lasting(x.name)
             self._body.line(f"{name} = {sums}[{k}]")
-            ctx.held[x, ()] = Held(name, (), required=run(conditions.of(body.value)))
-            body = body.body
+            ctx.held[x, ()] = Held(name, (), required=run(conditions.of(e)))
         ctx.end_statement()
-        return body
 
     def _conditions(self) -> Required:
         return Required(lambda read: self._ctx.held[self._ctx.read_by(read)[0]].required)
@@ -261,7 +234,7 @@ class Source:
         ctx = self._ctx
         if rows not in ctx.rows:
             ctx.rows[rows] = ctx.names.lasting("rows")
-            work = dict.fromkeys(extents_product(ctx, extents) for extents in self._cuts.work.get(rows, ()))
+            work = dict.fromkeys(extents_product(ctx, extents) for extents in self._cut_work.get(rows, ()))
             most = f"max({', '.join(work)})" if len(work) > 1 else "".join(work) or "1"
             self._body.line(f"{ctx.rows[rows]} = {ctx.helper('_cut_rows')}({ctx.integers.code(rows)}, {most})")
 

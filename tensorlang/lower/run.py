@@ -25,6 +25,7 @@ from tensorlang.language.types import Type
 from tensorlang.lower.checked import check_traced
 from tensorlang.lower.coordinates import Coordinates, points_or_mask
 from tensorlang.lower.emit.module import Source
+from tensorlang.lower.explain import Explained, Explanation
 from tensorlang.lower.kept import Kept
 from tensorlang.memory import cached_whole
 from tensorlang.shown import Code
@@ -104,6 +105,18 @@ class Lowered(Code):
     def source_on_points(self) -> str:
         """The source for relations that are given by their points: index arrays, and perhaps orders of them."""
         return self._form(tuple(p for p in self.function.params if isinstance(p, Relation))).made.text
+
+    def explain(self, on_points: bool = False) -> Explanation:
+        """How each array of the program is stored and computed, what was not chosen, and why.
+
+        With `on_points` it is about the source for relations that are given by their points.
+        """
+        relations = tuple(p for p in self.function.params if isinstance(p, Relation)) if on_points else ()
+        made = self._form(relations).made
+        assert isinstance(made, Source)
+        given = [Explained(g.variable.name, f"{g.variable.name} = {g}", "a constant", "") for g in made.plan.given]
+        gone = [f"{name} is {note}" for name, note in made.plan.notes.items()]
+        return Explanation("jax", (*given, *made.explained), tuple(gone))
 
     @placed
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:

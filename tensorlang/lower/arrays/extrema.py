@@ -7,6 +7,9 @@ Where an access mixes two axes, and one of them is short, there is an extremum f
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
+
 from tensorlang.language.affine import Affine, Index
 from tensorlang.language.grammar import Choice, Extremum
 from tensorlang.language.predicates import NonNegative, Predicate, conjunction, conjuncts, substitute
@@ -15,13 +18,28 @@ from tensorlang.lower.arrays.integers import ZERO, Range
 from tensorlang.lower.arrays.masks import mask
 from tensorlang.lower.arrays.points import unresolved
 from tensorlang.lower.arrays.scope import Context, Scope
-from tensorlang.lower.arrays.segment_extrema import over_points
+from tensorlang.lower.arrays.segment_extrema import Segments, over_points, segments
 from tensorlang.lower.arrays.sums.diagonal import NARROW
 from tensorlang.lower.arrays.sums.loop import expanded, function_of
 from tensorlang.lower.arrays.sums.row_blocks import Along, along, block_of, given, narrowed, taken
+from tensorlang.lower.arrays.sums.strategy import Strategy, WhyNot, by_first
 from tensorlang.lower.emit.python import ATOM, SUM, Value, aligned, dtype_of, negated, union, where
 from tensorlang.lower.plan.dependence import accesses, places
 from tensorlang.recursion import Deep
+
+
+@dataclass(frozen=True, eq=False)
+class Extreme:
+    """An extremum, or a choice, and the scope in which its array is computed."""
+
+    ctx: Context
+    scope: Scope
+    e: Extremum | Choice
+
+    @cached_property
+    def left(self) -> tuple[Range, Predicate]:
+        """The range that its condition leaves of its index, and what else that says."""
+        return _restricted(self.ctx, self.scope, self.e)
 
 
 def extremum(ctx: Context, scope: Scope, e: Extremum | Choice) -> Deep[Value]:
@@ -29,24 +47,36 @@ def extremum(ctx: Context, scope: Scope, e: Extremum | Choice) -> Deep[Value]:
 
     Where data leave no point, the extremum is nan, and the place is any.
     """
-    v: Value
-    short = _short_axis(scope, e)
-    if short is not None:
-        v = yield _stacked(ctx, scope, e, short)
-        return v
-    r, p = _restricted(ctx, scope, e)
-    at_points: Value | None = yield over_points(ctx, scope, e, r, p)
-    if at_points is not None:
-        return _counted(ctx, at_points, e, r)
-    found = along(ctx, scope, scope.domain, accesses(e.body))
-    if _is_mixed(scope, e):
-        v = yield _running(ctx, scope, e, r, p)
-    elif found is not None:
-        v = yield _by_blocks(ctx, scope, e, r, p, found)
-        return v
-    else:
-        v = yield _along_axis(ctx, scope, e, r, p)
-    return _counted(ctx, v, e, r)
+    return by_first(ctx, STRATEGIES, Extreme(ctx, scope, e), {}, e)
+
+
+def _segments(ctx: Context, c: Extreme) -> Segments | WhyNot:
+    found = segments(ctx, c.scope, c.e, *c.left)
+    return found or WhyNot("neither a relation nor an element of an index array says which values belong to which axis")
+
+
+def _in_segments(ctx: Context, c: Extreme, found: Segments) -> Deep[Value]:
+    v = yield over_points(ctx, c.scope, c.e, c.left[0], found)
+    return _counted(ctx, v, c.e, c.left[0])
+
+
+def _mixing(ctx: Context, c: Extreme) -> Extreme | WhyNot:
+    return c if _is_mixed(c.scope, c.e) else WhyNot("no access mixes the index with an axis of the result")
+
+
+def _slice_by_slice(ctx: Context, c: Extreme, _: Extreme) -> Deep[Value]:
+    v = yield _running(ctx, c.scope, c.e, *c.left)
+    return _counted(ctx, v, c.e, c.left[0])
+
+
+def _cut_array(ctx: Context, c: Extreme) -> Along | WhyNot:
+    found = along(ctx, c.scope, c.scope.domain, accesses(c.e.body))
+    return found or WhyNot("no array that is stored in blocks of rows is read along its rows")
+
+
+def _on_axis(ctx: Context, c: Extreme, _: None) -> Deep[Value]:
+    v = yield _along_axis(ctx, c.scope, c.e, *c.left)
+    return _counted(ctx, v, c.e, c.left[0])
 
 
 def _counted(ctx: Context, v: Value, e: Extremum | Choice, r: Range) -> Value:
@@ -96,14 +126,14 @@ def _is_mixed(scope: Scope, e: Extremum | Choice) -> bool:
     return any(a.coefficient(e.index) and any(a.coefficient(i) for i in scope.domain) for a in at)
 
 
-def _short_axis(scope: Scope, e: Extremum | Choice) -> Index | None:
+def _short_axis(scope: Scope, e: Extremum | Choice) -> Index | WhyNot:
     """A short axis that a position in the body mixes with another."""
     mixed = [scope.axes(a.substitute(scope.env)) for read in accesses(e.body) for a in places(read) if not a.lookups]
     for i in (i for axes in mixed if len(axes) > 1 for i in axes):
         extent = scope.domain[i].extent
         if extent.is_constant and extent.constant <= NARROW:
             return i
-    return None
+    return WhyNot(f"no access mixes an axis of the result of length at most {NARROW} with another one")
 
 
 def _stacked(ctx: Context, scope: Scope, e: Extremum | Choice, i: Index) -> Deep[Value]:
@@ -155,3 +185,30 @@ def _running(ctx: Context, scope: Scope, e: Extremum | Choice, r: Range, p: Pred
     code = f"{helper}({ctx.range_code(r)}, {term}, {ctx.extents(inner, v.axes)}, dtype)"
     found = Value(code, v.axes, ATOM, 2)
     return negated(found) if e.sign < 0 and isinstance(e, Extremum) else found
+
+
+STRATEGIES: tuple[Strategy[Extreme], ...] = (
+    Strategy(
+        "stack along a short axis",
+        "gen i:k. max j. e: for each i its own extremum, where an access mixes i with another axis",
+        lambda ctx, c: _short_axis(c.scope, c.e),
+        lambda ctx, c, i: _stacked(ctx, c.scope, c.e, i),
+    ),
+    Strategy(
+        "segments", "gen i. max j where R(i, j). e: the greatest of the points of each i", _segments, _in_segments
+    ),
+    Strategy(
+        "slice by slice",
+        "gen i. max j. x[a*i + b*j]: the greatest of slices, one for each j",
+        _mixing,
+        _slice_by_slice,
+    ),
+    Strategy(
+        "blocks of rows",
+        "gen i. max j where j <= i. t[i, j]: over the blocks of rows that t is stored in",
+        _cut_array,
+        lambda ctx, c, found: _by_blocks(ctx, c.scope, c.e, *c.left, found),
+    ),
+    Strategy("along an axis", "max j. e: the greatest along the axis j of e", lambda ctx, c: None, _on_axis),
+)
+"""The ways to compute an extremum, in the order in which they are tried. The last applies to every one."""

@@ -35,7 +35,7 @@ from tensorlang.recursion import Deep
 
 
 @dataclass(frozen=True)
-class _Segments:
+class Segments:
     """Points on the axes `points`, each with the values `at` of axes of the result and of the index of the extremum;
     `left` is what else must hold for it to count."""
 
@@ -44,15 +44,14 @@ class _Segments:
     left: Sequence[Predicate]
 
 
-def over_points(ctx: Context, scope: Scope, e: Extremum | Choice, r: Range, p: Predicate) -> Deep[Value | None]:
-    """The array of `e` over the range `r` of its index where `p` holds; None if no data say where that is.
-
-    Of a choice it is the place within `r`.
-    """
+def segments(ctx: Context, scope: Scope, e: Extremum | Choice, r: Range, p: Predicate) -> Segments | None:
+    """The segments of `e` over the range `r` of its index where `p` holds; None if no data say where that is."""
     parts = conjuncts(p)
-    found = _of_relation(ctx, scope, e, r, parts) or _of_elements(scope, e, r, parts)
-    if found is None:
-        return None
+    return _of_relation(ctx, scope, e, r, parts) or _of_elements(scope, e, r, parts)
+
+
+def over_points(ctx: Context, scope: Scope, e: Extremum | Choice, r: Range, found: Segments) -> Deep[Value]:
+    """The array of `e` over the range `r` of its index at the points `found`; of a choice the place within `r`."""
     kept = tuple(i for i in scope.domain if i in found.at)
     rest = {i: s for i, s in scope.domain.items() if i not in found.at}
     changed = {i: a for i, a in found.at.items() if a is not atom_affine(i)}
@@ -80,7 +79,7 @@ def over_points(ctx: Context, scope: Scope, e: Extremum | Choice, r: Range, p: P
 
 def _of_relation(
     ctx: Context, scope: Scope, e: Extremum | Choice, r: Range, parts: Sequence[Predicate]
-) -> _Segments | None:
+) -> Segments | None:
     """The points of a relation among `parts` that gives the index, and axes of the result."""
     q = enumerable(ctx, scope, parts, {e.index: r})
     if q is None or not any(e.index in a.free for a in q.arguments):
@@ -92,10 +91,10 @@ def _of_relation(
         return None
     left += [at_most(r.start, at[e.index]), at_most(at[e.index], r.last)]
     left += [substitute(part, dict(at.items())) for part in parts if part is not q]
-    return _Segments({point: Range(ZERO, points.count)}, at, left)
+    return Segments({point: Range(ZERO, points.count)}, at, left)
 
 
-def _of_elements(scope: Scope, e: Extremum | Choice, r: Range, parts: Sequence[Predicate]) -> _Segments | None:
+def _of_elements(scope: Scope, e: Extremum | Choice, r: Range, parts: Sequence[Predicate]) -> Segments | None:
     """The values of the index, where elements of index arrays there give axes of the result."""
     found = placed(Summation(scope, {e.index: r}, tuple(parts), e.body))
     if not found.at:
@@ -103,7 +102,7 @@ def _of_elements(scope: Scope, e: Extremum | Choice, r: Range, parts: Sequence[P
     read = {i for a in found.at.values() for i in a.free}
     kept = {i: s for i, s in scope.domain.items() if i in read}  # axes along which the places differ
     at = {**{i: atom_affine(i) for i in kept}, **found.at, e.index: atom_affine(e.index)}
-    return _Segments({**kept, e.index: r}, at, found.rest)
+    return Segments({**kept, e.index: r}, at, found.rest)
 
 
 def _places(q: Related, columns: list[Affine], indices: set[Index]) -> tuple[dict[Index, Affine], list[Predicate]]:

@@ -33,6 +33,7 @@ from tensorlang.lower.emit.helpers import HELPERS, NEEDS
 from tensorlang.lower.emit.names import Names
 from tensorlang.lower.emit.python import Block, Comment, Value, dtype_of, literal, ordered
 from tensorlang.lower.emit.sizes import Axis, read_sizes
+from tensorlang.lower.explain import Explained
 from tensorlang.lower.plan.ir import DENSE, AtPoints, FusedSums, Given, RowBlocks, Storage
 from tensorlang.lower.plan.passes import plan
 from tensorlang.lower.plan.size_guards import Required
@@ -70,6 +71,7 @@ class Source:
         self.plan = plan(f, sparse)
         for g in self.plan.given:
             self._given(g)
+        self.explained: list[Explained] = []
         self._cut_work: Mapping[Affine, Sequence[Sequence[Affine]]] = self.plan.row_work
         for step in self.plan.steps:
             if isinstance(step, FusedSums):
@@ -209,8 +211,17 @@ class Source:
                 block.give(f"{name} = ", code)
         block.without_idle(name)
         self._body.parts += [*ctx.before.parts, *block.parts]
+        self._explain(wanted, e, storage, forced)
         ctx.end_statement()
         return held
+
+    def _explain(self, name: str, e: Expr, storage: Storage, forced: bool) -> None:
+        axes = ", ".join(i.name for i, _ in eta(e)[0])
+        order = f", its axes in the order ({axes})" if "," in axes else ""
+        lies = f"{storage}{order}" if axes else "a number"
+        kept = "written to memory, since several read it" if forced else "XLA may fuse it with what reads it"
+        decisions = tuple(self._ctx.decisions.end_statement())
+        self.explained.append(Explained(name, _comment(name, e), lies, kept if axes else "", decisions))
 
     def _fused(self, step: FusedSums) -> None:
         """Sums, each of the elements of an array, in one pass."""
@@ -224,6 +235,8 @@ class Source:
             name = ctx.names.lasting(x.name)
             self._body.line(f"{name} = {sums}[{k}]")
             ctx.held[x, ()] = Held(name, (), required=run(conditions.of(e)))
+            kept = f"added up in one pass with {len(step.pairs) - 1} others"
+            self.explained.append(Explained(x.name, _comment(x.name, e), "a number", kept))
         ctx.end_statement()
 
     def _conditions(self) -> Required:

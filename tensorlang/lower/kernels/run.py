@@ -14,9 +14,10 @@ from tensorlang.errors import ArgumentError, MissingPackage
 from tensorlang.language.affine import Atom, Size
 from tensorlang.language.function import Function
 from tensorlang.language.predicates import Relation
+from tensorlang.lower.explain import Explained, Explanation
 from tensorlang.lower.kernels import gpu, tpu
 from tensorlang.lower.kernels.grouping import program
-from tensorlang.lower.kernels.kernel import Axis, Kernel, Program
+from tensorlang.lower.kernels.kernel import Axis, Kernel, Plain, Program
 from tensorlang.lower.kernels.module import Emit, Module
 from tensorlang.lower.run import Form, Lowered, defined
 
@@ -76,6 +77,14 @@ class Kernels(Lowered):
         """The steps: kernels, and what is left to `jax.numpy`, with the reason."""
         return self._program
 
+    def explain(self, on_points: bool = False) -> Explanation:
+        """The kernels, with the arrays that each makes and its tiles, and what is left to `jax.numpy`, with the reason.
+
+        Relations are read as boolean arrays, whatever `on_points` says.
+        """
+        self._form(())
+        return Explanation(self.target, tuple(_explained(step) for step in self.program.steps))
+
     def _form(self, on_points: tuple[Relation, ...]) -> Form:
         if () not in self._forms:
             target = TARGETS[self.target]
@@ -128,6 +137,22 @@ class Kernels(Lowered):
         if self.target not in _warned:
             warnings.warn(message, category, stacklevel=4)
             _warned.add(self.target)  # not if the warning is an error: then the next call must say it too
+
+
+def _explained(step: Kernel | Plain) -> Explained:
+    if isinstance(step, Plain):
+        names = ", ".join(x.name for x in step.outputs)
+        return Explained(
+            names, f"{names}: jax.numpy, no kernel", "dense", f"since {step.reason}", computed="by jax.numpy"
+        )
+    names = ", ".join(output.var.name for output in step.outputs)
+    axes = ", ".join(f"{axis.index}:{axis.extent} ({axis.role.value}, {axis.block})" for axis in step.axes)
+    inside = ", ".join(a.var.name for a in step.accumulators)
+    tiles = "every tile" if step.tiles is None else "only tiles with a point where the conditions hold"
+    kept = f"accumulated in fast memory: {inside}; {tiles}" if inside else tiles
+    return Explained(
+        names, f"{names}: the kernel {step.name} over {axes or 'one tile'}", "dense", kept, computed="tile by tile"
+    )
 
 
 def _checked(f: Function, blocks: Mapping[str, int]) -> Mapping[str, int]:

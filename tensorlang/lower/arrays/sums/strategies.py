@@ -34,7 +34,7 @@ from tensorlang.lower.arrays.sums.loop import LOOP, expanded, function_of
 from tensorlang.lower.arrays.sums.prefix_sum import BY_VALUE, COUNT, PREFIX_SUM
 from tensorlang.lower.arrays.sums.segment_sum import SEGMENT_SUM, SHARED_SEGMENTS
 from tensorlang.lower.arrays.sums.sparse import ENUMERATE
-from tensorlang.lower.arrays.sums.strategy import NOT_A_SUM, Strategy, WhyNot
+from tensorlang.lower.arrays.sums.strategy import NOT_A_SUM, Strategy, WhyNot, by_first
 from tensorlang.lower.arrays.sums.summation import Summation
 from tensorlang.lower.emit.python import ATOM, Value, aligned, literal, plus, times, union
 from tensorlang.recursion import Deep
@@ -87,16 +87,9 @@ def _contract(ctx: Context, c: Summation) -> Deep[Value]:
     c = _gathered(ctx, c)
     if FALSE in c.parts:
         return literal(Fraction(0))
-    with ctx.decisions.about(c.summed, bracket(conjunction(c.parts), c.body)) as decision:
-        rejected: list[tuple[str, str]] = []
-        for strategy in (LOOP,) if c.loops else STRATEGIES:
-            found = strategy.match(ctx, c)
-            if not isinstance(found, WhyNot):
-                decision.chosen, decision.law, decision.rejected = strategy.name, strategy.law, tuple(rejected)
-                v: Value = yield strategy.rewrite(ctx, c, found)
-                return v
-            rejected.append((strategy.name, found.reason))
-    raise AssertionError("the last strategy applies to every sum")
+    about = bracket(conjunction(c.parts), c.body)
+    v: Value = yield by_first(ctx, (LOOP,) if c.loops else STRATEGIES, c, c.summed, about)
+    return v
 
 
 def _gathered(ctx: Context, c: Summation) -> Summation:

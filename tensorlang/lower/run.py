@@ -114,9 +114,11 @@ class Lowered(Code):
         relations = tuple(p for p in self.function.params if isinstance(p, Relation)) if on_points else ()
         made = self._form(relations).made
         assert isinstance(made, Source)
-        given = [Explained(g.variable.name, f"{g.variable.name} = {g}", "a constant", "") for g in made.plan.given]
-        gone = [f"{name} is {note}" for name, note in made.plan.notes.items()]
-        return Explanation("jax", (*given, *made.explained), tuple(gone))
+        given = [
+            Explained(g.variable.name, f"{g.variable.name} = {g}", "a constant", "") for g in made.program.plan.given
+        ]
+        gone = [f"{name} is {note}" for name, note in made.program.plan.notes.items()]
+        return Explanation("jax", (*given, *made.program.explained), tuple(gone))
 
     @placed
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:

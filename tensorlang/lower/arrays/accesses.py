@@ -13,13 +13,16 @@ from dataclasses import dataclass
 from tensorlang.errors import LimitError
 from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine, constant
 from tensorlang.lower.arrays.integers import ZERO, Range
+from tensorlang.lower.arrays.ir import ALL, NEW, Name, Node, Slice, Subscript, Tuple
 from tensorlang.lower.arrays.points import Points
 from tensorlang.lower.arrays.scope import Context, Held, Scope
 from tensorlang.lower.arrays.sums.diagonal import diagonal
-from tensorlang.lower.emit.python import ATOM, Value, aligned
+from tensorlang.lower.arrays.values import TRUE, Value, aligned, apply, integer
 
 LIMIT = 2**20
 """Coefficients beyond this could leave 32-bit index arithmetic."""
+
+NONE, REVERSED = Name("None"), Slice(step=-1)
 
 _SHORT = 8
 """Ranges of up to so many indices are short: one index of the range is tried after the other."""
@@ -40,7 +43,7 @@ class _Dimension:
 def access(ctx: Context, scope: Scope, array: Held, at: tuple[Affine, ...]) -> Value:
     """The elements of `array` at `at`, an array with the axes that occur there."""
     if not at:
-        return Value(array.name)
+        return Value(Name(array.name))
     places = [a.substitute(scope.env) for a in at]
     if array.points is not None:
         return _on_points(ctx, scope, array, array.points, places)
@@ -75,10 +78,10 @@ def _selected(ctx: Context, scope: Scope, array: Held, places: list[Affine], cho
         v = _at(ctx, scope, array, [a.substitute({choice: constant(k)}) for a in places])
         w = aligned(v, which.axes)
         full = len(v.axes) == len(which.axes)
-        values.append(w.code if full else f"jnp.broadcast_to({w.code}, {ctx.extents(scope, which.axes)})")
+        values.append(w.node if full else apply("broadcast_to", w.node, ctx.extents(scope, which.axes)))
     if len(values) == 1:
-        return Value(values[0], which.axes, ATOM, 2)
-    return Value(f"lax.select_n({', '.join([which.code, *values])})", which.axes, ATOM, which.depth + 3)
+        return Value(values[0], which.axes, 2)
+    return Value(apply("select", which.node, *values), which.axes, which.depth + 3)
 
 
 def _dimension(ctx: Context, scope: Scope, at: Affine, size: Affine) -> _Dimension:
@@ -93,90 +96,95 @@ def _dimension(ctx: Context, scope: Scope, at: Affine, size: Affine) -> _Dimensi
 
 def _window(ctx: Context, scope: Scope, array: Held, places: list[Affine]) -> Value:
     dimensions = [_dimension(ctx, scope, a, n) for a, n in zip(places, array.shape, strict=True)]
-    name, dimensions = _extended(ctx, scope, *_taken(ctx, array.name, dimensions))
+    source, dimensions = _extended(ctx, scope, *_taken(ctx, Name(array.name), dimensions))
     windows = [d for d in dimensions if d.axis is not None]
     result = tuple(d.axis for d in windows if d.axis is not None)
     if all(scope.is_static(d.at) for d in windows):
-        code, rest = _slices(ctx, scope, name, dimensions)
+        found, rest = _slices(ctx, scope, source, dimensions)
     else:
-        code, rest = _moving(ctx, scope, name, dimensions)
-    while rest and rest[-1] == ":":
-        rest.pop()
-    return Value(f"{code}[{', '.join(rest)}]" if rest else code, result, ATOM)
+        found, rest = _moving(ctx, scope, source, dimensions)
+    return Value(_subscript(found, rest), result)
 
 
-def _taken(ctx: Context, name: str, dimensions: list[_Dimension]) -> tuple[str, list[_Dimension]]:
+def _subscript(of: Node, at: list[Node]) -> Node:
+    """of[at], without what takes all of the last axes."""
+    while at and at[-1] is ALL:
+        at.pop()
+    return Subscript(of, tuple(at)) if at else of
+
+
+def _taken(ctx: Context, source: Node, dimensions: list[_Dimension]) -> tuple[Node, list[_Dimension]]:
     """What is read at one place of some dimensions, if zeros are to be put around it: fewer than around the array."""
     single = [d.axis is None and d.inside for d in dimensions]
     if not any(single) or all(d.inside for d in dimensions):
-        return name, dimensions
-    parts = [ctx.integers.code(d.at) if one else ":" for d, one in zip(dimensions, single, strict=True)]
-    while parts[-1] == ":":
-        parts.pop()
-    return f"{name}[{', '.join(parts)}]", [d for d, one in zip(dimensions, single, strict=True) if not one]
+        return source, dimensions
+    parts: list[Node] = [ctx.integers.node(d.at) if one else ALL for d, one in zip(dimensions, single, strict=True)]
+    return _subscript(source, parts), [d for d, one in zip(dimensions, single, strict=True) if not one]
 
 
-def _slices(ctx: Context, scope: Scope, name: str, dimensions: list[_Dimension]) -> tuple[str, list[str]]:
+def _slices(ctx: Context, scope: Scope, source: Node, dimensions: list[_Dimension]) -> tuple[Node, list[Node]]:
     """Basic indexing, and how what it gives must be indexed once more to turn around axes that run backwards."""
-    code = ctx.integers.code
-    parts, turned = [], []
+    parts: list[Node] = []
+    turned: list[Node] = []
     for d in dimensions:
         if d.axis is None:
-            parts.append(code(d.at))
+            parts.append(ctx.integers.node(d.at))
             continue
         r, step = scope.domain[d.axis], d.at.coefficient(d.axis)
         start = d.at.substitute({d.axis: r.start if step > 0 else r.last})
         stop = start + r.extent * abs(step)
-        text = f"{'' if start is ZERO else code(start)}:{'' if stop is d.size else code(stop)}"
-        parts.append(text + (f":{abs(step)}" if abs(step) > 1 else ""))
-        turned.append("::-1" if step < 0 else ":")
-    while parts and parts[-1] == ":":
-        parts.pop()
-    return (f"{name}[{', '.join(parts)}]" if parts else name), turned
+        first = None if start is ZERO else ctx.integers.named_in(start)
+        last = None if stop is d.size else ctx.integers.named_in(stop)
+        every = first is None and last is None and abs(step) == 1
+        parts.append(ALL if every else Slice(first, last, abs(step)))
+        turned.append(REVERSED if step < 0 else ALL)
+    return _subscript(source, parts), turned
 
 
-def _moving(ctx: Context, scope: Scope, name: str, dimensions: list[_Dimension]) -> tuple[str, list[str]]:
+def _moving(ctx: Context, scope: Scope, source: Node, dimensions: list[_Dimension]) -> tuple[Node, list[Node]]:
     """A dynamic slice, since a loop moves it, and how what it gives must be indexed: constant places and strides."""
-    code = ctx.integers.code
-    starts, counts, rest = [], [], []
+    node = ctx.integers.node
+    starts: list[Node] = []
+    counts: list[Node] = []
+    rest: list[Node] = []
     for d in dimensions:
         if d.axis is None:
-            starts.append(code(d.at))
-            counts.append("1")
-            rest.append("0")
+            starts.append(node(d.at))
+            counts.append(integer(1))
+            rest.append(integer(0))
             continue
         r, step = scope.domain[d.axis], d.at.coefficient(d.axis)
-        starts.append(code(d.at.substitute({d.axis: r.start if step > 0 else r.last})))
+        starts.append(node(d.at.substitute({d.axis: r.start if step > 0 else r.last})))
         count = (r.extent - 1) * abs(step) + 1
-        counts.append(code(count) if ctx.integers.is_nonnegative(count) else f"max({code(count)}, 0)")
-        rest.append(":" if step == 1 else f"::{step}")
+        proper = ctx.integers.is_nonnegative(count)
+        counts.append(node(count) if proper else apply("greatest", node(count), integer(0)))
+        rest.append(ALL if step == 1 else Slice(step=step))
     if len(starts) == 1:
-        return f"lax.dynamic_slice_in_dim({name}, {starts[0]}, {counts[0]})", rest
-    return f"lax.dynamic_slice({name}, ({', '.join(starts)}), ({', '.join(counts)}))", rest
+        return apply("dynamic_slice_in_dim", source, starts[0], counts[0]), rest
+    return apply("dynamic_slice", source, Tuple(tuple(starts)), Tuple(tuple(counts))), rest
 
 
-def _extended(ctx: Context, scope: Scope, name: str, dimensions: list[_Dimension]) -> tuple[str, list[_Dimension]]:
+def _extended(ctx: Context, scope: Scope, source: Node, dimensions: list[_Dimension]) -> tuple[Node, list[_Dimension]]:
     """The array over all positions that are read, zero where it has none; made once, outside of loops, unless it is
     itself a part that is read there."""
     if all(d.inside for d in dimensions):
-        return name, dimensions
-    code = ctx.integers.code
+        return source, dimensions
     ranges, moved = [], []
     for d in dimensions:
         if d.inside:
-            ranges.append(f"(0, {code(d.size)})")
+            ranges.append(ctx.shape((ZERO, d.size)))
             moved.append(d)
         else:
-            ranges.append(f"({code(d.low)}, {code(d.high + 1)})")
+            ranges.append(ctx.shape((d.low, d.high + 1)))
             size = d.high + 1 - d.low
             moved.append(_Dimension(d.at - d.low, d.axis, ZERO, d.high - d.low, size, True))
-    call = f"{ctx.helper('_over')}({name}, {', '.join(ranges)})"
-    if not name.isidentifier() or (scope.block is scope.fixed and all(d.axis is not None for d in dimensions)):
+    call = apply("_over", source, *ranges)
+    if not isinstance(source, Name) or (scope.block is scope.fixed and all(d.axis is not None for d in dimensions)):
         return call, moved
     key = ("extended", id(scope.fixed), call)
     if key not in ctx.reused:
-        ctx.reused[key] = ctx.temporary(Value(call), scope.fixed, f"{name}_over").code
-    return ctx.reused[key], moved
+        ctx.reused[key] = ctx.named_array(Value(call), scope.fixed, f"{source.name}_over")
+    return Name(ctx.reused[key]), moved
 
 
 def _gather(ctx: Context, scope: Scope, array: Held, places: list[Affine]) -> Value:
@@ -190,8 +198,10 @@ def _gather(ctx: Context, scope: Scope, array: Held, places: list[Affine]) -> Va
     whole = [k for k, d in enumerate(dimensions) if inside and looked_up and _is_whole(scope, d, places)]
     indexed = [k for k in range(len(places)) if k not in whole]
     axes = tuple(i for i in scope.domain if any(i in places[k].free for k in indexed))
-    at = ["slice(None)" if k in whole else positions(ctx, scope, a, axes) for k, a in enumerate(places)]
-    while at and at[-1] == "slice(None)":
+    at: list[Node] = [
+        apply("slice", NONE) if k in whole else positions(ctx, scope, a, axes) for k, a in enumerate(places)
+    ]
+    while at and len(at) - 1 in whole:
         at.pop()
     if indexed == list(range(indexed[0], indexed[-1] + 1)):
         order = [scope.axes(places[k])[0] for k in whole if k < indexed[0]]
@@ -199,9 +209,8 @@ def _gather(ctx: Context, scope: Scope, array: Held, places: list[Affine]) -> Va
     else:  # NumPy puts what the indices give in front then
         order = [*axes, *(scope.axes(places[k])[0] for k in whole)]
     if inside and not looked_up:
-        return Value(f"{array.name}[{', '.join(at)}]", axes, ATOM, 2)
-    helper = ctx.helper("_take" if inside else "_read")
-    return Value(f"{helper}({array.name}, {', '.join(at)})", tuple(order), ATOM, 2)
+        return Value(Subscript(Name(array.name), tuple(at)), axes, 2)
+    return Value(apply("_take" if inside else "_read", Name(array.name), *at), tuple(order), 2)
 
 
 def _is_whole(scope: Scope, d: _Dimension, places: list[Affine]) -> bool:
@@ -226,9 +235,9 @@ def _on_points(ctx: Context, scope: Scope, array: Held, points: Points, places: 
 def _searched(ctx: Context, scope: Scope, points: Points, at: list[Affine]) -> Affine:
     """Which of the points is `at`, found by bisection; anything where it is none."""
     axes = tuple(i for i in scope.domain if any(i in a.free for a in at))
-    code = f"{ctx.helper('_found')}({points.columns_code()}, {', '.join(positions(ctx, scope, a, axes) for a in at)})"
+    place = apply("_found", points.columns_node(), *(positions(ctx, scope, a, axes) for a in at))
     found = IndexArray("at", tuple(scope.domain[i].extent for i in axes), points.count)
-    ctx.held[found, ()] = Held(ctx.temporary(Value(code), scope.block, "at").code, found.sizes)
+    ctx.held[found, ()] = Held(ctx.named_array(Value(place), scope.block, "at"), found.sizes)
     return atom_affine(Lookup(found, tuple(atom_affine(i) - scope.domain[i].start for i in axes)))
 
 
@@ -236,22 +245,21 @@ def holds(ctx: Context, scope: Scope, points: Points, arguments: tuple[Affine, .
     """Where a relation that is given by its points holds, found by bisection."""
     at = [a.substitute(scope.env) for a in arguments]
     if points.matched(at) is not None:
-        return Value("True")
+        return Value(TRUE)
     axes = tuple(i for i in scope.domain if any(i in a.free for a in at))
-    code = f"{ctx.helper('_holds')}({points.columns_code()}, {', '.join(positions(ctx, scope, a, axes) for a in at)})"
-    return Value(code, axes, ATOM, 2)
+    return Value(apply("_holds", points.columns_node(), *(positions(ctx, scope, a, axes) for a in at)), axes, 2)
 
 
-def positions(ctx: Context, scope: Scope, a: Affine, axes: tuple[Index, ...]) -> str:
+def positions(ctx: Context, scope: Scope, a: Affine, axes: tuple[Index, ...]) -> Node:
     """`a` as an array that broadcasts over `axes`. Raises `LimitError` if it could overflow."""
     if any(abs(k) > LIMIT for _, k in a.terms) or abs(a.constant) > 2**31 - 1:
         raise LimitError(f"{a} has too large a coefficient to be computed in 32 bits")
-    spelled: dict[Atom, str] = {}
+    arrays: dict[Atom, Node] = {}
     for atom in a.atoms:
         if isinstance(atom, Lookup):
-            spelled[atom] = aligned(access(ctx, scope, ctx.held[atom.array, ()], atom.at), axes).code
+            arrays[atom] = aligned(access(ctx, scope, ctx.held[atom.array, ()], atom.at), axes).node
         elif isinstance(atom, Index) and atom in scope.domain:
-            name = ctx.points(atom, scope)
+            array = ctx.points(atom, scope)
             after = len(axes) - 1 - axes.index(atom)
-            spelled[atom] = f"{name}[{', '.join([':', *['None'] * after])}]" if after else name
-    return ctx.integers.code(a, spelled)
+            arrays[atom] = Subscript(array, (ALL, *(NEW,) * after)) if after else array
+    return ctx.integers.position(a, arrays)

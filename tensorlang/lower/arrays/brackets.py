@@ -27,7 +27,7 @@ from tensorlang.lower.arrays.masks import mask
 from tensorlang.lower.arrays.points import unresolved
 from tensorlang.lower.arrays.scope import Context, Scope
 from tensorlang.lower.arrays.sums.band import banded
-from tensorlang.lower.emit.python import ATOM, Value, literal, where
+from tensorlang.lower.arrays.values import Value, apply, literal, where
 from tensorlang.lower.plan.dependence import factors, is_finite, is_number
 from tensorlang.lower.plan.size_guards import is_static
 from tensorlang.recursion import Deep
@@ -57,8 +57,7 @@ def guarded(ctx: Context, scope: Scope, p: Predicate, e: Expr, compute: Compute)
     if hidden:
         v = where(mask(ctx, inner, conjunction(hidden)), v, inner.order)
     if sizes:
-        some = f"{ctx.helper('_if')}({mask(ctx, inner, conjunction(sizes)).code}, {v.code})"
-        v = Value(some, v.axes, ATOM, v.depth + 1)
+        v = Value(apply("_if", mask(ctx, inner, conjunction(sizes)).node, v.node), v.axes, v.depth + 1)
     return _placed(ctx, scope, plan, v)
 
 
@@ -225,4 +224,4 @@ def among_zeros(ctx: Context, ranges: Mapping[Index, Range], outer: Mapping[Inde
     for i in v.axes:
         first = ranges[i].start
         places.append(ctx.shape((outer[i].start - first, outer[i].stop - first)))
-    return Value(f"{ctx.helper('_over')}({v.code}, {', '.join(places)})", v.axes, ATOM, v.depth + 1, None, v.weak)
+    return Value(apply("_over", v.node, *places), v.axes, v.depth + 1, None, v.weak)

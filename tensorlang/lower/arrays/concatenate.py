@@ -26,9 +26,10 @@ from tensorlang.language.predicates import (
 )
 from tensorlang.lower.arrays.brackets import bounded_index, solved
 from tensorlang.lower.arrays.integers import ZERO, Integers, Range
+from tensorlang.lower.arrays.ir import List, Node, Tuple
 from tensorlang.lower.arrays.scope import Context, Scope
-from tensorlang.lower.arrays.sums.loop import expanded
-from tensorlang.lower.emit.python import ATOM, Axes, Value
+from tensorlang.lower.arrays.sums.loop import whole
+from tensorlang.lower.arrays.values import Axes, Value, apply, integer
 from tensorlang.recursion import Deep
 
 _MOST = 64
@@ -129,16 +130,16 @@ def _side_by_side(ctx: Context, scope: Scope, i: Index, r: Range, terms: Sequenc
     if all(v.number == 0 for v in values):
         return values[0]
     axes = _axes(scope, i, values)
-    codes = [_whole(ctx, inner, v, axes) for inner, v in zip(scopes, values, strict=True)]
+    nodes = [_whole(ctx, inner, v, axes) for inner, v in zip(scopes, values, strict=True)]
     axis = axes.index(i)
     ends = [r.start, *(own.stop for own in ranges)]
     if ends[-1] is r.stop and all(own.start is end for own, end in zip(ranges, ends, strict=False)):
-        code = f"jnp.concatenate([{', '.join(codes)}]{f', {axis}' if axis else ''})"
+        node = apply("concatenate", List(tuple(nodes)), *([integer(axis)] if axis else []))
     else:
-        starts = [ctx.integers.code(own.start - r.start) for own in ranges]
-        given = ", ".join(f"({start}, {code})" for start, code in zip(starts, codes, strict=True))
-        code = f"{ctx.helper('_side_by_side')}({axis}, {ctx.integers.code(r.extent)}, {given})"
-    return Value(code, axes, ATOM, 1 + max(v.depth for v in values))
+        starts = [ctx.integers.node(own.start - r.start) for own in ranges]
+        given = [Tuple((start, node)) for start, node in zip(starts, nodes, strict=True)]
+        node = apply("_side_by_side", integer(axis), ctx.integers.node(r.extent), *given)
+    return Value(node, axes, 1 + max(v.depth for v in values))
 
 
 def _piece(scope: Scope, i: Index, r: Range, term: _Term) -> _Piece | None:
@@ -227,10 +228,10 @@ def _in_turns(ctx: Context, scope: Scope, i: Index, r: Range, terms: Sequence[_T
     if all(v.number == 0 for v in values):
         return values[0]
     axes = _axes(scopes[0], t, values)
-    codes = ", ".join(_whole(ctx, inner, v, axes) for inner, v in zip(scopes, values, strict=True))
-    code = f"{ctx.helper('_in_turns')}({axes.index(t)}, {ctx.integers.code(r.extent)}, {codes})"
+    nodes = [_whole(ctx, inner, v, axes) for inner, v in zip(scopes, values, strict=True)]
+    node = apply("_in_turns", integer(axes.index(t)), ctx.integers.node(r.extent), *nodes)
     outer = tuple(i if j is t else j for j in axes)
-    return Value(code, outer, ATOM, 1 + max(v.depth for v in values))
+    return Value(node, outer, 1 + max(v.depth for v in values))
 
 
 def _quotient_up(ctx: Context, a: Affine, divisor: int, scope: Scope) -> Affine:
@@ -279,10 +280,6 @@ def _axes(scope: Scope, i: Index, values: Sequence[Value]) -> Axes:
     return tuple(j for j in scope.domain if j is i or any(j in v.axes for v in values))
 
 
-def _whole(ctx: Context, scope: Scope, v: Value, axes: Axes) -> str:
+def _whole(ctx: Context, scope: Scope, v: Value, axes: Axes) -> Node:
     """`v` as an array of the computation's dtype with all of `axes`."""
-    v = ctx.short(v, scope.block)
-    if v.weak and not v.axes:
-        return f"jnp.full({ctx.extents(scope, axes)}, {v.code}, dtype)"
-    code = expanded(ctx, scope, v, axes)
-    return f"jnp.asarray({code}, dtype)" if v.weak else code
+    return whole(ctx, scope, ctx.short(v, scope.block), axes)

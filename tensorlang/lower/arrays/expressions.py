@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from functools import reduce
 from itertools import combinations
 
@@ -32,12 +33,13 @@ from tensorlang.lower.arrays.accesses import access
 from tensorlang.lower.arrays.brackets import bracket
 from tensorlang.lower.arrays.concatenate import assembled
 from tensorlang.lower.arrays.extrema import extremum
+from tensorlang.lower.arrays.ir import Number
 from tensorlang.lower.arrays.masks import mask_over
 from tensorlang.lower.arrays.scope import Context, Scope
 from tensorlang.lower.arrays.sums.sparse import is_enumerable
 from tensorlang.lower.arrays.sums.strategies import contract, total
 from tensorlang.lower.arrays.sums.summation import Summation
-from tensorlang.lower.emit.python import Value, applied, literal, plus, times, where
+from tensorlang.lower.arrays.values import Value, applied, literal, plus, times, where
 from tensorlang.recursion import Deep
 from tensorlang.sets.solve import simplify_in
 
@@ -128,7 +130,7 @@ class Compiler:
         if not scope.masks or (v.weak and not v.axes):
             return v
         m = mask_over(self.ctx, scope, conjunction(scope.masks), v.axes)
-        return self.ctx.short(where(m, v, scope.order, "1"), scope.block)
+        return self.ctx.short(where(m, v, scope.order, Number(Fraction(1))), scope.block)
 
 
 def _alternatives(parts: Sequence[Predicate], e: Expr) -> Add:

@@ -15,6 +15,7 @@ from tensorlang.language.grammar import Choice, Extremum
 from tensorlang.language.predicates import NonNegative, Predicate, conjunction, conjuncts, substitute
 from tensorlang.lower.arrays.brackets import bound_on, bounded_index
 from tensorlang.lower.arrays.integers import ZERO, Range
+from tensorlang.lower.arrays.ir import Infix, List, Name, Negative
 from tensorlang.lower.arrays.masks import mask
 from tensorlang.lower.arrays.points import unresolved
 from tensorlang.lower.arrays.scope import Context, Scope
@@ -23,7 +24,19 @@ from tensorlang.lower.arrays.sums.diagonal import NARROW
 from tensorlang.lower.arrays.sums.loop import expanded, function_of
 from tensorlang.lower.arrays.sums.row_blocks import Along, along, block_of, given, narrowed, taken
 from tensorlang.lower.arrays.sums.strategy import Strategy, WhyNot, by_first
-from tensorlang.lower.emit.python import ATOM, SUM, Value, aligned, dtype_of, negated, union, where
+from tensorlang.lower.arrays.values import (
+    DTYPE,
+    TRUE,
+    Value,
+    aligned,
+    apply,
+    cast,
+    dtype_of,
+    integer,
+    negated,
+    union,
+    where,
+)
 from tensorlang.lower.plan.dependence import accesses, places
 from tensorlang.recursion import Deep
 
@@ -82,7 +95,7 @@ def _on_axis(ctx: Context, c: Extreme, _: None) -> Deep[Value]:
 def _counted(ctx: Context, v: Value, e: Extremum | Choice, r: Range) -> Value:
     """`v`, whose places are counted from where the range `r` starts."""
     if isinstance(e, Choice) and r.start is not ZERO:
-        v = Value(f"{v.within(SUM)} + {ctx.integers.code(r.start)}", v.axes, SUM, v.depth + 1)
+        v = Value(Infix(v.node, "+", ctx.integers.node(r.start)), v.axes, v.depth + 1)
     return v
 
 
@@ -98,10 +111,10 @@ def _by_blocks(ctx: Context, scope: Scope, e: Extremum | Choice, r: Range, p: Pr
     taken(ctx, found)
     v = _counted(ctx, v, e, index)
     axes = tuple(i for i in scope.domain if i in v.axes or i is row)
-    block.give("return ", expanded(ctx, inner, v, axes))
+    block.give(expanded(ctx, inner, v, axes))
     name = block_of(ctx, scope, block, row, part, names, limits)
-    arguments = f"{found.cuts(ctx)}, {name}, {axes.index(row)}, {ctx.extents(scope, axes)}, {dtype_of(e)}"
-    return Value(f"{ctx.helper('_array_by_blocks')}({arguments})", axes, ATOM, 2)
+    shape, axis = ctx.extents(scope, axes), integer(axes.index(row))
+    return Value(apply("_array_by_blocks", found.cuts(ctx), name, axis, shape, dtype_of(e)), axes, 2)
 
 
 def _restricted(ctx: Context, scope: Scope, e: Extremum | Choice) -> tuple[Range, Predicate]:
@@ -143,22 +156,22 @@ def _stacked(ctx: Context, scope: Scope, e: Extremum | Choice, i: Index) -> Deep
     inner = ctx.scope(scope, domain=domain, loops={**scope.loops, i: r}, block=block)
     v = yield extremum(ctx, inner, e)
     term = function_of(ctx, scope.block, block, [name], v)
-    code = f"{ctx.helper('_stack_over')}([{ctx.range_code(r)}], {term}, {ctx.extents(inner, v.axes)}, {dtype_of(e)})"
-    return Value(code, (i, *v.axes), ATOM, 2)
+    node = apply("_stack_over", List((ctx.range(r),)), term, ctx.extents(inner, v.axes), dtype_of(e))
+    return Value(node, (i, *v.axes), 2)
 
 
 def _along_axis(ctx: Context, scope: Scope, e: Extremum | Choice, r: Range, p: Predicate) -> Deep[Value]:
     inner = ctx.scope(scope, domain={**scope.domain, e.index: r}, masks=(*scope.masks, *conjuncts(p)))
     v = yield ctx.value(e.body, inner)
     m = mask(ctx, inner, p)
-    axes = union([v, m, Value("", (e.index,))], inner.order)
-    values = expanded(ctx, inner, v, axes) if m.code == "True" else aligned(v, axes).code
+    axes = union([v, m, Value(TRUE, (e.index,))], inner.order)
+    values = expanded(ctx, inner, v, axes) if m.node == TRUE else aligned(v, axes).node
     if v.weak:
-        values = f"jnp.asarray({values}, dtype)"
-    hidden = "" if m.code == "True" else f"{expanded(ctx, inner, m, axes)}, "
-    helper = ctx.helper(_NAMES[type(e), e.sign] + ("_where" if hidden else ""))
+        values = cast(values)
+    hidden = [] if m.node == TRUE else [expanded(ctx, inner, m, axes)]
+    part = _NAMES[type(e), e.sign] + ("_where" if hidden else "")
     kept = tuple(i for i in axes if i is not e.index)
-    return Value(f"{helper}({values}, {hidden}{axes.index(e.index)})", kept, ATOM, v.depth + 1)
+    return Value(apply(part, values, *hidden, integer(axes.index(e.index))), kept, v.depth + 1)
 
 
 _NAMES = {
@@ -178,12 +191,11 @@ def _running(ctx: Context, scope: Scope, e: Extremum | Choice, r: Range, p: Pred
     if e.sign < 0:
         v = negated(v)
     if v.weak:
-        v = Value(f"jnp.asarray({v.code}, dtype)", v.axes)
-    v = where(mask(ctx, inner, p), v, inner.order, "-jnp.inf")
+        v = Value(cast(v.node), v.axes)
+    v = where(mask(ctx, inner, p), v, inner.order, Negative(Name("jnp.inf")))
     term = function_of(ctx, scope.block, block, [name], v)
-    helper = ctx.helper("_greatest_over" if isinstance(e, Extremum) else "_first_greatest_over")
-    code = f"{helper}({ctx.range_code(r)}, {term}, {ctx.extents(inner, v.axes)}, dtype)"
-    found = Value(code, v.axes, ATOM, 2)
+    part = "_greatest_over" if isinstance(e, Extremum) else "_first_greatest_over"
+    found = Value(apply(part, ctx.range(r), term, ctx.extents(inner, v.axes), DTYPE), v.axes, 2)
     return negated(found) if e.sign < 0 and isinstance(e, Extremum) else found
 
 

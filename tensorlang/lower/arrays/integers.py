@@ -6,12 +6,13 @@ known of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from tensorlang.language.affine import Affine, Atom, Index, Size, atom_affine, constant, render
-from tensorlang.lower.emit.names import Names
-from tensorlang.lower.emit.python import Block
+from tensorlang.language.affine import Affine, Atom, Index, Size, atom_affine, constant
+from tensorlang.lower.arrays.ir import Block, Infix, Integer, Node, Position, Volume, named
+from tensorlang.lower.arrays.names import Names
+from tensorlang.lower.arrays.values import apply, integer
 
 ZERO = constant(0)
 _STEPS = 60  # of a proof; a failed proof only costs a padding that does nothing
@@ -44,12 +45,41 @@ class Integers:
     nonnegative: list[Affine] = field(default_factory=list)
     lower: dict[Atom, list[Affine]] = field(default_factory=dict)
     upper: dict[Atom, list[Affine]] = field(default_factory=dict)
-    made: dict[tuple[int, str], Affine] = field(default_factory=dict)
+    made: dict[tuple[int, Node], Affine] = field(default_factory=dict)
 
-    def code(self, a: Affine, arrays: Mapping[Atom, str] | None = None) -> str:
-        """`a` in Python, where `arrays` says how atoms that are no integers are written."""
-        table = arrays or {}
-        return render(a, lambda atom: table.get(atom) or self.spelled[atom], " * ")
+    def named_in(self, a: Affine, but: Collection[Atom] = ()) -> Affine:
+        """`a` over the names of its atoms, except those of `but`."""
+        return Affine(tuple((atom if atom in but else self._atom(atom), k) for atom, k in a.terms), a.constant)
+
+    def node(self, a: Affine) -> Integer:
+        """`a` as a static integer of an array program."""
+        return Integer(self.named_in(a))
+
+    def nodes(self, several: Iterable[Affine]) -> tuple[Integer, ...]:
+        """Several of them."""
+        return tuple(map(self.node, several))
+
+    def parameters(self, *several: Affine) -> tuple[str, ...]:
+        """The names of parameters."""
+        return tuple(self.spelled[a.atoms[0]] for a in several)
+
+    def volume(self, extents: Iterable[Affine], factor: int = 1) -> Volume:
+        """factor times the product of static integers."""
+        moving = []
+        for a in extents:
+            if a.is_constant:
+                factor *= a.constant
+            else:
+                moving.append(self.named_in(a))
+        return Volume(factor, tuple(moving))
+
+    def position(self, a: Affine, arrays: Mapping[Atom, Node]) -> Node:
+        """`a` where `arrays` stand for some of its atoms."""
+        return Position(self.named_in(a, arrays), tuple(arrays.items())) if arrays else self.node(a)
+
+    def _atom(self, atom: Atom) -> Atom:
+        name = self.spelled[atom]
+        return Size(name) if isinstance(atom, Size) else named(name)
 
     def end_statement(self) -> None:
         """Forget the integers named in the statement."""
@@ -107,14 +137,14 @@ class Integers:
         values = self._undominated(values, 1)
         if len(values) == 1:
             return values[0]
-        return self.named(name, f"max({', '.join(map(self.code, values))})", block, values, upper)
+        return self.named(name, apply("greatest", *self.nodes(values)), block, values, upper)
 
     def least(self, name: str, values: list[Affine], block: Block) -> Affine:
         """min(values)."""
         values = self._undominated(values, -1)
         if len(values) == 1:
             return values[0]
-        return self.named(name, f"min({', '.join(map(self.code, values))})", block, [], values)
+        return self.named(name, apply("least", *self.nodes(values)), block, [], values)
 
     def quotient(self, a: Affine, divisor: int, name: str, block: Block) -> Affine:
         """floor(a / divisor), for a positive divisor."""
@@ -122,17 +152,16 @@ class Integers:
             return Affine(tuple((atom, k // divisor) for atom, k in a.terms), a.constant // divisor)
         if a.is_constant:
             return constant(a.constant // divisor)
-        code = self.code(a)
-        return self.named(name, f"{code if code.isidentifier() else f'({code})'} // {divisor}", block, [], [])
+        return self.named(name, Infix(self.node(a), "//", integer(divisor)), block, [], [])
 
-    def named(self, wanted: str, code: str, block: Block, lower: list[Affine], upper: list[Affine]) -> Affine:
-        """A new integer whose value is `code`."""
-        key = (id(block), code)
+    def named(self, wanted: str, value: Node, block: Block, lower: list[Affine], upper: list[Affine]) -> Affine:
+        """A new integer of that value."""
+        key = (id(block), value)
         if key not in self.made:
             atom = Index(wanted)
             self.spelled[atom] = self.names.passing(wanted)
             self.lower[atom], self.upper[atom] = lower, upper
-            block.line(f"{self.spelled[atom]} = {code}")
+            block.assign(self.spelled[atom], value)
             self.made[key] = atom_affine(atom)
         return self.made[key]
 

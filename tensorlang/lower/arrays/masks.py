@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from functools import reduce
 
 from tensorlang.language.affine import Affine, Index
 from tensorlang.language.grammar import Bracket, number, sums
@@ -24,10 +24,11 @@ from tensorlang.language.predicates import (
 )
 from tensorlang.lower.arrays.accesses import access, holds, positions
 from tensorlang.lower.arrays.integers import ZERO
+from tensorlang.lower.arrays.ir import Infix, Name
 from tensorlang.lower.arrays.membership import tabled
 from tensorlang.lower.arrays.points import has_elements, unresolved
 from tensorlang.lower.arrays.scope import Context, Scope
-from tensorlang.lower.emit.python import ATOM, LOOSE, SUM, Axes, Value, aligned, union
+from tensorlang.lower.arrays.values import Axes, Value, aligned, integer, some, union
 from tensorlang.recursion import Deep, run
 
 
@@ -39,11 +40,8 @@ def mask(ctx: Context, scope: Scope, p: Predicate) -> Value:
 def mask_over(ctx: Context, scope: Scope, p: Predicate, axes: Axes) -> Value:
     """Where in `axes` there is a point at which `p` holds, whatever its further axes are."""
     m = mask(ctx, scope, _without_looked_up(ctx, scope, p, axes))
-    further = [k for k, i in enumerate(m.axes) if i not in axes]
-    if not further:
-        return m
-    kept = tuple(i for i in m.axes if i in axes)
-    return Value(f"{m.within(ATOM)}.any({_axis(further)})", kept, ATOM, m.depth + 1)
+    further = tuple(i for i in m.axes if i not in axes)
+    return some(m, further) if further else m
 
 
 def _without_looked_up(ctx: Context, scope: Scope, p: Predicate, axes: Axes) -> Predicate:
@@ -67,8 +65,8 @@ def _mask(ctx: Context, scope: Scope, p: Predicate) -> Deep[Value]:
     match p:
         case Equal(a) | NonNegative(a):
             a = a.substitute(scope.env)
-            some = [_compared(ctx, scope, q.value, ">=") for q in has_elements(ctx, scope, a.lookups)]
-            v = _joined([_compared(ctx, scope, a, "==" if isinstance(p, Equal) else ">="), *some], True, scope.order)
+            there = [_compared(ctx, scope, q.value, ">=") for q in has_elements(ctx, scope, a.lookups)]
+            v = _joined([_compared(ctx, scope, a, "==" if isinstance(p, Equal) else ">="), *there], True, scope.order)
         case Related(relation, arguments):
             if relation in ctx.sparse:
                 v = holds(ctx, scope, ctx.sparse[relation], arguments)
@@ -97,17 +95,18 @@ def _compared(ctx: Context, scope: Scope, a: Affine, operator: str) -> Value:
         left, right, operator = right, left + c, "<="
     else:
         right -= c
-    return Value(f"{positions(ctx, scope, left, axes)} {operator} {positions(ctx, scope, right, axes)}", axes, LOOSE, 2)
+    return Value(Infix(positions(ctx, scope, left, axes), operator, positions(ctx, scope, right, axes)), axes, 2)
 
 
 def _joined(values: list[Value], every: bool, order: Axes) -> Value:
-    values = [v for v in values if v.code != str(every)]
+    neutral = Name(str(every))
+    values = [v for v in values if v.node != neutral]
     if len(values) <= 1:
-        return values[0] if values else Value(str(every))
+        return values[0] if values else Value(neutral)
     axes = union(values, order)
     parts = [aligned(v, axes) for v in values]
-    code = (" & " if every else " | ").join(v.within(ATOM) for v in parts)
-    return Value(code, axes, LOOSE, 1 + max(v.depth for v in parts))
+    node = reduce(lambda left, right: Infix(left, "&" if every else "|", right), (v.node for v in parts))
+    return Value(node, axes, 1 + max(v.depth for v in parts))
 
 
 def _exists(ctx: Context, scope: Scope, p: Exists) -> Deep[Value]:
@@ -132,7 +131,8 @@ def _exists(ctx: Context, scope: Scope, p: Exists) -> Deep[Value]:
             v = yield _mask(ctx, scope, conjunction(q for q in scaled if q is not None))
             at = rest.substitute(scope.env)
             axes = scope.axes(at)
-            divides = Value(f"({positions(ctx, scope, at, axes)}) % {abs(c)} == 0", axes, LOOSE, 2)
+            rest_of = Infix(positions(ctx, scope, at, axes), "%", integer(abs(c)))
+            divides = Value(Infix(rest_of, "==", integer(0)), axes, 2)
             return _joined([v, divides], True, scope.order)
     given = ctx.sparse.keys() & relations(p.body) or [x for x in lookups(p.body) if any(index in a.free for a in x.at)]
     if given:
@@ -144,21 +144,14 @@ def _exists(ctx: Context, scope: Scope, p: Exists) -> Deep[Value]:
         while isinstance(body, Exists):
             bound.append((body.index, body.size))
             body = body.body
-        some = yield ctx.value(sums(bound, Bracket(body, number(1))), scope)
-        return Value(f"{some.within(SUM)} > 0", some.axes, LOOSE, some.depth + 1)
+        count = yield ctx.value(sums(bound, Bracket(body, number(1))), scope)
+        return Value(Infix(count.node, ">", integer(0)), count.axes, count.depth + 1)
     r = ctx.integers.range_of(index, size, scope.fixed)
     inner = ctx.scope(scope, domain={**scope.domain, index: r})
     v = yield _mask(ctx, inner, p.body)
     if index not in v.axes:
-        some = Value(f"{ctx.integers.code(r.extent)} > 0", (), LOOSE, 1)
-        return _joined([some, v], True, scope.order)
-    return replace(
-        v,
-        code=f"{v.within(ATOM)}.any({v.axes.index(index)})",
-        axes=tuple(i for i in v.axes if i is not index),
-        level=ATOM,
-        depth=v.depth + 1,
-    )
+        return _joined([Value(Infix(ctx.integers.node(r.extent), ">", integer(0)), (), 1), v], True, scope.order)
+    return some(v, (index,))
 
 
 def _scaled(p: Predicate, index: Index, rest: Affine, c: int) -> Predicate | None:
@@ -178,7 +171,3 @@ def _scaled(p: Predicate, index: Index, rest: Affine, c: int) -> Predicate | Non
 
 def _of(index: Index) -> Affine:
     return Affine(((index, 1),), 0)
-
-
-def _axis(places: list[int]) -> str:
-    return str(places[0]) if len(places) == 1 else f"({', '.join(map(str, places))})"

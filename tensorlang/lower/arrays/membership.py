@@ -31,9 +31,10 @@ from tensorlang.language.predicates import (
 )
 from tensorlang.lower.arrays.accesses import access
 from tensorlang.lower.arrays.integers import ZERO, Range
+from tensorlang.lower.arrays.ir import Infix, Name
 from tensorlang.lower.arrays.scope import Context, Held, Scope
 from tensorlang.lower.arrays.sums.loop import expanded
-from tensorlang.lower.emit.python import Value
+from tensorlang.lower.arrays.values import Value, integer
 from tensorlang.recursion import Deep
 from tensorlang.sets.encode import needs_data
 from tensorlang.sets.isl import implies
@@ -72,9 +73,11 @@ def _table(
     memo = ("table", p, tuple(binders.items()))
     if memo not in inner.memo:
         v: Value = yield ctx.value(sums([*binders.items()], Bracket(p, number(1))), inner)
-        v = Value(f"{expanded(ctx, inner, v, inner.order)} > 0", inner.order)
+        v = Value(Infix(expanded(ctx, inner, v, inner.order), ">", integer(0)), inner.order)
         inner.memo[memo] = ctx.temporary(v, scope.fixed, "some")
-    return Held(inner.memo[memo].code, tuple(r.extent for r in domain.values()))
+    made = inner.memo[memo].node
+    assert isinstance(made, Name)
+    return Held(made.name, tuple(r.extent for r in domain.values()))
 
 
 def _by_own_data(p: Predicate, binders: Mapping[Index, Affine]) -> Predicate:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine, constant
 from tensorlang.language.predicates import Exists, NonNegative, Or, Predicate, Related, Relation, lookups
+from tensorlang.lower.arrays.ir import Name, Tuple
 from tensorlang.lower.arrays.scope import Context, Held, Scope
 
 Order = tuple[int, ...]
@@ -51,9 +52,9 @@ class Points:
             self.orders[order] = ctx.names.lasting(f"{self.name}_by{order[0]}")
         return self.orders[order]
 
-    def columns_code(self) -> str:
+    def columns_node(self) -> Tuple:
         """The columns, a tuple of arrays."""
-        return f"({', '.join(column.name for column in self.columns)}{',' * (len(self.columns) == 1)})"
+        return Tuple(tuple(Name(column.name) for column in self.columns))
 
     def matched(self, arguments: Sequence[Affine]) -> Affine | None:
         """Which point has these arguments, if they are the columns of one."""

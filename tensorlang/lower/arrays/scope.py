@@ -10,10 +10,12 @@ from tensorlang.errors import NormalFormError
 from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup
 from tensorlang.language.grammar import Access, Expr, Proj, Var
 from tensorlang.language.predicates import Predicate, Relation, free_atoms, substitute
+from tensorlang.lower.arrays import ir
 from tensorlang.lower.arrays.decisions import Decisions
 from tensorlang.lower.arrays.integers import ZERO, Integers, Range
-from tensorlang.lower.emit.names import Names
-from tensorlang.lower.emit.python import Axes, Block, Value
+from tensorlang.lower.arrays.ir import Block, Name, Node, Tuple
+from tensorlang.lower.arrays.names import Names
+from tensorlang.lower.arrays.values import Axes, Value, apply
 from tensorlang.lower.plan.dependence import Profiles
 from tensorlang.lower.plan.triangular import Cut
 from tensorlang.recursion import Deep
@@ -123,15 +125,14 @@ class Part:
 @dataclass
 class Context:
     """What all statements of a function share, and the code of the one that is being written.
-
-    `value` writes the code of an expression, `contract` that of a sum; `decisions` records how. `target` is the name
-    that the statement's value is to have, as long as nothing else has been given it. `sparse` are the relations
-    that are given by their points, `increasing` the index arrays of one dimension each of whose elements is greater
-    than the one before, `uncertain` those that may have elements though their range is empty: where a program
-    chooses a point of none, and a bracket hides that. `parts`
-    are the blocks of arrays that are cut which the code being written is given, `rows` the names of the bounds of such
-    blocks by the number of rows, `cutting` the indices of which the code being written has a block. `joined` puts all
-    of an array together, in lines `before` those of the statement.
+     `value` writes the code of an expression, `contract` that of a sum; `decisions` records how, and `width` is how
+    long a node is on a line. `target` is the name that the statement's value is to have, as long as nothing else
+    has been given it. `sparse` are the relations that are given by their points, `increasing` the index arrays of
+    one dimension each of whose elements is greater than the one before, `uncertain` those that may have elements
+    though their range is empty: where a program chooses a point of none, and a bracket hides that. `parts` are the
+    blocks of arrays that are cut which the code being written is given, `rows` the names of the bounds of such
+    blocks by the number of rows, `cutting` the indices of which the code being written has a block. `joined` puts
+    all of an array together, in lines `before` those of the statement.
 
     In `strict` code what brackets hide has no influence, even if it is nan or inf; `multiplied` says that the sum being
     written multiplies some of it by zero instead, so that this only holds where the sum is finite. `multiplying` are
@@ -142,6 +143,7 @@ class Context:
     integers: Integers
     value: Callable[[Expr, Scope], Deep[Value]] = field(init=False)
     contract: Callable[[Summation], Deep[Value]] = field(init=False)
+    width: Callable[[Node], int] = field(init=False)
     joined: Callable[[Key], Held] = field(init=False)
     strict: bool = False
     multiplied: bool = False
@@ -157,8 +159,7 @@ class Context:
     sparse: dict[Relation, Points] = field(default_factory=dict)
     increasing: set[IndexArray] = field(default_factory=set)
     uncertain: set[IndexArray] = field(default_factory=set)
-    helpers: dict[str, None] = field(default_factory=dict)
-    reused: dict[tuple[str, int, str], str] = field(default_factory=dict)
+    reused: dict[tuple[str, int, Node], str] = field(default_factory=dict)
     _blocks: list[Block] = field(default_factory=list)
     _scopes: dict[Any, Scope] = field(default_factory=dict)
     _ranges: dict[tuple[int, Index, Range], str] = field(default_factory=dict)
@@ -236,47 +237,43 @@ class Context:
             held = self.held[key] = self.joined(key)
         return held, at
 
-    def helper(self, name: str) -> str:
-        """The name of a function that the generated code defines for itself."""
-        self.helpers[name] = None
-        return name
-
     def temporary(self, v: Value, block: Block, wanted: str = "t") -> Value:
         """`v` under a name of its own."""
         name = self.names.passing(wanted)
-        block.line(f"{name} = {v.code}")
-        return Value(name, v.axes, weak=v.weak)
+        block.assign(name, v.node)
+        return Value(Name(name), v.axes, weak=v.weak)
 
     def short(self, v: Value, block: Block) -> Value:
         """`v`, under a name of its own if its code is so long or deep that Python or a reader would choke on it."""
-        return self.temporary(v, block) if len(v.code) > MAX_LINE or v.depth > MAX_DEPTH else v
+        return self.temporary(v, block) if self.width(v.node) > MAX_LINE or v.depth > MAX_DEPTH else v
 
-    def extents(self, scope: Scope, axes: Axes) -> str:
+    def named_array(self, v: Value, block: Block, wanted: str) -> str:
+        """The new name of `v`."""
+        name = self.names.passing(wanted)
+        block.assign(name, v.node)
+        return name
+
+    def extents(self, scope: Scope, axes: Axes) -> Tuple:
         """The shape of an array with these axes."""
         return self.shape(scope.domain[i].extent for i in axes)
 
-    def shape(self, sizes: Iterable[Affine]) -> str:
+    def shape(self, sizes: Iterable[Affine]) -> Tuple:
         """A tuple of static integers."""
-        parts = [self.integers.code(a) for a in sizes]
-        return f"({', '.join(parts)}{',' * (len(parts) == 1)})"
+        return Tuple(self.integers.nodes(sizes))
 
-    def points(self, index: Index, scope: Scope) -> str:
-        """The name of the array of `index`'s values in its domain."""
+    def points(self, index: Index, scope: Scope) -> Name:
+        """The array of `index`'s values in its domain."""
         r = scope.domain[index]
         key = (id(scope.fixed), index, r)
         if key not in self._ranges:
             name = self._ranges[key] = self.names.passing(index.name)
-            scope.fixed.line(f"{name} = jnp.{self.range_code(r).replace('range', 'arange', 1)}")
-        return self._ranges[key]
+            ends = [r.stop] if r.start.is_constant and not r.start.constant else [r.start, r.stop]
+            scope.fixed.assign(name, apply("arange", *self.integers.nodes(ends)))
+        return Name(self._ranges[key])
 
-    def range_code(self, r: Range) -> str:
-        """`r` as a call of range."""
-        code = self.integers.code
-        return (
-            f"range({code(r.stop)})"
-            if r.start.is_constant and not r.start.constant
-            else (f"range({code(r.start)}, {code(r.stop)})")
-        )
+    def range(self, r: Range) -> ir.Range:
+        """`r` as static integers."""
+        return ir.Range(self.integers.named_in(r.start), self.integers.named_in(r.stop))
 
     def loop_name(self, index: Index) -> str:
         """The name of a loop's variable."""

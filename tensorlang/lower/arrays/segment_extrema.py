@@ -23,6 +23,7 @@ from tensorlang.language.predicates import (
 from tensorlang.lower.arrays.accesses import positions
 from tensorlang.lower.arrays.brackets import solved
 from tensorlang.lower.arrays.integers import ZERO, Range
+from tensorlang.lower.arrays.ir import Tuple
 from tensorlang.lower.arrays.masks import mask
 from tensorlang.lower.arrays.points import unresolved
 from tensorlang.lower.arrays.scope import Context, Scope
@@ -30,7 +31,7 @@ from tensorlang.lower.arrays.sums.loop import expanded
 from tensorlang.lower.arrays.sums.segment_sum import at_points, composed, placed
 from tensorlang.lower.arrays.sums.sparse import enumerable
 from tensorlang.lower.arrays.sums.summation import Summation
-from tensorlang.lower.emit.python import ATOM, Value, negated
+from tensorlang.lower.arrays.values import TRUE, Value, apply, cast, negated
 from tensorlang.recursion import Deep
 
 
@@ -66,14 +67,14 @@ def over_points(ctx: Context, scope: Scope, e: Extremum | Choice, r: Range, foun
     axes = tuple(i for i in inner.order if i in points or i in v.axes or i in m.axes)
     values = expanded(ctx, inner, v, axes)
     if v.weak:
-        values = f"jnp.asarray({values}, dtype)"
-    arguments = [values, "True" if m.code == "True" else expanded(ctx, inner, m, axes)]
+        values = cast(values)
+    arguments = [values, TRUE if m.node == TRUE else expanded(ctx, inner, m, axes)]
     if isinstance(e, Choice):
         arguments.append(positions(ctx, inner, found.at[e.index] - r.start, axes))
     places = [at_points(ctx, inner, found.at[i] - scope.domain[i].start, points) for i in kept]
-    arguments += [f"({', '.join(places)}{',' * (len(places) == 1)})", ctx.extents(scope, kept)]
-    helper = ctx.helper("_greatest_at" if isinstance(e, Extremum) else "_first_greatest_at")
-    v = Value(f"{helper}({', '.join(arguments)})", (*kept, *axes[len(points) :]), ATOM, v.depth + 1)
+    arguments += [Tuple(tuple(places)), ctx.extents(scope, kept)]
+    part = "_greatest_at" if isinstance(e, Extremum) else "_first_greatest_at"
+    v = Value(apply(part, *arguments), (*kept, *axes[len(points) :]), v.depth + 1)
     return negated(v) if e.sign < 0 and isinstance(e, Extremum) else v
 
 

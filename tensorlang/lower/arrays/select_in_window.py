@@ -13,9 +13,10 @@ from math import prod
 from tensorlang.language.affine import Affine, Index, Lookup, atom_affine, total
 from tensorlang.lower.arrays.accesses import positions
 from tensorlang.lower.arrays.integers import ZERO
+from tensorlang.lower.arrays.ir import Infix, List, Name, Node, Tuple, When
 from tensorlang.lower.arrays.scope import Context, Scope
 from tensorlang.lower.arrays.sums.loop import expanded
-from tensorlang.lower.emit.python import Axes, Value
+from tensorlang.lower.arrays.values import Axes, Value, apply, integer
 
 _OFFSETS = 36
 """Windows of up to so many places are taken apart into their places; values for larger ones are scattered."""
@@ -31,17 +32,17 @@ class _Window:
     offset: Affine
     width: Affine
 
-    def code(self, ctx: Context, scope: Scope, axes: Axes, size: Affine) -> str:
-        """What the generated code's function is told of it, for values with these axes and a result of that size."""
-        code = ctx.integers.code
+    def node(self, ctx: Context, scope: Scope, axes: Axes, size: Affine) -> Tuple:
+        """What the library's function is told of it, for values with these axes and a result of that size."""
+        node = ctx.integers.node
         offset = positions(ctx, scope, self.offset, axes)
-        return f"({self.step}, {code(self.first)}, {code(size)}, {offset}, {code(self.width)})"
+        return Tuple((integer(self.step), node(self.first), node(size), offset, node(self.width)))
 
 
 def in_windows(
-    ctx: Context, scope: Scope, inner: Scope, at: Mapping[Index, Affine], v: Value, scattered: Callable[[], str]
-) -> str | None:
-    """The code of the values `v`, which have the axes of `inner`, at their places `at` of the axes of `scope`; None
+    ctx: Context, scope: Scope, inner: Scope, at: Mapping[Index, Affine], v: Value, scattered: Callable[[], Node]
+) -> Node | None:
+    """The values `v`, which have the axes of `inner`, at their places `at` of the axes of `scope`; None
     unless each of these places is in a window that moves along with an axis of its own, and they vary along no other.
 
     Where windows are symbolic and turn out to be long, it is what `scattered` gives.
@@ -59,18 +60,19 @@ def in_windows(
         return None
     rest = tuple(i for i in v.axes if i not in points)
     values = expanded(ctx, inner, v, (*points, *rest))
-    places = [w.code(ctx, inner, points, scope.domain[i].extent) for i, w in zip(at, found, strict=True)]
-    code = f"{ctx.helper('_put_in_windows')}({values}, [{', '.join(places)}])"
-    widths = [ctx.integers.code(w.width) for w in found if not w.width.is_constant]
+    places = [w.node(ctx, inner, points, scope.domain[i].extent) for i, w in zip(at, found, strict=True)]
+    node = apply("_put_in_windows", values, List(tuple(places)))
+    widths = [w.width for w in found if not w.width.is_constant]
     if not widths:
-        return code
+        return node
     result = ctx.names.passing("t")
-    for head, body in ((f"if {' * '.join([str(known), *widths])} <= {_OFFSETS}:", code), ("else:", scattered())):
-        block = ctx.new_block()
-        block.line(f"{result} = {body}")
-        inner.block.line(head)
-        inner.block.parts.append(block)
-    return result
+    blocks = []
+    for value in (node, scattered()):
+        blocks.append(ctx.new_block())
+        blocks[-1].assign(result, value)
+    test = Infix(ctx.integers.volume(widths, known), "<=", integer(_OFFSETS))
+    inner.block.statements.append(When(test, *blocks))
+    return Name(result)
 
 
 def _window(scope: Scope, a: Affine) -> _Window | None:

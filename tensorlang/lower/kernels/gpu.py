@@ -20,9 +20,10 @@ from tensorlang.language.affine import Index, Size
 from tensorlang.language.grammar import Call, Expr, Extremum, Sum, Var
 from tensorlang.language.predicates import TRUE
 from tensorlang.language.types import shape
+from tensorlang.lower.arrays.ir import Block
+from tensorlang.lower.arrays.names import Names
 from tensorlang.lower.emit.helpers import HELPERS
-from tensorlang.lower.emit.names import Names
-from tensorlang.lower.emit.python import Block
+from tensorlang.lower.emit.python import lines
 from tensorlang.lower.kernels.gpu_body import Body
 from tensorlang.lower.kernels.gpu_naming import Naming, inputs, listed
 from tensorlang.lower.kernels.gpu_table import table
@@ -89,7 +90,7 @@ class GpuKernel:
             names=names,
         )
         self._body = Body(kernel, self._naming)
-        self.code = "\n".join(self._function().lines())
+        self.code = "\n".join(lines(self._function()))
         names_in = {node.id for node in ast.walk(ast.parse(self.code)) if isinstance(node, ast.Name)}
         self.helpers = dict.fromkeys(helper for helper in HELPERS if helper in names_in)
 
@@ -98,13 +99,13 @@ class GpuKernel:
         function, block = Block(), Block()
         parameters = list(naming.arrays.values())
         function.line(f"def {self.name}({', '.join([*parameters, *self._sizes.values(), 'dtype', 'interpret'])}):")
-        function.parts.append(block)
+        function.statements.append(block)
         self._lengths(block)
         if kernel.tiles is not None:
-            block.parts += table(kernel.tiles, naming).parts
+            block.statements += table(kernel.tiles, naming).statements
             parameters.append("table")
         block.line("")
-        block.parts += self._body.written.parts
+        block.statements += self._body.written.statements
         block.line("")
         grid = [naming.count(axis) for axis in kernel.of_role(Role.PARALLEL)]
         self._call(block, grid, len(parameters))
@@ -115,7 +116,7 @@ class GpuKernel:
         outputs = self._kernel.outputs
         block.line(f"warps, stages = {self._warps()}, {self._stages()}")
         block.line("out = [")
-        block.parts.append(Block([f"{self._struct(output)}," for output in outputs]))
+        block.statements.append(Block([f"{self._struct(output)}," for output in outputs]))
         block.line("]")
         arguments = [
             "kernel",

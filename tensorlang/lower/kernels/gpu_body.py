@@ -17,7 +17,9 @@ from dataclasses import replace
 from tensorlang.language.affine import Index, atom_affine
 from tensorlang.language.grammar import Expr, Extremum, Sum, Var, access
 from tensorlang.language.predicates import TRUE
-from tensorlang.lower.emit.python import Block, Value, aligned
+from tensorlang.lower.arrays.ir import Block, Written
+from tensorlang.lower.arrays.values import Value, aligned
+from tensorlang.lower.emit.python import ATOM, text
 from tensorlang.lower.kernels.gpu_naming import Naming, listed
 from tensorlang.lower.kernels.gpu_reads import Scope, spread
 from tensorlang.lower.kernels.gpu_table import has_intervals
@@ -25,6 +27,7 @@ from tensorlang.lower.kernels.gpu_values import Reduced, Values
 from tensorlang.lower.kernels.kernel import Accumulator, Axis, Kernel, Kind, Output, Role
 from tensorlang.lower.kernels.operands import expressions_of
 from tensorlang.lower.kernels.terms import reduction
+from tensorlang.lower.kernels.text import written
 from tensorlang.recursion import run
 
 _SIGNS = {Kind.SUM: 0, Kind.MAX: 1, Kind.MIN: -1}
@@ -48,7 +51,7 @@ class Body:
         whole, scope = Block(), Scope(Block())
         names = [*naming.arrays.values(), *(["table"] if kernel.tiles else []), *naming.outputs.values()]
         whole.line(f"def kernel({', '.join(f'{name}_ref' for name in names)}):")
-        whole.parts.append(scope.block)
+        whole.statements.append(scope.block)
         for k, axis in enumerate(kernel.of_role(Role.PARALLEL)):
             scope.block.line(f"{naming.numbers[axis.index]} = pl.program_id({k})")
             self._place(axis, naming.numbers[axis.index], scope)
@@ -59,7 +62,7 @@ class Body:
             step = Block()
             carried = self._step(step, scope)
             scope.block.line("")
-            scope.block.parts += [*step.parts, ""]
+            scope.block.statements += [*step.statements, ""]
             scope.closed = True
             self._loops(scope.block, carried)
             last = Scope(scope.block, frozenset(acc.var for acc in accumulators), scope)
@@ -78,7 +81,7 @@ class Body:
             scope.block.line(f"{name} = {number} * {length} + lax.iota(jnp.int32, {length})")
 
     def _held(self, acc: Accumulator, name: str) -> Value:
-        return Value(name, tuple(i for i in acc.axes if not self._axes[i].is_number))
+        return written(name, tuple(i for i in acc.axes if not self._axes[i].is_number))
 
     # Taking in tiles
 
@@ -90,7 +93,7 @@ class Body:
         inner = Scope(Block(), frozenset({*(axis.index for axis in reduced), *growing}), scope)
         carried = [names.lasting(acc.var.name) for acc in kernel.accumulators]
         around.line(f"def step(number, carry{', masked' * (kernel.tiles is not None)}):")
-        around.parts.append(inner.block)
+        around.statements.append(inner.block)
         inner.block.line(f"{_unpacked(carried)} = carry")
         self._numbers(reduced, inner)
         scales: dict[Var, Value] = {}
@@ -98,20 +101,20 @@ class Body:
         for acc, name in zip(kernel.accumulators, carried, strict=True):
             held = self._held(acc, name)
             made = run(self._values.reduced(_taken_in(acc, self._axes, kernel.tiles is not None), inner))
-            code = aligned(made, held.axes).code
+            code = text(aligned(made, held.axes).node)
             if acc.kind is not Kind.SUM:
                 code = f"jnp.{acc.kind.value}imum({name}, {code})"
             elif acc.shift is not None:
-                code = f"{name} * {aligned(scales[acc.shift], held.axes).code} + {code}"
+                code = f"{name} * {text(aligned(scales[acc.shift], held.axes).node)} + {code}"
             else:
                 code = f"{name} + {code}"
             fresh = names.passing(f"{name}_new")
             inner.block.line(f"{fresh} = {code}")
             new.append(fresh)
             if acc.var in growing:
-                inner.memo[_read(acc)] = replace(held, code=fresh)
-                scales[acc.var] = replace(held, code=names.passing("scale"))
-                inner.block.line(f"{scales[acc.var].code} = _rescaling({name}, {fresh})")
+                inner.memo[_read(acc)] = replace(held, node=Written(fresh, ATOM))
+                scales[acc.var] = replace(held, node=Written(names.passing("scale"), ATOM))
+                inner.block.line(f"{text(scales[acc.var].node)} = _rescaling({name}, {fresh})")
         inner.block.line(f"return {listed(new)}")
         return carried
 
@@ -163,12 +166,12 @@ class Body:
         values, naming = self._values, self._naming
         v = run(values.value(output.value, scope))
         axes = tuple(i for i in output.axes if not self._axes[i].is_number)
-        code = aligned(v, axes).code
+        code = text(aligned(v, axes).node)
         if v.axes != axes or v.weak:
             code = f"jnp.full({naming.extents(axes)}, {code}, jnp.float32)"
         at = [spread(values.place(atom_affine(i), scope), axes) for i in output.axes]
         ends = values.ends(axes, scope)
-        mask = f", {aligned(values.joined(ends, '&', axes), axes).code} if ragged else None" if ends else ""
+        mask = f", {text(aligned(values.joined(ends, '&', axes), axes).node)} if ragged else None" if ends else ""
         scope.block.line(f"_store({naming.outputs[output.var]}_ref, {listed(at)}, {code}{mask})")
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tensorlang.language.affine import Affine, Atom, Index, Lookup, Size, render
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import lookups
-from tensorlang.lower.emit.names import Names
+from tensorlang.lower.arrays.names import Names
 from tensorlang.lower.kernels.kernel import Axis, Kernel
 from tensorlang.lower.kernels.operands import Array, expressions_of, relations_of
 from tensorlang.lower.kernels.terms import conditions, reads

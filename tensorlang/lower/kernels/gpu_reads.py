@@ -29,11 +29,15 @@ from tensorlang.language.predicates import (
     within,
 )
 from tensorlang.language.types import shape
-from tensorlang.lower.emit.python import ATOM, LOOSE, Axes, Block, Value, aligned, literal, ordered, plus, times, union
+from tensorlang.lower.arrays.ir import Block
+from tensorlang.lower.arrays.values import Axes, Value, aligned, literal, ordered, plus, times, union
+from tensorlang.lower.emit import python
+from tensorlang.lower.emit.python import ATOM, LOOSE, text
 from tensorlang.lower.kernels.gpu_naming import Naming
 from tensorlang.lower.kernels.kernel import Axis, Role
 from tensorlang.lower.kernels.operands import Array
 from tensorlang.lower.kernels.terms import over
+from tensorlang.lower.kernels.text import written
 from tensorlang.lower.plan.dependence import places, variable
 from tensorlang.recursion import Deep, run
 from tensorlang.sets.isl import implies
@@ -79,9 +83,9 @@ class Reads:
         for atom, k in a.terms:
             match atom:
                 case Index():
-                    part = Value(self._naming.places[atom], () if self._axes[atom].is_number else (atom,))
+                    part = written(self._naming.places[atom], () if self._axes[atom].is_number else (atom,))
                 case Size():
-                    part = Value(self._naming.sizes[atom])
+                    part = written(self._naming.sizes[atom])
                 case Lookup(array, at):
                     part = self.load(array, at, scope)
             total = plus(total, times(literal(Fraction(abs(k))), part, self._order), 1 if k > 0 else -1, self._order)
@@ -110,7 +114,9 @@ class Reads:
                 if operator != "==" and not left.indices:
                     x, y, operator = y, x, operator.replace(">", "<")
                 axes = union([x, y], self._order)
-                return Value(f"{aligned(x, axes).code} {operator} {aligned(y, axes).code}", axes, LOOSE, 2)
+                return written(
+                    f"{text(aligned(x, axes).node)} {operator} {text(aligned(y, axes).node)}", axes, LOOSE, 2
+                )
             case Related(relation, arguments):
                 return self.load(relation, arguments, scope)
             case And(parts) | Or(parts):
@@ -123,8 +129,8 @@ class Reads:
         if len(masks) == 1:
             return masks[0]
         axes = union(list(masks), order or self._order)
-        parts = [aligned(m, axes).within(ATOM) for m in masks]
-        return Value(f" {operator} ".join(parts), axes, LOOSE, 2)
+        parts = [python.within(aligned(m, axes).node, ATOM) for m in masks]
+        return written(f" {operator} ".join(parts), axes, LOOSE, 2)
 
     def ends(self, indices: Iterable[Index], scope: Scope) -> list[Value]:
         """Where the indices of vectors are in their ranges: a tile may reach beyond the end of its axis."""
@@ -149,11 +155,11 @@ class Reads:
         masks = [self.mask(p, home) for p in doubtful]
         where_ = f"{self._naming.arrays[array]}_ref, ({', '.join(codes)}{',' * (len(codes) == 1)})"
         if masks or inside:
-            mask = aligned(self.joined([*masks, *inside], "&", axes), axes).code
+            mask = text(aligned(self.joined([*masks, *inside], "&", axes), axes).node)
             where_ += f", {mask}" if masks else f", {mask} if ragged else None"
         name = self._names.passing(self._naming.arrays[array])
         home.block.line(f"{name} = _tile({where_})")
-        v = home.memo[key] = Value(name, axes)
+        v = home.memo[key] = written(name, axes)
         return v
 
     def _doubtful(self, at: Sequence[Affine], extents: Sequence[Affine]) -> list[Predicate]:
@@ -214,5 +220,5 @@ def spread(v: Value, axes: Axes) -> str:
     """Places as one of the indices by which an array is read over `axes`: a number, or with as many axes."""
     v = ordered(v, axes)
     if not v.axes or v.axes == axes:
-        return v.code
-    return f"{v.within(ATOM)}[{', '.join(':' if a in v.axes else 'None' for a in axes)}]"
+        return text(v.node)
+    return f"{python.within(v.node, ATOM)}[{', '.join(':' if a in v.axes else 'None' for a in axes)}]"

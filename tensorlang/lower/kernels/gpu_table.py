@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tensorlang.language.affine import atom_affine
 from tensorlang.language.predicates import And, Equal, NonNegative, Or, Predicate, Related, conjuncts
-from tensorlang.lower.emit.python import Block
+from tensorlang.lower.arrays.ir import Block
 from tensorlang.lower.kernels.gpu_naming import Naming, listed
 from tensorlang.lower.kernels.kernel import Role, Tiles
 

@@ -12,11 +12,14 @@ from tensorlang.language.affine import Index, atom_affine
 from tensorlang.language.grammar import Add, Bracket, Call, Const, Expr, Extremum, Mul, Sum, Var
 from tensorlang.language.predicates import TRUE, Predicate, conjuncts, less
 from tensorlang.lower.arrays.expressions import used_twice
-from tensorlang.lower.emit.python import ATOM, Value, applied, literal, ordered, plus, times, where
+from tensorlang.lower.arrays.ir import Written
+from tensorlang.lower.arrays.values import Value, applied, literal, ordered, plus, times, where
+from tensorlang.lower.emit.python import ATOM, text, within
 from tensorlang.lower.kernels.gpu_naming import Naming
 from tensorlang.lower.kernels.gpu_reads import Reads, Scope
 from tensorlang.lower.kernels.kernel import Axis, Role
 from tensorlang.lower.kernels.terms import free, multiplied, nodes, product, reduction
+from tensorlang.lower.kernels.text import written
 from tensorlang.lower.plan.dependence import places, variable
 from tensorlang.recursion import Deep
 
@@ -73,8 +76,8 @@ class Values(Reads):
             return known
         home = self.home(self._of(e), scope)
         v: Value = yield self._value(e, home)
-        is_long = home is not scope or e in self._shared or len(v.code) > _LONGEST
-        if is_long and not v.code.isidentifier() and not isinstance(e, Const):
+        is_long = home is not scope or e in self._shared or len(text(v.node)) > _LONGEST
+        if is_long and not text(v.node).isidentifier() and not isinstance(e, Const):
             v = self._named(v, home)
         home.memo[e] = v
         return v
@@ -111,11 +114,11 @@ class Values(Reads):
 
     def _named(self, v: Value, scope: Scope) -> Value:
         """`v` by a name, the same one for the same code."""
-        key = ("code", v.code)
+        key = ("code", text(v.node))
         known = self.remembered(key, scope)
         if known is None:
-            known = scope.memo[key] = Value(self._names.passing("t"), v.axes)
-            scope.block.line(f"{known.code} = {v.code}")
+            known = scope.memo[key] = written(self._names.passing("t"), v.axes)
+            scope.block.line(f"{text(known.node)} = {text(v.node)}")
         return known
 
     # Reductions
@@ -131,15 +134,17 @@ class Values(Reads):
         scope.block.line(f"{total} = {_IDENTITY[r.sign]}")
         for i in loops:
             outer, inner = inner, inner.inner([i])
-            outer.block.line(f"for {self._naming.places[i]} in range({self.place(self._axes[i].extent, outer).code}):")
-            outer.block.parts.append(inner.block)
+            outer.block.line(
+                f"for {self._naming.places[i]} in range({text(self.place(self._axes[i].extent, outer).node)}):"
+            )
+            outer.block.statements.append(inner.block)
         rest = tuple(i for i in r.indices if i not in loops)
         v = yield self._in_vectors(replace(r, indices=rest), inner)
         if r.sign:
-            inner.block.line(f"{total} = jnp.{'maximum' if r.sign > 0 else 'minimum'}({total}, {v.code})")
+            inner.block.line(f"{total} = jnp.{'maximum' if r.sign > 0 else 'minimum'}({total}, {text(v.node)})")
         else:
-            inner.block.line(f"{total} += {v.code}")
-        return Value(total, v.axes)
+            inner.block.line(f"{total} += {text(v.node)}")
+        return written(total, v.axes)
 
     def _in_vectors(self, r: Reduced, scope: Scope) -> Deep[Value]:
         pred, factors = product(multiplied(r.factors)) if not r.sign else (TRUE, list(r.factors))
@@ -162,7 +167,7 @@ class Values(Reads):
         summed = [k for k, i in enumerate(v.axes) if i in vectors]
         method = {0: "sum", 1: "max", -1: "min"}[r.sign]
         for k in reversed(summed):
-            v = Value(f"{v.within(ATOM)}.{method}({k})", v.axes[:k] + v.axes[k + 1 :], ATOM, v.depth + 1)
+            v = written(f"{within(v.node, ATOM)}.{method}({k})", v.axes[:k] + v.axes[k + 1 :], ATOM, v.depth + 1)
         return v
 
     def _multiplied(self, parts: Sequence[_Part], scope: Scope, otherwise: str = "0") -> Value:
@@ -174,10 +179,13 @@ class Values(Reads):
             masks = self.joined([p.value for p in parts if p.is_mask and p.condition == condition], "&")
             if condition:
                 v = ordered(v, self._order)
-                v = v if v.code.isidentifier() else self._named(v, scope)
-            chosen = where(masks, v, self._order, otherwise)
+                v = v if text(v.node).isidentifier() else self._named(v, scope)
+            chosen = where(masks, v, self._order, None if otherwise == "0" else Written(otherwise, ATOM))
             if condition and chosen.axes == v.axes:
-                chosen = self._named(replace(chosen, code=f"{chosen.code} if {condition} else {v.code}"), scope)
+                chosen = self._named(
+                    replace(chosen, node=Written(f"{text(chosen.node)} if {condition} else {text(v.node)}", ATOM)),
+                    scope,
+                )
             v = chosen
         return v
 
@@ -198,7 +206,7 @@ class Values(Reads):
             a = ordered(self._multiplied(left, scope), (sides[0], i))
             b = ordered(self._multiplied(right, scope), (i, sides[1]))
             self.multiplies = True
-            dot = self._named(Value(f"_product({a.code}, {b.code}, dtype, interpret)", sides), scope)
+            dot = self._named(written(f"_product({text(a.node)}, {text(b.node)}, dtype, interpret)", sides), scope)
             return [j for j in vectors if j is not i], [_Part(dot), *(p for p in parts if p not in along)]
         return None
 

@@ -12,12 +12,13 @@ from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import Pair, shape, struct_of_arrays
 from tensorlang.lower import costs
+from tensorlang.lower.arrays.ir import Block, Length, Name
+from tensorlang.lower.arrays.names import Names
+from tensorlang.lower.arrays.sizes import Axis as SizedAxis
+from tensorlang.lower.arrays.sizes import infer_sizes
 from tensorlang.lower.emit.helpers import HELPERS
 from tensorlang.lower.emit.module import Source, assembled
-from tensorlang.lower.emit.names import Names
-from tensorlang.lower.emit.python import Block
-from tensorlang.lower.emit.sizes import Axis as SizedAxis
-from tensorlang.lower.emit.sizes import read_sizes
+from tensorlang.lower.emit.python import lines
 from tensorlang.lower.kernels.kernel import Kernel, Plain, Program, Results
 from tensorlang.lower.kernels.operands import Array
 from tensorlang.lower.kernels.statements import leaves_of
@@ -67,14 +68,14 @@ class Module:
         tree = unpack(run(self._tree(program.results)), f.results)
         self._body.line(f"return {_tuple(tree)}")
         signature = [*arguments, "*", *self.told.values(), "interpret=False"]
-        definition = "\n".join([f"def {self.name}({', '.join(signature)}):", *self._body.lines(1)])
+        definition = "\n".join([f"def {self.name}({', '.join(signature)}):", *lines(self._body, 1)])
         called = [name for name in HELPERS if any(f"{name}(" in code for code in self._definitions)]
         text = assembled([*self._definitions, definition], called, costs.load())
-        lines = text.split("\n")
-        first = next(k for k, line in enumerate(lines) if not line)
-        known = [line for line in lines[:first] if line]
+        every = text.split("\n")
+        first = next(k for k, line in enumerate(every) if not line)
+        known = [line for line in every[:first] if line]
         more = [line for line in imports if f" {line.split()[-1]}" and line not in known]
-        self.runnable = self.text = "\n".join([*sorted({*known, *more}, key=_order), *lines[first:]])
+        self.runnable = self.text = "\n".join([*sorted({*known, *more}, key=_order), *every[first:]])
 
     def _parameters(self, f: Function) -> list[str]:
         """Name the arrays of each parameter, take pairs apart, and bring all numbers to one dtype."""
@@ -116,10 +117,10 @@ class Module:
         axes = []
         for x, name in self._held.items():
             sizes = shape(x.type)[0] if isinstance(x, Var) else x.sizes
-            axes += [SizedAxis(a, f"{name}.shape[{k}]") for k, a in enumerate(sizes)]
-        known = read_sizes(axes, lambda s: self._spelled[s])
-        for size, code in known.items():
-            self._body.line(f"{self._spelled[size]} = {code}")
+            axes += [SizedAxis(a, Length(Name(name), k)) for k, a in enumerate(sizes)]
+        known = infer_sizes(axes, lambda s: self._spelled[s])
+        for size, value in known.items():
+            self._body.assign(self._spelled[size], value)
         return {s: self._spelled[s] for s in f.sizes if s not in known}
 
     def _kernel(self, kernel: Kernel, results: frozenset[Var]) -> None:

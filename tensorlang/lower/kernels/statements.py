@@ -33,7 +33,7 @@ from tensorlang.language.grammar import (
 from tensorlang.language.predicates import TRUE, Predicate, conjunction, equal, less, within
 from tensorlang.language.rebuilt import with_children
 from tensorlang.language.types import R, array, leaves, shape
-from tensorlang.lower.emit.module import eta
+from tensorlang.lower.arrays.program import eta
 from tensorlang.lower.kernels.kernel import Results
 from tensorlang.lower.kernels.terms import Made, Reduction, at, nodes, reads, rebuilt, reduction, renamed, whole
 from tensorlang.lower.plan.dependence import places, variable

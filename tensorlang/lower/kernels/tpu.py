@@ -15,8 +15,9 @@ from tensorlang.language.affine import Size, constant
 from tensorlang.language.grammar import Var
 from tensorlang.language.show import expr_text
 from tensorlang.language.types import shape
-from tensorlang.lower.emit.names import Names
-from tensorlang.lower.emit.python import Block
+from tensorlang.lower.arrays.ir import Block
+from tensorlang.lower.arrays.names import Names
+from tensorlang.lower.emit.python import lines
 from tensorlang.lower.kernels.kernel import Accumulator, Axis, Kernel, Kind, Role
 from tensorlang.lower.kernels.operands import Array, How, Operand, expressions_of
 from tensorlang.lower.kernels.terms import reads
@@ -75,13 +76,13 @@ class TpuKernel:
         read += [related.relation for related in kernel.tiles.data] if kernel.tiles is not None else []
         self.arrays = tuple(dict.fromkeys(read))
         _check(self._body)
-        self.code = "\n".join(self._function().lines())
+        self.code = "\n".join(lines(self._function()))
 
     def _function(self) -> Block:
         naming, function, block = self._naming, Block(), Block()
         arguments = [*(naming.arrays[x] for x in self.arrays), *naming.sizes.values(), "dtype", "interpret"]
         function.line(f"def {self.name}({', '.join(arguments)}):")
-        function.parts.append(block)
+        function.statements.append(block)
         self._explained(block)
         cut = [axis for axis in self._kernel.axes if axis.block > 1]
         for axis in cut:
@@ -90,7 +91,7 @@ class TpuKernel:
             block.line(f"{naming.counts[axis.index]} = -(-{naming.factor(axis.extent)} // {naming.blocks[axis.index]})")
         self._grid.table(block)
         block.line("")
-        block.parts += self._body.function(self._narrow).parts
+        block.statements += self._body.function(self._narrow).statements
         block.line("")
         self._call(block)
         return function
@@ -201,7 +202,7 @@ def _listing(block: Block, name: str, codes: Sequence[str]) -> None:
     inner = Block()
     for code in codes:
         inner.line(f"{code},")
-    block.parts.append(inner)
+    block.statements.append(inner)
     block.line("]")
 
 

@@ -9,7 +9,9 @@ from dataclasses import replace
 from tensorlang.language.affine import Atom, Index, atom_affine, constant
 from tensorlang.language.grammar import Const, Expr, Sum, Var, access, children
 from tensorlang.language.predicates import Predicate, Related, conjunction, conjuncts
-from tensorlang.lower.emit.python import ATOM, SUM, Block, Value, aligned, ordered, times
+from tensorlang.lower.arrays.ir import Block
+from tensorlang.lower.arrays.values import Value, aligned, ordered, times
+from tensorlang.lower.emit.python import ATOM, SUM, text, within
 from tensorlang.lower.kernels.kernel import Accumulator, Axis, Kernel, Kind, Output, Role
 from tensorlang.lower.kernels.operands import (
     Dimension,
@@ -21,6 +23,7 @@ from tensorlang.lower.kernels.operands import (
     relations_of,
 )
 from tensorlang.lower.kernels.terms import Binders, Reduction, conditions, over, product, reads, reduction
+from tensorlang.lower.kernels.text import written
 from tensorlang.lower.kernels.tpu_grid import Grid, Naming
 from tensorlang.lower.kernels.tpu_values import Flagged, Scope, Values
 from tensorlang.lower.plan.dependence import variable
@@ -91,7 +94,7 @@ class Body:
         references = [name for _, name in (*self.inputs, *self.outputs, *self.scratch)]
         function, block = Block(), Block()
         function.line(f"def kernel({', '.join([*(['steps'] if self._grid.listed else []), *references])}):")
-        function.parts.append(block)
+        function.statements.append(block)
         known: dict[object, Named] = dict(self._read)
         for acc in kernel.accumulators:
             known[acc.var, tuple(map(atom_affine, acc.axes))] = self._places[acc.var]
@@ -130,12 +133,12 @@ class Body:
             self._accumulate(acc, writer, scope)
         block.line("")
         block.line("def take_in(masked):")
-        function.parts += none.parts
-        if masks.parts:
+        function.statements += none.statements
+        if masks.statements:
             function.line("if masked:")
-            function.parts.append(masks)
-        function.parts += lines.parts
-        block.parts.append(function)
+            function.statements.append(masks)
+        function.statements += lines.statements
+        block.statements.append(function)
         block.line("")
 
     def _accumulate(self, acc: Accumulator, writer: Values, scope: Scope) -> None:
@@ -158,7 +161,9 @@ class Body:
             scope.block.line(f"{target} += {code}")
         else:
             kept = times(old, scope.memo["scale", acc.shift], writer.order)
-            target, code = self._fitted(acc, Value(f"{kept.code} + {aligned(v, old.axes).code}", old.axes, SUM))
+            target, code = self._fitted(
+                acc, written(f"{text(kept.node)} + {text(aligned(v, old.axes).node)}", old.axes, SUM)
+            )
             scope.block.line(f"{target} = {code}")
 
     def _raise(self, acc: Accumulator, old: Value, v: Value, writer: Values, scope: Scope) -> None:
@@ -166,11 +171,11 @@ class Body:
         name = acc.var.name
         before = writer.named(old, scope, f"{name}_before")
         word = "maximum" if acc.kind is Kind.MAX else "minimum"
-        now = writer.named(Value(f"jnp.{word}({before.code}, {v.code})", old.axes), scope, f"{name}_now")
+        now = writer.named(written(f"jnp.{word}({text(before.node)}, {text(v.node)})", old.axes), scope, f"{name}_now")
         target, code = self._fitted(acc, now)
         scope.block.line(f"{target} = {code}")
         if any(other.shift is acc.var for other in self._kernel.accumulators):
-            scale = Value(f"jnp.exp({before.code} - {now.code})", old.axes)
+            scale = written(f"jnp.exp({text(before.node)} - {text(now.node)})", old.axes)
             scope.memo["scale", acc.var] = writer.named(scale, scope, f"{name}_scale")
             scope.memo[access(acc.var, *map(atom_affine, acc.axes))] = now
 
@@ -199,7 +204,7 @@ class Body:
         for axis in axes:
             inside = Block()
             scope.block.line(f"for {self._naming.places[axis.index]} in range({self._naming.integer(axis.extent)}):")
-            scope.block.parts.append(inside)
+            scope.block.statements.append(inside)
             scope = scope.inner(inside)
         return scope
 
@@ -230,18 +235,18 @@ def _when(block: Block, condition: str, body: Block) -> None:
         block.line("")
         block.line(f"@pl.when({condition})")
         block.line("def _():")
-        block.parts.append(body)
+        block.statements.append(body)
     else:
-        block.parts += body.parts
+        block.statements += body.statements
 
 
 def _spread(x: Operand, v: Value) -> str:
     """A vector as the row or column as which it is written."""
     dimensions = [d for d in x.dimensions if d.axis is not None or d.how is How.ABSENT]
     if not any(d.how is How.ABSENT for d in dimensions):
-        return v.within(ATOM)
+        return within(v.node, ATOM)
     index = ", ".join("None" if d.how is How.ABSENT else ":" for d in dimensions)
-    return f"{v.within(ATOM)}[{index}]"
+    return f"{within(v.node, ATOM)}[{index}]"
 
 
 def _shared(kernel: Kernel) -> frozenset[Expr]:

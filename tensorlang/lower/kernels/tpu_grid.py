@@ -8,10 +8,13 @@ from dataclasses import dataclass, field
 from tensorlang.language.affine import Affine, Atom, Index, Size, render
 from tensorlang.language.comparisons import chains
 from tensorlang.language.predicates import TRUE, And, Equal, NonNegative, Or, Predicate
-from tensorlang.lower.emit.names import Names
-from tensorlang.lower.emit.python import Block, Value, aligned
+from tensorlang.lower.arrays.ir import Block
+from tensorlang.lower.arrays.names import Names
+from tensorlang.lower.arrays.values import aligned
+from tensorlang.lower.emit.python import text
 from tensorlang.lower.kernels.kernel import Axis, Kernel, Role
 from tensorlang.lower.kernels.operands import Array, Dimension
+from tensorlang.lower.kernels.text import written
 
 RESERVED = frozenset(
     {"np", "pl", "pltpu", "dtype", "interpret", "kernel", "take_in", "masked", "step", "steps", "flags", "count"}
@@ -137,7 +140,7 @@ class Grid:
             here = [naming.names.lasting(f"{name}_{word}") for word in ("some", "full")]
             block.line(f"{', '.join(here)} = _any_and_all({name}, {blocks})")
             for word, part in zip(("some", "full"), here, strict=True):
-                block.line(f"{word} = {word} & {aligned(Value(part, axes), order).code}")
+                block.line(f"{word} = {word} & {text(aligned(written(part, axes), order).node)}")
         outer = sum(a.role is Role.PARALLEL for a in tiles.axes)
         if tiles.data:
             block.line(f"steps, count = _steps_of_data(some, full, {outer})")

@@ -19,11 +19,14 @@ from tensorlang.language.predicates import (
     conjunction,
     conjuncts,
 )
-from tensorlang.lower.emit.names import Names
-from tensorlang.lower.emit.python import ATOM, LOOSE, Axes, Block, Value, aligned, applied, literal, plus, times, union
+from tensorlang.lower.arrays.ir import Block, Written
+from tensorlang.lower.arrays.names import Names
+from tensorlang.lower.arrays.values import Axes, Value, aligned, applied, literal, plus, times, union
+from tensorlang.lower.emit.python import ATOM, LOOSE, text
 from tensorlang.lower.kernels.kernel import Axis, Role
 from tensorlang.lower.kernels.operands import Operand
 from tensorlang.lower.kernels.terms import Reduction, over, reduction
+from tensorlang.lower.kernels.text import written
 from tensorlang.lower.plan.dependence import places, variable
 from tensorlang.recursion import Deep
 
@@ -88,7 +91,7 @@ class Values:
         """The tile of `e`, in float32."""
         if e not in scope.memo:
             v: Value = yield self._value(e, scope)
-            if v.depth and (e in self._shared or len(v.code) > _LONG):
+            if v.depth and (e in self._shared or len(text(v.node)) > _LONG):
                 v = self.named(v, scope)
             scope.memo[e] = v
         return scope.memo[e]
@@ -96,8 +99,8 @@ class Values:
     def named(self, v: Value, scope: Scope, wanted: str = "t") -> Value:
         """`v` as a name."""
         name = self.names.passing(wanted)
-        scope.block.line(f"{name} = {v.code}")
-        return Value(name, v.axes, ATOM, 0, None, v.weak)
+        scope.block.line(f"{name} = {text(v.node)}")
+        return written(name, v.axes, ATOM, 0, None, v.weak)
 
     def _value(self, e: Expr, scope: Scope) -> Deep[Value]:
         match e:
@@ -126,7 +129,7 @@ class Values:
 
     def widened(self, v: Value) -> Value:
         """`v` in float32."""
-        return replace(v, code=f"{v.code}.astype(jnp.float32)")
+        return replace(v, node=Written(f"{text(v.node)}.astype(jnp.float32)", ATOM))
 
     def _product(self, a: Expr, b: Expr, scope: Scope) -> Deep[Value]:
         left = yield self.value(a, scope)
@@ -154,7 +157,7 @@ class Values:
             else:
                 index.append(":")
         at = "..." if all(part == ":" for part in index) and index else ", ".join(index)
-        return Value(f"{name}[{at}]", found.axes, ATOM, 1)
+        return written(f"{name}[{at}]", found.axes, ATOM, 1)
 
     def _is_number(self, i: Index) -> bool:
         return i not in self._lengths
@@ -165,7 +168,7 @@ class Values:
         if key not in scope.memo:
             parts = [self._condition(q, axes, scope) for q in conjuncts(p)]
             code = " & ".join(f"({part})" for part in parts) if len(parts) > 1 else parts[0] if parts else "True"
-            scope.memo[key] = Value(code, axes, LOOSE, 1)
+            scope.memo[key] = written(code, axes, LOOSE, 1)
         return scope.memo[key]
 
     def _condition(self, p: Predicate, axes: Axes, scope: Scope) -> str:
@@ -175,15 +178,15 @@ class Values:
                 left, right = (render(a, lambda atom: self._place(atom, axes, scope), " * ") for a in chain.sides)
                 return f"{left} {'==' if chain.operators[0] == '=' else chain.operators[0]} {right}"
             case Related():
-                return aligned(self.read(p), axes).code
+                return text(aligned(self.read(p), axes).node)
             case Or(parts):
-                return " | ".join(f"({self.condition(q, axes, scope).code})" for q in parts)
+                return " | ".join(f"({text(self.condition(q, axes, scope).node)})" for q in parts)
         raise NormalFormError("a condition on elements has a quantifier")
 
     def _place(self, atom: Atom, axes: Axes, scope: Scope) -> str:
         """An index, size or looked-up index as a number, or an array over all of `axes`."""
         if isinstance(atom, Lookup):
-            return aligned(self.read(atom), axes).code
+            return text(aligned(self.read(atom), axes).node)
         if isinstance(atom, Size) or self._is_number(atom):
             return self.codes[atom]
         key = ("index", atom, axes)
@@ -191,8 +194,8 @@ class Values:
             lengths = ", ".join(self._lengths[i] for i in axes)
             start = self._starts.get(atom)
             code = f"_index(({lengths}{',' * (len(axes) == 1)}), {axes.index(atom)})"
-            scope.memo[key] = self.named(Value(f"{start} + {code}" if start else code), scope, atom.name)
-        return scope.memo[key].code
+            scope.memo[key] = self.named(written(f"{start} + {code}" if start else code), scope, atom.name)
+        return text(scope.memo[key].node)
 
     def reduced(self, r: Reduction, scope: Scope) -> Deep[Value]:
         """The sum or extremum of a tile over the axes of `r`, of those it has."""
@@ -220,10 +223,10 @@ class Values:
         along = at[0] if len(at) == 1 else f"({', '.join(at)})"
         rest = tuple(i for i in v.axes if i not in summed)
         if at:
-            v = Value(f"jnp.{what}({v.code}, {along})", rest, ATOM, 1)
+            v = written(f"jnp.{what}({text(v.node)}, {along})", rest, ATOM, 1)
         for i in summed if what == "sum" else ():
             if i not in before:
-                v = times(v, Value(self._lengths[i]), self.order)
+                v = times(v, written(self._lengths[i]), self.order)
         return v
 
     def _factors(self, factors: Sequence[Expr], inner: Sequence[Predicate], scope: Scope) -> Deep[list[_Factor]]:
@@ -237,7 +240,7 @@ class Values:
             axes = self.axes_of(p)
             if not any(set(axes) <= set(part.value.axes) for part in found):
                 lengths = ", ".join(self._lengths[i] for i in axes)
-                found.append(_Factor(Value(f"jnp.ones(({lengths}), jnp.float32)", axes, ATOM, 1), False))
+                found.append(_Factor(written(f"jnp.ones(({lengths}), jnp.float32)", axes, ATOM, 1), False))
         found = _merged(found, self.order)
         masks: dict[int, list[Predicate]] = {}
         for p in inner:
@@ -257,20 +260,22 @@ class Values:
         if p is TRUE:
             return v
         otherwise = {0: "0", 1: "-3e38", -1: "3e38"}[sign]
-        axes = union([v, Value("", self.axes_of(p))], self.order)
+        axes = union([v, written("", self.axes_of(p))], self.order)
         numbers = {i for i in over(p) if i in self.axes and self.axes[i].role is Role.UNROLLED}
         if scope.flagged is None or numbers:
             condition = self.condition(p, axes, scope)
-            return Value(f"_kept({condition.code}, {aligned(v, axes).code}, {otherwise})", axes, ATOM, 1 + v.depth)
+            return written(
+                f"_kept({text(condition.node)}, {text(aligned(v, axes).node)}, {otherwise})", axes, ATOM, 1 + v.depth
+            )
         key = ("mask", p, axes)
         if key not in scope.memo:
             name = self.names.passing("inside")
             scope.flagged.none.line(f"{name} = None")
-            code = self.condition(p, axes, scope.flagged.scope).code
+            code = text(self.condition(p, axes, scope.flagged.scope).node)
             scope.flagged.scope.block.line(f"{name} = {code}")
-            scope.memo[key] = Value(name, axes)
-        arguments = [scope.memo[key].code, aligned(v, axes).code, *([otherwise] if sign else [])]
-        return Value(f"_kept({', '.join(arguments)})", axes, ATOM, 1 + v.depth)
+            scope.memo[key] = written(name, axes)
+        arguments = [text(scope.memo[key].node), text(aligned(v, axes).node), *([otherwise] if sign else [])]
+        return written(f"_kept({', '.join(arguments)})", axes, ATOM, 1 + v.depth)
 
 
 @dataclass(frozen=True)
@@ -283,7 +288,11 @@ class _Factor:
     @property
     def number(self) -> Value:
         """In float32."""
-        return replace(self.value, code=f"{self.value.code}.astype(jnp.float32)") if self.stored else self.value
+        return (
+            replace(self.value, node=Written(f"{text(self.value.node)}.astype(jnp.float32)", ATOM))
+            if self.stored
+            else self.value
+        )
 
     def meets(self, other: _Factor, summed: Axes) -> bool:
         """Whether the sum of both is a product of matrices."""
@@ -311,5 +320,5 @@ def _dot(a: Value, b: Value, summed: Index, order: Axes) -> Value:
     rest = [next(i for i in v.axes if i is not summed) for v in (a, b)]
     if order.index(rest[0]) > order.index(rest[1]):
         a, b, rest = b, a, rest[::-1]
-    code = f"_dot({a.code}, {b.code}, {a.axes.index(summed)}, {b.axes.index(summed)})"
-    return Value(code, tuple(rest), ATOM, 1)
+    code = f"_dot({text(a.node)}, {text(b.node)}, {a.axes.index(summed)}, {b.axes.index(summed)})"
+    return written(code, tuple(rest), ATOM, 1)

@@ -11,9 +11,11 @@ from tensorlang.language.grammar import Expr
 from tensorlang.language.predicates import NonNegative, Predicate, conjunction, conjuncts, substitute
 from tensorlang.language.show import predicate_text
 from tensorlang.lower.arrays.integers import ZERO, Range
+from tensorlang.lower.arrays.ir import Block, Define, Name, Tuple
 from tensorlang.lower.arrays.scope import Context, Scope
 from tensorlang.lower.arrays.sums.loop import expanded
-from tensorlang.lower.emit.python import ATOM, Block, Value, dtype_of
+from tensorlang.lower.arrays.values import Value, apply, dtype_of
+from tensorlang.lower.arrays.values import integers as integers_of
 from tensorlang.recursion import Deep
 
 _LONG = 60
@@ -79,13 +81,12 @@ class Window:
         domain = {i: self.moved[i][1] if i in self.moved else r for i, r in scope.domain.items()}
         return ctx.scope(scope, domain=domain, block=self.block, fixed=self.block)
 
-    def define(self, ctx: Context, scope: Scope, b: Band) -> str:
-        """The function's definition, written in `scope`. Gives its name."""
+    def define(self, ctx: Context, scope: Scope, b: Band) -> Name:
+        """The function, defined in `scope`."""
         name = ctx.names.passing("block")
-        scope.block.line(f"# {text(b.parts)}: in blocks of {b.row.name}, each over a window of {b.column.name}")
-        scope.block.line(f"def {name}({ctx.integers.code(self.start)}, {ctx.integers.code(self.count)}):")
-        scope.block.parts.append(self.block)
-        return name
+        scope.block.note(f"{text(b.parts)}: in blocks of {b.row.name}, each over a window of {b.column.name}")
+        scope.block.statements.append(Define(name, ctx.integers.parameters(self.start, self.count), self.block))
+        return Name(name)
 
 
 def window(ctx: Context, scope: Scope, ranges: Mapping[Index, Range], b: Band) -> Window:
@@ -101,8 +102,8 @@ def window(ctx: Context, scope: Scope, ranges: Mapping[Index, Range], b: Band) -
     length = integers.least(name, [columns.extent, needed], block)
     # it stays within the array: to extend that with zeros would be to copy it
     first, latest = b.first.substitute({b.row: start if slope > 0 else start + count - 1}), columns.stop - length
-    clip = ", ".join(map(integers.code, (first, columns.start, latest)))
-    block.line(f"{ctx.loop_name(j_start)} = jnp.clip({clip})")
+    clip = apply("clip", *integers.nodes((first, columns.start, latest)))
+    block.assign(ctx.loop_name(j_start), clip)
     moved = {b.row: (Index(b.row.name), Range(ZERO, count)), b.column: (Index(b.column.name), Range(ZERO, length))}
     at: dict[Atom, Affine] = {
         b.row: start + atom_affine(moved[b.row][0]),
@@ -134,10 +135,8 @@ def banded(
         return v
     v = w.named(v)
     axes = tuple(i for i in scope.domain if i in v.axes or i in w.moved)
-    code = ctx.integers.code
-    w.block.give("return ", f"{expanded(ctx, w.outside(ctx, scope), v, axes)}, {code(w.offset)}")
+    w.block.give(Tuple((expanded(ctx, w.outside(ctx, scope), v, axes), ctx.integers.node(w.offset))))
     name = w.define(ctx, scope, b)
-    rows, at = scope.domain[b.row], f"({axes.index(b.row)}, {axes.index(b.column)})"
-    given = ", ".join(map(code, (rows.start, rows.stop, b.width)))
-    call = f"{ctx.helper('_band_by_windows')}({given}, {name}, {at}, {ctx.extents(scope, axes)}, {dtype_of(e)})"
-    return Value(call, axes, ATOM, 2)
+    rows, at = scope.domain[b.row], integers_of((axes.index(b.row), axes.index(b.column)))
+    bounds = ctx.integers.nodes((rows.start, rows.stop, b.width))
+    return Value(apply("_band_by_windows", *bounds, name, at, ctx.extents(scope, axes), dtype_of(e)), axes, 2)

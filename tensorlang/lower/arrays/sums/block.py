@@ -18,11 +18,12 @@ from tensorlang.language.affine import Affine, Index, atom_affine
 from tensorlang.language.predicates import Equal, NonNegative, Predicate
 from tensorlang.lower.arrays.brackets import among_zeros, zero_in_blocks
 from tensorlang.lower.arrays.integers import ZERO, Range
+from tensorlang.lower.arrays.ir import Block, Node
 from tensorlang.lower.arrays.scope import Context, Scope
 from tensorlang.lower.arrays.sums.band import Band, band, window
 from tensorlang.lower.arrays.sums.diagonal import NARROW
 from tensorlang.lower.arrays.sums.einsum import masked_factor
-from tensorlang.lower.arrays.sums.loop import expanded, extents_product
+from tensorlang.lower.arrays.sums.loop import expanded
 from tensorlang.lower.arrays.sums.row_blocks import (
     Along,
     Limits,
@@ -37,7 +38,7 @@ from tensorlang.lower.arrays.sums.row_blocks import (
 )
 from tensorlang.lower.arrays.sums.strategy import DECIDED, NOT_A_SUM, Strategy, WhyNot
 from tensorlang.lower.arrays.sums.summation import Summation
-from tensorlang.lower.emit.python import ATOM, Axes, Block, Value, dtype_of, literal, plus
+from tensorlang.lower.arrays.values import Axes, Value, apply, dtype_of, integer, literal, plus
 from tensorlang.lower.plan.dependence import accesses, factors, places
 from tensorlang.recursion import Deep
 
@@ -139,14 +140,14 @@ def _by_blocks(ctx: Context, c: Summation, found: Along) -> Deep[Value]:
     whole = ctx.scope(within, domain={**scope.domain, **({i: own} if i in scope.domain else {})})
     v = among_zeros(ctx, ranges, whole.domain, v)
     axes = tuple(k for k in scope.domain if k in v.axes or k is i)
-    block.give("return ", expanded(ctx, whole, v, axes))
-    r, code = c.ranges[i], ctx.integers.code
+    block.give(expanded(ctx, whole, v, axes))
+    r, node = c.ranges[i], ctx.integers.node
     name = block_of(ctx, scope, block, i, rows, names, limits)
     if found.keys:
-        return _joined(ctx, c, i, axes, "blocks", f"{found.cuts(ctx)}, {name}")
+        return _joined(ctx, c, i, axes, "blocks", (found.cuts(ctx), name))
     work = [r.extent for k, r in c.ranges.items() if k is not i and not involving(limits, k)]
-    cuts = f"{ctx.helper('_cuts')}({code(r.start)}, {code(r.stop)}, {extents_product(ctx, work)})"
-    return _joined(ctx, c, i, axes, "blocks", f"{cuts}, {name}")
+    cuts = apply("_cuts", node(r.start), node(r.stop), ctx.integers.volume(work))
+    return _joined(ctx, c, i, axes, "blocks", (cuts, name))
 
 
 def _within_block(ctx: Context, c: Summation, i: Index) -> Summation:
@@ -197,8 +198,8 @@ def _boxes(
 
 def _worthwhile(ctx: Context, block: Block, name: str, inner: Affine, edge: Affine, outer: Range) -> Affine:
     """`inner`, or `edge` if there is so little between the two that it isn't worth an operation of its own."""
-    code = f"{ctx.helper('_worthwhile')}({ctx.integers.code(inner)}, {ctx.integers.code(edge)})"
-    return ctx.integers.named(name, code, block, [outer.start], [outer.stop])
+    chosen = apply("_worthwhile", ctx.integers.node(inner), ctx.integers.node(edge))
+    return ctx.integers.named(name, chosen, block, [outer.start], [outer.stop])
 
 
 def _by_windows(ctx: Context, c: Summation, b: Band) -> Deep[Value]:
@@ -210,17 +211,18 @@ def _by_windows(ctx: Context, c: Summation, b: Band) -> Deep[Value]:
         return v
     v = w.named(v)
     axes = tuple(k for k in scope.domain if k in v.axes or k is b.row)
-    w.block.give("return ", expanded(ctx, w.outside(ctx, scope), v, axes))
+    w.block.give(expanded(ctx, w.outside(ctx, scope), v, axes))
     name = w.define(ctx, scope, b)
     rows = c.ranges[b.row]
-    given = ", ".join(map(ctx.integers.code, (rows.start, rows.stop, b.width)))
-    return _joined(ctx, c, b.row, axes, "windows", f"{given}, {name}")
+    bounds = ctx.integers.nodes((rows.start, rows.stop, b.width))
+    return _joined(ctx, c, b.row, axes, "windows", (*bounds, name))
 
 
-def _joined(ctx: Context, c: Summation, i: Index, axes: Axes, kind: str, given: str) -> Value:
+def _joined(ctx: Context, c: Summation, i: Index, axes: Axes, kind: str, arguments: tuple[Node, ...]) -> Value:
     """What the blocks of `i` give, one after the other if it is one of the axes, else added up."""
+    shape, dtype = ctx.extents(c.scope, axes), dtype_of(c.body)
     if i in axes:
-        helper, at = ctx.helper(f"_array_by_{kind}"), f"{axes.index(i)}, "
+        node = apply(f"_array_by_{kind}", *arguments, integer(axes.index(i)), shape, dtype)
     else:
-        helper, at = ctx.helper(f"_sum_by_{kind}"), ""
-    return Value(f"{helper}({given}, {at}{ctx.extents(c.scope, axes)}, {dtype_of(c.body)})", axes, ATOM, 2)
+        node = apply(f"_sum_by_{kind}", *arguments, shape, dtype)
+    return Value(node, axes, 2)

@@ -20,12 +20,13 @@ from tensorlang.language.grammar import Access, Add, Call, Const, Expr, Mul, Pro
 from tensorlang.language.predicates import NonNegative, Predicate, conjunction, free_atoms
 from tensorlang.lower.arrays.brackets import bound_on, guarded
 from tensorlang.lower.arrays.integers import Range
+from tensorlang.lower.arrays.ir import List, Node, Part
 from tensorlang.lower.arrays.scope import Context, Scope
-from tensorlang.lower.arrays.sums.loop import expanded
+from tensorlang.lower.arrays.sums.loop import whole
 from tensorlang.lower.arrays.sums.strategy import DECIDED, Strategy, WhyNot
 from tensorlang.lower.arrays.sums.summation import Summation
+from tensorlang.lower.arrays.values import Axes, Value, apply, integer, integers, times
 from tensorlang.lower.costs import COSTS
-from tensorlang.lower.emit.python import ATOM, Axes, Value, times
 from tensorlang.lower.plan.dependence import factors, is_finite, places
 from tensorlang.recursion import Deep
 
@@ -260,18 +261,14 @@ def _has_windows(c: Summation, pairs: Sequence[_Pair]) -> bool:
     return all(len({v.coefficient(p.i) > 0 for v in values if v.coefficient(p.i)}) == 2 for p in pairs)
 
 
-def _array(ctx: Context, c: Summation, side: _Side, axes: Axes, summed: Iterable[Index]) -> Deep[str]:
-    """The code of a side of `c` as an array with these axes."""
+def _array(ctx: Context, c: Summation, side: _Side, axes: Axes, summed: Iterable[Index]) -> Deep[Node]:
+    """A side of `c` as an array with these axes."""
     domain = side.scope.domain
     scope = ctx.scope(side.scope, domain={k: domain[k] for k in axes})
     body = fold(Mul, side.body) if side.body else Const(Fraction(1))
     inner = {k: domain[k] for k in summed}
     v: Value = yield ctx.contract(Summation(scope, inner, tuple(side.parts), body, selects=c.selects))
-    v = ctx.short(v, scope.block)
-    if v.weak and not v.axes:
-        return f"jnp.full({ctx.extents(scope, axes)}, {v.code}, dtype)"
-    code = expanded(ctx, scope, v, axes)
-    return f"jnp.asarray({code}, dtype)" if v.weak else code
+    return whole(ctx, scope, ctx.short(v, scope.block), axes)
 
 
 def _correlation(ctx: Context, c: Summation, pairs: Sequence[_Pair], x: _Side, w: _Side) -> Deep[Value]:
@@ -285,22 +282,22 @@ def _correlation(ctx: Context, c: Summation, pairs: Sequence[_Pair], x: _Side, w
     left = [k for k in further if k not in alone and k not in both]
     first = yield _array(ctx, c, x, (*shared, *own, *both, *(p.u for p in pairs)), alone)
     second = yield _array(ctx, c, w, (*shared, *others, *both, *(p.j for p in pairs)), left)
-    counts = "".join(f", {name}={len(k)}" for name, k in (("groups", shared), ("batch", own), ("outer", others)) if k)
+    counts = {name: integer(len(k)) for name, k in (("groups", shared), ("batch", own), ("outer", others)) if k}
     at = [_forwards(c, p, _at(c, p, x.scope.domain[p.u])) for p in pairs]
     read = ", ".join(str(p.form) for p in pairs)
     taps = None if both or others else _constant([c.ranges[p.j] for p in pairs])
     stepped = any(max(abs(p.step), abs(p.dilation)) > 1 for p in pairs)
     if taps is not None and taps <= COSTS["slice_taps"]:
-        helper, compute = "_correlate", "_by_slices"
-        c.scope.block.line(f"# read at {read}: a sum of shifted slices")
+        part, compute = "_correlate", "_by_slices"
+        c.scope.block.note(f"read at {read}: a sum of shifted slices")
     else:
-        helper = "_correlate_in_steps" if stepped else "_correlate"
+        part = "_correlate_in_steps" if stepped else "_correlate"
         compute = {1: "_line", 2: "_plane"}.get(len(pairs), "_space")
-        c.scope.block.line(f"# read at {read}: {compute} chooses by the sizes and COSTS how to do that")
+        c.scope.block.note(f"read at {read}: {compute} chooses by the sizes and COSTS how to do that")
     second = _turned(second, [p.dilation < 0 for p in pairs], len(shared) + len(others) + len(both))
-    code = f"{ctx.helper(helper)}({first}, {second}, {_tuples(ctx, at)}, {ctx.helper(compute)}{counts})"
-    code = _turned(code, [p.step < 0 for p in pairs], len(shared) + len(own) + len(others))
-    return Value(code, (*shared, *own, *others, *(p.i for p in pairs)), ATOM, 2)
+    node: Node = apply(part, first, second, _tuples(ctx, at), Part(compute), **counts)
+    node = _turned(node, [p.step < 0 for p in pairs], len(shared) + len(own) + len(others))
+    return Value(node, (*shared, *own, *others, *(p.i for p in pairs)), 2)
 
 
 def _constant(ranges: Sequence[Range]) -> int | None:
@@ -315,10 +312,10 @@ def _forwards(c: Summation, p: _Pair, at: Sequence[Affine]) -> list[Affine]:
     return [constant(abs(p.step)), constant(abs(p.dilation)), start, n]
 
 
-def _turned(code: str, which: Sequence[bool], first: int) -> str:
-    """`code`, an array, turned around along some of its axes from the `first` on."""
+def _turned(x: Node, which: Sequence[bool], first: int) -> Node:
+    """`x` turned around along some of its axes from the `first` on."""
     axes = tuple(first + k for k, turned in enumerate(which) if turned)
-    return f"jnp.flip({code}, {axes[0] if len(axes) == 1 else axes})" if axes else code
+    return apply("flip", x, integer(axes[0]) if len(axes) == 1 else integers(axes)) if axes else x
 
 
 def _at(c: Summation, p: _Pair, r: Range) -> list[Affine]:
@@ -329,8 +326,8 @@ def _at(c: Summation, p: _Pair, r: Range) -> list[Affine]:
     return [constant(p.step), constant(p.dilation), start, i.extent]
 
 
-def _tuples(ctx: Context, rows: Sequence[Sequence[Affine]]) -> str:
-    return f"[{', '.join(map(ctx.shape, rows))}]"
+def _tuples(ctx: Context, rows: Sequence[Sequence[Affine]]) -> List:
+    return List(tuple(map(ctx.shape, rows)))
 
 
 def _over_windows(ctx: Context, c: Summation, pairs: Sequence[_Pair], x: _Side, w: _Side) -> Deep[Value]:
@@ -341,5 +338,5 @@ def _over_windows(ctx: Context, c: Summation, pairs: Sequence[_Pair], x: _Side, 
     ranges = [x.scope.domain[p.u] for p in pairs]
     at = _tuples(ctx, [[*_at(c, p, r), r.extent] for p, r in zip(pairs, ranges, strict=True)])
     read = ", ".join(str(p.form) for p in pairs)
-    c.scope.block.line(f"# sums where {read} is in a window: by sizes as shifted slices or doubled ones")
-    return Value(f"{ctx.helper('_sum_windows')}({array}, {at})", (*axes, *(p.i for p in pairs)), ATOM, 2)
+    c.scope.block.note(f"sums where {read} is in a window: by sizes as shifted slices or doubled ones")
+    return Value(apply("_sum_windows", array, at), (*axes, *(p.i for p in pairs)), 2)

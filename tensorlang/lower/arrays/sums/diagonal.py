@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tensorlang.language.affine import Affine, Index
+from tensorlang.lower.arrays.ir import Name
 from tensorlang.lower.arrays.scope import Context, Held, Scope
 from tensorlang.lower.arrays.sums.strategy import DECIDED, NOT_A_SUM, Strategy, WhyNot
 from tensorlang.lower.arrays.sums.summation import Summation
-from tensorlang.lower.emit.python import ATOM, Value
+from tensorlang.lower.arrays.values import Value, apply, integers
 from tensorlang.lower.plan.dependence import accesses, places
 
 NARROW = 32
@@ -25,11 +26,9 @@ def diagonal(ctx: Context, scope: Scope, array: Held, places: Sequence[Affine]) 
     if len(axes) != 1 or any(a.lookups for a in places):
         return None
     (i,) = axes
-    code = ctx.integers.code
-    starts = ", ".join(code(a.substitute({i: scope.domain[i].start})) for a in places)
-    steps = ", ".join(str(a.coefficient(i)) for a in places)
-    helper = ctx.helper("_on_line")
-    return Value(f"{helper}({array.name}, ({starts}), ({steps}), {code(scope.domain[i].extent)})", (i,), ATOM, 2)
+    starts = ctx.shape(a.substitute({i: scope.domain[i].start}) for a in places)
+    steps, count = integers(a.coefficient(i) for a in places), ctx.integers.node(scope.domain[i].extent)
+    return Value(apply("_on_line", Name(array.name), starts, steps, count), (i,), 2)
 
 
 def _short_axis(ctx: Context, c: Summation) -> Index | WhyNot:

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import reduce as fold
 from string import ascii_letters
 
 from tensorlang.language.affine import Index
 from tensorlang.language.grammar import Access, Expr, Mul
 from tensorlang.language.predicates import Predicate, conjunction, free_atoms
 from tensorlang.lower.arrays.brackets import zero_outside
+from tensorlang.lower.arrays.ir import Infix, Node, Text
 from tensorlang.lower.arrays.masks import mask
 from tensorlang.lower.arrays.scope import Context, Scope
 from tensorlang.lower.arrays.sums.strategy import Strategy
 from tensorlang.lower.arrays.sums.summation import Summation
-from tensorlang.lower.emit.python import ATOM, SUM, Value, literal, ordered, times, where
+from tensorlang.lower.arrays.values import Value, apply, integer, integers, literal, ordered, times, where
 from tensorlang.lower.plan.dependence import factors, is_finite, places, through
 from tensorlang.recursion import Deep
 
@@ -131,11 +133,12 @@ def _total_or_zero(ctx: Context, inner: Scope, v: Value, c: Summation) -> Value:
 def _unless_empty(ctx: Context, inner: Scope, v: Value, over: Iterable[Index]) -> Value:
     """`v`, but in strict code 0 if there is no point of `over`, where a factor without these indices is not read."""
     extents = [inner.domain[s].extent for s in over] if ctx.strict else []
-    tests = [f"{ctx.integers.code(n)} > 0" for n in extents if not ctx.integers.is_nonnegative(n - 1)]
+    several = dict.fromkeys(n for n in extents if not ctx.integers.is_nonnegative(n - 1))
+    tests: list[Node] = [Infix(ctx.integers.node(n), ">", integer(0)) for n in several]
     if not tests or v.number is not None:
         return v
-    code = f"{ctx.helper('_if')}({' and '.join(dict.fromkeys(tests))}, {v.code})"
-    return Value(code, v.axes, ATOM, v.depth + 1, None, v.weak)
+    every = fold(lambda left, right: Infix(left, "and", right), tests)
+    return Value(apply("_if", every, v.node), v.axes, v.depth + 1, None, v.weak)
 
 
 def _einsum(ctx: Context, inner: Scope, arrays: Sequence[Value], c: Summation) -> Value:
@@ -144,13 +147,13 @@ def _einsum(ctx: Context, inner: Scope, arrays: Sequence[Value], c: Summation) -
     depth = 1 + max(v.depth for v in arrays)
     if len(arrays) == 2 and not kept and set(arrays[0].axes) == set(arrays[1].axes):
         left, right = arrays
-        code = f"jnp.vdot({left.code}, {ordered(right, left.axes).code})"
+        node = apply("vdot", left.node, ordered(right, left.axes).node)
     else:
         letters = _letters([i for i in inner.order if i in found])
         spec = ",".join("".join(letters[i] for i in v.axes) for v in arrays)
         spec += "->" + "".join(letters[i] for i in kept)
-        code = f'jnp.einsum("{spec}", {", ".join(v.code for v in arrays)})'
-    return _repeated(ctx, inner, Value(code, kept, ATOM, depth), [s for s in c.summed if s not in found])
+        node = apply("einsum", Text(spec), *(v.node for v in arrays))
+    return _repeated(ctx, inner, Value(node, kept, depth), [s for s in c.summed if s not in found])
 
 
 def _letters(indices: Sequence[Index]) -> dict[Index, str]:
@@ -166,16 +169,16 @@ def _total(ctx: Context, inner: Scope, v: Value, c: Summation) -> Value:
     kept = tuple(i for i in v.axes if i not in c.summed)
     result = v
     if places:
-        axes = str(places[0]) if len(places) == 1 else f"({', '.join(map(str, places))})"
+        axes = integer(places[0]) if len(places) == 1 else integers(places)
         if not kept:
-            code = f"jnp.sum({v.code})"
+            node = apply("sum", v.node)
         elif isinstance(c.body, Access) and ctx.read_by(c.body)[0] in ctx.parts:  # there is nothing to fuse a sum with
-            code = f"{ctx.helper('_times_ones')}({v.code}, ({', '.join(map(str, places))},))"
+            node = apply("_times_ones", v.node, integers(places))
         elif places[0] == len(kept):
-            code = f"jnp.sum({v.code}, {axes})"
-        else:  # see the helper for why these are not left to XLA's reductions
-            code = f"{ctx.helper('_sum')}({v.code}, {axes})"
-        result = Value(code, kept, ATOM, v.depth + 1, None, v.weak)
+            node = apply("sum", v.node, axes)
+        else:  # see the library for why these are not left to XLA's reductions
+            node = apply("_sum", v.node, axes)
+        result = Value(node, kept, v.depth + 1, None, v.weak)
     return _repeated(ctx, inner, result, [s for s in c.summed if s not in v.axes])
 
 
@@ -186,6 +189,5 @@ def _repeated(ctx: Context, inner: Scope, v: Value, missing: Sequence[Index]) ->
         if count.is_constant:
             v = times(literal(Fraction(count.constant)), v, inner.order)
         else:
-            code = ctx.integers.code(count)
-            v = times(Value(code, (), ATOM if code.isidentifier() else SUM, 1, None, True), v, inner.order)
+            v = times(Value(ctx.integers.node(count), (), 1, None, True), v, inner.order)
     return v

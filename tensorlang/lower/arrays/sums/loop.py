@@ -19,10 +19,11 @@ from itertools import combinations
 from tensorlang.language.affine import Affine, Index, atom_affine
 from tensorlang.language.predicates import Equal, NonNegative, free_atoms
 from tensorlang.lower.arrays.integers import ZERO, Range
+from tensorlang.lower.arrays.ir import Block, Define, Function, Infix, List, Name, Node, When
 from tensorlang.lower.arrays.scope import Context, Scope
 from tensorlang.lower.arrays.sums.strategy import DECIDED, Strategy, WhyNot
 from tensorlang.lower.arrays.sums.summation import Summation
-from tensorlang.lower.emit.python import Axes, Block, Value, aligned, literal
+from tensorlang.lower.arrays.values import DTYPE, Axes, Value, aligned, apply, cast, literal
 from tensorlang.lower.plan.dependence import accesses, places
 from tensorlang.recursion import Deep
 
@@ -83,14 +84,15 @@ def _placed(c: Summation) -> list[Summation]:
     return []
 
 
-def _test(ctx: Context, one: Summation, other: Summation) -> str:
-    """Whether the first way is the better one, as code."""
+def _test(ctx: Context, one: Summation, other: Summation) -> Node:
+    """Whether the first way is the better one."""
+    volume = ctx.integers.volume
     if one.loops:
-        return f"{extents_product(ctx, _extents(one))} <= {extents_product(ctx, _extents(other))}"
+        return Infix(volume(_extents(one)), "<=", volume(_extents(other)))
     eliminated = [
         r.extent for i, r in one.summed.items() if any(i in free_atoms(q) for q in other.parts if q not in one.parts)
     ]
-    return f"{extents_product(ctx, eliminated)} <= {extents_product(ctx, _extents(other), _WHOLE)}"
+    return Infix(volume(eliminated), "<=", volume(_extents(other), _WHOLE))
 
 
 def _extents(c: Summation) -> list[Affine]:
@@ -178,29 +180,24 @@ def _choice(ctx: Context, ways: Sequence[Summation]) -> Deep[Value]:
     if all(v.number == 0 for v in values):
         return literal(values[0].number)
     axes = tuple(i for i in scope.domain if any(i in v.axes for v in values))
-    for head, block, v in zip((f"if {_test(ctx, *ways)}:", "else:"), blocks, values, strict=True):
-        block.give(f"{name} = ", expanded(ctx, scope, v, axes))
-        scope.block.line(head)
-        scope.block.parts.append(block)
-    return Value(name, axes)
+    for block, v in zip(blocks, values, strict=True):
+        block.give(expanded(ctx, scope, v, axes), name)
+    scope.block.statements.append(When(_test(ctx, *ways), *blocks))
+    return Value(Name(name), axes)
 
 
-def expanded(ctx: Context, scope: Scope, v: Value, axes: Axes) -> str:
-    """The code of `v` with all of `axes`."""
+def expanded(ctx: Context, scope: Scope, v: Value, axes: Axes) -> Node:
+    """`v` with all of `axes`."""
     w = aligned(v, axes)
-    return w.code if len(v.axes) == len(axes) else f"jnp.broadcast_to({w.code}, {ctx.extents(scope, axes)})"
+    return w.node if len(v.axes) == len(axes) else apply("broadcast_to", w.node, ctx.extents(scope, axes))
 
 
-def extents_product(ctx: Context, extents: Sequence[Affine], factor: int = 1) -> str:
-    """factor * the product of static integers, as code."""
-    parts = []
-    for extent in extents:
-        if extent.is_constant:
-            factor *= extent.constant
-        else:
-            code = ctx.integers.code(extent)
-            parts.append(code if code.isidentifier() else f"({code})")
-    return " * ".join([str(factor), *parts] if factor != 1 or not parts else parts)
+def whole(ctx: Context, scope: Scope, v: Value, axes: Axes, dtype: Node = DTYPE) -> Node:
+    """`v` as an array of that dtype, the computation's, with all of `axes`."""
+    if v.weak and not v.axes:
+        return apply("full", ctx.extents(scope, axes), v.node, dtype)
+    node = expanded(ctx, scope, v, axes)
+    return cast(node, dtype) if v.weak else node
 
 
 def _loop(ctx: Context, c: Summation) -> Deep[Value]:
@@ -221,20 +218,18 @@ def _loop(ctx: Context, c: Summation) -> Deep[Value]:
     if v.number == 0:
         return literal(v.number)
     term = function_of(ctx, scope.block, block, names, v)
-    over = f"[{', '.join(map(ctx.range_code, ranges.values()))}]"
-    helper = ctx.helper("_stack_over" if stacked else "_sum_over")
-    code = f"{helper}({over}, {term}, {ctx.extents(inner, v.axes)}, dtype)"
-    return Value(code, stacked + v.axes, depth=2)
+    over = List(tuple(map(ctx.range, ranges.values())))
+    node = apply("_stack_over" if stacked else "_sum_over", over, term, ctx.extents(inner, v.axes), DTYPE)
+    return Value(node, stacked + v.axes, 2)
 
 
 def function_of(
     ctx: Context, outside: Block, inside: Block, names: Sequence[str], v: Value, wanted: str = "term"
-) -> str:
+) -> Node:
     """A function of the loop's indices that gives `v`: a lambda if it needs no lines of its own."""
-    if not inside.parts:
-        return f"lambda{' ' if names else ''}{', '.join(names)}: {v.code}"
+    if not inside.statements:
+        return Function(tuple(names), v.node)
     name = ctx.names.passing(wanted)
-    inside.give("return ", v.code)
-    outside.line(f"def {name}({', '.join(names)}):")
-    outside.parts.append(inside)
-    return name
+    inside.give(v.node)
+    outside.statements.append(Define(name, tuple(names), inside))
+    return Name(name)

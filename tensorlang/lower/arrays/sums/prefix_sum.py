@@ -23,11 +23,12 @@ from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import NonNegative, Predicate, equal, free_atoms
 from tensorlang.language.types import R, array
 from tensorlang.lower.arrays.accesses import access, positions
+from tensorlang.lower.arrays.ir import Infix, Name, Node
 from tensorlang.lower.arrays.scope import Context, Held, Scope
 from tensorlang.lower.arrays.sums.loop import expanded
 from tensorlang.lower.arrays.sums.strategy import DECIDED, Strategy, WhyNot
 from tensorlang.lower.arrays.sums.summation import Summation
-from tensorlang.lower.emit.python import ATOM, LOOSE, SUM, Value, times, where
+from tensorlang.lower.arrays.values import Value, apply, cast, integer, times, where
 from tensorlang.lower.plan.dependence import is_finite, is_number
 from tensorlang.recursion import Deep
 
@@ -53,11 +54,11 @@ def _running(ctx: Context, c: Summation, found: tuple[Affine, Index]) -> Deep[Va
     backwards = limit.coefficient(j) > 0
     at = atom_affine(j) - limit if backwards else limit + atom_affine(j) + 1
     axis = e.axes.index(j)
-    scope.block.line(f"# a running sum over {j.name}{' from its end' if backwards else ''}")
-    helper = "_running_in_order" if c.selects else "_running"
+    scope.block.note(f"a running sum over {j.name}{' from its end' if backwards else ''}")
+    part = "_running_in_order" if c.selects else "_running"
     ctx.multiplied |= not c.selects
-    code = f"{ctx.helper(helper)}({e.code}, {axis}, {backwards})"
-    sums = ctx.temporary(Value(code), scope.block, "sums").code
+    node = apply(part, e.node, integer(axis), Name(str(backwards)))
+    sums = ctx.named_array(Value(node), scope.block, "sums")
     return _read(ctx, scope, Held(sums, tuple(inner.domain[i].extent + (i is j) for i in e.axes)), e, j, at - r.start)
 
 
@@ -96,14 +97,14 @@ def _counted(ctx: Context, c: Summation, found: _Counted) -> Deep[Value]:
         _extreme(name, [positions(ctx, c.scope, a, axes) for a in (end, *further)])
         for name, end, further in (("maximum", r.start, starts), ("minimum", r.stop, stops))
     )
-    count = Value(f"jnp.asarray(jnp.maximum({stop} - {start}, 0), dtype)", axes, ATOM, 3)
+    count = Value(cast(apply("maximum", Infix(stop, "-", start), integer(0))), axes, 3)
     parts = tuple(q for q in c.parts if q not in found.bounds)
     v: Value = yield ctx.contract(replace(c, summed=c.without(j), parts=parts))
     count = ctx.short(count, c.scope.block)
     product = times(count, v, c.scope.order)
     if (is_number if ctx.strict else is_finite)(c.body):
         return product
-    some = Value(f"{count.within(SUM)} > 0", count.axes, LOOSE, count.depth + 1)
+    some = Value(Infix(count.node, ">", integer(0)), count.axes, count.depth + 1)
     return where(some, ctx.short(product, c.scope.block), c.scope.order)
 
 
@@ -111,8 +112,8 @@ def _looked_up_at(a: Affine) -> set[Atom]:
     return {i for lookup in a.lookups for i in atom_affine(lookup).free}
 
 
-def _extreme(name: str, codes: list[str]) -> str:
-    return reduce(lambda a, b: f"jnp.{name}({a}, {b})", codes)
+def _extreme(name: str, several: list[Node]) -> Node:
+    return reduce(lambda a, b: apply(name, a, b), several)
 
 
 def _comparison(ctx: Context, c: Summation) -> NonNegative | WhyNot:
@@ -135,7 +136,7 @@ def _by_value(ctx: Context, c: Summation, q: NonNegative) -> Deep[Value]:
     if v.number == 0:
         return v
     axes = tuple(i for i in inner.domain if i in v.axes or i is value)
-    sums = ctx.temporary(Value(expanded(ctx, inner, v, axes)), scope.block, "sums").code
+    sums = ctx.named_array(Value(expanded(ctx, inner, v, axes)), scope.block, "sums")
     table = Var(sums, array(tuple(inner.domain[i].extent for i in axes), R))
     ctx.held[table, ()] = Held(sums, tuple(inner.domain[i].extent for i in axes))
     body = grammar.access(table, *(atom_affine(i) - inner.domain[i].start for i in axes))
@@ -182,9 +183,9 @@ def _read(ctx: Context, scope: Scope, sums: Held, e: Value, j: Index, at: Affine
         places = [at if i is j else atom_affine(i) - scope.domain[i].start for i in e.axes]
         return access(ctx, scope, sums, tuple(places))
     outer = scope.axes(at)
-    place = f"jnp.clip({positions(ctx, scope, at, outer)}, 0, {ctx.integers.code(last)})"
+    place = apply("clip", positions(ctx, scope, at, outer), integer(0), ctx.integers.node(last))
     axes = (*e.axes[:axis], *outer, *e.axes[axis + 1 :])
-    return Value(f"jnp.take({sums.name}, {place}, {axis})", axes, ATOM, 2)
+    return Value(apply("take", Name(sums.name), place, integer(axis)), axes, 2)
 
 
 COUNT = Strategy(

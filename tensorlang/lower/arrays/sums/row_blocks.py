@@ -8,7 +8,7 @@ Where an array is read otherwise, all of it is put together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tensorlang.language.affine import Affine, Atom, Index, atom_affine
@@ -17,9 +17,11 @@ from tensorlang.language.predicates import NonNegative
 from tensorlang.lower.arrays.accesses import access
 from tensorlang.lower.arrays.brackets import bound_on
 from tensorlang.lower.arrays.integers import ZERO, Range
+from tensorlang.lower.arrays.ir import Block, Define, Each, Name, Node
 from tensorlang.lower.arrays.scope import Context, Held, Key, Part, Scope
 from tensorlang.lower.arrays.sums.band import text
-from tensorlang.lower.emit.python import Block, Value, ordered
+from tensorlang.lower.arrays.sums.loop import whole
+from tensorlang.lower.arrays.values import DTYPE, Value, apply, integer, ordered
 from tensorlang.lower.plan.dependence import reads
 from tensorlang.lower.plan.triangular import Cut
 from tensorlang.recursion import Deep
@@ -66,10 +68,10 @@ class Along:
     row: Index
     keys: tuple[Key, ...]
 
-    def cuts(self, ctx: Context) -> str:
+    def cuts(self, ctx: Context) -> Node:
         """The bounds of the rows, each with the blocks of all arrays."""
         arrays = [ctx.held[key] for key in self.keys]
-        return f"{ctx.helper('_along')}({', '.join([ctx.rows[_rows(arrays[0])], *(held.name for held in arrays)])})"
+        return apply("_along", Name(ctx.rows[_rows(arrays[0])]), *(Name(held.name) for held in arrays))
 
 
 def _rows(held: Held) -> Affine:
@@ -127,18 +129,18 @@ def taken(ctx: Context, found: Along) -> None:
 
 def block_of(
     ctx: Context, scope: Scope, block: Block, row: Index, part: Range, names: Sequence[str], limits: Limits
-) -> str:
-    """The definition, written in `scope`, of a function of the rows `part` and of the arrays' blocks, which have these
-    names; its lines are those of `block`. Gives its name."""
-    name, limit = ctx.names.passing("block"), map(ctx.integers.code, (part.start, part.stop))
-    scope.block.line(f"# {text(limits)}: in blocks of {row.name}, each over what it needs")
-    scope.block.line(f"def {name}({', '.join([*limit, *names])}):")
-    scope.block.parts.append(block)
-    return name
+) -> Name:
+    """A function, defined in `scope`, of the rows `part` and of the arrays' blocks, which have these names; its body
+    is `block`."""
+    name = ctx.names.passing("block")
+    scope.block.note(f"{text(limits)}: in blocks of {row.name}, each over what it needs")
+    parameters = (*ctx.integers.parameters(part.start, part.stop), *names)
+    scope.block.statements.append(Define(name, parameters, block))
+    return Name(name)
 
 
-def in_blocks(ctx: Context, scope: Scope, e: Expr, cut: Cut, whole: Callable[[Value, Scope], str]) -> Deep[str]:
-    """The list of blocks of gen axes. e; `whole` gives the code of a block with all axes of its scope."""
+def in_blocks(ctx: Context, scope: Scope, e: Expr, cut: Cut) -> Deep[Node]:
+    """The list of blocks of gen axes. e."""
     block = ctx.new_block()
     within = ctx.scope(scope, block=block, fixed=block)
     found = along(ctx, scope, {cut.row: scope.domain[cut.row]}, reads(e)) or Along(cut.row, ())
@@ -146,9 +148,9 @@ def in_blocks(ctx: Context, scope: Scope, e: Expr, cut: Cut, whole: Callable[[Va
     inner = ctx.scope(within, domain=narrowed(ctx, within, {**scope.domain, cut.row: part}, cut.row, cut.limits))
     v: Value = yield ctx.value(e, inner)
     taken(ctx, found)
-    block.give("return ", whole(ordered(v, inner.order), inner))
-    cuts = found.cuts(ctx) if found.keys else ctx.rows[scope.domain[cut.row].extent]
-    return f"[{block_of(ctx, scope, block, cut.row, part, names, cut.limits)}(*cut) for cut in {cuts}]"
+    block.give(whole(ctx, inner, ordered(v, inner.order), inner.order))
+    cuts = found.cuts(ctx) if found.keys else Name(ctx.rows[scope.domain[cut.row].extent])
+    return Each(block_of(ctx, scope, block, cut.row, part, names, cut.limits), cuts)
 
 
 def joined(ctx: Context, key: Key) -> Held:
@@ -163,10 +165,10 @@ def joined(ctx: Context, key: Key) -> Held:
     inner = ctx.scope(within, domain={**domain, cut.row: part})
     read = ctx.parts[key]
     v = access(ctx, inner, read.held, tuple(atom_affine(i) - at for i, at in zip(domain, read.start, strict=True)))
-    block.give("return ", v.code)
+    block.give(v.node)
     taken(ctx, found)
     name = ctx.names.lasting(f"{held.name}_whole")
     function = block_of(ctx, scope, block, cut.row, part, names, cut.limits)
-    helper, extents = ctx.helper("_array_by_blocks"), ctx.extents(scope, scope.order)
-    ctx.before.line(f"{name} = {helper}({found.cuts(ctx)}, {function}, {cut.dimension}, {extents}, dtype)")
+    shape, axis = ctx.extents(scope, scope.order), integer(cut.dimension)
+    ctx.before.assign(name, apply("_array_by_blocks", found.cuts(ctx), function, axis, shape, DTYPE))
     return replace(held, name=name, cut=None)

@@ -22,12 +22,13 @@ from tensorlang.language.predicates import Equal, Predicate, conjunction, conjun
 from tensorlang.language.rebuilt import with_atoms
 from tensorlang.lower.arrays.accesses import access, positions
 from tensorlang.lower.arrays.integers import ZERO, Range
+from tensorlang.lower.arrays.ir import Name, Node, Tuple
 from tensorlang.lower.arrays.scope import Context, Held, Scope
 from tensorlang.lower.arrays.select_in_window import in_windows
 from tensorlang.lower.arrays.sums.loop import expanded
 from tensorlang.lower.arrays.sums.strategy import Strategy, WhyNot
 from tensorlang.lower.arrays.sums.summation import Summation
-from tensorlang.lower.emit.python import ATOM, Axes, Value
+from tensorlang.lower.arrays.values import Axes, Value, apply, cast
 from tensorlang.recursion import Deep, run
 
 
@@ -84,7 +85,7 @@ def _once_each(ctx: Context, c: Summation, found: _Shared) -> Deep[Value]:
     v: Value = yield ctx.contract(found.c)
     if found.segment not in v.axes:
         return v
-    name = ctx.temporary(v, c.scope.block, "sums").code
+    name = ctx.named_array(v, c.scope.block, "sums")
     held = Held(name, tuple(domain[i].extent for i in v.axes))
     at = [atom_affine(found.element) if i is found.segment else atom_affine(i) - domain[i].start for i in v.axes]
     return access(ctx, c.scope, held, tuple(at))
@@ -154,24 +155,23 @@ def _assembled(ctx: Context, scope: Scope, inner: Scope, points: Axes, at: dict[
     rest = tuple(i for i in v.axes if i not in points)
     values = expanded(ctx, inner, v, (*points, *rest))
     if v.weak:
-        values = f"jnp.asarray({values}, dtype)"
+        values = cast(values)
     places = [at_points(ctx, inner, a - scope.domain[i].start, points) for i, a in at.items()]
     wanted, order = _manner(ctx, points, [at[i] - scope.domain[i].start for i in at])
 
-    def scattered() -> str:
-        tuple_of = f"({', '.join(places)}{',' * (len(places) == 1)})"
-        last = "" if order is None else f", {order}"
-        return f"{ctx.helper(wanted)}({values}, {tuple_of}, {ctx.extents(scope, tuple(at))}{last})"
+    def scattered() -> Node:
+        last = [] if order is None else [Name(order)]
+        return apply(wanted, values, Tuple(tuple(places)), ctx.extents(scope, tuple(at)), *last)
 
-    code = in_windows(ctx, scope, inner, at, v, scattered) or scattered()
-    return Value(code, (*at, *rest), ATOM, v.depth + 1)
+    node = in_windows(ctx, scope, inner, at, v, scattered) or scattered()
+    return Value(node, (*at, *rest), v.depth + 1)
 
 
-def at_points(ctx: Context, scope: Scope, a: Affine, points: Axes) -> str:
+def at_points(ctx: Context, scope: Scope, a: Affine, points: Axes) -> Node:
     """`a` as an array with all of the axes `points`."""
     place = positions(ctx, scope, a, points)
     full = all(s in a.free for s in points)
-    return place if full else f"jnp.broadcast_to({place}, {ctx.extents(scope, points)})"
+    return place if full else apply("broadcast_to", place, ctx.extents(scope, points))
 
 
 def _manner(ctx: Context, points: Axes, at: Sequence[Affine]) -> tuple[str, str | None]:

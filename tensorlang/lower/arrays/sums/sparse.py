@@ -24,7 +24,7 @@ from tensorlang.lower.arrays.integers import ZERO, Range
 from tensorlang.lower.arrays.scope import Context, Held, Scope
 from tensorlang.lower.arrays.sums.strategy import Strategy, WhyNot
 from tensorlang.lower.arrays.sums.summation import Summation
-from tensorlang.lower.emit.python import Value
+from tensorlang.lower.arrays.values import Value
 from tensorlang.recursion import Deep
 
 

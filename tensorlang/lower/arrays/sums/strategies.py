@@ -21,8 +21,10 @@ from tensorlang.language.predicates import (
     free_atoms,
     substitute,
 )
+from tensorlang.lower.arrays.accesses import REVERSED
 from tensorlang.lower.arrays.brackets import bound_on, bounded_index, guarded, solved
 from tensorlang.lower.arrays.integers import Range
+from tensorlang.lower.arrays.ir import ALL, Node, Subscript
 from tensorlang.lower.arrays.membership import without_implied
 from tensorlang.lower.arrays.points import unresolved
 from tensorlang.lower.arrays.scope import Context, Scope
@@ -36,7 +38,7 @@ from tensorlang.lower.arrays.sums.segment_sum import SEGMENT_SUM, SHARED_SEGMENT
 from tensorlang.lower.arrays.sums.sparse import ENUMERATE
 from tensorlang.lower.arrays.sums.strategy import NOT_A_SUM, Strategy, WhyNot, by_first
 from tensorlang.lower.arrays.sums.summation import Summation
-from tensorlang.lower.emit.python import ATOM, Value, aligned, literal, plus, times, union
+from tensorlang.lower.arrays.values import TRUE, Value, aligned, apply, integer, literal, plus, times, union
 from tensorlang.recursion import Deep
 
 
@@ -77,10 +79,10 @@ def _strict(ctx: Context, c: Summation) -> Deep[Value]:
     ctx.target, ctx.multiplied = target, False
     axes = union([v, w], scope.order)
     given = expanded(ctx, scope, v, axes)
-    w = replace(w, code=expanded(ctx, inner, w, axes), axes=axes)
-    scope.block.line("# the same sum without what is hidden, if the first turns out nan or inf")
+    w = replace(w, node=expanded(ctx, inner, w, axes), axes=axes)
+    scope.block.note("the same sum without what is hidden, if the first turns out nan or inf")
     selected = function_of(ctx, scope.block, block, [], w, "selected")
-    return Value(f"{ctx.helper('_if_finite')}({given}, {selected})", axes, ATOM, v.depth + 1)
+    return Value(apply("_if_finite", given, selected), axes, v.depth + 1)
 
 
 def _contract(ctx: Context, c: Summation) -> Deep[Value]:
@@ -162,28 +164,26 @@ def _spread(ctx: Context, c: Summation, found: tuple[Equal, Index, Index]) -> De
     if v.number == 0:
         return v
     if s not in v.axes:
-        axes = union([v, Value("", (s,))], inner.order)
-        v = Value(f"jnp.broadcast_to({aligned(v, axes).code}, {ctx.extents(inner, axes)})", axes, weak=v.weak)
+        axes = union([v, Value(TRUE, (s,))], inner.order)
+        v = Value(apply("broadcast_to", aligned(v, axes).node, ctx.extents(inner, axes)), axes, weak=v.weak)
     axis = v.axes.index(s)
-    code = v.code if value.coefficient(s) > 0 else f"{v.within(ATOM)}[{':, ' * axis}::-1]"
+    node = v.node if value.coefficient(s) > 0 else Subscript(v.node, (*(ALL,) * axis, REVERSED))
     axes = tuple(k if i is s else i for i in v.axes)
-    return Value(_spread_code(ctx, scope, code, axis, value, s, r, target), axes, ATOM, v.depth + 1, None, v.weak)
+    return Value(_laid_out(ctx, scope, node, axis, value, s, r, target), axes, v.depth + 1, None, v.weak)
 
 
-def _spread_code(
-    ctx: Context, scope: Scope, code: str, axis: int, value: Affine, s: Index, r: Range, target: Range
-) -> str:
-    """The array of that code, which runs over s, laid out at the positions `value` of the range `target`."""
+def _laid_out(ctx: Context, scope: Scope, x: Node, axis: int, value: Affine, s: Index, r: Range, target: Range) -> Node:
+    """The array `x`, which runs over s, laid out at the positions `value` of the range `target`."""
     step = value.coefficient(s)
     first = value.substitute({s: r.start if step > 0 else r.last}) - target.start
-    integers, helper = ctx.integers, ctx.helper("_spread")
+    node, at = ctx.integers.node, integer(axis)
     if scope.is_static(first):
-        return f"{helper}({code}, {axis}, {integers.code(first)}, {abs(step)}, {integers.code(target.extent)})"
+        return apply("_spread", x, at, node(first), integer(abs(step)), node(target.extent))
     # a loop moves it: laid out in all the room that it needs, of which each round takes its window
     low, high = scope.bounds(first)
     room = target.extent + high - low
-    laid = f"{helper}({code}, {axis}, {integers.code(high)}, {abs(step)}, {integers.code(room)})"
-    return f"lax.dynamic_slice_in_dim({laid}, {integers.code(high - first)}, {integers.code(target.extent)}, {axis})"
+    laid = apply("_spread", x, at, node(high), integer(abs(step)), node(room))
+    return apply("dynamic_slice_in_dim", laid, node(high - first), node(target.extent), at)
 
 
 def _stride(ctx: Context, c: Summation) -> tuple[Equal, Index, Index] | WhyNot:

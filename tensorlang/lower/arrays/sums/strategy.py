@@ -10,7 +10,7 @@ from tensorlang.language.affine import Index
 from tensorlang.language.grammar import Expr
 from tensorlang.lower.arrays.integers import Range
 from tensorlang.lower.arrays.scope import Context
-from tensorlang.lower.emit.python import Value
+from tensorlang.lower.arrays.values import Value
 from tensorlang.recursion import Deep
 
 C = TypeVar("C")

@@ -10,7 +10,7 @@ from tensorlang.language.grammar import Expr
 from tensorlang.language.predicates import Predicate
 from tensorlang.lower.arrays.integers import Range
 from tensorlang.lower.arrays.scope import Scope
-from tensorlang.lower.emit.python import Axes
+from tensorlang.lower.arrays.values import Axes
 
 
 @dataclass(frozen=True)

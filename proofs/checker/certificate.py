@@ -34,6 +34,7 @@ from proofs.checker.trees import (
     Exists,
     Expr,
     Indices,
+    Integer,
     Name,
     Num,
     Pair,
@@ -193,6 +194,7 @@ class _Checked:
         for other in (self.adjoint, self.derivation):
             theirs = [(x, _flat_type(kind)) for x, kind in other.params]
             _need(theirs[:-1] == own and len(theirs) == len(own) + 1, f"{other.name} to have the program's parameters")
+            _need(other.sizes == self.program.sizes, f"{other.name} to have the program's parameters")
             _need(theirs[-1][0] == cotangent, f"the last parameter of {other.name} to be {cotangent}")
         _need(self.adjoint.params[-1] == self.derivation.params[-1], "one type of the cotangent")
         real = [x for x, kind in self.program.params if _is_real(kind)]
@@ -312,7 +314,7 @@ class _Checked:
         for x in statements.values():
             for operand, sizes in reads(x):
                 known = () if isinstance(operand, Num) else shapes.get(operand)
-                fits = sizes == known or (isinstance(operand, Num) and not sizes)
+                fits = sizes == known or (isinstance(operand, Num) and not sizes) or isinstance(operand, Integer)
                 _need(fits, f"{x.name} to read what is defined before it, at indices of its sizes")
             shapes[Name(x.name)] = tuple(n for _, n in x.own)
         _need(isinstance(body, Pair), "the outputs and the results")

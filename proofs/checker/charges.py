@@ -32,6 +32,7 @@ from proofs.checker.trees import (
     Expr,
     Gen,
     Holds,
+    Integer,
     Let,
     Mul,
     Name,
@@ -145,7 +146,7 @@ class Charges:
             self._go(e.value, dims, place)
             place, e = place.let(e.name, self.meaning.bound(e, e.value, place)), e.body
         match e:
-            case Num() | Name():
+            case Num() | Integer() | Name():
                 return
             case Part(_, body) | At(body, _):
                 self._go(body, dims, place)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Protocol
 
@@ -65,7 +66,7 @@ class Costs:
             e = trees.Pair(root, e)
         for x, value in reversed(trees.needed(lets, list(roots))):
             e = Let(x, value, e)
-        return Program(self.derivation.name, self.derivation.params, e)
+        return replace(self.derivation, body=e)
 
     def _decided(self, decide: Callable[[Facts, Reading], bool]) -> bool:
         facts = Facts(self.budget)

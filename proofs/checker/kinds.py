@@ -31,6 +31,7 @@ from proofs.checker.trees import (
     Gen,
     Holds,
     Indices,
+    Integer,
     Let,
     Mul,
     Name,
@@ -125,7 +126,7 @@ class Kinds:
         if len(params) < len(program.params):
             raise Refused(f"{program.name} has two parameters of one name")
         self.sizes = {x for _, kind in program.params for x in _names_of(kind)}
-        self.sizes |= set(_ranges(program.body))
+        self.sizes |= {*program.sizes, *_ranges(program.body)}
         if self.sizes & params.keys():
             raise Refused(f"{program.name} has a parameter with the name of a size")
         self.type = self._of(program.body, Scope({x: flat_type(kind) for x, kind in params.items()}))
@@ -134,6 +135,9 @@ class Kinds:
         self.facts.budget.spend()
         match e:
             case Num():
+                return REAL
+            case Integer(a):
+                self._affine(a, scope)
                 return REAL
             case Name(x):
                 if x not in scope.variables or isinstance(scope.variables[x], Rel):

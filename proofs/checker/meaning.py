@@ -11,7 +11,7 @@ from proofs.checker import trees
 from proofs.checker.budget import Undecided
 from proofs.checker.facts import conjunction, fresh, parts_of
 from proofs.checker.kinds import Kinds, Path, leaves, shape
-from proofs.checker.normal import CHOICE, SUM, Term, Value, Values, at, negated, normals, number, summed, times, where
+from proofs.checker.normal import CHOICE, REAL, SUM, Term, Value, Values, at, negated, normals, number, summed, times, where
 from proofs.checker.predicates import moved, renamed, within
 from proofs.checker.semantics import fine, names_in
 from proofs.checker.trees import (
@@ -28,6 +28,7 @@ from proofs.checker.trees import (
     Expr,
     Gen,
     Holds,
+    Integer,
     Let,
     Mul,
     Name,
@@ -224,6 +225,8 @@ class Meaning:
         match e:
             case Num(value):
                 return number(value)
+            case Integer(a):
+                return [Term(ONE, ((REAL, (self.affine(a, place),)),))]
             case Name(x):
                 if x in place.lets:
                     return place.lets[x].value(path, places)

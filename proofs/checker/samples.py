@@ -187,7 +187,7 @@ def _sizes(held: _Checked) -> set[str]:
         found |= names_of_type(kind)
     for program in (held.program, held.adjoint, held.derivation):
         found |= _free(program)
-    return found - {x for x, _ in held.derivation.params}
+    return (found - {x for x, _ in held.derivation.params}) | set(held.program.sizes)
 
 
 def names_of_type(kind: Any) -> set[str]:

@@ -30,6 +30,7 @@ from proofs.checker.trees import (
     Expr,
     Gen,
     Holds,
+    Integer,
     Let,
     Mul,
     Name,
@@ -309,6 +310,11 @@ class Semantics:
         match e:
             case Num(value):
                 return value
+            case Integer(a):
+                try:
+                    return Fraction(self.index(a, env))
+                except NoIndex:
+                    raise Undefined("the index where none was chosen") from None
             case Name(x):
                 if x not in env:
                     raise Refused(f"{x} is bound nowhere")
@@ -402,7 +408,7 @@ class Semantics:
         """Figure 6: additions, multiplications and scalar functions where `e` is evaluated; a reduction of N points
         costs N - 1."""
         match e:
-            case Num() | Name():
+            case Num() | Integer() | Name():
                 return 0
             case Part(_, body) | At(body, _):
                 return self.cost(body, env)

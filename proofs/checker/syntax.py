@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from fractions import Fraction
 from typing import NoReturn
 
@@ -25,6 +26,7 @@ from proofs.checker.trees import (
     Gen,
     Holds,
     Indices,
+    Integer,
     Let,
     Mul,
     Name,
@@ -152,21 +154,26 @@ class Reader:
         title = self.identifier()
         self.take("(")
         params = []
+        sizes = []
         while self.peek() != ")":
             x = self.identifier()
             self.take(":")
-            kind = self.type()
-            element = kind
-            while isinstance(element, ArrayType):
-                element = element.element
-            if isinstance(element, Indices):
-                self.arrays.add(x)
-            params.append((x, kind))
+            if self.accept("size"):
+                sizes.append(x)
+            else:
+                kind = self.type()
+                element = kind
+                while isinstance(element, ArrayType):
+                    element = element.element
+                if isinstance(element, Indices):
+                    self.arrays.add(x)
+                params.append((x, kind))
             if not self.accept(","):
                 break
         self.take(")")
         self.take("=")
-        return Program(title, tuple(params), self.expression())
+        body = _resolved(self.expression(), frozenset(x for x, _ in params))
+        return Program(title, tuple(params), body, tuple(sizes))
 
     def type(self) -> Type:
         """R, idx(n), rel(n, m), [n]type or (type, type)"""
@@ -266,6 +273,10 @@ class Reader:
         x = self.identifier()
         if not self.accept("("):
             return Name(x)
+        if x == "real":
+            value = self.affine()
+            self.take(")")
+            return Integer(value)
         arguments = [self.expression()]
         if x == "pow":
             self.take(",")
@@ -445,6 +456,27 @@ class Reader:
                 at.append(self.affine())
             self.take("]")
         return Affine(((Element(x, tuple(at)), 1),))
+
+
+def _resolved(e: Expr, variables: frozenset[str]) -> Expr:
+    """`e` with the names that are no variable's as the numbers of an index or a size."""
+    match e:
+        case Name(x):
+            return e if x in variables else Integer(name(x))
+        case Num() | Integer():
+            return e
+        case Call(f, arguments):
+            return Call(f, tuple(_resolved(a, variables) for a in arguments))
+        case Let(x, value, body):
+            return Let(x, _resolved(value, variables), _resolved(body, variables | {x}))
+        case Gen() | Sum() | Best():
+            return replace(e, body=_resolved(e.body, variables - {e.index}))
+        case Part() | At() | Bracket():
+            return replace(e, body=_resolved(e.body, variables))
+        case Pair(a, b):
+            return Pair(_resolved(a, variables), _resolved(b, variables))
+        case Add() | Mul():
+            return replace(e, left=_resolved(e.left, variables), right=_resolved(e.right, variables))
 
 
 def _sized(literal: str) -> None:

@@ -25,7 +25,7 @@ from tensorlang.cost.symbolic import CostPolynomial, cost_polynomial
 from tensorlang.derivative.derivation import Derivation
 from tensorlang.errors import ArgumentError, CertificateError, CountingError
 from tensorlang.language.function import Function
-from tensorlang.language.grammar import Call, Expr, Let, ScalarFunction, Var
+from tensorlang.language.grammar import Call, Choice, Expr, Let, ScalarFunction, Var
 from tensorlang.language.grid import Setting
 from tensorlang.language.types import R
 from tensorlang.normal.ssa import to_function
@@ -218,8 +218,9 @@ def _bound(bound: int | float | Fraction) -> Fraction:
 
 
 def _cost(f: Function) -> CostPolynomial | None:
+    """What `f` costs, in the names that its text has: index arrays of one name are told apart there."""
     try:
-        return cost_polynomial(f)
+        return cost_polynomial(parse(str(f)) if any(isinstance(e, Choice) for e in postorder(f.body)) else f)
     except CountingError:
         return None
 

@@ -42,10 +42,11 @@ def quota(part: int = 1) -> Iterator[None]:
     """A question for isl that may take `_QUOTA` operations, or a part of these; beyond that isl raises
     `islpy.Error`."""
     context = islpy.DEFAULT_CONTEXT
+    before = context.get_max_operations()
     context.reset_operations()
     context.set_max_operations(_QUOTA // part)
     try:
         yield
     finally:
-        context.set_max_operations(0)
+        context.set_max_operations(before)
         context.reset_operations()

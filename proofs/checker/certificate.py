@@ -12,7 +12,7 @@ from typing import Any
 
 from proofs.checker import syntax, trees
 from proofs.checker.budget import Budget, TooLarge
-from proofs.checker.costs import Costs
+from proofs.checker.costs import COMPARED, Costs
 from proofs.checker.equal import Side, equal
 from proofs.checker.facts import positive
 from proofs.checker.formulas import Formula, formula
@@ -24,6 +24,7 @@ from proofs.checker.report import Finding, Report
 from proofs.checker.samples import Supremum, check_samples, search
 from proofs.checker.semantics import Function, known, operations
 from proofs.checker.statements import Operand, reads, statement
+from proofs.checker.transport import Open, Step, read_step
 from proofs.checker.trees import (
     TRUE,
     Affine,
@@ -67,6 +68,7 @@ _KEYS = {
     "costs": dict,
     "compared": dict,
     "matches": dict,
+    "transports": dict,
 }
 _MASKED = re.compile(r"_\[(\w+)\]$")
 _FRACTION = re.compile(r"[0-9]+(/[0-9]+)?")
@@ -116,6 +118,7 @@ class _Checked:
         self.costs = self._costs()
         self.supremum = self._supremum()
         self.matches = self._matches()
+        self.transports = self._transports()
         self.sizes: list[str] = []
 
     def report(self) -> Report:
@@ -141,8 +144,17 @@ class _Checked:
             self.budget.spend()
             search(self)
         many = len(self.held["steps"])
+        transports = {key: [step.plain() for step in steps] for key, steps in self.found.items()}
         return Report(
-            self.program.name, self.bound, findings, tuple(assumptions), many, replay.decided, samples, self.extracted
+            self.program.name,
+            self.bound,
+            findings,
+            tuple(assumptions),
+            many,
+            replay.decided,
+            samples,
+            self.extracted,
+            transports,
         )
 
     # ---- what is decided
@@ -165,12 +177,13 @@ class _Checked:
     def _cheap(self, derived: bool) -> Iterator[Finding]:
         """That the adjoint costs at most `bound` times the program, inputs and outputs counted: by the derivation, for
         which the theorem says so for a bound of 4, or by their charges alone."""
-        costs = Costs(self.derivation, self.functions, self.budget)
+        costs = Costs(self.derivation, self.functions, self.budget, self.transports)
         ways = []
         if costs.cheap(self.program, self.adjoint, self.bound, {*self.wrt, self.held["cotangent"]}):
             ways.append("by the charges of both alone")
         if self.bound >= 4 and derived and costs.derived(self.program, self.adjoint, self.outputs, self.results):
             ways.append("by the derivation and its theorem")
+        self.found = costs.found
         yield Finding("the cost", bool(ways), ", and ".join(ways) or "not shown")
 
     def _step(self, replay: Replay, step: Any) -> None:
@@ -262,6 +275,13 @@ class _Checked:
             _need(fits and all(isinstance(x, str) for pair in pairs for x in pair), "pairs of names")
             found[key] = [(x, y) for x, y in pairs]
         return found
+
+    def _transports(self) -> dict[str, list[Step | Open]]:
+        held = self.held["transports"]
+        _need(held.keys() <= set(COMPARED), f"transports of {', '.join(COMPARED)}")
+        _need(all(isinstance(steps, list) for steps in held.values()), "the steps of transports")
+        read = {key: [*map(read_step, steps)] for key, steps in held.items()}
+        return {key: [step for step in steps if step is not None] for key, steps in read.items()}
 
     def _costs(self) -> dict[str, Formula | None]:
         held, compared = self.held["costs"], self.held["compared"]

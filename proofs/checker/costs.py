@@ -15,8 +15,14 @@ from proofs.checker.kinds import flat_type
 from proofs.checker.meaning import Meaning, Place
 from proofs.checker.normal import Values
 from proofs.checker.semantics import Function
-from proofs.checker.transport import never_more
+from proofs.checker.carrying import never_more
+from proofs.checker.transport import Open, Step
 from proofs.checker.trees import Expr, Let, Program
+
+
+COMPARED = ("bound", "program", "adjoint")
+"""What is compared: the adjoint with the bound times the program, the program in SSA with the program, the adjoint with
+what was derived."""
 
 
 class Reading(Protocol):
@@ -27,35 +33,47 @@ class Reading(Protocol):
 
 
 class Costs:
-    """Compares the costs of programs that have the data of a derivation."""
+    """Compares the costs of programs that have the data of a derivation. `known` are the steps that a certificate has
+    for each comparison, `found` those by which it was decided."""
 
-    def __init__(self, derivation: Program, functions: Mapping[str, Function], budget: Budget) -> None:
+    def __init__(
+        self,
+        derivation: Program,
+        functions: Mapping[str, Function],
+        budget: Budget,
+        known: Mapping[str, Sequence[Step | Open]] | None = None,
+    ) -> None:
         self.derivation = derivation
         self.functions = functions
         self.budget = budget
+        self.known = known or {}
+        self.found: dict[str, list[Step | Open]] = {}
 
     def cheap(self, program: Program, adjoint: Program, bound: Fraction, counted: Collection[str]) -> bool:
         """Whether it is shown that adjoint + numbers <= bound * (program + numbers), where numbers are those that the
         parameters `counted` hold."""
 
-        def decide(facts: Facts, of: Reading) -> bool:
+        def decide(facts: Facts, of: Reading, known: Sequence[Step | Open]) -> list[Step | Open] | None:
             held = [c for x, kind in self.derivation.params if x in counted for c in numbers(flat_type(kind))]
             low = [(weight * bound.denominator, domain) for weight, domain in (*of(adjoint, low=False), *held)]
             high = [(weight * bound.numerator, domain) for weight, domain in (*of(program, low=True), *held)]
-            return never_more(low, high, facts)
+            return never_more(low, high, facts, known)
 
-        return self._decided(decide)
+        return self._decided("bound", decide)
 
     def derived(self, program: Program, adjoint: Program, outputs: Sequence[Expr], results: Sequence[Expr]) -> bool:
         """Whether it is shown that the derivation's program costs no more than the program, and the adjoint no more
         than the derivation's results."""
         ssa, last = self._needed(outputs), self._needed(results)
-        links = ((ssa, program), (adjoint, last))
+        links = {"program": (ssa, program), "adjoint": (adjoint, last)}
         return all(
             self._decided(
-                lambda facts, of, low=low, high=high: never_more(of(low, low=False), of(high, low=True), facts)
-            )  # type: ignore[misc]
-            for low, high in links
+                key,
+                lambda facts, of, known, low=low, high=high: never_more(  # type: ignore[misc]
+                    of(low, low=False), of(high, low=True), facts, known
+                ),
+            )
+            for key, (low, high) in links.items()
         )
 
     def _needed(self, roots: Sequence[Expr]) -> Program:
@@ -68,7 +86,9 @@ class Costs:
             e = Let(x, value, e)
         return replace(self.derivation, body=e)
 
-    def _decided(self, decide: Callable[[Facts, Reading], bool]) -> bool:
+    def _decided(
+        self, key: str, decide: Callable[[Facts, Reading, Sequence[Step | Open]], list[Step | Open] | None]
+    ) -> bool:
         facts = Facts(self.budget)
         facts.declare(self.derivation.params)
         values = Values(facts)
@@ -77,6 +97,9 @@ class Costs:
             return Charges(Meaning(values, program), self.functions, low).of(program.body, Place())
 
         try:
-            return decide(facts, of)
+            steps = decide(facts, of, self.known.get(key, ()))
         except (Undecided, TooLarge):
             return False
+        if steps is not None:
+            self.found[key] = steps
+        return steps is not None

@@ -34,8 +34,9 @@ _fresh = count()
 
 
 def fresh(kind: str = "$") -> str:
-    """A new name: of a free index for "$", of a bound one for "%"."""
-    return f"{kind}{next(_fresh)}"
+    """A new name: of a free index for "$", of a bound one for "%". The order of their texts is that in which they were
+    made."""
+    return f"{kind}{next(_fresh):07}"
 
 
 def is_index(x: str) -> bool:
@@ -198,6 +199,10 @@ class Question:
     def text(self, parts: Iterable[Pred]) -> str:
         """The conjunction of `parts`."""
         return " and ".join(f"({self._formula(p, {})})" for p in parts) or "0 = 0"
+
+    def written(self, a: Affine) -> str:
+        """An index expression."""
+        return self._affine(a, {})
 
     def set(self, text: str) -> Any:
         """The points of what `text` says."""

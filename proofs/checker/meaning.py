@@ -11,7 +11,21 @@ from proofs.checker import trees
 from proofs.checker.budget import Undecided
 from proofs.checker.facts import conjunction, fresh, parts_of
 from proofs.checker.kinds import Kinds, Path, leaves, shape
-from proofs.checker.normal import CHOICE, REAL, SUM, Term, Value, Values, at, negated, normals, number, summed, times, where
+from proofs.checker.normal import (
+    CHOICE,
+    REAL,
+    SUM,
+    Term,
+    Value,
+    Values,
+    at,
+    negated,
+    normals,
+    number,
+    summed,
+    times,
+    where,
+)
 from proofs.checker.predicates import moved, renamed, within
 from proofs.checker.semantics import fine, names_in
 from proofs.checker.trees import (

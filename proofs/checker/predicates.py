@@ -31,7 +31,7 @@ def renamed(p: Pred, names: Mapping[str, Affine]) -> Pred:
         case Holds(relation, at):
             return Holds(relation, tuple(moved(a, names) for a in at))
         case Exists(i, size, body):
-            fresh = f"%{next(_fresh)}"
+            fresh = f"%{next(_fresh):07}"
             return Exists(fresh, moved(size, names), renamed(body, {**names, i: trees.name(fresh)}))
         case _:
             return replace(p, parts=tuple(renamed(part, names) for part in p.parts))

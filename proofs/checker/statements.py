@@ -192,7 +192,9 @@ class Statement:
         if read is None:
             return None
         operand, at = read
-        return operand if at == tuple(i for i, _ in self.own) or (not at and isinstance(operand, Num | Integer)) else None
+        return (
+            operand if at == tuple(i for i, _ in self.own) or (not at and isinstance(operand, Num | Integer)) else None
+        )
 
 
 def statement(x: str, e: Expr) -> Statement:

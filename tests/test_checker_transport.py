@@ -29,6 +29,7 @@ from proofs.checker.trees import (
     Holds,
     Indices,
     Pred,
+    Refused,
     Rel,
     affine,
     name,
@@ -126,8 +127,8 @@ class Counted:
                         fixed[own] = self.meaning.index(Affine(((place, 1),)), env)
                     case Holds() | Exists():
                         fixed[own] = int(self.meaning.holds(place, env))
-            except Exception:  # a place that is out of bounds, where a set has no points
-                continue
+            except Refused:  # a place that is out of bounds, where any index will do
+                fixed[own] = 0
         for own, k in fixed.items():
             at = points.find_dim_by_name(islpy.dim_type.param, own)
             if at >= 0:

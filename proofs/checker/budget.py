@@ -32,6 +32,11 @@ class Budget:
         if time.monotonic() > self.end:
             raise TooLarge(f"not within {self.seconds:g} seconds")
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the time is over."""
+        return time.monotonic() > self.end
+
     def part(self, seconds: float) -> Budget:
         """A budget of so many seconds, and of no more than is left of this."""
         return Budget(max(0.0, min(seconds, self.end - time.monotonic())))

@@ -12,6 +12,7 @@ from typing import Any
 
 from proofs.checker import syntax, trees
 from proofs.checker.budget import Budget, TooLarge
+from proofs.checker.charges import Charge
 from proofs.checker.costs import COMPARED, Costs
 from proofs.checker.equal import Side, equal
 from proofs.checker.facts import positive
@@ -21,7 +22,8 @@ from proofs.checker.points import FOR_ALL, Data, Sets
 from proofs.checker.predicates import renamed
 from proofs.checker.replay import THEOREMS, Derivation, Replay, components, product
 from proofs.checker.report import Finding, Report
-from proofs.checker.samples import Supremum, check_samples, search
+from proofs.checker.samples import Supremum, check_samples
+from proofs.checker.search import search
 from proofs.checker.semantics import Function, known, operations
 from proofs.checker.statements import Operand, reads, statement
 from proofs.checker.transport import Open, Step, read_step
@@ -139,10 +141,12 @@ class _Checked:
         _need(not self.own & replay.made, "no statement to be the program's and made by a step")
         samples = check_samples(self)
         steps = Finding("the derivation", replay.decided.keys() <= {FOR_ALL})
-        findings = (steps, *self._values(), *self._cheap(steps.decided))
+        values = list(self._values())
+        (cost,) = self._cheap(steps.decided)
+        findings = (steps, *values, cost)
         if not all(finding.decided for finding in findings):
             self.budget.spend()
-            search(self)
+            search(self, [not finding.decided for finding in values], not cost.decided)
         many = len(self.held["steps"])
         transports = {key: [step.plain() for step in steps] for key, steps in self.found.items()}
         return Report(
@@ -179,12 +183,22 @@ class _Checked:
         which the theorem says so for a bound of 4, or by their charges alone."""
         costs = Costs(self.derivation, self.functions, self.budget, self.transports)
         ways = []
-        if costs.cheap(self.program, self.adjoint, self.bound, {*self.wrt, self.held["cotangent"]}):
+        if costs.cheap(self.program, self.adjoint, self.bound, self.counted):
             ways.append("by the charges of both alone")
         if self.bound >= 4 and derived and costs.derived(self.program, self.adjoint, self.outputs, self.results):
             ways.append("by the derivation and its theorem")
         self.found = costs.found
         yield Finding("the cost", bool(ways), ", and ".join(ways) or "not shown")
+
+    @property
+    def counted(self) -> set[str]:
+        """The parameters of which the numbers are counted as inputs and outputs."""
+        return {*self.wrt, self.held["cotangent"]}
+
+    def charges(self, budget: Budget) -> tuple[list[Charge], list[Charge], list[Charge]] | None:
+        """What the program and the adjoint are charged, and the numbers of inputs and outputs; None if that is up to
+        the data, or not exact."""
+        return Costs(self.derivation, self.functions, budget).exact(self.program, self.adjoint, self.counted)
 
     def _step(self, replay: Replay, step: Any) -> None:
         _need(isinstance(step, dict) and step.keys() == _STEP_KEYS, f"the keys {sorted(_STEP_KEYS)}")

@@ -141,6 +141,7 @@ class Charges:
         self.meaning = meaning
         self.functions = functions
         self.found: list[Charge] = []
+        self.is_exact = True
 
     def of(self, e: Expr, place: Place) -> list[Charge]:
         """What `e` is charged."""
@@ -210,6 +211,7 @@ class Charges:
             return TRUE
         if isinstance(e, Add):
             if _terms(e) > _MOST_TERMS:
+                self.is_exact = False
                 return trees.Any() if self.low else TRUE
             return trees.Any((self._live(e.left, place), self._live(e.right, place)))
         assert isinstance(e, Bracket)

@@ -9,16 +9,15 @@ from typing import Protocol
 
 from proofs.checker import trees
 from proofs.checker.budget import Budget, TooLarge, Undecided
+from proofs.checker.carrying import never_more
 from proofs.checker.charges import Charge, Charges, numbers
 from proofs.checker.facts import Facts
 from proofs.checker.kinds import flat_type
 from proofs.checker.meaning import Meaning, Place
 from proofs.checker.normal import Values
 from proofs.checker.semantics import Function
-from proofs.checker.carrying import never_more
 from proofs.checker.transport import Open, Step
 from proofs.checker.trees import Expr, Let, Program
-
 
 COMPARED = ("bound", "program", "adjoint")
 """What is compared: the adjoint with the bound times the program, the program in SSA with the program, the adjoint with
@@ -30,6 +29,9 @@ class Reading(Protocol):
 
     def __call__(self, program: Program, low: bool) -> list[Charge]:
         """The charges."""
+
+
+Decide = Callable[[Facts, Reading, Sequence[Step | Open]], list[Step | Open] | None]
 
 
 class Costs:
@@ -75,6 +77,23 @@ class Costs:
             )
             for key, (low, high) in links.items()
         )
+
+    def exact(
+        self, program: Program, adjoint: Program, counted: Collection[str]
+    ) -> tuple[list[Charge], list[Charge], list[Charge]] | None:
+        """What the program and the adjoint are charged, and one for each number that the parameters `counted` hold;
+        None if that is up to the data, or not exact."""
+        facts = Facts(self.budget)
+        facts.declare(self.derivation.params)
+        values = Values(facts)
+        read = []
+        for one in (program, adjoint):
+            charges = Charges(Meaning(values, one), self.functions, False)
+            read.append(charges.of(one.body, Place()))
+            if not charges.is_exact or any(domain.has_data for _, domain in read[-1]):
+                return None
+        held = [c for x, kind in self.derivation.params if x in counted for c in numbers(flat_type(kind))]
+        return read[0], read[1], held
 
     def _needed(self, roots: Sequence[Expr]) -> Program:
         """The lets of the derivation that `roots` depend on, and these."""

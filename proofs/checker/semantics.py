@@ -292,11 +292,27 @@ class Semantics:
                 yield env
                 return
             i, size = binders[k]
-            for at in range(self.index(size, env)):
+            for at in self._values(i, range(self.index(size, env)), asked[k + 1], env):
                 self.budget.spend()
                 yield from extend(k + 1, {**env, i: at})
 
         return extend(0, env)
+
+    def _values(self, i: str, inside: range, parts: Sequence[Pred], env: Env) -> Sequence[int]:
+        """The values of i in its range, only one if an equality of `parts` determines it."""
+        for part in parts:
+            if isinstance(part, Compare) and part.equal:
+                for atom, k in part.value.terms:
+                    if atom == i and abs(k) == 1:
+                        rest = part.value - Affine(((atom, k),))
+                        if i in names_in(rest):
+                            continue
+                        try:
+                            at = -k * self.index(rest, env)
+                        except NoIndex:
+                            return ()
+                        return (at,) if at in inside else ()
+        return inside
 
     def _range(self, size: Affine, env: Env) -> Iterator[int]:
         for k in range(self.index(size, env)):

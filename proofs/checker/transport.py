@@ -25,7 +25,8 @@ from proofs.checker.facts import Facts, Hidden, Question, fresh, has_data, is_in
 from proofs.checker.linear import names_of, solve
 from proofs.checker.predicates import moved, renamed, told, within
 from proofs.checker.semantics import fine, names_in
-from proofs.checker.trees import Affine, All, Any as Either, Compare, Exists, Pred, affine, name
+from proofs.checker.trees import Affine, All, Compare, Exists, Pred, affine, name
+from proofs.checker.trees import Any as Either
 
 _PARAM = islpy.dim_type.param
 _SET = islpy.dim_type.set

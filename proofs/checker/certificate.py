@@ -196,8 +196,8 @@ class _Checked:
         return {*self.wrt, self.held["cotangent"]}
 
     def charges(self, budget: Budget) -> tuple[list[Charge], list[Charge], list[Charge]] | None:
-        """What the program and the adjoint are charged, and the numbers of inputs and outputs; None if that is up to
-        the data, or not exact."""
+        """What the program and the adjoint are charged, and the numbers of inputs and outputs; None if that is not
+        exact."""
         return Costs(self.derivation, self.functions, budget).exact(self.program, self.adjoint, self.counted)
 
     def _step(self, replay: Replay, step: Any) -> None:

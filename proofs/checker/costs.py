@@ -82,7 +82,7 @@ class Costs:
         self, program: Program, adjoint: Program, counted: Collection[str]
     ) -> tuple[list[Charge], list[Charge], list[Charge]] | None:
         """What the program and the adjoint are charged, and one for each number that the parameters `counted` hold;
-        None if that is up to the data, or not exact."""
+        None if that is not exact."""
         facts = Facts(self.budget)
         facts.declare(self.derivation.params)
         values = Values(facts)
@@ -90,7 +90,7 @@ class Costs:
         for one in (program, adjoint):
             charges = Charges(Meaning(values, one), self.functions, False)
             read.append(charges.of(one.body, Place()))
-            if not charges.is_exact or any(domain.has_data for _, domain in read[-1]):
+            if not charges.is_exact:
                 return None
         held = [c for x, kind in self.derivation.params if x in counted for c in numbers(flat_type(kind))]
         return read[0], read[1], held

@@ -3,7 +3,7 @@ one index after the other is given its values until only intervals are left."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from fractions import Fraction
 
 import islpy
@@ -12,19 +12,30 @@ from proofs.checker import trees
 from proofs.checker.budget import Budget, TooLarge, quota
 from proofs.checker.charges import Charge, Domain
 from proofs.checker.facts import parts_of
-from proofs.checker.predicates import renamed
+from proofs.checker.predicates import renamed, within
 from proofs.checker.semantics import names_in
-from proofs.checker.trees import Affine, All, Compare, Exists, Pred, number
+from proofs.checker.trees import Affine, All, Compare, Element, Exists, Holds, Pred, affine, number
 
 _MOST_STEPS = 20_000
 _MOST_LISTED = 200_000
 
 
 class Counter:
-    """Counts points at some sizes, in so many steps at most; raises `TooLarge` beyond that."""
+    """Counts points at some sizes, in so many steps at most; raises `TooLarge` beyond that. Data are plain ones:
+    relations of all points or of none, and index arrays of zeros."""
 
-    def __init__(self, sizes: Mapping[str, int], budget: Budget) -> None:
+    def __init__(
+        self,
+        sizes: Mapping[str, int],
+        budget: Budget,
+        arrays: Collection[str] = (),
+        relations: Mapping[str, tuple[Affine, ...]] | None = None,
+        full: bool = True,
+    ) -> None:
         self.sizes = {x: number(n) for x, n in sizes.items()}
+        self.arrays = arrays
+        self.relations = relations or {}
+        self.full = full
         self.budget = budget
         self.steps = 0
 
@@ -33,8 +44,29 @@ class Counter:
         return sum((weight * self.points(domain) for weight, domain in charges), Fraction(0))
 
     def points(self, d: Domain) -> int:
-        """The points of a domain that depends on no data."""
-        return self._points(frozenset(d.dims), [renamed(p, self.sizes) for p in d.preds])
+        """The points of a domain that depends on no other data."""
+        return self._points(frozenset(d.dims), [self._plain(renamed(p, self.sizes)) for p in d.preds])
+
+    def _plain(self, p: Pred) -> Pred:
+        """`p` for data of that kind."""
+        match p:
+            case Compare(equal, a):
+                return Compare(equal, self._zeros(a))
+            case Holds(relation, at):
+                ranges = zip(at, self.relations[relation], strict=True)
+                inside = All(tuple(within(self._zeros(a), n) for a, n in ranges))
+                return renamed(inside, self.sizes) if self.full else trees.Any()
+            case Exists(i, size, body):
+                return Exists(i, self._zeros(size), self._plain(body))
+            case All(parts):
+                return All(tuple(map(self._plain, parts)))
+        return trees.Any(tuple(map(self._plain, p.parts)))
+
+    def _zeros(self, a: Affine) -> Affine:
+        kept = [(atom, k) for atom, k in a.terms if isinstance(atom, str)]
+        if any(isinstance(atom, Element) and atom.array not in self.arrays for atom, _ in a.terms):
+            raise TooLarge("an index that is chosen")
+        return affine(kept, a.constant)
 
     def _points(self, dims: frozenset[str], preds: Sequence[Pred]) -> int:
         self.steps += 1

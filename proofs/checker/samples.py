@@ -323,10 +323,19 @@ def _check_costs(held: _Checked, meaning: Semantics, env: Mapping[str, Any]) -> 
         raise Refused(f"the program's tensor SSA costs {ssa}, more than the program, {program}")
     if adjoint > derived:
         raise Refused(f"the adjoint costs {adjoint}, more than what was derived, {derived}")
-    others = sum(len(flat(forced(env[x]))) for x in (*held.wrt, held.held["cotangent"]))
+    _need_cheap(held, env, program, adjoint)
+    return ssa, derived
+
+
+def check_bound(held: _Checked, meaning: Semantics, env: Mapping[str, Any]) -> None:
+    """Raise `Refused` if the adjoint costs more than the bound times the program, inputs and outputs counted."""
+    _need_cheap(held, env, meaning.cost(held.program.body, env), meaning.cost(held.adjoint.body, env))
+
+
+def _need_cheap(held: _Checked, env: Mapping[str, Any], program: int, adjoint: int) -> None:
+    others = sum(len(flat(forced(env[x]))) for x in held.counted)
     if adjoint + others > held.bound * (program + others):
         raise Refused(f"the adjoint costs {adjoint} and the program {program}, with {others} inputs and outputs")
-    return ssa, derived
 
 
 def _with_choices(held: _Checked, meaning: Semantics, key: str, env: Mapping[str, Any]) -> dict[str, Any]:

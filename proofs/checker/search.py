@@ -8,21 +8,22 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from fractions import Fraction
 from itertools import islice, product
 from typing import TYPE_CHECKING, Any
 
 from proofs.checker import trees
 from proofs.checker.budget import Budget, TooLarge, Undecided
 from proofs.checker.counting import Counter
-from proofs.checker.samples import _fits, drawn_env, same_values, told_sizes
+from proofs.checker.kinds import shape
+from proofs.checker.samples import _fits, check_bound, drawn_env, same_values, told_sizes
 from proofs.checker.semantics import Semantics, Undefined, flat
-from proofs.checker.trees import Refused
+from proofs.checker.trees import Indices, Refused
 
 if TYPE_CHECKING:
     from proofs.checker.certificate import _Checked
 
 _LARGE = (4, 5, 6, 7, 8, 9, 12, 16, 17, 24, 32, 64, 100)
+_NEAR = (4, 5, 6, 7, 8, 9)
 _GROWN = (1, 2, 3, 8, 40, 300, 2000)
 _MOST_VECTORS = 600
 _MOST_NUMBER = 5000
@@ -36,7 +37,8 @@ def search(held: _Checked, values: Sequence[bool], cost: bool) -> None:
     decided. Raises `Refused` with sizes."""
     budget = held.budget.part(_SECONDS)
     if cost:
-        _count(held, budget)
+        _count(held, budget.part(_SECONDS / 2))
+        _evaluate(held, budget.part(_SECONDS / 2))
     if any(values):
         for vector in _vectors(held):
             sizes = dict(zip(held.sizes, vector, strict=True))
@@ -87,7 +89,7 @@ def _vectors(held: _Checked) -> Iterator[tuple[int, ...]]:
     for n in (*mentioned, *_LARGE):
         for others in (1, 2, 3):
             for k in range(many):
-                vector = tuple(n if j == k else others for j in range(many))
+                vector = _one_large(held, k, n, others)
                 if vector not in seen:
                     seen.add(vector)
                     yield vector
@@ -119,6 +121,8 @@ def _count(held: _Checked, budget: Budget) -> None:
     if charges is None:
         return
     own, adjoint, others = charges
+    arrays = {x for x, kind in held.program.params if isinstance(shape(kind)[1], Indices)}
+    draws = (True, False) if held.data.relations else (True,)
     mentioned = sorted({n + k for n in _numbers(held) for k in (1, 2) if n <= _MOST_NUMBER})
     near = ((n,) * len(held.sizes) for n in (*mentioned, *_LARGE))
     grown = product(_GROWN, repeat=len(held.sizes))
@@ -126,15 +130,44 @@ def _count(held: _Checked, budget: Budget) -> None:
         sizes = dict(zip(held.sizes, vector, strict=True))
         if not _fits(held, sizes):
             continue
-        try:
-            budget.spend()
-            counter = Counter(sizes, budget)
-            mine, theirs, io = (counter.total(part) for part in (own, adjoint, others))
-        except TooLarge:
-            if budget.is_over:
-                return
-            continue
-        if theirs + io > held.bound * (mine + io):
-            ratio = f"the adjoint costs {theirs} and the program {mine}, with {io} inputs and outputs"
-            raise Refused(f"{ratio}, which is more than {held.bound} times, at {told_sizes(sizes)}")
-        assert isinstance(mine, Fraction)
+        for full in draws:
+            try:
+                budget.spend()
+                counter = Counter(sizes, budget, arrays, held.data.relations, full)
+                mine, theirs, io = (counter.total(part) for part in (own, adjoint, others))
+            except TooLarge:
+                if budget.is_over:
+                    return
+                continue
+            if theirs + io > held.bound * (mine + io):
+                ratio = f"the adjoint costs {theirs} and the program {mine}, with {io} inputs and outputs"
+                raise Refused(f"{ratio}, which is more than {held.bound} times, at {told_sizes(sizes)}")
+
+
+def _evaluate(held: _Checked, budget: Budget) -> None:
+    """Compare the costs by the definitions at some sizes, with random data."""
+    for n in _NEAR:
+        for vector in {(n,) * len(held.sizes), *(_one_large(held, k, n, 1) for k in range(len(held.sizes)))}:
+            sizes = dict(zip(held.sizes, vector, strict=True))
+            try:
+                budget.spend()
+                part = budget.part(_EACH)
+                meaning = Semantics(held.functions, part)
+                env = (
+                    drawn_env(held, meaning, sizes, random.Random(f"{vector}"), True, part)
+                    if _fits(held, sizes)
+                    else None
+                )
+                if env is not None:
+                    check_bound(held, meaning, env)
+            except (Undefined, OverflowError):
+                continue
+            except TooLarge:
+                if budget.is_over:
+                    return
+            except Refused as refused:
+                raise Refused(f"{refused}, at {told_sizes(sizes)}") from None
+
+
+def _one_large(held: _Checked, k: int, n: int, others: int) -> tuple[int, ...]:
+    return tuple(n if j == k else others for j in range(len(held.sizes)))

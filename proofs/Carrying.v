@@ -2,8 +2,8 @@
 
     A piece is a weight at each point of a list. A step goes from a low piece to a high one, by a map g from the points of
     the high one to those of the low one: each point b that g reaches is carried to the first point above it. Then what is
-    low beside what is high stays what it was ([carry_balance]); to exchange a low piece for one that is mapped onto it
-    makes it no less ([open_balance]). So if nothing low is left, there was no more of it than of the high
+    low beside what is high stays what it was ([carry_balance]); to exchange a low piece for one of no fewer points, such
+    as one that is mapped onto it ([onto_length]), makes it no less ([open_balance]). So if nothing low is left, there was no more of it than of the high
     ([carried_sound]). [carried] can be run: extracted, it checks the steps that certificates have at given sizes. *)
 Require Import List Bool ZArith Lia.
 Import ListNotations.
@@ -87,7 +87,7 @@ Qed.
 (** ** Steps *)
 Inductive step :=
 | Carry (low high : nat) (g : affine_map)
-| Open (low : nat) (wider : list index) (g : affine_map).
+| Open (low : nat) (wider : list index).
 
 Fixpoint replace_nth {A} (n : nat) (l : list A) (a : A) : list A :=
   match l, n with
@@ -125,10 +125,10 @@ Definition follow (s : state) (st : step) : option state :=
                 replace_nth h highs (w - m, high) ++ [(m, remaining (image g) high low)])
       | _, _ => None
       end
-  | Open a wider g =>
+  | Open a wider =>
       match nth_error lows a with
       | Some (v, low) =>
-          if forallb (fun b => is_some (above (image g) wider b)) low && distinct wider
+          if (length low <=? length wider)%nat && distinct wider
           then Some (replace_nth a lows (0, low) ++ [(v, wider)], highs) else None
       | None => None
       end
@@ -169,25 +169,25 @@ Proof.
       unfold missed, remaining; auto using NoDup_filter.
 Qed.
 
-Lemma onto_length g wider low : NoDup low -> forallb (fun b => is_some (above g wider b)) low = true ->
+(** what is mapped onto a piece has no fewer points: why a piece may be opened *)
+Theorem onto_length (g : index -> index) wider low : NoDup low -> (forall b, In b low -> exists t, In t wider /\ g t = b) ->
   (length low <= length wider)%nat.
 Proof.
   intros N F. rewrite <- (map_length g wider). apply NoDup_incl_length; [exact N|]. intros b Hb.
-  pose proof (proj1 (forallb_forall _ _) F b Hb) as H. simpl in H. destruct (above g wider b) as [t|] eqn:E; [|discriminate].
-  apply above_Some in E. destruct E as [Ht <-]. now apply in_map.
+  destruct (F b Hb) as [t [Ht <-]]. now apply in_map.
 Qed.
 
-Theorem open_balance lows highs a wider g s :
-  all_good (lows, highs) = true -> follow (lows, highs) (Open a wider g) = Some s ->
+Theorem open_balance lows highs a wider s :
+  all_good (lows, highs) = true -> follow (lows, highs) (Open a wider) = Some s ->
   balance (lows, highs) <= balance s /\ all_good s = true.
 Proof.
   unfold all_good, balance. cbn [fst snd follow]. rewrite andb_true_iff. intros [Gl Gh].
   destruct (nth_error lows a) as [[v low]|] eqn:El; [|discriminate].
-  destruct (forallb _ low && distinct wider) eqn:F; [|discriminate]. intros E. injection E as <-. cbn [fst snd].
+  destruct ((length low <=? length wider)%nat && distinct wider) eqn:F; [|discriminate]. intros E. injection E as <-. cbn [fst snd].
   apply andb_true_iff in F. destruct F as [F D].
   destruct (good_nodup _ (forallb_nth _ _ _ _ Gl El)) as [Nl Vl]. cbn [fst snd] in *. split.
   - rewrite amounts_app, (amounts_replace _ _ _ _ El). unfold amounts, amount. cbn [zsum fst snd].
-    pose proof (onto_length _ _ _ Nl F). nia.
+    apply Nat.leb_le in F. nia.
   - apply andb_true_iff. split; [|exact Gh]. rewrite forallb_app. apply andb_true_iff. split.
     + apply forallb_replace; [exact Gl|]. unfold good. cbn [fst snd]. now rewrite (nodup_distinct _ Nl).
     + cbn [forallb]. unfold good. cbn [fst snd]. rewrite D. now apply Z.leb_le in Vl as ->.
@@ -215,9 +215,9 @@ Proof.
   - destruct (follow (lows, highs) st) as [s1|] eqn:E1; [|simpl in E1; rewrite E1 in E; discriminate].
     simpl in E1. rewrite E1 in E.
     assert (balance (lows, highs) <= balance s1 /\ all_good s1 = true) as [B1 G1].
-    { destruct st as [a h g|a wider g].
+    { destruct st as [a h g|a wider].
       - destruct (carry_balance lows highs a h g s1 G E1). split; [lia|assumption].
-      - exact (open_balance lows highs a wider g s1 G E1). }
+      - exact (open_balance lows highs a wider s1 G E1). }
     destruct (IH s1 s' G1 E) as [B2 G2]. split; [lia|assumption].
 Qed.
 

@@ -25,7 +25,7 @@ from proofs.checker.report import Finding, Report
 from proofs.checker.samples import Supremum, check_samples
 from proofs.checker.search import search
 from proofs.checker.semantics import Function, known, operations
-from proofs.checker.statements import Operand, reads, statement
+from proofs.checker.statements import Operand, integers, reads, statement
 from proofs.checker.transport import Open, Step, read_step
 from proofs.checker.trees import (
     TRUE,
@@ -209,7 +209,8 @@ class _Checked:
         _need(isinstance(rule, str) and rule in THEOREMS, "a rule")
         try:
             _need(step["theorem"] == THEOREMS[rule], f"the theorem {THEOREMS[rule]}")
-            replay.step(rule, [*map(product, step["before"])], [*map(product, step["after"])], step["made"])
+            before, after = ([product(text, self.variables) for text in step[key]] for key in ("before", "after"))
+            replay.step(rule, before, after, step["made"])
         except Refused as refused:
             raise Refused(f"{rule}: {refused}") from None
 
@@ -221,7 +222,7 @@ class _Checked:
         for other in (self.adjoint, self.derivation):
             theirs = [(x, _flat_type(kind)) for x, kind in other.params]
             _need(theirs[:-1] == own and len(theirs) == len(own) + 1, f"{other.name} to have the program's parameters")
-            _need(other.sizes == self.program.sizes, f"{other.name} to have the program's parameters")
+            _need(set(other.sizes) <= set(self.program.sizes), f"{other.name} to have the program's parameters")
             _need(theirs[-1][0] == cotangent, f"the last parameter of {other.name} to be {cotangent}")
         _need(self.adjoint.params[-1] == self.derivation.params[-1], "one type of the cotangent")
         real = [x for x, kind in self.program.params if _is_real(kind)]
@@ -363,16 +364,20 @@ class _Checked:
         xs = [leaf for x in self.wrt for leaf, _ in leaves(Name(x), kinds[x])]
         _need(len(outputs) == len(dys), "a part of the cotangent for each output")
         _need(len(results) == len(xs), "a cotangent for each input")
-        for g, x in (*zip(outputs, dys, strict=True), *zip(results, xs, strict=True)):
-            fits = shapes.get(g) == shapes[x] or (isinstance(g, Num) and not shapes[x])  # type: ignore[call-overload]
+        numbers = [integers(g) for g in outputs]
+        for g, made, x in zip(outputs + results, numbers + [None] * len(results), dys + xs, strict=True):
+            sizes = shapes.get(g) if made is None else made[1]  # type: ignore[call-overload]
+            fits = sizes == shapes[x] or (isinstance(g, Num) and not shapes[x])
             _need(fits, f"{g} to have the sizes of {x}")
         self.outputs, self.results, self.bound_lets = outputs, results, bound
+        self.variables = frozenset(x for x, _ in (*bound, *self.derivation.params))
         self.own = {x for x, _ in needed(bound, outputs)}
         by_name = {x: statement(x, value) for x, value in bound if x in wheres}
         for x, _ in bound[len(statements) :]:
             _need(x in by_name, "predicates to come last")
         ends = list(zip(results, xs, strict=True))
-        starts = list(zip(dys, outputs, strict=True))
+        ends_of = [g if made is None else made[0] for g, made in zip(outputs, numbers, strict=True)]
+        starts = list(zip(dys, ends_of, strict=True))
         return Derivation(statements, shapes, by_name, self.functions, frozenset(xs), starts, ends)  # type: ignore[arg-type]
 
     def _mentioned(self) -> set[str]:

@@ -16,7 +16,7 @@ from proofs.checker.kinds import flat_type
 from proofs.checker.meaning import Meaning, Place
 from proofs.checker.normal import Values
 from proofs.checker.semantics import Function
-from proofs.checker.transport import Open, Step
+from proofs.checker.transport import Ledger, Open, Step, pieces_of
 from proofs.checker.trees import Expr, Let, Program
 
 COMPARED = ("bound", "program", "adjoint")
@@ -56,12 +56,21 @@ class Costs:
         parameters `counted` hold."""
 
         def decide(facts: Facts, of: Reading, known: Sequence[Step | Open]) -> list[Step | Open] | None:
-            held = [c for x, kind in self.derivation.params if x in counted for c in numbers(flat_type(kind))]
-            low = [(weight * bound.denominator, domain) for weight, domain in (*of(adjoint, low=False), *held)]
-            high = [(weight * bound.numerator, domain) for weight, domain in (*of(program, low=True), *held)]
-            return never_more(low, high, facts, known)
+            return never_more(*self._sides(program, adjoint, bound, counted, of), facts, known)
 
         return self._decided("bound", decide)
+
+    def ledger(self, program: Program, adjoint: Program, bound: Fraction, counted: Collection[str]) -> Ledger:
+        """What is to be carried, and to where, that `adjoint` is so cheap."""
+        facts, of = self._reading()
+        return Ledger(facts, pieces_of(*self._sides(program, adjoint, bound, counted, of), facts))
+
+    def _sides(
+        self, program: Program, adjoint: Program, bound: Fraction, counted: Collection[str], of: Reading
+    ) -> tuple[list[Charge], list[Charge]]:
+        held = [c for x, kind in self.derivation.params if x in counted for c in numbers(flat_type(kind))]
+        low = [(weight * bound.denominator, domain) for weight, domain in (*of(adjoint, low=False), *held)]
+        return low, [(weight * bound.numerator, domain) for weight, domain in (*of(program, low=True), *held)]
 
     def derived(self, program: Program, adjoint: Program, outputs: Sequence[Expr], results: Sequence[Expr]) -> bool:
         """Whether it is shown that the derivation's program costs no more than the program, and the adjoint no more
@@ -108,13 +117,7 @@ class Costs:
     def _decided(
         self, key: str, decide: Callable[[Facts, Reading, Sequence[Step | Open]], list[Step | Open] | None]
     ) -> bool:
-        facts = Facts(self.budget)
-        facts.declare(self.derivation.params)
-        values = Values(facts)
-
-        def of(program: Program, low: bool) -> list[Charge]:
-            return Charges(Meaning(values, program), self.functions, low).of(program.body, Place())
-
+        facts, of = self._reading()
         try:
             steps = decide(facts, of, self.known.get(key, ()))
         except (Undecided, TooLarge):
@@ -122,3 +125,13 @@ class Costs:
         if steps is not None:
             self.found[key] = steps
         return steps is not None
+
+    def _reading(self) -> tuple[Facts, Reading]:
+        facts = Facts(self.budget)
+        facts.declare(self.derivation.params)
+        values = Values(facts)
+
+        def of(program: Program, low: bool) -> list[Charge]:
+            return Charges(Meaning(values, program), self.functions, low).of(program.body, Place())
+
+        return facts, of

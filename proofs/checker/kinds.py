@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from proofs.checker import trees
-from proofs.checker.facts import Facts, fresh
+from proofs.checker.facts import Facts, fresh, has_data
 from proofs.checker.predicates import within
 from proofs.checker.semantics import fine
 from proofs.checker.trees import (
@@ -241,12 +241,12 @@ class Kinds:
                 ((own, _),) = inner.indices[i].terms
                 assert isinstance(own, str)
                 return Exists(own, size, found)
-            case All(parts):
-                done: list[Pred] = []
-                for part in parts:
-                    done.append(self._pred(part, scope))
-                    scope = scope.where(done[-1])
-                return All(tuple(done))
+            case All():
+                done: dict[int, Pred] = {}
+                for k, part in sorted(enumerate(fine(p)), key=lambda pair: has_data(pair[1])):
+                    done[k] = self._pred(part, scope)
+                    scope = scope.where(done[k])
+                return All(tuple(done[k] for k in sorted(done)))
             case trees.Any(parts):
                 return trees.Any(tuple(self._pred(part, scope) for part in parts))
 

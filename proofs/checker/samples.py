@@ -60,7 +60,7 @@ def check_samples(held: _Checked) -> int:
     """Compare at small sizes what `held` says of values and costs. The number of choices of sizes."""
     found = 0
     budget = held.budget.part(_SECONDS)
-    names = held.sizes = sorted(_sizes(held))
+    names = held.sizes = sorted(sizes_of(held))
     draws = range(_DRAWS if held.data.relations or held.data.arrays else 2)
     vectors = sorted(product(range(_LARGEST + 1), repeat=len(names)), key=lambda v: (sum(v), v))
     for values, draw in product(vectors, draws):
@@ -162,7 +162,8 @@ def _extents(meaning: Semantics, kind: Any, sizes: Mapping[str, int]) -> list[in
     return []
 
 
-def _sizes(held: _Checked) -> set[str]:
+def sizes_of(held: _Checked) -> set[str]:
+    """The names of the sizes in a certificate."""
     found: set[str] = set()
     for _, kind in held.derivation.params:
         found |= names_of_type(kind)

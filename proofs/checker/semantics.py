@@ -48,7 +48,8 @@ Env = Mapping[str, Any]
 
 
 class NoIndex(Exception):
-    """The index that is chosen among none. What compares it is false."""
+    """The index that is chosen among none, or an element that an index array does not have. What compares it is
+    false."""
 
 
 class Undefined(ArithmeticError):
@@ -250,7 +251,10 @@ class Semantics:
             return env[atom]
         found = forced(env[atom.array])
         for a in atom.at:
-            found = _element(found, self.index(a, env), atom.array)
+            at = self.index(a, env)
+            if isinstance(found, list) and not 0 <= at < len(found):
+                raise NoIndex
+            found = _element(found, at, atom.array)
         if found is None:
             raise NoIndex
         return found

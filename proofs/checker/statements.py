@@ -227,6 +227,15 @@ def _with_arrays(e: Expr, bound: tuple[str, ...]) -> Expr:
     return e
 
 
+def integers(e: Expr) -> tuple[Integer, tuple[Affine, ...]] | None:
+    """The operand that an array of index expressions as numbers is, with its sizes; None if `e` is no such array."""
+    made = statement("", e)
+    read = _read(made.body)
+    if read is None or not isinstance(read[0], Integer):
+        return None
+    return read[0], tuple(n for _, n in made.own)
+
+
 def operands(x: Statement) -> list[Operand]:
     """Every statement, part of a parameter and number that `x` reads; not what its predicates look up."""
     return [operand for operand, _ in reads(x)]

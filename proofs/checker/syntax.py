@@ -172,7 +172,7 @@ class Reader:
                 break
         self.take(")")
         self.take("=")
-        body = _resolved(self.expression(), frozenset(x for x, _ in params))
+        body = resolved(self.expression(), frozenset(x for x, _ in params))
         return Program(title, tuple(params), body, tuple(sizes))
 
     def type(self) -> Type:
@@ -458,7 +458,7 @@ class Reader:
         return Affine(((Element(x, tuple(at)), 1),))
 
 
-def _resolved(e: Expr, variables: frozenset[str]) -> Expr:
+def resolved(e: Expr, variables: frozenset[str]) -> Expr:
     """`e` with the names that are no variable's as the numbers of an index or a size."""
     match e:
         case Name(x):
@@ -466,17 +466,17 @@ def _resolved(e: Expr, variables: frozenset[str]) -> Expr:
         case Num() | Integer():
             return e
         case Call(f, arguments):
-            return Call(f, tuple(_resolved(a, variables) for a in arguments))
+            return Call(f, tuple(resolved(a, variables) for a in arguments))
         case Let(x, value, body):
-            return Let(x, _resolved(value, variables), _resolved(body, variables | {x}))
+            return Let(x, resolved(value, variables), resolved(body, variables | {x}))
         case Gen() | Sum() | Best():
-            return replace(e, body=_resolved(e.body, variables - {e.index}))
+            return replace(e, body=resolved(e.body, variables - {e.index}))
         case Part() | At() | Bracket():
-            return replace(e, body=_resolved(e.body, variables))
+            return replace(e, body=resolved(e.body, variables))
         case Pair(a, b):
-            return Pair(_resolved(a, variables), _resolved(b, variables))
+            return Pair(resolved(a, variables), resolved(b, variables))
         case Add() | Mul():
-            return replace(e, left=_resolved(e.left, variables), right=_resolved(e.right, variables))
+            return replace(e, left=resolved(e.left, variables), right=resolved(e.right, variables))
 
 
 def _sized(literal: str) -> None:

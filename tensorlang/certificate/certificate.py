@@ -24,8 +24,9 @@ from tensorlang.cost.ratio import Supremum, numbers_in, supremum
 from tensorlang.cost.symbolic import CostPolynomial, cost_polynomial
 from tensorlang.derivative.derivation import Derivation
 from tensorlang.errors import ArgumentError, CertificateError, CountingError
+from tensorlang.language.affine import IndexArray
 from tensorlang.language.function import Function
-from tensorlang.language.grammar import Call, Choice, Expr, Let, ScalarFunction, Var
+from tensorlang.language.grammar import Call, Expr, Let, ScalarFunction, Var
 from tensorlang.language.grid import Setting
 from tensorlang.language.types import R
 from tensorlang.normal.ssa import to_function
@@ -89,7 +90,7 @@ class Certificate(Shown):
             "cotangent": d.adjoint.params[-1].name,
             "functions": [described(f) for f in _functions((d.function, d.adjoint, self.record.function))],
             "steps": self.record.steps(),
-            "costs": {name: None if cost is None else str(cost) for name, cost in self.costs.items()},
+            "costs": {name: _as_text(cost) for name, cost in self.costs.items()},
             "compared": dict(self.compared),
             "supremum": self._plain_supremum(),
             "matches": {name: _matches(f.body, self.record.function.body) for name, f in self._named.items()},
@@ -106,6 +107,8 @@ class Certificate(Shown):
         plain that it is approached."""
         found, own, adjoint = self.supremum, self.program_cost, self.adjoint_cost
         if found is None or not found.is_exact or own is None or adjoint is None:
+            return None
+        if _as_text(own) is None or _as_text(adjoint) is None:
             return None
         d = self.derivation
         others = numbers_in(d.function, (d.function.type, *(x.type for x in d.wrt)))
@@ -219,11 +222,23 @@ def _bound(bound: int | float | Fraction) -> Fraction:
 
 
 def _cost(f: Function) -> CostPolynomial | None:
-    """What `f` costs, in the names that its text has: index arrays of one name are told apart there."""
     try:
-        return cost_polynomial(parse(str(f)) if any(isinstance(e, Choice) for e in postorder(f.body)) else f)
+        return cost_polynomial(f)
     except CountingError:
         return None
+
+
+def _as_text(cost: CostPolynomial | None) -> str | None:
+    """A formula in the names that the program's text has; None where index arrays have other names there, as of two of
+    one name."""
+    if cost is None:
+        return None
+    ours, theirs = cost.program.body, parse(str(cost.program)).body
+    while isinstance(ours, Let) and isinstance(theirs, Let):
+        if isinstance(ours.var, IndexArray) and ours.var.name != theirs.var.name:
+            return None
+        ours, theirs = ours.body, theirs.body
+    return str(cost)
 
 
 def _told(name: str, cost: CostPolynomial | None) -> list[str]:

@@ -209,8 +209,9 @@ class _Checked:
         _need(isinstance(rule, str) and rule in THEOREMS, "a rule")
         try:
             _need(step["theorem"] == THEOREMS[rule], f"the theorem {THEOREMS[rule]}")
-            before, after = ([product(text, self.variables) for text in step[key]] for key in ("before", "after"))
-            replay.step(rule, before, after, step["made"])
+            arrays = frozenset(self.data.arrays)
+            read = {key: [product(text, self.variables, arrays) for text in step[key]] for key in ("before", "after")}
+            replay.step(rule, read["before"], read["after"], step["made"])
         except Refused as refused:
             raise Refused(f"{rule}: {refused}") from None
 

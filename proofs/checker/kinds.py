@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from proofs.checker import trees
-from proofs.checker.facts import Facts, fresh, has_data
+from proofs.checker.facts import Facts, fresh, places
 from proofs.checker.predicates import within
 from proofs.checker.semantics import fine
 from proofs.checker.trees import (
@@ -243,12 +243,17 @@ class Kinds:
                 return Exists(own, size, found)
             case All():
                 done: dict[int, Pred] = {}
-                for k, part in sorted(enumerate(fine(p)), key=lambda pair: has_data(pair[1])):
+                for k, part in sorted(enumerate(fine(p)), key=lambda pair: _reads_arrays(pair[1])):
                     done[k] = self._pred(part, scope)
                     scope = scope.where(done[k])
                 return All(tuple(done[k] for k in sorted(done)))
             case trees.Any(parts):
                 return trees.Any(tuple(self._pred(part, scope) for part in parts))
+
+
+def _reads_arrays(p: Pred) -> bool:
+    """Whether `p` reads index arrays; whether these are in bounds may be told by the other parts of a conjunction."""
+    return any(isinstance(place, Element) for place in places(p))
 
 
 def _ranges(body: Expr) -> Iterator[str]:

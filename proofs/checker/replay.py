@@ -69,18 +69,18 @@ class Product:
 _PRODUCT = re.compile(r"(-?)<(.+) \| (?:(D|d) (.+)|D\[(.+)\])>(?:_\[(\w+)\])?")
 
 
-def product(text: str, variables: frozenset[str]) -> Product:
-    """An inner product from its text; names other than those of variables are sizes."""
+def product(text: str, variables: frozenset[str], arrays: frozenset[str] = frozenset()) -> Product:
+    """An inner product from its text; names other than those of variables are sizes, or index arrays."""
     match = _PRODUCT.fullmatch(text)
     if match is None:
         raise Refused(f"{text!r} is no inner product")
     minus, left, side, right, defined, where = match.groups()
-    operands = (_operand(part, variables) for part in (left, right or defined))
+    operands = (_operand(part, variables, arrays) for part in (left, right or defined))
     return Product(-1 if minus else 1, next(operands), side or "D[]", next(operands), where)
 
 
-def _operand(text: str, variables: frozenset[str]) -> Operand:
-    e = syntax.resolved(syntax.expression(text), variables)
+def _operand(text: str, variables: frozenset[str], arrays: frozenset[str]) -> Operand:
+    e = syntax.resolved(syntax.expression(text, arrays), variables)
     found = integers(e) if isinstance(e, Gen | Integer) else None
     if found is not None:
         return found[0]

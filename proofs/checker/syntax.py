@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
 from typing import NoReturn
@@ -64,9 +65,10 @@ def program(text: str) -> Program:
     return found
 
 
-def expression(text: str) -> Expr:
-    """An expression on its own."""
+def expression(text: str, arrays: Iterable[str] = ()) -> Expr:
+    """An expression on its own, in which `arrays` are index arrays."""
     reader = Reader(text)
+    reader.arrays = frozenset(arrays)
     found = reader.expression()
     reader.end()
     return found
@@ -79,7 +81,7 @@ class Reader:
         self.text = text
         self.tokens: list[tuple[str, int]] = []
         self.k = 0
-        self.arrays: set[str] = set()
+        self.arrays: frozenset[str] = frozenset()
         self.no_relations = set(_WORDS)
         at = 0
         while at < len(text):
@@ -166,7 +168,7 @@ class Reader:
                 while isinstance(element, ArrayType):
                     element = element.element
                 if isinstance(element, Indices):
-                    self.arrays.add(x)
+                    self.arrays |= {x}
                 params.append((x, kind))
             if not self.accept(","):
                 break
@@ -293,15 +295,16 @@ class Reader:
     def let(self) -> Expr:
         """let x = e in .., as often as it comes"""
         found: list[tuple[str, Expr]] = []
+        outside = self.arrays
         while self.accept("let"):
             x = self.identifier()
             self.take("=")
             value = self.expression()
             self.take("in")
             found.append((x, value))
-            if chooses(value):
-                self.arrays.add(x)
+            self.arrays = self.arrays | {x} if chooses(value) else self.arrays - {x}
         e = self.expression()
+        self.arrays = outside
         for x, value in reversed(found):
             e = Let(x, value, e)
         return e
@@ -320,9 +323,11 @@ class Reader:
         """gen i:n. e, or sum i:n where p. e"""
         word = self.take()
         found = self.binders()
+        outside, self.arrays = self.arrays, self.arrays.difference(i for i, _ in found)
         where = self.pred() if word == "sum" and self.accept("where") else None
         self.take(".")
         e = self.expression()
+        self.arrays = outside
         if where is not None:
             e = Bracket(where, e)
         for i, size in reversed(found):
@@ -334,12 +339,14 @@ class Reader:
         sign, which = _REDUCTIONS[self.take()]
         found = self.binders()
         where: Pred = TRUE
+        outside, self.arrays = self.arrays, self.arrays.difference(i for i, _ in found)
         if self.accept("where"):
             where = self.pred()
             if len(found) > 1:
                 self.stop("expected one index where there is a condition")
         self.take(".")
         e = self.expression()
+        self.arrays = outside
         for i, size in reversed(found):
             e = Best(sign, which, i, size, where, e)
         return e
@@ -377,8 +384,10 @@ class Reader:
         """a <= b < c, exists i:n. p, or relation(a, b)"""
         if self.accept("exists"):
             found = self.binders()
+            outside, self.arrays = self.arrays, self.arrays.difference(i for i, _ in found)
             self.take(".")
             body = self.pred()
+            self.arrays = outside
             for i, size in reversed(found):
                 body = Exists(i, size, body)
             return body

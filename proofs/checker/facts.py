@@ -99,14 +99,42 @@ class Facts:
     def implies(self, given: Iterable[Pred], goal: Pred, instances: bool = True) -> bool:
         """Whether it is shown that `goal` holds wherever all of `given` do; without `instances` only as far as no data
         matter."""
-        parts = parts_of(given)
+        parts = self._parts(given)
         if parts is None:
             return True
         known = frozenset(parts)
-        goals = parts_of([goal])
+        goals = self._parts([goal])
         if goals is None:
             return self._asked(known, parts, trees.Any(), instances)
         return all(part in known or self._asked(known, parts, part, instances) for part in goals)
+
+    def _parts(self, preds: Iterable[Pred]) -> tuple[Pred, ...] | None:
+        """The parts of a conjunction, without what is known of any data: that elements are in their range."""
+        parts = parts_of(preds)
+        if parts is None or not any(map(has_data, parts)):
+            return parts
+        return parts_of(self._without_ranges(p) for p in parts)
+
+    def _without_ranges(self, p: Pred) -> Pred:
+        match p:
+            case Compare(False, a) if any(self._is_in_range(a, e) for e in _elements(a)):
+                return TRUE
+            case Exists(i, size, body):
+                return Exists(i, size, self._without_ranges(body))
+            case All(parts):
+                return All(tuple(map(self._without_ranges, parts)))
+            case trees.Any(parts):
+                return trees.Any(tuple(map(self._without_ranges, parts)))
+        return p
+
+    def _is_in_range(self, a: Affine, e: Element) -> bool:
+        """Whether a >= 0 says of the element e, or of e and the size below which it is, what is always so."""
+        if e.array not in self.arrays or e.array in self.optional:
+            return False
+        params, size = self.arrays[e.array]
+        size = moved(size, dict(zip(params, e.at, strict=True)) if params else {})
+        one = Affine(((e, 1),))
+        return positive(size) and a in (one, size + trees.number(-1) - one)
 
     def _asked(self, known: frozenset[Pred], parts: Parts, goal: Pred, instances: bool) -> bool:
         key = known, goal, instances
@@ -123,13 +151,15 @@ class Facts:
         """Whether it is shown that the weights of the predicates that hold add up to 0, wherever `context` holds."""
         total: dict[frozenset[Pred], tuple[Parts, Fraction]] = {}
         for weight, preds in cells:
+            found = self._parts(preds)
+            preds = (trees.Any(),) if found is None else found
             key = frozenset(told(p, {}) for p in preds)
             first, before = total.get(key, (preds, Fraction(0)))
             total[key] = first, before + weight
         left = [(preds, weight) for preds, weight in total.values() if weight]
         if not left:
             return True
-        around = parts_of(context)
+        around = self._parts(context)
         if around is None:
             return True
         return self._decided(lambda q: [(q.text([*preds, *around]), weight) for preds, weight in left])

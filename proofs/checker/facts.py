@@ -150,9 +150,9 @@ class Facts:
     def vanish(self, cells: Iterable[tuple[Fraction, Parts]], context: Parts) -> bool:
         """Whether it is shown that the weights of the predicates that hold add up to 0, wherever `context` holds."""
         total: dict[frozenset[Pred], tuple[Parts, Fraction]] = {}
-        for weight, preds in cells:
-            found = self._parts(preds)
-            preds = (trees.Any(),) if found is None else found
+        for weight, cell in cells:
+            found = self._parts(cell)
+            preds: Parts = (trees.Any(),) if found is None else found
             key = frozenset(told(p, {}) for p in preds)
             first, before = total.get(key, (preds, Fraction(0)))
             total[key] = first, before + weight

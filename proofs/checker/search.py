@@ -83,7 +83,7 @@ def _compare(
 
 def _vectors(held: _Checked) -> Iterator[tuple[int, ...]]:
     """Sizes next to numbers that are mentioned, then others; each once."""
-    mentioned = sorted({n + k for n in _numbers(held) for k in (0, 1, 2) if 1 <= n + k <= _MOST_NUMBER})
+    mentioned = _mentioned(held)
     many = len(held.sizes)
     seen = set()
     for n in (*mentioned, *_LARGE):
@@ -95,6 +95,11 @@ def _vectors(held: _Checked) -> Iterator[tuple[int, ...]]:
                     yield vector
     for n in sorted({*mentioned, *_LARGE}):
         yield (n,) * many
+
+
+def _mentioned(held: _Checked) -> list[int]:
+    """Sizes next to numbers that are mentioned."""
+    return sorted({n + k for n in _numbers(held) for k in (0, 1, 2) if 1 <= n + k <= _MOST_NUMBER})
 
 
 def _numbers(held: _Checked) -> set[int]:
@@ -123,7 +128,7 @@ def _count(held: _Checked, budget: Budget) -> None:
     own, adjoint, others = charges
     arrays = {x for x, kind in held.program.params if isinstance(shape(kind)[1], Indices)}
     draws = (True, False) if held.data.relations else (True,)
-    mentioned = sorted({n + k for n in _numbers(held) for k in (1, 2) if n <= _MOST_NUMBER})
+    mentioned = _mentioned(held)
     near = ((n,) * len(held.sizes) for n in (*mentioned, *_LARGE))
     grown = product(_GROWN, repeat=len(held.sizes))
     for vector in (*near, *islice(sorted(grown, key=sum), _MOST_VECTORS)):

@@ -150,9 +150,7 @@ class Facts:
     def vanish(self, cells: Iterable[tuple[Fraction, Parts]], context: Parts) -> bool:
         """Whether it is shown that the weights of the predicates that hold add up to 0, wherever `context` holds."""
         total: dict[frozenset[Pred], tuple[Parts, Fraction]] = {}
-        for weight, cell in cells:
-            found = self._parts(cell)
-            preds: Parts = (trees.Any(),) if found is None else found
+        for weight, preds in ((weight, part) for weight, cell in cells for part in self._cut(cell)):
             key = frozenset(told(p, {}) for p in preds)
             first, before = total.get(key, (preds, Fraction(0)))
             total[key] = first, before + weight
@@ -163,6 +161,18 @@ class Facts:
         if around is None:
             return True
         return self._decided(lambda q: [(q.text([*preds, *around]), weight) for preds, weight in left])
+
+    def _cut(self, cell: Parts) -> Iterator[Parts]:
+        """`cell` in parts that exclude one another, by an index that is one of several numbers."""
+        preds = self._parts(cell)
+        if preds is None:
+            return
+        several = next((p for p in preds if isinstance(p, trees.Any) and _excluding(p.parts)), None)
+        if several is None:
+            yield preds
+            return
+        others = tuple(p for p in preds if p is not several)
+        yield from ((*others, p) for p in several.parts)
 
     def _decided(self, make: Any, levels: int = 3) -> bool:
         """Whether the weights of what `make` writes of a question add up to 0 at every point."""
@@ -186,6 +196,12 @@ class Facts:
                 pass
             self.budget.spend()
         return False
+
+
+def _excluding(options: Parts) -> bool:
+    """Whether predicates say of one index expression that it is different numbers."""
+    values = {p.value for p in options if isinstance(p, Compare) and p.equal}
+    return len(values) == len(options) > 1 and len({a.terms for a in values}) == 1
 
 
 def _balanced(cells: Iterable[tuple[Any, Any]]) -> bool:

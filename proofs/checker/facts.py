@@ -30,6 +30,8 @@ _INSTANCES = 24
 _MOST_DIMS = 60
 _NEW = 8
 _ROUNDS = 4
+_NAMED = 2
+"""The level from which on what exists is given names."""
 _fresh = count()
 
 
@@ -70,6 +72,10 @@ class Facts:
         self.optional: dict[str, tuple[tuple[str, ...], Pred]] = {}
         """Index arrays whose elements may be missing, and where they are not: what compares one that is holds
         nowhere."""
+        self.conditions: dict[str, tuple[tuple[str, ...], Exists]] = {}
+        """Of arrays of chosen indices, at which places there is one: what exists there is true of the index that is
+        chosen."""
+        self.knows_choices = True
         self.assumed: list[Pred] = []
         self.asked = 0
         self._known: dict[tuple[frozenset[Pred], Pred, bool], bool] = {}
@@ -108,6 +114,12 @@ class Facts:
             return self._asked(known, parts, trees.Any(), instances)
         return all(part in known or self._asked(known, parts, part, instances) for part in goals)
 
+    @property
+    def _levels(self) -> int:
+        """How many times a question is asked: as it is, with instances, with names for what exists, and with what is
+        true of indices that are chosen."""
+        return _NAMED + 2 if self.conditions and self.knows_choices else _NAMED + 1
+
     def _parts(self, preds: Iterable[Pred]) -> tuple[Pred, ...] | None:
         """The parts of a conjunction, without what is known of any data: that elements are in their range."""
         parts = parts_of(preds)
@@ -139,7 +151,7 @@ class Facts:
     def _asked(self, known: frozenset[Pred], parts: Parts, goal: Pred, instances: bool) -> bool:
         key = known, goal, instances
         if key not in self._known:
-            levels = 3 if instances else 1
+            levels = self._levels if instances else 1
             self._known[key] = self._decided(lambda q: [(q.text(parts), 1), (q.text([*parts, goal]), -1)], levels)
         return self._known[key]
 
@@ -174,11 +186,11 @@ class Facts:
         others = tuple(p for p in preds if p is not several)
         yield from ((*others, p) for p in several.parts)
 
-    def _decided(self, make: Any, levels: int = 3) -> bool:
+    def _decided(self, make: Any, levels: int | None = None) -> bool:
         """Whether the weights of what `make` writes of a question add up to 0 at every point."""
         self.asked += 1
         self.budget.spend()
-        for level in range(levels):
+        for level in range(self._levels if levels is None else levels):
             question = Question(self)
             try:
                 cells = make(question)
@@ -283,7 +295,7 @@ class Question:
     def axioms(self, level: int) -> list[tuple[str, str]]:
         """Implications that are true of all data: of equal places and witnesses, and from level 2 on with names for
         the indices that an `exists` speaks of."""
-        found = [self._named(p) for p in list(self.data) if isinstance(p, Exists)] if level > 1 else []
+        found = [self._named(p) for p in list(self.data) if isinstance(p, Exists)] if level >= _NAMED else []
         self.most = len(self.data) + _NEW
         for p in [p for p in self.data if isinstance(p, Exists)]:
             for instance in islice(self._instances(p), _INSTANCES):
@@ -295,7 +307,19 @@ class Question:
             params, there = self.facts.optional[atom.array]
             some = renamed(there, dict(zip(params, atom.at, strict=True)))
             found.append((self._formula(some, {}), self._in_range(atom)))
-        return list(dict.fromkeys([*found, *islice(self._consistent(), _PAIRS)]))
+        chosen_at = [atom for atom in self.data if isinstance(atom, Element) and atom.array in self.facts.conditions]
+        for atom in chosen_at if level > _NAMED else ():
+            params, some = self.facts.conditions[atom.array]
+            here = renamed(some, dict(zip(params, atom.at, strict=True)))
+            assert isinstance(here, Exists)
+            chosen = renamed(here.body, {here.index: Affine(((atom, 1),))})
+            premise, conclusion = parts_of([here]), parts_of([chosen])
+            if premise is not None and conclusion is not None:
+                try:
+                    found.append((self.text(premise), self.text(conclusion)))
+                except Hidden:
+                    continue
+        return list(dict.fromkeys([*found, *islice(self._consistent(), _PAIRS * (4 if level > _NAMED else 1))]))
 
     def _named(self, p: Exists) -> tuple[str, str]:
         body, names = _opened(p)

@@ -220,6 +220,13 @@ class Meaning:
                 tuple(f"$at{k}" for k in range(1, len(node.params))),
                 moved(self._size_of(node.arguments[3]), names),
             )
+            (*where_,) = node.arguments[2]
+            if len(where_) == 1 and not where_[0].binders and where_[0].preds:
+                own_index = fresh("%")
+                names = {**names, node.params[0]: name(own_index)}
+                there = All(tuple(renamed(p, names) for p in where_[0].preds))
+                params, own_size = self.facts.arrays[key]
+                self.facts.conditions[key] = params, Exists(own_index, own_size, there)
         own = fresh("%")
         some: Pred = Exists(own, size, renamed(condition, {i: name(own)}))
         parts = parts_of([some])

@@ -38,6 +38,7 @@ from tensorlang.language.grammar import (
 from tensorlang.language.grid import Setting
 from tensorlang.language.points import ORIGIN
 from tensorlang.language.predicates import FALSE, TRUE, Or, Predicate, conjunction, disjunction
+from tensorlang.memory import cached_whole
 from tensorlang.recursion import run
 from tensorlang.sets.solve import project
 
@@ -94,6 +95,11 @@ def charges(e: Expr) -> Charges:
 
     Each node is charged for every use of it, so for the tree that the graph stands for.
     """
+    return dict(_charges(e))
+
+
+@cached_whole
+def _charges(e: Expr) -> Charges:
     total: Charges = {}
     order = _uses_first(e)
     brackets, facts = _brackets(order), facts_of(order)

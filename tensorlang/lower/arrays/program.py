@@ -40,6 +40,7 @@ from tensorlang.lower.arrays.ir import (
 )
 from tensorlang.lower.arrays.names import Names
 from tensorlang.lower.arrays.points import Points
+from tensorlang.lower.arrays.printer import program_lines
 from tensorlang.lower.arrays.scope import Context, Held, Scope
 from tensorlang.lower.arrays.sizes import Axis, infer_sizes
 from tensorlang.lower.arrays.sums.loop import whole
@@ -107,6 +108,9 @@ class ArrayProgram(Shown):
         self._body.statements.append(Return(run(self._tuple(results))))
         told = ("*", *self.told.values()) if self.told else ()
         self.definition = Define(self.name, (*self.parameters, *told), self._body)
+
+    def __str__(self) -> str:
+        return "\n".join(program_lines(self.definition))
 
     def _parameters(self, f: Function, sparse: Collection[Relation]) -> list[str]:
         """Name the arrays of each parameter, take pairs apart, and bring all numbers to one dtype."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import log2
 from typing import Any
 
 import numpy as np
@@ -73,11 +72,6 @@ def excess(small: Counted, large: Counted) -> float | None:
     return growth / allowed * EXCESS if small.operations and growth > allowed else None
 
 
-def exponent(small: int, large: int) -> float:
-    """The power of a size that was doubled which this grows with."""
-    return log2(max(large, 1) / max(small, 1))
-
-
 def _model(f: Function, bound: Bound) -> int:
     sizes = {s.name: n for s, n in bound.sizes.items()}
     data = {p.name: bound.values[p] for p in f.params if not isinstance(p, Var)}
@@ -117,3 +111,17 @@ def _drawn(p: Var | Relation | IndexArray, sizes: Mapping[Size, int], rng: np.ra
             return rng.integers(0, max(1, p.size.value(sizes)), dims(p.sizes))  # type: ignore[arg-type]
         case Var():
             return of(struct_of_arrays(p.type))
+
+
+def cost_notes(sizes: Mapping[str, int], small: Counted, large: Counted) -> list[str]:
+    """What is said of the cost of a whole program at `sizes`, and of its growth to `large`, at twice these."""
+    where = ", ".join(f"{name} = {n}" for name, n in sizes.items())
+    grown, allowed = large.operations / max(small.operations, 1), large.model / max(small.model, 1)
+    notes = [
+        f"At {where} all of it takes {small.operations:,} operations and writes {small.written:,} bytes; "
+        f"the model counts {small.model:,}, inputs and outputs included.",
+        f"When the sizes double, operations grow {grown:.1f} times, the model's count {allowed:.1f} times.",
+    ]
+    if excess(small, large) is not None:
+        notes.append("Operations grow faster than the model's count: the bound does not hold in what runs.")
+    return notes

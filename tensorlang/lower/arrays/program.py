@@ -218,7 +218,7 @@ class ArrayProgram(Shown):
                 block.give(node, name)
         block.eliminate_dead_assignments(name)
         self._body.statements += [*ctx.before.statements, *block.statements]
-        self._explain(wanted, e, storage, forced)
+        self._explain(name, e, storage, forced)
         ctx.end_statement()
         return held
 

@@ -34,7 +34,7 @@ from tensorlang.lower.arrays.sums.diagonal import STACK
 from tensorlang.lower.arrays.sums.einsum import REDUCE
 from tensorlang.lower.arrays.sums.loop import LOOP, expanded, function_of
 from tensorlang.lower.arrays.sums.prefix_sum import BY_VALUE, COUNT, PREFIX_SUM
-from tensorlang.lower.arrays.sums.segment_sum import SEGMENT_SUM, SHARED_SEGMENTS
+from tensorlang.lower.arrays.sums.segment_sum import GROUP, SEGMENT_SUM, SHARED_SEGMENTS
 from tensorlang.lower.arrays.sums.sparse import ENUMERATE
 from tensorlang.lower.arrays.sums.strategy import NOT_A_SUM, Strategy, WhyNot, by_first
 from tensorlang.lower.arrays.sums.summation import Summation
@@ -251,6 +251,7 @@ def _distributed(ctx: Context, c: Summation, terms: Add) -> Deep[Value]:
 STRATEGIES = (
     Strategy("scale", "sum s. [p] * c * e = c * sum s. [p] * e, for a number c", _scale, _scaled),
     ENUMERATE,
+    GROUP,
     Strategy(
         "eliminate",
         "sum s:n. [s = a and p] * e = [0 <= a < n and [s := a] p] * [s := a] e",

@@ -17,6 +17,7 @@ from tensorlang.lower.arrays.sums import strategies
 EXAMPLES = {
     "scale": "f(y: [m]idx(n), x: [m]R) = gen k:n. sum i:m. [k = y[i]] * -x[i]",
     "points of a relation": "f(E: rel(n, n), x: [n]R) = sum i:n, j:n. [E(i, j)] * x[i]",
+    "group": "f(E: rel(n, k), a: [m]idx(k), x: [m]R) = gen i:n. sum j:m. [E(i, a[j])] * x[j]",
     "eliminate": "f(E: rel(n, m), x: [n]R) = gen j:m. sum i:n. [E(i, j)] * x[i]",
     "segment sum": "f(y: [m]idx(n), x: [m]R) = gen k:n. sum i:m. [k = y[i]] * x[i]",
     "shared segments": "f(a: [n]idx(k), y: [m]idx(k), x: [m]R) = gen i:n. sum j:m. [a[i] = y[j]] * x[j]",

@@ -28,7 +28,7 @@ from tensorlang.lower.arrays.points import unresolved
 from tensorlang.lower.arrays.scope import Context, Scope
 from tensorlang.lower.arrays.sums.band import banded
 from tensorlang.lower.arrays.values import Value, apply, literal, where
-from tensorlang.lower.plan.dependence import factors, is_finite, is_number
+from tensorlang.lower.plan.dependence import factors, is_finite, is_number, read_by
 from tensorlang.lower.plan.size_guards import is_static
 from tensorlang.recursion import Deep
 
@@ -192,7 +192,7 @@ def zero_in_blocks(
     """
     zero: dict[NonNegative, set[Expr]] = {}
     for part in parts:
-        key, at = ctx.read_by(part) if isinstance(part, Access) else (None, ())
+        key, at = read_by(part) if isinstance(part, Access) else (None, ())
         block = ctx.parts.get(key) if key is not None else None
         if block is not None and at[block.dimension] is block.row:
             for q in block.cut.limits_at(a.substitute(env) for a in at):

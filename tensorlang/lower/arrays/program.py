@@ -48,6 +48,7 @@ from tensorlang.lower.arrays.sums.row_blocks import in_blocks, joined
 from tensorlang.lower.arrays.sums.sparse import on_points
 from tensorlang.lower.arrays.values import DTYPE, INT32, apply, cast, dtype_of, integer, ordered
 from tensorlang.lower.explain import Explained
+from tensorlang.lower.plan.dependence import read_by
 from tensorlang.lower.plan.ir import DENSE, AtPoints, FusedSums, Given, RowBlocks, Storage
 from tensorlang.lower.plan.passes import plan
 from tensorlang.lower.plan.size_guards import Required
@@ -247,7 +248,7 @@ class ArrayProgram(Shown):
         ctx.end_statement()
 
     def _conditions(self) -> Required:
-        return Required(lambda read: self._ctx.held[self._ctx.read_by(read)[0]].required)
+        return Required(lambda read: self._ctx.held[read_by(read)[0]].required)
 
     def _cut_rows(self, rows: Affine) -> None:
         """The bounds of the blocks into which so many rows are cut, if they aren't there yet."""

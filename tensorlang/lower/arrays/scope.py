@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tensorlang.errors import NormalFormError
 from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup
-from tensorlang.language.grammar import Access, Expr, Proj, Var
+from tensorlang.language.grammar import Expr
 from tensorlang.language.predicates import Predicate, Relation, free_atoms, substitute
 from tensorlang.lower.arrays import ir
 from tensorlang.lower.arrays.decisions import Decisions
@@ -16,16 +15,13 @@ from tensorlang.lower.arrays.integers import ZERO, Integers, Range
 from tensorlang.lower.arrays.ir import Block, Name, Node, Tuple
 from tensorlang.lower.arrays.names import Names
 from tensorlang.lower.arrays.values import Axes, Value, apply
-from tensorlang.lower.plan.dependence import Profiles
+from tensorlang.lower.plan.dependence import Key, Profiles, read_by
 from tensorlang.lower.plan.triangular import Cut
 from tensorlang.recursion import Deep
 
 if TYPE_CHECKING:
     from tensorlang.lower.arrays.points import Points
     from tensorlang.lower.arrays.sums.summation import Summation
-
-Key = tuple[Var | Relation | IndexArray, tuple[int, ...]]
-"""What is held: a variable, or a part of one that is a pair."""
 
 MAX_LINE = 90
 MAX_DEPTH = 15
@@ -196,31 +192,12 @@ class Context:
         self._blocks.append(Block())
         return self._blocks[-1]
 
-    def read_by(self, e: Expr) -> tuple[Key, tuple[Affine, ...]]:
-        """What an access reads, and where. An array of pairs is held as a pair of arrays.
-
-        Raises `NormalFormError` if `e` does not read a variable.
-        """
-        at: list[Affine] = []
-        path: list[int] = []
-        while not isinstance(e, Var):
-            match e:
-                case Access(a, place, _):
-                    at.append(place)
-                    e = a
-                case Proj(which, a):
-                    path.append(which)
-                    e = a
-                case _:
-                    raise NormalFormError("an access must be one of a variable or of a parameter's part")
-        return (e, tuple(reversed(path))), tuple(reversed(at))
-
     def seen_by(self, e: Expr) -> tuple[Held, tuple[Affine, ...]]:
         """The array that an access reads, or the block of it that there is, and where. One that is cut is still so.
 
         Raises `NormalFormError` if `e` does not read a variable.
         """
-        key, at = self.read_by(e)
+        key, at = read_by(e)
         part = self.parts.get(key)
         if part is None or not at or at[part.dimension] is not part.row:
             return self.held[key], at
@@ -233,7 +210,7 @@ class Context:
         """
         held, at = self.seen_by(e)
         if held.cut is not None:
-            key, _ = self.read_by(e)
+            key, _ = read_by(e)
             held = self.held[key] = self.joined(key)
         return held, at
 

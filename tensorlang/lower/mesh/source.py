@@ -17,7 +17,6 @@ from tensorlang.lower import costs
 from tensorlang.lower.arrays.integers import Integers
 from tensorlang.lower.arrays.ir import Block, Length, Name
 from tensorlang.lower.arrays.names import Names
-from tensorlang.lower.arrays.scope import Key
 from tensorlang.lower.arrays.sizes import Axis, infer_sizes
 from tensorlang.lower.emit.helpers import HELPERS
 from tensorlang.lower.emit.module import Source, assembled
@@ -28,6 +27,7 @@ from tensorlang.lower.mesh.local import Blocks, Cut, Held, Local, localised
 from tensorlang.lower.mesh.needs import Needs, Part
 from tensorlang.lower.mesh.plan import Plan, Step
 from tensorlang.lower.mesh.statements import Result, parts
+from tensorlang.lower.plan.dependence import Key
 from tensorlang.recursion import Deep, run
 
 

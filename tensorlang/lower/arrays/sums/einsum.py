@@ -18,7 +18,7 @@ from tensorlang.lower.arrays.scope import Context, Scope
 from tensorlang.lower.arrays.sums.strategy import Strategy
 from tensorlang.lower.arrays.sums.summation import Summation
 from tensorlang.lower.arrays.values import Value, apply, integer, integers, literal, ordered, times, where
-from tensorlang.lower.plan.dependence import factors, is_finite, places, through
+from tensorlang.lower.plan.dependence import factors, is_finite, places, read_by, through
 from tensorlang.recursion import Deep
 
 
@@ -172,7 +172,7 @@ def _total(ctx: Context, inner: Scope, v: Value, c: Summation) -> Value:
         axes = integer(places[0]) if len(places) == 1 else integers(places)
         if not kept:
             node = apply("sum", v.node)
-        elif isinstance(c.body, Access) and ctx.read_by(c.body)[0] in ctx.parts:  # there is nothing to fuse a sum with
+        elif isinstance(c.body, Access) and read_by(c.body)[0] in ctx.parts:  # there is nothing to fuse a sum with
             node = apply("_times_ones", v.node, integers(places))
         elif places[0] == len(kept):
             node = apply("sum", v.node, axes)

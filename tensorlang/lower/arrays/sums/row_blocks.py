@@ -18,11 +18,11 @@ from tensorlang.lower.arrays.accesses import access
 from tensorlang.lower.arrays.brackets import bound_on
 from tensorlang.lower.arrays.integers import ZERO, Range
 from tensorlang.lower.arrays.ir import Block, Define, Each, Name, Node
-from tensorlang.lower.arrays.scope import Context, Held, Key, Part, Scope
+from tensorlang.lower.arrays.scope import Context, Held, Part, Scope
 from tensorlang.lower.arrays.sums.band import text
 from tensorlang.lower.arrays.sums.loop import whole
 from tensorlang.lower.arrays.values import DTYPE, Value, apply, integer, ordered
-from tensorlang.lower.plan.dependence import reads
+from tensorlang.lower.plan.dependence import Key, read_by, reads
 from tensorlang.lower.plan.triangular import Cut
 from tensorlang.recursion import Deep
 
@@ -85,7 +85,7 @@ def along(ctx: Context, scope: Scope, ranges: Ranges, found: Iterable[Expr]) -> 
     row: Index | None = None
     keys: dict[Key, None] = {}
     for read in found if ctx.rows else ():
-        key, at = ctx.read_by(read)
+        key, at = read_by(read)
         cut = ctx.held[key].cut
         if cut is None or key in ctx.parts or not at:
             continue

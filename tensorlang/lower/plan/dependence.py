@@ -35,8 +35,8 @@ _KINDS = 6
 
 
 @dataclass
-class Profiles:
-    """Memoised profiles of the expressions of a statement.
+class FreeIndices:
+    """Memoised free_indices of the expressions of a statement.
 
     The profile of an expression is the set of its leaves' free indices, a leaf being an access, a predicate or a sum;
     beyond a few, they are merged.

@@ -33,7 +33,7 @@ _Made = tuple[tuple[Index, ...], Expr]
 """The indices of an array, and what its element at these is."""
 
 
-def recomputed(f: Function) -> Function:
+def inline(f: Function) -> Function:
     """`f` with elements computed where they are read at chosen places, or once at places that mix indices."""
     return replace(f, body=run(_Rewriting(_read_once(f)).of(f.body)))
 

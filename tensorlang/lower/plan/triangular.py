@@ -71,7 +71,7 @@ class Cuts:
         self.work.setdefault(rows, {})[tuple(work)] = None
 
 
-def cut_arrays(f: Function) -> Cuts:
+def cut_triangles(f: Function) -> Cuts:
     """The arrays of `f`, simplified, that are cut."""
     statements, body = bindings(f.body)
     found = _Supports()

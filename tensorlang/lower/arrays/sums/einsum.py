@@ -33,16 +33,16 @@ def _reduced(ctx: Context, c: Summation, _: None) -> Deep[Value]:
     scope, summed, body = c.scope, c.summed, c.body
     masks = (*scope.masks, *c.parts)
     guards = _guards(masks)
-    needed = ctx.profiles.free(body, scope.env).union(c.summed, through(guards, scope.env))
+    needed = ctx.free_indices.free(body, scope.env).union(c.summed, through(guards, scope.env))
     inner = ctx.scope(scope, domain={i: r for i, r in c.ranges.items() if i in needed}, masks=masks)
     implied = zero_outside(ctx, scope.env, c.parts, body, ctx.strict and c.selects is not False)
     visible = [q for q in c.parts if q not in implied]
     ctx.multiplied |= not implied <= zero_outside(ctx, scope.env, c.parts, body, True)
     pieces = [body]
     if isinstance(body, Mul):
-        if not ctx.profiles.is_uniform(body, scope.env):
+        if not ctx.free_indices.is_uniform(body, scope.env):
             pieces = factors(body)
-        elif not visible and ctx.profiles.free(body, scope.env) <= summed.keys():
+        elif not visible and ctx.free_indices.free(body, scope.env) <= summed.keys():
             pieces = [body.left, body.right]
     whole = masked_factor(ctx, c) if visible and not c.selects else None
     values = []
@@ -81,11 +81,11 @@ def masked_factor(ctx: Context, c: Summation) -> Expr | None:
     sum j. [j <= i] * a[i, j] * x[j]  =  sum j. ([j <= i] * a[i, j]) * x[j]
     """
     env = c.scope.env
-    if not isinstance(c.body, Mul) or ctx.profiles.is_uniform(c.body, env):
+    if not isinstance(c.body, Mul) or ctx.free_indices.is_uniform(c.body, env):
         return None
     parts = factors(c.body)
-    box = ctx.profiles.free(c.body, env) | through(_guards(c.parts), env)
-    whole = [part for part in parts if ctx.profiles.free(part, env) >= box]
+    box = ctx.free_indices.free(c.body, env) | through(_guards(c.parts), env)
+    whole = [part for part in parts if ctx.free_indices.free(part, env) >= box]
     if len(whole) != 1 or not isinstance(whole[0], Access):
         return None
     return whole[0] if all(is_finite(part) for part in parts if part is not whole[0]) else None

@@ -232,6 +232,17 @@ def where(mask: Value, v: Value, order: Axes, otherwise: str = "0") -> Value:
     return Value(code, axes, ATOM, 1 + max(m.depth, w.depth), None, v.weak)
 
 
+def compared(op: str, a: Value, b: Value, order: Axes) -> Value:
+    """a op b, as the integers 1 and 0."""
+    axes = union([a, b], order)
+    left, right = aligned(a, axes), aligned(b, axes)
+    if left.weak and right.weak:
+        left = replace(left, code=f"jnp.asarray({left.code}, dtype)", level=ATOM)
+    operator = "==" if op == "=" else op
+    code = f"({left.within(SUM)} {operator} {right.within(SUM)}).astype(jnp.int32)"
+    return Value(code, axes, ATOM, 1 + max(left.depth, right.depth))
+
+
 def applied(f: ScalarFunction, arguments: list[Value], order: Axes) -> Value:
     """f(arguments), by its template."""
     axes = union(arguments, order)

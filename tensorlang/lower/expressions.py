@@ -14,6 +14,7 @@ from tensorlang.language.grammar import (
     Bracket,
     Call,
     Choice,
+    Compared,
     Const,
     Expr,
     Extremum,
@@ -30,8 +31,9 @@ from tensorlang.language.predicates import FALSE, TRUE, Or, Predicate, conjuncti
 from tensorlang.language.types import R
 from tensorlang.lower.accesses import access
 from tensorlang.lower.brackets import bracket
-from tensorlang.lower.code import Value, applied, literal, plus, times, where
+from tensorlang.lower.code import Value, applied, compared, literal, plus, times, where
 from tensorlang.lower.extrema import extremum
+from tensorlang.lower.joins import joined
 from tensorlang.lower.masks import mask_over
 from tensorlang.lower.pieces import assembled
 from tensorlang.lower.relations import is_enumerable
@@ -79,6 +81,9 @@ class Compiler:
             case Add(Bracket(p, a), Bracket(q, b), sign) if p is q:
                 return (yield self.value(Bracket(p, Add(a, b, sign)), scope))
             case Add(a, b, sign):
+                branches: Value | None = yield joined(self.ctx, scope, e)
+                if branches is not None:
+                    return branches
                 pieces: Value | None = yield assembled(self.ctx, scope, e, self.shared)
                 if pieces is not None:
                     return pieces
@@ -106,6 +111,10 @@ class Compiler:
                     v = yield bracket(self.ctx, scope, p, a)
             case Extremum() | Choice():
                 v = yield extremum(self.ctx, scope, e)
+            case Compared(op, a, b):
+                left = yield self.value(a, scope)
+                right = yield self.value(b, scope)
+                v = compared(op, left, right, scope.order)
             case Gen() | Let() | MakePair():
                 raise NormalFormError("code is made of scalar expressions; found a gen, let or pair inside of one")
         return v

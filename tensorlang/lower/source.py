@@ -33,6 +33,7 @@ from tensorlang.lower.loops import expanded, extents_product
 from tensorlang.lower.names import Names
 from tensorlang.lower.numbered import Numbered, numbered
 from tensorlang.lower.points import Points
+from tensorlang.lower.profile import is_condition
 from tensorlang.lower.recomputed import recomputed
 from tensorlang.lower.relations import held_on_points, on_points
 from tensorlang.lower.required import Required
@@ -92,6 +93,8 @@ class Source:
             self._ctx.held[body.var, ()] = made
             if isinstance(body.var, IndexArray):
                 self._ranged(body.var)
+                if is_condition(body.value):
+                    self._ctx.conditions.add(body.var)
             body = body.body
         results = unpack(run(self._outputs(body)), f.results)
         self.orders = {relation: tuple(p.orders) for relation, p in self._ctx.sparse.items()}

@@ -31,8 +31,10 @@ from tensorlang.normal.pattern import Pattern, axes, renamed
 from tensorlang.normal.ssa import (
     SSA,
     Addition,
+    Comparison,
     Constant,
     Contraction,
+    Defining,
     Input,
     Map,
     Selection,
@@ -70,7 +72,7 @@ def narrow(s: SSA) -> SSA:
     chosen: dict[tuple[Read | None, Statement], _Part] = {}
     parts: dict[Statement, list[_Part]] = {}
     for x in reversed(s.statements):
-        demanded = reads.pop(x, {None: TRUE} if isinstance(x, Selection) else {})
+        demanded = reads.pop(x, {None: TRUE} if isinstance(x, Defining) else {})
         groups = _groups(x, demanded)
         parts[x] = []
         for pred, readers in groups:
@@ -99,7 +101,7 @@ def _groups(x: Statement, demanded: Mapping[Read | None, Predicate]) -> list[tup
     if not demanded:
         return []
     whole: list[tuple[Predicate, list[Read | None]]] = [(TRUE, list(demanded))]
-    if isinstance(x, Input | Constant | Selection) or any(p is TRUE for p in demanded.values()):
+    if isinstance(x, Input | Constant | Defining) or any(p is TRUE for p in demanded.values()):
         return whole
     ranges = own_ranges(x)
     readers: dict[Predicate, list[Read | None]] = defaultdict(list)
@@ -165,6 +167,9 @@ def _reads(x: Statement, where: Predicate) -> list[tuple[Statement, Predicate]]:
             return [(y, both) for y in arguments]
         case Selection(_, _, guard, p, operand):
             return [(operand, simplify_in(conjunction([guard, p]), own_ranges(operand)))]
+        case Comparison(_, _, guard, left, right):
+            guard = simplify_in(guard, own_ranges(x))
+            return [(left, guard), (right, guard)]
         case Contraction():
             return list(zip(x.factors, _shadows(x.pattern, where), strict=True))
 
@@ -200,3 +205,5 @@ def _restricted(part: _Part, those: Iterable[Statement]) -> Statement:
             return Contraction(conjunction([q, p]), given, summed, shape)
         case Selection(array, sign, guard, q, _):
             return Selection(array, sign, guard, q, given[0])
+        case Comparison(array, op, guard, _, _):
+            return Comparison(array, op, guard, *given)

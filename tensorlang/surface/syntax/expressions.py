@@ -33,7 +33,8 @@ COMPARISONS = Category(
             'arithmetic ("<" | "<=" | "=" | ">" | ">=") arithmetic',
             "Whether it holds: a condition, which a `let` names under gens and brackets alone, and brackets ask for: "
             "`[c[i]]`, `[not c[i]]`. It is an index below 2, 1 where it holds, costs 1 and has no derivative: that of "
-            "what a bracket takes is the derivative there, at ties too. Of nan no comparison holds, and its negation does.",
+            "what a bracket takes is the derivative there, at ties too. Of nan no comparison holds, and its negation "
+            "does.",
             "kept(x: [n]R) = let c = gen i:n. x[i] > 0 in gen i:n. [c[i]] * sqrt(x[i])",
             None,
             (Compared, Let),

@@ -1,0 +1,154 @@
+"""Elements at places that data gives, and sums over them."""
+
+import jax.numpy as jnp
+from jax import lax
+
+
+def _take(x, *at):
+    """x[at], where every place is inside of x or hidden."""
+    if x.size == 0:
+        indexed = [not isinstance(a, slice) for a in at] + [False] * (x.ndim - len(at))
+        x = jnp.zeros([max(n, 1) if some else n for n, some in zip(x.shape, indexed, strict=True)], x.dtype)
+    return x.at[at].get(mode="promise_in_bounds", wrap_negative_indices=False)
+
+
+def _put_in_order(values, at, shape):
+    """Zeros of that shape, but the values at places in increasing order; what is outside is left out."""
+    zeros = jnp.zeros((*shape, *values.shape[1:]), values.dtype)
+    return zeros.at[at].set(
+        values, mode="drop", indices_are_sorted=True, unique_indices=True, wrap_negative_indices=False
+    )
+
+
+def _put_at(values, at, shape):
+    """Zeros of that shape, but the values at places of which no two are the same; what is outside is left out."""
+    zeros = jnp.zeros((*shape, *values.shape[at[0].ndim :]), values.dtype)
+    return zeros.at[at].set(values, mode="drop", unique_indices=True, wrap_negative_indices=False)
+
+
+def _add_in_order(values, at, shape):
+    """The sums, in an array of that shape, of the values whose places are equal; the places are in order."""
+    zeros = jnp.zeros((*shape, *values.shape[1:]), values.dtype)
+    return zeros.at[at].add(values, mode="drop", indices_are_sorted=True, wrap_negative_indices=False)
+
+
+def _add_at(values, at, shape, order=None):
+    """The sums, in an array of that shape, of the values whose places are equal; what is outside is left out.
+
+    They are added up in their order: one after the other on a CPU, sorted by their places elsewhere, if no `order`
+    in which these increase is given.
+    """
+    count, size = 1, 1
+    for n in at[0].shape:
+        count *= n
+    for n in shape:
+        size *= n
+    values = values.reshape((count, *values.shape[at[0].ndim :]))
+    at = tuple(a.reshape(count) for a in at)
+    if values.size == 0 or size == 0:
+        return jnp.zeros((*shape, *values.shape[1:]), values.dtype)
+    in_order = lambda order, values, *at: _add_in_order(_take(values, order), tuple(_take(a, order) for a in at), shape)
+    if size >= 2**31:
+        return in_order(jnp.lexsort(at[::-1]) if order is None else order, values, *at)
+    flat = at[0]
+    if len(at) > 1:
+        inside = True
+        for a, n in zip(at, shape, strict=True):
+            inside = inside & (a >= 0) & (a < n)
+        for a, n in zip(at[1:], shape[1:], strict=True):
+            flat = flat * n + a
+        flat = jnp.where(inside, flat, size)
+    one_by_one = lambda flat, values, *_: _add_one_by_one(values, flat, size).reshape((*shape, *values.shape[1:]))
+    if order is None:
+        sorted_first = lambda flat, values: _add_sorted(values, flat, size).reshape((*shape, *values.shape[1:]))
+        return lax.platform_dependent(flat, values, cpu=one_by_one, default=sorted_first)
+    by_order = lambda _, values, order, *at: in_order(order, values, *at)
+    return lax.platform_dependent(flat, values, order, *at, cpu=one_by_one, default=by_order)
+
+
+def _add_one_by_one(values, at, size):
+    """The sums of the values whose places are equal, by a loop; what is not at a place below `size` is left out."""
+    rest, each = values.shape[1:], values.size // len(values)
+    if rest and each % 4 == 0:
+        values = values.reshape((len(values), each // 4, 4))  # the compiler makes vectors of these
+    window = (1, *values.shape[1:])
+    origin = (jnp.uint32(0),) * (values.ndim - 1)
+    at_once = max(
+        1, min(8, len(values), 32 * len(values) // values.nbytes)
+    )  # a longer round is not compiled as one loop
+
+    def add(k, count, sums):
+        some = lambda x, k, n: lax.dynamic_slice_in_dim(x, k, n, allow_negative_indices=False)
+        block = some(values, k, count) if values.ndim == 1 else None
+        for j, place in enumerate(some(at, k, count).astype(jnp.uint32)):
+            old = lax.dynamic_slice(sums, (place, *origin), window, allow_negative_indices=False)
+            new = old + (some(values, k + j, 1) if block is None else block[j])
+            sums = lax.dynamic_update_slice(sums, new, (place, *origin), allow_negative_indices=False)
+        return sums
+
+    rounds = len(values) // at_once
+    sums = jnp.zeros((size + 1, *values.shape[1:]), values.dtype)  # to the last of which others are clamped
+    sums = lax.fori_loop(0, rounds, lambda k, sums: add(k * at_once, at_once, sums), sums)
+    return add(rounds * at_once, len(values) % at_once, sums)[:size].reshape((size, *rest))
+
+
+def _add_sorted(values, at, size):
+    """The same sums; values whose places are equal are made neighbours."""
+    count, at = len(values), jnp.minimum(at.astype(jnp.uint32), size)
+    if size * (count + 1) >= 2**32:
+        order = jnp.argsort(at)
+        places = _take(at, order)
+    else:
+        # place and number as one integer: sorting these takes a fifth of the time of argsort
+        keys = lax.sort(at * jnp.uint32(count) + jnp.arange(count, dtype=jnp.uint32))
+        order, places = (keys % count).astype(jnp.int32), keys // count
+    return _add_in_order(_take(values, order), (places.astype(jnp.int32),), (size,))
+
+
+def _greatest_at(values, mask, at, shape):
+    """The greatest, in an array of that shape, of the values at the same places that the mask selects; nan of none."""
+    mask = jnp.broadcast_to(mask, values.shape)
+    none = jnp.zeros((*shape, *values.shape[at[0].ndim :]), bool)
+    seen = none.at[at].max(mask, mode="drop", wrap_negative_indices=False)
+    least = jnp.full(none.shape, -jnp.inf, values.dtype)
+    best = least.at[at].max(jnp.where(mask, values, -jnp.inf), mode="drop", wrap_negative_indices=False)
+    return jnp.where(seen, best, jnp.nan)
+
+
+def _first_greatest_at(values, mask, numbers, at, shape):
+    """The least, in an array of that shape, of the numbers of the greatest values at the same places; 0 of none."""
+    best = _greatest_at(values, mask, at, shape)
+    here = best.at[at].get(mode="clip", wrap_negative_indices=False)
+    chosen = mask & ((values == here) | (jnp.isnan(values) & jnp.isnan(here)))
+    last = jnp.int32(2**31 - 1)
+    numbers = jnp.where(chosen, numbers, last).astype(jnp.int32)  # one counts in int64 where JAX may
+    first = jnp.full(best.shape, last).at[at].min(numbers, mode="drop", wrap_negative_indices=False)
+    return jnp.where(first < last, first, 0)
+
+
+def _found(points, *at):
+    """Which of the points, lists of coordinates in lexicographic order, is the first that is not before `at`."""
+    low = jnp.zeros(jnp.broadcast_shapes(*(jnp.shape(a) for a in at)), jnp.int32)
+    high = low + points[0].shape[0]
+
+    def halved(_, bounds):
+        low, high = bounds
+        middle = (low + high) // 2
+        equal = low < high
+        before = ~equal & equal
+        for column, a in zip(points, at, strict=True):
+            here = _take(column, middle)
+            before = before | (equal & (here < a))
+            equal = equal & (here == a)
+        return jnp.where(before, middle + 1, low), jnp.where(before | (low >= high), high, middle)
+
+    return lax.fori_loop(0, int(points[0].shape[0]).bit_length(), halved, (low, high))[0]
+
+
+def _holds(points, *at):
+    """Where `at` is one of the points, lists of coordinates in lexicographic order."""
+    found = _found(points, *at)
+    result = found < points[0].shape[0]
+    for column, a in zip(points, at, strict=True):
+        result = result & (_take(column, found) == a)
+    return result

@@ -17,7 +17,7 @@ from tensorlang.language.predicates import TRUE, Predicate
 from tensorlang.language.show import expr_text
 from tensorlang.language.types import R, array
 from tensorlang.normal.pattern import Shape, axes, renamed
-from tensorlang.normal.ssa import Map, Outputs, Selection, Statement, operands, read
+from tensorlang.normal.ssa import Defining, Map, Outputs, Statement, operands, read
 from tensorlang.recursion import Deep, run
 from tensorlang.surface.parse import parse
 
@@ -83,7 +83,7 @@ class Record:
     def _lets(self) -> list[tuple[Var | IndexArray, Expr]]:
         found: list[tuple[Var | IndexArray, Expr]] = []
         for x in self.statements:
-            name = x.array if isinstance(x, Selection) else self.names.expr(x)
+            name = x.array if isinstance(x, Defining) else self.names.expr(x)
             if isinstance(name, Var | IndexArray) and name not in self.derivation.result.params:
                 found.append((name, read(x, {y: self.names.expr(y) for y in operands(x)})))
         for (pred, shape), where in self.wheres.items():

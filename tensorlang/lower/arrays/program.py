@@ -48,7 +48,7 @@ from tensorlang.lower.arrays.sums.row_blocks import in_blocks, joined
 from tensorlang.lower.arrays.sums.sparse import on_points
 from tensorlang.lower.arrays.values import DTYPE, INT32, apply, cast, dtype_of, integer, ordered
 from tensorlang.lower.explain import Explained
-from tensorlang.lower.plan.dependence import read_by
+from tensorlang.lower.plan.dependence import is_condition, read_by
 from tensorlang.lower.plan.ir import DENSE, AtPoints, FusedSums, Given, RowBlocks, Storage
 from tensorlang.lower.plan.passes import plan
 from tensorlang.lower.plan.size_guards import Required
@@ -102,6 +102,8 @@ class ArrayProgram(Shown):
             self._ctx.held[x, ()] = self._statement(x.name, step.value, step.storage, step.forced)
             if isinstance(x, IndexArray):
                 self._ranged(x)
+                if is_condition(step.value):
+                    self._ctx.conditions.add(x)
         results = unpack(run(self._outputs(self.plan.outputs)), f.results)
         self.orders = {relation: tuple(p.orders) for relation, p in self._ctx.sparse.items()}
         for p in self._ctx.sparse.values():

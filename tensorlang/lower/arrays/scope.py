@@ -124,11 +124,12 @@ class Context:
      `value` writes the code of an expression, `contract` that of a sum; `decisions` records how, and `width` is how
     long a node is on a line. `target` is the name that the statement's value is to have, as long as nothing else
     has been given it. `sparse` are the relations that are given by their points, `increasing` the index arrays of
-    one dimension each of whose elements is greater than the one before, `possibly_empty` those that may have elements
-    though their range is empty: where a program chooses a point of none, and a bracket hides that. `parts` are the
-    blocks of arrays that are cut which the code being written is given, `rows` the names of the bounds of such
-    blocks by the number of rows, `open_blocks` the indices of which the code being written has a block. `joined` puts
-    all of an array together, in lines `before` those of the statement.
+    one dimension each of whose elements is greater than the one before, `possibly_empty` those that may have
+    elements though their range is empty: where a program chooses a point of none, and a bracket hides that.
+    `conditions` are those that say how values of the program compare: what they hide has no influence, even if it
+    is nan or inf. `parts` are the blocks of arrays that are cut which the code being written is given, `rows` the
+    names of the bounds of such blocks by the number of rows, `open_blocks` the indices of which the code being
+    written has a block. `joined` puts all of an array together, in lines `before` those of the statement.
 
     In `strict` code what brackets hide has no influence, even if it is nan or inf; `multiplied` says that the sum being
     written multiplies some of it by zero instead, so that this only holds where the sum is finite. `multiplying` are
@@ -155,6 +156,7 @@ class Context:
     sparse: dict[Relation, Points] = field(default_factory=dict)
     increasing: set[IndexArray] = field(default_factory=set)
     possibly_empty: set[IndexArray] = field(default_factory=set)
+    conditions: set[IndexArray] = field(default_factory=set)
     gather_cache: dict[tuple[str, int, Node], str] = field(default_factory=dict)
     _blocks: list[Block] = field(default_factory=list)
     _scopes: dict[Any, Scope] = field(default_factory=dict)

@@ -12,8 +12,10 @@ from tensorlang.language.grammar import (
     Bracket,
     Call,
     Choice,
+    Compared,
     Expr,
     Extremum,
+    Gen,
     Let,
     MakePair,
     Mul,
@@ -204,6 +206,13 @@ def results(e: Expr) -> Iterator[Expr]:
             stack += [part.first, part.second]
         else:
             yield part
+
+
+def is_condition(e: Expr) -> bool:
+    """Whether `e` asks how values compare, for each of some indices."""
+    while isinstance(e, Gen | Bracket):
+        e = e.body
+    return isinstance(e, Compared)
 
 
 def is_finite(e: Expr) -> bool:

@@ -19,6 +19,7 @@ from tensorlang.language.predicates import (
     conjunction,
     conjuncts,
     free_atoms,
+    lookups,
     substitute,
 )
 from tensorlang.lower.arrays.accesses import REVERSED
@@ -52,12 +53,19 @@ def contract(ctx: Context, c: Summation) -> Deep[Value]:
     memo = c.scope.memo
     if c.key not in memo:
         outer, ctx.multiplied = ctx.multiplied, False
-        memo[c.key] = yield (_strict(ctx, c) if ctx.strict and c.selects is None else _contract(ctx, c))
+        memo[c.key] = yield (_strict(ctx, c) if c.selects is None and _must_select(ctx, c) else _contract(ctx, c))
         if ctx.multiplied:
             ctx.multiplying.add((id(c.scope), c.key))
         ctx.multiplied |= outer
     ctx.multiplied |= (id(c.scope), c.key) in ctx.multiplying
     return memo[c.key]
+
+
+def _must_select(ctx: Context, c: Summation) -> bool:
+    """Whether what is hidden must have no influence: in strict code, and always where conditions on values hide it."""
+    if ctx.strict or not ctx.conditions:
+        return ctx.strict
+    return any(lookup.array in ctx.conditions for q in _gathered(ctx, c).parts for lookup in lookups(q))
 
 
 def _strict(ctx: Context, c: Summation) -> Deep[Value]:

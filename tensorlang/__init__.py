@@ -13,8 +13,10 @@ The layout follows the paper that it implements, and imports go one way only:
     transforms/   programs under JAX's transformations
     pipeline      the arrows composed: adjoint, derivative, grad, ...
     certificate/  that an adjoint is cheap, for all sizes and shown to others
+    jaxprs/       programs from JAX functions
     pictures/     supports, access maps, graphs, costs and certificates as pictures
     notebook/     how values show themselves in notebooks
+    jax           JAX's derivatives for JAX's functions, derived where that is cheaper
     lib           the standard library; entrances: what is said of wrong calls of the public functions
 
 Nothing of it is imported before it is used, and JAX not before something is lowered or run.
@@ -32,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 from tensorlang.shown import when_shown
 
 if TYPE_CHECKING:
-    from tensorlang import lib, pictures, testing
+    from tensorlang import jax, lib, pictures, testing
     from tensorlang.budget import limits
     from tensorlang.certificate.certificate import Certificate, certify
     from tensorlang.cost.cost import cost
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
         CountingError,
         EmptyExtremum,
         EvaluationError,
+        ImportRefused,
         LimitError,
         MissingPackage,
         NormalFormError,
@@ -58,6 +61,7 @@ if TYPE_CHECKING:
         TypeMismatch,
         UnknownAttribute,
     )
+    from tensorlang.jaxprs.imported import Imported, from_jax
     from tensorlang.language.evaluate import evaluate
     from tensorlang.language.function import Function
     from tensorlang.language.show import unicode_text
@@ -81,9 +85,10 @@ _HOMES = {
     "derivative.derivation": "Derivation Rule Step",
     "errors": (
         "ArgumentError CertificateError CostBoundExceeded CountingError EmptyExtremum EvaluationError "
-        "LimitError MissingPackage NormalFormError OutOfBounds ParseError ScalarFunctionError ScopeError "
+        "ImportRefused LimitError MissingPackage NormalFormError OutOfBounds ParseError ScalarFunctionError ScopeError "
         "SizeMismatch TensorlangError TypeMismatch UnknownAttribute"
     ),
+    "jaxprs.imported": "Imported from_jax",
     "language.evaluate": "evaluate",
     "language.function": "Function",
     "language.show": "unicode_text",
@@ -104,8 +109,8 @@ _HOMES = {
 """The public names by the modules that they are from."""
 
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
-_MODULES = ("lib", "pictures", "testing")
-_GUARDED = ("pictures", "testing")
+_MODULES = ("jax", "lib", "pictures", "testing")
+_GUARDED = ("jax", "pictures", "testing")
 
 __all__ = [  # noqa: PLE0604
     "ArgumentError",
@@ -118,6 +123,8 @@ __all__ = [  # noqa: PLE0604
     "EmptyExtremum",
     "EvaluationError",
     "Function",
+    "ImportRefused",
+    "Imported",
     "LimitError",
     "Lowered",
     "MissingPackage",
@@ -141,9 +148,11 @@ __all__ = [  # noqa: PLE0604
     "derive",
     "eliminate_pairs",
     "evaluate",
+    "from_jax",
     "grad",
     "hvp",
     "jacobian",
+    "jax",
     "let_lift",
     "lib",
     "limits",

@@ -366,9 +366,8 @@ class Builder:
         var = datum.var
         given = var in self.hints and not self.exact
         if given and drop:
-            self.assume(f"{self.hints[var]} is in its range")
             drop = False
-        key = (var, size, "given" if given else drop, promised)
+        key = (var, size, "given") if given else (var, size, drop, promised)
         if key not in self._made:
             hint = self.hints.get(var, "places")
             sizes = extents(plain(var.aval.shape)) or (constant(1),)

@@ -15,7 +15,7 @@ from jax.extend import core
 import tensorlang.jaxprs.rules  # noqa: F401  (fills the table)
 from tensorlang.cost.cost import cost
 from tensorlang.errors import PythonLine, TensorlangError
-from tensorlang.jaxprs.flatten import Flat, evaluate, needed, read
+from tensorlang.jaxprs.flatten import Flat, evaluate, flatten, needed, read
 from tensorlang.jaxprs.importer import Program, translate
 from tensorlang.jaxprs.refusal import Unsupported, line_of
 from tensorlang.jaxprs.rules.table import RULES
@@ -278,8 +278,8 @@ def gradient_work(sub: Flat, wanted: Sequence[Any]) -> int:
 
         return jax.vjp(of, *(inputs[k] for k in places))[1](cotangents)
 
-    jaxpr = jax.make_jaxpr(pulled)(shapes(sub.inputs), shapes(sub.outputs)).jaxpr
-    return work(jaxpr.replace(eqns=needed(jaxpr.eqns, jaxpr.outvars))).total + _traffic(sub, wanted)
+    closed = jax.make_jaxpr(pulled)(shapes(sub.inputs), shapes(sub.outputs))
+    return work(flatten(closed, lambda equation: True).equations).total + _traffic(sub, wanted)
 
 
 def _traffic(sub: Flat, wanted: Sequence[Any]) -> int:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from jax._src import source_info_util
 
 _MOVES = (
-    "broadcast_in_dim reshape squeeze iota transpose convert_element_type copy copy_p slice expand_dims stop_gradient "
-    "eq ne lt le gt ge select_n pad concatenate rev and or not split stack unstack tile gather dynamic_slice clamp name "
-    "dynamic_update_slice is_finite pvary optimization_barrier"
+    "broadcast_in_dim reshape squeeze iota transpose convert_element_type copy copy_p slice expand_dims "
+    "stop_gradient eq ne lt le gt ge select_n pad concatenate rev and or not split stack unstack tile gather "
+    "dynamic_slice clamp name dynamic_update_slice is_finite pvary optimization_barrier"
 )
 MOVES = frozenset(_MOVES.split())
 """Primitives that move or compare and do no arithmetic."""
@@ -40,18 +40,18 @@ class Work:
         return sum(self.written.values())
 
 
-def work(jaxpr: Any, times: int = 1, found: Work | None = None) -> Work:
-    """The work of `jaxpr`, whose shapes are numbers, with that of loops and calls.
+def work(equations: Iterable[Any], times: int = 1, found: Work | None = None) -> Work:
+    """The work of `equations`, whose shapes are numbers, with that of loops and calls.
 
     A loop of data's length counts once.
     """
     found = Work() if found is None else found
-    for equation in jaxpr.eqns:
+    for equation in equations:
         inner = list(inner_jaxprs(equation))
         if inner:
             repeated = times * (equation.params["length"] if equation.primitive.name == "scan" else 1)
             for part in inner:
-                work(part, repeated, found)
+                work(part.eqns, repeated, found)
             continue
         frame = source_info_util.user_frame(equation.source_info.traceback)
         line = (frame.file_name, frame.start_line) if frame else ("?", 0)

@@ -67,6 +67,8 @@ def read_at(b: Builder, x: Any, axes: Any, places: Callable[[Place], Sequence[Ca
         within = x.support
         support = lambda ix: disjunction(conjunction([p, within(place)]) for p, place in found(ix))
     place, _ = b.indices(axes)
+    if support is not None and b.holds(support(place)):
+        support = None
     pieces = x.pieces * max(1, len(found(place)))
     return b.bounded(Real(axes=axes, at=at, support=support, positive=x.positive, pieces=pieces))
 

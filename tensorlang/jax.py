@@ -35,7 +35,7 @@ def grad(
     otherwise. With `check` assumptions are checked by `jax.experimental.checkify`, which a caller makes into errors.
     Other `options` are those of `jax.grad`.
     """
-    return jax.grad(rewritten(fun, strict, check), argnums, has_aux, **options)
+    return jax.grad(rewritten(fun, argnums, strict, check), argnums, has_aux, **options)
 
 
 def value_and_grad(
@@ -48,7 +48,7 @@ def value_and_grad(
     **options: Any,
 ) -> Callable[..., Any]:
     """The value and the gradient of a scalar function, as `jax.value_and_grad` gives them. See `grad`."""
-    return jax.value_and_grad(rewritten(fun, strict, check), argnums, has_aux, **options)
+    return jax.value_and_grad(rewritten(fun, argnums, strict, check), argnums, has_aux, **options)
 
 
 def vjp(
@@ -56,7 +56,7 @@ def vjp(
 ) -> Any:
     """The value of `fun` at `primals`, and the function from cotangents of it to theirs, as `jax.vjp` gives them."""
     pull: Any = jax.vjp
-    return pull(rewritten(fun, strict, check), *primals, has_aux=has_aux)
+    return pull(rewritten(fun, None, strict, check), *primals, has_aux=has_aux)
 
 
 def jacobian(
@@ -69,7 +69,7 @@ def jacobian(
     **options: Any,
 ) -> Callable[..., Any]:
     """The Jacobian of a function, as `jax.jacobian` gives it. See `grad`."""
-    return jax.jacobian(rewritten(fun, strict, check), argnums, has_aux, **options)
+    return jax.jacobian(rewritten(fun, argnums, strict, check), argnums, has_aux, **options)
 
 
 def hessian(
@@ -82,7 +82,7 @@ def hessian(
     **options: Any,
 ) -> Callable[..., Any]:
     """The Hessian of a scalar function, as `jax.hessian` gives it, forward over reverse. See `grad`."""
-    return jax.hessian(rewritten(fun, strict, check), argnums, has_aux, **options)
+    return jax.hessian(rewritten(fun, argnums, strict, check), argnums, has_aux, **options)
 
 
 def differentiable(
@@ -94,4 +94,4 @@ def differentiable(
     """
     if fun is None:
         return lambda f: differentiable(f, strict=strict, check=check)
-    return wraps(fun)(rewritten(fun, strict, check))
+    return wraps(fun)(rewritten(fun, None, strict, check))

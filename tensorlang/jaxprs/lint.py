@@ -169,7 +169,7 @@ def _compiled(fun: Callable[..., Any], shapes: Any, wanted: tuple[int, ...]) -> 
     """XLA's operations for JAX's gradient by those for the derived one, with inputs and outputs."""
     theirs, ours = (
         counted.operations + (counted.inputs + counted.outputs) // 4
-        for counted in (count(jax.grad(f, wanted), *shapes) for f in (fun, rewritten(fun)))
+        for counted in (count(jax.grad(f, wanted), *shapes) for f in (fun, rewritten(fun, wanted)))
     )
     return theirs / ours
 

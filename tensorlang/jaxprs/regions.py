@@ -19,7 +19,7 @@ from tensorlang.jaxprs.flatten import Flat, evaluate, flatten, needed, read
 from tensorlang.jaxprs.importer import Program, translate
 from tensorlang.jaxprs.refusal import Unsupported, line_of
 from tensorlang.jaxprs.rules.table import RULES
-from tensorlang.jaxprs.work import work
+from tensorlang.jaxprs.work import Work, work
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import Relation
@@ -27,6 +27,9 @@ from tensorlang.pipeline import adjoint
 
 GAIN = 1.25
 """A region is kept where JAX's own gradient does at least so many times the work of the derived one."""
+
+PRODUCTS = 4
+"""So many operations of matrix products and convolutions take the time of another one, when that is weighed."""
 
 LEAST = 1000
 """A region saves at least so many operations."""
@@ -219,9 +222,11 @@ def _region(flat: Flat, members: tuple[int, ...], active: set[Any], gain: float 
     if len(kinds) > 1:
         return left("its numbers are of several types")
     sub.equations = needed(sub.equations, sub.outputs)
-    ours = jax_work = 0
+    ours = jax_work = weighed = 0
     if gain is not None:
-        jax_work = gradient_work(sub, wanted)
+        spent = gradient_work(sub, wanted)
+        jax_work = spent.total + _traffic(sub, wanted)
+        weighed = jax_work - spent.products + spent.products // PRODUCTS
         if not any(e.primitive.name not in ("add", "mul", "sub", "neg") for e in own) and len(own) < 2:
             return left("it is a single operation")
     program = _program(sub)
@@ -232,6 +237,8 @@ def _region(flat: Flat, members: tuple[int, ...], active: set[Any], gain: float 
             ours = derived_work(program, wanted)
         except TensorlangError as error:
             return left(f"what its gradient costs could not be told: {error.message.splitlines()[0]}")
+        if weighed < gain * ours <= jax_work:
+            return Region(own, sub, program, "most of JAX's work is in products, which are fast", jax_work, ours)
         if jax_work < gain * ours:
             return Region(own, sub, program, "JAX's gradient is as cheap", jax_work, ours)
         if jax_work - ours < LEAST:
@@ -264,8 +271,8 @@ def shapes(variables: Iterable[Any]) -> list[jax.ShapeDtypeStruct]:
     return [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in variables]  # type: ignore[no-untyped-call]
 
 
-def gradient_work(sub: Flat, wanted: Sequence[Any]) -> int:
-    """The operations of JAX's value and gradient of these equations by `wanted`, with inputs and outputs."""
+def gradient_work(sub: Flat, wanted: Sequence[Any]) -> Work:
+    """The work of JAX's gradient of these equations by `wanted`."""
     run = as_function(sub)
     places = [sub.inputs.index(v) for v in wanted]
 
@@ -279,7 +286,7 @@ def gradient_work(sub: Flat, wanted: Sequence[Any]) -> int:
         return jax.vjp(of, *(inputs[k] for k in places))[1](cotangents)
 
     closed = jax.make_jaxpr(pulled)(shapes(sub.inputs), shapes(sub.outputs))
-    return work(flatten(closed, lambda equation: True).equations).total + _traffic(sub, wanted)
+    return work(flatten(closed, lambda equation: True).equations)
 
 
 def _traffic(sub: Flat, wanted: Sequence[Any]) -> int:

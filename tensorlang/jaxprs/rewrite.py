@@ -202,27 +202,37 @@ def _remat(equation: Any, made: Plan, gain: float | None, check: bool) -> Callab
     return jax.checkpoint(lambda *xs: body.run(xs), prevent_cse=p["prevent_cse"], policy=p["policy"])
 
 
-def traced(fun: Callable[..., Any], args: Any, kwargs: Any) -> tuple[Any, list[Any], Any]:
-    """The closed jaxpr of a call, its inputs, and the tree of its outputs.
+Argnums = int | Sequence[int] | None
+
+
+def traced(
+    fun: Callable[..., Any], args: Any, kwargs: Any, argnums: Argnums = None
+) -> tuple[Any, list[Any], list[bool], Any]:
+    """The closed jaxpr of a call, its inputs, which of them are differentiated, and the tree of its outputs.
 
     Arrays are inputs; Python's numbers and all else are part of the function, as under `jax.grad`. Where values of
     arrays decide what is computed, those that are known are part of it too. Values of an outer trace are inputs.
     """
     leaves, tree = jax.tree.flatten((args, kwargs))
+    chosen = range(len(args)) if argnums is None else (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    moved = [k in chosen or k - len(args) in chosen for k, x in enumerate(args) for _ in jax.tree.leaves(x)]
+    moved += [argnums is None] * (len(leaves) - len(moved))
     arrays = [k for k, x in enumerate(leaves) if isinstance(x, jax.Array | np.ndarray | np.generic) and _is_number(x)]
     try:
-        return _traced(fun, leaves, tree, arrays)
+        return _traced(fun, leaves, tree, arrays, moved)
     except (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError,
             jax.errors.TracerIntegerConversionError, jax.errors.NonConcreteBooleanIndexError):  # fmt: skip
         moving = [k for k in arrays if isinstance(leaves[k], jax.core.Tracer)]
-        return _traced(fun, leaves, tree, moving)
+        return _traced(fun, leaves, tree, moving, moved)
 
 
 def _is_number(x: Any) -> bool:
     return not (isinstance(x, np.ndarray) and x.dtype == object)
 
 
-def _traced(fun: Callable[..., Any], leaves: list[Any], tree: Any, places: list[int]) -> tuple[Any, list[Any], Any]:
+def _traced(
+    fun: Callable[..., Any], leaves: list[Any], tree: Any, places: list[int], moved: list[bool]
+) -> tuple[Any, list[Any], list[bool], Any]:
     def call(*arrays: Any) -> Any:
         given = list(leaves)
         for k, x in zip(places, arrays, strict=True):
@@ -231,6 +241,7 @@ def _traced(fun: Callable[..., Any], leaves: list[Any], tree: Any, places: list[
         return fun(*args, **kwargs)
 
     inputs = [leaves[k] for k in places]
+    active = [moved[k] for k in places]
     closed, shape = jax.make_jaxpr(call, return_shape=True)(*inputs)
     moving = [k for k, c in enumerate(closed.consts) if isinstance(c, jax.core.Tracer)]
     if moving:
@@ -242,21 +253,25 @@ def _traced(fun: Callable[..., Any], leaves: list[Any], tree: Any, places: list[
             constvars=[jaxpr.constvars[k] for k in still], invars=[*taken, *jaxpr.invars], debug_info=info
         )
         inputs = [*(closed.consts[k] for k in moving), *inputs]
+        active = [False] * len(moving) + active
         closed = core.ClosedJaxpr(jaxpr, [closed.consts[k] for k in still])
-    return closed, inputs, jax.tree.structure(shape)
+    return closed, inputs, active, jax.tree.structure(shape)
 
 
 def rewritten(
-    fun: Callable[..., Any], strict: bool = False, check: bool = False, gain: float | None = GAIN
+    fun: Callable[..., Any],
+    argnums: Argnums = None,
+    strict: bool = False,
+    check: bool = False,
+    gain: float | None = GAIN,
 ) -> Callable[..., Any]:
-    """`fun`, with the regions of it that pay as tensor programs.
+    """`fun`, with the regions of it as tensor programs that pay when the arguments `argnums` are differentiated.
 
     With `strict`, all of it must be programs for which nothing is assumed: raises `ImportRefused` otherwise.
     """
 
     def run(*args: Any, **kwargs: Any) -> Any:
-        closed, inputs, out = traced(fun, args, kwargs)
-        active = [is_float(v) for v in closed.jaxpr.invars]
+        closed, inputs, active, out = traced(fun, args, kwargs, argnums)
         found = plan(closed, active, None if strict else gain, check)
         if strict:
             _require_whole(getattr(fun, "__name__", "the function"), found)

@@ -18,16 +18,20 @@ _MOVES = (
 MOVES = frozenset(_MOVES.split())
 """Primitives that move or compare and do no arithmetic."""
 
+PRODUCTS = frozenset(["dot_general", "conv_general_dilated"])
+"""Primitives whose operations libraries do several at a time."""
+
 Line = tuple[str, int]
 
 
 @dataclass
 class Work:
-    """Operations and written elements, and the primitives that they are of, for each line."""
+    """Operations and written elements, and the primitives that they are of, for each line; and of products in all."""
 
     operations: Counter[Line] = field(default_factory=Counter)
     written: Counter[Line] = field(default_factory=Counter)
     primitives: dict[Line, Counter[str]] = field(default_factory=dict)
+    products: int = 0
 
     @property
     def total(self) -> int:
@@ -57,6 +61,7 @@ def work(equations: Iterable[Any], times: int = 1, found: Work | None = None) ->
         line = (frame.file_name, frame.start_line) if frame else ("?", 0)
         spent = operations(equation) * times
         found.operations[line] += spent
+        found.products += spent if equation.primitive.name in PRODUCTS else 0
         found.written[line] += times * sum(_size(v) for v in equation.outvars)
         found.primitives.setdefault(line, Counter())[equation.primitive.name] += spent
     return found

@@ -12,6 +12,7 @@ The layout follows the paper that it implements, and imports go one way only:
     lower/        programs as jax.numpy source
     transforms/   programs under JAX's transformations
     pipeline      the arrows composed: adjoint, derivative, grad, ...
+    sparse/       Jacobians and Hessians as they lie, and formats for sparse matrices
     certificate/  that an adjoint is cheap, for all sizes and shown to others
     jaxprs/       programs from JAX functions
     pictures/     supports, access maps, graphs, costs and certificates as pictures
@@ -68,8 +69,10 @@ if TYPE_CHECKING:
     from tensorlang.lower.run import Lowered, lower
     from tensorlang.memory import clear_caches
     from tensorlang.normal import eliminate_pairs, let_lift, normalize, push_out_gen, to_ssa
-    from tensorlang.pipeline import adjoint, derivative, derive, grad, hvp, jacobian, value_and_grad
+    from tensorlang.pipeline import adjoint, derivative, derive, grad, hvp, value_and_grad
     from tensorlang.simplify import simplify
+    from tensorlang.sparse.layouts import hessian, jacobian
+    from tensorlang.sparse.pieces import structure
     from tensorlang.surface.embed import *  # noqa: F403
     from tensorlang.surface.parse import parse, parse_module
     from tensorlang.transforms.to_jax import to_jax
@@ -95,7 +98,7 @@ _HOMES = {
     "lower.run": "Lowered lower",
     "memory": "clear_caches",
     "normal": "eliminate_pairs let_lift normalize push_out_gen to_ssa",
-    "pipeline": "adjoint derivative derive grad hvp jacobian value_and_grad",
+    "pipeline": "adjoint derivative derive grad hvp value_and_grad",
     "simplify": "simplify",
     "surface.embed": (
         "Cond Idx IndexType Indices R RelationType Term ValueType abs argmax argmin call cos cosh erf "
@@ -104,6 +107,8 @@ _HOMES = {
         "where_ge where_gt"
     ),
     "surface.parse": "parse parse_module",
+    "sparse.pieces": "structure",
+    "sparse.layouts": "hessian jacobian",
     "transforms.to_jax": "to_jax",
 }
 """The public names by the modules that they are from."""
@@ -150,6 +155,7 @@ __all__ = [  # noqa: PLE0604
     "evaluate",
     "from_jax",
     "grad",
+    "hessian",
     "hvp",
     "jacobian",
     "jax",
@@ -164,6 +170,7 @@ __all__ = [  # noqa: PLE0604
     "push_out_gen",
     "read_cost",
     "simplify",
+    "structure",
     "testing",
     "to_jax",
     "to_ssa",

@@ -23,7 +23,8 @@ from tensorlang.language.types import R, Type, leaves, shape, struct_of_arrays
 from tensorlang.normal import normal_ssa
 from tensorlang.normal.ssa import SSA, Constant, Input
 from tensorlang.normal.tidy import replaced, tidy
-from tensorlang.simplify import read_simplified, simplify, simplify_ssa
+from tensorlang.simplify import read_simplified, simplify_ssa
+from tensorlang.simplify.points import over_points
 from tensorlang.simplify.read_back import read_back
 
 Wrt = str | tuple[str, ...] | None
@@ -115,7 +116,16 @@ def jacobian(f: Function, wrt: Wrt = None) -> Function:
     for part in reversed(parts[:-1]):
         body = MakePair(part, body)
         results = (g.results, results)
-    return _named(simplify(Function(f.name, tuple(params), body)), f, "jacobian", results)
+    s = simplify_ssa(normal_ssa(Function(f.name, tuple(params), body)))
+    return _named(read_simplified(over_points(s)), f, "jacobian", results)
+
+
+@limited
+def hessian(f: Function, wrt: Wrt = None) -> Function:
+    """The Hessian of a scalar `f`: the Jacobian of its gradient, of the parameter's sizes twice; for several parameters
+    a tuple, for each of them, of tuples. Raises what `grad` and `jacobian` raise.
+    """
+    return _named(jacobian(grad(f, wrt), wrt), f, "hessian")
 
 
 def _prepared(f: Function, wrt: Wrt) -> tuple[SSA, tuple[Var, ...]]:

@@ -13,7 +13,7 @@ import tensorlang
 ROOT = Path(tensorlang.__file__).parent
 BASE = ("budget", "errors", "interning", "memory", "recursion", "shown")
 FOLDERS = ("language", "sets", "surface", "cost", "normal", "derivative", "simplify", "lower", "transforms")
-FLOORS = (*FOLDERS, "pipeline", "certificate", "jaxprs", "pictures", "notebook")
+FLOORS = (*FOLDERS, "pipeline", "sparse", "certificate", "jaxprs", "pictures", "notebook")
 TOP = ("__init__", "__main__", "checks", "cli", "entrances", "files", "jax", "lib", "testing")
 
 MODULES = sorted(path.relative_to(ROOT) for path in ROOT.rglob("*.py"))

@@ -362,6 +362,20 @@ def test_several_extrema_in_one_condition_are_one_extremum() -> None:
     assert tl.cost(f, n=5, m=4) == pointwise.cost(f, {"n": 5, "m": 4}, {}) == 3
 
 
+def test_what_is_the_extremum_of_two_choices_is_read_by_one_of_them() -> None:
+    f = parse("""
+        f(x: [b][m][m + 1]R) =
+          let k = gen h:b, i:m, j:m. argmin l:2. x[h, i, j + l] in
+          let k1 = gen h:b, i:m, j:m. [i = j or j = 0] * argmax l:m where i <= l. x[h, j, k[h, j, l] + l] in
+          let k2 = gen h:b, i:m.
+            argmax j:m where i = j or j = 0. [i <= k1[h, i, j]] * x[h, j, k1[h, i, j] + k[h, j, k1[h, i, j]]] in
+          gen h:b, i:m. x[h, k2[h, i], k1[h, i, k2[h, i]] + k[h, k2[h, i], k1[h, i, k2[h, i]]]]
+    """)
+    x = np.random.default_rng(0).normal(size=(2, 3, 4))
+    np.testing.assert_allclose(evaluate(tl.simplify(f), x), evaluate(f, x))
+    np.testing.assert_allclose(tl.lower(f)(x), evaluate(f, x), rtol=1e-6)
+
+
 def test_a_point_of_an_empty_range_is_equal_to_nothing() -> None:
     f = parse("f(x: [n]R, w: [m]R) = [m < n and 0 < m] * let k = argmin j:n - m. x[j] in [k = 0] * w[0]")
     lifted = tl.let_lift(f)

@@ -9,7 +9,12 @@ on a CPU, brought into order first. So nothing depends on the order in which a m
 
     gen i. sum j. [a[i] = y[j] and p] * e  =  gen i. S[a[i]]    where S[k] = sum j. [k = y[j] and p] * e
 
-if i is in p and e only as a[i]: what is asked for again and again is added up once.
+if i is in p and e only as a[i]: what is asked for again and again is added up once. So it is with E(a[i], j) for a
+relation E that is given by its points; and
+
+    sum j. [E(i, a[j]) and p] * e  =  sum k. [E(i, k)] * S[k]    where S[k] = sum j. [k = a[j] and p] * e
+
+if i is not in p and e.
 """
 
 from __future__ import annotations
@@ -18,13 +23,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, Size, atom_affine, total
-from tensorlang.language.predicates import Equal, Predicate, conjunction, conjuncts, free_atoms, substitute
+from tensorlang.language.predicates import (
+    Equal,
+    Predicate,
+    Related,
+    conjunction,
+    conjuncts,
+    equal,
+    free_atoms,
+    substitute,
+)
 from tensorlang.language.rebuilt import with_atoms
 from tensorlang.lower.accesses import access, positions
 from tensorlang.lower.choices import in_windows
 from tensorlang.lower.code import ATOM, Axes, Value
 from tensorlang.lower.integers import ZERO, Range
 from tensorlang.lower.loops import expanded
+from tensorlang.lower.relations import enumerable
 from tensorlang.lower.scope import Context, Held, Scope
 from tensorlang.lower.summation import Contract, Summation
 from tensorlang.recursion import Deep, run
@@ -51,7 +66,7 @@ def segmented(ctx: Context, c: Summation, contract: Contract) -> Deep[Value | No
 
 def shared_segments(ctx: Context, c: Summation, contract: Contract) -> Deep[Value | None]:
     """`c` as elements of segments' sums; None if it depends on axes otherwise than by an element of an index array."""
-    for element in dict.fromkeys(x for q in c.parts for x in _asked(c, q)):
+    for element in dict.fromkeys(x for q in c.parts for x in _asked(ctx, c, q)):
         segment = Index(element.array.name)
         values: dict[Atom, Affine] = {element: atom_affine(segment)}
         body = run(with_atoms(run(with_atoms(c.body, c.scope.env, {})), values, {}))
@@ -71,8 +86,43 @@ def shared_segments(ctx: Context, c: Summation, contract: Contract) -> Deep[Valu
     return None
 
 
-def _asked(c: Summation, q: Predicate) -> list[Lookup]:
-    """An element at axes of the scope that `q` compares with elements at summed indices alone."""
+def grouped(ctx: Context, c: Summation, contract: Contract) -> Deep[Value | None]:
+    """`c` over the points of a relation, of segments' sums; None if it depends on axes otherwise than by a relation of
+    elements at summed indices."""
+    for q in c.parts:
+        for element in _alone(ctx, q):
+            free = frozenset(i for i in atom_affine(element).free if isinstance(i, Index))
+            others = [r for r in c.parts if r is not q]
+            inside = ctx.profiles.free(c.body, c.scope.env).union(*(free_atoms(r) for r in others))
+            if not free or not free <= c.summed.keys() or not inside.isdisjoint(c.scope.domain):
+                continue
+            segment = Index(element.array.name)
+            asked = substitute(q, {element: atom_affine(segment)})
+            summed = {segment: Range(ZERO, element.array.size), **c.summed}
+            if enumerable(ctx, c.scope, [asked], summed) is None:
+                continue
+            parts = (asked, equal(atom_affine(segment), atom_affine(element)), *others)
+            v: Value = yield contract(ctx, replace(c, summed=summed, parts=parts))
+            return v
+    return None
+
+
+def _alone(ctx: Context, q: Predicate) -> list[Lookup]:
+    """The elements of index arrays that are arguments of a relation which is given by its points."""
+    if not isinstance(q, Related) or q.relation not in ctx.sparse:
+        return []
+    return [x for a in q.arguments for x in a.lookups if a is atom_affine(x)]
+
+
+def _asked(ctx: Context, c: Summation, q: Predicate) -> list[Lookup]:
+    """The elements at axes of the scope of which `q` asks whether they and what is at summed indices are the same, or
+    are a point of a relation."""
+    if isinstance(q, Related):
+        return [
+            x
+            for x in _alone(ctx, q)
+            if c.scope.axes(atom_affine(x)) and c.summed.keys().isdisjoint(atom_affine(x).free)
+        ]
     if not isinstance(q, Equal):
         return []
     inside = [x for x in q.difference.atoms if not c.summed.keys().isdisjoint(atom_affine(x).free)]

@@ -32,7 +32,7 @@ from tensorlang.lower.code import ATOM, Value, aligned, literal, plus, times, un
 from tensorlang.lower.correlations import correlated
 from tensorlang.lower.diagonals import stacked
 from tensorlang.lower.integers import Range
-from tensorlang.lower.lookups import segmented, shared_segments
+from tensorlang.lower.lookups import grouped, segmented, shared_segments
 from tensorlang.lower.loops import expanded, function_of, iterated
 from tensorlang.lower.membership import without_implied
 from tensorlang.lower.points import unresolved
@@ -97,6 +97,7 @@ def _contract(ctx: Context, c: Summation) -> Deep[Value]:
         else (
             _scaled,
             _enumerated,
+            _grouped,
             _eliminated,
             _segmented,
             _shared_segments,
@@ -149,6 +150,10 @@ def _scaled(ctx: Context, c: Summation) -> Deep[Value | None]:
 
 def _enumerated(ctx: Context, c: Summation) -> Deep[Value | None]:
     return enumerated(ctx, c, contract)
+
+
+def _grouped(ctx: Context, c: Summation) -> Deep[Value | None]:
+    return grouped(ctx, c, contract)
 
 
 def _segmented(ctx: Context, c: Summation) -> Deep[Value | None]:

@@ -136,12 +136,12 @@ def _can_read_through(x: Pattern, factors: Factors, k: int, once: frozenset[Stat
     if not isinstance(inner, Contraction) or not is_determined(inner.pattern):
         return False
     if len(inner.factors) == 1:
-        return not _is_looked_up(x, k)
+        return isinstance(inner.factors[0], Constant) or not is_looked_up(x, k)
     return len(factors) == 1 and inner in once and _sums_each_once(x)
 
 
 @cached
-def _is_looked_up(x: Pattern, k: int) -> bool:
+def is_looked_up(x: Pattern, k: int) -> bool:
     """Whether the k-th factor is read at an element of an index array.
 
     What is read there stays what it is, so that the greatest value of a statement is an element of that statement.

@@ -22,6 +22,7 @@ from tensorlang.simplify.factorise import factorise
 from tensorlang.simplify.hoist import hoist
 from tensorlang.simplify.narrow import narrow
 from tensorlang.simplify.read_back import read_back
+from tensorlang.simplify.supports import on_supports
 
 __all__ = ["read_simplified", "simplify", "simplify_ssa"]
 
@@ -63,6 +64,7 @@ def simplify_ssa(s: SSA, sizes: Mapping[Size, int] | None = None) -> SSA:
     for change in (
         assemble,
         cancel,
+        on_supports,
         narrow,
         compact,
         compact_choices,

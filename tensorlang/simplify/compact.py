@@ -49,6 +49,7 @@ from tensorlang.normal.ssa import (
 )
 from tensorlang.normal.tidy import addition, is_index_only, map_outputs, with_operands
 from tensorlang.sets.solve import in_range, project, solve
+from tensorlang.simplify.supports import common
 
 
 def compact(s: SSA) -> SSA:
@@ -56,16 +57,15 @@ def compact(s: SSA) -> SSA:
     new: dict[Statement, Statement] = {}
     names: dict[Statement, str] = {}
     for x in s.statements:
-        made, stored = _compacted(x, new)
+        made, stored = _compacted(_with_operands(x, new))
         new[x] = made
         if x in s.names:
             names.setdefault(stored, s.names[x])
     return replace(s, statements=tuple(new.values()), outputs=map_outputs(s.outputs, new), names=names)
 
 
-def _compacted(x: Statement, new: dict[Statement, Statement]) -> tuple[Statement, Statement]:
+def _compacted(x: Statement) -> tuple[Statement, Statement]:
     """What stands for `x`, and the statement that holds its values."""
-    x = _with_operands(x, new)
     if isinstance(x, Input | Constant | Selection) or is_index_only(x):
         return x, x
     if isinstance(x, Contraction):
@@ -81,7 +81,8 @@ def _compacted(x: Statement, new: dict[Statement, Statement]) -> tuple[Statement
     to_inner: dict[Atom, Affine] = {k: atom_affine(i) for k, i in zip(chart.axes, inner, strict=True)}
     at = ((i, a.substitute(to_inner)) for i, a in chart.at.items() if i not in chart.free)
     places = conjunction(equal(atom_affine(i), a) for i, a in at)
-    return Contraction(conjunction([places, hidden]), (stored,), (), x.shape), stored
+    made, stored = _compacted(stored)
+    return Contraction(conjunction([places, hidden]), (made,), (), x.shape), stored
 
 
 def _hoisted(x: Statement) -> tuple[Predicate, Statement]:
@@ -271,8 +272,7 @@ def _always(x: Statement) -> list[Predicate]:
     """Comparisons of the indices of `x` that hold wherever it is not zero."""
     match x:
         case Addition(terms, _):
-            first, *others = (conjuncts(t.pred) for t in terms)
-            return [q for q in first if all(q in other for other in others)]
+            return list(conjuncts(common(t.pred for t in terms)))
         case Map(p, _, _, _):
             return list(conjuncts(p))
         case Contraction():

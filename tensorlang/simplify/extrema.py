@@ -45,10 +45,9 @@ def with_extrema(s: SSA) -> tuple[SSA, Extrema]:
     if not defined:
         return s, {}
     values = {k: Input(Var(k.name, array(x.shape, R)), (), x.shape) for k, x in defined.items()}
-    for x in s.statements:
-        for k in _arrays(x) & values.keys():
-            if k in _arrays(_reading(x, {k: values[k]}, defined)):
-                del values[k]
+    while left := {k for x in s.statements for k in _arrays(_reading(x, values, defined)) if k in values}:
+        # an element may be the extremum of several choices: without some of them it is read by the others
+        values = {k: value for k, value in values.items() if k not in left}
     new: dict[Statement, Statement] = {}
     extrema: dict[Input, Selection] = {}
     for x in s.statements:
@@ -82,16 +81,16 @@ def _reading(x: Statement, values: Mapping[IndexArray, Input], defined: Mapping[
             factors.append((y, indices))
         else:
             summed.update((i, n) for i, n in zip(indices, y.shape, strict=True) if i in solution.free)
-            places = [conjunction(q for p in places for q in conjuncts(p) if q not in _conditions(chosen, defined))]
+            conditions = what_was_chosen(chosen, defined[chosen.array])
+            places = [conjunction(q for p in places for q in conjuncts(p) if q not in conditions)]
             at = list(chosen.at)
             factors.append((values[chosen.array], tuple(Index("g") for _ in at)))
         places += [equal(atom_affine(i), a) for i, a in zip(factors[-1][1], at, strict=True)]
     return contraction(x.shape, own_indices(x), factors, summed, conjunction(places))
 
 
-def _conditions(chosen: Lookup, defined: Mapping[IndexArray, Selection]) -> tuple[Predicate, ...]:
-    """What holds of a choice wherever one is made."""
-    x = defined[chosen.array]
+def what_was_chosen(chosen: Lookup, x: Selection) -> tuple[Predicate, ...]:
+    """What holds of an element of the array that `x` selects, wherever it is looked up."""
     at = [*chosen.at, atom_affine(chosen)]
     values: dict[Atom, Affine] = dict(zip(own_indices(x.operand), at, strict=True))
     return conjuncts(substitute(x.pred, values))

@@ -16,15 +16,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
 
-from tensorlang.language.affine import Affine, Index
+from tensorlang.language.affine import Affine, Index, IndexArray
 from tensorlang.language.predicates import (
     TRUE,
-    Equal,
-    NonNegative,
     Predicate,
     conjunction,
-    conjuncts,
     disjunction,
+    lookups,
 )
 from tensorlang.memory import cached
 from tensorlang.normal.pattern import Pattern, axes, renamed
@@ -42,10 +40,13 @@ from tensorlang.normal.ssa import (
     operands,
     output_list,
     own_ranges,
+    selections,
 )
 from tensorlang.normal.tidy import is_index_only, map_outputs, support
 from tensorlang.sets.isl import implies, is_empty
 from tensorlang.sets.solve import Ranges, project, ranges_predicate, simplify_in
+from tensorlang.simplify.extrema import what_was_chosen
+from tensorlang.simplify.supports import telling
 
 _MOST_PARTS = 8
 
@@ -63,7 +64,8 @@ Read = tuple[_Part, int]
 
 
 def narrow(s: SSA) -> SSA:
-    """`s` with statements that have arithmetic restricted to what is read of them, where that is a thin part."""
+    """`s` with statements that have arithmetic restricted to what is read of them, where that hides a share of them."""
+    defined = selections(s.statements)
     reads: dict[Statement, dict[Read | None, Predicate]] = defaultdict(dict)
     for x in output_list(s.outputs):
         reads[x][None] = TRUE
@@ -77,7 +79,7 @@ def narrow(s: SSA) -> SSA:
             part = _Part(x, pred)
             parts[x].append(part)
             chosen.update(((reader, x), part) for reader in readers)
-            for k, (y, p) in enumerate(_reads(x, pred)):
+            for k, (y, p) in enumerate(_reads(x, pred, defined)):
                 reads[y][part, k] = p
     if all(len(found) == 1 and found[0].pred is TRUE for found in parts.values()):
         return s
@@ -104,13 +106,13 @@ def _groups(x: Statement, demanded: Mapping[Read | None, Predicate]) -> list[tup
     ranges = own_ranges(x)
     readers: dict[Predicate, list[Read | None]] = defaultdict(list)
     for reader, p in demanded.items():
-        readers[_thin(p, ranges)].append(reader)
+        readers[_telling(p, ranges)].append(reader)
     groups = list(readers.items())
     if TRUE in readers or len(groups) > _MOST_PARTS:
         return whole
     for (p, _), (q, _) in combinations(groups, 2):
         if not is_empty(conjunction([p, q]), ranges_predicate(ranges)):
-            joined = _thin(simplify_in(disjunction(readers), ranges), ranges)
+            joined = _telling(simplify_in(disjunction(readers), ranges), ranges)
             groups = [(joined, list(demanded))]
             break
     if is_index_only(x):
@@ -119,40 +121,19 @@ def _groups(x: Statement, demanded: Mapping[Read | None, Predicate]) -> list[tup
     return [(TRUE if implies(known, p) else p, r) for p, r in groups] if len(groups) == 1 else groups
 
 
-def _thin(p: Predicate, ranges: Ranges) -> Predicate:
-    return p if p is TRUE else _thin_part(p, tuple(ranges.items()))
+def _telling(p: Predicate, ranges: Ranges) -> Predicate:
+    return p if p is TRUE else _telling_part(p, tuple(ranges.items()))
 
 
 @cached
-def _thin_part(p: Predicate, binders: tuple[tuple[Index, Affine], ...]) -> Predicate:
-    """The conjuncts of `p` that leave a thin part of a box; true if none does.
-
-    Those are equalities, and bounds of the same combination of indices from both sides that are a fixed number apart.
-    """
-    parts, ranges = conjuncts(p), dict(binders)
-    kept: dict[Predicate, None] = {}
-    bounds = [q for q in (*parts, *conjuncts(ranges_predicate(ranges))) if isinstance(q, NonNegative)]
-    own_bounds = set(bounds).intersection(parts)
-    for q in parts:
-        if isinstance(q, Equal) and q.difference.indices:
-            kept[q] = None
-        elif isinstance(q, NonNegative) and q in own_bounds:
-            for other in bounds:
-                width = q.value + other.value
-                if other is not q and not width.terms and q.value.indices and not _is_range(other, q, ranges):
-                    kept[q] = None
-                    if other in own_bounds:
-                        kept[other] = None
-    return conjunction(kept)
+def _telling_part(p: Predicate, binders: tuple[tuple[Index, Affine], ...]) -> Predicate:
+    """The conjuncts of `p` that hide a share of a box; true if none does."""
+    return conjunction(telling(p, dict(binders)))
 
 
-def _is_range(p: NonNegative, q: NonNegative, ranges: Ranges) -> bool:
-    """Whether both bounds together say no more than the range of an index of fixed size."""
-    known = set(conjuncts(ranges_predicate(ranges)))
-    return p in known and q in known
-
-
-def _reads(x: Statement, where: Predicate) -> list[tuple[Statement, Predicate]]:
+def _reads(
+    x: Statement, where: Predicate, defined: Mapping[IndexArray, Selection]
+) -> list[tuple[Statement, Predicate]]:
     """What `x` reads of each operand if it is read where `where` holds."""
     match x:
         case Input() | Constant():
@@ -166,7 +147,8 @@ def _reads(x: Statement, where: Predicate) -> list[tuple[Statement, Predicate]]:
         case Selection(_, _, guard, p, operand):
             return [(operand, simplify_in(conjunction([guard, p]), own_ranges(operand)))]
         case Contraction():
-            return list(zip(x.factors, _shadows(x.pattern, where), strict=True))
+            chosen = (q for a in lookups(x.pred) if a.array in defined for q in what_was_chosen(a, defined[a.array]))
+            return list(zip(x.factors, _shadows(x.pattern, conjunction([where, *chosen])), strict=True))
 
 
 @cached

@@ -58,6 +58,7 @@ from tensorlang.normal.ssa import (
 )
 from tensorlang.normal.tidy import is_index_only
 from tensorlang.recursion import Deep, run
+from tensorlang.sets.isl import implies
 from tensorlang.sets.simplify import simplify
 from tensorlang.sets.solve import Ranges, ranges_predicate, simplify_in, solve
 from tensorlang.simplify.extrema import Extrema, with_extrema
@@ -198,8 +199,18 @@ class _Reader:
         parts = []
         for y, indices in zip(x.factors, factor_indices(x), strict=True):
             at = tuple((values.get(i) or atom_affine(i)).substitute(named) for i in indices)
+            if not binders and len(x.factors) == 1 and self._is_within(y, at, ranges, known, p):
+                p = TRUE
             parts.append((yield self.element(y, at, ranges, conjunction([known, p]))))
         return sums(binders, bracket(p, _product(parts)))
+
+    def _is_within(self, y: Statement, at: tuple[Affine, ...], ranges: Ranges, known: Predicate, p: Predicate) -> bool:
+        """Whether each term of an addition that is not stored is hidden where `p` is false."""
+        if p is TRUE or not isinstance(y, Addition) or y in self.stored:
+            return False
+        here: dict[Atom, Affine] = dict(zip(own_indices(y), at, strict=True))
+        given = conjunction([ranges_predicate(ranges), known])
+        return all(implies(conjunction([given, substitute(t.pred, here)]), p) for t in y.terms)
 
     def _chosen(
         self,

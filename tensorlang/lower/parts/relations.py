@@ -121,7 +121,7 @@ def _first_greatest_at(values, mask, numbers, at, shape):
     here = best.at[at].get(mode="clip", wrap_negative_indices=False)
     chosen = mask & ((values == here) | (jnp.isnan(values) & jnp.isnan(here)))
     last = jnp.int32(2**31 - 1)
-    numbers = jnp.where(chosen, numbers, last)
+    numbers = jnp.where(chosen, numbers, last).astype(jnp.int32)  # one counts in int64 where JAX may
     first = jnp.full(best.shape, last).at[at].min(numbers, mode="drop", wrap_negative_indices=False)
     return jnp.where(first < last, first, 0)
 

@@ -1,0 +1,195 @@
+"""Statements computed only where they can be other than 0, which is known from what they are computed from.
+
+    Y = gen i, j. [p] * e;  X = gen i, j. Y[i, j] * Z[i, j]  ->  X = gen i, j. [p] * Y[i, j] * Z[i, j]
+    Y as above;             X = gen i, j. sin(Y[i, j])       ->  X = gen i, j. [p] * sin(Y[i, j])
+    Y as above;             X = gen i, j. Y[i, j] + Z[i, j]  ->  X = gen i, j. [p] * Y[i, j] + Z[i, j]
+
+The second for functions that are 0 at 0. So a bracket reaches all that is computed from what it hides, and what is
+read with that is restricted to it in turn (`narrow`). Of several conditions those count that are comparisons or
+relations; nothing is computed more often than before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from tensorlang.language.affine import Affine, Index, Lookup, Size, atom_affine, constant
+from tensorlang.language.grammar import ScalarFunction
+from tensorlang.language.predicates import (
+    TRUE,
+    Equal,
+    NonNegative,
+    Or,
+    Predicate,
+    Related,
+    at_most,
+    conjunction,
+    conjuncts,
+    free_atoms,
+)
+from tensorlang.memory import cached
+from tensorlang.normal.contraction import is_looked_up, shadow
+from tensorlang.normal.pattern import Pattern, renamed
+from tensorlang.normal.ssa import (
+    SSA,
+    Addition,
+    Contraction,
+    Map,
+    Statement,
+    Term,
+    factor_indices,
+    own_indices,
+    own_ranges,
+)
+from tensorlang.normal.tidy import is_index_only, map_outputs, with_operands
+from tensorlang.sets.solve import simplify_in
+
+_MOST = 8
+"""Conditions that are passed on."""
+
+
+def on_supports(s: SSA) -> SSA:
+    """`s` with statements that have arithmetic restricted to where their operands may be other than 0."""
+    new: dict[Statement, Statement] = {}
+    outside: dict[Statement, Predicate] = {}
+    for x in s.statements:
+        made = with_operands(x, new)
+        if not is_index_only(made):
+            made = _restricted(made, outside)
+        new[x] = made
+        outside[made] = _support(made, outside)
+    names = {new[x]: name for x, name in s.names.items()}
+    return replace(s, statements=tuple(dict.fromkeys(new.values())), outputs=map_outputs(s.outputs, new), names=names)
+
+
+def _restricted(x: Statement, supports: Mapping[Statement, Predicate]) -> Statement:
+    """`x` under the conditions without which what it reads is 0, and it is, too."""
+    match x:
+        case Addition(terms, shape):
+            own = own_ranges(x)
+            pairs = ((t, _both(t.pred, supports[t.operand], own)) for t in terms)
+            return Addition(tuple(Term(t.sign, p, t.operand) for t, p in pairs), shape)
+        case Map(p, f, arguments, shape) if is_zero_at_zero(f):
+            return Map(_both(p, common(supports[y] for y in arguments), own_ranges(x)), f, arguments, shape)
+        case Contraction(p, factors, summed, shape):
+            known = _read(x, supports)
+            both = _both(p, conjunction(known), {**x.pattern.outer, **x.pattern.inner})
+            return x if both is p else Contraction(both, factors, summed, shape)
+        case _:
+            return x
+
+
+def _both(p: Predicate, q: Predicate, ranges: Mapping[Index, Affine]) -> Predicate:
+    return p if q is TRUE else simplify_in(conjunction([p, q]), ranges)
+
+
+def _support(x: Statement, supports: Mapping[Statement, Predicate]) -> Predicate:
+    """Conditions on the indices of `x` without which it is 0."""
+    match x:
+        case Addition(terms, _):
+            return common(_kept(conjunction([t.pred, supports[t.operand]]), x) for t in terms)
+        case Map(p, f, arguments, _):
+            inside = common(supports[y] for y in arguments) if is_zero_at_zero(f) else TRUE
+            return _kept(conjunction([p, inside]), x)
+        case Contraction():
+            known = _read(x, supports)
+            return _kept(_shadow(Pattern(conjunction([x.pred, *known]), x.pattern.factors, x.summed, x.shape)), x)
+        case _:
+            return TRUE
+
+
+def _read(x: Contraction, supports: Mapping[Statement, Predicate]) -> list[Predicate]:
+    """The supports of the factors at the places where they are read, except at elements of index arrays: what is read
+    there stays what it is, so that the greatest value of a statement is an element of that statement."""
+    return [
+        renamed(supports[y], own_indices(y), at)
+        for k, (y, at) in enumerate(zip(x.factors, factor_indices(x), strict=True))
+        if not is_looked_up(x.pattern, k)
+    ]
+
+
+@cached
+def _shadow(x: Pattern) -> Predicate:
+    """Where there is a point of `x`, if anything but equalities says so."""
+    return TRUE if all(isinstance(q, Equal) for q in conjuncts(x.pred)) else simplify_in(shadow(x), x.outer)
+
+
+def _kept(p: Predicate, x: Statement) -> Predicate:
+    """The conditions in `p` that hide more than a few elements of `x`."""
+    return conjunction(telling(common([p]), own_ranges(x))[:_MOST])
+
+
+def telling(p: Predicate, ranges: Mapping[Index, Affine]) -> list[Predicate]:
+    """The comparisons and relations among the conjuncts of `p` that hide a share of the box of these ranges.
+
+    One that only hides a fixed number of an index's values does not: it would make every reader longer for nothing.
+    """
+    return [
+        q
+        for q in conjuncts(p)
+        if isinstance(q, Equal | NonNegative | Related)
+        and not free_atoms(q).isdisjoint(ranges)
+        and not (isinstance(q, NonNegative) and _hides_few(q.value, ranges))
+    ]
+
+
+def _hides_few(a: Affine, ranges: Mapping[Index, Affine]) -> bool:
+    """Whether a >= 0 holds for all but a fixed number of values of the only index, or element, in it."""
+    inside = [x for x in a.atoms if not isinstance(x, Size)]
+    if len(inside) != 1 or abs(a.coefficient(inside[0])) != 1:
+        return False
+    (x,) = inside
+    size = x.array.size if isinstance(x, Lookup) else ranges.get(x)
+    rest = a - atom_affine(x) * a.coefficient(x)
+    hidden = -rest if a.coefficient(x) > 0 else None if size is None else size - 1 - rest
+    return hidden is not None and hidden.is_constant
+
+
+def common(conditions: Iterable[Predicate]) -> Predicate:
+    """Comparisons and relations that hold wherever one of the `conditions` does: [i = j] and [i = j + 1] are both
+    within 0 <= i - j <= 1."""
+    first, *others = [conjuncts(q) for p in conditions for q in _alternatives(p)]
+    shared = [q for q in first if all(q in other for other in others)]
+    if not others:
+        return conjunction(shared)
+    bounds = [_bounds(parts) for parts in (first, *others)]
+    known = _bounds(shared)
+    for difference in bounds[0]:
+        least = [b.get(difference) for b in bounds]
+        ends = [k for k in least if k is not None]
+        if len(ends) == len(bounds) and known.get(difference) != min(ends):
+            shared.append(at_most(constant(min(ends)), difference))
+    return conjunction(shared)
+
+
+def _alternatives(p: Predicate) -> tuple[Predicate, ...]:
+    """Predicates one of which holds where `p` does: the parts of a disjunction."""
+    choices = [q for q in conjuncts(p) if isinstance(q, Or)]
+    if not choices:
+        return (p,)
+    rest = [q for q in conjuncts(p) if q is not choices[0]]
+    return tuple(conjunction([*rest, q]) for q in choices[0].parts)
+
+
+def _bounds(parts: Iterable[Predicate]) -> dict[Affine, int]:
+    """The least values of differences of two indices."""
+    least: dict[Affine, int] = {}
+    for q in parts:
+        sides = (
+            (q.difference, -q.difference) if isinstance(q, Equal) else (q.value,) if isinstance(q, NonNegative) else ()
+        )
+        for a in sides:
+            if len(a.terms) == len(a.indices) == 2 and {k for _, k in a.terms} == {1, -1}:
+                difference = a - a.constant
+                least[difference] = max(-a.constant, least.get(difference, -a.constant))
+    return least
+
+
+@cached
+def is_zero_at_zero(f: ScalarFunction) -> bool:
+    """Whether `f` is exactly 0 where all of its arguments are."""
+    with np.errstate(all="ignore"):
+        return bool(f.evaluate(*[np.float64(0)] * f.arity) == 0)

@@ -1,0 +1,162 @@
+"""Where the elements of an array lie: its support as pieces, each a box of points and their places.
+
+    gen i, j. [j = i]*u[i] - [j = a[i]]*v[i]   ->   u[i] at (i, i);  -v[i] at (i, a[i])
+
+An output is taken apart through views, which only say where elements go, and through additions each of whose terms has
+fewer axes that grow than their sum has. What is left has as many elements as its support has points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import prod
+
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine
+from tensorlang.language.function import Function
+from tensorlang.language.predicates import TRUE, Predicate, conjunction, equal, lookups, substitute
+from tensorlang.normal import normal_ssa
+from tensorlang.normal.contraction import contraction, is_zero, only_moves
+from tensorlang.normal.pattern import renamed
+from tensorlang.normal.ssa import (
+    SSA,
+    Addition,
+    Constant,
+    Contraction,
+    Statement,
+    factor_indices,
+    inner_ranges,
+    output_list,
+    own_indices,
+)
+from tensorlang.sets.solve import Ranges, in_range, simplify_in, solve
+from tensorlang.simplify import simplify_ssa
+
+
+def structure(f: Function) -> tuple[tuple[Piece, ...], ...]:
+    """For each array that `f` gives, from left to right, the pieces of which it consists: elsewhere it is 0.
+
+    >>> import tensorlang as tl
+    >>> f = tl.parse("f(x: [n + 1]R) = gen i:n. (x[i + 1] - x[i])^2")
+    >>> for piece in tl.structure(tl.jacobian(f))[0]:
+    ...     print(piece)
+    (i, i + 1) for i:n
+    (i, i) for i:n
+    """
+    return pieces_of(simplify_ssa(normal_ssa(f)))
+
+
+def pieces_of(s: SSA) -> tuple[tuple[Piece, ...], ...]:
+    """The pieces of each output of `s`."""
+    given = [p for p in s.params if isinstance(p, IndexArray)]
+    return tuple(tuple(_pieces(x, given)) for x in output_list(s.outputs))
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Elements of an array: at the places `at`, for each point of the box of `axes` where `pred` holds, `number` times
+    the element of a statement at `read`. Of several pieces' elements at the same place the sum counts."""
+
+    axes: Ranges
+    at: tuple[Affine, ...]
+    pred: Predicate
+    number: Fraction
+    values: Statement
+    read: tuple[Affine, ...]
+
+    def __str__(self) -> str:
+        box = ", ".join(f"{i}:{n}" for i, n in self.axes.items())
+        where = "" if self.pred is TRUE else f" where {self.pred}"
+        return f"({', '.join(map(str, self.at))}) for {box or 'one element'}{where}"
+
+    @property
+    def elements(self) -> Statement:
+        """The elements along the axes; 0 where there is none."""
+        own = tuple(self.axes)
+        at = tuple(Index(i.name) for i in own_indices(self.values))
+        places = (equal(atom_affine(i), a) for i, a in zip(at, self.read, strict=True))
+        shape = tuple(self.axes.values())
+        factors: list[tuple[Statement, tuple[Index, ...]]] = [(self.values, at)]
+        if self.number != 1:
+            factors.insert(0, (Constant(self.number, ()), ()))
+        return contraction(shape, own, factors, {}, conjunction([self.pred, *places]))
+
+
+def _pieces(x: Statement, given: Collection[IndexArray]) -> Iterator[Piece]:
+    axes = {Index(i.name): n for i, n in zip(own_indices(x), x.shape, strict=True)}
+    here = tuple(map(atom_affine, axes))
+    whole = Piece(axes, here, TRUE, Fraction(1), x, here)
+    parts = list(_taken_apart(whole))
+    chosen = any(a.array not in given for p in parts for a in _read(p))
+    yield from [whole] if chosen and not is_zero(x) else parts  # places that the program chooses are not known outside
+
+
+def _read(p: Piece) -> list[Lookup]:
+    """The elements of index arrays that say where the elements of `p` are."""
+    return [*(x for a in p.at for x in a.lookups), *lookups(p.pred)]
+
+
+def _taken_apart(p: Piece) -> Iterator[Piece]:
+    """The pieces of `p`, through views and through additions each of whose terms has fewer axes than their sum."""
+    x = p.values
+    if is_zero(x):
+        return
+    if isinstance(x, Contraction) and len(x.factors) - sum(isinstance(y, Constant) for y in x.factors[:-1]) == 1:
+        part = _through(p, x)
+        if only_moves(x) or _rank(part) < _rank(p):
+            yield from _taken_apart(part)
+        else:
+            yield p
+    elif isinstance(x, Addition):
+        terms = []
+        for t in x.terms:
+            pred = conjunction([p.pred, _at(t.pred, own_indices(x), p.read)])
+            part = replace(p, pred=pred, number=p.number * t.sign, values=t.operand)
+            terms.append(list(_taken_apart(_without_determined(part, p.axes, {}))))
+        if all(_rank(part) < _rank(p) for parts in terms for part in parts):
+            for parts in terms:
+                yield from parts
+        else:
+            yield p
+    else:
+        yield p
+
+
+def _rank(p: Piece) -> int:
+    """How many axes of `p` have a size that grows."""
+    return sum(1 for n in p.axes.values() if not n.is_constant)
+
+
+def _at(p: Predicate, own: tuple[Index, ...], at: Sequence[Affine]) -> Predicate:
+    """`p` at these places of its indices."""
+    return substitute(p, dict(zip(own, at, strict=True)))
+
+
+def _through(p: Piece, x: Contraction) -> Piece:
+    """`p`, of the view or sum `x` of one statement, perhaps times a number, as a piece of that statement."""
+    old = tuple(inner_ranges(x))
+    fresh = tuple(Index(i.name) for i in old)
+    inner = dict(zip(fresh, inner_ranges(x).values(), strict=True))
+    pred = _at(renamed(x.pred, old, fresh), own_indices(x), p.read)
+    read = tuple(atom_affine(fresh[old.index(i)]) for i in factor_indices(x)[-1])
+    number = prod((y.value for y in x.factors[:-1] if isinstance(y, Constant)), start=p.number)
+    made = Piece(p.axes, p.at, conjunction([p.pred, pred]), number, x.factors[-1], read)
+    made = _without_determined(made, p.axes, inner)  # rather the axes of the view than those of what it shows
+    return _without_determined(made, made.axes, {})
+
+
+def _without_determined(p: Piece, unknown: Ranges, known: Ranges) -> Piece:
+    """`p` without those of the axes `unknown` that equalities determine; the others are `known` as well."""
+    found = solve(p.pred, unknown, known)
+    values: dict[Atom, Affine] = dict(found.values)
+    inside = [in_range(found.values[i], n, {**unknown, **known}) for i, n in unknown.items() if i in values]
+    axes = {i: n for i, n in {**known, **unknown}.items() if i not in values}
+    return Piece(
+        axes,
+        tuple(a.substitute(values) for a in p.at),
+        simplify_in(conjunction([substitute(found.rest, values), *inside]), axes),
+        p.number,
+        p.values,
+        tuple(a.substitute(values) for a in p.read),
+    )

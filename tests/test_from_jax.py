@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from functools import partial
 from typing import Any
 
 import jax
@@ -15,6 +17,7 @@ from benchmarks.programs import CASES
 from benchmarks.programs.kernels import KERNELS
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Var
+from tests.programs import random_arguments, random_function, random_sizes
 
 RNG = np.random.default_rng(0)
 
@@ -191,6 +194,27 @@ def test_a_natural_jax_program_gets_the_gradient_of_the_program_by_hand(case: Ca
     mine = spent(derived, {**full, derived.params[-1].name: bar}, {})
     theirs = spent(by_hand, {**dict(zip(names, arrays, strict=False)), by_hand.params[-1].name: bar}, case.odd)
     assert mine <= theirs or case.name in DEARER, (mine, theirs)
+
+
+@pytest.mark.parametrize("seed", [*range(6), *(pytest.param(k, marks=pytest.mark.slow) for k in range(100, 200))])
+def test_a_random_tensor_program_is_imported_again_from_the_jax_code_made_of_it(seed: int) -> None:
+    rng = random.Random(seed)
+    f = random_function(rng, scalars="smooth")
+    sizes = random_sizes(f, rng)
+    values = random_arguments(f, rng, sizes, exact=False)
+    if 0 in sizes.values():
+        return  # JAX's own sizes are at least 1
+    given = [jax.tree.map(single, values[p.name]) for p in f.params]
+    run = tl.lower(f)
+    found = tl.from_jax(partial(run), *given, exact=True)
+    for g, w in zip(jax.tree.leaves(found(*given)), jax.tree.leaves(run(*given)), strict=True):
+        near(g, w)
+
+
+def single(x: Any) -> Any:
+    """An array as JAX has it by default."""
+    x = jnp.asarray(np.asarray(x))
+    return x.astype(jnp.float32) if jnp.issubdtype(x.dtype, jnp.floating) else x
 
 
 def near(got: Any, want: Any) -> None:

@@ -161,6 +161,19 @@ def test_the_rule_of_a_custom_jvp_is_kept() -> None:
     same(tl.jax.grad(f)(X, A), jax.grad(f)(X, A))
 
 
+def test_rules_of_functions_that_look_the_same_are_told_apart() -> None:
+    def made(factor: float) -> Any:
+        @jax.custom_vjp
+        def odd(x: Any) -> Any:
+            return x**2
+
+        odd.defvjp(lambda x: (odd(x), x), lambda x, t: (factor * t,))
+        return lambda x, a: scaled(odd(x), a)
+
+    for factor in (2.0, 5.0):
+        same(tl.jax.grad(made(factor))(X, A), jax.grad(made(factor))(X, A))
+
+
 def test_what_has_no_rule_stays_jax_between_regions() -> None:
     def f(x: Any, a: Any) -> Any:
         b = jnp.diag(x) @ a

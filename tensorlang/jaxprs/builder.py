@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.extend import core
@@ -81,7 +82,7 @@ class Builder:
     """
 
     def __init__(
-        self, exact: bool, available: Callable[[Any], bool], is_shift: Callable[[Any, Any], bool] = lambda x, y: False
+        self, exact: bool, available: Callable[..., bool], is_shift: Callable[[Any, Any], bool] = lambda x, y: False
     ) -> None:
         self.exact = exact
         self.available = available  # whether JAX can compute a variable before the program runs
@@ -263,7 +264,7 @@ class Builder:
             found = self._known_mask(value.astype(bool), None)
             if found is not None and found.holds is not None:
                 holds = found.holds
-                return Real(axes=axes, at=lambda ix: bracket(holds(ix), number(1)), zero=holds, mask=holds)
+                return Real(axes=axes, at=lambda ix: bracket(holds(ix), number(1)), mask=holds)
         return self.data(var)
 
     def _known_mask(self, mask: Any, var: Any) -> Any:
@@ -340,6 +341,17 @@ class Builder:
         self.note(p.name)
         return p
 
+    def infinity(self, sign: int, axes: Axes) -> Real:
+        """An infinite number, which the language does not have, as a parameter that holds it."""
+        if sign not in self._made:
+            value = jnp.asarray(sign * np.inf, jnp.float32)
+            var = core.Var(jax.typeof(value))
+            self.constants[var] = value
+            self.hints[var] = "infinity"
+            self._made[sign] = self.data(var)
+        one = self._made[sign]
+        return Real(axes=axes, at=lambda ix: one.at(()))
+
     def numbers(self, var: Any) -> Real:
         """The integers or conditions that JAX computes for `var`, as floats."""
         key = (var, "numbers")
@@ -354,7 +366,7 @@ class Builder:
         """The order that sorts what JAX computes for `var` along `axis`."""
         key = (var, "permutation", axis)
         if key not in self._made:
-            if not self.available(var):
+            if not self.available(var, True):
                 raise Unsupported("an order of values that are computed here")
             sizes = extents(plain(var.aval.shape))
             made = IndexArray(self.name("order"), sizes, sizes[axis])
@@ -416,7 +428,7 @@ class Builder:
                 return Real(axes=x.axes, at=lambda ix: x.choose(ix, number(1), number(0)), positive=True)
             holds = x.holds
             one = number(1)
-            return Real(axes=x.axes, at=lambda ix: when(holds(ix), one), zero=holds, mask=holds, positive=True)
+            return Real(axes=x.axes, at=lambda ix: when(holds(ix), one), mask=holds, positive=True)
         place, _ = self.indices(x.axes)
         cases = self.possible(x.cases(place))
         if any(isinstance(a, Datum) for _, a in cases):

@@ -14,7 +14,6 @@ from tensorlang.errors import PythonLine
 from tensorlang.jaxprs import scalars
 from tensorlang.jaxprs.axes import flat
 from tensorlang.jaxprs.builder import Builder, Source
-from tensorlang.jaxprs.demand import restricted
 from tensorlang.jaxprs.flatten import Flat, evaluate, flatten, has_rule, needed, read
 from tensorlang.jaxprs.refusal import Unsupported
 from tensorlang.jaxprs.rules.table import RULES
@@ -92,11 +91,10 @@ def translate(
     results = [
         _result(b, b.scalar(v.val) if isinstance(v, core.Literal) else _value(b, flat_, env, v)) for v in flat_.outputs
     ]
-    statements = restricted(b.statements, results)
     body = results[-1]
     for e in reversed(results[:-1]):
         body = MakePair(e, body)
-    for x, e in reversed(statements):
+    for x, e in reversed(b.statements):
         body = Let(x, e, body)
     order = {v: k for k, v in enumerate(flat_.inputs)}
     used = free_names(body)
@@ -105,7 +103,7 @@ def translate(
     kind = None if len(results) == 1 else (None,) * len(results)
     function = check(Function(b.name(name), params, body, kind))
     sources = {p.name: b.sources[p.name] for p in params}
-    names = {x.name for x, _ in statements} | set(sources)
+    names = {x.name for x, _ in b.statements} | set(sources)
     lines = {name: line for name, line in b.lines.items() if name in names}
     return Program(function, sources, tuple(b.assumed), lines, flat_)
 
@@ -140,11 +138,11 @@ class _Ahead:
                 if floating or any(w in self._numbers for w in given):
                     self._numbers.add(v)
 
-    def can_compute(self, v: Any) -> bool:
-        """Whether `v` has no derivative, or is an input."""
+    def can_compute(self, v: Any, as_order: bool = False) -> bool:
+        """Whether `v` has no derivative, or none is asked for as only its order counts, or is an input."""
         if isinstance(v, core.Literal) or v in self._given or v in self._flat.constants:
             return True
-        return v not in self._active and (self._recompute or v not in self._numbers)
+        return (as_order or v not in self._active) and (self._recompute or v not in self._numbers)
 
 
 def _shifts(flat_: Flat) -> Callable[[Any, Any], bool]:

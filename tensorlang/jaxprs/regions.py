@@ -41,6 +41,9 @@ _LARGEST_DATA = 1 << 24
 
 _JAX_OWN = {
     "cumsum": "JAX takes time in proportion to its length, and so for the gradient",
+    "cummax": "JAX takes time in proportion to its length, and so for the gradient",
+    "cummin": "JAX takes time in proportion to its length, and so for the gradient",
+    "cumprod": "JAX takes time in proportion to its length, and so for the gradient",
     "while": "a loop that runs until its data say so",
     "custom_vjp_call": "its derivative is the user's",
     "custom_vjp_call_jaxpr": "its derivative is the user's",

@@ -14,14 +14,13 @@ from jax.experimental import checkify
 from jax.extend import core
 
 from tensorlang.errors import ImportRefused
-from tensorlang.jaxprs.flatten import evaluate, flatten, inner_jaxpr, read
+from tensorlang.jaxprs.flatten import evaluate, flatten, has_rule, inner_jaxpr, read
 from tensorlang.jaxprs.importer import Program, array_of
 from tensorlang.jaxprs.refusal import line_of
 from tensorlang.jaxprs.regions import GAIN, Partition, Region, is_float, partition
+from tensorlang.jaxprs.work import inner_jaxprs
+from tensorlang.memory import cached_whole
 from tensorlang.transforms.to_jax import to_jax
-
-_plans: dict[Any, Plan] = {}
-_MOST_PLANS = 512
 
 
 @dataclass
@@ -50,26 +49,36 @@ class Plan:
 
 def plan(closed: Any, active: Sequence[bool], gain: float | None = GAIN, check: bool = False) -> Plan:
     """The plan of a closed jaxpr, of whose inputs those marked `active` are differentiated."""
-    key = (_fingerprint(closed), tuple(active), gain, check)
-    found = _plans.get(key)
-    if found is None:
-        if len(_plans) >= _MOST_PLANS:
-            _plans.clear()
-        found = _plans[key] = _planned(closed, active, gain, check)
-    return found
+    return _planned(_Traced(closed, _fingerprint(closed)), tuple(active), gain, check)
+
+
+@dataclass(frozen=True)
+class _Traced:
+    """A closed jaxpr, which is the same as another one that computes the same."""
+
+    closed: Any = field(compare=False)
+    fingerprint: str
 
 
 def _fingerprint(closed: Any) -> str:
     """What tells jaxprs apart that compute different things."""
     found = hashlib.sha256(str(closed.jaxpr).encode())
+    stack = [closed.jaxpr]
+    while stack:
+        for equation in stack.pop().eqns:
+            stack += inner_jaxprs(equation)
+            if not has_rule(equation):  # functions are told apart by what they are, which the cache keeps
+                rules = [(name, id(rule)) for name, rule in equation.params.items() if callable(rule)]
+                found.update(str(rules).encode())
     for c in closed.consts:
         found.update(str(jax.typeof(c)).encode())
         found.update(np.asarray(c).tobytes())
     return found.hexdigest()
 
 
-def _planned(closed: Any, active: Sequence[bool], gain: float | None, check: bool) -> Plan:
-    flat = flatten(closed, lambda equation: False)
+@cached_whole
+def _planned(traced: _Traced, active: tuple[bool, ...], gain: float | None, check: bool) -> Plan:
+    flat = flatten(traced.closed, lambda equation: False)
     made = Plan(partition(flat, active, gain))
     owner = {v: r for r in made.partition.regions if r.why is None for v in r.flat.outputs}
     source = {v: e for e in flat.equations for v in e.outvars}

@@ -64,6 +64,12 @@ def ensure() -> None:
     have("power", arity=2, cost=5, evaluate=np.power, source="jnp.power({0}, {1})", transpose=_power)
     for name, f in (("floor", np.floor), ("ceil", np.ceil), ("round", np.round)):
         have(name, evaluate=f, source=f"jnp.{name}({{0}})", transpose=lambda x, y, t: [None])
+    have("fmod", arity=2, cost=4, evaluate=np.fmod, source="jnp.fmod({0}, {1})", transpose=_fmod)
+    have("xlogy", arity=2, cost=3, evaluate=_special("xlogy"), source="jax.scipy.special.xlogy({0}, {1})",
+         transpose=lambda x, y, t: [mul(call("log", x[1]), t), mul(mul(x[0], call("recip", x[1])), t)])  # fmt: skip
+    have("xlog1py", arity=2, cost=3, evaluate=_special("xlog1py"), source="jax.scipy.special.xlog1py({0}, {1})",
+         transpose=lambda x, y, t: [mul(call("log1p", x[1]), t),
+                                    mul(mul(x[0], call("recip", add(one, x[1]))), t)])  # fmt: skip
     # its value, of which no derivative is taken
     have("frozen", evaluate=lambda x: x, exact=lambda x: x, source="jax.lax.stop_gradient({0})",
          transpose=lambda x, y, t: [None])  # fmt: skip
@@ -104,6 +110,11 @@ def _share(a: Expr, b: Expr, t: Expr) -> Expr:
 def _atan2(x: tuple[Expr, ...], y: Expr, t: Expr) -> list[Expr]:
     scaled = Mul(t, call("recip", Add(Mul(x[0], x[0]), Mul(x[1], x[1]), 1)))
     return [Mul(x[1], scaled), Mul(Mul(number(-1), x[0]), scaled)]
+
+
+def _fmod(x: tuple[Expr, ...], y: Expr, t: Expr) -> list[Expr]:
+    ratio = Mul(x[0], call("recip", x[1]))
+    return [t, Mul(Mul(number(-1), t), Mul(call("sign", ratio), call("floor", call("abs", ratio))))]
 
 
 def _power(x: tuple[Expr, ...], y: Expr, t: Expr) -> list[Expr]:

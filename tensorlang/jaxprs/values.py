@@ -33,7 +33,7 @@ Case = tuple[Predicate, Affine | Datum]
 
 @dataclass(frozen=True, kw_only=True)
 class Real:
-    """Numbers. Outside of `support` they are -inf, outside of `zero` they are 0; `mask` says that they are [mask] * 1.
+    """Numbers. Outside of `support` they are -inf; `mask` says that they are [mask] * 1.
 
     `infinite` is 1 or -1 for an infinite number and 2 for nan, which have no expression; `constant` is a number that
     all elements are. `is_top` are greatest values, `positive` such as are never negative; `stopped` are the same
@@ -45,7 +45,6 @@ class Real:
     constant: Fraction | None = None
     infinite: int = 0
     support: Where | None = None
-    zero: Where | None = None
     mask: Where | None = None
     is_top: bool = False
     positive: bool = False
@@ -87,7 +86,6 @@ def viewed(x: Any, axes: Axes, place: Callable[[Place], Place]) -> Any:
                 axes=axes,
                 at=moved(x.at),
                 support=moved(x.support),
-                zero=moved(x.zero),
                 mask=moved(x.mask),
                 stopped=None if x.stopped is None else viewed(x.stopped, axes, place),
                 variable=None,

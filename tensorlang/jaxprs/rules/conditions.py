@@ -13,6 +13,7 @@ from tensorlang.jaxprs.rules.table import RULES, rule
 from tensorlang.jaxprs.terms import plus, where
 from tensorlang.jaxprs.values import Bool, Case, Datum, Int, Place, Real, Where
 from tensorlang.language.affine import Affine, constant
+from tensorlang.language.functions import call
 from tensorlang.language.grammar import Expr
 from tensorlang.language.predicates import (
     FALSE,
@@ -77,7 +78,10 @@ def integers(b: Builder, name: str, x: Int, y: Int) -> Int:
 def _rem(b: Builder, eqn: Any, x: Any, y: Any) -> Any:
     if isinstance(x, Int) and isinstance(y, Int):
         return integers(b, "rem", x, y)
-    raise Unsupported("a remainder of numbers")
+    (x, y), axes = together(b, [b.real(x), b.real(y)])
+    if x.infinite or y.infinite or x.support is not None or y.support is not None:
+        raise Unsupported("a remainder of infinite numbers")
+    return b.state(axes, lambda ix: call("fmod", x.at(ix), y.at(ix)), "rem")
 
 
 def compared(b: Builder, name: str, x: Any, y: Any) -> Bool:
@@ -295,24 +299,17 @@ def _chosen_numbers(b: Builder, which: Bool, yes: Real, no: Real) -> Real:
         inside = holds if kept is yes else lambda ix: b.negated(holds(ix))
         if kept.infinite:
             raise Unsupported("a choice of infinite numbers")
-        return replace(kept, support=_both(inside, kept.support), constant=None, zero=None, mask=None, is_top=False)
-    if yes.infinite or no.infinite:
-        raise Unsupported("an infinite number that is chosen by numbers")
+        return replace(kept, support=_both(inside, kept.support), constant=None, mask=None, is_top=False)
+    yes, no = (b.infinity(x.infinite, axes) if x.infinite else x for x in (yes, no))
     if yes.support is not None or no.support is not None:
         return _chosen_supported(b, which, yes, no)
     positive = yes.positive and no.positive
     if holds is not None:
-        zero: Where | None = None
-        if no.constant == 0:
-            zero = _both(holds, yes.zero)
-        elif yes.constant == 0:
-            zero = _both(lambda ix: b.negated(holds(ix)), no.zero)
         mask = holds if yes.constant == 1 and no.constant == 0 else None
         return b.bounded(
             Real(
                 axes=axes,
                 at=lambda ix: which.choose(ix, yes.at(ix), no.at(ix)),
-                zero=zero,
                 mask=mask,
                 positive=positive,
                 pieces=yes.pieces + no.pieces if yes.constant is None and no.constant is None else 1,

@@ -26,17 +26,8 @@ from tensorlang.language.predicates import TRUE, at_most, conjunction, less
 One = Callable[[Expr], Expr]
 Two = Callable[[Expr, Expr], Expr]
 
-_AT_ZERO = "neg abs sqrt square sin tanh frozen erf tan sinh asin asinh atan atanh log1p expm1"
-_KEEP_ZERO = frozenset(_AT_ZERO.split())
-"""What is 0 at 0."""
 _POSITIVE = frozenset(["exp", "logistic", "abs", "square", "exp2"])
 """What is never negative."""
-
-
-def zeroed(x: Real, zero: Where) -> Real:
-    """`x`, which is 0 outside of `zero`."""
-    at = x.at
-    return replace(x, at=lambda ix: when(zero(ix), at(ix)), zero=zero)
 
 
 def mapped(b: Builder, x: Real, f: One, name: str) -> Real:
@@ -54,8 +45,7 @@ def mapped(b: Builder, x: Real, f: One, name: str) -> Real:
         if name == "frozen":
             return replace(b.state(x.axes, lambda ix: when(support(ix), f(x.at(ix))), name), support=support)
         if name in ("exp", "exp2", "logistic"):
-            made = b.state(x.axes, lambda ix: when(support(ix), f(x.at(ix))), name)
-            return replace(zeroed(made, support), positive=True)
+            return replace(b.state(x.axes, lambda ix: when(support(ix), f(x.at(ix))), name), positive=True)
         raise Unsupported(f"{name} of numbers that are -inf under a mask")
     if x.constant is not None:
         c = x.constant
@@ -67,10 +57,6 @@ def mapped(b: Builder, x: Real, f: One, name: str) -> Real:
     positive = name in _POSITIVE or (x.positive and name in ("sqrt", "frozen"))
     if name == "abs" and x.positive:
         return x
-    if x.zero is not None and name in _KEEP_ZERO:
-        zero = x.zero
-        made = b.state(x.axes, lambda ix: when(zero(ix), f(x.at(ix))), name)
-        return replace(zeroed(made, zero), positive=positive)
     return replace(b.state(x.axes, lambda ix: f(x.at(ix)), name), positive=positive)
 
 
@@ -130,9 +116,10 @@ def _sign(b: Builder, eqn: Any, x: Any) -> Any:
 
 @rule("round")
 def _round(b: Builder, eqn: Any, x: Any) -> Any:
-    if eqn.params["rounding_method"] != lax.RoundingMethod.TO_NEAREST_EVEN:
-        raise Unsupported("halves rounded away from zero")
-    return mapped(b, b.real(x), lambda e: call("round", e), "round")
+    if eqn.params["rounding_method"] == lax.RoundingMethod.TO_NEAREST_EVEN:
+        return mapped(b, b.real(x), lambda e: call("round", e), "round")
+    half = number(Fraction(1, 2))
+    return mapped(b, b.real(x), lambda e: times(call("sign", e), call("floor", plus(call("abs", e), half))), "round")
 
 
 @rule("integer_pow")
@@ -227,10 +214,6 @@ def _combined(b: Builder, name: str, f: Two, x: Real, y: Real) -> Real:
             if one.mask is not None:
                 return _masked(one, other)
     positive = x.positive and y.positive and name in ("add", "mul", "div", "max", "min")
-    zero = x.zero if name in ("mul", "div") and x.zero else y.zero if name == "mul" else None
-    if zero is not None:
-        made = b.state(axes, lambda ix: when(zero(ix), f(x.at(ix), y.at(ix))), name)
-        return replace(zeroed(made, zero), positive=positive)
     return replace(b.state(axes, lambda ix: f(x.at(ix), y.at(ix)), name), positive=positive)
 
 
@@ -249,7 +232,6 @@ def _masked(mask: Real, x: Real) -> Real:
     return Real(
         axes=x.axes,
         at=lambda ix: when(holds(ix), x.at(ix)),
-        zero=inside,
         mask=None if both is None else inside,
         positive=x.positive,
     )
@@ -363,4 +345,7 @@ def _custom_jvp(b: Builder, eqn: Any, *xs: Any) -> Any:
             z = y if x.constant == 0 else x
             return b.state(axes, lambda ix: call("softplus", z.at(ix)), "softplus")
         return b.state(axes, lambda ix: call("logaddexp", x.at(ix), y.at(ix)), "logaddexp")
+    if name in ("xlogy", "xlog1py"):
+        (y,) = rest
+        return b.state(axes, lambda ix: call(name, x.at(ix), y.at(ix)), name)
     raise Unsupported(f"the derivative that {name or 'the program'} brings", hint="tl.jax.grad keeps it")

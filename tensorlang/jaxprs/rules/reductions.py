@@ -16,7 +16,7 @@ from tensorlang.jaxprs.values import Axes, Bool, Case, Int, Place, Real
 from tensorlang.language.affine import IndexArray, Lookup, atom_affine, constant
 from tensorlang.language.functions import call
 from tensorlang.language.grammar import Choice, Expr, bracket, extremum, gen, number, sums
-from tensorlang.language.predicates import TRUE, Predicate, at_most, conjunction, exists, less, within
+from tensorlang.language.predicates import TRUE, Predicate, at_most, conjunction, equal, exists, less, within
 
 _LONGEST_PRODUCT = 16
 
@@ -183,6 +183,58 @@ def _cumsum(b: Builder, eqn: Any, x: Any) -> Any:
         return sums([(j, n)], bracket(inside, x.at((*ix[:d], (a,), *ix[d + 1 :]))))
 
     return b.state(x.axes, body, "prefix")
+
+
+def _running(sign: int) -> Any:
+    def apply(b: Builder, eqn: Any, x: Any) -> Any:
+        x = flat(b, b.real(x))
+        if x.support is not None or x.infinite:
+            raise Unsupported("extrema of infinite numbers")
+        if b.exact:
+            raise Unsupported("extrema up to each place, of which equal ones share the cotangent")
+        b.assume("of equal numbers the first is the extremum, to which the cotangent goes")
+        d, back = eqn.params["axis"], eqn.params["reverse"]
+        n = x.axes[d][0]
+
+        def body(ix: Place) -> Expr:
+            j = b.index(n, "s")
+            a, k = atom_affine(j), ix[d][0]
+            inside = at_most(k, a) if back else at_most(a, k)
+            return extremum(sign, [(j, n)], inside, x.at((*ix[:d], (a,), *ix[d + 1 :])))
+
+        return b.state(x.axes, body, "running")
+
+    return apply
+
+
+RULES["cummax"], RULES["cummin"] = _running(1), _running(-1)
+
+
+@rule("cumprod")
+def _cumprod(b: Builder, eqn: Any, x: Any) -> Any:
+    x = flat(b, b.real(x))
+    d, n = eqn.params["axis"], x.axes[eqn.params["axis"]][0]
+    if not n.is_constant or n.constant > _LONGEST_PRODUCT or x.support is not None or x.infinite:
+        raise Unsupported(f"products of more than {_LONGEST_PRODUCT} numbers")
+    rest = (*x.axes[:d], *x.axes[d + 1 :])
+    order = reversed(range(n.constant)) if eqn.params["reverse"] else range(n.constant)
+    rows: dict[int, Real] = {}
+    last: Real | None = None
+    for k in order:
+
+        def row(ix: Place, k: int = k, last: Real | None = last) -> Expr:
+            e = x.at((*ix[:d], (constant(k),), *ix[d:]))
+            return e if last is None else times(last.at(ix), e)
+
+        last = rows[k] = b.state(rest, row, "product")
+
+    def at(ix: Place) -> Expr:
+        e: Expr = number(0)
+        for k, part in rows.items():
+            e = plus(e, when(equal(ix[d][0], constant(k)), part.at((*ix[:d], *ix[d + 1 :]))))
+        return e
+
+    return b.state(x.axes, at, "products")
 
 
 def _windows(kind: str) -> Any:

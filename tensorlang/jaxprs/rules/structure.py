@@ -163,9 +163,7 @@ def _pad(b: Builder, eqn: Any, x: Any, filling: Any) -> Any:
             raise Unsupported("gaps that are not 0")
         return plus(e, when(b.negated(inside), fill.at(())))
 
-    plain_pad = fill.constant == 0 and not any(inner for *_, inner in margins)
-    zero = (lambda ix: source(ix)[1]) if plain_pad else None
-    return b.bounded(Real(axes=axes, at=at, zero=zero, pieces=x.pieces))
+    return b.bounded(Real(axes=axes, at=at, pieces=x.pieces))
 
 
 Part = tuple[Callable[[Place], Predicate], Any, Callable[[Place], Place]]

@@ -10,7 +10,7 @@ from tensorlang.jaxprs.builder import Builder, plain
 from tensorlang.jaxprs.refusal import Unsupported
 from tensorlang.jaxprs.rules.places import Cases, clamped, combined, drops
 from tensorlang.jaxprs.rules.table import RULES, rule
-from tensorlang.jaxprs.terms import is_zero, minus, plus, when
+from tensorlang.jaxprs.terms import is_zero, minus, plus, times, when
 from tensorlang.jaxprs.values import Int, Place, Real
 from tensorlang.language.affine import Affine, atom_affine, constant
 from tensorlang.language.grammar import Expr, bracket, extremum, number, sums
@@ -147,6 +147,25 @@ def _injective(b: Builder, s: _Scatter) -> bool:
 
 RULES["scatter-add"], RULES["scatter"] = _scatter("add"), _scatter("set")
 rule("scatter_add")(RULES["scatter-add"])
+
+
+@rule("scatter-mul", "scatter_mul")
+def _scatter_mul(b: Builder, eqn: Any, x: Any, starts: Any, u: Any) -> Any:
+    if not isinstance(x, Real) or not isinstance(starts, Int):
+        raise Unsupported("an update of integers")
+    x, u, starts = flat(b, x), flat(b, b.real(u)), flat(b, starts)
+    _finite(x, u)
+    s = _Scatter(b, eqn, x, starts, u)
+    place, _ = b.indices(x.axes)
+    if not s.single or len(s.hits(place)) != 1:
+        raise Unsupported("products with updates at several places")
+
+    def at(ix: Place) -> Expr:
+        ((binders, p, here),) = s.hits(ix)
+        hit = exists(binders, p)
+        return plus(when(b.negated(hit), x.at(ix)), times(x.at(ix), sums(binders, when(p, u.at(here)))))
+
+    return b.state(x.axes, at, "scattered")
 
 
 @rule("scatter-max", "scatter_max")

@@ -375,10 +375,10 @@ class _Checked:
         _need(len(outputs) == len(dys), "a part of the cotangent for each output")
         _need(len(results) == len(xs), "a cotangent for each input")
         numbers = [integers(g) for g in outputs]
-        for g, made, x in zip(outputs + results, numbers + [None] * len(results), dys + xs, strict=True):
-            sizes = shapes.get(g) if made is None else made[1]  # type: ignore[call-overload]
-            fits = sizes == shapes[x] or (isinstance(g, Num) and not shapes[x])
-            _need(fits, f"{g} to have the sizes of {x}")
+        for g, array, end in zip(outputs + results, numbers + [None] * len(results), dys + xs, strict=True):
+            known = shapes.get(g) if array is None else array[1]  # type: ignore[arg-type]
+            fits = known == shapes[end] or (isinstance(g, Num) and not shapes[end])
+            _need(fits, f"{g} to have the sizes of {end}")
         self.outputs, self.results, self.bound_lets = outputs, results, bound
         self.variables = frozenset(x for x, _ in (*bound, *self.derivation.params))
         self.own = {x for x, _ in needed(bound, outputs)}

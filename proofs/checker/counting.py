@@ -14,7 +14,7 @@ from proofs.checker.charges import Charge, Domain
 from proofs.checker.facts import parts_of
 from proofs.checker.predicates import renamed, within
 from proofs.checker.semantics import names_in
-from proofs.checker.trees import Affine, All, Compare, Element, Exists, Holds, Pred, affine, number
+from proofs.checker.trees import Affine, All, Atom, Compare, Element, Exists, Holds, Pred, affine, number
 
 _MOST_STEPS = 20_000
 _MOST_LISTED = 200_000
@@ -63,7 +63,7 @@ class Counter:
         return trees.Any(tuple(map(self._plain, p.parts)))
 
     def _zeros(self, a: Affine) -> Affine:
-        kept = [(atom, k) for atom, k in a.terms if isinstance(atom, str)]
+        kept: list[tuple[Atom, int]] = [(atom, k) for atom, k in a.terms if isinstance(atom, str)]
         if any(isinstance(atom, Element) and atom.array not in self.arrays for atom, _ in a.terms):
             raise TooLarge("an index that is chosen")
         return affine(kept, a.constant)

@@ -414,6 +414,48 @@ def run(program: str, inputs: str | None, sizes: dict[str, int], out: str | None
             click.echo(shown if len(results) == 1 else f"{name} = {shown}")
 
 
+@main.command()
+@click.argument("where", metavar="FILE.py[::FUNCTION]")
+@click.option("--shapes", metavar='"x: n, A: n n"', help="The arguments' shapes, where no comment says them.")
+@click.option("--wrt", metavar="0,1,...", help="The numbers of the arguments that are differentiated, by default all.")
+@click.option("--at", "sizes", type=int, nargs=2, default=(48, 192), show_default=True, help="What the sizes are.")
+@click.option(
+    "--factor", type=float, default=4, show_default=True, help="Report factors that do not grow from here on."
+)
+@click.option("--compiled", is_flag=True, help="Report what XLA's operations confirm only.")
+@_format("text", "json", "github", "sarif")
+def lint(
+    where: str, shapes: str | None, wrt: str | None, sizes: tuple[int, int], factor: float, compiled: bool, style: str
+) -> None:
+    """Tell which gradients of JAX functions do more work than they need, and where.
+
+    JAX's gradient is counted beside the derived one, at two sizes. Without a name, every function of FILE.py is looked
+    at above which a comment gives the shapes: # lint: x: n, A: n n. The exit status is 1 if there is a finding.
+
+    \b
+    Example:
+      tensorlang lint model.py::loss --shapes "x: n, A: n n" --compiled
+    """
+    from tensorlang.jaxprs import formats
+    from tensorlang.jaxprs.lint import lint as linted
+
+    if wrt is not None and not re.fullmatch(r"\s*\d+\s*(,\s*\d+\s*)*", wrt, re.ASCII):
+        raise click.BadParameter(f"{wrt!r} is no list of argument numbers, such as 0,2")
+    argnums = None if wrt is None else tuple(map(int, wrt.split(",")))
+    reports = [
+        linted(fun, *given, argnums=argnums, sizes=sizes, compiled=compiled, factor=factor)
+        for fun, given in formats.functions_in(where, shapes)
+    ]
+    if style == "text":
+        click.echo("\n".join(map(str, reports)))
+    elif style == "github":
+        click.echo(formats.as_github(reports))
+    else:
+        _print_json(formats.as_json(reports) if style == "json" else formats.as_sarif(reports))
+    if any(report.findings for report in reports):
+        sys.exit(1)
+
+
 def _data(f: Function, path: str | None) -> dict[str, Any]:
     """The data of `f`'s relations and index arrays, from the archive `path`."""
     from tensorlang.files import read_arrays

@@ -129,7 +129,7 @@ def test_no_array_program_on_a_graph_grows_faster_than_the_model(seed: int) -> N
 
 
 LARGER = {
-    ("nest", 2): "the extremum of what does not depend on its index is still taken over all pairs",
+    ("nest", 2): "a sum where one point or another is chosen by data is taken over all points",
 }
 """Random programs that grow faster than the model counts, and why."""
 

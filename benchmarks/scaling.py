@@ -15,7 +15,7 @@ from benchmarks.case import Case, Sizes, dense
 from benchmarks.measure import FAILURES, ROUNDS, measure, reason
 from benchmarks.peers import JAX, JAX_PROGRAM, OURS, PROGRAM
 from benchmarks.reference import gradient
-from tensorlang.lower.count import Count, count
+from tensorlang.measure.count import Count, count
 
 POINTS = 4
 WHO = (OURS, PROGRAM, JAX, JAX_PROGRAM)

@@ -21,7 +21,7 @@ from tensorlang.language.types import leaves, shape
 from tensorlang.pipeline import Wrt, adjoint
 
 if TYPE_CHECKING:
-    from tensorlang.lower.count import Count
+    from tensorlang.measure.count import Count
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def charge(f: Function, derived: Function, sizes: Mapping[str, int], data: Mappi
 def compiled(f: Function, wrt: Wrt, sizes: Mapping[str, int], data: Mapping[str, Any]) -> dict[str, Machine | str]:
     """The program and its adjoint as XLA compiles them at these sizes; or why one can't be counted."""
     from tensorlang.lower import lower
-    from tensorlang.lower.count import count
+    from tensorlang.measure.count import count
 
     found: dict[str, Machine | str] = {}
     for name, g in (("program", f), ("adjoint", adjoint(f, wrt))):

@@ -25,6 +25,7 @@ from tensorlang.errors import ArgumentError, CertificateError, CostBoundExceeded
 if TYPE_CHECKING:
     from tensorlang.checks import Checked
     from tensorlang.language.function import Function
+    from tensorlang.lower.explain import Explained
 
 
 class Commands(click.Group):
@@ -303,9 +304,17 @@ def cost(program: str, sizes: dict[str, int], inputs: str | None, polynomial: bo
 @click.option("--target", default="jax", show_default=True, help="What to generate code for.")
 @click.option("--exact", is_flag=True, help="Keep to sums of products where Fourier transforms would be faster.")
 @click.option("--strict", is_flag=True, help="What brackets hide has no influence, even if it is nan or inf.")
+@click.option("--explain", is_flag=True, help="Print how each array is stored and computed, and why, not the source.")
 @_format("text", "json")
 def lower(
-    program: str, of_adjoint: bool, wrt: tuple[str, ...] | None, target: str, exact: bool, strict: bool, style: str
+    program: str,
+    of_adjoint: bool,
+    wrt: tuple[str, ...] | None,
+    target: str,
+    exact: bool,
+    strict: bool,
+    explain: bool,
+    style: str,
 ) -> None:
     """Print the Python source that runs a program, or its adjoint.
 
@@ -318,11 +327,29 @@ def lower(
     f = _read_one(program)
     if of_adjoint:
         f = tl.adjoint(f, wrt=wrt)
-    source = tl.lower(f, target=target, exact=exact, strict=strict).source
+    lowered = tl.lower(f, target=target, exact=exact, strict=strict)
+    if explain:
+        explanation = lowered.explain()
+        if style == "json":
+            _print_json({"name": f.name, "target": target, "steps": [*map(_step_data, explanation.steps)]})
+        else:
+            click.echo(str(explanation))
+        return
+    source = lowered.source
     if style == "json":
         _print_json({"name": f.name, "target": target, "source": source})
     else:
         click.echo(source.rstrip("\n"))
+
+
+def _step_data(step: Explained) -> dict[str, Any]:
+    decisions = [
+        {"depth": depth, "of": d.text, "chosen": d.chosen, "law": d.law, "rejected": dict(d.rejected)}
+        for root in step.decisions
+        for depth, d in root.walk()
+    ]
+    about = {"name": step.name, "statement": step.text, "stored": step.storage, "kept": step.kept, "cost": step.cost}
+    return {**about, "decisions": decisions}
 
 
 @main.command()
@@ -334,7 +361,8 @@ def tune(style: str) -> None:
     configuration directory, or to that which the environment variable TENSORLANG_COSTS names; code that is generated
     from then on goes by it.
     """
-    from tensorlang.lower import costs, tuning
+    from tensorlang.lower import costs
+    from tensorlang.measure import tuning
 
     with click.progressbar(length=tuning.STEPS, label="measuring", file=sys.stderr) as bar:
         table = tuning.measured(lambda: bar.update(1))

@@ -7,7 +7,7 @@ imported when the first value is shown (`when_shown`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import singledispatch
 from typing import Any
 
@@ -44,6 +44,17 @@ class Code(Shown):
     source: str
     function: Any
     """The program that it runs."""
+
+
+class Table(Shown):
+    """What is shown as a table: `rows` of plain text, of which the first cell is code, and notes under it."""
+
+    HEADER: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    def rows(self) -> Iterable[Sequence[str]]:
+        """The cells of each row."""
+        raise NotImplementedError
 
 
 _waiting: list[Callable[[], object]] = []

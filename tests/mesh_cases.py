@@ -139,7 +139,7 @@ def main() -> None:
     import jax
     from jax.sharding import AxisType, NamedSharding
 
-    from tensorlang.lower.mesh.compiled import sent_by
+    from tensorlang.measure.collectives import sent_by
 
     mesh = jax.make_mesh((4, 2), ("x", "y"), axis_types=(AxisType.Auto,) * 2)
     rng = np.random.default_rng(0)

@@ -16,7 +16,7 @@ from jax.sharding import Mesh, NamedSharding
 import tensorlang as tl
 from tensorlang.language.affine import Size
 from tensorlang.language.types import shape
-from tensorlang.lower.mesh.compiled import sent_by
+from tensorlang.measure.collectives import sent_by
 from tests.mesh_cases import ATTENTION, LAYER, MATMUL, STENCIL, Case
 
 

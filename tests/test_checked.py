@@ -84,7 +84,7 @@ def test_a_check_names_the_first_place(text: str, y: Any, what: str) -> None:
         assert what in thrown(f, X, jnp.array(y))
 
 
-@pytest.mark.filterwarnings("ignore::tensorlang.lower.pallas.run.InterpretedWarning")
+@pytest.mark.filterwarnings("ignore::tensorlang.lower.kernels.run.InterpretedWarning")
 def test_kernels_and_programs_on_a_mesh_have_checks_too() -> None:
     mesh = jax.make_mesh((1,), ("d",))
     for f in (

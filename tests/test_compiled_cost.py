@@ -17,7 +17,7 @@ import tensorlang as tl
 from benchmarks.case import Case, Sizes, points
 from benchmarks.programs import CASES
 from benchmarks.reference import answers, distance
-from tensorlang.lower.count import Count, count
+from tensorlang.measure.count import Count, count
 
 pytestmark = pytest.mark.slow
 

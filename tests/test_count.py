@@ -13,8 +13,8 @@ import scipy.sparse
 from jax import lax
 
 from tensorlang.errors import CountError
-from tensorlang.lower.count import Count, count
-from tensorlang.lower.hlo import read_module
+from tensorlang.measure.count import Count, count
+from tensorlang.measure.hlo import read_module
 
 
 def ones(*dims: int) -> jax.Array:

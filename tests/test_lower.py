@@ -24,8 +24,8 @@ from tensorlang.language.grammar import Add, Let, Mul, Var, access, gen, number,
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import R, array, leaves, shape
 from tensorlang.lower import Lowered, lower
-from tensorlang.lower import source as lowering
-from tensorlang.lower.helpers import HELPERS
+from tensorlang.lower.emit import module as lowering
+from tensorlang.lower.emit.helpers import HELPERS
 from tensorlang.normal import eliminate_pairs, let_lift, push_out_gen
 from tensorlang.surface.parse import parse
 from tests.programs import random_arguments, random_function, random_sizes

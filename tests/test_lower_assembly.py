@@ -10,8 +10,8 @@ import pytest
 
 from tensorlang.language.evaluate import evaluate
 from tensorlang.lower import lower
-from tensorlang.lower.assembly import FEWEST, rolled
-from tensorlang.lower.count import count
+from tensorlang.lower.plan.reroll import FEWEST, rolled
+from tensorlang.measure.count import count
 from tensorlang.pipeline import adjoint
 from tensorlang.surface.parse import parse
 

@@ -18,7 +18,7 @@ from tensorlang.language.function import Function
 from tensorlang.language.types import shape
 from tensorlang.lower import lower
 from tensorlang.lower.costs import VARIABLE
-from tensorlang.lower.count import Count, count
+from tensorlang.measure.count import Count, count
 from tensorlang.surface.parse import parse
 
 SMALL = {

@@ -20,9 +20,10 @@ from tensorlang.cli import main
 from tensorlang.errors import CostTableError
 from tensorlang.language.affine import Atom
 from tensorlang.language.types import shape
-from tensorlang.lower import costs, tuning
-from tensorlang.lower.count import count
-from tensorlang.lower.parts import correlations, windows
+from tensorlang.lower import costs
+from tensorlang.lower.emit.library import correlations, windows
+from tensorlang.measure import tuning
+from tensorlang.measure.count import count
 
 _PARTS: Any = correlations
 _WINDOWS: Any = windows

@@ -9,8 +9,8 @@ import pytest
 from tensorlang import adjoint, cost, grad
 from tensorlang.language.evaluate import evaluate
 from tensorlang.lower import lower
-from tensorlang.lower.count import count
-from tensorlang.lower.helpers import _FOUND
+from tensorlang.lower.emit.helpers import _FOUND
+from tensorlang.measure.count import count
 from tensorlang.surface.parse import parse
 from tests.test_lower_blocks import assert_close, inputs, leaves, small_blocks
 

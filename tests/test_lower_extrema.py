@@ -10,7 +10,7 @@ import pytest
 from tensorlang.errors import ArgumentError
 from tensorlang.language.evaluate import evaluate
 from tensorlang.lower import lower
-from tensorlang.lower.count import count
+from tensorlang.measure.count import count
 from tensorlang.pipeline import adjoint
 from tensorlang.simplify import simplify
 from tensorlang.surface.parse import parse

@@ -10,7 +10,7 @@ import pytest
 from tensorlang import adjoint
 from tensorlang.language.evaluate import evaluate
 from tensorlang.lower import costs, lower
-from tensorlang.lower.count import count
+from tensorlang.measure.count import count
 from tensorlang.surface.parse import parse
 
 MOMENTS = """

@@ -10,7 +10,7 @@ from tensorlang.language.evaluate import evaluate
 from tensorlang.language.function import Function
 from tensorlang.language.types import shape
 from tensorlang.lower import lower
-from tensorlang.lower.count import count
+from tensorlang.measure.count import count
 from tensorlang.pipeline import adjoint
 from tensorlang.surface.parse import parse
 

@@ -24,8 +24,8 @@ from tensorlang.language.types import shape
 from tensorlang.lower import coordinates as coordinates_module
 from tensorlang.lower import lower
 from tensorlang.lower import run as run_module
-from tensorlang.lower.count import count
-from tensorlang.lower.parts.relations import _add_at, _add_sorted
+from tensorlang.lower.emit.library.relations import _add_at, _add_sorted
+from tensorlang.measure.count import count
 from tensorlang.pipeline import adjoint
 from tensorlang.surface.parse import parse
 from tensorlang.transforms.to_jax import to_jax

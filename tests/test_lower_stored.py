@@ -12,7 +12,7 @@ from tensorlang import adjoint, cost
 from tensorlang.language.function import Function
 from tensorlang.language.types import shape
 from tensorlang.lower import lower
-from tensorlang.lower.count import count
+from tensorlang.measure.count import count
 from tensorlang.simplify import simplify
 from tensorlang.surface.parse import parse
 

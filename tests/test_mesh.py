@@ -10,7 +10,7 @@ from jax.sharding import PartitionSpec as P
 
 import tensorlang as tl
 from tensorlang.errors import ArgumentError
-from tensorlang.lower.mesh.compiled import sent_by
+from tensorlang.measure.collectives import sent_by
 from tests.mesh_cases import ATTENTION, CORRELATION, LAYER, MATMUL, STENCIL, TRANSPOSED
 
 MESH = AbstractMesh((4, 2), ("x", "y"))

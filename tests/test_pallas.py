@@ -13,11 +13,11 @@ from jax.experimental.pallas import tpu as pltpu
 import tensorlang as tl
 from benchmarks.case import Case, dense
 from benchmarks.programs.kernels import KERNELS
-from tensorlang.lower.pallas import run as pallas
-from tensorlang.lower.pallas.kernel import Kernel, Plain
-from tensorlang.lower.pallas.run import InterpretedWarning, Kernels
+from tensorlang.lower.kernels import run as pallas
+from tensorlang.lower.kernels.kernel import Kernel, Plain
+from tensorlang.lower.kernels.run import InterpretedWarning, Kernels
 
-pytestmark = pytest.mark.filterwarnings("ignore::tensorlang.lower.pallas.run.InterpretedWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::tensorlang.lower.kernels.run.InterpretedWarning")
 
 SIZES: dict[str, tuple[dict[str, int], dict[str, int]]] = {
     "matrix product": ({"n": 140, "m": 130, "p": 20}, {"n": 128, "m": 128}),

@@ -22,7 +22,7 @@ from tensorlang.language.affine import IndexArray, Size
 from tensorlang.language.arguments import from_leaves, leaf_shapes
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Var
-from tensorlang.lower.count import count
+from tensorlang.measure.count import count
 from tests.masked import SIZES, masked_arguments, masked_text
 from tests.poison import anywhere, hidden, poisoned
 from tests.programs import random_arguments, random_function, random_sizes

@@ -20,7 +20,7 @@ import pytest
 from jax import lax
 
 import tensorlang as tl
-from tensorlang.lower.count import count
+from tensorlang.measure.count import count
 from tensorlang.transforms import linear
 from tests.documents import blocks
 from tests.programs import random_arguments, random_function, random_sizes

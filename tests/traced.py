@@ -1,7 +1,7 @@
 """What a program does when it runs as it is traced: counted in its jaxpr, in milliseconds, without compiling.
 
 XLA may do less, since it fuses, but never does asymptotically more. An operation is an arithmetic one on floating-point
-numbers for each element, as in `tensorlang.lower.count`; an element is one that any instruction gives, whatever its
+numbers for each element, as in `tensorlang.measure.count`; an element is one that any instruction gives, whatever its
 type, views and broadcasts left out. A loop is as many times its body as it takes turns; of several branches the most
 expensive one counts.
 """

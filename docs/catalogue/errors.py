@@ -146,7 +146,7 @@ tl.lower(tl.parse("f(x: [n + m]R, w: [m]R) = gen i:n. sum j:m. x[i + j] * w[j]")
     ),
     errors.CountError: Example(
         """\
-from tensorlang.lower.count import count
+from tensorlang.measure.count import count
 
 count(lambda x: jax.lax.while_loop(lambda y: y < 100, lambda y: 2 * y, x), jnp.float32(1))
 """,

@@ -18,7 +18,7 @@ from tensorlang.jaxprs.sizes import affine
 from tensorlang.jaxprs.sizes import specs as shapes_of
 from tensorlang.jaxprs.work import Work, work
 from tensorlang.language.affine import Size
-from tensorlang.lower.count import count
+from tensorlang.measure.count import count
 from tensorlang.shown import Shown
 
 SIZES = (48, 192)

@@ -19,7 +19,7 @@ from tensorlang.jaxprs.flatten import Flat, evaluate, flatten, needed, read
 from tensorlang.jaxprs.importer import Program, translate
 from tensorlang.jaxprs.refusal import Unsupported, line_of
 from tensorlang.jaxprs.rules.table import RULES
-from tensorlang.jaxprs.work import Work, work
+from tensorlang.jaxprs.work import MOVES, Work, work
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import Relation
@@ -147,9 +147,8 @@ def _active(flat: Flat, active: Sequence[bool]) -> set[Any]:
 
 def _components(flat: Flat, refused: dict[int, str]) -> list[tuple[int, ...]]:
     """Sets of equations, by their numbers, that are connected and that no path leaves and enters again."""
-    level: dict[Any, int] = {v: 0 for v in flat.inputs}
+    levels = _levels(flat, refused)
     made: dict[Any, int] = {}
-    levels: dict[int, int] = {}
     parent: dict[int, int] = {}
 
     def root(k: int) -> int:
@@ -159,23 +158,44 @@ def _components(flat: Flat, refused: dict[int, str]) -> list[tuple[int, ...]]:
         return k
 
     for k, equation in enumerate(flat.equations):
-        given = [v for v in equation.invars if not isinstance(v, core.Literal)]
-        known = [level[v] for v in given if v in level]
-        if not known and k not in refused:
-            continue  # it depends on nothing: a part of each region that reads it
-        here = max(known, default=0) + (k in refused)
-        level.update((v, here) for v in equation.outvars)
-        if k in refused:
+        if k not in levels or k in refused:
             continue
-        levels[k], parent[k] = here, k
-        for v in given:
-            if v in made and levels[made[v]] == here:
+        parent[k] = k
+        for v in equation.invars:
+            if not isinstance(v, core.Literal) and v in made and levels[made[v]] == levels[k]:
                 parent[root(made[v])] = root(k)
         made.update((v, k) for v in equation.outvars)
     groups: dict[int, list[int]] = {}
     for k in parent:
         groups.setdefault(root(k), []).append(k)
     return [tuple(group) for group in groups.values()]
+
+
+def _levels(flat: Flat, refused: dict[int, str]) -> dict[int, int]:
+    """Levels of equations, which never fall on the way to a reader and rise at those that are refused.
+
+    What only moves elements is on the level of its first readers, so that they see the structure. An equation that
+    depends on nothing has no level: it is a part of each region that reads it.
+    """
+    level: dict[Any, int] = {v: 0 for v in flat.inputs}
+    found: dict[int, int] = {}
+    for k, equation in enumerate(flat.equations):
+        known = [level[v] for v in equation.invars if not isinstance(v, core.Literal) and v in level]
+        if known or k in refused:
+            found[k] = max(known, default=0) + (k in refused)
+            level.update((v, found[k]) for v in equation.outvars)
+    latest: dict[Any, int] = {}
+    for k, equation in reversed(list(enumerate(flat.equations))):
+        if k not in found:
+            continue
+        readers = [latest[v] for v in equation.outvars if v in latest]
+        if readers and k not in refused and equation.primitive.name in MOVES:
+            found[k] = min(readers)
+        here = found[k] - (k in refused)
+        for v in equation.invars:
+            if not isinstance(v, core.Literal):
+                latest[v] = min(here, latest.get(v, here))
+    return found
 
 
 def sub_flat(flat: Flat, members: Sequence[int]) -> Flat:

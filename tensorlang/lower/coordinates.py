@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tensorlang.lower.arrays.points import Order
 from tensorlang.lower.kept import Kept
-from tensorlang.lower.points import Order
 
 Arrays = tuple[Any, ...]
 

@@ -24,8 +24,9 @@ from tensorlang.language.predicates import Relation
 from tensorlang.language.types import Type
 from tensorlang.lower.checked import check_traced
 from tensorlang.lower.coordinates import Coordinates, points_or_mask
+from tensorlang.lower.emit.module import Source
+from tensorlang.lower.explain import Explained, Explanation
 from tensorlang.lower.kept import Kept
-from tensorlang.lower.source import Source
 from tensorlang.memory import cached_whole
 from tensorlang.shown import Code
 from tensorlang.simplify import simplify
@@ -104,6 +105,20 @@ class Lowered(Code):
     def source_on_points(self) -> str:
         """The source for relations that are given by their points: index arrays, and perhaps orders of them."""
         return self._form(tuple(p for p in self.function.params if isinstance(p, Relation))).made.text
+
+    def explain(self, on_points: bool = False) -> Explanation:
+        """How each array of the program is stored and computed, what was not chosen, and why.
+
+        With `on_points` it is about the source for relations that are given by their points.
+        """
+        relations = tuple(p for p in self.function.params if isinstance(p, Relation)) if on_points else ()
+        made = self._form(relations).made
+        assert isinstance(made, Source)
+        given = [
+            Explained(g.variable.name, f"{g.variable.name} = {g}", "a constant", "") for g in made.program.plan.given
+        ]
+        gone = [f"{name} is {note}" for name, note in made.program.plan.notes.items()]
+        return Explanation("jax", (*given, *made.program.explained), tuple(gone))
 
     @placed
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
@@ -333,7 +348,7 @@ def lower(
     out not to be finite are computed once more, by ways that select, and none by Fourier transforms. JAX's own
     derivative of such code is not strict: lower a derivative, or use `to_jax`.
 
-    The targets "pallas-tpu" and "pallas-gpu" are kernels over tiles, as `tensorlang.lower.pallas.run.Kernels` tells.
+    The targets "pallas-tpu" and "pallas-gpu" are kernels over tiles, as `tensorlang.lower.kernels.run.Kernels` tells.
     `blocks` has lengths of tiles along axes, by the sizes of these: {"n": 256}.
 
     Calling it checks that the elements of index arrays are in their ranges, but can't where JAX is tracing them. With
@@ -352,7 +367,7 @@ def lower(
         hint = "what brackets hide must be finite there; the target 'jax' on one device takes strict=True"
         raise ArgumentError(f"no strict code is made for {where}", hint=hint)
     if mesh is None and sharding is None and target != "jax":
-        from tensorlang.lower.pallas.run import Kernels
+        from tensorlang.lower.kernels.run import Kernels
 
         return Kernels(f, target, exact, sizes, blocks, check)
     if blocks is not None:

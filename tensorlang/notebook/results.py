@@ -20,7 +20,7 @@ from tensorlang.language.show import function_lines
 from tensorlang.normal.rules import PassRule
 from tensorlang.notebook.html import block, code, escape, fold, note, page, preformatted, table
 from tensorlang.notebook.source import highlighted
-from tensorlang.shown import Code, html, latex
+from tensorlang.shown import Code, Table, html, latex
 
 _MOST_CELLS = 12
 _MOST_ROWS = 300
@@ -153,6 +153,16 @@ def _lowered_html(lowered: Code) -> str:
     sizes = ", ".join(s.name for s in f.sizes)
     told = note(f"The sizes {sizes} are read off the arrays' shapes.") if sizes else ""
     return page(*parts, fold("parameters and result", table([*types, ["gives", code(str(f.type))]]), told))
+
+
+@html.register
+def _table_html(shown: Table) -> str:
+    rows = [[code(text), *(_broken(cell) for cell in rest)] for text, *rest in shown.rows()]
+    return page(table(rows, shown.HEADER), *(note(line) for line in shown.notes))
+
+
+def _broken(cell: str) -> str:
+    return "<br>".join(escape(line) for line in cell.split("\n"))
 
 
 def _cut(text: str) -> list[str]:

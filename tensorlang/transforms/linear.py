@@ -25,7 +25,7 @@ from tensorlang.language.function import Function, Parameter, taken_names
 from tensorlang.language.grammar import Expr, Var, zero
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import Pair, Type, leaves, shape
-from tensorlang.lower.relations import held_on_points
+from tensorlang.lower.plan.sparse import held_on_points
 from tensorlang.memory import cached_whole
 from tensorlang.normal import normal_ssa
 from tensorlang.normal.ssa import SSA, Input, Outputs, output_list

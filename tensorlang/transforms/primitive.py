@@ -29,8 +29,8 @@ from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import shape
 from tensorlang.lower.coordinates import Coordinates
+from tensorlang.lower.emit.module import Source
 from tensorlang.lower.run import defined
-from tensorlang.lower.source import Source
 from tensorlang.transforms.batch import batched
 from tensorlang.transforms.linear import Linear, Linearized, Program, Sizes, linearized, once, transposable
 

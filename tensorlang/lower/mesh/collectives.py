@@ -15,9 +15,9 @@ from math import prod
 from tensorlang.errors import ArgumentError
 from tensorlang.language.affine import Affine, Size, render
 from tensorlang.language.given import together
+from tensorlang.lower.emit.library.mesh import _reach
 from tensorlang.lower.mesh.asked import Along
 from tensorlang.lower.mesh.needs import is_nonnegative
-from tensorlang.lower.parts.mesh import _reach
 
 KINDS = ("all_gather", "ppermute", "psum", "psum_scatter")
 """The kinds of collectives, by the names of JAX's functions."""

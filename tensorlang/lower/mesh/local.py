@@ -45,12 +45,12 @@ from tensorlang.language.predicates import (
 )
 from tensorlang.language.rebuilt import with_children
 from tensorlang.language.types import R, array
+from tensorlang.lower.arrays.scope import Key
 from tensorlang.lower.mesh.asked import Along
 from tensorlang.lower.mesh.needs import Needs, Part, needed
 from tensorlang.lower.mesh.plan import Plan, Step
 from tensorlang.lower.mesh.statements import Ranges, Read, Statement, array_of
-from tensorlang.lower.profile import factors, is_finite
-from tensorlang.lower.scope import Key
+from tensorlang.lower.plan.dependence import factors, is_finite
 from tensorlang.recursion import Deep, run
 
 Cut = tuple[Along, Affine]

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tensorlang.language.affine import Affine, Atom, IndexArray, Size, atom_affine, constant
-from tensorlang.lower.integers import ZERO
+from tensorlang.lower.arrays.integers import ZERO
+from tensorlang.lower.arrays.scope import Key
 from tensorlang.lower.mesh.asked import Along
 from tensorlang.lower.mesh.statements import Binder, Ranges, Read
-from tensorlang.lower.scope import Key
 
 
 @dataclass(frozen=True)

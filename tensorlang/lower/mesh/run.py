@@ -16,10 +16,11 @@ from tensorlang.language.arguments import bind
 from tensorlang.language.function import Function
 from tensorlang.language.predicates import Relation
 from tensorlang.lower.checked import check_traced
+from tensorlang.lower.explain import Explained, Explanation
 from tensorlang.lower.mesh.asked import Along, asked
 from tensorlang.lower.mesh.collectives import Collectives
 from tensorlang.lower.mesh.local import Cut
-from tensorlang.lower.mesh.plan import plan
+from tensorlang.lower.mesh.plan import Step, plan
 from tensorlang.lower.mesh.source import MeshSource, uneven
 from tensorlang.lower.run import check_extrema, defined, values_of
 from tensorlang.shown import Shown
@@ -58,6 +59,20 @@ class Distributed(Shown):
 
     def __str__(self) -> str:
         return self.source
+
+    def explain(self) -> Explanation:
+        """How each array lies on the mesh, along which axes of it its statement's indices are mapped, and what the
+        devices send each other."""
+        return Explanation(
+            "mesh", tuple(map(self._explained, self._plan.steps)), tuple(str(self.collectives).splitlines())
+        )
+
+    def _explained(self, step: Step) -> Explained:
+        name = step.statement.array.name
+        mapped = ", ".join(f"{i.index} along {', '.join(axes)}" for i, axes in step.mapped.items() if axes)
+        kept = f"added up over the devices along {', '.join(step.reduced)}" if step.reduced else ""
+        text, lies = f"{name}, in stage {step.stage}", f"mapped: {mapped}" if mapped else "replicated"
+        return Explained(name, text, lies, kept, computed="on each device its part")
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """The value of the program for these arguments.

@@ -14,19 +14,20 @@ from tensorlang.language.grammar import Expr, Let, MakePair, Var
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import R, array
 from tensorlang.lower import costs
-from tensorlang.lower.code import Block
-from tensorlang.lower.helpers import HELPERS
-from tensorlang.lower.integers import Integers
+from tensorlang.lower.arrays.integers import Integers
+from tensorlang.lower.arrays.ir import Block, Length, Name
+from tensorlang.lower.arrays.names import Names
+from tensorlang.lower.arrays.scope import Key
+from tensorlang.lower.arrays.sizes import Axis, infer_sizes
+from tensorlang.lower.emit.helpers import HELPERS
+from tensorlang.lower.emit.module import Source, assembled
+from tensorlang.lower.emit.python import affine, lines
 from tensorlang.lower.mesh.asked import Along, results
 from tensorlang.lower.mesh.collectives import Collective, Collectives, Exchange
 from tensorlang.lower.mesh.local import Blocks, Cut, Held, Local, localised
 from tensorlang.lower.mesh.needs import Needs, Part
 from tensorlang.lower.mesh.plan import Plan, Step
 from tensorlang.lower.mesh.statements import Result, parts
-from tensorlang.lower.names import Names
-from tensorlang.lower.scope import Key
-from tensorlang.lower.sizes import Axis, read_sizes
-from tensorlang.lower.source import Source, assembled
 from tensorlang.recursion import Deep, run
 
 
@@ -63,7 +64,7 @@ class MeshSource:
         self._results()
         self._run(given, f)
         told = ["*", "mesh", *self.told.values()]
-        main = "\n".join([f"def {self.name}({', '.join([*parameters, *told])}):", *self.outer.lines(1)])
+        main = "\n".join([f"def {self.name}({', '.join([*parameters, *told])}):", *lines(self.outer, 1)])
         table = costs.exact(costs.load()) if exact else costs.load()
         called = [name for part in self.parts for name in part.helpers] + self.called
         self.runnable = self.text = assembled([*(part.definition for part in self.parts), main], called, table)
@@ -98,15 +99,18 @@ class MeshSource:
         for size in f.sizes:
             self.integers.spelled[size] = self.names.lasting(size.name)
         axes = [
-            Axis(a, f"{name}.shape[{k}]")
+            Axis(a, Length(Name(name), k))
             for (key, _), name in self.held.items()
             for k, a in enumerate(self.plan.shapes[key])
         ]
         self.integers.nonnegative += dict.fromkeys(axis.size for axis in axes)
-        known = read_sizes(axes, lambda s: self.integers.spelled[s])
-        for size, code in known.items():
-            self.outer.line(f"{self.integers.spelled[size]} = {code}")
+        known = infer_sizes(axes, lambda s: self.integers.spelled[s])
+        for size, value in known.items():
+            self.outer.assign(self.integers.spelled[size], value)
         return {s: self.integers.spelled[s] for s in f.sizes if s not in known}
+
+    def _integer(self, a: Affine) -> str:
+        return affine(self.integers.named_in(a))
 
     def code(self, a: Affine) -> str:
         """`a` in Python; blocks get their sizes where they are first needed."""
@@ -114,13 +118,13 @@ class MeshSource:
             if size in a.sizes and size not in self.integers.spelled:
                 name = self.integers.spelled[size] = self.names.lasting(size.name)
                 count = self.plan.asked.count(cut[0])
-                whole = self.integers.code(cut[1])
+                whole = self._integer(cut[1])
                 if cut in self.uneven:
                     code = f"-(-max({whole}, 1) // {count})"
                 else:
                     code = f"{whole} // {count}" if whole.isidentifier() else f"({whole}) // {count}"
                 self.outer.line(f"{name} = {code}  # for each device along {', '.join(cut[0])}")
-        return self.integers.code(a)
+        return self._integer(a)
 
     def _given(self) -> list[tuple[Key, str]]:
         """The parameters that the devices are given, padded where their blocks are uneven."""
@@ -292,7 +296,7 @@ class MeshSource:
         outputs = list(dict.fromkeys(self.results))
         self.outer.line("")
         self.outer.line(f"def on_device({', '.join(names)}):")
-        self.outer.parts.append(self.device)
+        self.outer.statements.append(self.device)
         self.outer.line("")
         in_specs = _tuple([_code(self._spec(key)) for key, _ in given])
         specs = [_code(self._spec(key)) for key in outputs]

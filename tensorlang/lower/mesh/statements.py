@@ -23,8 +23,8 @@ from tensorlang.language.grammar import (
 )
 from tensorlang.language.predicates import And, Equal, Exists, NonNegative, Or, Predicate, Related
 from tensorlang.language.types import Pair, leaves, shape, struct_of_arrays
-from tensorlang.lower.scope import Key
-from tensorlang.lower.source import eta
+from tensorlang.lower.arrays.program import eta
+from tensorlang.lower.arrays.scope import Key
 from tensorlang.recursion import Deep, run
 
 

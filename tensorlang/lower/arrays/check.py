@@ -1,0 +1,101 @@
+"""Whether an array program is well formed, and if not, why."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from tensorlang.lower.arrays.ir import (
+    Apply,
+    Assign,
+    Block,
+    Define,
+    Each,
+    Function,
+    Name,
+    Node,
+    Part,
+    Return,
+    Text,
+    Transpose,
+    When,
+    names_in,
+)
+from tensorlang.lower.arrays.meaning import MEANING
+
+_KNOWN = frozenset({"True", "False", "None", "float", "bool", "dtype", "jnp.int32", "jnp.inf"})
+
+
+def why_not(program: Define, library: Collection[str]) -> str | None:
+    """Why `program` is no array program; None if it is one.
+
+    Each name must be assigned before it is read, in the same block or one around it; operations must be known, and
+    the parts of the `library` that are given to others; an einsum must have as many terms as arrays; and a function
+    must return something at its end, and nowhere else.
+    """
+    scope = {*_KNOWN, *(name for name in program.parameters if name != "*")}
+    if "dtype" in _KNOWN and len(set(program.parameters)) < len(program.parameters):
+        return f"{program.name} has two parameters of one name"
+    return _block(program.body, scope, library, program.name)
+
+
+def _block(block: Block, scope: set[str], library: Collection[str], where: str, returns: bool = True) -> str | None:
+    """Why not; adds to `scope` what the block assigns."""
+    for k, s in enumerate(block.statements):
+        found: str | None = None
+        match s:
+            case Assign(names, value, _):
+                found = _node(value, scope, library)
+                scope.update(names)
+            case Define(name, parameters, body):
+                found = _block(body, {*scope, *parameters}, library, name)
+                scope.add(name)
+            case When(test, then, otherwise):
+                ways = [set(scope), set(scope)]
+                found = _node(test, scope, library)
+                found = found or _block(then, ways[0], library, where, False)
+                found = found or _block(otherwise, ways[1], library, where, False)
+                scope |= ways[0] & ways[1]
+            case Return(value):
+                found = _node(value, scope, library)
+                if not found and (k < len(block.statements) - 1 or not returns):
+                    found = "it returns before its end"
+            case str():
+                found = "it has a line of text"
+            case _:
+                pass
+        if found:
+            return found if ":" in found else f"{where}: {found}"
+    if returns and not (block.statements and isinstance(block.statements[-1], Return)):
+        return f"{where}: it returns nothing"
+    return None
+
+
+def _node(node: Node, scope: Collection[str], library: Collection[str]) -> str | None:
+    stack: list[tuple[Node, Collection[str]]] = [(node, scope)]
+    while stack:
+        part, known = stack.pop()
+        missing = [name for name in names_in(part) if name not in known]
+        if missing:
+            return f"{missing[0]} is read before it is assigned"
+        match part:
+            case Apply(operation, arguments, _):
+                if operation not in MEANING and operation not in library:
+                    return f"no operation is called {operation}"
+                if operation == "einsum" and isinstance(arguments[0], Text):
+                    terms = arguments[0].text.split("->")[0].split(",")
+                    if len(terms) != len(arguments) - 1:
+                        return f"an einsum of {len(terms)} terms has {len(arguments) - 1} arrays"
+            case Part(name):
+                if name not in library:
+                    return f"the library has no part {name}"
+            case Transpose(_, places):
+                if sorted(places) != list(range(len(places))):
+                    return f"the axes are transposed as {places}"
+            case Each(Name(name), _):
+                if name not in known:
+                    return f"{name} is called before it is defined"
+            case _:
+                pass
+        inner = {*known, *part.parameters} if isinstance(part, Function) else known
+        stack += [(child, inner) for child in part.children()]
+    return None

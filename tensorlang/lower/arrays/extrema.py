@@ -1,0 +1,226 @@
+"""The greatest and the least of values, and where they are first found.
+
+The index is one more axis of the values, reduced at the end; what the predicate hides is beaten by everything. Where an
+access such as x[2*i + j] mixes it with another, the values at each j are slices, of which a running extremum is taken.
+Where an access mixes two axes, and one of them is short, there is an extremum for each of its places.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from tensorlang.language.affine import Affine, Index
+from tensorlang.language.grammar import Choice, Extremum
+from tensorlang.language.predicates import NonNegative, Predicate, conjunction, conjuncts, substitute
+from tensorlang.lower.arrays.brackets import bound_on, bounded_index
+from tensorlang.lower.arrays.integers import ZERO, Range
+from tensorlang.lower.arrays.ir import Infix, List, Name, Negative
+from tensorlang.lower.arrays.masks import mask
+from tensorlang.lower.arrays.points import unresolved
+from tensorlang.lower.arrays.scope import Context, Scope
+from tensorlang.lower.arrays.segment_extrema import Segments, over_points, segments
+from tensorlang.lower.arrays.sums.diagonal import NARROW
+from tensorlang.lower.arrays.sums.loop import expanded, function_of
+from tensorlang.lower.arrays.sums.row_blocks import Along, along, block_of, given, narrowed, taken
+from tensorlang.lower.arrays.sums.strategy import Strategy, WhyNot, by_first
+from tensorlang.lower.arrays.values import (
+    DTYPE,
+    TRUE,
+    Value,
+    aligned,
+    apply,
+    cast,
+    dtype_of,
+    integer,
+    negated,
+    union,
+    where,
+)
+from tensorlang.lower.plan.dependence import accesses, places
+from tensorlang.recursion import Deep
+
+
+@dataclass(frozen=True, eq=False)
+class Extreme:
+    """An extremum, or a choice, and the scope in which its array is computed."""
+
+    ctx: Context
+    scope: Scope
+    e: Extremum | Choice
+
+    @cached_property
+    def left(self) -> tuple[Range, Predicate]:
+        """The range that its condition leaves of its index, and what else that says."""
+        return _restricted(self.ctx, self.scope, self.e)
+
+
+def extremum(ctx: Context, scope: Scope, e: Extremum | Choice) -> Deep[Value]:
+    """The array of an extremum, or of the places where it is first attained.
+
+    Where data leave no point, the extremum is nan, and the place is any.
+    """
+    return by_first(ctx, STRATEGIES, Extreme(ctx, scope, e), {}, e)
+
+
+def _segments(ctx: Context, c: Extreme) -> Segments | WhyNot:
+    found = segments(ctx, c.scope, c.e, *c.left)
+    return found or WhyNot("neither a relation nor an element of an index array says which values belong to which axis")
+
+
+def _in_segments(ctx: Context, c: Extreme, found: Segments) -> Deep[Value]:
+    v = yield over_points(ctx, c.scope, c.e, c.left[0], found)
+    return _counted(ctx, v, c.e, c.left[0])
+
+
+def _mixing(ctx: Context, c: Extreme) -> Extreme | WhyNot:
+    return c if _is_mixed(c.scope, c.e) else WhyNot("no access mixes the index with an axis of the result")
+
+
+def _slice_by_slice(ctx: Context, c: Extreme, _: Extreme) -> Deep[Value]:
+    v = yield _running(ctx, c.scope, c.e, *c.left)
+    return _counted(ctx, v, c.e, c.left[0])
+
+
+def _cut_array(ctx: Context, c: Extreme) -> Along | WhyNot:
+    found = along(ctx, c.scope, c.scope.domain, accesses(c.e.body))
+    return found or WhyNot("no array that is stored in blocks of rows is read along its rows")
+
+
+def _on_axis(ctx: Context, c: Extreme, _: None) -> Deep[Value]:
+    v = yield _along_axis(ctx, c.scope, c.e, *c.left)
+    return _counted(ctx, v, c.e, c.left[0])
+
+
+def _counted(ctx: Context, v: Value, e: Extremum | Choice, r: Range) -> Value:
+    """`v`, whose places are counted from where the range `r` starts."""
+    if isinstance(e, Choice) and r.start is not ZERO:
+        v = Value(Infix(v.node, "+", ctx.integers.node(r.start)), v.axes, v.depth + 1)
+    return v
+
+
+def _by_blocks(ctx: Context, scope: Scope, e: Extremum | Choice, r: Range, p: Predicate, found: Along) -> Deep[Value]:
+    """The extrema in the rows of arrays that are cut, block by block."""
+    block, row = ctx.new_block(), found.row
+    within = ctx.scope(scope, block=block, fixed=block)
+    part, own, names = given(ctx, within, found, scope.domain[row])
+    limits = [q for q in conjuncts(p) if isinstance(q, NonNegative) and set(q.value.free) == {row, e.index}]
+    index = narrowed(ctx, within, {row: own, e.index: r}, row, limits)[e.index]
+    inner = ctx.scope(within, domain={**scope.domain, row: own})
+    v: Value = yield _along_axis(ctx, inner, e, index, p)
+    taken(ctx, found)
+    v = _counted(ctx, v, e, index)
+    axes = tuple(i for i in scope.domain if i in v.axes or i is row)
+    block.give(expanded(ctx, inner, v, axes))
+    name = block_of(ctx, scope, block, row, part, names, limits)
+    shape, axis = ctx.extents(scope, axes), integer(axes.index(row))
+    return Value(apply("_array_by_blocks", found.cuts(ctx), name, axis, shape, dtype_of(e)), axes, 2)
+
+
+def _restricted(ctx: Context, scope: Scope, e: Extremum | Choice) -> tuple[Range, Predicate]:
+    """The range that the predicate leaves of the index, and what else it says."""
+    r = ctx.integers.range_of(e.index, e.size, scope.fixed)
+    starts: dict[Index, list[Affine]] = {}
+    stops: dict[Index, list[Affine]] = {}
+    rest = []
+    for q in unresolved(ctx, scope, conjuncts(substitute(e.pred, scope.env))):
+        bound = bounded_index(scope, {**scope.domain, e.index: r}, q)
+        if bound is not None and bound[0] is e.index:
+            bound_on(ctx, scope, *bound, starts, stops)
+        else:
+            rest.append(q)
+    r = ctx.integers.restricted(e.index, r, starts.get(e.index, []), stops.get(e.index, []), scope.fixed)
+    return r, conjunction(rest)
+
+
+def _is_mixed(scope: Scope, e: Extremum | Choice) -> bool:
+    """Whether a position in the body is a combination of the index with an axis."""
+    at = [a.substitute(scope.env) for read in accesses(e.body) for a in places(read)]
+    return any(a.coefficient(e.index) and any(a.coefficient(i) for i in scope.domain) for a in at)
+
+
+def _short_axis(scope: Scope, e: Extremum | Choice) -> Index | WhyNot:
+    """A short axis that a position in the body mixes with another."""
+    mixed = [scope.axes(a.substitute(scope.env)) for read in accesses(e.body) for a in places(read) if not a.lookups]
+    for i in (i for axes in mixed if len(axes) > 1 for i in axes):
+        extent = scope.domain[i].extent
+        if extent.is_constant and extent.constant <= NARROW:
+            return i
+    return WhyNot(f"no access mixes an axis of the result of length at most {NARROW} with another one")
+
+
+def _stacked(ctx: Context, scope: Scope, e: Extremum | Choice, i: Index) -> Deep[Value]:
+    """The extrema at each place of axis `i`, one after the other."""
+    name, r, block = ctx.loop_name(i), scope.domain[i], ctx.new_block()
+    domain = {k: other for k, other in scope.domain.items() if k is not i}
+    inner = ctx.scope(scope, domain=domain, loops={**scope.loops, i: r}, block=block)
+    v = yield extremum(ctx, inner, e)
+    term = function_of(ctx, scope.block, block, [name], v)
+    node = apply("_stack_over", List((ctx.range(r),)), term, ctx.extents(inner, v.axes), dtype_of(e))
+    return Value(node, (i, *v.axes), 2)
+
+
+def _along_axis(ctx: Context, scope: Scope, e: Extremum | Choice, r: Range, p: Predicate) -> Deep[Value]:
+    inner = ctx.scope(scope, domain={**scope.domain, e.index: r}, masks=(*scope.masks, *conjuncts(p)))
+    v = yield ctx.value(e.body, inner)
+    m = mask(ctx, inner, p)
+    axes = union([v, m, Value(TRUE, (e.index,))], inner.order)
+    values = expanded(ctx, inner, v, axes) if m.node == TRUE else aligned(v, axes).node
+    if v.weak:
+        values = cast(values)
+    hidden = [] if m.node == TRUE else [expanded(ctx, inner, m, axes)]
+    part = _NAMES[type(e), e.sign] + ("_where" if hidden else "")
+    kept = tuple(i for i in axes if i is not e.index)
+    return Value(apply(part, values, *hidden, integer(axes.index(e.index))), kept, v.depth + 1)
+
+
+_NAMES = {
+    (Extremum, 1): "_greatest",
+    (Extremum, -1): "_least",
+    (Choice, 1): "_first_greatest",
+    (Choice, -1): "_first_least",
+}
+
+
+def _running(ctx: Context, scope: Scope, e: Extremum | Choice, r: Range, p: Predicate) -> Deep[Value]:
+    """Over slices, one for each value of the index; the least of values is minus the greatest of minus these."""
+    name = ctx.loop_name(e.index)
+    block = ctx.new_block()
+    inner = ctx.scope(scope, loops={**scope.loops, e.index: r}, masks=(*scope.masks, *conjuncts(p)), block=block)
+    v = yield ctx.value(e.body, inner)
+    if e.sign < 0:
+        v = negated(v)
+    if v.weak:
+        v = Value(cast(v.node), v.axes)
+    v = where(mask(ctx, inner, p), v, inner.order, Negative(Name("jnp.inf")))
+    term = function_of(ctx, scope.block, block, [name], v)
+    part = "_greatest_over" if isinstance(e, Extremum) else "_first_greatest_over"
+    found = Value(apply(part, ctx.range(r), term, ctx.extents(inner, v.axes), DTYPE), v.axes, 2)
+    return negated(found) if e.sign < 0 and isinstance(e, Extremum) else found
+
+
+STRATEGIES: tuple[Strategy[Extreme], ...] = (
+    Strategy(
+        "stack along a short axis",
+        "gen i:k. max j. e: for each i its own extremum, where an access mixes i with another axis",
+        lambda ctx, c: _short_axis(c.scope, c.e),
+        lambda ctx, c, i: _stacked(ctx, c.scope, c.e, i),
+    ),
+    Strategy(
+        "segments", "gen i. max j where R(i, j). e: the greatest of the points of each i", _segments, _in_segments
+    ),
+    Strategy(
+        "slice by slice",
+        "gen i. max j. x[a*i + b*j]: the greatest of slices, one for each j",
+        _mixing,
+        _slice_by_slice,
+    ),
+    Strategy(
+        "blocks of rows",
+        "gen i. max j where j <= i. t[i, j]: over the blocks of rows that t is stored in",
+        _cut_array,
+        lambda ctx, c, found: _by_blocks(ctx, c.scope, c.e, *c.left, found),
+    ),
+    Strategy("along an axis", "max j. e: the greatest along the axis j of e", lambda ctx, c: None, _on_axis),
+)
+"""The ways to compute an extremum, in the order in which they are tried. The last applies to every one."""

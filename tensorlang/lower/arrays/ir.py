@@ -1,0 +1,432 @@
+"""Array programs: what runs, as values, before anything is written.
+
+    block      ::=  statement*
+    statement  ::=  x, .. := e                        names of arrays, of static integers, or of parts of a tuple
+                 |  define f(x, ..): block            a function of blocks of rows, or of a loop's indices
+                 |  when e: block else: block         a choice by sizes, made when the program is traced
+                 |  return e  |  note                 a comment
+    e          ::=  number                            a literal
+                 |  x                                 what has that name
+                 |  a                                 a static integer: an affine expression of sizes
+                 |  volume(c, a, ..)                  c times static integers
+                 |  position(a; atom: e, ..)          an affine expression some of whose atoms are arrays of integers
+                 |  e op e  |  -e                     op: + - * / // % == > >= < <= & | and
+                 |  f(e, ..)                          a scalar function, elementwise
+                 |  e[part, ..]                       part: all | new axis | e | slice a:b:step
+                 |  length(x, axis)  |  item(x, k)    a part of a tuple
+                 |  transpose(e, places)
+                 |  any(e, places)                    along these axes
+                 |  operation(e, .., name=e)          see `emit/operations.py`: reads, gathers, pads, spreads, where,
+                                                      einsum, reductions, extrema, prefix, window and segment sums,
+                                                      correlations, concatenation, loops, maps over blocks
+                 |  (e, ..)  |  [e, ..]  |  range(a, b)  |  "text"
+                 |  function x, ..: e                the body of a loop
+                 |  [f(*x) for x in e]                an array in blocks of rows
+
+Elementwise operations broadcast as NumPy's do. The atoms of static integers are sizes and local integers, known by
+their names (`named`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, fields
+from fractions import Fraction
+
+from tensorlang.language.affine import Affine, Atom, Index, canonical
+from tensorlang.language.grammar import ScalarFunction
+from tensorlang.memory import cached
+
+
+@cached
+def named(name: str) -> Index:
+    """The atom for the static integer of that name."""
+    return canonical(name)
+
+
+class Node:
+    """An expression of an array program."""
+
+    __slots__ = ()
+
+    def children(self) -> Iterator[Node]:
+        """The expressions that it is made of."""
+        for value in self.parts():
+            if isinstance(value, Node):
+                yield value
+            elif isinstance(value, tuple):
+                for part in value:
+                    if isinstance(part, Node):
+                        yield part
+                    elif isinstance(part, tuple):
+                        yield from (x for x in part if isinstance(x, Node))
+
+    def parts(self) -> Iterator[object]:
+        """The values of its fields."""
+        return (getattr(self, f.name) for f in fields(self))  # type: ignore[arg-type]
+
+    def walk(self) -> Iterator[Node]:
+        """It and all expressions in it."""
+        stack: list[Node] = [self]
+        while stack:
+            node = stack.pop()
+            yield node
+            stack += node.children()
+
+
+@dataclass(frozen=True)
+class Number(Node):
+    """A literal; as a float if it is `real`, even where it is whole."""
+
+    value: Fraction
+    real: bool = False
+
+
+@dataclass(frozen=True)
+class Name(Node):
+    """An array, integer, function or dtype of this name."""
+
+    name: str
+
+    def __post_init__(self) -> None:
+        assert self.name.replace(".", "_").isidentifier(), self.name
+
+
+@dataclass(frozen=True)
+class Integer(Node):
+    """A static integer, whose atoms are `named` integers."""
+
+    value: Affine
+
+
+@dataclass(frozen=True)
+class Volume(Node):
+    """factor times static integers."""
+
+    factor: int
+    extents: tuple[Affine, ...]
+
+
+@dataclass(frozen=True)
+class Position(Node):
+    """An affine expression in which `arrays` stand for some atoms; the others are `named` integers."""
+
+    at: Affine
+    arrays: tuple[tuple[Atom, Node], ...]
+
+
+@dataclass(frozen=True)
+class Infix(Node):
+    """left op right, elementwise or of static integers."""
+
+    left: Node
+    op: str
+    right: Node
+
+
+@dataclass(frozen=True)
+class Negative(Node):
+    """Minus an array."""
+
+    of: Node
+
+
+@dataclass(frozen=True)
+class Elementwise(Node):
+    """A scalar function of arrays."""
+
+    function: ScalarFunction
+    arguments: tuple[Node, ...]
+
+    def __post_init__(self) -> None:
+        assert len(self.arguments) == self.function.arity
+
+
+@dataclass(frozen=True)
+class All(Node):
+    """All of an axis."""
+
+
+@dataclass(frozen=True)
+class NewAxis(Node):
+    """A new axis of length 1."""
+
+
+@dataclass(frozen=True)
+class Slice(Node):
+    """start:stop:step of an axis; from or to its end if there is no start or stop."""
+
+    start: Affine | None = None
+    stop: Affine | None = None
+    step: int = 1
+
+
+ALL, NEW = All(), NewAxis()
+
+
+@dataclass(frozen=True)
+class Subscript(Node):
+    """Elements, slices, or a gather; or new axes."""
+
+    of: Node
+    at: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class Length(Node):
+    """How long an array is along an axis."""
+
+    of: Name
+    axis: int
+
+
+@dataclass(frozen=True)
+class Item(Node):
+    """A part of a tuple or list."""
+
+    of: Name
+    place: int
+
+
+@dataclass(frozen=True)
+class Transpose(Node):
+    """The axes at `places`, in that order."""
+
+    of: Node
+    places: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        assert sorted(self.places) == list(range(len(self.places)))
+
+
+@dataclass(frozen=True)
+class Any(Node):
+    """Whether some element along the axes at `places` is true."""
+
+    of: Node
+    places: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Apply(Node):
+    """An operation of NumPy's or JAX's, or a part of the library."""
+
+    operation: str
+    arguments: tuple[Node, ...]
+    named: tuple[tuple[str, Node], ...] = ()
+
+
+@dataclass(frozen=True)
+class Part(Node):
+    """A function of the library, given to another as an argument."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Tuple(Node):
+    """Several values."""
+
+    items: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class List(Node):
+    """Several values, as a list."""
+
+    items: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class Range(Node):
+    """start, .., stop - 1."""
+
+    start: Affine
+    stop: Affine
+
+
+@dataclass(frozen=True)
+class Text(Node):
+    """The specification of an einsum."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Function(Node):
+    """A function of static or traced integers: the body of a loop."""
+
+    parameters: tuple[str, ...]
+    body: Node
+
+
+@dataclass(frozen=True)
+class Each(Node):
+    """function(*x) for each x of a list of tuples."""
+
+    function: Name
+    of: Node
+
+
+@dataclass(frozen=True)
+class Written(Node):
+    """Python as text, which binds as tightly as `level`: of kernels alone, whose emitters write it."""
+
+    text: str
+    level: int
+
+
+# statements
+
+
+@dataclass(frozen=True)
+class Assign:
+    """names := value. Several names are those of the parts of a tuple, which `one` of may be alone."""
+
+    names: tuple[str, ...]
+    value: Node
+    unpacked: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Define:
+    """A function, with its body."""
+
+    name: str
+    parameters: tuple[str, ...]
+    body: Block
+
+
+@dataclass(frozen=True, eq=False)
+class When:
+    """A choice by sizes."""
+
+    test: Node
+    then: Block
+    otherwise: Block
+
+
+@dataclass(frozen=True)
+class Return:
+    """What a function gives."""
+
+    value: Node
+
+
+@dataclass(frozen=True, eq=False)
+class Note:
+    """A comment; a text that takes long to make is made when somebody reads it."""
+
+    text: str | Callable[[], str]
+
+
+@dataclass(frozen=True)
+class Blank:
+    """An empty line, between the steps of a plan."""
+
+
+Statement = Assign | Define | When | Return | Note | Blank
+
+
+@dataclass
+class Block:
+    """Statements in order. Those of kernels are text, and blocks of text."""
+
+    statements: list[Statement | str | Block] = field(default_factory=list)
+
+    def assign(self, name: str, value: Node) -> None:
+        """name := value."""
+        self.statements.append(Assign((name,), value))
+
+    def give(self, value: Node, name: str | None = None) -> None:
+        """Return `value`, or assign it to `name`; what was last assigned to the name that it is, itself."""
+        last = self.statements[-1] if self.statements else None
+        if isinstance(last, Assign) and isinstance(value, Name) and last.names == (value.name,) and not last.unpacked:
+            self.statements.pop()
+            value = last.value
+        self.statements.append(Return(value) if name is None else Assign((name,), value))
+
+    def note(self, text: str | Callable[[], str]) -> None:
+        """A comment."""
+        self.statements.append(Note(text))
+
+    def line(self, text: str) -> None:
+        """A line of a kernel."""
+        self.statements.append(text)
+
+    def walk(self) -> Iterator[Statement]:
+        """All statements, those within others too, in any order."""
+        stack: list[Block] = [self]
+        while stack:
+            for s in stack.pop().statements:
+                match s:
+                    case Block():
+                        stack.append(s)
+                    case str():
+                        pass
+                    case Define():
+                        yield s
+                        stack.append(s.body)
+                    case When():
+                        yield s
+                        stack += [s.then, s.otherwise]
+                    case _:
+                        yield s
+
+    def nodes(self) -> Iterator[Node]:
+        """All expressions in it, in any order."""
+        for s in self.walk():
+            match s:
+                case Assign(_, value, _) | Return(value):
+                    yield from value.walk()
+                case When(test, _, _):
+                    yield from test.walk()
+                case _:
+                    pass
+
+    def eliminate_dead_assignments(self, kept: str) -> None:
+        """Leave out assignments to names, other than `kept`, that nothing reads."""
+        while True:
+            read = {name for node in self.nodes() for name in names_in(node)}
+            every = [s for s in self.walk() if isinstance(s, Assign)]
+            idle = {id(s) for s in every if read.isdisjoint(s.names) and kept not in s.names}
+            if not idle:
+                return
+            stack = [self]
+            while stack:
+                block = stack.pop()
+                block.statements = [s for s in block.statements if id(s) not in idle]
+                for s in block.statements:
+                    match s:
+                        case Define(_, _, body):
+                            stack.append(body)
+                        case When(_, then, otherwise):
+                            stack += [then, otherwise]
+                        case Block():
+                            stack.append(s)
+                        case _:
+                            pass
+
+
+def names_in(node: Node) -> Iterator[str]:
+    """The names that `node` itself, without its children, reads: of arrays, functions and static integers."""
+    match node:
+        case Name(name):
+            yield name
+        case Integer(a):
+            yield from _atoms(a)
+        case Position(a, arrays):
+            own = {atom for atom, _ in arrays}
+            yield from (atom.name for atom, _ in a.terms if atom not in own)
+        case Volume(_, extents):
+            yield from _atoms(*extents)
+        case Slice(start, stop, _):
+            yield from _atoms(*(a for a in (start, stop) if a is not None))
+        case Range(low, high):
+            yield from _atoms(low, high)
+        case _:
+            pass
+
+
+def _atoms(*several: Affine) -> Iterator[str]:
+    return (atom.name for a in several for atom, _ in a.terms)

@@ -1,0 +1,409 @@
+"""What the operations of array programs and the parts of the library mean, in NumPy: plainly, in double precision.
+
+It shares no code with what runs, which chooses by sizes among fast ways to compute the same. `WORK` says how many
+additions, multiplications and comparisons an operation takes, where that is not one for each element of its result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+
+Array = Any
+FLOAT, INT = np.float64, np.int64
+
+
+def _over(x: Array, *ranges: tuple[int, int]) -> Array:
+    result = np.zeros([max(stop - start, 0) for start, stop in ranges], x.dtype)
+    inside = [(max(0, a), min(n, b)) for (a, b), n in zip(ranges, x.shape, strict=True)]
+    if all(a < b for a, b in inside):
+        there = tuple(slice(a - start, b - start) for (a, b), (start, _) in zip(inside, ranges, strict=True))
+        result[there] = x[tuple(slice(a, b) for a, b in inside)]
+    return result
+
+
+def _read(x: Array, *at: Array) -> Array:
+    arrays = np.broadcast_arrays(*(a for a in at if not isinstance(a, slice)))
+    shapes = [n for a, n in zip(at, x.shape, strict=False) if not isinstance(a, slice)]
+    inside = np.ones(arrays[0].shape, bool)
+    for a, n in zip(arrays, shapes, strict=True):
+        inside &= (a >= 0) & (a < n)
+    if x.size == 0:
+        x = np.zeros([max(n, 1) for n in x.shape], x.dtype)
+    clipped = iter([np.where(inside, a, 0) for a in arrays])
+    found = x[tuple(a if isinstance(a, slice) else next(clipped) for a in at)]
+    return np.where(inside.reshape(inside.shape + (1,) * (found.ndim - inside.ndim)), found, 0)
+
+
+def _take(x: Array, *at: Array) -> Array:
+    """As `_read`, but what is outside is hidden: it is whatever is nearest."""
+    if x.size == 0:
+        x = np.zeros([max(n, 1) for n in x.shape], x.dtype)
+    return x[tuple(a if isinstance(a, slice) else np.clip(a, 0, n - 1) for a, n in zip(at, x.shape, strict=False))]
+
+
+def _spread(x: Array, axis: int, first: int, step: int, size: int) -> Array:
+    result = np.zeros((*x.shape[:axis], size, *x.shape[axis + 1 :]), x.dtype)
+    for k in range(x.shape[axis]):
+        if 0 <= first + k * step < size:
+            result[(slice(None),) * axis + (first + k * step,)] = x[(slice(None),) * axis + (k,)]
+    return result
+
+
+def _side_by_side(axis: int, size: int, *pieces: tuple[int, Array]) -> Array:
+    shape = pieces[0][1].shape
+    total = np.zeros((*shape[:axis], size, *shape[axis + 1 :]), pieces[0][1].dtype)
+    for start, x in pieces:
+        ranges = [(-start, size - start) if k == axis else (0, n) for k, n in enumerate(x.shape)]
+        total = total + _over(x, *ranges)
+    return total
+
+
+def _in_turns(axis: int, size: int, *arrays: Array) -> Array:
+    x = np.stack(arrays, axis + 1)
+    x = x.reshape(*x.shape[:axis], -1, *x.shape[axis + 2 :]) if x.size else np.zeros_like(arrays[0])
+    return x[(slice(None),) * axis + (slice(0, size),)]
+
+
+def _on_line(x: Array, starts: Sequence[int], steps: Sequence[int], count: int) -> Array:
+    k = np.arange(count)
+    return _read(x, *(start + k * step for start, step in zip(starts, steps, strict=True)))
+
+
+def _running(x: Array, axis: int, backwards: bool) -> Array:
+    x = np.moveaxis(x, axis, 0)
+    none = np.zeros((1, *x.shape[1:]), x.dtype)
+    sums = np.concatenate([np.cumsum(x[::-1], 0)[::-1], none]) if backwards else np.concatenate([none, np.cumsum(x, 0)])
+    return np.moveaxis(sums, 0, axis)
+
+
+def _put(values: Array, at: Sequence[Array], shape: Sequence[int], order: Array = None) -> Array:
+    result = np.zeros((*shape, *values.shape[at[0].ndim :]), values.dtype)
+    inside = np.ones(at[0].shape, bool)
+    for a, n in zip(at, shape, strict=True):
+        inside &= (a >= 0) & (a < n)
+    np.add.at(result, tuple(a[inside] for a in at), values[inside])
+    return result
+
+
+def _put_in_windows(x: Array, at: Sequence[tuple[int, int, int, Array, int]]) -> Array:
+    counts = x.shape[: len(at)]
+    grid = np.meshgrid(*map(np.arange, counts), indexing="ij")
+    places = [step * s + first + k for s, (step, first, _, k, _) in zip(grid, at, strict=True)]
+    return _put(x, [np.broadcast_to(a, counts) for a in places], [size for _, _, size, _, _ in at])
+
+
+def _correlate(
+    x: Array, w: Array, at: Sequence[Sequence[int]], how: Any, groups: int = 0, batch: int = 0, outer: int = 0
+) -> Array:
+    rank = len(at)
+    inner = x.ndim - rank - groups - batch
+    letters = iter("abcdefghijklmnopqrstuvwxyz")
+    shared, own, others, both = ("".join(next(letters) for _ in range(k)) for k in (groups, batch, outer, inner))
+    taps, counts = w.shape[w.ndim - rank :], [n for _, _, _, n in at]
+    lead = [n for n in (*x.shape[: groups + batch], *w.shape[groups : groups + outer])]
+    total = np.zeros((*lead, *counts), x.dtype)
+    spec = f"{shared}{own}{both}...,{shared}{others}{both}->{shared}{own}{others}..."
+    for j in product(*map(range, taps)):
+        read = x
+        for k, ((a, b, c, n), shift) in enumerate(zip(at, j, strict=True)):
+            axis, start = x.ndim - rank + k, b * shift + c
+            ranges = [(0, m) for m in read.shape]
+            ranges[axis] = (start, start + a * (n - 1) + 1 if n else start)
+            read = _over(read, *ranges)[(slice(None),) * axis + (slice(None, None, a),)]
+        total = total + np.einsum(spec, read, w[(..., *j)])
+    return total
+
+
+def _sum_windows(x: Array, at: Sequence[Sequence[int]]) -> Array:
+    for k, (a, b, c, n, width) in enumerate(at):
+        axis = x.ndim - len(at) + k
+        j = np.arange(x.shape[axis])
+        seen = [(a * i + b * j + c >= 0) & (a * i + b * j + c < width) for i in range(n)]
+        matrix = np.array(seen, FLOAT).reshape(n, len(j))
+        x = np.moveaxis(np.tensordot(matrix, x, (1, axis)), 0, axis)
+    return x
+
+
+def _points(ranges: Sequence[range]) -> list[tuple[int, ...]]:
+    return list(product(*ranges))
+
+
+def _sum_over(ranges: Sequence[range], term: Callable[..., Array], shape: Sequence[int], dtype: Any) -> Array:
+    return sum((np.broadcast_to(term(*i), shape) for i in _points(ranges)), np.zeros(shape, dtype))
+
+
+def _stack_over(ranges: Sequence[range], term: Callable[..., Array], shape: Sequence[int], dtype: Any) -> Array:
+    counts = tuple(map(len, ranges))
+    found = [np.broadcast_to(np.asarray(term(*i), dtype), shape) for i in _points(ranges)]
+    return np.array(found, dtype).reshape((*counts, *shape)) if found else np.zeros((*counts, *shape), dtype)
+
+
+def _extremum(sign: int) -> Callable[..., Array]:
+    def reduced(x: Array, *rest: Any) -> Array:
+        *masks, axis = rest
+        x = np.broadcast_to(x, np.broadcast_shapes(x.shape, *(m.shape for m in masks)))
+        if not x.shape[axis]:
+            return np.full(np.delete(x.shape, axis), np.nan if masks else 0.0)
+        if not masks:
+            return x.max(axis) if sign > 0 else x.min(axis)
+        best = np.where(masks[0], x, -sign * np.inf)
+        return np.where(masks[0].any(axis), best.max(axis) if sign > 0 else best.min(axis), np.nan)
+
+    return reduced
+
+
+def _first(sign: int) -> Callable[..., Array]:
+    def found(x: Array, *rest: Any) -> Array:
+        *masks, axis = rest
+        x = np.broadcast_to(x, np.broadcast_shapes(x.shape, *(m.shape for m in masks)))
+        if not x.shape[axis]:
+            return np.zeros(np.delete(x.shape, axis), INT)
+        x = np.asarray(x, FLOAT) * sign
+        if not masks:
+            return np.argmax(x, axis)
+        hidden = np.where(masks[0], x, -np.inf)
+        best = hidden.max(axis, keepdims=True)
+        return np.argmax(masks[0] & ((hidden == best) | (np.isnan(hidden) & np.isnan(best))), axis)
+
+    return found
+
+
+def _greatest_over(r: range, term: Callable[..., Array], shape: Sequence[int], dtype: Any) -> Array:
+    terms = [np.broadcast_to(term(i), shape) for i in r]
+    return np.max(terms, 0) if terms else np.zeros(shape, dtype)
+
+
+def _first_greatest_over(r: range, term: Callable[..., Array], shape: Sequence[int], dtype: Any) -> Array:
+    terms = [np.broadcast_to(term(i), shape) for i in r]
+    return np.argmax(terms, 0) if terms else np.zeros(shape, INT)
+
+
+def _greatest_at(values: Array, mask: Array, at: Sequence[Array], shape: Sequence[int]) -> Array:
+    best = np.full((*shape, *values.shape[at[0].ndim :]), np.nan)
+    mask = np.broadcast_to(mask, values.shape)
+    for k in np.ndindex(*at[0].shape):
+        place = tuple(a[k] for a in at)
+        if all(0 <= p < n for p, n in zip(place, shape, strict=True)):
+            fresh = np.where(np.isnan(best[place]), values[k], np.maximum(best[place], values[k]))
+            best[place] = np.where(mask[k], fresh, best[place])
+    return best
+
+
+def _first_greatest_at(values: Array, mask: Array, numbers: Array, at: Sequence[Array], shape: Sequence[int]) -> Array:
+    best = _greatest_at(values, mask, at, shape)
+    mask, numbers = (
+        np.broadcast_to(mask, values.shape),
+        np.broadcast_to(np.reshape(numbers, np.shape(numbers) + (1,) * (values.ndim - np.ndim(numbers))), values.shape),
+    )
+    last = 2**31 - 1
+    first = np.full(best.shape, last, INT)
+    for k in np.ndindex(*at[0].shape):
+        place = tuple(a[k] for a in at)
+        if all(0 <= p < n for p, n in zip(place, shape, strict=True)):
+            chosen = mask[k] & (values[k] == best[place])
+            first[place] = np.where(chosen, np.minimum(first[place], numbers[k]), first[place])
+    return np.where(first < last, first, 0)
+
+
+def _found(points: Sequence[Array], *at: Array) -> Array:
+    rows = list(zip(*(column.tolist() for column in points), strict=True))
+    asked = np.broadcast_arrays(*at)
+    found = [sum(row < key for row in rows) for key in zip(*(a.ravel().tolist() for a in asked), strict=True)]
+    return np.array(found, INT).reshape(asked[0].shape)
+
+
+def _holds(points: Sequence[Array], *at: Array) -> Array:
+    rows = set(zip(*(column.tolist() for column in points), strict=True))
+    asked = np.broadcast_arrays(*at)
+    found = [key in rows for key in zip(*(a.ravel().tolist() for a in asked), strict=True)]
+    return np.array(found, bool).reshape(asked[0].shape)
+
+
+def _cuts(start: int, stop: int, work: int) -> list[tuple[int, int]]:
+    """In blocks of a few rows, so that several are met at small sizes."""
+    return [(k, min(k + _ROWS, stop)) for k in range(start, stop, _ROWS)]
+
+
+_ROWS = 3
+
+
+def _array_by_blocks(
+    cuts: Sequence[Any], block: Callable[..., Array], axis: int, shape: Sequence[int], dtype: Any
+) -> Array:
+    parts = [np.asarray(block(*cut), dtype) for cut in cuts]
+    return np.concatenate(parts, axis) if parts else np.zeros(shape, dtype)
+
+
+def _sum_by_blocks(cuts: Sequence[Any], block: Callable[..., Array], shape: Sequence[int], dtype: Any) -> Array:
+    return sum((block(*cut) for cut in cuts), np.zeros(shape, dtype))
+
+
+def _windows(start: int, stop: int) -> list[tuple[int, int]]:
+    return [(k, min(_ROWS, stop - k)) for k in range(start, stop, _ROWS)]
+
+
+def _array_by_windows(
+    start: int, stop: int, width: int, block: Callable[..., Array], axis: int, shape: Sequence[int], dtype: Any
+) -> Array:
+    return _array_by_blocks(_windows(start, stop), block, axis, shape, dtype)
+
+
+def _sum_by_windows(
+    start: int, stop: int, width: int, block: Callable[..., Array], shape: Sequence[int], dtype: Any
+) -> Array:
+    return _sum_by_blocks(_windows(start, stop), block, shape, dtype)
+
+
+def _band_by_windows(
+    start: int, stop: int, width: int, block: Callable[..., Any], axes: Sequence[int], shape: Sequence[int], dtype: Any
+) -> Array:
+    total = np.zeros(shape, dtype)
+    for k, rows in _windows(start, stop):
+        part, column = block(k, rows)
+        first = [k - start if a == axes[0] else column if a == axes[1] else 0 for a in range(len(shape))]
+        total[tuple(slice(f, f + n) for f, n in zip(first, part.shape, strict=True))] = part
+    return total
+
+
+def _dynamic_slice(x: Array, starts: Sequence[int], counts: Sequence[int]) -> Array:
+    at = [min(max(int(s), 0), n - k) for s, k, n in zip(starts, counts, x.shape, strict=True)]
+    return x[tuple(slice(s, s + k) for s, k in zip(at, counts, strict=True))]
+
+
+def _dynamic_slice_in_dim(x: Array, start: int, count: int, axis: int = 0) -> Array:
+    starts, counts = [0] * x.ndim, list(x.shape)
+    starts[axis], counts[axis] = start, count
+    return _dynamic_slice(x, starts, counts)
+
+
+MEANING: Mapping[str, Callable[..., Any]] = {
+    "arange": lambda *ends, dtype=None: np.arange(*ends, dtype=dtype),
+    "asarray": np.asarray,
+    "broadcast_to": np.broadcast_to,
+    "clip": lambda x, low, high: np.minimum(np.maximum(x, low), high),
+    "concatenate": lambda parts, axis=0: np.concatenate(parts, axis),
+    "dynamic_slice": _dynamic_slice,
+    "dynamic_slice_in_dim": _dynamic_slice_in_dim,
+    "einsum": np.einsum,
+    "flip": np.flip,
+    "full": np.full,
+    "greatest": max,
+    "least": min,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+    "result_type": lambda *_: FLOAT,
+    "select": lambda which, *cases: np.choose(np.asarray(which, INT), cases, mode="clip"),
+    "slice": slice,
+    "sum": lambda x, axis=None: np.sum(x, axis),
+    "take": np.take,
+    "vdot": lambda a, b: np.sum(a * b),
+    "where": np.where,
+    "_add_at": _put,
+    "_add_in_order": _put,
+    "_along": lambda cuts, *arrays: [(*cut, *blocks) for cut, *blocks in zip(cuts, *arrays, strict=True)],
+    "_array_by_blocks": _array_by_blocks,
+    "_array_by_windows": _array_by_windows,
+    "_band_by_windows": _band_by_windows,
+    "_correlate": _correlate,
+    "_correlate_in_steps": _correlate,
+    "_cut_rows": lambda stop, work: _cuts(0, stop, work),
+    "_cuts": _cuts,
+    "_first_greatest": _first(1),
+    "_first_greatest_at": _first_greatest_at,
+    "_first_greatest_over": _first_greatest_over,
+    "_first_greatest_where": _first(1),
+    "_first_least": _first(-1),
+    "_first_least_where": _first(-1),
+    "_found": _found,
+    "_greatest": _extremum(1),
+    "_greatest_at": _greatest_at,
+    "_greatest_over": _greatest_over,
+    "_greatest_where": _extremum(1),
+    "_holds": _holds,
+    "_if": lambda holds, x: x if holds else np.zeros_like(x),
+    "_if_finite": lambda x, selected: x if np.isfinite(x).all() else selected(),
+    "_in_turns": _in_turns,
+    "_least": _extremum(-1),
+    "_least_where": _extremum(-1),
+    "_on_line": _on_line,
+    "_over": _over,
+    "_put_at": _put,
+    "_put_in_order": _put,
+    "_put_in_windows": _put_in_windows,
+    "_read": _read,
+    "_running": _running,
+    "_running_in_order": _running,
+    "_side_by_side": _side_by_side,
+    "_spread": _spread,
+    "_stack_over": _stack_over,
+    "_stored": lambda x: x,
+    "_sum": np.sum,
+    "_sum_by_blocks": _sum_by_blocks,
+    "_sum_by_windows": _sum_by_windows,
+    "_sum_over": _sum_over,
+    "_sum_windows": _sum_windows,
+    "_sums": lambda *terms: [np.sum(x) for x in terms],
+    "_take": _take,
+    "_times_ones": np.sum,
+    "_worthwhile": lambda inner, edge: inner,
+}
+"""Each operation, and each part of the library that array programs call."""
+
+
+def _einsum_work(spec: str, *arrays: Array) -> int:
+    """A product of two at a time, in the best order."""
+    if len(arrays) < 3:
+        named = zip(spec.split("->", maxsplit=1)[0].split(","), arrays, strict=True)
+        lengths = {letter: n for part, a in named for letter, n in zip(part, np.shape(a), strict=True)}
+        return int(len(arrays) * prod(lengths.values()))
+    _, steps = np.einsum_path(spec, *arrays, optimize="optimal", einsum_call=True)  # type: ignore[arg-type]
+    sizes = {
+        letter: n
+        for part, a in zip(spec.split("->", maxsplit=1)[0].split(","), arrays, strict=True)
+        for letter, n in zip(part, np.shape(a), strict=True)
+    }
+    return int(sum(2 * prod(sizes[x] for x in set(step[1]) - set(",->")) for step in steps))
+
+
+def _correlation_work(
+    x: Array, w: Array, at: Sequence[Sequence[int]], how: Any, groups: int = 0, batch: int = 0, outer: int = 0
+) -> int:
+    return int(2 * w.size * prod(n for *_, n in at) * prod(x.shape[groups : groups + batch]))
+
+
+_FREE = ("asarray", "broadcast_to", "dynamic_slice", "dynamic_slice_in_dim", "flip", "_stored", "_along", "_cuts")
+_ALL_READ = (
+    "sum",
+    "vdot",
+    "_sum",
+    "_times_ones",
+    "_greatest",
+    "_least",
+    "_greatest_where",
+    "_least_where",
+    "_first_greatest",
+    "_first_least",
+    "_first_greatest_where",
+    "_first_least_where",
+    "_add_at",
+    "_put_at",
+    "_add_in_order",
+    "_put_in_order",
+    "_greatest_at",
+    "_first_greatest_at",
+    "_sums",
+)
+
+WORK: Mapping[str, Callable[..., int]] = {
+    **dict.fromkeys(_FREE, lambda *_, **__: 0),
+    **dict.fromkeys(_ALL_READ, lambda x, *_, **__: int(np.size(x))),
+    "einsum": _einsum_work,
+    "_correlate": _correlation_work,
+    "_correlate_in_steps": _correlation_work,
+}
+"""How many operations a part takes of the arrays that it is given, where that is not one for each element it gives."""

@@ -1,0 +1,202 @@
+"""Whether data have a point: `exists` over index arrays and relations, as a table that is made once and then read.
+
+    exists k:e. a[k] = i and q(k)    =    table[i]        where table = gen u:n. exists k:e. a[k] = u and q(k)
+
+What the predicate reads at places other than those that it binds becomes an axis of the table. So no array has an axis
+for the point that asks and another for the points that answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+
+from tensorlang.language.affine import Affine, Atom, Index, Lookup, Size, atom_affine, canonical, total
+from tensorlang.language.grammar import Bracket, number, sums
+from tensorlang.language.predicates import (
+    And,
+    Equal,
+    Exists,
+    NonNegative,
+    Or,
+    Predicate,
+    Related,
+    at_most,
+    conjunction,
+    conjuncts,
+    disjunction,
+    lookups,
+    substitute,
+)
+from tensorlang.lower.arrays.accesses import access
+from tensorlang.lower.arrays.integers import ZERO, Range
+from tensorlang.lower.arrays.ir import Infix, Name
+from tensorlang.lower.arrays.scope import Context, Held, Scope
+from tensorlang.lower.arrays.sums.loop import expanded
+from tensorlang.lower.arrays.values import Value, integer
+from tensorlang.recursion import Deep
+from tensorlang.sets.encode import needs_data
+from tensorlang.sets.isl import implies
+
+
+def without_implied(parts: Sequence[Predicate], ranges: Mapping[Index, Range]) -> tuple[Predicate, ...]:
+    """`parts` without the questions to data that the others answer: [exists k. p] * sum k. [p] * e = sum k. [p] * e."""
+    kept = list(parts)
+    inside = [q for i, r in ranges.items() for q in (at_most(r.start, atom_affine(i)), at_most(atom_affine(i), r.last))]
+    for q in parts:
+        if isinstance(q, Exists) and needs_data(q):
+            others = [other for other in kept if other is not q]
+            if implies(conjunction([*inside, *others]), q):
+                kept = others
+    return tuple(kept)
+
+
+def tabled(ctx: Context, scope: Scope, p: Exists) -> Deep[Value | None]:
+    """Where `p` holds, read from a table; None if it mixes the indices that it binds with others in one place."""
+    binders, body = _outermost(p)
+    keys = _Keys(frozenset(binders))
+    abstract = keys.predicate(_by_own_data(body, binders))
+    if abstract is None:
+        return None
+    bounds = {u: scope.bounds(a.substitute(scope.env)) for a, u in keys.axes.items()}
+    domain = {u: ctx.integers.between(low, high, scope.fixed) for u, (low, high) in bounds.items()}
+    table: Held = yield _table(ctx, scope, domain, binders, abstract)
+    return access(ctx, scope, table, tuple(a - bounds[u][0] for a, u in keys.axes.items()))
+
+
+def _table(
+    ctx: Context, scope: Scope, domain: Mapping[Index, Range], binders: Mapping[Index, Affine], p: Predicate
+) -> Deep[Held]:
+    """For each point of `domain`, whether there are values of `binders` where `p` holds; made outside of loops."""
+    inner = ctx.scope(scope, domain=domain, loops={}, env={}, masks=(), block=scope.fixed)
+    memo = ("table", p, tuple(binders.items()))
+    if memo not in inner.memo:
+        v: Value = yield ctx.value(sums([*binders.items()], Bracket(p, number(1))), inner)
+        v = Value(Infix(expanded(ctx, inner, v, inner.order), ">", integer(0)), inner.order)
+        inner.memo[memo] = ctx.temporary(v, scope.fixed, "some")
+    made = inner.memo[memo].node
+    assert isinstance(made, Name)
+    return Held(made.name, tuple(r.extent for r in domain.values()))
+
+
+def _by_own_data(p: Predicate, binders: Mapping[Index, Affine]) -> Predicate:
+    """`p`, in which what is asked about is called by what it is equal to: exists k. a[k] = i and y[i] = b[k] asks
+    only about i, for y[i] is y[a[k]]."""
+    parts = list(conjuncts(p))
+    for own in range(len(parts)):
+        q = parts[own]
+        if not isinstance(q, Equal):
+            continue
+        terms = [(x, k) for x, k in q.difference.terms if not isinstance(x, Size)]
+        asked = [(x, k) for x, k in terms if frozenset(binders).isdisjoint(atom_affine(x).free)]
+        if len(asked) == 1 and len(terms) > 1 and abs(asked[0][1]) == 1:
+            ((x, k),) = asked
+            values: dict[Atom, Affine] = {x: atom_affine(x) - q.difference * k}
+            parts = [other if at == own else substitute(other, values) for at, other in enumerate(parts)]
+    return conjunction(parts)
+
+
+def _outermost(p: Exists) -> tuple[dict[Index, Affine], Predicate]:
+    """What `p` binds, with what else is bound for the same points of data, and the predicate under all of these.
+
+    Data that only meet others in comparisons, as in exists k. a[k] = i and exists l. b[l] = a[k], are asked apart.
+    """
+    binders = {p.index: p.size}
+    parts = list(conjuncts(p.body))
+    while (q := next((q for q in parts if isinstance(q, Exists) and _is_joint(q, binders)), None)) is not None:
+        parts.remove(q)
+        binders[q.index] = q.size
+        parts += conjuncts(q.body)
+    return binders, conjunction(parts)
+
+
+def _is_joint(q: Exists, binders: Mapping[Index, Affine]) -> bool:
+    """Whether an array or a relation is read at places with the index of `q` and with some of `binders` themselves."""
+    if q.index in binders:
+        return False
+    places = [x.at for x in lookups(q.body)]
+    stack = [q.body]
+    while stack:
+        match stack.pop():
+            case Related(_, arguments):
+                places.append(arguments)
+            case And(parts) | Or(parts):
+                stack += parts
+            case Exists(_, _, body):
+                stack.append(body)
+            case _:
+                pass
+    direct = [{i for a in at for i in a.atoms} for at in places]
+    return any(q.index in found and not found.isdisjoint(binders) for found in direct)
+
+
+@cache
+def _place(k: int) -> Index:
+    return canonical(f"u{k}")
+
+
+@dataclass
+class _Keys:
+    """Gives predicates over bound indices and axes of a table, each of which stands for what is read elsewhere."""
+
+    bound: frozenset[Index]
+    axes: dict[Affine, Index] = field(default_factory=dict)
+
+    def predicate(self, p: Predicate) -> Predicate | None:
+        """`p` over bound indices and axes; None if one place mixes bound indices and others."""
+        match p:
+            case Equal(a) | NonNegative(a):
+                value = self._affine(a)
+                return None if value is None else Equal(value) if isinstance(p, Equal) else NonNegative(value)
+            case Related(relation, arguments):
+                at = self._places(arguments)
+                return None if at is None else Related(relation, at)
+            case And(parts) | Or(parts):
+                new = [q for q in map(self.predicate, parts) if q is not None]
+                whole = conjunction(new) if isinstance(p, And) else disjunction(new)
+                return whole if len(new) == len(parts) else None
+            case Exists(index, size, body):
+                inner = _Keys(self.bound | {index}, self.axes).predicate(body)
+                return None if inner is None else Exists(index, size, inner)
+
+    def _affine(self, a: Affine) -> Affine | None:
+        """`a` with an axis for the part that does not depend on bound indices."""
+        inside: Affine = ZERO
+        for atom, k in a.terms:
+            if not self._is_bound(atom):
+                continue
+            if isinstance(atom, Lookup):
+                at = self._places(atom.at)
+                if at is None:
+                    return None
+                inside += atom_affine(Lookup(atom.array, at)) * k
+            else:
+                inside += atom_affine(atom) * k
+        outside = total((atom_affine(atom), k) for atom, k in a.terms if not self._is_bound(atom))
+        return inside + self._key(outside + a.constant)
+
+    def _places(self, at: Sequence[Affine]) -> tuple[Affine, ...] | None:
+        """Places each of which depends on bound indices alone, or not at all; None if one depends on others, too."""
+        new = []
+        for a in at:
+            free = [i for i in a.free if isinstance(i, Index)]
+            if any(i in self.bound for i in free):
+                if not all(i in self.bound for i in free):
+                    return None
+                new.append(a)
+            else:
+                new.append(self._key(a))
+        return tuple(new)
+
+    def _is_bound(self, atom: Atom) -> bool:
+        return not self.bound.isdisjoint(atom_affine(atom).free)
+
+    def _key(self, a: Affine) -> Affine:
+        """`a` with an axis for what is no static integer in it."""
+        moving = [(atom, k) for atom, k in a.terms if not isinstance(atom, Size)]
+        if not moving:
+            return a
+        sign = 1 if moving[0][1] > 0 else -1
+        part = total((atom_affine(atom), k * sign) for atom, k in moving)
+        return a - part * sign + atom_affine(self.axes.setdefault(part, _place(len(self.axes)))) * sign

@@ -1,0 +1,319 @@
+"""The array program of a whole function: sizes inferred from shapes, statements for each step of its plan, results.
+
+A function must be simplified: lets outermost, pairs only as projections of parameters and around the outputs, gens
+outermost in each right-hand side, and nothing stored beyond its support.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+from tensorlang.errors import NormalFormError
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Size, atom_affine, constant
+from tensorlang.language.arguments import unpack
+from tensorlang.language.function import Function
+from tensorlang.language.grammar import Bracket, Expr, Gen, MakePair, Proj, Var, access, children
+from tensorlang.language.predicates import Relation
+from tensorlang.language.show import expr_text
+from tensorlang.language.types import Pair, Type, shape, struct_of_arrays
+from tensorlang.lower.arrays.expressions import Compiler, used_twice
+from tensorlang.lower.arrays.integers import ZERO, Integers, Range
+from tensorlang.lower.arrays.ir import (
+    Assign,
+    Blank,
+    Block,
+    Define,
+    Item,
+    Length,
+    List,
+    Name,
+    Node,
+    Number,
+    Return,
+    Statement,
+    Tuple,
+)
+from tensorlang.lower.arrays.names import Names
+from tensorlang.lower.arrays.points import Points
+from tensorlang.lower.arrays.scope import Context, Held, Scope
+from tensorlang.lower.arrays.sizes import Axis, infer_sizes
+from tensorlang.lower.arrays.sums.loop import whole
+from tensorlang.lower.arrays.sums.row_blocks import in_blocks, joined
+from tensorlang.lower.arrays.sums.sparse import on_points
+from tensorlang.lower.arrays.values import DTYPE, INT32, apply, cast, dtype_of, integer, ordered
+from tensorlang.lower.explain import Explained
+from tensorlang.lower.plan.ir import DENSE, AtPoints, FusedSums, Given, RowBlocks, Storage
+from tensorlang.lower.plan.passes import plan
+from tensorlang.lower.plan.size_guards import Required
+from tensorlang.recursion import Deep, run
+from tensorlang.shown import Shown
+
+_LONG_COMMENT = 100
+_LARGE = 60  # nodes beyond which a statement is not written out in its comment
+
+Path = tuple[int, ...]
+
+
+class ArrayProgram(Shown):
+    """The array program of `f`: a function of its `parameters`, and then of the sizes `told` that no shape determines.
+
+    `definition` is that function; `plan` says which arrays it makes, and `explained` how each is computed.
+    The relations `sparse` come as their points: tuples of index arrays, the points' arguments, and for each of the
+    further `orders` which of the points comes when. In `strict` programs what brackets hide has no influence, whatever
+    it is. No array is called by one of the names `reserved`; `width` is how long an expression is on a line.
+    """
+
+    def __init__(
+        self,
+        f: Function,
+        sparse: Collection[Relation],
+        strict: bool,
+        reserved: Collection[str],
+        width: Callable[[Node], int],
+    ) -> None:
+        names = Names(frozenset(reserved))
+        self.name = names.lasting(f.name)
+        self._compiler = Compiler(Context(names, Integers(names)))
+        self._ctx = self._compiler.ctx
+        self._ctx.strict = strict
+        self._ctx.width = width
+        self._ctx.joined = lambda key: joined(self._ctx, key)
+        self._body = Block()
+        self.parameters = self._parameters(f, sparse)
+        self.told = self._sizes(f)
+        head = len(self._body.statements)
+        self.plan = plan(f, sparse)
+        for g in self.plan.given:
+            self._given(g)
+        self.explained: list[Explained] = []
+        self._cut_work: Mapping[Affine, Sequence[Sequence[Affine]]] = self.plan.row_work
+        for step in self.plan.steps:
+            if isinstance(step, FusedSums):
+                self._fused(step)
+                continue
+            x = step.variable
+            self._ctx.held[x, ()] = self._statement(x.name, step.value, step.storage, step.forced)
+            if isinstance(x, IndexArray):
+                self._ranged(x)
+        results = unpack(run(self._outputs(self.plan.outputs)), f.results)
+        self.orders = {relation: tuple(p.orders) for relation, p in self._ctx.sparse.items()}
+        for p in self._ctx.sparse.values():
+            self._body.statements[head:head] = _unpacked(self._ctx, p)
+        self._body.statements.append(Return(run(self._tuple(results))))
+        told = ("*", *self.told.values()) if self.told else ()
+        self.definition = Define(self.name, (*self.parameters, *told), self._body)
+
+    def _parameters(self, f: Function, sparse: Collection[Relation]) -> list[str]:
+        """Name the arrays of each parameter, take pairs apart, and bring all numbers to one dtype."""
+        names = {p: self._ctx.names.lasting(p.name) for p in f.params}
+        arrays: list[str] = []
+        unpacked: list[Statement] = []
+        for p in f.params:
+            if p in sparse and isinstance(p, Relation):
+                count = Size(f"{p.name} points")
+                self._ctx.integers.spelled[count] = self._ctx.names.lasting(f"{p.name}_count")
+                self._ctx.sparse[p] = Points.of(self._ctx, p, names[p], atom_affine(count))
+            elif isinstance(p, Relation | IndexArray):
+                self._ctx.held[p, ()] = Held(names[p], p.sizes)
+            else:
+                self._parts(p, names[p], arrays, unpacked)
+        self._body.statements += unpacked
+        self._body.assign("dtype", apply("result_type", Name("float"), *map(Name, arrays)))
+        for name in arrays:
+            self._body.assign(name, cast(Name(name)))
+        for p in f.params:
+            if isinstance(p, IndexArray) or (isinstance(p, Relation) and p not in sparse):
+                dtype = INT32 if isinstance(p, IndexArray) else Name("bool")
+                self._body.assign(names[p], cast(Name(names[p]), dtype))
+        return list(names.values())
+
+    def _parts(self, p: Var, name: str, arrays: list[str], unpacked: list[Statement]) -> None:
+        stack: list[tuple[Path, str, Type]] = [((), name, struct_of_arrays(p.type))]
+        while stack:
+            path, here, kind = stack.pop()
+            if isinstance(kind, Pair):
+                first, second = (self._ctx.names.lasting(f"{here}_{k}") for k in range(2))
+                unpacked.append(Assign((first, second), Name(here), True))
+                stack += [((*path, 1), second, kind.second), ((*path, 0), first, kind.first)]
+            else:
+                arrays.append(here)
+                self._ctx.held[p, path] = Held(here, shape(kind)[0])
+
+    def _sizes(self, f: Function) -> dict[Size, str]:
+        """Read the sizes off the shapes; gives the names of those that no shape determines."""
+        integers = self._ctx.integers
+        for size in f.sizes:
+            integers.spelled[size] = self._ctx.names.lasting(size.name)
+        held = [h for (p, _), h in self._ctx.held.items() if p in f.params]
+        axes = [Axis(a, Length(Name(h.name), k)) for h in held for k, a in enumerate(h.shape)]
+        known = infer_sizes(axes, lambda s: integers.spelled[s])
+        for size, value in known.items():
+            self._body.assign(integers.spelled[size], value)
+        integers.nonnegative += dict.fromkeys(axis.size for axis in axes if len(axis.size.terms) > 1)
+        integers.nonnegative += dict.fromkeys(a.size for a in axes if len(a.size.terms) == 1 and a.size.constant < 0)
+        return {s: integers.spelled[s] for s in f.sizes if s not in known}
+
+    def _given(self, g: Given) -> None:
+        """An array that depends on nothing but sizes."""
+        ctx = self._ctx
+        name = ctx.names.lasting(g.variable.name)
+        match g.value:
+            case Size():
+                ctx.held[g.variable, ()] = Held(name, ())
+                self._body.assign(name, cast(ctx.integers.node(atom_affine(g.value))))
+            case Affine():
+                ctx.held[g.variable, ()] = Held(name, (g.value,))
+                self._body.assign(name, apply("arange", ctx.integers.node(g.value), dtype=DTYPE))
+            case values:
+                ctx.held[g.variable, ()] = Held(name, (constant(len(values)),))
+                listed = List(tuple(Number(Fraction(v)) for v in values))
+                self._body.assign(name, cast(listed, INT32 if isinstance(g.variable, IndexArray) else DTYPE))
+                if isinstance(g.variable, IndexArray) and all(a < b for a, b in pairwise(values)):
+                    ctx.increasing.add(g.variable)
+
+    def _ranged(self, x: IndexArray) -> None:
+        """Note whether there is something in the range of what the program chooses, at all sizes."""
+        if not self._ctx.integers.is_nonnegative(x.size - 1):
+            self._ctx.uncertain.add(x)
+
+    def _statement(self, wanted: str, e: Expr, storage: Storage = DENSE, forced: bool = False) -> Held:
+        """The array of `e`, stored like that; if it is `forced`, by XLA too."""
+        ctx = self._ctx
+        name = ctx.names.lasting(wanted)
+        conditions = self._conditions()
+        e = run(conditions.guarded(e) if ctx.strict else conditions.unguarded(e))
+        needs = run(conditions.of(e))
+        held = Held(name, shape(e.type)[0], required=needs)
+        self._body.statements.append(Blank())
+        self._body.note(partial(_comment, name, e))
+        binders, scalar = eta(e)
+        block = Block()
+        domain = {i: ctx.integers.range_of(i, n, block) for i, n in binders}
+        env: dict[Atom, Affine] = {}
+        if isinstance(storage, AtPoints):
+            held, domain, env = on_points(ctx, held, storage.relation, domain)
+        scope = ctx.scope(Scope({}, {}, {}, (), block, block), domain=domain, env=env)
+        self._compiler.shared = used_twice(scalar)
+        cut = storage.cut if isinstance(storage, RowBlocks) else None
+        if cut is not None and all(r == Range(ZERO, n) for r, n in zip(domain.values(), held.shape, strict=True)):
+            held = replace(held, cut=cut)
+            self._cut_rows(domain[cut.row].extent)
+            block.assign(name, run(in_blocks(ctx, scope, scalar, cut)))
+        else:
+            ctx.target = name
+            v = ordered(run(self._compiler.value(scalar, scope)), tuple(domain))
+            node = whole(ctx, scope, v, scope.order, dtype_of(scalar))
+            if forced:
+                node = apply("_stored", node)
+            if node != Name(name):
+                block.give(node, name)
+        block.eliminate_dead_assignments(name)
+        self._body.statements += [*ctx.before.statements, *block.statements]
+        self._explain(wanted, e, storage, forced)
+        ctx.end_statement()
+        return held
+
+    def _explain(self, name: str, e: Expr, storage: Storage, forced: bool) -> None:
+        axes = ", ".join(i.name for i, _ in eta(e)[0])
+        order = f", its axes in the order ({axes})" if "," in axes else ""
+        lies = f"{storage}{order}" if axes else "a number"
+        kept = "written to memory, since several read it" if forced else "XLA may fuse it with what reads it"
+        decisions = tuple(self._ctx.decisions.end_statement())
+        self.explained.append(Explained(name, _comment(name, e), lies, kept if axes else "", decisions))
+
+    def _fused(self, step: FusedSums) -> None:
+        """Sums, each of the elements of an array, in one pass."""
+        ctx = self._ctx
+        sums = ctx.names.passing("sums")
+        terms = [ctx.held[y, ()].name for _, y in step.pairs]
+        self._body.statements.append(Blank())
+        self._body.assign(sums, apply("_sums", *map(Name, terms)))
+        conditions = self._conditions()
+        for k, ((x, _), e) in enumerate(zip(step.pairs, step.values, strict=True)):
+            name = ctx.names.lasting(x.name)
+            self._body.assign(name, Item(Name(sums), k))
+            ctx.held[x, ()] = Held(name, (), required=run(conditions.of(e)))
+            kept = f"added up in one pass with {len(step.pairs) - 1} others"
+            self.explained.append(Explained(x.name, _comment(x.name, e), "a number", kept))
+        ctx.end_statement()
+
+    def _conditions(self) -> Required:
+        return Required(lambda read: self._ctx.held[self._ctx.read_by(read)[0]].required)
+
+    def _cut_rows(self, rows: Affine) -> None:
+        """The bounds of the blocks into which so many rows are cut, if they aren't there yet."""
+        ctx = self._ctx
+        if rows not in ctx.rows:
+            ctx.rows[rows] = ctx.names.lasting("rows")
+            work = tuple(dict.fromkeys(ctx.integers.volume(extents) for extents in self._cut_work.get(rows, ())))
+            most = apply("greatest", *work) if len(work) > 1 else work[0] if work else integer(1)
+            self._body.assign(ctx.rows[rows], apply("_cut_rows", ctx.integers.node(rows), most))
+
+    def _outputs(self, e: Expr) -> Deep[Any]:
+        """The names of the results, in pairs as the program gives them."""
+        if isinstance(e, MakePair):
+            return (yield self._outputs(e.first)), (yield self._outputs(e.second))
+        if isinstance(struct_of_arrays(e.type), Pair):
+            if not isinstance(e, Var | Proj):
+                raise NormalFormError("pairs may only be around outputs and in parameters")
+            return (yield self._outputs(Proj(0, e))), (yield self._outputs(Proj(1, e)))
+        if isinstance(e, Var | Proj):
+            return self._ctx.held_by(e)[0].name
+        return self._statement("result", e).name
+
+    def _tuple(self, tree: Any) -> Deep[Node]:
+        """A tuple of names; a deep one is put together in steps."""
+        if isinstance(tree, str):
+            return Name(tree)
+        parts = []
+        for part in tree:
+            parts.append((yield self._tuple(part)))
+        made = Tuple(tuple(parts))
+        if self._ctx.width(made) < _LONG_COMMENT:
+            return made
+        name = self._ctx.names.lasting("results")
+        self._body.assign(name, made)
+        return Name(name)
+
+
+def eta(e: Expr) -> tuple[list[tuple[Index, Affine]], Expr]:
+    """The binders of an array's axes and the scalar under them: an array that is no gen is one of its elements."""
+    binders: list[tuple[Index, Affine]] = []
+    while isinstance(e, Gen):
+        binders.append((e.index, e.size))
+        e = e.body
+    sizes, _ = shape(e.type)
+    further = [(Index(f"k{k}"), n) for k, n in enumerate(sizes)]
+    at = [atom_affine(i) for i, _ in further]
+    scalar = Bracket(e.pred, access(e.body, *at)) if isinstance(e, Bracket) else access(e, *at)
+    return [*binders, *further], scalar
+
+
+def _unpacked(ctx: Context, points: Points) -> list[Statement]:
+    """The names of the points' columns and orders, and how many points there are."""
+    names = (*(column.name for column in points.columns), *points.orders.values())
+    count = ctx.integers.spelled[points.count.atoms[0]]
+    return [Assign(names, Name(points.name), True), Assign((count,), Length(Name(names[0]), 0))]
+
+
+def _comment(name: str, e: Expr) -> str:
+    """The statement as it was written, unless it is long."""
+    text = expr_text(e) if _is_small(e) else "..."
+    text = f"{name} = {' '.join(text.split())} : {e.type}"
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else "?" for c in text)
+    return text if len(text) <= _LONG_COMMENT else text[: _LONG_COMMENT - 3] + "..."
+
+
+def _is_small(e: Expr) -> bool:
+    """Whether `e` written out as a tree has few nodes."""
+    stack, count = [e], 0
+    while stack and count <= _LARGE:
+        stack += children(stack.pop())
+        count += 1
+    return count <= _LARGE

@@ -1,0 +1,284 @@
+"""What code for an expression is written in: the axes in scope, the loops around it, and what hides it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tensorlang.errors import NormalFormError
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup
+from tensorlang.language.grammar import Access, Expr, Proj, Var
+from tensorlang.language.predicates import Predicate, Relation, free_atoms, substitute
+from tensorlang.lower.arrays import ir
+from tensorlang.lower.arrays.decisions import Decisions
+from tensorlang.lower.arrays.integers import ZERO, Integers, Range
+from tensorlang.lower.arrays.ir import Block, Name, Node, Tuple
+from tensorlang.lower.arrays.names import Names
+from tensorlang.lower.arrays.values import Axes, Value, apply
+from tensorlang.lower.plan.dependence import Profiles
+from tensorlang.lower.plan.triangular import Cut
+from tensorlang.recursion import Deep
+
+if TYPE_CHECKING:
+    from tensorlang.lower.arrays.points import Points
+    from tensorlang.lower.arrays.sums.summation import Summation
+
+Key = tuple[Var | Relation | IndexArray, tuple[int, ...]]
+"""What is held: a variable, or a part of one that is a pair."""
+
+MAX_LINE = 90
+MAX_DEPTH = 15
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Where an expression is evaluated.
+
+    `domain` holds the indices that are axes of arrays, `loops` those that Python or XLA iterates over, `env`
+    those that an equality has eliminated. `masks` are predicates that hide the expression where they are false.
+    `block` takes the lines that the expression needs, `fixed` those that no loop should repeat.
+    """
+
+    domain: Mapping[Index, Range]
+    loops: Mapping[Index, Range]
+    env: Mapping[Atom, Affine]
+    masks: tuple[Predicate, ...]
+    block: Block
+    fixed: Block
+    memo: dict[Any, Value] = field(default_factory=dict)
+
+    @property
+    def order(self) -> Axes:
+        """The axes in order, the outermost first."""
+        return tuple(self.domain)
+
+    def axes(self, a: Affine) -> Axes:
+        """The axes on which `a` depends."""
+        free = a.free
+        return tuple(i for i in self.domain if i in free)
+
+    def masks_without(self, axes: Axes) -> tuple[Predicate, ...]:
+        """The masks that do not depend on these axes."""
+        return tuple(p for p in self.masks if free_atoms(substitute(p, self.env)).isdisjoint(axes))
+
+    def is_static(self, a: Affine) -> bool:
+        """Whether no loop and no data change `a`."""
+        return not any(atom in self.loops or isinstance(atom, Lookup) for atom in a.atoms)
+
+    def bounds(self, a: Affine) -> tuple[Affine, Affine]:
+        """The least and the greatest value of `a` over the axes and loops that it depends on."""
+        low = high = a
+        # what is looked up comes first: its places have some of the same axes
+        for i, k in sorted(a.terms, key=lambda term: not isinstance(term[0], Lookup)):
+            r = self.range_of(i)
+            if r is not None:
+                first: dict[Atom, Affine] = {i: r.start if k > 0 else r.last}
+                last: dict[Atom, Affine] = {i: r.last if k > 0 else r.start}
+                low, high = low.substitute(first), high.substitute(last)
+        return low, high
+
+    def range_of(self, atom: Atom) -> Range | None:
+        """The range of an axis, a loop or the elements of an index array; None for a size."""
+        match atom:
+            case Index():
+                return self.domain.get(atom) or self.loops.get(atom)
+            case Lookup(array, _):
+                return Range(ZERO, array.size)
+            case _:
+                return None
+
+
+@dataclass(frozen=True)
+class Held:
+    """A variable, relation or index array as the generated code holds it: an array called `name` of this shape.
+
+    With `points` it is zero but at the points of a relation, and held there alone: the array's first dimension runs
+    over them instead of the dimensions `along`, which are the relation's arguments. With `cut` it is a list of blocks
+    of rows. `required` are comparisons of sizes without which it is zero.
+    """
+
+    name: str
+    shape: tuple[Affine, ...]
+    points: Points | None = None
+    along: tuple[int, ...] = ()
+    cut: Cut | None = None
+    required: frozenset[Predicate] = frozenset()
+
+
+@dataclass(frozen=True)
+class Part:
+    """A block of an array that is cut, as code for the block's rows sees it: what it holds, how the index of these
+    rows is called there, and where in the whole array the block starts."""
+
+    held: Held
+    cut: Cut
+    row: Affine
+    start: tuple[Affine, ...]
+
+    @property
+    def dimension(self) -> int:
+        """Which of the array's dimensions has the rows."""
+        return self.cut.dimension
+
+
+@dataclass
+class Context:
+    """What all statements of a function share, and the code of the one that is being written.
+     `value` writes the code of an expression, `contract` that of a sum; `decisions` records how, and `width` is how
+    long a node is on a line. `target` is the name that the statement's value is to have, as long as nothing else
+    has been given it. `sparse` are the relations that are given by their points, `increasing` the index arrays of
+    one dimension each of whose elements is greater than the one before, `uncertain` those that may have elements
+    though their range is empty: where a program chooses a point of none, and a bracket hides that. `parts` are the
+    blocks of arrays that are cut which the code being written is given, `rows` the names of the bounds of such
+    blocks by the number of rows, `cutting` the indices of which the code being written has a block. `joined` puts
+    all of an array together, in lines `before` those of the statement.
+
+    In `strict` code what brackets hide has no influence, even if it is nan or inf; `multiplied` says that the sum being
+    written multiplies some of it by zero instead, so that this only holds where the sum is finite. `multiplying` are
+    the sums of the statement, by scope, that do.
+    """
+
+    names: Names
+    integers: Integers
+    value: Callable[[Expr, Scope], Deep[Value]] = field(init=False)
+    contract: Callable[[Summation], Deep[Value]] = field(init=False)
+    width: Callable[[Node], int] = field(init=False)
+    joined: Callable[[Key], Held] = field(init=False)
+    strict: bool = False
+    multiplied: bool = False
+    multiplying: set[tuple[int, Any]] = field(default_factory=set)
+    before: Block = field(default_factory=Block)
+    target: str | None = None
+    profiles: Profiles = field(default_factory=Profiles)
+    decisions: Decisions = field(default_factory=Decisions)
+    held: dict[Key, Held] = field(default_factory=dict)
+    parts: dict[Key, Part] = field(default_factory=dict)
+    rows: dict[Affine, str] = field(default_factory=dict)
+    cutting: set[Index] = field(default_factory=set)
+    sparse: dict[Relation, Points] = field(default_factory=dict)
+    increasing: set[IndexArray] = field(default_factory=set)
+    uncertain: set[IndexArray] = field(default_factory=set)
+    reused: dict[tuple[str, int, Node], str] = field(default_factory=dict)
+    _blocks: list[Block] = field(default_factory=list)
+    _scopes: dict[Any, Scope] = field(default_factory=dict)
+    _ranges: dict[tuple[int, Index, Range], str] = field(default_factory=dict)
+
+    def scope(self, base: Scope, **changes: Any) -> Scope:
+        """`base` with `changes`; the same scope, memo included, whenever it is asked for again."""
+        fields = {name: changes.get(name, getattr(base, name)) for name in _FIELDS}
+        key = (
+            tuple(fields["domain"].items()),
+            tuple(fields["loops"].items()),
+            frozenset(fields["env"].items()),
+            frozenset(fields["masks"]),
+            id(fields["block"]),
+            id(fields["fixed"]),
+        )
+        if key not in self._scopes:
+            self._scopes[key] = Scope(**fields)
+        return self._scopes[key]
+
+    def end_statement(self) -> None:
+        """Forget what only concerns one statement."""
+        self.before = Block()
+        self._scopes.clear()
+        self._blocks.clear()
+        self.profiles = Profiles()
+        self.reused.clear()
+        self._ranges.clear()
+        self.multiplying.clear()
+        self.names.end_statement()
+        self.integers.end_statement()
+
+    def new_block(self) -> Block:
+        """A block, kept until the statement ends so that its identity stays its own."""
+        self._blocks.append(Block())
+        return self._blocks[-1]
+
+    def read_by(self, e: Expr) -> tuple[Key, tuple[Affine, ...]]:
+        """What an access reads, and where. An array of pairs is held as a pair of arrays.
+
+        Raises `NormalFormError` if `e` does not read a variable.
+        """
+        at: list[Affine] = []
+        path: list[int] = []
+        while not isinstance(e, Var):
+            match e:
+                case Access(a, place, _):
+                    at.append(place)
+                    e = a
+                case Proj(which, a):
+                    path.append(which)
+                    e = a
+                case _:
+                    raise NormalFormError("an access must be one of a variable or of a parameter's part")
+        return (e, tuple(reversed(path))), tuple(reversed(at))
+
+    def seen_by(self, e: Expr) -> tuple[Held, tuple[Affine, ...]]:
+        """The array that an access reads, or the block of it that there is, and where. One that is cut is still so.
+
+        Raises `NormalFormError` if `e` does not read a variable.
+        """
+        key, at = self.read_by(e)
+        part = self.parts.get(key)
+        if part is None or not at or at[part.dimension] is not part.row:
+            return self.held[key], at
+        return part.held, tuple(a - start for a, start in zip(at, part.start, strict=True))
+
+    def held_by(self, e: Expr) -> tuple[Held, tuple[Affine, ...]]:
+        """The same, where one that is cut is put together.
+
+        Raises `NormalFormError` if `e` does not read a variable.
+        """
+        held, at = self.seen_by(e)
+        if held.cut is not None:
+            key, _ = self.read_by(e)
+            held = self.held[key] = self.joined(key)
+        return held, at
+
+    def temporary(self, v: Value, block: Block, wanted: str = "t") -> Value:
+        """`v` under a name of its own."""
+        name = self.names.passing(wanted)
+        block.assign(name, v.node)
+        return Value(Name(name), v.axes, weak=v.weak)
+
+    def short(self, v: Value, block: Block) -> Value:
+        """`v`, under a name of its own if its code is so long or deep that Python or a reader would choke on it."""
+        return self.temporary(v, block) if self.width(v.node) > MAX_LINE or v.depth > MAX_DEPTH else v
+
+    def named_array(self, v: Value, block: Block, wanted: str) -> str:
+        """The new name of `v`."""
+        name = self.names.passing(wanted)
+        block.assign(name, v.node)
+        return name
+
+    def extents(self, scope: Scope, axes: Axes) -> Tuple:
+        """The shape of an array with these axes."""
+        return self.shape(scope.domain[i].extent for i in axes)
+
+    def shape(self, sizes: Iterable[Affine]) -> Tuple:
+        """A tuple of static integers."""
+        return Tuple(self.integers.nodes(sizes))
+
+    def points(self, index: Index, scope: Scope) -> Name:
+        """The array of `index`'s values in its domain."""
+        r = scope.domain[index]
+        key = (id(scope.fixed), index, r)
+        if key not in self._ranges:
+            name = self._ranges[key] = self.names.passing(index.name)
+            ends = [r.stop] if r.start.is_constant and not r.start.constant else [r.start, r.stop]
+            scope.fixed.assign(name, apply("arange", *self.integers.nodes(ends)))
+        return Name(self._ranges[key])
+
+    def range(self, r: Range) -> ir.Range:
+        """`r` as static integers."""
+        return ir.Range(self.integers.named_in(r.start), self.integers.named_in(r.stop))
+
+    def loop_name(self, index: Index) -> str:
+        """The name of a loop's variable."""
+        name = self.integers.spelled[index] = self.names.passing(index.name)
+        return name
+
+
+_FIELDS = ("domain", "loops", "env", "masks", "block", "fixed")

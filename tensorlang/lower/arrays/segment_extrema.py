@@ -1,0 +1,127 @@
+"""Extrema over points that data give: each of a segment, not of a box that is searched.
+
+gen i. max j where R(i, j) and p. e   =   the greatest of [i := R0[q], j := R1[q]] e, for each i over its points q
+gen i. max j where y[j] = i and p. e  =   the greatest of [i := y[j]] e, for each i over the j whose y[j] it is
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tensorlang.language.affine import Affine, Index, Lookup, atom_affine, constant
+from tensorlang.language.grammar import Choice, Extremum
+from tensorlang.language.predicates import (
+    Predicate,
+    Related,
+    at_most,
+    conjunction,
+    conjuncts,
+    equal,
+    substitute,
+)
+from tensorlang.lower.arrays.accesses import positions
+from tensorlang.lower.arrays.brackets import solved
+from tensorlang.lower.arrays.integers import ZERO, Range
+from tensorlang.lower.arrays.ir import Tuple
+from tensorlang.lower.arrays.masks import mask
+from tensorlang.lower.arrays.points import unresolved
+from tensorlang.lower.arrays.scope import Context, Scope
+from tensorlang.lower.arrays.sums.loop import expanded
+from tensorlang.lower.arrays.sums.segment_sum import at_points, composed, placed
+from tensorlang.lower.arrays.sums.sparse import enumerable
+from tensorlang.lower.arrays.sums.summation import Summation
+from tensorlang.lower.arrays.values import TRUE, Value, apply, cast, negated
+from tensorlang.recursion import Deep
+
+
+@dataclass(frozen=True)
+class Segments:
+    """Points on the axes `points`, each with the values `at` of axes of the result and of the index of the extremum;
+    `left` is what else must hold for it to count."""
+
+    points: Mapping[Index, Range]
+    at: Mapping[Index, Affine]
+    left: Sequence[Predicate]
+
+
+def segments(ctx: Context, scope: Scope, e: Extremum | Choice, r: Range, p: Predicate) -> Segments | None:
+    """The segments of `e` over the range `r` of its index where `p` holds; None if no data say where that is."""
+    parts = conjuncts(p)
+    return _of_relation(ctx, scope, e, r, parts) or _of_elements(scope, e, r, parts)
+
+
+def over_points(ctx: Context, scope: Scope, e: Extremum | Choice, r: Range, found: Segments) -> Deep[Value]:
+    """The array of `e` over the range `r` of its index at the points `found`; of a choice the place within `r`."""
+    kept = tuple(i for i in scope.domain if i in found.at)
+    rest = {i: s for i, s in scope.domain.items() if i not in found.at}
+    changed = {i: a for i, a in found.at.items() if a is not atom_affine(i)}
+    inner = ctx.scope(scope, domain={**found.points, **rest}, env=composed(scope.env, changed))
+    condition = conjunction(unresolved(ctx, inner, conjuncts(conjunction(found.left))))
+    inner = ctx.scope(inner, masks=(*scope.masks, *conjuncts(condition)))
+    v: Value = yield ctx.value(e.body, inner)
+    if e.sign < 0:
+        v = negated(v)
+    m = mask(ctx, inner, condition)
+    points = tuple(found.points)
+    axes = tuple(i for i in inner.order if i in points or i in v.axes or i in m.axes)
+    values = expanded(ctx, inner, v, axes)
+    if v.weak:
+        values = cast(values)
+    arguments = [values, TRUE if m.node == TRUE else expanded(ctx, inner, m, axes)]
+    if isinstance(e, Choice):
+        arguments.append(positions(ctx, inner, found.at[e.index] - r.start, axes))
+    places = [at_points(ctx, inner, found.at[i] - scope.domain[i].start, points) for i in kept]
+    arguments += [Tuple(tuple(places)), ctx.extents(scope, kept)]
+    part = "_greatest_at" if isinstance(e, Extremum) else "_first_greatest_at"
+    v = Value(apply(part, *arguments), (*kept, *axes[len(points) :]), v.depth + 1)
+    return negated(v) if e.sign < 0 and isinstance(e, Extremum) else v
+
+
+def _of_relation(
+    ctx: Context, scope: Scope, e: Extremum | Choice, r: Range, parts: Sequence[Predicate]
+) -> Segments | None:
+    """The points of a relation among `parts` that gives the index, and axes of the result."""
+    q = enumerable(ctx, scope, parts, {e.index: r})
+    if q is None or not any(e.index in a.free for a in q.arguments):
+        return None
+    point, points = Index("p"), ctx.sparse[q.relation]
+    columns = [atom_affine(Lookup(c, (atom_affine(point),))) for c in points.columns]
+    at, left = _places(q, columns, {*scope.domain, e.index})
+    if not any(i in at for i in scope.domain):
+        return None
+    left += [at_most(r.start, at[e.index]), at_most(at[e.index], r.last)]
+    left += [substitute(part, dict(at.items())) for part in parts if part is not q]
+    return Segments({point: Range(ZERO, points.count)}, at, left)
+
+
+def _of_elements(scope: Scope, e: Extremum | Choice, r: Range, parts: Sequence[Predicate]) -> Segments | None:
+    """The values of the index, where elements of index arrays there give axes of the result."""
+    found = placed(Summation(scope, {e.index: r}, tuple(parts), e.body))
+    if not found.at:
+        return None
+    read = {i for a in found.at.values() for i in a.free}
+    kept = {i: s for i, s in scope.domain.items() if i in read}  # axes along which the places differ
+    at = {**{i: atom_affine(i) for i in kept}, **found.at, e.index: atom_affine(e.index)}
+    return Segments({**kept, e.index: r}, at, found.rest)
+
+
+def _places(q: Related, columns: list[Affine], indices: set[Index]) -> tuple[dict[Index, Affine], list[Predicate]]:
+    """What those of `indices` that are in `q` are at a point, and what else must hold for it to be one of theirs."""
+    at: dict[Index, Affine] = {}
+    left = [a - c for a, c in zip(q.arguments, columns, strict=True)]
+    while (found := _first_solved(left, indices)) is not None:
+        k, i, value = found
+        del left[k]
+        left = [d.substitute({i: value}) for d in left]
+        at = {j: a.substitute({i: value}) for j, a in at.items()} | {i: value}
+    return at, [equal(d, constant(0)) for d in left]
+
+
+def _first_solved(differences: list[Affine], indices: set[Index]) -> tuple[int, Index, Affine] | None:
+    """The first of `differences` with one of `indices` alone, and what this is where the difference is 0."""
+    for k, d in enumerate(differences):
+        inside = [i for i in d.indices if i in indices]
+        if len(inside) == 1 and abs(d.coefficient(inside[0])) == 1:
+            return k, inside[0], solved(d, inside[0])
+    return None

@@ -1,0 +1,54 @@
+"""Reading arrays along lines, diagonals and those beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tensorlang.language.affine import Affine, Index
+from tensorlang.lower.arrays.ir import Name
+from tensorlang.lower.arrays.scope import Context, Held, Scope
+from tensorlang.lower.arrays.sums.strategy import DECIDED, NOT_A_SUM, Strategy, WhyNot
+from tensorlang.lower.arrays.sums.summation import Summation
+from tensorlang.lower.arrays.values import Value, apply, integers
+from tensorlang.lower.plan.dependence import accesses, places
+
+NARROW = 32
+"""A band of up to so many diagonals is computed one diagonal after the other."""
+
+
+def diagonal(ctx: Context, scope: Scope, array: Held, places: Sequence[Affine]) -> Value | None:
+    """The elements of `array` at `places`, of which at least two move along one and the same axis; None if it isn't so.
+
+    Such elements lie at equal distances in memory.
+    """
+    axes = {i for a in places for i in scope.axes(a)}
+    if len(axes) != 1 or any(a.lookups for a in places):
+        return None
+    (i,) = axes
+    starts = ctx.shape(a.substitute({i: scope.domain[i].start}) for a in places)
+    steps, count = integers(a.coefficient(i) for a in places), ctx.integers.node(scope.domain[i].extent)
+    return Value(apply("_on_line", Name(array.name), starts, steps, count), (i,), 2)
+
+
+def _short_axis(ctx: Context, c: Summation) -> Index | WhyNot:
+    """A short axis of the result that a position mixes with another axis.
+
+    The factor that is read there would have all axes of both, and be an array before it is multiplied and added up.
+    """
+    if c.whole or not c.summed:
+        return NOT_A_SUM if not c.summed else DECIDED
+    mixed = [c.scope.axes(a.substitute(c.scope.env)) for e in accesses(c.body) for a in places(e)]
+    for i in (i for axes in mixed if len(axes) > 1 for i in axes):
+        extent = c.scope.domain[i].extent
+        if extent.is_constant and extent.constant <= NARROW:
+            return i
+    return WhyNot(f"no access mixes an axis of the result of length at most {NARROW} with another one")
+
+
+STACK = Strategy(
+    "stack along a short axis",
+    "gen i:k. sum s. e: for each i its own sum, one after the other, where an access mixes i with another axis",
+    _short_axis,
+    lambda ctx, c, i: ctx.contract(replace(c, loops=frozenset({i}))),
+)

@@ -1,0 +1,279 @@
+"""Sums whose result is indexed by data: segments, and what is read of them.
+
+    gen k. sum i. [k = y[i] and p] * e
+
+Element i of the sum goes to place y[i] of the result, whatever that is; element i of row r to place y[r, i] of row r.
+Where no two go to the same place, they are written there; where the places are in order, equal ones are next to each
+other and are added up in order; else they are added one after the other, or where that is slow, which is anywhere but
+on a CPU, brought into order first. So nothing depends on the order in which a machine happens to add.
+
+    gen i. sum j. [a[i] = y[j] and p] * e  =  gen i. S[a[i]]    where S[k] = sum j. [k = y[j] and p] * e
+
+if i is in p and e only as a[i]: what is asked for again and again is added up once. So it is with E(a[i], j) for a
+relation E that is given by its points; and
+
+    sum j. [E(i, a[j]) and p] * e  =  sum k. [E(i, k)] * S[k]    where S[k] = sum j. [k = a[j] and p] * e
+
+if i is not in p and e.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, Size, atom_affine, total
+from tensorlang.language.predicates import (
+    Equal,
+    Predicate,
+    Related,
+    conjunction,
+    conjuncts,
+    equal,
+    free_atoms,
+    substitute,
+)
+from tensorlang.language.rebuilt import with_atoms
+from tensorlang.lower.arrays.accesses import access, positions
+from tensorlang.lower.arrays.integers import ZERO, Range
+from tensorlang.lower.arrays.ir import Name, Node, Tuple
+from tensorlang.lower.arrays.scope import Context, Held, Scope
+from tensorlang.lower.arrays.select_in_window import in_windows
+from tensorlang.lower.arrays.sums.loop import expanded
+from tensorlang.lower.arrays.sums.sparse import enumerable
+from tensorlang.lower.arrays.sums.strategy import Strategy, WhyNot
+from tensorlang.lower.arrays.sums.summation import Summation
+from tensorlang.lower.arrays.values import Axes, Value, apply, cast
+from tensorlang.recursion import Deep, run
+
+
+def _segments(ctx: Context, c: Summation) -> Placed | WhyNot:
+    found = placed(c)
+    return found if found.at else WhyNot("no element of an index array says where in the result a term goes")
+
+
+def _segmented(ctx: Context, c: Summation, found: Placed) -> Deep[Value]:
+    """`c` as an assembly of segments."""
+    scope = c.scope
+    read = {s for a in found.at.values() for s in a.free}
+    kept = tuple(i for i in scope.domain if i in read)  # axes along which the places differ
+    points = tuple(s for s in c.summed if s in read)
+    rest = {i: r for i, r in scope.domain.items() if i not in found.at and i not in kept}
+    domain = {i: scope.domain[i] for i in kept} | {s: c.summed[s] for s in points} | rest
+    inner = ctx.scope(scope, domain=domain, env=composed(scope.env, found.at))
+    v: Value = yield ctx.contract(replace(c, scope=inner, summed=c.without(*points), parts=found.rest))
+    if v.number == 0:
+        return v
+    at = {i: atom_affine(i) for i in kept} | found.at
+    return _assembled(ctx, scope, inner, (*kept, *points), at, v)
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """A sum that only depends on the axes `axes` by `element`: the same sum for each value of that, called
+    `segment`."""
+
+    element: Lookup
+    segment: Index
+    axes: Axes
+    c: Summation
+
+
+def _shared(ctx: Context, c: Summation) -> _Shared | WhyNot:
+    """`c` as elements of segments' sums."""
+    for element in dict.fromkeys(x for q in c.parts for x in _asked(ctx, c, q)):
+        segment = Index(element.array.name)
+        values: dict[Atom, Affine] = {element: atom_affine(segment)}
+        body = run(with_atoms(run(with_atoms(c.body, c.scope.env, {})), values, {}))
+        parts = conjuncts(substitute(conjunction(c.parts), values))
+        axes = c.scope.axes(atom_affine(element))
+        if any(i in ctx.profiles.free(body, {}) or any(i in free_atoms(q) for q in parts) for i in axes):
+            continue
+        domain = {segment: Range(ZERO, element.array.size)} | {i: r for i, r in c.scope.domain.items() if i not in axes}
+        inner = ctx.scope(c.scope, domain=domain, masks=c.scope.masks_without(axes))
+        return _Shared(element, segment, axes, replace(c, scope=inner, parts=parts, body=body))
+    return WhyNot("no axis of the result only occurs as an element of an index array, compared with other elements")
+
+
+def _once_each(ctx: Context, c: Summation, found: _Shared) -> Deep[Value]:
+    domain = found.c.scope.domain
+    v: Value = yield ctx.contract(found.c)
+    if found.segment not in v.axes:
+        return v
+    name = ctx.named_array(v, c.scope.block, "sums")
+    held = Held(name, tuple(domain[i].extent for i in v.axes))
+    at = [atom_affine(found.element) if i is found.segment else atom_affine(i) - domain[i].start for i in v.axes]
+    return access(ctx, c.scope, held, tuple(at))
+
+
+def _grouped(ctx: Context, c: Summation) -> Summation | WhyNot:
+    """`c` over the points of a relation, of segments' sums."""
+    for q in c.parts:
+        for element in _alone(ctx, q):
+            free = frozenset(i for i in atom_affine(element).free if isinstance(i, Index))
+            others = [r for r in c.parts if r is not q]
+            inside = ctx.profiles.free(c.body, c.scope.env).union(*(free_atoms(r) for r in others))
+            if not free or not free <= c.summed.keys() or not inside.isdisjoint(c.scope.domain):
+                continue
+            segment = Index(element.array.name)
+            asked = substitute(q, {element: atom_affine(segment)})
+            summed = {segment: Range(ZERO, element.array.size), **c.summed}
+            if enumerable(ctx, c.scope, [asked], summed) is not None:
+                parts = (asked, equal(atom_affine(segment), atom_affine(element)), *others)
+                return replace(c, summed=summed, parts=parts)
+    return WhyNot(
+        "no relation given by its points is asked at elements for summed indices, on which alone the rest depends"
+    )
+
+
+def _alone(ctx: Context, q: Predicate) -> list[Lookup]:
+    """The elements of index arrays that are arguments of a relation which is given by its points."""
+    if not isinstance(q, Related) or q.relation not in ctx.sparse:
+        return []
+    return [x for a in q.arguments for x in a.lookups if a is atom_affine(x)]
+
+
+def _asked(ctx: Context, c: Summation, q: Predicate) -> list[Lookup]:
+    """The elements at axes of the scope of which `q` asks whether they and what is at summed indices are the same, or
+    are a point of a relation."""
+    if isinstance(q, Related):
+        return [
+            x
+            for x in _alone(ctx, q)
+            if c.scope.axes(atom_affine(x)) and c.summed.keys().isdisjoint(atom_affine(x).free)
+        ]
+    if not isinstance(q, Equal):
+        return []
+    inside = [x for x in q.difference.atoms if not c.summed.keys().isdisjoint(atom_affine(x).free)]
+    outside = [x for x in q.difference.atoms if x not in inside and not isinstance(x, Size)]
+    if not any(isinstance(x, Lookup) for x in inside) or len(outside) != 1:
+        return []
+    (x,) = outside
+    return (
+        [x] if isinstance(x, Lookup) and c.scope.axes(atom_affine(x)) and abs(q.difference.coefficient(x)) == 1 else []
+    )
+
+
+@dataclass(frozen=True)
+class Placed:
+    """The axes of the result that data determines, with their values, and the parts that are left."""
+
+    at: dict[Index, Affine]
+    rest: tuple[Predicate, ...]
+
+
+def placed(c: Summation) -> Placed:
+    """The axes of the result of `c` that elements of index arrays at summed indices determine."""
+    at: dict[Index, Affine] = {}
+    parts = c.parts
+    while (found := _determined(c, at, parts)) is not None:
+        q, i, value = found
+        at = {k: a.substitute({i: value}) for k, a in at.items()} | {i: value}
+        parts = conjuncts(substitute(conjunction(p for p in parts if p is not q), {i: value}))
+    return Placed({i: at[i] for i in c.scope.domain if i in at}, parts)
+
+
+def _determined(
+    c: Summation, at: dict[Index, Affine], parts: Sequence[Predicate]
+) -> tuple[Predicate, Index, Affine] | None:
+    """An equality that gives an axis of the result by an element of an index array at summed indices."""
+    for q in parts:
+        if not isinstance(q, Equal):
+            continue
+        inside = [s for s in c.summed if s in q.difference.free]
+        outside = [i for i in c.scope.domain if q.difference.coefficient(i) and i not in at]
+        if len(outside) != 1 or not any(s in x.free for s in inside for a in q.difference.lookups for x in a.at):
+            continue
+        (i,) = outside
+        k = q.difference.coefficient(i)
+        value = (q.difference - atom_affine(i) * k) * -k
+        if abs(k) == 1 and i not in value.free:
+            return q, i, value
+    return None
+
+
+def composed(env: Mapping[Atom, Affine], values: Mapping[Index, Affine]) -> dict[Atom, Affine]:
+    """What `env` says, and what the `values` of further indices make of it."""
+    new: dict[Atom, Affine] = {i: a for i, a in values.items()}
+    return {k: a.substitute(new) for k, a in env.items()} | new
+
+
+def _assembled(ctx: Context, scope: Scope, inner: Scope, points: Axes, at: dict[Index, Affine], v: Value) -> Value:
+    """The values `v`, which has the axes `points` or should have, at their places."""
+    v = ctx.short(v, inner.block)
+    rest = tuple(i for i in v.axes if i not in points)
+    values = expanded(ctx, inner, v, (*points, *rest))
+    if v.weak:
+        values = cast(values)
+    places = [at_points(ctx, inner, a - scope.domain[i].start, points) for i, a in at.items()]
+    wanted, order = _manner(ctx, points, [at[i] - scope.domain[i].start for i in at])
+
+    def scattered() -> Node:
+        last = [] if order is None else [Name(order)]
+        return apply(wanted, values, Tuple(tuple(places)), ctx.extents(scope, tuple(at)), *last)
+
+    node = in_windows(ctx, scope, inner, at, v, scattered) or scattered()
+    return Value(node, (*at, *rest), v.depth + 1)
+
+
+def at_points(ctx: Context, scope: Scope, a: Affine, points: Axes) -> Node:
+    """`a` as an array with all of the axes `points`."""
+    place = positions(ctx, scope, a, points)
+    full = all(s in a.free for s in points)
+    return place if full else apply("broadcast_to", place, ctx.extents(scope, points))
+
+
+def _manner(ctx: Context, points: Axes, at: Sequence[Affine]) -> tuple[str, str | None]:
+    """How values get to these places: two never meet, they come in order, or neither; and the name of an order that
+    makes neighbours of those that meet, if there is one."""
+    columns = [_column(a, points) for a in at]
+    if len(columns) == 1 and columns[0] in ctx.increasing:
+        return "_put_in_order", None
+    for p in ctx.sparse.values():
+        first = tuple(p.columns.index(array) for array in columns if array in p.columns)
+        if len(first) == len(at) and len(set(first)) == len(first):
+            apart, basic = len(first) == len(p.columns), first == tuple(range(len(first)))
+            if apart or basic:
+                return ("_put" if apart else "_add") + ("_in_order" if basic else "_at"), None
+            return "_add_at", p.ordered(ctx, first)
+    return "_put_at" if _are_apart(points, at) else "_add_at", None
+
+
+def _column(a: Affine, points: Axes) -> IndexArray | None:
+    """The index array whose elements, all of them along the only one of `points`, `a` is but for a static integer."""
+    lookups = [(atom, k) for atom, k in a.terms if not isinstance(atom, Size)]
+    if len(lookups) != 1 or len(points) != 1:
+        return None
+    atom, k = lookups[0]
+    return atom.array if isinstance(atom, Lookup) and k == 1 and atom.at == (atom_affine(points[0]),) else None
+
+
+def _are_apart(points: Axes, at: Sequence[Affine]) -> bool:
+    """Whether no two points have the same places: each has one, in steps longer than what data adds to it."""
+    steps: dict[Index, Affine] = {}
+    for a in at:
+        inside = [(s, a.coefficient(s)) for s in points if a.coefficient(s)]
+        moved = total((x.array.size - 1, abs(k)) for x, k in a.terms if isinstance(x, Lookup))
+        if len(inside) == 1 and moved.is_constant and abs(inside[0][1]) > moved.constant:
+            steps[inside[0][0]] = a
+    return len(steps) == len(points)
+
+
+SEGMENT_SUM = Strategy(
+    "segment sum",
+    "gen k. sum i. [k = y[i] and p] * e: each term is added to the place y[i]",
+    _segments,
+    _segmented,
+)
+SHARED_SEGMENTS = Strategy(
+    "shared segments",
+    "gen i. sum j. [a[i] = y[j] and p] * e = gen i. S[a[i]], where S[k] = sum j. [k = y[j] and p] * e",
+    _shared,
+    _once_each,
+)
+GROUP = Strategy(
+    "group",
+    "sum j. [E(i, a[j]) and p] * e = sum k. [E(i, k)] * S[k], where S[k] = sum j. [k = a[j] and p] * e",
+    _grouped,
+    lambda ctx, _, found: ctx.contract(found),
+)

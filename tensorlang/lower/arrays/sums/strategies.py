@@ -1,0 +1,278 @@
+"""Sums, taken apart step by step: by the first of `STRATEGIES`, at the end of this module, that applies.
+
+What remains in the end is a loop where an access mixes several indices, and a product otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+from tensorlang.language.affine import Affine, Atom, Index
+from tensorlang.language.grammar import Add, Bracket, Const, Mul, Sum, bracket
+from tensorlang.language.predicates import (
+    FALSE,
+    Equal,
+    Predicate,
+    at_most,
+    conjunction,
+    conjuncts,
+    free_atoms,
+    substitute,
+)
+from tensorlang.lower.arrays.accesses import REVERSED
+from tensorlang.lower.arrays.brackets import bound_on, bounded_index, guarded, solved
+from tensorlang.lower.arrays.integers import Range
+from tensorlang.lower.arrays.ir import ALL, Node, Subscript
+from tensorlang.lower.arrays.membership import without_implied
+from tensorlang.lower.arrays.points import unresolved
+from tensorlang.lower.arrays.scope import Context, Scope
+from tensorlang.lower.arrays.sums.block import BLOCKS
+from tensorlang.lower.arrays.sums.correlation import CORRELATION
+from tensorlang.lower.arrays.sums.diagonal import STACK
+from tensorlang.lower.arrays.sums.einsum import REDUCE
+from tensorlang.lower.arrays.sums.loop import LOOP, expanded, function_of
+from tensorlang.lower.arrays.sums.prefix_sum import BY_VALUE, COUNT, PREFIX_SUM
+from tensorlang.lower.arrays.sums.segment_sum import GROUP, SEGMENT_SUM, SHARED_SEGMENTS
+from tensorlang.lower.arrays.sums.sparse import ENUMERATE
+from tensorlang.lower.arrays.sums.strategy import NOT_A_SUM, Strategy, WhyNot, by_first
+from tensorlang.lower.arrays.sums.summation import Summation
+from tensorlang.lower.arrays.values import TRUE, Value, aligned, apply, integer, literal, plus, times, union
+from tensorlang.recursion import Deep
+
+
+def total(ctx: Context, scope: Scope, e: Bracket | Sum) -> Deep[Value]:
+    """The array of a sum, or of one under a bracket, which is part of what the sum is over."""
+    return contract(ctx, Summation(scope, {}, (), e))
+
+
+def contract(ctx: Context, c: Summation) -> Deep[Value]:
+    """The array of `c`, over those axes of its scope on which it depends."""
+    memo = c.scope.memo
+    if c.key not in memo:
+        outer, ctx.multiplied = ctx.multiplied, False
+        memo[c.key] = yield (_strict(ctx, c) if ctx.strict and c.selects is None else _contract(ctx, c))
+        if ctx.multiplied:
+            ctx.multiplying.add((id(c.scope), c.key))
+        ctx.multiplied |= outer
+    ctx.multiplied |= (id(c.scope), c.key) in ctx.multiplying
+    return memo[c.key]
+
+
+def _strict(ctx: Context, c: Summation) -> Deep[Value]:
+    """`c` so that what is hidden has no influence, whatever it is.
+
+    The fastest ways to compute a sum multiply by zero what is hidden, which is wrong where that is nan or inf. But then
+    the sum is, too, which costs little to find out. So it is only computed by ways that select if it turns out so.
+    """
+    v = yield contract(ctx, replace(c, selects=False))
+    if not ctx.multiplied or v.number is not None:
+        ctx.multiplied = False
+        return v
+    scope = c.scope
+    v = ctx.short(v, scope.block)
+    target, ctx.target = ctx.target, None
+    block = ctx.new_block()
+    inner = ctx.scope(scope, block=block, fixed=block if scope.fixed is scope.block else scope.fixed)
+    w = yield contract(ctx, replace(c, scope=inner, selects=True))
+    ctx.target, ctx.multiplied = target, False
+    axes = union([v, w], scope.order)
+    given = expanded(ctx, scope, v, axes)
+    w = replace(w, node=expanded(ctx, inner, w, axes), axes=axes)
+    scope.block.note("the same sum without what is hidden, if the first turns out nan or inf")
+    selected = function_of(ctx, scope.block, block, [], w, "selected")
+    return Value(apply("_if_finite", given, selected), axes, v.depth + 1)
+
+
+def _contract(ctx: Context, c: Summation) -> Deep[Value]:
+    c = _gathered(ctx, c)
+    if FALSE in c.parts:
+        return literal(Fraction(0))
+    about = bracket(conjunction(c.parts), c.body)
+    v: Value = yield by_first(ctx, (LOOP,) if c.loops else STRATEGIES, c, c.summed, about)
+    return v
+
+
+def _gathered(ctx: Context, c: Summation) -> Summation:
+    """The sums and brackets at the top of the body, moved into the sum itself (5.24')."""
+    summed, parts, body = dict(c.summed), c.parts, c.body
+    while isinstance(body, Bracket | Sum):
+        if isinstance(body, Bracket):
+            parts = (*parts, body.pred)
+        else:
+            summed[body.index] = ctx.integers.range_of(body.index, body.size, c.scope.fixed)
+        body = body.body
+    ranges = {**c.scope.domain, **summed}
+    parts = without_implied(conjuncts(substitute(conjunction(parts), c.scope.env)), ranges)
+    return replace(c, summed=summed, parts=unresolved(ctx, c.scope, parts), body=body)
+
+
+def _scale(ctx: Context, c: Summation) -> Mul | WhyNot:
+    if not c.summed:
+        return NOT_A_SUM
+    if isinstance(c.body, Mul) and isinstance(c.body.left, Const):
+        return c.body
+    return WhyNot("the terms have no constant factor in front")
+
+
+def _scaled(ctx: Context, c: Summation, product: Mul) -> Deep[Value]:
+    assert isinstance(product.left, Const)
+    v: Value = yield contract(ctx, replace(c, body=product.right))
+    return times(literal(product.left.value), v, c.scope.order)
+
+
+def _solution(ctx: Context, c: Summation) -> tuple[Equal, Index, Affine] | WhyNot:
+    """An equality with what it says that a summed index is."""
+    for q in c.parts:
+        if not isinstance(q, Equal):
+            continue
+        for s in c.summed:
+            value = solved(q.difference, s) if abs(q.difference.coefficient(s)) == 1 else None
+            if value is not None and s not in value.free:
+                return q, s, value
+    return WhyNot("no equality says what a summed index is")
+
+
+def _eliminated(ctx: Context, c: Summation, found: tuple[Equal, Index, Affine]) -> Deep[Value]:
+    q, s, value = found
+    r = c.summed[s]
+    inside = (at_most(r.start, value), at_most(value, r.last))
+    parts = (*inside, *(p for p in c.parts if p is not q))
+    inner = ctx.scope(c.scope, env=_with(c.scope, s, value))
+    return contract(ctx, replace(c, scope=inner, summed=c.without(s), parts=parts))
+
+
+def _with(scope: Scope, i: Index, value: Affine) -> dict[Atom, Affine]:
+    return {k: a.substitute({i: value}) for k, a in scope.env.items()} | {i: value}
+
+
+def _spread(ctx: Context, c: Summation, found: tuple[Equal, Index, Index]) -> Deep[Value]:
+    """sum s. [k = c*s + d and p] * e: computed along s, and spread along k with zeros between."""
+    q, s, k = found
+    scope, value, target, r = c.scope, solved(q.difference, k), c.scope.domain[k], c.summed[s]
+    if scope.is_static(value):
+        starts: dict[Index, list[Affine]] = {}
+        stops: dict[Index, list[Affine]] = {}
+        for bound in (value - target.start, target.last - value):
+            bound_on(ctx, scope, s, bound, starts, stops)
+        r = ctx.integers.restricted(s, r, starts.get(s, []), stops.get(s, []), scope.fixed)
+    domain = {(s if i is k else i): (r if i is k else other) for i, other in scope.domain.items()}
+    inner = ctx.scope(scope, domain=domain, env=_with(scope, k, value))
+    parts = tuple(p for p in c.parts if p is not q)
+    v: Value = yield contract(ctx, replace(c, scope=inner, summed=c.without(s), parts=parts))
+    if v.number == 0:
+        return v
+    if s not in v.axes:
+        axes = union([v, Value(TRUE, (s,))], inner.order)
+        v = Value(apply("broadcast_to", aligned(v, axes).node, ctx.extents(inner, axes)), axes, weak=v.weak)
+    axis = v.axes.index(s)
+    node = v.node if value.coefficient(s) > 0 else Subscript(v.node, (*(ALL,) * axis, REVERSED))
+    axes = tuple(k if i is s else i for i in v.axes)
+    return Value(_laid_out(ctx, scope, node, axis, value, s, r, target), axes, v.depth + 1, None, v.weak)
+
+
+def _laid_out(ctx: Context, scope: Scope, x: Node, axis: int, value: Affine, s: Index, r: Range, target: Range) -> Node:
+    """The array `x`, which runs over s, laid out at the positions `value` of the range `target`."""
+    step = value.coefficient(s)
+    first = value.substitute({s: r.start if step > 0 else r.last}) - target.start
+    node, at = ctx.integers.node, integer(axis)
+    if scope.is_static(first):
+        return apply("_spread", x, at, node(first), integer(abs(step)), node(target.extent))
+    # a loop moves it: laid out in all the room that it needs, of which each round takes its window
+    low, high = scope.bounds(first)
+    room = target.extent + high - low
+    laid = apply("_spread", x, at, node(high), integer(abs(step)), node(room))
+    return apply("dynamic_slice_in_dim", laid, node(high - first), node(target.extent), at)
+
+
+def _stride(ctx: Context, c: Summation) -> tuple[Equal, Index, Index] | WhyNot:
+    """An equality that gives an axis of the scope by one summed index."""
+    for q in c.parts:
+        if isinstance(q, Equal) and not q.difference.lookups:
+            inside = [s for s in c.summed if q.difference.coefficient(s)]
+            outside = c.scope.axes(q.difference)
+            if len(inside) == len(outside) == 1 and abs(q.difference.coefficient(outside[0])) == 1:
+                return q, inside[0], outside[0]
+    return WhyNot("no equality says what an axis of the result is by a summed index")
+
+
+def _bounded(ctx: Context, c: Summation) -> Summation | WhyNot:
+    """`c` over the shorter ranges."""
+    starts: dict[Index, list[Affine]] = {}
+    stops: dict[Index, list[Affine]] = {}
+    rest = []
+    for q in c.parts:
+        bound = bounded_index(c.scope, c.ranges, q)
+        if bound is not None and bound[0] in c.summed:
+            bound_on(ctx, c.scope, *bound, starts, stops)
+        else:
+            rest.append(q)
+    if len(rest) == len(c.parts):
+        return WhyNot("no condition bounds one summed index by sizes alone")
+    summed = {
+        s: ctx.integers.restricted(s, r, starts.get(s, []), stops.get(s, []), c.scope.fixed)
+        for s, r in c.summed.items()
+    }
+    return replace(c, summed=summed, parts=tuple(rest))
+
+
+def _outer(ctx: Context, c: Summation) -> Sequence[Predicate] | WhyNot:
+    """The conditions in which no summed index occurs; there may be none if there is no sum left."""
+    outer = [q for q in c.parts if c.summed.keys().isdisjoint(free_atoms(q))]
+    return outer if outer or not c.summed else WhyNot("each condition has a summed index")
+
+
+def _restricted(ctx: Context, c: Summation, shorter: Summation) -> Deep[Value]:
+    return contract(ctx, shorter)
+
+
+def _hoisted(ctx: Context, c: Summation, outer: Sequence[Predicate]) -> Deep[Value]:
+    rest = replace(c, parts=tuple(q for q in c.parts if q not in outer))
+
+    def compute(inner: Scope) -> Deep[Value]:
+        return contract(ctx, replace(rest, scope=inner)) if c.summed else ctx.value(c.body, inner)
+
+    return guarded(ctx, c.scope, conjunction(outer), c.body, compute)
+
+
+def _terms(ctx: Context, c: Summation) -> Add | WhyNot:
+    if not isinstance(c.body, Add):
+        return WhyNot("the body is no sum of terms")
+    return WhyNot("all terms have the same axes") if ctx.profiles.is_uniform(c.body, c.scope.env) else c.body
+
+
+def _distributed(ctx: Context, c: Summation, terms: Add) -> Deep[Value]:
+    left = yield contract(ctx, replace(c, body=terms.left))
+    right = yield contract(ctx, replace(c, body=terms.right))
+    return plus(left, right, terms.sign, c.scope.order)
+
+
+STRATEGIES = (
+    Strategy("scale", "sum s. [p] * c * e = c * sum s. [p] * e, for a number c", _scale, _scaled),
+    ENUMERATE,
+    GROUP,
+    Strategy(
+        "eliminate",
+        "sum s:n. [s = a and p] * e = [0 <= a < n and [s := a] p] * [s := a] e",
+        _solution,
+        _eliminated,
+    ),
+    SEGMENT_SUM,
+    SHARED_SEGMENTS,
+    Strategy("spread", "sum s. [k = c*s + d and p] * e = e at s = (k - d)/c, with zeros between", _stride, _spread),
+    Strategy("restrict", "sum s:n. [a <= s < b and p] * e = the sum over the shorter range", _bounded, _restricted),
+    CORRELATION,
+    STACK,
+    COUNT,
+    PREFIX_SUM,
+    BY_VALUE,
+    BLOCKS,
+    Strategy("hoist", "sum s. [p and q] * e = [p] * sum s. [q] * e, if s does not occur in p", _outer, _hoisted),
+    Strategy(
+        "distribute", "sum s. (e0 + e1) = sum s. e0 + sum s. e1, if e0 and e1 have other axes", _terms, _distributed
+    ),
+    LOOP,
+    REDUCE,
+)
+"""The ways to compute a sum, in the order in which they are tried. The last applies to every sum."""

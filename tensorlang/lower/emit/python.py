@@ -1,0 +1,268 @@
+"""Array programs as Python: expressions with few parentheses, and statements in lines of limited length."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping, Sequence
+
+from tensorlang.errors import LimitError
+from tensorlang.language.affine import Affine, Atom, render
+from tensorlang.lower.arrays.ir import (
+    All,
+    Any,
+    Apply,
+    Assign,
+    Blank,
+    Block,
+    Define,
+    Each,
+    Elementwise,
+    Function,
+    Infix,
+    Integer,
+    Item,
+    Length,
+    List,
+    Name,
+    Negative,
+    NewAxis,
+    Node,
+    Note,
+    Number,
+    Part,
+    Position,
+    Range,
+    Return,
+    Slice,
+    Statement,
+    Subscript,
+    Text,
+    Transpose,
+    Tuple,
+    Volume,
+    When,
+    Written,
+)
+from tensorlang.lower.emit.operations import SPELLED
+from tensorlang.memory import cached
+
+LOOSE, SUM, PRODUCT, ATOM = range(4)
+"""How tightly an expression binds: a comparison, a sum, a product or sign, a name or call."""
+
+_WIDTH = 100
+_INFIX = {
+    "+": (SUM, SUM, PRODUCT),
+    "-": (SUM, SUM, PRODUCT),
+    "*": (PRODUCT, PRODUCT, ATOM),
+    "/": (PRODUCT, PRODUCT, ATOM),
+    "//": (PRODUCT, ATOM, ATOM),
+    "%": (PRODUCT, ATOM, ATOM),
+    "&": (LOOSE, ATOM, ATOM),
+    "|": (LOOSE, ATOM, ATOM),
+    "and": (LOOSE, LOOSE, LOOSE),
+    **dict.fromkeys(("==", ">=", "<=", ">", "<"), (LOOSE, SUM, SUM)),
+}
+"""How tightly each operator binds, and how tightly what is to its left and right must."""
+
+
+def text(node: Node) -> str:
+    """An expression as Python."""
+    return _written(node)[0]
+
+
+def _written(node: Node) -> tuple[str, int]:
+    """An expression, and how tightly it binds."""
+    match node:
+        case Number(value, _):
+            return _number(node), ATOM if value >= 0 else PRODUCT
+        case Name(name) | Part(name):
+            return name, ATOM
+        case Integer(a):
+            code = affine(a)
+            return code, ATOM if _is_atom(a) else SUM
+        case Volume(factor, extents):
+            parts = [affine(a) if _is_atom(a) else f"({affine(a)})" for a in extents]
+            every = [str(factor), *parts] if factor != 1 or not parts else parts
+            return " * ".join(every), ATOM if len(every) == 1 else PRODUCT
+        case Position(a, arrays):
+            spelled = {atom: text(array) for atom, array in arrays}
+            return affine(a, spelled), ATOM if _is_atom(a) else SUM
+        case Infix(left, op, right):
+            level, before, after = _INFIX[op]
+            if isinstance(left, Infix) and left.op == op:
+                before = level
+            return f"{within(left, before)} {op} {within(right, after)}", level
+        case Negative(of):
+            return f"-{within(of, ATOM)}", PRODUCT
+        case Elementwise(f, arguments):
+            level, bare = _template(f.source, f.arity)
+            codes = (text(v) if bare[k] else within(v, ATOM) for k, v in enumerate(arguments))
+            return f.source.format(*codes), level
+        case Subscript(of, at):
+            return f"{within(of, ATOM)}[{', '.join(map(text, at))}]", ATOM
+        case All():
+            return ":", ATOM
+        case NewAxis():
+            return "None", ATOM
+        case Slice(start, stop, step):
+            given = ["" if a is None else affine(a) for a in (start, stop)]
+            return ":".join(given if step == 1 else [*given, str(step)]), ATOM
+        case Length(name, axis):
+            return f"{name.name}.shape[{axis}]", ATOM
+        case Item(name, place):
+            return f"{name.name}[{place}]", ATOM
+        case Transpose(of, places):
+            backwards = list(places) == list(range(len(places)))[::-1]
+            how = "T" if backwards else f"transpose({', '.join(map(str, places))})"
+            return f"{within(of, ATOM)}.{how}", ATOM
+        case Any(of, places):
+            return f"{within(of, ATOM)}.any({places[0] if len(places) == 1 else places})", ATOM
+        case Apply(operation, arguments, keywords):
+            given = [*map(text, arguments), *(f"{name}={text(v)}" for name, v in keywords)]
+            return f"{SPELLED.get(operation, operation)}({', '.join(given)})", ATOM
+        case Tuple(items):
+            return f"({', '.join(map(text, items))}{',' * (len(items) == 1)})", ATOM
+        case List(items):
+            return f"[{', '.join(map(text, items))}]", ATOM
+        case Range(low, high):
+            ends = [high] if low.is_constant and not low.constant else [low, high]
+            return f"range({', '.join(map(affine, ends))})", ATOM
+        case Text(quoted):
+            return f'"{quoted}"', ATOM
+        case Function(parameters, body):
+            return f"lambda{' ' if parameters else ''}{', '.join(parameters)}: {text(body)}", LOOSE
+        case Each(function, of):
+            return f"[{function.name}(*cut) for cut in {text(of)}]", ATOM
+        case Written(code, level):
+            return code, level
+    raise AssertionError(f"no such expression: {node}")
+
+
+def within(node: Node, level: int) -> str:
+    """An expression where something that binds as tightly as `level` is needed."""
+    code, own = _written(node)
+    return code if own >= level else f"({code})"
+
+
+def affine(a: Affine, spelled: Mapping[Atom, str] | None = None) -> str:
+    """A static integer; `spelled` has the atoms that are not written as their names."""
+    table = spelled or {}
+    return render(a, lambda atom: table.get(atom) or atom.name, " * ")
+
+
+def _is_atom(a: Affine) -> bool:
+    """Whether an affine expression is written as one name or literal."""
+    return (not a.terms and a.constant >= 0) or (len(a.terms) == 1 and a.terms[0][1] == 1 and not a.constant)
+
+
+def _number(node: Number) -> str:
+    value = node.value
+    if value.denominator == 1 and abs(value) < 2**24 and not node.real:
+        return str(value.numerator)
+    try:
+        return repr(float(value))
+    except OverflowError:
+        raise LimitError("a constant of this program is too large for floating point") from None
+
+
+@cached
+def _template(source: str, arity: int) -> tuple[int, tuple[bool, ...]]:
+    """How tightly a template binds, and for each argument whether it can do without parentheses everywhere."""
+    tree = ast.parse(source.format(*(f"a{k}" for k in range(arity))), mode="eval").body
+    level = ATOM if isinstance(tree, ast.Call | ast.Name | ast.Attribute | ast.Subscript) else LOOSE
+    if isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.Mult | ast.Div | ast.Pow):
+        level = PRODUCT
+    bare = []
+    for k in range(arity):
+        every = len(re.findall(rf"\{{{k}\}}", source))
+        bare.append(every == len(re.findall(rf"(?:\(|, )\{{{k}\}}(?=[,)])", source)))
+    return level, tuple(bare)
+
+
+# statements
+
+
+def lines(block: Block, indent: int = 0, notes: bool = True) -> list[str]:
+    """The lines of a block, indented; without comments that are still to be made unless `notes` are wanted."""
+    found: list[str] = []
+    stack: list[tuple[Statement | str | Block, int]] = [(block, indent - 1)]
+    while stack:
+        part, depth = stack.pop()
+        if isinstance(part, Block):
+            stack += [(inner, depth + 1) for inner in reversed(part.statements)]
+            continue
+        for line in _lines(part, _WIDTH - 4 * depth, notes):
+            found.append(("    " * depth + line).rstrip())
+        match part:
+            case Define(_, _, body):
+                stack.append((body, depth))
+            case When(_, then, otherwise):
+                stack += [(otherwise, depth), ("else:", depth), (then, depth)]
+            case _:
+                pass
+    return found
+
+
+def _lines(s: Statement | str, width: int, notes: bool) -> Sequence[str]:
+    match s:
+        case str():
+            return broken_call(s, width)
+        case Assign(names, value, unpacked):
+            alone = "," if unpacked and len(names) == 1 else ""
+            return _assigned(f"{', '.join(names)}{alone} = ", value, width)
+        case Return(value):
+            return _assigned("return ", value, width)
+        case Define(name, parameters, _):
+            return [f"def {name}({', '.join(parameters)}):"]
+        case When(test, _, _):
+            return [f"if {text(test)}:"]
+        case Note(made):
+            if isinstance(made, str):
+                return [f"# {made}"]
+            return [f"# {made()}"] if notes else []
+        case Blank():
+            return [""]
+
+
+def _assigned(head: str, value: Node, width: int) -> Sequence[str]:
+    """`head` and a value, or if it is too long and a call, several lines: one for each argument."""
+    line = head + text(value)
+    if len(line) <= width:
+        return [line]
+    match value:
+        case Apply(operation, arguments, keywords):
+            given = [*map(text, arguments), *(f"{name}={text(v)}" for name, v in keywords)]
+            return [f"{head}{SPELLED.get(operation, operation)}(", *(f"    {part}," for part in given), ")"]
+        case Elementwise(f, arguments) if (called := _PLAIN.fullmatch(f.source)) is not None:
+            return [f"{head}{called[1]}(", *(f"    {text(v)}," for v in arguments), ")"]
+        case _:
+            return [line]
+
+
+_PLAIN = re.compile(r"([\w.]+)\(\{0\}(?:, \{\d\})*\)")
+"""The template of a function that is called with its arguments in order."""
+
+
+_CALL = re.compile(r"(?:return |\w+ = )?[\w.]+\(")
+
+
+def broken_call(line: str, width: int) -> list[str]:
+    """A line of a kernel, or if it is too long and a call, several: one for each argument."""
+    head = _CALL.match(line)
+    if len(line) <= width or head is None or not line.endswith(")"):
+        return [line]
+    arguments = [""]
+    depth, quoted = 1, False
+    for c in line[head.end() : -1]:
+        quoted ^= c == '"'
+        if not quoted:
+            depth += (c in "([{") - (c in ")]}")
+        if depth == 0:  # the call ends before the line does
+            return [line]
+        parameters = arguments[-1].startswith("lambda ") and ":" not in arguments[-1]
+        if c == "," and depth == 1 and not quoted and not parameters:
+            arguments.append("")
+        elif arguments[-1] or c != " ":
+            arguments[-1] += c
+    return [head[0], *(f"    {part}," for part in arguments), ")"]

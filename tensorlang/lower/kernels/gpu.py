@@ -1,0 +1,236 @@
+"""Kernels for GPUs, by Pallas' Triton: a function for each, which launches it.
+
+The grid goes over the tiles of the outputs, and nothing is shared between its programs, so that results are the same
+in every run. Triton takes tiles of 2^k elements on each side, at least 16 where matrices are multiplied.
+
+A kernel that multiplies matrices has tiles of its axes' own lengths; 8 warps if an accumulator has 128 x 128 elements
+or more, else 4; and as many tiles on their way to it, at most 4, as fit in the shared memory of an H100 beside what it
+computes there. A kernel that doesn't is one of the memory's speed: its tiles are so small that 4 warps have them all in
+registers, as long as they can be along rows.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tensorlang.errors import ArgumentError
+from tensorlang.language.affine import Index, Size
+from tensorlang.language.grammar import Call, Expr, Extremum, Sum, Var
+from tensorlang.language.predicates import TRUE
+from tensorlang.language.types import shape
+from tensorlang.lower.arrays.ir import Block
+from tensorlang.lower.arrays.names import Names
+from tensorlang.lower.emit.helpers import HELPERS
+from tensorlang.lower.emit.python import lines
+from tensorlang.lower.kernels.gpu_body import Body
+from tensorlang.lower.kernels.gpu_naming import Naming, inputs, listed
+from tensorlang.lower.kernels.gpu_table import table
+from tensorlang.lower.kernels.gpu_values import vanishes
+from tensorlang.lower.kernels.kernel import Axis, Kernel, Kind, Output, Role
+from tensorlang.lower.kernels.operands import Array, expressions_of
+from tensorlang.lower.kernels.terms import free, nodes, reads, rebuilt, reduction
+
+IMPORTS = (
+    "import jax",
+    "import jax.numpy as jnp",
+    "import numpy as np",
+    "from jax import lax",
+    "from jax.experimental import pallas as pl",
+    "from jax.experimental.pallas import triton as plgpu",
+)
+
+BLOCKS = {Role.PARALLEL: 128, Role.REDUCED: 64}
+"""The usual lengths of tiles."""
+
+_UNKNOWN = frozenset({"erf"})
+_REGISTERS = 8192  # numbers that 4 warps hold in 64 registers of each thread
+_STAGED = 160 * 1024  # bytes of tiles on their way, of 227 KiB of shared memory
+_RESERVED = frozenset({"dtype", "interpret", "ragged", "kernel", "step", "number", "carry", "masked", "table", "call"})
+
+
+def unfit(kernel: Kernel) -> str | None:
+    """Why Triton can't take `kernel`; None if it can."""
+    for e in nodes(*expressions_of(kernel)):
+        if isinstance(e, Call) and e.function.name in _UNKNOWN:
+            return f"Triton has no {e.function.name}"
+    return None
+
+
+class GpuKernel:
+    """The function that runs one kernel: `code` defines it under `name`, for `arrays`, the sizes, the dtype, and
+    whether it is interpreted.
+
+    Outputs in `narrow` are of the program's dtype, the others float32. Raises `ArgumentError` for tiles of a length
+    that is no power of 2.
+    """
+
+    def __init__(
+        self, kernel: Kernel, arrays: Mapping[Array, str], sizes: Mapping[Size, str], name: str, narrow: frozenset[Var]
+    ) -> None:
+        for axis in kernel.axes:
+            if axis.block & (axis.block - 1):
+                raise ArgumentError(f"tiles for GPUs are a power of 2 long, found {axis.block} along {axis.extent}")
+        self.name = name
+        self._kernel = kernel = _for_gpu(kernel)
+        self._sizes = sizes
+        self._narrow = narrow
+        self.arrays = inputs(kernel)
+        given = {x: arrays[x] for x in self.arrays}
+        taken = {*_RESERVED, *HELPERS, "np", "pl", "plgpu", *sizes.values(), name}
+        names = Names(frozenset(taken))
+        self._naming = Naming(
+            sizes=sizes,
+            arrays=given,
+            outputs={o.var: names.lasting(f"{o.var.name}_out") for o in kernel.outputs},
+            places={a.index: names.lasting(a.index.name) for a in kernel.axes},
+            lengths={a.index: names.lasting(f"{a.index.name}_block") for a in kernel.axes if not a.is_number},
+            numbers={a.index: names.lasting(f"{a.index.name}_tile") for a in kernel.axes if a.is_tiled},
+            names=names,
+        )
+        self._body = Body(kernel, self._naming)
+        self.code = "\n".join(lines(self._function()))
+        names_in = {node.id for node in ast.walk(ast.parse(self.code)) if isinstance(node, ast.Name)}
+        self.helpers = dict.fromkeys(helper for helper in HELPERS if helper in names_in)
+
+    def _function(self) -> Block:
+        kernel, naming = self._kernel, self._naming
+        function, block = Block(), Block()
+        parameters = list(naming.arrays.values())
+        function.line(f"def {self.name}({', '.join([*parameters, *self._sizes.values(), 'dtype', 'interpret'])}):")
+        function.statements.append(block)
+        self._lengths(block)
+        if kernel.tiles is not None:
+            block.statements += table(kernel.tiles, naming).statements
+            parameters.append("table")
+        block.line("")
+        block.statements += self._body.written.statements
+        block.line("")
+        grid = [naming.count(axis) for axis in kernel.of_role(Role.PARALLEL)]
+        self._call(block, grid, len(parameters))
+        block.line(f"return call({', '.join(parameters)})")
+        return function
+
+    def _call(self, block: Block, grid: list[str], inputs: int) -> None:
+        outputs = self._kernel.outputs
+        block.line(f"warps, stages = {self._warps()}, {self._stages()}")
+        block.line("out = [")
+        block.statements.append(Block([f"{self._struct(output)}," for output in outputs]))
+        block.line("]")
+        arguments = [
+            "kernel",
+            "out_shape=out",
+            f"grid={listed(grid)}",
+            f"in_specs=[pl.BlockSpec(memory_space=pl.ANY)] * {inputs}",
+            f"out_specs=[pl.BlockSpec(memory_space=pl.ANY)] * {len(outputs)}",
+            "compiler_params=plgpu.CompilerParams(num_warps=warps, num_stages=stages)",
+            "interpret=interpret",
+            f'name="{self.name.strip("_")}"',
+        ]
+        block.line(f"call = pl.pallas_call({', '.join(arguments)})")
+
+    def _struct(self, output: Output) -> str:
+        extents = [self._naming.code(n) for n in shape(output.var.type)[0]]
+        kind = "dtype" if output.var in self._narrow else "jnp.float32"
+        return f"jax.ShapeDtypeStruct({listed(extents)}, {kind})"
+
+    def _lengths(self, block: Block) -> None:
+        kernel, naming = self._kernel, self._naming
+        vectors = [axis for axis in kernel.axes if not axis.is_number]
+        cut = [] if self._body.multiplies or kernel.tiles is not None else _cut(kernel)
+        arrays = len(self.arrays) + len(kernel.outputs)
+        most = _REGISTERS >> (arrays - 1).bit_length()
+        known: list[str] = []
+        for axis in [*(a for a in vectors if a not in cut), *cut]:
+            length = f"pl.next_power_of_2({naming.code(axis.extent)})"
+            if axis.role is not Role.WHOLE:
+                length = f"min({axis.block}, {length})"
+            if self._body.multiplies:
+                length = f"max(16, {length})"
+            if axis in cut:
+                length = f"max(1, min({length}, {most} // ({' * '.join(known) or '1'})))"
+            known.append(naming.lengths[axis.index])
+            block.line(f"{known[-1]} = {length}")
+        uneven = [f"{_factor(naming.code(a.extent))} % {naming.lengths[a.index]}" for a in vectors]
+        block.line(f"ragged = any([{', '.join(uneven)}])")
+
+    def _warps(self) -> str:
+        kernel, lengths = self._kernel, self._naming.lengths
+        if not self._body.multiplies:
+            return "4"
+        made = [*(acc.axes for acc in kernel.accumulators), *(output.axes for output in kernel.outputs)]
+        largest = max(([lengths[i] for i in axes if i in lengths] for axes in made), key=len)
+        return f"8 if {' * '.join(largest) or '1'} >= 128 * 128 else 4"
+
+    def _stages(self) -> str:
+        """How many steps' tiles of arrays are in shared memory."""
+        moving = {axis.index for axis in self._kernel.of_role(Role.REDUCED)}
+        lengths = self._naming.lengths
+        tiles = []
+        for x, places in reads(*(acc.value for acc in self._kernel.accumulators)):
+            over = dict.fromkeys(i for a in places for i in a.indices if i in lengths)
+            if x in self._naming.arrays and len(over) > 1 and moving.intersection(i for a in places for i in a.indices):
+                tiles.append(" * ".join(lengths[i] for i in over))
+        if not self._body.multiplies or not tiles:
+            return "1"
+        return f"max(1, min(4, {_STAGED} // jnp.dtype(dtype).itemsize // ({' + '.join(tiles)})))"
+
+
+def _cut(kernel: Kernel) -> list[Axis]:
+    """The axes along which tiles may be made shorter, the first ones first; memory is read along the last one."""
+    tiled = [axis for axis in kernel.axes if not axis.is_number and axis.is_tiled]
+    reduced = [axis for axis in tiled if axis.role is Role.REDUCED]
+    if reduced:
+        return reduced
+    return tiled[:-1] if len(tiled) > 1 or not any(a.role is Role.WHOLE for a in kernel.axes) else tiled
+
+
+def _for_gpu(kernel: Kernel) -> Kernel:
+    """`kernel` with more axes cut into tiles, since here values may have any axes, and be read at any places.
+
+    Those are the axes of outputs that nothing is summed over; and if all tiles are visited, what all accumulators sum
+    over.
+    """
+    expressions = expressions_of(kernel)
+    own = {i for output in kernel.outputs for i in output.axes} | {i for acc in kernel.accumulators for i in acc.axes}
+    bound = {e.index for e in nodes(*expressions) if isinstance(e, Sum | Extremum)}
+    held = {a.index: a for a in kernel.axes if not a.is_tiled}
+    alone = own - bound
+    summed = _summed_by_all(kernel) if kernel.tiles is None and not own & bound else frozenset()
+    changed = {}
+    for i, axis in held.items():
+        role = Role.PARALLEL if i in alone else Role.REDUCED if i in summed else None
+        if role is not None:
+            changed[i] = replace(axis, role=role, block=1 if axis.role is Role.UNROLLED else BLOCKS[role])
+    accumulators = tuple(replace(a, value=_without_sums(a.value, summed)) for a in kernel.accumulators)
+    axes = tuple(changed.get(a.index, a) for a in kernel.axes)
+    return replace(kernel, axes=axes, accumulators=accumulators)
+
+
+def _summed_by_all(kernel: Kernel) -> frozenset[Index]:
+    """The indices that all accumulators sum over, and nothing else, of products that are 0 beyond their ends."""
+    found: list[frozenset[Index]] = []
+    elsewhere = frozenset().union(*(free(output.value) for output in kernel.outputs))
+    elsewhere |= {e.index for e in nodes(*(o.value for o in kernel.outputs)) if isinstance(e, Sum | Extremum)}
+    for acc in kernel.accumulators:
+        sums: frozenset[Index] = frozenset()
+        if acc.kind is Kind.SUM and isinstance(acc.value, Sum):
+            r = reduction(acc.value)
+            inner = {e.index for e in nodes(*r.factors) if isinstance(e, Sum | Extremum)}
+            if r.pred is TRUE:
+                sums = frozenset(i for i in r.indices if i not in inner and vanishes(r.factors, i))
+        found.append(sums)
+    return frozenset.intersection(*found) - elsewhere if found else frozenset()
+
+
+def _without_sums(e: Expr, indices: frozenset[Index]) -> Expr:
+    """What is summed over `indices`, and the sum over the others."""
+    if not indices or not isinstance(e, Sum):
+        return e
+    r = reduction(e)
+    return rebuilt(replace(r, binders=tuple((i, n) for i, n in r.binders if i not in indices)))
+
+
+def _factor(code: str) -> str:
+    return code if code.isidentifier() or code.isdigit() else f"({code})"

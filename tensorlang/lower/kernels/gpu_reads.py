@@ -1,0 +1,224 @@
+"""Places, conditions and elements of arrays as code for one tile, each computed once.
+
+A place is a vector along its axis, or a number. An array is read at vectors that are spread over each other, as the
+program says it: `A[i[:, None], j[None, :]]`. Whatever is computed is computed in the outermost of the blocks of code
+around it in which all that it depends on is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from tensorlang.errors import NormalFormError
+from tensorlang.language.affine import Affine, Index, Lookup, Size, atom_affine
+from tensorlang.language.grammar import Bracket, Expr, Extremum, Sum, Var, children
+from tensorlang.language.predicates import (
+    TRUE,
+    And,
+    Equal,
+    Exists,
+    NonNegative,
+    Or,
+    Predicate,
+    Related,
+    conjunction,
+    conjuncts,
+    less,
+    within,
+)
+from tensorlang.language.types import shape
+from tensorlang.lower.arrays.ir import Block
+from tensorlang.lower.arrays.values import Axes, Value, aligned, literal, ordered, plus, times, union
+from tensorlang.lower.emit import python
+from tensorlang.lower.emit.python import ATOM, LOOSE, text
+from tensorlang.lower.kernels.gpu_naming import Naming
+from tensorlang.lower.kernels.kernel import Axis, Role
+from tensorlang.lower.kernels.operands import Array
+from tensorlang.lower.kernels.terms import over
+from tensorlang.lower.kernels.text import written
+from tensorlang.lower.plan.dependence import places, variable
+from tensorlang.recursion import Deep, run
+from tensorlang.sets.isl import implies
+
+Known = Index | Var
+
+
+@dataclass
+class Scope:
+    """A block of code, in which `known` is known beside what is known around it; what has been computed there.
+
+    A `closed` one has been left: its values may be used, and none are added.
+    """
+
+    block: Block
+    known: frozenset[Known] = frozenset()
+    outer: Scope | None = None
+    memo: dict[object, Value] = field(default_factory=dict)
+    closed: bool = False
+
+    def inner(self, known: Iterable[Known] = ()) -> Scope:
+        """A scope for a block within this one's."""
+        return Scope(Block(), frozenset(known), self)
+
+
+class Reads:
+    """Writes what the values of one kernel are made of."""
+
+    def __init__(self, axes: Mapping[Index, Axis], naming: Naming) -> None:
+        self._axes = axes
+        self._naming = naming
+        self._names = naming.names
+        self._order: Axes = tuple(i for i, axis in axes.items() if not axis.is_number)
+        self._scoped = frozenset(i for i, a in axes.items() if a.role in (Role.REDUCED, Role.UNROLLED))
+        self._needs: dict[Expr, frozenset[Known]] = {}
+        self._accumulators: frozenset[Var] = frozenset()
+
+    # Places and conditions
+
+    def place(self, a: Affine, scope: Scope) -> Value:
+        """The places `a`, over the axes that are vectors in it."""
+        total = literal(Fraction(0))
+        for atom, k in a.terms:
+            match atom:
+                case Index():
+                    part = written(self._naming.places[atom], () if self._axes[atom].is_number else (atom,))
+                case Size():
+                    part = written(self._naming.sizes[atom])
+                case Lookup(array, at):
+                    part = self.load(array, at, scope)
+            total = plus(total, times(literal(Fraction(abs(k))), part, self._order), 1 if k > 0 else -1, self._order)
+        return plus(total, literal(Fraction(a.constant)), 1, self._order)
+
+    def mask(self, p: Predicate, scope: Scope) -> Value:
+        """Where `p` holds."""
+        key = ("mask", p)
+        known = self.remembered(key, scope)
+        if known is not None:
+            return known
+        home = self.home(self._of_predicate(p), scope)
+        v = self._mask(p, home)
+        home.memo[key] = v
+        return v
+
+    def _mask(self, p: Predicate, scope: Scope) -> Value:
+        match p:
+            case Equal(a) | NonNegative(a):
+                left = Affine(tuple((atom, k) for atom, k in a.terms if k > 0), max(a.constant, 0))
+                right = -Affine(tuple((atom, k) for atom, k in a.terms if k < 0), min(a.constant, 0))
+                operator = "==" if isinstance(p, Equal) else ">="
+                if operator == ">=" and right.constant == 1 and right.terms:
+                    right, operator = right - 1, ">"
+                x, y = self.place(left, scope), self.place(right, scope)
+                if operator != "==" and not left.indices:
+                    x, y, operator = y, x, operator.replace(">", "<")
+                axes = union([x, y], self._order)
+                return written(
+                    f"{text(aligned(x, axes).node)} {operator} {text(aligned(y, axes).node)}", axes, LOOSE, 2
+                )
+            case Related(relation, arguments):
+                return self.load(relation, arguments, scope)
+            case And(parts) | Or(parts):
+                return self.joined([self.mask(part, scope) for part in parts], "&" if isinstance(p, And) else "|")
+            case Exists():
+                raise NormalFormError("a kernel's predicates have no quantifiers")
+
+    def joined(self, masks: Sequence[Value], operator: str = "&", order: Axes = ()) -> Value:
+        """Several masks as one."""
+        if len(masks) == 1:
+            return masks[0]
+        axes = union(list(masks), order or self._order)
+        parts = [python.within(aligned(m, axes).node, ATOM) for m in masks]
+        return written(f" {operator} ".join(parts), axes, LOOSE, 2)
+
+    def ends(self, indices: Iterable[Index], scope: Scope) -> list[Value]:
+        """Where the indices of vectors are in their ranges: a tile may reach beyond the end of its axis."""
+        cut = [i for i in indices if not self._axes[i].is_number]
+        return [self.mask(less(atom_affine(i), self._axes[i].extent), scope) for i in cut]
+
+    # Reading
+
+    def load(self, array: Array, at: Sequence[Affine], scope: Scope) -> Value:
+        """The elements of an array; 0 beyond its ends."""
+        key = ("load", array, tuple(at))
+        known = self.remembered(key, scope)
+        if known is not None:
+            return known
+        home = self.home(frozenset().union(*(self._of_affine(a) for a in at)), scope)
+        indices = [self.place(a, home) for a in at]
+        axes = tuple(dict.fromkeys(i for v in indices for i in v.axes))
+        codes = [spread(v, axes) for v in indices]
+        inside = self.ends((i for i in axes), home)
+        extents = shape(array.type)[0] if isinstance(array, Var) else array.sizes
+        doubtful = self._doubtful(at, extents)
+        masks = [self.mask(p, home) for p in doubtful]
+        where_ = f"{self._naming.arrays[array]}_ref, ({', '.join(codes)}{',' * (len(codes) == 1)})"
+        if masks or inside:
+            mask = text(aligned(self.joined([*masks, *inside], "&", axes), axes).node)
+            where_ += f", {mask}" if masks else f", {mask} if ragged else None"
+        name = self._names.passing(self._naming.arrays[array])
+        home.block.line(f"{name} = _tile({where_})")
+        v = home.memo[key] = written(name, axes)
+        return v
+
+    def _doubtful(self, at: Sequence[Affine], extents: Sequence[Affine]) -> list[Predicate]:
+        """Which of the places may be outside of the array, though the indices are in their ranges."""
+        found = []
+        for a, n in zip(at, extents, strict=True):
+            ranges = conjunction(within(atom_affine(i), self._axes[i].extent) for i in a.indices)
+            for p in conjuncts(within(a, n)):
+                if p is not TRUE and not a.lookups and not implies(ranges, p):
+                    found.append(p)
+        return found
+
+    # Where things are computed
+
+    def remembered(self, key: object, scope: Scope) -> Value | None:
+        """What was computed before, here or around here."""
+        around: Scope | None = scope
+        while around is not None:
+            if key in around.memo:
+                return around.memo[key]
+            around = around.outer
+        return None
+
+    def home(self, needs: frozenset[Known], scope: Scope) -> Scope:
+        """The outermost open scope in which all of `needs` is known."""
+        while scope.outer is not None and not scope.outer.closed and needs.isdisjoint(scope.known):
+            scope = scope.outer
+        return scope
+
+    def _of(self, e: Expr) -> frozenset[Known]:
+        return run(self._needed(e))
+
+    def _needed(self, e: Expr) -> Deep[frozenset[Known]]:
+        """The indices and accumulators in `e` that are known in some scopes only."""
+        if e not in self._needs:
+            x = variable(e)
+            found: frozenset[Known] = frozenset()
+            if x is not None:
+                found = frozenset().union({x} & self._accumulators, *(self._of_affine(a) for a in places(e)))
+            else:
+                if isinstance(e, Bracket | Extremum):
+                    found |= self._of_predicate(e.pred)
+                for part in children(e):
+                    found |= yield self._needed(part)
+            if isinstance(e, Sum | Extremum):
+                found -= {e.index}
+            self._needs[e] = found
+        return self._needs[e]
+
+    def _of_affine(self, a: Affine) -> frozenset[Known]:
+        return self._scoped.intersection(a.free)
+
+    def _of_predicate(self, p: Predicate) -> frozenset[Known]:
+        return self._scoped & over(p)
+
+
+def spread(v: Value, axes: Axes) -> str:
+    """Places as one of the indices by which an array is read over `axes`: a number, or with as many axes."""
+    v = ordered(v, axes)
+    if not v.axes or v.axes == axes:
+        return text(v.node)
+    return f"{python.within(v.node, ATOM)}[{', '.join(':' if a in v.axes else 'None' for a in axes)}]"

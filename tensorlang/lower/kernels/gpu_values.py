@@ -1,0 +1,217 @@
+"""The expressions of a kernel as code for one tile: arrays over the axes on which they depend, products of matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import reduce
+
+from tensorlang.errors import NormalFormError
+from tensorlang.language.affine import Index, atom_affine
+from tensorlang.language.grammar import Add, Bracket, Call, Const, Expr, Extremum, Mul, Sum, Var
+from tensorlang.language.predicates import TRUE, Predicate, conjuncts, less
+from tensorlang.lower.arrays.expressions import used_twice
+from tensorlang.lower.arrays.ir import Written
+from tensorlang.lower.arrays.values import Value, applied, literal, ordered, plus, times, where
+from tensorlang.lower.emit.python import ATOM, text, within
+from tensorlang.lower.kernels.gpu_naming import Naming
+from tensorlang.lower.kernels.gpu_reads import Reads, Scope
+from tensorlang.lower.kernels.kernel import Axis, Role
+from tensorlang.lower.kernels.terms import free, multiplied, nodes, product, reduction
+from tensorlang.lower.kernels.text import written
+from tensorlang.lower.plan.dependence import places, variable
+from tensorlang.recursion import Deep
+
+_LONGEST = 60
+_IDENTITY = {0: "0", 1: "-jnp.inf", -1: "jnp.inf"}
+
+
+@dataclass
+class Reduced:
+    """What is to be summed in a tile, or of which an extremum is to be found: `pred` where it matters, of a product.
+
+    `condition` is code for whether `pred` has to be looked at.
+    """
+
+    sign: int
+    indices: tuple[Index, ...]
+    pred: Predicate
+    factors: tuple[Expr, ...]
+    condition: str = ""
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A factor of a product, or a condition on it."""
+
+    value: Value
+    is_mask: bool = False
+    condition: str = ""
+    is_read: bool = False
+
+
+class Values(Reads):
+    """Writes the values of one kernel; `multiplies` says whether products of matrices are among them."""
+
+    def __init__(self, axes: Mapping[Index, Axis], naming: Naming) -> None:
+        super().__init__(axes, naming)
+        self._shared: frozenset[Expr] = frozenset()
+        self.multiplies = False
+
+    def announce(self, expressions: Sequence[Expr], accumulators: Iterable[Var]) -> None:
+        """Say what will be written, so that what occurs twice is known, and what is known late only."""
+        self._shared = frozenset().union(*map(used_twice, expressions))
+        seen: set[Expr] = set()
+        for e in expressions:
+            again = [part for part in nodes(e) if part in seen and not isinstance(part, Const)]
+            self._shared |= frozenset(again)
+            seen.update(nodes(e))
+        self._accumulators = frozenset(accumulators)
+
+    def value(self, e: Expr, scope: Scope) -> Deep[Value]:
+        """The value of `e`, over those axes of the tile on which it depends."""
+        known = self.remembered(e, scope)
+        if known is not None:
+            return known
+        home = self.home(self._of(e), scope)
+        v: Value = yield self._value(e, home)
+        is_long = home is not scope or e in self._shared or len(text(v.node)) > _LONGEST
+        if is_long and not text(v.node).isidentifier() and not isinstance(e, Const):
+            v = self._named(v, home)
+        home.memo[e] = v
+        return v
+
+    def _value(self, e: Expr, scope: Scope) -> Deep[Value]:
+        x = variable(e)
+        if x is not None:
+            assert x in self._naming.arrays
+            return self.load(x, places(e), scope)
+        match e:
+            case Const(number):
+                return literal(number)
+            case Add(a, b, sign):
+                left = yield self.value(a, scope)
+                right = yield self.value(b, scope)
+                return plus(left, right, sign, self._order)
+            case Mul(a, b):
+                left = yield self.value(a, scope)
+                right = yield self.value(b, scope)
+                return times(left, right, self._order)
+            case Call(f, arguments):
+                values = []
+                for argument in arguments:
+                    values.append((yield self.value(argument, scope)))
+                return applied(f, values, self._order)
+            case Bracket(p, a):
+                v = yield self.value(a, scope)
+                return where(self.mask(p, scope), v, self._order)
+            case Sum() | Extremum():
+                r = reduction(e)
+                v = yield self.reduced(Reduced(r.sign, r.indices, r.pred, r.factors), scope)
+                return v
+        raise NormalFormError(f"a kernel has no {type(e).__name__.lower()} in it")
+
+    def _named(self, v: Value, scope: Scope) -> Value:
+        """`v` by a name, the same one for the same code."""
+        key = ("code", text(v.node))
+        known = self.remembered(key, scope)
+        if known is None:
+            known = scope.memo[key] = written(self._names.passing("t"), v.axes)
+            scope.block.line(f"{text(known.node)} = {text(v.node)}")
+        return known
+
+    # Reductions
+
+    def reduced(self, r: Reduced, scope: Scope) -> Deep[Value]:
+        """The sum or extremum: over vectors at once, over unrolled axes one after the other."""
+        loops = [i for i in r.indices if self._axes[i].role is Role.UNROLLED]
+        if not loops:
+            v = yield self._in_vectors(r, scope)
+            return v
+        inner = scope
+        total = self._names.passing("total")
+        scope.block.line(f"{total} = {_IDENTITY[r.sign]}")
+        for i in loops:
+            outer, inner = inner, inner.inner([i])
+            outer.block.line(
+                f"for {self._naming.places[i]} in range({text(self.place(self._axes[i].extent, outer).node)}):"
+            )
+            outer.block.statements.append(inner.block)
+        rest = tuple(i for i in r.indices if i not in loops)
+        v = yield self._in_vectors(replace(r, indices=rest), inner)
+        if r.sign:
+            inner.block.line(f"{total} = jnp.{'maximum' if r.sign > 0 else 'minimum'}({total}, {text(v.node)})")
+        else:
+            inner.block.line(f"{total} += {text(v.node)}")
+        return written(total, v.axes)
+
+    def _in_vectors(self, r: Reduced, scope: Scope) -> Deep[Value]:
+        pred, factors = product(multiplied(r.factors)) if not r.sign else (TRUE, list(r.factors))
+        parts: list[_Part] = []
+        for factor in factors:
+            v = yield self.value(factor, scope)
+            parts.append(_Part(v, is_read=variable(factor) is not None))
+        vectors = [i for i in r.indices if not self._axes[i].is_number]
+        parts += [_Part(self.mask(p, scope), True, r.condition) for p in conjuncts(r.pred) if p is not TRUE]
+        parts += [_Part(self.mask(p, scope), True) for p in conjuncts(pred) if p is not TRUE]
+        whole = [i for i in vectors if self._axes[i].role is Role.WHOLE and (r.sign or not vanishes(factors, i))]
+        said = conjuncts(r.pred)
+        whole = [i for i in whole if less(atom_affine(i), self._axes[i].extent) not in said]
+        parts += [_Part(mask, True) for mask in self.ends(whole, scope)]
+        if not r.sign:
+            dotted = self._dot(vectors, parts, scope)
+            if dotted is not None:
+                vectors, parts = dotted
+        v = self._multiplied(parts, scope, _IDENTITY[r.sign])
+        summed = [k for k, i in enumerate(v.axes) if i in vectors]
+        method = {0: "sum", 1: "max", -1: "min"}[r.sign]
+        for k in reversed(summed):
+            v = written(f"{within(v.node, ATOM)}.{method}({k})", v.axes[:k] + v.axes[k + 1 :], ATOM, v.depth + 1)
+        return v
+
+    def _multiplied(self, parts: Sequence[_Part], scope: Scope, otherwise: str = "0") -> Value:
+        """The product of factors where all masks hold, else `otherwise`."""
+        v = reduce(
+            lambda a, b: times(a, b, self._order), [p.value for p in parts if not p.is_mask], literal(Fraction(1))
+        )
+        for condition in dict.fromkeys(p.condition for p in parts if p.is_mask):
+            masks = self.joined([p.value for p in parts if p.is_mask and p.condition == condition], "&")
+            if condition:
+                v = ordered(v, self._order)
+                v = v if text(v.node).isidentifier() else self._named(v, scope)
+            chosen = where(masks, v, self._order, None if otherwise == "0" else Written(otherwise, ATOM))
+            if condition and chosen.axes == v.axes:
+                chosen = self._named(
+                    replace(chosen, node=Written(f"{text(chosen.node)} if {condition} else {text(v.node)}", ATOM)),
+                    scope,
+                )
+            v = chosen
+        return v
+
+    def _dot(
+        self, vectors: Sequence[Index], parts: Sequence[_Part], scope: Scope
+    ) -> tuple[list[Index], list[_Part]] | None:
+        """If the parts are a product of two matrices along one of `vectors`: the others, and parts with the product."""
+        for i in vectors:
+            along = [p for p in parts if i in p.value.axes]
+            sides = tuple(dict.fromkeys(j for j in self._order for p in along if j in p.value.axes and j is not i))
+            if len(sides) != 2 or any(len(p.value.axes) > 2 for p in along):
+                continue
+            left = [p for p in along if sides[0] in p.value.axes]
+            right = [p for p in along if sides[1] in p.value.axes]
+            alone = [p for p in along if p.value.axes == (i,)]
+            read_only = len(left) == 1 and left[0].is_read
+            (right if read_only else left).extend(alone)
+            a = ordered(self._multiplied(left, scope), (sides[0], i))
+            b = ordered(self._multiplied(right, scope), (i, sides[1]))
+            self.multiplies = True
+            dot = self._named(written(f"_product({text(a.node)}, {text(b.node)}, dtype, interpret)", sides), scope)
+            return [j for j in vectors if j is not i], [_Part(dot), *(p for p in parts if p not in along)]
+        return None
+
+
+def vanishes(factors: Sequence[Expr], i: Index) -> bool:
+    """Whether the product is 0 where `i` is beyond its end: what depends on it are elements of arrays."""
+    dependent = [x for x in factors if i in free(x)]
+    return bool(dependent) and all(variable(x) is not None for x in dependent)

@@ -1,0 +1,370 @@
+"""Kernels from statements: each is drafted alone, and joins a kernel before it that goes over the same tiles.
+
+A statement joins a kernel if both have the same tiles and visit the same ones of them, and either it reads, at its own
+tile, what the kernel makes, or both read something in common. What the kernel accumulates may be read after the last
+tile only; but for a maximum m, in sums of exp(a - m) * .. over the elements of which m is the maximum. Those are taken
+up along with m, and multiplied by exp(old m - new m) where it grows: softmax in one pass.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from tensorlang.language.affine import Affine, Index, IndexArray, atom_affine, constant
+from tensorlang.language.function import Function, Parameter, unused_name
+from tensorlang.language.grammar import Add, Call, Const, Expr, Extremum, Sum, Var, access, children, gen
+from tensorlang.language.names import free_names
+from tensorlang.language.predicates import TRUE, Predicate, Related, Relation, conjunction, conjuncts, less, within
+from tensorlang.language.rebuilt import with_children
+from tensorlang.language.types import Pair, R, Type, array, leaves, shape, struct_of_arrays
+from tensorlang.lower.kernels.kernel import (
+    Accumulator,
+    Axis,
+    Kernel,
+    Kind,
+    Output,
+    Plain,
+    Program,
+    Results,
+    Role,
+    Step,
+    Tiles,
+)
+from tensorlang.lower.kernels.roles import Length, Roles, Unfit, roles
+from tensorlang.lower.kernels.statements import Memory, Statement, leaves_of, statements, takes_apart
+from tensorlang.lower.kernels.terms import free, multiplied, nodes, reads, reduction, renamed
+from tensorlang.lower.kernels.tiles import tiles_of
+from tensorlang.lower.plan.dependence import places, variable
+from tensorlang.lower.plan.numbers import has_numbers
+from tensorlang.recursion import Deep, run
+from tensorlang.sets.isl import implies
+
+_KINDS = {0: Kind.SUM, 1: Kind.MAX, -1: Kind.MIN}
+
+Read = tuple[Var, tuple[Affine, ...]]
+
+
+@dataclass
+class _Group:
+    """A kernel to be: statements over the same tiles."""
+
+    axes: dict[Index, Axis] = field(default_factory=dict)
+    accumulators: list[Accumulator] = field(default_factory=list)
+    outputs: list[Output] = field(default_factory=list)
+    reads: set[Read] = field(default_factory=set)
+    statements: list[Statement] = field(default_factory=list)
+
+    def tiled(self) -> list[Axis]:
+        """The axes that are cut into tiles, in order."""
+        return [axis for axis in self.axes.values() if axis.is_tiled]
+
+    @property
+    def made(self) -> dict[Var, Output]:
+        """The outputs by their variables."""
+        return {output.var: output for output in self.outputs}
+
+
+def program(f: Function, length: Length, unfit: Callable[[Kernel], str | None]) -> Program:
+    """The steps of `f`, which is simplified, for sizes of at least 1, with tiles of the lengths that `length` says.
+
+    Kernels for which `unfit` has a reason are left to `jax.numpy`.
+    """
+    if not takes_apart(f):
+        return _left_alone(f, "it chooses points")
+    if has_numbers(f):
+        return _left_alone(f, "it reads numbers that indices are")
+    found = statements(f)
+    present = conjunction(less(constant(0), atom_affine(s)) for s in f.sizes)
+    steps: list[_Group | Plain] = []
+    names = _Canonical()
+    for s in found.stored:
+        try:
+            _place(s, steps, found.memory, length, names, present)
+        except Unfit as reason:
+            steps.append(_plain(s, str(reason)))
+    wanted = set(leaves_of(found.results))
+    reversed_steps: list[Step] = []
+    for step in reversed(steps):
+        made = [step] if isinstance(step, Plain) else _finished(step, wanted, present, unfit)
+        for each in reversed(made):
+            wanted |= _read_by(each)
+        reversed_steps += reversed(made)
+    return Program(f, found.parts, tuple(reversed(reversed_steps)), found.results)
+
+
+def _finished(
+    group: _Group, wanted: set[Var], present: Predicate, unfit: Callable[[Kernel], str | None]
+) -> Sequence[Step]:
+    """The kernel of `group`, or its statements, if the kernel is unfit."""
+    kernel = _kernel(group, wanted, present)
+    reason = unfit(kernel)
+    if reason is None:
+        return [kernel]
+    return [_plain(s, reason) for s in group.statements]
+
+
+def _read_by(step: Step) -> set[Var]:
+    if isinstance(step, Plain):
+        return {p for p in step.function.params if isinstance(p, Var)}
+    values = [acc.value for acc in step.accumulators] + [output.value for output in step.outputs]
+    return {x for x, _ in reads(*values)}
+
+
+def _left_alone(f: Function, reason: str) -> Program:
+    """A program all of which is left to `jax.numpy`."""
+    outputs = tuple(Var("_".join(["result", *map(str, path)]), kind) for path, kind in leaves(f.type))
+    remaining = iter(outputs)
+    return Program(f, {}, (Plain(f, outputs, reason),), run(_tree(f.type, remaining)))
+
+
+def _tree(kind: Type, variables: Iterator[Var]) -> Deep[Results]:
+    kind = struct_of_arrays(kind)
+    if not isinstance(kind, Pair):
+        return next(variables)
+    first = yield _tree(kind.first, variables)
+    second = yield _tree(kind.second, variables)
+    return (first, second)
+
+
+class _Canonical:
+    """One index for all axes of one role, place and extent, so that equal expressions over them are the same."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[object, ...], Index] = {}
+
+    def of(self, axis: Axis, number: int) -> Index:
+        """The index of the axis with this number among those of its role, block and extent."""
+        key = (axis.role, axis.block, axis.extent, number)
+        if key not in self._known:
+            self._known[key] = Index(unused_name(axis.index.name, {i.name for i in self._known.values()}))
+        return self._known[key]
+
+
+def _place(
+    s: Statement, steps: list[_Group | Plain], memory: Memory, length: Length, names: _Canonical, present: Predicate
+) -> None:
+    """Add `s` to one of the kernels in `steps`, or as a new one at the end. Raises `Unfit`."""
+    earliest = 0
+    read = {x for x, _ in reads(s.body)}
+    for k, step in enumerate(steps):
+        made = step.outputs if isinstance(step, Plain) else tuple(step.made)
+        if not read.isdisjoint(made):
+            earliest = k
+    for step in reversed(steps[earliest:]):
+        if isinstance(step, _Group):
+            whole = frozenset(a.extent for a in step.axes.values() if a.role is Role.WHOLE)
+            try:
+                draft = _draft(s, roles(s, memory, length, whole), names, step)
+            except Unfit:
+                continue
+            if _joins(draft, step, present):
+                _join(draft, step)
+                return
+    alone = _draft(s, roles(s, memory, length), names, _Group())
+    tiles_of(alone.tiled(), alone.accumulators, present)
+    steps.append(alone)
+
+
+def _draft(s: Statement, found: Roles, names: _Canonical, group: _Group) -> _Group:
+    """The kernel of `s` alone, where what `group` makes is read as it is made there. Raises `Unfit`."""
+    axes, renaming = _renaming(s, found, names)
+    heads = {renamed(head, renaming): None for head in found.tiled}
+    body = renamed(s.body, renaming)
+    own = tuple(renaming.get(i, i) for i, _ in s.axes)
+    draft = _Group(axes=axes, reads=set(reads(body)), statements=[s])
+    accumulated: dict[Expr, Expr] = {}
+    for head in heads:
+        acc = _accumulator(s.var.name, head, own, axes, group)
+        known = next(
+            (a for a in group.accumulators if (a.kind, a.pred, a.value) == (acc.kind, acc.pred, acc.value)), None
+        )
+        if known is None:
+            draft.accumulators.append(acc)
+        accumulated[head] = access((known or acc).var, *map(atom_affine, (known or acc).axes))
+    value = run(_with(body, accumulated, group.made, {}))
+    draft.outputs.append(Output(s.var, own, value))
+    return draft
+
+
+def _renaming(s: Statement, found: Roles, names: _Canonical) -> tuple[dict[Index, Axis], dict[Index, Index]]:
+    """The axes with canonical indices, and which index became which."""
+    numbers: Counter[tuple[Role, int, Affine]] = Counter()
+    renaming: dict[Index, Index] = {}
+    own = [i for i, _ in s.axes]
+    bound = [i for i in found.axes if i not in own]
+    for i in (*own, *bound):
+        axis = found.axes[i]
+        key = (axis.role, axis.block, axis.extent)
+        number = numbers[key]
+        if i in bound and axis.role is Role.WHOLE:
+            number = _free_number(s, i, axis, found, renaming, names)
+        else:
+            numbers[key] += 1
+        renaming[i] = names.of(axis, number)
+    axes = {renaming[i]: replace(found.axes[i], index=renaming[i]) for i in (*own, *bound)}
+    order = (Role.PARALLEL, Role.REDUCED, Role.WHOLE, Role.UNROLLED)
+    return {i: a for role in order for i, a in axes.items() if a.role is role}, renaming
+
+
+def _free_number(
+    s: Statement, i: Index, axis: Axis, found: Roles, renaming: Mapping[Index, Index], names: _Canonical
+) -> int:
+    """The first number of a WHOLE axis whose index is not free where `i` is bound."""
+    bodies = [e.body for e in nodes(s.body) if isinstance(e, Sum | Extremum) and e.index is i]
+    taken = {renaming[j] for body in bodies for j in free(body) if j in renaming}
+    number = 0
+    while names.of(axis, number) in taken:
+        number += 1
+    return number
+
+
+def _accumulator(
+    name: str, head: Expr, own: tuple[Index, ...], axes: Mapping[Index, Axis], group: _Group
+) -> Accumulator:
+    """What `head`, a reduction over tiles, accumulates. Raises `Unfit` if it reads what `group` has not made yet."""
+    assert isinstance(head, Sum | Extremum)
+    r = reduction(head)
+    outer = free(head)
+    kept = (*(i for i in own if i in outer), *(i for i in axes if i in outer and i not in own))
+    value = multiplied(r.factors)
+    tiles = [axes[i] for i in r.indices if axes[i].role is Role.REDUCED and axes[i].block > 1]
+    ends = [less(atom_affine(a.index), a.extent) for a in tiles if not _vanishes(r.factors, a.index) or r.sign]
+    guards = _guards(r.factors) if not r.sign else set()
+    pred = conjunction([*(p for p in conjuncts(r.pred) if p not in guards), *ends])
+    inner = [i for i in r.indices if axes[i].role is not Role.REDUCED]
+    for i in reversed(inner):
+        value = Extremum(r.sign, i, axes[i].extent, conjunction([]), value) if r.sign else Sum(i, axes[i].extent, value)
+    var = Var(f"{name}_{_KINDS[r.sign].value}", array(tuple(axes[i].extent for i in kept), R))
+    shift = None
+    for x in {x for x, _ in reads(*r.factors)} & group.made.keys():
+        if shift is not None or not _is_shift(x, r.factors, pred, group):
+            raise Unfit(f"it reads {x.name} before it is complete")
+        shift = next(a.var for a in group.accumulators if _reads_alone(group.made[x], a))
+    if shift is not None:
+        value = run(_with(value, {}, group.made, {}))
+    return Accumulator(var, kept, _KINDS[r.sign], pred, value, shift)
+
+
+def _vanishes(factors: Sequence[Expr], i: Index) -> bool:
+    """Whether a product is of elements alone, and 0 where `i` is beyond its end, since there an element is."""
+    simple = all(variable(x) is not None or isinstance(x, Const) for x in factors)
+    return simple and any(a is atom_affine(i) for x in factors for a in places(x))
+
+
+def _guards(factors: Sequence[Expr]) -> set[Predicate]:
+    """What says of places beside an axis that they are in their arrays; a product of elements is 0 elsewhere."""
+    if not all(variable(x) is not None or isinstance(x, Const) for x in factors):
+        return set()
+    found: set[Predicate] = set()
+    for x, at in reads(*factors):
+        for a, n in zip(at, shape(x.type)[0], strict=True):
+            if len(a.indices) > 1:
+                found.update(conjuncts(within(a, n)))
+    return found
+
+
+def _reads_alone(output: Output, acc: Accumulator) -> bool:
+    return output.value is access(acc.var, *map(atom_affine, acc.axes))
+
+
+def _is_shift(m: Var, factors: Sequence[Expr], pred: Predicate, group: _Group) -> bool:
+    """Whether a product has one factor exp(a - m), and m is the maximum of a, over all points of the sum at least."""
+    acc = next((a for a in group.accumulators if a.kind is Kind.MAX and _reads_alone(group.made[m], a)), None)
+    with_m = [factor for factor in factors if any(x is m for x, _ in reads(factor))]
+    if acc is None or len(with_m) != 1 or not isinstance(with_m[0], Call) or with_m[0].function.name != "exp":
+        return False
+    match with_m[0].arguments[0]:
+        case Add(a, b, -1) if variable(b) is m:
+            at_own = places(b) == [atom_affine(i) for i in acc.axes]
+            return at_own and a is acc.value and implies(pred, acc.pred)
+    return False
+
+
+def _with(e: Expr, values: Mapping[Expr, Expr], made: Mapping[Var, Output], memo: dict[Expr, Expr]) -> Deep[Expr]:
+    """`e` with these values in place of expressions, and of what is made, if it is read at the axes that it has.
+
+    Raises `Unfit` if it is read elsewhere.
+    """
+    if e not in memo:
+        x = variable(e)
+        if e in values:
+            memo[e] = values[e]
+        elif x is not None and x in made:
+            if places(e) != [atom_affine(i) for i in made[x].axes]:
+                raise Unfit(f"it reads {x.name} of other tiles")
+            memo[e] = made[x].value
+        elif x is not None:
+            memo[e] = e
+        else:
+            parts = []
+            for part in children(e):
+                parts.append((yield _with(part, values, made, memo)))
+            memo[e] = with_children(e, parts)
+    return memo[e]
+
+
+def _joins(draft: _Group, group: _Group, present: Predicate) -> bool:
+    """Whether `draft` visits the tiles that `group` visits, and shares something with it."""
+    if draft.tiled() != group.tiled() or draft.reads.isdisjoint(group.reads | _made(group)):
+        return False
+    before = _visited(tiles_of(group.tiled(), group.accumulators, present))
+    try:
+        after = tiles_of(group.tiled(), [*group.accumulators, *draft.accumulators], present)
+    except Unfit:
+        return False
+    return before == _visited(after)
+
+
+def _visited(tiles: Tiles | None) -> tuple[Predicate, frozenset[Related]]:
+    return (TRUE, frozenset()) if tiles is None else (tiles.some, frozenset(tiles.data))
+
+
+def _made(group: _Group) -> set[Read]:
+    return {(output.var, tuple(map(atom_affine, output.axes))) for output in group.outputs}
+
+
+def _join(draft: _Group, group: _Group) -> None:
+    axes = {**group.axes, **draft.axes}
+    order = (Role.PARALLEL, Role.REDUCED, Role.WHOLE, Role.UNROLLED)
+    group.axes = {i: a for role in order for i, a in axes.items() if a.role is role}
+    group.accumulators += draft.accumulators
+    group.outputs += draft.outputs
+    group.reads |= draft.reads
+    group.statements += draft.statements
+
+
+def _kernel(group: _Group, wanted: set[Var], present: Predicate) -> Kernel:
+    """The kernel of `group`, with those outputs alone that are `wanted`, and what they need."""
+    outputs = [output for output in group.outputs if output.var in wanted]
+    needed = {x for x, _ in reads(*(output.value for output in outputs))}
+    kept = []
+    for acc in reversed(group.accumulators):
+        if acc.var in needed:
+            kept.append(acc)
+            needed |= {x for x, _ in reads(acc.value)}
+    kept.reverse()
+    used = {i for acc in kept for i in (*acc.axes, *_indices(acc.value))}
+    used |= {i for output in outputs for i in (*output.axes, *_indices(output.value))}
+    axes = tuple(axis for i, axis in group.axes.items() if i in used)
+    name = "_".join(output.var.name for output in outputs)
+    return Kernel(name, axes, tuple(kept), tuple(outputs), tiles_of(axes, kept, present))
+
+
+def _indices(e: Expr) -> set[Index]:
+    """All indices in `e`, bound ones too."""
+    found = set(free(e))
+    for part in nodes(e):
+        if isinstance(part, Sum | Extremum):
+            found.add(part.index)
+        if variable(part) is not None:
+            found |= {i for a in places(part) for i in a.indices}
+    return found
+
+
+def _plain(s: Statement, reason: str) -> Plain:
+    """A statement as a function of what it reads."""
+    body: Expr = gen(list(s.axes), s.body)
+    params: list[Parameter] = [x for x in free_names(body) if isinstance(x, Var | Relation | IndexArray)]
+    return Plain(Function(s.var.name, tuple(params), body), (s.var,), reason)

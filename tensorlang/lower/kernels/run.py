@@ -1,0 +1,163 @@
+"""Programs lowered to Pallas kernels: what differs from target to target, and running them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import jax
+import numpy as np
+
+from tensorlang.errors import ArgumentError, MissingPackage
+from tensorlang.language.affine import Atom, Size
+from tensorlang.language.function import Function
+from tensorlang.language.predicates import Relation
+from tensorlang.lower.explain import Explained, Explanation
+from tensorlang.lower.kernels import gpu, tpu
+from tensorlang.lower.kernels.grouping import program
+from tensorlang.lower.kernels.kernel import Axis, Kernel, Plain, Program
+from tensorlang.lower.kernels.module import Emit, Module
+from tensorlang.lower.run import Form, Lowered, defined
+
+
+class InterpretedWarning(UserWarning):
+    """There is no accelerator of the kind that kernels are for, so Pallas interprets them, which is slow."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """An accelerator: JAX's name of the platform, how long tiles are, the code of a kernel, and what it can't take."""
+
+    platform: str
+    length: Callable[[Axis, bool], int]
+    emit: Emit
+    imports: tuple[str, ...]
+    unfit: Callable[[Kernel], str | None]
+
+
+TARGETS = {
+    "pallas-tpu": Target("tpu", tpu.length, tpu.TpuKernel, tpu.IMPORTS, tpu.unfit),
+    "pallas-gpu": Target("gpu", lambda axis, _: gpu.BLOCKS[axis.role], gpu.GpuKernel, gpu.IMPORTS, gpu.unfit),
+}
+
+TRITON_WARNING = "The Pallas Triton backend is deprecated"
+"""How JAX's warning of it begins, and ours."""
+
+_TRITON_DEPRECATED = (0, 11)  # the version of JAX that began to warn
+_warned: set[str] = set()
+
+
+class Kernels(Lowered):
+    """A program as Pallas kernels for one target, and `jax.numpy` for what kernels can't express.
+
+    `source` is the Python: a function for each kernel, and one named after the program that takes its parameters in
+    order. Numbers are bfloat16 if all arguments are, else float32; sums are in float32. On a machine without such an
+    accelerator Pallas interprets the kernels, which a warning says once. Relations are read as boolean arrays.
+    Where a size is 0, there are no tiles, and `jax.numpy` does it all.
+    """
+
+    def __init__(
+        self,
+        f: Function,
+        target: str,
+        exact: bool,
+        sizes: Mapping[str, int] | None,
+        blocks: Mapping[str, int] | None,
+        check: bool = False,
+    ) -> None:
+        self.target = target
+        self._lengths = _checked(f, blocks or {})
+        self._empty = Lowered(f, exact, sizes)
+        super().__init__(f, exact, sizes, check)
+
+    @property
+    def program(self) -> Program:
+        """The steps: kernels, and what is left to `jax.numpy`, with the reason."""
+        return self._program
+
+    def explain(self, on_points: bool = False) -> Explanation:
+        """The kernels, with the arrays that each makes and its tiles, and what is left to `jax.numpy`, with the reason.
+
+        Relations are read as boolean arrays, whatever `on_points` says.
+        """
+        self._form(())
+        return Explanation(self.target, tuple(_explained(step) for step in self.program.steps))
+
+    def _form(self, on_points: tuple[Relation, ...]) -> Form:
+        if () not in self._forms:
+            target = TARGETS[self.target]
+
+            def length(axis: Axis, ruled_out: bool) -> int:
+                return self._lengths.get(str(axis.extent)) or target.length(axis, ruled_out)
+
+            self._program = program(self._simplified, length, target.unfit)
+            made = Module(self._program, target.emit, target.imports)
+            static = [*made.told.values(), "interpret"]
+            try:
+                run = jax.jit(defined(made), static_argnames=static)
+            except ImportError as missing:
+                raise MissingPackage(
+                    f"JAX {jax.__version__} can't run the kernels of {self.target!r}: {missing}",
+                    hint="another version of JAX, or target='jax', which runs on every device",
+                ) from missing
+            self._forms[()] = Form(made, run)
+        return self._forms[()]
+
+    def _points_or_mask(self, value: Any) -> Any:
+        return value.toarray() if hasattr(value, "toarray") else value
+
+    def _run(self, form: Form, arguments: Sequence[Any], sizes: Mapping[Size, int]) -> Any:
+        known = cast(Mapping[Atom, int], sizes)
+        kernels = [step for step in self.program.steps if isinstance(step, Kernel)]
+        axes = [axis for kernel in kernels for axis in kernel.axes]
+        if not all(sizes.values()) or any(axis.extent.value(known) < 1 for axis in axes):
+            return super()._run(self._empty._form(()), arguments, sizes)
+        told = {name: sizes[size] for size, name in form.made.told.items()}
+        return form.run(*arguments, **told, interpret=bool(kernels) and self._is_interpreted())
+
+    def _is_interpreted(self) -> bool:
+        """Whether there is no such accelerator here. It says so once, or that what runs the kernels is deprecated."""
+        kind = TARGETS[self.target].platform
+        if jax.default_backend() != kind:
+            message = f"there is no {kind.upper()} here: Pallas interprets the kernels of {self.target}"
+            self._say_once(message, InterpretedWarning)
+            return True
+        if kind == "gpu" and jax.__version_info__ >= _TRITON_DEPRECATED:
+            self._say_once(
+                f"{TRITON_WARNING} by JAX {jax.__version__}, and runs the kernels of {self.target} as long as JAX "
+                "has it. JAX warns too, as it compiles each. Where warnings are errors, this lets both pass: "
+                f"warnings.filterwarnings('ignore', message={TRITON_WARNING!r})",
+                DeprecationWarning,
+            )
+        return False
+
+    def _say_once(self, message: str, category: type[Warning]) -> None:
+        if self.target not in _warned:
+            warnings.warn(message, category, stacklevel=4)
+            _warned.add(self.target)  # not if the warning is an error: then the next call must say it too
+
+
+def _explained(step: Kernel | Plain) -> Explained:
+    if isinstance(step, Plain):
+        names = ", ".join(x.name for x in step.outputs)
+        return Explained(
+            names, f"{names}: jax.numpy, no kernel", "dense", f"since {step.reason}", computed="by jax.numpy"
+        )
+    names = ", ".join(output.var.name for output in step.outputs)
+    axes = ", ".join(f"{axis.index}:{axis.extent} ({axis.role.value}, {axis.block})" for axis in step.axes)
+    inside = ", ".join(a.var.name for a in step.accumulators)
+    tiles = "every tile" if step.tiles is None else "only tiles with a point where the conditions hold"
+    kept = f"accumulated in fast memory: {inside}; {tiles}" if inside else tiles
+    return Explained(
+        names, f"{names}: the kernel {step.name} over {axes or 'one tile'}", "dense", kept, computed="tile by tile"
+    )
+
+
+def _checked(f: Function, blocks: Mapping[str, int]) -> Mapping[str, int]:
+    """Raise `ArgumentError` for lengths of tiles that are none."""
+    for name, length in blocks.items():
+        if not isinstance(length, int | np.integer) or length < 8 or length % 8:
+            raise ArgumentError(f"tiles are a multiple of 8 long, found {name}={length}")
+    return blocks

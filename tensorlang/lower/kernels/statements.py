@@ -1,0 +1,357 @@
+"""A simplified program as few statements: what kernels store, each an expression of inputs and of others stored.
+
+    let s = gen i:n, j:n. sum a:d. Q[i, a] * K[j, a] in                    is read into what reads it: it is larger
+    let p = gen i:n, j:n. exp(s[i, j] - m[i]) in                           than anything that is in memory anyway
+    let z = gen i:n. sum j:n. p[i, j] in                                   is stored
+    let r = gen i:n. recip(z[i]) in                                        is read into what reads it: no sum
+
+What has no sum is computed where it is read. So is a sum whose array would be larger than every parameter and result:
+tile by tile, it never is in memory. And so is what is stored along a slant, as simplification stores a band, if what
+reads it reads each element once: sums over the band's width become sums over the columns that are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Size, atom_affine, constant
+from tensorlang.language.function import Function
+from tensorlang.language.grammar import (
+    Bracket,
+    Expr,
+    Extremum,
+    Let,
+    MakePair,
+    Proj,
+    Sum,
+    Var,
+    access,
+    bracket,
+    children,
+)
+from tensorlang.language.predicates import TRUE, Predicate, conjunction, equal, less, within
+from tensorlang.language.rebuilt import with_children
+from tensorlang.language.types import R, array, leaves, shape
+from tensorlang.lower.arrays.program import eta
+from tensorlang.lower.kernels.kernel import Results
+from tensorlang.lower.kernels.terms import Made, Reduction, at, nodes, reads, rebuilt, reduction, renamed, whole
+from tensorlang.lower.plan.dependence import places, variable
+from tensorlang.recursion import Deep, run
+from tensorlang.sets.isl import implies
+from tensorlang.sets.simplify import simplify
+from tensorlang.sets.solve import Ranges, ranges_predicate
+
+Place = tuple[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class Statement:
+    """var = gen axes. body, where the body reads parameters and other statements' variables."""
+
+    var: Var
+    axes: tuple[tuple[Index, Affine], ...]
+    body: Expr
+
+
+@dataclass(frozen=True)
+class Statements:
+    """A program as statements in order; `parts` and `results` as those of `kernel.Program`."""
+
+    parts: dict[Var, Place]
+    stored: tuple[Statement, ...]
+    results: Results
+    memory: Memory
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The shapes of the arrays that are in memory anyway."""
+
+    shapes: tuple[tuple[Affine, ...], ...]
+
+    def holds(self, extents: Iterable[Affine]) -> bool:
+        """Whether an array of these extents is at most as large as one of those, up to a constant factor.
+
+        Each extent that is no number is matched with one that is at least as long, again up to a constant.
+        """
+        wanted = [n for n in extents if not n.is_constant]
+        return any(_matched(wanted, list(sizes)) for sizes in self.shapes)
+
+
+def _matched(wanted: list[Affine], sizes: list[Affine]) -> bool:
+    for n in sorted(wanted, key=lambda n: -len(n.terms)):
+        found = next((m for m in sizes if m is n), None) or next((m for m in sizes if _covers(m, n)), None)
+        if found is None:
+            return False
+        sizes.remove(found)
+    return True
+
+
+def _covers(m: Affine, n: Affine) -> bool:
+    return all(k > 0 and isinstance(atom, Size) for atom, k in (m - n).terms)
+
+
+def takes_apart(f: Function) -> bool:
+    """Whether a program is one of values: none of its lets chooses points."""
+    body = f.body
+    while isinstance(body, Let):
+        if isinstance(body.var, IndexArray):
+            return False
+        body = body.body
+    return True
+
+
+def statements(f: Function) -> Statements:
+    """The statements of `f`, which is simplified and chooses no points, for sizes of at least 1."""
+    parts = {Var(_named(v, path), kind): (v.name, path) for v in f.variables for path, kind in leaves(v.type)}
+    by_place = {place: var for var, place in parts.items()}
+    lets: list[tuple[Var, Expr]] = []
+    body = f.body
+    while isinstance(body, Let):
+        assert isinstance(body.var, Var)
+        lets.append((body.var, body.value))
+        body = body.body
+    results = run(_results(body, by_place, lets))
+    wanted = set(leaves_of(results))
+    memory = Memory(tuple(shape(v.type)[0] for v in (*parts, *wanted)))
+    skewed = _skewed([value for _, value in lets])
+    reader = _Reader(by_place)
+    present = conjunction(less(constant(0), atom_affine(s)) for s in f.sizes)
+    stored = []
+    for var, value in lets:
+        binders, scalar = _with_own_indices(*eta(value))
+        ranges = dict(binders)
+        made = run(_settled(reader.read(scalar), ranges, conjunction([present, ranges_predicate(ranges)]), {}))
+        made = run(_without_lookups(made, {}))
+        sums = any(isinstance(e, Sum | Extremum) for e in nodes(made))
+        if not sums or not memory.holds(n for _, n in binders) or var in skewed or _slanted(binders, made):
+            reader.inlined[var] = (tuple(i for i, _ in binders), made)
+        if var in wanted or var not in reader.inlined:
+            stored.append(Statement(var, tuple(binders), made))
+    return Statements(parts, tuple(stored), results, memory)
+
+
+def _with_own_indices(binders: list[tuple[Index, Affine]], e: Expr) -> tuple[list[tuple[Index, Affine]], Expr]:
+    """A statement whose indices are in no other one, so that it can be read into others."""
+    bound = [i for i, _ in binders] + [part.index for part in nodes(e) if isinstance(part, Sum | Extremum)]
+    names = {i: Index(i.name) for i in bound}
+    return [(names[i], n) for i, n in binders], renamed(e, names)
+
+
+def _slanted(binders: list[tuple[Index, Affine]], e: Expr) -> bool:
+    """Whether something is read at a place with two of the indices `binders`."""
+    own = {i for i, _ in binders}
+    return any(len(own.intersection(a.indices)) > 1 for _, at_ in reads(e) for a in at_)
+
+
+def _named(v: Var, path: tuple[int, ...]) -> str:
+    return "_".join([v.name, *map(str, path)])
+
+
+def leaves_of(results: Results) -> list[Var]:
+    """The variables of the results, from left to right."""
+    stack, found = [results], []
+    while stack:
+        part = stack.pop()
+        if isinstance(part, tuple):
+            stack += reversed(part)
+        else:
+            found.append(part)
+    return found
+
+
+def _results(e: Expr, parts: Mapping[Place, Var], lets: list[tuple[Var, Expr]]) -> Deep[Results]:
+    """The variables of the results; what is none yet becomes a let."""
+    if isinstance(e, MakePair):
+        first = yield _results(e.first, parts, lets)
+        second = yield _results(e.second, parts, lets)
+        return (first, second)
+    if isinstance(e, Var) and any(e is var for var, _ in lets):
+        return e
+    kinds = leaves(e.type)
+    if len(kinds) > 1:  # a parameter, or part of one, as it is
+        parts_of = [_projected(e, path) for path, _ in kinds]
+        found = []
+        for part in parts_of:
+            found.append((yield _results(part, parts, lets)))
+        result = found.pop()
+        while found:
+            result = (found.pop(), result)
+        return result
+    sizes, _ = shape(e.type)
+    var = Var("result", array(sizes, R))
+    lets.append((var, e))
+    return var
+
+
+def _projected(e: Expr, path: tuple[int, ...]) -> Expr:
+    for which in path:
+        e = Proj(which, e)
+    return e
+
+
+class _Reader:
+    """Reads expressions with parts of parameters as variables, and what is not stored as what it is computed from."""
+
+    def __init__(self, parts: Mapping[Place, Var]) -> None:
+        self._parts = parts
+        self.inlined: dict[Var, Made] = {}
+
+    def read(self, e: Expr) -> Expr:
+        """`e` in terms of variables that are in memory."""
+        return run(self._read(e, {}))
+
+    def _read(self, e: Expr, memo: dict[Expr, Expr]) -> Deep[Expr]:
+        if e not in memo:
+            x = variable(e)
+            if x is None:
+                parts = []
+                for part in children(e):
+                    parts.append((yield self._read(part, memo)))
+                memo[e] = with_children(e, parts)
+            elif x in self.inlined:
+                own, body = self.inlined[x]
+                memo[e] = at(body, dict(zip(own, places(e), strict=True)))
+            else:
+                memo[e] = access(self._parts.get(_place(whole(e)), x), *places(e))
+        return memo[e]
+
+
+def _place(e: Expr) -> Place:
+    path: list[int] = []
+    while isinstance(e, Proj):
+        path.append(e.which)
+        e = e.body
+    return (e.name if isinstance(e, Var) else "", tuple(reversed(path)))
+
+
+def _skewed(values: list[Expr]) -> frozenset[Var]:
+    """What is read at places with several indices, all of which the places determine: along a slant, each once."""
+    found: dict[Var, bool] = {}
+    for x, at_ in reads(*(eta(value)[1] for value in values)):
+        indices = {i for a in at_ for i in a.indices}
+        injective = _rank(at_, sorted(indices, key=lambda i: (i.serial, i.name))) == len(indices)
+        slanted = any(len(a.indices) > 1 for a in at_)
+        if not injective:
+            found[x] = False
+        elif slanted:
+            found.setdefault(x, True)
+    return frozenset(x for x, skewed in found.items() if skewed)
+
+
+def _rank(at_: tuple[Affine, ...], columns: list[Index]) -> int:
+    """The rank of the coefficients, in integers modulo a large prime."""
+    prime = 2**31 - 1
+    rows = [[a.coefficient(i) % prime for i in columns] for a in at_]
+    rank = 0
+    for c in range(len(columns)):
+        pivot = next((r for r in range(rank, len(rows)) if rows[r][c]), None)
+        if pivot is None:
+            continue
+        rows[rank], rows[pivot] = rows[pivot], rows[rank]
+        inverse = pow(rows[rank][c], -1, prime)
+        for r in range(rank + 1, len(rows)):
+            factor = rows[r][c] * inverse
+            rows[r] = [(x - factor * y) % prime for x, y in zip(rows[r], rows[rank], strict=True)]
+        rank += 1
+    return rank
+
+
+def _settled(e: Expr, ranges: Ranges, context: Predicate, memo: dict[Expr, Expr]) -> Deep[Expr]:
+    """`e` with sums over what is read, where that makes places plain: x[i + j - 8] summed over j is x[k] over k.
+
+    Predicates are without what `context` and those around them say.
+    """
+    if e in memo:
+        return memo[e]
+    parts: list[Expr] = []
+    match e:
+        case Sum() | Extremum():
+            r = _over_what_is_read(reduction(e), ranges)
+            inner = {**ranges, **dict(r.binders)}
+            known = conjunction([context, ranges_predicate(dict(r.binders))])
+            pred = simplify(r.pred, known)
+            for factor in r.factors:
+                parts.append((yield _settled(factor, inner, conjunction([known, pred]), {})))
+            memo[e] = rebuilt(Reduction(r.sign, r.binders, pred, tuple(parts)))
+        case Bracket(p, body):
+            p = simplify(p, context)
+            part = yield _settled(body, ranges, conjunction([context, p]), {})
+            memo[e] = _bracket(p, part)
+        case _ if variable(e) is not None:
+            memo[e] = e
+        case _:
+            for child in children(e):
+                parts.append((yield _settled(child, ranges, context, memo)))
+            memo[e] = with_children(e, parts)
+    return memo[e]
+
+
+def _without_lookups(e: Expr, memo: dict[Expr, Expr]) -> Deep[Expr]:
+    """`e`, where an element of a row at a place that data choose, x[i, y[i]], is a sum along it with one term."""
+    if e not in memo:
+        x = variable(e)
+        if x is not None:
+            at_ = places(e)
+            for k, a in enumerate(at_):
+                others = {i for b in at_[:k] + at_[k + 1 :] for i in b.indices}
+                if a.lookups and others.issuperset(a.indices) and len(a.terms) == 1 and a.constant == 0:
+                    j, n = Index("j"), shape(x.type)[0][k]
+                    element = access(whole(e), *at_[:k], atom_affine(j), *at_[k + 1 :])
+                    memo[e] = Sum(j, n, Bracket(equal(atom_affine(j), a), element))
+                    return memo[e]
+            memo[e] = e
+        else:
+            parts = []
+            for part in children(e):
+                parts.append((yield _without_lookups(part, memo)))
+            memo[e] = with_children(e, parts)
+    return memo[e]
+
+
+def _bracket(p: Predicate, e: Expr) -> Expr:
+    """[p] * e, for a sum within it: where p is false there is nothing to add."""
+    if not isinstance(e, Sum) or p is TRUE:
+        return bracket(p, e)
+    r = reduction(e)
+    return rebuilt(replace(r, pred=conjunction([p, r.pred])))
+
+
+def _over_what_is_read(r: Reduction, ranges: Ranges) -> Reduction:
+    for i, n in r.binders:
+        best, fewest = r, _mixed(r, i)
+        for x, places_ in reads(*r.factors):
+            for a, size in zip(places_, shape(x.type)[0], strict=True):
+                k = a.coefficient(i)
+                if fewest and abs(k) == 1 and len(a.indices) > 1 and all(j in ranges for j in a.indices if j is not i):
+                    changed = _summed_over(r, i, n, a, size, ranges)
+                    if changed is not None and _mixed(*changed) < fewest:
+                        best, fewest = changed[0], _mixed(*changed)
+        r = best
+    return r
+
+
+def _mixed(r: Reduction, i: Index) -> int:
+    """How many places of what `r` reads have `i` and another index in one place."""
+    return sum(i in a.indices and len(a.indices) > 1 for _, at_ in reads(*r.factors) for a in at_)
+
+
+def _summed_over(
+    r: Reduction, i: Index, n: Affine, a: Affine, size: Affine, ranges: Ranges
+) -> tuple[Reduction, Index] | None:
+    """`r` over the value of the place `a` instead of i, if it is in its range wherever there is something to sum."""
+    known = conjunction([r.pred, ranges_predicate({**ranges, **dict(r.binders)})])
+    if not implies(known, within(a, size)):
+        return None
+    new = Index(i.name)
+    k = a.coefficient(i)
+    value = atom_affine(i) + (atom_affine(new) - a) * k
+    values: dict[Atom, Affine] = {i: value}
+    made = at(rebuilt(Reduction(r.sign, (), TRUE, r.factors)), values)
+    rest = at(rebuilt(Reduction(1, ((new, size),), r.pred, (made,))), values)
+    assert isinstance(rest, Extremum)
+    pred = conjunction([rest.pred, within(value, n)])
+    factors = tuple(at(factor, values) for factor in r.factors)
+    binders = tuple((new, size) if j is i else (j, m) for j, m in r.binders)
+    return Reduction(r.sign, binders, pred, factors), new

@@ -1,0 +1,200 @@
+"""Scalar expressions under substitution, and sums as what is summed: a predicate and factors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tensorlang.language.affine import Affine, Atom, Index, atom_affine
+from tensorlang.language.grammar import Access, Bracket, Expr, Extremum, Mul, Sum, Var, access, children
+from tensorlang.language.predicates import TRUE, Predicate, conjunction, free_atoms, substitute
+from tensorlang.language.rebuilt import with_children
+from tensorlang.lower.plan.dependence import places, variable
+from tensorlang.recursion import Deep, run
+
+Binders = tuple[tuple[Index, Affine], ...]
+Made = tuple[tuple[Index, ...], Expr]
+"""An array as the indices of its axes, and its element at these."""
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """The sum (`sign` 0), greatest or least value (1, -1) over `binders` where `pred` of the product of `factors`."""
+
+    sign: int
+    binders: Binders
+    pred: Predicate
+    factors: tuple[Expr, ...]
+
+    @property
+    def indices(self) -> tuple[Index, ...]:
+        """What it is over."""
+        return tuple(i for i, _ in self.binders)
+
+
+def reduction(e: Sum | Extremum) -> Reduction:
+    """What `e` reduces, directly nested ones together, brackets of factors in one predicate."""
+    binders: list[tuple[Index, Affine]] = []
+    preds: list[Predicate] = []
+    sign = e.sign if isinstance(e, Extremum) else 0
+    body: Expr = e
+    while isinstance(body, Sum) if sign == 0 else isinstance(body, Extremum) and body.sign == sign:
+        assert isinstance(body, Sum | Extremum)
+        binders.append((body.index, body.size))
+        if isinstance(body, Extremum):
+            preds.append(body.pred)
+        body = body.body
+        while sign == 0 and isinstance(body, Bracket):
+            preds.append(body.pred)
+            body = body.body
+    factors: list[Expr] = [body]
+    if sign == 0:
+        inner, factors = product(body)
+        preds.append(inner)
+    return Reduction(sign, tuple(binders), conjunction(preds), tuple(factors))
+
+
+def product(e: Expr) -> tuple[Predicate, list[Expr]]:
+    """[p] * the product of factors that are no products or brackets themselves."""
+    preds: list[Predicate] = []
+    factors: list[Expr] = []
+    stack = [e]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, Mul):
+            stack += [part.right, part.left]
+        elif isinstance(part, Bracket):
+            preds.append(part.pred)
+            stack.append(part.body)
+        else:
+            factors.append(part)
+    return conjunction(preds), factors
+
+
+def multiplied(factors: Sequence[Expr]) -> Expr:
+    """The product."""
+    result = factors[0]
+    for factor in factors[1:]:
+        result = Mul(result, factor)
+    return result
+
+
+def rebuilt(r: Reduction, make: Mapping[Index, Index] | None = None) -> Expr:
+    """`r` as an expression; sums have their predicate innermost."""
+    e = multiplied(r.factors)
+    if r.sign == 0 and r.pred is not TRUE:
+        e = Bracket(r.pred, e)
+    for depth, (i, n) in enumerate(reversed(r.binders)):
+        e = Extremum(r.sign, i, n, r.pred if depth == 0 else TRUE, e) if r.sign else Sum(i, n, e)
+    return e
+
+
+def at(e: Expr, values: Mapping[Atom, Affine]) -> Expr:
+    """`e` with these values in place of indices; none of them is bound in `e`."""
+    return run(_at(e, values, {})) if values else e
+
+
+def _at(e: Expr, values: Mapping[Atom, Affine], memo: dict[Expr, Expr]) -> Deep[Expr]:
+    if e not in memo:
+        if variable(e) is not None:
+            memo[e] = access(whole(e), *(a.substitute(values) for a in places(e)))
+        else:
+            parts = []
+            for part in children(e):
+                parts.append((yield _at(part, values, memo)))
+            match e:
+                case Bracket(p, _):
+                    memo[e] = Bracket(substitute(p, values), *parts)
+                case Extremum(sign, i, n, p, _):
+                    memo[e] = Extremum(sign, i, n, substitute(p, values), *parts)
+                case _:
+                    memo[e] = with_children(e, parts)
+    return memo[e]
+
+
+def renamed(e: Expr, names: Mapping[Index, Index]) -> Expr:
+    """`e` with other indices, bound ones too."""
+    return run(_renamed(e, names, {i: atom_affine(j) for i, j in names.items()}, {})) if names else e
+
+
+def _renamed(
+    e: Expr, names: Mapping[Index, Index], values: Mapping[Atom, Affine], memo: dict[Expr, Expr]
+) -> Deep[Expr]:
+    if e not in memo:
+        if variable(e) is not None:
+            memo[e] = access(whole(e), *(a.substitute(values) for a in places(e)))
+        else:
+            parts = []
+            for part in children(e):
+                parts.append((yield _renamed(part, names, values, memo)))
+            match e:
+                case Bracket(p, _):
+                    memo[e] = Bracket(substitute(p, values), *parts)
+                case Extremum(sign, i, n, p, _):
+                    memo[e] = Extremum(sign, names.get(i, i), n, substitute(p, values), *parts)
+                case Sum(i, n, _):
+                    memo[e] = Sum(names.get(i, i), n, *parts)
+                case _:
+                    memo[e] = with_children(e, parts)
+    return memo[e]
+
+
+def whole(e: Expr) -> Expr:
+    """The array that `e` is an element of."""
+    while isinstance(e, Access):
+        e = e.body
+    return e
+
+
+def reads(*expressions: Expr) -> list[tuple[Var, tuple[Affine, ...]]]:
+    """The arrays that are read and their places, in order of first occurrence."""
+    found: dict[tuple[Var, tuple[Affine, ...]], None] = {}
+    for part in nodes(*expressions):
+        x = variable(part)
+        if x is not None:
+            found[x, tuple(places(part))] = None
+    return list(found)
+
+
+def nodes(*expressions: Expr) -> list[Expr]:
+    """All expressions in `expressions`, each once; an access as a whole."""
+    seen: dict[Expr, None] = {}
+    stack = list(reversed(expressions))
+    while stack:
+        part = stack.pop()
+        if part not in seen:
+            seen[part] = None
+            if variable(part) is None:
+                stack += reversed(children(part))
+    return list(seen)
+
+
+def conditions(*expressions: Expr) -> list[Predicate]:
+    """All predicates in `expressions`."""
+    return [part.pred for part in nodes(*expressions) if isinstance(part, Bracket | Extremum)]
+
+
+def free(e: Expr) -> frozenset[Index]:
+    """The indices on which the value of `e` depends."""
+    return run(_free(e, {}))
+
+
+def _free(e: Expr, memo: dict[Expr, frozenset[Index]]) -> Deep[frozenset[Index]]:
+    if e not in memo:
+        found: set[Index] = set()
+        if variable(e) is not None:
+            found.update(i for a in places(e) for i in a.indices)
+        else:
+            for part in children(e):
+                found |= yield _free(part, memo)
+            if isinstance(e, Bracket | Extremum):
+                found |= over(e.pred)
+            if isinstance(e, Sum | Extremum):
+                found.discard(e.index)
+        memo[e] = frozenset(found)
+    return memo[e]
+
+
+def over(p: Predicate) -> frozenset[Index]:
+    """The indices that a predicate is over."""
+    return frozenset(a for a in free_atoms(p) if isinstance(a, Index))

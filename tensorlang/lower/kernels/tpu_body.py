@@ -1,0 +1,267 @@
+"""What a kernel for TPUs does at one step of its grid."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+
+from tensorlang.language.affine import Atom, Index, atom_affine, constant
+from tensorlang.language.grammar import Const, Expr, Sum, Var, access, children
+from tensorlang.language.predicates import Predicate, Related, conjunction, conjuncts
+from tensorlang.lower.arrays.ir import Block
+from tensorlang.lower.arrays.values import Value, aligned, ordered, times
+from tensorlang.lower.emit.python import ATOM, SUM, text, within
+from tensorlang.lower.kernels.kernel import Accumulator, Axis, Kernel, Kind, Output, Role
+from tensorlang.lower.kernels.operands import (
+    Dimension,
+    How,
+    Operand,
+    expressions_of,
+    lookups_of,
+    operand,
+    relations_of,
+)
+from tensorlang.lower.kernels.terms import Binders, Reduction, conditions, over, product, reads, reduction
+from tensorlang.lower.kernels.text import written
+from tensorlang.lower.kernels.tpu_grid import Grid, Naming
+from tensorlang.lower.kernels.tpu_values import Flagged, Scope, Values
+from tensorlang.lower.plan.dependence import variable
+from tensorlang.recursion import run
+
+_START = {Kind.SUM: "0.0", Kind.MAX: "-3e38", Kind.MIN: "3e38"}
+_SIGN = {Kind.SUM: 0, Kind.MAX: 1, Kind.MIN: -1}
+
+Named = tuple[Operand, str]
+"""An array, and the reference to its block."""
+
+
+class Body:
+    """The function that Pallas runs at each step: `function` writes it.
+
+    `inputs`, `outputs` and `scratch` are what it takes, after the table of tiles if there is one.
+    """
+
+    def __init__(self, naming: Naming, grid: Grid) -> None:
+        self._naming, self._grid = naming, grid
+        self._kernel = kernel = naming.kernel
+        self._axes = {axis.index: axis for axis in kernel.axes}
+        self._read = self._all_inputs()
+        self.inputs = list(self._read.values())
+        self.outputs: list[Named] = []
+        for output in kernel.outputs:
+            here = operand(kernel, output.var, tuple(map(atom_affine, output.axes)))
+            self.outputs.append((here, naming.names.lasting(f"{output.var.name}_ref")))
+        self.scratch = [(self._kept(acc), naming.names.lasting(f"{acc.var.name}_ref")) for acc in kernel.accumulators]
+        self._places = dict(zip([acc.var for acc in kernel.accumulators], self.scratch, strict=True))
+
+    def is_sublane(self, i: Index) -> bool:
+        """Whether an axis is that of rows."""
+        rows = (x.dimensions[-2].axis for x, _ in self.inputs)
+        return any(axis is not None and axis.index is i for axis in rows)
+
+    def _all_inputs(self) -> dict[object, Named]:
+        """What is read, by what `Values.read` asks for."""
+        kernel, naming = self._kernel, self._naming
+        own = {acc.var for acc in kernel.accumulators}
+        found: dict[object, Operand] = {}
+        for x, at in reads(*expressions_of(kernel)):
+            if x not in own:
+                found[x, at] = operand(kernel, x, at)
+        for lookup in lookups_of(kernel):
+            found[lookup] = operand(kernel, lookup.array, lookup.at)
+        for related in relations_of(kernel):
+            known = operand(kernel, related.relation, related.arguments)
+            if known.axes:  # else it holds wherever a tile is visited
+                found[related] = known
+        return {key: (x, naming.names.lasting(f"{naming.arrays[x.array]}_ref")) for key, x in found.items()}
+
+    def _kept(self, acc: Accumulator) -> Operand:
+        """How an accumulator lies: unrolled axes first, a vector as arrays of rows have its axis."""
+        zero = constant(0)
+        axes = [self._axes[i] for i in acc.axes]
+        inner = [a for a in axes if not a.is_number]
+        found = [Dimension(How.WHOLE, atom_affine(a.index), zero, a.extent) for a in axes if a.role is Role.UNROLLED]
+        found += [Dimension(How.WHOLE, atom_affine(a.index), zero, a.extent, a) for a in inner]
+        if len(inner) == 1:
+            place = len(found) if self.is_sublane(inner[0].index) else len(found) - 1
+            found.insert(place, Dimension(How.ABSENT, zero, zero, constant(1)))
+        return Operand(acc.var, tuple(found))
+
+    def function(self, narrow: frozenset[Var]) -> Block:
+        """The function; arrays in `narrow` are of the program's dtype."""
+        kernel, naming = self._kernel, self._naming
+        references = [name for _, name in (*self.inputs, *self.outputs, *self.scratch)]
+        function, block = Block(), Block()
+        function.line(f"def kernel({', '.join([*(['steps'] if self._grid.listed else []), *references])}):")
+        function.statements.append(block)
+        known: dict[object, Named] = dict(self._read)
+        for acc in kernel.accumulators:
+            known[acc.var, tuple(map(atom_affine, acc.axes))] = self._places[acc.var]
+        numbers = dict[Atom, str]([*naming.sizes.items(), *naming.places.items()])
+        lengths = {axis.index: naming.along(axis) for axis in kernel.axes if not axis.is_number}
+        wide = frozenset(x for x, _ in reads(*expressions_of(kernel)) if x not in narrow)
+        writer = Values(naming.names, self._axes, numbers, naming.starts, lengths, known, _shared(kernel), wide)
+        self._grid.head(block, _used(kernel))
+        if kernel.accumulators:
+            self._steps(block, writer)
+        else:
+            self._stores(block, writer)
+        return function
+
+    def _steps(self, block: Block, writer: Values) -> None:
+        """Accumulators are cleared at an output's first tile, and read at its last one."""
+        when = self._grid.conditions()
+        cleared, stored = Block(), Block()
+        for acc, (_, ref) in zip(self._kernel.accumulators, self.scratch, strict=True):
+            cleared.line(f"{ref}[...] = jnp.full({ref}.shape, {_START[acc.kind]}, jnp.float32)")
+        _when(block, when.first, cleared)
+        self._take_in(block, writer)
+        for condition, flag in ((when.full, False), (when.masked, True)):
+            if condition == "True":
+                block.line(f"take_in({flag})")
+            elif condition is not None:
+                block.line(f"pl.when({condition})(lambda: take_in({flag}))")
+        self._stores(stored, writer)
+        _when(block, when.last, stored)
+
+    def _take_in(self, block: Block, writer: Values) -> None:
+        """What is done with each tile, with masks or without."""
+        function, none, masks, lines = Block(), Block(), Block(), Block()
+        scope = Scope(lines, {}, Flagged(none, Scope(masks)))
+        for acc in self._kernel.accumulators:
+            self._accumulate(acc, writer, scope)
+        block.line("")
+        block.line("def take_in(masked):")
+        function.statements += none.statements
+        if masks.statements:
+            function.line("if masked:")
+            function.statements.append(masks)
+        function.statements += lines.statements
+        block.statements.append(function)
+        block.line("")
+
+    def _accumulate(self, acc: Accumulator, writer: Values, scope: Scope) -> None:
+        tiles = tuple((a.index, a.extent) for a in self._kernel.of_role(Role.REDUCED) if not a.is_number)
+        pred = conjunction(p for p in conjuncts(acc.pred) if not isinstance(p, Related) or writer.axes_of(p))
+        value = acc.value
+        loops = [self._axes[i] for i in acc.axes if self._axes[i].role is Role.UNROLLED]
+        while isinstance(value, Sum) and self._axes[value.index].role is Role.UNROLLED:
+            loops.append(self._axes[value.index])
+            value = value.body
+        scope = self._loops(loops, scope)
+        tile = _over_tile(acc, tiles, pred, value)
+        v = ordered(run(writer.reduced(tile, scope)), self._places[acc.var][0].axes)
+        here = access(acc.var, *map(atom_affine, acc.axes))
+        old = writer.read(here)
+        if acc.kind is not Kind.SUM:
+            self._raise(acc, old, v, writer, scope)
+        elif acc.shift is None:
+            target, code = self._fitted(acc, v)
+            scope.block.line(f"{target} += {code}")
+        else:
+            kept = times(old, scope.memo["scale", acc.shift], writer.order)
+            target, code = self._fitted(
+                acc, written(f"{text(kept.node)} + {text(aligned(v, old.axes).node)}", old.axes, SUM)
+            )
+            scope.block.line(f"{target} = {code}")
+
+    def _raise(self, acc: Accumulator, old: Value, v: Value, writer: Values, scope: Scope) -> None:
+        """An extremum with another tile taken in; what is shifted by it is to be scaled."""
+        name = acc.var.name
+        before = writer.named(old, scope, f"{name}_before")
+        word = "maximum" if acc.kind is Kind.MAX else "minimum"
+        now = writer.named(written(f"jnp.{word}({text(before.node)}, {text(v.node)})", old.axes), scope, f"{name}_now")
+        target, code = self._fitted(acc, now)
+        scope.block.line(f"{target} = {code}")
+        if any(other.shift is acc.var for other in self._kernel.accumulators):
+            scale = written(f"jnp.exp({text(before.node)} - {text(now.node)})", old.axes)
+            scope.memo["scale", acc.var] = writer.named(scale, scope, f"{name}_scale")
+            scope.memo[access(acc.var, *map(atom_affine, acc.axes))] = now
+
+    def _fitted(self, acc: Accumulator, v: Value) -> tuple[str, str]:
+        """Where an accumulator is, and a value as it is written there."""
+        found, ref = self._places[acc.var]
+        return self._target(found, ref), _spread(found, aligned(v, found.axes))
+
+    def _stores(self, block: Block, writer: Values) -> None:
+        scope = Scope(block)
+        for output, (found, ref) in zip(self._kernel.outputs, self.outputs, strict=True):
+            self._store(output, found, ref, writer, scope)
+
+    def _store(self, output: Output, found: Operand, ref: str, writer: Values, scope: Scope) -> None:
+        loops = [self._axes[i] for i in output.axes if self._axes[i].role is Role.UNROLLED]
+        scope = self._loops(loops, scope)
+        v = ordered(run(writer.value(output.value, scope)), found.axes)
+        code = _spread(found, aligned(v, found.axes))
+        if v.axes != found.axes:
+            lengths = [self._naming.length(d) for d in found.dimensions if d.how is not How.NUMBER]
+            code = f"jnp.broadcast_to({code}, ({', '.join(lengths)}))"
+        scope.block.line(f"{self._target(found, ref)} = {code}.astype({ref}.dtype)")
+
+    def _loops(self, axes: Iterable[Axis], scope: Scope) -> Scope:
+        """Loops over unrolled axes, and the scope in the innermost one."""
+        for axis in axes:
+            inside = Block()
+            scope.block.line(f"for {self._naming.places[axis.index]} in range({self._naming.integer(axis.extent)}):")
+            scope.block.statements.append(inside)
+            scope = scope.inner(inside)
+        return scope
+
+    def _target(self, x: Operand, ref: str) -> str:
+        """The part of a block that is written at once."""
+        index = []
+        for d in x.dimensions:
+            if d.how is not How.NUMBER:
+                unrolled = [self._naming.places[i] for i in d.at.indices if i in self._naming.places]
+                index.append(unrolled[0] if unrolled and d.axis is None else ":")
+        return f"{ref}[{'...' if all(part == ':' for part in index) else ', '.join(index)}]"
+
+
+def _over_tile(acc: Accumulator, tiles: Binders, pred: Predicate, value: Expr) -> Reduction:
+    """What is added up, or compared, of one tile: the value over its reduced axes, and a sum in it as well if there are
+    no others."""
+    if isinstance(value, Sum) and not tiles and acc.kind is Kind.SUM:
+        inner = reduction(value)
+        return replace(inner, pred=conjunction([pred, inner.pred]))
+    if acc.kind is not Kind.SUM:
+        return Reduction(_SIGN[acc.kind], tiles, pred, (value,))
+    inside, factors = product(value)
+    return Reduction(0, tiles, conjunction([pred, inside]), tuple(factors))
+
+
+def _when(block: Block, condition: str, body: Block) -> None:
+    if condition:
+        block.line("")
+        block.line(f"@pl.when({condition})")
+        block.line("def _():")
+        block.statements.append(body)
+    else:
+        block.statements += body.statements
+
+
+def _spread(x: Operand, v: Value) -> str:
+    """A vector as the row or column as which it is written."""
+    dimensions = [d for d in x.dimensions if d.axis is not None or d.how is How.ABSENT]
+    if not any(d.how is How.ABSENT for d in dimensions):
+        return within(v.node, ATOM)
+    index = ", ".join("None" if d.how is How.ABSENT else ":" for d in dimensions)
+    return f"{within(v.node, ATOM)}[{index}]"
+
+
+def _shared(kernel: Kernel) -> frozenset[Expr]:
+    """The expressions with operations that occur more than once."""
+    counts: Counter[Expr] = Counter()
+    stack = expressions_of(kernel)
+    while stack:
+        part = stack.pop()
+        counts[part] += 1
+        if counts[part] == 1 and variable(part) is None:
+            stack += children(part)
+    return frozenset(e for e, count in counts.items() if count > 1 and not isinstance(e, Const))
+
+
+def _used(kernel: Kernel) -> set[Index]:
+    """The tiled indices whose values the code of a kernel mentions."""
+    preds = [acc.pred for acc in kernel.accumulators] + conditions(*expressions_of(kernel))
+    return {i for p in preds for q in conjuncts(p) if not isinstance(q, Related) for i in over(q)}

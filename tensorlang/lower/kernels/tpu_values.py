@@ -1,0 +1,324 @@
+"""The expressions of a kernel as code over tiles in the registers of a TPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from tensorlang.errors import NormalFormError
+from tensorlang.language.affine import Affine, Atom, Index, Lookup, Size, render
+from tensorlang.language.comparisons import chains
+from tensorlang.language.grammar import Access, Add, Bracket, Call, Const, Expr, Extremum, Mul, Sum, Var
+from tensorlang.language.predicates import (
+    TRUE,
+    Equal,
+    NonNegative,
+    Or,
+    Predicate,
+    Related,
+    conjunction,
+    conjuncts,
+)
+from tensorlang.lower.arrays.ir import Block, Written
+from tensorlang.lower.arrays.names import Names
+from tensorlang.lower.arrays.values import Axes, Value, aligned, applied, literal, plus, times, union
+from tensorlang.lower.emit.python import ATOM, LOOSE, text
+from tensorlang.lower.kernels.kernel import Axis, Role
+from tensorlang.lower.kernels.operands import Operand
+from tensorlang.lower.kernels.terms import Reduction, over, reduction
+from tensorlang.lower.kernels.text import written
+from tensorlang.lower.plan.dependence import places, variable
+from tensorlang.recursion import Deep
+
+_LONG = 60
+
+
+@dataclass
+class Scope:
+    """A block of code, and what has been computed in it and around it."""
+
+    block: Block
+    memo: dict[object, Value] = field(default_factory=dict)
+    flagged: Flagged | None = None
+
+    def inner(self, block: Block) -> Scope:
+        """A block inside of it."""
+        return Scope(block, dict(self.memo), self.flagged)
+
+
+@dataclass
+class Flagged:
+    """Where masks are written that border tiles alone need: `none` has lines that say there is none, before a block
+    that is only run for such a tile, with the scope `scope`."""
+
+    none: Block
+    scope: Scope
+
+
+class Values:
+    """Writes values. `codes` has what atoms that are numbers are called: sizes, and places along grid and loops.
+
+    `starts` and `lengths` are those of the tiles' axes, `operands` the references to blocks of what is read, `shared`
+    the expressions that get names, and `wide` the arrays of float32.
+    """
+
+    def __init__(
+        self,
+        names: Names,
+        axes: Mapping[Index, Axis],
+        codes: dict[Atom, str],
+        starts: Mapping[Index, str],
+        lengths: Mapping[Index, str],
+        operands: Mapping[object, tuple[Operand, str]],
+        shared: frozenset[Expr],
+        wide: frozenset[Var],
+    ) -> None:
+        self.names = names
+        self.axes = axes
+        self.codes = codes
+        self._starts = starts
+        self._lengths = lengths
+        self._operands = operands
+        self._shared = shared
+        self._wide = wide
+        self.order: Axes = tuple(axes)
+
+    def affine(self, a: Affine) -> str:
+        """Integers of sizes and numbers as code."""
+        return render(a, lambda atom: self.codes[atom], " * ")
+
+    def value(self, e: Expr, scope: Scope) -> Deep[Value]:
+        """The tile of `e`, in float32."""
+        if e not in scope.memo:
+            v: Value = yield self._value(e, scope)
+            if v.depth and (e in self._shared or len(text(v.node)) > _LONG):
+                v = self.named(v, scope)
+            scope.memo[e] = v
+        return scope.memo[e]
+
+    def named(self, v: Value, scope: Scope, wanted: str = "t") -> Value:
+        """`v` as a name."""
+        name = self.names.passing(wanted)
+        scope.block.line(f"{name} = {text(v.node)}")
+        return written(name, v.axes, ATOM, 0, None, v.weak)
+
+    def _value(self, e: Expr, scope: Scope) -> Deep[Value]:
+        match e:
+            case Const(value):
+                return literal(value)
+            case Var() | Access():
+                v = self.read(e)
+                return v if variable(e) in self._wide or not v.axes else self.widened(v)
+            case Add(a, b, sign):
+                left = yield self.value(a, scope)
+                right = yield self.value(b, scope)
+                return plus(left, right, sign, self.order)
+            case Mul(a, b):
+                return (yield self._product(a, b, scope))
+            case Call(f, arguments):
+                values = []
+                for argument in arguments:
+                    values.append((yield self.value(argument, scope)))
+                return applied(f, values, self.order)
+            case Bracket(p, a):
+                v = yield self.value(a, scope)
+                return self.kept(p, v, scope)
+            case Sum() | Extremum():
+                return (yield self.reduced(reduction(e), scope))
+        raise NormalFormError("a tile is of scalar expressions; found a gen, let or pair inside of one")
+
+    def widened(self, v: Value) -> Value:
+        """`v` in float32."""
+        return replace(v, node=Written(f"{text(v.node)}.astype(jnp.float32)", ATOM))
+
+    def _product(self, a: Expr, b: Expr, scope: Scope) -> Deep[Value]:
+        left = yield self.value(a, scope)
+        if isinstance(b, Call) and b.function.name == "recip":
+            below = yield self.value(b.arguments[0], scope)
+            return times(left, below, self.order, "/")
+        right = yield self.value(b, scope)
+        return times(left, right, self.order)
+
+    def read(self, e: Expr | Related | Lookup) -> Value:
+        """What a block holds, as it is stored."""
+        key: object = (variable(e), tuple(places(e))) if isinstance(e, Var | Access) else e
+        found, name = self._operands[key]
+        index: list[str] = []
+        for d in found.dimensions:
+            if d.how.value == "number":
+                continue
+            if d.how.value == "absent":
+                index.append("0")
+            elif d.axis is None:
+                index.append(self.affine(d.at - d.low))
+            elif len(d.at.indices) > 1 or d.length is not d.axis.extent:
+                first = self.affine(d.at - d.low - Affine(((d.axis.index, 1),), 0))
+                index.append(f"pl.ds({first}, {self._lengths[d.axis.index]})")
+            else:
+                index.append(":")
+        at = "..." if all(part == ":" for part in index) and index else ", ".join(index)
+        return written(f"{name}[{at}]", found.axes, ATOM, 1)
+
+    def _is_number(self, i: Index) -> bool:
+        return i not in self._lengths
+
+    def condition(self, p: Predicate, axes: Axes, scope: Scope) -> Value:
+        """Where `p` holds, over `axes`."""
+        key = ("condition", p, axes)
+        if key not in scope.memo:
+            parts = [self._condition(q, axes, scope) for q in conjuncts(p)]
+            code = " & ".join(f"({part})" for part in parts) if len(parts) > 1 else parts[0] if parts else "True"
+            scope.memo[key] = written(code, axes, LOOSE, 1)
+        return scope.memo[key]
+
+    def _condition(self, p: Predicate, axes: Axes, scope: Scope) -> str:
+        match p:
+            case Equal() | NonNegative():
+                (chain,) = chains([p], lambda atom: (isinstance(atom, Size), atom.name))
+                left, right = (render(a, lambda atom: self._place(atom, axes, scope), " * ") for a in chain.sides)
+                return f"{left} {'==' if chain.operators[0] == '=' else chain.operators[0]} {right}"
+            case Related():
+                return text(aligned(self.read(p), axes).node)
+            case Or(parts):
+                return " | ".join(f"({text(self.condition(q, axes, scope).node)})" for q in parts)
+        raise NormalFormError("a condition on elements has a quantifier")
+
+    def _place(self, atom: Atom, axes: Axes, scope: Scope) -> str:
+        """An index, size or looked-up index as a number, or an array over all of `axes`."""
+        if isinstance(atom, Lookup):
+            return text(aligned(self.read(atom), axes).node)
+        if isinstance(atom, Size) or self._is_number(atom):
+            return self.codes[atom]
+        key = ("index", atom, axes)
+        if key not in scope.memo:
+            lengths = ", ".join(self._lengths[i] for i in axes)
+            start = self._starts.get(atom)
+            code = f"_index(({lengths}{',' * (len(axes) == 1)}), {axes.index(atom)})"
+            scope.memo[key] = self.named(written(f"{start} + {code}" if start else code), scope, atom.name)
+        return text(scope.memo[key].node)
+
+    def reduced(self, r: Reduction, scope: Scope) -> Deep[Value]:
+        """The sum or extremum of a tile over the axes of `r`, of those it has."""
+        summed = tuple(i for i in r.indices if not self._is_number(i))
+        inner = [p for p in conjuncts(r.pred) if not over(p).isdisjoint(summed)]
+        outer = conjunction(p for p in conjuncts(r.pred) if over(p).isdisjoint(summed))
+        if r.sign:
+            v = yield self.value(r.factors[0], scope)
+            v = self._along("max" if r.sign > 0 else "min", self.kept(r.pred, v, scope, r.sign), summed)
+            return v
+        parts: list[_Factor] = yield self._factors(r.factors, inner, scope)
+        if len(parts) == 2 and parts[0].meets(parts[1], summed):
+            v = _dot(parts[0].value, parts[1].value, summed[0], self.order)
+        else:
+            v = parts[0].number
+            for part in parts[1:]:
+                v = times(v, part.number, self.order)
+            v = self._along("sum", v, summed)
+        return self.kept(outer, v, scope) if outer is not TRUE else v
+
+    def _along(self, what: str, v: Value, summed: Axes) -> Value:
+        """A sum or extremum along axes that `v` has, or is the same along."""
+        before = v.axes
+        at = [str(before.index(i)) for i in summed if i in before]
+        along = at[0] if len(at) == 1 else f"({', '.join(at)})"
+        rest = tuple(i for i in v.axes if i not in summed)
+        if at:
+            v = written(f"jnp.{what}({text(v.node)}, {along})", rest, ATOM, 1)
+        for i in summed if what == "sum" else ():
+            if i not in before:
+                v = times(v, written(self._lengths[i]), self.order)
+        return v
+
+    def _factors(self, factors: Sequence[Expr], inner: Sequence[Predicate], scope: Scope) -> Deep[list[_Factor]]:
+        """The factors of a sum, those multiplied that fit into others, masked where `inner` says so."""
+        found: list[_Factor] = []
+        for factor in factors:
+            stored = variable(factor) is not None and bool(self.read(factor).axes)
+            v = self.read(factor) if stored else (yield self.value(factor, scope))
+            found.append(_Factor(v, stored))
+        for p in inner:
+            axes = self.axes_of(p)
+            if not any(set(axes) <= set(part.value.axes) for part in found):
+                lengths = ", ".join(self._lengths[i] for i in axes)
+                found.append(_Factor(written(f"jnp.ones(({lengths}), jnp.float32)", axes, ATOM, 1), False))
+        found = _merged(found, self.order)
+        masks: dict[int, list[Predicate]] = {}
+        for p in inner:
+            takers = [k for k, part in enumerate(found) if set(self.axes_of(p)) <= set(part.value.axes)]
+            for k in [k for k in takers if not found[k].stored] or takers[:1]:
+                masks.setdefault(k, []).append(p)
+        for k, parts in masks.items():
+            found[k] = replace(found[k], value=self.kept(conjunction(parts), found[k].value, scope))
+        return found
+
+    def axes_of(self, p: Predicate) -> Axes:
+        """The axes of the values that a predicate is over."""
+        return tuple(i for i in self.order if i in over(p) and not self._is_number(i))
+
+    def kept(self, p: Predicate, v: Value, scope: Scope, sign: int = 0) -> Value:
+        """`v` where `p` holds; elsewhere 0, or for `sign` 1 and -1 what is less or greater than any number."""
+        if p is TRUE:
+            return v
+        otherwise = {0: "0", 1: "-3e38", -1: "3e38"}[sign]
+        axes = union([v, written("", self.axes_of(p))], self.order)
+        numbers = {i for i in over(p) if i in self.axes and self.axes[i].role is Role.UNROLLED}
+        if scope.flagged is None or numbers:
+            condition = self.condition(p, axes, scope)
+            return written(
+                f"_kept({text(condition.node)}, {text(aligned(v, axes).node)}, {otherwise})", axes, ATOM, 1 + v.depth
+            )
+        key = ("mask", p, axes)
+        if key not in scope.memo:
+            name = self.names.passing("inside")
+            scope.flagged.none.line(f"{name} = None")
+            code = text(self.condition(p, axes, scope.flagged.scope).node)
+            scope.flagged.scope.block.line(f"{name} = {code}")
+            scope.memo[key] = written(name, axes)
+        arguments = [text(scope.memo[key].node), text(aligned(v, axes).node), *([otherwise] if sign else [])]
+        return written(f"_kept({', '.join(arguments)})", axes, ATOM, 1 + v.depth)
+
+
+@dataclass(frozen=True)
+class _Factor:
+    """A factor of a sum: a tile as it is stored, in its own precision, or one that is computed."""
+
+    value: Value
+    stored: bool
+
+    @property
+    def number(self) -> Value:
+        """In float32."""
+        return (
+            replace(self.value, node=Written(f"{text(self.value.node)}.astype(jnp.float32)", ATOM))
+            if self.stored
+            else self.value
+        )
+
+    def meets(self, other: _Factor, summed: Axes) -> bool:
+        """Whether the sum of both is a product of matrices."""
+        common = [i for i in self.value.axes if i in other.value.axes]
+        return common == list(summed) and len(summed) == 1 and len(self.value.axes) == len(other.value.axes) == 2
+
+
+def _merged(found: list[_Factor], order: Axes) -> list[_Factor]:
+    """Factors whose axes are among another's multiplied with it, rather with one that is computed."""
+    found = sorted(found, key=lambda part: len(part.value.axes))
+    k = 0
+    while k < len(found):
+        small = found[k]
+        large = [p for p in found[k + 1 :] if set(small.value.axes) <= set(p.value.axes)]
+        if large:
+            into = min(large, key=lambda p: (p.stored, len(p.value.axes)))
+            found[found.index(into)] = _Factor(times(into.number, small.number, order), False)
+            del found[k]
+        else:
+            k += 1
+    return found
+
+
+def _dot(a: Value, b: Value, summed: Index, order: Axes) -> Value:
+    rest = [next(i for i in v.axes if i is not summed) for v in (a, b)]
+    if order.index(rest[0]) > order.index(rest[1]):
+        a, b, rest = b, a, rest[::-1]
+    code = f"_dot({text(a.node)}, {text(b.node)}, {a.axes.index(summed)}, {b.axes.index(summed)})"
+    return written(code, tuple(rest), ATOM, 1)

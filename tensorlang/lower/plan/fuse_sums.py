@@ -1,0 +1,171 @@
+"""Numbers that are sums over the same range, added up in one pass.
+
+    let s = sum i:n. a[i] * b[i] in let t = f(s + sum i:n. a[i] * c[i]) in ..
+        ->  let s_terms = gen i:n. a[i] * b[i] in let t_terms = gen i:n. a[i] * c[i] in
+            let s = sum i:n. s_terms[i] in let t1 = sum i:n. t_terms[i] in let t = f(s + t1) in ..
+
+Each sum of its own would be a loop, and for short arrays it is starting loops that takes the time. Statements change
+places so that sums that don't need one another are neighbours: those of a group, which one loop adds up.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from tensorlang.language.affine import Affine, IndexArray, atom_affine
+from tensorlang.language.function import Function
+from tensorlang.language.grammar import (
+    Access,
+    Add,
+    Bracket,
+    Call,
+    Const,
+    Expr,
+    Gen,
+    Let,
+    Mul,
+    Sum,
+    Var,
+    access,
+    children,
+)
+from tensorlang.language.predicates import conjuncts
+from tensorlang.language.rebuilt import with_children
+from tensorlang.language.types import R, array
+from tensorlang.lower.plan.dependence import bindings, occurring, places, variable
+from tensorlang.lower.plan.size_guards import is_static
+from tensorlang.recursion import Deep, run
+
+FEWEST = 4
+"""How many sums are worth a loop of their own."""
+
+Array = Var | IndexArray
+_Binding = tuple[Array, Expr]
+
+
+@dataclass
+class Joint:
+    """A function, and for the first sum of each group in it all of them, with the arrays of their terms."""
+
+    function: Function
+    groups: dict[Var, list[tuple[Var, Var]]] = field(default_factory=dict)
+
+
+def joint_sums(f: Function) -> Joint:
+    """`f` with many sums over the same range next to each other."""
+    given, body = bindings(f.body)
+    found = Counter(s.size for x, e in given for s in _sums(x, e))
+    sizes = {size for size, count in found.items() if count >= FEWEST}
+    lifted = [b for x, e in given for b in _lifted(x, e, sizes)] if sizes else []
+    sums = {x: e.size for x, e in lifted if isinstance(e, Sum) and e.size in sizes and _sums(x, e)}
+    # those of too small groups hold up no others
+    together = _groups(lifted, sums)
+    sums = {x: sums[x] for group in together for x in group}
+    together = _groups(lifted, sums)
+    return _ordered(f, lifted, body, together) if together else Joint(f)
+
+
+def _sums(x: Array, e: Expr) -> list[Sum]:
+    """The sums in a number that have terms of a few operations."""
+    if not isinstance(x, Var) or x.type is not R:
+        return []
+    found, stack = [], [e]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, Sum):
+            found += [part] if _is_plain(part) else []
+        elif isinstance(part, Add | Mul | Call) or (
+            isinstance(part, Bracket) and all(map(is_static, conjuncts(part.pred)))
+        ):
+            stack += reversed(children(part))
+    return list(dict.fromkeys(found))
+
+
+def _is_plain(e: Sum) -> bool:
+    """Whether the terms are made, by operations on numbers, of elements of arrays at the index."""
+    if e.size.is_constant:
+        return False
+    here, stack = False, [e.body]
+    while stack:
+        part = stack.pop()
+        if variable(part) is not None:
+            moving = [a for a in places(part) if a.atoms]
+            if any(a is not atom_affine(e.index) for a in moving):
+                return False
+            here = here or bool(moving)
+        elif isinstance(part, Add | Mul | Call | Const):
+            stack += children(part)
+        else:
+            return False
+    return here
+
+
+def _lifted(x: Array, e: Expr, sizes: set[Affine]) -> list[_Binding]:
+    """x = e with the sums in `e` as statements of their own before it."""
+    found = [s for s in _sums(x, e) if s.size in sizes and s is not e]
+    named = {s: Var(f"{x.name}_part", R) for s in found}
+    return [*((y, s) for s, y in named.items()), (x, run(_replaced(e, named, {})) if named else e)]
+
+
+def _replaced(e: Expr, values: Mapping[Sum, Var], memo: dict[Expr, Expr]) -> Deep[Expr]:
+    if isinstance(e, Sum) and e in values:
+        return values[e]
+    if e not in memo:
+        parts = []
+        for part in children(e):
+            parts.append((yield _replaced(part, values, memo)))
+        memo[e] = with_children(e, parts)
+    return memo[e]
+
+
+def _levels(given: Sequence[_Binding], sums: Collection[Array]) -> dict[Array, int]:
+    """For each of the bindings how many of the `sums`, one after the other, it waits for."""
+    levels: dict[Array, int] = {}
+    for x, e in given:
+        levels[x] = max((levels[y] + (y in sums) for y in occurring(e) if y in levels), default=0)
+    return levels
+
+
+def _groups(given: Sequence[_Binding], sums: Mapping[Array, Affine]) -> list[list[Array]]:
+    """Those of the `sums` that don't need one another and have the same range, where they are many."""
+    levels, groups = _levels(given, sums), defaultdict(list)
+    for x, size in sums.items():
+        groups[levels[x], size].append(x)
+    return [group for group in groups.values() if len(group) >= FEWEST]
+
+
+def _ordered(f: Function, given: Sequence[_Binding], body: Expr, together: Sequence[Sequence[Array]]) -> Joint:
+    """`f` as these bindings, each group after all that waits for no more than it does."""
+    sums = {x for group in together for x in group}
+    levels, values = _levels(given, sums), dict(given)
+    made = Joint(f)
+    order: list[_Binding] = []
+    for level in range(1 + max(levels.values())):
+        order += [(x, e) for x, e in given if levels[x] == level and x not in sums]
+        for group in together:
+            if levels[group[0]] == level:
+                pairs, new = _split(group, values)
+                made.groups[pairs[0][0]] = pairs
+                order += new
+    for x, e in reversed(order):
+        body = Let(x, e, body)
+    return replace(made, function=replace(f, body=body))
+
+
+def _split(group: Sequence[Array], values: Mapping[Array, Expr]) -> tuple[list[tuple[Var, Var]], list[_Binding]]:
+    """Each sum of a group with the array of its terms, and the bindings of these and then of those."""
+    pairs: list[tuple[Var, Var]] = []
+    arrays: list[_Binding] = []
+    totals: list[_Binding] = []
+    for x in group:
+        e = values[x]
+        assert isinstance(x, Var) and isinstance(e, Sum)
+        terms = e.body.body if isinstance(e.body, Access) else None
+        if not isinstance(terms, Var):
+            terms = Var(f"{x.name}_terms", array((e.size,), R))
+            arrays.append((terms, Gen(e.index, e.size, e.body)))
+        pairs.append((x, terms))
+        totals.append((x, Sum(e.index, e.size, access(terms, atom_affine(e.index)))))
+    return pairs, [*arrays, *totals]

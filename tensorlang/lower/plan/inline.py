@@ -1,0 +1,134 @@
+"""Elements computed where they are read, instead of being gathered from an array in memory.
+
+At places that data choose, where the element is cheap:
+
+    let t = gen i, j, l. x[i, l] - c[j, l] in  .. sum l. t[i, j, l]^2 .. t[i, k[i], l] ..
+                                           ->  .. sum l. t[i, j, l]^2 .. x[i, l] - c[k[i], l] ..
+
+The sum alone takes t's elements from where they are computed; for what is gathered XLA would store all of t. And at
+places that mix indices, where each element is read but once, so that nothing is computed twice:
+
+    let t = gen k:17, j. y[k + j - 8] * x[j] in  gen i, j. [-8 <= i - j <= 8] * t[i - j + 8, j]
+                                             ->  gen i, j. [-8 <= i - j <= 8] * y[i] * x[j]
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from tensorlang.language.affine import Affine, Atom, Index
+from tensorlang.language.function import Function
+from tensorlang.language.grammar import Access, Add, Bracket, Const, Expr, Gen, Let, Mul, Var, access, children
+from tensorlang.language.predicates import substitute
+from tensorlang.language.rebuilt import with_children
+from tensorlang.lower.plan.dependence import bindings, places, reads, results, variable
+from tensorlang.recursion import Deep, run
+
+_CHEAP = 4
+"""Additions and multiplications for an element that is rather computed again than gathered."""
+
+_Made = tuple[tuple[Index, ...], Expr]
+"""The indices of an array, and what its element at these is."""
+
+
+def recomputed(f: Function) -> Function:
+    """`f` with elements computed where they are read at chosen places, or once at places that mix indices."""
+    return replace(f, body=run(_Rewriting(_read_once(f)).of(f.body)))
+
+
+def _read_once(f: Function) -> set[Var]:
+    """The variables each of whose elements is read at most once, at places that mix indices."""
+    count: Counter[Var] = Counter()
+    found: set[Var] = set()
+    given, body = bindings(f.body)
+    for whole in (*(e for _, e in given), *results(body)):
+        own, e = [], whole
+        while isinstance(e, Gen):
+            own.append(e.index)
+            e = e.body
+        for read in reads(e):
+            x = variable(read)
+            assert x is not None
+            count[x] += 1
+            if any(len(a.indices) > 1 for a in places(read)) and _determine(places(read), own):
+                found.add(x)
+    return {x for x in found if count[x] == 1}
+
+
+def _determine(at: Sequence[Affine], indices: Sequence[Index]) -> bool:
+    """Whether no two values of `indices` give the same places, which depend on nothing else."""
+    if any(a.lookups or not set(a.indices) <= set(indices) for a in at):
+        return False
+    unknown = set(indices)
+    while unknown:
+        left = [[i for i in a.indices if i in unknown] for a in at]
+        known = {some[0] for some in left if len(some) == 1}
+        if not known:
+            return False
+        unknown -= known
+    return True
+
+
+@dataclass
+class _Rewriting:
+    once: set[Var]
+    cheap: dict[Var, _Made] = field(default_factory=dict)
+    memo: dict[Expr, Expr] = field(default_factory=dict)
+
+    def of(self, e: Expr) -> Deep[Expr]:
+        if e not in self.memo:
+            x = variable(e)
+            if x is not None and x in self.cheap and (x in self.once or any(a.lookups for a in places(e))):
+                own, body = self.cheap[x]
+                self.memo[e] = run(_at(body, dict(zip(own, places(e), strict=True)), {}))
+            elif isinstance(e, Let):
+                value = yield self.of(e.value)
+                made = _cheap(value) if isinstance(e.var, Var) else None
+                if isinstance(e.var, Var) and made is not None:
+                    self.cheap[e.var] = made
+                body = yield self.of(e.body)
+                self.memo[e] = body if e.var in self.once and e.var in self.cheap else Let(e.var, value, body)
+            else:
+                parts = []
+                for part in children(e):
+                    parts.append((yield self.of(part)))
+                self.memo[e] = with_children(e, parts)
+        return self.memo[e]
+
+
+def _cheap(e: Expr) -> _Made | None:
+    """The element of an array of a few additions and multiplications."""
+    own: list[Index] = []
+    while isinstance(e, Gen):
+        own.append(e.index)
+        e = e.body
+    operations = 0
+    stack: list[Expr] = [e]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, Add | Mul):
+            operations += 1
+        elif variable(part) is not None or isinstance(part, Const):
+            continue
+        elif not isinstance(part, Bracket):
+            return None
+        stack += children(part)
+    return (tuple(own), e) if own and 0 < operations <= _CHEAP else None
+
+
+def _at(e: Expr, at: Mapping[Atom, Affine], memo: dict[Expr, Expr]) -> Deep[Expr]:
+    """`e` at the places `at` of its indices."""
+    if e not in memo:
+        if variable(e) is not None:
+            whole = e
+            while isinstance(whole, Access):
+                whole = whole.body
+            memo[e] = access(whole, *(a.substitute(at) for a in places(e)))
+        else:
+            parts = []
+            for part in children(e):
+                parts.append((yield _at(part, at, memo)))
+            memo[e] = Bracket(substitute(e.pred, at), *parts) if isinstance(e, Bracket) else with_children(e, parts)
+    return memo[e]

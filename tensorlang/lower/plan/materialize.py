@@ -1,0 +1,166 @@
+"""Statements whose arrays XLA must store.
+
+XLA's fusions for CPUs compute a cheap array anew for each of its readers, and in each for every place at which it is
+read there, and so again what that array is made of:
+
+    let u1 = gen i. a*u[i - 1] + b*u[i] + a*u[i + 1] in
+    let u2 = gen i. a*u1[i - 1] + b*u1[i] + a*u1[i + 1] in ..        each element of u1 three times, of u nine times
+
+The model counts it once. So where this saves enough arithmetic to pay for writing the array to memory and reading it
+again, we say that it is to be stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from math import prod
+
+from tensorlang.language.affine import Affine, atom_affine
+from tensorlang.language.function import Function
+from tensorlang.language.grammar import (
+    Access,
+    Add,
+    Bracket,
+    Call,
+    Choice,
+    Expr,
+    Extremum,
+    Gen,
+    Mul,
+    Proj,
+    Sum,
+    Var,
+    children,
+)
+from tensorlang.language.predicates import Equal, NonNegative, Predicate, conjuncts
+from tensorlang.language.types import shape
+from tensorlang.lower.plan.dependence import accesses, bindings, places, results, variable
+
+_WORTH = 6
+"""Operations for each element that are worth storing it: in one loop, at a further place or piece of it."""
+
+_ALIKE = 16
+"""How many times as many they are in loops apart: where each reads the others' operands anyway, they cost little."""
+
+_SMALL = 256
+"""Elements that are no trouble to compute again."""
+
+_MOST = 64
+"""Times that an array is computed, and operations for an element of it, beyond which nobody counts."""
+
+_TAPS = 8
+"""Places at which a correlation, sum j. x[i + j] * w[j], is taken to read an element of x, and operations for one of
+its own: it may be a sum of shifted slices, and is fused as such."""
+
+Time = tuple[object, ...]
+"""A time that an array is computed: the array in memory, or the sum, that it is computed for, and on the way there the
+places where it is read, if they are not simply its reader's own."""
+
+
+def stored(f: Function, on_points: Collection[Var] = ()) -> frozenset[Var]:
+    """The variables whose arrays are to be stored, not computed anew for each reader.
+
+    Those of `on_points` are held at the points of a relation. Their sums are fused with what reads them there.
+    """
+    given, body = bindings(f.body)
+    statements = [(x, e) for x, e in given if isinstance(x, Var)]
+    times: dict[Var, set[Time]] = {x: set() for x, _ in statements}
+    for result in results(body):
+        _note(result, {(result,)}, times)
+    work: dict[Var, int] = {}
+    for x, e in statements:
+        work[x] = _work(e, work)
+    found: set[Var] = set()
+    for x, e in reversed(statements):
+        if not _is_small(x) and _saved(times[x], work[x]) >= _WORTH:
+            found.add(x)
+        _note(e, {(x,)} if x in found else times[x], times)
+    # what is made of others that are stored is less work than that
+    work.clear()
+    for x, e in statements:
+        work[x] = _work(e, work)
+        if _saved(times[x], work[x]) < _WORTH:
+            found.discard(x)
+        if x in found:
+            work[x] = 0
+    sums = (x for x, e in statements if x in on_points and any(isinstance(part, Sum) for part in _at_each_element(e)))
+    return frozenset(found.union(sums))
+
+
+def _work(e: Expr, work: Mapping[Var, int]) -> int:
+    """The operations for each element of `e`, where those of variables are `work`."""
+    parts = list(_at_each_element(e))
+    made_of = {variable(part) for part in parts}
+    operations = sum(isinstance(part, Add | Mul | Call) for part in parts)
+    operations += sum(_TAPS for part in parts if isinstance(part, Sum) and _is_correlation(part))
+    return min(_MOST, operations + sum(work.get(x, 0) for x in made_of if x is not None))
+
+
+def _saved(times: set[Time], work: int) -> float:
+    """What storing an array saves that takes so much work at each of `times`."""
+    loops = len({time[0] for time in times})
+    return work * (len(times) - loops + (loops - 1) / _ALIKE)
+
+
+def _is_small(x: Var) -> bool:
+    sizes, _ = shape(x.type)
+    return all(n.is_constant for n in sizes) and prod(n.constant for n in sizes) <= _SMALL
+
+
+def _at_each_element(e: Expr) -> Iterator[Expr]:
+    """The expressions in `e` that are evaluated for each of its elements: what reads a sum is not fused with it."""
+    seen, stack = {e}, [e]
+    while stack:
+        part = stack.pop()
+        yield part
+        if not isinstance(part, Sum | Extremum | Choice | Access | Proj):
+            fresh = [child for child in children(part) if child not in seen]
+            seen.update(fresh)
+            stack += fresh
+
+
+def _note(e: Expr, readers: set[Time], times: dict[Var, set[Time]]) -> None:
+    """Add to `times` those at which `e`, itself computed at those of `readers`, has the variables in it computed."""
+    own = []
+    while isinstance(e, Gen):
+        own.append(atom_affine(e.index))
+        e = e.body
+    seen: set[tuple[Expr, Expr | None, Time]] = set()
+    stack: list[tuple[Expr, Expr | None, Time]] = [(e, None, ())]
+    while stack:
+        item = stack.pop()
+        if item in seen:
+            continue
+        seen.add(item)
+        part, reduced, within = item
+        x = variable(part)
+        if x is not None:
+            at = tuple(places(part))
+            step: Time = () if not within and at == tuple(own) else ((within, at),)
+            if x in times and len(times[x]) < _MOST:
+                times[x] |= {(*reader, *step) for reader in (readers if reduced is None else {(reduced,)})}
+                if reduced is not None and _is_mixed(at):
+                    times[x] |= {(reduced, *step, tap) for tap in range(_TAPS - 1)}
+            continue
+        if isinstance(part, Sum | Extremum | Choice):
+            reduced, within = part, ()
+        elif isinstance(part, Bracket) and _is_piece(part.pred):
+            within = (*within, part.pred)
+        stack += [(child, reduced, within) for child in children(part)]
+
+
+def _is_mixed(at: Sequence[Affine]) -> bool:
+    """Whether a place is a combination of indices: within a sum, that of a correlation."""
+    return any(len(a.indices) > 1 and not a.lookups for a in at)
+
+
+def _is_correlation(e: Sum) -> bool:
+    return any(_is_mixed(places(read)) for read in accesses(e.body))
+
+
+def _is_piece(p: Predicate) -> bool:
+    """Whether `p` says where along an axis something is: such pieces are computed one by one."""
+    values = (
+        q.difference if isinstance(q, Equal) else q.value for q in conjuncts(p) if isinstance(q, Equal | NonNegative)
+    )
+    return any(len(a.indices) == 1 and not a.lookups for a in values)

@@ -1,0 +1,93 @@
+"""From a simplified function to its plan: the passes, in order, and checks between them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from tensorlang.errors import NormalFormError
+from tensorlang.language.affine import IndexArray
+from tensorlang.language.function import Function
+from tensorlang.language.grammar import Expr, Gen, Var
+from tensorlang.language.predicates import Relation
+from tensorlang.lower.plan.axis_order import turned
+from tensorlang.lower.plan.dependence import bindings, occurring
+from tensorlang.lower.plan.fuse_sums import joint_sums
+from tensorlang.lower.plan.inline import recomputed
+from tensorlang.lower.plan.ir import Assign, AtPoints, Dense, FusedSums, Given, Plan, RowBlocks, Step, Storage
+from tensorlang.lower.plan.materialize import stored
+from tensorlang.lower.plan.numbers import numbered
+from tensorlang.lower.plan.reroll import rolled
+from tensorlang.lower.plan.sparse import held_on_points
+from tensorlang.lower.plan.triangular import cut_arrays
+
+
+def plan(f: Function, sparse: Collection[Relation] = ()) -> Plan:
+    """The plan of `f`, simplified, where the relations `sparse` are given by their points."""
+    numbers = numbered(f)  # the numbers that indices are, as arrays
+    rerolled = rolled(numbers.function)  # statements of the same form as one
+    inlined = recomputed(rerolled.function)
+    ordered = turned(inlined)
+    fused = joint_sums(ordered)
+    points = held_on_points(fused.function, sparse)
+    forced, cuts = stored(fused.function, points), cut_arrays(fused.function)
+
+    def storage(x: Var | IndexArray) -> Storage:
+        if isinstance(x, Var) and x in points:
+            return AtPoints(points[x])
+        return RowBlocks(cuts.arrays[x]) if isinstance(x, Var) and x in cuts.arrays else Dense()
+
+    given = [
+        *(Given(x, size) for size, x in numbers.below.items()),
+        *(Given(x, size) for size, x in numbers.sizes.items()),
+        *(Given(x, tuple(values)) for x, values in rerolled.places.items()),
+        *(Given(x, tuple(values)) for x, values in rerolled.numbers.items()),
+    ]
+    statements, outputs = bindings(fused.function.body)
+    steps: list[Step] = []
+    waiting = list(reversed(statements))
+    while waiting:
+        x, e = waiting.pop()
+        group = fused.groups.get(x) if isinstance(x, Var) else None
+        if group is None:
+            steps.append(Assign(x, e, storage(x), x in forced))
+        else:
+            values = [e, *(waiting.pop()[1] for _ in group[1:])]
+            steps.append(FusedSums(tuple(group), tuple(values)))
+    work = {rows: tuple(found) for rows, found in cuts.work.items()}
+    made = Plan(f, tuple(given), tuple(steps), outputs, work, _notes(rerolled.function, inlined, ordered))
+    _check(made)
+    return replace(made, function=f)
+
+
+def _notes(before: Function, inlined: Function, ordered: Function) -> dict[str, str]:
+    """What became of arrays that were inlined or transposed."""
+    left = {x for x, _ in bindings(inlined.body)[0]}
+    gone = {x.name: "inlined: computed where it is read" for x, _ in bindings(before.body)[0] if x not in left}
+    lies = dict(zip((x.name for x, _ in bindings(inlined.body)[0]), bindings(inlined.body)[0], strict=True))
+    moved = {}
+    for x, e in bindings(ordered.body)[0]:
+        old = lies.get(x.name)
+        if old is not None and old[0] is not x and isinstance(e, Gen) and isinstance(old[1], Gen):
+            moved[x.name] = f"transposed: its short axis {e.index.name} comes first in memory"
+    return {**gone, **moved}
+
+
+def _check(made: Plan) -> None:
+    """Raise `NormalFormError` unless each array is made once, before it is read."""
+    there: set[Var | IndexArray] = {g.variable for g in made.given}
+    params = {p for p in made.function.params if isinstance(p, Var | IndexArray)}
+    every = {*there, *params, *made.variables()}
+
+    def reads(e: Expr, by: str) -> None:
+        missing = [x.name for x in occurring(e) if x in every and x not in there | params]
+        if missing:
+            raise NormalFormError(f"a plan's {by} reads {missing[0]} before it is made")
+
+    for step in made.steps:
+        for e in (step.value,) if isinstance(step, Assign) else step.values:
+            reads(e, step.variables[0].name)
+        if not there.isdisjoint(step.variables):
+            raise NormalFormError(f"a plan makes {step.variables[0].name} twice")
+        there.update(step.variables)
+    reads(made.outputs, "output")

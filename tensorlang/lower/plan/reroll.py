@@ -1,0 +1,359 @@
+"""Many statements or terms that differ in constants alone, rolled into one over an index of its own.
+
+    x[2] + x[3] + x[5] + ..                    =  sum q:K. x[at[q]]
+    [i = 2] * f(x[2]) + [i = 5] * f(x[5]) + .. =  sum q:K. [i = at[q]] * f(x[at[q]])
+    let t0 = f(x[2]) in let t1 = f(x[5]) in .. =  let t = gen q:K. f(x[at[q]]) in ..       where t[0] is t0, ..
+    [i = 2 or i = 5 or ..] * e                 =  sum q:K. [i = at[q]] * e
+
+where `at` is an index array that the program itself holds; if its elements are in arithmetic progression, a + b*q
+stands for it. So what is generated, and the time to compile it, do not grow with K, and nothing as large as the
+result is added up K times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cache
+from itertools import pairwise
+
+from tensorlang.interning import shared
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine, canonical, constant
+from tensorlang.language.function import Function
+from tensorlang.language.grammar import (
+    Access,
+    Add,
+    Bracket,
+    Choice,
+    Const,
+    Expr,
+    Extremum,
+    Gen,
+    Let,
+    MakePair,
+    Mul,
+    Sum,
+    Var,
+    access,
+    children,
+    number,
+)
+from tensorlang.language.predicates import (
+    And,
+    Equal,
+    NonNegative,
+    Or,
+    Predicate,
+    at_most,
+    conjunction,
+    conjuncts,
+    equal,
+    substitute,
+)
+from tensorlang.language.rebuilt import replaced, with_children
+from tensorlang.language.types import R, array
+from tensorlang.lower.plan.dependence import bindings, occurring
+from tensorlang.recursion import Deep, run
+
+FEWEST = 8
+"""How many alike are rolled: fewer are as fast, and easier to read, one by one."""
+_LARGEST = 100  # nodes of a term beyond which it is left as it is
+
+Values = tuple[Fraction, ...]
+
+
+@dataclass
+class Rolled:
+    """A function that reads arrays of constants: index arrays and arrays of numbers, with their elements."""
+
+    function: Function
+    places: dict[IndexArray, tuple[int, ...]] = field(default_factory=dict)
+    numbers: dict[Var, Values] = field(default_factory=dict)
+
+
+def rolled(f: Function) -> Rolled:
+    """`f`, simplified, with its many statements and terms that are alike rolled into few."""
+    given, body = bindings(f.body)
+    made = _Rolling()
+    new, values = made.statements(given)
+    body = run(made.terms(run(replaced(body, values, {}))))
+    for x, e in reversed([(x, run(made.terms(e))) for x, e in new]):
+        body = Let(x, e, body)
+    return Rolled(replace(f, body=body), made.places, made.numbers)
+
+
+_Binding = tuple[Var | IndexArray, Expr]
+
+
+@dataclass
+class _Rolling:
+    places: dict[IndexArray, tuple[int, ...]] = field(default_factory=dict)
+    numbers: dict[Var, Values] = field(default_factory=dict)
+    memo: dict[Expr, Expr] = field(default_factory=dict)
+
+    def statements(self, bindings: Sequence[_Binding]) -> tuple[list[_Binding], dict[Var, Expr]]:
+        """The bindings, with those of many numbers that are alike as one of an array, and what replaces these."""
+        if sum(e.type is R for _, e in bindings) < FEWEST:
+            return list(bindings), {}
+        new: list[_Binding] = []
+        values: dict[Var, Expr] = {}
+        for level in _levels(bindings):
+            # what is on one level does not read one another, and only what is on those before
+            alike = _Groups()
+            for x, old in level:
+                e = run(replaced(old, values, {}))
+                new.append((x, e))
+                if isinstance(x, Var) and e.type is R:
+                    alike.add(len(new) - 1, e)
+            gone: set[int] = set()
+            for group in alike.many():
+                q = Index("q")
+                first = new[group[0].place][0]
+                t = Var(first.name, array((constant(len(group)),), R))
+                for k, term in enumerate(group):
+                    x, _ = new[term.place]
+                    assert isinstance(x, Var)
+                    values[x] = access(t, constant(k))
+                gone.update(term.place for term in group[1:])
+                new[group[0].place] = (t, Gen(q, constant(len(group)), self._rolled(group, q)))
+            new = [b for k, b in enumerate(new) if k not in gone]
+        return new, values
+
+    def terms(self, e: Expr) -> Deep[Expr]:
+        """`e` with the many terms of each sum that are alike as one."""
+        if e not in self.memo:
+            points = _points(e.pred) if isinstance(e, Bracket) else None
+            if isinstance(e, Add):
+                self.memo[e] = yield self._added(e)
+            elif isinstance(e, Bracket) and points is not None:
+                inner = yield self.terms(e.body)
+                q = Index("q")
+                here = equal(points.place, self._place(points.values, q))
+                self.memo[e] = Sum(q, constant(len(points.values)), Bracket(conjunction([here, *points.rest]), inner))
+            else:
+                parts = []
+                for part in children(e):
+                    parts.append((yield self.terms(part)))
+                self.memo[e] = with_children(e, parts)
+        return self.memo[e]
+
+    def _added(self, e: Add) -> Deep[Expr]:
+        leaves = _leaves(e)
+        alike = {1: _Groups(), -1: _Groups()}
+        if len(leaves) >= FEWEST:
+            for k, (sign, leaf) in enumerate(leaves):
+                alike[sign].add(k, leaf)
+        new = dict(enumerate(leaves))
+        for sign, groups in alike.items():
+            for group in groups.many():
+                q = Index("q")
+                for term in group:
+                    del new[term.place]
+                new[min(term.place for term in group)] = (sign, Sum(q, constant(len(group)), self._rolled(group, q)))
+        found = []
+        for _, (sign, leaf) in sorted(new.items()):
+            found.append((sign, leaf if (sign, leaf) not in leaves else (yield self.terms(leaf))))
+        return e if found == leaves else _total(found)
+
+    def _rolled(self, group: Sequence[_Term], q: Index) -> Expr:
+        """The expression whose value at q is the q-th of the group."""
+        columns = zip(*(term.constants for term in group), strict=True)
+        holes = iter([self._column(values, q) for values in columns])
+        return _mapped(group[0].expr, lambda _: next(holes))
+
+    def _column(self, values: Sequence[Fraction | int], q: Index) -> Expr | Affine:
+        """What is the q-th of `values`."""
+        if isinstance(values[0], Fraction):
+            if len(set(values)) == 1:
+                return Const(values[0])
+            c = next((c for c, old in self.numbers.items() if old == tuple(values)), None)
+            if c is None:
+                c = Var("c", array((constant(len(values)),), R))
+                self.numbers[c] = tuple(map(Fraction, values))
+            return access(c, atom_affine(q))
+        return self._place([int(v) for v in values], q)
+
+    def _place(self, at: Sequence[int], q: Index) -> Affine:
+        """What is the q-th of the integers `at`."""
+        step = at[1] - at[0]
+        if all(b - a == step for a, b in pairwise(at)):
+            return atom_affine(q) * step + at[0]
+        base = min(0, *at)
+        elements = tuple(v - base for v in at)
+        place = next((x for x, old in self.places.items() if old == elements), None)
+        if place is None:
+            place = IndexArray("at", (constant(len(at)),), constant(max(elements) + 1))
+            self.places[place] = elements
+        return atom_affine(Lookup(place, (atom_affine(q),))) + base
+
+
+@dataclass(frozen=True)
+class _Term:
+    """The `place`-th of some expressions, and the constants in it."""
+
+    place: int
+    expr: Expr
+    constants: tuple[Fraction | int, ...]
+
+
+@dataclass
+class _Groups:
+    """Expressions by what they are but for constants."""
+
+    found: dict[tuple[Expr, int], list[_Term]] = field(default_factory=dict)
+
+    def add(self, place: int, e: Expr) -> None:
+        """Put `e` where it belongs, unless it is too large."""
+        if _is_large(e):
+            return
+        constants: list[Fraction | int] = []
+        blank = _mapped(e, constants.append)
+        self.found.setdefault((blank, len(constants)), []).append(_Term(place, e, tuple(constants)))
+
+    def many(self) -> list[list[_Term]]:
+        """The groups that are worth it, each in the order of its constants."""
+        return [sorted(g, key=lambda t: t.constants) for g in self.found.values() if len(g) >= FEWEST]
+
+
+@dataclass(frozen=True)
+class _Points:
+    """place = one of `values`, of which there are many and in order, and the conjunction of `rest`."""
+
+    place: Affine
+    values: list[int]
+    rest: list[Predicate]
+
+
+def _points(p: Predicate) -> _Points | None:
+    """`p` as what says that an index is one of many integers, if there is such a part."""
+    for q in conjuncts(p):
+        if isinstance(q, Or) and len(q.parts) >= FEWEST:
+            intervals = [_interval(part) for part in q.parts]
+            places = {interval[0] for interval in intervals if interval is not None}
+            if len(places) == 1 and None not in intervals:
+                values = {v for interval in intervals if interval for v in range(interval[1], interval[2] + 1)}
+                return _Points(places.pop(), sorted(values), [r for r in conjuncts(p) if r is not q])
+    return None
+
+
+def _interval(p: Predicate) -> tuple[Affine, int, int] | None:
+    """An index and the few integers among which `p` says that it is, the first and the last, if it does."""
+    match p:
+        case Equal(a):
+            low = high = -a.constant
+        case And((NonNegative(a), NonNegative(b))) if (a + b).is_constant:
+            low, high = -a.constant, b.constant
+            if a.terms and a.terms[0][1] < 0:
+                a, low, high = b, -b.constant, a.constant
+        case _:
+            return None
+    i = a.indices[0] if len(a.indices) == 1 else None
+    if i is None or a - a.constant is not atom_affine(i) or not 0 <= high - low < _LARGEST:
+        return None
+    return atom_affine(i), low, high
+
+
+Hole = Callable[[Fraction | int], Expr | Affine | None]
+
+
+def _mapped(e: Expr, hole: Hole) -> Expr:
+    """`e`, a small expression, with its constants replaced by what `hole` gives for each, None standing for 0.
+
+    The constants are the numbers and those in places and predicates that no index moves, but for the only index, with
+    the coefficient 1, of an equality. Bound indices are named by how deep they are.
+    """
+    return _mapped_in(e, hole, {})
+
+
+def _mapped_in(e: Expr, hole: Hole, bound: Mapping[Atom, Affine]) -> Expr:
+    match e:
+        case Const(value):
+            new = hole(value)
+            return number(0) if new is None else new  # type: ignore[return-value]
+        case Access(a, at, _):
+            body = _mapped_in(a, hole, bound)
+            return Access(body, _moved(at, hole) if not at.indices else at.substitute(bound), None)
+        case Bracket(p, a):
+            q = _predicate(p, hole, bound)
+            return Bracket(q, _mapped_in(a, hole, bound))
+        case Sum(i, size, a):
+            inner = {**bound, i: atom_affine(_index(len(bound)))}
+            return Sum(_index(len(bound)), size, _mapped_in(a, hole, inner))
+        case _:
+            return with_children(e, [_mapped_in(part, hole, bound) for part in children(e)])
+
+
+def _moved(a: Affine, hole: Hole, sign: int = 1) -> Affine:
+    new = hole(a.constant * sign)
+    rest = a - a.constant
+    return rest if new is None else rest + new * sign  # type: ignore[operator]
+
+
+def _predicate(p: Predicate, hole: Hole, bound: Mapping[Atom, Affine]) -> Predicate:
+    match p:
+        case Equal(a) if len(a.indices) == 1 and a.coefficient(a.indices[0]) == 1 and a.indices[0] not in bound:
+            return equal(_moved(a, hole, -1), constant(0))
+        case NonNegative(a) if not a.indices:
+            return at_most(constant(0), _moved(a, hole))
+        case And(parts):
+            return conjunction([_predicate(part, hole, bound) for part in parts])
+        case _:
+            return substitute(p, bound)
+
+
+@cache
+@shared
+def _index(depth: int) -> Index:
+    return canonical(f"j{depth}" if depth else "j")
+
+
+def _is_large(e: Expr) -> bool:
+    """Whether `e` written out as a tree has many nodes, or has others than those of scalar arithmetic."""
+    stack, count = [e], 0
+    while stack:
+        part = stack.pop()
+        count += 1
+        if count > _LARGEST or isinstance(part, Gen | Let | MakePair | Extremum | Choice):
+            return True
+        stack += children(part)
+    return False
+
+
+def _leaves(e: Expr) -> list[tuple[int, Expr]]:
+    """The terms of a sum with their signs; a part that occurs again is a term."""
+    found: list[tuple[int, Expr]] = []
+    seen: set[Expr] = set()
+    stack = [(1, e)]
+    while stack:
+        sign, part = stack.pop()
+        if isinstance(part, Add) and part not in seen:
+            seen.add(part)
+            stack += [(sign * part.sign, part.right), (sign, part.left)]
+        else:
+            found.append((sign, part))
+    return found
+
+
+def _total(terms: Sequence[tuple[int, Expr]]) -> Expr:
+    """The sum of signed terms."""
+    first = next((k for k, (sign, _) in enumerate(terms) if sign > 0), None)
+    if first is None:
+        return Mul(number(-1), _total([(1, e) for _, e in terms]))
+    result = terms[first][1]
+    for k, (sign, e) in enumerate(terms):
+        if k != first:
+            result = Add(result, e, sign)
+    return result
+
+
+def _levels(bindings: Sequence[_Binding]) -> list[list[_Binding]]:
+    """The bindings by how many others they need one after the other."""
+    depth: dict[Var | IndexArray, int] = {}
+    levels: list[list[_Binding]] = []
+    for x, e in bindings:
+        k = depth[x] = 1 + max((depth[y] for y in occurring(e) if y in depth), default=-1)
+        if k == len(levels):
+            levels.append([])
+        levels[k].append((x, e))
+    return levels

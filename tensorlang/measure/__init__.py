@@ -1,0 +1,1 @@
+"""Measuring what XLA compiles, and the machine."""

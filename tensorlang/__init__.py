@@ -104,7 +104,7 @@ _HOMES = {
         "Cond Idx IndexType Indices R RelationType Term ValueType abs argmax argmin call cos cosh erf "
         "exists exp fst function gen idx let log logaddexp max maximum min minimum pair pair_type real recip "
         "relation relu scalar_function sigmoid sign sin sinh sizes snd softplus sqrt sum tan tanh "
-        "where_ge where_gt"
+        "where where_ge where_gt"
     ),
     "surface.parse": "parse parse_module",
     "sparse.pieces": "structure",

@@ -305,6 +305,7 @@ def cost(program: str, sizes: dict[str, int], inputs: str | None, polynomial: bo
 @click.option("--exact", is_flag=True, help="Keep to sums of products where Fourier transforms would be faster.")
 @click.option("--strict", is_flag=True, help="What brackets hide has no influence, even if it is nan or inf.")
 @click.option("--explain", is_flag=True, help="Print how each array is stored and computed, and why, not the source.")
+@size
 @_format("text", "json")
 def lower(
     program: str,
@@ -314,6 +315,7 @@ def lower(
     exact: bool,
     strict: bool,
     explain: bool,
+    sizes: dict[str, int],
     style: str,
 ) -> None:
     """Print the Python source that runs a program, or its adjoint.
@@ -327,9 +329,13 @@ def lower(
     f = _read_one(program)
     if of_adjoint:
         f = tl.adjoint(f, wrt=wrt)
+    if sizes and not explain:
+        raise click.UsageError("--size goes with --explain")
     lowered = tl.lower(f, target=target, exact=exact, strict=strict)
     if explain:
-        explanation = lowered.explain()
+        if sizes and target != "jax":
+            raise click.UsageError("--size is for the costs of --target jax")
+        explanation = lowered.explain(False, **sizes)
         if style == "json":
             _print_json({"name": f.name, "target": target, "steps": [*map(_step_data, explanation.steps)]})
         else:

@@ -12,6 +12,7 @@ from tensorlang.language.grammar import (
     Bracket,
     Call,
     Choice,
+    Compared,
     Const,
     Expr,
     Extremum,
@@ -96,6 +97,8 @@ class _Names:
                 return self.affine(a.value, b.value)
             case Bracket():
                 return self.predicates(a.pred, b.pred)
+            case Compared():
+                return bool(a.op == b.op)
             case Call():
                 return a.function is b.function
             case Proj():

@@ -20,6 +20,7 @@ from tensorlang.language.grammar import (
     Bracket,
     Call,
     Choice,
+    Compared,
     Const,
     Expr,
     Extremum,
@@ -208,6 +209,9 @@ class Point:
                 return self.best(e)[1]
             case Choice():
                 return self.best(e)[0]
+            case Compared(op, a, b):
+                left, right = self.value(a), self.value(b)
+                return int({"<": left < right, "<=": not right < left, "=": not (left < right or right < left)}[op])
             case Access(a, place, _):
                 array, k = self.value(a), self.number(place)
                 if not 0 <= k < len(array):
@@ -260,6 +264,8 @@ class Point:
                 if isinstance(x, IndexArray) or x in self.choosing:
                     self.bind(x, a)
                 return self.cost(a) + self.cost(b)
+            case Compared(_, a, b):
+                return 1 + self.cost(a) + self.cost(b)
             case Extremum(_, i, n, p, a) | Choice(_, i, n, p, a):
                 each = [1 + self.cost(a) for _ in self.points([(i, n)], p)]
                 return sum(each) - (1 if each else 0)

@@ -27,6 +27,7 @@ from tensorlang.language.grammar import (
     Add,
     Bracket,
     Choice,
+    Compared,
     Const,
     Expr,
     Extremum,
@@ -37,7 +38,9 @@ from tensorlang.language.grammar import (
     Proj,
     Sum,
     Var,
+    bracket,
     children,
+    holds,
     number,
     real,
 )
@@ -126,11 +129,12 @@ _VARIABLE_NAMES = ("y", "t", "y", "x", "i", "sin", "n")
 
 
 class _Builder:
-    def __init__(self, choose: Chooser, scalars: Scalars, chooses: bool, numbers: bool) -> None:
+    def __init__(self, choose: Chooser, scalars: Scalars, chooses: bool, numbers: bool, compares: bool) -> None:
         self.choose = choose
         self.scalars = scalars
         self.chooses = chooses
         self.numbers = numbers
+        self.compares = compares
         n, m = atom_affine(Size("n")), atom_affine(Size("m"))
         self.input_sizes = [n, m, constant(2), n + m - 1, n + 1, constant(3)]
         self.sizes = [n, m, constant(2), n + m - 1, n - 1, m + 1, constant(1), n - m, n * 2 - 1, constant(0)]
@@ -266,6 +270,8 @@ class _Builder:
             ]
         if fuel > 1:
             options += [(5, lambda: self.let(R, scope, fuel - 1)), (1, lambda: self.projection(R, scope, fuel - 1))]
+            if self.compares:
+                options += [(6, lambda: self.comparing(scope, fuel - 1))]
             if scope.depth < DEPTH:
                 options += [(6, lambda: self.summation(scope, fuel - 1)), (1, lambda: self.element(scope, fuel - 1))]
                 if self.chooses:
@@ -325,6 +331,36 @@ class _Builder:
             value = Choice(sign, i, size, p, body)
             guard = exists([(i, size)], p)
         return Bracket(guard, Let(k, value, self.expr(R, scope.choosing(k), right)))
+
+    def comparing(self, scope: _Scope, fuel: int) -> Expr:
+        """let c = e0 < e1 in [c and p] * a + [not c] * b, or one such c for each value of an index."""
+        left, right = self.split(fuel)
+        op, name = self.pick(["<", "<=", "<", "="]), self.pick(["c", "k", "y"])
+        guard = self.predicate(scope, 1) if self.chance(30) else TRUE
+        if scope.depth + 1 < DEPTH and self.chance(30):
+            j, length = self.index(), self.pick(self.sizes)
+            inner = scope.under(j, length)
+            asked = Compared(op, self.expr(R, inner, left // 2), self.expr(R, inner, left - left // 2))
+            c = IndexArray(name, (length,), constant(2))
+            within_scope = scope.choosing(c)
+            e = Let(c, Gen(j, length, asked), self.expr(R, within_scope, right))
+            return e
+        asked = Compared(op, self.expr(R, scope, left // 2), self.expr(R, scope, left - left // 2))
+        c = IndexArray(name, (), constant(2))
+        inner = scope.choosing(c)
+        true = holds(c)
+        false = equal(atom_affine(Lookup(c, ())), constant(0))
+        a, b = self.expr(R, inner, right // 2), self.expr(R, inner, right - right // 2)
+        p = conjunction([guard, true])
+        body = self.pick(
+            [
+                lambda: Add(Bracket(p, a), Bracket(conjunction([guard, false]), b), 1),
+                lambda: Bracket(p, a),
+                lambda: Bracket(disjunction([conjunction([guard, false]), p]), Add(a, b, -1)),
+                lambda: Add(a, Bracket(conjunction([guard, false]), b), -1),
+            ]
+        )()
+        return Let(c, bracket(guard, asked), bracket(guard, body))
 
     def reduction(self, scope: _Scope, fuel: int) -> tuple[int, Index, Affine, Predicate, Expr]:
         i, size = self.index(), self.pick(self.sizes)
@@ -517,18 +553,25 @@ def random_function(
     fuel: int = FUEL,
     chooses: bool = False,
     numbers: bool = False,
+    compares: bool = False,
 ) -> Function:
     """A random program; with `chooses` one that may have index arrays, extrema and choices, with `numbers` one that may
-    have numbers that indices and sizes are, and a size that no type tells."""
-    return _Builder(_Seeded(rng), scalars, chooses, numbers).function(fuel)
+    have numbers that indices and sizes are, and a size that no type tells, with `compares` conditions on values."""
+    return _Builder(_Seeded(rng), scalars, chooses, numbers, compares).function(fuel)
 
 
 @st.composite
 def functions(
-    draw: Any, *, scalars: Scalars = "powers", fuel: int = FUEL, chooses: bool = False, numbers: bool = False
+    draw: Any,
+    *,
+    scalars: Scalars = "powers",
+    fuel: int = FUEL,
+    chooses: bool = False,
+    numbers: bool = False,
+    compares: bool = False,
 ) -> Function:
-    """Random programs that shrink; `chooses` and `numbers` as for `random_function`."""
-    return _Builder(_Drawn(draw), scalars, chooses, numbers).function(fuel)
+    """Random programs that shrink; `chooses`, `numbers` and `compares` as for `random_function`."""
+    return _Builder(_Drawn(draw), scalars, chooses, numbers, compares).function(fuel)
 
 
 # -- arguments

@@ -20,7 +20,7 @@ from tensorlang.derivative.total import total_derivative
 from tensorlang.language.evaluate import evaluate
 from tensorlang.language.function import Function
 from tensorlang.language.functions import operations
-from tensorlang.language.grammar import Choice, Var
+from tensorlang.language.grammar import Choice, Compared, Var
 from tensorlang.language.predicates import Predicate, conjunction, disjunction
 from tensorlang.language.types import R, leaves, shape
 from tensorlang.lower import lower
@@ -29,6 +29,7 @@ from tensorlang.normal.forms import why_not_gen_outermost, why_not_let_lifted, w
 from tensorlang.normal.ssa import (
     SSA,
     Addition,
+    Comparison,
     Contraction,
     Map,
     Selection,
@@ -102,9 +103,10 @@ def random_case(
     exact: bool = True,
     chooses: bool = False,
     numbers: bool = False,
+    compares: bool = False,
 ) -> Case:
-    """A random program with random arguments; `chooses` and `numbers` as for `random_function`."""
-    f = random_function(rng, scalars=scalars, fuel=fuel, chooses=chooses, numbers=numbers)
+    """A random program with random arguments; `chooses`, `numbers` and `compares` as for `random_function`."""
+    f = random_function(rng, scalars=scalars, fuel=fuel, chooses=chooses, numbers=numbers, compares=compares)
     sizes = random_sizes(f, rng)
     return Case(f, sizes, random_arguments(f, rng, sizes, exact=exact), rng)
 
@@ -180,8 +182,8 @@ def every_access_is_proved_in_bounds(case: Case) -> None:
 
 def evaluator_and_counter_agree_with_the_figures(case: Case) -> None:
     assert same(evaluate(case.f, exact=True, **case.values, **case.told(case.f)), case.means(case.f))
-    # choices that a gen makes again and again are counted where they are an array
-    f = let_lift(case.f) if any(isinstance(p, Choice) for p in postorder(case.f.body)) else case.f
+    # choices and conditions that a gen makes again and again are counted where they are an array
+    f = let_lift(case.f) if any(isinstance(p, Choice | Compared) for p in postorder(case.f.body)) else case.f
     assert cost(f, case.relations, **dict[str, Any](case.sizes)) == case.costs(f)
 
 
@@ -300,6 +302,8 @@ def _table(x: Statement, at: pointwise.Point) -> tuple[int, int]:
             each_g = [at.count(unknowns, p) for _ in at.points(own, conjunction([]))]
             n, g = sum(each_g), sum(1 for c in each_g if c)
             return len(factors) * n - g, (4 * n if len(factors) == 2 else n) - g
+        case Comparison(_, _, guard, _, _):
+            return at.count(own, guard), 0
         case Selection(_, _, guard, p, operand):
             points = list(own_ranges(operand).items())
             return at.count(points, conjunction([guard, p])) - at.count(own, guard), 0
@@ -383,9 +387,10 @@ PROMISES = {
 
 
 def case_for(promise: Promise, seed: int) -> Case:
-    """The case that `promise` is tried on for a seed: every third is an SSA list, where that may be, and every other
-    of the rest may have index arrays, extrema and choices."""
+    """The case that `promise` is tried on for a seed: every third is an SSA list, where that may be, and of the rest
+    every other may have index arrays, extrema and choices, and every fourth pair conditions on values."""
     rng = random.Random(seed)
     if promise.on_ssa and seed % 3 == 2:
         return random_ssa_case(rng)
-    return random_case(rng, promise.scalars, promise.fuel, chooses=seed // promise.share % 2 == 1)
+    turn = seed // promise.share
+    return random_case(rng, promise.scalars, promise.fuel, chooses=turn % 2 == 1, compares=turn // 2 % 4 == 3)

@@ -251,7 +251,7 @@ IN_PYTHON: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a condition that is none": (
         lambda: tl.function(lambda x: tl.max(n, lambda i: x[i], where=lambda i: i), x=tl.R[n]),
-        "the condition of max must be a condition on indices, found the index expression i",
+        "the condition of max must be a condition, found the index expression i",
     ),
     "a condition of fewer indices": (
         lambda: tl.function(lambda x: tl.max((n, n), lambda i, j: x[i], where=lambda i: i > 1), x=tl.R[n]),

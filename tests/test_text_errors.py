@@ -205,8 +205,7 @@ ERRORS: dict[str, tuple[type[TensorlangError], str]] = {
         TypeMismatch,
         "            ^\n"
         "expected an index or a size, found the variable n, a value of type R\n"
-        "hint: a condition is on indices and sizes, not on values: where_ge(a, b, e) is e where a >= b and else "
-        "0, where_gt likewise; max, min and relu choose values; data say where by a relation, r: rel(n)",
+        "hint: an index, a size or an integer is wanted here",
     ),
     "f(sin: R) = 1": (
         ScopeError,

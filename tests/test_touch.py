@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from tensorlang.derivative.adjoint import adjoint_steps
+from tensorlang.derivative.touch import touch
 from tensorlang.language.function import Function
 from tensorlang.language.types import leaves, shape
 from tensorlang.normal import normal_ssa
 from tensorlang.normal.ssa import SSA
-from tensorlang.normal.touch import touch
 from tensorlang.simplify import simplify_ssa
 from tensorlang.surface.parse import parse
 from tests.promises import Case, random_case, random_ssa_case

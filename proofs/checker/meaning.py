@@ -11,7 +11,21 @@ from proofs.checker import trees
 from proofs.checker.budget import Undecided
 from proofs.checker.facts import conjunction, fresh, parts_of
 from proofs.checker.kinds import Kinds, Path, leaves, shape
-from proofs.checker.normal import CHOICE, SUM, Term, Value, Values, at, negated, normals, number, summed, times, where
+from proofs.checker.normal import (
+    CHOICE,
+    REAL,
+    SUM,
+    Term,
+    Value,
+    Values,
+    at,
+    negated,
+    normals,
+    number,
+    summed,
+    times,
+    where,
+)
 from proofs.checker.predicates import moved, renamed, within
 from proofs.checker.semantics import fine, names_in
 from proofs.checker.trees import (
@@ -28,6 +42,7 @@ from proofs.checker.trees import (
     Expr,
     Gen,
     Holds,
+    Integer,
     Let,
     Mul,
     Name,
@@ -205,6 +220,13 @@ class Meaning:
                 tuple(f"$at{k}" for k in range(1, len(node.params))),
                 moved(self._size_of(node.arguments[3]), names),
             )
+            (*where_,) = node.arguments[2]
+            if len(where_) == 1 and not where_[0].binders and where_[0].preds:
+                own_index = fresh("%")
+                names = {**names, node.params[0]: name(own_index)}
+                there = All(tuple(renamed(p, names) for p in where_[0].preds))
+                params, own_size = self.facts.arrays[key]
+                self.facts.conditions[key] = params, Exists(own_index, own_size, there)
         own = fresh("%")
         some: Pred = Exists(own, size, renamed(condition, {i: name(own)}))
         parts = parts_of([some])
@@ -224,6 +246,8 @@ class Meaning:
         match e:
             case Num(value):
                 return number(value)
+            case Integer(a):
+                return [Term(ONE, ((REAL, (self.affine(a, place),)),))]
             case Name(x):
                 if x in place.lets:
                     return place.lets[x].value(path, places)

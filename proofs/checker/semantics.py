@@ -30,6 +30,7 @@ from proofs.checker.trees import (
     Expr,
     Gen,
     Holds,
+    Integer,
     Let,
     Mul,
     Name,
@@ -47,7 +48,8 @@ Env = Mapping[str, Any]
 
 
 class NoIndex(Exception):
-    """The index that is chosen among none. What compares it is false."""
+    """The index that is chosen among none, or an element that an index array does not have. What compares it is
+    false."""
 
 
 class Undefined(ArithmeticError):
@@ -249,7 +251,10 @@ class Semantics:
             return env[atom]
         found = forced(env[atom.array])
         for a in atom.at:
-            found = _element(found, self.index(a, env), atom.array)
+            at = self.index(a, env)
+            if isinstance(found, list) and not 0 <= at < len(found):
+                raise NoIndex
+            found = _element(found, at, atom.array)
         if found is None:
             raise NoIndex
         return found
@@ -291,11 +296,27 @@ class Semantics:
                 yield env
                 return
             i, size = binders[k]
-            for at in range(self.index(size, env)):
+            for at in self._values(i, range(self.index(size, env)), asked[k + 1], env):
                 self.budget.spend()
                 yield from extend(k + 1, {**env, i: at})
 
         return extend(0, env)
+
+    def _values(self, i: str, inside: range, parts: Sequence[Pred], env: Env) -> Sequence[int]:
+        """The values of i in its range, only one if an equality of `parts` determines it."""
+        for part in parts:
+            if isinstance(part, Compare) and part.equal:
+                for atom, k in part.value.terms:
+                    if atom == i and abs(k) == 1:
+                        rest = part.value - Affine(((atom, k),))
+                        if i in names_in(rest):
+                            continue
+                        try:
+                            at = -k * self.index(rest, env)
+                        except NoIndex:
+                            return ()
+                        return (at,) if at in inside else ()
+        return inside
 
     def _range(self, size: Affine, env: Env) -> Iterator[int]:
         for k in range(self.index(size, env)):
@@ -309,6 +330,11 @@ class Semantics:
         match e:
             case Num(value):
                 return value
+            case Integer(a):
+                try:
+                    return Fraction(self.index(a, env))
+                except NoIndex:
+                    raise Undefined("the index where none was chosen") from None
             case Name(x):
                 if x not in env:
                     raise Refused(f"{x} is bound nowhere")
@@ -402,7 +428,7 @@ class Semantics:
         """Figure 6: additions, multiplications and scalar functions where `e` is evaluated; a reduction of N points
         costs N - 1."""
         match e:
-            case Num() | Name():
+            case Num() | Integer() | Name():
                 return 0
             case Part(_, body) | At(body, _):
                 return self.cost(body, env)

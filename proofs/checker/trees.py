@@ -114,6 +114,13 @@ class Num:
 
 
 @dataclass(frozen=True)
+class Integer:
+    """real(value), an index expression as a number."""
+
+    value: Affine
+
+
+@dataclass(frozen=True)
 class Name:
     """A variable, or a parameter."""
 
@@ -216,7 +223,7 @@ class Let:
     body: Expr
 
 
-Expr = Num | Name | Part | Pair | Add | Mul | Call | At | Bracket | Gen | Sum | Best | Let
+Expr = Num | Integer | Name | Part | Pair | Add | Mul | Call | At | Bracket | Gen | Sum | Best | Let
 
 
 @dataclass(frozen=True)
@@ -259,11 +266,12 @@ Type = Real | Indices | Rel | ArrayType | PairType
 
 @dataclass(frozen=True)
 class Program:
-    """name(params) = body"""
+    """name(params) = body; `sizes` are the parameters of type size."""
 
     name: str
     params: tuple[tuple[str, Type], ...]
     body: Expr
+    sizes: tuple[str, ...] = ()
 
 
 def lets(e: Expr) -> tuple[list[tuple[str, Expr]], Expr]:

@@ -17,7 +17,7 @@ from tensorlang.language.predicates import TRUE, Predicate
 from tensorlang.language.show import expr_text
 from tensorlang.language.types import R, array
 from tensorlang.normal.pattern import Shape, axes, renamed
-from tensorlang.normal.ssa import Map, Outputs, Selection, Statement, operands, read
+from tensorlang.normal.ssa import Defining, Map, Outputs, Statement, operands, read
 from tensorlang.recursion import Deep, run
 from tensorlang.surface.parse import parse
 
@@ -30,7 +30,7 @@ class Record:
         self.names = Names(derivation)
         statements = dict.fromkeys(derivation.program.statements)
         for step in derivation.steps:
-            statements.update(dict.fromkeys(step.made))
+            statements.update(dict.fromkeys(_kept(step)))
         statements.update(dict.fromkeys(derivation.result.statements))
         self.statements = tuple(statements)
         self.rewriting = [step for step in derivation.steps if step.before]
@@ -58,7 +58,7 @@ class Record:
             "theorem": THEOREMS.get(step.rule.number),
             "before": [self._product(product) for product in step.before],
             "after": [self._product(product) for product in step.after],
-            "made": [self._name(x) for x in step.made if isinstance(self.names.expr(x), Var)],
+            "made": [self._name(x) for x in _kept(step) if isinstance(self.names.expr(x), Var)],
         }
 
     def _product(self, product: InnerProduct) -> str:
@@ -83,7 +83,7 @@ class Record:
     def _lets(self) -> list[tuple[Var | IndexArray, Expr]]:
         found: list[tuple[Var | IndexArray, Expr]] = []
         for x in self.statements:
-            name = x.array if isinstance(x, Selection) else self.names.expr(x)
+            name = x.array if isinstance(x, Defining) else self.names.expr(x)
             if isinstance(name, Var | IndexArray) and name not in self.derivation.result.params:
                 found.append((name, read(x, {y: self.names.expr(y) for y in operands(x)})))
         for (pred, shape), where in self.wheres.items():
@@ -116,6 +116,13 @@ class Record:
 
 
 _SIDES = {Side.VARIABLE: "D {0}", Side.DIFFERENTIAL: "d {0}", Side.DEFINITION: "D[{0}]"}
+
+
+def _kept(step: Step) -> tuple[Statement, ...]:
+    """The statements that a step makes, without sums that no inner product has, as those of nothing."""
+    if step.rule.number not in ("6.28", "6.29"):
+        return tuple(step.made)
+    return tuple(x for x in step.made if any(x is product.left for product in step.after))
 
 
 def described(f: ScalarFunction) -> dict[str, Any]:

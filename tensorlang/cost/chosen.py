@@ -8,25 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from tensorlang.cost.domains import Domain
-from tensorlang.language.affine import Affine, Atom, Index, IndexArray, atom_affine
+from tensorlang.cost.domains import Charges, Domain
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine, constant
 from tensorlang.language.grammar import Choice, Expr, Gen, Let
 from tensorlang.language.predicates import (
     TRUE,
+    Equal,
     Exists,
     Predicate,
     conjunction,
     conjuncts,
     free_atoms,
     lookups,
+    negation,
     not_equal,
     relations,
     substitute,
     within,
 )
-from tensorlang.sets.isl import is_empty
+from tensorlang.sets.isl import implies, is_empty
 from tensorlang.sets.simplify import simplify
 from tensorlang.sets.solve import ranges_predicate
+
+_MOST_OPPOSITES = 3
 
 Facts = Mapping[IndexArray, tuple[tuple[Index, ...], Choice]]
 """Of an index array that a let binds, the indices of its gens and the choice under them."""
@@ -55,6 +59,41 @@ def settled(domain: Domain, facts: Facts) -> Domain:
         if isinstance(q, Exists) and lookups(q):
             domain = _unfolded(domain, q)
     return _without_known(domain, facts)
+
+
+def without_opposites(charged: Charges) -> Charges:
+    """The same in total, where conditions on values do not hold at some points: all of them less those where they do.
+
+    So what is done where a condition holds, and again where it doesn't, adds up.
+    """
+    total: Charges = {}
+    waiting = list(charged.items())
+    while waiting:
+        domain, weight = waiting.pop()
+        parts = conjuncts(domain.pred)
+        opposite = [q for q in parts if _condition(q, domain) is not None]
+        if 0 < len(opposite) <= _MOST_OPPOSITES:
+            q = opposite[0]
+            others = conjunction(p for p in parts if p is not q)
+            waiting += [
+                (Domain(domain.binders, others), weight),
+                (Domain(domain.binders, conjunction([others, _condition(q, domain) or TRUE])), -weight),
+            ]
+        else:
+            total[domain] = total.get(domain, 0) + weight
+    return {domain: weight for domain, weight in total.items() if weight}
+
+
+def _condition(q: Predicate, domain: Domain) -> Predicate | None:
+    """The condition of which `q` says that it does not hold at a point of `domain`, where there is such a condition."""
+    match q:
+        case Equal(Affine(((Lookup(array=array, at=at), 1),), 0)) if array.size is constant(2):
+            there = conjunction(within(a, n) for a, n in zip(at, array.sizes, strict=True))
+            rest = conjunction(p for p in conjuncts(domain.pred) if p is not q)
+            known = conjunction([ranges_predicate(dict(domain.binders)), rest])
+            return negation(q) if implies(known, there) else None
+        case _:
+            return None
 
 
 def _without_known(domain: Domain, facts: Facts) -> Domain:

@@ -27,6 +27,7 @@ from tensorlang.language.grammar import (
     Bracket,
     Call,
     Choice,
+    Compared,
     Expr,
     Extremum,
     Gen,
@@ -38,6 +39,8 @@ from tensorlang.language.grammar import (
 from tensorlang.language.grid import Setting
 from tensorlang.language.points import ORIGIN
 from tensorlang.language.predicates import FALSE, TRUE, Or, Predicate, conjunction, disjunction
+from tensorlang.memory import cached_whole
+from tensorlang.normal.let_lift import let_lift
 from tensorlang.recursion import run
 from tensorlang.sets.solve import project
 
@@ -60,8 +63,21 @@ def cost(
         if mapping is not None and not isinstance(mapping, Mapping):
             hint = f"tl.cost({f.name}, {', '.join(f'{s.name}=3' for s in f.sizes)})"
             raise ArgumentError(f"expected what is given by name, a mapping or keywords, found {mapping!r}", hint=hint)
+    f = with_arrays_outside(f)
     counter = Counter(known(f, together(given, together(relations, sizes))))
     return sum(weight * counter.points(domain) for domain, weight in charges(f.body).items())
+
+
+def with_arrays_outside(f: Function) -> Function:
+    """`f`, at the same cost, with its lets outermost if one inside of a gen or a sum names a condition on values.
+
+    Only of an array of conditions that is made outside can be said at which points they hold.
+    """
+    body = f.body
+    while isinstance(body, Let):
+        body = body.body
+    inside = any(isinstance(e, Compared) for e in _uses_first(body))
+    return let_lift(f) if inside else f
 
 
 def known(f: Function, given: Mapping[str, Any]) -> Setting:
@@ -94,6 +110,11 @@ def charges(e: Expr) -> Charges:
 
     Each node is charged for every use of it, so for the tree that the graph stands for.
     """
+    return dict(_charges(e))
+
+
+@cached_whole
+def _charges(e: Expr) -> Charges:
     total: Charges = {}
     order = _uses_first(e)
     brackets, facts = _brackets(order), facts_of(order)
@@ -142,7 +163,7 @@ def _charge(e: Expr, domain: Domain, brackets: Mapping[Expr, Predicate]) -> list
                 # p, q less p or q: in a sum of many terms the unions cancel out, but for the last
                 return [(domain.under(p), 1), (domain.under(q), 1), (domain.under(disjunction([p, q])), -1)]
             return [(domain.under(p).under(q), 1)]
-        case Mul():  # 4.25
+        case Mul() | Compared():  # 4.25
             return [(domain, 1)]
         case Call(f, _):  # 4.26
             return [(domain, f.cost)]

@@ -9,7 +9,8 @@ from functools import cached_property
 from typing import Any
 
 from tensorlang.budget import limited
-from tensorlang.cost.cost import charges, known
+from tensorlang.cost.chosen import without_opposites
+from tensorlang.cost.cost import charges, known, with_arrays_outside
 from tensorlang.cost.counter import Counter
 from tensorlang.cost.counting import Cell, number_of_points
 from tensorlang.cost.domains import Domain
@@ -136,8 +137,9 @@ def cost_polynomial(f: Function) -> CostPolynomial:
     How many points a relation has, or how many satisfy a condition on data, is an unknown: `nnz(E)`. Raises
     `CountingError` if a condition on indices is too intricate to count its points in closed form.
     """
+    f = with_arrays_outside(f)
     cells: list[Cell] = []
-    for domain, weight in charges(f.body).items():
+    for domain, weight in without_opposites(charges(f.body)).items():
         try:
             counted = number_of_points(dict(domain.binders), domain.pred)
         except TooHard:

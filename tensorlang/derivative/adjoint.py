@@ -30,6 +30,7 @@ from tensorlang.normal.pattern import Pattern, renamed
 from tensorlang.normal.ssa import (
     SSA,
     Addition,
+    Comparison,
     Constant,
     Contraction,
     Input,
@@ -183,7 +184,7 @@ class _Rewriting:
                         if where is not FALSE:
                             self.zero_outside[part] = where
                             after.append(InnerProduct(part, y, Side.VARIABLE, where))
-            case Input() | Constant() | Selection():
+            case Input() | Constant() | Selection() | Comparison():
                 raise AssertionError("what has no differential is not rewritten")
         # from the end: walking there from the start would make the steps quadratic together
         made = list(islice(reversed(self.builder.statements), len(self.builder.statements) - known))[::-1]

@@ -21,6 +21,7 @@ from tensorlang.language.predicates import Predicate, disjunction
 from tensorlang.language.types import R, array
 from tensorlang.normal.ssa import (
     Addition,
+    Comparison,
     Constant,
     Contraction,
     Input,
@@ -77,7 +78,7 @@ class Ledger:
         """The cost of D[E] for let x = E, with a second operation for what is subtracted."""
         own = own_ranges(x)
         match x:
-            case Input() | Constant() | Selection():
+            case Input() | Constant() | Selection() | Comparison():
                 return 0
             case Addition(terms, _):
                 plus = [t.pred for t in terms if t.sign > 0 and t.operand in self.active]

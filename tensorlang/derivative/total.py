@@ -9,7 +9,8 @@ For each statement let X = E that depends on what is differentiated, let dX = D[
     6.13  let X = E in S:  let X = E in let dX = D[E] in D[S]
 
 What a selection chooses has no differential, though what it chooses from may have: where the choice changes, a
-greatest value has none either.
+greatest value has none either. Nor has a comparison: on both sides of a tie the condition is constant, and at the tie
+the derivative is that of the branch that is taken.
 
 A statement's differential costs at most 3 times the statement, so all together costs at most 4 times the program
 (Theorem 6.1).
@@ -28,8 +29,10 @@ from tensorlang.normal.pattern import Shape
 from tensorlang.normal.ssa import (
     SSA,
     Addition,
+    Comparison,
     Constant,
     Contraction,
+    Defining,
     Input,
     Map,
     Selection,
@@ -51,10 +54,10 @@ def total_derivative(s: SSA, wrt: tuple[Var, ...]) -> SSA:
 
 
 def active(s: SSA, wrt: tuple[Var, ...]) -> set[Statement]:
-    """The statements that depend on the parameters `wrt`, but for selections."""
+    """The statements that depend on the parameters `wrt`, except for selections and comparisons."""
     found: set[Statement] = set()
     for x in s.statements:
-        if isinstance(x, Selection):
+        if isinstance(x, Defining):
             continue
         if (isinstance(x, Input) and x.param in wrt) or any(y in found for y in operands(x)):
             found.add(x)
@@ -92,7 +95,7 @@ def _differential(
     match x:
         case Input(param, path, shape):  # 6.1, 6.2
             return Input(differentials[param], path, shape) if param in differentials else None
-        case Constant() | Selection():  # 6.3
+        case Constant() | Selection() | Comparison():  # 6.3
             return None
         case Addition(terms, shape):  # 6.4
             active = tuple(Term(t.sign, t.pred, d[t.operand]) for t in terms if t.operand in d)

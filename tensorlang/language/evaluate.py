@@ -28,6 +28,7 @@ from tensorlang.language.grammar import (
     Bracket,
     Call,
     Choice,
+    Compared,
     Const,
     Expr,
     Extremum,
@@ -59,6 +60,7 @@ from tensorlang.language.values import Known, Leaf, Value, Values, find
 from tensorlang.recursion import Deep, run
 
 _MOST_AXES = 62
+_COMPARE = {"<": np.less, "<=": np.less_equal, "=": np.equal}
 
 
 @limited
@@ -195,6 +197,9 @@ class Evaluator:
             case Choice():
                 positions, inner, _ = yield self._best(e, points)
                 return (Leaf(inner.columns[e.index][positions].astype(np.int64)),)
+            case Compared(op, left, right):
+                a, b = (yield self._real(left, points)), (yield self._real(right, points))
+                return (Leaf(np.asarray(_COMPARE[op](a, b)).astype(np.int64)),)
             case Let(var, bound, body):  # 4.9
                 if self.free[var]:
                     value = yield self.at(bound, points)

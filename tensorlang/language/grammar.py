@@ -11,6 +11,7 @@
         | sum i:n. e               Sum
         | max i:n where p. e       Extremum, beyond Figure 3: the greatest or least value over the points of p
         | argmax i:n where p. e    Choice: the first point that attains it, an index
+        | e0 < e1 | e0 <= e1 | e0 = e1     Compared, beyond Figure 3: 1 where it holds and else 0, an index below 2
         | e[a]                     Access
         | [p] * e                  Bracket
         | let x = e0 in e1         Let
@@ -33,8 +34,17 @@ from typing import Any
 
 from tensorlang.errors import Place, TypeMismatch
 from tensorlang.interning import Interned
-from tensorlang.language.affine import Affine, Index, IndexArray
-from tensorlang.language.predicates import FALSE, TRUE, Predicate, conjunction, conjuncts, exists, free_atoms
+from tensorlang.language.affine import Affine, Index, IndexArray, Lookup, atom_affine, constant
+from tensorlang.language.predicates import (
+    FALSE,
+    TRUE,
+    Predicate,
+    conjunction,
+    conjuncts,
+    equal,
+    exists,
+    free_atoms,
+)
 from tensorlang.language.types import Array, Idx, Pair, R, Type, array, of_indices, shape
 from tensorlang.recursion import Deep, run
 from tensorlang.shown import MOST_CHARACTERS, Shown
@@ -241,6 +251,31 @@ class Choice(Node, metaclass=Interned):
         return "argmax" if self.sign > 0 else "argmin"
 
 
+COMPARISONS = ("<", "<=", "=")
+"""What `Compared` can ask; a > b is b < a, and a != b is that a = b is not so."""
+
+
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
+class Compared(Node, metaclass=Interned):
+    """left op right, a condition on values: 1 where it holds, else 0. It costs 1 and has no differential.
+
+    A condition is an index below 2, so what predicates say of it, c[i] = 1 or c[i] = 0, exclude one another, and one of
+    them holds. Of a nan every comparison is 0. It stands where a `Choice` may: under gens and brackets alone, as a
+    let's value.
+    """
+
+    op: str
+    left: Expr
+    right: Expr
+    type: Type = field(init=False)
+
+    def __post_init__(self) -> None:
+        assert self.op in COMPARISONS, self.op
+        _need_real(self.left, f"the left side of {self.op}")
+        _need_real(self.right, f"the right side of {self.op}")
+        _set_type(self, Idx(constant(2)))
+
+
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
 class Access(Node, metaclass=Interned):
     """body[at]. `place` is where it was written, for the messages of the bounds check; passes drop it."""
@@ -287,7 +322,22 @@ class Let(Node, metaclass=Interned):
 
 
 Expr = (
-    Var | Const | Integer | Add | Mul | Call | MakePair | Proj | Gen | Sum | Extremum | Choice | Access | Bracket | Let
+    Var
+    | Const
+    | Integer
+    | Add
+    | Mul
+    | Call
+    | MakePair
+    | Proj
+    | Gen
+    | Sum
+    | Extremum
+    | Choice
+    | Compared
+    | Access
+    | Bracket
+    | Let
 )
 
 
@@ -402,12 +452,17 @@ def children(e: Expr) -> tuple[Expr, ...]:
             return (a,)
         case Var() | Const() | Integer():
             return ()
-        case Add(a, b, _) | Mul(a, b) | MakePair(a, b) | Let(_, a, b):
+        case Add(a, b, _) | Mul(a, b) | MakePair(a, b) | Let(_, a, b) | Compared(_, a, b):
             return (a, b)
         case Bracket(body=a) | Gen(body=a) | Sum(body=a) | Proj(body=a) | Extremum(body=a) | Choice(body=a):
             return (a,)
         case Call(_, arguments):
             return arguments
+
+
+def holds(array: IndexArray, *at: Affine) -> Predicate:
+    """That the condition array[at] holds."""
+    return equal(atom_affine(Lookup(array, at)), constant(1))
 
 
 def is_false(e: Expr) -> bool:

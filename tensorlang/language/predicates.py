@@ -145,6 +145,28 @@ def disjunction(parts: Iterable[Predicate]) -> Predicate:
     return next(iter(flat)) if len(flat) == 1 else Or(tuple(flat))
 
 
+def negation(p: Predicate) -> Predicate | None:
+    """not p; None where p has a relation or an `exists` in it, whose negations are no predicates.
+
+    Of an element of an index array below 2 it is said what the element is, so that conditions on values stay literals.
+    """
+    match p:
+        case Equal(Affine(((Lookup(array=array), 1),), value)) if array.size is constant(2) and value in (0, -1):
+            return Equal(p.difference - (2 * value + 1))
+        case Equal(a):
+            return not_equal(a, constant(0))
+        case NonNegative(a):
+            return less(a, constant(0))
+        case And(parts) | Or(parts):
+            opposites = [negation(part) for part in parts]
+            found = [q for q in opposites if q is not None]
+            if len(found) < len(opposites):
+                return None
+            return disjunction(found) if isinstance(p, And) else conjunction(found)
+        case _:
+            return None
+
+
 def conjuncts(p: Predicate) -> tuple[Predicate, ...]:
     """The parts whose conjunction `p` is."""
     return p.parts if isinstance(p, And) else (p,)
@@ -285,6 +307,7 @@ def relations(p: Predicate) -> frozenset[Relation]:
     return frozenset(found)
 
 
+@cached
 def lookups(p: Predicate) -> tuple[Lookup, ...]:
     """The elements of index arrays that `p` mentions, in order; their places may be at indices that `p` binds."""
     found: dict[Lookup, None] = {}

@@ -19,6 +19,7 @@ from tensorlang.language.grammar import (
     Bracket,
     Call,
     Choice,
+    Compared,
     Const,
     Expr,
     Extremum,
@@ -129,6 +130,10 @@ class Printer(ConditionPrinter):
                 doc = concat(self.notation.projections[which], self._enclosed(inner))
             case Gen() | Sum() | Extremum() | Choice():
                 doc = yield self._binder(e)
+            case Compared(op, a, b):
+                first = yield self.expr(a, SUM, _SUM_GOES_ON)
+                second = yield self.expr(b, SUM)
+                doc = group(first, self.notation.line, concat(f"{self.notation.comparison[op]} ", second))
             case Access():
                 doc = yield self._access(e)
             case Bracket():
@@ -268,6 +273,8 @@ class Printer(ConditionPrinter):
                     return POWER if self.notation.exponent(f.exponent) is not None else ATOM
                 template = self.notation.template(f)
                 return template.outer if template else ATOM
+            case Compared():
+                return LOOSE
             case Let() | Gen() | Sum() | Extremum() | Choice() | Bracket():
                 return POWER
             case Var() | Integer() | MakePair() | Proj() | Access():
@@ -296,7 +303,7 @@ def _word(e: Gen | Sum | Extremum | Choice) -> str:
 
 def _tolerates(e: Expr) -> int:
     """What may follow `e` without parentheses: a bracket would take in the rest of a product, a let anything."""
-    if isinstance(e, Let | Gen | Sum | Extremum | Choice):
+    if isinstance(e, Let | Gen | Sum | Extremum | Choice | Compared):
         return _END
     return _SUM_GOES_ON if isinstance(e, Bracket) else _PRODUCT_GOES_ON
 

@@ -11,6 +11,7 @@ from tensorlang.language.grammar import (
     Bracket,
     Call,
     Choice,
+    Compared,
     Const,
     Expr,
     Extremum,
@@ -63,6 +64,17 @@ def with_atoms(e: Expr, values: Mapping[Atom, Affine], memo: dict[Expr, Expr]) -
     return memo[e]
 
 
+def without_places(e: Expr, memo: dict[Expr, Expr]) -> Deep[Expr]:
+    """`e` without the places where its accesses were written, so that the same is the same wherever it is written."""
+    if e not in memo:
+        parts = []
+        for part in children(e):
+            parts.append((yield without_places(part, memo)))
+        new = with_children(e, parts)
+        memo[e] = Access(new.body, new.at, None) if isinstance(new, Access) else new
+    return memo[e]
+
+
 def with_children(e: Expr, parts: Sequence[Expr]) -> Expr:
     """`e` with other expressions directly under it."""
     if all(a is b for a, b in zip(children(e), parts, strict=True)):
@@ -75,6 +87,8 @@ def with_children(e: Expr, parts: Sequence[Expr]) -> Expr:
             return Mul(*parts)
         case MakePair():
             return MakePair(*parts)
+        case Compared(op, _, _):
+            return Compared(op, *parts)
         case Let(x, _, _):
             return Let(x, *parts)
         case Call(f, _):

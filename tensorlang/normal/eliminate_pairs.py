@@ -28,6 +28,7 @@ from tensorlang.language.grammar import (
     Bracket,
     Call,
     Choice,
+    Compared,
     Const,
     Expr,
     Extremum,
@@ -106,6 +107,8 @@ class _Split:
                 return Add((yield self._part(a, ())), (yield self._part(b, ())), sign)
             case Mul(a, b):
                 return Mul((yield self._part(a, ())), (yield self._part(b, ())))
+            case Compared(op, a, b):
+                return Compared(op, (yield self._part(a, ())), (yield self._part(b, ())))
             case Call(f, arguments):
                 new = []
                 for argument in arguments:

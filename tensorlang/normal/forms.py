@@ -15,6 +15,7 @@ from tensorlang.language.grammar import (
     Bracket,
     Call,
     Choice,
+    Compared,
     Const,
     Expr,
     Gen,
@@ -150,6 +151,8 @@ def _is_right_hand_side(e: Expr, inputs: set[Var]) -> bool:
         return True
     if isinstance(body, Choice):
         return _reads_at(body.body, (*g, body.index), inputs)
+    if isinstance(body, Compared):
+        return _reads_at(body.left, tuple(g), inputs) and _reads_at(body.right, tuple(g), inputs)
     if isinstance(body, Call):
         return all(_reads_at(argument, tuple(g), inputs) for argument in body.arguments)
     if isinstance(body, Add) or _is_negation(body):

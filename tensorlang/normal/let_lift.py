@@ -11,6 +11,8 @@ A let moves outside all that surrounds it in one go: the binders and brackets ar
 its value is wrapped in, and its variable is replaced by an access at the binders' indices. An index array is
 looked up at the binders' indices first in the same way, and the body of an extremum or choice is surrounded by
 its binder and its condition.
+
+Before that, what a scalar function chooses is put under a bracket where it may be without a derivative (`conditional`).
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from tensorlang.language.grammar import (
     Bracket,
     Call,
     Choice,
+    Compared,
     Const,
     Expr,
     Extremum,
@@ -43,6 +46,7 @@ from tensorlang.language.grammar import (
 )
 from tensorlang.language.predicates import Predicate, lookups, substitute
 from tensorlang.language.types import shape
+from tensorlang.normal.conditional import with_conditions
 from tensorlang.recursion import Deep, run
 
 Binding = tuple[Var | IndexArray, Expr]
@@ -103,6 +107,7 @@ class _Scope:
 @limited
 def let_lift(f: Function) -> Function:
     """`f` with its lets outermost (5.1 to 5.10); the same meaning, at no more cost."""
+    f = with_conditions(f)
     lifted: list[Binding] = []
     body = run(_lift(f.body, _Scope(), lifted))
     for x, value in reversed(lifted):
@@ -128,6 +133,8 @@ def _rebuild(e: Expr, scope: _Scope, lifted: list[Binding]) -> Deep[Expr]:
             return Add((yield _lift(a, scope, lifted)), (yield _lift(b, scope, lifted)), sign)
         case Mul(a, b):
             return Mul((yield _lift(a, scope, lifted)), (yield _lift(b, scope, lifted)))
+        case Compared(op, a, b):
+            return Compared(op, (yield _lift(a, scope, lifted)), (yield _lift(b, scope, lifted)))
         case MakePair(a, b):
             return MakePair((yield _lift(a, scope, lifted)), (yield _lift(b, scope, lifted)))
         case Call(f, arguments):

@@ -26,6 +26,7 @@ from tensorlang.language.grammar import (
     Bracket,
     Call,
     Choice,
+    Compared,
     Const,
     Expr,
     Extremum,
@@ -128,6 +129,8 @@ def _element(e: Expr, env: _Env, at: tuple[Affine, ...], done: _Done) -> Deep[Ex
             return Add((yield _at(a, env, (), done)), (yield _at(b, env, (), done)), sign)
         case Mul(a, b):
             return Mul((yield _at(a, env, (), done)), (yield _at(b, env, (), done)))
+        case Compared(op, a, b):
+            return Compared(op, (yield _at(a, env, (), done)), (yield _at(b, env, (), done)))
         case Call(f, arguments):
             new = []
             for argument in arguments:

@@ -26,12 +26,13 @@ from fractions import Fraction
 from types import MappingProxyType
 
 from tensorlang.interning import Alive, Interned
-from tensorlang.language.affine import Affine, Index, IndexArray, atom_affine
+from tensorlang.language.affine import Affine, Index, IndexArray, atom_affine, constant
 from tensorlang.language.function import Function, Parameter, Results
 from tensorlang.language.grammar import (
     Add,
     Call,
     Choice,
+    Compared,
     Expr,
     Gen,
     Let,
@@ -156,10 +157,32 @@ class Selection(Defined, metaclass=Interned):
         return self.array.sizes
 
 
-Statement = Input | Constant | Addition | Map | Contraction | Selection
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
+class Comparison(Defined, metaclass=Interned):
+    """array = gen g. [guard] * (left[g] op right[g]).
+
+    It is known through `array`, as a selection is, and its array keeps its identity in the same way.
+    """
+
+    array: IndexArray
+    op: str
+    guard: Predicate
+    left: Statement
+    right: Statement
+
+    @property
+    def shape(self) -> Shape:
+        """The sizes of the array."""
+        return self.array.sizes
+
+
+Statement = Input | Constant | Addition | Map | Contraction | Selection | Comparison
+Defining = Selection | Comparison
+"""Statements that define an index array, and have no other value and no differential."""
 Outputs = Statement | tuple["Outputs", "Outputs"]
 
 
+_compared: Alive[tuple[str, Predicate, Statement, Statement], IndexArray] = Alive()
 _selected: Alive[tuple[int, Predicate, Predicate, Statement], IndexArray] = Alive()
 
 
@@ -177,6 +200,19 @@ def selection(sign: int, guard: Predicate, pred: Predicate, operand: Statement, 
     return Selection(array, *content)
 
 
+def comparison(op: str, guard: Predicate, left: Statement, right: Statement, name: str = "c") -> Comparison:
+    """gen g. [guard] * (left[g] op right[g]), whose array is the same whenever it is made, and then called `name`.
+
+    `guard` is over the indices of `left` and `right`, which have one shape.
+    """
+    content = (op, guard, left, right)
+    array = _compared.get(content)
+    if array is None:
+        made = IndexArray(name, left.shape, constant(2), partial=guard is not TRUE)
+        array = _compared.enter(content, made)
+    return Comparison(array, *content)
+
+
 def operands(x: Statement) -> tuple[Statement, ...]:
     """The statements whose values `x` reads."""
     match x:
@@ -188,6 +224,8 @@ def operands(x: Statement) -> tuple[Statement, ...]:
             return x.arguments
         case Selection():
             return (x.operand,)
+        case Comparison():
+            return (x.left, x.right)
         case Input() | Constant():
             return ()
 
@@ -203,6 +241,8 @@ def predicates(x: Statement) -> tuple[Predicate, ...]:
             return (p,)
         case Selection(_, _, guard, p, _):
             return (guard, p)
+        case Comparison():
+            return (x.guard,)
 
 
 def looked_up(x: Statement) -> list[IndexArray]:
@@ -212,16 +252,16 @@ def looked_up(x: Statement) -> list[IndexArray]:
     return [lookup.array for p in predicates(x) for lookup in lookups(p)]
 
 
-def selections(statements: Iterable[Statement]) -> dict[IndexArray, Selection]:
+def selections(statements: Iterable[Statement]) -> dict[IndexArray, Defining]:
     """The statements that define index arrays; of two that define the same, which say the same, the first."""
-    found: dict[IndexArray, Selection] = {}
+    found: dict[IndexArray, Defining] = {}
     for x in statements:
-        if isinstance(x, Selection):
+        if isinstance(x, Defining):
             found.setdefault(x.array, x)
     return found
 
 
-def needs(x: Statement, defined: Mapping[IndexArray, Selection]) -> tuple[Statement, ...]:
+def needs(x: Statement, defined: Mapping[IndexArray, Defining]) -> tuple[Statement, ...]:
     """What comes before `x`: its operands, and those statements of `defined` whose arrays it looks up."""
     if not defined:
         return operands(x)
@@ -306,7 +346,7 @@ def live(s: SSA) -> SSA:
     return replace(s, statements=tuple(order), names=names)
 
 
-def _in_order(s: SSA, defined: Mapping[IndexArray, Selection]) -> dict[Statement, None]:
+def _in_order(s: SSA, defined: Mapping[IndexArray, Defining]) -> dict[Statement, None]:
     """The statements on which outputs depend, in an order that `s` needn't have."""
     order: dict[Statement, None] = {}
     wanted: set[Statement] = set()
@@ -369,6 +409,8 @@ def read(x: Statement, given: Mapping[Statement, Expr]) -> Expr:
             new = (Index(old[0].name),)
             chosen = _read_at(operand, given, (*here, atom_affine(new[0])))
             body = bracket(renew(guard), Choice(sign, new[0], array.size, renew(p, old, new), chosen))
+        case Comparison(_, op, guard, left, right):
+            body = bracket(renew(guard), Compared(op, _read_at(left, given, here), _read_at(right, given, here)))
     for i, size in reversed(tuple(zip(g, x.shape, strict=True))):
         body = Gen(i, size, body)
     return body
@@ -429,7 +471,7 @@ def to_function(s: SSA) -> Function:
         if isinstance(x, Input) and not (isinstance(x, Integers) and x in results):
             given[x] = value
             continue
-        if isinstance(x, Selection):
+        if isinstance(x, Defining):
             bindings.append((x.array, value))
             continue
         variable = Var(s.names.get(x, f"X{len(bindings)}"), array(x.shape, R))

@@ -34,6 +34,7 @@ from tensorlang.normal.pattern import Shape, axes
 from tensorlang.normal.ssa import (
     SSA,
     Addition,
+    Comparison,
     Constant,
     Contraction,
     Input,
@@ -96,6 +97,8 @@ def with_operands(x: Statement, new: Mapping[Statement, Statement]) -> Statement
             return Contraction(p, tuple(new[y] for y in factors), summed, shape)
         case Selection(array, sign, guard, p, operand):
             return Selection(array, sign, guard, p, new[operand])
+        case Comparison(array, op, guard, left, right):
+            return Comparison(array, op, guard, new[left], new[right])
 
 
 def map_outputs(outputs: Outputs, new: Mapping[Statement, Statement]) -> Outputs:
@@ -124,6 +127,8 @@ def _tidied(x: Statement, once: frozenset[Statement]) -> Statement:
         case Selection(array, sign, guard, p, operand):
             guard = simplify_in(guard, own_ranges(x))
             return Selection(array, sign, guard, simplify_in(p, own_ranges(operand)), operand)
+        case Comparison(array, op, guard, left, right):
+            return Comparison(array, op, simplify_in(guard, own_ranges(x)), left, right)
 
 
 def addition(terms: list[Term], shape: Shape) -> Statement:
@@ -243,5 +248,5 @@ def support(x: Statement) -> Predicate:
             return p
         case Contraction():
             return shadow(x.pattern)
-        case Input() | Constant() | Selection():
+        case Input() | Constant() | Selection() | Comparison():
             return TRUE

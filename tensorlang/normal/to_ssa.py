@@ -14,6 +14,7 @@ S(i, p, e) translates gen i. [p] * e; its value is 0 wherever p is false.
     5.33   S(i, p, f(e..))                   ->  Xk = S(i, p, ek);  gen g. [p] * f(X0[g], ..)
     5.34   S(i, p, sum j..k. [q]*e)          ->  X = S(i j..k, p and q, e);
                                                  gen g. sum i, j..k. [p and q and g = i] * X[i, j..k]
+    S(i, p, e0 < e1)                 ->  Xk = S(i, p, ek);  K = gen g. [p] * (X0[g] < X1[g])        for a let alone
     S(i, p, max j where q. e)                ->  X = S(i j, p and q, e);  K = gen g. [p] * argmax j where q. X[g, j];
                                                  gen g. sum i, j. [p and g = i and j = K[g]] * X[i, j]
 
@@ -35,6 +36,7 @@ from tensorlang.language.grammar import (
     Bracket,
     Call,
     Choice,
+    Compared,
     Const,
     Expr,
     Extremum,
@@ -53,14 +55,17 @@ from tensorlang.normal.pattern import axes, renamed, renamed_affine
 from tensorlang.normal.ssa import (
     SSA,
     Addition,
+    Comparison,
     Constant,
     Contraction,
+    Defining,
     Input,
     Map,
     Outputs,
     Selection,
     Statement,
     Term,
+    comparison,
     integers,
     operands,
     selection,
@@ -177,15 +182,26 @@ class Builder:
             e = _elements(e, len(sizes))
         return e, _Scope(env, tuple(sizes), TRUE)
 
-    def _choice(self, e: Expr, name: str) -> Selection:
-        """The statement for gen i. [p] * argmax j where q. e."""
+    def _choice(self, e: Expr, name: str) -> Defining:
+        """The statement for gen i. [p] * argmax j where q. e, or for gen i. [p] * (e0 < e1)."""
         e, scope = self._under_gens(e)
         if isinstance(e, Bracket):
             scope = scope.under(substitute(e.pred, scope.env))
             e = e.body
+        if isinstance(e, Compared):
+            return run(self._comparison(e, scope, name))
         if not isinstance(e, Choice):
-            raise NormalFormError(f"{name} is bound to indices, so to a choice under gens and a bracket; found none")
+            raise NormalFormError(
+                f"{name} is bound to indices, so to a choice or a comparison under gens and a bracket; found none"
+            )
         return run(self._selection(e, scope, {}, name))
+
+    def _comparison(self, e: Compared, scope: _Scope, name: str) -> Deep[Comparison]:
+        left = yield self._translate(e.left, scope, scope.pred, {})
+        right = yield self._translate(e.right, scope, scope.pred, {})
+        made = comparison(e.op, scope.pred, left, right, name)
+        self.emit(made)
+        return made
 
     def _selection(self, e: Choice | Extremum, scope: _Scope, done: _Done, name: str = "k") -> Deep[Selection]:
         env = {**scope.env, e.index: atom_affine(axes(len(scope.sizes), 1)[0])}
@@ -269,7 +285,7 @@ class Builder:
                 chosen_at = (*here, atom_affine(Lookup(chosen.array, here)))
                 places = conjunction([p, *(equal(atom_affine(i), a) for i, a in zip(inner, chosen_at, strict=True))])
                 return self.emit(Contraction(places, (chosen.operand,), (), sizes))
-            case Gen() | MakePair() | Let() | Choice():
+            case Gen() | MakePair() | Let() | Choice() | Compared():
                 raise NormalFormError(
                     "SSA is made once gens are outermost; found a gen, pair or let inside an expression"
                 )

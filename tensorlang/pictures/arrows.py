@@ -18,8 +18,10 @@ from tensorlang.normal import normal_ssa
 from tensorlang.normal.ssa import (
     SSA,
     Addition,
+    Comparison,
     Constant,
     Contraction,
+    Defining,
     Input,
     Map,
     Selection,
@@ -180,7 +182,7 @@ def _cotangent(
 
 def _node(x: Statement, called: Callable[[Statement], str]) -> _Node:
     colour = {Input: BLUE, Addition: GREEN, Map: PURPLE}.get(type(x), ORANGE)
-    return _Node(cut(x.array.name if isinstance(x, Selection) else called(x), _DETAIL), _formula(x, called), colour)
+    return _Node(cut(x.array.name if isinstance(x, Defining) else called(x), _DETAIL), _formula(x, called), colour)
 
 
 def _formula(x: Statement, called: Callable[[Statement], str]) -> str:
@@ -205,6 +207,8 @@ def _formula(x: Statement, called: Callable[[Statement], str]) -> str:
             text = ("" if determines(p, inner_ranges(x)) else "Σ ") + expr_unicode(product)
         case Selection(_, sign, _, _, operand):
             text = f"{'argmax' if sign > 0 else 'argmin'} {called(operand)}"
+        case Comparison(_, op, _, left, right):
+            text = f"{expr_unicode(scalar(left))} {op} {expr_unicode(scalar(right))}"
     return cut(text, _DETAIL)
 
 

@@ -34,6 +34,7 @@ from tensorlang.normal.pattern import renamed
 from tensorlang.normal.ssa import (
     SSA,
     Addition,
+    Comparison,
     Constant,
     Contraction,
     Input,
@@ -90,7 +91,7 @@ def supports(s: SSA) -> Places:
     found: dict[Statement, Predicate] = {}
     for x in s.statements:
         match x:
-            case Input() | Selection():
+            case Input() | Selection() | Comparison():
                 where: Predicate = TRUE
             case Constant(value, _):
                 where = TRUE if value else FALSE

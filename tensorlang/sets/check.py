@@ -141,13 +141,13 @@ def _within(p: Predicate) -> Iterator[tuple[Lookup, Claim]]:
     """The lookups in `p`, and that there are such places where their comparisons hold, and what stands beside them.
 
     A comparison is false where it looks up a place that is not there, so where it holds of no element in the array's
-    range it does no harm.
+    range it does no harm; nor do several, where they hold of no element together.
     """
     match p:
         case And(parts):
             for part in parts:
                 for lookup, claim in _within(part):
-                    others = (q for q in parts if q is not part and lookup not in lookups(q))
+                    others = (q for q in parts if q is not part)
                     yield lookup, claim.under(conjunction(others))
         case Or(parts):
             for part in parts:

@@ -22,6 +22,7 @@ from tensorlang.language.grammar import (
     Access,
     Bracket,
     Choice,
+    Compared,
     Expr,
     Extremum,
     Gen,
@@ -132,7 +133,7 @@ class _Mending:
         self.root: Expr = self.top
         while isinstance(self.root, Access):
             self.root = self.root.body
-        self.chooses = any(isinstance(e, Choice) for e in nodes)
+        self.chooses = any(isinstance(e, Choice | Compared) for e in nodes)
 
     def all(self) -> Iterator[str]:
         """The mends, as text."""

@@ -34,8 +34,10 @@ from tensorlang.normal.pattern import axes, renamed
 from tensorlang.normal.ssa import (
     SSA,
     Addition,
+    Comparison,
     Constant,
     Contraction,
+    Defining,
     Input,
     Map,
     Selection,
@@ -66,7 +68,7 @@ def compact(s: SSA) -> SSA:
 
 def _compacted(x: Statement) -> tuple[Statement, Statement]:
     """What stands for `x`, and the statement that holds its values."""
-    if isinstance(x, Input | Constant | Selection) or is_index_only(x):
+    if isinstance(x, Input | Constant | Defining) or is_index_only(x):
         return x, x
     if isinstance(x, Contraction):
         strided = _strided(x)
@@ -180,7 +182,7 @@ def _without_idle_index(x: Statement) -> _Chart | None:
 def _ignores(x: Statement, i: Index) -> bool:
     """Whether the elements of `x` are the same for all `i`; its operands have lost their idle indices already."""
     match x:
-        case Input() | Selection():
+        case Input() | Selection() | Comparison():
             return False
         case Constant():
             return True
@@ -259,7 +261,7 @@ def _with_operands(x: Statement, new: dict[Statement, Statement]) -> Statement:
             return x
         case Addition(terms, shape):
             return addition([Term(t.sign, t.pred, new[t.operand]) for t in terms], shape)
-        case Map() | Selection():
+        case Map() | Selection() | Comparison():
             return with_operands(x, new)
         case Contraction(p, factors, summed, shape):
             if all(new[y] is y for y in factors):

@@ -41,7 +41,7 @@ def with_extrema(s: SSA) -> tuple[SSA, Extrema]:
 
     It comes where the selection was, after all that its definition reads.
     """
-    defined = selections(s.statements)
+    defined = {k: x for k, x in selections(s.statements).items() if isinstance(x, Selection)}
     if not defined:
         return s, {}
     values = {k: Input(Var(k.name, array(x.shape, R)), (), x.shape) for k, x in defined.items()}

@@ -29,8 +29,10 @@ from tensorlang.normal.pattern import Pattern, axes, renamed
 from tensorlang.normal.ssa import (
     SSA,
     Addition,
+    Comparison,
     Constant,
     Contraction,
+    Defining,
     Input,
     Map,
     Selection,
@@ -65,14 +67,14 @@ Read = tuple[_Part, int]
 
 def narrow(s: SSA) -> SSA:
     """`s` with statements that have arithmetic restricted to what is read of them, where that hides a share of them."""
-    defined = selections(s.statements)
+    defined = {k: x for k, x in selections(s.statements).items() if isinstance(x, Selection)}
     reads: dict[Statement, dict[Read | None, Predicate]] = defaultdict(dict)
     for x in output_list(s.outputs):
         reads[x][None] = TRUE
     chosen: dict[tuple[Read | None, Statement], _Part] = {}
     parts: dict[Statement, list[_Part]] = {}
     for x in reversed(s.statements):
-        demanded = reads.pop(x, {None: TRUE} if isinstance(x, Selection) else {})
+        demanded = reads.pop(x, {None: TRUE} if isinstance(x, Defining) else {})
         groups = _groups(x, demanded)
         parts[x] = []
         for pred, readers in groups:
@@ -101,7 +103,7 @@ def _groups(x: Statement, demanded: Mapping[Read | None, Predicate]) -> list[tup
     if not demanded:
         return []
     whole: list[tuple[Predicate, list[Read | None]]] = [(TRUE, list(demanded))]
-    if isinstance(x, Input | Constant | Selection) or any(p is TRUE for p in demanded.values()):
+    if isinstance(x, Input | Constant | Defining) or any(p is TRUE for p in demanded.values()):
         return whole
     ranges = own_ranges(x)
     readers: dict[Predicate, list[Read | None]] = defaultdict(list)
@@ -146,6 +148,9 @@ def _reads(
             return [(y, both) for y in arguments]
         case Selection(_, _, guard, p, operand):
             return [(operand, simplify_in(conjunction([guard, p]), own_ranges(operand)))]
+        case Comparison(_, _, guard, left, right):
+            guard = simplify_in(guard, own_ranges(x))
+            return [(left, guard), (right, guard)]
         case Contraction():
             chosen = (q for a in lookups(x.pred) if a.array in defined for q in what_was_chosen(a, defined[a.array]))
             return list(zip(x.factors, _shadows(x.pattern, conjunction([where, *chosen])), strict=True))
@@ -182,3 +187,5 @@ def _restricted(part: _Part, those: Iterable[Statement]) -> Statement:
             return Contraction(conjunction([q, p]), given, summed, shape)
         case Selection(array, sign, guard, q, _):
             return Selection(array, sign, guard, q, given[0])
+        case Comparison(array, op, guard, _, _):
+            return Comparison(array, op, guard, *given)

@@ -17,6 +17,7 @@ from tensorlang.language.function import Function
 from tensorlang.language.grammar import (
     Call,
     Choice,
+    Compared,
     Const,
     Expr,
     Extremum,
@@ -38,8 +39,10 @@ from tensorlang.normal.contraction import inner_solution, reads_each_once
 from tensorlang.normal.ssa import (
     SSA,
     Addition,
+    Comparison,
     Constant,
     Contraction,
+    Defining,
     Input,
     Integers,
     Map,
@@ -70,11 +73,11 @@ def read_back(s: SSA) -> Function:
     """The program of `s` as a function of the core language, with a let for each statement that is stored."""
     s, extrema = with_extrema(live(s))
     taken = {p.name for p in s.params} | {size.name for x in s.statements for a in x.shape for size in a.sizes}
-    taken |= {x.array.name for x in s.statements if isinstance(x, Selection)}
+    taken |= {x.array.name for x in s.statements if isinstance(x, Defining)}
     reader = _Reader(_inlined(s, extrema), extrema, taken | set(s.names.values()))
     bindings: list[tuple[Var | IndexArray, Expr]] = []
     for x in s.statements:
-        if isinstance(x, Selection):
+        if isinstance(x, Defining):
             bindings.append((x.array, reader.whole(x)))
         elif x not in reader.inlined:
             variable = Var(s.names.get(x, f"t{len(bindings)}"), array(x.shape, R))
@@ -101,7 +104,7 @@ def _inlined(s: SSA, extrema: Extrema) -> set[Statement]:
     named = set(s.names).difference(outputs if len(outputs) == 1 else ())
     inlined: set[Statement] = set()
     for x in reversed(s.statements):
-        stays = isinstance(x, Selection) or x in named or reads[x] >= _MANY
+        stays = isinstance(x, Defining) or x in named or reads[x] >= _MANY
         if not stays or (is_index_only(x) and x not in extrema):
             inlined.add(x)
         times = reads[x] if x in inlined else 1
@@ -158,6 +161,12 @@ class _Reader:
                 return access(_input(x), *at)
             case Selection():
                 return (yield self._chosen(x, Choice, here, at, ranges, known))
+            case Comparison(_, op, guard, _, _):
+                guard = _reduced(guard, own_ranges(x), here, ranges, known)
+                known = conjunction([known, guard])
+                left = yield self.element(x.left, at, ranges, known)
+                right = yield self.element(x.right, at, ranges, known)
+                return bracket(guard, Compared(op, left, right))
             case Constant(value, _):
                 return number(value)
             case Addition(terms, _):

@@ -9,13 +9,26 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from tensorlang.language import grammar, predicates
-from tensorlang.language.affine import Affine, Index
-from tensorlang.language.grammar import Choice, bracket
+from tensorlang.language.affine import Affine, Index, IndexArray
+from tensorlang.language.grammar import Bracket, Choice, Compared, Expr, Gen, bracket
 from tensorlang.language.predicates import Predicate
 from tensorlang.language.types import R
+from tensorlang.surface.guards import lifted
 from tensorlang.surface.lookups import choice, chosen
 from tensorlang.surface.scope import Surface, built, current, opened, refuse, together, valid_name
-from tensorlang.surface.terms import Cond, Idx, Numeric, Term, as_cond, as_size, as_term, described, index_term, term
+from tensorlang.surface.terms import (
+    Cond,
+    Idx,
+    Numeric,
+    Term,
+    as_cond,
+    as_size,
+    as_term,
+    described,
+    index_term,
+    named,
+    term,
+)
 
 S = TypeVar("S", bound=Surface)
 Body = Callable[..., Any]
@@ -88,8 +101,8 @@ def exists(size: Any, body: Body) -> Cond:
     Raises `TypeMismatch` if `size` is not one, or `body` no function of as many indices that gives a condition.
     """
     made = _under_indices("exists", size, body, None, lambda value: as_cond(value, "the body of exists"))
-    _unchosen("exists", made.result.pred, made.binders)
-    return Cond(predicates.exists(made.binders, made.result.pred), made.result.binders)
+    p = _outside("exists", made.result.pred, made.binders)
+    return Cond(predicates.exists(made.binders, p), made.result.binders)
 
 
 def several(value: Any) -> tuple[Any, ...]:
@@ -123,8 +136,8 @@ def _extremum(sign: int, what: str, size: Any, body: Body, where: Body | None) -
     if isinstance(size, Numeric):
         refuse(f"{what} needs a size, found {described(size)}", f"tl.{what}imum(a, b) is the {what}imum of two numbers")
     made = _over_numbers(what, size, body, where)
-    _unchosen(what, made.where.pred, made.binders)
-    e = grammar.extremum(sign, made.binders, made.where.pred, made.result.expr)
+    p = _outside(what, made.where.pred, made.binders)
+    e = grammar.extremum(sign, made.binders, p, made.result.expr)
     return term(e, made.result, made.where)
 
 
@@ -133,24 +146,40 @@ def _choice(sign: int, what: str, size: Any, body: Body, where: Body | None) -> 
         hint = f"one after the other: tl.{what}(n, lambda i: tl.max(m, lambda j: A[i, j])), and then j"
         refuse(f"{what} chooses one index, found {len(size)} sizes", hint)
     made = _over_numbers(what, size, body, where)
-    _unchosen(what, made.where.pred, made.binders)
+    p = _outside(what, made.where.pred, made.binders)
     ((index, n),) = made.binders
-    result = chosen(built(Choice, sign, index, n, made.where.pred, made.result.expr), made.result, made.where)
+    result = chosen(built(Choice, sign, index, n, p, made.result.expr), made.result, made.where)
     assert isinstance(result, Idx)
     return result
 
 
-def _unchosen(what: str, p: Predicate, binders: list[tuple[Index, Affine]]) -> None:
-    """Refuse a condition that looks up what is chosen under `binders`, which are not yet there for its let."""
+def _outside(what: str, p: Predicate, binders: list[tuple[Index, Affine]]) -> Predicate:
+    """`p`, whose conditions on values under `binders` are asked outside of these, where lets can define them.
+
+    Refuses one that looks up what is chosen under `binders`.
+    """
     definition = current.get()
     indices = {index for index, _ in binders}
+    inside: dict[IndexArray, Expr] = {}
     for lookup in predicates.lookups(p):
         e = None if definition is None else definition.choices.get(lookup.array)
-        if definition is not None and e is not None and not indices.isdisjoint(definition.made_under[e]):
+        if definition is None or e is None or indices.isdisjoint(definition.made_under[e]):
+            continue
+        if isinstance(_asked(e), Compared):
+            inside[lookup.array] = e
+        else:
             refuse(
                 f"the condition of {what} chooses an index inside itself",
                 "choose before: k = tl.gen(n, lambda i: tl.argmax(m, ..)), then k[i] is an index",
             )
+
+    return lifted(binders, p, inside, named)
+
+
+def _asked(e: Expr) -> Expr:
+    while isinstance(e, Gen | Bracket):
+        e = e.body
+    return e
 
 
 def _over_numbers(what: str, size: Any, body: Body, where: Body | None) -> _Range[Term]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from itertools import count
+from typing import Any
 
 from tensorlang.errors import LimitError, ParseError, ScopeError, Span, TypeMismatch
 from tensorlang.language.affine import Affine, Index, IndexArray, Lookup, Size, atom_affine, constant, total
 from tensorlang.language.functions import functions
-from tensorlang.language.grammar import INDEX_HINT, Var, type_of
+from tensorlang.language.grammar import INDEX_HINT, Expr, Var, holds, type_of
+from tensorlang.language.names import free_names
 from tensorlang.language.predicates import (
     Exists,
     Predicate,
@@ -20,8 +23,10 @@ from tensorlang.language.predicates import (
     less,
     not_equal,
 )
+from tensorlang.language.rebuilt import without_places
 from tensorlang.language.types import shape
-from tensorlang.recursion import Deep
+from tensorlang.recursion import Deep, run
+from tensorlang.surface.guards import compared, is_condition, lifted, opposite
 from tensorlang.surface.lex import INTEGER_DIGITS, Token
 from tensorlang.surface.library import library
 from tensorlang.surface.mistakes import VALUE_CONDITION, letters, unclosed
@@ -39,6 +44,15 @@ _COMPARISONS: dict[str, Callable[[Affine, Affine], Predicate]] = {
 
 _BOUND = 10**INTEGER_DIGITS
 
+_ENDS = frozenset({"and", "or", ",", ".", ":", "then", "else", "in", "where", "not"})
+"""What ends a comparison, outside of all parentheses in it."""
+
+
+def _name(conditions: Collection[object], scope: Collection[str]) -> str:
+    """A name for one more condition that no other one has, and nothing in scope."""
+    names = ("c" + str(k) * (k > 0) for k in count(len(conditions)))
+    return next(name for name in names if name not in scope)
+
 
 class ConditionReader(Reader):
     """Reads the `size`, `affine` and `pred` of the grammar.
@@ -50,6 +64,20 @@ class ConditionReader(Reader):
     """
 
     introduces_sizes = False
+
+    def __init__(self, text: str, source: str) -> None:
+        super().__init__(text, source)
+        self.conditions: dict[Expr, tuple[IndexArray, Expr]] = {}
+        """The conditions on values in the definition that is being read, by what they ask, wherever that is written."""
+        self._plain_until = 0
+        """Up to this token there are no values."""
+        self._closing: dict[int, int] = {}
+        """Where the parentheses and brackets close that open at some tokens."""
+
+    def number(self, what: str) -> Deep[Expr]:
+        """An expression whose value is a number, up to a comparison; where there are none, an error."""
+        raise self.unexpected("an index, a size or an integer")
+        yield
 
     def affine(self) -> Deep[Affine]:
         """An index expression: an integer combination of indices, sizes and constants."""
@@ -71,7 +99,7 @@ class ConditionReader(Reader):
         return value
 
     def predicate(self) -> Deep[Predicate]:
-        """A predicate."""
+        """A predicate, whose conditions on values are noted in `conditions`."""
         start = self.token.start
         value: Affine | Predicate = yield self._formula()
         return self._as_predicate(value, start)
@@ -149,8 +177,15 @@ class ConditionReader(Reader):
         if self.token.kind == "exists":
             predicate = yield self._exists()
             return predicate
+        if self.accept("not"):
+            start = self.token.start
+            part: Affine | Predicate = yield self._comparison()
+            return opposite(self._as_predicate(part, start), self.holds)
         if self.token.kind == "name" and isinstance(self.scope.get(self.token.text), Relation):
             predicate = yield self._related()
+            return predicate
+        if self._compares_values():
+            predicate = yield self._on_values()
             return predicate
         start = self.token.start
         left: Affine | Predicate = yield self._combination()
@@ -165,6 +200,103 @@ class ConditionReader(Reader):
             parts.append(compare(below, self._as_affine(left, start)))
         return conjunction(parts)
 
+    def test(self, e: Expr) -> IndexArray:
+        """The array of the conditions that `e` asks."""
+        key = run(without_places(e, {}))
+        if key not in self.conditions:
+            sizes, _ = shape(e.type)
+            self.conditions[key] = IndexArray(_name(self.conditions, self.scope), sizes, constant(2)), e
+        return self.conditions[key][0]
+
+    def holds(self, e: Expr) -> Predicate:
+        """That the condition `e` on values holds."""
+        return holds(self.test(e))
+
+    def lifted(self, binders: list[tuple[Index, Affine]], p: Predicate) -> Predicate:
+        """`p`, whose conditions on values at the indices of `binders` are those of arrays outside of them."""
+        bound = {index for index, _ in binders}
+        inside = {array: e for array, e in self.conditions.values() if not bound.isdisjoint(self.free(e))}
+        return lifted(binders, p, inside, self.test)
+
+    def free(self, e: Expr) -> set[Any]:
+        """What is bound outside of `e` and it depends on, through other conditions, too."""
+        found = set(free_names(e))
+        by_array = dict(self.conditions.values())
+        for named in tuple(found):
+            if isinstance(named, IndexArray) and named in by_array:
+                found |= self.free(by_array[named])
+        return found
+
+    def _on_values(self) -> Deep[Predicate]:
+        """A comparison of numbers, or a chain of them."""
+        parts: list[Predicate] = []
+        left: Expr = yield self.number("the left side of a comparison")
+        while self.token.kind in _COMPARISONS:
+            operator = self.advance().kind
+            right: Expr = yield self.number(f"the right side of {operator}")
+            asked, wanted = compared(operator, left, right)
+            p = self.holds(asked)
+            parts.append(p if wanted else opposite(p, self.holds))
+            left = right
+        if not parts:
+            raise self.unexpected("a comparison (<, <=, =, !=, >, >=)", VALUE_CONDITION)
+        return conjunction(parts)
+
+    def _compares_values(self) -> bool:
+        """Whether the comparison that begins here is of values, which some word in it outside of accesses tells."""
+        if self.position < self._plain_until or (self.token.kind == "(" and not self._is_operand(self.position)):
+            return False  # of indices, or a predicate in parentheses
+        opened: list[bool] = []
+        k = self.position
+        for k in range(self.position, len(self.tokens) - 1):
+            token = self.tokens[k]
+            if token.kind in ("(", "["):
+                is_access = k > 0 and self.tokens[k - 1].kind in ("name", "]", ")") and token.kind == "["
+                if token.kind == "[" and not is_access and not any(opened):
+                    return True
+                opened.append(is_access)
+            elif token.kind in (")", "]"):
+                if not opened:
+                    break
+                opened.pop()
+            elif not opened and token.kind in _ENDS:
+                break
+            elif not any(opened) and self._is_value(k):
+                return True
+        self._plain_until = k
+        return False
+
+    def _is_value(self, k: int) -> bool:
+        """Whether the token at `k` stands in expressions of values alone."""
+        token, after = self.tokens[k], self.tokens[k + 1].kind
+        if token.kind == "number":
+            return not token.text.isdigit()
+        if token.kind != "name":
+            return token.kind in ("/", "^", "fst", "snd", "sum", "let", "if")
+        named = self.scope.get(token.text)
+        if named is None:
+            return self._is_function(token.text) if after == "(" else token.text in ("max", "min") and after == "name"
+        return isinstance(named, Var)
+
+    def _is_function(self, name: str) -> bool:
+        return name in functions() or name in ("pow", "real") or name in library() or name in self.callable_names()
+
+    def callable_names(self) -> Collection[str]:
+        """The names of the programs that can be called."""
+        return ()
+
+    def _is_operand(self, position: int) -> bool:
+        """Whether the parenthesis that opens at `position` is an operand rather than a whole predicate."""
+        if not self._closing:
+            opened: list[int] = []
+            for k, token in enumerate(self.tokens):
+                if token.kind in ("(", "["):
+                    opened.append(k)
+                elif token.kind in (")", "]") and opened:
+                    self._closing[opened.pop()] = k
+        end = self._closing.get(position)
+        return end is not None and self.tokens[end + 1].kind in (*_COMPARISONS, "+", "-", "*", "/", "^", "[")
+
     def _exists(self) -> Deep[Predicate]:
         self.advance()
         binders = yield self.binders("exists")
@@ -172,6 +304,7 @@ class ConditionReader(Reader):
         bound = self.bind_indices(binders)
         body: Predicate = yield self.predicate()
         self.restore_all(bound)
+        body = self.lifted([(index, size) for _, index, size in binders], body)
         for _, index, size in reversed(binders):
             body = Exists(index, size, body)
         return body
@@ -290,7 +423,7 @@ class ConditionReader(Reader):
         inner = opened[-1] if opened else 0
         before = self.tokens[inner - 1] if inner else None
         if self.tokens[inner].kind != "[" or before is None or before.kind not in ("name", "]", ")"):
-            return VALUE_CONDITION if opened else "an index, a size or an integer is wanted here"
+            return "an index, a size or an integer is wanted here"
         sizes, _ = shape(named.type)
         kind = "".join(f"[{size}]" for size in sizes)
         read = self.scope.get(before.text)
@@ -350,6 +483,9 @@ class ConditionReader(Reader):
     def _as_predicate(self, value: Affine | Predicate, start: int) -> Predicate:
         if not isinstance(value, Affine):
             return value
+        match value:
+            case Affine(((Lookup(array=array), 1),), 0) if is_condition(array):
+                return equal(value, constant(1))
         place: Span = self.span(start)
         if self.token.kind not in ("]", ")", "and", "or", ".", "end"):
             raise self.unexpected("a comparison (<, <=, =, !=, >, >=)")

@@ -89,6 +89,7 @@ from tensorlang.surface.terms import (
     real,
     second,
     term,
+    where,
 )
 
 fst, snd = first, second
@@ -402,6 +403,7 @@ __all__ = [
     "sum",
     "tan",
     "tanh",
+    "where",
     "where_ge",
     "where_gt",
 ]

@@ -48,6 +48,7 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
     "bitwise_and": operator.and_,
     "bitwise_or": operator.or_,
     "logical_not": operator.invert,
+    "invert": operator.invert,
     "matmul": operator.matmul,
     "floor_divide": operator.floordiv,
     "remainder": operator.mod,
@@ -71,6 +72,13 @@ def applied(value: Any, ufunc: Any, method: str, inputs: Sequence[Any], options:
     if name in _ELEMENTWISE:
         return apply(_ELEMENTWISE[name], *plain)
     refused(value, f"np.{name}", name)
+
+
+def where(condition: Any, a: Any, b: Any) -> Any:
+    """What np.where of values of a program gives."""
+    from tensorlang.surface.terms import where
+
+    return where(condition, a, b)
 
 
 def refused(value: Any, function: str, name: str) -> NoReturn:

@@ -20,8 +20,8 @@ _NAME = r"([A-Za-z_]\w*)"
 Mend = str | Callable[[re.Match[str]], str]
 
 VALUE_CONDITION = (
-    "a condition is on indices and sizes, not on values: where_ge(a, b, e) is e where a >= b and else 0, where_gt "
-    "likewise; max, min and relu choose values; data say where by a relation, r: rel(n)"
+    "a condition stands in a bracket: [x < y] * e is e where it holds and else 0, if x < y then a else b chooses, and "
+    "let c = x < y in .. names it; data say where by a relation, r: rel(n)"
 )
 
 
@@ -79,7 +79,7 @@ _MISTAKES: tuple[tuple[str, Mend], ...] = (
     (rf"[\w)\]]\s+{_MARK}[\w(]", "a product is written with *"),
     (rf"\)\s*{_MARK}[\w(]", "a product is written with *"),
     (rf"\[[^\]@]*{_MARK}[<>]", "a bracket with a condition stands in front: [i < n] * x[i]"),
-    (rf"[\w)\]]\s*{_MARK}==", "values are not compared: " + VALUE_CONDITION),
+    (rf"[\w)\]]\s*{_MARK}==", "equality is written with one =: " + VALUE_CONDITION),
     (rf"[\w)\]]\s*{_MARK}[<>]", VALUE_CONDITION),
     (rf"\^\s*{_MARK}[\w(]", "an exponent is constant: pow(x, 3/2); else exp(y * log(x)) for x^y"),
     (rf"{_NAME}\s*{_MARK}\.(\d)", r"the parts of a pair are fst(\1) and snd(\1)"),

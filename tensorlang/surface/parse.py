@@ -16,6 +16,7 @@ The quotient of two literals at the head of a product, `1/3`, is a constant; eve
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -38,6 +39,7 @@ from tensorlang.language.grammar import (
     Add,
     Bracket,
     Choice,
+    Compared,
     Const,
     Expr,
     Let,
@@ -45,6 +47,7 @@ from tensorlang.language.grammar import (
     Mul,
     Proj,
     Var,
+    bracket,
     extremum,
     gen,
     number,
@@ -57,6 +60,7 @@ from tensorlang.language.types import Idx as IndexType
 from tensorlang.recursion import Deep, run
 from tensorlang.sets.check import check
 from tensorlang.surface.declarations import DeclarationReader
+from tensorlang.surface.guards import opposite
 from tensorlang.surface.inline import call_on_terms
 from tensorlang.surface.lex import Token
 from tensorlang.surface.library import TEXT, library
@@ -64,6 +68,7 @@ from tensorlang.surface.lookups import Indices
 from tensorlang.surface.mistakes import VALUE_CONDITION, elementwise, letters
 from tensorlang.surface.reader import REDUCTIONS
 from tensorlang.surface.scope import Surface
+from tensorlang.surface.share import share
 from tensorlang.surface.terms import Idx, Rel, Term
 
 _SHORT = 40
@@ -156,15 +161,43 @@ class _Parser(DeclarationReader):
             meant = VALUE_CONDITION if self.token.kind in ("=", "<", ">", "<=", ">=", "!=") else None
             raise self.unexpected("an operator or the end of the definition", meant)
         self._need_value(body, f"the value of {name.text}")
-        return Function(name.text, tuple(p for p in params.values() if not isinstance(p, Size)), body.expr)
+        e = body.expr
+        if self.conditions:
+            asked = dict(self.conditions.values())
+            made_under = {value: tuple(self.free(value)) for value in asked.values()}
+            e = share(e, made_under=made_under, choices=asked, shared=(Compared,))
+            self.conditions = {}
+        return Function(name.text, tuple(p for p in params.values() if not isinstance(p, Size)), e)
 
     def _at_definition(self) -> bool:
         """Whether the current token begins `name()` or `name(param: `, which no expression goes on with."""
         ahead = [self.token.kind, *(self.peek(k) for k in (1, 2, 3))]
         return ahead[:3] == ["name", "(", ")"] or ahead == ["name", "(", "name", ":"]
 
-    def _expression(self, product: bool = False) -> Deep[_Piece]:
-        """An expression; with `product`, one without + and - that are not in parentheses."""
+    def callable_names(self) -> Collection[str]:
+        """The programs above."""
+        return self.programs
+
+    def number(self, what: str) -> Deep[Expr]:
+        """An expression whose value is a number, up to a comparison."""
+        piece: _Piece = yield self._arithmetic()
+        self._need_number(piece, what)
+        return piece.expr
+
+    def _expression(self) -> Deep[_Piece]:
+        """An expression, or a comparison of two, which a `let` names."""
+        left: _Piece = yield self._arithmetic()
+        if self.token.kind not in ("<", "<=", "=", ">", ">="):
+            return left
+        operator = self.advance()
+        self._need_number(left, f"the left side of {operator.kind}")
+        right: _Piece = yield self._arithmetic()
+        self._need_number(right, f"the right side of {operator.kind}")
+        sides = (left.expr, right.expr) if operator.kind in ("<", "<=", "=") else (right.expr, left.expr)
+        return self._piece(Compared(operator.kind.replace(">", "<"), *sides), left.start)
+
+    def _arithmetic(self, product: bool = False) -> Deep[_Piece]:
+        """An expression that is no comparison; with `product`, without + and - that are not in parentheses."""
         left: _Piece = yield self._operand()
         if left.literal and self.token.kind == "/" and self.peek() == "number" and self.peek(2) != "^":
             self.advance()
@@ -177,7 +210,7 @@ class _Parser(DeclarationReader):
             left = _Piece(Mul(left.expr, factor), left.start, right.end)
         while self.token.kind in ("+", "-") and not product:
             operator = self.advance()
-            right = yield self._expression(product=True)
+            right = yield self._arithmetic(product=True)
             self._need_numbers(left, operator.kind, right)
             sign = 1 if operator.kind == "+" else -1
             left = _Piece(Add(left.expr, right.expr, sign), left.start, right.end)
@@ -199,6 +232,9 @@ class _Parser(DeclarationReader):
                 return piece
             case "[":
                 piece = yield self._bracket()
+                return piece
+            case "if":
+                piece = yield self._if()
                 return piece
             case "-":
                 piece = yield self._negation()
@@ -401,8 +437,25 @@ class _Parser(DeclarationReader):
         self.expect("]", "`and`, `or` or ']'")
         if not self.accept("*"):
             return self._piece(Bracket(p, number(1)), token.start)
-        body: _Piece = yield self._expression(product=True)
+        body: _Piece = yield self._arithmetic(product=True)
         return self._piece(Bracket(p, body.expr), token.start)
+
+    def _if(self) -> Deep[_Piece]:
+        """`if c then a else b`: [c] * a + [not c] * b."""
+        token = self.advance()
+        p = yield self.predicate()
+        self.expect("then", "`and`, `or` or `then`")
+        held: _Piece = yield self._expression()
+        self._need_number(held, "what follows `then`")
+        if self.token.kind != "else":
+            raise self.unexpected(
+                "an operator or `else`", "both sides are said: if x > 0 then a else b; [x > 0] * a is 0 elsewhere"
+            )
+        self.advance()
+        other: _Piece = yield self._expression()
+        self._need_number(other, "what follows `else`")
+        q = opposite(p, self.holds)
+        return self._piece(Add(bracket(p, held.expr), bracket(q, other.expr), 1), token.start)
 
     def _negation(self) -> Deep[_Piece]:
         token = self.advance()
@@ -443,9 +496,10 @@ class _Parser(DeclarationReader):
     def _reduction(self) -> Deep[_Piece]:
         """`max i:n where p. e`, and likewise min, argmax and argmin."""
         token = self.advance()
-        binders, where, body = yield self._range(token)
+        binders, inside, body = yield self._range(token)
         self._need_number(body, f"the body of {token.text}")
         sign = 1 if token.text.endswith("max") else -1
+        where = self.lifted(binders, inside)
         if not token.text.startswith("arg"):
             return self._piece(extremum(sign, binders, where, body.expr), token.start)
         if len(binders) != 1:
@@ -468,7 +522,7 @@ class _Parser(DeclarationReader):
             self.expect(".", "`and`, `or` or '.'")
         else:
             self.expect(".", "',' or '.'")
-        body: _Piece = yield self._expression()
+        body: _Piece = yield (self._expression() if token.kind == "gen" else self._arithmetic())
         self.restore_all(bound)
         return [(index, size) for _, index, size in read], where, body
 
@@ -531,8 +585,10 @@ class _Parser(DeclarationReader):
 
     def _need_value(self, piece: _Piece, what: str) -> None:
         if of_indices(piece.expr.type):
-            message = f"{what} must be a value, found an index, of type {piece.expr.type}"
-            raise TypeMismatch(message, self.span(piece.start, piece.end), INDEX_HINT)
+            found = "a comparison" if isinstance(piece.expr, Compared) else "an index"
+            message = f"{what} must be a value, found {found}, of type {piece.expr.type}"
+            hint = VALUE_CONDITION if isinstance(piece.expr, Compared) else INDEX_HINT
+            raise TypeMismatch(message, self.span(piece.start, piece.end), hint)
 
 
 def _limited(exponent: Fraction, place: Span) -> Fraction:

@@ -7,7 +7,7 @@ from typing import NoReturn
 from tensorlang.surface import foreign
 from tensorlang.surface.scope import Surface, refuse
 
-VALUE_CONDITION = "use tl.maximum, tl.minimum, tl.relu, or tl.where_ge(a, b, t), which is t where a >= b and else 0"
+VALUE_CONDITION = "tl.where(x > y, a, b) is a where x > y and else b; tl.maximum, tl.minimum and tl.relu choose, too"
 NOT_DIVIDED = (
     "x[2 * i] reads every other element, tl.exists(n, lambda k: i == 2 * k) holds for even i; for half of a size, call "
     "the half n and the whole 2 * n"
@@ -52,9 +52,9 @@ class ConditionRefusals(Surface):
 
     def _not_known(self, *_: object) -> NoReturn:
         refuse(
-            "a condition on indices is neither true nor false while a program is written",
-            "write (0 <= i) & (i < n) instead of 0 <= i < n, & and | instead of and, or; "
-            "and (i < n) * a + (i >= n) * b instead of a if i < n else b",
+            "a condition is neither true nor false while a program is written",
+            "write (0 <= i) & (i < n) instead of 0 <= i < n, &, | and ~ instead of and, or and not; tl.where(c, a, b) "
+            "instead of a if c else b; tl.maximum and tl.minimum instead of max and min",
         )
 
     __bool__ = _not_known
@@ -67,9 +67,6 @@ class ConditionRefusals(Surface):
 
     __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _not_compared
     __hash__ = object.__hash__
-
-    def __invert__(self) -> NoReturn:
-        refuse("there is no negation of conditions", "write the opposite comparison, such as i >= n for ~(i < n)")
 
 
 class TermRefusals(Surface):
@@ -96,15 +93,6 @@ class TermRefusals(Surface):
     __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = _no_operation
     __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = _no_operation
     __invert__ = __round__ = __floor__ = __ceil__ = __trunc__ = _no_operation
-
-    def _not_compared(self, _: object) -> NoReturn:
-        refuse(
-            "only indices and sizes are compared, not values of the program",
-            VALUE_CONDITION,
-        )
-
-    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _not_compared
-    __hash__ = object.__hash__
 
     def _not_known(self) -> NoReturn:
         refuse(

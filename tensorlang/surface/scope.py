@@ -34,6 +34,7 @@ class Definition:
     made_under: dict[Expr, tuple[Index | Var, ...]] = field(default_factory=dict)
     names: dict[Expr, str] = field(default_factory=dict)
     choices: dict[IndexArray, Expr] = field(default_factory=dict)
+    conditions: dict[Expr, IndexArray] = field(default_factory=dict)
 
 
 @dataclass(eq=False)
@@ -135,7 +136,9 @@ class Surface(Shown):
         """What NumPy's elementwise functions do to it: those that are also the language's or Python's give terms."""
         return foreign.applied(self, ufunc, method, inputs, options)
 
-    def __array_function__(self, f: Any, *_: Any) -> NoReturn:
+    def __array_function__(self, f: Any, _: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        if f.__name__ == "where" and len(arguments) == 3 and not named:
+            return foreign.where(*arguments)
         foreign.refused(self, f"np.{f.__name__}", f.__name__)
 
     @classmethod

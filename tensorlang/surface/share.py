@@ -28,6 +28,7 @@ from tensorlang.language.grammar import (
     Bracket,
     Call,
     Choice,
+    Compared,
     Expr,
     Extremum,
     Gen,
@@ -55,9 +56,10 @@ from tensorlang.language.rebuilt import with_children
 from tensorlang.language.types import of_indices
 from tensorlang.sets.simplify import simplify
 from tensorlang.sets.solve import project, ranges_predicate
+from tensorlang.surface.guards import guard
 
 Binding = Index | Var | IndexArray
-_ARITHMETIC = (Add, Mul, Call, Sum, Extremum, Choice)
+_ARITHMETIC = (Add, Mul, Call, Sum, Extremum, Choice, Compared)
 Path = tuple["Path", Predicate] | None
 """The brackets between the top of a scope and a place in it, innermost first."""
 
@@ -87,14 +89,15 @@ def share(
     names: Mapping[Expr, str] | None = None,
     made_under: Mapping[Expr, tuple[Index | Var, ...]] | None = None,
     choices: Mapping[IndexArray, Expr] | None = None,
+    shared: tuple[type[Expr], ...] = _ARITHMETIC,
 ) -> Expr:
     """`e` with a let for each value with arithmetic in it that is reached more than once.
 
     `made_under` gives the binders inside which a value was made. A value used under further ones is computed
     outside of them, so that a loop does not repeat it. `names` are what the lets are called where it is known.
-    `choices` are the values of index arrays that nothing binds yet.
+    `choices` are the values of index arrays that nothing binds yet. With `shared`, only what has such nodes is shared.
     """
-    return _Sharing(e, names or {}, made_under or {}, choices or {}).result()
+    return _Sharing(e, names or {}, made_under or {}, choices or {}, shared).result()
 
 
 class _Sharing:
@@ -104,7 +107,9 @@ class _Sharing:
         names: Mapping[Expr, str],
         made_under: Mapping[Expr, tuple[Index | Var, ...]],
         choices: Mapping[IndexArray, Expr],
+        arithmetic: tuple[type[Expr], ...],
     ) -> None:
+        self.arithmetic = arithmetic
         self.root, self.names, self.made_under, self.choices = e, names, made_under, choices
         self.chosen: dict[Expr, IndexArray] = {}
         self.bound: set[IndexArray] = set(choices)
@@ -136,7 +141,7 @@ class _Sharing:
             if finished:
                 parts = self._parts(node)
                 opaque = self._looks_up_choices(node)
-                heavy[node] = opaque or isinstance(node, _ARITHMETIC) or any(heavy[part] for part in parts)
+                heavy[node] = opaque or isinstance(node, self.arithmetic) or any(heavy[part] for part in parts)
                 if heavy[node] and (opaque or not isinstance(node, Bracket)):
                     order.append(node)
             elif node not in heavy:
@@ -161,9 +166,10 @@ class _Sharing:
 
     def _sayable(self, p: Predicate) -> Predicate:
         """Those parts of `p` that don't look up choices."""
-        if not self.bound:
-            return p
-        return conjunction([q for q in conjuncts(p) if not any(lookup.array in self.bound for lookup in lookups(q))])
+        return conjunction(filter(self._is_sayable, conjuncts(p))) if self.bound else p
+
+    def _is_sayable(self, p: Predicate) -> bool:
+        return not any(lookup.array in self.bound for lookup in lookups(p))
 
     def _strip(self, e: Expr) -> tuple[Predicate, Expr]:
         """The brackets at the head of `e` that don't look up choices, and what is under them."""
@@ -210,7 +216,8 @@ class _Sharing:
         for array in _looked_up(e) if self.choices else ():
             if array in self.choices:
                 # what else the condition asks for guards the choice that it looks up
-                self._use(self.choices[array], scope, (path, self._sayable(e.pred)) if isinstance(e, Bracket) else path)
+                where = guard(e.pred, array, self._is_sayable) if isinstance(e, Bracket) else TRUE
+                self._use(self.choices[array], scope, path if where is TRUE else (path, where))
         match e:
             case Gen(i, size, body) | Sum(i, size, body):
                 self.scopes[e] = self._enter(scope, path, i, size, TRUE, body, isinstance(e, Sum))
@@ -242,7 +249,7 @@ class _Sharing:
         if e in self.chosen:
             scope, guard = self.shared[e]
             scope.lets.append((self.chosen[e], bracket(guard, new)))
-        elif not (isinstance(e, _ARITHMETIC) or self._has_lets(e) or any(map(self._heavy, children(e)))):
+        elif not (isinstance(e, self.arithmetic) or self._has_lets(e) or any(map(self._heavy, children(e)))):
             self.light.add(e)
         elif of_indices(e.type):
             pass  # a value among those of a gen, which only the array of them has a name for

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from tensorlang.errors import here
 from tensorlang.language import functions, grammar
-from tensorlang.language.affine import Affine, Index, atom_affine, constant
+from tensorlang.language.affine import Affine, Index, IndexArray, atom_affine, constant
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import (
     Access,
@@ -44,18 +44,20 @@ from tensorlang.language.predicates import (
     less,
     not_equal,
 )
+from tensorlang.language.rebuilt import without_places
 from tensorlang.language.types import Array, Pair, shape
 from tensorlang.language.types import R as REAL
+from tensorlang.recursion import run
 from tensorlang.surface import foreign
+from tensorlang.surface.guards import compared, opposite
 from tensorlang.surface.refusals import (
     NOT_AN_INDEX,
     NOT_DIVIDED,
-    VALUE_CONDITION,
     ConditionRefusals,
     IndexRefusals,
     TermRefusals,
 )
-from tensorlang.surface.scope import NO_BINDERS, Binder, Binders, Surface, built, refuse, remember, together
+from tensorlang.surface.scope import NO_BINDERS, Binder, Binders, Surface, built, current, refuse, remember, together
 
 
 class Idx(IndexRefusals, Surface):
@@ -81,7 +83,9 @@ class Idx(IndexRefusals, Surface):
         right = as_idx(other, "the other side of an index expression")
         return Idx(combine(self.affine, right.affine), together(self, right))
 
-    def _compared(self, other: object, compare: Callable[[Affine, Affine], Predicate]) -> Cond:
+    def _compared(self, other: object, compare: Callable[[Affine, Affine], Predicate], operator: str) -> Cond:
+        if _is_number(other):
+            return _comparison(operator, self, other)
         right = as_idx(other, "the other side of a comparison of indices")
         return Cond(compare(self.affine, right.affine), together(self, right))
 
@@ -125,22 +129,22 @@ class Idx(IndexRefusals, Surface):
         return apply("abs", self)
 
     def __eq__(self, other: object) -> Cond:  # type: ignore[override]
-        return self._compared(other, equal)
+        return self._compared(other, equal, "=")
 
     def __ne__(self, other: object) -> Cond:  # type: ignore[override]
-        return self._compared(other, not_equal)
+        return self._compared(other, not_equal, "!=")
 
     def __lt__(self, other: object) -> Cond:
-        return self._compared(other, less)
+        return self._compared(other, less, "<")
 
     def __le__(self, other: object) -> Cond:
-        return self._compared(other, at_most)
+        return self._compared(other, at_most, "<=")
 
     def __gt__(self, other: object) -> Cond:
-        return self._compared(other, lambda a, b: less(b, a))
+        return self._compared(other, lambda a, b: less(b, a), ">")
 
     def __ge__(self, other: object) -> Cond:
-        return self._compared(other, lambda a, b: at_most(b, a))
+        return self._compared(other, lambda a, b: at_most(b, a), ">=")
 
     __hash__ = object.__hash__
 
@@ -201,7 +205,7 @@ class Numeric(Surface):
 
 
 class Cond(ConditionRefusals, Numeric):
-    """A condition on indices and sizes. As a number it is 1 where it holds and 0 elsewhere."""
+    """A condition on indices and sizes, or on values. As a number it is 1 where it holds and 0 elsewhere."""
 
     __slots__ = ("pred",)
 
@@ -215,6 +219,9 @@ class Cond(ConditionRefusals, Numeric):
     def described(self) -> str:
         """What this is, for a message."""
         return "a condition"
+
+    def __invert__(self) -> Cond:
+        return Cond(opposite(self.pred, holds), self.binders)
 
     def __and__(self, other: object) -> Cond:
         right = as_cond(other, "the other side of &")
@@ -271,6 +278,26 @@ class Term(TermRefusals, Numeric):
 
     def __abs__(self) -> Term:
         return apply("abs", self)
+
+    def __eq__(self, other: object) -> Cond:  # type: ignore[override]
+        return _comparison("=", self, other)
+
+    def __ne__(self, other: object) -> Cond:  # type: ignore[override]
+        return _comparison("!=", self, other)
+
+    def __lt__(self, other: object) -> Cond:
+        return _comparison("<", self, other)
+
+    def __le__(self, other: object) -> Cond:
+        return _comparison("<=", self, other)
+
+    def __gt__(self, other: object) -> Cond:
+        return _comparison(">", self, other)
+
+    def __ge__(self, other: object) -> Cond:
+        return _comparison(">=", self, other)
+
+    __hash__ = object.__hash__
 
     def _attribute_hint(self, name: str) -> str | None:
         sizes, _ = shape(self.expr.type)
@@ -369,9 +396,9 @@ def as_cond(value: object, what: str) -> Cond:
     if isinstance(value, bool):
         return Cond(TRUE if value else FALSE)
     refuse(
-        f"{what} must be a condition on indices, found {described(value)}",
+        f"{what} must be a condition, found {described(value)}",
         "& and | bind tighter than comparisons: write (0 <= i) & (i < n)"
-        + f"; to choose values, {VALUE_CONDITION}" * isinstance(value, Numeric),
+        + "; of values: x[i] != 0" * isinstance(value, Numeric),
     )
 
 
@@ -381,9 +408,7 @@ def as_idx(value: object, what: str) -> Idx:
         return value
     if isinstance(value, numbers.Integral) and not isinstance(value, bool):
         return Idx(constant(int(value)))
-    if "comparison" in what:
-        hint = VALUE_CONDITION
-    elif _divided(value):
+    if _divided(value):
         hint = NOT_DIVIDED
     elif isinstance(value, Numeric):
         hint = "values are no indices: an array that is read at is declared as one of indices, y: tl.idx(m)[n]"
@@ -538,6 +563,53 @@ def _elements(operand: Term, what: str, form: str) -> None:
         )
     if isinstance(kind, Pair):
         refuse(f"{what} takes numbers, found a pair of type {kind}", "its parts: a, b = p, or tl.fst(p) and tl.snd(p)")
+
+
+def _comparison(operator: str, left: object, right: object) -> Cond:
+    """A comparison of values: whether it holds is decided for each element when the program runs."""
+    form = f"x[i] {'==' if operator == '=' else operator} y[i]"
+    a, b = as_term(left), as_term(right)
+    for operand in (a, b):
+        _elements(operand, "a comparison", form)
+    asked, wanted = compared(operator, a.expr, b.expr)
+    p = holds(asked)
+    return Cond(p if wanted else opposite(p, holds), together(a, b))
+
+
+def named(e: Expr) -> IndexArray:
+    """The array of the conditions, or of what is chosen, that `e` asks; of conditions the same whenever it is asked."""
+    definition = current.get()
+    if definition is None:
+        refuse("a condition on values is asked while a program is written", "define the program with tl.function")
+    key = run(without_places(e, {}))
+    remember(e)
+    if key not in definition.conditions:
+        sizes, _ = shape(e.type)
+        made = IndexArray(definition.names.get(e) or "c" + str(len(definition.conditions) or ""), sizes, constant(2))
+        definition.conditions[key] = made
+        definition.choices[made] = e
+    return definition.conditions[key]
+
+
+def holds(e: Expr) -> Predicate:
+    """That the condition `e` on values holds."""
+    return grammar.holds(named(e))
+
+
+def where(condition: object, a: object, b: object) -> Term:
+    """`a` where `condition` holds and `b` elsewhere: numbers, of which only the one that is taken is evaluated.
+
+    The same as condition * a + ~condition * b, for the derivative too: it is that of the number that is taken, and what
+    is not taken has none, whatever it would be. Raises `TypeMismatch` for arrays, of which each element has a condition
+    of its own: tl.gen(n, lambda i: tl.where(x[i] > 0, x[i], 0)).
+    """
+    p = as_cond(condition, "what tl.where chooses by")
+    left, right = as_term(a), as_term(b)
+    for part in (left, right):
+        _elements(part, "tl.where", "tl.where(c, x[i], y[i])")
+    q = ~p
+    e = built(Add, bracket(p.pred, left.expr), bracket(q.pred, right.expr), 1)
+    return term(e, p, left, right)
 
 
 def _sum(left: object, right: object, sign: int) -> Term:

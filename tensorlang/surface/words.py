@@ -32,10 +32,9 @@ _SOLVE = Word(
     "there are no solvers or decompositions: use jnp.linalg around tl.to_jax(f)",
 )
 _CHOICE = Word(
-    "conditions are on indices: [i < n] * e; values are chosen by where_ge(a, b, e), which is e where a >= b and else "
-    "0, max, min and relu",
-    "conditions are on indices: (i < n) * e; values are chosen by tl.where_ge(a, b, e), which is e where a >= b and "
-    "else 0, tl.maximum, tl.minimum and tl.relu",
+    "a value is chosen by if x > 0 then a else b, and [x > 0] * e is e where x > 0 and else 0; max, min and relu",
+    "a value is chosen by tl.where(x > 0, a, b), and (x > 0) * e is e where x > 0 and else 0; tl.maximum, tl.minimum "
+    "and tl.relu",
 )
 _PRODUCT = Word(
     "products of arrays are sums: sum i:n. x[i] * y[i]; gen i:n. sum j:m. A[i, j] * v[j]",

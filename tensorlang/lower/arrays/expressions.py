@@ -15,6 +15,7 @@ from tensorlang.language.grammar import (
     Bracket,
     Call,
     Choice,
+    Compared,
     Const,
     Expr,
     Extremum,
@@ -34,12 +35,13 @@ from tensorlang.lower.arrays.brackets import bracket
 from tensorlang.lower.arrays.concatenate import assembled
 from tensorlang.lower.arrays.extrema import extremum
 from tensorlang.lower.arrays.ir import Number
+from tensorlang.lower.arrays.joins import joined
 from tensorlang.lower.arrays.masks import mask_over
 from tensorlang.lower.arrays.scope import Context, Scope
 from tensorlang.lower.arrays.sums.sparse import is_enumerable
 from tensorlang.lower.arrays.sums.strategies import contract, total
 from tensorlang.lower.arrays.sums.summation import Summation
-from tensorlang.lower.arrays.values import Value, applied, literal, plus, times, where
+from tensorlang.lower.arrays.values import Value, applied, compared, literal, plus, times, where
 from tensorlang.recursion import Deep
 from tensorlang.sets.solve import simplify_in
 
@@ -82,6 +84,9 @@ class Compiler:
             case Add(Bracket(p, a), Bracket(q, b), sign) if p is q:
                 return (yield self.value(Bracket(p, Add(a, b, sign)), scope))
             case Add(a, b, sign):
+                branches: Value | None = yield joined(self.ctx, scope, e)
+                if branches is not None:
+                    return branches
                 pieces: Value | None = yield assembled(self.ctx, scope, e, self.shared)
                 if pieces is not None:
                     return pieces
@@ -109,6 +114,10 @@ class Compiler:
                     v = yield bracket(self.ctx, scope, p, a)
             case Extremum() | Choice():
                 v = yield extremum(self.ctx, scope, e)
+            case Compared(op, a, b):
+                left = yield self.value(a, scope)
+                right = yield self.value(b, scope)
+                v = compared(op, left, right, scope.order)
             case Gen() | Let() | MakePair():
                 raise NormalFormError("code is made of scalar expressions; found a gen, let or pair inside of one")
         return v

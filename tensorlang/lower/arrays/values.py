@@ -169,6 +169,23 @@ def where(mask: Value, v: Value, order: Axes, otherwise: Node | None = None) -> 
     return Value(apply("where", m.node, w.node, other), axes, 1 + max(m.depth, w.depth), None, v.weak)
 
 
+def compared(op: str, a: Value, b: Value, order: Axes) -> Value:
+    """a op b, as the integers 1 and 0."""
+    if a.weak and b.weak:
+        a = replace(a, node=cast(a.node))
+    v = infix(a, "==" if op == "=" else op, b, order)
+    return replace(v, node=cast(v.node, INT32), depth=v.depth + 1, weak=False)
+
+
+def chosen(mask: Value, a: Value, b: Value, order: Axes) -> Value:
+    """`a` where `mask` holds, else `b`."""
+    axes = union([mask, a, b], order)
+    if a.weak and b.weak:  # two integers would give an array of integers
+        a, b = (replace(v, node=cast(v.node)) for v in (a, b))
+    m, v, w = (aligned(part, axes) for part in (mask, a, b))
+    return Value(apply("where", m.node, v.node, w.node), axes, 1 + max(m.depth, v.depth, w.depth))
+
+
 def some(v: Value, gone: Axes) -> Value:
     """Whether some element of `v` along the axes `gone` is true."""
     places = tuple(k for k, i in enumerate(v.axes) if i in gone)

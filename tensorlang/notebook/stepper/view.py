@@ -19,7 +19,7 @@ from tensorlang.errors import ArgumentError, LimitError
 from tensorlang.language.grammar import Proj
 from tensorlang.language.notation import UNICODE
 from tensorlang.language.show import expr_lines, function_lines, predicate_unicode
-from tensorlang.normal.ssa import Outputs, Selection, Statement, operands, output_list
+from tensorlang.normal.ssa import Defining, Outputs, Statement, operands, output_list
 from tensorlang.notebook.stepper.rows import (
     Closing,
     Differential,
@@ -139,7 +139,7 @@ class View:
             self.ledger = Ledger(derivation, self.setting.data)
             if len(derivation.steps) <= _MOST_COUNTED:
                 self.totals = self._added_up()
-            elif any(isinstance(x, Selection) for x in derivation.program.statements):
+            elif any(isinstance(x, Defining) for x in derivation.program.statements):
                 raise LimitError("so many steps are counted only where no points are chosen")
         except (ArgumentError, LimitError) as error:
             self.ledger, self.trouble = None, str(error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tensorlang.language.affine import Affine, Index, IndexArray, Lookup, Size
+from tensorlang.language.grammar import Compared
 from tensorlang.language.predicates import And, Equal, Exists, NonNegative, Or, Related
 from tensorlang.surface.syntax.construct import Category, Construct
 
@@ -66,6 +67,31 @@ CONDITIONS = Category(
             "f(x: [n]R, y: [m]R) = gen i:n, j:m. [0 < i = 2*j] * x[i] * y[j]",
             "tl.gen((n, m), lambda i, j: ((0 < i) & (i == 2 * j)) * x[i] * y[j])",
             (Equal, NonNegative),
+        ),
+        Construct(
+            "value_comparison",
+            'arithmetic (("<" | "<=" | "=" | "!=" | ">" | ">=") arithmetic)+',
+            "A comparison of values, which the data decide at each point. Asked twice it is decided once, and only "
+            "where the conditions beside it leave that open.",
+            "positive(x: [n]R) = sum i:n. [sin(x[i]) > 0.5] * log(x[i])",
+            "tl.sum(n, lambda i: (tl.sin(x[i]) > 0.5) * tl.log(x[i]))",
+            (Compared,),
+        ),
+        Construct(
+            "condition_by_name",
+            'NAME ("[" affine ("," affine)* "]")+',
+            "A condition that a `let` has named; an element of an index array below 2 is one that holds where it is 1.",
+            "chosen(x: [n]R, c: [n]idx(2)) = gen i:n. [c[i]] * x[i]",
+            "tl.gen(n, lambda i: (c[i] == 1) * x[i])",
+        ),
+        Construct(
+            "opposite_condition",
+            '"not" condition',
+            "That it does not hold. That a relation does not hold, or nothing exists, is decided like a comparison of "
+            "values, at a cost of 1.",
+            "rest(x: [n]R) = gen i:n. [not (i = 1 or x[i] > 0)] * x[i]",
+            "tl.gen(n, lambda i: ~((i == 1) | (x[i] > 0)) * x[i])",
+            (Compared,),
         ),
         Construct(
             "related",

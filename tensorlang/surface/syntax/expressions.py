@@ -9,6 +9,7 @@ from tensorlang.language.grammar import (
     Bracket,
     Call,
     Choice,
+    Compared,
     Const,
     Extremum,
     Gen,
@@ -23,13 +24,32 @@ from tensorlang.language.grammar import (
 from tensorlang.language.types import Idx, Pair
 from tensorlang.surface.syntax.construct import Category, Construct
 
-EXPRESSIONS = Category(
+COMPARISONS = Category(
     "expression",
+    "Conditions on values",
+    (
+        Construct(
+            "comparison_of_values",
+            'arithmetic ("<" | "<=" | "=" | ">" | ">=") arithmetic',
+            "Whether it holds: a condition, which a `let` names under gens and brackets alone, and brackets ask for: "
+            "`[c[i]]`, `[not c[i]]`. It is an index below 2, 1 where it holds, costs 1 and has no derivative: that of "
+            "what a bracket takes is the derivative there, at ties too. Of nan no comparison holds, and its negation "
+            "does.",
+            "kept(x: [n]R) = let c = gen i:n. x[i] > 0 in gen i:n. [c[i]] * sqrt(x[i])",
+            None,
+            (Compared, Let),
+        ),
+    ),
+    "arithmetic",
+)
+
+EXPRESSIONS = Category(
+    "arithmetic",
     "Sums and differences",
     (
         Construct(
             "addition",
-            'expression "+" product',
+            'arithmetic "+" product',
             "The sum of two numbers. Arrays are added element by element, under a `gen`. Where one of the two is "
             "under a false bracket, it costs nothing.",
             "f(x: [n]R, y: R) = gen i:n. x[i] + y",
@@ -38,7 +58,7 @@ EXPRESSIONS = Category(
         ),
         Construct(
             "subtraction",
-            'expression "-" product',
+            'arithmetic "-" product',
             "The difference of two numbers: one operation, an addition whose sign is -1.",
             "f(x: R, y: R) = x - y",
             "x - y",
@@ -132,6 +152,15 @@ OPERANDS = Category(
             "diagonal(x: [n]R) = gen i:n, j:n. [i = j] * x[i]",
             "tl.gen((n, n), lambda i, j: (i == j) * x[i])",
             (Bracket,),
+        ),
+        Construct(
+            "branch",
+            '"if" predicate "then" expression "else" expression',
+            "The first number where the predicate holds, and the second elsewhere: `[p] * a + [not p] * b`. Only the "
+            "one that is taken is evaluated, has to exist, or has a derivative.",
+            "rooted(x: [n]R) = gen i:n. if x[i] > 0 then sqrt(x[i]) else 2 * x[i]",
+            "tl.gen(n, lambda i: tl.where(x[i] > 0, tl.sqrt(x[i]), 2 * x[i]))",
+            (Compared, Add, Bracket),
         ),
         Construct(
             "negation",
@@ -243,5 +272,5 @@ ATOMS = Category(
     ),
 )
 
-EXPRESSED: tuple[Category, ...] = (EXPRESSIONS, PRODUCTS, OPERANDS, ATOMS)
+EXPRESSED: tuple[Category, ...] = (COMPARISONS, EXPRESSIONS, PRODUCTS, OPERANDS, ATOMS)
 """From sums down to atoms."""

@@ -24,6 +24,7 @@ from tensorlang.normal.pattern import renamed
 from tensorlang.normal.ssa import (
     SSA,
     Addition,
+    Comparison,
     Constant,
     Contraction,
     Input,
@@ -67,3 +68,5 @@ def _executed(x: Statement) -> list[tuple[Mapping[Index, Affine], Predicate]]:
             return [({**own_ranges(x), **inner_ranges(x)}, conjunction([p, *here]) if is_index_only(x) else p)]
         case Selection(_, _, guard, p, operand):
             return [(own_ranges(operand), conjunction([guard, p]))]
+        case Comparison(_, _, guard, _, _):
+            return [(own_ranges(x), guard)]

@@ -1,0 +1,79 @@
+"""where_ge(a, b, e) -> [a >= b] * e, where e may have no derivative elsewhere.
+
+As a scalar function, where_ge gives the cotangent of e, which is 0 where the condition does not hold; but 0 times an
+infinite derivative is nan. Under a bracket nothing is there: no step of the adjoint is made at these points. It costs
+no more: the comparison costs what the function did, and e is evaluated only where it is taken.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tensorlang.language.affine import IndexArray, constant
+from tensorlang.language.function import Function
+from tensorlang.language.grammar import Bracket, Call, Compared, Expr, Let, Var, children, holds
+from tensorlang.language.rebuilt import with_children
+from tensorlang.recursion import Deep, run
+
+TOTAL = frozenset("abs cos max min relu sigmoid sign sin softplus tanh where_ge where_gt".split())  # noqa: SIM905
+"""Functions whose derivative is bounded."""
+
+_COMPARISONS = {"where_ge": "<=", "where_gt": "<"}
+
+
+def with_conditions(f: Function) -> Function:
+    """`f`, in which a value that is chosen and may be without a derivative stands under a condition."""
+    order = _parts_first(f.body)
+    if not any(isinstance(e, Call) and e.function.name in _COMPARISONS for e in order):
+        return f
+    partial = _partial(order)
+    return replace(f, body=run(_conditional(f.body, partial, {})))
+
+
+def _parts_first(root: Expr) -> list[Expr]:
+    """Every expression in `root` after its parts; the body of a let after its value."""
+    order: dict[Expr, None] = {}
+    stack = [(root, False)]
+    while stack:
+        e, ready = stack.pop()
+        if ready:
+            order.setdefault(e)
+        elif e not in order:
+            stack.append((e, True))
+            stack += [(part, False) for part in reversed(children(e))]
+    return list(order)
+
+
+def _partial(order: list[Expr]) -> set[Expr]:
+    """The expressions with a function in them whose derivative is not bounded, through variables, too."""
+    found: set[Expr] = set()
+    values = {e.var: e.value for e in order if isinstance(e, Let)}
+    for e in order:
+        if isinstance(e, Var):
+            is_partial = values.get(e) in found
+        elif isinstance(e, Call) and e.function.name not in TOTAL and not _is_polynomial(e):
+            is_partial = True
+        else:
+            is_partial = any(part in found for part in children(e))
+        if is_partial:
+            found.add(e)
+    return found
+
+
+def _is_polynomial(e: Call) -> bool:
+    return e.function.exponent is not None and e.function.exponent.denominator == 1
+
+
+def _conditional(e: Expr, partial: set[Expr], done: dict[Expr, Expr]) -> Deep[Expr]:
+    if e not in done:
+        parts = []
+        for part in children(e):
+            parts.append((yield _conditional(part, partial, done)))
+        match e:
+            case Call(f, (_, _, chosen)) if f.name in _COMPARISONS and chosen in partial:
+                a, b, value = parts
+                c = IndexArray("c", (), constant(2))
+                done[e] = Let(c, Compared(_COMPARISONS[f.name], b, a), Bracket(holds(c), value))
+            case _:
+                done[e] = with_children(e, parts)
+    return done[e]

@@ -1,0 +1,84 @@
+"""Conditions on values within predicates: what they are called there, and where they matter.
+
+    [i > 0 and x[i - 1] > 0] * e     ->  let c = [i > 0] * (0 < x[i - 1]) in [i > 0 and c = 1] * e
+    max i:n where x[i] > 0. e        ->  let c = gen i:n. 0 < x[i] in max i:n where c[i] = 1. e
+
+What stands beside a condition hides it where the whole is decided without it, so a condition may read what is only
+there if the others hold. The lets are `share`'s: a condition that is asked twice is evaluated once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine, constant
+from tensorlang.language.grammar import Bracket, Compared, Expr, bracket, gen, number
+from tensorlang.language.predicates import (
+    TRUE,
+    And,
+    Or,
+    Predicate,
+    conjunction,
+    disjunction,
+    lookups,
+    negation,
+    substitute,
+)
+
+Test = Callable[[Expr], IndexArray]
+"""The array of the conditions that an expression asks, which a let is to define."""
+
+
+def compared(operator: str, left: Expr, right: Expr) -> tuple[Compared, bool]:
+    """What `Compared` asks for left operator right, and whether the answer is to be yes."""
+    match operator:
+        case ">" | ">=":
+            return Compared(operator.replace(">", "<"), right, left), True
+        case "!=":
+            return Compared("=", left, right), False
+        case _:
+            return Compared(operator, left, right), True
+
+
+def is_condition(array: IndexArray) -> bool:
+    """Whether the elements of `array` can be read as conditions: 1 for one that holds, else 0."""
+    return array.size is constant(2)
+
+
+def guard(p: Predicate, array: IndexArray, sayable: Callable[[Predicate], bool]) -> Predicate:
+    """Where the value of `p` may depend on elements of `array`, as far as `sayable` parts of `p` tell."""
+    if not isinstance(p, And | Or) or not any(lookup.array is array for lookup in lookups(p)):
+        return TRUE
+    found = []
+    for part in p.parts:
+        if any(lookup.array is array for lookup in lookups(part)):
+            others = [q for q in p.parts if q is not part and sayable(q)]
+            open_ = others if isinstance(p, And) else [q for q in map(negation, others) if q is not None]
+            found.append(conjunction([*open_, guard(part, array, sayable)]))
+    return disjunction(found)
+
+
+def opposite(p: Predicate, holds: Callable[[Expr], Predicate]) -> Predicate:
+    """not p. Where no predicate says that, since a relation does not hold or nothing exists, `holds` names a test."""
+    match p:
+        case And(parts):
+            return disjunction([opposite(part, holds) for part in parts])
+        case Or(parts):
+            return conjunction([opposite(part, holds) for part in parts])
+        case _:
+            found = negation(p)
+            return holds(Compared("<", Bracket(p, number(1)), number(1))) if found is None else found
+
+
+def lifted(
+    binders: Sequence[tuple[Index, Affine]], p: Predicate, inside: Mapping[IndexArray, Expr], test: Test
+) -> Predicate:
+    """`p` with arrays over `binders` for the conditions `inside` of them, so that these are defined outside."""
+    places = tuple(atom_affine(index) for index, _ in binders)
+    moved: dict[Atom, Affine] = {}
+    for array in dict.fromkeys(lookup.array for lookup in lookups(p)):
+        if array in inside:
+            where = guard(p, array, lambda q: not any(lookup.array in inside for lookup in lookups(q)))
+            made = test(gen(list(binders), bracket(where, inside[array])))
+            moved[Lookup(array, ())] = atom_affine(Lookup(made, places))
+    return substitute(p, moved)

@@ -9,7 +9,7 @@
     rewrite        the function with these parts replaced; explain: what becomes of a function
     lint, formats  which gradients do more work than they need, for people and machines
 
-An integer or a condition is an index or a predicate as long as it depends on places alone. What depends on data is
-computed by JAX beforehand, and is an index array or a relation: it has no derivative. Numbers are expressions, and each
+An integer or a condition is an index or a predicate as long as it depends on places alone. What depends on data,
+JAX computes beforehand: an index array or a relation, without a derivative. Numbers are expressions, and each
 operation on them is a statement, so no work is copied; moving elements makes no statement. Simplification does the rest.
 """

@@ -13,16 +13,12 @@ import numpy as np
 from jax.extend import core
 
 import tensorlang.jaxprs.rules  # noqa: F401  (fills the table)
-from tensorlang.cost.cost import cost
 from tensorlang.errors import PythonLine, TensorlangError
 from tensorlang.jaxprs.flatten import Flat, evaluate, flatten, needed, read
 from tensorlang.jaxprs.importer import Program, translate
 from tensorlang.jaxprs.refusal import Unsupported, line_of
 from tensorlang.jaxprs.rules.table import RULES
-from tensorlang.jaxprs.work import MOVES, Work, work
-from tensorlang.language.function import Function
-from tensorlang.language.grammar import Var
-from tensorlang.language.predicates import Relation
+from tensorlang.jaxprs.work import MOVES, Work, program_cost, work
 from tensorlang.pipeline import adjoint
 
 GAIN = 1.25
@@ -36,8 +32,6 @@ LEAST = 1000
 
 LARGEST = 600
 """Regions of more equations are left to JAX, where they are differentiated quickly."""
-
-_LARGEST_DATA = 1 << 24
 
 _JAX_OWN = {
     "cumsum": "JAX takes time in proportion to its length, and so for the gradient",
@@ -321,21 +315,4 @@ def derived_work(program: Program, wanted: Sequence[Any]) -> int:
     by_var = {s.var: name for name, s in program.sources.items() if s.how == "given"}
     f = program.function
     derived = adjoint(f, tuple(by_var[v] for v in wanted if v in by_var))
-    return _cost(derived) + _traffic(program.flat, wanted)
-
-
-def _cost(f: Function) -> int:
-    if all(isinstance(p, Var) for p in f.params):
-        return cost(f)
-    given: dict[str, Any] = {}
-    for p in f.params:
-        if isinstance(p, Var):
-            continue
-        dims = tuple(a.constant for a in p.sizes)
-        if math.prod(dims) > _LARGEST_DATA:
-            raise Unsupported(f"data of {math.prod(dims):,} elements")
-        if isinstance(p, Relation):
-            given[p.name] = np.ones(dims, bool)
-        else:
-            given[p.name] = np.arange(math.prod(dims)).reshape(dims) % max(1, p.size.constant)
-    return cost(f, given)
+    return program_cost(derived, {}) + _traffic(program.flat, wanted)

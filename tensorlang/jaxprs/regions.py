@@ -13,16 +13,12 @@ import numpy as np
 from jax.extend import core
 
 import tensorlang.jaxprs.rules  # noqa: F401  (fills the table)
-from tensorlang.cost.cost import cost
 from tensorlang.errors import PythonLine, TensorlangError
 from tensorlang.jaxprs.flatten import Flat, evaluate, flatten, needed, read
 from tensorlang.jaxprs.importer import Program, translate
 from tensorlang.jaxprs.refusal import Unsupported, line_of
 from tensorlang.jaxprs.rules.table import RULES
-from tensorlang.jaxprs.work import Work, work
-from tensorlang.language.function import Function
-from tensorlang.language.grammar import Var
-from tensorlang.language.predicates import Relation
+from tensorlang.jaxprs.work import MOVES, Work, program_cost, work
 from tensorlang.pipeline import adjoint
 
 GAIN = 1.25
@@ -36,8 +32,6 @@ LEAST = 1000
 
 LARGEST = 600
 """Regions of more equations are left to JAX, where they are differentiated quickly."""
-
-_LARGEST_DATA = 1 << 24
 
 _JAX_OWN = {
     "cumsum": "JAX takes time in proportion to its length, and so for the gradient",
@@ -147,9 +141,8 @@ def _active(flat: Flat, active: Sequence[bool]) -> set[Any]:
 
 def _components(flat: Flat, refused: dict[int, str]) -> list[tuple[int, ...]]:
     """Sets of equations, by their numbers, that are connected and that no path leaves and enters again."""
-    level: dict[Any, int] = {v: 0 for v in flat.inputs}
+    levels = _levels(flat, refused)
     made: dict[Any, int] = {}
-    levels: dict[int, int] = {}
     parent: dict[int, int] = {}
 
     def root(k: int) -> int:
@@ -159,23 +152,44 @@ def _components(flat: Flat, refused: dict[int, str]) -> list[tuple[int, ...]]:
         return k
 
     for k, equation in enumerate(flat.equations):
-        given = [v for v in equation.invars if not isinstance(v, core.Literal)]
-        known = [level[v] for v in given if v in level]
-        if not known and k not in refused:
-            continue  # it depends on nothing: a part of each region that reads it
-        here = max(known, default=0) + (k in refused)
-        level.update((v, here) for v in equation.outvars)
-        if k in refused:
+        if k not in levels or k in refused:
             continue
-        levels[k], parent[k] = here, k
-        for v in given:
-            if v in made and levels[made[v]] == here:
+        parent[k] = k
+        for v in equation.invars:
+            if not isinstance(v, core.Literal) and v in made and levels[made[v]] == levels[k]:
                 parent[root(made[v])] = root(k)
         made.update((v, k) for v in equation.outvars)
     groups: dict[int, list[int]] = {}
     for k in parent:
         groups.setdefault(root(k), []).append(k)
     return [tuple(group) for group in groups.values()]
+
+
+def _levels(flat: Flat, refused: dict[int, str]) -> dict[int, int]:
+    """Levels of equations, which never fall on the way to a reader and rise at those that are refused.
+
+    What only moves elements is on the level of its first readers, so that they see the structure. An equation that
+    depends on nothing has no level: it is a part of each region that reads it.
+    """
+    level: dict[Any, int] = {v: 0 for v in flat.inputs}
+    found: dict[int, int] = {}
+    for k, equation in enumerate(flat.equations):
+        known = [level[v] for v in equation.invars if not isinstance(v, core.Literal) and v in level]
+        if known or k in refused:
+            found[k] = max(known, default=0) + (k in refused)
+            level.update((v, found[k]) for v in equation.outvars)
+    latest: dict[Any, int] = {}
+    for k, equation in reversed(list(enumerate(flat.equations))):
+        if k not in found:
+            continue
+        readers = [latest[v] for v in equation.outvars if v in latest]
+        if readers and k not in refused and equation.primitive.name in MOVES:
+            found[k] = min(readers)
+        here = found[k] - (k in refused)
+        for v in equation.invars:
+            if not isinstance(v, core.Literal):
+                latest[v] = min(here, latest.get(v, here))
+    return found
 
 
 def sub_flat(flat: Flat, members: Sequence[int]) -> Flat:
@@ -301,21 +315,4 @@ def derived_work(program: Program, wanted: Sequence[Any]) -> int:
     by_var = {s.var: name for name, s in program.sources.items() if s.how == "given"}
     f = program.function
     derived = adjoint(f, tuple(by_var[v] for v in wanted if v in by_var))
-    return _cost(derived) + _traffic(program.flat, wanted)
-
-
-def _cost(f: Function) -> int:
-    if all(isinstance(p, Var) for p in f.params):
-        return cost(f)
-    given: dict[str, Any] = {}
-    for p in f.params:
-        if isinstance(p, Var):
-            continue
-        dims = tuple(a.constant for a in p.sizes)
-        if math.prod(dims) > _LARGEST_DATA:
-            raise Unsupported(f"data of {math.prod(dims):,} elements")
-        if isinstance(p, Relation):
-            given[p.name] = np.ones(dims, bool)
-        else:
-            given[p.name] = np.arange(math.prod(dims)).reshape(dims) % max(1, p.size.constant)
-    return cost(f, given)
+    return program_cost(derived, {}) + _traffic(program.flat, wanted)

@@ -8,7 +8,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from jax._src import source_info_util
+
+from tensorlang.cost.cost import cost
+from tensorlang.errors import CountingError, TensorlangError
+from tensorlang.language.affine import Atom, Size
+from tensorlang.language.function import Function
+from tensorlang.language.grammar import Var
+from tensorlang.language.predicates import Relation
 
 _MOVES = (
     "broadcast_in_dim reshape squeeze iota transpose convert_element_type copy copy_p slice expand_dims "
@@ -20,6 +28,8 @@ MOVES = frozenset(_MOVES.split())
 
 PRODUCTS = frozenset(["dot_general", "conv_general_dilated"])
 """Primitives whose operations libraries do several at a time."""
+
+_LARGEST_DATA = 1 << 24
 
 Line = tuple[str, int]
 
@@ -96,4 +106,37 @@ def operations(equation: Any) -> int:
         return _size(equation.invars[0])
     if name.startswith("scatter"):
         return _size(equation.invars[2])
+    if name == "tensorlang":
+        return _program_operations(equation, out)
     return 0 if name in MOVES else out
+
+
+def _program_operations(equation: Any, out: int) -> int:
+    """What a tensor program among the equations costs; where that can't be told, the number of its results."""
+    sizes = {size.name: int(n) for size, n in equation.params["sizes"]}
+    try:
+        return program_cost(equation.params["op"].function, sizes)
+    except TensorlangError:
+        return out
+
+
+def program_cost(f: Function, sizes: dict[str, int]) -> int:
+    """The cost of a program at these sizes, where relations hold everywhere, and elements of index arrays differ.
+
+    Raises `CountingError` if there are too many of these.
+    """
+    if all(isinstance(p, Var) for p in f.params):
+        return cost(f, sizes)
+    known: dict[Atom, int] = {Size(name): n for name, n in sizes.items()}
+    given: dict[str, Any] = {}
+    for p in f.params:
+        if isinstance(p, Var):
+            continue
+        dims = tuple(a.value(known) for a in p.sizes)
+        if math.prod(dims) > _LARGEST_DATA:
+            raise CountingError(f"data of {math.prod(dims):,} elements")
+        if isinstance(p, Relation):
+            given[p.name] = np.ones(dims, bool)
+        else:
+            given[p.name] = np.arange(math.prod(dims)).reshape(dims) % max(1, p.size.value(known))
+    return cost(f, {**sizes, **given})

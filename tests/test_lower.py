@@ -24,7 +24,7 @@ from tensorlang.language.grammar import Add, Let, Mul, Var, access, gen, number,
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import R, array, leaves, shape
 from tensorlang.lower import Lowered, lower
-from tensorlang.lower.emit import module as lowering
+from tensorlang.lower.arrays import program as lowering
 from tensorlang.lower.emit.helpers import HELPERS
 from tensorlang.normal import eliminate_pairs, let_lift, push_out_gen
 from tensorlang.surface.parse import parse

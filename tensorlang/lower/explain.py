@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tensorlang.lower.arrays.decisions import Decision
@@ -13,18 +13,23 @@ from tensorlang.shown import Table
 class Explained:
     """One array, or step, of a lowered program.
 
-    `text` is the statement, `storage` says how the array lies in memory, `kept` whether it is an array of its own, and
-    `decisions` how its sums and extrema are computed; without any it is `computed` like that. `cost` says what it
-    takes, for all sizes.
+    `statement` is its text or makes it, `storage` says how the array lies in memory, `kept` whether it is an array of
+    its own, and `decisions` how its sums and extrema are computed; without any it is `computed` like that. `cost` says
+    what it takes at given sizes.
     """
 
     name: str
-    text: str
+    statement: str | Callable[[], str]
     storage: str
     kept: str
     decisions: tuple[Decision, ...] = ()
     cost: str = ""
     computed: str = "element by element"
+
+    @property
+    def text(self) -> str:
+        """The statement, which is written when somebody reads it."""
+        return self.statement if isinstance(self.statement, str) else self.statement()
 
     @property
     def strategies(self) -> tuple[str, ...]:

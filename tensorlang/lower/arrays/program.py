@@ -231,7 +231,7 @@ class ArrayProgram(Shown):
         lies = f"{storage}{order}" if axes else "a number"
         kept = "written to memory, since several read it" if forced else "XLA may fuse it with what reads it"
         decisions = tuple(self._ctx.decisions.end_statement())
-        self.explained.append(Explained(name, _comment(name, e), lies, kept if axes else "", decisions))
+        self.explained.append(Explained(name, partial(_comment, name, e), lies, kept if axes else "", decisions))
 
     def _fused(self, step: FusedSums) -> None:
         """Sums, each of the elements of an array, in one pass."""
@@ -246,7 +246,7 @@ class ArrayProgram(Shown):
             self._body.assign(name, Item(Name(sums), k))
             ctx.held[x, ()] = Held(name, (), required=run(conditions.of(e)))
             kept = f"added up in one pass with {len(step.pairs) - 1} others"
-            self.explained.append(Explained(x.name, _comment(x.name, e), "a number", kept))
+            self.explained.append(Explained(x.name, partial(_comment, x.name, e), "a number", kept))
         ctx.end_statement()
 
     def _conditions(self) -> Required:

@@ -14,8 +14,10 @@ The layout follows the paper that it implements, and imports go one way only:
     pipeline      the arrows composed: adjoint, derivative, grad, ...
     sparse/       Jacobians and Hessians as they lie, and formats for sparse matrices
     certificate/  that an adjoint is cheap, for all sizes and shown to others
+    jaxprs/       programs from JAX functions
     pictures/     supports, access maps, graphs, costs and certificates as pictures
     notebook/     how values show themselves in notebooks
+    jax           JAX's derivatives for JAX's functions, derived where that is cheaper
     lib           the standard library; entrances: what is said of wrong calls of the public functions
 
 Nothing of it is imported before it is used, and JAX not before something is lowered or run.
@@ -33,7 +35,7 @@ from typing import TYPE_CHECKING, Any
 from tensorlang.shown import when_shown
 
 if TYPE_CHECKING:
-    from tensorlang import lib, pictures, testing
+    from tensorlang import jax, lib, pictures, testing
     from tensorlang.budget import limits
     from tensorlang.certificate.certificate import Certificate, certify
     from tensorlang.cost.cost import cost
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
         CountingError,
         EmptyExtremum,
         EvaluationError,
+        ImportRefused,
         LimitError,
         MissingPackage,
         NormalFormError,
@@ -59,6 +62,7 @@ if TYPE_CHECKING:
         TypeMismatch,
         UnknownAttribute,
     )
+    from tensorlang.jaxprs.imported import Imported, from_jax
     from tensorlang.language.evaluate import evaluate
     from tensorlang.language.function import Function
     from tensorlang.language.show import unicode_text
@@ -84,9 +88,10 @@ _HOMES = {
     "derivative.derivation": "Derivation Rule Step",
     "errors": (
         "ArgumentError CertificateError CostBoundExceeded CountingError EmptyExtremum EvaluationError "
-        "LimitError MissingPackage NormalFormError OutOfBounds ParseError ScalarFunctionError ScopeError "
+        "ImportRefused LimitError MissingPackage NormalFormError OutOfBounds ParseError ScalarFunctionError ScopeError "
         "SizeMismatch TensorlangError TypeMismatch UnknownAttribute"
     ),
+    "jaxprs.imported": "Imported from_jax",
     "language.evaluate": "evaluate",
     "language.function": "Function",
     "language.show": "unicode_text",
@@ -110,8 +115,8 @@ _HOMES = {
 """The public names by the modules that they are from."""
 
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
-_MODULES = ("lib", "pictures", "testing")
-_GUARDED = ("pictures", "testing")
+_MODULES = ("jax", "lib", "pictures", "testing")
+_GUARDED = ("jax", "pictures", "testing")
 
 __all__ = [  # noqa: PLE0604
     "ArgumentError",
@@ -124,6 +129,8 @@ __all__ = [  # noqa: PLE0604
     "EmptyExtremum",
     "EvaluationError",
     "Function",
+    "ImportRefused",
+    "Imported",
     "LimitError",
     "Lowered",
     "MissingPackage",
@@ -147,10 +154,12 @@ __all__ = [  # noqa: PLE0604
     "derive",
     "eliminate_pairs",
     "evaluate",
+    "from_jax",
     "grad",
     "hessian",
     "hvp",
     "jacobian",
+    "jax",
     "let_lift",
     "lib",
     "limits",

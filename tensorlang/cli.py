@@ -305,6 +305,7 @@ def cost(program: str, sizes: dict[str, int], inputs: str | None, polynomial: bo
 @click.option("--exact", is_flag=True, help="Keep to sums of products where Fourier transforms would be faster.")
 @click.option("--strict", is_flag=True, help="What brackets hide has no influence, even if it is nan or inf.")
 @click.option("--explain", is_flag=True, help="Print how each array is stored and computed, and why, not the source.")
+@size
 @_format("text", "json")
 def lower(
     program: str,
@@ -314,6 +315,7 @@ def lower(
     exact: bool,
     strict: bool,
     explain: bool,
+    sizes: dict[str, int],
     style: str,
 ) -> None:
     """Print the Python source that runs a program, or its adjoint.
@@ -327,9 +329,13 @@ def lower(
     f = _read_one(program)
     if of_adjoint:
         f = tl.adjoint(f, wrt=wrt)
+    if sizes and not explain:
+        raise click.UsageError("--size goes with --explain")
     lowered = tl.lower(f, target=target, exact=exact, strict=strict)
     if explain:
-        explanation = lowered.explain()
+        if sizes and target != "jax":
+            raise click.UsageError("--size is for the costs of --target jax")
+        explanation = lowered.explain(False, **sizes)
         if style == "json":
             _print_json({"name": f.name, "target": target, "steps": [*map(_step_data, explanation.steps)]})
         else:
@@ -406,6 +412,48 @@ def run(program: str, inputs: str | None, sizes: dict[str, int], out: str | None
         for name, values in results.items():
             shown = np.array2string(values, separator=", ")
             click.echo(shown if len(results) == 1 else f"{name} = {shown}")
+
+
+@main.command()
+@click.argument("where", metavar="FILE.py[::FUNCTION]")
+@click.option("--shapes", metavar='"x: n, A: n n"', help="The arguments' shapes, where no comment says them.")
+@click.option("--wrt", metavar="0,1,...", help="The numbers of the arguments that are differentiated, by default all.")
+@click.option("--at", "sizes", type=int, nargs=2, default=(48, 192), show_default=True, help="What the sizes are.")
+@click.option(
+    "--factor", type=float, default=4, show_default=True, help="Report factors that do not grow from here on."
+)
+@click.option("--compiled", is_flag=True, help="Report what XLA's operations confirm only.")
+@_format("text", "json", "github", "sarif")
+def lint(
+    where: str, shapes: str | None, wrt: str | None, sizes: tuple[int, int], factor: float, compiled: bool, style: str
+) -> None:
+    """Tell which gradients of JAX functions do more work than they need, and where.
+
+    JAX's gradient is counted beside the derived one, at two sizes. Without a name, every function of FILE.py is looked
+    at above which a comment gives the shapes: # lint: x: n, A: n n. The exit status is 1 if there is a finding.
+
+    \b
+    Example:
+      tensorlang lint model.py::loss --shapes "x: n, A: n n" --compiled
+    """
+    from tensorlang.jaxprs import formats
+    from tensorlang.jaxprs.lint import lint as linted
+
+    if wrt is not None and not re.fullmatch(r"\s*\d+\s*(,\s*\d+\s*)*", wrt, re.ASCII):
+        raise click.BadParameter(f"{wrt!r} is no list of argument numbers, such as 0,2")
+    argnums = None if wrt is None else tuple(map(int, wrt.split(",")))
+    reports = [
+        linted(fun, *given, argnums=argnums, sizes=sizes, compiled=compiled, factor=factor)
+        for fun, given in formats.functions_in(where, shapes)
+    ]
+    if style == "text":
+        click.echo("\n".join(map(str, reports)))
+    elif style == "github":
+        click.echo(formats.as_github(reports))
+    else:
+        _print_json(formats.as_json(reports) if style == "json" else formats.as_sarif(reports))
+    if any(report.findings for report in reports):
+        sys.exit(1)
 
 
 def _data(f: Function, path: str | None) -> dict[str, Any]:

@@ -243,6 +243,10 @@ class CountingError(TensorlangError):
     """Points whose number has no closed form that was found for all sizes."""
 
 
+class ImportRefused(TensorlangError):
+    """A JAX function, or a part of one, that is no tensor program. `place` is the user's line."""
+
+
 class MissingPackage(TensorlangError):
     """Something that needs a package which is not installed."""
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from fractions import Fraction
+from typing import TYPE_CHECKING, Any
 
 from tensorlang.certificate import Certificate, certify
 from tensorlang.errors import CertificateError, CostBoundExceeded
 from tensorlang.language.function import Function
 from tensorlang.pipeline import Wrt
 
-__all__ = ["assert_cheap_adjoint"]
+if TYPE_CHECKING:
+    from tensorlang.jaxprs.lint import Report
+
+__all__ = ["assert_cheap_adjoint", "assert_cheap_gradient"]
 
 
 def assert_cheap_adjoint(f: Function, bound: int | float | Fraction = 4, wrt: Wrt = None) -> Certificate:
@@ -23,3 +28,26 @@ def assert_cheap_adjoint(f: Function, bound: int | float | Fraction = 4, wrt: Wr
         return certify(f, bound, wrt)
     except (CostBoundExceeded, CertificateError) as error:
         raise AssertionError(str(error)) from None
+
+
+def assert_cheap_gradient(
+    fun: Callable[..., Any],
+    *specs: Any,
+    bound: float = 4,
+    argnums: int | Sequence[int] | None = None,
+    sizes: Sequence[int] = (48, 192),
+    compiled: bool = False,
+) -> Report:
+    """Assert that JAX's gradient of the function `fun` does less than `bound` times the work of the derived one, by a
+    factor that does not grow.
+
+    The operations are counted at arguments as in `specs`, such as "n" and "n n", with all sizes as in `sizes`, and with
+    `compiled` in what XLA makes of both. Gives the linter's report. Raises `AssertionError` with the lines otherwise.
+    """
+    __tracebackhide__ = True
+    from tensorlang.jaxprs.lint import lint
+
+    report = lint(fun, *specs, argnums=argnums, sizes=sizes, compiled=compiled, factor=bound)
+    if report.findings:
+        raise AssertionError(str(report))
+    return report

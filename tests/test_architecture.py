@@ -13,8 +13,8 @@ import tensorlang
 ROOT = Path(tensorlang.__file__).parent
 BASE = ("budget", "errors", "interning", "memory", "recursion", "shown")
 FOLDERS = ("language", "sets", "surface", "normal", "cost", "derivative", "simplify", "lower", "measure", "transforms")
-FLOORS = (*FOLDERS, "pipeline", "sparse", "certificate", "pictures", "notebook")
-TOP = ("__init__", "__main__", "checks", "cli", "entrances", "files", "lib", "testing")
+FLOORS = (*FOLDERS, "pipeline", "sparse", "certificate", "jaxprs", "pictures", "notebook")
+TOP = ("__init__", "__main__", "checks", "cli", "entrances", "files", "jax", "lib", "testing")
 
 MODULES = sorted(path.relative_to(ROOT) for path in ROOT.rglob("*.py"))
 
@@ -52,6 +52,20 @@ def imports(module: Path) -> Iterator[tuple[int, Path]]:
 def test_imports_go_one_way_only(module: Path) -> None:
     upward = [f"line {line}: {target}" for line, target in imports(module) if level(target) > level(module)]
     assert not upward, f"{module} imports from above: {upward}"
+
+
+ROOMS = ("plan", "arrays", "emit")
+"""The rooms of lowering, each of which knows of those before it alone."""
+
+
+@pytest.mark.parametrize("module", [m for m in MODULES if m.parts[:2] in {("lower", room) for room in ROOMS}], ids=str)
+def test_the_stages_of_lowering_know_nothing_of_later_ones(module: Path) -> None:
+    later = ROOMS[ROOMS.index(module.parts[1]) + 1 :]
+    found = [(line, target) for line, target in imports(module) if target.parts[0] == "lower" and len(target.parts) > 1]
+    upward = [
+        f"line {line}: {target}" for line, target in found if target.parts[1] in (*later, "kernels", "mesh", "run")
+    ]
+    assert not upward, f"{module} imports from a later stage: {upward}"
 
 
 def test_every_module_has_a_place_in_the_house() -> None:

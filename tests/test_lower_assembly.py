@@ -10,7 +10,7 @@ import pytest
 
 from tensorlang.language.evaluate import evaluate
 from tensorlang.lower import lower
-from tensorlang.lower.plan.reroll import FEWEST, rolled
+from tensorlang.lower.plan.reroll import FEWEST, reroll
 from tensorlang.measure.count import count
 from tensorlang.pipeline import adjoint
 from tensorlang.surface.parse import parse
@@ -85,7 +85,7 @@ def test_reads_in_arithmetic_progression_are_a_slice() -> None:
 
 def test_fewer_than_some_are_left_as_they_are() -> None:
     f = parse("f(x: [n]R) = gen i:n. " + " + ".join(f"[i = {k * k}] * x[i]" for k in range(FEWEST - 1)))
-    assert not rolled(f).places
+    assert not reroll(f).places
 
 
 def test_a_chain_is_not_rolled_for_each_link_needs_the_one_before() -> None:

@@ -17,6 +17,7 @@ from tensorlang.lower.arrays.sums import strategies
 EXAMPLES = {
     "scale": "f(y: [m]idx(n), x: [m]R) = gen k:n. sum i:m. [k = y[i]] * -x[i]",
     "points of a relation": "f(E: rel(n, n), x: [n]R) = sum i:n, j:n. [E(i, j)] * x[i]",
+    "group": "f(E: rel(n, k), a: [m]idx(k), x: [m]R) = gen i:n. sum j:m. [E(i, a[j])] * x[j]",
     "eliminate": "f(E: rel(n, m), x: [n]R) = gen j:m. sum i:n. [E(i, j)] * x[i]",
     "segment sum": "f(y: [m]idx(n), x: [m]R) = gen k:n. sum i:m. [k = y[i]] * x[i]",
     "shared segments": "f(a: [n]idx(k), y: [m]idx(k), x: [m]R) = gen i:n. sum j:m. [a[i] = y[j]] * x[j]",
@@ -111,10 +112,22 @@ def test_a_program_on_a_mesh_tells_how_its_arrays_are_mapped() -> None:
     assert any("along x" in step.kept for step in explained.steps)
 
 
+def test_costs_are_told_at_sizes_beside_those_of_the_model() -> None:
+    f = tl.parse("f(A: [n][m]R, x: [m]R) = let t = gen i:n. sum j:m. A[i, j] * x[j] in sum i:n. t[i] * t[i]")
+    explained = tl.lower(f).explain(n=10, m=20)
+    assert explained["t"].cost == "400 operations"
+    assert any(note.startswith("At n = 10, m = 20 all of it takes") for note in explained.notes)
+    assert not any("does not hold" in note for note in explained.notes)
+    with pytest.raises(tl.ArgumentError, match="the cost depends on m"):
+        tl.lower(f).explain(n=10)
+
+
 def test_the_command_explains(tmp_path: Path) -> None:
     file = tmp_path / "f.tl"
     file.write_text(EXAMPLES["prefix sum"])
     text = CliRunner().invoke(main, ["lower", str(file), "--explain"])
     data = CliRunner().invoke(main, ["lower", str(file), "--explain", "--format", "json"])
+    costs = CliRunner().invoke(main, ["lower", str(file), "--explain", "--size", "n=20"])
     assert "prefix sum" in text.output
+    assert "operations" in costs.output
     assert json.loads(data.output)["steps"][0]["decisions"][0]["chosen"] == "prefix sum"

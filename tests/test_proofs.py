@@ -30,6 +30,8 @@ MAIN_THEOREMS = [
     *("theorem_6_1", "theorem_6_35", "adjoint_cost", "adjoint_cost_4", "adjoint_run", "adjoint_wf", "inactive_zero"),
     *("forward_run", "forward_cost", "forward_wf", "D_equations", "deval_is_dual", "D_is_dual"),
     *("adjoint_touch", "adjoint_touch_5", "lets_value", "lets_cost", "greatest_value"),
+    *("sum_times", "sum_pinned", "sum_times_recip", "aligned", "group_is_sum", "group_is_zero"),
+    *("carry_counts", "carry_balance", "open_balance", "carried_sound"),
     *("prune_run", "prune_cost", "share_value", "share_cost", "alike_value", "alike_cost"),
     *(
         "compile_sound",

@@ -27,6 +27,8 @@ SECTIONS: dict[str, tuple[str, str]] = {
     "lower": ("Generated code", "Programs as Python source."),
     "pictures": ("Pictures", "Where people would rather look than read; they need Matplotlib."),
     "transforms": ("Inside JAX programs", "Programs under JAX's transformations."),
+    "jaxprs": ("From JAX programs", "Programs from JAX functions; [](../howto/from-jax.md) says more."),
+    "jax": ("In the place of JAX's derivatives", "Functions that are called as those of `jax` are."),
 }
 """A title and a sentence for each folder; what comes from elsewhere follows under its folder's name."""
 

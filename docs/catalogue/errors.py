@@ -93,6 +93,16 @@ f(np.ones(3), np.ones(4))
 """,
         "Raised when a program is called, evaluated, or asked for its cost; inside JAX, when a call is traced.",
     ),
+    errors.ImportRefused: Example(
+        """\
+def loss(A):
+    return jnp.sum(jnp.linalg.cholesky(A))
+
+tl.from_jax(loss, "n n")
+""",
+        "Raised by `tl.from_jax`, and by the functions of `tl.jax` with `strict=True`; without it, what is refused "
+        "stays JAX.",
+    ),
     errors.NormalFormError: Example(
         """\
 f = tl.parse("f(x: R) = sin(x) + (let y = x * x in y)")

@@ -6,6 +6,7 @@ line, 4 if one is too large to decide within the budget, 3 if of one something w
 """
 
 import argparse
+import json
 import resource
 import subprocess
 import sys
@@ -27,20 +28,24 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seconds", type=float, default=60, help="time for each certificate (60)")
     parser.add_argument("--memory", type=int, default=4096, metavar="MB", help="memory for each certificate (4096)")
     parser.add_argument("--accept-sampled", action="store_true", help="end with 0 where something was only sampled")
+    parser.add_argument(
+        "--carry", action="store_true", help="write how costs are carried into the certificate, if it is not refused"
+    )
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
     asked = parser.parse_args(arguments)
     if asked.here:
         (path,) = asked.certificates
-        return _here(path, asked.seconds, asked.memory)
-    found = [_apart(path, asked.seconds, asked.memory) for path in asked.certificates]
+        return _here(path, asked.seconds, asked.memory, asked.carry)
+    found = [_apart(path, asked.seconds, asked.memory, asked.carry) for path in asked.certificates]
     if asked.accept_sampled:
         found = [DECIDED if status == SAMPLED else status for status in found]
     return next((status for status in (REFUSED, TOO_LARGE, SAMPLED) if status in found), DECIDED)
 
 
-def _apart(path: str, seconds: float, memory: int) -> int:
+def _apart(path: str, seconds: float, memory: int, carry: bool) -> int:
     """Check one certificate in another process."""
     command = [sys.executable, "-m", "proofs.checker", "--here", f"--seconds={seconds}", f"--memory={memory}", path]
+    command += ["--carry"] * carry
     try:
         status = subprocess.run(command, timeout=seconds + _GRACE, check=False).returncode
     except subprocess.TimeoutExpired:
@@ -51,13 +56,17 @@ def _apart(path: str, seconds: float, memory: int) -> int:
     return status
 
 
-def _here(path: str, seconds: float, memory: int) -> int:
+def _here(path: str, seconds: float, memory: int, carry: bool) -> int:
     """Check one certificate in this process, whose memory is limited."""
     resource.setrlimit(resource.RLIMIT_AS, (memory << 20, memory << 20))
     try:
-        report = check(Path(path).read_text(encoding="utf-8"), seconds)
+        text = Path(path).read_text(encoding="utf-8")
+        report = check(text, seconds)
+        if carry:
+            held = {**json.loads(text), "transports": report.transports}
+            Path(path).write_text(json.dumps(held, indent=1) + "\n", encoding="utf-8")
     except OSError as error:
-        print(f"{path}: can't be read: {error.strerror}", file=sys.stderr)
+        print(f"{path}: can't be read or written: {error.strerror}", file=sys.stderr)
         return REFUSED
     except (TooLarge, MemoryError) as error:
         print(f"{path}: too large to decide: {error}", file=sys.stderr)

@@ -32,6 +32,11 @@ class Budget:
         if time.monotonic() > self.end:
             raise TooLarge(f"not within {self.seconds:g} seconds")
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the time is over."""
+        return time.monotonic() > self.end
+
     def part(self, seconds: float) -> Budget:
         """A budget of so many seconds, and of no more than is left of this."""
         return Budget(max(0.0, min(seconds, self.end - time.monotonic())))
@@ -42,10 +47,11 @@ def quota(part: int = 1) -> Iterator[None]:
     """A question for isl that may take `_QUOTA` operations, or a part of these; beyond that isl raises
     `islpy.Error`."""
     context = islpy.DEFAULT_CONTEXT
+    before = context.get_max_operations()
     context.reset_operations()
     context.set_max_operations(_QUOTA // part)
     try:
         yield
     finally:
-        context.set_max_operations(0)
+        context.set_max_operations(before)
         context.reset_operations()

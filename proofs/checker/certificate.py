@@ -12,7 +12,8 @@ from typing import Any
 
 from proofs.checker import syntax, trees
 from proofs.checker.budget import Budget, TooLarge
-from proofs.checker.costs import Costs
+from proofs.checker.charges import Charge
+from proofs.checker.costs import COMPARED, Costs
 from proofs.checker.equal import Side, equal
 from proofs.checker.facts import positive
 from proofs.checker.formulas import Formula, formula
@@ -21,9 +22,11 @@ from proofs.checker.points import FOR_ALL, Data, Sets
 from proofs.checker.predicates import renamed
 from proofs.checker.replay import THEOREMS, Derivation, Replay, components, product
 from proofs.checker.report import Finding, Report
-from proofs.checker.samples import Supremum, check_samples, search
+from proofs.checker.samples import Supremum, check_samples
+from proofs.checker.search import search
 from proofs.checker.semantics import Function, known, operations
-from proofs.checker.statements import Operand, reads, statement
+from proofs.checker.statements import Operand, integers, reads, statement
+from proofs.checker.transport import Open, Step, read_step
 from proofs.checker.trees import (
     TRUE,
     Affine,
@@ -34,6 +37,7 @@ from proofs.checker.trees import (
     Exists,
     Expr,
     Indices,
+    Integer,
     Name,
     Num,
     Pair,
@@ -44,10 +48,12 @@ from proofs.checker.trees import (
     Real,
     Refused,
     Rel,
+    Test,
     Type,
     chooses,
     name,
     needed,
+    number,
 )
 
 FORMAT = "tensorlang certificate 1"
@@ -66,6 +72,7 @@ _KEYS = {
     "costs": dict,
     "compared": dict,
     "matches": dict,
+    "transports": dict,
 }
 _MASKED = re.compile(r"_\[(\w+)\]$")
 _FRACTION = re.compile(r"[0-9]+(/[0-9]+)?")
@@ -115,6 +122,7 @@ class _Checked:
         self.costs = self._costs()
         self.supremum = self._supremum()
         self.matches = self._matches()
+        self.transports = self._transports()
         self.sizes: list[str] = []
 
     def report(self) -> Report:
@@ -135,13 +143,24 @@ class _Checked:
         _need(not self.own & replay.made, "no statement to be the program's and made by a step")
         samples = check_samples(self)
         steps = Finding("the derivation", replay.decided.keys() <= {FOR_ALL})
-        findings = (steps, *self._values(), *self._cheap(steps.decided))
+        values = list(self._values())
+        (cost,) = self._cheap(steps.decided)
+        findings = (steps, *values, cost)
         if not all(finding.decided for finding in findings):
             self.budget.spend()
-            search(self)
+            search(self, [not finding.decided for finding in values], not cost.decided)
         many = len(self.held["steps"])
+        transports = {key: [step.plain() for step in steps] for key, steps in self.found.items()}
         return Report(
-            self.program.name, self.bound, findings, tuple(assumptions), many, replay.decided, samples, self.extracted
+            self.program.name,
+            self.bound,
+            findings,
+            tuple(assumptions),
+            many,
+            replay.decided,
+            samples,
+            self.extracted,
+            transports,
         )
 
     # ---- what is decided
@@ -164,13 +183,24 @@ class _Checked:
     def _cheap(self, derived: bool) -> Iterator[Finding]:
         """That the adjoint costs at most `bound` times the program, inputs and outputs counted: by the derivation, for
         which the theorem says so for a bound of 4, or by their charges alone."""
-        costs = Costs(self.derivation, self.functions, self.budget)
+        costs = Costs(self.derivation, self.functions, self.budget, self.transports)
         ways = []
-        if costs.cheap(self.program, self.adjoint, self.bound, {*self.wrt, self.held["cotangent"]}):
+        if costs.cheap(self.program, self.adjoint, self.bound, self.counted):
             ways.append("by the charges of both alone")
         if self.bound >= 4 and derived and costs.derived(self.program, self.adjoint, self.outputs, self.results):
             ways.append("by the derivation and its theorem")
+        self.found = costs.found
         yield Finding("the cost", bool(ways), ", and ".join(ways) or "not shown")
+
+    @property
+    def counted(self) -> set[str]:
+        """The parameters of which the numbers are counted as inputs and outputs."""
+        return {*self.wrt, self.held["cotangent"]}
+
+    def charges(self, budget: Budget) -> tuple[list[Charge], list[Charge], list[Charge]] | None:
+        """What the program and the adjoint are charged, and the numbers of inputs and outputs; None if that is not
+        exact."""
+        return Costs(self.derivation, self.functions, budget).exact(self.program, self.adjoint, self.counted)
 
     def _step(self, replay: Replay, step: Any) -> None:
         _need(isinstance(step, dict) and step.keys() == _STEP_KEYS, f"the keys {sorted(_STEP_KEYS)}")
@@ -181,7 +211,9 @@ class _Checked:
         _need(isinstance(rule, str) and rule in THEOREMS, "a rule")
         try:
             _need(step["theorem"] == THEOREMS[rule], f"the theorem {THEOREMS[rule]}")
-            replay.step(rule, [*map(product, step["before"])], [*map(product, step["after"])], step["made"])
+            arrays = frozenset(self.data.arrays)
+            read = {key: [product(text, self.variables, arrays) for text in step[key]] for key in ("before", "after")}
+            replay.step(rule, read["before"], read["after"], step["made"])
         except Refused as refused:
             raise Refused(f"{rule}: {refused}") from None
 
@@ -193,6 +225,7 @@ class _Checked:
         for other in (self.adjoint, self.derivation):
             theirs = [(x, _flat_type(kind)) for x, kind in other.params]
             _need(theirs[:-1] == own and len(theirs) == len(own) + 1, f"{other.name} to have the program's parameters")
+            _need(set(other.sizes) <= set(self.program.sizes), f"{other.name} to have the program's parameters")
             _need(theirs[-1][0] == cotangent, f"the last parameter of {other.name} to be {cotangent}")
         _need(self.adjoint.params[-1] == self.derivation.params[-1], "one type of the cotangent")
         real = [x for x, kind in self.program.params if _is_real(kind)]
@@ -241,10 +274,17 @@ class _Checked:
             made = statement(x, value)
             if made.is_choice:
                 inner, guards = made.body, []
-                while not isinstance(inner, Best):
+                while not isinstance(inner, Best | Test):
                     guards.append(inner.pred)  # type: ignore[union-attr]
                     inner = inner.body  # type: ignore[union-attr]
-                arrays[x] = (tuple(n for _, n in made.own), inner.size)
+                own_sizes = tuple(n for _, n in made.own)
+                if isinstance(inner, Test):
+                    arrays[x] = own_sizes, number(2)
+                    if guards:
+                        at_own = {i: name(f"${k}") for k, (i, _) in enumerate(made.own)}
+                        optional[x] = tuple(f"${k}" for k in range(len(at_own))), renamed(All(tuple(guards)), at_own)
+                    continue
+                arrays[x] = own_sizes, inner.size
                 if guards or inner.where != TRUE or not positive(inner.size):
                     own = {i: name(f"${k}") for k, (i, _) in enumerate(made.own)}
                     there = All((*guards, Exists(inner.index, inner.size, inner.where)))
@@ -260,6 +300,13 @@ class _Checked:
             _need(fits and all(isinstance(x, str) for pair in pairs for x in pair), "pairs of names")
             found[key] = [(x, y) for x, y in pairs]
         return found
+
+    def _transports(self) -> dict[str, list[Step | Open]]:
+        held = self.held["transports"]
+        _need(held.keys() <= set(COMPARED), f"transports of {', '.join(COMPARED)}")
+        _need(all(isinstance(steps, list) for steps in held.values()), "the steps of transports")
+        read = {key: [*map(read_step, steps)] for key, steps in held.items()}
+        return {key: [step for step in steps if step is not None] for key, steps in read.items()}
 
     def _costs(self) -> dict[str, Formula | None]:
         held, compared = self.held["costs"], self.held["compared"]
@@ -312,7 +359,7 @@ class _Checked:
         for x in statements.values():
             for operand, sizes in reads(x):
                 known = () if isinstance(operand, Num) else shapes.get(operand)
-                fits = sizes == known or (isinstance(operand, Num) and not sizes)
+                fits = sizes == known or (isinstance(operand, Num) and not sizes) or isinstance(operand, Integer)
                 _need(fits, f"{x.name} to read what is defined before it, at indices of its sizes")
             shapes[Name(x.name)] = tuple(n for _, n in x.own)
         _need(isinstance(body, Pair), "the outputs and the results")
@@ -327,16 +374,20 @@ class _Checked:
         xs = [leaf for x in self.wrt for leaf, _ in leaves(Name(x), kinds[x])]
         _need(len(outputs) == len(dys), "a part of the cotangent for each output")
         _need(len(results) == len(xs), "a cotangent for each input")
-        for g, x in (*zip(outputs, dys, strict=True), *zip(results, xs, strict=True)):
-            fits = shapes.get(g) == shapes[x] or (isinstance(g, Num) and not shapes[x])  # type: ignore[call-overload]
+        numbers = [integers(g) for g in outputs]
+        for g, made, x in zip(outputs + results, numbers + [None] * len(results), dys + xs, strict=True):
+            sizes = shapes.get(g) if made is None else made[1]  # type: ignore[call-overload]
+            fits = sizes == shapes[x] or (isinstance(g, Num) and not shapes[x])
             _need(fits, f"{g} to have the sizes of {x}")
         self.outputs, self.results, self.bound_lets = outputs, results, bound
+        self.variables = frozenset(x for x, _ in (*bound, *self.derivation.params))
         self.own = {x for x, _ in needed(bound, outputs)}
         by_name = {x: statement(x, value) for x, value in bound if x in wheres}
         for x, _ in bound[len(statements) :]:
             _need(x in by_name, "predicates to come last")
         ends = list(zip(results, xs, strict=True))
-        starts = list(zip(dys, outputs, strict=True))
+        ends_of = [g if made is None else made[0] for g, made in zip(outputs, numbers, strict=True)]
+        starts = list(zip(dys, ends_of, strict=True))
         return Derivation(statements, shapes, by_name, self.functions, frozenset(xs), starts, ends)  # type: ignore[arg-type]
 
     def _mentioned(self) -> set[str]:

@@ -32,6 +32,7 @@ from proofs.checker.trees import (
     Expr,
     Gen,
     Holds,
+    Integer,
     Let,
     Mul,
     Name,
@@ -40,6 +41,7 @@ from proofs.checker.trees import (
     Part,
     Pred,
     Sum,
+    Test,
     Type,
     name,
 )
@@ -68,7 +70,8 @@ class Domain:
             return None
         preds = self._needed(facts, found.preds)
         for _ in range(0 if any(map(has_data, preds)) else _STEPS):  # to the coordinates with the shortest predicates
-            others = sorted(shifts(found.binders, preds), key=_lengths)[:_TRIED]
+            shifted = (shift(preds, x, value) for x, value in shifts(found.binders, preds))
+            others = sorted(shifted, key=_lengths)[:_TRIED]
             best = min((self._needed(facts, other) for other in others), key=_lengths, default=preds)
             if _lengths(best) >= _lengths(preds):
                 break
@@ -100,8 +103,8 @@ def _length(p: Pred) -> int:
     return len(names_in(p))
 
 
-def shifts(dims: Iterable[str], preds: Sequence[Pred]) -> Iterator[tuple[Pred, ...]]:
-    """The same points in other coordinates: in the place of an index comes what some inequality compares with 0."""
+def shifts(dims: Iterable[str], preds: Sequence[Pred]) -> Iterator[tuple[str, Affine]]:
+    """Other coordinates: an index, and what some inequality compares with 0, which may come in its place."""
     seen = set()
     for p in preds:
         if not isinstance(p, Compare) or p.equal or has_data(p):
@@ -109,9 +112,19 @@ def shifts(dims: Iterable[str], preds: Sequence[Pred]) -> Iterator[tuple[Pred, .
         for x, k in p.value.terms:
             if x in dims and abs(k) == 1 and (x, p.value) not in seen and p.value != name(str(x)):
                 seen.add((x, p.value))
-                rest = p.value - Affine(((x, k),))
-                new = {str(x): (name(str(x)) - rest).times(k)}
-                yield tuple(renamed(q, new) if x in names_in(q) else q for q in preds)
+                yield str(x), p.value
+
+
+def shift(preds: Sequence[Pred], x: str, value: Affine) -> tuple[Pred, ...]:
+    """`preds` where `value` is called x."""
+    new = {x: solved(x, value)}
+    return tuple(renamed(q, new) if x in names_in(q) else q for q in preds)
+
+
+def solved(x: str, value: Affine) -> Affine:
+    """x, if `value`, in which it has the coefficient 1 or -1, is called x."""
+    (k,) = (k for y, k in value.terms if y == x)
+    return (name(x) - (value - Affine(((x, k),)))).times(k)
 
 
 def _lengths(preds: Sequence[Pred]) -> int:
@@ -129,6 +142,7 @@ class Charges:
         self.meaning = meaning
         self.functions = functions
         self.found: list[Charge] = []
+        self.is_exact = True
 
     def of(self, e: Expr, place: Place) -> list[Charge]:
         """What `e` is charged."""
@@ -145,7 +159,7 @@ class Charges:
             self._go(e.value, dims, place)
             place, e = place.let(e.name, self.meaning.bound(e, e.value, place)), e.body
         match e:
-            case Num() | Name():
+            case Num() | Integer() | Name():
                 return
             case Part(_, body) | At(body, _):
                 self._go(body, dims, place)
@@ -157,7 +171,7 @@ class Charges:
                 self._go(b, dims, place)
                 live = [self._live(b, place), *([self._live(a, place)] if sign > 0 else [])]
                 self._put(1, dims, place, *live)
-            case Mul(a, b):
+            case Mul(a, b) | Test(_, a, b):
                 self._go(a, dims, place)
                 self._go(b, dims, place)
                 self._put(1, dims, place)
@@ -198,6 +212,7 @@ class Charges:
             return TRUE
         if isinstance(e, Add):
             if _terms(e) > _MOST_TERMS:
+                self.is_exact = False
                 return trees.Any() if self.low else TRUE
             return trees.Any((self._live(e.left, place), self._live(e.right, place)))
         assert isinstance(e, Bracket)

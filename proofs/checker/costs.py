@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Protocol
 
 from proofs.checker import trees
 from proofs.checker.budget import Budget, TooLarge, Undecided
+from proofs.checker.carrying import never_more
 from proofs.checker.charges import Charge, Charges, numbers
 from proofs.checker.facts import Facts
 from proofs.checker.kinds import flat_type
 from proofs.checker.meaning import Meaning, Place
 from proofs.checker.normal import Values
 from proofs.checker.semantics import Function
-from proofs.checker.transport import never_more
+from proofs.checker.transport import Ledger, Open, Step, pieces_of
 from proofs.checker.trees import Expr, Let, Program
+
+COMPARED = ("bound", "program", "adjoint")
+"""What is compared: the adjoint with the bound times the program, the program in SSA with the program, the adjoint with
+what was derived."""
 
 
 class Reading(Protocol):
@@ -25,37 +31,78 @@ class Reading(Protocol):
         """The charges."""
 
 
-class Costs:
-    """Compares the costs of programs that have the data of a derivation."""
+Decide = Callable[[Facts, Reading, Sequence[Step | Open]], list[Step | Open] | None]
 
-    def __init__(self, derivation: Program, functions: Mapping[str, Function], budget: Budget) -> None:
+
+class Costs:
+    """Compares the costs of programs that have the data of a derivation. `known` are the steps that a certificate has
+    for each comparison, `found` those by which it was decided."""
+
+    def __init__(
+        self,
+        derivation: Program,
+        functions: Mapping[str, Function],
+        budget: Budget,
+        known: Mapping[str, Sequence[Step | Open]] | None = None,
+    ) -> None:
         self.derivation = derivation
         self.functions = functions
         self.budget = budget
+        self.known = known or {}
+        self.found: dict[str, list[Step | Open]] = {}
 
     def cheap(self, program: Program, adjoint: Program, bound: Fraction, counted: Collection[str]) -> bool:
         """Whether it is shown that adjoint + numbers <= bound * (program + numbers), where numbers are those that the
         parameters `counted` hold."""
 
-        def decide(facts: Facts, of: Reading) -> bool:
-            held = [c for x, kind in self.derivation.params if x in counted for c in numbers(flat_type(kind))]
-            low = [(weight * bound.denominator, domain) for weight, domain in (*of(adjoint, low=False), *held)]
-            high = [(weight * bound.numerator, domain) for weight, domain in (*of(program, low=True), *held)]
-            return never_more(low, high, facts)
+        def decide(facts: Facts, of: Reading, known: Sequence[Step | Open]) -> list[Step | Open] | None:
+            return never_more(*self._sides(program, adjoint, bound, counted, of), facts, known)
 
-        return self._decided(decide)
+        return self._decided("bound", decide)
+
+    def ledger(self, program: Program, adjoint: Program, bound: Fraction, counted: Collection[str]) -> Ledger:
+        """What is to be carried, and to where, that `adjoint` is so cheap."""
+        facts, of = self._reading()
+        return Ledger(facts, pieces_of(*self._sides(program, adjoint, bound, counted, of), facts))
+
+    def _sides(
+        self, program: Program, adjoint: Program, bound: Fraction, counted: Collection[str], of: Reading
+    ) -> tuple[list[Charge], list[Charge]]:
+        held = [c for x, kind in self.derivation.params if x in counted for c in numbers(flat_type(kind))]
+        low = [(weight * bound.denominator, domain) for weight, domain in (*of(adjoint, low=False), *held)]
+        return low, [(weight * bound.numerator, domain) for weight, domain in (*of(program, low=True), *held)]
 
     def derived(self, program: Program, adjoint: Program, outputs: Sequence[Expr], results: Sequence[Expr]) -> bool:
         """Whether it is shown that the derivation's program costs no more than the program, and the adjoint no more
         than the derivation's results."""
         ssa, last = self._needed(outputs), self._needed(results)
-        links = ((ssa, program), (adjoint, last))
+        links = {"program": (ssa, program), "adjoint": (adjoint, last)}
         return all(
             self._decided(
-                lambda facts, of, low=low, high=high: never_more(of(low, low=False), of(high, low=True), facts)
-            )  # type: ignore[misc]
-            for low, high in links
+                key,
+                lambda facts, of, known, low=low, high=high: never_more(  # type: ignore[misc]
+                    of(low, low=False), of(high, low=True), facts, known
+                ),
+            )
+            for key, (low, high) in links.items()
         )
+
+    def exact(
+        self, program: Program, adjoint: Program, counted: Collection[str]
+    ) -> tuple[list[Charge], list[Charge], list[Charge]] | None:
+        """What the program and the adjoint are charged, and one for each number that the parameters `counted` hold;
+        None if that is not exact."""
+        facts = Facts(self.budget)
+        facts.declare(self.derivation.params)
+        values = Values(facts)
+        read = []
+        for one in (program, adjoint):
+            charges = Charges(Meaning(values, one), self.functions, False)
+            read.append(charges.of(one.body, Place()))
+            if not charges.is_exact:
+                return None
+        held = [c for x, kind in self.derivation.params if x in counted for c in numbers(flat_type(kind))]
+        return read[0], read[1], held
 
     def _needed(self, roots: Sequence[Expr]) -> Program:
         """The lets of the derivation that `roots` depend on, and these."""
@@ -65,9 +112,21 @@ class Costs:
             e = trees.Pair(root, e)
         for x, value in reversed(trees.needed(lets, list(roots))):
             e = Let(x, value, e)
-        return Program(self.derivation.name, self.derivation.params, e)
+        return replace(self.derivation, body=e)
 
-    def _decided(self, decide: Callable[[Facts, Reading], bool]) -> bool:
+    def _decided(
+        self, key: str, decide: Callable[[Facts, Reading, Sequence[Step | Open]], list[Step | Open] | None]
+    ) -> bool:
+        facts, of = self._reading()
+        try:
+            steps = decide(facts, of, self.known.get(key, ()))
+        except (Undecided, TooLarge):
+            return False
+        if steps is not None:
+            self.found[key] = steps
+        return steps is not None
+
+    def _reading(self) -> tuple[Facts, Reading]:
         facts = Facts(self.budget)
         facts.declare(self.derivation.params)
         values = Values(facts)
@@ -75,7 +134,4 @@ class Costs:
         def of(program: Program, low: bool) -> list[Charge]:
             return Charges(Meaning(values, program), self.functions, low).of(program.body, Place())
 
-        try:
-            return decide(facts, of)
-        except (Undecided, TooLarge):
-            return False
+        return facts, of

@@ -36,21 +36,44 @@ def equal(first: Side, second: Side, matches: Sequence[tuple[str, str]], budget:
 
     Raises `Refused` if their types differ, and `TooLarge`.
     """
+    why = _equal(first, second, matches, budget, False)
+    if why is None or not any(map(_chooses, (first, second))):
+        return why
+    return _equal(first, second, matches, budget, True)
+
+
+def _equal(first: Side, second: Side, matches: Sequence[tuple[str, str]], budget: Budget, chosen: bool) -> str | None:
+    """The same, with or without what is true of indices that are chosen: with it more predicates are left out, which
+    makes some values alike and others not."""
     if not matches:
-        return _Both(first, second, budget).decide(())
+        return _Both(first, second, budget, chosen).decide(())
     try:
-        why = _Both(first, second, budget.part(_PLAIN)).decide(())
+        why = _Both(first, second, budget.part(_PLAIN), chosen).decide(())
     except TooLarge:
         budget.spend()
     else:
-        return why and _Both(first, second, budget).decide(matches)
-    why = _Both(first, second, budget).decide(matches)
-    return why and _Both(first, second, budget).decide(())
+        return why and _Both(first, second, budget, chosen).decide(matches)
+    why = _Both(first, second, budget, chosen).decide(matches)
+    return why and _Both(first, second, budget, chosen).decide(())
+
+
+def _chooses(side: Side) -> bool:
+    """Whether an index is chosen anywhere in a program."""
+    stack: list[object] = [side.program.body]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, trees.Best):
+            return True
+        if isinstance(node, tuple):
+            stack += node
+        stack += [getattr(node, key) for key in getattr(node, "__dataclass_fields__", ())]
+    return False
 
 
 class _Both:
-    def __init__(self, first: Side, second: Side, budget: Budget) -> None:
+    def __init__(self, first: Side, second: Side, budget: Budget, chosen: bool) -> None:
         self.facts = Facts(budget)
+        self.facts.knows_choices = chosen
         for side in (first, second):
             self.facts.declare(side.program.params)
         self.values = Values(self.facts)

@@ -24,6 +24,7 @@ from proofs.checker.trees import (
     Bracket,
     Call,
     Expr,
+    Integer,
     Mul,
     Name,
     Num,
@@ -73,6 +74,10 @@ class _Listing:
         self.numbers = list(dict.fromkeys(y for x in self.statements for y in operands(x) if isinstance(y, Num)))
         self.numbers += [x for _, x in d.starts if isinstance(x, Num) and x not in self.numbers]
         names = [*values, *self.numbers, *(Name(x.name) for x in self.statements)]
+        if any(isinstance(y, Integer) for x in self.statements for y in operands(x)):
+            raise Left
+        if any(isinstance(x, Integer) for _, x in d.starts):
+            raise Left
         self.places = {x: k for k, x in enumerate(names)}
         self.functions = sorted({m.function for x in self.statements if (m := x.map()) is not None})
 
@@ -135,7 +140,8 @@ class _Listing:
         while isinstance(e, Bracket):
             guards.append(e.pred)
             e = e.body
-        assert isinstance(e, Best)
+        if not isinstance(e, Best):
+            raise Left
         (operand,) = operands(x)
         yield from ("choice", self.places[operand])
         yield from self._points((*x.own, (e.index, e.size)), All((*guards, e.where)))

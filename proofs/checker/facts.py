@@ -30,12 +30,15 @@ _INSTANCES = 24
 _MOST_DIMS = 60
 _NEW = 8
 _ROUNDS = 4
+_NAMED = 2
+"""The level from which on what exists is given names."""
 _fresh = count()
 
 
 def fresh(kind: str = "$") -> str:
-    """A new name: of a free index for "$", of a bound one for "%"."""
-    return f"{kind}{next(_fresh)}"
+    """A new name: of a free index for "$", of a bound one for "%". The order of their texts is that in which they were
+    made."""
+    return f"{kind}{next(_fresh):07}"
 
 
 def is_index(x: str) -> bool:
@@ -69,6 +72,10 @@ class Facts:
         self.optional: dict[str, tuple[tuple[str, ...], Pred]] = {}
         """Index arrays whose elements may be missing, and where they are not: what compares one that is holds
         nowhere."""
+        self.conditions: dict[str, tuple[tuple[str, ...], Exists]] = {}
+        """Of arrays of chosen indices, at which places there is one: what exists there is true of the index that is
+        chosen."""
+        self.knows_choices = True
         self.assumed: list[Pred] = []
         self.asked = 0
         self._known: dict[tuple[frozenset[Pred], Pred, bool], bool] = {}
@@ -98,19 +105,53 @@ class Facts:
     def implies(self, given: Iterable[Pred], goal: Pred, instances: bool = True) -> bool:
         """Whether it is shown that `goal` holds wherever all of `given` do; without `instances` only as far as no data
         matter."""
-        parts = parts_of(given)
+        parts = self._parts(given)
         if parts is None:
             return True
         known = frozenset(parts)
-        goals = parts_of([goal])
+        goals = self._parts([goal])
         if goals is None:
             return self._asked(known, parts, trees.Any(), instances)
         return all(part in known or self._asked(known, parts, part, instances) for part in goals)
 
+    @property
+    def _levels(self) -> int:
+        """How many times a question is asked: as it is, with instances, with names for what exists, and with what is
+        true of indices that are chosen."""
+        return _NAMED + 2 if self.conditions and self.knows_choices else _NAMED + 1
+
+    def _parts(self, preds: Iterable[Pred]) -> tuple[Pred, ...] | None:
+        """The parts of a conjunction, without what is known of any data: that elements are in their range."""
+        parts = parts_of(preds)
+        if parts is None or not any(map(has_data, parts)):
+            return parts
+        return parts_of(self._without_ranges(p) for p in parts)
+
+    def _without_ranges(self, p: Pred) -> Pred:
+        match p:
+            case Compare(False, a) if any(self._is_in_range(a, e) for e in _elements(a)):
+                return TRUE
+            case Exists(i, size, body):
+                return Exists(i, size, self._without_ranges(body))
+            case All(parts):
+                return All(tuple(map(self._without_ranges, parts)))
+            case trees.Any(parts):
+                return trees.Any(tuple(map(self._without_ranges, parts)))
+        return p
+
+    def _is_in_range(self, a: Affine, e: Element) -> bool:
+        """Whether a >= 0 says of the element e, or of e and the size below which it is, what is always so."""
+        if e.array not in self.arrays or e.array in self.optional:
+            return False
+        params, size = self.arrays[e.array]
+        size = moved(size, dict(zip(params, e.at, strict=True)) if params else {})
+        one = Affine(((e, 1),))
+        return positive(size) and a in (one, size + trees.number(-1) - one)
+
     def _asked(self, known: frozenset[Pred], parts: Parts, goal: Pred, instances: bool) -> bool:
         key = known, goal, instances
         if key not in self._known:
-            levels = 3 if instances else 1
+            levels = self._levels if instances else 1
             self._known[key] = self._decided(lambda q: [(q.text(parts), 1), (q.text([*parts, goal]), -1)], levels)
         return self._known[key]
 
@@ -121,23 +162,35 @@ class Facts:
     def vanish(self, cells: Iterable[tuple[Fraction, Parts]], context: Parts) -> bool:
         """Whether it is shown that the weights of the predicates that hold add up to 0, wherever `context` holds."""
         total: dict[frozenset[Pred], tuple[Parts, Fraction]] = {}
-        for weight, preds in cells:
+        for weight, preds in ((weight, part) for weight, cell in cells for part in self._cut(cell)):
             key = frozenset(told(p, {}) for p in preds)
             first, before = total.get(key, (preds, Fraction(0)))
             total[key] = first, before + weight
         left = [(preds, weight) for preds, weight in total.values() if weight]
         if not left:
             return True
-        around = parts_of(context)
+        around = self._parts(context)
         if around is None:
             return True
         return self._decided(lambda q: [(q.text([*preds, *around]), weight) for preds, weight in left])
 
-    def _decided(self, make: Any, levels: int = 3) -> bool:
+    def _cut(self, cell: Parts) -> Iterator[Parts]:
+        """`cell` in parts that exclude one another, by an index that is one of several numbers."""
+        preds = self._parts(cell)
+        if preds is None:
+            return
+        several = next((p for p in preds if isinstance(p, trees.Any) and _excluding(p.parts)), None)
+        if several is None:
+            yield preds
+            return
+        others = tuple(p for p in preds if p is not several)
+        yield from ((*others, p) for p in several.parts)
+
+    def _decided(self, make: Any, levels: int | None = None) -> bool:
         """Whether the weights of what `make` writes of a question add up to 0 at every point."""
         self.asked += 1
         self.budget.spend()
-        for level in range(levels):
+        for level in range(self._levels if levels is None else levels):
             question = Question(self)
             try:
                 cells = make(question)
@@ -155,6 +208,12 @@ class Facts:
                 pass
             self.budget.spend()
         return False
+
+
+def _excluding(options: Parts) -> bool:
+    """Whether predicates say of one index expression that it is different numbers."""
+    values = {p.value for p in options if isinstance(p, Compare) and p.equal}
+    return len(values) == len(options) > 1 and len({a.terms for a in values}) == 1
 
 
 def _balanced(cells: Iterable[tuple[Any, Any]]) -> bool:
@@ -199,6 +258,10 @@ class Question:
         """The conjunction of `parts`."""
         return " and ".join(f"({self._formula(p, {})})" for p in parts) or "0 = 0"
 
+    def written(self, a: Affine) -> str:
+        """An index expression."""
+        return self._affine(a, {})
+
     def set(self, text: str) -> Any:
         """The points of what `text` says."""
         sizes = (f"{own} >= 1" for x, own in self.names.items() if not is_index(x))
@@ -232,7 +295,7 @@ class Question:
     def axioms(self, level: int) -> list[tuple[str, str]]:
         """Implications that are true of all data: of equal places and witnesses, and from level 2 on with names for
         the indices that an `exists` speaks of."""
-        found = [self._named(p) for p in list(self.data) if isinstance(p, Exists)] if level > 1 else []
+        found = [self._named(p) for p in list(self.data) if isinstance(p, Exists)] if level >= _NAMED else []
         self.most = len(self.data) + _NEW
         for p in [p for p in self.data if isinstance(p, Exists)]:
             for instance in islice(self._instances(p), _INSTANCES):
@@ -244,7 +307,19 @@ class Question:
             params, there = self.facts.optional[atom.array]
             some = renamed(there, dict(zip(params, atom.at, strict=True)))
             found.append((self._formula(some, {}), self._in_range(atom)))
-        return list(dict.fromkeys([*found, *islice(self._consistent(), _PAIRS)]))
+        chosen_at = [atom for atom in self.data if isinstance(atom, Element) and atom.array in self.facts.conditions]
+        for atom in chosen_at if level > _NAMED else ():
+            params, some = self.facts.conditions[atom.array]
+            here = renamed(some, dict(zip(params, atom.at, strict=True)))
+            assert isinstance(here, Exists)
+            chosen = renamed(here.body, {here.index: Affine(((atom, 1),))})
+            premise, conclusion = parts_of([here]), parts_of([chosen])
+            if premise is not None and conclusion is not None:
+                try:
+                    found.append((self.text(premise), self.text(conclusion)))
+                except Hidden:
+                    continue
+        return list(dict.fromkeys([*found, *islice(self._consistent(), _PAIRS * (4 if level > _NAMED else 1))]))
 
     def _named(self, p: Exists) -> tuple[str, str]:
         body, names = _opened(p)

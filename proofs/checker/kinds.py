@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from proofs.checker import trees
-from proofs.checker.facts import Facts, fresh
+from proofs.checker.facts import Facts, fresh, places
 from proofs.checker.predicates import within
 from proofs.checker.semantics import fine
 from proofs.checker.trees import (
@@ -31,6 +31,7 @@ from proofs.checker.trees import (
     Gen,
     Holds,
     Indices,
+    Integer,
     Let,
     Mul,
     Name,
@@ -44,6 +45,7 @@ from proofs.checker.trees import (
     Refused,
     Rel,
     Sum,
+    Test,
     Type,
     affine,
 )
@@ -125,7 +127,7 @@ class Kinds:
         if len(params) < len(program.params):
             raise Refused(f"{program.name} has two parameters of one name")
         self.sizes = {x for _, kind in program.params for x in _names_of(kind)}
-        self.sizes |= set(_ranges(program.body))
+        self.sizes |= {*program.sizes, *_ranges(program.body)}
         if self.sizes & params.keys():
             raise Refused(f"{program.name} has a parameter with the name of a size")
         self.type = self._of(program.body, Scope({x: flat_type(kind) for x, kind in params.items()}))
@@ -134,6 +136,9 @@ class Kinds:
         self.facts.budget.spend()
         match e:
             case Num():
+                return REAL
+            case Integer(a):
+                self._affine(a, scope)
                 return REAL
             case Name(x):
                 if x not in scope.variables or isinstance(scope.variables[x], Rel):
@@ -169,6 +174,10 @@ class Kinds:
                 inner = scope.with_index(i, size)
                 self._number(body, inner.where(self._pred(where, inner)))
                 return Indices(size) if which else REAL
+            case Test(_, a, b):
+                self._number(a, scope)
+                self._number(b, scope)
+                return Indices(trees.number(2))
             case Let(x, value, body):
                 kind = self.lets[id(e)] = self._of(value, scope)
                 return self._of(body, scope.with_variable(x, kind))
@@ -237,14 +246,19 @@ class Kinds:
                 ((own, _),) = inner.indices[i].terms
                 assert isinstance(own, str)
                 return Exists(own, size, found)
-            case All(parts):
-                done: list[Pred] = []
-                for part in parts:
-                    done.append(self._pred(part, scope))
-                    scope = scope.where(done[-1])
-                return All(tuple(done))
+            case All():
+                done: dict[int, Pred] = {}
+                for k, part in sorted(enumerate(fine(p)), key=lambda pair: _reads_arrays(pair[1])):
+                    done[k] = self._pred(part, scope)
+                    scope = scope.where(done[k])
+                return All(tuple(done[k] for k in sorted(done)))
             case trees.Any(parts):
                 return trees.Any(tuple(self._pred(part, scope) for part in parts))
+
+
+def _reads_arrays(p: Pred) -> bool:
+    """Whether `p` reads index arrays; whether these are in bounds may be told by the other parts of a conjunction."""
+    return any(isinstance(place, Element) for place in places(p))
 
 
 def _ranges(body: Expr) -> Iterator[str]:

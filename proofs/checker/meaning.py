@@ -11,7 +11,22 @@ from proofs.checker import trees
 from proofs.checker.budget import Undecided
 from proofs.checker.facts import conjunction, fresh, parts_of
 from proofs.checker.kinds import Kinds, Path, leaves, shape
-from proofs.checker.normal import CHOICE, SUM, Term, Value, Values, at, negated, normals, number, summed, times, where
+from proofs.checker.normal import (
+    CHOICE,
+    REAL,
+    SUM,
+    TEST,
+    Term,
+    Value,
+    Values,
+    at,
+    negated,
+    normals,
+    number,
+    summed,
+    times,
+    where,
+)
 from proofs.checker.predicates import moved, renamed, within
 from proofs.checker.semantics import fine, names_in
 from proofs.checker.trees import (
@@ -28,6 +43,7 @@ from proofs.checker.trees import (
     Expr,
     Gen,
     Holds,
+    Integer,
     Let,
     Mul,
     Name,
@@ -38,9 +54,11 @@ from proofs.checker.trees import (
     Program,
     Refused,
     Sum,
+    Test,
     Type,
     name,
 )
+from proofs.checker.trees import number as number_of
 
 ONE = Fraction(1)
 _WIDE = 40
@@ -102,7 +120,7 @@ class Bound:
     def choice(self) -> tuple[list[str], Pred, Element]:
         """Of an array of indices: its places, where it has an index at all, and the index that is chosen."""
         e, place, params, guards = self.expr, self.place, [], []
-        while not isinstance(e, Best):
+        while not isinstance(e, Best | Test):
             match e:
                 case Gen(i, size, body):
                     params.append(fresh())
@@ -117,6 +135,8 @@ class Bound:
                     return place.lets[x].choice
                 case _:
                     raise Undecided("an array of indices of another form")
+        if isinstance(e, Test):
+            return params, conjunction(guards), self.meaning.test(e, place)
         chosen, some, _, _ = self.meaning.best(e, place)
         return params, conjunction([*guards, some]), chosen
 
@@ -183,6 +203,13 @@ class Meaning:
         missing = [g for g in guards if not self.facts.implies((), g)]
         return All((*missing, p)) if missing else p
 
+    def test(self, e: Test, place: Place) -> Element:
+        """What a comparison is: nothing is known of it but that comparisons of equal numbers are equal."""
+        values = [self.value(a, (), (), place) for a in (e.left, e.right)]
+        key, places = self.values.node(f"{TEST} {e.operator}", values, [place.known] * 2)
+        self.facts.arrays[key] = (), number_of(2)
+        return Element(key, places)
+
     def best(self, e: Best, place: Place) -> tuple[Element, Pred, Value, str]:
         """The index that `e` chooses, whether there is one, the value of its body, and the index in that."""
         i, size = fresh(), self.affine(e.size, place)
@@ -205,6 +232,13 @@ class Meaning:
                 tuple(f"$at{k}" for k in range(1, len(node.params))),
                 moved(self._size_of(node.arguments[3]), names),
             )
+            (*where_,) = node.arguments[2]
+            if len(where_) == 1 and not where_[0].binders and where_[0].preds:
+                own_index = fresh("%")
+                names = {**names, node.params[0]: name(own_index)}
+                there = All(tuple(renamed(p, names) for p in where_[0].preds))
+                params, own_size = self.facts.arrays[key]
+                self.facts.conditions[key] = params, Exists(own_index, own_size, there)
         own = fresh("%")
         some: Pred = Exists(own, size, renamed(condition, {i: name(own)}))
         parts = parts_of([some])
@@ -224,6 +258,8 @@ class Meaning:
         match e:
             case Num(value):
                 return number(value)
+            case Integer(a):
+                return [Term(ONE, ((REAL, (self.affine(a, place),)),))]
             case Name(x):
                 if x in place.lets:
                     return place.lets[x].value(path, places)

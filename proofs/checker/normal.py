@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import islice, permutations, product
+from math import prod
 
 from proofs.checker import trees
 from proofs.checker.budget import Undecided
@@ -26,6 +27,8 @@ from proofs.checker.trees import Affine, Compare, Element, Exists, Pred
 Atom = tuple[str, tuple[Affine, ...]]
 """What is read, and where."""
 
+REAL = "real "
+"""The atom that is an index expression as a number."""
 _MOST_TERMS = 600
 _ALIGNMENTS = 24
 _CANDIDATES = 24
@@ -126,7 +129,7 @@ def normal(t: Term) -> Term | None:
             None,
         )
         if found is None:
-            return Term(t.coefficient, atoms, binders, preds)
+            return _folded(Term(t.coefficient, atoms, binders, preds))
         p, b, value = found
         names = {b: value}
         binders = tuple(x for x in binders if x != b)
@@ -135,6 +138,36 @@ def normal(t: Term) -> Term | None:
         if preds is None:
             return None
         preds = _pinned(preds)
+
+
+def _folded(t: Term) -> Term | None:
+    """`t` with the integers among its atoms in its coefficient."""
+    known = [places[0] for key, places in t.atoms if key == REAL and not places[0].terms]
+    if not known:
+        return t
+    coefficient = t.coefficient * prod(a.constant for a in known)
+    rest = tuple(atom for atom in t.atoms if atom[0] != REAL or atom[1][0].terms)
+    return replace(t, coefficient=coefficient, atoms=rest) if coefficient else None
+
+
+def spread(v: Value) -> Value:
+    """`v` with index expressions as numbers taken apart: real(2*i + 1) = 2 * real(i) + 1."""
+    found: Value = []
+    for t in v:
+        k = next((k for k, (key, places) in enumerate(t.atoms) if key == REAL and not _is_name(places[0])), None)
+        if k is None:
+            found.append(t)
+            continue
+        a, rest = t.atoms[k][1][0], t.atoms[:k] + t.atoms[k + 1 :]
+        parts = [(c, ((REAL, (Affine(((x, 1),)),)),)) for x, c in a.terms]
+        for c, atom in [*parts, (a.constant, ())]:
+            if c:
+                found += spread([replace(t, coefficient=c * t.coefficient, atoms=rest + atom)])
+    return found
+
+
+def _is_name(a: Affine) -> bool:
+    return len(a.terms) == 1 and a.terms[0][1] == 1 and not a.constant
 
 
 def _pinned(preds: tuple[Pred, ...]) -> tuple[Pred, ...]:
@@ -192,6 +225,12 @@ class Values:
 
     def left(self, v: Value, context: Sequence[Pred]) -> Value:
         """What of `v` is not shown to be 0 wherever `context` holds."""
+        left = self._left(v, context)
+        if any(key == REAL and not _is_name(places[0]) for t in left for key, places in t.atoms):
+            return self._left(spread(left), context)
+        return left
+
+    def _left(self, v: Value, context: Sequence[Pred]) -> Value:
         v = self.cancelled(normals(v), context)
         for _ in range(_UNFOLDED):
             v = self._groups(v, context)
@@ -423,6 +462,7 @@ class Values:
 
 
 CHOICE = "choice"
+TEST = "test"
 SUM = "+"
 LET = "let"
 CUTS = {SUM, LET}

@@ -31,7 +31,7 @@ def renamed(p: Pred, names: Mapping[str, Affine]) -> Pred:
         case Holds(relation, at):
             return Holds(relation, tuple(moved(a, names) for a in at))
         case Exists(i, size, body):
-            fresh = f"%{next(_fresh)}"
+            fresh = f"%{next(_fresh):07}"
             return Exists(fresh, moved(size, names), renamed(body, {**names, i: trees.name(fresh)}))
         case _:
             return replace(p, parts=tuple(renamed(part, names) for part in p.parts))
@@ -88,16 +88,24 @@ def _without(i: str, size: Affine, body: Pred) -> Pred:
         if value is not None:
             rest = All((within(value, size), *(q for q in parts if q is not part)))
             return settled(renamed(rest, {i: value}))
-    chain, inner = _chain(parts)
-    for part in inner if chain and not any(i in names_in(q.size) for q in chain) else ():
-        value = _solved(part, i)
-        if value is not None:  # by indices that are bound further in
-            found: Pred = All((within(value, size), *(renamed(q, {i: value}) for q in inner if q is not part)))
-            for q in reversed(chain):
-                found = Exists(q.index, q.size, found)
-            return settled(found)
+    for q in parts:  # by indices that are bound further in
+        if not isinstance(q, Exists) or i not in names_in(q):
+            continue
+        chain, inner = _chain([renamed(q, {})])
+        if any(i in names_in(p.size) for p in chain):
+            continue
+        for part in inner:
+            value = _solved(part, i)
+            if value is not None:
+                rest = (*(p for p in inner if p is not part), *(p for p in parts if p is not q))
+                found: Pred = All((within(value, size), *(renamed(p, {i: value}) for p in rest)))
+                for p in reversed(chain):
+                    found = Exists(p.index, p.size, found)
+                return settled(found)
     outside = [part for part in parts if i not in names_in(part)]
     inside = [part for part in parts if i in names_in(part)]
+    if outside:  # what is left may be one `exists`
+        return All((*outside, *fine(_without(i, size, All(tuple(inside))))))
     return All((*outside, Exists(i, size, All(tuple(inside)))))
 
 

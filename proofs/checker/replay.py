@@ -19,7 +19,7 @@ from proofs.checker import syntax, trees
 from proofs.checker.points import FOR_ALL, Ranges, Sets
 from proofs.checker.predicates import renamed
 from proofs.checker.semantics import Function, operations
-from proofs.checker.statements import Factor, Operand, Statement, operands
+from proofs.checker.statements import Factor, Operand, Statement, integers, operands
 from proofs.checker.trees import (
     TRUE,
     Add,
@@ -28,6 +28,8 @@ from proofs.checker.trees import (
     Call,
     Exists,
     Expr,
+    Gen,
+    Integer,
     Mul,
     Name,
     Num,
@@ -67,17 +69,21 @@ class Product:
 _PRODUCT = re.compile(r"(-?)<(.+) \| (?:(D|d) (.+)|D\[(.+)\])>(?:_\[(\w+)\])?")
 
 
-def product(text: str) -> Product:
-    """An inner product from its text."""
+def product(text: str, variables: frozenset[str], arrays: frozenset[str] = frozenset()) -> Product:
+    """An inner product from its text; names other than those of variables are sizes, or index arrays."""
     match = _PRODUCT.fullmatch(text)
     if match is None:
         raise Refused(f"{text!r} is no inner product")
     minus, left, side, right, defined, where = match.groups()
-    return Product(-1 if minus else 1, _operand(left), side or "D[]", _operand(right or defined), where)
+    operands = (_operand(part, variables, arrays) for part in (left, right or defined))
+    return Product(-1 if minus else 1, next(operands), side or "D[]", next(operands), where)
 
 
-def _operand(text: str) -> Operand:
-    e = syntax.expression(text)
+def _operand(text: str, variables: frozenset[str], arrays: frozenset[str]) -> Operand:
+    e = syntax.resolved(syntax.expression(text, arrays), variables)
+    found = integers(e) if isinstance(e, Gen | Integer) else None
+    if found is not None:
+        return found[0]
     inner = e
     while isinstance(inner, Part):
         inner = inner.body
@@ -419,10 +425,13 @@ class Replay:
         """The predicate of an inner product over the canonical indices of its right side."""
         if p.where is None:
             return TRUE
-        ranges = self._ranges(p.right)
         if p.where not in self.d.wheres:
             raise Refused(f"there is no predicate {p.where}")
         found = self.d.wheres[p.where]
+        if isinstance(p.right, Integer):  # an array of any sizes
+            ranges: Ranges = tuple((f"${k}", n) for k, (_, n) in enumerate(found.own))
+        else:
+            ranges = self._ranges(p.right)
         self._need([n for _, n in found.own] == [n for _, n in ranges], f"{p.where} to be over the same sizes")
         match found.body:
             case trees.Bracket(pred, Num(value)) if value == 1:

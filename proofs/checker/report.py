@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Any
 
 DECIDED = "decided for all sizes"
 SAMPLED = "only sampled"
@@ -34,6 +35,8 @@ class Report:
     sets: Mapping[str, int]
     samples: int
     extracted: int
+    transports: Mapping[str, list[Any]] = field(default_factory=dict)
+    """How charges were carried into others, for a certificate to have."""
 
     @property
     def decided(self) -> bool:

@@ -7,6 +7,7 @@ list, and an array of pairs is a pair of arrays.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -30,6 +31,7 @@ from proofs.checker.trees import (
     Expr,
     Gen,
     Holds,
+    Integer,
     Let,
     Mul,
     Name,
@@ -39,6 +41,7 @@ from proofs.checker.trees import (
     Pred,
     Refused,
     Sum,
+    Test,
     chooses,
 )
 
@@ -47,7 +50,8 @@ Env = Mapping[str, Any]
 
 
 class NoIndex(Exception):
-    """The index that is chosen among none. What compares it is false."""
+    """The index that is chosen among none, or an element that an index array does not have. What compares it is
+    false."""
 
 
 class Undefined(ArithmeticError):
@@ -179,6 +183,14 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
 """The scalar functions that this checker knows, but for powers."""
 
 
+_TESTS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "=": operator.eq,
+    "!=": operator.ne,
+}
 _MOST_EXPONENT = 4096
 
 
@@ -249,7 +261,10 @@ class Semantics:
             return env[atom]
         found = forced(env[atom.array])
         for a in atom.at:
-            found = _element(found, self.index(a, env), atom.array)
+            at = self.index(a, env)
+            if isinstance(found, list) and not 0 <= at < len(found):
+                raise NoIndex
+            found = _element(found, at, atom.array)
         if found is None:
             raise NoIndex
         return found
@@ -291,11 +306,27 @@ class Semantics:
                 yield env
                 return
             i, size = binders[k]
-            for at in range(self.index(size, env)):
+            for at in self._values(i, range(self.index(size, env)), asked[k + 1], env):
                 self.budget.spend()
                 yield from extend(k + 1, {**env, i: at})
 
         return extend(0, env)
+
+    def _values(self, i: str, inside: range, parts: Sequence[Pred], env: Env) -> Sequence[int]:
+        """The values of i in its range, only one if an equality of `parts` determines it."""
+        for part in parts:
+            if isinstance(part, Compare) and part.equal:
+                for atom, k in part.value.terms:
+                    if atom == i and abs(k) == 1:
+                        rest = part.value - Affine(((atom, k),))
+                        if i in names_in(rest):
+                            continue
+                        try:
+                            at = -k * self.index(rest, env)
+                        except NoIndex:
+                            return ()
+                        return (at,) if at in inside else ()
+        return inside
 
     def _range(self, size: Affine, env: Env) -> Iterator[int]:
         for k in range(self.index(size, env)):
@@ -309,6 +340,11 @@ class Semantics:
         match e:
             case Num(value):
                 return value
+            case Integer(a):
+                try:
+                    return Fraction(self.index(a, env))
+                except NoIndex:
+                    raise Undefined("the index where none was chosen") from None
             case Name(x):
                 if x not in env:
                     raise Refused(f"{x} is bound nowhere")
@@ -347,6 +383,8 @@ class Semantics:
                     raise Undefined("the greatest or least of nothing")
                 k, best = reduce(lambda a, b: b if sign * plain(b[1]) > sign * plain(a[1]) else a, found)
                 return k if which else best
+            case Test(comparison, a, b):
+                return int(_TESTS[comparison](plain(self.value(a, env)), plain(self.value(b, env))))
             case Let(x, value, body):
                 return self.value(body, {**env, x: self.bound(value, env)})
 
@@ -402,7 +440,7 @@ class Semantics:
         """Figure 6: additions, multiplications and scalar functions where `e` is evaluated; a reduction of N points
         costs N - 1."""
         match e:
-            case Num() | Name():
+            case Num() | Integer() | Name():
                 return 0
             case Part(_, body) | At(body, _):
                 return self.cost(body, env)
@@ -411,7 +449,7 @@ class Semantics:
             case Add(a, b, sign):
                 meets = self._live(b, env) and (sign < 0 or self._live(a, env))
                 return self.cost(a, env) + self.cost(b, env) + meets
-            case Mul(a, b):
+            case Mul(a, b) | Test(_, a, b):
                 return self.cost(a, env) + self.cost(b, env) + 1
             case Call(f, arguments):
                 if f not in self.functions:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from proofs.checker.predicates import renamed
+from proofs.checker.predicates import moved, renamed
 from proofs.checker.semantics import fine, names_in
 from proofs.checker.trees import (
     TRUE,
@@ -20,6 +20,7 @@ from proofs.checker.trees import (
     Compare,
     Expr,
     Gen,
+    Integer,
     Mul,
     Name,
     Num,
@@ -27,12 +28,14 @@ from proofs.checker.trees import (
     Pred,
     Refused,
     Sum,
+    Test,
     chooses,
     name,
 )
 
-Operand = Name | Part | Num
-"""What a statement reads: another statement, a parameter's part, or a number."""
+Operand = Name | Part | Num | Integer
+"""What a statement reads: another statement, a parameter's part, a number, or the array of the numbers that are index
+expressions over $0, $1, .."""
 
 
 @dataclass(frozen=True)
@@ -190,7 +193,9 @@ class Statement:
         if read is None:
             return None
         operand, at = read
-        return operand if at == tuple(i for i, _ in self.own) or (not at and isinstance(operand, Num)) else None
+        return (
+            operand if at == tuple(i for i, _ in self.own) or (not at and isinstance(operand, Num | Integer)) else None
+        )
 
 
 def statement(x: str, e: Expr) -> Statement:
@@ -199,7 +204,37 @@ def statement(x: str, e: Expr) -> Statement:
     while isinstance(e, Gen):
         own.append((e.index, e.size))
         e = e.body
-    return Statement(x, tuple(own), e)
+    return Statement(x, tuple(own), _with_arrays(e, tuple(i for i, _ in own)))
+
+
+def _with_arrays(e: Expr, bound: tuple[str, ...]) -> Expr:
+    """`e` with an array, read at those indices that it needs, in the place of each number that is an index
+    expression."""
+    match e:
+        case Integer(value):
+            needed = [i for i in bound if i in names_in(value)]
+            read: Expr = Integer(moved(value, {i: name(f"${k}") for k, i in enumerate(needed)}))
+            for i in needed:
+                read = At(read, name(i))
+            return read
+        case Add() | Mul() | Test():
+            return replace(e, left=_with_arrays(e.left, bound), right=_with_arrays(e.right, bound))
+        case Call(f, arguments):
+            return Call(f, tuple(_with_arrays(a, bound) for a in arguments))
+        case Bracket(_, body):
+            return replace(e, body=_with_arrays(body, bound))
+        case Sum(i, _, body) | Best(_, _, i, _, _, body):
+            return replace(e, body=_with_arrays(body, (*bound, i)))
+    return e
+
+
+def integers(e: Expr) -> tuple[Integer, tuple[Affine, ...]] | None:
+    """The operand that an array of index expressions as numbers is, with its sizes; None if `e` is no such array."""
+    made = statement("", e)
+    read = _read(made.body)
+    if read is None or not isinstance(read[0], Integer):
+        return None
+    return read[0], tuple(n for _, n in made.own)
 
 
 def operands(x: Statement) -> list[Operand]:
@@ -220,7 +255,7 @@ def reads(x: Statement) -> Iterator[tuple[Operand, tuple[Affine, ...]]]:
             yield operand, tuple(sizes[i] for i in at)
             continue
         match e:
-            case Add(a, b, _) | Mul(a, b):
+            case Add(a, b, _) | Mul(a, b) | Test(_, a, b):
                 stack += [(b, sizes), (a, sizes)]
             case Call(_, arguments):
                 stack += [(a, sizes) for a in reversed(arguments)]
@@ -236,7 +271,7 @@ def _path(e: Expr) -> Operand:
     inner = e
     while isinstance(inner, Part):
         inner = inner.body
-    if not isinstance(e, Num) and not isinstance(inner, Name):
+    if not isinstance(e, Num | Integer) and not isinstance(inner, Name):
         raise Refused("a projection of what is no parameter")
     return e  # type: ignore[return-value]
 
@@ -250,7 +285,7 @@ def _read(e: Expr) -> tuple[Operand, tuple[str, ...]] | None:
             case _:
                 return None
         e = e.body
-    return (_path(e), tuple(reversed(at))) if isinstance(e, Num | Name | Part) else None
+    return (_path(e), tuple(reversed(at))) if isinstance(e, Num | Integer | Name | Part) else None
 
 
 def _unbracketed(e: Expr) -> tuple[Pred, Expr]:

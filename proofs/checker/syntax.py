@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from dataclasses import replace
 from fractions import Fraction
 from typing import NoReturn
 
@@ -25,6 +27,7 @@ from proofs.checker.trees import (
     Gen,
     Holds,
     Indices,
+    Integer,
     Let,
     Mul,
     Name,
@@ -38,6 +41,7 @@ from proofs.checker.trees import (
     Refused,
     Rel,
     Sum,
+    Test,
     Type,
     chooses,
     name,
@@ -62,9 +66,10 @@ def program(text: str) -> Program:
     return found
 
 
-def expression(text: str) -> Expr:
-    """An expression on its own."""
+def expression(text: str, arrays: Iterable[str] = ()) -> Expr:
+    """An expression on its own, in which `arrays` are index arrays."""
     reader = Reader(text)
+    reader.arrays = frozenset(arrays)
     found = reader.expression()
     reader.end()
     return found
@@ -77,7 +82,8 @@ class Reader:
         self.text = text
         self.tokens: list[tuple[str, int]] = []
         self.k = 0
-        self.arrays: set[str] = set()
+        self.arrays: frozenset[str] = frozenset()
+        self.compares = False
         self.no_relations = set(_WORDS)
         at = 0
         while at < len(text):
@@ -152,21 +158,26 @@ class Reader:
         title = self.identifier()
         self.take("(")
         params = []
+        sizes = []
         while self.peek() != ")":
             x = self.identifier()
             self.take(":")
-            kind = self.type()
-            element = kind
-            while isinstance(element, ArrayType):
-                element = element.element
-            if isinstance(element, Indices):
-                self.arrays.add(x)
-            params.append((x, kind))
+            if self.accept("size"):
+                sizes.append(x)
+            else:
+                kind = self.type()
+                element = kind
+                while isinstance(element, ArrayType):
+                    element = element.element
+                if isinstance(element, Indices):
+                    self.arrays |= {x}
+                params.append((x, kind))
             if not self.accept(","):
                 break
         self.take(")")
         self.take("=")
-        return Program(title, tuple(params), self.expression())
+        body = resolved(self.expression(), frozenset(x for x, _ in params))
+        return Program(title, tuple(params), body, tuple(sizes))
 
     def type(self) -> Type:
         """R, idx(n), rel(n, m), [n]type or (type, type)"""
@@ -214,6 +225,8 @@ class Reader:
         while not product and self.peek() in ("+", "-"):
             sign = 1 if self.take() == "+" else -1
             left = Add(left, self.expression(product=True), sign)
+        if not product and self.compares and self.peek() in _COMPARISONS:
+            return Test(self.take(), left, self.expression())
         return left
 
     def operand(self) -> Expr:
@@ -266,6 +279,10 @@ class Reader:
         x = self.identifier()
         if not self.accept("("):
             return Name(x)
+        if x == "real":
+            value = self.affine()
+            self.take(")")
+            return Integer(value)
         arguments = [self.expression()]
         if x == "pow":
             self.take(",")
@@ -282,15 +299,20 @@ class Reader:
     def let(self) -> Expr:
         """let x = e in .., as often as it comes"""
         found: list[tuple[str, Expr]] = []
+        outside = self.arrays
         while self.accept("let"):
             x = self.identifier()
             self.take("=")
+            before, self.compares = self.compares, True
             value = self.expression()
+            self.compares = before
             self.take("in")
             found.append((x, value))
-            if chooses(value):
-                self.arrays.add(x)
+            self.arrays = self.arrays | {x} if chooses(value) else self.arrays - {x}
+        before, self.compares = self.compares, False
         e = self.expression()
+        self.compares = before
+        self.arrays = outside
         for x, value in reversed(found):
             e = Let(x, value, e)
         return e
@@ -309,9 +331,11 @@ class Reader:
         """gen i:n. e, or sum i:n where p. e"""
         word = self.take()
         found = self.binders()
+        outside, self.arrays = self.arrays, self.arrays.difference(i for i, _ in found)
         where = self.pred() if word == "sum" and self.accept("where") else None
         self.take(".")
         e = self.expression()
+        self.arrays = outside
         if where is not None:
             e = Bracket(where, e)
         for i, size in reversed(found):
@@ -323,12 +347,14 @@ class Reader:
         sign, which = _REDUCTIONS[self.take()]
         found = self.binders()
         where: Pred = TRUE
+        outside, self.arrays = self.arrays, self.arrays.difference(i for i, _ in found)
         if self.accept("where"):
             where = self.pred()
             if len(found) > 1:
                 self.stop("expected one index where there is a condition")
         self.take(".")
         e = self.expression()
+        self.arrays = outside
         for i, size in reversed(found):
             e = Best(sign, which, i, size, where, e)
         return e
@@ -366,8 +392,10 @@ class Reader:
         """a <= b < c, exists i:n. p, or relation(a, b)"""
         if self.accept("exists"):
             found = self.binders()
+            outside, self.arrays = self.arrays, self.arrays.difference(i for i, _ in found)
             self.take(".")
             body = self.pred()
+            self.arrays = outside
             for i, size in reversed(found):
                 body = Exists(i, size, body)
             return body
@@ -445,6 +473,27 @@ class Reader:
                 at.append(self.affine())
             self.take("]")
         return Affine(((Element(x, tuple(at)), 1),))
+
+
+def resolved(e: Expr, variables: frozenset[str]) -> Expr:
+    """`e` with the names that are no variable's as the numbers of an index or a size."""
+    match e:
+        case Name(x):
+            return e if x in variables else Integer(name(x))
+        case Num() | Integer():
+            return e
+        case Call(f, arguments):
+            return Call(f, tuple(resolved(a, variables) for a in arguments))
+        case Let(x, value, body):
+            return Let(x, resolved(value, variables), resolved(body, variables | {x}))
+        case Gen() | Sum() | Best():
+            return replace(e, body=resolved(e.body, variables - {e.index}))
+        case Part() | At() | Bracket():
+            return replace(e, body=resolved(e.body, variables))
+        case Pair(a, b):
+            return Pair(resolved(a, variables), resolved(b, variables))
+        case Add() | Mul() | Test():
+            return replace(e, left=resolved(e.left, variables), right=resolved(e.right, variables))
 
 
 def _sized(literal: str) -> None:

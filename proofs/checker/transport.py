@@ -1,49 +1,94 @@
-"""Whether some charges never add up to more than others, for all sizes from 1 on and whatever the data.
+"""That some charges never add up to more than others, for all sizes from 1 on and whatever the data: pieces of the ones
+carried into pieces of the others, step by step, each step verified on its own.
 
-Each low charge is carried into high ones by maps that send different points to different points; what a map does not
-reach stays to be used. Nothing is counted, so no polynomial is needed, and every step holds at all sizes. The maps are
-permutations and shifts of indices, and sections: into a domain of more indices, at the least point above each.
+A step names a low piece, a high piece, and what each index of the low one is in terms of the indices of the high one:
+a map g from points of the high piece to points of the low one. Each point b of the low piece that g reaches goes to the
+least point of the high piece that g sends to b, so different points go to different points. What was used up of the
+high piece is taken away; what g does not reach of the low one is left to other steps. Nothing is counted, so no
+polynomial is needed, and every step holds at all sizes.
+
+How steps are found is `carrying`'s matter; whatever they are, only what `carry` does counts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import combinations, islice, permutations
+from itertools import islice, permutations
 from typing import Any
 
 import islpy
 
-from proofs.checker.budget import quota
-from proofs.checker.charges import Charge, Domain, shifts
-from proofs.checker.facts import Facts, Hidden, Question, places
-from proofs.checker.predicates import renamed, told
-from proofs.checker.semantics import names_in
-from proofs.checker.trees import Compare, Pred, name
+from proofs.checker.charges import Charge, Domain
+from proofs.checker.facts import Facts, Hidden, Question, fresh, has_data, is_index, places
+from proofs.checker.linear import names_of, solve
+from proofs.checker.predicates import moved, renamed, told, within
+from proofs.checker.semantics import fine, names_in
+from proofs.checker.trees import Affine, All, Compare, Exists, Pred, affine, name
+from proofs.checker.trees import Any as Either
 
 _PARAM = islpy.dim_type.param
 _SET = islpy.dim_type.set
-_MOST_DIMS = 6
-_SHIFTS = 8
-_VARIANTS = 160
-_CHOICES = 120
+_MOST_DIMS = 8
+_ORDERS = 24
+
+Map = tuple[Affine, ...]
+"""For each index of a low piece, what it is in terms of those of a high one, $d0, $d1, .."""
 
 
-def never_more(low: Iterable[Charge], high: Iterable[Charge], facts: Facts) -> bool:
-    """Whether it is shown that `low` add up to no more than `high`."""
+@dataclass(frozen=True)
+class Step:
+    """From a low piece to a high one, by their numbers."""
+
+    low: int
+    high: int
+    at: Map
+
+    def plain(self) -> list[Any]:
+        """The step as a certificate has it."""
+        told_at = [
+            {**{str(x).removeprefix("$d"): k for x, k in a.terms}, **({"": a.constant} if a.constant else {})}
+            for a in self.at
+        ]
+        return [self.low, self.high, told_at]
+
+
+@dataclass(frozen=True)
+class Open:
+    """A low piece of points at which something exists, the predicate of number `which`, becomes one of the points with
+    what exists: there are no fewer of these."""
+
+    low: int
+    which: int
+
+    def plain(self) -> list[Any]:
+        """The step as a certificate has it."""
+        return [self.low, "open", self.which]
+
+
+def read_step(held: Any) -> Step | Open | None:
+    """A step from what a certificate has; None if it is none."""
+    match held:
+        case [int() as low, "open", int() as which]:
+            return Open(low, which)
+        case [int() as low, int() as high, list() as at] if all(isinstance(a, dict) for a in at):
+            if all(type(k) is int and abs(k) < 1 << 31 for a in at for k in a.values()):
+                return Step(low, high, tuple(map(_affine, at)))
+    return None
+
+
+def _affine(held: dict[str, int]) -> Affine:
+    """A linear combination: indices by their numbers, sizes by their names, and "" for 1."""
+    terms = [(f"$d{x}" if x.isdigit() else x, k) for x, k in held.items() if x]
+    return affine([*terms, ("$", 0)], held.get("", 0))
+
+
+def pieces_of(low: Iterable[Charge], high: Iterable[Charge], facts: Facts) -> list[Charge]:
+    """Low charges, and high ones with negative weights, each domain once and in a short form."""
     written = _total(((weight, domain) for weight, domain in (*low, *((-w, d) for w, d in high))), _as_written)
     shorter = ((weight, domain.simplified(facts)) for weight, domain in written)
-    pieces = _total(((weight, domain) for weight, domain in shorter if domain is not None), _text)
-    if all(weight < 0 for weight, _ in pieces):
-        return True
-    if max((len(domain.dims) for _, domain in pieces), default=0) > _MOST_DIMS:
-        return False
-    try:
-        with quota():
-            return _Transport(facts, pieces).decide()
-    except (islpy.Error, Hidden):
-        return False
+    return _total(((weight, domain) for weight, domain in shorter if domain is not None), _text)
 
 
 def _total(charges: Iterable[Charge], text: Callable[[Domain], object]) -> list[Charge]:
@@ -62,12 +107,6 @@ def _as_written(d: Domain) -> object:
     return len(d.dims), frozenset(told(p, names) for p in d.preds)
 
 
-def _choices(many: int, few: int) -> Iterator[tuple[int, ...]]:
-    """Ways to choose some of the first numbers, first those that keep their order."""
-    yield from combinations(range(many), few)
-    yield from (way for way in permutations(range(many), few) if list(way) != sorted(way))
-
-
 def _text(d: Domain) -> object:
     """The same for domains that are the same but for the names and the order of their indices, if these are few."""
     orders = permutations(d.dims) if len(d.dims) <= 4 else [d.dims]
@@ -79,8 +118,9 @@ def _text(d: Domain) -> object:
 
 
 @dataclass(eq=False)
-class _Piece:
-    """So much at each point of a set, whose indices are the first of the common ones."""
+class Piece:
+    """So much at each point of a set, whose indices are the first of the common ones; what is left of a piece has no
+    domain."""
 
     weight: Fraction
     dims: int
@@ -88,213 +128,223 @@ class _Piece:
     domain: Domain | None
 
 
-class _Transport:
-    def __init__(self, facts: Facts, pieces: list[Charge]) -> None:
+class Ledger:
+    """What is to be carried, and to where. Pieces that are left over get the next numbers."""
+
+    def __init__(self, facts: Facts, pieces: Sequence[Charge]) -> None:
         self.facts = facts
-        self.dims = [f"$d{k}" for k in range(max((len(domain.dims) for _, domain in pieces), default=0))]
+        self.most = max((len(domain.dims) for _, domain in pieces), default=0)
+        self.dims = [f"$d{k}" for k in range(self.most)]
         self.question = Question(facts)
         for x in self.dims:
             self.question.text([Compare(False, name(x))])
-        self.low: list[_Piece] = []
-        self.high: list[_Piece] = []
-        self._variants: dict[int, list[Any]] = {}
+        self.low: list[Piece] = []
+        self.high: list[Piece] = []
+        self.steps: list[Step | Open] = []
+        self._mine: dict[tuple[int, int, Map], Any] = {}
+        self.is_too_large = self.most > _MOST_DIMS
+        if self.is_too_large:
+            return
         for _, domain in pieces:
-            for order in islice(permutations(domain.dims), 24) if domain.has_data else [domain.dims]:
+            for order in islice(permutations(domain.dims), _ORDERS) if domain.has_data else [domain.dims]:
                 self.question.text(self._placed(order, domain.preds))
         for weight, domain in pieces:
-            points = self._points(domain.dims, domain.preds)
-            if points.is_empty():
-                continue
-            side = self.low if weight > 0 else self.high
-            side.append(_Piece(abs(weight), len(domain.dims), points, domain))
+            points = self._set(self._placed(domain.dims, domain.preds))
+            if not points.is_empty():
+                side = self.low if weight > 0 else self.high
+                side.append(Piece(abs(weight), len(domain.dims), points, domain))
 
-    def decide(self) -> bool:
-        """Whether everything low is carried."""
-        ways = (self._within, self._into_section, self._in_common, self._into_part, self._in_common, self._dropping)
-        for way in ways:
-            waiting = sorted(self.low, key=lambda a: -a.dims)
-            while waiting:
-                a = waiting.pop(0)
-                for h in sorted(self.high, key=lambda h: abs(h.dims - a.dims)):
-                    self.facts.budget.spend()
-                    if not a.weight:
-                        break
-                    if h.weight:
-                        waiting += way(a, h)
-            self.low = [a for a in self.low if a.weight]
-            self.high = [h for h in self.high if h.weight]
-            if not self.low:
-                return True
-        return not self.low
+    @property
+    def is_done(self) -> bool:
+        """Whether everything low was carried."""
+        return not any(a.weight for a in self.low)
 
-    # ---- ways to carry a to h; each gives what of a is left, as pieces of its own
+    def follow(self, steps: Iterable[Step | Open]) -> None:
+        """Carry by the steps that a certificate has; those that are wrong are left out."""
+        for step in steps:
+            self.open(step) if isinstance(step, Open) else self.carry(step)
 
-    def _within(self, a: _Piece, h: _Piece) -> list[_Piece]:
-        if a.dims == h.dims:
-            for mine, theirs in self._both(a, h):
-                if mine.is_subset(theirs):
-                    self._carry(a, h, theirs.subtract(mine))
-                    break
-        return []
+    def open(self, step: Open) -> bool:
+        """Put in the place of a low piece one that has no fewer points. Whether that was possible."""
+        if not (0 <= step.low < len(self.low) and self.low[step.low].weight):
+            return False
+        a = self.low[step.low]
+        if a.domain is None or not 0 <= step.which < len(a.domain.preds):
+            return False
+        preds = list(a.domain.preds)
+        some = preds.pop(step.which)
+        if not isinstance(some, Exists):
+            return False
+        own = fresh()
+        inside = [*fine(within(name(own), some.size)), *fine(renamed(some.body, {some.index: name(own)}))]
+        opened = Domain((*a.domain.dims, own), (*preds, *inside)).simplified(self.facts)
+        if opened is not None and len(opened.dims) > self.most:
+            return False
+        if opened is not None:
+            try:
+                points = self._set(self._placed(opened.dims, opened.preds))
+            except Hidden:
+                return False
+            self.low.append(Piece(a.weight, len(opened.dims), points, opened))
+        a.weight = Fraction(0)
+        self.steps.append(step)
+        return True
 
-    def _in_common(self, a: _Piece, h: _Piece) -> list[_Piece]:
-        left: list[_Piece] = []
-        if a.dims == h.dims:
-            for mine in self._forms(a):
-                both = mine.intersect(h.points)
-                if not both.is_empty():
-                    left += self._remaining(a, h, mine.subtract(both), a.dims)
-                    self._carry(a, h, h.points.subtract(both))
-                    break
-        return left
-
-    def _into_section(self, a: _Piece, h: _Piece) -> list[_Piece]:
-        return self._section(a, h, whole=True)
-
-    def _into_part(self, a: _Piece, h: _Piece) -> list[_Piece]:
-        return self._section(a, h, whole=False)
-
-    def _section(self, a: _Piece, h: _Piece, whole: bool) -> list[_Piece]:
-        if a.dims >= h.dims or (h.domain is None and self._reads_data(h.points)):
-            return []
-        for mine in self._forms(a):
-            for chosen in islice(_choices(h.dims, a.dims), _CHOICES):
-                self.facts.budget.spend()
-                others = [k for k in range(h.dims) if k not in chosen]
-                if h.domain is not None and self._data_at(h.domain, others):
-                    continue
-                above = self._with_set_dims(h, others)
-                base = self._renamed(mine, chosen)
-                shadow = above.params()
-                if whole and not base.is_subset(shadow):
-                    continue
-                reached = base.intersect(shadow)
-                if reached.is_empty():
-                    continue
-                taken = above.intersect_params(reached).lexmin()
-                left: list[_Piece] = []
-                if not whole:
-                    missed = self._renamed(base.subtract(reached), chosen, back=True)
-                    left = self._remaining(a, h, missed, a.dims)
-                self._carry(a, h, self._pinned(self._without_set_dims(above.subtract(taken), others), h.dims))
-                return left
-        return []
-
-    def _dropping(self, a: _Piece, h: _Piece) -> list[_Piece]:
-        """To where fewer indices are, if the others of a are determined by these."""
-        for chosen in permutations(range(a.dims), h.dims) if a.dims > h.dims else ():
-            self.facts.budget.spend()
-            if (a.domain is not None and a.domain.has_data) or (a.domain is None and self._reads_data(a.points)):
-                break
-            above = self._with_set_dims(a, [k for k in range(a.dims) if k not in chosen])
-            if above.lexmin().is_equal(above.lexmax()):
-                mine = self._renamed(above.params(), chosen, back=True)
-                if mine.is_subset(h.points):
-                    self._carry(a, h, h.points.subtract(mine))
-                    break
-        return []
-
-    # ---- pieces
-
-    def _carry(self, a: _Piece, h: _Piece, rest: Any) -> None:
-        """As much of a as h has goes there; `rest` of h stays."""
+    def carry(self, step: Step, whole: bool = False) -> bool:
+        """Carry what `step` says, if anything, or if `whole` only if all of the low piece is carried. Whether it
+        was."""
+        self.facts.budget.spend()
+        if not (0 <= step.low < len(self.low) and 0 <= step.high < len(self.high)):
+            return False
+        a, h = self.low[step.low], self.high[step.high]
         weight = min(a.weight, h.weight)
+        if not weight or len(step.at) != a.dims:
+            return False
+        try:
+            found = self._taken(step, a, h, whole)
+        except Hidden:
+            return False
+        if found is None:
+            return False
+        taken, missed, dims = found
         a.weight -= weight
         h.weight -= weight
+        rest = h.points.subtract(taken)
         if not rest.is_empty():
-            self.high.append(_Piece(weight, h.dims, rest, None))
+            self.high.append(Piece(weight, h.dims, rest, None))
+        if not missed.is_empty():
+            self.low.append(Piece(weight, dims, missed, None))
+        self.steps.append(step)
+        return True
 
-    def _remaining(self, a: _Piece, h: _Piece, points: Any, dims: int) -> list[_Piece]:
-        if points.is_empty():
-            return []
-        found = _Piece(min(a.weight, h.weight), dims, points, None)
-        self.low.append(found)
-        return [found]
+    def _taken(self, step: Step, a: Piece, h: Piece, whole: bool) -> tuple[Any, Any, int] | None:
+        """The points of h that are used up, and those of a that are not reached, with how many indices they have."""
+        own = self.dims[: h.dims]
+        read = names_of(step.at)
+        if any(is_index(x) and x not in own for x in read):
+            return None
+        used = [x for x in own if x in read]
+        others = [k for k, x in enumerate(own) if x not in read]
+        if not self._is_injective(step.at, used, a):
+            return None
+        if others and (self._reads_data(h.points) if h.domain is None else self._data_at(h.domain, others)):
+            return None
+        mine = self._seen(step, a, h)
+        if mine is None:
+            return None
+        if not others:
+            taken = mine.intersect(h.points)
+            missed = mine.subtract(taken)
+            return None if taken.is_empty() or (whole and not missed.is_empty()) else (taken, missed, h.dims)
+        for k in (*others, *range(h.dims, self.most)):
+            mine = mine.project_out(_PARAM, mine.find_dim_by_name(_PARAM, self._own(k)), 1)
+        above = self._with_set_dims(h, others)
+        shadow = above.params()
+        reached = mine.intersect(shadow)
+        missed = mine.subtract(shadow)
+        if reached.is_empty() or (not missed.is_empty() and (whole or self._reads_data(missed))):
+            return None
+        taken = self._without_set_dims(above.intersect_params(reached).lexmin(), others)
+        if not missed.is_empty():
+            missed = self._first(missed, [self.dims.index(x) for x in used])
+        return self._pinned(taken, h.dims), missed, len(used)
 
-    def _both(self, a: _Piece, h: _Piece) -> Iterator[tuple[Any, Any]]:
-        for mine in self._forms(a):
-            yield mine, h.points
-        for theirs in islice(self._forms(h), 1, None):
-            yield a.points, theirs
+    def _is_injective(self, at: Map, used: Sequence[str], a: Piece) -> bool:
+        """Whether g tells the points apart of which it sees only `used`, and reaches all points of a."""
+        solved = solve([(e, name(f"$f{k}")) for k, e in enumerate(at)], used)
+        if solved is None or solved[0].keys() != set(used) or names_of(solved[0].values()) & set(used):
+            return False
+        values, rest = solved
+        back = [moved(e, values) - name(f"$f{k}") for k, e in enumerate(at)]
+        own = {f"$f{k}": name(x) for k, x in enumerate(self.dims)}
+        needed = [Compare(True, moved(e, own)) for e in (*rest, *back) if e != Affine(())]
+        return not needed or a.points.is_subset(self._set(needed))
 
-    def _forms(self, a: _Piece) -> Iterator[Any]:
-        """The points of a in other coordinates, as they are first."""
-        yield a.points
-        if a.domain is None:
-            return
-        if id(a) not in self._variants:
-            self._variants[id(a)] = []
-            found = self._variants[id(a)]
-            dims = a.domain.dims
-            ways = [a.domain.preds, *islice(shifts(dims, a.domain.preds), _SHIFTS)]
-            orders = list(islice(permutations(dims), 24))
-            for k, (preds, order) in enumerate((preds, order) for preds in ways for order in orders):
-                if 0 < k < _VARIANTS:
-                    try:
-                        found.append(self._points(order, preds))
-                    except Hidden:
-                        continue
-        yield from self._variants[id(a)]
+    def _seen(self, step: Step, a: Piece, h: Piece) -> Any:
+        """The points of the space of h that g sends to points of a; None if that can't be said."""
+        key = step.low, h.dims, step.at
+        if key not in self._mine:
+            self._mine[key] = self._sent(step.at, a, h.dims)
+        return self._mine[key]
 
-    def _points(self, dims: tuple[str, ...], preds: Iterable[Pred]) -> Any:
-        return self.question.set(self.question.text(self._placed(dims, preds)))
+    def _sent(self, at: Map, a: Piece, dims: int) -> Any:
+        zeros = [Compare(True, name(x)) for x in self.dims[dims:]]
+        if a.domain is not None:
+            names = dict(zip(a.domain.dims, at, strict=True))
+            return self._set([*(renamed(p, names) for p in a.domain.preds), *zeros])
+        if at == tuple(map(name, self.dims[:dims])):
+            return a.points
+        if self._reads_data(a.points):
+            return None
+        points = a.points
+        for k in range(self.most):
+            own = self._own(k)
+            if k < a.dims:
+                points = points.set_dim_name(_PARAM, points.find_dim_by_name(_PARAM, own), f"tmp{k}")
+            else:
+                points = points.project_out(_PARAM, points.find_dim_by_name(_PARAM, own), 1)
+        space = ", ".join([*self.question.names.values(), *(f"tmp{k}" for k in range(a.dims))])
+        equal = [f"tmp{k} = {self.question.written(e)}" for k, e in enumerate(at)]
+        points = points.intersect(islpy.Set(f"[{space}] -> {{ : {' and '.join(equal) or '0 = 0'} }}"))
+        for k in range(a.dims):
+            points = points.project_out(_PARAM, points.find_dim_by_name(_PARAM, f"tmp{k}"), 1)
+        return points.intersect(self._set(zeros))
+
+    # ---- sets
+
+    def _set(self, preds: Iterable[Pred]) -> Any:
+        return self.question.set(self.question.text(preds))
 
     def _placed(self, dims: tuple[str, ...], preds: Iterable[Pred]) -> list[Pred]:
         """`preds` on `dims` as predicates on the common indices, of which the others are 0."""
         names = {x: name(y) for x, y in zip(dims, self.dims, strict=False)}
         return [*(renamed(p, names) for p in preds), *(Compare(True, name(x)) for x in self.dims[len(dims) :])]
 
-    # ---- indices of sets
-
     def _own(self, k: int) -> str:
         return self.question.names[self.dims[k]]
 
-    def _renamed(self, points: Any, chosen: tuple[int, ...], back: bool = False) -> Any:
-        """`points` with the index chosen[k] in the place of k, and no other index; or back, with others 0."""
-        pairs = [(c, k) if back else (k, c) for k, c in enumerate(chosen)]
-        for k in range(len(self.dims)):
-            at = points.find_dim_by_name(_PARAM, self._own(k))
-            if at >= 0 and k not in [p for p, _ in pairs]:
-                points = points.project_out(_PARAM, at, 1)
-        for k, _ in pairs:
-            at = points.find_dim_by_name(_PARAM, self._own(k))
-            if at >= 0:
-                points = points.set_dim_name(_PARAM, at, f"tmp{k}")
-        for k, c in pairs:
-            at = points.find_dim_by_name(_PARAM, f"tmp{k}")
-            if at >= 0:
-                points = points.set_dim_name(_PARAM, at, self._own(c))
-        if back:
-            points = self._pinned(points, len(chosen))
-        return points
-
     def _pinned(self, points: Any, dims: int) -> Any:
         """`points` with 0 for the indices from `dims` on."""
-        for k in range(dims, len(self.dims)):
+        for k in range(dims, self.most):
             own = self._own(k)
             points = points.intersect(islpy.Set(f"[{own}] -> {{ : {own} = 0 }}"))
         return points
 
-    def _with_set_dims(self, h: _Piece, others: list[int]) -> Any:
+    def _first(self, points: Any, used: Sequence[int]) -> Any:
+        """`points` with the indices `used` in the first places, and 0 for all others."""
+        for k in range(self.most):
+            at = points.find_dim_by_name(_PARAM, self._own(k))
+            if k in used:
+                points = points.set_dim_name(_PARAM, at, f"tmp{used.index(k)}")
+            elif at >= 0:
+                points = points.project_out(_PARAM, at, 1)
+        for k in range(len(used)):
+            points = points.set_dim_name(_PARAM, points.find_dim_by_name(_PARAM, f"tmp{k}"), self._own(k))
+        return self._pinned(points, len(used))
+
+    def _with_set_dims(self, h: Piece, others: Sequence[int]) -> Any:
+        """The points of h, with `others` as the indices of the set, and no index beyond those of h."""
         points = h.points
-        for k in range(h.dims, len(self.dims)):
+        for k in range(h.dims, self.most):
             points = points.project_out(_PARAM, points.find_dim_by_name(_PARAM, self._own(k)), 1)
         for n, k in enumerate(others):
             points = points.move_dims(_SET, n, _PARAM, points.find_dim_by_name(_PARAM, self._own(k)), 1)
         return points
 
-    def _without_set_dims(self, points: Any, others: list[int]) -> Any:
+    def _without_set_dims(self, points: Any, others: Sequence[int]) -> Any:
         for k in others:
+            if points.find_dim_by_name(_PARAM, self._own(k)) >= 0:
+                raise AssertionError("an index of a section is free")
             points = points.set_dim_name(_SET, 0, self._own(k))
             points = points.move_dims(_PARAM, points.dim(_PARAM), _SET, 0, 1)
         return points.params()
 
     # ---- data
 
-    def _data_at(self, d: Domain, others: list[int]) -> bool:
+    def _data_at(self, d: Domain, others: Sequence[int]) -> bool:
         """Whether the points depend on data at places that these indices are in."""
         own = {d.dims[k] for k in others}
-        return any(names_in_place(r) & own for p in d.preds for r in places(p))
+        return any(_read_by_data(p) & own for p in d.preds)
 
     def _reads_data(self, points: Any) -> bool:
         return any(
@@ -304,6 +354,11 @@ class _Transport:
         )
 
 
-def names_in_place(r: Any) -> frozenset[str]:
-    """The names at which data are read."""
-    return frozenset().union(*map(names_in, r.at))
+def _read_by_data(p: Pred) -> frozenset[str]:
+    """The names on which data that `p` reads depend."""
+    match p:
+        case Exists():
+            return names_in(p) if has_data(p) else frozenset()
+        case All(parts) | Either(parts):
+            return frozenset().union(*map(_read_by_data, parts))
+    return frozenset().union(*(names_of(r.at) for r in places(p)))

@@ -22,6 +22,12 @@
    accepted is 1 if it is well-typed and in bounds, else 0; cost is its own by Figure 6, compiled that of the tensor SSA that the compiler makes of it, adjoint that with its
    adjoint; inputs and output are their sizes.
 
+   Of charges that are carried into others:
+
+     carried NAME done N low N high N
+
+   done is 1 if the steps carry all that is low, low and high are what both sides come to.
+
    With the argument "functions" it prints the table of scalar functions instead: NAME ARITY COST, and each component of
    the transposed derivative. *)
 open Tlssa
@@ -341,6 +347,28 @@ let program () =
   List.iter (fun x -> print_array "value" (value x) x.shp) (leaves outs);
   List.iter (fun c -> print_array "gradient" (value c.lhs) c.tgt.shp) gradients
 
+(* -- charges carried into others *)
+
+let carrying () =
+  let name = token () in
+  let whole () = integer_of_string (token ()) in
+  let points () = list (fun () -> list whole) in
+  let piece () = let w = whole () in let ps = points () in (w, ps) in
+  let lows = list piece in
+  let highs = list piece in
+  let row () = let cs = list whole in let c = whole () in (cs, c) in
+  let step () =
+    match token () with
+    | "carry" -> let a = int () in let h = int () in let g = list row in Carry (a, h, g)
+    | "open" -> let a = int () in let ps = points () in Open (a, ps)
+    | other -> failwith other in
+  let steps = list step in
+  Printf.printf "carried %s" name;
+  say "done" (integer (Bool.to_int (carried (lows, highs) steps)));
+  say "low" (amounts lows);
+  say "high" (amounts highs);
+  print_newline ()
+
 (* -- the table of scalar functions *)
 
 let builtins =
@@ -380,6 +408,7 @@ let rec all () =
   | "case" -> case false; all ()
   | "forward" -> case true; all ()
   | "program" -> program (); all ()
+  | "carried" -> carrying (); all ()
   | _ -> ()
 
 let () =

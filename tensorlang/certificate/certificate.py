@@ -24,6 +24,7 @@ from tensorlang.cost.ratio import Supremum, numbers_in, supremum
 from tensorlang.cost.symbolic import CostPolynomial, cost_polynomial
 from tensorlang.derivative.derivation import Derivation
 from tensorlang.errors import ArgumentError, CertificateError, CountingError
+from tensorlang.language.affine import IndexArray
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Call, Expr, Let, ScalarFunction, Var
 from tensorlang.language.grid import Setting
@@ -89,10 +90,11 @@ class Certificate(Shown):
             "cotangent": d.adjoint.params[-1].name,
             "functions": [described(f) for f in _functions((d.function, d.adjoint, self.record.function))],
             "steps": self.record.steps(),
-            "costs": {name: None if cost is None else str(cost) for name, cost in self.costs.items()},
+            "costs": {name: _as_text(cost, self._texts[name]) for name, cost in self.costs.items()},
             "compared": dict(self.compared),
             "supremum": self._plain_supremum(),
             "matches": {name: _matches(f.body, self.record.function.body) for name, f in self._named.items()},
+            "transports": {},
         }
         return json.dumps(held, indent=1) + "\n"
 
@@ -100,11 +102,17 @@ class Certificate(Shown):
     def _named(self) -> dict[str, Function]:
         return {"program": self.derivation.function, "adjoint": self.derivation.adjoint}
 
+    @property
+    def _texts(self) -> dict[str, Function]:
+        return {**self._named, "ssa": self.record.function, "derived": self.record.function}
+
     def _plain_supremum(self) -> dict[str, Any] | None:
         """The supremum as JSON has it: if it is exact, and as sizes grow alike, or one as the square of another, it is
         plain that it is approached."""
         found, own, adjoint = self.supremum, self.program_cost, self.adjoint_cost
         if found is None or not found.is_exact or own is None or adjoint is None:
+            return None
+        if any(_as_text(self.costs[name], f) is None for name, f in self._named.items()):
             return None
         d = self.derivation
         others = numbers_in(d.function, (d.function.type, *(x.type for x in d.wrt)))
@@ -140,7 +148,7 @@ class Certificate(Shown):
             raise CertificateError(f"{fspath(path)} can't be read: {error.strerror}") from None
         except (ValueError, KeyError, TypeError):
             raise CertificateError(f"{fspath(path)} is no certificate") from None
-        if made.to_json() != text:
+        if json.loads(made.to_json()) != {**held, "transports": {}}:
             raise CertificateError(
                 f"{fspath(path)} is not the certificate of its program", hint="make it anew by certify"
             )
@@ -222,6 +230,25 @@ def _cost(f: Function) -> CostPolynomial | None:
         return cost_polynomial(f)
     except CountingError:
         return None
+
+
+def _as_text(cost: CostPolynomial | None, program: Function) -> str | None:
+    """A formula in the names that the text of `program` has; None where index arrays have other names there, as of two
+    of one name, or are bound further in."""
+    if cost is None:
+        return None
+    outermost = {x.name for x in _arrays(parse(str(program)).body)}
+    counted = list(_arrays(cost.program.body))
+    known = len({x.name for x in counted}) == len(counted) and {x.name for x in counted} <= outermost
+    return str(cost) if known else None
+
+
+def _arrays(e: Expr) -> Iterator[IndexArray]:
+    """The index arrays that the outermost lets bind."""
+    while isinstance(e, Let):
+        if isinstance(e.var, IndexArray):
+            yield e.var
+        e = e.body
 
 
 def _told(name: str, cost: CostPolynomial | None) -> list[str]:

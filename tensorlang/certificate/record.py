@@ -30,7 +30,7 @@ class Record:
         self.names = Names(derivation)
         statements = dict.fromkeys(derivation.program.statements)
         for step in derivation.steps:
-            statements.update(dict.fromkeys(step.made))
+            statements.update(dict.fromkeys(_kept(step)))
         statements.update(dict.fromkeys(derivation.result.statements))
         self.statements = tuple(statements)
         self.rewriting = [step for step in derivation.steps if step.before]
@@ -58,7 +58,7 @@ class Record:
             "theorem": THEOREMS.get(step.rule.number),
             "before": [self._product(product) for product in step.before],
             "after": [self._product(product) for product in step.after],
-            "made": [self._name(x) for x in step.made if isinstance(self.names.expr(x), Var)],
+            "made": [self._name(x) for x in _kept(step) if isinstance(self.names.expr(x), Var)],
         }
 
     def _product(self, product: InnerProduct) -> str:
@@ -116,6 +116,13 @@ class Record:
 
 
 _SIDES = {Side.VARIABLE: "D {0}", Side.DIFFERENTIAL: "d {0}", Side.DEFINITION: "D[{0}]"}
+
+
+def _kept(step: Step) -> tuple[Statement, ...]:
+    """The statements that a step makes, without sums that no inner product has, as those of nothing."""
+    if step.rule.number not in ("6.28", "6.29"):
+        return tuple(step.made)
+    return tuple(x for x in step.made if any(x is product.left for product in step.after))
 
 
 def described(f: ScalarFunction) -> dict[str, Any]:

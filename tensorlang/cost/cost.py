@@ -39,6 +39,7 @@ from tensorlang.language.grammar import (
 from tensorlang.language.grid import Setting
 from tensorlang.language.points import ORIGIN
 from tensorlang.language.predicates import FALSE, TRUE, Or, Predicate, conjunction, disjunction
+from tensorlang.memory import cached_whole
 from tensorlang.normal.let_lift import let_lift
 from tensorlang.recursion import run
 from tensorlang.sets.solve import project
@@ -109,6 +110,11 @@ def charges(e: Expr) -> Charges:
 
     Each node is charged for every use of it, so for the tree that the graph stands for.
     """
+    return dict(_charges(e))
+
+
+@cached_whole
+def _charges(e: Expr) -> Charges:
     total: Charges = {}
     order = _uses_first(e)
     brackets, facts = _brackets(order), facts_of(order)

@@ -307,6 +307,7 @@ def relations(p: Predicate) -> frozenset[Relation]:
     return frozenset(found)
 
 
+@cached
 def lookups(p: Predicate) -> tuple[Lookup, ...]:
     """The elements of index arrays that `p` mentions, in order; their places may be at indices that `p` binds."""
     found: dict[Lookup, None] = {}

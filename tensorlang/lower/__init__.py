@@ -1,4 +1,40 @@
-"""Lowering to `jax.numpy`: readable source, and running it."""
+"""Lowering: from a simplified function to Python that JAX runs.
+
+    Function  --plan-->  Plan  --arrays-->  ArrayProgram  --emit-->  Python        target "jax"
+              --kernels-->  Program of kernels and fallbacks  --emit-->  Python    targets "pallas-tpu", "pallas-gpu"
+              --mesh-->  Plan of stages, a function for each  --as above-->  Python, on several devices
+
+Between the stages stand values, each with its grammar at the top of its module:
+
+    plan/ir.py         which arrays there are, and how each is stored: printed, and checked as it is made
+    arrays/ir.py       which operations compute them: printed by `printer`, checked by `check`, run by NumPy in
+                       `interpret`, counted beside the model's cost in `cost`
+    kernels/kernel.py  which tiles compute them
+
+Where it is decided
+    which arrays are computed where they are read                 plan/inline.py
+    which statements of the same form become one                  plan/reroll.py
+    in which order the axes of an array lie in memory             plan/axis_order.py
+    which sums are added up in one pass                           plan/fuse_sums.py
+    which arrays are stored at the points of a relation           plan/sparse.py
+    which arrays are cut into blocks of rows                      plan/triangular.py
+    which arrays XLA must write to memory                         plan/materialize.py
+    in which order all that happens                               plan/passes.py
+    which guards on sizes are needless                            plan/size_guards.py
+    how a sum is computed                                         arrays/sums/strategies.py, one module for each way
+    how an extremum is computed                                   arrays/extrema.py
+    how elements are read: slices, gathers, among zeros           arrays/accesses.py
+    how a bracket is computed: shorter axes, zeros, masks         arrays/brackets.py
+    which sums of terms are pieces side by side or in turns       arrays/concatenate.py
+    what gets a name of its own in a statement                    arrays/scope.py (`short`), arrays/expressions.py
+    how all of that is written                                    emit/python.py, and nowhere else on this path
+    what is chosen by sizes when the program is traced            emit/library/, by the thresholds in costs.py
+    which loops become a kernel, and which are left to jax.numpy  kernels/grouping.py, kernels/roles.py
+    which indices are mapped to which devices                     mesh/plan.py
+
+`lower(f).explain()` tells what was decided for a program, what was not, and why. What runs is measured in
+`tensorlang.measure`.
+"""
 
 from tensorlang.lower.run import Lowered, lower
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol, overload
@@ -22,6 +22,7 @@ from tensorlang.language.function import Function
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import Type
+from tensorlang.lower.arrays.cost import at_sizes, cost_notes
 from tensorlang.lower.checked import check_traced
 from tensorlang.lower.coordinates import Coordinates, points_or_mask
 from tensorlang.lower.emit.module import Source
@@ -106,19 +107,29 @@ class Lowered(Code):
         """The source for relations that are given by their points: index arrays, and perhaps orders of them."""
         return self._form(tuple(p for p in self.function.params if isinstance(p, Relation))).made.text
 
-    def explain(self, on_points: bool = False) -> Explanation:
+    def explain(self, on_points: bool = False, **sizes: int) -> Explanation:
         """How each array of the program is stored and computed, what was not chosen, and why.
 
-        With `on_points` it is about the source for relations that are given by their points.
+        With `on_points` it is about the source for relations that are given by their points. With sizes, relations as
+        arrays that hold everywhere, it tells what each array costs at these: operations counted in NumPy, which small
+        sizes are best for; and in a note whether they grow faster than the model's count when the sizes are doubled.
+
+        Raises `ArgumentError` if some sizes are given and others not.
         """
         relations = tuple(p for p in self.function.params if isinstance(p, Relation)) if on_points else ()
         made = self._form(relations).made
         assert isinstance(made, Source)
-        given = [
-            Explained(g.variable.name, f"{g.variable.name} = {g}", "a constant", "") for g in made.program.plan.given
-        ]
-        gone = [f"{name} is {note}" for name, note in made.program.plan.notes.items()]
-        return Explanation("jax", (*given, *made.program.explained), tuple(gone))
+        plan, steps = made.program.plan, made.program.explained
+        notes = [f"{name} is {note}" for name, note in plan.notes.items()]
+        if sizes:
+            form = self._form(()).made
+            assert isinstance(form, Source)
+            small = at_sizes(self.function, form.program, sizes)
+            large = at_sizes(self.function, form.program, {name: 2 * n for name, n in sizes.items()})
+            steps = [replace(s, cost=f"{small.by_step.get(s.name, 0):,} operations") for s in steps]
+            notes += cost_notes(sizes, small, large)
+        given = [Explained(g.variable.name, f"{g.variable.name} = {g}", "a constant", "") for g in plan.given]
+        return Explanation("jax", (*given, *steps), tuple(notes))
 
     @placed
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:

@@ -25,7 +25,7 @@ from tensorlang.language.function import Function, Parameter, taken_names
 from tensorlang.language.grammar import Expr, Var, zero
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import Pair, Type, leaves, shape
-from tensorlang.lower.plan.sparse import held_on_points
+from tensorlang.lower.plan.sparse import stored_at_points
 from tensorlang.memory import cached_whole
 from tensorlang.normal import normal_ssa
 from tensorlang.normal.ssa import SSA, Input, Outputs, output_list
@@ -184,7 +184,7 @@ def linearized(
     values: dict[Atom, int] = dict(sizes)
     f = program.function
     every = replace(joint.parts, results=(*joint.parts.results, *joint.cotangents))
-    few = held_on_points(put_together(f.name, (*f.params, *joint.outputs), every), on_points) if joint.by else {}
+    few = stored_at_points(put_together(f.name, (*f.params, *joint.outputs), every), on_points) if joint.by else {}
     unfit = frozenset(few) | frozenset(
         x
         for x, _ in joint.parts.statements

@@ -182,9 +182,9 @@ def _extended(ctx: Context, scope: Scope, source: Node, dimensions: list[_Dimens
     if not isinstance(source, Name) or (scope.block is scope.fixed and all(d.axis is not None for d in dimensions)):
         return call, moved
     key = ("extended", id(scope.fixed), call)
-    if key not in ctx.reused:
-        ctx.reused[key] = ctx.named_array(Value(call), scope.fixed, f"{source.name}_over")
-    return Name(ctx.reused[key]), moved
+    if key not in ctx.gather_cache:
+        ctx.gather_cache[key] = ctx.named_array(Value(call), scope.fixed, f"{source.name}_over")
+    return Name(ctx.gather_cache[key]), moved
 
 
 def _gather(ctx: Context, scope: Scope, array: Held, places: list[Affine]) -> Value:

@@ -24,11 +24,11 @@ from tensorlang.language.predicates import (
 )
 from tensorlang.lower.arrays.integers import Range
 from tensorlang.lower.arrays.masks import mask
-from tensorlang.lower.arrays.points import unresolved
+from tensorlang.lower.arrays.points import undecided_conditions
 from tensorlang.lower.arrays.scope import Context, Scope
 from tensorlang.lower.arrays.sums.band import banded
 from tensorlang.lower.arrays.values import Value, apply, literal, where
-from tensorlang.lower.plan.dependence import factors, is_finite, is_number
+from tensorlang.lower.plan.dependence import factors, is_finite, is_number, read_by
 from tensorlang.lower.plan.size_guards import is_static
 from tensorlang.recursion import Deep
 
@@ -79,7 +79,7 @@ class _Plan:
 
 def _plan(ctx: Context, scope: Scope, p: Predicate, e: Expr) -> _Plan:
     plan = _Plan(dict(scope.domain), dict(scope.env))
-    waiting = unresolved(ctx, scope, conjuncts(substitute(p, scope.env)))
+    waiting = undecided_conditions(ctx, scope, conjuncts(substitute(p, scope.env)))
     while (found := _determined(ctx, scope, plan, waiting, e)) is not None:
         q, i, value = found
         r = plan.domain.pop(i)
@@ -90,7 +90,7 @@ def _plan(ctx: Context, scope: Scope, p: Predicate, e: Expr) -> _Plan:
         plan.env = {k: a.substitute({i: value}) for k, a in plan.env.items()} | {i: value}
         plan.eliminated.append(q)
         waiting = conjuncts(substitute(conjunction([*(w for w in waiting if w is not q), *inside]), {i: value}))
-    used = ctx.profiles.free(e, plan.env)
+    used = ctx.free_indices.free(e, plan.env)
     starts: dict[Index, list[Affine]] = {}
     stops: dict[Index, list[Affine]] = {}
     simple = all(isinstance(part, Access | Const) for part in factors(e))
@@ -112,7 +112,7 @@ def _determined(
     ctx: Context, scope: Scope, plan: _Plan, parts: Sequence[Predicate], e: Expr
 ) -> tuple[Predicate, Index, Affine] | None:
     """An equality among `parts` that says what an axis of `e` is, by sizes or by another axis of `e`."""
-    used = ctx.profiles.free(e, plan.env)
+    used = ctx.free_indices.free(e, plan.env)
     for q in parts:
         if not isinstance(q, Equal) or any(i in scope.loops for i in q.difference.free):
             continue
@@ -192,7 +192,7 @@ def zero_in_blocks(
     """
     zero: dict[NonNegative, set[Expr]] = {}
     for part in parts:
-        key, at = ctx.read_by(part) if isinstance(part, Access) else (None, ())
+        key, at = read_by(part) if isinstance(part, Access) else (None, ())
         block = ctx.parts.get(key) if key is not None else None
         if block is not None and at[block.dimension] is block.row:
             for q in block.cut.limits_at(a.substitute(env) for a in at):
@@ -200,7 +200,7 @@ def zero_in_blocks(
     needless = {}
     for q, there in zero.items():
         others = [other for other in parts if other not in there]
-        infinite = any(ctx.profiles.free(other, env).issuperset(q.value.indices) for other in others)
+        infinite = any(ctx.free_indices.free(other, env).issuperset(q.value.indices) for other in others)
         needless[q] = not infinite and not (strict and not all(map(is_number, others)))
     return needless
 

@@ -17,7 +17,7 @@ from tensorlang.lower.arrays.brackets import bound_on, bounded_index
 from tensorlang.lower.arrays.integers import ZERO, Range
 from tensorlang.lower.arrays.ir import Infix, List, Name, Negative
 from tensorlang.lower.arrays.masks import mask
-from tensorlang.lower.arrays.points import unresolved
+from tensorlang.lower.arrays.points import undecided_conditions
 from tensorlang.lower.arrays.scope import Context, Scope
 from tensorlang.lower.arrays.segment_extrema import Segments, over_points, segments
 from tensorlang.lower.arrays.sums.diagonal import NARROW
@@ -123,7 +123,7 @@ def _restricted(ctx: Context, scope: Scope, e: Extremum | Choice) -> tuple[Range
     starts: dict[Index, list[Affine]] = {}
     stops: dict[Index, list[Affine]] = {}
     rest = []
-    for q in unresolved(ctx, scope, conjuncts(substitute(e.pred, scope.env))):
+    for q in undecided_conditions(ctx, scope, conjuncts(substitute(e.pred, scope.env))):
         bound = bounded_index(scope, {**scope.domain, e.index: r}, q)
         if bound is not None and bound[0] is e.index:
             bound_on(ctx, scope, *bound, starts, stops)

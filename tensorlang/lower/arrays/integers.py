@@ -159,7 +159,7 @@ class Integers:
         key = (id(block), value)
         if key not in self.made:
             atom = Index(wanted)
-            self.spelled[atom] = self.names.passing(wanted)
+            self.spelled[atom] = self.names.fresh_local(wanted)
             self.lower[atom], self.upper[atom] = lower, upper
             block.assign(self.spelled[atom], value)
             self.made[key] = atom_affine(atom)
@@ -168,7 +168,7 @@ class Integers:
     def parameter(self, wanted: str, lower: list[Affine], upper: list[Affine]) -> Affine:
         """A new integer that a function of the generated code is given, with the bounds that hold for it."""
         atom = Index(wanted)
-        self.spelled[atom] = self.names.passing(wanted)
+        self.spelled[atom] = self.names.fresh_local(wanted)
         self.lower[atom], self.upper[atom] = lower, upper
         return atom_affine(atom)
 

@@ -20,6 +20,7 @@ from tensorlang.lower.arrays.ir import (
     Any,
     Apply,
     Assign,
+    Blank,
     Block,
     Define,
     Each,
@@ -40,6 +41,7 @@ from tensorlang.lower.arrays.ir import (
     Range,
     Return,
     Slice,
+    Statement,
     Subscript,
     Text,
     Transpose,
@@ -81,14 +83,16 @@ _NAMES: Scope = {
 
 @dataclass
 class Count:
-    """Operations on real numbers, and bytes of named arrays."""
+    """Operations on real numbers, those of each step by the last name that it assigns, and bytes of named arrays."""
 
     operations: int = 0
     written: int = 0
-    by_name: dict[str, int] = field(default_factory=dict)
+    by_step: dict[str, int] = field(default_factory=dict)
 
 
-def interpret(program: Define, arguments: Sequence[Anything], sizes: Mapping[str, int] = {}) -> tuple[Anything, Count]:
+def interpret(
+    program: Define, arguments: Sequence[Anything], sizes: Mapping[str, int] | None = None
+) -> tuple[Anything, Count]:
     """What `program` gives for these arguments, arrays or tuples of arrays, and for the `sizes` that no shape
     determines; and what that took.
 
@@ -98,25 +102,38 @@ def interpret(program: Define, arguments: Sequence[Anything], sizes: Mapping[str
     names = [name for name in program.parameters if name != "*"]
     scope: Scope = {**_NAMES, **dict(zip(names, arguments, strict=False)), **(sizes or {})}
     with np.errstate(all="ignore"):
-        return _Run(count).block(program.body, scope), count
+        return _Run(count).steps(program.body, scope), count
 
 
 @dataclass
 class _Run:
     count: Count
 
+    def steps(self, block: Block, scope: Scope) -> Anything:
+        """What the program returns, step by step."""
+        result: Anything = None
+        step: list[Statement | str | Block] = []
+        name = ""
+        for s in (*block.statements, Blank()):
+            if not isinstance(s, Blank):
+                step.append(s)
+                name = s.names[0] if isinstance(s, Assign) else name
+                continue
+            before = self.count.operations
+            result = self.block(Block(step), scope)
+            self.count.by_step[name] = self.count.by_step.get(name, 0) + self.count.operations - before
+            step = []
+        return result
+
     def block(self, block: Block, scope: Scope) -> Anything:
         """What a block returns; it assigns in `scope`."""
         for s in block.statements:
             match s:
                 case Assign(names, value, unpacked):
-                    before = self.count.operations
                     found = self.value(value, scope)
                     scope.update(zip(names, found, strict=True) if unpacked else [(names[0], found)])
                     if isinstance(found, np.ndarray) and not isinstance(value, Name):
                         self.count.written += found.nbytes
-                    spent = self.count.operations - before
-                    self.count.by_name[names[0]] = self.count.by_name.get(names[0], 0) + spent
                 case Define(name, parameters, body):
                     scope[name] = self.closure(parameters, body, scope)
                 case When(test, then, otherwise):

@@ -26,7 +26,7 @@ from tensorlang.lower.arrays.accesses import access, holds, positions
 from tensorlang.lower.arrays.integers import ZERO
 from tensorlang.lower.arrays.ir import Infix, Name
 from tensorlang.lower.arrays.membership import tabled
-from tensorlang.lower.arrays.points import has_elements, unresolved
+from tensorlang.lower.arrays.points import has_elements, undecided_conditions
 from tensorlang.lower.arrays.scope import Context, Scope
 from tensorlang.lower.arrays.values import Axes, Value, aligned, integer, some, union
 from tensorlang.recursion import Deep, run
@@ -46,7 +46,7 @@ def mask_over(ctx: Context, scope: Scope, p: Predicate, axes: Axes) -> Value:
 
 def _without_looked_up(ctx: Context, scope: Scope, p: Predicate, axes: Axes) -> Predicate:
     """`p` without the axes, other than `axes`, that elements of index arrays determine."""
-    parts = unresolved(ctx, scope, conjuncts(substitute(p, scope.env)))
+    parts = undecided_conditions(ctx, scope, conjuncts(substitute(p, scope.env)))
     for q in parts:
         if isinstance(q, Equal) and q.difference.lookups:
             for i, r in scope.domain.items():
@@ -124,7 +124,7 @@ def _exists(ctx: Context, scope: Scope, p: Exists) -> Deep[Value]:
         others = [q for q in parts if q is not part]
         if abs(c) == 1:
             found = conjuncts(conjunction(substitute(q, {index: rest}) for q in others))
-            v = yield _mask(ctx, scope, conjunction(unresolved(ctx, scope, found)))
+            v = yield _mask(ctx, scope, conjunction(undecided_conditions(ctx, scope, found)))
             return v
         scaled = [_scaled(q, index, rest, abs(c)) for q in others]
         if all(q is not None for q in scaled):

@@ -356,18 +356,22 @@ MEANING: Mapping[str, Callable[..., Any]] = {
 
 
 def _einsum_work(spec: str, *arrays: Array) -> int:
-    """A product of two at a time, in the best order."""
-    if len(arrays) < 3:
-        named = zip(spec.split("->", maxsplit=1)[0].split(","), arrays, strict=True)
-        lengths = {letter: n for part, a in named for letter, n in zip(part, np.shape(a), strict=True)}
-        return int(len(arrays) * prod(lengths.values()))
-    _, steps = np.einsum_path(spec, *arrays, optimize="optimal", einsum_call=True)  # type: ignore[arg-type]
-    sizes = {
+    """Of products of two arrays at a time, in the best order."""
+    terms = [set(part) for part in spec.split("->", maxsplit=1)[0].split(",")]
+    lengths = {
         letter: n
         for part, a in zip(spec.split("->", maxsplit=1)[0].split(","), arrays, strict=True)
         for letter, n in zip(part, np.shape(a), strict=True)
     }
-    return int(sum(2 * prod(sizes[x] for x in set(step[1]) - set(",->")) for step in steps))
+    if len(terms) == 1:
+        return int(np.size(arrays[0]))
+    order: Sequence[Any] = np.einsum_path(spec, *arrays, optimize="optimal")[0]
+    work, kept = 0, set(spec.split("->")[1])
+    for pair in order[1:]:
+        some = set().union(*(terms.pop(k) for k in sorted(pair, reverse=True)))
+        work += 2 * prod(lengths[letter] for letter in some)
+        terms.append({letter for letter in some if letter in kept or any(letter in other for other in terms)})
+    return work
 
 
 def _correlation_work(

@@ -22,29 +22,29 @@ class Names:
     """The names in use, in two layers: those of the whole function and those of the statement being written."""
 
     def __init__(self, taken: frozenset[str] = frozenset()) -> None:
-        self._lasting = set(taken)
-        self._passing: set[str] = set()
+        self._global = set(taken)
+        self._local: set[str] = set()
         self._numbers: dict[str, int] = {}
 
-    def lasting(self, wanted: str) -> str:
+    def fresh_global(self, wanted: str) -> str:
         """A new name like `wanted` for the whole function."""
         name = self._new(wanted)
-        self._lasting.add(name)
+        self._global.add(name)
         return name
 
-    def passing(self, wanted: str) -> str:
+    def fresh_local(self, wanted: str) -> str:
         """A new name like `wanted` until the statement ends."""
         name = self._new(wanted)
-        self._passing.add(name)
+        self._local.add(name)
         return name
 
     def end_statement(self) -> None:
         """Free the names of the statement."""
-        self._passing.clear()
+        self._local.clear()
 
     def _new(self, wanted: str) -> str:
         base = name = identifier(wanted)
-        while name in self._lasting or name in self._passing:
+        while name in self._global or name in self._local:
             # the counter only grows, so that many equal wishes cost one step each
             k = self._numbers[base] = self._numbers.get(base, 0) + 1
             name = f"{base}{k}"

@@ -37,7 +37,7 @@ class Points:
     @staticmethod
     def of(ctx: Context, relation: Relation, name: str, count: Affine) -> Points:
         """The points of `relation`, which the code of `ctx` then has by name."""
-        names = [ctx.names.lasting(f"{name}_{k}") for k in range(len(relation.sizes))]
+        names = [ctx.names.fresh_global(f"{name}_{k}") for k in range(len(relation.sizes))]
         columns = tuple(IndexArray(x, (count,), size) for x, size in zip(names, relation.sizes, strict=True))
         ctx.held.update({(column, ()): Held(column.name, column.sizes) for column in columns})
         return Points(relation, name, count, columns)
@@ -49,7 +49,7 @@ class Points:
         if order == basic:
             return None
         if order not in self.orders:
-            self.orders[order] = ctx.names.lasting(f"{self.name}_by{order[0]}")
+            self.orders[order] = ctx.names.fresh_global(f"{self.name}_by{order[0]}")
         return self.orders[order]
 
     def columns_node(self) -> Tuple:
@@ -91,7 +91,7 @@ class Points:
         return len(found) == 1
 
 
-def unresolved(ctx: Context, scope: Scope, parts: Sequence[Predicate]) -> tuple[Predicate, ...]:
+def undecided_conditions(ctx: Context, scope: Scope, parts: Sequence[Predicate]) -> tuple[Predicate, ...]:
     """Those of `parts` that what is known of data leaves open: elements of index arrays are in their range, and where
     a point of a relation is, that is true. Where none of an index array's elements is in its range, `parts` that
     compare them are false, which is added to what is left."""
@@ -104,7 +104,7 @@ def unresolved(ctx: Context, scope: Scope, parts: Sequence[Predicate]) -> tuple[
 
 def has_elements(ctx: Context, scope: Scope, found: Sequence[Lookup]) -> list[NonNegative]:
     """What must hold of sizes, and is not known to, for what was looked up to be there."""
-    arrays = dict.fromkeys(lookup.array for lookup in found if lookup.array in ctx.uncertain)
+    arrays = dict.fromkeys(lookup.array for lookup in found if lookup.array in ctx.possibly_empty)
     return [q for q in (NonNegative(array.size - 1) for array in arrays) if q not in scope.masks]
 
 

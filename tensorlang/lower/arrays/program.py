@@ -40,6 +40,7 @@ from tensorlang.lower.arrays.ir import (
 )
 from tensorlang.lower.arrays.names import Names
 from tensorlang.lower.arrays.points import Points
+from tensorlang.lower.arrays.printer import program_lines
 from tensorlang.lower.arrays.scope import Context, Held, Scope
 from tensorlang.lower.arrays.sizes import Axis, infer_sizes
 from tensorlang.lower.arrays.sums.loop import whole
@@ -47,7 +48,7 @@ from tensorlang.lower.arrays.sums.row_blocks import in_blocks, joined
 from tensorlang.lower.arrays.sums.sparse import on_points
 from tensorlang.lower.arrays.values import DTYPE, INT32, apply, cast, dtype_of, integer, ordered
 from tensorlang.lower.explain import Explained
-from tensorlang.lower.plan.dependence import is_condition
+from tensorlang.lower.plan.dependence import is_condition, read_by
 from tensorlang.lower.plan.ir import DENSE, AtPoints, FusedSums, Given, RowBlocks, Storage
 from tensorlang.lower.plan.passes import plan
 from tensorlang.lower.plan.size_guards import Required
@@ -78,7 +79,7 @@ class ArrayProgram(Shown):
         width: Callable[[Node], int],
     ) -> None:
         names = Names(frozenset(reserved))
-        self.name = names.lasting(f.name)
+        self.name = names.fresh_global(f.name)
         self._compiler = Compiler(Context(names, Integers(names)))
         self._ctx = self._compiler.ctx
         self._ctx.strict = strict
@@ -111,15 +112,18 @@ class ArrayProgram(Shown):
         told = ("*", *self.told.values()) if self.told else ()
         self.definition = Define(self.name, (*self.parameters, *told), self._body)
 
+    def __str__(self) -> str:
+        return "\n".join(program_lines(self.definition))
+
     def _parameters(self, f: Function, sparse: Collection[Relation]) -> list[str]:
         """Name the arrays of each parameter, take pairs apart, and bring all numbers to one dtype."""
-        names = {p: self._ctx.names.lasting(p.name) for p in f.params}
+        names = {p: self._ctx.names.fresh_global(p.name) for p in f.params}
         arrays: list[str] = []
         unpacked: list[Statement] = []
         for p in f.params:
             if p in sparse and isinstance(p, Relation):
                 count = Size(f"{p.name} points")
-                self._ctx.integers.spelled[count] = self._ctx.names.lasting(f"{p.name}_count")
+                self._ctx.integers.spelled[count] = self._ctx.names.fresh_global(f"{p.name}_count")
                 self._ctx.sparse[p] = Points.of(self._ctx, p, names[p], atom_affine(count))
             elif isinstance(p, Relation | IndexArray):
                 self._ctx.held[p, ()] = Held(names[p], p.sizes)
@@ -140,7 +144,7 @@ class ArrayProgram(Shown):
         while stack:
             path, here, kind = stack.pop()
             if isinstance(kind, Pair):
-                first, second = (self._ctx.names.lasting(f"{here}_{k}") for k in range(2))
+                first, second = (self._ctx.names.fresh_global(f"{here}_{k}") for k in range(2))
                 unpacked.append(Assign((first, second), Name(here), True))
                 stack += [((*path, 1), second, kind.second), ((*path, 0), first, kind.first)]
             else:
@@ -151,7 +155,7 @@ class ArrayProgram(Shown):
         """Read the sizes off the shapes; gives the names of those that no shape determines."""
         integers = self._ctx.integers
         for size in f.sizes:
-            integers.spelled[size] = self._ctx.names.lasting(size.name)
+            integers.spelled[size] = self._ctx.names.fresh_global(size.name)
         held = [h for (p, _), h in self._ctx.held.items() if p in f.params]
         axes = [Axis(a, Length(Name(h.name), k)) for h in held for k, a in enumerate(h.shape)]
         known = infer_sizes(axes, lambda s: integers.spelled[s])
@@ -164,7 +168,7 @@ class ArrayProgram(Shown):
     def _given(self, g: Given) -> None:
         """An array that depends on nothing but sizes."""
         ctx = self._ctx
-        name = ctx.names.lasting(g.variable.name)
+        name = ctx.names.fresh_global(g.variable.name)
         match g.value:
             case Size():
                 ctx.held[g.variable, ()] = Held(name, ())
@@ -182,14 +186,14 @@ class ArrayProgram(Shown):
     def _ranged(self, x: IndexArray) -> None:
         """Note whether there is something in the range of what the program chooses, at all sizes."""
         if not self._ctx.integers.is_nonnegative(x.size - 1):
-            self._ctx.uncertain.add(x)
+            self._ctx.possibly_empty.add(x)
 
     def _statement(self, wanted: str, e: Expr, storage: Storage = DENSE, forced: bool = False) -> Held:
         """The array of `e`, stored like that; if it is `forced`, by XLA too."""
         ctx = self._ctx
-        name = ctx.names.lasting(wanted)
+        name = ctx.names.fresh_global(wanted)
         conditions = self._conditions()
-        e = run(conditions.guarded(e) if ctx.strict else conditions.unguarded(e))
+        e = run(conditions.guarded(e) if ctx.strict else conditions.drop_implied_guards(e))
         needs = run(conditions.of(e))
         held = Held(name, shape(e.type)[0], required=needs)
         self._body.statements.append(Blank())
@@ -217,7 +221,7 @@ class ArrayProgram(Shown):
                 block.give(node, name)
         block.eliminate_dead_assignments(name)
         self._body.statements += [*ctx.before.statements, *block.statements]
-        self._explain(wanted, e, storage, forced)
+        self._explain(name, e, storage, forced)
         ctx.end_statement()
         return held
 
@@ -232,13 +236,13 @@ class ArrayProgram(Shown):
     def _fused(self, step: FusedSums) -> None:
         """Sums, each of the elements of an array, in one pass."""
         ctx = self._ctx
-        sums = ctx.names.passing("sums")
+        sums = ctx.names.fresh_local("sums")
         terms = [ctx.held[y, ()].name for _, y in step.pairs]
         self._body.statements.append(Blank())
         self._body.assign(sums, apply("_sums", *map(Name, terms)))
         conditions = self._conditions()
         for k, ((x, _), e) in enumerate(zip(step.pairs, step.values, strict=True)):
-            name = ctx.names.lasting(x.name)
+            name = ctx.names.fresh_global(x.name)
             self._body.assign(name, Item(Name(sums), k))
             ctx.held[x, ()] = Held(name, (), required=run(conditions.of(e)))
             kept = f"added up in one pass with {len(step.pairs) - 1} others"
@@ -246,13 +250,13 @@ class ArrayProgram(Shown):
         ctx.end_statement()
 
     def _conditions(self) -> Required:
-        return Required(lambda read: self._ctx.held[self._ctx.read_by(read)[0]].required)
+        return Required(lambda read: self._ctx.held[read_by(read)[0]].required)
 
     def _cut_rows(self, rows: Affine) -> None:
         """The bounds of the blocks into which so many rows are cut, if they aren't there yet."""
         ctx = self._ctx
         if rows not in ctx.rows:
-            ctx.rows[rows] = ctx.names.lasting("rows")
+            ctx.rows[rows] = ctx.names.fresh_global("rows")
             work = tuple(dict.fromkeys(ctx.integers.volume(extents) for extents in self._cut_work.get(rows, ())))
             most = apply("greatest", *work) if len(work) > 1 else work[0] if work else integer(1)
             self._body.assign(ctx.rows[rows], apply("_cut_rows", ctx.integers.node(rows), most))
@@ -279,7 +283,7 @@ class ArrayProgram(Shown):
         made = Tuple(tuple(parts))
         if self._ctx.width(made) < _LONG_COMMENT:
             return made
-        name = self._ctx.names.lasting("results")
+        name = self._ctx.names.fresh_global("results")
         self._body.assign(name, made)
         return Name(name)
 

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tensorlang.errors import NormalFormError
 from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup
-from tensorlang.language.grammar import Access, Expr, Proj, Var
+from tensorlang.language.grammar import Expr
 from tensorlang.language.predicates import Predicate, Relation, free_atoms, substitute
 from tensorlang.lower.arrays import ir
 from tensorlang.lower.arrays.decisions import Decisions
@@ -16,16 +15,13 @@ from tensorlang.lower.arrays.integers import ZERO, Integers, Range
 from tensorlang.lower.arrays.ir import Block, Name, Node, Tuple
 from tensorlang.lower.arrays.names import Names
 from tensorlang.lower.arrays.values import Axes, Value, apply
-from tensorlang.lower.plan.dependence import Profiles
+from tensorlang.lower.plan.dependence import FreeIndices, Key, read_by
 from tensorlang.lower.plan.triangular import Cut
 from tensorlang.recursion import Deep
 
 if TYPE_CHECKING:
     from tensorlang.lower.arrays.points import Points
     from tensorlang.lower.arrays.sums.summation import Summation
-
-Key = tuple[Var | Relation | IndexArray, tuple[int, ...]]
-"""What is held: a variable, or a part of one that is a pair."""
 
 MAX_LINE = 90
 MAX_DEPTH = 15
@@ -126,14 +122,14 @@ class Part:
 class Context:
     """What all statements of a function share, and the code of the one that is being written.
      `value` writes the code of an expression, `contract` that of a sum; `decisions` records how, and `width` is how
-    long a node is on a line. `target` is the name that the statement's value is to have, as long as nothing else has
-    been given it. `sparse` are the relations that are given by their points, `increasing` the index arrays of one
-    dimension each of whose elements is greater than the one before, `uncertain` those that may have elements though
-    their range is empty: where a program chooses a point of none, and a bracket hides that. `conditions` are those
-    that say how values of the program compare: what they hide has no influence, even if it is nan or inf. `parts` are
-    the blocks of arrays that are cut which the code being written is given, `rows` the names of the bounds of such
-    blocks by the number of rows, `cutting` the indices of which the code being written has a block. `joined` puts all
-    of an array together, in lines `before` those of the statement.
+    long a node is on a line. `target` is the name that the statement's value is to have, as long as nothing else
+    has been given it. `sparse` are the relations that are given by their points, `increasing` the index arrays of
+    one dimension each of whose elements is greater than the one before, `possibly_empty` those that may have
+    elements though their range is empty: where a program chooses a point of none, and a bracket hides that.
+    `conditions` are those that say how values of the program compare: what they hide has no influence, even if it
+    is nan or inf. `parts` are the blocks of arrays that are cut which the code being written is given, `rows` the
+    names of the bounds of such blocks by the number of rows, `open_blocks` the indices of which the code being
+    written has a block. `joined` puts all of an array together, in lines `before` those of the statement.
 
     In `strict` code what brackets hide has no influence, even if it is nan or inf; `multiplied` says that the sum being
     written multiplies some of it by zero instead, so that this only holds where the sum is finite. `multiplying` are
@@ -151,17 +147,17 @@ class Context:
     multiplying: set[tuple[int, Any]] = field(default_factory=set)
     before: Block = field(default_factory=Block)
     target: str | None = None
-    profiles: Profiles = field(default_factory=Profiles)
+    free_indices: FreeIndices = field(default_factory=FreeIndices)
     decisions: Decisions = field(default_factory=Decisions)
     held: dict[Key, Held] = field(default_factory=dict)
     parts: dict[Key, Part] = field(default_factory=dict)
     rows: dict[Affine, str] = field(default_factory=dict)
-    cutting: set[Index] = field(default_factory=set)
+    open_blocks: set[Index] = field(default_factory=set)
     sparse: dict[Relation, Points] = field(default_factory=dict)
     increasing: set[IndexArray] = field(default_factory=set)
-    uncertain: set[IndexArray] = field(default_factory=set)
+    possibly_empty: set[IndexArray] = field(default_factory=set)
     conditions: set[IndexArray] = field(default_factory=set)
-    reused: dict[tuple[str, int, Node], str] = field(default_factory=dict)
+    gather_cache: dict[tuple[str, int, Node], str] = field(default_factory=dict)
     _blocks: list[Block] = field(default_factory=list)
     _scopes: dict[Any, Scope] = field(default_factory=dict)
     _ranges: dict[tuple[int, Index, Range], str] = field(default_factory=dict)
@@ -186,8 +182,8 @@ class Context:
         self.before = Block()
         self._scopes.clear()
         self._blocks.clear()
-        self.profiles = Profiles()
-        self.reused.clear()
+        self.free_indices = FreeIndices()
+        self.gather_cache.clear()
         self._ranges.clear()
         self.multiplying.clear()
         self.names.end_statement()
@@ -198,31 +194,12 @@ class Context:
         self._blocks.append(Block())
         return self._blocks[-1]
 
-    def read_by(self, e: Expr) -> tuple[Key, tuple[Affine, ...]]:
-        """What an access reads, and where. An array of pairs is held as a pair of arrays.
-
-        Raises `NormalFormError` if `e` does not read a variable.
-        """
-        at: list[Affine] = []
-        path: list[int] = []
-        while not isinstance(e, Var):
-            match e:
-                case Access(a, place, _):
-                    at.append(place)
-                    e = a
-                case Proj(which, a):
-                    path.append(which)
-                    e = a
-                case _:
-                    raise NormalFormError("an access must be one of a variable or of a parameter's part")
-        return (e, tuple(reversed(path))), tuple(reversed(at))
-
     def seen_by(self, e: Expr) -> tuple[Held, tuple[Affine, ...]]:
         """The array that an access reads, or the block of it that there is, and where. One that is cut is still so.
 
         Raises `NormalFormError` if `e` does not read a variable.
         """
-        key, at = self.read_by(e)
+        key, at = read_by(e)
         part = self.parts.get(key)
         if part is None or not at or at[part.dimension] is not part.row:
             return self.held[key], at
@@ -235,13 +212,13 @@ class Context:
         """
         held, at = self.seen_by(e)
         if held.cut is not None:
-            key, _ = self.read_by(e)
+            key, _ = read_by(e)
             held = self.held[key] = self.joined(key)
         return held, at
 
     def temporary(self, v: Value, block: Block, wanted: str = "t") -> Value:
         """`v` under a name of its own."""
-        name = self.names.passing(wanted)
+        name = self.names.fresh_local(wanted)
         block.assign(name, v.node)
         return Value(Name(name), v.axes, weak=v.weak)
 
@@ -251,7 +228,7 @@ class Context:
 
     def named_array(self, v: Value, block: Block, wanted: str) -> str:
         """The new name of `v`."""
-        name = self.names.passing(wanted)
+        name = self.names.fresh_local(wanted)
         block.assign(name, v.node)
         return name
 
@@ -268,7 +245,7 @@ class Context:
         r = scope.domain[index]
         key = (id(scope.fixed), index, r)
         if key not in self._ranges:
-            name = self._ranges[key] = self.names.passing(index.name)
+            name = self._ranges[key] = self.names.fresh_local(index.name)
             ends = [r.stop] if r.start.is_constant and not r.start.constant else [r.start, r.stop]
             scope.fixed.assign(name, apply("arange", *self.integers.nodes(ends)))
         return Name(self._ranges[key])
@@ -279,7 +256,7 @@ class Context:
 
     def loop_name(self, index: Index) -> str:
         """The name of a loop's variable."""
-        name = self.integers.spelled[index] = self.names.passing(index.name)
+        name = self.integers.spelled[index] = self.names.fresh_local(index.name)
         return name
 
 

@@ -25,7 +25,7 @@ from tensorlang.lower.arrays.brackets import solved
 from tensorlang.lower.arrays.integers import ZERO, Range
 from tensorlang.lower.arrays.ir import Tuple
 from tensorlang.lower.arrays.masks import mask
-from tensorlang.lower.arrays.points import unresolved
+from tensorlang.lower.arrays.points import undecided_conditions
 from tensorlang.lower.arrays.scope import Context, Scope
 from tensorlang.lower.arrays.sums.loop import expanded
 from tensorlang.lower.arrays.sums.segment_sum import at_points, composed, placed
@@ -57,7 +57,7 @@ def over_points(ctx: Context, scope: Scope, e: Extremum | Choice, r: Range, foun
     rest = {i: s for i, s in scope.domain.items() if i not in found.at}
     changed = {i: a for i, a in found.at.items() if a is not atom_affine(i)}
     inner = ctx.scope(scope, domain={**found.points, **rest}, env=composed(scope.env, changed))
-    condition = conjunction(unresolved(ctx, inner, conjuncts(conjunction(found.left))))
+    condition = conjunction(undecided_conditions(ctx, inner, conjuncts(conjunction(found.left))))
     inner = ctx.scope(inner, masks=(*scope.masks, *conjuncts(condition)))
     v: Value = yield ctx.value(e.body, inner)
     if e.sign < 0:

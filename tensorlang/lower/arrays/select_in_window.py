@@ -39,7 +39,7 @@ class _Window:
         return Tuple((integer(self.step), node(self.first), node(size), offset, node(self.width)))
 
 
-def in_windows(
+def select_in_windows(
     ctx: Context, scope: Scope, inner: Scope, at: Mapping[Index, Affine], v: Value, scattered: Callable[[], Node]
 ) -> Node | None:
     """The values `v`, which have the axes of `inner`, at their places `at` of the axes of `scope`; None
@@ -65,7 +65,7 @@ def in_windows(
     widths = [w.width for w in found if not w.width.is_constant]
     if not widths:
         return node
-    result = ctx.names.passing("t")
+    result = ctx.names.fresh_local("t")
     blocks = []
     for value in (node, scattered()):
         blocks.append(ctx.new_block())

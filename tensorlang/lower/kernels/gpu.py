@@ -83,10 +83,10 @@ class GpuKernel:
         self._naming = Naming(
             sizes=sizes,
             arrays=given,
-            outputs={o.var: names.lasting(f"{o.var.name}_out") for o in kernel.outputs},
-            places={a.index: names.lasting(a.index.name) for a in kernel.axes},
-            lengths={a.index: names.lasting(f"{a.index.name}_block") for a in kernel.axes if not a.is_number},
-            numbers={a.index: names.lasting(f"{a.index.name}_tile") for a in kernel.axes if a.is_tiled},
+            outputs={o.var: names.fresh_global(f"{o.var.name}_out") for o in kernel.outputs},
+            places={a.index: names.fresh_global(a.index.name) for a in kernel.axes},
+            lengths={a.index: names.fresh_global(f"{a.index.name}_block") for a in kernel.axes if not a.is_number},
+            numbers={a.index: names.fresh_global(f"{a.index.name}_tile") for a in kernel.axes if a.is_tiled},
             names=names,
         )
         self._body = Body(kernel, self._naming)

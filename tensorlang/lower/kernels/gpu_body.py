@@ -91,7 +91,7 @@ class Body:
         reduced = kernel.of_role(Role.REDUCED)
         growing = {acc.shift for acc in kernel.accumulators if acc.shift is not None}
         inner = Scope(Block(), frozenset({*(axis.index for axis in reduced), *growing}), scope)
-        carried = [names.lasting(acc.var.name) for acc in kernel.accumulators]
+        carried = [names.fresh_global(acc.var.name) for acc in kernel.accumulators]
         around.line(f"def step(number, carry{', masked' * (kernel.tiles is not None)}):")
         around.statements.append(inner.block)
         inner.block.line(f"{_unpacked(carried)} = carry")
@@ -108,12 +108,12 @@ class Body:
                 code = f"{name} * {text(aligned(scales[acc.shift], held.axes).node)} + {code}"
             else:
                 code = f"{name} + {code}"
-            fresh = names.passing(f"{name}_new")
+            fresh = names.fresh_local(f"{name}_new")
             inner.block.line(f"{fresh} = {code}")
             new.append(fresh)
             if acc.var in growing:
                 inner.memo[_read(acc)] = replace(held, node=Written(fresh, ATOM))
-                scales[acc.var] = replace(held, node=Written(names.passing("scale"), ATOM))
+                scales[acc.var] = replace(held, node=Written(names.fresh_local("scale"), ATOM))
                 inner.block.line(f"{text(scales[acc.var].node)} = _rescaling({name}, {fresh})")
         inner.block.line(f"return {listed(new)}")
         return carried

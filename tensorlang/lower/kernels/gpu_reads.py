@@ -157,7 +157,7 @@ class Reads:
         if masks or inside:
             mask = text(aligned(self.joined([*masks, *inside], "&", axes), axes).node)
             where_ += f", {mask}" if masks else f", {mask} if ragged else None"
-        name = self._names.passing(self._naming.arrays[array])
+        name = self._names.fresh_local(self._naming.arrays[array])
         home.block.line(f"{name} = _tile({where_})")
         v = home.memo[key] = written(name, axes)
         return v

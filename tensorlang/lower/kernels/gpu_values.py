@@ -117,7 +117,7 @@ class Values(Reads):
         key = ("code", text(v.node))
         known = self.remembered(key, scope)
         if known is None:
-            known = scope.memo[key] = written(self._names.passing("t"), v.axes)
+            known = scope.memo[key] = written(self._names.fresh_local("t"), v.axes)
             scope.block.line(f"{text(known.node)} = {text(v.node)}")
         return known
 
@@ -130,7 +130,7 @@ class Values(Reads):
             v = yield self._in_vectors(r, scope)
             return v
         inner = scope
-        total = self._names.passing("total")
+        total = self._names.fresh_local("total")
         scope.block.line(f"{total} = {_IDENTITY[r.sign]}")
         for i in loops:
             outer, inner = inner, inner.inner([i])

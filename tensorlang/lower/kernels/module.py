@@ -52,7 +52,7 @@ class Module:
         self.orders: dict[Relation, Any] = {}
         self._emit = emit
         self._names = Names(frozenset({*HELPERS, *RESERVED}))
-        self.name = self._names.lasting(f.name)
+        self.name = self._names.fresh_global(f.name)
         self._definitions: list[str] = []
         self._body = Block()
         self._held: dict[Array, str] = {}
@@ -79,7 +79,7 @@ class Module:
 
     def _parameters(self, f: Function) -> list[str]:
         """Name the arrays of each parameter, take pairs apart, and bring all numbers to one dtype."""
-        names = {p: self._names.lasting(p.name) for p in f.params}
+        names = {p: self._names.fresh_global(p.name) for p in f.params}
         self._whole: dict[Array, str] = {p: name for p, name in names.items() if isinstance(p, Var)}
         by_place = {place: var for var, place in self._program.parts.items()}
         arrays: list[str] = []
@@ -91,7 +91,7 @@ class Module:
             while stack:
                 path, here, kind = stack.pop()
                 if isinstance(kind, Pair):
-                    first, second = (self._names.lasting(f"{here}_{k}") for k in range(2))
+                    first, second = (self._names.fresh_global(f"{here}_{k}") for k in range(2))
                     self._body.line(f"{first}, {second} = {here}")
                     stack += [((*path, 1), second, kind.second), ((*path, 0), first, kind.first)]
                 else:
@@ -113,7 +113,7 @@ class Module:
 
     def _sizes(self, f: Function) -> dict[Size, str]:
         """Read the sizes off the shapes; gives the names of those that no shape determines."""
-        self._spelled = {size: self._names.lasting(size.name) for size in f.sizes}
+        self._spelled = {size: self._names.fresh_global(size.name) for size in f.sizes}
         axes = []
         for x, name in self._held.items():
             sizes = shape(x.type)[0] if isinstance(x, Var) else x.sizes
@@ -124,9 +124,9 @@ class Module:
         return {s: self._spelled[s] for s in f.sizes if s not in known}
 
     def _kernel(self, kernel: Kernel, results: frozenset[Var]) -> None:
-        name = self._names.lasting(f"_{kernel.name}")
+        name = self._names.fresh_global(f"_{kernel.name}")
         for out in kernel.outputs:
-            self._held[out.var] = self._names.lasting(out.var.name)
+            self._held[out.var] = self._names.fresh_global(out.var.name)
         written = self._emit(kernel, self._held, self._spelled, name, results)
         self._definitions.append(written.code)
         made = [self._held[out.var] for out in kernel.outputs]
@@ -136,10 +136,10 @@ class Module:
     def _plain(self, step: Plain) -> None:
         """A step that is left to `jax.numpy`, and why."""
         f = step.function
-        made = Source(simplify(Function(self._names.lasting(f"_{f.name}"), f.params, f.body)))
+        made = Source(simplify(Function(self._names.fresh_global(f"_{f.name}"), f.params, f.body)))
         self._definitions.append(f"# Left to jax.numpy: {step.reason}.\n{made.definition}")
         for var in step.outputs:
-            self._held[var] = self._names.lasting(var.name)
+            self._held[var] = self._names.fresh_global(var.name)
         given = [self._held.get(p) or self._whole[p] for p in f.params]
         given += [f"{name}={self._spelled[size]}" for size, name in made.told.items()]
         targets = ", ".join(self._held[var] for var in step.outputs)

@@ -77,10 +77,10 @@ class Kernels(Lowered):
         """The steps: kernels, and what is left to `jax.numpy`, with the reason."""
         return self._program
 
-    def explain(self, on_points: bool = False) -> Explanation:
+    def explain(self, on_points: bool = False, **sizes: int) -> Explanation:
         """The kernels, with the arrays that each makes and its tiles, and what is left to `jax.numpy`, with the reason.
 
-        Relations are read as boolean arrays, whatever `on_points` says.
+        Relations are read as boolean arrays, whatever `on_points` says, and no costs are told at `sizes`.
         """
         self._form(())
         return Explanation(self.target, tuple(_explained(step) for step in self.program.steps))

@@ -21,7 +21,6 @@ from tensorlang.language.grammar import (
     Bracket,
     Expr,
     Extremum,
-    Let,
     MakePair,
     Proj,
     Sum,
@@ -36,7 +35,7 @@ from tensorlang.language.types import R, array, leaves, shape
 from tensorlang.lower.arrays.program import eta
 from tensorlang.lower.kernels.kernel import Results
 from tensorlang.lower.kernels.terms import Made, Reduction, at, nodes, reads, rebuilt, reduction, renamed, whole
-from tensorlang.lower.plan.dependence import places, variable
+from tensorlang.lower.plan.dependence import are_apart, bindings, places, variable
 from tensorlang.recursion import Deep, run
 from tensorlang.sets.isl import implies
 from tensorlang.sets.simplify import simplify
@@ -94,24 +93,15 @@ def _covers(m: Affine, n: Affine) -> bool:
 
 def takes_apart(f: Function) -> bool:
     """Whether a program is one of values: none of its lets chooses points."""
-    body = f.body
-    while isinstance(body, Let):
-        if isinstance(body.var, IndexArray):
-            return False
-        body = body.body
-    return True
+    return not any(isinstance(x, IndexArray) for x, _ in bindings(f.body)[0])
 
 
 def statements(f: Function) -> Statements:
     """The statements of `f`, which is simplified and chooses no points, for sizes of at least 1."""
     parts = {Var(_named(v, path), kind): (v.name, path) for v in f.variables for path, kind in leaves(v.type)}
     by_place = {place: var for var, place in parts.items()}
-    lets: list[tuple[Var, Expr]] = []
-    body = f.body
-    while isinstance(body, Let):
-        assert isinstance(body.var, Var)
-        lets.append((body.var, body.value))
-        body = body.body
+    bound, body = bindings(f.body)
+    lets = [(x, e) for x, e in bound if isinstance(x, Var)]
     results = run(_results(body, by_place, lets))
     wanted = set(leaves_of(results))
     memory = Memory(tuple(shape(v.type)[0] for v in (*parts, *wanted)))
@@ -230,32 +220,12 @@ def _skewed(values: list[Expr]) -> frozenset[Var]:
     """What is read at places with several indices, all of which the places determine: along a slant, each once."""
     found: dict[Var, bool] = {}
     for x, at_ in reads(*(eta(value)[1] for value in values)):
-        indices = {i for a in at_ for i in a.indices}
-        injective = _rank(at_, sorted(indices, key=lambda i: (i.serial, i.name))) == len(indices)
         slanted = any(len(a.indices) > 1 for a in at_)
-        if not injective:
+        if not are_apart(at_, {i for a in at_ for i in a.indices}):
             found[x] = False
         elif slanted:
             found.setdefault(x, True)
     return frozenset(x for x, skewed in found.items() if skewed)
-
-
-def _rank(at_: tuple[Affine, ...], columns: list[Index]) -> int:
-    """The rank of the coefficients, in integers modulo a large prime."""
-    prime = 2**31 - 1
-    rows = [[a.coefficient(i) % prime for i in columns] for a in at_]
-    rank = 0
-    for c in range(len(columns)):
-        pivot = next((r for r in range(rank, len(rows)) if rows[r][c]), None)
-        if pivot is None:
-            continue
-        rows[rank], rows[pivot] = rows[pivot], rows[rank]
-        inverse = pow(rows[rank][c], -1, prime)
-        for r in range(rank + 1, len(rows)):
-            factor = rows[r][c] * inverse
-            rows[r] = [(x - factor * y) % prime for x, y in zip(rows[r], rows[rank], strict=True)]
-        rank += 1
-    return rank
 
 
 def _settled(e: Expr, ranges: Ranges, context: Predicate, memo: dict[Expr, Expr]) -> Deep[Expr]:

@@ -51,8 +51,10 @@ class Body:
         self.outputs: list[Named] = []
         for output in kernel.outputs:
             here = operand(kernel, output.var, tuple(map(atom_affine, output.axes)))
-            self.outputs.append((here, naming.names.lasting(f"{output.var.name}_ref")))
-        self.scratch = [(self._kept(acc), naming.names.lasting(f"{acc.var.name}_ref")) for acc in kernel.accumulators]
+            self.outputs.append((here, naming.names.fresh_global(f"{output.var.name}_ref")))
+        self.scratch = [
+            (self._kept(acc), naming.names.fresh_global(f"{acc.var.name}_ref")) for acc in kernel.accumulators
+        ]
         self._places = dict(zip([acc.var for acc in kernel.accumulators], self.scratch, strict=True))
 
     def is_sublane(self, i: Index) -> bool:
@@ -74,7 +76,7 @@ class Body:
             known = operand(kernel, related.relation, related.arguments)
             if known.axes:  # else it holds wherever a tile is visited
                 found[related] = known
-        return {key: (x, naming.names.lasting(f"{naming.arrays[x.array]}_ref")) for key, x in found.items()}
+        return {key: (x, naming.names.fresh_global(f"{naming.arrays[x.array]}_ref")) for key, x in found.items()}
 
     def _kept(self, acc: Accumulator) -> Operand:
         """How an accumulator lies: unrolled axes first, a vector as arrays of rows have its axis."""

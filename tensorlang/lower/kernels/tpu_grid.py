@@ -43,13 +43,13 @@ class Naming:
         for axis in self.kernel.axes:
             i, name = axis.index, axis.index.name
             if axis.block > 1:
-                self.blocks[i] = self.names.lasting(f"{name}_block")
-                self.counts[i] = self.names.lasting(f"{name}_tiles")
-                self.starts[i] = self.names.lasting(f"{name}_first")
+                self.blocks[i] = self.names.fresh_global(f"{name}_block")
+                self.counts[i] = self.names.fresh_global(f"{name}_tiles")
+                self.starts[i] = self.names.fresh_global(f"{name}_first")
             if axis.is_tiled:
-                self.tiles[i] = self.names.lasting(f"{name}_tile")
+                self.tiles[i] = self.names.fresh_global(f"{name}_tile")
             if axis.is_number:
-                self.places[i] = self.names.lasting(name)
+                self.places[i] = self.names.fresh_global(name)
 
     def integer(self, a: Affine, numbers: Mapping[Index, str] | None = None) -> str:
         """An affine expression of sizes, and of what `numbers` has."""
@@ -137,7 +137,7 @@ class Grid:
             axes = tuple(a.indices[0] for a in related.arguments)
             name = naming.arrays[related.relation]
             blocks = _tuple([naming.blocks.get(i, "1") for i in axes])
-            here = [naming.names.lasting(f"{name}_{word}") for word in ("some", "full")]
+            here = [naming.names.fresh_global(f"{name}_{word}") for word in ("some", "full")]
             block.line(f"{', '.join(here)} = _any_and_all({name}, {blocks})")
             for word, part in zip(("some", "full"), here, strict=True):
                 block.line(f"{word} = {word} & {text(aligned(written(part, axes), order).node)}")

@@ -98,7 +98,7 @@ class Values:
 
     def named(self, v: Value, scope: Scope, wanted: str = "t") -> Value:
         """`v` as a name."""
-        name = self.names.passing(wanted)
+        name = self.names.fresh_local(wanted)
         scope.block.line(f"{name} = {text(v.node)}")
         return written(name, v.axes, ATOM, 0, None, v.weak)
 
@@ -269,7 +269,7 @@ class Values:
             )
         key = ("mask", p, axes)
         if key not in scope.memo:
-            name = self.names.passing("inside")
+            name = self.names.fresh_local("inside")
             scope.flagged.none.line(f"{name} = None")
             code = text(self.condition(p, axes, scope.flagged.scope).node)
             scope.flagged.scope.block.line(f"{name} = {code}")

@@ -11,8 +11,8 @@ from tensorlang.errors import ArgumentError
 from tensorlang.language.affine import Affine, Index, atom_affine
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Choice, Expr, Extremum, Gen, Sum, children
-from tensorlang.lower.arrays.scope import Key
 from tensorlang.lower.mesh.statements import Result, Scan, program
+from tensorlang.lower.plan.dependence import Key
 from tensorlang.normal import eliminate_pairs, let_lift, push_out_gen
 from tensorlang.recursion import Deep, run
 

@@ -45,12 +45,11 @@ from tensorlang.language.predicates import (
 )
 from tensorlang.language.rebuilt import with_children
 from tensorlang.language.types import R, array
-from tensorlang.lower.arrays.scope import Key
 from tensorlang.lower.mesh.asked import Along
 from tensorlang.lower.mesh.needs import Needs, Part, needed
 from tensorlang.lower.mesh.plan import Plan, Step
-from tensorlang.lower.mesh.statements import Ranges, Read, Statement, array_of
-from tensorlang.lower.plan.dependence import factors, is_finite
+from tensorlang.lower.mesh.statements import Ranges, Read, Statement
+from tensorlang.lower.plan.dependence import Key, factors, is_finite, read_by
 from tensorlang.recursion import Deep, run
 
 Cut = tuple[Along, Affine]
@@ -152,7 +151,7 @@ class _Localiser:
     def _value(self, e: Expr, scope: Ranges) -> Deep[Expr]:
         match e:
             case Var() | Access() | Proj():
-                x, at = self.read(*array_of(e), scope)
+                x, at = self.read(*read_by(e), scope)
                 assert isinstance(x, Var)
                 return access(x, *at)
             case Bracket(p, a):
@@ -233,7 +232,7 @@ class _Localiser:
             return found
         for factor in factors(e):
             if isinstance(factor, Access):
-                x, at = array_of(factor)
+                x, at = read_by(factor)
                 needs = self.step.needs.of(x, needed(Read(x, at, scope), self.step.mapped))
                 for a, part, size in zip(at, needs, self.blocks.plan.shapes[x], strict=True):
                     if part is not None:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from tensorlang.language.affine import Affine, Atom, IndexArray, Size, atom_affine, constant
 from tensorlang.lower.arrays.integers import ZERO
-from tensorlang.lower.arrays.scope import Key
 from tensorlang.lower.mesh.asked import Along
 from tensorlang.lower.mesh.statements import Binder, Ranges, Read
+from tensorlang.lower.plan.dependence import Key
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,11 @@ from tensorlang.errors import ArgumentError
 from tensorlang.language.affine import Affine, atom_affine
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Sum
-from tensorlang.lower.arrays.scope import Key
 from tensorlang.lower.mesh.asked import Along, Asked, results, wanted
 from tensorlang.lower.mesh.hoist import hoisted
 from tensorlang.lower.mesh.needs import Merged, Needs, needed, stored
 from tensorlang.lower.mesh.statements import Binder, Program, Read, Scan, Statement, program
+from tensorlang.lower.plan.dependence import Key
 from tensorlang.lower.plan.numbers import has_numbers
 from tensorlang.simplify import simplify
 

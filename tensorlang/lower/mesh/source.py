@@ -17,7 +17,6 @@ from tensorlang.lower import costs
 from tensorlang.lower.arrays.integers import Integers
 from tensorlang.lower.arrays.ir import Block, Length, Name
 from tensorlang.lower.arrays.names import Names
-from tensorlang.lower.arrays.scope import Key
 from tensorlang.lower.arrays.sizes import Axis, infer_sizes
 from tensorlang.lower.emit.helpers import HELPERS
 from tensorlang.lower.emit.module import Source, assembled
@@ -28,6 +27,7 @@ from tensorlang.lower.mesh.local import Blocks, Cut, Held, Local, localised
 from tensorlang.lower.mesh.needs import Needs, Part
 from tensorlang.lower.mesh.plan import Plan, Step
 from tensorlang.lower.mesh.statements import Result, parts
+from tensorlang.lower.plan.dependence import Key
 from tensorlang.recursion import Deep, run
 
 
@@ -47,8 +47,8 @@ class MeshSource:
         self.blocks = Blocks(plan, uneven)
         self.names = Names(frozenset(HELPERS))
         self.integers = Integers(self.names)
-        self.name = self.names.lasting(f.name)
-        self.names.lasting("mesh")
+        self.name = self.names.fresh_global(f.name)
+        self.names.fresh_global("mesh")
         self.held: dict[tuple[Key, Needs], str] = {}
         self.parts: list[Source] = []
         self.called: list[str] = []
@@ -76,12 +76,12 @@ class MeshSource:
     def _parameters(self, f: Function) -> list[str]:
         """Take pairs apart, and bring all numbers to one dtype."""
         keys = list(self.plan.program.shapes)
-        names = {p: self.names.lasting(p.name) for p in f.params}
+        names = {p: self.names.fresh_global(p.name) for p in f.params}
         arrays = []
         for p in f.params:
             paths = [path for x, path in keys if x is p]
             for path in paths:
-                name = names[p] if path == () else self.names.lasting("_".join([names[p], *map(str, path)]))
+                name = names[p] if path == () else self.names.fresh_global("_".join([names[p], *map(str, path)]))
                 self.held[(p, path), self.plan.stored((p, path))] = name
                 if path != ():
                     self.outer.line(f"{name} = {names[p]}{''.join(f'[{which}]' for which in path)}")
@@ -97,7 +97,7 @@ class MeshSource:
     def _sizes(self, f: Function) -> dict[Size, str]:
         """Read the sizes off the shapes; gives the names of those that no shape determines."""
         for size in f.sizes:
-            self.integers.spelled[size] = self.names.lasting(size.name)
+            self.integers.spelled[size] = self.names.fresh_global(size.name)
         axes = [
             Axis(a, Length(Name(name), k))
             for (key, _), name in self.held.items()
@@ -116,7 +116,7 @@ class MeshSource:
         """`a` in Python; blocks get their sizes where they are first needed."""
         for cut, size in list(self.blocks.sizes.items()):
             if size in a.sizes and size not in self.integers.spelled:
-                name = self.integers.spelled[size] = self.names.lasting(size.name)
+                name = self.integers.spelled[size] = self.names.fresh_global(size.name)
                 count = self.plan.asked.count(cut[0])
                 whole = self._integer(cut[1])
                 if cut in self.uneven:
@@ -174,7 +174,7 @@ class MeshSource:
         call = f"{part.name}({', '.join([*params.values(), *told])})"
         for step in kept:
             key = step.statement.key
-            self.held[key, self.plan.stored(key)] = self.names.lasting(key[0].name)
+            self.held[key, self.plan.stored(key)] = self.names.fresh_global(key[0].name)
         names = [self.held[step.statement.key, self.plan.stored(step.statement.key)] for step in kept]
         alike = [name for name, step in zip(names, kept, strict=True) if not step.mapped]
         if alike:
@@ -194,7 +194,7 @@ class MeshSource:
             body = MakePair(e, body)
         for x, local in zip(reversed(bound), reversed(locals_), strict=True):
             body = Let(x, local.value, body)
-        name = self.names.lasting(f"{self.plan.program.function.name}_part{k + 1}")
+        name = self.names.fresh_global(f"{self.plan.program.function.name}_part{k + 1}")
         count = len(given) + 1
         part = Source(Function(name, params, body, (None,) * count if count > 1 else None), (), self.exact)
         self.parts.append(part)
@@ -216,7 +216,7 @@ class MeshSource:
         cut = (along, size)
         if cut not in self.written:
             block = self.code(self.blocks.size(along, size))
-            name = self.written[cut] = self.names.lasting(self.blocks.starts[cut].name)
+            name = self.written[cut] = self.names.fresh_global(self.blocks.starts[cut].name)
             self.device.line(f"{name} = lax.axis_index({_axis(along)}) * {block}")
         return self.written[cut]
 
@@ -240,7 +240,7 @@ class MeshSource:
         return self.held[key, needs]
 
     def _gathered(self, key: Key, x: str, wanted: str, d: int, part: Part, shape: tuple[Affine, ...]) -> str:
-        name = self.names.lasting(wanted)
+        name = self.names.fresh_global(wanted)
         call = f"lax.all_gather({x}, {_axis(part.along)}, axis={d}, tiled=True)"
         if (part.along, part.size) in self.uneven:
             call = f"lax.slice_in_dim({call}, 0, {self._extent(part.size)}, axis={d})"
@@ -257,11 +257,11 @@ class MeshSource:
         first, length, step = need.first(block), need.length(block), block * need.step
         window = f"{_axis(need.along)}, {d}, {self.code(first)}, {self.code(length)}, {self.code(step)}"
         if part is None:
-            name = self.names.lasting(f"{stem}_part")
+            name = self.names.fresh_global(f"{stem}_part")
             self.called.append("_own_part")
             self.device.line(f"{name} = _own_part({x}, {window})")
         else:
-            name = self.names.lasting(f"{stem}_around")
+            name = self.names.fresh_global(f"{stem}_around")
             self.called.append("_around")
             self.device.line(f"{name} = _around({x}, {window}, {self._extent(part.size)})")
             self.sent.append(Exchange(need.along, x, _item(key), shape, d, first, length, step))
@@ -304,7 +304,7 @@ class MeshSource:
         self.outer.line(f"in_specs = {in_specs}")
         self.outer.line(f"out_specs = {out_specs}")
         got = [self.held[key, self.plan.stored(key)] for key in outputs]
-        run_ = self.names.lasting("run")
+        run_ = self.names.fresh_global("run")
         call = "jax.shard_map(on_device, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False)"
         self.outer.line(f"{run_} = {call}")
         self.outer.line(f"{', '.join(got)} = {run_}({', '.join(names)})")

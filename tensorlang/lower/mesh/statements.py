@@ -14,7 +14,6 @@ from tensorlang.language.grammar import (
     Choice,
     Expr,
     Extremum,
-    Let,
     MakePair,
     Proj,
     Sum,
@@ -24,7 +23,7 @@ from tensorlang.language.grammar import (
 from tensorlang.language.predicates import And, Equal, Exists, NonNegative, Or, Predicate, Related
 from tensorlang.language.types import Pair, leaves, shape, struct_of_arrays
 from tensorlang.lower.arrays.program import eta
-from tensorlang.lower.arrays.scope import Key
+from tensorlang.lower.plan.dependence import Key, bindings, read_by
 from tensorlang.recursion import Deep, run
 
 
@@ -82,11 +81,8 @@ class Program:
 def program(f: Function) -> Program:
     """`f`, whose lets must be outermost, and gens outermost in each right-hand side."""
     shapes = {(p, path): sizes for p in f.params for path, sizes in parts(p)}
-    statements = []
-    body = f.body
-    while isinstance(body, Let):
-        statements.append(_statement(body.var, body.value))
-        body = body.body
+    bound, body = bindings(f.body)
+    statements = [_statement(x, e) for x, e in bound]
     results = run(_results(body, statements))
     return Program(f, shapes, tuple(statements), results)
 
@@ -111,7 +107,7 @@ def _results(e: Expr, statements: list[Statement]) -> Deep[Any]:
         first = yield _results(Proj(0, e), statements)
         return first, (yield _results(Proj(1, e), statements))
     if isinstance(e, Var | Proj):
-        return Result(array_of(e)[0])
+        return Result(read_by(e)[0])
     statements.append(_statement(Var("result", e.type), e))
     return Result(statements[-1].key)
 
@@ -121,20 +117,6 @@ class Result:
     """An array that the program gives."""
 
     key: Key
-
-
-def array_of(e: Expr) -> tuple[Key, tuple[Affine, ...]]:
-    """What an access reads, and where."""
-    at: list[Affine] = []
-    path: list[int] = []
-    while isinstance(e, Access | Proj):
-        if isinstance(e, Access):
-            at.append(e.at)
-        else:
-            path.append(e.which)
-        e = e.body
-    assert isinstance(e, Var), "what is read is a variable"
-    return (e, tuple(reversed(path))), tuple(reversed(at))
 
 
 @dataclass
@@ -162,7 +144,7 @@ class Scan:
         self._seen.add((e, id(scope)))
         match e:
             case Var() | Access() | Proj():
-                array, at = array_of(e)
+                array, at = read_by(e)
                 self._read(array, at, scope)
                 return
             case Bracket(p, _):

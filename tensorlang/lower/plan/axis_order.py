@@ -45,7 +45,7 @@ T = TypeVar("T")
 Array = Var | IndexArray
 
 
-def turned(f: Function) -> Function:
+def transpose_short_rows(f: Function) -> Function:
     """`f` with the last axis of arrays first, where it is short and single places of it are read."""
     whole: set[Var] = set()
     columns: Counter[Var] = Counter()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tensorlang.language.affine import Affine, Atom, Index, IndexArray
+from tensorlang.errors import NormalFormError
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, atom_affine
 from tensorlang.language.grammar import (
     Access,
     Bracket,
@@ -23,17 +24,21 @@ from tensorlang.language.grammar import (
     Var,
     children,
 )
-from tensorlang.language.predicates import free_atoms, lookups
+from tensorlang.language.predicates import Relation, conjunction, equal, free_atoms, lookups
 from tensorlang.recursion import Deep, run
+from tensorlang.sets.solve import determines
 
 Free = frozenset[Index]
+
+Key = tuple[Var | Relation | IndexArray, tuple[int, ...]]
+"""An array: a variable, or the part of one that is a pair."""
 _NONE: Free = frozenset()
 _KINDS = 6
 
 
 @dataclass
-class Profiles:
-    """Memoised profiles of the expressions of a statement.
+class FreeIndices:
+    """Memoised free_indices of the expressions of a statement.
 
     The profile of an expression is the set of its leaves' free indices, a leaf being an access, a predicate or a sum;
     beyond a few, they are merged.
@@ -106,6 +111,31 @@ def variable(e: Expr) -> Var | None:
     while isinstance(e, Access | Proj):
         e = e.body
     return e if isinstance(e, Var) else None
+
+
+def read_by(e: Expr) -> tuple[Key, tuple[Affine, ...]]:
+    """The array that an access reads, and where. An array of pairs is a pair of arrays.
+
+    Raises `NormalFormError` if `e` does not read a variable.
+    """
+    at: list[Affine] = []
+    path: list[int] = []
+    while not isinstance(e, Var):
+        match e:
+            case Access(a, place, _):
+                at.append(place)
+                e = a
+            case Proj(which, a):
+                path.append(which)
+                e = a
+            case _:
+                raise NormalFormError("an access must be one of a variable or of a parameter's part")
+    return (e, tuple(reversed(path))), tuple(reversed(at))
+
+
+def are_apart(at: Sequence[Affine], indices: Collection[Index]) -> bool:
+    """Whether no two values of `indices` give the same places, so that no element is read twice."""
+    return determines(conjunction(equal(a, atom_affine(Index("at"))) for a in at), indices)
 
 
 def accesses(e: Expr) -> list[Expr]:

@@ -46,14 +46,14 @@ _Binding = tuple[Array, Expr]
 
 
 @dataclass
-class Joint:
+class Fused:
     """A function, and for the first sum of each group in it all of them, with the arrays of their terms."""
 
     function: Function
     groups: dict[Var, list[tuple[Var, Var]]] = field(default_factory=dict)
 
 
-def joint_sums(f: Function) -> Joint:
+def fuse_sums(f: Function) -> Fused:
     """`f` with many sums over the same range next to each other."""
     given, body = bindings(f.body)
     found = Counter(s.size for x, e in given for s in _sums(x, e))
@@ -64,7 +64,7 @@ def joint_sums(f: Function) -> Joint:
     together = _groups(lifted, sums)
     sums = {x: sums[x] for group in together for x in group}
     together = _groups(lifted, sums)
-    return _ordered(f, lifted, body, together) if together else Joint(f)
+    return _ordered(f, lifted, body, together) if together else Fused(f)
 
 
 def _sums(x: Array, e: Expr) -> list[Sum]:
@@ -136,11 +136,11 @@ def _groups(given: Sequence[_Binding], sums: Mapping[Array, Affine]) -> list[lis
     return [group for group in groups.values() if len(group) >= FEWEST]
 
 
-def _ordered(f: Function, given: Sequence[_Binding], body: Expr, together: Sequence[Sequence[Array]]) -> Joint:
+def _ordered(f: Function, given: Sequence[_Binding], body: Expr, together: Sequence[Sequence[Array]]) -> Fused:
     """`f` as these bindings, each group after all that waits for no more than it does."""
     sums = {x for group in together for x in group}
     levels, values = _levels(given, sums), dict(given)
-    made = Joint(f)
+    made = Fused(f)
     order: list[_Binding] = []
     for level in range(1 + max(levels.values())):
         order += [(x, e) for x, e in given if levels[x] == level and x not in sums]

@@ -15,7 +15,7 @@ places that mix indices, where each element is read but once, so that nothing is
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from tensorlang.language.affine import Affine, Atom, Index
@@ -23,7 +23,7 @@ from tensorlang.language.function import Function
 from tensorlang.language.grammar import Access, Add, Bracket, Const, Expr, Gen, Let, Mul, Var, access, children
 from tensorlang.language.predicates import substitute
 from tensorlang.language.rebuilt import with_children
-from tensorlang.lower.plan.dependence import bindings, places, reads, results, variable
+from tensorlang.lower.plan.dependence import are_apart, bindings, places, reads, results, variable
 from tensorlang.recursion import Deep, run
 
 _CHEAP = 4
@@ -33,7 +33,7 @@ _Made = tuple[tuple[Index, ...], Expr]
 """The indices of an array, and what its element at these is."""
 
 
-def recomputed(f: Function) -> Function:
+def inline(f: Function) -> Function:
     """`f` with elements computed where they are read at chosen places, or once at places that mix indices."""
     return replace(f, body=run(_Rewriting(_read_once(f)).of(f.body)))
 
@@ -52,23 +52,11 @@ def _read_once(f: Function) -> set[Var]:
             x = variable(read)
             assert x is not None
             count[x] += 1
-            if any(len(a.indices) > 1 for a in places(read)) and _determine(places(read), own):
+            at = places(read)
+            plain = all(not a.lookups and set(a.indices) <= set(own) for a in at)
+            if plain and any(len(a.indices) > 1 for a in at) and are_apart(at, own):
                 found.add(x)
     return {x for x in found if count[x] == 1}
-
-
-def _determine(at: Sequence[Affine], indices: Sequence[Index]) -> bool:
-    """Whether no two values of `indices` give the same places, which depend on nothing else."""
-    if any(a.lookups or not set(a.indices) <= set(indices) for a in at):
-        return False
-    unknown = set(indices)
-    while unknown:
-        left = [[i for i in a.indices if i in unknown] for a in at]
-        known = {some[0] for some in left if len(some) == 1}
-        if not known:
-            return False
-        unknown -= known
-    return True
 
 
 @dataclass

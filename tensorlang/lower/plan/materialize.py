@@ -57,7 +57,7 @@ Time = tuple[object, ...]
 places where it is read, if they are not simply its reader's own."""
 
 
-def stored(f: Function, on_points: Collection[Var] = ()) -> frozenset[Var]:
+def materialized(f: Function, on_points: Collection[Var] = ()) -> frozenset[Var]:
     """The variables whose arrays are to be stored, not computed anew for each reader.
 
     Those of `on_points` are held at the points of a relation. Their sums are fused with what reads them there.

@@ -31,7 +31,7 @@ from tensorlang.recursion import Deep, run
 
 
 @dataclass
-class Numbered:
+class WithoutIntegers:
     """A function without numbers of indices: variables for the numbers below some sizes, and for sizes themselves."""
 
     function: Function
@@ -39,9 +39,9 @@ class Numbered:
     sizes: dict[Size, Var] = field(default_factory=dict)
 
 
-def numbered(f: Function) -> Numbered:
+def replace_integers(f: Function) -> WithoutIntegers:
     """`f`, which reads variables that are no parameters instead of the numbers that indices and sizes are."""
-    found = Numbered(f)
+    found = WithoutIntegers(f)
     nodes = _nodes(f)
     if not any(isinstance(e, Integer) for e in nodes):
         return found
@@ -76,7 +76,7 @@ def _longer(a: Affine, b: Affine) -> Affine:
     return a if (b - a).is_constant and (b - a).constant <= 0 else b if (b - a).is_constant else a + b
 
 
-def _rebuilt(e: Expr, found: Numbered, ranges: dict[Index, Affine], memo: dict[Expr, Expr]) -> Deep[Expr]:
+def _rebuilt(e: Expr, found: WithoutIntegers, ranges: dict[Index, Affine], memo: dict[Expr, Expr]) -> Deep[Expr]:
     if e not in memo:
         if isinstance(e, Integer):
             memo[e] = _sum(e.value, found, ranges)
@@ -88,7 +88,7 @@ def _rebuilt(e: Expr, found: Numbered, ranges: dict[Index, Affine], memo: dict[E
     return memo[e]
 
 
-def _sum(a: Affine, found: Numbered, ranges: dict[Index, Affine]) -> Expr:
+def _sum(a: Affine, found: WithoutIntegers, ranges: dict[Index, Affine]) -> Expr:
     """The number `a` as a sum of multiples of numbers that are read."""
     total: Expr | None = None
     for atom, k in sorted(a.terms, key=lambda term: term[1] < 0):
@@ -102,7 +102,7 @@ def _sum(a: Affine, found: Numbered, ranges: dict[Index, Affine]) -> Expr:
     return Add(total, number(abs(a.constant)), 1 if a.constant > 0 else -1) if a.constant else total
 
 
-def _read(atom: Atom, found: Numbered, ranges: dict[Index, Affine]) -> Expr:
+def _read(atom: Atom, found: WithoutIntegers, ranges: dict[Index, Affine]) -> Expr:
     match atom:
         case Size():
             return found.sizes.setdefault(atom, Var(f"{atom.name}_number", R))

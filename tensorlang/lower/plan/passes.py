@@ -10,27 +10,27 @@ from tensorlang.language.affine import IndexArray
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Expr, Gen, Var
 from tensorlang.language.predicates import Relation
-from tensorlang.lower.plan.axis_order import turned
+from tensorlang.lower.plan.axis_order import transpose_short_rows
 from tensorlang.lower.plan.dependence import bindings, occurring
-from tensorlang.lower.plan.fuse_sums import joint_sums
-from tensorlang.lower.plan.inline import recomputed
+from tensorlang.lower.plan.fuse_sums import fuse_sums
+from tensorlang.lower.plan.inline import inline
 from tensorlang.lower.plan.ir import Assign, AtPoints, Dense, FusedSums, Given, Plan, RowBlocks, Step, Storage
-from tensorlang.lower.plan.materialize import stored
-from tensorlang.lower.plan.numbers import numbered
-from tensorlang.lower.plan.reroll import rolled
-from tensorlang.lower.plan.sparse import held_on_points
-from tensorlang.lower.plan.triangular import cut_arrays
+from tensorlang.lower.plan.materialize import materialized
+from tensorlang.lower.plan.numbers import replace_integers
+from tensorlang.lower.plan.reroll import reroll
+from tensorlang.lower.plan.sparse import stored_at_points
+from tensorlang.lower.plan.triangular import cut_triangles
 
 
 def plan(f: Function, sparse: Collection[Relation] = ()) -> Plan:
     """The plan of `f`, simplified, where the relations `sparse` are given by their points."""
-    numbers = numbered(f)  # the numbers that indices are, as arrays
-    rerolled = rolled(numbers.function)  # statements of the same form as one
-    inlined = recomputed(rerolled.function)
-    ordered = turned(inlined)
-    fused = joint_sums(ordered)
-    points = held_on_points(fused.function, sparse)
-    forced, cuts = stored(fused.function, points), cut_arrays(fused.function)
+    numbers = replace_integers(f)  # the numbers that indices are, as arrays
+    rerolled = reroll(numbers.function)  # statements of the same form as one
+    inlined = inline(rerolled.function)
+    ordered = transpose_short_rows(inlined)
+    fused = fuse_sums(ordered)
+    points = stored_at_points(fused.function, sparse)
+    forced, cuts = materialized(fused.function, points), cut_triangles(fused.function)
 
     def storage(x: Var | IndexArray) -> Storage:
         if isinstance(x, Var) and x in points:

@@ -64,7 +64,7 @@ Values = tuple[Fraction, ...]
 
 
 @dataclass
-class Rolled:
+class Rerolled:
     """A function that reads arrays of constants: index arrays and arrays of numbers, with their elements."""
 
     function: Function
@@ -72,7 +72,7 @@ class Rolled:
     numbers: dict[Var, Values] = field(default_factory=dict)
 
 
-def rolled(f: Function) -> Rolled:
+def reroll(f: Function) -> Rerolled:
     """`f`, simplified, with its many statements and terms that are alike rolled into few."""
     given, body = bindings(f.body)
     made = _Rolling()
@@ -80,7 +80,7 @@ def rolled(f: Function) -> Rolled:
     body = run(made.terms(run(replaced(body, values, {}))))
     for x, e in reversed([(x, run(made.terms(e))) for x, e in new]):
         body = Let(x, e, body)
-    return Rolled(replace(f, body=body), made.places, made.numbers)
+    return Rerolled(replace(f, body=body), made.places, made.numbers)
 
 
 _Binding = tuple[Var | IndexArray, Expr]

@@ -75,7 +75,7 @@ class Required:
                 pass
         return inner
 
-    def unguarded(self, e: Expr, known: Conditions = _NONE) -> Deep[Expr]:
+    def drop_implied_guards(self, e: Expr, known: Conditions = _NONE) -> Deep[Expr]:
         """`e` without the guards that hide only what is zero: it is, or it is multiplied by what is, unless all of
         `known` hold."""
         key = (e, known)
@@ -89,12 +89,12 @@ class Required:
                 needless = _static(p)
                 needless = needless & (known | (yield self.of(a))) if needless and is_finite(a) else _NONE
                 p = conjunction(q for q in conjuncts(p) if q not in needless)
-                inner = yield self.unguarded(a, known | _static(p))
+                inner = yield self.drop_implied_guards(a, known | _static(p))
                 return bracket(p, inner)
             case Mul(a, b):
-                left = yield self.unguarded(a, known | (yield self.of(b)))
+                left = yield self.drop_implied_guards(a, known | (yield self.of(b)))
                 # what was left out on account of the other factor must stay there
-                right = yield self.unguarded(b, known | (yield self.of(left)))
+                right = yield self.drop_implied_guards(b, known | (yield self.of(left)))
                 return Mul(left, right)
             case Var() | Access() | Proj():
                 return e
@@ -102,7 +102,7 @@ class Required:
                 below = known if isinstance(e, Add | Sum | Gen | MakePair) else _NONE
                 parts = []
                 for part in children(e):
-                    parts.append((yield self.unguarded(part, below)))
+                    parts.append((yield self.drop_implied_guards(part, below)))
                 return with_children(e, parts)
 
     def guarded(self, e: Expr, known: Conditions = _NONE) -> Deep[Expr]:

@@ -15,7 +15,7 @@ from tensorlang.lower.plan.dependence import bindings, places, variable
 from tensorlang.recursion import Deep, run
 
 
-def held_on_points(f: Function, given: Collection[Relation]) -> dict[Var, Related]:
+def stored_at_points(f: Function, given: Collection[Relation]) -> dict[Var, Related]:
     """The variables that are zero but where one of the relations `given` holds, and read only there, with that.
 
     The relation's arguments are indices of the variable's own `gen`. An output is read everywhere.

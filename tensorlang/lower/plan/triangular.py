@@ -23,7 +23,6 @@ from tensorlang.language.grammar import (
     Expr,
     Extremum,
     Gen,
-    Let,
     Mul,
     Sum,
     Var,
@@ -31,7 +30,7 @@ from tensorlang.language.grammar import (
 )
 from tensorlang.language.predicates import Equal, NonNegative, Predicate, conjuncts, substitute
 from tensorlang.language.types import R
-from tensorlang.lower.plan.dependence import accesses, factors, places, variable
+from tensorlang.lower.plan.dependence import accesses, bindings, factors, places, variable
 from tensorlang.recursion import Deep, run
 
 Limits = frozenset[NonNegative]
@@ -72,13 +71,9 @@ class Cuts:
         self.work.setdefault(rows, {})[tuple(work)] = None
 
 
-def cut_arrays(f: Function) -> Cuts:
+def cut_triangles(f: Function) -> Cuts:
     """The arrays of `f`, simplified, that are cut."""
-    statements: list[tuple[Var | IndexArray, Expr]] = []
-    body = f.body
-    while isinstance(body, Let):
-        statements.append((body.var, body.value))
-        body = body.body
+    statements, body = bindings(f.body)
     found = _Supports()
     for x, e in statements:
         found.see(x, e)

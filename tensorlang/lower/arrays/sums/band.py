@@ -83,7 +83,7 @@ class Window:
 
     def define(self, ctx: Context, scope: Scope, b: Band) -> Name:
         """The function, defined in `scope`."""
-        name = ctx.names.passing("block")
+        name = ctx.names.fresh_local("block")
         scope.block.note(f"{text(b.parts)}: in blocks of {b.row.name}, each over a window of {b.column.name}")
         scope.block.statements.append(Define(name, ctx.integers.parameters(self.start, self.count), self.block))
         return Name(name)

@@ -52,7 +52,7 @@ def _cutting(ctx: Context, c: Summation) -> Cutting | WhyNot:
         return DECIDED if c.whole else NOT_A_SUM
     if _mixes(c):
         return WhyNot("an access mixes a summed index with another index")
-    inside = next((i for i in c.ranges if i in ctx.cutting and i not in c.cut), None)
+    inside = next((i for i in c.ranges if i in ctx.open_blocks and i not in c.cut), None)
     if inside is not None:
         return inside
     found = along(ctx, c.scope, c.ranges, accesses(c.body))

@@ -18,7 +18,7 @@ from tensorlang.lower.arrays.scope import Context, Scope
 from tensorlang.lower.arrays.sums.strategy import Strategy
 from tensorlang.lower.arrays.sums.summation import Summation
 from tensorlang.lower.arrays.values import Value, apply, integer, integers, literal, ordered, times, where
-from tensorlang.lower.plan.dependence import factors, is_finite, places, through
+from tensorlang.lower.plan.dependence import factors, is_finite, places, read_by, through
 from tensorlang.recursion import Deep
 
 
@@ -33,16 +33,16 @@ def _reduced(ctx: Context, c: Summation, _: None) -> Deep[Value]:
     scope, summed, body = c.scope, c.summed, c.body
     masks = (*scope.masks, *c.parts)
     guards = _guards(masks)
-    needed = ctx.profiles.free(body, scope.env).union(c.summed, through(guards, scope.env))
+    needed = ctx.free_indices.free(body, scope.env).union(c.summed, through(guards, scope.env))
     inner = ctx.scope(scope, domain={i: r for i, r in c.ranges.items() if i in needed}, masks=masks)
     implied = zero_outside(ctx, scope.env, c.parts, body, ctx.strict and c.selects is not False)
     visible = [q for q in c.parts if q not in implied]
     ctx.multiplied |= not implied <= zero_outside(ctx, scope.env, c.parts, body, True)
     pieces = [body]
     if isinstance(body, Mul):
-        if not ctx.profiles.is_uniform(body, scope.env):
+        if not ctx.free_indices.is_uniform(body, scope.env):
             pieces = factors(body)
-        elif not visible and ctx.profiles.free(body, scope.env) <= summed.keys():
+        elif not visible and ctx.free_indices.free(body, scope.env) <= summed.keys():
             pieces = [body.left, body.right]
     whole = masked_factor(ctx, c) if visible and not c.selects else None
     values = []
@@ -81,11 +81,11 @@ def masked_factor(ctx: Context, c: Summation) -> Expr | None:
     sum j. [j <= i] * a[i, j] * x[j]  =  sum j. ([j <= i] * a[i, j]) * x[j]
     """
     env = c.scope.env
-    if not isinstance(c.body, Mul) or ctx.profiles.is_uniform(c.body, env):
+    if not isinstance(c.body, Mul) or ctx.free_indices.is_uniform(c.body, env):
         return None
     parts = factors(c.body)
-    box = ctx.profiles.free(c.body, env) | through(_guards(c.parts), env)
-    whole = [part for part in parts if ctx.profiles.free(part, env) >= box]
+    box = ctx.free_indices.free(c.body, env) | through(_guards(c.parts), env)
+    whole = [part for part in parts if ctx.free_indices.free(part, env) >= box]
     if len(whole) != 1 or not isinstance(whole[0], Access):
         return None
     return whole[0] if all(is_finite(part) for part in parts if part is not whole[0]) else None
@@ -172,7 +172,7 @@ def _total(ctx: Context, inner: Scope, v: Value, c: Summation) -> Value:
         axes = integer(places[0]) if len(places) == 1 else integers(places)
         if not kept:
             node = apply("sum", v.node)
-        elif isinstance(c.body, Access) and ctx.read_by(c.body)[0] in ctx.parts:  # there is nothing to fuse a sum with
+        elif isinstance(c.body, Access) and read_by(c.body)[0] in ctx.parts:  # there is nothing to fuse a sum with
             node = apply("_times_ones", v.node, integers(places))
         elif places[0] == len(kept):
             node = apply("sum", v.node, axes)

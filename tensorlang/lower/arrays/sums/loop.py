@@ -169,7 +169,7 @@ def _determined(c: Summation, a: Affine) -> Index | None:
 def _choice(ctx: Context, ways: Sequence[Summation]) -> Deep[Value]:
     """The way with the shorter loop, chosen when the code is traced."""
     scope = ways[0].scope
-    name, ctx.target = ctx.target or ctx.names.passing("t"), None
+    name, ctx.target = ctx.target or ctx.names.fresh_local("t"), None
     blocks, values = [], []
     for way in ways:
         block = ctx.new_block()
@@ -229,7 +229,7 @@ def function_of(
     """A function of the loop's indices that gives `v`: a lambda if it needs no lines of its own."""
     if not inside.statements:
         return Function(tuple(names), v.node)
-    name = ctx.names.passing(wanted)
+    name = ctx.names.fresh_local(wanted)
     inside.give(v.node)
     outside.statements.append(Define(name, tuple(names), inside))
     return Name(name)

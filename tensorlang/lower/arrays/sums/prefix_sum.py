@@ -79,7 +79,7 @@ def _same_terms(ctx: Context, c: Summation) -> _Counted | WhyNot:
         values = [q.value for q in bounds if isinstance(q, NonNegative) and j not in _looked_up_at(q.value)]
         if not bounds or len(values) < len(bounds) or any(abs(a.coefficient(j)) != 1 for a in values):
             continue
-        if j in ctx.profiles.free(c.body, c.scope.env):
+        if j in ctx.free_indices.free(c.body, c.scope.env):
             continue
         if any(i in c.summed or i in c.scope.loops for a in values for i in a.free if i is not j):
             continue
@@ -154,7 +154,7 @@ def _is_compared(ctx: Context, c: Summation, q: NonNegative) -> bool:
         return False
     if any(i in atom_affine(x).free for x in inside for i in outer):
         return False
-    others = ctx.profiles.free(c.body, c.scope.env).union(*(free_atoms(p) for p in c.parts if p is not q))
+    others = ctx.free_indices.free(c.body, c.scope.env).union(*(free_atoms(p) for p in c.parts if p is not q))
     return not any(i in others for i in outer)
 
 
@@ -166,7 +166,7 @@ def _limited(ctx: Context, c: Summation, q: Predicate) -> tuple[Affine, Index] |
     if any(i in c.summed for lookup in q.value.lookups for i in atom_affine(lookup).free):
         return None
     inside, outside = [i for i in c.summed if q.value.coefficient(i)], c.scope.axes(q.value)
-    used = ctx.profiles.free(c.body, c.scope.env)
+    used = ctx.free_indices.free(c.body, c.scope.env)
     if len(inside) != 1 or abs(q.value.coefficient(inside[0])) != 1 or inside[0] not in used or not outside:
         return None
     others = used.union(*(free_atoms(p) for p in c.parts if p is not q))

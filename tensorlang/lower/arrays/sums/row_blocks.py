@@ -18,11 +18,11 @@ from tensorlang.lower.arrays.accesses import access
 from tensorlang.lower.arrays.brackets import bound_on
 from tensorlang.lower.arrays.integers import ZERO, Range
 from tensorlang.lower.arrays.ir import Block, Define, Each, Name, Node
-from tensorlang.lower.arrays.scope import Context, Held, Key, Part, Scope
+from tensorlang.lower.arrays.scope import Context, Held, Part, Scope
 from tensorlang.lower.arrays.sums.band import text
 from tensorlang.lower.arrays.sums.loop import whole
 from tensorlang.lower.arrays.values import DTYPE, Value, apply, integer, ordered
-from tensorlang.lower.plan.dependence import reads
+from tensorlang.lower.plan.dependence import Key, read_by, reads
 from tensorlang.lower.plan.triangular import Cut
 from tensorlang.recursion import Deep
 
@@ -85,7 +85,7 @@ def along(ctx: Context, scope: Scope, ranges: Ranges, found: Iterable[Expr]) -> 
     row: Index | None = None
     keys: dict[Key, None] = {}
     for read in found if ctx.rows else ():
-        key, at = ctx.read_by(read)
+        key, at = read_by(read)
         cut = ctx.held[key].cut
         if cut is None or key in ctx.parts or not at:
             continue
@@ -105,7 +105,7 @@ def given(ctx: Context, within: Scope, found: Along, r: Range) -> tuple[Range, R
     whole = Range(ZERO, _rows(ctx.held[found.keys[0]])) if found.keys else r
     part = ctx.integers.part_of(found.row, whole)
     needed = ctx.integers.restricted(found.row, r, [part.start], [part.stop], within.block) if found.keys else part
-    ctx.cutting.add(found.row)
+    ctx.open_blocks.add(found.row)
     names = []
     for key in found.keys:
         held = ctx.held[key]
@@ -113,7 +113,7 @@ def given(ctx: Context, within: Scope, found: Along, r: Range) -> tuple[Range, R
         assert cut is not None
         whole_ranges = {i: Range(ZERO, n) for i, n in zip(cut.axes, held.shape, strict=True)}
         ranges = narrowed(ctx, within, {**whole_ranges, cut.row: part}, cut.row, cut.limits).values()
-        name = ctx.names.passing(f"{held.name}_block")
+        name = ctx.names.fresh_local(f"{held.name}_block")
         block = replace(held, name=name, shape=tuple(b.extent for b in ranges), cut=None)
         ctx.parts[key] = Part(block, cut, atom_affine(found.row), tuple(b.start for b in ranges))
         names.append(name)
@@ -122,7 +122,7 @@ def given(ctx: Context, within: Scope, found: Along, r: Range) -> tuple[Range, R
 
 def taken(ctx: Context, found: Along) -> None:
     """The code that reads the blocks has ended."""
-    ctx.cutting.discard(found.row)
+    ctx.open_blocks.discard(found.row)
     for key in found.keys:
         del ctx.parts[key]
 
@@ -132,7 +132,7 @@ def block_of(
 ) -> Name:
     """A function, defined in `scope`, of the rows `part` and of the arrays' blocks, which have these names; its body
     is `block`."""
-    name = ctx.names.passing("block")
+    name = ctx.names.fresh_local("block")
     scope.block.note(f"{text(limits)}: in blocks of {row.name}, each over what it needs")
     parameters = (*ctx.integers.parameters(part.start, part.stop), *names)
     scope.block.statements.append(Define(name, parameters, block))
@@ -167,7 +167,7 @@ def joined(ctx: Context, key: Key) -> Held:
     v = access(ctx, inner, read.held, tuple(atom_affine(i) - at for i, at in zip(domain, read.start, strict=True)))
     block.give(v.node)
     taken(ctx, found)
-    name = ctx.names.lasting(f"{held.name}_whole")
+    name = ctx.names.fresh_global(f"{held.name}_whole")
     function = block_of(ctx, scope, block, cut.row, part, names, cut.limits)
     shape, axis = ctx.extents(scope, scope.order), integer(cut.dimension)
     ctx.before.assign(name, apply("_array_by_blocks", found.cuts(ctx), function, axis, shape, DTYPE))

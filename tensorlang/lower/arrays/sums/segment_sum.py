@@ -38,7 +38,7 @@ from tensorlang.lower.arrays.accesses import access, positions
 from tensorlang.lower.arrays.integers import ZERO, Range
 from tensorlang.lower.arrays.ir import Name, Node, Tuple
 from tensorlang.lower.arrays.scope import Context, Held, Scope
-from tensorlang.lower.arrays.select_in_window import in_windows
+from tensorlang.lower.arrays.select_in_window import select_in_windows
 from tensorlang.lower.arrays.sums.loop import expanded
 from tensorlang.lower.arrays.sums.sparse import enumerable
 from tensorlang.lower.arrays.sums.strategy import Strategy, WhyNot
@@ -87,7 +87,7 @@ def _shared(ctx: Context, c: Summation) -> _Shared | WhyNot:
         body = run(with_atoms(run(with_atoms(c.body, c.scope.env, {})), values, {}))
         parts = conjuncts(substitute(conjunction(c.parts), values))
         axes = c.scope.axes(atom_affine(element))
-        if any(i in ctx.profiles.free(body, {}) or any(i in free_atoms(q) for q in parts) for i in axes):
+        if any(i in ctx.free_indices.free(body, {}) or any(i in free_atoms(q) for q in parts) for i in axes):
             continue
         domain = {segment: Range(ZERO, element.array.size)} | {i: r for i, r in c.scope.domain.items() if i not in axes}
         inner = ctx.scope(c.scope, domain=domain, masks=c.scope.masks_without(axes))
@@ -112,7 +112,7 @@ def _grouped(ctx: Context, c: Summation) -> Summation | WhyNot:
         for element in _alone(ctx, q):
             free = frozenset(i for i in atom_affine(element).free if isinstance(i, Index))
             others = [r for r in c.parts if r is not q]
-            inside = ctx.profiles.free(c.body, c.scope.env).union(*(free_atoms(r) for r in others))
+            inside = ctx.free_indices.free(c.body, c.scope.env).union(*(free_atoms(r) for r in others))
             if not free or not free <= c.summed.keys() or not inside.isdisjoint(c.scope.domain):
                 continue
             segment = Index(element.array.name)
@@ -212,7 +212,7 @@ def _assembled(ctx: Context, scope: Scope, inner: Scope, points: Axes, at: dict[
         last = [] if order is None else [Name(order)]
         return apply(wanted, values, Tuple(tuple(places)), ctx.extents(scope, tuple(at)), *last)
 
-    node = in_windows(ctx, scope, inner, at, v, scattered) or scattered()
+    node = select_in_windows(ctx, scope, inner, at, v, scattered) or scattered()
     return Value(node, (*at, *rest), v.depth + 1)
 
 

@@ -27,7 +27,7 @@ from tensorlang.lower.arrays.brackets import bound_on, bounded_index, guarded, s
 from tensorlang.lower.arrays.integers import Range
 from tensorlang.lower.arrays.ir import ALL, Node, Subscript
 from tensorlang.lower.arrays.membership import without_implied
-from tensorlang.lower.arrays.points import unresolved
+from tensorlang.lower.arrays.points import undecided_conditions
 from tensorlang.lower.arrays.scope import Context, Scope
 from tensorlang.lower.arrays.sums.block import BLOCKS
 from tensorlang.lower.arrays.sums.correlation import CORRELATION
@@ -113,7 +113,7 @@ def _gathered(ctx: Context, c: Summation) -> Summation:
         body = body.body
     ranges = {**c.scope.domain, **summed}
     parts = without_implied(conjuncts(substitute(conjunction(parts), c.scope.env)), ranges)
-    return replace(c, summed=summed, parts=unresolved(ctx, c.scope, parts), body=body)
+    return replace(c, summed=summed, parts=undecided_conditions(ctx, c.scope, parts), body=body)
 
 
 def _scale(ctx: Context, c: Summation) -> Mul | WhyNot:
@@ -247,7 +247,7 @@ def _hoisted(ctx: Context, c: Summation, outer: Sequence[Predicate]) -> Deep[Val
 def _terms(ctx: Context, c: Summation) -> Add | WhyNot:
     if not isinstance(c.body, Add):
         return WhyNot("the body is no sum of terms")
-    return WhyNot("all terms have the same axes") if ctx.profiles.is_uniform(c.body, c.scope.env) else c.body
+    return WhyNot("all terms have the same axes") if ctx.free_indices.is_uniform(c.body, c.scope.env) else c.body
 
 
 def _distributed(ctx: Context, c: Summation, terms: Add) -> Deep[Value]:

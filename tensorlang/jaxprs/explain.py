@@ -1,0 +1,112 @@
+"""What becomes of a JAX function: its regions, what stays JAX and why, and what the gradients cost, line by line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import jax
+
+from tensorlang.errors import PythonLine
+from tensorlang.jaxprs.refusal import line_of
+from tensorlang.jaxprs.regions import Region, is_float
+from tensorlang.jaxprs.rewrite import Plan, plan
+from tensorlang.jaxprs.sizes import specs as shapes_of
+from tensorlang.shown import Shown
+
+
+@dataclass(frozen=True)
+class Row:
+    """One part of the function: its lines, what it becomes, why, and the operations of both gradients."""
+
+    lines: tuple[PythonLine, ...]
+    what: str
+    why: str
+    jax_work: int = 0
+    derived_work: int = 0
+
+
+@dataclass(frozen=True, repr=False)
+class Explanation(Shown):
+    """The parts of a JAX function in order; `str` is a text, and notebooks show a table.
+
+    `programs` are the tensor programs of the regions that are used, `assumptions` what is assumed for them.
+    """
+
+    name: str
+    rows: tuple[Row, ...]
+    programs: tuple[Any, ...]
+    assumptions: tuple[str, ...]
+
+    def __str__(self) -> str:
+        parts = [f"{self.name}: {self._summary()}"]
+        for row in self.rows:
+            factor = f", {row.jax_work / row.derived_work:.3g} times" if row.derived_work else ""
+            counts = f" (JAX {row.jax_work:,} operations, derived {row.derived_work:,}{factor})" if row.jax_work else ""
+            parts.append(f"  {row.what}: {row.why}{counts}")
+            parts += [f"    {line.filename}:{line.line}: {line.code}" for line in row.lines]
+        parts += [f"  assumed: {what}" for what in self.assumptions]
+        return "\n".join(parts)
+
+    def _summary(self) -> str:
+        n = sum(row.what == "derived" for row in self.rows)
+        return "all of it stays JAX" if not n else f"{n} part{'s' if n > 1 else ''} with a derived gradient"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in _cells(row))}</tr>" for row in self.rows)
+        head = "<tr><th></th><th>lines</th><th>why</th><th>JAX's operations</th><th>derived</th></tr>"
+        notes = "".join(f"<li>{escape(what)}</li>" for what in self.assumptions)
+        return f"<b>{escape(self.name)}</b>: {self._summary()}<table>{head}{rows}</table><ul>{notes}</ul>"
+
+
+def _cells(row: Row) -> list[str]:
+    lines = "<br>".join(escape(f"{line.line}: {line.code}") for line in row.lines)
+    counts = [f"{n:,}" if row.jax_work else "" for n in (row.jax_work, row.derived_work)]
+    return [escape(row.what), lines, escape(row.why), *counts]
+
+
+def explain(fun: Callable[..., Any], *specs: Any, argnums: int | tuple[int, ...] | None = None) -> Explanation:
+    """What `tl.jax.grad` makes of `fun` at arguments as in `specs`, arrays or shapes with numbers as sizes.
+
+    Differentiated are the arguments `argnums`, by default all that hold floats. Each part is derived, or stays JAX: for
+    lack of a rule, because a derivative is the user's, or because JAX's gradient is as cheap.
+    """
+    given = shapes_of(specs)
+    closed = jax.make_jaxpr(fun)(*given)
+    chosen = range(len(given)) if argnums is None else (argnums,) if isinstance(argnums, int) else argnums
+    active = [k in chosen for k, x in enumerate(given) for _ in jax.tree.leaves(x)]
+    return explanation(getattr(fun, "__name__", "f"), plan(closed, active))
+
+
+def explanation(name: str, found: Plan) -> Explanation:
+    """What a plan does."""
+    rows: list[Row] = []
+    programs: list[Any] = []
+    assumptions: dict[str, None] = {}
+
+    def region(r: Region, within: str) -> None:
+        if r.why is None:
+            assert r.program is not None
+            programs.append(r.program.function)
+            assumptions.update(dict.fromkeys(r.program.assumptions))
+            rows.append(Row(r.lines, "derived", f"{within}a tensor program", r.jax_work, r.derived_work))
+        elif r.flat.outputs:
+            rows.append(Row(r.lines, "JAX", within + r.why, r.jax_work, r.derived_work))
+
+    def part(p: Plan, within: str) -> None:
+        for r in p.partition.regions:
+            region(r, within)
+        rewritten = {id(e) for e, _ in p.bodies}
+        for refused in p.partition.refused:
+            if any(is_float(v) for v in refused.equation.outvars) and id(refused.equation) not in rewritten:
+                line = line_of(refused.equation)
+                why = f"{within}{refused.equation.primitive.name}: {refused.why}"
+                rows.append(Row(() if line is None else (line,), "JAX", why))
+        for equation, body in p.bodies:
+            part(body, f"in the body of {equation.primitive.name}, ")
+
+    part(found, "")
+    rows.sort(key=lambda row: [(line.filename, line.line) for line in row.lines[:1]])
+    return Explanation(name, tuple(rows), tuple(programs), tuple(assumptions))

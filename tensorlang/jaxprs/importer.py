@@ -1,0 +1,218 @@
+"""From equations to a program: rules applied in order, with what JAX computes beforehand as parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax.extend import core
+
+from tensorlang.errors import PythonLine
+from tensorlang.jaxprs import scalars
+from tensorlang.jaxprs.axes import flat
+from tensorlang.jaxprs.builder import Builder, Source
+from tensorlang.jaxprs.flatten import Flat, evaluate, flatten, has_rule, needed, read
+from tensorlang.jaxprs.refusal import Unsupported
+from tensorlang.jaxprs.rules.table import RULES
+from tensorlang.jaxprs.values import Bool, Int, Real
+from tensorlang.language.affine import Affine
+from tensorlang.language.function import Function
+from tensorlang.language.grammar import Expr, Let, MakePair, Var, gen
+from tensorlang.language.names import free_names
+from tensorlang.sets.check import check
+
+
+@dataclass(frozen=True)
+class Program:
+    """The program of some equations: its function, how each parameter is computed, and what was assumed."""
+
+    function: Function
+    sources: dict[str, Source]
+    assumptions: tuple[str, ...]
+    lines: dict[str, PythonLine | None]
+    flat: Flat = field(repr=False)
+
+    def arguments(self, inputs: Sequence[Any]) -> dict[str, Any]:
+        """The arrays of the function's parameters, by name, where those of the equations' inputs are these."""
+        env: dict[Any, Any] = dict(zip(self.flat.inputs, inputs, strict=True))
+        env.update(self.flat.constants)
+        evaluate(needed(self.flat.equations, [s.var for s in self.sources.values()]), env)
+        kinds = [v.aval.dtype for v in self.flat.outputs]
+        return {name: array_of(source, read(source.var, env), kinds[0]) for name, source in self.sources.items()}
+
+
+def array_of(source: Source, x: Any, dtype: Any) -> Any:
+    """The array of a parameter, of what JAX has computed."""
+    x = jnp.asarray(x)
+    size = source.size.constant if isinstance(source.size, Affine) else source.size
+    match source.how:
+        case "numbers":
+            return x.astype(dtype)
+        case "mask" | "unmask":
+            x = x.reshape(x.shape or (1,))
+            return x if source.how == "mask" else ~x
+        case "clip":
+            return jnp.clip(x.reshape(x.shape or (1,)), 0, size - 1).astype(jnp.int32)
+        case "drop":
+            x = x.reshape(x.shape or (1,))
+            return jnp.where((x >= 0) & (x < size), x, size).astype(jnp.int32)
+        case "permutation":
+            return jnp.argsort(x, axis=size, stable=True).astype(jnp.int32)
+    return x
+
+
+def translate(
+    flat_: Flat,
+    name: str,
+    hints: dict[Any, str],
+    exact: bool,
+    active: Callable[[Any], bool] | None = None,
+    recompute: bool = True,
+) -> Program:
+    """The program of `flat_`, called `name`, whose inputs are called as `hints` says.
+
+    `active` says which inputs have derivatives; a value that depends on none of these may be computed by JAX. Unless
+    `recompute`, none is that depends on other numbers that the equations compute. Raises `Unsupported`.
+    """
+    scalars.ensure()
+    ahead = _Ahead(flat_, active, recompute)
+    b = Builder(exact, ahead.can_compute, _shifts(flat_))
+    b.hints = dict(hints)
+    b.constants = flat_.constants
+    env: dict[Any, Any] = {}
+    for var in flat_.inputs:
+        if jnp.issubdtype(var.aval.dtype, np.floating):
+            env[var] = b.data(var)
+    _one_type(flat_, exact)
+    _interpret(b, flat_, env, ahead)
+    results = [
+        _result(b, b.scalar(v.val) if isinstance(v, core.Literal) else _value(b, flat_, env, v)) for v in flat_.outputs
+    ]
+    body = results[-1]
+    for e in reversed(results[:-1]):
+        body = MakePair(e, body)
+    for x, e in reversed(b.statements):
+        body = Let(x, e, body)
+    order = {v: k for k, v in enumerate(flat_.inputs)}
+    used = free_names(body)
+    kept = [p for p in b.params if p in used or (isinstance(p, Var) and b.sources[p.name].var in order)]
+    params = tuple(sorted(kept, key=lambda p: order.get(b.sources[p.name].var, len(order))))
+    kind = None if len(results) == 1 else (None,) * len(results)
+    function = check(Function(b.name(name), params, body, kind))
+    sources = {p.name: b.sources[p.name] for p in params}
+    names = {x.name for x, _ in b.statements} | set(sources)
+    lines = {name: line for name, line in b.lines.items() if name in names}
+    return Program(function, sources, tuple(b.assumed), lines, flat_)
+
+
+def _one_type(flat_: Flat, exact: bool) -> None:
+    """Refuse numbers of less than single precision, where JAX's rounding is to be kept."""
+    for equation in flat_.equations:
+        for v in (*equation.outvars, *equation.invars):
+            if exact and v.aval.dtype in (jnp.bfloat16, jnp.float16):
+                raise Unsupported(f"numbers of type {v.aval.dtype}", equation)
+
+
+class _Ahead:
+    """What JAX can compute before the program runs."""
+
+    def __init__(self, flat_: Flat, active: Callable[[Any], bool] | None, recompute: bool) -> None:
+        self._flat = flat_
+        self._given = frozenset(flat_.inputs)
+        self._recompute = recompute
+        self._numbers: set[Any] = set()
+        """What depends on numbers that are computed here."""
+        self._active = {
+            v for v in flat_.inputs if jnp.issubdtype(v.aval.dtype, np.floating) and (active is None or active(v))
+        }
+        for equation in flat_.equations:
+            given = [v for v in equation.invars if not isinstance(v, core.Literal)]
+            tied = any(v in self._active for v in given)
+            for v in equation.outvars:
+                floating = jnp.issubdtype(v.aval.dtype, np.floating)
+                if tied and floating and equation.primitive.name != "stop_gradient":
+                    self._active.add(v)
+                if floating or any(w in self._numbers for w in given):
+                    self._numbers.add(v)
+
+    def can_compute(self, v: Any, as_order: bool = False) -> bool:
+        """Whether `v` has no derivative, or none is asked for as only its order counts, or is an input."""
+        if isinstance(v, core.Literal) or v in self._given or v in self._flat.constants:
+            return True
+        return (as_order or v not in self._active) and (self._recompute or v not in self._numbers)
+
+
+def _shifts(flat_: Flat) -> Callable[[Any, Any], bool]:
+    sums = {e.outvars[0]: e.invars for e in flat_.equations if e.primitive.name == "add"}
+    return lambda x, y: x in sums and any(v is y for v in sums[x])
+
+
+def interpret(b: Builder, closed: Any, arguments: list[Any]) -> list[Any]:
+    """The results of a jaxpr at these abstract values."""
+    inner = flatten(closed, lambda equation: not has_rule(equation))
+    env: dict[Any, Any] = dict(zip(inner.inputs, arguments, strict=True))
+    _interpret(b, inner, env, None)
+    return [b.scalar(v.val) if isinstance(v, core.Literal) else _value(b, inner, env, v) for v in inner.outputs]
+
+
+def _value(b: Builder, flat_: Flat, env: dict[Any, Any], v: Any) -> Any:
+    if isinstance(v, core.Literal):
+        return b.scalar(v.val)
+    if v not in env:
+        if v in flat_.constants:
+            b.constants[v] = flat_.constants[v]
+            env[v] = b.constant(flat_.constants[v], v)
+        else:
+            env[v] = b.data(v)
+    return env[v]
+
+
+def _interpret(b: Builder, flat_: Flat, env: dict[Any, Any], ahead: _Ahead | None) -> None:
+    for equation in flat_.equations:
+        around, b.equation = b.equation, equation
+        try:
+            found = _apply(b, equation, [_value(b, flat_, env, v) for v in equation.invars])
+        except Unsupported as why:
+            if ahead is None or not all(ahead.can_compute(v) for v in equation.outvars):
+                raise why.at(equation) from None
+            found = [b.data(v) for v in equation.outvars]
+        b.equation = around
+        env.update(zip(equation.outvars, found, strict=True))
+
+
+def _apply(b: Builder, equation: Any, given: list[Any]) -> list[Any]:
+    name = equation.primitive.name
+    if name not in RULES:
+        raise Unsupported("there is no rule for it")
+    found = RULES[name](b, equation, *given)
+    results = found if isinstance(found, list) else [found]
+    for x in results:
+        _probe(b, x)
+    return results
+
+
+def _probe(b: Builder, x: Any) -> None:
+    """Ask for an element of `x`, so that what has none is refused here."""
+    place, _ = b.indices(x.axes)
+    if isinstance(x, Int):
+        x.cases(place)
+    elif isinstance(x, Bool) and x.holds is not None:
+        x.holds(place)
+    elif isinstance(x, Real) and not x.infinite and x.variable is None:
+        x.at(place)
+
+
+def _result(b: Builder, x: Any) -> Expr:
+    if not isinstance(x, Real):
+        raise Unsupported("a result that is no number")
+    if x.infinite or x.support is not None:
+        raise Unsupported("a result that is infinite")
+    bound = {s for s, _ in b.statements}
+    if x.variable in bound and all(len(axis) == 1 for axis in x.axes):
+        return x.variable
+    x = flat(b, x)
+    place, binders = b.indices(x.axes)
+    return gen(binders, x.at(place))

@@ -1,0 +1,207 @@
+"""Which gradients of JAX functions do more work than they need: counted at two sizes, told by the user's lines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tensorlang.errors import ArgumentError, PythonLine, python_line
+from tensorlang.jaxprs.flatten import flatten
+from tensorlang.jaxprs.regions import is_float
+from tensorlang.jaxprs.rewrite import Plan, plan, rewritten
+from tensorlang.jaxprs.sizes import affine
+from tensorlang.jaxprs.sizes import specs as shapes_of
+from tensorlang.jaxprs.work import Work, work
+from tensorlang.language.affine import Size
+from tensorlang.measure.count import count
+from tensorlang.shown import Shown
+
+SIZES = (48, 192)
+"""Every size that has a name is one of these numbers in turn."""
+
+FACTOR = 4
+"""From so many times the derived gradient's work on, a gradient is reported though the factor does not grow."""
+
+GROWS = 2
+"""A factor grows if it is so many times larger at the larger sizes."""
+
+CODES = {
+    "TL001": "the factor between JAX's gradient and the derived one grows with the sizes",
+    "TL002": "JAX's gradient does several times the work of the derived one",
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A gradient that does more work than it needs.
+
+    `factors` are JAX's operations by those of the derived gradient, at each of `sizes`; `compiled` the same as counted
+    in what XLA makes of both, if that was asked for. `primitive` is what most of the work at that line is.
+    """
+
+    code: str
+    name: str
+    line: PythonLine | None
+    primitive: str
+    sizes: tuple[int, ...]
+    factors: tuple[float, ...]
+    operations: tuple[int, int]
+    compiled: tuple[float, ...] | None = None
+
+    @property
+    def message(self) -> str:
+        """What was found, in one line."""
+        at = ", ".join(f"{x:.3g} at {n}" for x, n in zip(self.factors, self.sizes, strict=True))
+        proof = ""
+        if self.compiled is not None:
+            proof = f"; compiled, {', '.join(f'{x:.3g}' for x in self.compiled)} times"
+        return (
+            f"{self.code} the gradient of {self.name} does {self.operations[0]:,} operations where "
+            f"{self.operations[1]:,} do (times {at}{proof}), most of them in {self.primitive}: {CODES[self.code]}"
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class Report(Shown):
+    """What the linter has to say of one function. It is fine if there are no findings."""
+
+    name: str
+    findings: tuple[Finding, ...]
+    value_work: int
+    gradient_work: int
+    unknown: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        if not self.findings:
+            times = self.gradient_work / max(1, self.value_work)
+            return "\n".join(
+                [f"{self.name}: fine, the gradient does {times:.3g} times the work of the value", *self.unknown]
+            )
+        parts = []
+        for found in self.findings:
+            where = "" if found.line is None else f"{found.line.filename}:{found.line.line}: "
+            code = "" if found.line is None else f"\n  {found.line.code}"
+            parts.append(f"{where}{found.message}{code}\n  instead of jax.grad: tl.jax.grad({found.name}, ..)")
+        return "\n".join([*parts, *self.unknown])
+
+
+def lint(
+    fun: Callable[..., Any],
+    *specs: Any,
+    argnums: int | Sequence[int] | None = None,
+    sizes: Sequence[int] = SIZES,
+    compiled: bool = False,
+    factor: float = FACTOR,
+) -> Report:
+    """What JAX's gradient of `fun` costs beside the derived one, at arguments as in `specs`.
+
+    All sizes that have names are as in `sizes`. `argnums` are the arguments that are differentiated, by default all
+    that hold floats. If `fun` is not scalar, its sum is meant. With `compiled` a finding is made only if XLA's
+    operations confirm it; a factor that does not grow is one from `factor` on. Raises `ArgumentError` if there
+    is nothing to differentiate.
+    """
+    name = getattr(fun, "__name__", "f")
+    given = shapes_of(specs)
+    chosen = range(len(given)) if argnums is None else (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    wanted = tuple(k for k in chosen if any(jnp.issubdtype(x.dtype, np.floating) for x in jax.tree.leaves(given[k])))
+    if not wanted:
+        raise ArgumentError(f"no argument of {name} that is differentiated holds floats", hint="argnums, or a dtype")
+
+    def scalar(*args: Any) -> Any:
+        return sum(jnp.sum(x) for x in jax.tree.leaves(fun(*args)) if jnp.issubdtype(x.dtype, np.floating))
+
+    taken = [_taken(scalar, at(given, n), wanted) for n in sizes]
+    factors = tuple(t.factor for t in taken)
+    last = taken[-1]
+    grows = factors[-1] >= GROWS * factors[0] and factors[-1] >= GROWS
+    found: tuple[Finding, ...] = ()
+    if last.plan.kept and (grows or factors[-1] >= factor):
+        proof = None
+        if compiled:
+            proof = tuple(_compiled(scalar, at(given, n), wanted) for n in sizes)
+        if proof is None or (proof[-1] >= GROWS * proof[0] and proof[-1] >= GROWS if grows else proof[-1] >= factor):
+            found = tuple(_findings("TL001" if grows else "TL002", name, last, tuple(sizes), factors, proof))
+    unknown = tuple(
+        f"  not told: {r.equation.primitive.name}: {r.why}"
+        for r in last.plan.partition.refused
+        if any(is_float(v) for v in r.equation.outvars) and r.equation.primitive.name != "tensorlang"
+    )
+    return Report(name, found, last.value_work, last.gradient.total, unknown)
+
+
+@dataclass(frozen=True)
+class _Taken:
+    """The work of one function at one size."""
+
+    plan: Plan
+    gradient: Work
+    value_work: int
+
+    @property
+    def rest(self) -> int:
+        """The operations of JAX's gradient outside of the regions that are derived."""
+        return max(0, self.gradient.total - sum(r.jax_work for r in self.plan.kept))
+
+    @property
+    def derived(self) -> int:
+        """The operations of the gradient with regions derived."""
+        return max(1, self.rest + sum(r.derived_work for r in self.plan.kept))
+
+    @property
+    def factor(self) -> float:
+        """How many times these are what JAX does."""
+        return max(1, self.rest + sum(r.jax_work for r in self.plan.kept)) / self.derived
+
+
+def _taken(fun: Callable[..., Any], shapes: Any, wanted: tuple[int, ...]) -> _Taken:
+    closed = jax.make_jaxpr(fun)(*shapes)
+    active = [k in wanted for k, x in enumerate(shapes) for _ in jax.tree.leaves(x)]
+    gradient = flatten(jax.make_jaxpr(jax.grad(fun, wanted))(*shapes), lambda equation: True)
+    return _Taken(plan(closed, active), work(gradient.equations), work(closed.jaxpr.eqns).total)
+
+
+def _compiled(fun: Callable[..., Any], shapes: Any, wanted: tuple[int, ...]) -> float:
+    """XLA's operations for JAX's gradient by those for the derived one, with inputs and outputs."""
+    theirs, ours = (
+        counted.operations + (counted.inputs + counted.outputs) // 4
+        for counted in (count(jax.grad(f, wanted), *shapes) for f in (fun, rewritten(fun, wanted)))
+    )
+    return theirs / ours
+
+
+def _findings(
+    code: str, name: str, t: _Taken, sizes: tuple[int, ...], factors: tuple[float, ...], proof: Any
+) -> list[Finding]:
+    """A finding for each line whose share of JAX's gradient is more than the derived gradient, or the largest."""
+    kept = {(line.filename, line.line) for r in t.plan.kept for line in r.lines}
+    spent = {line: n for line, n in t.gradient.operations.items() if line in kept} or dict(t.gradient.operations)
+    if not spent:
+        return []
+    most = max(spent, key=lambda line: spent[line])
+    lines = [line for line, n in spent.items() if n > t.derived or line == most]
+    found = []
+    for line in sorted(lines, key=lambda line: -spent[line]):
+        primitive = t.gradient.primitives[line].most_common(1)[0][0]
+        place = python_line(*line)
+        found.append(Finding(code, name, place, primitive, sizes, factors, (spent[line], t.derived), proof))
+    return found
+
+
+def at(given: Any, n: int) -> Any:
+    """Shapes in which every size that has a name is `n`."""
+
+    def fixed(x: Any) -> Any:
+        if not hasattr(x, "shape"):
+            return jax.ShapeDtypeStruct(np.shape(x), jnp.asarray(x).dtype)  # type: ignore[no-untyped-call]
+        dims = []
+        for d in x.shape:
+            a = affine(d)
+            dims.append(a.value({s: n for s in a.atoms if isinstance(s, Size)}))
+        return jax.ShapeDtypeStruct(tuple(dims), x.dtype)  # type: ignore[no-untyped-call]
+
+    return jax.tree.map(fixed, given)

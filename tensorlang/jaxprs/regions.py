@@ -1,0 +1,318 @@
+"""Which parts of a jaxpr become tensor programs: convex regions, kept where JAX's own gradient costs more."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend import core
+
+import tensorlang.jaxprs.rules  # noqa: F401  (fills the table)
+from tensorlang.errors import PythonLine, TensorlangError
+from tensorlang.jaxprs.flatten import Flat, evaluate, flatten, needed, read
+from tensorlang.jaxprs.importer import Program, translate
+from tensorlang.jaxprs.refusal import Unsupported, line_of
+from tensorlang.jaxprs.rules.table import RULES
+from tensorlang.jaxprs.work import MOVES, Work, program_cost, work
+from tensorlang.pipeline import adjoint
+
+GAIN = 1.25
+"""A region is kept where JAX's own gradient does at least so many times the work of the derived one."""
+
+PRODUCTS = 4
+"""So many operations of matrix products and convolutions take the time of another one, when that is weighed."""
+
+LEAST = 1000
+"""A region saves at least so many operations."""
+
+LARGEST = 600
+"""Regions of more equations are left to JAX, where they are differentiated quickly."""
+
+_JAX_OWN = {
+    "cumsum": "JAX takes time in proportion to its length, and so for the gradient",
+    "cummax": "JAX takes time in proportion to its length, and so for the gradient",
+    "cummin": "JAX takes time in proportion to its length, and so for the gradient",
+    "cumprod": "JAX takes time in proportion to its length, and so for the gradient",
+    "while": "a loop that runs until its data say so",
+    "custom_vjp_call": "its derivative is the user's",
+    "custom_vjp_call_jaxpr": "its derivative is the user's",
+}
+"""What stays JAX though it has a rule, which refuses it or costs more."""
+
+
+@dataclass(frozen=True)
+class Region:
+    """Equations that are one program, or were to be. `why` says why JAX keeps them, None if the program is used.
+
+    `jax_work` counts the operations of JAX's gradient, with those of the value, `derived_work` those of the program's
+    adjoint; both with inputs and outputs.
+    """
+
+    equations: tuple[Any, ...]
+    flat: Flat
+    program: Program | None
+    why: str | None
+    jax_work: int = 0
+    derived_work: int = 0
+
+    @property
+    def lines(self) -> tuple[PythonLine, ...]:
+        """The user's lines that it is made of, in order."""
+        found = {line for e in self.equations if (line := line_of(e)) is not None}
+        return tuple(sorted(found, key=lambda line: (line.filename, line.line)))
+
+
+@dataclass(frozen=True)
+class Refused:
+    """An equation that stays JAX, and why."""
+
+    equation: Any
+    why: str
+
+
+@dataclass
+class Partition:
+    """The regions of a flat jaxpr, and the equations that are no part of any."""
+
+    flat: Flat
+    regions: list[Region] = field(default_factory=list)
+    refused: list[Refused] = field(default_factory=list)
+
+
+def is_float(v: Any) -> bool:
+    """Whether a variable holds floating-point numbers."""
+    return jnp.issubdtype(v.aval.dtype, np.floating)
+
+
+def partition(flat: Flat, active: Sequence[bool], gain: float | None = GAIN) -> Partition:
+    """The regions of `flat`, of whose inputs those marked `active` are differentiated.
+
+    With `gain` None every region is kept that can be imported.
+    """
+    refused: dict[int, str] = {}
+    for k, equation in enumerate(flat.equations):
+        name = equation.primitive.name
+        if equation.effects:
+            refused[k] = "it has effects"
+        elif name in _JAX_OWN:
+            refused[k] = _JAX_OWN[name]
+        elif name not in RULES and any(is_float(v) for v in equation.outvars):
+            refused[k] = "there is no rule for it"
+    moved = _active(flat, active)
+    places = {id(e): k for k, e in enumerate(flat.equations)}
+    done: dict[tuple[int, ...], Region] = {}
+    while True:
+        found = Partition(flat)
+        again = False
+        for members in _components(flat, refused):
+            region = done.get(members)
+            if region is None:
+                try:
+                    region = _region(flat, members, moved, gain)
+                except Unsupported as why:
+                    k = places.get(id(why.outer), -1)
+                    if k in members and k not in refused:
+                        refused[k] = why.what
+                        again = True
+                        break
+                    region = _left(flat, members, why.what)
+                done[members] = region
+            found.regions.append(region)
+        if not again:
+            found.refused = [Refused(flat.equations[k], why) for k, why in sorted(refused.items())]
+            return found
+
+
+def _active(flat: Flat, active: Sequence[bool]) -> set[Any]:
+    """The variables that depend on differentiated inputs."""
+    found = {v for v, a in zip(flat.inputs, active, strict=True) if a and is_float(v)}
+    for equation in flat.equations:
+        if equation.primitive.name != "stop_gradient" and any(
+            v in found for v in equation.invars if not isinstance(v, core.Literal)
+        ):
+            found.update(v for v in equation.outvars if is_float(v))
+    return found
+
+
+def _components(flat: Flat, refused: dict[int, str]) -> list[tuple[int, ...]]:
+    """Sets of equations, by their numbers, that are connected and that no path leaves and enters again."""
+    levels = _levels(flat, refused)
+    made: dict[Any, int] = {}
+    parent: dict[int, int] = {}
+
+    def root(k: int) -> int:
+        while parent[k] != k:
+            parent[k] = parent[parent[k]]
+            k = parent[k]
+        return k
+
+    for k, equation in enumerate(flat.equations):
+        if k not in levels or k in refused:
+            continue
+        parent[k] = k
+        for v in equation.invars:
+            if not isinstance(v, core.Literal) and v in made and levels[made[v]] == levels[k]:
+                parent[root(made[v])] = root(k)
+        made.update((v, k) for v in equation.outvars)
+    groups: dict[int, list[int]] = {}
+    for k in parent:
+        groups.setdefault(root(k), []).append(k)
+    return [tuple(group) for group in groups.values()]
+
+
+def _levels(flat: Flat, refused: dict[int, str]) -> dict[int, int]:
+    """Levels of equations, which never fall on the way to a reader and rise at those that are refused.
+
+    What only moves elements is on the level of its first readers, so that they see the structure. An equation that
+    depends on nothing has no level: it is a part of each region that reads it.
+    """
+    level: dict[Any, int] = {v: 0 for v in flat.inputs}
+    found: dict[int, int] = {}
+    for k, equation in enumerate(flat.equations):
+        known = [level[v] for v in equation.invars if not isinstance(v, core.Literal) and v in level]
+        if known or k in refused:
+            found[k] = max(known, default=0) + (k in refused)
+            level.update((v, found[k]) for v in equation.outvars)
+    latest: dict[Any, int] = {}
+    for k, equation in reversed(list(enumerate(flat.equations))):
+        if k not in found:
+            continue
+        readers = [latest[v] for v in equation.outvars if v in latest]
+        if readers and k not in refused and equation.primitive.name in MOVES:
+            found[k] = min(readers)
+        here = found[k] - (k in refused)
+        for v in equation.invars:
+            if not isinstance(v, core.Literal):
+                latest[v] = min(here, latest.get(v, here))
+    return found
+
+
+def sub_flat(flat: Flat, members: Sequence[int]) -> Flat:
+    """The equations `members`, and those that they need which depend on nothing, with their inputs and outputs."""
+    own = [flat.equations[k] for k in members]
+    inside = {v for e in own for v in e.outvars}
+    depends = set(flat.inputs)
+    static = []
+    for equation in flat.equations:
+        if any(v in depends for v in equation.invars if not isinstance(v, core.Literal)) or equation.effects:
+            depends.update(equation.outvars)
+        elif not any(v in inside for v in equation.outvars):
+            static.append(equation)
+    read_here = [v for e in own for v in e.invars if not isinstance(v, core.Literal) and v not in inside]
+    chosen = set(map(id, own)) | set(map(id, needed(static, read_here)))
+    equations = [e for e in flat.equations if id(e) in chosen]
+    made = {v for e in equations for v in e.outvars}
+    used = dict.fromkeys(v for e in equations for v in e.invars if not isinstance(v, core.Literal))
+    inputs = [v for v in used if v not in made and v not in flat.constants]
+    outside = {v for e in flat.equations if id(e) not in chosen for v in e.invars if not isinstance(v, core.Literal)}
+    outside.update(v for v in flat.outputs if not isinstance(v, core.Literal))
+    outputs = [v for e in own for v in e.outvars if v in outside and is_float(v)]
+    return Flat(inputs, outputs, equations, {v: c for v, c in flat.constants.items() if v in used})
+
+
+def _left(flat: Flat, members: Sequence[int], why: str) -> Region:
+    sub = sub_flat(flat, members)
+    return Region(tuple(flat.equations[k] for k in members), sub, None, why)
+
+
+def _region(flat: Flat, members: tuple[int, ...], active: set[Any], gain: float | None) -> Region:
+    """The region of these equations. Raises `Unsupported`."""
+    sub = sub_flat(flat, members)
+    own = tuple(flat.equations[k] for k in members)
+
+    def left(why: str) -> Region:
+        return Region(own, sub, None, why)
+
+    if not sub.outputs:
+        return left("it computes no numbers that are read")
+    wanted = [v for v in sub.inputs if v in active]
+    if not wanted and gain is not None:
+        return left("nothing in it is differentiated")
+    if len(members) > LARGEST:
+        return left(f"it has {len(members)} operations, more than {LARGEST}")
+    kinds = {v.aval.dtype for v in (*sub.inputs, *sub.outputs) if is_float(v)}
+    if len(kinds) > 1:
+        return left("its numbers are of several types")
+    sub.equations = needed(sub.equations, sub.outputs)
+    ours = jax_work = weighed = 0
+    if gain is not None:
+        spent = gradient_work(sub, wanted)
+        jax_work = spent.total + _traffic(sub, wanted)
+        weighed = jax_work - spent.products + spent.products // PRODUCTS
+        if not any(e.primitive.name not in ("add", "mul", "sub", "neg") for e in own) and len(own) < 2:
+            return left("it is a single operation")
+    program = _program(sub)
+    if isinstance(program, str):
+        return left(program)
+    if gain is not None:
+        try:
+            ours = derived_work(program, wanted)
+        except TensorlangError as error:
+            return left(f"what its gradient costs could not be told: {error.message.splitlines()[0]}")
+        if weighed < gain * ours <= jax_work:
+            return Region(own, sub, program, "most of JAX's work is in products, which are fast", jax_work, ours)
+        if jax_work < gain * ours:
+            return Region(own, sub, program, "JAX's gradient is as cheap", jax_work, ours)
+        if jax_work - ours < LEAST:
+            return Region(own, sub, program, "there is little to gain at these sizes", jax_work, ours)
+    return Region(own, sub, program, None, jax_work, ours)
+
+
+def _program(sub: Flat) -> Program | str:
+    """The program of a region, or why there is none. Raises `Unsupported`."""
+    hints = {v: f"x{k}" for k, v in enumerate(sub.inputs)}
+    try:
+        return translate(sub, "region", hints, exact=True, recompute=False)
+    except TensorlangError as error:
+        return f"its program is refused: {error.message.splitlines()[0]}"
+
+
+def as_function(sub: Flat) -> Callable[..., Any]:
+    """The equations as a JAX function of their inputs."""
+
+    def run(*inputs: Any) -> list[Any]:
+        env = {**sub.constants, **dict(zip(sub.inputs, inputs, strict=True))}
+        evaluate(sub.equations, env)
+        return [read(v, env) for v in sub.outputs]
+
+    return run
+
+
+def shapes(variables: Iterable[Any]) -> list[jax.ShapeDtypeStruct]:
+    """The shapes of variables."""
+    return [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in variables]  # type: ignore[no-untyped-call]
+
+
+def gradient_work(sub: Flat, wanted: Sequence[Any]) -> Work:
+    """The work of JAX's gradient of these equations by `wanted`."""
+    run = as_function(sub)
+    places = [sub.inputs.index(v) for v in wanted]
+
+    def pulled(inputs: list[Any], cotangents: list[Any]) -> Any:
+        def of(*moved: Any) -> Any:
+            given = list(inputs)
+            for k, x in zip(places, moved, strict=True):
+                given[k] = x
+            return run(*given)
+
+        return jax.vjp(of, *(inputs[k] for k in places))[1](cotangents)
+
+    closed = jax.make_jaxpr(pulled)(shapes(sub.inputs), shapes(sub.outputs))
+    return work(flatten(closed, lambda equation: True).equations)
+
+
+def _traffic(sub: Flat, wanted: Sequence[Any]) -> int:
+    return sum(math.prod(v.aval.shape) for v in (*sub.inputs, *sub.outputs, *wanted))
+
+
+def derived_work(program: Program, wanted: Sequence[Any]) -> int:
+    """The cost of the program's adjoint by `wanted`, with inputs and outputs; relations count as full."""
+    by_var = {s.var: name for name, s in program.sources.items() if s.how == "given"}
+    f = program.function
+    derived = adjoint(f, tuple(by_var[v] for v in wanted if v in by_var))
+    return program_cost(derived, {}) + _traffic(program.flat, wanted)

@@ -1,0 +1,305 @@
+"""A JAX function with regions of it replaced by tensor programs: equal to it, with derivatives that are derived."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental import checkify
+from jax.extend import core
+
+from tensorlang.errors import ImportRefused
+from tensorlang.jaxprs.flatten import evaluate, flatten, has_rule, inner_jaxpr, read
+from tensorlang.jaxprs.importer import Program, array_of
+from tensorlang.jaxprs.refusal import line_of
+from tensorlang.jaxprs.regions import GAIN, Partition, Region, is_float, partition
+from tensorlang.jaxprs.work import inner_jaxprs
+from tensorlang.memory import cached_whole
+from tensorlang.transforms.to_jax import to_jax
+
+
+@dataclass
+class Plan:
+    """How to run a flat jaxpr: steps in order, each an equation, one whose body is rewritten, or a region."""
+
+    partition: Partition
+    steps: list[Callable[[dict[Any, Any]], None]] = field(default_factory=list)
+    bodies: list[tuple[Any, Plan]] = field(default_factory=list)
+    """The equations whose bodies are rewritten, with the bodies' plans."""
+
+    @property
+    def kept(self) -> list[Region]:
+        """The regions that are tensor programs, those of bodies too."""
+        own = [r for r in self.partition.regions if r.why is None]
+        return own + [r for _, body in self.bodies for r in body.kept]
+
+    def run(self, inputs: Sequence[Any]) -> list[Any]:
+        """The outputs."""
+        flat = self.partition.flat
+        env = {**flat.constants, **dict(zip(flat.inputs, inputs, strict=True))}
+        for step in self.steps:
+            step(env)
+        return [read(v, env) for v in flat.outputs]
+
+
+def plan(closed: Any, active: Sequence[bool], gain: float | None = GAIN, check: bool = False) -> Plan:
+    """The plan of a closed jaxpr, of whose inputs those marked `active` are differentiated."""
+    return _planned(_Traced(closed, _fingerprint(closed)), tuple(active), gain, check)
+
+
+@dataclass(frozen=True)
+class _Traced:
+    """A closed jaxpr, which is the same as another one that computes the same."""
+
+    closed: Any = field(compare=False)
+    fingerprint: str
+
+
+def _fingerprint(closed: Any) -> str:
+    """What tells jaxprs apart that compute different things."""
+    found = hashlib.sha256(str(closed.jaxpr).encode())
+    stack = [closed.jaxpr]
+    while stack:
+        for equation in stack.pop().eqns:
+            stack += inner_jaxprs(equation)
+            if not has_rule(equation):  # functions are told apart by what they are, which the cache keeps
+                rules = [(name, id(rule)) for name, rule in equation.params.items() if callable(rule)]
+                found.update(str(rules).encode())
+    for c in closed.consts:
+        found.update(str(jax.typeof(c)).encode())
+        found.update(np.asarray(c).tobytes())
+    return found.hexdigest()
+
+
+@cached_whole
+def _planned(traced: _Traced, active: tuple[bool, ...], gain: float | None, check: bool) -> Plan:
+    flat = flatten(traced.closed, lambda equation: False)
+    made = Plan(partition(flat, active, gain))
+    owner = {v: r for r in made.partition.regions if r.why is None for v in r.flat.outputs}
+    source = {v: e for e in flat.equations for v in e.outvars}
+    scheduled: set[int] = set()
+    stack: list[tuple[Any, bool]] = [(v, False) for v in reversed(flat.outputs)]
+    stack += [(e.outvars[0], False) for e in reversed(flat.equations) if e.effects and e.outvars]
+    while stack:
+        v, ready = stack.pop()
+        if isinstance(v, core.Literal) or v in flat.constants or (v not in owner and v not in source):
+            continue
+        unit: Any = owner.get(v) or source[v]
+        if id(unit) in scheduled:
+            continue
+        if not ready:
+            stack.append((v, True))
+            reads = _reads(unit) if isinstance(unit, Region) else unit.invars
+            stack += [(w, False) for w in reads]
+            continue
+        scheduled.add(id(unit))
+        made.steps.append(_region_step(unit, check) if isinstance(unit, Region) else _step(unit, made, gain, check))
+    silent = [e for e in flat.equations if e.effects and not e.outvars]
+    made.steps += [_step(e, made, gain, check) for e in silent]
+    return made
+
+
+def _reads(region: Region) -> list[Any]:
+    assert region.program is not None
+    return [s.var for s in region.program.sources.values() if s.var not in region.flat.constants]
+
+
+def _region_step(region: Region, check: bool) -> Callable[[dict[Any, Any]], None]:
+    program = region.program
+    assert program is not None
+    call = to_jax(program.function)
+    dtype = region.flat.outputs[0].aval.dtype
+    own = region.flat.constants
+
+    def step(env: dict[Any, Any]) -> None:
+        given = {name: own[s.var] if s.var in own else env[s.var] for name, s in program.sources.items()}
+        arrays = {name: array_of(s, given[name], dtype) for name, s in program.sources.items()}
+        found = call(**arrays)
+        results = found if isinstance(found, tuple) else (found,)
+        for v, x in zip(region.flat.outputs, results, strict=True):
+            env[v] = x.astype(v.aval.dtype)
+        if check:
+            _check(program, given, results)
+
+    return step
+
+
+def _check(program: Program, given: dict[str, Any], results: Sequence[Any]) -> None:
+    """Check what is assumed, as far as it shows in numbers that are not finite and in places out of range."""
+    for name, s in program.sources.items():
+        if s.promised:
+            inside = (given[name] >= 0) & (given[name] < s.size.constant)
+            checkify.check(jnp.all(inside), "assumed: an array is read at places that lie in it")
+    for what in program.assumptions:
+        if "finite" in what or "nan" in what:
+            for x in (*results, *(given[name] for name, s in program.sources.items() if s.how == "given")):
+                checkify.check(jnp.all(jnp.isfinite(x)), f"assumed: {what}")
+
+
+def _step(equation: Any, made: Plan, gain: float | None, check: bool) -> Callable[[dict[Any, Any]], None]:
+    """Run one equation; a loop, branch or remat with its body rewritten if that has regions."""
+    name = equation.primitive.name
+    rewritten: Callable[..., Any] | None = None
+    if name == "scan":
+        rewritten = _scan(equation, made, gain, check)
+    elif name == "cond":
+        rewritten = _cond(equation, made, gain, check)
+    elif name in ("checkpoint", "remat", "remat2"):
+        rewritten = _remat(equation, made, gain, check)
+    if rewritten is None:
+        return lambda env: evaluate([equation], env)
+    run = rewritten
+
+    def step(env: dict[Any, Any]) -> None:
+        found = run(*(read(v, env) for v in equation.invars))
+        env.update(zip(equation.outvars, found, strict=True))
+
+    return step
+
+
+def _body(equation: Any, closed: Any, made: Plan, gain: float | None, check: bool) -> Plan:
+    active = [is_float(v) for v in closed.jaxpr.invars]
+    found = plan(closed, active, gain, check)
+    if found.kept:
+        made.bodies.append((equation, found))
+    return found
+
+
+def _scan(equation: Any, made: Plan, gain: float | None, check: bool) -> Callable[..., Any] | None:
+    p = equation.params
+    body = _body(equation, p["jaxpr"], made, gain, check)
+    if not body.kept:
+        return None
+    constants, carried = p["num_consts"], p["num_carry"]
+
+    def run(*given: Any) -> list[Any]:
+        fixed, state, rows = given[:constants], given[constants : constants + carried], given[constants + carried :]
+
+        def one(carry: Any, row: Any) -> Any:
+            found = body.run([*fixed, *carry, *row])
+            return tuple(found[:carried]), tuple(found[carried:])
+
+        last, stacked = jax.lax.scan(
+            one, tuple(state), tuple(rows), length=p["length"], reverse=p["reverse"], unroll=p["unroll"]
+        )
+        return [*last, *stacked]
+
+    return run
+
+
+def _cond(equation: Any, made: Plan, gain: float | None, check: bool) -> Callable[..., Any] | None:
+    branches = [_body(equation, branch, made, gain, check) for branch in equation.params["branches"]]
+    if not any(branch.kept for branch in branches):
+        return None
+
+    def run(which: Any, *given: Any) -> Any:
+        return jax.lax.switch(which, [lambda *xs, b=b: b.run(xs) for b in branches], *given)
+
+    return run
+
+
+def _remat(equation: Any, made: Plan, gain: float | None, check: bool) -> Callable[..., Any] | None:
+    p = equation.params
+    body = _body(equation, inner_jaxpr(equation), made, gain, check)
+    if not body.kept:
+        return None
+    return jax.checkpoint(lambda *xs: body.run(xs), prevent_cse=p["prevent_cse"], policy=p["policy"])
+
+
+Argnums = int | Sequence[int] | None
+
+
+def traced(
+    fun: Callable[..., Any], args: Any, kwargs: Any, argnums: Argnums = None
+) -> tuple[Any, list[Any], list[bool], Any]:
+    """The closed jaxpr of a call, its inputs, which of them are differentiated, and the tree of its outputs.
+
+    Arrays are inputs; Python's numbers and all else are part of the function, as under `jax.grad`. Where values of
+    arrays decide what is computed, those that are known are part of it too. Values of an outer trace are inputs.
+    """
+    leaves, tree = jax.tree.flatten((args, kwargs))
+    chosen = range(len(args)) if argnums is None else (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    moved = [k in chosen or k - len(args) in chosen for k, x in enumerate(args) for _ in jax.tree.leaves(x)]
+    moved += [argnums is None] * (len(leaves) - len(moved))
+    arrays = [k for k, x in enumerate(leaves) if isinstance(x, jax.Array | np.ndarray | np.generic) and _is_number(x)]
+    try:
+        return _traced(fun, leaves, tree, arrays, moved)
+    except (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError,
+            jax.errors.TracerIntegerConversionError, jax.errors.NonConcreteBooleanIndexError):  # fmt: skip
+        moving = [k for k in arrays if isinstance(leaves[k], jax.core.Tracer)]
+        return _traced(fun, leaves, tree, moving, moved)
+
+
+def _is_number(x: Any) -> bool:
+    return not (isinstance(x, np.ndarray) and x.dtype == object)
+
+
+def _traced(
+    fun: Callable[..., Any], leaves: list[Any], tree: Any, places: list[int], moved: list[bool]
+) -> tuple[Any, list[Any], list[bool], Any]:
+    def call(*arrays: Any) -> Any:
+        given = list(leaves)
+        for k, x in zip(places, arrays, strict=True):
+            given[k] = x
+        args, kwargs = jax.tree.unflatten(tree, given)
+        return fun(*args, **kwargs)
+
+    inputs = [leaves[k] for k in places]
+    active = [moved[k] for k in places]
+    closed, shape = jax.make_jaxpr(call, return_shape=True)(*inputs)
+    moving = [k for k, c in enumerate(closed.consts) if isinstance(c, jax.core.Tracer)]
+    if moving:
+        jaxpr = closed.jaxpr
+        still = [k for k in range(len(closed.consts)) if k not in moving]
+        taken = [jaxpr.constvars[k] for k in moving]
+        info = jaxpr.debug_info._replace(arg_names=None) if hasattr(jaxpr.debug_info, "_replace") else jaxpr.debug_info
+        jaxpr = jaxpr.replace(
+            constvars=[jaxpr.constvars[k] for k in still], invars=[*taken, *jaxpr.invars], debug_info=info
+        )
+        inputs = [*(closed.consts[k] for k in moving), *inputs]
+        active = [False] * len(moving) + active
+        closed = core.ClosedJaxpr(jaxpr, [closed.consts[k] for k in still])
+    return closed, inputs, active, jax.tree.structure(shape)
+
+
+def rewritten(
+    fun: Callable[..., Any],
+    argnums: Argnums = None,
+    strict: bool = False,
+    check: bool = False,
+    gain: float | None = GAIN,
+) -> Callable[..., Any]:
+    """`fun`, with the regions of it as tensor programs that pay when the arguments `argnums` are differentiated.
+
+    With `strict`, all of it must be programs for which nothing is assumed: raises `ImportRefused` otherwise.
+    """
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        closed, inputs, active, out = traced(fun, args, kwargs, argnums)
+        found = plan(closed, active, None if strict else gain, check)
+        if strict:
+            _require_whole(getattr(fun, "__name__", "the function"), found)
+        return jax.tree.unflatten(out, found.run(inputs))
+
+    run.__name__ = getattr(fun, "__name__", "f")
+    run.__doc__ = fun.__doc__
+    return run
+
+
+def _require_whole(name: str, found: Plan) -> None:
+    for refused in found.partition.refused:
+        if any(is_float(v) for v in refused.equation.outvars):
+            message = f"{name} is no tensor program: {refused.equation.primitive.name}: {refused.why}"
+            raise ImportRefused(message, line_of(refused.equation), "without strict, this stays JAX")
+    for region in found.partition.regions:
+        if region.why is not None and region.flat.outputs:
+            place = region.lines[0] if region.lines else None
+            raise ImportRefused(f"{name} is no tensor program: {region.why}", place, "without strict, this stays JAX")
+        if region.program is not None and region.program.assumptions:
+            message = f"{name} is a tensor program only if {'; '.join(region.program.assumptions)}"
+            raise ImportRefused(message, hint="without strict, that is assumed; check=True checks it when it runs")

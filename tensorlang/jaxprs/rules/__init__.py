@@ -1,0 +1,29 @@
+"""Rules by primitives: from abstract values of the operands to those of the results, one module for each family.
+
+A rule is a function of the builder, the equation and the operands' values; it gives a value, or a list of them for a
+primitive of several results, and raises `Unsupported` where there is no tensor program.
+"""
+
+from tensorlang.jaxprs.rules import (
+    conditions,
+    contractions,
+    control,
+    elementwise,
+    places,
+    reductions,
+    structure,
+    updates,
+)
+from tensorlang.jaxprs.rules.table import RULES
+
+__all__ = [
+    "RULES",
+    "conditions",
+    "contractions",
+    "control",
+    "elementwise",
+    "places",
+    "reductions",
+    "structure",
+    "updates",
+]

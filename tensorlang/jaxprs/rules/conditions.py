@@ -1,0 +1,337 @@
+"""Integers that are indices, comparisons, logic, and choices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from tensorlang.jaxprs.axes import together
+from tensorlang.jaxprs.builder import Builder
+from tensorlang.jaxprs.refusal import Unsupported
+from tensorlang.jaxprs.rules.table import RULES, rule
+from tensorlang.jaxprs.terms import plus, where
+from tensorlang.jaxprs.values import Bool, Case, Datum, Int, Place, Real, Where
+from tensorlang.language.affine import Affine, constant
+from tensorlang.language.functions import call
+from tensorlang.language.grammar import Expr
+from tensorlang.language.predicates import (
+    FALSE,
+    TRUE,
+    Predicate,
+    at_most,
+    conjunction,
+    disjunction,
+    equal,
+    less,
+    lookups,
+    not_equal,
+    relations,
+)
+
+_COMPARED: dict[str, Callable[[Affine, Affine], Predicate]] = {
+    "eq": equal,
+    "ne": not_equal,
+    "lt": less,
+    "le": at_most,
+    "gt": lambda a, b: less(b, a),
+    "ge": lambda a, b: at_most(b, a),
+}
+
+
+def integers(b: Builder, name: str, x: Int, y: Int) -> Int:
+    """Arithmetic of indices, as long as it is affine."""
+    (x, y), axes = together(b, [x, y])
+
+    def combined(pq: Predicate, m: Affine, n: Affine) -> list[Case]:
+        if name in ("add", "add_any"):
+            return [(pq, m + n)]
+        if name == "sub":
+            return [(pq, m - n)]
+        if name == "mul" and (m.is_constant or n.is_constant):
+            return [(pq, m * n.constant if n.is_constant else n * m.constant)]
+        if name in ("max", "min"):
+            big, small = (m, n) if name == "max" else (n, m)
+            return [(conjunction([pq, at_most(n, m)]), big), (conjunction([pq, less(m, n)]), small)]
+        if name == "rem" and b.holds(conjunction([at_most(constant(0), m), less(m, n)]), pq):
+            return [(pq, m)]
+        if name == "div" and n.is_constant and n.constant > 0:
+            if b.holds(conjunction([at_most(constant(0), m), less(m, n)]), pq):
+                return [(pq, constant(0))]
+            if all(k % n.constant == 0 for _, k in m.terms) and m.constant % n.constant == 0:
+                return [(pq, Affine(tuple((a, k // n.constant) for a, k in m.terms), m.constant // n.constant))]
+        raise Unsupported(f"{name} of indices, which is not affine")
+
+    def cases(ix: Place) -> list[Case]:
+        found: list[Case] = []
+        for p, m in b.possible(x.cases(ix)):
+            for q, n in b.possible(y.cases(ix)):
+                if isinstance(m, Datum) or isinstance(n, Datum):
+                    raise Unsupported(f"{name} of integers of data")
+                found += combined(conjunction([p, q]), m, n)
+        return b.possible(found)
+
+    return Int(axes=axes, cases=cases)
+
+
+@rule("rem")
+def _rem(b: Builder, eqn: Any, x: Any, y: Any) -> Any:
+    if isinstance(x, Int) and isinstance(y, Int):
+        return integers(b, "rem", x, y)
+    (x, y), axes = together(b, [b.real(x), b.real(y)])
+    if x.infinite or y.infinite or x.support is not None or y.support is not None:
+        raise Unsupported("a remainder of infinite numbers")
+    return b.state(axes, lambda ix: call("fmod", x.at(ix), y.at(ix)), "rem")
+
+
+def compared(b: Builder, name: str, x: Any, y: Any) -> Bool:
+    """A comparison: of indices, a predicate; of numbers, a choice."""
+    (x, y), axes = together(b, [x, y])
+    if isinstance(x, Int) and isinstance(y, Int):
+        return b.condition(axes, lambda ix: _indices_compared(b, name, x.cases(ix), y.cases(ix)))
+    if isinstance(x, Bool) and isinstance(y, Bool):
+        return (
+            logic(b, "xor" if name == "ne" else "iff", x, y)
+            if name in ("eq", "ne")
+            else _refuse("an order of conditions")
+        )
+    x, y = b.real(x), b.real(y)
+    if x.infinite or y.infinite:
+        return _with_infinite(b, name, x, y)
+    if x.support is not None or y.support is not None:
+        raise Unsupported("a comparison of numbers that are -inf under a mask")
+    b.assume("no number that is compared is nan")
+
+    def one(word: str, first: Real, second: Real, ix: Place, e: Expr) -> Expr:
+        return where(word, first.at(ix), second.at(ix), e)
+
+    def choose(ix: Place, e: Expr, otherwise: Expr) -> Expr:
+        match name:
+            case "gt":
+                return plus(one("where_gt", x, y, ix, e), one("where_ge", y, x, ix, otherwise))
+            case "ge":
+                return plus(one("where_ge", x, y, ix, e), one("where_gt", y, x, ix, otherwise))
+            case "lt":
+                return plus(one("where_gt", y, x, ix, e), one("where_ge", x, y, ix, otherwise))
+            case "le":
+                return plus(one("where_ge", y, x, ix, e), one("where_gt", x, y, ix, otherwise))
+        same, other = (e, otherwise) if name == "eq" else (otherwise, e)
+        both = one("where_ge", x, y, ix, one("where_ge", y, x, ix, same))
+        return plus(both, plus(one("where_gt", x, y, ix, other), one("where_gt", y, x, ix, other)))
+
+    return Bool(axes=axes, choose=choose)
+
+
+def _refuse(what: str) -> Any:
+    raise Unsupported(what)
+
+
+def _with_infinite(b: Builder, name: str, x: Real, y: Real) -> Bool:
+    """A comparison with an infinite number, or with nan: values are finite."""
+    b.assume("values are finite")
+    if name in ("eq", "ne"):
+        p = TRUE if name == "ne" else FALSE
+    else:
+        above = y.infinite if y.infinite else -x.infinite
+        p = TRUE if (above == 1) == (name in ("lt", "le")) and abs(above) == 1 else FALSE
+    return b.condition(x.axes or y.axes, lambda ix: p)
+
+
+def _indices_compared(b: Builder, name: str, xs: list[Case], ys: list[Case]) -> Predicate:
+    found = []
+    for p, m in b.possible(xs):
+        for q, n in b.possible(ys):
+            if isinstance(m, Datum) and isinstance(n, Datum):
+                raise Unsupported("a comparison of integers of data with each other")
+            if isinstance(m, Datum) or isinstance(n, Datum):
+                if name not in ("eq", "ne"):
+                    raise Unsupported("an order of integers of data")
+                datum, a = (m, n) if isinstance(m, Datum) else (n, m)
+                assert isinstance(datum, Datum) and isinstance(a, Affine)
+                here = _COMPARED[name](b.element(datum, _extent(b, a), drop=True), a)
+            else:
+                here = _COMPARED[name](m, n)
+            found.append(conjunction([p, q, here]))
+    return disjunction(found)
+
+
+def _extent(b: Builder, a: Affine) -> Affine:
+    """A size that the index `a` is below."""
+    if a.is_constant and a.constant >= 0:
+        return a + 1
+    if len(a.terms) == 1 and a.terms[0][1] == 1 and a.constant == 0:
+        size = b.range_of(a.terms[0][0])
+        if size is not None:
+            return size
+    raise Unsupported("a comparison of integers of data with others than places")
+
+
+for _name in _COMPARED:
+    RULES[_name] = lambda b, eqn, x, y, name=_name: compared(b, name, x, y)
+
+
+def logic(b: Builder, name: str, x: Bool, y: Bool) -> Bool:
+    """and, or, exclusive or, and its negation."""
+    (x, y), axes = together(b, [x, y])
+    if x.holds is not None and y.holds is not None:
+        h, k = x.holds, y.holds
+        if name in ("and", "or"):
+            join = conjunction if name == "and" else disjunction
+            return b.condition(axes, lambda ix: join([h(ix), k(ix)]))
+
+        def differ(ix: Place) -> Predicate:
+            p, q = h(ix), k(ix)
+            if name == "iff":
+                return disjunction([conjunction([p, q]), conjunction([b.negated(p), b.negated(q)])])
+            return disjunction([conjunction([p, b.negated(q)]), conjunction([b.negated(p), q])])
+
+        return b.condition(axes, differ)
+
+    def choose(ix: Place, e: Expr, f: Expr) -> Expr:
+        match name:
+            case "and":
+                return x.choose(ix, y.choose(ix, e, f), f)
+            case "or":
+                return x.choose(ix, e, y.choose(ix, e, f))
+            case "iff":
+                return x.choose(ix, y.choose(ix, e, f), y.choose(ix, f, e))
+        return x.choose(ix, y.choose(ix, f, e), y.choose(ix, e, f))
+
+    return Bool(axes=axes, choose=choose)
+
+
+def _logical(name: str) -> None:
+    def apply(b: Builder, eqn: Any, x: Any, y: Any) -> Any:
+        if not isinstance(x, Bool) or not isinstance(y, Bool):
+            raise Unsupported(f"{name} of the bits of integers")
+        return logic(b, name, x, y)
+
+    RULES[name] = apply
+
+
+for _name in ("and", "or", "xor"):
+    _logical(_name)
+
+
+@rule("not")
+def _not(b: Builder, eqn: Any, x: Any) -> Any:
+    if not isinstance(x, Bool):
+        raise Unsupported("not of the bits of integers")
+    if x.holds is not None:
+        holds = x.holds
+        return b.condition(x.axes, lambda ix: b.negated(holds(ix)))
+    return Bool(axes=x.axes, choose=lambda ix, e, f: x.choose(ix, f, e))
+
+
+@rule("select_n")
+def _select(b: Builder, eqn: Any, which: Any, *cases: Any) -> Any:
+    if len(cases) != 2 or not isinstance(which, Bool):
+        raise Unsupported("a choice by numbers")
+    (which, no, yes), axes = together(b, [which, *cases])
+    if which.holds is not None:
+        place, _ = b.indices(axes)
+        p = which.holds(place)
+        if b.holds(p):
+            return yes
+        if b.impossible(p):
+            return no
+    if isinstance(yes, Int) and isinstance(no, Int):
+        return _chosen_indices(b, which, yes, no)
+    if isinstance(yes, Bool) and isinstance(no, Bool):
+        return _chosen_conditions(b, which, yes, no)
+    return _chosen_numbers(b, which, b.real(yes), b.real(no))
+
+
+def _chosen_indices(b: Builder, which: Bool, yes: Int, no: Int) -> Int:
+    if which.holds is None:
+        raise Unsupported("indices chosen by numbers")
+    holds = which.holds
+    if not b.exact:
+        wrapped = _wrapped(b, yes, no)
+        if wrapped is not None:
+            return wrapped
+    place, _ = b.indices(which.axes)
+    if relations(p := holds(place)) or lookups(p):
+        raise Unsupported("indices chosen by data")
+
+    def cases(ix: Place) -> list[Case]:
+        p = holds(ix)
+        found = [(conjunction([p, q]), a) for q, a in yes.cases(ix)]
+        return b.possible(found + [(conjunction([b.negated(p), q]), a) for q, a in no.cases(ix)])
+
+    return Int(axes=yes.axes, cases=cases)
+
+
+def _wrapped(b: Builder, yes: Int, no: Int) -> Int | None:
+    """An argument's integers of which those below 0 count from the end: they are assumed not to occur."""
+    place, _ = b.indices(no.axes)
+    for x, other in ((no, yes), (yes, no)):
+        found = x.cases(place)
+        if len(found) == 1 and isinstance(d := found[0][1], Datum) and d.var in b.hints:
+            shifted = other.cases(place)
+            if len(shifted) == 1 and isinstance(o := shifted[0][1], Datum) and b.is_shift(o.var, d.var):
+                b.assume(f"{b.hints[d.var]} has no negative places, which would count from the end")
+                return x
+    return None
+
+
+def _chosen_conditions(b: Builder, which: Bool, yes: Bool, no: Bool) -> Bool:
+    if which.holds is not None and yes.holds is not None and no.holds is not None:
+        p, q, r = which.holds, yes.holds, no.holds
+        return b.condition(
+            which.axes,
+            lambda ix: disjunction([conjunction([p(ix), q(ix)]), conjunction([b.negated(p(ix)), r(ix)])]),
+        )
+    return Bool(
+        axes=which.axes,
+        choose=lambda ix, e, f: which.choose(ix, yes.choose(ix, e, f), no.choose(ix, e, f)),
+    )
+
+
+def _chosen_numbers(b: Builder, which: Bool, yes: Real, no: Real) -> Real:
+    axes = which.axes
+    if 2 in (yes.infinite, no.infinite):
+        b.assume("nan, which is chosen where an index is out of range, is not read")
+        return yes if no.infinite == 2 else no
+    holds = which.holds
+    if holds is not None and (no.infinite == -1) != (yes.infinite == -1):
+        kept = yes if no.infinite == -1 else no
+        inside = holds if kept is yes else lambda ix: b.negated(holds(ix))
+        if kept.infinite:
+            raise Unsupported("a choice of infinite numbers")
+        return replace(kept, support=_both(inside, kept.support), constant=None, mask=None, is_top=False)
+    yes, no = (b.infinity(x.infinite, axes) if x.infinite else x for x in (yes, no))
+    if yes.support is not None or no.support is not None:
+        return _chosen_supported(b, which, yes, no)
+    positive = yes.positive and no.positive
+    if holds is not None:
+        mask = holds if yes.constant == 1 and no.constant == 0 else None
+        return b.bounded(
+            Real(
+                axes=axes,
+                at=lambda ix: which.choose(ix, yes.at(ix), no.at(ix)),
+                mask=mask,
+                positive=positive,
+                pieces=yes.pieces + no.pieces if yes.constant is None and no.constant is None else 1,
+            )
+        )
+    made = b.state(axes, lambda ix: which.choose(ix, yes.at(ix), no.at(ix)), "where")
+    return replace(made, positive=positive)
+
+
+def _both(p: Where, q: Where | None) -> Where:
+    return p if q is None else lambda ix: conjunction([p(ix), q(ix)])
+
+
+def _chosen_supported(b: Builder, which: Bool, yes: Real, no: Real) -> Real:
+    """A choice between numbers of which some are -inf under a mask, which those chosen keep."""
+    if which.holds is None:
+        raise Unsupported("numbers that are -inf under a mask, chosen by numbers")
+    holds, everywhere = which.holds, lambda ix: TRUE
+    first, second = yes.support or everywhere, no.support or everywhere
+
+    def support(ix: Place) -> Predicate:
+        p = holds(ix)
+        return disjunction([conjunction([p, first(ix)]), conjunction([b.negated(p), second(ix)])])
+
+    return Real(axes=which.axes, at=lambda ix: which.choose(ix, yes.at(ix), no.at(ix)), support=support)

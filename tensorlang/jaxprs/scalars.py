@@ -1,0 +1,126 @@
+"""Scalar functions that JAX programs need: their derivatives, ties as JAX divides them, values without derivative."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from tensorlang.language.functions import call, functions, raise_to, register
+from tensorlang.language.grammar import Add, Expr, Mul, number
+
+
+def _special(name: str) -> Any:
+    def evaluate(*x: Any) -> Any:
+        import jax.scipy.special
+
+        return np.asarray(getattr(jax.scipy.special, name)(*x))
+
+    return evaluate
+
+
+def ensure() -> None:
+    """Make them known to the language, where it does not have them."""
+    one = number(1)
+    mul = Mul
+    known = functions()
+
+    def add(a: Expr, b: Expr) -> Expr:
+        return Add(a, b, 1)
+
+    def square(x: Expr) -> Expr:
+        return Mul(x, x)
+
+    def have(name: str, **rest: Any) -> None:
+        if name not in known:
+            register(name, **rest)
+
+    have("log1p", evaluate=np.log1p, source="jnp.log1p({0})",
+         transpose=lambda x, y, t: [mul(call("recip", add(one, x[0])), t)])  # fmt: skip
+    have("expm1", evaluate=np.expm1, source="jnp.expm1({0})", transpose=lambda x, y, t: [mul(add(y, one), t)])
+    _gammas(have)
+    have("atan", cost=2, evaluate=np.arctan, source="jnp.arctan({0})",
+         transpose=lambda x, y, t: [mul(call("recip", add(one, square(x[0]))), t)])  # fmt: skip
+    have("asin", cost=2, evaluate=np.arcsin, source="jnp.arcsin({0})",
+         transpose=lambda x, y, t: [mul(raise_to(Add(one, square(x[0]), -1), Fraction(-1, 2)), t)])  # fmt: skip
+    have("acos", cost=2, evaluate=np.arccos, source="jnp.arccos({0})",
+         transpose=lambda x, y, t: [mul(mul(number(-1), raise_to(Add(one, square(x[0]), -1), Fraction(-1, 2))),
+                                        t)])  # fmt: skip
+    have("asinh", cost=2, evaluate=np.arcsinh, source="jnp.arcsinh({0})",
+         transpose=lambda x, y, t: [mul(raise_to(add(square(x[0]), one), Fraction(-1, 2)), t)])  # fmt: skip
+    have("acosh", cost=2, evaluate=np.arccosh, source="jnp.arccosh({0})",
+         transpose=lambda x, y, t: [mul(raise_to(Add(square(x[0]), one, -1), Fraction(-1, 2)), t)])  # fmt: skip
+    have("atanh", cost=2, evaluate=np.arctanh, source="jnp.arctanh({0})",
+         transpose=lambda x, y, t: [mul(call("recip", Add(one, square(x[0]), -1)), t)])  # fmt: skip
+    have("erfc", cost=2, evaluate=_special("erfc"), source="jax.scipy.special.erfc({0})",
+         transpose=lambda x, y, t: [mul(mul(number(Fraction("-1.1283791670955126")),
+                                            call("exp", mul(number(-1), square(x[0])))), t)])  # fmt: skip
+    have("erf_inv", cost=2, evaluate=_special("erfinv"), source="jax.scipy.special.erfinv({0})",
+         transpose=lambda x, y, t: [mul(mul(number(Fraction("0.88622692545275801")), call("exp", square(y))),
+                                        t)])  # fmt: skip
+    have("atan2", arity=2, cost=5, evaluate=np.arctan2, source="jnp.arctan2({0}, {1})", transpose=_atan2)
+    have("power", arity=2, cost=5, evaluate=np.power, source="jnp.power({0}, {1})", transpose=_power)
+    for name, f in (("floor", np.floor), ("ceil", np.ceil), ("round", np.round)):
+        have(name, evaluate=f, source=f"jnp.{name}({{0}})", transpose=lambda x, y, t: [None])
+    have("fmod", arity=2, cost=4, evaluate=np.fmod, source="jnp.fmod({0}, {1})", transpose=_fmod)
+    have("xlogy", arity=2, cost=3, evaluate=_special("xlogy"), source="jax.scipy.special.xlogy({0}, {1})",
+         transpose=lambda x, y, t: [mul(call("log", x[1]), t), mul(mul(x[0], call("recip", x[1])), t)])  # fmt: skip
+    have("xlog1py", arity=2, cost=3, evaluate=_special("xlog1py"), source="jax.scipy.special.xlog1py({0}, {1})",
+         transpose=lambda x, y, t: [mul(call("log1p", x[1]), t),
+                                    mul(mul(x[0], call("recip", add(one, x[1]))), t)])  # fmt: skip
+    # its value, of which no derivative is taken
+    have("frozen", evaluate=lambda x: x, exact=lambda x: x, source="jax.lax.stop_gradient({0})",
+         transpose=lambda x, y, t: [None])  # fmt: skip
+    # the derivative at 0 is that from the right, as JAX has it
+    have("right_abs", evaluate=np.abs, exact=abs, source="jnp.abs({0})",
+         transpose=lambda x, y, t: [Add(call("where_ge", x[0], number(0), t),
+                                        call("where_gt", number(0), x[0], t), -1)])  # fmt: skip
+    # the greater and the lesser, whose cotangent equals share
+    have("even_max", arity=2, cost=3, evaluate=np.maximum, exact=max, source="jnp.maximum({0}, {1})",
+         transpose=lambda x, y, t: [_share(x[0], x[1], t), _share(x[1], x[0], t)])  # fmt: skip
+    have("even_min", arity=2, cost=3, evaluate=np.minimum, exact=min, source="jnp.minimum({0}, {1})",
+         transpose=lambda x, y, t: [_share(x[1], x[0], t), _share(x[0], x[1], t)])  # fmt: skip
+
+
+def _gammas(have: Callable[..., None]) -> None:
+    """lgamma and four derivatives, of which the last has none that is known, and nan says so."""
+    above: str | None = None
+    for k, name in reversed(list(enumerate(("digamma", "trigamma", "tetragamma", "pentagamma")))):
+
+        def evaluate(x: Any, k: int = k) -> Any:
+            return _special("polygamma")(k, np.asarray(x, float)) if k else _special("digamma")(x)
+
+        def transpose(x: Any, y: Expr, t: Expr, above: str | None = above) -> list[Expr | None]:
+            return [Mul(call(above, x[0]) if above else call("log", number(-1)), t)]
+
+        source = f"jax.scipy.special.polygamma({k}, {{0}})" if k else "jax.scipy.special.digamma({0})"
+        have(name, evaluate=evaluate, source=source, transpose=transpose)
+        above = name
+    have("lgamma", evaluate=_special("gammaln"), source="jax.scipy.special.gammaln({0})",
+         transpose=lambda x, y, t: [Mul(call("digamma", x[0]), t)])  # fmt: skip
+
+
+def _share(a: Expr, b: Expr, t: Expr) -> Expr:
+    """t where a > b, half of it where they are equal."""
+    return Mul(number(Fraction(1, 2)), Add(call("where_ge", a, b, t), call("where_gt", a, b, t), 1))
+
+
+def _atan2(x: tuple[Expr, ...], y: Expr, t: Expr) -> list[Expr]:
+    scaled = Mul(t, call("recip", Add(Mul(x[0], x[0]), Mul(x[1], x[1]), 1)))
+    return [Mul(x[1], scaled), Mul(Mul(number(-1), x[0]), scaled)]
+
+
+def _fmod(x: tuple[Expr, ...], y: Expr, t: Expr) -> list[Expr]:
+    ratio = Mul(x[0], call("recip", x[1]))
+    return [t, Mul(Mul(number(-1), t), Mul(call("sign", ratio), call("floor", call("abs", ratio))))]
+
+
+def _power(x: tuple[Expr, ...], y: Expr, t: Expr) -> list[Expr]:
+    base, exponent = x
+    lower = call("power", base, Add(exponent, number(1), -1))
+    return [
+        Mul(Mul(exponent, lower), t),
+        call("where_gt", call("abs", base), number(0), Mul(Mul(y, call("log", base)), t)),
+    ]

@@ -1,0 +1,97 @@
+"""Abstract values of a jaxpr's variables: what an element is at a place, as an expression, an index or a predicate.
+
+Each axis of a value is a product of sub-axes: reshaping regroups them and needs no division. A place has an affine
+index for each sub-axis. Structural operations compose with `at`, `cases` and `choose`; they cost nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+from tensorlang.language.affine import Affine
+from tensorlang.language.grammar import Expr
+from tensorlang.language.predicates import Predicate
+
+Axes = tuple[tuple[Affine, ...], ...]
+Place = tuple[tuple[Affine, ...], ...]
+Where = Callable[[Place], Predicate]
+
+
+@dataclass(frozen=True)
+class Datum:
+    """The element at these places of the integers that JAX computes for the variable `var`."""
+
+    var: Any
+    at: tuple[Affine, ...]
+
+
+Case = tuple[Predicate, Affine | Datum]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Real:
+    """Numbers. Outside of `support` they are -inf; `mask` says that they are [mask] * 1.
+
+    `infinite` is 1 or -1 for an infinite number and 2 for nan, which have no expression; `constant` is a number that
+    all elements are. `is_top` are greatest values, `positive` such as are never negative; `stopped` are the same
+    numbers without a derivative, where they are at hand; `pieces` is the number of values that `at` chooses from.
+    """
+
+    axes: Axes
+    at: Callable[[Place], Expr]
+    constant: Fraction | None = None
+    infinite: int = 0
+    support: Where | None = None
+    mask: Where | None = None
+    is_top: bool = False
+    positive: bool = False
+    stopped: Real | None = None
+    pieces: int = 1
+    variable: Any = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Int:
+    """Integers that are indices: disjoint and exhaustive cases of affine expressions, or of data."""
+
+    axes: Axes
+    cases: Callable[[Place], list[Case]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bool:
+    """Conditions: `choose(place, a, b)` is a where it holds, else b; `holds` is a predicate, if it is one."""
+
+    axes: Axes
+    choose: Callable[[Place, Expr, Expr], Expr]
+    holds: Where | None = None
+
+
+Value = Real | Int | Bool
+
+
+def viewed(x: Any, axes: Axes, place: Callable[[Place], Place]) -> Any:
+    """The value of these axes whose element at a place is that of `x` at `place` of it."""
+
+    def moved(f: Any) -> Any:
+        return None if f is None else lambda ix: f(place(ix))
+
+    match x:
+        case Real():
+            return replace(
+                x,
+                axes=axes,
+                at=moved(x.at),
+                support=moved(x.support),
+                mask=moved(x.mask),
+                stopped=None if x.stopped is None else viewed(x.stopped, axes, place),
+                variable=None,
+            )
+        case Int():
+            return Int(axes=axes, cases=moved(x.cases))
+        case Bool():
+            return Bool(axes=axes, choose=lambda ix, a, b: x.choose(place(ix), a, b), holds=moved(x.holds))
+    raise AssertionError(x)

@@ -1,0 +1,142 @@
+"""The work of a jaxpr by the user's lines: arithmetic, and the elements that are written."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from jax._src import source_info_util
+
+from tensorlang.cost.cost import cost
+from tensorlang.errors import CountingError, TensorlangError
+from tensorlang.language.affine import Atom, Size
+from tensorlang.language.function import Function
+from tensorlang.language.grammar import Var
+from tensorlang.language.predicates import Relation
+
+_MOVES = (
+    "broadcast_in_dim reshape squeeze iota transpose convert_element_type copy copy_p slice expand_dims "
+    "stop_gradient eq ne lt le gt ge select_n pad concatenate rev and or not split stack unstack tile gather "
+    "dynamic_slice clamp name dynamic_update_slice is_finite pvary optimization_barrier"
+)
+MOVES = frozenset(_MOVES.split())
+"""Primitives that move or compare and do no arithmetic."""
+
+PRODUCTS = frozenset(["dot_general", "conv_general_dilated"])
+"""Primitives whose operations libraries do several at a time."""
+
+_LARGEST_DATA = 1 << 24
+
+Line = tuple[str, int]
+
+
+@dataclass
+class Work:
+    """Operations and written elements, and the primitives that they are of, for each line; and of products in all."""
+
+    operations: Counter[Line] = field(default_factory=Counter)
+    written: Counter[Line] = field(default_factory=Counter)
+    primitives: dict[Line, Counter[str]] = field(default_factory=dict)
+    products: int = 0
+
+    @property
+    def total(self) -> int:
+        """All operations."""
+        return sum(self.operations.values())
+
+    @property
+    def elements(self) -> int:
+        """All elements that are written."""
+        return sum(self.written.values())
+
+
+def work(equations: Iterable[Any], times: int = 1, found: Work | None = None) -> Work:
+    """The work of `equations`, whose shapes are numbers, with that of loops and calls.
+
+    A loop of data's length counts once.
+    """
+    found = Work() if found is None else found
+    for equation in equations:
+        inner = list(inner_jaxprs(equation))
+        if inner:
+            repeated = times * (equation.params["length"] if equation.primitive.name == "scan" else 1)
+            for part in inner:
+                work(part.eqns, repeated, found)
+            continue
+        frame = source_info_util.user_frame(equation.source_info.traceback)
+        line = (frame.file_name, frame.start_line) if frame else ("?", 0)
+        spent = operations(equation) * times
+        found.operations[line] += spent
+        found.products += spent if equation.primitive.name in PRODUCTS else 0
+        found.written[line] += times * sum(_size(v) for v in equation.outvars)
+        found.primitives.setdefault(line, Counter())[equation.primitive.name] += spent
+    return found
+
+
+def inner_jaxprs(equation: Any) -> Iterator[Any]:
+    """The jaxprs that `equation` runs; of branches, all."""
+    for value in equation.params.values():
+        for part in value if isinstance(value, tuple | list) else (value,):
+            inner = getattr(part, "jaxpr", part)
+            if hasattr(inner, "eqns") and equation.primitive.name not in ("scatter-add", "scatter", "reduce"):
+                yield inner
+
+
+def _size(v: Any) -> int:
+    return math.prod(int(n) for n in getattr(v.aval, "shape", ()))
+
+
+def operations(equation: Any) -> int:
+    """The arithmetic of one equation; additions and multiplications count one each."""
+    name = equation.primitive.name
+    out = sum(_size(v) for v in equation.outvars)
+    if name == "dot_general":
+        (over, _), _ = equation.params["dimension_numbers"]
+        return 2 * out * math.prod(int(equation.invars[0].aval.shape[d]) for d in over)
+    if name == "conv_general_dilated":
+        kernel, spec = equation.invars[1].aval.shape, equation.params["dimension_numbers"].rhs_spec
+        return 2 * out * math.prod(int(n) for d, n in enumerate(kernel) if d != spec[0])
+    if name.startswith(("reduce_window", "select_and_scatter")):
+        return out * math.prod(equation.params.get("window_dimensions", (1,)))
+    if name.startswith(("reduce", "arg", "cum")):
+        return _size(equation.invars[0])
+    if name.startswith("scatter"):
+        return _size(equation.invars[2])
+    if name == "tensorlang":
+        return _program_operations(equation, out)
+    return 0 if name in MOVES else out
+
+
+def _program_operations(equation: Any, out: int) -> int:
+    """What a tensor program among the equations costs; where that can't be told, the number of its results."""
+    sizes = {size.name: int(n) for size, n in equation.params["sizes"]}
+    try:
+        return program_cost(equation.params["op"].function, sizes)
+    except TensorlangError:
+        return out
+
+
+def program_cost(f: Function, sizes: dict[str, int]) -> int:
+    """The cost of a program at these sizes, where relations hold everywhere, and elements of index arrays differ.
+
+    Raises `CountingError` if there are too many of these.
+    """
+    if all(isinstance(p, Var) for p in f.params):
+        return cost(f, sizes)
+    known: dict[Atom, int] = {Size(name): n for name, n in sizes.items()}
+    given: dict[str, Any] = {}
+    for p in f.params:
+        if isinstance(p, Var):
+            continue
+        dims = tuple(a.value(known) for a in p.sizes)
+        if math.prod(dims) > _LARGEST_DATA:
+            raise CountingError(f"data of {math.prod(dims):,} elements")
+        if isinstance(p, Relation):
+            given[p.name] = np.ones(dims, bool)
+        else:
+            given[p.name] = np.arange(math.prod(dims)).reshape(dims) % max(1, p.size.value(known))
+    return cost(f, {**sizes, **given})

@@ -1,0 +1,148 @@
+"""The linter: which gradients of JAX functions do more work than they need, and none that does not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from click.testing import CliRunner
+
+import tensorlang as tl
+from tensorlang.cli import main
+from tensorlang.jaxprs.lint import lint
+
+pytest_plugins = ["pytester"]
+
+MODEL = """
+import jax.numpy as jnp
+
+# lint: x: n, A: n n
+def scaled(x, A):
+    D = jnp.diag(x)
+    return jnp.sum((D @ A) ** 2)
+
+# lint: W: n n, x: m n
+def dense(W, x):
+    return jnp.sum(jnp.tanh(x @ W) ** 2)
+
+def other(x):
+    return x
+"""
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    path = tmp_path / "model.py"
+    path.write_text(MODEL)
+    return str(path)
+
+
+def run(*arguments: str) -> Any:
+    return CliRunner().invoke(main, ["lint", *arguments, "--at", "16", "64"])
+
+
+def test_a_gradient_that_does_too_much_is_reported_with_its_line(model: str) -> None:
+    found = run(f"{model}::scaled", "--compiled")
+    assert found.exit_code == 1
+    assert f"{model}:7: TL001 the gradient of scaled does" in found.output
+    assert "return jnp.sum((D @ A) ** 2)" in found.output
+    assert "dot_general" in found.output
+    assert "tl.jax.grad(scaled, ..)" in found.output
+
+
+def test_a_dense_model_is_fine(model: str) -> None:
+    found = run(f"{model}::dense")
+    assert found.exit_code == 0
+    assert found.output.startswith("dense: fine, ")
+
+
+def test_all_functions_that_say_their_shapes_are_looked_at(model: str) -> None:
+    found = run(model, "--format", "json")
+    assert found.exit_code == 1
+    scaled, dense = json.loads(found.output)
+    assert (scaled["function"], dense["function"]) == ("scaled", "dense")
+    assert dense["fine"] and not dense["findings"]
+    (finding,) = scaled["findings"]
+    assert finding["line"] == 7
+    assert finding["factors"][1] > 3 * finding["factors"][0] > 6
+
+
+def test_machines_get_annotations_and_sarif(model: str) -> None:
+    line = run(f"{model}::scaled", "--format", "github").output
+    assert line.startswith(f"::warning file={model},line=7::TL001 ")
+    (ran,) = json.loads(run(model, "--format", "sarif").output)["runs"]
+    (result,) = ran["results"]
+    assert result["ruleId"] in {rule["id"] for rule in ran["tool"]["driver"]["rules"]}
+    assert result["locations"][0]["physicalLocation"]["region"] == {"startLine": 7}
+
+
+def test_arguments_that_are_differentiated_can_be_named(model: str) -> None:
+    assert run(f"{model}::scaled", "--wrt", "1").exit_code == 1
+    assert run(f"{model}::scaled", "--wrt", "one").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["{}::other"], "shapes of other's arguments are not known"),
+        (["{}::scale"], "has no function scale"),
+        (["{}::other", "--shapes", "n"], "'n' is no shape of an argument"),
+        (["{}::other", "--shapes", "x: n: int32"], "holds floats"),
+        (["{}.nothing"], "can't read"),
+    ],
+)
+def test_what_cannot_be_linted_is_said(model: str, arguments: list[str], message: str) -> None:
+    found = run(*(a.format(model) for a in arguments))
+    assert found.exit_code == 1
+    assert message in found.output
+    assert "Traceback" not in found.output
+
+
+def test_a_file_that_fails_is_no_traceback(tmp_path: Path) -> None:
+    path = tmp_path / "broken.py"
+    path.write_text("1 / 0\n")
+    found = run(f"{path}::f", "--shapes", "x: n")
+    assert found.exit_code == 1
+    assert "ZeroDivisionError" in found.output
+
+
+def test_what_could_not_be_told_is_listed() -> None:
+    report = lint(lambda a: jnp.sum(jnp.linalg.cholesky(a @ a.T)), "n n", sizes=(8, 16))
+    assert "cholesky: there is no rule for it" in str(report)
+
+
+def test_cheap_gradients_are_asserted() -> None:
+    assert not tl.testing.assert_cheap_gradient(lambda x: jnp.sum(x**2), "n").findings
+
+    def trace(a: Any, b: Any) -> Any:
+        return jnp.trace(a @ b)
+
+    with pytest.raises(AssertionError, match=r"jnp.trace\(a @ b\)"):
+        tl.testing.assert_cheap_gradient(trace, "n n", "n n")
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda w, x: jnp.sum(jax.nn.relu(x @ w) @ w),
+        lambda w, x: jnp.mean(jax.nn.logsumexp(x @ w, axis=1)),
+        lambda w, x: jnp.sum(jax.nn.softmax(x @ w, axis=1) ** 2),
+        lambda w, x: jnp.sum((w[1:] - w[:-1]) ** 2),
+    ],
+)
+def test_programs_that_need_what_they_do_are_fine(f: Any) -> None:
+    report = lint(f, "n n", "n n", sizes=(16, 64))
+    assert not report.findings, str(report)
+
+
+def test_functions_that_a_module_marks_are_tests(pytester: pytest.Pytester) -> None:
+    marked = 'import pytest\npytestmark = pytest.mark.cheap_gradients(scaled="n, n n", dense="n n, m n")\n'
+    pytester.makepyfile(marked + MODEL)
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*TL001 the gradient of scaled does*"])
+    result.stdout.no_fnmatch_line("*lint.py*")

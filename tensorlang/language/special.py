@@ -140,17 +140,17 @@ def _register() -> None:
             Mul(number(-1), Mul(over_norm(xs[0], xs[1], xs[0]), t)),
         ],
     )
-    # x ^ y for x > 0, and where y is constant at x = 0, too: a condition hides what is not wanted
+    # the derivative by y at x = 0 is 0, as JAX has it
     register(
         "power",
         arity=2,
-        cost=4,
+        cost=5,
         evaluate=np.power,
         source="jnp.power({0}, {1})",
         latex="{0}^{{{1}}}",
         transpose=lambda xs, y, t: [
             Mul(Mul(xs[1], call("power", xs[0], _minus(xs[1], _ONE))), t),
-            Mul(Mul(y, call("log", xs[0])), t),
+            call("where_gt", call("abs", xs[0]), number(0), Mul(Mul(y, call("log", xs[0])), t)),
         ],
     )
 

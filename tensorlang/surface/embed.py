@@ -40,6 +40,7 @@ from tensorlang.surface.binders import (
 from tensorlang.surface.foreign import translated
 from tensorlang.surface.inline import call_on_terms
 from tensorlang.surface.lookups import Indices
+from tensorlang.surface.scalar import scalar
 from tensorlang.surface.scalars import (
     abs,
     acos,
@@ -431,6 +432,7 @@ __all__ = [
     "relu",
     "round",
     "rsqrt",
+    "scalar",
     "scalar_function",
     "sigmoid",
     "sign",

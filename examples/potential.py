@@ -29,9 +29,8 @@ def energy(r: Any) -> Any:
 def main() -> None:
     r = 2.0 * jnp.asarray(np.random.default_rng(0).normal(size=(500, 3)), jnp.float32)
     forces = jax.jit(jax.grad(energy))(r)
-    print(
-        f"{float(jnp.max(jnp.abs(jnp.sum(forces, 0))) / jnp.max(jnp.abs(forces))):.0e} of the largest force is left over"
-    )
+    left = jnp.max(jnp.abs(jnp.sum(forces, 0))) / jnp.max(jnp.abs(forces))
+    print(f"the forces add up to {float(left):.0e} of the largest")
 
 
 if __name__ == "__main__":

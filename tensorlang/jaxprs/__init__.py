@@ -11,5 +11,5 @@
 
 An integer or a condition is an index or a predicate as long as it depends on places alone. What depends on data,
 JAX computes beforehand: an index array or a relation, without a derivative. Numbers are expressions, and each
-operation on them is a statement, so no work is copied; moving elements makes no statement. Simplification does the rest.
+operation on them is a statement, so no work is copied; moving elements makes none. Simplification does the rest.
 """

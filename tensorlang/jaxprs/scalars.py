@@ -11,6 +11,13 @@ import numpy as np
 from tensorlang.language.functions import call, functions, raise_to, register
 from tensorlang.language.grammar import Add, Expr, Mul, number
 
+_LISTED = (
+    "log1p expm1 lgamma digamma trigamma tetragamma pentagamma atan asin acos asinh acosh atanh erfc erf_inv atan2 "
+    "power floor ceil round fmod xlogy xlog1py frozen right_abs even_max even_min"
+)
+NAMES = frozenset(_LISTED.split())
+"""What they are called. They are known once a JAX function has been imported."""
+
 
 def _special(name: str) -> Any:
     def evaluate(*x: Any) -> Any:

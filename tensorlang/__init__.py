@@ -101,10 +101,11 @@ _HOMES = {
     "pipeline": "adjoint derivative derive grad hvp value_and_grad",
     "simplify": "simplify",
     "surface.embed": (
-        "Cond Idx IndexType Indices R RelationType Term ValueType abs argmax argmin call cos cosh erf "
-        "exists exp fst function gen idx let log logaddexp max maximum min minimum pair pair_type real recip "
-        "relation relu scalar_function sigmoid sign sin sinh sizes snd softplus sqrt sum tan tanh "
-        "where where_ge where_gt"
+        "Cond Idx IndexType Indices R RelationType Term ValueType abs acos acosh argmax argmin asin asinh "
+        "atan atan2 atanh call cbrt ceil cos cosh erf erfc erfinv exists exp expm1 floor fst function gen "
+        "idx let log log1p log2 log10 logaddexp max maximum min minimum mod pair pair_type power real "
+        "recip relation relu round rsqrt scalar_function sigmoid sign sin sinh sizes snd softplus sqrt "
+        "sum tan tanh where where_ge where_gt"
     ),
     "surface.parse": "parse parse_module",
     "sparse.pieces": "structure",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -15,8 +15,9 @@ import tensorlang as tl
 from benchmarks.case import Case
 from benchmarks.programs import CASES
 from tensorlang.language.arguments import bind
+from tensorlang.language.predicates import Relation
 from tensorlang.lower.arrays.check import why_not
-from tensorlang.lower.arrays.cost import Counted, counted, excess
+from tensorlang.lower.arrays.cost import Counted, at_sizes, counted, excess
 from tensorlang.lower.arrays.interpret import interpret
 from tensorlang.lower.arrays.ir import Apply, Assign, Block, Define, Name, Number, Return, Text, Transpose
 from tensorlang.lower.arrays.program import ArrayProgram
@@ -64,6 +65,30 @@ def test_array_programs_on_graphs_mean_what_these_do(seed: int) -> None:
         agrees(g, on_graph(g, {"n": 4, "e": 6, "m": 3}))
 
 
+def at_points(mask: np.ndarray[Any, Any], orders: Sequence[Sequence[int]]) -> tuple[np.ndarray[Any, Any], ...]:
+    """A relation as the generated code takes it: columns of its points, and the further orders of these."""
+    columns = np.nonzero(mask)
+    return (*columns, *(np.lexsort([columns[k] for k in reversed(order)]) for order in orders))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_array_programs_over_points_mean_the_same(seed: int) -> None:
+    f = graphs.random_program(random.Random(seed))
+    for g in (f, tl.adjoint(f, wrt="x")):
+        relations = [p for p in g.params if isinstance(p, Relation)]
+        program = Source(tl.simplify(g), relations).program
+        assert why_not(program.definition, HELPERS) is None, str(program)
+        given = on_graph(g, {"n": 4, "e": 6, "m": 3})
+        arguments = [
+            at_points(a, program.orders[p]) if isinstance(p, Relation) else a
+            for p, a in zip(g.params, values(g, given), strict=True)
+        ]
+        sizes = bind(g, (), given).sizes
+        found, _ = interpret(program.definition, arguments, {x: sizes[s] for s, x in program.told.items()})
+        for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(tl.evaluate(g, **given)), strict=True):
+            np.testing.assert_allclose(np.asarray(a, float), np.asarray(b, float), rtol=1e-6, atol=1e-8)
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_array_programs_of_nested_extrema_mean_what_these_do(seed: int) -> None:
     rng = random.Random(seed)
@@ -101,6 +126,24 @@ def test_no_array_program_on_a_graph_grows_faster_than_the_model(seed: int) -> N
         program = array_program(g)
         small, large = (counted(g, program, on_graph(g, {"n": 9 * k, "e": 15 * k, "m": 4 * k})) for k in (2, 4))
         assert excess(small, large) is None, f"{small}\n{large}\n{program}"
+
+
+LARGER = {
+    ("nest", 2): "a sum where one point or another is chosen by data is taken over all points",
+}
+"""Random programs that grow faster than the model counts, and why."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(12))
+def test_no_array_program_of_a_random_program_grows_faster_than_the_model(seed: int) -> None:
+    nest = tl.parse(nests.random_nest(random.Random(seed)).text)
+    programs = [("random", random_function(random.Random(seed))), ("nest", nest), ("nest", tl.adjoint(nest))]
+    for kind, f in programs:
+        if (kind, seed) not in LARGER:
+            program = array_program(f)
+            small, large = (at_sizes(f, program, {s.name: m for s in f.sizes}) for m in (12, 24))
+            assert excess(small, large) is None, f"{small}\n{large}\n{f}\n{program}"
 
 
 def test_work_that_the_model_does_not_count_is_noticed() -> None:

@@ -85,6 +85,30 @@ def test_numbers_from_indices_and_sizes_are_decided(text: str) -> None:
     assert report.decided, str(report)
 
 
+CONDITIONS = (
+    "f(x: [n]R) = sum i:n. [x[i] > 0] * x[i]^2",
+    "f(x: [n]R, y: [n]R) = sum i:n. [not x[i] <= y[i] and i < 3] * exp(x[i]) * y[i]",
+    "f(A: [n][m]R, x: [m]R) = gen i:n. sum j:m where A[i, j] != 0. A[i, j] * x[j]",
+    "f(x: [n]R) = gen i:n. [x[i] > sum j:n. x[j]] * x[i]",
+)
+"""Programs with conditions on values."""
+
+
+@pytest.mark.parametrize("text", CONDITIONS)
+def test_conditions_on_values_are_decided(text: str) -> None:
+    report = check(valid(text))
+    assert report.decided, str(report)
+
+
+@pytest.mark.parametrize(("old", "new"), [("0 < x[i]", "x[i] < 0"), ("[c = 1]", "[c = 0]"), ("[c = 1] * ", "")])
+def test_another_condition_on_values_is_refused(old: str, new: str) -> None:
+    held = json.loads(valid(CONDITIONS[0]))
+    held["costs"], held["supremum"] = dict.fromkeys(held["costs"]), None
+    assert old in held["program"]
+    with pytest.raises(Refused):
+        check(json.dumps({**held, "program": held["program"].replace(old, new)}))
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [("real(i + 2*j)", "real(i + 3*j)"), ("real(i + 2*j)", "real(2*i + j)"), ("/ n", "/ real(n + 1)")],

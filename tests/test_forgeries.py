@@ -268,7 +268,7 @@ def test_hundreds_of_forgeries_are_refused() -> None:
     refused = answers["Refused"]
     assert refused >= 300
     assert answers["true all the same"] <= 20
-    assert answers["not decided"] + answers["TooLarge"] <= 0.1 * refused
+    assert answers["not decided"] + answers["TooLarge"] == 0
 
 
 # ---- the forgeries by which an earlier checker was deceived

@@ -75,7 +75,8 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, int]]] = {
 
 
 def test_every_program_of_the_library_is_tested() -> None:
-    assert set(CASES) == set(library()) == set(dir(tl.lib))
+    of_numbers = {"silu", "gelu", "elu", "leaky_relu", "huber", "clip", "xlogy"}  # in `test_special`
+    assert set(CASES) | of_numbers == set(library()) == set(dir(tl.lib))
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -159,7 +159,7 @@ PYTHON: list[tuple[Callable[[], Any], str]] = [
     (program(lambda x, y: tl.sum(n, lambda i: x[i] * y[i]), x=V, y=tl.R[m]), "y: tl.R[n]"),
     # NumPy, JAX and Python
     (program(lambda x: np.sin(x), x=V), "tl.gen(n, lambda i: tl.sin(x[i]))"),
-    (program(lambda x: np.arctan(x), x=tl.R), "tl.scalar_function"),
+    (program(lambda x: np.heaviside(x, 0), x=tl.R), "tl.scalar_function"),
     (program(lambda x: np.sum(x), x=V), "tl.sum(n, lambda i: x[i])"),
     (program(lambda x: np.add.reduce(x), x=V), "tl.sum(n, lambda i: x[i])"),
     (program(lambda x: np.dot(x, x), x=V), "tl.sum(n, lambda i: x[i] * y[i])"),

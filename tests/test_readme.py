@@ -40,7 +40,7 @@ def test_the_readmes_examples_print_what_it_says(tmp_path: Path, monkeypatch: py
     told = [
         (example.printed, printed) for example, printed in outputs(README, "README.md") if example.printed is not None
     ]
-    assert len(told) == 3
+    assert len(told) == 4
     for said, printed in told:
         assert printed == said
 

@@ -48,10 +48,12 @@ from proofs.checker.trees import (
     Real,
     Refused,
     Rel,
+    Test,
     Type,
     chooses,
     name,
     needed,
+    number,
 )
 
 FORMAT = "tensorlang certificate 1"
@@ -272,10 +274,17 @@ class _Checked:
             made = statement(x, value)
             if made.is_choice:
                 inner, guards = made.body, []
-                while not isinstance(inner, Best):
+                while not isinstance(inner, Best | Test):
                     guards.append(inner.pred)  # type: ignore[union-attr]
                     inner = inner.body  # type: ignore[union-attr]
-                arrays[x] = (tuple(n for _, n in made.own), inner.size)
+                own_sizes = tuple(n for _, n in made.own)
+                if isinstance(inner, Test):
+                    arrays[x] = own_sizes, number(2)
+                    if guards:
+                        at_own = {i: name(f"${k}") for k, (i, _) in enumerate(made.own)}
+                        optional[x] = tuple(f"${k}" for k in range(len(at_own))), renamed(All(tuple(guards)), at_own)
+                    continue
+                arrays[x] = own_sizes, inner.size
                 if guards or inner.where != TRUE or not positive(inner.size):
                     own = {i: name(f"${k}") for k, (i, _) in enumerate(made.own)}
                     there = All((*guards, Exists(inner.index, inner.size, inner.where)))

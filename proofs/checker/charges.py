@@ -41,6 +41,7 @@ from proofs.checker.trees import (
     Part,
     Pred,
     Sum,
+    Test,
     Type,
     name,
 )
@@ -170,7 +171,7 @@ class Charges:
                 self._go(b, dims, place)
                 live = [self._live(b, place), *([self._live(a, place)] if sign > 0 else [])]
                 self._put(1, dims, place, *live)
-            case Mul(a, b):
+            case Mul(a, b) | Test(_, a, b):
                 self._go(a, dims, place)
                 self._go(b, dims, place)
                 self._put(1, dims, place)

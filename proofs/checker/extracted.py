@@ -140,7 +140,8 @@ class _Listing:
         while isinstance(e, Bracket):
             guards.append(e.pred)
             e = e.body
-        assert isinstance(e, Best)
+        if not isinstance(e, Best):
+            raise Left
         (operand,) = operands(x)
         yield from ("choice", self.places[operand])
         yield from self._points((*x.own, (e.index, e.size)), All((*guards, e.where)))

@@ -45,6 +45,7 @@ from proofs.checker.trees import (
     Refused,
     Rel,
     Sum,
+    Test,
     Type,
     affine,
 )
@@ -173,6 +174,10 @@ class Kinds:
                 inner = scope.with_index(i, size)
                 self._number(body, inner.where(self._pred(where, inner)))
                 return Indices(size) if which else REAL
+            case Test(_, a, b):
+                self._number(a, scope)
+                self._number(b, scope)
+                return Indices(trees.number(2))
             case Let(x, value, body):
                 kind = self.lets[id(e)] = self._of(value, scope)
                 return self._of(body, scope.with_variable(x, kind))

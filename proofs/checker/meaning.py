@@ -15,6 +15,7 @@ from proofs.checker.normal import (
     CHOICE,
     REAL,
     SUM,
+    TEST,
     Term,
     Value,
     Values,
@@ -53,9 +54,11 @@ from proofs.checker.trees import (
     Program,
     Refused,
     Sum,
+    Test,
     Type,
     name,
 )
+from proofs.checker.trees import number as number_of
 
 ONE = Fraction(1)
 _WIDE = 40
@@ -117,7 +120,7 @@ class Bound:
     def choice(self) -> tuple[list[str], Pred, Element]:
         """Of an array of indices: its places, where it has an index at all, and the index that is chosen."""
         e, place, params, guards = self.expr, self.place, [], []
-        while not isinstance(e, Best):
+        while not isinstance(e, Best | Test):
             match e:
                 case Gen(i, size, body):
                     params.append(fresh())
@@ -132,6 +135,8 @@ class Bound:
                     return place.lets[x].choice
                 case _:
                     raise Undecided("an array of indices of another form")
+        if isinstance(e, Test):
+            return params, conjunction(guards), self.meaning.test(e, place)
         chosen, some, _, _ = self.meaning.best(e, place)
         return params, conjunction([*guards, some]), chosen
 
@@ -197,6 +202,13 @@ class Meaning:
                 guards.append(renamed(guard, names))
         missing = [g for g in guards if not self.facts.implies((), g)]
         return All((*missing, p)) if missing else p
+
+    def test(self, e: Test, place: Place) -> Element:
+        """What a comparison is: nothing is known of it but that comparisons of equal numbers are equal."""
+        values = [self.value(a, (), (), place) for a in (e.left, e.right)]
+        key, places = self.values.node(f"{TEST} {e.operator}", values, [place.known] * 2)
+        self.facts.arrays[key] = (), number_of(2)
+        return Element(key, places)
 
     def best(self, e: Best, place: Place) -> tuple[Element, Pred, Value, str]:
         """The index that `e` chooses, whether there is one, the value of its body, and the index in that."""

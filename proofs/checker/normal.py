@@ -462,6 +462,7 @@ class Values:
 
 
 CHOICE = "choice"
+TEST = "test"
 SUM = "+"
 LET = "let"
 CUTS = {SUM, LET}

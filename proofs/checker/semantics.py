@@ -7,6 +7,7 @@ list, and an array of pairs is a pair of arrays.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -40,6 +41,7 @@ from proofs.checker.trees import (
     Pred,
     Refused,
     Sum,
+    Test,
     chooses,
 )
 
@@ -181,6 +183,14 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
 """The scalar functions that this checker knows, but for powers."""
 
 
+_TESTS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "=": operator.eq,
+    "!=": operator.ne,
+}
 _MOST_EXPONENT = 4096
 
 
@@ -373,6 +383,8 @@ class Semantics:
                     raise Undefined("the greatest or least of nothing")
                 k, best = reduce(lambda a, b: b if sign * plain(b[1]) > sign * plain(a[1]) else a, found)
                 return k if which else best
+            case Test(comparison, a, b):
+                return int(_TESTS[comparison](plain(self.value(a, env)), plain(self.value(b, env))))
             case Let(x, value, body):
                 return self.value(body, {**env, x: self.bound(value, env)})
 
@@ -437,7 +449,7 @@ class Semantics:
             case Add(a, b, sign):
                 meets = self._live(b, env) and (sign < 0 or self._live(a, env))
                 return self.cost(a, env) + self.cost(b, env) + meets
-            case Mul(a, b):
+            case Mul(a, b) | Test(_, a, b):
                 return self.cost(a, env) + self.cost(b, env) + 1
             case Call(f, arguments):
                 if f not in self.functions:

@@ -28,6 +28,7 @@ from proofs.checker.trees import (
     Pred,
     Refused,
     Sum,
+    Test,
     chooses,
     name,
 )
@@ -216,7 +217,7 @@ def _with_arrays(e: Expr, bound: tuple[str, ...]) -> Expr:
             for i in needed:
                 read = At(read, name(i))
             return read
-        case Add() | Mul():
+        case Add() | Mul() | Test():
             return replace(e, left=_with_arrays(e.left, bound), right=_with_arrays(e.right, bound))
         case Call(f, arguments):
             return Call(f, tuple(_with_arrays(a, bound) for a in arguments))
@@ -254,7 +255,7 @@ def reads(x: Statement) -> Iterator[tuple[Operand, tuple[Affine, ...]]]:
             yield operand, tuple(sizes[i] for i in at)
             continue
         match e:
-            case Add(a, b, _) | Mul(a, b):
+            case Add(a, b, _) | Mul(a, b) | Test(_, a, b):
                 stack += [(b, sizes), (a, sizes)]
             case Call(_, arguments):
                 stack += [(a, sizes) for a in reversed(arguments)]

@@ -41,6 +41,7 @@ from proofs.checker.trees import (
     Refused,
     Rel,
     Sum,
+    Test,
     Type,
     chooses,
     name,
@@ -82,6 +83,7 @@ class Reader:
         self.tokens: list[tuple[str, int]] = []
         self.k = 0
         self.arrays: frozenset[str] = frozenset()
+        self.compares = False
         self.no_relations = set(_WORDS)
         at = 0
         while at < len(text):
@@ -223,6 +225,8 @@ class Reader:
         while not product and self.peek() in ("+", "-"):
             sign = 1 if self.take() == "+" else -1
             left = Add(left, self.expression(product=True), sign)
+        if not product and self.compares and self.peek() in _COMPARISONS:
+            return Test(self.take(), left, self.expression())
         return left
 
     def operand(self) -> Expr:
@@ -299,11 +303,15 @@ class Reader:
         while self.accept("let"):
             x = self.identifier()
             self.take("=")
+            before, self.compares = self.compares, True
             value = self.expression()
+            self.compares = before
             self.take("in")
             found.append((x, value))
             self.arrays = self.arrays | {x} if chooses(value) else self.arrays - {x}
+        before, self.compares = self.compares, False
         e = self.expression()
+        self.compares = before
         self.arrays = outside
         for x, value in reversed(found):
             e = Let(x, value, e)
@@ -484,7 +492,7 @@ def resolved(e: Expr, variables: frozenset[str]) -> Expr:
             return replace(e, body=resolved(e.body, variables))
         case Pair(a, b):
             return Pair(resolved(a, variables), resolved(b, variables))
-        case Add() | Mul():
+        case Add() | Mul() | Test():
             return replace(e, left=resolved(e.left, variables), right=resolved(e.right, variables))
 
 

@@ -215,6 +215,15 @@ class Best:
 
 
 @dataclass(frozen=True)
+class Test:
+    """left operator right, a comparison of numbers as an index: 1 if it is true, else 0."""
+
+    operator: str
+    left: Expr
+    right: Expr
+
+
+@dataclass(frozen=True)
 class Let:
     """let name = value in body"""
 
@@ -223,7 +232,7 @@ class Let:
     body: Expr
 
 
-Expr = Num | Integer | Name | Part | Pair | Add | Mul | Call | At | Bracket | Gen | Sum | Best | Let
+Expr = Num | Integer | Name | Part | Pair | Add | Mul | Call | At | Bracket | Gen | Sum | Best | Test | Let
 
 
 @dataclass(frozen=True)
@@ -309,10 +318,10 @@ def _names(node: Anything) -> set[str]:
 
 
 def chooses(e: Expr) -> bool:
-    """Whether `e` is an array of indices that argmax or argmin chooses."""
+    """Whether `e` is an array of indices: that argmax or argmin chooses, or that comparisons are."""
     while isinstance(e, Gen | Bracket):
         e = e.body
-    return isinstance(e, Best) and e.which
+    return isinstance(e, Test) or (isinstance(e, Best) and e.which)
 
 
 def power(e: Expr, exponent: Fraction) -> Expr:

@@ -90,7 +90,7 @@ class Certificate(Shown):
             "cotangent": d.adjoint.params[-1].name,
             "functions": [described(f) for f in _functions((d.function, d.adjoint, self.record.function))],
             "steps": self.record.steps(),
-            "costs": {name: _as_text(cost) for name, cost in self.costs.items()},
+            "costs": {name: _as_text(cost, self._texts[name]) for name, cost in self.costs.items()},
             "compared": dict(self.compared),
             "supremum": self._plain_supremum(),
             "matches": {name: _matches(f.body, self.record.function.body) for name, f in self._named.items()},
@@ -102,13 +102,17 @@ class Certificate(Shown):
     def _named(self) -> dict[str, Function]:
         return {"program": self.derivation.function, "adjoint": self.derivation.adjoint}
 
+    @property
+    def _texts(self) -> dict[str, Function]:
+        return {**self._named, "ssa": self.record.function, "derived": self.record.function}
+
     def _plain_supremum(self) -> dict[str, Any] | None:
         """The supremum as JSON has it: if it is exact, and as sizes grow alike, or one as the square of another, it is
         plain that it is approached."""
         found, own, adjoint = self.supremum, self.program_cost, self.adjoint_cost
         if found is None or not found.is_exact or own is None or adjoint is None:
             return None
-        if _as_text(own) is None or _as_text(adjoint) is None:
+        if any(_as_text(self.costs[name], f) is None for name, f in self._named.items()):
             return None
         d = self.derivation
         others = numbers_in(d.function, (d.function.type, *(x.type for x in d.wrt)))
@@ -228,17 +232,23 @@ def _cost(f: Function) -> CostPolynomial | None:
         return None
 
 
-def _as_text(cost: CostPolynomial | None) -> str | None:
-    """A formula in the names that the program's text has; None where index arrays have other names there, as of two of
-    one name."""
+def _as_text(cost: CostPolynomial | None, program: Function) -> str | None:
+    """A formula in the names that the text of `program` has; None where index arrays have other names there, as of two
+    of one name, or are bound further in."""
     if cost is None:
         return None
-    ours, theirs = cost.program.body, parse(str(cost.program)).body
-    while isinstance(ours, Let) and isinstance(theirs, Let):
-        if isinstance(ours.var, IndexArray) and ours.var.name != theirs.var.name:
-            return None
-        ours, theirs = ours.body, theirs.body
-    return str(cost)
+    outermost = {x.name for x in _arrays(parse(str(program)).body)}
+    counted = list(_arrays(cost.program.body))
+    known = len({x.name for x in counted}) == len(counted) and {x.name for x in counted} <= outermost
+    return str(cost) if known else None
+
+
+def _arrays(e: Expr) -> Iterator[IndexArray]:
+    """The index arrays that the outermost lets bind."""
+    while isinstance(e, Let):
+        if isinstance(e.var, IndexArray):
+            yield e.var
+        e = e.body
 
 
 def _told(name: str, cost: CostPolynomial | None) -> list[str]:

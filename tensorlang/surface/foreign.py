@@ -17,6 +17,9 @@ OUTSIDE = "the scalar functions are tl.sin, tl.exp, ..; jnp works on arrays, and
 
 _ELEMENTWISE: dict[str, str] = {
     **{name: name for name in ("exp", "log", "sin", "cos", "tan", "tanh", "sinh", "cosh", "sqrt", "sign", "logaddexp")},
+    **{name: name for name in ("log1p", "expm1", "log2", "log10", "cbrt", "floor", "ceil")},
+    **{f"arc{name}": f"a{name}" for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh", "tan2")},
+    "rint": "round",
     "absolute": "abs",
     "fabs": "abs",
     "reciprocal": "recip",

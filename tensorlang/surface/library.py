@@ -15,6 +15,15 @@ prefix_sum(x: [n]R) = gen i:n. sum j:n. [j <= i] * x[j]
 
 linspace(a: R, b: R) = gen i:n. a + (b - a) * (i / real(n - 1))
 
+-- functions of numbers; where they branch, the derivative is that of the branch that is taken
+silu(x: R) = x * sigmoid(x)
+gelu(x: R) = 0.5 * x * erfc(-0.7071067811865476 * x)
+elu(x: R) = if x > 0 then x else expm1(x)
+leaky_relu(x: R, slope: R) = if x >= 0 then x else slope * x
+huber(x: R, width: R) = if abs(x) <= width then 0.5 * x^2 else width * (abs(x) - 0.5 * width)
+clip(x: R, low: R, high: R) = if x < low then low else if x > high then high else x
+xlogy(x: R, y: R) = if x = 0 then 0 else x * log(y)
+
 -- products
 dot(x: [n]R, y: [n]R) = sum i:n. x[i] * y[i]
 outer(x: [n]R, y: [m]R) = gen i:n, j:m. x[i] * y[j]

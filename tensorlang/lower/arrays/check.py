@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Collection
 
 from tensorlang.lower.arrays.ir import (
@@ -22,7 +23,10 @@ from tensorlang.lower.arrays.ir import (
 )
 from tensorlang.lower.arrays.meaning import MEANING
 
-_KNOWN = frozenset({"True", "False", "None", "float", "bool", "dtype", "jnp.int32", "jnp.inf"})
+Scope = ChainMap[str, None]
+"""The names that are assigned, those of the innermost block first."""
+
+_KNOWN = ("True", "False", "None", "float", "bool", "dtype", "jnp.int32", "jnp.inf")
 
 
 def why_not(program: Define, library: Collection[str]) -> str | None:
@@ -32,29 +36,29 @@ def why_not(program: Define, library: Collection[str]) -> str | None:
     the parts of the `library` that are given to others; an einsum must have as many terms as arrays; and a function
     must return something at its end, and nowhere else.
     """
-    scope = {*_KNOWN, *(name for name in program.parameters if name != "*")}
-    if "dtype" in _KNOWN and len(set(program.parameters)) < len(program.parameters):
-        return f"{program.name} has two parameters of one name"
+    scope: Scope = ChainMap(dict.fromkeys(name for name in program.parameters if name != "*"), dict.fromkeys(_KNOWN))
+    if len(set(program.parameters)) < len(program.parameters):
+        return f"{program.name}: two parameters have one name"
     return _block(program.body, scope, library, program.name)
 
 
-def _block(block: Block, scope: set[str], library: Collection[str], where: str, returns: bool = True) -> str | None:
+def _block(block: Block, scope: Scope, library: Collection[str], where: str, returns: bool = True) -> str | None:
     """Why not; adds to `scope` what the block assigns."""
     for k, s in enumerate(block.statements):
         found: str | None = None
         match s:
             case Assign(names, value, _):
                 found = _node(value, scope, library)
-                scope.update(names)
+                scope.update(dict.fromkeys(names))
             case Define(name, parameters, body):
-                found = _block(body, {*scope, *parameters}, library, name)
-                scope.add(name)
+                found = _block(body, scope.new_child(dict.fromkeys(parameters)), library, name)
+                scope[name] = None
             case When(test, then, otherwise):
-                ways = [set(scope), set(scope)]
+                ways = [scope.new_child(), scope.new_child()]
                 found = _node(test, scope, library)
                 found = found or _block(then, ways[0], library, where, False)
                 found = found or _block(otherwise, ways[1], library, where, False)
-                scope |= ways[0] & ways[1]
+                scope.update(dict.fromkeys(ways[0].maps[0].keys() & ways[1].maps[0].keys()))
             case Return(value):
                 found = _node(value, scope, library)
                 if not found and (k < len(block.statements) - 1 or not returns):
@@ -70,8 +74,8 @@ def _block(block: Block, scope: set[str], library: Collection[str], where: str, 
     return None
 
 
-def _node(node: Node, scope: Collection[str], library: Collection[str]) -> str | None:
-    stack: list[tuple[Node, Collection[str]]] = [(node, scope)]
+def _node(node: Node, scope: Scope, library: Collection[str]) -> str | None:
+    stack: list[tuple[Node, Scope]] = [(node, scope)]
     while stack:
         part, known = stack.pop()
         missing = [name for name in names_in(part) if name not in known]
@@ -96,6 +100,6 @@ def _node(node: Node, scope: Collection[str], library: Collection[str]) -> str |
                     return f"{name} is called before it is defined"
             case _:
                 pass
-        inner = {*known, *part.parameters} if isinstance(part, Function) else known
+        inner = known.new_child(dict.fromkeys(part.parameters)) if isinstance(part, Function) else known
         stack += [(child, inner) for child in part.children()]
     return None

@@ -22,6 +22,7 @@ from tensorlang.lower.arrays.ir import (
     Node,
     Number,
     Subscript,
+    Text,
     Transpose,
     Tuple,
 )
@@ -48,8 +49,15 @@ class Value:
 
     def __post_init__(self) -> None:
         assert len(set(self.axes)) == len(self.axes)
-        if isinstance(self.node, Transpose):
-            assert len(self.node.places) == len(self.axes)
+        match self.node:
+            case Transpose(_, places):
+                assert len(places) == len(self.axes)
+            case Apply("einsum", (Text(spec), *_), _):
+                assert len(spec.split("->")[1]) == len(self.axes)
+            case Apply("broadcast_to", (_, Tuple(sizes)), _) | Apply("full", (Tuple(sizes), *_), _):
+                assert len(sizes) == len(self.axes) or not self.axes
+            case _:
+                pass
 
 
 def apply(operation: str, *arguments: Node, **named: Node) -> Apply:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 
+from tensorlang.errors import NormalFormError
 from tensorlang.language.function import Function
 from tensorlang.language.predicates import Relation
 from tensorlang.lower import costs
+from tensorlang.lower.arrays.check import why_not
 from tensorlang.lower.arrays.ir import Apply, Block, Part
 from tensorlang.lower.arrays.program import ArrayProgram
 from tensorlang.lower.emit.helpers import HELPERS, NEEDS
@@ -29,6 +31,9 @@ class Source:
     ) -> None:
         self.program = ArrayProgram(f, sparse, strict, HELPERS, lambda node: len(text(node)))
         self.name, self.told, self.orders = self.program.name, self.program.told, self.program.orders
+        reason = why_not(self.program.definition, HELPERS)
+        if reason is not None:
+            raise NormalFormError(f"lowering made no array program: {reason}")
         block = Block([self.program.definition])
         called = {n.operation if isinstance(n, Apply) else n.name for n in block.nodes() if isinstance(n, Apply | Part)}
         self.helpers = tuple(name for name in HELPERS if name in called)

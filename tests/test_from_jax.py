@@ -130,7 +130,6 @@ def test_nested_concatenations_do_not_grow() -> None:
 DEARER = {
     "variance in segments": "clip(count, 1) is a maximum for each segment, which the program by hand does without",
     "sums up to given limits": "the mask is a comparison with data, which is a number for each place",
-    "logistic regression": "the loss is written with logaddexp, which costs more than the program's own form",
     "self-attention without shift": "JAX's softmax shifts by the greatest value",
     "layer norm": "sums are taken apart in another order: 7 operations of 26,926, for a cheaper value",
 }
@@ -193,7 +192,7 @@ def test_a_natural_jax_program_gets_the_gradient_of_the_program_by_hand(case: Ca
     by_hand = tl.adjoint(case.function, wrt)
     mine = spent(derived, {**full, derived.params[-1].name: bar}, {})
     theirs = spent(by_hand, {**dict(zip(names, arrays, strict=False)), by_hand.params[-1].name: bar}, case.odd)
-    assert mine <= theirs or case.name in DEARER, (mine, theirs)
+    assert (mine > theirs) == (case.name in DEARER), (mine, theirs)
 
 
 @pytest.mark.parametrize("seed", [*range(6), *(pytest.param(k, marks=pytest.mark.slow) for k in range(100, 200))])

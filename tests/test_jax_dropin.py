@@ -304,3 +304,14 @@ def test_a_few_random_functions_have_the_gradients_of_jax(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(100, 250))
 def test_random_functions_have_the_gradients_of_jax(seed: int) -> None:
     agrees(seed)
+
+
+def test_an_explanation_is_shown_as_a_table_in_notebooks() -> None:
+    def f(x: Any, a: Any) -> Any:
+        return scaled(x, a) + jnp.sum(jnp.linalg.cholesky(a @ a.T + jnp.eye(40)))
+
+    told = tl.jax.explain(f, X, A)
+    page = told._repr_html_()
+    assert page.count("<tr>") == 1 + len(told.rows)
+    assert "cholesky: there is no rule for it" in page
+    assert "times" in str(told)

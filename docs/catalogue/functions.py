@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from docs.catalogue.markdown import table
+from tensorlang.jaxprs.scalars import NAMES, ensure
 from tensorlang.language.functions import functions, operations, power
 from tensorlang.language.grammar import Call, ScalarFunction, Var
 from tensorlang.language.latex import expr_latex
@@ -18,12 +19,19 @@ PYTHON = {"max": "maximum", "min": "minimum"}
 def page() -> str:
     """The table, and one of some powers."""
     head = ("Function", "Notation", "Cost", "Derivative", "Its cost")
+    ensure()
+    own = [f for f in functions().values() if f.name not in NAMES]
+    further = [f for f in functions().values() if f.name in NAMES]
     powers = [power(2), power(3), power(10), power(Fraction(1, 2)), power(Fraction(-3, 2))]
     return "\n".join(
         [
-            table(("In text", "In Python", *head[1:]), [_row(f) for f in functions().values()]),
+            table(("In text", "In Python", *head[1:]), [_row(f) for f in own]),
             "Constant powers are functions as well, `x ^ k` or `pow(x, c)` in text and `x**c` in Python:\n",
             table(("In text", *head[1:]), [(row[0], *row[2:]) for row in map(_row, powers)]),
+            "Programs from JAX functions have further ones, which the language knows once such a program has been "
+            "made; in Python they are applied by `tl.call`. `frozen` is a value without a derivative, `even_max` and "
+            "`even_min` share the cotangent among equals, and the derivative of `right_abs` at 0 is 1:\n",
+            table(("In text", *head[1:]), [(row[0], *row[2:]) for row in map(_row, further)]),
         ]
     )
 

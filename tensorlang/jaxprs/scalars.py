@@ -8,8 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from tensorlang.language.functions import call, functions, raise_to, register
+from tensorlang.language.functions import call, functions, register
 from tensorlang.language.grammar import Add, Expr, Mul, number
+
+_LISTED = "lgamma digamma trigamma tetragamma pentagamma fmod xlogy xlog1py frozen right_abs even_max even_min"
+NAMES = frozenset(_LISTED.split())
+"""What they are called. They are known once a JAX function has been imported."""
 
 
 def _special(name: str) -> Any:
@@ -30,40 +34,11 @@ def ensure() -> None:
     def add(a: Expr, b: Expr) -> Expr:
         return Add(a, b, 1)
 
-    def square(x: Expr) -> Expr:
-        return Mul(x, x)
-
     def have(name: str, **rest: Any) -> None:
         if name not in known:
             register(name, **rest)
 
-    have("log1p", evaluate=np.log1p, source="jnp.log1p({0})",
-         transpose=lambda x, y, t: [mul(call("recip", add(one, x[0])), t)])  # fmt: skip
-    have("expm1", evaluate=np.expm1, source="jnp.expm1({0})", transpose=lambda x, y, t: [mul(add(y, one), t)])
     _gammas(have)
-    have("atan", cost=2, evaluate=np.arctan, source="jnp.arctan({0})",
-         transpose=lambda x, y, t: [mul(call("recip", add(one, square(x[0]))), t)])  # fmt: skip
-    have("asin", cost=2, evaluate=np.arcsin, source="jnp.arcsin({0})",
-         transpose=lambda x, y, t: [mul(raise_to(Add(one, square(x[0]), -1), Fraction(-1, 2)), t)])  # fmt: skip
-    have("acos", cost=2, evaluate=np.arccos, source="jnp.arccos({0})",
-         transpose=lambda x, y, t: [mul(mul(number(-1), raise_to(Add(one, square(x[0]), -1), Fraction(-1, 2))),
-                                        t)])  # fmt: skip
-    have("asinh", cost=2, evaluate=np.arcsinh, source="jnp.arcsinh({0})",
-         transpose=lambda x, y, t: [mul(raise_to(add(square(x[0]), one), Fraction(-1, 2)), t)])  # fmt: skip
-    have("acosh", cost=2, evaluate=np.arccosh, source="jnp.arccosh({0})",
-         transpose=lambda x, y, t: [mul(raise_to(Add(square(x[0]), one, -1), Fraction(-1, 2)), t)])  # fmt: skip
-    have("atanh", cost=2, evaluate=np.arctanh, source="jnp.arctanh({0})",
-         transpose=lambda x, y, t: [mul(call("recip", Add(one, square(x[0]), -1)), t)])  # fmt: skip
-    have("erfc", cost=2, evaluate=_special("erfc"), source="jax.scipy.special.erfc({0})",
-         transpose=lambda x, y, t: [mul(mul(number(Fraction("-1.1283791670955126")),
-                                            call("exp", mul(number(-1), square(x[0])))), t)])  # fmt: skip
-    have("erf_inv", cost=2, evaluate=_special("erfinv"), source="jax.scipy.special.erfinv({0})",
-         transpose=lambda x, y, t: [mul(mul(number(Fraction("0.88622692545275801")), call("exp", square(y))),
-                                        t)])  # fmt: skip
-    have("atan2", arity=2, cost=5, evaluate=np.arctan2, source="jnp.arctan2({0}, {1})", transpose=_atan2)
-    have("power", arity=2, cost=5, evaluate=np.power, source="jnp.power({0}, {1})", transpose=_power)
-    for name, f in (("floor", np.floor), ("ceil", np.ceil), ("round", np.round)):
-        have(name, evaluate=f, source=f"jnp.{name}({{0}})", transpose=lambda x, y, t: [None])
     have("fmod", arity=2, cost=4, evaluate=np.fmod, source="jnp.fmod({0}, {1})", transpose=_fmod)
     have("xlogy", arity=2, cost=3, evaluate=_special("xlogy"), source="jax.scipy.special.xlogy({0}, {1})",
          transpose=lambda x, y, t: [mul(call("log", x[1]), t), mul(mul(x[0], call("recip", x[1])), t)])  # fmt: skip
@@ -107,20 +82,6 @@ def _share(a: Expr, b: Expr, t: Expr) -> Expr:
     return Mul(number(Fraction(1, 2)), Add(call("where_ge", a, b, t), call("where_gt", a, b, t), 1))
 
 
-def _atan2(x: tuple[Expr, ...], y: Expr, t: Expr) -> list[Expr]:
-    scaled = Mul(t, call("recip", Add(Mul(x[0], x[0]), Mul(x[1], x[1]), 1)))
-    return [Mul(x[1], scaled), Mul(Mul(number(-1), x[0]), scaled)]
-
-
 def _fmod(x: tuple[Expr, ...], y: Expr, t: Expr) -> list[Expr]:
     ratio = Mul(x[0], call("recip", x[1]))
     return [t, Mul(Mul(number(-1), t), Mul(call("sign", ratio), call("floor", call("abs", ratio))))]
-
-
-def _power(x: tuple[Expr, ...], y: Expr, t: Expr) -> list[Expr]:
-    base, exponent = x
-    lower = call("power", base, Add(exponent, number(1), -1))
-    return [
-        Mul(Mul(exponent, lower), t),
-        call("where_gt", call("abs", base), number(0), Mul(Mul(y, call("log", base)), t)),
-    ]

@@ -94,19 +94,14 @@ def _integer(b: Builder, name: str, x: Int) -> Int:
 _SAME_NAME = (
     "exp log sin cos tan tanh sinh cosh sqrt abs erf log1p expm1 lgamma digamma asin acos atan asinh acosh atanh"
 )
-for _name in [*_SAME_NAME.split(), "erf_inv", "erfc", "floor", "ceil"]:
+for _name in [*_SAME_NAME.split(), "erfc", "floor", "ceil", "cbrt"]:
     _unary(_name, lambda e, name=_name: call(name, e))  # type: ignore[misc]
 _unary("logistic", lambda e: call("sigmoid", e))
 _unary("neg", negative)
 _unary("square", lambda e: raise_to(e, 2))
 _unary("rsqrt", lambda e: raise_to(e, Fraction(-1, 2)))
-_unary("cbrt", lambda e: raise_to(e, Fraction(1, 3)))
+_unary("erf_inv", lambda e: call("erfinv", e))
 _unary("exp2", lambda e: call("exp", times(number(Fraction("0.69314718055994530942")), e)))
-
-
-@rule("cbrt")
-def _cbrt(b: Builder, eqn: Any, x: Any) -> Any:
-    raise Unsupported("a cube root, which powers have for positive numbers alone")
 
 
 @rule("sign")

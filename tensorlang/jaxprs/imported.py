@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from inspect import signature
 from typing import Any
 
 import jax
@@ -81,8 +82,17 @@ def from_jax(fun: Callable[..., Any], *specs: Any, strict: bool = False, exact: 
     a longer program. With `strict`, nothing may be assumed. Raises `ImportRefused` for what is no tensor program, with
     the primitive and the line, and `ArgumentError` for specifications that can't be read.
     """
+    if not callable(fun):
+        raise ArgumentError(f"from_jax takes a JAX function, found {fun!r}", hint='tl.from_jax(loss, "n", "n m")')
     given = shapes_of(specs)
     name = getattr(fun, "__name__", "f")
+    try:
+        signature(fun).bind(*given)
+    except ValueError:  # of a function that has none that Python could tell
+        pass
+    except TypeError as why:
+        hint = 'one for each argument, such as "n m" for a matrix'
+        raise ArgumentError(f"{len(given)} descriptions don't fit the arguments of {name}: {why}", hint=hint) from None
     program, _ = _translated(fun, given, name if name.isidentifier() else "f", exact)
     if strict and program.assumptions:
         raise ImportRefused(f"{name} is a tensor program only if {'; '.join(program.assumptions)}", hint="strict=False")

@@ -11,7 +11,7 @@ import numpy as np
 from tensorlang.language.functions import call, functions, register
 from tensorlang.language.grammar import Add, Expr, Mul, number
 
-_LISTED = "lgamma digamma trigamma tetragamma pentagamma fmod xlogy xlog1py frozen right_abs even_max even_min"
+_LISTED = "lgamma digamma trigamma tetragamma pentagamma fmod times_log xlog1py frozen right_abs even_max even_min"
 NAMES = frozenset(_LISTED.split())
 """What they are called. They are known once a JAX function has been imported."""
 
@@ -40,7 +40,7 @@ def ensure() -> None:
 
     _gammas(have)
     have("fmod", arity=2, cost=4, evaluate=np.fmod, source="jnp.fmod({0}, {1})", transpose=_fmod)
-    have("xlogy", arity=2, cost=3, evaluate=_special("xlogy"), source="jax.scipy.special.xlogy({0}, {1})",
+    have("times_log", arity=2, cost=3, evaluate=_special("xlogy"), source="jax.scipy.special.xlogy({0}, {1})",
          transpose=lambda x, y, t: [mul(call("log", x[1]), t), mul(mul(x[0], call("recip", x[1])), t)])  # fmt: skip
     have("xlog1py", arity=2, cost=3, evaluate=_special("xlog1py"), source="jax.scipy.special.xlog1py({0}, {1})",
          transpose=lambda x, y, t: [mul(call("log1p", x[1]), t),

@@ -342,5 +342,6 @@ def _custom_jvp(b: Builder, eqn: Any, *xs: Any) -> Any:
         return b.state(axes, lambda ix: call("logaddexp", x.at(ix), y.at(ix)), "logaddexp")
     if name in ("xlogy", "xlog1py"):
         (y,) = rest
-        return b.state(axes, lambda ix: call(name, x.at(ix), y.at(ix)), name)
+        known = "times_log" if name == "xlogy" else name  # the library's xlogy has another derivative at 0
+        return b.state(axes, lambda ix: call(known, x.at(ix), y.at(ix)), name)
     raise Unsupported(f"the derivative that {name or 'the program'} brings", hint="tl.jax.grad keeps it")

@@ -112,6 +112,10 @@ def _translated(fun: Callable[..., Any], given: Sequence[Any], name: str, exact:
             brought[inner_jaxpr(equation).jaxpr.debug_info.func_name] = None
         return not has_rule(equation)
 
+    if not closed.out_avals:
+        raise ImportRefused(
+            f"{name} is no tensor program: it gives no array", hint="return what is to be differentiated"
+        )
     flat = flatten(closed, opened)
     names = leaf_names(fun, given)
     try:

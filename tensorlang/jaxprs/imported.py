@@ -102,7 +102,15 @@ def from_jax(fun: Callable[..., Any], *specs: Any, strict: bool = False, exact: 
 
 
 def _translated(fun: Callable[..., Any], given: Sequence[Any], name: str, exact: bool) -> tuple[Program, Any]:
-    closed, shape = jax.make_jaxpr(fun, return_shape=True)(*given)
+    try:
+        closed, shape = jax.make_jaxpr(fun, return_shape=True)(*given)
+    except (
+        TypeError,
+        ValueError,
+        jax.errors.InconclusiveDimensionOperation,
+    ) as why:  # of a function that cannot be traced, or not at such arguments
+        hint = "numbers may do where sizes with names do not"
+        raise ImportRefused(f"JAX cannot trace {name}: {str(why).splitlines()[0]}", hint=hint) from why
     brought: dict[str, None] = {}
 
     def opened(equation: Any) -> bool:

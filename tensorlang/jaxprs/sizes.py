@@ -70,6 +70,9 @@ def specs(given: Any) -> Any:
 
     def read(x: Any) -> Any:
         if not isinstance(x, str):
+            if not isinstance(x, bool | int | float | complex) and not hasattr(x, "shape"):
+                hint = 'an array, jax.ShapeDtypeStruct, or a text such as "n m"'
+                raise ArgumentError(f"{x!r} describes no argument of a JAX function", hint=hint)
             return x
         dims, _, dtype = x.partition(":")
         try:

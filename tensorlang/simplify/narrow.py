@@ -3,10 +3,11 @@
     C = gen i, j. sum k. A[i, k] * B[k, j];  sum i. C[i, i]
         ->  C = gen i, j. sum k. [i = j] * A[i, k] * B[k, j];  sum i. C[i, i]
 
-What a reader reads of a statement is its own predicate projected to the statement's indices. A statement is
-restricted only if that leaves a thin part of it, one with an index that the others determine or that has a bounded
-number of values: its support is asymptotically smaller then, and stored as such (`compact`). Readers of parts
-that have no point in common get statements of their own. Every element is computed at most as often as before.
+What a reader reads of a statement is its own predicate projected to the statement's indices. A statement is restricted
+only by conditions that hide a share of it. Where they leave a thin part, one with an index that the others determine or
+that has a bounded number of values, that is stored as such (`compact`); so is what data relations leave, when the
+program is lowered. Readers of parts that have no point in common get statements of their own. Every element is computed
+at most as often as before.
 """
 
 from __future__ import annotations

@@ -191,5 +191,8 @@ def _bounds(parts: Iterable[Predicate]) -> dict[Affine, int]:
 @cached
 def is_zero_at_zero(f: ScalarFunction) -> bool:
     """Whether `f` is exactly 0 where all of its arguments are."""
-    with np.errstate(all="ignore"):
-        return bool(f.evaluate(*[np.float64(0)] * f.arity) == 0)
+    try:
+        with np.errstate(all="ignore"):
+            return bool(f.evaluate(*[np.float64(0)] * f.arity) == 0)
+    except (ArithmeticError, ValueError):  # a user's own, which has no value there
+        return False

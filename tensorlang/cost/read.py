@@ -125,6 +125,10 @@ class _CostReader(ConditionReader):
         self.expect(")", "`and`, `or` or ')'")
         return unknown(domain_of_data({index: size for _, index, size in binders}, p))
 
+    def _compares_values(self) -> bool:
+        """Never: a cost depends on sizes and data alone, and `floor` is a quotient."""
+        return False
+
     def _atom(self) -> Deep[Affine | Predicate]:
         if self.token.text != "floor" or self.peek() != "(":
             value: Affine | Predicate = yield super()._atom()

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
 
-from tensorlang.language.affine import Affine, Index, IndexArray
+from tensorlang.language.affine import Affine, Index, IndexArray, atom_affine
 from tensorlang.language.predicates import (
     TRUE,
     Predicate,
@@ -153,7 +153,9 @@ def _reads(
             guard = simplify_in(guard, own_ranges(x))
             return [(left, guard), (right, guard)]
         case Contraction():
-            chosen = (q for a in lookups(x.pred) if a.array in defined for q in what_was_chosen(a, defined[a.array]))
+            known = x.pattern.outer.keys() | x.pattern.inner.keys()  # not what is bound in the predicate
+            seen = (a for a in lookups(x.pred) if a.array in defined and known.issuperset(atom_affine(a).indices))
+            chosen = (q for a in seen for q in what_was_chosen(a, defined[a.array]))
             return list(zip(x.factors, _shadows(x.pattern, conjunction([where, *chosen])), strict=True))
 
 

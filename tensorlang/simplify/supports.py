@@ -19,6 +19,7 @@ import numpy as np
 from tensorlang.language.affine import Affine, Index, Lookup, Size, atom_affine, constant
 from tensorlang.language.grammar import ScalarFunction
 from tensorlang.language.predicates import (
+    FALSE,
     TRUE,
     Equal,
     NonNegative,
@@ -151,7 +152,10 @@ def _hides_few(a: Affine, ranges: Mapping[Index, Affine]) -> bool:
 def common(conditions: Iterable[Predicate]) -> Predicate:
     """Comparisons and relations that hold wherever one of the `conditions` does: [i = j] and [i = j + 1] are both
     within 0 <= i - j <= 1."""
-    first, *others = [conjuncts(q) for p in conditions for q in _alternatives(p)]
+    possible = [conjuncts(q) for p in conditions for q in _alternatives(p)]
+    if not possible:
+        return FALSE
+    first, *others = possible
     shared = [q for q in first if all(q in other for other in others)]
     if not others:
         return conjunction(shared)

@@ -136,7 +136,7 @@ def _by_value(ctx: Context, c: Summation, q: NonNegative) -> Deep[Value]:
     if v.number == 0:
         return v
     axes = tuple(i for i in inner.domain if i in v.axes or i is value)
-    sums = ctx.named_array(Value(expanded(ctx, inner, v, axes)), scope.block, "sums")
+    sums = ctx.named_array(Value(expanded(ctx, inner, v, axes), axes), scope.block, "sums")
     table = Var(sums, array(tuple(inner.domain[i].extent for i in axes), R))
     ctx.held[table, ()] = Held(sums, tuple(inner.domain[i].extent for i in axes))
     body = grammar.access(table, *(atom_affine(i) - inner.domain[i].start for i in axes))

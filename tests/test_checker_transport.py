@@ -18,7 +18,7 @@ from proofs.checker.certificate import check
 from proofs.checker.charges import Charge, Domain
 from proofs.checker.facts import Facts
 from proofs.checker.predicates import within
-from proofs.checker.semantics import Semantics
+from proofs.checker.semantics import NoIndex, Semantics
 from proofs.checker.transport import Ledger, Open, Piece, Step, pieces_of, read_step
 from proofs.checker.trees import (
     Affine,
@@ -127,7 +127,7 @@ class Counted:
                         fixed[own] = self.meaning.index(Affine(((place, 1),)), env)
                     case Holds() | Exists():
                         fixed[own] = int(self.meaning.holds(place, env))
-            except Refused:  # a place that is out of bounds, where any index will do
+            except (NoIndex, Refused):  # a place that is out of bounds, where any index will do
                 fixed[own] = 0
         for own, k in fixed.items():
             at = points.find_dim_by_name(islpy.dim_type.param, own)

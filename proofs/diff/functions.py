@@ -19,6 +19,32 @@ from tensorlang.language.types import R
 SLOPE = Fraction("1.1283791670955126")
 """erf's 2 / sqrt(pi) in the registry; Functions.v has the number itself."""
 
+UNPROVED = frozenset(
+    [
+        "acos",
+        "acosh",
+        "asin",
+        "asinh",
+        "atan",
+        "atan2",
+        "atanh",
+        "cbrt",
+        "ceil",
+        "erfc",
+        "erfinv",
+        "expm1",
+        "floor",
+        "log10",
+        "log1p",
+        "log2",
+        "mod",
+        "power",
+        "round",
+        "rsqrt",
+    ]
+)
+"""Functions that Functions.v lacks: certificates name them as assumptions."""
+
 Row = tuple[int, int, list[list[str | Fraction]]]
 """Arity, cost, and the components of the transposed derivative, in prefix notation."""
 
@@ -60,7 +86,7 @@ def differences() -> list[str]:
     return [
         f"{name}: {mine.get(name)}, by the proofs {table.get(name)}"
         for name in sorted(mine.keys() | table.keys())
-        if mine.get(name) != table.get(name)
+        if mine.get(name) != table.get(name) and not (name in UNPROVED and name in mine and name not in table)
     ]
 
 

@@ -35,11 +35,18 @@ _ELEMENTS = 12
 
 
 def programs(first: int, last: int) -> Iterator[tuple[int, tl.Function, tl.Function]]:
-    """Random programs with their adjoints by one of the parameters."""
+    """Random programs with their adjoints by one of the parameters. At most one of a hundred is beyond the limits."""
+    beyond = []
     for seed in range(first, last):
         rng = random.Random(seed)
         f = random_program(rng)
-        yield seed, f, tl.adjoint(f, wrt=rng.choice(["x", "z", "w", "T"]))
+        try:
+            gradient = tl.adjoint(f, wrt=rng.choice(["x", "z", "w", "T"]))
+        except tl.LimitError:
+            beyond.append(seed)
+            continue
+        yield seed, f, gradient
+    assert len(beyond) * 100 <= last - first, beyond
 
 
 @contextmanager

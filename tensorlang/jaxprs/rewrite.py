@@ -172,6 +172,8 @@ def _body(equation: Any, closed: Any, made: Plan, gain: float | None, check: boo
 
 def _scan(equation: Any, made: Plan, gain: float | None, check: bool) -> Callable[..., Any] | None:
     p = equation.params
+    if "num_consts" not in p:  # as JAX 0.12 writes it: stays JAX
+        return None
     body = _body(equation, p["jaxpr"], made, gain, check)
     if not body.kept:
         return None

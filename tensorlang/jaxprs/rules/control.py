@@ -38,6 +38,8 @@ def _cond(b: Builder, eqn: Any, which: Any, *xs: Any) -> Any:
 @rule("scan")
 def _scan(b: Builder, eqn: Any, *xs: Any) -> Any:
     p = eqn.params
+    if "num_consts" not in p:
+        raise Unsupported("a scan as JAX 0.12 writes it")
     steps, constants, carried = p["length"], p["num_consts"], p["num_carry"]
     if not isinstance(steps, int) or steps > LONGEST_SCAN:
         raise Unsupported(f"a loop of {steps} steps", hint="tl.jax.grad keeps the loop and rewrites its body")

@@ -40,6 +40,7 @@ from tensorlang.surface.binders import (
 from tensorlang.surface.foreign import translated
 from tensorlang.surface.inline import call_on_terms
 from tensorlang.surface.lookups import Indices
+from tensorlang.surface.recurrences import fold, prescan, scan
 from tensorlang.surface.scalar import scalar
 from tensorlang.surface.scalars import (
     abs,
@@ -408,6 +409,7 @@ __all__ = [
     "exp",
     "expm1",
     "floor",
+    "fold",
     "fst",
     "function",
     "gen",
@@ -426,6 +428,7 @@ __all__ = [
     "pair",
     "pair_type",
     "power",
+    "prescan",
     "real",
     "recip",
     "relation",
@@ -434,6 +437,7 @@ __all__ = [
     "rsqrt",
     "scalar",
     "scalar_function",
+    "scan",
     "sigmoid",
     "sign",
     "sin",

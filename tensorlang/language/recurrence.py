@@ -3,6 +3,7 @@
     word t:n with s0 = e0, s1 = e1 . e         word t:n with s = (e0, e1) . [s0 := fst s, s1 := snd s] e
     fold reversed t:n with s = e0 . e          fold t:n with s = e0 . [t := n - 1 - t] e
     scan reversed t:n with s = e0 . e          gen t:n. (scan t:n with s = e0 . [t := n - 1 - t] e)[n - 1 - t]
+    trace reversed t:n with s = e0 . e         gen t:n + 1. (trace t:n with s = e0 . [t := n - 1 - t] e)[n - t]
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ def recurrence(
     if word == "fold":
         return e
     at = Index(index.name)
-    return Gen(at, size, access(e, size - 1 - atom_affine(at)))
+    count = size + 1 if word == "trace" else size
+    return Gen(at, count, access(e, count - 1 - atom_affine(at)))
 
 
 def paired(parts: Sequence[Expr]) -> Expr:

@@ -11,7 +11,8 @@ from tensorlang.language.function import Function, derived
 from tensorlang.language.given import together
 from tensorlang.language.grammar import Expr
 from tensorlang.normal import normal_ssa
-from tensorlang.normal.ssa import SSA
+from tensorlang.normal.recurrences import apart, step_ssa, with_outputs
+from tensorlang.normal.ssa import SSA, Step
 from tensorlang.normal.tidy import tidy
 from tensorlang.simplify.assemble import assemble
 from tensorlang.simplify.cancel import cancel
@@ -59,6 +60,13 @@ def read_simplified(s: SSA, sizes: Mapping[Size, int] | None = None) -> Function
 def simplify_ssa(s: SSA, sizes: Mapping[Size, int] | None = None) -> SSA:
     """`s` without copies, zeros and what cancels, its statements narrowed to what is read and stored on their
     supports, its sums of products factorised and ordered by cost: at `sizes`, or whatever the sizes."""
+    d = apart(s)
+    if d.loops:
+
+        def change(step: Step) -> Step:
+            return with_outputs(step, simplify_ssa(step_ssa(step), sizes))
+
+        return d.joined(simplify_ssa(d.s, sizes), change)
     distributed = partial(distribute, sizes=sizes)
     s = tidy(s)
     for change in (

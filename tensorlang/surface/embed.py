@@ -40,7 +40,7 @@ from tensorlang.surface.binders import (
 from tensorlang.surface.foreign import translated
 from tensorlang.surface.inline import call_on_terms
 from tensorlang.surface.lookups import Indices
-from tensorlang.surface.recurrences import fold, prescan, scan
+from tensorlang.surface.recurrences import fold, prescan, scan, trace
 from tensorlang.surface.scalar import scalar
 from tensorlang.surface.scalars import (
     abs,
@@ -449,6 +449,7 @@ __all__ = [
     "sum",
     "tan",
     "tanh",
+    "trace",
     "where",
     "where_ge",
     "where_gt",

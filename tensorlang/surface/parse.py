@@ -228,7 +228,7 @@ class _Parser(DeclarationReader):
             case "gen" | "sum":
                 piece = yield self._binder()
                 return piece
-            case "fold" | "scan" | "prescan":
+            case "fold" | "scan" | "prescan" | "trace":
                 piece = yield self._recurrence()
                 return piece
             case "name" if token.text in REDUCTIONS and (self.peek(), self.peek(2)) == ("name", ":"):

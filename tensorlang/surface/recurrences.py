@@ -1,4 +1,4 @@
-"""Recurrences in Python: fold, scan and prescan, each of a size, first states and a function of a step and states."""
+"""Recurrences in Python: fold, scan, prescan and trace, each of a size, first states and a function of a step and states."""
 
 from __future__ import annotations
 
@@ -36,6 +36,14 @@ def scan(size: Any, init: Any, step: Step, *, reverse: bool = False) -> Any:
 def prescan(size: Any, init: Any, step: Step, *, reverse: bool = False) -> Any:
     """The array of the states before each step, the first of them `init`; in everything else as `fold`."""
     return _recurrence("prescan", size, init, step, reverse)
+
+
+def trace(size: Any, init: Any, step: Step, *, reverse: bool = False) -> Any:
+    """The array of all states, `init` and those after each step: size + 1 of them; in everything else as `fold`.
+
+    With `reverse`, the state before step t is at place t + 1, and the last one at place 0.
+    """
+    return _recurrence("trace", size, init, step, reverse)
 
 
 def _recurrence(word: str, size: Any, init: Any, step: Step, reverse: bool) -> Any:

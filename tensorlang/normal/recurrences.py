@@ -86,6 +86,12 @@ def height(e: Expr) -> int:
     return found[e]
 
 
+def depth(statements: Sequence[Statement]) -> int:
+    """How deeply recurrences are nested in statements."""
+    steps = {x.loop.step for x in statements if isinstance(x, States)}
+    return max((1 + depth(step_ssa(step).statements) for step in steps), default=0)
+
+
 def has_recurrences(f: Function) -> bool:
     """Whether there is a recurrence in `f`."""
     return height(f.body) > 0
@@ -116,6 +122,23 @@ def step_ssa(step: Step) -> SSA:
     defined = selections(statements)
     known = tuple(p for p in params if p not in defined)
     return live(SSA("step", known, statements, outputs))
+
+
+def made_step(
+    own_states: Sequence[Var], frees: Sequence[Var], time: IndexArray, outputs: Sequence[Statement]
+) -> Step:
+    """The step that makes `outputs` of these variables, which stand for arrays and numbers."""
+    s = step_ssa(Step(tuple(own_states), tuple(frees), time, tuple(outputs)))
+    level = depth(s.statements)
+    count = len(frees)
+    named = [_variable(v.name, v.type, k, f"{level} {k >= count}") for k, v in enumerate((*frees, *own_states))]
+    change: dict[Statement, Statement] = {}
+    for old, new in zip((*frees, *own_states), named, strict=True):
+        change[Input(old, (), shape(old.type)[0])] = Input(new, (), shape(new.type)[0])
+    moved: dict[Statement, Statement] = {}
+    for x in s.statements:
+        moved[x] = change.get(x) or with_operands(x, moved)
+    return Step(tuple(named[count:]), tuple(named[:count]), time, tuple(moved[x] for x in outputs))
 
 
 def with_outputs(step: Step, s: SSA) -> Step:

@@ -310,6 +310,7 @@ class _Backwards:
             sizes = _shape(v)
             g = [Index(i.name) for i in axes(0, len(sizes))]
             p = self._at(preds[v], atom_affine(here), g)
+            p = simplify_in(p, {**dict(zip(g, sizes, strict=True)), here: size})
             element = bracket(p, access(part, *map(atom_affine, g)))
             outputs.append(gen(list(zip(g, sizes, strict=True)), sums_of([(here, size)], element)))
             own = dict(zip(axes(0, len(sizes)), sizes, strict=True))
@@ -385,7 +386,9 @@ class _Backwards:
         seeds: list[InnerProduct] = []
         for k, bar in bars.items():
             x = self.step.outputs[k]
-            p = simplify_in(substitute(supports[k], {self.tau: self.now + 1}), own_ranges(x))
+            later = substitute(supports[k], {self.tau: atom_affine(self.tau) + 1})
+            p = simplify_in(later, {**own_ranges(x), self.tau: self.loop.size})
+            p = substitute(p, {self.tau: self.now})
             if p is not FALSE:
                 seeds.append(InnerProduct(Input(bar, (), x.shape), x, Side.VARIABLE, p))
         return self.rewritten(self.program, self.wrt, seeds)
@@ -428,7 +431,9 @@ class _Backwards:
             if given.word == "scan":
                 p = conjunction([at_most(_ZERO, at), p])
             parts.append((1, p, access(v, at, *here)))
-        return gen(list(zip(g, x.shape, strict=True)), sum_of_terms(parts))
+        known = {**dict(zip(g, x.shape, strict=True)), **dict.fromkeys(tau.indices, self.loop.size)}
+        reduced = ((sign, simplify_in(p, known), e) for sign, p, e in parts)
+        return gen(list(zip(g, x.shape, strict=True)), sum_of_terms(part for part in reduced if part[1] is not FALSE))
 
     def _at(self, p: Predicate, t: Affine, g: Sequence[Index]) -> Predicate:
         """A predicate of a step at time `t`, over indices of its own."""

@@ -2,8 +2,8 @@
 
     word t:n with s0 = e0, s1 = e1 . e         word t:n with s = (e0, e1) . [s0 := fst s, s1 := snd s] e
     fold reversed t:n with s = e0 . e          fold t:n with s = e0 . [t := n - 1 - t] e
-    scan reversed t:n with s = e0 . e          gen t:n. (scan t:n with s = e0 . [t := n - 1 - t] e)[n - 1 - t]
-    trace reversed t:n with s = e0 . e         gen t:n + 1. (trace t:n with s = e0 . [t := n - 1 - t] e)[n - t]
+    scan reversed t:n with s = e0 . e          let h = scan t:n with s = e0 . [t := n - 1 - t] e in gen t:n. h[n - 1 - t]
+    trace reversed t:n with s = e0 . e         let h = trace t:n with s = e0 . [t := n - 1 - t] e in gen t:n + 1. h[n - t]
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tensorlang.language.affine import Affine, Index, atom_affine
-from tensorlang.language.grammar import Expr, Gen, MakePair, Proj, Recur, Var, access
+from tensorlang.language.grammar import Expr, Gen, Let, MakePair, Proj, Recur, Var, access
 from tensorlang.language.rebuilt import replaced, with_atoms
 from tensorlang.recursion import run
 
@@ -36,9 +36,9 @@ def recurrence(
     e = Recur(word, index, size, state, init, run(turned))
     if word == "fold":
         return e
-    at = Index(index.name)
+    at, whole = Index(index.name), Var(state.name, e.type)
     count = size + 1 if word == "trace" else size
-    return Gen(at, count, access(e, count - 1 - atom_affine(at)))
+    return Let(whole, e, Gen(at, count, access(whole, count - 1 - atom_affine(at))))
 
 
 def paired(parts: Sequence[Expr]) -> Expr:

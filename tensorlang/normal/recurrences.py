@@ -10,12 +10,13 @@ time, an index that is given.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tensorlang.errors import NormalFormError
 from tensorlang.interning import shared
-from tensorlang.language.affine import Affine, Index, IndexArray, Lookup, atom_affine
+from tensorlang.language.affine import Affine, Index, IndexArray, Lookup, atom_affine, constant
 from tensorlang.language.function import Function, Parameter, taken_names, unused_name
 from tensorlang.language.grammar import (
     Access,
@@ -31,29 +32,38 @@ from tensorlang.language.grammar import (
     gen,
 )
 from tensorlang.language.names import free_names
-from tensorlang.language.predicates import Relation, relations
+from tensorlang.language.predicates import Predicate, Relation, conjunction, equal, less, relations, substitute
 from tensorlang.language.rebuilt import replaced, with_atoms, with_children
 from tensorlang.language.recurrence import paired, parted
 from tensorlang.language.types import Pair, Type, array, leaves, shape
+from tensorlang.normal.contraction import contraction, inner_solution
 from tensorlang.normal.ssa import (
     SSA,
+    Contraction,
     Input,
     Loop,
     Outputs,
     Statement,
     States,
     Step,
+    factor_indices,
+    inner_ranges,
     live,
     looked_up,
     needs,
     operands,
     output_list,
+    own_indices,
+    own_ranges,
     predicates,
     selections,
     states,
+    summed_indices,
 )
 from tensorlang.normal.tidy import map_outputs, with_operands
 from tensorlang.recursion import Deep, run
+from tensorlang.sets.isl import implies
+from tensorlang.sets.solve import ranges_predicate
 
 Normal = Callable[[Function], SSA]
 
@@ -281,8 +291,63 @@ def normal_with_recurrences(f: Function, normal: Normal, flat: Normal) -> SSA:
             given[Input(var, path, shape(kind)[0])] = (k, place, t.recur.word)
         makers.append(_maker(t, normal))
     assert isinstance(s.outputs, tuple)
-    made = with_loops(replace(s, outputs=s.outputs[0]), s.outputs[1], makers, given)
+    made = without_traces(with_loops(replace(s, outputs=s.outputs[0]), s.outputs[1], makers, given))
     return replace(made, params=tuple(s.params[: len(known)]), results=f.results)
+
+
+def without_traces(s: SSA) -> SSA:
+    """`s`, where what is read of a trace at places that are its last one, or all but that, or all but the first one, is
+    read of a fold, a prescan or a scan."""
+    if not any(isinstance(x, States) and x.word == "trace" for x in s.statements):
+        return s
+    new: dict[Statement, Statement] = {}
+    for x in s.statements:
+        new[x] = _without_trace(with_operands(x, new))
+    names = {new[x]: name for x, name in s.names.items()}
+    listed: dict[Statement, None] = {}
+    for x in new.values():
+        listed.update(dict.fromkeys(operands(x)))
+        listed[x] = None
+    return live(replace(s, statements=tuple(listed), outputs=map_outputs(s.outputs, new), names=names))
+
+
+def _without_trace(x: Statement) -> Statement:
+    if not (isinstance(x, Contraction) and any(isinstance(y, States) and y.word == "trace" for y in x.factors)):
+        return x
+    found = inner_solution(x)
+    known = conjunction([ranges_predicate({**own_ranges(x), **inner_ranges(x)}), x.pattern.pred])
+    factors: list[tuple[Statement, tuple[Index, ...]]] = []
+    moved: dict[Index, tuple[Index, Affine]] = {}
+    for y, at in zip(x.factors, factor_indices(x), strict=True):
+        word = _read_as(y, atom_affine(at[0]), found.values.get(at[0]), known) if isinstance(y, States) and at else None
+        if word is None or not isinstance(y, States):
+            factors.append((y, at))
+            continue
+        read = states(y.loop, y.place, word)
+        if word == "fold":
+            moved[at[0]] = at[0], y.loop.size
+            factors.append((read, at[1:]))
+        else:
+            place = Index(at[0].name)
+            moved[at[0]] = place, atom_affine(place) + (1 if word == "scan" else 0)
+            factors.append((read, (place, *at[1:])))
+    if not moved:
+        return x
+    summed = dict(zip(summed_indices(x), x.summed, strict=True))
+    p = substitute(x.pattern.pred, {i: a for i, (_, a) in moved.items()})
+    return contraction(x.shape, own_indices(x), factors, summed, p)
+
+
+def _read_as(x: States, at: Affine, value: Affine | None, known: Predicate) -> str | None:
+    """The word that says what is read of a trace at `at`, which is `value` if that is known; None if none does."""
+    if x.word != "trace":
+        return None
+    last = x.loop.size
+    if value is not None and implies(known, equal(value, last)):
+        return "fold"
+    if implies(known, less(at, last)):
+        return "prescan"
+    return "scan" if implies(known, less(constant(0), at)) else None
 
 
 def bindings_of(e: Expr) -> tuple[list[tuple[Var | IndexArray, Expr]], Expr]:
@@ -399,7 +464,8 @@ def _recur(
     step = loop.step
     count = len(loop.inits)
     init = paired(read[:count])
-    state = Var("_".join(x.name for x in step.states), init.type)
+    stems = dict.fromkeys(re.sub(r"_\d+$", "", x.name) for x in step.states)
+    state = Var("_".join(stems), init.type)
     lets: list[tuple[Var, Expr]] = []
     values: dict[Var, Expr] = dict(zip(step.states, parted(state, count), strict=True))
     for x, e in zip(step.frees, read[count:], strict=True):

@@ -30,6 +30,7 @@ from tensorlang.language.predicates import Relation
 from tensorlang.language.types import shape
 from tensorlang.lower.coordinates import Coordinates
 from tensorlang.lower.emit.module import Source
+from tensorlang.lower.emit.recurrences import Recurrent, source
 from tensorlang.lower.run import defined
 from tensorlang.transforms.batch import batched
 from tensorlang.transforms.linear import Linear, Linearized, Program, Sizes, linearized, once, transposable
@@ -116,12 +117,12 @@ def _layout(op: Operation, kinds: Sequence[Any]) -> list[jax.NamedSharding] | No
 
 
 @once
-def _source(op: Operation, on_points: frozenset[Relation], strict: bool) -> Source:
-    return Source(op.function, on_points, strict=strict)
+def _source(op: Operation, on_points: frozenset[Relation], strict: bool) -> Source | Recurrent:
+    return source(op.function, on_points, strict=strict)
 
 
 @once
-def _defined(made: Source) -> Any:
+def _defined(made: Source | Recurrent) -> Any:
     return defined(made)
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from tensorlang.errors import NormalFormError
 from tensorlang.interning import shared
-from tensorlang.language.affine import Affine, Index, IndexArray, Lookup, atom_affine, constant
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine, constant
 from tensorlang.language.function import Function, Parameter, taken_names, unused_name
 from tensorlang.language.grammar import (
     Access,
@@ -35,7 +35,7 @@ from tensorlang.language.names import free_names
 from tensorlang.language.predicates import Predicate, Relation, conjunction, equal, less, relations, substitute
 from tensorlang.language.rebuilt import replaced, with_atoms, with_children
 from tensorlang.language.recurrence import paired, parted
-from tensorlang.language.types import Pair, Type, array, leaves, shape
+from tensorlang.language.types import Pair, R, Type, array, leaves, shape
 from tensorlang.normal.contraction import contraction, inner_solution
 from tensorlang.normal.ssa import (
     SSA,
@@ -297,12 +297,13 @@ def normal_with_recurrences(f: Function, normal: Normal, flat: Normal) -> SSA:
 
 def without_traces(s: SSA) -> SSA:
     """`s`, where what is read of a trace at places that are its last one, or all but that, or all but the first one, is
-    read of a fold, a prescan or a scan."""
+    read of a fold, a prescan or a scan. In the steps of recurrences, too."""
     if not any(isinstance(x, States) and x.word == "trace" for x in s.statements):
         return s
     new: dict[Statement, Statement] = {}
     for x in s.statements:
-        new[x] = _without_trace(with_operands(x, new))
+        y = with_operands(x, new)
+        new[x] = _with_step_without_traces(y) if isinstance(y, States) else _without_trace(y, _trace, {})
     names = {new[x]: name for x, name in s.names.items()}
     listed: dict[Statement, None] = {}
     for x in new.values():
@@ -311,38 +312,88 @@ def without_traces(s: SSA) -> SSA:
     return live(replace(s, statements=tuple(listed), outputs=map_outputs(s.outputs, new), names=names))
 
 
-def _without_trace(x: Statement) -> Statement:
-    if not (isinstance(x, Contraction) and any(isinstance(y, States) and y.word == "trace" for y in x.factors)):
+Trace = tuple[Affine, Callable[[str], Statement]]
+"""The number of steps of a recurrence, and what its fold, scan or prescan is."""
+
+
+def _trace(x: Statement) -> Trace | None:
+    if not (isinstance(x, States) and x.word == "trace"):
+        return None
+    return x.loop.size, lambda word: states(x.loop, x.place, word)
+
+
+def _with_step_without_traces(x: States) -> States:
+    """`x`, whose steps read folds, scans and prescans of what they read as a trace."""
+    loop, step = x.loop, x.loop.step
+    traces = {Input(v, (), y.shape): y for v, y in zip(step.frees, loop.frees, strict=True) if _trace(y) is not None}
+    if not traces:
+        return x
+    further: dict[Var, Statement] = {}
+    made: dict[tuple[Statement, str], Input] = {}
+
+    def trace(y: Statement) -> Trace | None:
+        known = _trace(traces[y]) if isinstance(y, Input) and y in traces else None
+        if known is None:
+            return None
+        size, of = known
+
+        def read(word: str) -> Statement:
+            if (y, word) not in made:
+                whole = of(word)
+                v = Var(y.param.name, array(whole.shape, R))
+                further[v] = whole
+                made[y, word] = Input(v, (), whole.shape)
+            return made[y, word]
+
+        return size, read
+
+    now = Index("t")
+    new: dict[Statement, Statement] = {}
+    for y in step_ssa(step).statements:
+        new[y] = _without_trace(with_operands(y, new), trace, {Lookup(step.time, ()): (now, loop.size)})
+    if not further:
+        return x
+    again = made_step(step.states, (*step.frees, *further), step.time, [new[y] for y in step.outputs])
+    return states(Loop(loop.size, again, loop.inits, (*loop.frees, *further.values())), x.place, x.word)
+
+
+def _without_trace(
+    x: Statement, trace: Callable[[Statement], Trace | None], given: Mapping[Lookup, tuple[Index, Affine]]
+) -> Statement:
+    if not (isinstance(x, Contraction) and any(trace(y) is not None for y in x.factors)):
         return x
     found = inner_solution(x)
-    known = conjunction([ranges_predicate({**own_ranges(x), **inner_ranges(x)}), x.pattern.pred])
+    ranges = {**own_ranges(x), **inner_ranges(x), **dict(given.values())}
+    as_indices: dict[Atom, Affine] = {lookup: atom_affine(i) for lookup, (i, _) in given.items()}
+    known = conjunction([ranges_predicate(ranges), substitute(x.pattern.pred, as_indices)])
     factors: list[tuple[Statement, tuple[Index, ...]]] = []
-    moved: dict[Index, tuple[Index, Affine]] = {}
+    moved: dict[Atom, Affine] = {}
     for y, at in zip(x.factors, factor_indices(x), strict=True):
-        word = _read_as(y, atom_affine(at[0]), found.values.get(at[0]), known) if isinstance(y, States) and at else None
-        if word is None or not isinstance(y, States):
+        whole = trace(y)
+        if whole is None:
             factors.append((y, at))
             continue
-        read = states(y.loop, y.place, word)
-        if word == "fold":
-            moved[at[0]] = at[0], y.loop.size
-            factors.append((read, at[1:]))
+        size, of = whole
+        value = found.values.get(at[0])
+        word = _read_as(at[0], value.substitute(as_indices) if value is not None else None, size, known)
+        if word is None:
+            factors.append((y, at))
+        elif word == "fold":
+            moved[at[0]] = size
+            factors.append((of(word), at[1:]))
         else:
             place = Index(at[0].name)
-            moved[at[0]] = place, atom_affine(place) + (1 if word == "scan" else 0)
-            factors.append((read, (place, *at[1:])))
+            moved[at[0]] = atom_affine(place) + (1 if word == "scan" else 0)
+            factors.append((of(word), (place, *at[1:])))
     if not moved:
         return x
     summed = dict(zip(summed_indices(x), x.summed, strict=True))
-    p = substitute(x.pattern.pred, {i: a for i, (_, a) in moved.items()})
-    return contraction(x.shape, own_indices(x), factors, summed, p)
+    return contraction(x.shape, own_indices(x), factors, summed, substitute(x.pattern.pred, moved))
 
 
-def _read_as(x: States, at: Affine, value: Affine | None, known: Predicate) -> str | None:
-    """The word that says what is read of a trace at `at`, which is `value` if that is known; None if none does."""
-    if x.word != "trace":
-        return None
-    last = x.loop.size
+def _read_as(i: Index, value: Affine | None, last: Affine, known: Predicate) -> str | None:
+    """The word that says what is read of a trace at i, which is `value` if that is known; None if none does."""
+    at = atom_affine(i)
     if value is not None and implies(known, equal(value, last)):
         return "fold"
     if implies(known, less(at, last)):

@@ -125,6 +125,7 @@ class _Staging:
         for stage, k in enumerate(order):
             names = {x: self._name(x, loop_name) for x, loop_name in self._operands(k)}
             gives = {x: names.get(x) or self._name(x, "v") for x in (*self.read[k], *wanted_of[stage])}
+            passed.update((x, x.param) for x in gives if isinstance(x, Input) and not x.path and _is_given(x))
             fresh = {x: v for x, v in gives.items() if x not in passed}
             if fresh:
                 parts.append(self._stage(f"{self.f.name}_part{stage}", tuple(fresh), fresh, passed))
@@ -220,6 +221,10 @@ def _parameters(s: SSA, params: Sequence[Parameter]) -> tuple[Parameter, ...]:
         read.update((r, None) for p in predicates(x) for r in relations(p))
     own = [p for p in params if p in read]
     return (*own, *(p for p in read if p not in own))
+
+
+def _is_given(x: Input) -> bool:
+    return not isinstance(x, Integers)
 
 
 def _has_arithmetic(x: Statement) -> bool:

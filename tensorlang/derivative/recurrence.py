@@ -33,12 +33,17 @@ from tensorlang.language.names import Named, free_names
 from tensorlang.language.predicates import (
     FALSE,
     TRUE,
+    And,
+    Exists,
+    Or,
     Predicate,
     at_most,
     conjunction,
     disjunction,
     equal,
+    exists,
     less,
+    lookups,
     substitute,
 )
 from tensorlang.language.rebuilt import replaced as with_values
@@ -47,9 +52,10 @@ from tensorlang.language.recurrence import paired, parted
 from tensorlang.language.types import Pair, R, Type, array, shape
 from tensorlang.normal import function_of, normal_ssa
 from tensorlang.normal.pattern import Shape, axes
-from tensorlang.normal.recurrences import bindings_of, made_step, step_of, step_ssa
+from tensorlang.normal.recurrences import bindings_of, choices_of, made_step, step_of, step_ssa
 from tensorlang.normal.ssa import (
     SSA,
+    Addition,
     Constant,
     Defining,
     Input,
@@ -57,6 +63,7 @@ from tensorlang.normal.ssa import (
     Outputs,
     Statement,
     States,
+    Term,
     live,
     needs,
     operands,
@@ -159,7 +166,7 @@ def differential(
     own_frees = (*step.frees, *variables[: len(frees)])
     own_states = (*step.states, *variables[len(frees) :])
     inits = (*loop.inits, *(d.get(x, Constant(Fraction(0), x.shape)) for x in (loop.inits[k] for k in places)))
-    made = made_step(own_states, own_frees, step.time, outputs)
+    made = made_step(own_states, own_frees, step.time, outputs, choices_of(new.values()))
     return Loop(loop.size, made, inits, (*loop.frees, *(d[loop.frees[k]] for k in frees)))
 
 
@@ -196,6 +203,8 @@ class _Backwards:
         self.wrt = tuple(variables)
         self.now = atom_affine(Lookup(self.step.time, ()))
         self.tau = Index("tau")
+        self.chosen = {x.array for x in self.step.choices if isinstance(x, Defining)}
+        self.widened = False
 
     def result(self) -> Backwards:
         supports, exact = self._supports()
@@ -205,11 +214,11 @@ class _Backwards:
         bars = {k: Var(f"{self.step.states[k].name}_bar", self.step.states[k].type) for k in places}
         inner, products, loops = self._through(supports, bars)
         new = merged(inner.statements, loops)
-        lefts = {x.param: new[q.left] for x, q in products.items()}
-        preds = {x.param: q.pred for x, q in products.items()}
+        lefts = {x.param: _masked(new[q.left], q.pred) for x, q in products.items()}
+        preds = {x.param: self._outside(q.pred) for x, q in products.items()}
         on_states = [v for v in (self.step.states[k] for k in self.places) if v in lefts]
         on_frees = [v for v in (self.step.frees[k] for k in self.frees) if v in lefts]
-        statements = list(dict.fromkeys(new.values()))
+        statements = list(dict.fromkeys([*new.values(), *lefts.values()]))
         defined = selections(statements)
         dependent = _depending(statements, {Input(v, (), _shape(v)) for v in bars.values()})
 
@@ -219,7 +228,7 @@ class _Backwards:
         kept = self._frontier([lefts[v] for v in on_frees], defined, inside.__contains__)
         outputs = [new[x] for x in self.step.outputs]
         extra = [x for x in stored if x not in outputs]
-        held = self._stored(outputs, extra)
+        held = self._stored(outputs, extra, choices_of(new[x] for x in self.program.statements))
         cut = {x: Var(f"v{k}", array(x.shape, R)) for k, x in enumerate(stored)}
         place_of = {x: outputs.index(x) if x in outputs else len(outputs) + extra.index(x) for x in stored}
 
@@ -352,7 +361,7 @@ class _Backwards:
             pulled = self._pulled(guess)
             wanted = {k: disjunction([outside[k], conjunction([earlier, pulled[k]])]) for k in self.places}
             if all(self._same(k, guess[k], wanted[k]) for k in self.places):
-                return guess, True
+                return guess, not self.widened
         return full, False
 
     def _given(self, x: External) -> Predicate:
@@ -379,7 +388,15 @@ class _Backwards:
         _, products, _ = self._through(supports, bars)
         found = {x.param: q.pred for x, q in products.items()}
         back: dict[Atom, Affine] = {Lookup(self.step.time, ()): atom_affine(self.tau)}
-        return {k: substitute(found.get(self.step.states[k], FALSE), back) for k in self.places}
+        return {k: substitute(self._outside(found.get(self.step.states[k], FALSE)), back) for k in self.places}
+
+    def _outside(self, p: Predicate) -> Predicate:
+        """`p` without what it says of choices in a step, which hold where other conditions of the step do."""
+        made = {lookup.array for lookup in lookups(p)} & self.chosen
+        if not made:
+            return p
+        self.widened = True
+        return _widened(p, made)
 
     def _through(self, supports: Mapping[int, Predicate], bars: Mapping[int, Var]) -> tuple[Builder, Products, Mapping[Loop, Loop]]:
         """What the rules make of the cotangents `bars` of the states after a step, which are not 0 at Q(t + 1)."""
@@ -501,12 +518,15 @@ class _Backwards:
                 stack += needs(x, defined)
         return list(found)
 
-    def _stored(self, outputs: Sequence[Statement], extra: Sequence[Statement]) -> Loop:
+    def _stored(
+        self, outputs: Sequence[Statement], extra: Sequence[Statement], choices: Iterable[Statement]
+    ) -> Loop:
         """The recurrence whose further states are the values `extra` of its steps."""
         if not extra and list(outputs) == list(self.step.outputs):
             return self.loop
         further = [Var(f"v{k}", array(x.shape, R)) for k, x in enumerate(extra)]
-        step = made_step((*self.step.states, *further), self.step.frees, self.step.time, [*outputs, *extra])
+        own = (*self.step.states, *further)
+        step = made_step(own, self.step.frees, self.step.time, [*outputs, *extra], choices)
         inits = (*self.loop.inits, *(Constant(Fraction(0), x.shape) for x in extra))
         return Loop(self.loop.size, step, inits, self.loop.frees)
 
@@ -520,6 +540,23 @@ def _paired_type(kinds: Sequence[Type]) -> Type:
 
 def _shape(v: Var) -> Shape:
     return shape(v.type)[0]
+
+
+def _masked(x: Statement, p: Predicate) -> Statement:
+    return x if p is TRUE else Addition((Term(1, p, x),), x.shape)
+
+
+def _widened(p: Predicate, arrays: set[IndexArray]) -> Predicate:
+    """`p`, where comparisons with elements of these arrays are true."""
+    match p:
+        case And(parts):
+            return conjunction(_widened(part, arrays) for part in parts)
+        case Or(parts):
+            return disjunction(_widened(part, arrays) for part in parts)
+        case Exists(index, size, body):
+            return exists([(index, size)], _widened(body, arrays))
+        case _:
+            return TRUE if any(lookup.array in arrays for lookup in lookups(p)) else p
 
 
 def _under(lets: Sequence[tuple[Var | IndexArray, Expr]], e: Expr) -> Expr:

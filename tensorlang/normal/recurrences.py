@@ -11,7 +11,7 @@ time, an index that is given.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tensorlang.errors import NormalFormError
@@ -40,6 +40,7 @@ from tensorlang.normal.contraction import contraction, inner_solution
 from tensorlang.normal.ssa import (
     SSA,
     Contraction,
+    Defining,
     Input,
     Loop,
     Outputs,
@@ -113,7 +114,7 @@ def has_recurrences(f: Function) -> bool:
 def step_ssa(step: Step) -> SSA:
     """What a step computes, a program of its frees, its states, and then the time."""
     listed: dict[Statement, None] = {}
-    stack = list(reversed(step.outputs))
+    stack = list(reversed((*step.choices, *step.outputs)))
     while stack:
         x = stack[-1]
         missing = [y for y in operands(x) if y not in listed]
@@ -135,10 +136,14 @@ def step_ssa(step: Step) -> SSA:
 
 
 def made_step(
-    own_states: Sequence[Var], frees: Sequence[Var], time: IndexArray, outputs: Sequence[Statement]
+    own_states: Sequence[Var],
+    frees: Sequence[Var],
+    time: IndexArray,
+    outputs: Sequence[Statement],
+    choices: Iterable[Statement],
 ) -> Step:
-    """The step that makes `outputs` of these variables, which stand for arrays and numbers."""
-    s = step_ssa(Step(tuple(own_states), tuple(frees), time, tuple(outputs)))
+    """The step that makes `outputs` of these variables, which stand for arrays and numbers, looking up `choices`."""
+    s = step_ssa(Step(tuple(own_states), tuple(frees), time, tuple(outputs), tuple(choices)))
     level = depth(s.statements)
     count = len(frees)
     named = [_variable(v.name, v.type, k, f"{level} {k >= count}") for k, v in enumerate((*frees, *own_states))]
@@ -148,12 +153,18 @@ def made_step(
     moved: dict[Statement, Statement] = {}
     for x in s.statements:
         moved[x] = change.get(x) or with_operands(x, moved)
-    return Step(tuple(named[count:]), tuple(named[:count]), time, tuple(moved[x] for x in outputs))
+    made = tuple(moved[x] for x in outputs)
+    return Step(tuple(named[count:]), tuple(named[:count]), time, made, choices_of(moved.values()))
+
+
+def choices_of(statements: Iterable[Statement]) -> tuple[Statement, ...]:
+    """Those of the statements that define index arrays."""
+    return tuple(dict.fromkeys(x for x in statements if isinstance(x, Defining)))
 
 
 def with_outputs(step: Step, s: SSA) -> Step:
     """`step` as `s`, a program of the same parameters, computes it."""
-    return Step(step.states, step.frees, step.time, tuple(output_list(s.outputs)))
+    return Step(step.states, step.frees, step.time, tuple(output_list(s.outputs)), choices_of(s.statements))
 
 
 # SSA
@@ -353,7 +364,7 @@ def _with_step_without_traces(x: States) -> States:
         new[y] = _without_trace(with_operands(y, new), trace, {Lookup(step.time, ()): (now, loop.size)})
     if not further:
         return x
-    again = made_step(step.states, (*step.frees, *further), step.time, [new[y] for y in step.outputs])
+    again = made_step(step.states, (*step.frees, *further), step.time, [new[y] for y in step.outputs], choices_of(new.values()))
     return states(Loop(loop.size, again, loop.inits, (*loop.frees, *further.values())), x.place, x.word)
 
 
@@ -454,7 +465,7 @@ def step_of(e: Recur, frees: Sequence[Var], normal: Normal) -> Step:
     own = tuple(part for x in frees for part in held[x])
     params = (*own, *held[e.state], time, *others)
     s = normal(Function("step", params, body))
-    return Step(tuple(held[e.state]), own, time, tuple(output_list(s.outputs)))
+    return Step(tuple(held[e.state]), own, time, tuple(output_list(s.outputs)), choices_of(s.statements))
 
 
 def _gathered(kind: Type, parts: Sequence[Var]) -> Expr:

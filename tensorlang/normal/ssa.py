@@ -93,13 +93,15 @@ def integers(value: Affine, shape: Shape) -> Integers:
 class Step(metaclass=Interned):
     """What a step of a recurrence computes: the next `states` of these, of the values `frees`, and of the `time`.
 
-    Its variables are the canonical ones of `tensorlang.normal.recurrences`, so equal steps are one.
+    Its variables are the canonical ones of `tensorlang.normal.recurrences`, so equal steps are one. `choices` define the
+    index arrays that it looks up.
     """
 
     states: tuple[Var, ...]
     frees: tuple[Var, ...]
     time: IndexArray
     outputs: tuple[Statement, ...]
+    choices: tuple[Statement, ...]
 
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)

@@ -21,7 +21,7 @@ from fractions import Fraction
 from itertools import islice
 
 from tensorlang.derivative.derivation import RECURRENCE, RULES, InnerProduct, Side, Step
-from tensorlang.derivative.recurrence import External, backwards, merged
+from tensorlang.derivative.recurrence import External, backwards
 from tensorlang.derivative.total import active, transposed
 from tensorlang.language.function import Results, unused_name
 from tensorlang.language.grammar import Var
@@ -29,6 +29,7 @@ from tensorlang.language.predicates import FALSE, TRUE, Predicate, conjunction, 
 from tensorlang.language.types import Pair, R, Type, leaves, shape, struct_of_arrays
 from tensorlang.memory import cached
 from tensorlang.normal.pattern import Pattern, renamed
+from tensorlang.normal.recurrences import merged
 from tensorlang.normal.ssa import (
     SSA,
     Addition,

@@ -52,7 +52,7 @@ from tensorlang.language.recurrence import paired, parted
 from tensorlang.language.types import Pair, R, Type, array, shape
 from tensorlang.normal import function_of, normal_ssa
 from tensorlang.normal.pattern import Shape, axes
-from tensorlang.normal.recurrences import bindings_of, choices_of, made_step, step_of, step_ssa
+from tensorlang.normal.recurrences import bindings_of, choices_of, made_step, merged, step_of, step_ssa
 from tensorlang.normal.ssa import (
     SSA,
     Addition,
@@ -73,7 +73,7 @@ from tensorlang.normal.ssa import (
     states,
     sum_of_terms,
 )
-from tensorlang.normal.tidy import is_index_only, replaced, with_operands
+from tensorlang.normal.tidy import is_index_only, replaced
 from tensorlang.normal.to_ssa import Builder
 from tensorlang.recursion import run
 from tensorlang.sets.isl import implies
@@ -124,27 +124,6 @@ def active_states(loop: Loop, is_active: Callable[[Statement], bool], reached: C
         if more == found:
             return sorted(found)
         found = more
-
-
-def merged(statements: Iterable[Statement], loops: Mapping[Loop, Loop]) -> dict[Statement, Statement]:
-    """What becomes of statements when other recurrences, whose first states are theirs, are in the place of some."""
-    new: dict[Statement, Statement] = {}
-
-    def target(x: Statement) -> Statement:
-        return states(loops[x.loop], x.place, x.word) if isinstance(x, States) and x.loop in loops else x
-
-    for start in statements:
-        stack = [start]
-        while stack:
-            x = stack[-1]
-            y = target(x)
-            missing = [z for z in operands(y) if z not in new]
-            if missing and x not in new:
-                stack += missing
-            else:
-                new[x] = with_operands(y, new)
-                stack.pop()
-    return new
 
 
 # forwards

@@ -20,13 +20,14 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from tensorlang.derivative.recurrence import active_states, differential, merged
+from tensorlang.derivative.recurrence import active_states, differential
 from tensorlang.language.affine import atom_affine
 from tensorlang.language.function import unused_name
 from tensorlang.language.grammar import Expr, Var, access
 from tensorlang.language.predicates import Predicate
 from tensorlang.language.types import R, array
 from tensorlang.normal.pattern import Shape
+from tensorlang.normal.recurrences import merged
 from tensorlang.normal.ssa import (
     SSA,
     Addition,

@@ -1,6 +1,6 @@
 """Recurrences of several states, and backwards ones, by those of one state that go forwards.
 
-    word t:n with s0 = e0, s1 = e1 . e         word t:n with s = (e0, e1) . [s0 := fst s, s1 := snd s] e
+    word t:n with s0 = e0, s1 = e1 . e         word t:n with s = (e0, e1) . let s0 = fst s in let s1 = snd s in e
     fold reversed t:n with s = e0 . e          fold t:n with s = e0 . [t := n - 1 - t] e
     scan reversed t:n with s = e0 . e          let h = scan t:n with s = e0 . [t := n - 1 - t] e in gen t:n. h[n - 1 - t]
     trace reversed t:n with s = e0 . e         let h = trace t:n with s = e0 . [t := n - 1 - t] e in gen t:n + 1. h[n - t]
@@ -9,11 +9,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from weakref import WeakSet
 
 from tensorlang.language.affine import Affine, Index, atom_affine
-from tensorlang.language.grammar import Expr, Gen, Let, MakePair, Proj, Recur, Var, access
-from tensorlang.language.rebuilt import replaced, with_atoms
-from tensorlang.recursion import run
+from tensorlang.language.grammar import Access, Expr, Gen, Let, MakePair, Proj, Recur, Var, access, children
+from tensorlang.language.rebuilt import with_atoms, with_children
+from tensorlang.recursion import Deep, run
 
 
 def recurrence(
@@ -29,16 +30,43 @@ def recurrence(
     else:
         init = paired(inits)
         state = Var("_".join(s.name for s in states), init.type)
-        step = run(replaced(step, dict(zip(states, parted(state, len(states)), strict=True)), {}))
+        for s, part in reversed(list(zip(states, parted(state, len(states)), strict=True))):
+            step = Let(s, part, step)
     if not backwards:
         return Recur(word, index, size, state, init, step)
-    turned = with_atoms(step, {index: size - 1 - atom_affine(index)}, {})
-    e = Recur(word, index, size, state, init, run(turned))
+    # what a condition compares is not in `step` yet, so nothing can be substituted
+    _turned.add(index)
+    turn = Index(index.name)
+    e = Recur(word, turn, size, state, init, access(Gen(index, size, step), size - 1 - atom_affine(turn)))
     if word == "fold":
         return e
     at, whole = Index(index.name), Var(state.name, e.type)
     count = size + 1 if word == "trace" else size
     return Let(whole, e, Gen(at, count, access(whole, count - 1 - atom_affine(at))))
+
+
+WHOLE = "tl.normalize makes all passes together, and in the steps of recurrences, too"
+"""What to do where a single pass of the normal form meets a recurrence."""
+
+_turned: WeakSet[Index] = WeakSet()
+"""The indices of recurrences that go backwards."""
+
+
+def straight(e: Expr) -> Expr:
+    """`e`, a whole program, whose backward recurrences read their steps at the time that it is there."""
+    return run(_straight(e, {})) if _turned else e
+
+
+def _straight(e: Expr, memo: dict[Expr, Expr]) -> Deep[Expr]:
+    if e not in memo:
+        parts = []
+        for part in children(e):
+            parts.append((yield _straight(part, memo)))
+        new = with_children(e, parts)
+        if isinstance(new, Access) and isinstance(new.body, Gen) and new.body.index in _turned:
+            new = yield with_atoms(new.body.body, {new.body.index: new.at}, {})
+        memo[e] = new
+    return memo[e]
 
 
 def paired(parts: Sequence[Expr]) -> Expr:

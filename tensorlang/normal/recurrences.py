@@ -270,6 +270,27 @@ def _right(read: Sequence[Statement]) -> Outputs:
     return result
 
 
+def merged(statements: Iterable[Statement], loops: Mapping[Loop, Loop]) -> dict[Statement, Statement]:
+    """What becomes of statements when other recurrences, whose first states are theirs, are in the place of some."""
+    new: dict[Statement, Statement] = {}
+
+    def target(x: Statement) -> Statement:
+        return states(loops[x.loop], x.place, x.word) if isinstance(x, States) and x.loop in loops else x
+
+    for start in statements:
+        stack = [start]
+        while stack:
+            x = stack[-1]
+            y = target(x)
+            missing = [z for z in operands(y) if z not in new]
+            if missing and x not in new:
+                stack += missing
+            else:
+                new[x] = with_operands(y, new)
+                stack.pop()
+    return new
+
+
 # core language
 
 

@@ -439,7 +439,7 @@ def read(x: Statement, given: Mapping[Statement, Expr]) -> Expr:
         case Integers():
             body = element(x, here)
         case States():
-            return Var(f"states{x.place}", array(x.shape, R))
+            return _named_states(x)
         case Input(param, path, _):
             body = param
             for which in path:
@@ -473,6 +473,11 @@ def read(x: Statement, given: Mapping[Statement, Expr]) -> Expr:
     for i, size in reversed(tuple(zip(g, x.shape, strict=True))):
         body = Gen(i, size, body)
     return body
+
+
+def _named_states(x: States) -> Var:
+    """A variable that stands for states where there is no recurrence around."""
+    return Var(f"{x.word}_{x.loop.step.states[x.place].name}", array(x.shape, R))
 
 
 def _read_at(x: Statement, given: Mapping[Statement, Expr], at: tuple[Affine, ...]) -> Expr:

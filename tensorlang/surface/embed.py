@@ -23,6 +23,7 @@ from tensorlang.language.affine import Affine, IndexArray, Lookup, Size, atom_af
 from tensorlang.language.function import Function, Parameter, Results, call_handlers, did_you_mean, sizes_of
 from tensorlang.language.grammar import Let, MakePair, Var
 from tensorlang.language.predicates import Relation
+from tensorlang.language.recurrence import straight
 from tensorlang.language.types import Pair, Type, array
 from tensorlang.language.types import R as REAL
 from tensorlang.sets.check import check
@@ -259,7 +260,7 @@ def function(body: Callable[..., Any] | None = None, /, **types: Any) -> Any:
     finally:
         current.reset(token)
     try:
-        expr = share(result.expr, definition.names, definition.made_under, definition.choices)
+        expr = straight(share(result.expr, definition.names, definition.made_under, definition.choices))
         return check(Function(definition.name, tuple(params), expr, results))
     except TensorlangError as error:
         raise error.at(place) from None

@@ -55,7 +55,7 @@ from tensorlang.language.grammar import (
     sums,
 )
 from tensorlang.language.predicates import TRUE, Predicate, Relation
-from tensorlang.language.recurrence import recurrence
+from tensorlang.language.recurrence import recurrence, straight
 from tensorlang.language.types import Array, Pair, R, of_indices, shape
 from tensorlang.language.types import Idx as IndexType
 from tensorlang.recursion import Deep, run
@@ -168,7 +168,7 @@ class _Parser(DeclarationReader):
             made_under = {value: tuple(self.free(value)) for value in asked.values()}
             e = share(e, made_under=made_under, choices=asked, shared=(Compared,))
             self.conditions = {}
-        return Function(name.text, tuple(p for p in params.values() if not isinstance(p, Size)), e)
+        return Function(name.text, tuple(p for p in params.values() if not isinstance(p, Size)), straight(e))
 
     def _at_definition(self) -> bool:
         """Whether the current token begins `name()` or `name(param: `, which no expression goes on with."""

@@ -81,6 +81,7 @@ class _Scope:
     core: Expr
     sums: bool
     depth: int = 0
+    state: Var | None = None
     support: Predicate | None = None
     lets: list[tuple[Var | IndexArray, Expr]] = field(default_factory=list)
 
@@ -224,9 +225,10 @@ class _Sharing:
                 self.scopes[e] = self._enter(scope, path, i, size, TRUE, body, isinstance(e, Sum))
             case Extremum(_, i, size, p, body) | Choice(_, i, size, p, body):
                 self.scopes[e] = self._enter(scope, path, i, size, p, body, False)
-            case Recur(_, t, size, _, init, step):
+            case Recur(_, t, size, state, init, step):
                 self._use(init, scope, path)
                 self.scopes[e] = self._enter(scope, path, t, size, TRUE, step, False)
+                self.scopes[e].state = state
             case Let(x, value, body):
                 self._use(value, scope, path)
                 self.scopes[e] = self._enter(scope, path, x, None, TRUE, body, False)
@@ -242,7 +244,7 @@ class _Sharing:
             return scope
         opened = self.made_under[e]
         outer = scope
-        while scope.parent is not None and scope.binding not in opened:
+        while scope.parent is not None and scope.binding not in opened and scope.state not in opened:
             if scope.size is not None:
                 outer = scope.parent
             scope = scope.parent

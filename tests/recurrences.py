@@ -42,7 +42,12 @@ def recurrent(random: Random, steps: int | None = None, n: int | None = None) ->
     body = _named(body, names, "now")
     loop = f"{word} {'reversed ' * backwards}now:T with {bound}. {body}"
     text = f"f({PARAMS}) = let h = {loop} in {_outputs(random, word, states, 'h')}"
-    return Recurrent(_sized(text), _unrolled(text, word, backwards, names, inits, nexts, steps, states), steps, _data(random, steps, n))
+    return Recurrent(
+        _sized(text),
+        _unrolled(text, word, backwards, names, inits, nexts, steps, states),
+        steps,
+        _data(random, steps, n),
+    )
 
 
 def _vector_init(random: Random) -> str:
@@ -78,8 +83,8 @@ def _unrolled(
     lets = [f"let {name}_0 = {init} in" for name, init in zip(names, inits, strict=True)]
     for t in range(steps):
         now = steps - 1 - t if backwards else t
-        for name, e in zip(names, nexts, strict=True):
-            e = e.replace("<t>", str(now))
+        for name, step in zip(names, nexts, strict=True):
+            e = step.replace("<t>", str(now))
             for other in names:
                 e = e.replace(f"<{other}>", f"{other}_{t}")
             lets.append(f"let {name}_{t + 1} = {e} in")
@@ -149,7 +154,7 @@ class _Writer:
         r = self.random
         found = ["c", "x[<t>]", "0.5", f"b[{self.place(indices)}]", "u[<t>, k[<t>]]", f"u[<t>, {self.place(indices)}]"]
         found += ["<t> / 3", f"A[{self.place(indices)}, {self.place(indices)}]"]
-        found += [f"([0 < <t>] * x[<t> - 1])", f"x[T - 1 - <t>]"]
+        found += ["([0 < <t>] * x[<t> - 1])", "x[T - 1 - <t>]"]
         for name, kind in self.states.items():
             found += [f"<{name}>"] * 4 if kind == "number" else [f"<{name}>[{self.place(indices)}]"] * 4
         if indices:
@@ -162,7 +167,7 @@ class _Writer:
 
     def condition(self, indices: tuple[str, ...]) -> str:
         i = self.random.choice(indices) if indices else "0"
-        choices = [f"[{i} = <t>]", f"[{i} < <t>]", "[0 < <t>]", f"[r(<t>, {i})]", f"[{i} != k[<t>]]", f"[<t> + 1 < T]"]
+        choices = [f"[{i} = <t>]", f"[{i} < <t>]", "[0 < <t>]", f"[r(<t>, {i})]", f"[{i} != k[<t>]]", "[<t> + 1 < T]"]
         return self.random.choice(choices if indices else ["[0 < <t>]", "[r(<t>, 0)]", "[k[<t>] = 0]"])
 
     def vector(self, depth: int) -> str:
@@ -191,4 +196,6 @@ def _data(random: Random, steps: int, n: int) -> Values:
 
 def parsed(p: Recurrent) -> tuple[tl.Function, tl.Function]:
     """The program, and it unrolled."""
-    return tl.parse(p.text), tl.parse(p.unrolled.replace("T - 1 -", f"{p.steps - 1} -").replace("< T]", f"< {p.steps}]"))
+    return tl.parse(p.text), tl.parse(
+        p.unrolled.replace("T - 1 -", f"{p.steps - 1} -").replace("< T]", f"< {p.steps}]")
+    )

@@ -175,8 +175,9 @@ class Lowered(Code):
 
     def _points_or_mask(self, value: Any) -> Any:
         """How a relation is given to the generated function: its points, or a boolean array."""
-        found = points_or_mask(value)
-        return found.mask() if isinstance(found, Coordinates) and has_recurrences(self._simplified) else found
+        if has_recurrences(self._simplified):
+            return value.toarray() if hasattr(value, "toarray") else value
+        return points_or_mask(value)
 
     def _run(self, form: Form, arguments: Sequence[Any], sizes: Mapping[Size, int]) -> Any:
         """The generated function's value for arguments that fit."""

@@ -3,9 +3,9 @@
     let h = fold t:n with s = e0 . e1 in ..    <->    H = States(Loop(n, Step, S(e0), frees))
 
 A program without its recurrences is one of further parameters, what they give, and of further outputs, what they read.
-Passes see that program: `apart` makes it and `Apart.joined` undoes it, for SSA, and `taken_apart` and `put_together` for
-programs of the core language. A step is a program, too: of the state before, of values that don't change, and of the
-time, an index that is given.
+Passes see that program: `apart` makes it and `Apart.joined` undoes it for SSA; `normal_with_recurrences` comes from the
+core language, and `put_together` goes back there. A step is a program, too: of the state before, of values that don't
+change, and of the time, an index that is given.
 """
 
 from __future__ import annotations
@@ -184,8 +184,12 @@ class Apart:
             return s
         outputs = s.outputs
         assert isinstance(outputs, tuple)
-        return with_loops(replace(s, outputs=outputs[0]), outputs[1], [self._maker(k, change) for k in
-                          range(len(self.loops))], self.given)
+        return with_loops(
+            replace(s, outputs=outputs[0]),
+            outputs[1],
+            [self._maker(k, change) for k in range(len(self.loops))],
+            self.given,
+        )
 
     def _maker(self, k: int, change: Callable[[Step], Step]) -> tuple[int, Callable[[Sequence[Statement]], Loop]]:
         loop = self.loops[k]
@@ -365,14 +369,14 @@ def _with_step_without_traces(x: States) -> States:
 
     def trace(y: Statement) -> Trace | None:
         known = _trace(traces[y]) if isinstance(y, Input) and y in traces else None
-        if known is None:
+        if known is None or not isinstance(y, Input):
             return None
-        size, of = known
+        (size, of), name = known, y.param.name
 
         def read(word: str) -> Statement:
             if (y, word) not in made:
                 whole = of(word)
-                v = Var(y.param.name, array(whole.shape, R))
+                v = Var(name, array(whole.shape, R))
                 further[v] = whole
                 made[y, word] = Input(v, (), whole.shape)
             return made[y, word]
@@ -385,7 +389,9 @@ def _with_step_without_traces(x: States) -> States:
         new[y] = _without_trace(with_operands(y, new), trace, {Lookup(step.time, ()): (now, loop.size)})
     if not further:
         return x
-    again = made_step(step.states, (*step.frees, *further), step.time, [new[y] for y in step.outputs], choices_of(new.values()))
+    again = made_step(
+        step.states, (*step.frees, *further), step.time, [new[y] for y in step.outputs], choices_of(new.values())
+    )
     return states(Loop(loop.size, again, loop.inits, (*loop.frees, *further.values())), x.place, x.word)
 
 
@@ -552,10 +558,10 @@ def _recur(
     lets: list[tuple[Var, Expr]] = []
     values: dict[Var, Expr] = dict(zip(step.states, parted(state, count), strict=True))
     for x, e in zip(step.frees, read[count:], strict=True):
-        if not _is_name(e):
-            lets.append((Var(x.name, e.type), e))
-            e = lets[-1][0]
         values[x] = e
+        if not _is_name(e):
+            values[x] = named = Var(x.name, e.type)
+            lets.append((named, e))
     index = Index(step.time.name)
     body = run(replaced(program(step_ssa(step)).body, values, {}))
     body = run(with_atoms(body, {Lookup(step.time, ()): atom_affine(index)}, {}))

@@ -93,8 +93,8 @@ def integers(value: Affine, shape: Shape) -> Integers:
 class Step(metaclass=Interned):
     """What a step of a recurrence computes: the next `states` of these, of the values `frees`, and of the `time`.
 
-    Its variables are the canonical ones of `tensorlang.normal.recurrences`, so equal steps are one. `choices` define the
-    index arrays that it looks up.
+    Its variables are the canonical ones of `tensorlang.normal.recurrences`, so equal steps are one. `choices` define
+    the index arrays that it looks up.
     """
 
     states: tuple[Var, ...]

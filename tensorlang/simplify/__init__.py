@@ -71,10 +71,10 @@ def simplify_ssa(s: SSA, sizes: Mapping[Size, int] | None = None) -> SSA:
     d = apart(s)
     if d.loops:
 
-        def change(step: Step) -> Step:
+        def simpler(step: Step) -> Step:
             return with_outputs(step, simplify_ssa(step_ssa(step), sizes))
 
-        joined = tidy_recurrences(d.joined(simplify_ssa(d.s, sizes), change))
+        joined = tidy_recurrences(d.joined(simplify_ssa(d.s, sizes), simpler))
         return joined if _same_loops(joined, s) else simplify_ssa(joined, sizes)
     distributed = partial(distribute, sizes=sizes)
     s = tidy(s)

@@ -1,4 +1,4 @@
-"""Recurrences in Python: fold, scan, prescan and trace, each of a size, first states and a function of a step and states."""
+"""Recurrences in Python: fold, scan, prescan and trace, each of a size, first states and a step as a function."""
 
 from __future__ import annotations
 

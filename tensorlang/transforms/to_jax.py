@@ -21,6 +21,7 @@ from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import Relation
 from tensorlang.lower.checked import check_traced
 from tensorlang.lower.coordinates import Coordinates, points_or_mask
+from tensorlang.normal.recurrences import has_recurrences
 from tensorlang.transforms.flat import flat
 from tensorlang.transforms.linear import Program, once
 from tensorlang.transforms.primitive import How, bind
@@ -53,6 +54,7 @@ def to_jax(f: Function, check: bool = False, strict: bool = False) -> Callable[.
 def _to_jax(f: Function, check: bool, strict: bool) -> Callable[..., Any]:
     program = Program(flat(f))
     params = {p.name: p for p in f.params}
+    recurrent = has_recurrences(f)
 
     @placed
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -72,6 +74,8 @@ def _to_jax(f: Function, check: bool, strict: bool) -> Callable[..., Any]:
                 if check:
                     check_traced(p, value, bound.sizes)
                 arrays.append(jnp.asarray(value, jnp.int32))
+            elif recurrent:
+                arrays.append(jnp.asarray(value.toarray() if hasattr(value, "toarray") else value, bool))
             elif isinstance(found := points_or_mask(value), Coordinates):
                 points.append((p, found))
                 arrays.append(np.zeros([0] * len(p.sizes), bool))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from typing import Any
 
 from tensorlang.language.affine import Affine, Size
 from tensorlang.language.function import Function
@@ -22,21 +23,23 @@ from tensorlang.lower.plan.recurrences import Stage, Turn, staged
 from tensorlang.normal.recurrences import has_recurrences
 
 
-def source(f: Function, sparse: Iterable[Relation] = (), exact: bool = False, strict: bool = False) -> Source | Recurrent:
+def source(
+    f: Function, sparse: Iterable[Relation] = (), exact: bool = False, strict: bool = False
+) -> Source | Recurrent:
     """The source of `f`, a simplified program."""
     return Recurrent(f, exact, strict) if has_recurrences(f) else Source(f, tuple(sparse), exact, strict)
 
 
 class Recurrent:
-    """The generated source of a program with recurrences; in everything else as `Source`. It takes relations as masks."""
+    """The generated source of a program with recurrences, as `Source` is; relations come as masks."""
 
     def __init__(self, f: Function, exact: bool = False, strict: bool = False, names: Names | None = None) -> None:
         self._names = names or Names(frozenset(HELPERS))
         self.name = self._names.fresh_global(f.name)
-        self.orders: dict[Relation, tuple[object, ...]] = {}
+        self.orders: dict[Relation, tuple[tuple[int, ...], ...]] = {}
         self._exact, self._strict = exact, strict
         self._function = f
-        self._spelled: dict[object, str] = {p: self._names.fresh_global(p.name) for p in f.params}
+        self._spelled: dict[Any, str] = {p: self._names.fresh_global(p.name) for p in f.params}
         self._lines: list[str] = []
         self.helpers: dict[str, None] = {}
         self.definitions: list[tuple[str, str]] = []
@@ -171,7 +174,7 @@ class Recurrent:
             Explained(
                 turn.step.name,
                 f"{turn.step.name}: {turn.size} steps",
-                f"carries {len(turn.carried)} of {count} states, and stores {len(after) + len(before)} of them each step",
+                f"{len(turn.carried)} of {count} states are carried, {len(after) + len(before)} stored at each step",
                 "",
                 computed="one step after the other, by lax.scan",
             )
@@ -181,4 +184,3 @@ class Recurrent:
         if v not in self._spelled:
             self._spelled[v] = self._names.fresh_global(v.name)
         return self._spelled[v]
-

@@ -105,7 +105,7 @@ _HOMES = {
         "atan atan2 atanh call cbrt ceil cos cosh erf erfc erfinv exists exp expm1 floor fold fst function gen "
         "idx let log log1p log2 log10 logaddexp max maximum min minimum mod pair pair_type power prescan real "
         "recip relation relu round rsqrt scalar scalar_function scan sigmoid sign sin sinh sizes snd softplus sqrt "
-        "sum tan tanh trace where where_ge where_gt"
+        "states sum tan tanh where where_ge where_gt"
     ),
     "surface.parse": "parse parse_module",
     "sparse.pieces": "structure",

@@ -35,7 +35,7 @@ def recurrent(random: Random, steps: int | None = None, n: int | None = None) ->
     writer = _Writer(random, dict(zip(names, states, strict=True)))
     inits = [random.choice(("c", "0", "1", "b[0]")) if kind == "number" else _vector_init(random) for kind in states]
     nexts = [writer.number(2) if kind == "number" else writer.vector(2) for kind in states]
-    word = random.choice(("fold", "fold", "scan", "prescan", "trace"))
+    word = random.choice(("fold", "fold", "scan", "prescan", "states"))
     backwards = random.random() < 0.3
     bound = ", ".join(f"{name} = {init}" for name, init in zip(names, inits, strict=True))
     body = nexts[0] if len(nexts) == 1 else f"({', '.join(nexts)})"
@@ -88,7 +88,7 @@ def _unrolled(
             for other in names:
                 e = e.replace(f"<{other}>", f"{other}_{t}")
             lets.append(f"let {name}_{t + 1} = {e} in")
-    places = {"fold": [steps], "scan": range(1, steps + 1), "prescan": range(steps), "trace": range(steps + 1)}[word]
+    places = {"fold": [steps], "scan": range(1, steps + 1), "prescan": range(steps), "states": range(steps + 1)}[word]
     order = list(places)
     if backwards and word != "fold":
         order.reverse()

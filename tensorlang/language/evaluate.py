@@ -286,7 +286,7 @@ class Evaluator:
             arrays.append(state)
         if e.word == "fold":
             return state
-        kept = {"scan": arrays[1:], "prescan": arrays[:-1], "trace": arrays}[e.word]
+        kept = {"scan": arrays[1:], "prescan": arrays[:-1], "states": arrays}[e.word]
         if not kept:
             return self._zero(e.type, points.count)
         return tuple(Leaf(np.stack([leaf.read() for leaf in leaves], axis=1)) for leaves in zip(*kept, strict=True))

@@ -218,5 +218,5 @@ def _recurrence(e: Recur, scope: _Scope, lifted: list[Binding]) -> Deep[Expr]:
     lifted.append((value, made))
     if e.word == "fold" or not places:
         return access(value, *places)
-    at, count = Index(e.index.name), e.size + 1 if e.word == "trace" else e.size
+    at, count = Index(e.index.name), e.size + 1 if e.word == "states" else e.size
     return Gen(at, count, access(value, atom_affine(at), *places))

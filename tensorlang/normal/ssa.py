@@ -135,10 +135,10 @@ _STATES = Var("states", R)
 
 
 def states(loop: Loop, place: int, word: str) -> States:
-    """The "fold", "scan", "prescan" or "trace" of the state in one `place` of `loop`."""
+    """The "fold", "scan", "prescan" or "states" of the state in one `place` of `loop`."""
     shape = loop.inits[place].shape
     if word != "fold":
-        shape = (loop.size + 1 if word == "trace" else loop.size, *shape)
+        shape = (loop.size + 1 if word == "states" else loop.size, *shape)
     return States(_STATES, (), shape, loop, place, word)
 
 

@@ -41,7 +41,7 @@ from tensorlang.surface.binders import (
 from tensorlang.surface.foreign import translated
 from tensorlang.surface.inline import call_on_terms
 from tensorlang.surface.lookups import Indices
-from tensorlang.surface.recurrences import fold, prescan, scan, trace
+from tensorlang.surface.recurrences import fold, prescan, scan, states
 from tensorlang.surface.scalar import scalar
 from tensorlang.surface.scalars import (
     abs,
@@ -447,10 +447,10 @@ __all__ = [
     "snd",
     "softplus",
     "sqrt",
+    "states",
     "sum",
     "tan",
     "tanh",
-    "trace",
     "where",
     "where_ge",
     "where_gt",

@@ -35,6 +35,7 @@ from tensorlang.language.function import Function, Parameter, did_you_mean, type
 from tensorlang.language.functions import KEYWORDS, call, function, functions, raise_to
 from tensorlang.language.grammar import (
     INDEX_HINT,
+    RECURRENCES,
     Access,
     Add,
     Bracket,
@@ -228,7 +229,7 @@ class _Parser(DeclarationReader):
             case "gen" | "sum":
                 piece = yield self._binder()
                 return piece
-            case "fold" | "scan" | "prescan" | "trace":
+            case "name" if token.text in RECURRENCES and self._binds_time():
                 piece = yield self._recurrence()
                 return piece
             case "name" if token.text in REDUCTIONS and (self.peek(), self.peek(2)) == ("name", ":"):
@@ -497,17 +498,20 @@ class _Parser(DeclarationReader):
         e = body.expr if where is TRUE else Bracket(where, body.expr)
         return self._piece(sums(binders, e), token.start)
 
+    def _binds_time(self) -> bool:
+        """Whether an index follows: `fold t:n`, or `fold reversed t:n`. Else it is a name like others."""
+        ahead = [self.peek(k) for k in (1, 2, 3)]
+        return ahead[:2] == ["name", ":"] or ahead == ["name", "name", ":"]
+
     def _recurrence(self) -> Deep[_Piece]:
         """`fold t:n with s = e0, r = e1 . e`, where `reversed t:n` goes from the last t to the first."""
         token = self.advance()
-        hint = f"a state, its first value, and the step: {token.kind} t:n with s = 0 . s + x[t]"
-        if self.token.kind == "(":
-            raise self.unexpected("the name of an index", hint)
+        hint = f"a state, its first value, and the step: {token.text} t:n with s = 0 . s + x[t]"
         backwards = self.token.text == "reversed" and self.peek() == "name" and self.accept("name")
-        binders = yield self.binders(token.kind)
+        binders = yield self.binders(token.text)
         if len(binders) > 1:
-            message = f"a {token.kind} has one index, the time"
-            raise ParseError(message, self.place(binders[1][0]), f"one {token.kind} in the step of another")
+            message = f"a {token.text} has one index, the time"
+            raise ParseError(message, self.place(binders[1][0]), f"one {token.text} in the step of another")
         if not (self.token.kind == "name" and self.token.text == "with"):
             raise self.unexpected("`with`", hint)
         self.advance()
@@ -516,7 +520,7 @@ class _Parser(DeclarationReader):
         while True:
             names.append(self.expect("name", "the name of a state"))
             if names[-1].text in [name.text for name in names[:-1]]:
-                raise ScopeError(f"this {token.kind} has two states called {names[-1].text}", self.place(names[-1]))
+                raise ScopeError(f"this {token.text} has two states called {names[-1].text}", self.place(names[-1]))
             self.expect("=", "'=' and the first value of the state")
             value: _Piece = yield self._expression()
             self._need_value(value, f"the first value of {names[-1].text}")
@@ -532,9 +536,9 @@ class _Parser(DeclarationReader):
         bound += [(name.text, self.bind(name, state)) for name, state in zip(names, states, strict=True)]
         step: _Piece = yield self._expression()
         self.restore_all(bound)
-        self._need_value(step, f"the step of a {token.kind}")
+        self._need_value(step, f"the step of a {token.text}")
         try:
-            e = recurrence(token.kind, index, size, states, inits, step.expr, bool(backwards))
+            e = recurrence(token.text, index, size, states, inits, step.expr, bool(backwards))
         except TypeMismatch as error:
             raise error.at(self.span(step.start, step.end)) from None
         return self._piece(e, token.start)

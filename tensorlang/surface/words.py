@@ -67,7 +67,10 @@ _RANGE = Word("the numbers from 0 to n - 1: gen i:n. i", "the numbers from 0 to 
 
 WORDS: dict[str, Word] = {
     **dict.fromkeys(("shape", "len", "size", "ndim", "dim"), _SHAPE),
-    **dict.fromkeys(("for", "while", "loop", "fori_loop", "while_loop", "cumsum", "cumprod", "foreach"), _LOOP),
+    **dict.fromkeys(
+        ("for", "while", "loop", "fold", "scan", "prescan", "fori_loop", "while_loop", "cumsum", "cumprod", "foreach"),
+        _LOOP,
+    ),
     **dict.fromkeys(("inv", "inverse", "solve", "det", "svd", "eig", "cholesky", "qr", "linalg", "lstsq"), _SOLVE),
     **dict.fromkeys(("if", "then", "else", "where", "select", "cond", "switch", "clip", "clamp", "ifelse"), _CHOICE),
     **dict.fromkeys(("dot", "matmul", "inner", "einsum", "tensordot", "vdot", "mm", "bmm"), _PRODUCT),

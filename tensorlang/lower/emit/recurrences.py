@@ -133,21 +133,22 @@ class Recurrent:
         states = [self._names.fresh_local(f"s{k}") for k in range(count)]
         following = [self._names.fresh_local(f"n{k}") for k in range(count)]
         step = self._names.fresh_global(f"{turn.step.name}_all")
+        held, time = self._names.fresh_local("states"), self._names.fresh_local("t")
         words: dict[int, set[str]] = {}
         for _, place, word in turn.gives:
             words.setdefault(place, set()).add(word)
-        after = [k for k in range(count) if words.get(k, set()) & {"scan", "trace"}]
+        after = [k for k in range(count) if words.get(k, set()) & {"scan", "states"}]
         before = [k for k in range(count) if "prescan" in words.get(k, set()) and k not in after]
         arguments = [self._spelled[v] for v in turn.frees]
         own = [states[k] if k in turn.carried else self._spelled[turn.inits[k]] for k in range(count)]
-        call = self._call(made, [*arguments, *own, "t", *(self._spelled[p] for p in turn.others)])
+        call = self._call(made, [*arguments, *own, time, *(self._spelled[p] for p in turn.others)])
         carried = "".join(f"{states[k]}, " for k in turn.carried)
         nexts = "".join(f"{following[k]}, " for k in turn.carried)
         given = "".join([*(f"{following[k]}, " for k in after), *(f"{states[k]}, " for k in before)])
         self._lines += [
             "",
-            f"def {step}(states, t):",
-            *([f"    ({carried}) = states"] if turn.carried else []),
+            f"def {step}({held}, {time}):",
+            *([f"    ({carried}) = {held}"] if turn.carried else []),
             f"    {', '.join(following)} = {call}",
             f"    return ({nexts}), ({given})",
             "",

@@ -32,7 +32,7 @@ from sys import modules
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from tensorlang.shown import when_shown
+from tensorlang.shown import when_shown, when_written
 
 if TYPE_CHECKING:
     from tensorlang import jax, lib, pictures, testing
@@ -66,7 +66,8 @@ if TYPE_CHECKING:
     from tensorlang.language.evaluate import evaluate
     from tensorlang.language.function import Function
     from tensorlang.language.show import unicode_text
-    from tensorlang.lower.run import Lowered, lower
+    from tensorlang.lower.lowering import lower
+    from tensorlang.lower.run import Lowered
     from tensorlang.memory import clear_caches
     from tensorlang.normal import eliminate_pairs, let_lift, normalize, push_out_gen, to_ssa
     from tensorlang.pipeline import adjoint, derivative, derive, grad, hvp, value_and_grad
@@ -95,7 +96,8 @@ _HOMES = {
     "language.evaluate": "evaluate",
     "language.function": "Function",
     "language.show": "unicode_text",
-    "lower.run": "Lowered lower",
+    "lower.lowering": "lower",
+    "lower.run": "Lowered",
     "memory": "clear_caches",
     "normal": "eliminate_pairs let_lift normalize push_out_gen to_ssa",
     "pipeline": "adjoint derivative derive grad hvp value_and_grad",
@@ -208,3 +210,5 @@ def __dir__() -> list[str]:
 
 modules[__name__].__class__ = _Package
 when_shown(lambda: import_module("tensorlang.notebook"))
+when_written(lambda: import_module("tensorlang.language.show"))
+when_written(lambda: import_module("tensorlang.derivative.transcript"))

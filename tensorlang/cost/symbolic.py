@@ -117,15 +117,15 @@ class CostPolynomial(Shown):
 
         Raises `MissingPackage` without SymPy.
         """
-        return expression(self)
+        return expression(self.cells, self.is_piecewise)
 
     @property
     def latex(self) -> str:
         """LaTeX, without dollars."""
-        return latex(self)
+        return latex(self.cells, self.context, self.is_piecewise)
 
     def __str__(self) -> str:
-        return text(self)
+        return text(self.cells)
 
 
 @limited

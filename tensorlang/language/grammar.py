@@ -26,7 +26,7 @@ function, g the indices of an SSA statement's result, s the further indices that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import count
@@ -47,7 +47,7 @@ from tensorlang.language.predicates import (
 )
 from tensorlang.language.types import Array, Idx, Pair, R, Type, array, of_indices, shape
 from tensorlang.recursion import Deep, run
-from tensorlang.shown import MOST_CHARACTERS, Shown
+from tensorlang.shown import MOST_CHARACTERS, Shown, lines, text
 
 _serial = count()
 
@@ -61,14 +61,10 @@ class Node(Shown):
     __slots__ = ()
 
     def __str__(self) -> str:
-        from tensorlang.language.show import expr_text
+        return text(self)
 
-        return expr_text(self)  # type: ignore[arg-type]
-
-    def _text_lines(self) -> Iterator[str]:
-        from tensorlang.language.show import expr_lines
-
-        return expr_lines(self, limit=MOST_CHARACTERS)  # type: ignore[arg-type]
+    def _text_lines(self) -> Iterable[str]:
+        return lines(self, MOST_CHARACTERS)
 
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)

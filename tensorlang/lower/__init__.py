@@ -36,6 +36,7 @@ Where it is decided
 `tensorlang.measure`.
 """
 
-from tensorlang.lower.run import Lowered, lower
+from tensorlang.lower.lowering import lower
+from tensorlang.lower.run import Lowered
 
 __all__ = ["Lowered", "lower"]

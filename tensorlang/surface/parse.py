@@ -57,13 +57,14 @@ from tensorlang.language.grammar import (
 from tensorlang.language.predicates import TRUE, Predicate, Relation
 from tensorlang.language.types import Array, Pair, R, of_indices, shape
 from tensorlang.language.types import Idx as IndexType
+from tensorlang.memory import cached
 from tensorlang.recursion import Deep, run
 from tensorlang.sets.check import check
 from tensorlang.surface.declarations import DeclarationReader
 from tensorlang.surface.guards import opposite
 from tensorlang.surface.inline import call_on_terms
 from tensorlang.surface.lex import Token
-from tensorlang.surface.library import TEXT, library
+from tensorlang.surface.library import TEXT
 from tensorlang.surface.lookups import Indices
 from tensorlang.surface.mistakes import VALUE_CONDITION, elementwise, letters
 from tensorlang.surface.reader import REDUCTIONS
@@ -114,6 +115,12 @@ def parse_module(text: str, source: str = "<text>") -> dict[str, Function]:
             )
         found[name.text] = parser.programs[name.text] = check(run(parser.definition(name)))
     return found
+
+
+@cached
+def library() -> dict[str, Function]:
+    """The programs of the library by name."""
+    return parse_module(TEXT, "lib.tl")
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,8 +182,8 @@ class _Parser(DeclarationReader):
         return ahead[:3] == ["name", "(", ")"] or ahead == ["name", "(", "name", ":"]
 
     def callable_names(self) -> Collection[str]:
-        """The programs above."""
-        return self.programs
+        """The programs above, and those of the library."""
+        return (*self.programs, *library()) if self.uses_library else self.programs
 
     def number(self, what: str) -> Deep[Expr]:
         """An expression whose value is a number, up to a comparison."""

@@ -29,7 +29,7 @@ from tensorlang.normal.ssa import (
     own_ranges,
     selections,
 )
-from tensorlang.normal.tidy import map_outputs, with_operands
+from tensorlang.normal.tidy import map_outputs, support, with_operands
 from tensorlang.sets.isl import implies
 from tensorlang.sets.solve import Ranges, ranges_predicate
 
@@ -63,7 +63,8 @@ def _shortened(x: Statement, defined: Choices) -> Statement:
             return x
         case Addition(terms, shape):
             own = own_ranges(x)
-            return Addition(tuple(Term(t.sign, _shorter(t.pred, own, defined), t.operand) for t in terms), shape)
+            shorter = (_shorter(t.pred, own, defined, [support(t.operand)]) for t in terms)
+            return Addition(tuple(Term(t.sign, p, t.operand) for t, p in zip(terms, shorter, strict=True)), shape)
         case Map(p, f, arguments, shape):
             return Map(_shorter(p, own_ranges(x), defined), f, arguments, shape)
         case Contraction(p, factors, summed, shape) if any(lookup.array in defined for lookup in lookups(p)):
@@ -77,13 +78,13 @@ def _shortened(x: Statement, defined: Choices) -> Statement:
             return x
 
 
-def _shorter(p: Predicate, ranges: Ranges, defined: Choices, places: Sequence[Predicate] = ()) -> Predicate:
-    """`p`, which holds together with `places`, without what follows."""
+def _shorter(p: Predicate, ranges: Ranges, defined: Choices, beside: Sequence[Predicate] = ()) -> Predicate:
+    """`p` without what follows, where all `beside` it holds too, or nothing is read."""
     left = list(conjuncts(p))
     for q in conjuncts(p):
         if any(lookup.array in defined for lookup in lookups(q)):
             others = [r for r in left if r is not q]
-            if _follows(q, [*places, *others], ranges, defined):
+            if _follows(q, [*beside, *others], ranges, defined):
                 left = others
     return p if len(left) == len(conjuncts(p)) else conjunction(left)
 

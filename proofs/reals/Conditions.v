@@ -41,7 +41,39 @@ Section Conditions.
   Notation decided := (Conditions.decided 0 Rplus Rmult Rminus fval ask).
   Notation conditional := (Conditions.conditional 0 Rplus Rmult Rminus fval ask).
 
-  (** no two numbers that are compared are equal *)
+  (** * In tensor SSA: a comparison gen g. [p g] * (x[g] < y[g]) *)
+  Definition answers (E : env) (p : pred) (o : question) (x y : var) (g : index) : bool := p g && ask o (E x g) (E y g).
+  Definition same_answers (sh : shape) (k k' : index -> bool) : Prop := forall g, In g (box sh) -> k g = k' g.
+  Theorem strict_comparison_stays (E : R -> env) sh p o x y t :
+    (forall z, In z [x; y] -> forall g, In g (box sh) -> p g = true -> continuous (fun u => E u z g) t) ->
+    (forall g, In g (box sh) -> p g = true -> E t x g <> E t y g) ->
+    locally t (fun u => same_answers sh (answers (E u) p o x y) (answers (E t) p o x y)).
+  Proof.
+    intros C N. apply locally_all. intros g Hg. unfold answers. destruct (p g) eqn:P; cbn [andb]; [|apply filter_forall; reflexivity].
+    apply (ask_stays o (fun u => E u x g) (fun u => E u y g) t); [apply C; cbn; auto|apply C; cbn; auto|]. now apply N.
+  Qed.
+  (** the adjoint that is made for the answers is the gradient of the program that looks them up *)
+  Theorem comparison_has_gradient (DT : fn -> nat -> fn)
+    (DT_val : forall f j xs dy, fval (DT f j) (xs ++ [fval f xs; dy]) = partial f j xs * dy)
+    (P : (index -> bool) -> SSA.prog R fn) (X : R -> env) sh p o x y outs dys leaves t grads (inp : R -> env) dinp u0 :
+    let k u := answers (X u) p o x y in
+    (forall z, In z [x; y] -> forall g, In g (box sh) -> p g = true -> continuous (fun u => X u z g) u0) ->
+    (forall g, In g (box sh) -> p g = true -> X u0 x g <> X u0 y g) ->
+    (forall u k', same_answers sh k' (k u0) -> seen fval (P k') outs dys (inp u0) (inp u) = seen fval (P (k u0)) outs dys (inp u0) (inp u)) ->
+    wf (P (k u0)) -> good_outs (P (k u0)) outs dys -> NoDup leaves -> adjoint DT (P (k u0)) outs dys leaves = (t, grads) ->
+    smooth_at fval partial (inp u0) (P (k u0)) ->
+    (forall s v, In (s, Input v) (P (k u0)) -> forall i, In i (box (shp v)) -> is_derive (fun u => inp u v i) u0 (dinp v i)) ->
+    (forall s v, In (s, Input v) (P (k u0)) -> In v leaves) ->
+    is_derive (fun u => seen fval (P (k u)) outs dys (inp u0) (inp u)) u0
+      (Rsum grads (fun c => Transpose.dot 0 Rplus Rmult (shp (tgt c)) (SSA.run 0 Rplus Rmult Ropp fval (inp u0) t (lhs c)) (dinp (tgt c)))).
+  Proof.
+    intros k C N Ext W GO ND H Sm HI HL.
+    apply (is_derive_ext_loc (fun u => seen fval (P (k u0)) outs dys (inp u0) (inp u))).
+    - eapply filter_imp; [|exact (strict_comparison_stays X sh p o x y u0 C N)]. cbv beta. intros u Hu. symmetry. apply Ext, Hu.
+    - apply (adjoint_is_gradient fval partial DT DT_val _ outs dys leaves t grads inp dinp u0 W GO ND H Sm HI). intros s v Hv. left. eapply HL, Hv.
+  Qed.
+
+  (** * In programs: no two numbers that are compared are equal *)
   Fixpoint strict (rel : data) (r : @venv R) (l : list (@item R fn)) : Prop :=
     match l with
     | [] => True
@@ -185,4 +217,32 @@ Proof.
       [apply replace_same|]. intros y _ i _. unfold replace_at. destruct (var_eqb y (tgt c) && leqb i j).
     + apply (is_derive_id (K := R_AbsRing)).
     + apply derive_const.
+Qed.
+
+(** * An example: let c = gen i:3. 0 < x[i] in sum i:3. [c[i] = 1] * x[i] * x[i] *)
+Definition positive_squares : list (@item R symbol) * @Core.expr R symbol :=
+  let x := EVar "x" in let i := "i"%string in
+  ([Ask "c" [(i, 3%nat)] PTrue Less (ECst 0) <{ x [ AVar i ] }>],
+   <{ Sum i : 3, [ PEq (ALook "c" [AVar i]) (ACst 1) ] * ( x [ AVar i ] * x [ AVar i ] ) }>).
+Definition squares_parameters : parameters := [("x"%string, TArray 3 TReal)].
+Lemma squares_scoped : scoped (fst positive_squares).
+Proof. split; [intros y []|]. split; [intros []|exact I]. Qed.
+Lemma squares_well_formed rel : well_formed takes rel squares_parameters (erased (fst positive_squares) (snd positive_squares)) TReal.
+Proof.
+  assert (X : forall P : ienv -> Prop, (forall s, P s -> inside 3 (s "i"%string) = true) ->
+    Typing.checks (K := R) takes rel (context_of squares_parameters) P (EAcc (EVar "x"%string) (AVar "i"%string)) TReal).
+  { intros P H. apply check_acc with 3%nat; [now apply check_var|exact H]. }
+  cbn [erased fst snd positive_squares]. eapply check_fst, check_pair.
+  - apply check_sum, check_ind, check_mul; apply X; intros s [[s' [z [_ [Hz ->]]]] _]; exact Hz.
+  - apply check_gen, check_ind, check_mul; [apply check_cst|]. apply X. intros s [[s' [z [_ [Hz ->]]]] _]. exact Hz.
+Qed.
+Lemma squares_smooth rel inp : (forall z, inside 3 z = true -> arguments_of 0 inp (inputs squares_parameters) "x"%string [] [z] <> 0) ->
+  let here := Conditions.decided 0 Rplus Rmult Rminus fval ask rel (arguments_of 0 inp (inputs squares_parameters)) (fst positive_squares) in
+  inside_domains here squares_parameters (erased (fst positive_squares) (snd positive_squares)) inp
+  /\ strict fval here (arguments_of 0 inp (inputs squares_parameters)) (fst positive_squares).
+Proof.
+  intros H here. split; [repeat split|]. split; [|exact I]. intros zs Hz _.
+  assert (L : exists z, zs = [z] /\ inside 3 z = true).
+  { cbn in Hz. repeat (destruct Hz as [<-|Hz]; [eexists; split; [reflexivity|reflexivity]|]). destruct Hz. }
+  destruct L as [z [-> Hi]]. intros Q. symmetry in Q. exact (H z Hi Q).
 Qed.

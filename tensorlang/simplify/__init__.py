@@ -22,6 +22,8 @@ from tensorlang.simplify.factorise import factorise
 from tensorlang.simplify.hoist import hoist
 from tensorlang.simplify.narrow import narrow
 from tensorlang.simplify.read_back import read_back
+from tensorlang.simplify.ring import apply_ring_laws
+from tensorlang.simplify.same import same
 from tensorlang.simplify.supports import on_supports
 
 __all__ = ["read_simplified", "simplify", "simplify_ssa"]
@@ -64,6 +66,8 @@ def simplify_ssa(s: SSA, sizes: Mapping[Size, int] | None = None) -> SSA:
     for change in (
         assemble,
         cancel,
+        same,
+        apply_ring_laws,
         on_supports,
         narrow,
         compact,
@@ -71,6 +75,7 @@ def simplify_ssa(s: SSA, sizes: Mapping[Size, int] | None = None) -> SSA:
         distributed,
         partial(factorise, sizes=sizes),
         hoist,
+        same,
         assemble,
     ):
         changed = change(s)

@@ -15,6 +15,7 @@ from tensorlang.normal.ssa import SSA
 from tensorlang.normal.tidy import tidy
 from tensorlang.simplify.assemble import assemble
 from tensorlang.simplify.cancel import cancel
+from tensorlang.simplify.chosen import without_chosen_conditions
 from tensorlang.simplify.compact import compact
 from tensorlang.simplify.compact_choices import compact_choices
 from tensorlang.simplify.distribute import distribute
@@ -77,6 +78,7 @@ def simplify_ssa(s: SSA, sizes: Mapping[Size, int] | None = None) -> SSA:
         hoist,
         same,
         assemble,
+        without_chosen_conditions,
     ):
         changed = change(s)
         s = s if changed.statements == s.statements else tidy(changed)

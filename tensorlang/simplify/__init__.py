@@ -23,6 +23,8 @@ from tensorlang.simplify.factorise import factorise
 from tensorlang.simplify.hoist import hoist
 from tensorlang.simplify.narrow import narrow
 from tensorlang.simplify.read_back import read_back
+from tensorlang.simplify.ring import apply_ring_laws
+from tensorlang.simplify.same import same
 from tensorlang.simplify.supports import on_supports
 
 __all__ = ["read_simplified", "simplify", "simplify_ssa"]
@@ -65,6 +67,8 @@ def simplify_ssa(s: SSA, sizes: Mapping[Size, int] | None = None) -> SSA:
     for change in (
         assemble,
         cancel,
+        same,
+        apply_ring_laws,
         on_supports,
         narrow,
         compact,
@@ -72,6 +76,7 @@ def simplify_ssa(s: SSA, sizes: Mapping[Size, int] | None = None) -> SSA:
         distributed,
         partial(factorise, sizes=sizes),
         hoist,
+        same,
         assemble,
         without_chosen_conditions,
     ):

@@ -9,6 +9,7 @@ from typing import Any
 from tensorlang.errors import ArgumentError, SizeMismatch, TypeMismatch, here
 from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, Size, atom_affine, total
 from tensorlang.language.function import Function, Parameter, Results
+from tensorlang.language.given import record, spread
 from tensorlang.language.grammar import (
     Access,
     Bracket,
@@ -56,7 +57,8 @@ def call_on_terms(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     """
     if not any(map(_belongs_to_a_program, (*args, *kwargs.values()))):
         return NotImplemented
-    given, sizes = _matched(f, args, dict(kwargs))
+    by_position, by_name = spread(f, args, kwargs)
+    given, sizes = _matched(f, tuple(by_position), dict(by_name))
     parts = [value if isinstance(value, Surface) else as_term(value) for value in given.values()]
     at = [a for value in parts for a in _places(value)]
     e = said(at, lambda *new: _inlined(f, _moved(given, iter(new)), sizes))
@@ -137,7 +139,10 @@ def _index_argument(what: str, p: IndexArray, value: Any, inlining: _Inlining) -
 
 
 def _belongs_to_a_program(value: object) -> bool:
-    return isinstance(value, Surface) or (isinstance(value, tuple) and any(map(_belongs_to_a_program, value)))
+    if isinstance(value, Surface):
+        return True
+    parts = value if isinstance(value, tuple) else (record(value) or {}).values()
+    return any(map(_belongs_to_a_program, parts))
 
 
 def _matched(

@@ -6,7 +6,7 @@ tightly, from loose to tight:
     let, gen, sum, max   reach as far right as they can, also as the last operand of an operator; likewise min, argmax
                          and argmin before a binder: max i:n. e is a reduction, max(a, b) a scalar function
     a + b, a - b         from the left
-    a * b, a / b         likewise i // 2 and i % 2, by constants; from the left; `[p] * e` has the whole rest of the product as its e
+    a * b, a / b         from the left, as are i // 2 and i % 2; `[p] * e` has the whole rest of the product as its e
     -e                   `-3` is a constant, `-e` is -1 * e
     e ^ 2
     e[i, j]

@@ -16,7 +16,7 @@ from tensorlang.language.affine import IndexArray
 from tensorlang.language.arguments import bind as matched
 from tensorlang.language.arguments import from_leaves, to_leaves, unpack
 from tensorlang.language.function import Function
-from tensorlang.language.given import apart, together
+from tensorlang.language.given import apart, spread, together
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import Relation
 from tensorlang.lower.checked import check_traced
@@ -56,8 +56,9 @@ def _to_jax(f: Function, check: bool, strict: bool) -> Callable[..., Any]:
 
     @placed
     def call(*args: Any, **kwargs: Any) -> Any:
-        by_position, mapping = apart(args)
-        args, kwargs = tuple(by_position), together(mapping, kwargs)
+        in_place, by_name = spread(f, args, kwargs)
+        by_position, mapping = apart(in_place)
+        args, kwargs = tuple(by_position), together(mapping, by_name)
         given = [_weak(x) if isinstance(p, Var) else x for p, x in zip(f.params, args, strict=False)]
         named = {name: _weak(x) if isinstance(params.get(name), Var) else x for name, x in kwargs.items()}
         _require_known(f, [*args, *kwargs.values()], {k: x for k, x in kwargs.items() if k not in params})

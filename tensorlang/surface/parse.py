@@ -6,7 +6,7 @@ tightly, from loose to tight:
     let, gen, sum, max   reach as far right as they can, also as the last operand of an operator; likewise min, argmax
                          and argmin before a binder: max i:n. e is a reduction, max(a, b) a scalar function
     a + b, a - b         from the left
-    a * b, a / b         from the left; `[p] * e` has the whole rest of the product as its e
+    a * b, a / b         from the left, as are i // 2 and i % 2; `[p] * e` has the whole rest of the product as its e
     -e                   `-3` is a constant, `-e` is -1 * e
     e ^ 2
     e[i, j]
@@ -67,6 +67,7 @@ from tensorlang.surface.lex import Token
 from tensorlang.surface.library import TEXT
 from tensorlang.surface.lookups import Indices
 from tensorlang.surface.mistakes import VALUE_CONDITION, elementwise, letters
+from tensorlang.surface.quotients import index_of, said
 from tensorlang.surface.reader import REDUCTIONS
 from tensorlang.surface.scope import Surface
 from tensorlang.surface.share import share
@@ -209,7 +210,10 @@ class _Parser(DeclarationReader):
         if left.literal and self.token.kind == "/" and self.peek() == "number" and self.peek(2) != "^":
             self.advance()
             left = self._quotient(left, self.advance())
-        while self.token.kind in ("*", "/"):
+        while self.token.kind in ("*", "/", "//", "%"):
+            if self.token.kind in ("//", "%"):
+                left = self._rounded(left)
+                continue
             operator = self.advance()
             right: _Piece = yield self._operand()
             self._need_numbers(left, operator.kind, right)
@@ -222,6 +226,15 @@ class _Parser(DeclarationReader):
             sign = 1 if operator.kind == "+" else -1
             left = _Piece(Add(left.expr, right.expr, sign), left.start, right.end)
         return left
+
+    def _rounded(self, left: _Piece) -> _Piece:
+        """`a // c` or `a % c` of an index expression, as a number, from the operator on."""
+        a = index_of(left.expr)
+        if a is not None and not a.is_constant:
+            operator = self.advance().kind
+            return self._piece(said((self.divided(a, operator, left.start),), real), left.start)
+        hint = "a comment begins with --" if self.peek() != "number" and self.token.kind == "//" else None
+        raise self.unexpected("an operator of numbers", hint or "indices have // and %, real(2*i // 3); numbers have /")
 
     def _operand(self) -> Deep[_Piece]:
         """An operand of * or /: one that begins with a word, a bracket or a minus, or an atom with its suffixes."""
@@ -374,7 +387,7 @@ class _Parser(DeclarationReader):
             raise self.unexpected("an index expression", "real(2*i + 1) is the number that 2*i + 1 is")
         value: Affine = yield self.affine()
         self.expect(")", "an operator of index expressions or ')'")
-        return self._piece(real(value), token.start)
+        return self._piece(said((value,), real), token.start)
 
     def _power(self, token: Token) -> Deep[_Piece]:
         self.expect("(")
@@ -419,14 +432,19 @@ class _Parser(DeclarationReader):
     def _access(self, array: _Piece) -> Deep[_Piece]:
         self.advance()
         self._need_value(array, "what is accessed")
-        at: list[tuple[Affine, int]] = []
+        at: list[Affine] = []
+        starts: list[int] = []
         while True:
-            start = self.token.start
-            at.append(((yield self.affine()), start))
+            starts.append(self.token.start)
+            at.append((yield self.affine()))
             if not self.accept(","):
                 break
         self.expect("]", "an operator, ',' or ']'")
         place = self.span(array.start)
+        e = said(at, lambda *places: self._element(array, [*zip(places, starts, strict=True)], place))
+        return self._piece(e, array.start)
+
+    def _element(self, array: _Piece, at: list[tuple[Affine, int]], place: Span) -> Expr:
         e = array.expr
         for a, start in at:
             if not isinstance(e.type, Array):
@@ -436,7 +454,7 @@ class _Parser(DeclarationReader):
                     self._access_hint(array, e),
                 )
             e = Access(e, a, place)
-        return self._piece(e, array.start)
+        return e
 
     def _bracket(self) -> Deep[_Piece]:
         token = self.advance()

@@ -10,7 +10,8 @@ from typing import Any
 from tensorlang.cost.counting import Cell
 from tensorlang.cost.domains import Domain
 from tensorlang.cost.pieces import are_everywhere
-from tensorlang.cost.quasi import Polynomial, Quotient, Unknown
+from tensorlang.cost.polynomial import Polynomial, Unknown
+from tensorlang.cost.quasi import Quotient
 from tensorlang.errors import MissingPackage
 from tensorlang.language.affine import Affine, Index, Size, atom_affine
 from tensorlang.language.latex import LATEX, predicate_latex
@@ -168,7 +169,7 @@ def _terms(a: Polynomial, name: Callable[[Unknown], str]) -> list[tuple[list[tup
     for monomial, k in a.terms.items():
         unknowns = sorted(dict.fromkeys(monomial), key=lambda x: (not isinstance(x, Size), unknown_text(x)))
         order = (-len(monomial), [(not isinstance(x, Size), unknown_text(x), -monomial.count(x)) for x in unknowns])
-        found.append((order, [(name(x), monomial.count(x)) for x in unknowns], k * a.denominator))
+        found.append((order, [(name(x), monomial.count(x)) for x in unknowns], Fraction(k * a.denominator)))
     return [(powers, k) for _, powers, k in sorted(found, key=lambda term: term[0])]
 
 

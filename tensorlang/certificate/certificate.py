@@ -29,6 +29,7 @@ from tensorlang.language.function import Function
 from tensorlang.language.grammar import Call, Expr, Let, ScalarFunction, Var
 from tensorlang.language.grid import Setting
 from tensorlang.language.types import R
+from tensorlang.normal.recurrences import has_recurrences
 from tensorlang.normal.ssa import to_function
 from tensorlang.pipeline import Wrt, derive
 from tensorlang.sets.scopes import postorder
@@ -201,6 +202,9 @@ def certify(f: Function, bound: int | float | Fraction = 4, wrt: Wrt = None) -> 
     `ScopeError` if `wrt` names what is no real-valued parameter.
     """
     limit = _bound(bound)
+    if has_recurrences(f):
+        hint = f"tl.cost_polynomial(tl.adjoint({f.name})) is its cost at all sizes, and tl.cost counts it at some"
+        raise CertificateError(f"{f.name} has a recurrence, which certificates can't tell of yet", hint=hint)
     d = derive(f, wrt)
     shown = tuple(obligations(d))
     for obligation in shown:

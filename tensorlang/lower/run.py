@@ -25,8 +25,10 @@ from tensorlang.lower.arrays.cost import cost_notes, cost_of, step_cost
 from tensorlang.lower.checked import check_traced
 from tensorlang.lower.coordinates import Coordinates, points_or_mask
 from tensorlang.lower.emit.module import Source
+from tensorlang.lower.emit.recurrences import Recurrent, source
 from tensorlang.lower.explain import Explained, Explanation
 from tensorlang.lower.kept import Kept
+from tensorlang.normal.recurrences import has_recurrences
 from tensorlang.shown import Code
 from tensorlang.simplify import simplify
 
@@ -110,6 +112,11 @@ class Lowered(Code):
         """
         relations = tuple(p for p in self.function.params if isinstance(p, Relation)) if on_points else ()
         made = self._form(relations).made
+        if isinstance(made, Recurrent):
+            if sizes:
+                hint = "tl.cost and tl.cost_polynomial count the model's operations; explain() tells the rest"
+                raise ArgumentError("operations of recurrences are not counted in NumPy", hint=hint)
+            return Explanation("jax", tuple(made.explained))
         assert isinstance(made, Source)
         plan, steps = made.program.plan, made.program.explained
         notes = [f"{name} is {note}" for name, note in plan.notes.items()]
@@ -160,7 +167,8 @@ class Lowered(Code):
 
     def _points_or_mask(self, value: Any) -> Any:
         """How a relation is given to the generated function: its points, or a boolean array."""
-        return points_or_mask(value)
+        found = points_or_mask(value)
+        return found.mask() if isinstance(found, Coordinates) and has_recurrences(self._simplified) else found
 
     def _run(self, form: Form, arguments: Sequence[Any], sizes: Mapping[Size, int]) -> Any:
         """The generated function's value for arguments that fit."""
@@ -194,7 +202,7 @@ class Lowered(Code):
     def _form(self, on_points: tuple[Relation, ...]) -> Form:
         """The program for these relations given by their points, the others as boolean arrays."""
         if on_points not in self._forms:
-            made = Source(self._simplified, on_points, self._exact, self._strict)
+            made = source(self._simplified, on_points, self._exact, self._strict)
             run = jax.jit(defined(made), static_argnames=list(made.told.values()))
             self._forms[on_points] = Form(made, run)
         return self._forms[on_points]

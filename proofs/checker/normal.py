@@ -311,9 +311,10 @@ class Values:
             others = [b for b in t.binders if b not in back[0]]
             if len(free) != len(others):
                 continue
-            equations += [(trees.name(a), trees.name(b)) for a, b in zip(free, others, strict=True)]
-            there = solve(equations, first.binders)
-            back = solve([(b, a) for a, b in equations], t.binders)
+            if free:
+                equations += [(trees.name(a), trees.name(b)) for a, b in zip(free, others, strict=True)]
+                there = solve(equations, first.binders)
+                back = solve([(b, a) for a, b in equations], t.binders)
             if (
                 there is None
                 or back is None

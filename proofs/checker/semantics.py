@@ -222,6 +222,8 @@ def names_in(p: Pred | Affine) -> frozenset[str]:
     """The names that occur in a predicate or an index expression, but for those that it binds."""
     match p:
         case Affine(terms, _):
+            if all(isinstance(atom, str) for atom, _ in terms):
+                return frozenset(atom for atom, _ in terms)  # type: ignore[misc]
             found = [names_in_atom(atom) for atom, _ in terms]
         case Compare(_, a):
             found = [names_in(a)]

@@ -34,7 +34,7 @@ from tensorlang.normal.ssa import to_function
 from tensorlang.pipeline import Wrt, derive
 from tensorlang.sets.scopes import postorder
 from tensorlang.shown import Shown
-from tensorlang.surface.parse import parse
+from tensorlang.surface.parse import parse, reread
 
 FORMAT = "tensorlang certificate 1"
 PROVED = Fraction(4)
@@ -256,7 +256,7 @@ def _as_text(cost: CostPolynomial | None, program: Function) -> str | None:
     of one name, or are bound further in."""
     if cost is None:
         return None
-    outermost = {x.name for x in _arrays(parse(str(program)).body)}
+    outermost = {x.name for x in _arrays(reread(str(program)).body)}
     counted = list(_arrays(cost.program.body))
     known = len({x.name for x in counted}) == len(counted) and {x.name for x in counted} <= outermost
     return str(cost) if known else None

@@ -67,8 +67,8 @@ Decided = Literal["integer sets", "the same text", "arithmetic", "structure", "o
 class Obligation:
     """Something to be shown of the step with number `step`: `claim` in words, and how it was `decided`.
 
-    "integer sets": by isl, for all sizes. "the same text": both sides simplify to one predicate, which holds whatever
-    the data of relations and index arrays. "open": not shown.
+    "integer sets": by isl, for all sizes. "the same text": both sides simplify to one predicate, or to two that isl finds
+    the same, which holds whatever the data of relations and index arrays. "open": not shown.
     """
 
     step: int
@@ -230,7 +230,10 @@ class _Checker:
         around = ranges_predicate(ranges)
         if implies(conjunction([p, around]), q) and implies(conjunction([q, around]), p):
             return claim, "integer sets"
-        return claim, "the same text" if any(_reads(p, r, ranges) for r in (simpler or q, q)) else "open"
+        if any(_reads(p, r, ranges) for r in (simpler or q, q)):
+            return claim, "the same text"
+        alike = simpler is not None and implies(conjunction([p, around]), simpler)
+        return claim, "the same text" if alike and implies(conjunction([simpler or q, around]), p) else "open"
 
 
 def derivative_cost(f: ScalarFunction) -> int:

@@ -213,6 +213,17 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
 """The scalar functions that this checker knows, but for powers."""
 
 
+KEEP_ZERO = frozenset(
+    "abs asin asinh atan atanh cbrt ceil erf erfinv expm1 floor log1p relu round sign sin sinh sqrt tan tanh".split()
+)
+"""The functions of one argument that are 0 at 0, but for powers."""
+
+
+def keeps_zero(f: str) -> bool:
+    """Whether the scalar function `f`, of one argument, is 0 at 0."""
+    return f in KEEP_ZERO or (f.startswith("pow ") and not f.startswith("pow -"))
+
+
 _TESTS: Mapping[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt,
     "<=": operator.le,

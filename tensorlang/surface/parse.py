@@ -96,6 +96,13 @@ def parse(text: str, source: str = "<text>") -> Function:
     return definitions[0]
 
 
+def reread(text: str) -> Function:
+    """The program that a text defines which was printed from one: its accesses are not checked again, which may be in
+    bounds from size 1 on alone. Raises what `parse` raises else."""
+    parser = _Parser(text, "<text>")
+    return run(parser.definition(parser.expect("name", "the name of a definition")))
+
+
 @limited
 def parse_module(text: str, source: str = "<text>") -> dict[str, Function]:
     """The programs that `text` defines, by name and in order. Raises what `parse` raises."""

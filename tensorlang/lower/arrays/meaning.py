@@ -81,6 +81,14 @@ def _running(x: Array, axis: int, backwards: bool) -> Array:
     return np.moveaxis(sums, 0, axis)
 
 
+def _covered(starts: Array, stops: Array, n: int) -> Array:
+    starts, stops = np.broadcast_arrays(np.clip(starts, 0, n), np.clip(stops, -1, n - 1))
+    change = np.zeros(n + 2, INT)
+    np.add.at(change, starts, starts <= stops)
+    np.add.at(change, stops + 1, -(starts <= stops).astype(INT))
+    return np.cumsum(change)[:n] > 0
+
+
 def _put(values: Array, at: Sequence[Array], shape: Sequence[int], order: Array = None) -> Array:
     result = np.zeros((*shape, *values.shape[at[0].ndim :]), values.dtype)
     inside = np.ones(at[0].shape, bool)
@@ -311,6 +319,7 @@ MEANING: Mapping[str, Callable[..., Any]] = {
     "_band_by_windows": _band_by_windows,
     "_correlate": _correlate,
     "_correlate_in_steps": _correlate,
+    "_covered": _covered,
     "_cut_rows": lambda stop, work: _cuts(0, stop, work),
     "_cuts": _cuts,
     "_first_greatest": _first(1),
@@ -407,6 +416,7 @@ WORK: Mapping[str, Callable[..., int]] = {
     **dict.fromkeys(_FREE, lambda *_, **__: 0),
     **dict.fromkeys(_ALL_READ, lambda x, *_, **__: int(np.size(x))),
     "einsum": _einsum_work,
+    "_covered": lambda starts, stops, n: int(np.size(starts) + np.size(stops) + n),
     "_correlate": _correlation_work,
     "_correlate_in_steps": _correlation_work,
 }

@@ -46,20 +46,31 @@ def _running(ctx: Context, c: Summation, found: tuple[Affine, Index]) -> Deep[Va
     limit, j = found
     scope, r, outer = c.scope, c.summed[j], c.scope.axes(limit)
     domain = {i: s for i, s in scope.domain.items() if i not in outer} | {j: r}
-    inner = ctx.scope(scope, domain=domain, masks=scope.masks_without(outer))
     parts = tuple(p for p in c.parts if p is not NonNegative(limit))
-    e: Value = yield ctx.contract(replace(c, scope=inner, summed=c.without(j), parts=parts))
-    if e.number == 0:
-        return e
     backwards = limit.coefficient(j) > 0
     at = atom_affine(j) - limit if backwards else limit + atom_affine(j) + 1
-    axis = e.axes.index(j)
+    inside = replace(c, scope=ctx.scope(scope, domain=domain, masks=scope.masks_without(outer)))
+    inside = replace(inside, summed=c.without(j), parts=parts)
+    key = ("running", backwards, tuple(domain.items()), inside.key)
+    if key not in scope.memo:
+        scope.memo[key] = yield _running_sums(ctx, scope, inside, j, backwards)
+    e, sums = scope.memo[key]
+    ctx.multiplied |= not c.selects and e.number != 0
+    return e if sums is None else _read(ctx, scope, sums, e, j, at - r.start)
+
+
+def _running_sums(
+    ctx: Context, scope: Scope, c: Summation, j: Index, backwards: bool
+) -> Deep[tuple[Value, Held | None]]:
+    """The terms of `c` along j, and their running sums, in an array that is named in `scope`; none if they are 0."""
+    e: Value = yield ctx.contract(c)
+    if e.number == 0:
+        return e, None
     scope.block.note(f"a running sum over {j.name}{' from its end' if backwards else ''}")
     part = "_running_in_order" if c.selects else "_running"
-    ctx.multiplied |= not c.selects
-    node = apply(part, e.node, integer(axis), Name(str(backwards)))
+    node = apply(part, e.node, integer(e.axes.index(j)), Name(str(backwards)))
     sums = ctx.named_array(Value(node), scope.block, "sums")
-    return _read(ctx, scope, Held(sums, tuple(inner.domain[i].extent + (i is j) for i in e.axes)), e, j, at - r.start)
+    return e, Held(sums, tuple(c.scope.domain[i].extent + (i is j) for i in e.axes))
 
 
 @dataclass(frozen=True)

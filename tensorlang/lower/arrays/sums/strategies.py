@@ -39,6 +39,7 @@ from tensorlang.lower.arrays.sums.segment_sum import GROUP, SEGMENT_SUM, SHARED_
 from tensorlang.lower.arrays.sums.sparse import ENUMERATE
 from tensorlang.lower.arrays.sums.strategy import NOT_A_SUM, Strategy, WhyNot, by_first
 from tensorlang.lower.arrays.sums.summation import Summation
+from tensorlang.lower.arrays.sums.window import WINDOW
 from tensorlang.lower.arrays.values import TRUE, Value, aligned, apply, integer, literal, plus, times, union
 from tensorlang.recursion import Deep
 
@@ -275,6 +276,7 @@ STRATEGIES = (
     COUNT,
     PREFIX_SUM,
     BY_VALUE,
+    WINDOW,
     BLOCKS,
     Strategy("hoist", "sum s. [p and q] * e = [p] * sum s. [q] * e, if s does not occur in p", _outer, _hoisted),
     Strategy(

@@ -99,7 +99,7 @@ def _covered(ctx: Context, inner: Scope, binders: Mapping[Index, Affine], p: Pre
     over = ctx.scope(inner, domain={k: ctx.integers.range_of(k, size, inner.fixed)})
     lower, upper = (a - atom_affine(u) * a.coefficient(u) for a in values)
     starts, stops = (positions(ctx, over, a - r.start, (k,)) for a in (-lower, upper))
-    return apply("_covered", starts, stops, ctx.integers.node(r.extent))
+    return apply("_in_intervals", starts, stops, ctx.integers.node(r.extent))
 
 
 def _by_own_data(p: Predicate, binders: Mapping[Index, Affine]) -> Predicate:

@@ -53,24 +53,25 @@ def _running(ctx: Context, c: Summation, found: tuple[Affine, Index]) -> Deep[Va
     inside = replace(inside, summed=c.without(j), parts=parts)
     key = ("running", backwards, tuple(domain.items()), inside.key)
     if key not in scope.memo:
-        scope.memo[key] = yield _running_sums(ctx, scope, inside, j, backwards)
-    e, sums = scope.memo[key]
-    ctx.multiplied |= not c.selects and e.number != 0
-    return e if sums is None else _read(ctx, scope, sums, e, j, at - r.start)
-
-
-def _running_sums(
-    ctx: Context, scope: Scope, c: Summation, j: Index, backwards: bool
-) -> Deep[tuple[Value, Held | None]]:
-    """The terms of `c` along j, and their running sums, in an array that is named in `scope`; none if they are 0."""
-    e: Value = yield ctx.contract(c)
+        scope.memo[key] = yield ctx.contract(inside)
+    e = scope.memo[key]
     if e.number == 0:
-        return e, None
+        return e
+    ctx.multiplied |= not c.selects
+    if (*key, "sums") not in scope.memo:
+        scope.memo[*key, "sums"] = _running_sums(ctx, scope, inside, e, j, backwards)
+    sums = scope.memo[*key, "sums"].node
+    assert isinstance(sums, Name)
+    held = Held(sums.name, tuple(domain[i].extent + (i is j) for i in e.axes))
+    return _read(ctx, scope, held, e, j, at - r.start)
+
+
+def _running_sums(ctx: Context, scope: Scope, c: Summation, e: Value, j: Index, backwards: bool) -> Value:
+    """The running sums along j of `e`, the terms of `c`, in an array that is named in `scope`."""
     scope.block.note(f"a running sum over {j.name}{' from its end' if backwards else ''}")
     part = "_running_in_order" if c.selects else "_running"
     node = apply(part, e.node, integer(e.axes.index(j)), Name(str(backwards)))
-    sums = ctx.named_array(Value(node), scope.block, "sums")
-    return e, Held(sums, tuple(c.scope.domain[i].extent + (i is j) for i in e.axes))
+    return Value(Name(ctx.named_array(Value(node), scope.block, "sums")))
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ from tensorlang.lower.arrays.membership import without_implied
 from tensorlang.lower.arrays.points import undecided_conditions
 from tensorlang.lower.arrays.scope import Context, Scope
 from tensorlang.lower.arrays.sums.block import BLOCKS
+from tensorlang.lower.arrays.sums.chunked import CHUNKS
 from tensorlang.lower.arrays.sums.correlation import CORRELATION
 from tensorlang.lower.arrays.sums.diagonal import STACK
 from tensorlang.lower.arrays.sums.einsum import REDUCE
@@ -277,6 +278,7 @@ STRATEGIES = (
     PREFIX_SUM,
     BY_VALUE,
     WINDOW,
+    CHUNKS,
     BLOCKS,
     Strategy("hoist", "sum s. [p and q] * e = [p] * sum s. [q] * e, if s does not occur in p", _outer, _hoisted),
     Strategy(

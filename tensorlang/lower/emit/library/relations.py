@@ -154,7 +154,7 @@ def _holds(points, *at):
     return result
 
 
-def _covered(starts, stops, n):
+def _in_intervals(starts, stops, n):
     """Whether starts <= i <= stops for any of them, for 0 <= i < n; counted in integers, so exact."""
     starts, stops = jnp.broadcast_arrays(jnp.clip(starts, 0, n), jnp.clip(stops, -1, n - 1))
     one = jnp.where(starts <= stops, 1, 0).reshape(-1)

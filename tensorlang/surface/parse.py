@@ -63,9 +63,10 @@ from tensorlang.surface.declarations import DeclarationReader
 from tensorlang.surface.guards import opposite
 from tensorlang.surface.inline import call_on_terms
 from tensorlang.surface.lex import Token
-from tensorlang.surface.library import TEXT, library
+from tensorlang.surface.library import library
 from tensorlang.surface.lookups import Indices
 from tensorlang.surface.mistakes import VALUE_CONDITION, elementwise, letters
+from tensorlang.surface.options import Adjustable, axes
 from tensorlang.surface.quotients import index_of, said
 from tensorlang.surface.reader import REDUCTIONS
 from tensorlang.surface.scope import Surface
@@ -131,7 +132,7 @@ class _Parser(DeclarationReader):
     def __init__(self, text: str, source: str) -> None:
         super().__init__(text, source)
         self.programs: dict[str, Function] = {}
-        self.uses_library = text is not TEXT
+        self.uses_library = source != "lib.tl"
 
     def definition(self, name: Token) -> Deep[Function]:
         """What follows a definition's name."""
@@ -305,11 +306,15 @@ class _Parser(DeclarationReader):
         self.expect("(")
         given: list[Surface] = []
         sizes: dict[str, Idx] = {}
+        options: dict[str, int] = {}
         while self.token.kind != ")":
             if self.token.kind == "name" and self.peek() == "=":
                 name = self.advance().text
                 self.advance()
-                sizes[name] = Idx((yield self.affine()))
+                if isinstance(f, Adjustable) and name in f.options:
+                    options[name] = self.integer()
+                else:
+                    sizes[name] = Idx((yield self.affine()))
             else:
                 p = f.params[len(given)] if len(given) < len(f.params) else None
                 given.append((yield self._argument(p)))
@@ -317,12 +322,20 @@ class _Parser(DeclarationReader):
                 break
         self.expect(")", "an operator, ',' or ')'")
         try:
-            result = call_on_terms(f, tuple(given), dict(sizes))
+            if isinstance(f, Adjustable):
+                lengths = {p.name: axes(value) for p, value in zip(f.params, given, strict=False)}
+                chosen = f.at(lengths, options)
+            else:
+                chosen = f
+            result = call_on_terms(chosen, tuple(given), dict(sizes))
         except TensorlangError as error:
             error.place = self.span(token.start)
-            error.hint = error.hint or f"{f.name}({', '.join(f'{p.name}: {type_text(p)}' for p in f.params)})"
+            named = (
+                "".join(f", {name}={value}" for name, value in f.options.items()) if isinstance(f, Adjustable) else ""
+            )
+            error.hint = error.hint or f"{f.name}({', '.join(f'{p.name}: {type_text(p)}' for p in f.params)}{named})"
             raise
-        e = f.body if result is NotImplemented else result.expr
+        e = chosen.body if result is NotImplemented else result.expr
         return self._piece(e, token.start)
 
     def _argument(self, p: Parameter | None) -> Deep[Surface]:

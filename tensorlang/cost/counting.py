@@ -84,6 +84,20 @@ def _number_of_points(binders: tuple[tuple[Index, Affine], ...], p: Predicate) -
     return cells
 
 
+def points_of(indices: Iterable[Index], p: Predicate) -> tuple[Cell, ...]:
+    """The number of points at which `p` is true, which bounds these indices and mentions no data.
+
+    Raises `TooHard` if there would be too many cells.
+    """
+    counted = set(indices)
+    cells: tuple[Cell, ...] = ((TRUE, number(1)),)
+    for own, group in factors(conjuncts(p)):
+        q = conjunction(group)
+        parts = disjoint(q) if any(isinstance(part, Or) for part in group) else [q]
+        cells = _product(cells, [cell for part in parts for cell in _count(tuple(counted.intersection(own)), part)])
+    return cells
+
+
 def _product(first: Iterable[Cell], second: Iterable[Cell]) -> tuple[Cell, ...]:
     return gathered((conjunction([p, q]), a * b) for (p, a), (q, b) in product(first, second))
 

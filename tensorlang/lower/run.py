@@ -22,7 +22,7 @@ from tensorlang.language.function import Function
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import Type
-from tensorlang.lower.arrays.cost import at_sizes, cost_notes
+from tensorlang.lower.arrays.cost import cost_notes, cost_of, step_cost
 from tensorlang.lower.checked import check_traced
 from tensorlang.lower.coordinates import Coordinates, points_or_mask
 from tensorlang.lower.emit.module import Source
@@ -110,9 +110,8 @@ class Lowered(Code):
     def explain(self, on_points: bool = False, **sizes: int) -> Explanation:
         """How each array of the program is stored and computed, what was not chosen, and why.
 
-        With `on_points` it is about the source for relations that are given by their points. With sizes, relations as
-        arrays that hold everywhere, it tells what each array costs at these: operations counted in NumPy, which small
-        sizes are best for; and in a note whether they grow faster than the model's count when the sizes are doubled.
+        With `on_points` it is about the source for relations that are given by their points. Otherwise it tells what
+        each array costs, and all of them, beside the model's count: for all sizes, or at `sizes` if they are given.
 
         Raises `ArgumentError` if some sizes are given and others not.
         """
@@ -121,13 +120,13 @@ class Lowered(Code):
         assert isinstance(made, Source)
         plan, steps = made.program.plan, made.program.explained
         notes = [f"{name} is {note}" for name, note in plan.notes.items()]
-        if sizes:
-            form = self._form(()).made
-            assert isinstance(form, Source)
-            small = at_sizes(self.function, form.program, sizes)
-            large = at_sizes(self.function, form.program, {name: 2 * n for name, n in sizes.items()})
-            steps = [replace(s, cost=f"{small.by_step.get(s.name, 0):,} operations") for s in steps]
-            notes += cost_notes(sizes, small, large)
+        missing = [s.name for s in self.function.sizes if s.name not in sizes]
+        if sizes and missing:
+            raise ArgumentError(f"the cost depends on {missing[0]}", hint=f"explain({missing[0]}=..)")
+        if not relations:
+            cost = cost_of(self.function, made.program)
+            steps = [replace(s, cost=step_cost(cost, s.name, sizes)) for s in steps]
+            notes += cost_notes(cost, sizes)
         given = [Explained(g.variable.name, f"{g.variable.name} = {g}", "a constant", "") for g in plan.given]
         return Explanation("jax", (*given, *steps), tuple(notes))
 

@@ -21,6 +21,7 @@ from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import Relation
 from tensorlang.lower.checked import check_traced
 from tensorlang.lower.coordinates import Coordinates, points_or_mask
+from tensorlang.lower.run import Lowered
 from tensorlang.transforms.flat import flat
 from tensorlang.transforms.linear import Program, once
 from tensorlang.transforms.primitive import How, bind
@@ -57,6 +58,8 @@ def _to_jax(f: Function, check: bool, strict: bool) -> Callable[..., Any]:
     @placed
     def call(*args: Any, **kwargs: Any) -> Any:
         in_place, by_name = spread(f, args, kwargs)
+        if _are_data(in_place, by_name):  # nothing is traced: compiled code is called, by shapes and dtypes
+            return _lowered(f, check, strict)(*in_place, **by_name)
         by_position, mapping = apart(in_place)
         args, kwargs = tuple(by_position), together(mapping, by_name)
         given = [_weak(x) if isinstance(p, Var) else x for p, x in zip(f.params, args, strict=False)]
@@ -92,6 +95,23 @@ def _to_jax(f: Function, check: bool, strict: bool) -> Callable[..., Any]:
         sizes = inspect.Parameter("sizes_", inspect.Parameter.VAR_KEYWORD)
         call.__signature__ = inspect.Signature([*arguments, sizes])  # type: ignore[attr-defined]
     return call
+
+
+@once
+def _lowered(f: Function, check: bool, strict: bool) -> Lowered:
+    return Lowered(f, check=check, strict=strict)
+
+
+def _are_data(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether these are arrays, and sizes by name, none of which is traced or lies on several devices."""
+    leaves = jax.tree.leaves((args, [x for x in kwargs.values() if type(x) is not int]))
+    return all(_is_stored(x) if isinstance(x, jax.Array) else isinstance(x, np.ndarray) for x in leaves) and all(
+        x.dtype.kind in "biuf" or x.dtype == jnp.bfloat16 for x in leaves
+    )
+
+
+def _is_stored(x: jax.Array) -> bool:
+    return not isinstance(x, jax.core.Tracer) and len(x.devices()) == 1
 
 
 def _require_known(f: Function, arrays: Sequence[Any], sizes: Mapping[str, Any]) -> None:

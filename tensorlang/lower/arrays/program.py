@@ -63,6 +63,7 @@ Path = tuple[int, ...]
 
 class ArrayProgram(Shown):
     """The array program of `f`: a function of its `parameters`, and then of the sizes `told` that no shape determines.
+    `sizes` has all of them by their names in it.
 
     `definition` is that function; `plan` says which arrays it makes, and `explained` how each is computed.
     The relations `sparse` come as their points: tuples of index arrays, the points' arguments, and for each of the
@@ -88,6 +89,7 @@ class ArrayProgram(Shown):
         self._body = Block()
         self.parameters = self._parameters(f, sparse)
         self.told = self._sizes(f)
+        self.sizes = {name: x for x, name in self._ctx.integers.spelled.items() if isinstance(x, Size)}
         head = len(self._body.statements)
         self.plan = plan(f, sparse)
         for g in self.plan.given:

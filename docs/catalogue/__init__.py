@@ -1,8 +1,8 @@
 """The parts of the documentation that are made of the package itself, as an extension of Sphinx.
 
 A page says where a part goes by comments, `<!-- generated: errors -->` to `<!-- end of errors -->`; what stands between
-them is replaced by Markdown before the page is read. `PARTS` names what there is. Pages are kept with these parts, so that
-they can be read without being built; `python -m docs.catalogue` writes them anew, and a test tells when that is due.
+them is replaced by Markdown before the page is read. `PARTS` names what there is. Pages are kept with these parts, so
+that they can be read without being built; `python -m docs.catalogue` writes them anew, a test tells when that is due.
 Docstrings are brought to reStructuredText, and sources get pages of their own.
 """
 

@@ -68,6 +68,7 @@ from tensorlang.surface.lex import Token
 from tensorlang.surface.library import TEXT
 from tensorlang.surface.lookups import Indices
 from tensorlang.surface.mistakes import VALUE_CONDITION, elementwise, letters
+from tensorlang.surface.options import Adjustable, adjustable, axes
 from tensorlang.surface.quotients import index_of, said
 from tensorlang.surface.reader import REDUCTIONS
 from tensorlang.surface.scope import Surface
@@ -129,7 +130,7 @@ def parse_module(text: str, source: str = "<text>") -> dict[str, Function]:
 @cached
 def library() -> dict[str, Function]:
     """The programs of the library by name."""
-    return parse_module(TEXT, "lib.tl")
+    return {**parse_module(TEXT, "lib.tl"), **adjustable()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +147,7 @@ class _Parser(DeclarationReader):
     def __init__(self, text: str, source: str) -> None:
         super().__init__(text, source)
         self.programs: dict[str, Function] = {}
-        self.uses_library = text is not TEXT
+        self.uses_library = source != "lib.tl"
 
     def definition(self, name: Token) -> Deep[Function]:
         """What follows a definition's name."""
@@ -323,11 +324,15 @@ class _Parser(DeclarationReader):
         self.expect("(")
         given: list[Surface] = []
         sizes: dict[str, Idx] = {}
+        options: dict[str, int] = {}
         while self.token.kind != ")":
             if self.token.kind == "name" and self.peek() == "=":
                 name = self.advance().text
                 self.advance()
-                sizes[name] = Idx((yield self.affine()))
+                if isinstance(f, Adjustable) and name in f.options:
+                    options[name] = self.integer()
+                else:
+                    sizes[name] = Idx((yield self.affine()))
             else:
                 p = f.params[len(given)] if len(given) < len(f.params) else None
                 given.append((yield self._argument(p)))
@@ -335,12 +340,20 @@ class _Parser(DeclarationReader):
                 break
         self.expect(")", "an operator, ',' or ')'")
         try:
-            result = call_on_terms(f, tuple(given), dict(sizes))
+            if isinstance(f, Adjustable):
+                lengths = {p.name: axes(value) for p, value in zip(f.params, given, strict=False)}
+                chosen = f.at(lengths, options)
+            else:
+                chosen = f
+            result = call_on_terms(chosen, tuple(given), dict(sizes))
         except TensorlangError as error:
             error.place = self.span(token.start)
-            error.hint = error.hint or f"{f.name}({', '.join(f'{p.name}: {type_text(p)}' for p in f.params)})"
+            named = (
+                "".join(f", {name}={value}" for name, value in f.options.items()) if isinstance(f, Adjustable) else ""
+            )
+            error.hint = error.hint or f"{f.name}({', '.join(f'{p.name}: {type_text(p)}' for p in f.params)}{named})"
             raise
-        e = f.body if result is NotImplemented else result.expr
+        e = chosen.body if result is NotImplemented else result.expr
         return self._piece(e, token.start)
 
     def _argument(self, p: Parameter | None) -> Deep[Surface]:

@@ -3,6 +3,7 @@
 The layout follows the paper that it implements, and imports go one way only:
 
     language/     Figures 3 to 5: expressions, predicates, affine indices, types; their meaning; how they are shown
+    scalars/      functions of numbers with loops that data decide: their SSA form and its derivatives
     sets/         predicates as integer sets: the only place that knows islpy; the bounds check
     surface/      the two ways to write a program: text and Python
     cost/         Figure 6: what a program costs

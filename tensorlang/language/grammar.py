@@ -399,6 +399,19 @@ class ScalarFunction:
     exponent: Fraction | None = None
     body: Expr | None = None
     """What it computes, as an expression of x0, x1, .., if that is known."""
+    shared: tuple[Shared, int] | None = None
+    """The code that computes it, and which of its results it is."""
+
+
+@dataclass(frozen=True)
+class Shared:
+    """Python that computes several scalar functions of the same `arity` arguments at once: `value` the first of them,
+    as a function `name`, `joint` all of them, as a function `name`_with_derivatives."""
+
+    name: str
+    arity: int
+    value: str
+    joint: str
 
 
 def type_of(x: Var | IndexArray) -> Type:

@@ -108,7 +108,9 @@ def _unrolled(
 
 def _sized(text: str) -> str:
     """The text with n + 1, which is at least 1, for n."""
-    text = text.replace("n - 1", "@").replace(":n.", ":n + 1.").replace("[n]", "[n + 1]")
+    text = (
+        text.replace("n - 1", "@").replace(":n.", ":n + 1.").replace(":n with", ":n + 1 with").replace("[n]", "[n + 1]")
+    )
     return text.replace("idx(n)", "idx(n + 1)").replace(", n)", ", n + 1)").replace("@", "n")
 
 
@@ -146,8 +148,9 @@ class _Writer:
             lambda: f"({self.condition(indices)} * {e()} + {e()})",
             lambda: f"(if {self.leaf(indices)} < {self.leaf(indices)} then {e()} else {e()})",
             lambda: f"(max {i}:n. {self.number(depth - 1, (*indices, i))})",
+            lambda: f"(fold {i}:n with z = {e()}. z * u[<t>, {i}] + {self.leaf((*indices, i))})",
         ]
-        weights = (4, 3, 4, 3, 2, 3, 3, 3, 1, 1)
+        weights = (4, 3, 4, 3, 2, 3, 3, 3, 1, 1, 1)
         return r.choices(choices, weights)[0]()
 
     def leaf(self, indices: tuple[str, ...]) -> str:

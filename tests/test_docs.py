@@ -18,6 +18,7 @@ import pytest
 from click.testing import CliRunner
 
 import tensorlang as tl
+from docs import catalogue
 from docs.catalogue import errors, functions, language, proofs, rules, sources
 from tensorlang.cli import main
 from tensorlang.derivative.derivation import RULES
@@ -32,7 +33,11 @@ from tests.documents import blocks, outputs
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-PAGES = [path for path in sorted(DOCS.rglob("*.md")) if blocks(path.read_text(), "python")]
+PAGES = [
+    path
+    for path in sorted(DOCS.rglob("*.md"))
+    if path.parent != catalogue.REFERENCE and blocks(path.read_text(), "python")
+]
 
 
 # -- pages
@@ -72,6 +77,18 @@ def test_the_commands_that_pages_show_work() -> None:
 
 
 # -- catalogues
+
+
+@pytest.mark.parametrize("page", sorted(catalogue.REFERENCE.glob("*.md")), ids=lambda page: page.stem)
+def test_the_reference_is_kept_as_it_is_generated(page: Path) -> None:
+    assert page.read_text() == catalogue.kept(page.read_text()), "python -m docs.catalogue writes it anew"
+
+
+def test_what_is_kept_is_read_without_being_built() -> None:
+    for page in catalogue.REFERENCE.glob("*.md"):
+        text = page.read_text()
+        assert len(text.splitlines()) > 40
+        assert "eval-rst" not in text
 
 
 def nodes_in(f: Function) -> set[type]:

@@ -114,8 +114,8 @@ ERRORS: dict[str, tuple[type[TensorlangError], str]] = {
     "f(x: [n]R) = sum i:n. x[i / 2]": (
         ParseError,
         "                          ^\n"
-        "expected an index expression, which has only +, - and * by an integer, found '/'\n"
-        "hint: an index is not divided: x[2*i] reads every other element, [2*k = i] holds for even i",
+        "expected an index expression, which has only +, -, and *, // and % by an integer, found '/'\n"
+        "hint: an index is divided by // and what is left is %: x[i // 2], [i % 2 = 0]",
     ),
     "f(x: [n]R) = sum i:n. x[i * i]": (
         TypeMismatch,

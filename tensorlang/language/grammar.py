@@ -28,7 +28,7 @@ function, g the indices of an SSA statement's result, s the further indices that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import count
@@ -49,7 +49,7 @@ from tensorlang.language.predicates import (
 )
 from tensorlang.language.types import Array, Idx, Pair, R, Type, array, of_indices, shape
 from tensorlang.recursion import Deep, run
-from tensorlang.shown import MOST_CHARACTERS, Shown
+from tensorlang.shown import MOST_CHARACTERS, Shown, lines, text
 
 _serial = count()
 
@@ -63,14 +63,10 @@ class Node(Shown):
     __slots__ = ()
 
     def __str__(self) -> str:
-        from tensorlang.language.show import expr_text
+        return text(self)
 
-        return expr_text(self)  # type: ignore[arg-type]
-
-    def _text_lines(self) -> Iterator[str]:
-        from tensorlang.language.show import expr_lines
-
-        return expr_lines(self, limit=MOST_CHARACTERS)  # type: ignore[arg-type]
+    def _text_lines(self) -> Iterable[str]:
+        return lines(self, MOST_CHARACTERS)
 
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
@@ -405,6 +401,19 @@ class ScalarFunction:
     exponent: Fraction | None = None
     body: Expr | None = None
     """What it computes, as an expression of x0, x1, .., if that is known."""
+    shared: tuple[Shared, int] | None = None
+    """The code that computes it, and which of its results it is."""
+
+
+@dataclass(frozen=True)
+class Shared:
+    """Python that computes several scalar functions of the same `arity` arguments at once: `value` the first of them,
+    as a function `name`, `joint` all of them, as a function `name`_with_derivatives."""
+
+    name: str
+    arity: int
+    value: str
+    joint: str
 
 
 def type_of(x: Var | IndexArray) -> Type:

@@ -7,12 +7,11 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Protocol, overload
+from typing import Any, Protocol
 
 import jax
 import numpy as np
 
-from tensorlang.budget import limited
 from tensorlang.cost.extrema import empty_extremum
 from tensorlang.errors import ArgumentError, LimitError, placed
 from tensorlang.language.affine import IndexArray, Size
@@ -22,22 +21,16 @@ from tensorlang.language.function import Function
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import Type
-from tensorlang.lower.arrays.cost import at_sizes, cost_notes
+from tensorlang.lower.arrays.cost import cost_notes, cost_of, step_cost
 from tensorlang.lower.checked import check_traced
 from tensorlang.lower.coordinates import Coordinates, points_or_mask
 from tensorlang.lower.emit.module import Source
 from tensorlang.lower.emit.recurrences import Recurrent, source
 from tensorlang.lower.explain import Explained, Explanation
 from tensorlang.lower.kept import Kept
-from tensorlang.memory import cached_whole
 from tensorlang.normal.recurrences import has_recurrences
 from tensorlang.shown import Code
 from tensorlang.simplify import simplify
-
-if TYPE_CHECKING:
-    from tensorlang.lower.mesh.run import Distributed
-
-TARGETS = ("jax", "pallas-tpu", "pallas-gpu")
 
 _BUILTINS = (
     "abs",
@@ -112,9 +105,8 @@ class Lowered(Code):
     def explain(self, on_points: bool = False, **sizes: int) -> Explanation:
         """How each array of the program is stored and computed, what was not chosen, and why.
 
-        With `on_points` it is about the source for relations that are given by their points. With sizes, relations as
-        arrays that hold everywhere, it tells what each array costs at these: operations counted in NumPy, which small
-        sizes are best for; and in a note whether they grow faster than the model's count when the sizes are doubled.
+        With `on_points` it is about the source for relations that are given by their points. Otherwise it tells what
+        each array costs, and all of them, beside the model's count: for all sizes, or at `sizes` if they are given.
 
         Raises `ArgumentError` if some sizes are given and others not.
         """
@@ -128,13 +120,13 @@ class Lowered(Code):
         assert isinstance(made, Source)
         plan, steps = made.program.plan, made.program.explained
         notes = [f"{name} is {note}" for name, note in plan.notes.items()]
-        if sizes:
-            form = self._form(()).made
-            assert isinstance(form, Source)
-            small = at_sizes(self.function, form.program, sizes)
-            large = at_sizes(self.function, form.program, {name: 2 * n for name, n in sizes.items()})
-            steps = [replace(s, cost=f"{small.by_step.get(s.name, 0):,} operations") for s in steps]
-            notes += cost_notes(sizes, small, large)
+        missing = [s.name for s in self.function.sizes if s.name not in sizes]
+        if sizes and missing:
+            raise ArgumentError(f"the cost depends on {missing[0]}", hint=f"explain({missing[0]}=..)")
+        if not relations:
+            cost = cost_of(self.function, made.program)
+            steps = [replace(s, cost=step_cost(cost, s.name, sizes)) for s in steps]
+            notes += cost_notes(cost, sizes)
         given = [Explained(g.variable.name, f"{g.variable.name} = {g}", "a constant", "") for g in plan.given]
         return Explanation("jax", (*given, *steps), tuple(notes))
 
@@ -312,102 +304,6 @@ def check_extrema(f: Function, sizes: dict[Size, int]) -> None:
         raise ArgumentError(wrong)
 
 
-@overload
-def lower(
-    f: Function,
-    target: str = "jax",
-    exact: bool = False,
-    sizes: Mapping[str, int] | None = None,
-    mesh: None = None,
-    sharding: None = None,
-    blocks: Mapping[str, int] | None = None,
-    check: bool = False,
-    strict: bool = False,
-) -> Lowered: ...
-
-
-@overload
-def lower(
-    f: Function,
-    target: str = "jax",
-    exact: bool = False,
-    sizes: Mapping[str, int] | None = None,
-    *,
-    mesh: jax.sharding.Mesh | jax.sharding.AbstractMesh,
-    sharding: Mapping[str, str | tuple[str, ...]],
-    check: bool = False,
-    strict: bool = False,
-) -> Distributed: ...
-
-
-@limited
-def lower(
-    f: Function,
-    target: str = "jax",
-    exact: bool = False,
-    sizes: Mapping[str, int] | None = None,
-    mesh: jax.sharding.Mesh | jax.sharding.AbstractMesh | None = None,
-    sharding: Mapping[str, str | tuple[str, ...]] | None = None,
-    blocks: Mapping[str, int] | None = None,
-    check: bool = False,
-    strict: bool = False,
-) -> Lowered | Distributed:
-    """`f` as Python source for `target`, ready to be called.
-
-    Long correlations are computed by Fourier transforms, which round differently: absolutely to the largest result.
-    With `exact` they are sums of products. Products of several factors are ordered by what they cost at `sizes`, as
-    by `simplify`; the program runs at others too.
-
-    With a `mesh` it runs on all of its devices. `sharding` says along which axes of the mesh indices are cut into
-    blocks, by their names in `f`, or by those of the sizes that they run over: {"i": "data", "n": ("x", "y")}. What
-    that makes of each array, and what the devices send each other, `tensorlang.lower.mesh` tells.
-
-    What brackets hide must be finite, or it may make nan of what does not read it: compiled code multiplies by zero
-    where that is fastest. With `strict` an element that no true bracket reads for a result has no influence on it,
-    whatever it is: where what a result reads is finite, so is the result, as by `evaluate`. Sums of products that turn
-    out not to be finite are computed once more, by ways that select, and none by Fourier transforms. JAX's own
-    derivative of such code is not strict: lower a derivative, or use `to_jax`.
-
-    The targets "pallas-tpu" and "pallas-gpu" are kernels over tiles, as `tensorlang.lower.kernels.run.Kernels` tells.
-    `blocks` has lengths of tiles along axes, by the sizes of these: {"n": 256}.
-
-    Calling it checks that the elements of index arrays are in their ranges, but can't where JAX is tracing them. With
-    `check` there is a `checkify.check` of these then, which `jax.experimental.checkify.checkify` turns into an error
-    to be thrown when the code has run.
-
-    Raises `ArgumentError` for a target that there is none of, for a name that is no size of `f`, for a `sharding`
-    that names no index or size of `f`, or no axis of the mesh, for `blocks` that are none or of another target, and
-    for `strict` code, or recurrences, for a mesh or as kernels.
-    """
-    if target not in TARGETS:
-        hint = "the target 'jax' runs on every device; the others are kernels for one kind"
-        raise ArgumentError(f"programs can be lowered to {', '.join(TARGETS)}, found the target {target!r}", hint=hint)
-    if strict and (target != "jax" or mesh is not None or sharding is not None):
-        where = "a mesh" if target == "jax" else f"the target {target!r}"
-        hint = "what brackets hide must be finite there; the target 'jax' on one device takes strict=True"
-        raise ArgumentError(f"no strict code is made for {where}", hint=hint)
-    if has_recurrences(f) and (target != "jax" or mesh is not None or sharding is not None):
-        where = "for a mesh" if target == "jax" else f"as kernels for {target!r}"
-        hint = "the target 'jax' on one device, where steps are a lax.scan; its arrays may be sharded by jax.jit"
-        raise ArgumentError(f"recurrences are not lowered {where} yet, and {f.name} has one", hint=hint)
-    if mesh is None and sharding is None and target != "jax":
-        from tensorlang.lower.kernels.run import Kernels
-
-        return Kernels(f, target, exact, sizes, blocks, check)
-    if blocks is not None:
-        hint = "the targets 'pallas-tpu' and 'pallas-gpu' are kernels"
-        raise ArgumentError(f"only kernels have blocks, found the target {target!r}", hint=hint)
-    if mesh is None and sharding is None:
-        return Lowered(f, exact, sizes, check, strict)
-    if mesh is None or sharding is None:
-        raise ArgumentError("a mesh and a sharding are needed, or neither of them", hint='sharding={"n": "x"}')
-    if target != "jax":
-        raise ArgumentError(f"programs run on a mesh by the target 'jax', found {target!r}", hint="target='jax'")
-    from tensorlang.lower.mesh.run import Distributed
-
-    return Distributed(f, mesh, sharding, exact, sizes, check)
-
-
 _PACKAGES = frozenset({"jax", "numpy"})
 """What generated code may import from. NumPy's own methods import parts of it in the name of who calls them."""
 
@@ -473,13 +369,3 @@ def _check_range(indices: IndexArray, value: Any, sizes: dict[Size, int]) -> Non
         check_range(indices, value, sizes)
         if isinstance(value, jax.Array):
             _in_range.keep(value, size)
-
-
-@cached_whole
-def _compiled(f: Function) -> Lowered:
-    return lower(f)
-
-
-def call(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The value of `f`, compiled once, at these arguments."""
-    return _compiled(f)(*args, **kwargs)

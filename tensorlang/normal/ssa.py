@@ -22,7 +22,7 @@ for a difference the points of what is subtracted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from types import MappingProxyType
@@ -368,7 +368,7 @@ class SSA(Shown):
     def __str__(self) -> str:
         return str(to_function(self))
 
-    def _text_lines(self) -> Iterator[str]:
+    def _text_lines(self) -> Iterable[str]:
         return to_function(opening(self, MOST_LINES))._text_lines()
 
 

@@ -223,7 +223,7 @@ class _Mending:
 
     def _another_range(self) -> Iterator[str]:
         """Ranges that end earlier or begin later, one after the other until all is proved."""
-        for index in reversed([i for i, _ in self.claim.binders if i in self.claim.at.indices]):
+        for index in reversed([i for i, _ in self.claim.binders if i in self.claim.at.indices and not i.written]):
             f, edits = self.f, dict[Index, tuple[str, Affine, Affine]]()
             claim: Claim | None = self.claim
             for _ in range(_MOST_RANGES):

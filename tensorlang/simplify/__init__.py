@@ -16,6 +16,7 @@ from tensorlang.normal.ssa import SSA, States, Step
 from tensorlang.normal.tidy import tidy
 from tensorlang.simplify.assemble import assemble
 from tensorlang.simplify.cancel import cancel
+from tensorlang.simplify.chosen import without_chosen_conditions
 from tensorlang.simplify.compact import compact
 from tensorlang.simplify.compact_choices import compact_choices
 from tensorlang.simplify.distribute import distribute
@@ -24,6 +25,8 @@ from tensorlang.simplify.hoist import hoist
 from tensorlang.simplify.narrow import narrow
 from tensorlang.simplify.read_back import read_back
 from tensorlang.simplify.recurrences import tidy_recurrences
+from tensorlang.simplify.ring import apply_ring_laws
+from tensorlang.simplify.same import same
 from tensorlang.simplify.supports import on_supports
 
 __all__ = ["read_simplified", "simplify", "simplify_ssa"]
@@ -81,6 +84,8 @@ def simplify_ssa(s: SSA, sizes: Mapping[Size, int] | None = None) -> SSA:
     for change in (
         assemble,
         cancel,
+        same,
+        apply_ring_laws,
         on_supports,
         narrow,
         compact,
@@ -88,7 +93,9 @@ def simplify_ssa(s: SSA, sizes: Mapping[Size, int] | None = None) -> SSA:
         distributed,
         partial(factorise, sizes=sizes),
         hoist,
+        same,
         assemble,
+        without_chosen_conditions,
     ):
         changed = change(s)
         s = s if changed.statements == s.statements else tidy(changed)

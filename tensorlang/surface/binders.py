@@ -196,7 +196,7 @@ def _under_indices(what: str, size: Any, body: Body, where: Body | None, convert
     names = parameter_names(body, len(ranges), what, "i")
     if where is not None:
         parameter_names(where, len(ranges), f"the condition of {what}", "i")
-    indices = [Index(name) for name in names]
+    indices = [Index(name, size=size) for name, size in zip(names, ranges, strict=True)]
     condition = Cond(predicates.TRUE)
     with ExitStack() as stack:
         live = [stack.enter_context(opened(index, "an index")) for index in indices]

@@ -41,6 +41,7 @@ from tensorlang.surface.binders import (
 from tensorlang.surface.foreign import translated
 from tensorlang.surface.inline import call_on_terms
 from tensorlang.surface.lookups import Indices
+from tensorlang.surface.records import fields, maker
 from tensorlang.surface.recurrences import fold, prescan, scan, states
 from tensorlang.surface.scalar import scalar
 from tensorlang.surface.scalars import (
@@ -242,12 +243,8 @@ def function(body: Callable[..., Any] | None = None, /, **types: Any) -> Any:
         made = "tl.parse makes a program of a text" if isinstance(body, str) else "a function or a lambda"
         refuse(f"tl.function takes a Python function, found {described(body)}", made)
     place = _place(body)
-    params = _parameters(body, types, place)
     definition = Definition(_function_name(body, place))
-    given: list[Surface] = []
-    for p in params:
-        binders = frozenset({Binder(p.name, "a parameter", definition)})
-        given.append(_surface(p, binders))
+    params, given = _parameters(body, types, place, definition)
     token = current.set(definition)
     try:
         result, results = _result(body(*given), place)
@@ -280,39 +277,58 @@ def _function_name(body: Callable[..., Any], place: PythonLine | None) -> str:
     return name
 
 
-def _parameters(body: Callable[..., Any], types: dict[str, Any], place: PythonLine | None) -> list[Parameter]:
-    types = {**_annotations(body, place), **types}
+def _parameters(
+    body: Callable[..., Any], types: dict[str, Any], place: PythonLine | None, definition: Definition
+) -> tuple[list[Parameter], list[Any]]:
+    """The parameters of the program, and what `body` is called with: for records, records of what stands for them."""
+    names = _known_names(body)
+    types = {**_annotations(body, names, place), **types}
     types.pop("return", None)
     made: list[Parameter] = []
+
+    def given(name: str, kind: Any) -> Any:
+        record = fields(kind, names)
+        if record is not None:
+            return maker(kind)(**{field: given(field, part) for field, part in record.items()})
+        p = _parameter(name, kind, place)
+        if any(p.name == other.name for other in made):
+            raise ScopeError(f"two parameters are called {name}", place, f"another name for one of the fields: {name}1")
+        made.append(p)
+        return _surface(p, frozenset({Binder(p.name, "a parameter", definition)}))
+
+    surfaces: list[Any] = []
     for p in inspect.signature(body).parameters.values():
         if p.kind not in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) or p.default is not p.empty:
             hint = f"no default and no star: {p.name}: tl.R; constants are plain Python variables outside"
             raise TypeMismatch(
                 f"the parameter {p.name} of a program must be a plain one, without a default", place, hint
             )
-        if not valid_name(p.name) or p.name in functions.functions():
-            raise ScopeError(f"a parameter can't be called {p.name}", place, "keywords and scalar functions are taken")
         if p.name not in types:
             raise TypeMismatch(
                 f"the parameter {p.name} has no type", place, f"annotate it, {p.name}: tl.R[n], or pass {p.name}=tl.R"
             )
-        kind = types.pop(p.name)
-        if isinstance(kind, RelationType):
-            made.append(Relation(p.name, kind.sizes))
-        elif isinstance(kind, IndexType):
-            made.append(IndexArray(p.name, kind.sizes, kind.size))
-        else:
-            try:
-                made.append(Var(p.name, _value_type(kind, f"the type of the parameter {p.name}")))
-            except TypeMismatch as error:
-                error.place = place
-                error.hint = f"{p.name}: tl.R is a number, tl.R[n, m] an array of them, tl.idx(m)[n] indices"
-                raise
+        surfaces.append(given(p.name, types.pop(p.name)))
     if types:
         meant = did_you_mean(next(iter(types)), [p.name for p in made])
         raise ScopeError(f"a type is given for {next(iter(types))}, which is no parameter", place, meant)
     _refuse_sizes_as_parameters(made, place)
-    return made
+    return made, surfaces
+
+
+def _parameter(name: str, kind: Any, place: PythonLine | None) -> Parameter:
+    """The parameter called `name`, of the type that an annotation says."""
+    if not valid_name(name) or name in functions.functions():
+        raise ScopeError(f"a parameter can't be called {name}", place, "keywords and scalar functions are taken")
+    if isinstance(kind, RelationType):
+        return Relation(name, kind.sizes)
+    if isinstance(kind, IndexType):
+        return IndexArray(name, kind.sizes, kind.size)
+    try:
+        return Var(name, _value_type(kind, f"the type of the parameter {name}"))
+    except TypeMismatch as error:
+        error.place = place
+        error.hint = f"{name}: tl.R is a number, tl.R[n, m] an array of them, tl.idx(m)[n] indices"
+        raise
 
 
 def _refuse_sizes_as_parameters(params: list[Parameter], place: PythonLine | None) -> None:
@@ -337,13 +353,18 @@ def _surface(p: Parameter, binders: Binders) -> Surface:
             return Idx(atom_affine(Lookup(p, ())), binders)
 
 
-def _annotations(body: Callable[..., Any], place: PythonLine | None) -> dict[str, Any]:
-    """The annotations of `body`, those that are strings evaluated where `body` was written."""
+def _known_names(body: Callable[..., Any]) -> dict[str, Any]:
+    """What names stand for where `body` was written."""
     frame = user_frame()
     names = {} if frame is None else dict(frame.f_locals)
     code, cells = getattr(body, "__code__", None), getattr(body, "__closure__", None)
     if code is not None and cells is not None:
         names |= {name: cell.cell_contents for name, cell in zip(code.co_freevars, cells, strict=True)}
+    return names
+
+
+def _annotations(body: Callable[..., Any], names: dict[str, Any], place: PythonLine | None) -> dict[str, Any]:
+    """The annotations of `body`, those that are strings evaluated where `body` was written."""
     try:
         return inspect.get_annotations(body, locals=names, eval_str=True)
     except (NameError, SyntaxError) as error:

@@ -86,7 +86,7 @@ _MISTAKES: tuple[tuple[str, Mend], ...] = (
     (rf"{_MARK}\.\s*{_NAME}", lambda match: _word(match[1]) or "a dot only ends a range: gen i:n. e"),
     (rf"\[[^\]@]*{_MARK}:", "a part of an array is made: gen i:n - 1. x[i + 1]; a row of a matrix is A[i]"),
     (rf":\s*(?:\[[^\]@]*\])*\[[^\]@]*{_MARK}/", "a size is not divided: for n/2, call the half n and the whole 2*n"),
-    (rf"\[[^\]@]*{_MARK}/", "an index is not divided: x[2*i] reads every other element, [2*k = i] holds for even i"),
+    (rf"\[[^\]@]*{_MARK}/", "an index is divided by // and what is left is %: x[i // 2], [i % 2 = 0]"),
     (rf"{_MARK}/", "a range is not divided: for n/2, call the half n and the whole 2*n"),
 )
 _COMPILED = tuple((re.compile(pattern, re.DOTALL), mend) for pattern, mend in _MISTAKES)

@@ -6,7 +6,7 @@ tightly, from loose to tight:
     let, gen, sum, max   reach as far right as they can, also as the last operand of an operator; likewise min, argmax
                          and argmin before a binder: max i:n. e is a reduction, max(a, b) a scalar function
     a + b, a - b         from the left
-    a * b, a / b         from the left; `[p] * e` has the whole rest of the product as its e
+    a * b, a / b         from the left, as are i // 2 and i % 2; `[p] * e` has the whole rest of the product as its e
     -e                   `-3` is a constant, `-e` is -1 * e
     e ^ 2
     e[i, j]
@@ -59,15 +59,18 @@ from tensorlang.language.predicates import TRUE, Predicate, Relation
 from tensorlang.language.recurrence import recurrence, straight
 from tensorlang.language.types import Array, Pair, R, of_indices, shape
 from tensorlang.language.types import Idx as IndexType
+from tensorlang.memory import cached
 from tensorlang.recursion import Deep, run
 from tensorlang.sets.check import check
 from tensorlang.surface.declarations import DeclarationReader
 from tensorlang.surface.guards import opposite
 from tensorlang.surface.inline import call_on_terms
 from tensorlang.surface.lex import Token
-from tensorlang.surface.library import TEXT, library
+from tensorlang.surface.library import TEXT
 from tensorlang.surface.lookups import Indices
 from tensorlang.surface.mistakes import VALUE_CONDITION, elementwise, letters
+from tensorlang.surface.options import Adjustable, adjustable, axes
+from tensorlang.surface.quotients import index_of, said
 from tensorlang.surface.reader import REDUCTIONS
 from tensorlang.surface.scope import Surface
 from tensorlang.surface.share import share
@@ -95,6 +98,13 @@ def parse(text: str, source: str = "<text>") -> Function:
     return definitions[0]
 
 
+def reread(text: str) -> Function:
+    """The program that a text defines which was printed from one: its accesses are not checked again, which may be in
+    bounds from size 1 on alone. Raises what `parse` raises else."""
+    parser = _Parser(text, "<text>")
+    return run(parser.definition(parser.expect("name", "the name of a definition")))
+
+
 @limited
 def parse_module(text: str, source: str = "<text>") -> dict[str, Function]:
     """The programs that `text` defines, by name and in order. Raises what `parse` raises."""
@@ -118,6 +128,12 @@ def parse_module(text: str, source: str = "<text>") -> dict[str, Function]:
     return found
 
 
+@cached
+def library() -> dict[str, Function]:
+    """The programs of the library by name."""
+    return {**parse_module(TEXT, "lib.tl"), **adjustable()}
+
+
 @dataclass(frozen=True, slots=True)
 class _Piece:
     """An expression and its place. `literal`: a number, perhaps after one minus."""
@@ -132,7 +148,7 @@ class _Parser(DeclarationReader):
     def __init__(self, text: str, source: str) -> None:
         super().__init__(text, source)
         self.programs: dict[str, Function] = {}
-        self.uses_library = text is not TEXT
+        self.uses_library = source != "lib.tl"
 
     def definition(self, name: Token) -> Deep[Function]:
         """What follows a definition's name."""
@@ -177,8 +193,8 @@ class _Parser(DeclarationReader):
         return ahead[:3] == ["name", "(", ")"] or ahead == ["name", "(", "name", ":"]
 
     def callable_names(self) -> Collection[str]:
-        """The programs above."""
-        return self.programs
+        """The programs above, and those of the library."""
+        return (*self.programs, *library()) if self.uses_library else self.programs
 
     def number(self, what: str) -> Deep[Expr]:
         """An expression whose value is a number, up to a comparison."""
@@ -204,7 +220,10 @@ class _Parser(DeclarationReader):
         if left.literal and self.token.kind == "/" and self.peek() == "number" and self.peek(2) != "^":
             self.advance()
             left = self._quotient(left, self.advance())
-        while self.token.kind in ("*", "/"):
+        while self.token.kind in ("*", "/", "//", "%"):
+            if self.token.kind in ("//", "%"):
+                left = self._rounded(left)
+                continue
             operator = self.advance()
             right: _Piece = yield self._operand()
             self._need_numbers(left, operator.kind, right)
@@ -217,6 +236,15 @@ class _Parser(DeclarationReader):
             sign = 1 if operator.kind == "+" else -1
             left = _Piece(Add(left.expr, right.expr, sign), left.start, right.end)
         return left
+
+    def _rounded(self, left: _Piece) -> _Piece:
+        """`a // c` or `a % c` of an index expression, as a number, from the operator on."""
+        a = index_of(left.expr)
+        if a is not None and not a.is_constant:
+            operator = self.advance().kind
+            return self._piece(said((self.divided(a, operator, left.start),), real), left.start)
+        hint = "a comment begins with --" if self.peek() != "number" and self.token.kind == "//" else None
+        raise self.unexpected("an operator of numbers", hint or "indices have // and %, real(2*i // 3); numbers have /")
 
     def _operand(self) -> Deep[_Piece]:
         """An operand of * or /: one that begins with a word, a bracket or a minus, or an atom with its suffixes."""
@@ -297,11 +325,15 @@ class _Parser(DeclarationReader):
         self.expect("(")
         given: list[Surface] = []
         sizes: dict[str, Idx] = {}
+        options: dict[str, int] = {}
         while self.token.kind != ")":
             if self.token.kind == "name" and self.peek() == "=":
                 name = self.advance().text
                 self.advance()
-                sizes[name] = Idx((yield self.affine()))
+                if isinstance(f, Adjustable) and name in f.options:
+                    options[name] = self.integer()
+                else:
+                    sizes[name] = Idx((yield self.affine()))
             else:
                 p = f.params[len(given)] if len(given) < len(f.params) else None
                 given.append((yield self._argument(p)))
@@ -309,12 +341,20 @@ class _Parser(DeclarationReader):
                 break
         self.expect(")", "an operator, ',' or ')'")
         try:
-            result = call_on_terms(f, tuple(given), dict(sizes))
+            if isinstance(f, Adjustable):
+                lengths = {p.name: axes(value) for p, value in zip(f.params, given, strict=False)}
+                chosen = f.at(lengths, options)
+            else:
+                chosen = f
+            result = call_on_terms(chosen, tuple(given), dict(sizes))
         except TensorlangError as error:
             error.place = self.span(token.start)
-            error.hint = error.hint or f"{f.name}({', '.join(f'{p.name}: {type_text(p)}' for p in f.params)})"
+            named = (
+                "".join(f", {name}={value}" for name, value in f.options.items()) if isinstance(f, Adjustable) else ""
+            )
+            error.hint = error.hint or f"{f.name}({', '.join(f'{p.name}: {type_text(p)}' for p in f.params)}{named})"
             raise
-        e = f.body if result is NotImplemented else result.expr
+        e = chosen.body if result is NotImplemented else result.expr
         return self._piece(e, token.start)
 
     def _argument(self, p: Parameter | None) -> Deep[Surface]:
@@ -372,7 +412,7 @@ class _Parser(DeclarationReader):
             raise self.unexpected("an index expression", "real(2*i + 1) is the number that 2*i + 1 is")
         value: Affine = yield self.affine()
         self.expect(")", "an operator of index expressions or ')'")
-        return self._piece(real(value), token.start)
+        return self._piece(said((value,), real), token.start)
 
     def _power(self, token: Token) -> Deep[_Piece]:
         self.expect("(")
@@ -417,14 +457,19 @@ class _Parser(DeclarationReader):
     def _access(self, array: _Piece) -> Deep[_Piece]:
         self.advance()
         self._need_value(array, "what is accessed")
-        at: list[tuple[Affine, int]] = []
+        at: list[Affine] = []
+        starts: list[int] = []
         while True:
-            start = self.token.start
-            at.append(((yield self.affine()), start))
+            starts.append(self.token.start)
+            at.append((yield self.affine()))
             if not self.accept(","):
                 break
         self.expect("]", "an operator, ',' or ']'")
         place = self.span(array.start)
+        e = said(at, lambda *places: self._element(array, [*zip(places, starts, strict=True)], place))
+        return self._piece(e, array.start)
+
+    def _element(self, array: _Piece, at: list[tuple[Affine, int]], place: Span) -> Expr:
         e = array.expr
         for a, start in at:
             if not isinstance(e.type, Array):
@@ -434,7 +479,7 @@ class _Parser(DeclarationReader):
                     self._access_hint(array, e),
                 )
             e = Access(e, a, place)
-        return self._piece(e, array.start)
+        return e
 
     def _bracket(self) -> Deep[_Piece]:
         token = self.advance()

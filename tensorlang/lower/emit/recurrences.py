@@ -109,7 +109,7 @@ class Recurrent:
             self.definitions += made.definitions
         else:
             made = Source(called, (), self._exact, self._strict)
-            self.definitions.append(("\n".join(made.runnable_definition), made.definition))
+            self.definitions.append((made.runnable_definition, made.definition))
             self.explained += made.program.explained
         self.helpers.update(dict.fromkeys(made.helpers))
         return made

@@ -15,7 +15,7 @@ ROOT = Path(tensorlang.__file__).parent
 BASE = ("budget", "errors", "interning", "memory", "recursion", "shown")
 FOLDERS = ("language", "sets", "surface", "normal", "cost", "derivative", "simplify", "lower", "measure", "transforms")
 FLOORS = (*FOLDERS, "pipeline", "sparse", "certificate", "jaxprs", "pictures", "notebook")
-TOP = ("__init__", "__main__", "checks", "cli", "entrances", "files", "jax", "lib", "testing")
+TOP = ("__init__", "__main__", "checks", "cli", "entrances", "files", "fn", "jax", "lib", "passes", "testing")
 
 MODULES = sorted(path.relative_to(ROOT) for path in ROOT.rglob("*.py"))
 

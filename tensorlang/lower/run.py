@@ -70,6 +70,9 @@ class Lowered(Code):
     being traced, and holds at few enough points, is taken by these instead, at a cost that is theirs: see
     `source_on_points`. It is compiled anew then for every number of points. Its points are kept as long as it lives,
     and its data compared at every call, so it may be written to.
+
+    >>> print(tl.lower(tl.parse("f(x: R) = x * x"))(3.0))
+    9.0
     """
 
     def __init__(

@@ -368,6 +368,12 @@ def scalar(body: Callable[..., Any]) -> ScalarCode:
     over ranges that are known, which are unrolled, early returns, several results as a tuple, and calls of other such
     functions and of those of math, numpy and jax.numpy that the language has. What it closes over is read when it is
     called. Raises `TypeMismatch` at the line of anything else, `LimitError` if it gets too long.
+
+    >>> @tl.scalar
+    ... def cube(x):
+    ...     return x * x * x
+    >>> print(tl.function(lambda x: cube(x), x=tl.R).body)
+    x * x * x
     """
     if isinstance(body, ScalarCode):
         return body

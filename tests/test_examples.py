@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import inspect
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 import tensorlang as tl
 from tensorlang.errors import TensorlangError
+from tensorlang.language import functions
 
 
 def documented() -> dict[str, Any]:
@@ -44,6 +46,16 @@ WITHOUT = {
 """What is shown elsewhere, by examples that run, too."""
 
 
+@pytest.fixture
+def registered() -> Iterator[None]:
+    """Functions that an example registers are there for that alone."""
+    before = set(functions.functions())
+    yield
+    for name in set(functions.functions()) - before:
+        functions.forget(name)
+
+
+@pytest.mark.usefixtures("registered")
 @pytest.mark.parametrize("name", documented())
 def test_examples_run(name: str) -> None:
     what = documented()[name]

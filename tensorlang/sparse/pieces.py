@@ -38,11 +38,10 @@ def structure(f: Function) -> tuple[tuple[Piece, ...], ...]:
     """For each array that `f` gives, from left to right, the pieces of which it consists: elsewhere it is 0.
 
     >>> import tensorlang as tl
-    >>> f = tl.parse("f(x: [n + 1]R) = gen i:n. (x[i + 1] - x[i])^2")
+    >>> f = tl.parse("f(x: [n]R) = gen i:n. x[i]^2")
     >>> for piece in tl.structure(tl.jacobian(f))[0]:
     ...     print(piece)
-    (i, i + 1) for i:n
-    (i, i) for i:n
+    (k, k) for k:n
     """
     return pieces_of(simplify_ssa(normal_ssa(f)))
 

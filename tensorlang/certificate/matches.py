@@ -6,8 +6,7 @@ hints, and each is shown before it is used.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,15 +39,12 @@ def matches(f: Function, derivation: Function) -> list[list[str]]:
         return _called_alike(mine, theirs)
 
 
-def _called_alike(mine: Iterable[Var | IndexArray], theirs: Iterable[Var | IndexArray]) -> list[list[str]]:
-    """Each let with the last that is called alike."""
-    found = []
-    for x in mine:
-        alike = re.compile(re.escape(x.name) + ("" if x.name[-1].isdigit() else r"\d*"))
-        same = [y.name for y in theirs if alike.fullmatch(y.name)]
-        if same:
-            found.append([x.name, same[-1]])
-    return found
+def _called_alike(mine: Sequence[Var | IndexArray], theirs: Sequence[Var | IndexArray]) -> list[list[str]]:
+    """Each let with the last that is called alike: x with x, x1, x2, .., and x1 with x1."""
+    last = {y.name: y.name for y in theirs}
+    for y in theirs:
+        last[y.name.rstrip("0123456789")] = y.name
+    return [[x.name, last[x.name]] for x in mine if x.name in last]
 
 
 def _lets(e: Expr) -> Iterator[tuple[Var | IndexArray, Expr]]:

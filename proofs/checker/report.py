@@ -64,7 +64,9 @@ class Report:
             f"  no counterexample at {self.samples} choices of sizes and data",
         ]
         if self.searched:
-            lines.append(f"  searched for, as the file does not tell: how costs are carried, of {', '.join(self.searched)}")
+            lines.append(
+                f"  searched for, as the file does not tell: how costs are carried, of {', '.join(self.searched)}"
+            )
         if self.extracted:
             lines.append(f"  the adjoint extracted from the proofs agrees at {self.extracted} of them")
         return "\n".join(lines)

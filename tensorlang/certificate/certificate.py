@@ -90,7 +90,9 @@ class Certificate(Shown):
         checker reads them, so its search is asked; without it, as where the package alone is installed, there are none.
         """
         try:
-            from proofs.checker.certificate import Refused, TooLarge, carried
+            from proofs.checker.budget import TooLarge
+            from proofs.checker.certificate import carried
+            from proofs.checker.trees import Refused
         except ImportError:
             return {}
         try:

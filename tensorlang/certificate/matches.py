@@ -62,8 +62,8 @@ def _held(f: Function, lets: list[Var | IndexArray], data: Mapping[str, Any]) ->
     body: Expr = variables[-1]
     for x in reversed(variables[:-1]):
         body = MakePair(x, body)
-    for x, value in reversed(list(_lets(f.body))):
-        body = Let(x, value, body)
+    for name, value in reversed(list(_lets(f.body))):
+        body = Let(name, value, body)
     own = {p.name for p in f.params} | {size.name for size in f.sizes}
     held = evaluate(Function(f.name, f.params, body), {x: value for x, value in data.items() if x in own})
     found: list[tuple[Var, object]] = []

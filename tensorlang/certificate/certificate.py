@@ -269,8 +269,8 @@ def _as_text(cost: CostPolynomial | None, program: Function) -> str | None:
     of one name, or are bound further in."""
     if cost is None:
         return None
-    outermost = {x.name for x in _arrays(reread(str(program)).body)}
     counted = [e.var for e in postorder(cost.program.body) if isinstance(e, Let) and isinstance(e.var, IndexArray)]
+    outermost = {x.name for x in _arrays(reread(str(program)).body)} if counted else set()
     known = len({x.name for x in counted}) == len(counted) and {x.name for x in counted} <= outermost
     return str(cost) if known else None
 

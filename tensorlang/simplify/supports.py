@@ -160,7 +160,7 @@ def common(conditions: Iterable[Predicate]) -> Predicate:
 
 @cached
 def _common(conditions: tuple[Predicate, ...]) -> Predicate:
-    possible = [conjuncts(q) for p in conditions for q in _alternatives(p)]
+    possible = [conjuncts(q) for p in conditions for q in alternatives(p)]
     if not possible:
         return FALSE
     first, *others = possible
@@ -177,7 +177,7 @@ def _common(conditions: tuple[Predicate, ...]) -> Predicate:
     return conjunction(shared)
 
 
-def _alternatives(p: Predicate) -> tuple[Predicate, ...]:
+def alternatives(p: Predicate) -> tuple[Predicate, ...]:
     """Predicates one of which holds where `p` does: the parts of a disjunction."""
     choices = [q for q in conjuncts(p) if isinstance(q, Or)]
     if not choices:

@@ -95,27 +95,25 @@ def _power(index: str, power: float | None) -> str:
 
 # -- the picture
 
-_WIDTH, _HEIGHT, _LEFT, _TOP, _PLOT_WIDTH, _PLOT_HEIGHT = 760, 268, 58, 40, 170, 160
+_WIDTH, _HEIGHT, _LEFT, _TOP, _PLOT_WIDTH, _PLOT_HEIGHT = 250, 232, 46, 46, 178, 156
 _MARKS = ((JAX, "theirs"), (OURS, "ours"), (PROGRAM, "program"))
+_LEGEND = {"theirs": "gradient by jax.grad", "ours": "gradient by tensorlang", "program": "the program itself"}
 
 
 def home_page() -> str:
-    """An SVG of operations over sizes, log-log, for some programs; colours are those of the page."""
+    """Pictures of operations over sizes, log-log, for some programs; colours are those of the page."""
     growth = [next(g for g in _kept()["growth"] if g["case"].startswith(name)) for name in SHOWN]
-    panels = [_panel(g, _LEFT + k * (_WIDTH // 3)) for k, g in enumerate(growth)]
     told = "; ".join(_told(g) for g in growth)
     legend = "".join(
-        f'<g transform="translate({_LEFT + 210 * k} 255)"><line class="{kind}" x2="26" y1="-4" y2="-4"/>'
-        f'<text x="32">{name}</text></g>'
-        for k, (kind, name) in enumerate(
-            (("theirs", "gradient by jax.grad"), ("ours", "gradient by tensorlang"), ("program", "the program itself"))
-        )
+        f'<span><svg viewBox="0 0 26 8" width="26" height="8"><line class="{kind}" x2="26" y1="4" y2="4"/></svg> '
+        f"{name}</span>"
+        for kind, name in _LEGEND.items()
     )
     return (
-        f'```{{raw}} html\n<div class="wide"><svg class="growth" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" '
-        f'aria-label="Operations of compiled gradients over the size, on logarithmic axes. {told}.">\n'
-        + "\n".join(panels)
-        + f"\n{legend}\n</svg></div>\n```\n"
+        f'```{{raw}} html\n<div class="growth" role="img" aria-label="Operations of compiled gradients over the size, '
+        f'on logarithmic axes. {told}.">\n'
+        + "\n".join(map(_panel, growth))
+        + f'\n<p class="legend">{legend}</p>\n</div>\n```\n'
     )
 
 
@@ -127,7 +125,8 @@ def _told(g: dict[str, Any]) -> str:
     return f"{_escaped(g['case'])}: operations {powers}, {at}"
 
 
-def _panel(g: dict[str, Any], left: int) -> str:
+def _panel(g: dict[str, Any]) -> str:
+    left = _LEFT
     known = [n for who, _ in _MARKS for n in g["operations"][who] if n]
     low, high = math.floor(math.log10(min(known))), math.ceil(math.log10(max(known)))
     first, last = math.log10(g["at"][0]), math.log10(g["at"][-1])
@@ -139,7 +138,7 @@ def _panel(g: dict[str, Any], left: int) -> str:
         return _TOP + (high - math.log10(n)) / (high - low) * _PLOT_HEIGHT
 
     bottom = _TOP + _PLOT_HEIGHT
-    parts = [f'<text class="title" x="{left}" y="18">{_escaped(g["case"])}</text>']
+    parts = [f'<text class="title" x="4" y="14">{_escaped(g["case"])}</text>']
     parts.append(f'<path class="axis" d="M{left} {_TOP} V{bottom} H{left + _PLOT_WIDTH}"/>')
     step = max(1, (high - low) // 4)
     for power in range(low, high + 1, step):
@@ -148,14 +147,14 @@ def _panel(g: dict[str, Any], left: int) -> str:
     for n in (g["at"][0], g["at"][-1]):
         parts.append(f'<text class="tick" x="{x(n):.0f}" y="{bottom + 16}">{n:,}</text>')
     parts.append(f'<text class="tick" x="{left + _PLOT_WIDTH / 2:.0f}" y="{bottom + 16}">{g["index"]}</text>')
-    parts.append(f'<text class="tick start" x="{left - 40}" y="{_TOP - 8}">operations</text>')
+    parts.append(f'<text class="tick start" x="4" y="{_TOP - 13}">operations</text>')
     for who, kind in _MARKS:
         points = [(x(n), y(c)) for n, c in zip(g["at"], g["operations"][who], strict=True) if c]
         line = " ".join(f"{a:.1f},{b:.1f}" for a, b in points)
         parts.append(f'<polyline class="{kind}" points="{line}"/>')
         if kind != "program":
             parts += [f'<circle class="{kind}" cx="{a:.1f}" cy="{b:.1f}" r="3"/>' for a, b in points]
-    return "<g>" + "".join(parts) + "</g>"
+    return f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" aria-hidden="true">{"".join(parts)}</svg>'
 
 
 def _escaped(text: str) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
-from tensorlang.surface.library import library
+from tensorlang.surface.parse import library
 
 rng = np.random.default_rng(0)
 

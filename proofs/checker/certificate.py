@@ -209,6 +209,7 @@ class _Checked:
         ways = []
         if costs.cheap(self.program, self.adjoint, self.bound, self.counted):
             ways.append("by the charges of both alone")
+            costs.searches = not self.transports  # for the second way, who made the certificate has searched in vain
         if self.bound >= 4 and derived and costs.derived(self.program, self.adjoint, self.outputs, self.results):
             ways.append("by the derivation and its theorem")
         self.found = costs

@@ -17,6 +17,7 @@ from typing import Any
 from tensorlang.budget import limited
 from tensorlang.certificate.compare import costs_no_more
 from tensorlang.certificate.excess import CheapAdjoint
+from tensorlang.certificate.matches import matches
 from tensorlang.certificate.obligations import Obligation, obligations
 from tensorlang.certificate.record import Record, described
 from tensorlang.cost.domains import Domain
@@ -29,11 +30,12 @@ from tensorlang.language.function import Function
 from tensorlang.language.grammar import Call, Expr, Let, ScalarFunction, Var
 from tensorlang.language.grid import Setting
 from tensorlang.language.types import R
+from tensorlang.normal.recurrences import has_recurrences
 from tensorlang.normal.ssa import to_function
 from tensorlang.pipeline import Wrt, derive
 from tensorlang.sets.scopes import postorder
 from tensorlang.shown import Shown
-from tensorlang.surface.parse import parse
+from tensorlang.surface.parse import parse, reread
 
 FORMAT = "tensorlang certificate 1"
 PROVED = Fraction(4)
@@ -89,7 +91,9 @@ class Certificate(Shown):
         checker reads them, so its search is asked; without it, as where the package alone is installed, there are none.
         """
         try:
-            from proofs.checker.certificate import Refused, TooLarge, carried
+            from proofs.checker.budget import TooLarge
+            from proofs.checker.certificate import carried
+            from proofs.checker.trees import Refused
         except ImportError:
             return {}
         try:
@@ -113,7 +117,7 @@ class Certificate(Shown):
             "costs": {name: _as_text(cost, self._texts[name]) for name, cost in self.costs.items()},
             "compared": dict(self.compared),
             "supremum": self._plain_supremum(),
-            "matches": {name: _matches(f.body, self.record.function.body) for name, f in self._named.items()},
+            "matches": {name: matches(f, self.record.function) for name, f in self._named.items()},
         }
 
     @property
@@ -199,6 +203,9 @@ def certify(f: Function, bound: int | float | Fraction = 4, wrt: Wrt = None) -> 
     `ScopeError` if `wrt` names what is no real-valued parameter.
     """
     limit = _bound(bound)
+    if has_recurrences(f):
+        hint = f"tl.cost_polynomial(tl.adjoint({f.name})) is its cost at all sizes, and tl.cost counts it at some"
+        raise CertificateError(f"{f.name} has a recurrence, which certificates can't tell of yet", hint=hint)
     d = derive(f, wrt)
     shown = tuple(obligations(d))
     for obligation in shown:
@@ -255,8 +262,8 @@ def _as_text(cost: CostPolynomial | None, program: Function) -> str | None:
     of one name, or are bound further in."""
     if cost is None:
         return None
-    outermost = {x.name for x in _arrays(parse(str(program)).body)}
-    counted = list(_arrays(cost.program.body))
+    outermost = {x.name for x in _arrays(reread(str(program)).body)}
+    counted = [e.var for e in postorder(cost.program.body) if isinstance(e, Let) and isinstance(e.var, IndexArray)]
     known = len({x.name for x in counted}) == len(counted) and {x.name for x in counted} <= outermost
     return str(cost) if known else None
 
@@ -291,28 +298,6 @@ def _functions(programs: Iterable[Function]) -> list[ScalarFunction]:
             components = f.transpose(arguments, Var("y", R), Var("t", R))
             waiting += [g for e in components if e is not None for g in _called(e) if g.exponent is None or f in first]
     return [found[name] for name in sorted(found)]
-
-
-def _matches(e: Expr, derivation: Expr) -> list[list[str]]:
-    """Lets of `e` with the last let of the derivation that is called alike: where both programs may be cut, and the
-    parts compared one by one."""
-    names = _let_names(derivation)
-    found = []
-    for x in _let_names(e):
-        alike = re.compile(re.escape(x) + ("" if x[-1].isdigit() else r"\d*"))
-        same = [y for y in names if alike.fullmatch(y)]
-        if same:
-            found.append([x, same[-1]])
-    return found
-
-
-def _let_names(e: Expr) -> list[str]:
-    """The names that the outermost lets bind, as the text has them."""
-    found = []
-    while isinstance(e, Let):
-        found.append(e.var.name)
-        e = e.body
-    return found
 
 
 def _called(e: Expr) -> Iterator[ScalarFunction]:

@@ -18,7 +18,8 @@ from itertools import product
 from math import gcd, lcm
 
 from tensorlang.cost.domains import Domain, factors, place
-from tensorlang.cost.quasi import Polynomial, affine, definitions, number, quotient, summed, total, unknown
+from tensorlang.cost.polynomial import Polynomial, affine, number, total, unknown
+from tensorlang.cost.quasi import definitions, quotient, summed
 from tensorlang.language.affine import Affine, Atom, Index, atom_affine, constant
 from tensorlang.language.affine import total as sum_of
 from tensorlang.language.grid import indices_of

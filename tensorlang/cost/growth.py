@@ -8,7 +8,8 @@ from itertools import permutations
 
 from tensorlang.cost.counting import Cell
 from tensorlang.cost.pieces import known
-from tensorlang.cost.quasi import Monomial, Polynomial, Quotient, affine
+from tensorlang.cost.polynomial import Monomial, Polynomial, affine
+from tensorlang.cost.quasi import Quotient
 from tensorlang.cost.shown import polynomial_text, unknown_text
 from tensorlang.language.affine import Index, Size, atom_affine, constant
 from tensorlang.language.predicates import TRUE, Predicate, at_most, conjunction

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from tensorlang.budget import limited
 from tensorlang.cost.counting import Cell, domain_of_data, gathered
-from tensorlang.cost.quasi import Polynomial, affine, number, quotient, unknown
+from tensorlang.cost.polynomial import Polynomial, affine, number, unknown
+from tensorlang.cost.quasi import quotient
 from tensorlang.cost.symbolic import CostPolynomial
 from tensorlang.errors import LimitError
 from tensorlang.language.affine import Affine, Index, IndexArray, atom_affine, constant

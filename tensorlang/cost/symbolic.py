@@ -15,7 +15,8 @@ from tensorlang.cost.counting import Cell, number_of_points
 from tensorlang.cost.domains import Domain
 from tensorlang.cost.growth import in_terms, in_words, leading, order
 from tensorlang.cost.pieces import are_apart, pieces, simplified, vanishes
-from tensorlang.cost.quasi import Quotient, Unknown
+from tensorlang.cost.polynomial import Unknown
+from tensorlang.cost.quasi import Quotient
 from tensorlang.cost.shown import expression, latex, polynomial_text, text
 from tensorlang.errors import CountingError
 from tensorlang.language.affine import Affine, Atom, Index, Size, atom_affine, constant
@@ -117,15 +118,15 @@ class CostPolynomial(Shown):
 
         Raises `MissingPackage` without SymPy.
         """
-        return expression(self)
+        return expression(self.cells, self.is_piecewise)
 
     @property
     def latex(self) -> str:
         """LaTeX, without dollars."""
-        return latex(self)
+        return latex(self.cells, self.context, self.is_piecewise)
 
     def __str__(self) -> str:
-        return text(self)
+        return text(self.cells)
 
 
 @limited

@@ -7,12 +7,11 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Protocol, overload
+from typing import Any, Protocol
 
 import jax
 import numpy as np
 
-from tensorlang.budget import limited
 from tensorlang.cost.extrema import empty_extremum
 from tensorlang.errors import ArgumentError, LimitError, placed
 from tensorlang.language.affine import IndexArray, Size
@@ -26,16 +25,12 @@ from tensorlang.lower.arrays.cost import cost_notes, cost_of, step_cost
 from tensorlang.lower.checked import check_traced
 from tensorlang.lower.coordinates import Coordinates, points_or_mask
 from tensorlang.lower.emit.module import Source
+from tensorlang.lower.emit.recurrences import Recurrent, source
 from tensorlang.lower.explain import Explained, Explanation
 from tensorlang.lower.kept import Kept
-from tensorlang.memory import cached_whole
+from tensorlang.normal.recurrences import has_recurrences
 from tensorlang.shown import Code
 from tensorlang.simplify import simplify
-
-if TYPE_CHECKING:
-    from tensorlang.lower.mesh.run import Distributed
-
-TARGETS = ("jax", "pallas-tpu", "pallas-gpu")
 
 _BUILTINS = (
     "abs",
@@ -117,6 +112,11 @@ class Lowered(Code):
         """
         relations = tuple(p for p in self.function.params if isinstance(p, Relation)) if on_points else ()
         made = self._form(relations).made
+        if isinstance(made, Recurrent):
+            if sizes:
+                hint = "tl.cost and tl.cost_polynomial count the model's operations; explain() tells the rest"
+                raise ArgumentError("operations of recurrences are not counted in NumPy", hint=hint)
+            return Explanation("jax", tuple(made.explained))
         assert isinstance(made, Source)
         plan, steps = made.program.plan, made.program.explained
         notes = [f"{name} is {note}" for name, note in plan.notes.items()]
@@ -167,7 +167,8 @@ class Lowered(Code):
 
     def _points_or_mask(self, value: Any) -> Any:
         """How a relation is given to the generated function: its points, or a boolean array."""
-        return points_or_mask(value)
+        found = points_or_mask(value)
+        return found.mask() if isinstance(found, Coordinates) and has_recurrences(self._simplified) else found
 
     def _run(self, form: Form, arguments: Sequence[Any], sizes: Mapping[Size, int]) -> Any:
         """The generated function's value for arguments that fit."""
@@ -201,7 +202,7 @@ class Lowered(Code):
     def _form(self, on_points: tuple[Relation, ...]) -> Form:
         """The program for these relations given by their points, the others as boolean arrays."""
         if on_points not in self._forms:
-            made = Source(self._simplified, on_points, self._exact, self._strict)
+            made = source(self._simplified, on_points, self._exact, self._strict)
             run = jax.jit(defined(made), static_argnames=list(made.told.values()))
             self._forms[on_points] = Form(made, run)
         return self._forms[on_points]
@@ -302,98 +303,6 @@ def check_extrema(f: Function, sizes: dict[Size, int]) -> None:
         raise ArgumentError(wrong)
 
 
-@overload
-def lower(
-    f: Function,
-    target: str = "jax",
-    exact: bool = False,
-    sizes: Mapping[str, int] | None = None,
-    mesh: None = None,
-    sharding: None = None,
-    blocks: Mapping[str, int] | None = None,
-    check: bool = False,
-    strict: bool = False,
-) -> Lowered: ...
-
-
-@overload
-def lower(
-    f: Function,
-    target: str = "jax",
-    exact: bool = False,
-    sizes: Mapping[str, int] | None = None,
-    *,
-    mesh: jax.sharding.Mesh | jax.sharding.AbstractMesh,
-    sharding: Mapping[str, str | tuple[str, ...]],
-    check: bool = False,
-    strict: bool = False,
-) -> Distributed: ...
-
-
-@limited
-def lower(
-    f: Function,
-    target: str = "jax",
-    exact: bool = False,
-    sizes: Mapping[str, int] | None = None,
-    mesh: jax.sharding.Mesh | jax.sharding.AbstractMesh | None = None,
-    sharding: Mapping[str, str | tuple[str, ...]] | None = None,
-    blocks: Mapping[str, int] | None = None,
-    check: bool = False,
-    strict: bool = False,
-) -> Lowered | Distributed:
-    """`f` as Python source for `target`, ready to be called.
-
-    Long correlations are computed by Fourier transforms, which round differently: absolutely to the largest result.
-    With `exact` they are sums of products. Products of several factors are ordered by what they cost at `sizes`, as
-    by `simplify`; the program runs at others too.
-
-    With a `mesh` it runs on all of its devices. `sharding` says along which axes of the mesh indices are cut into
-    blocks, by their names in `f`, or by those of the sizes that they run over: {"i": "data", "n": ("x", "y")}. What
-    that makes of each array, and what the devices send each other, `tensorlang.lower.mesh` tells.
-
-    What brackets hide must be finite, or it may make nan of what does not read it: compiled code multiplies by zero
-    where that is fastest. With `strict` an element that no true bracket reads for a result has no influence on it,
-    whatever it is: where what a result reads is finite, so is the result, as by `evaluate`. Sums of products that turn
-    out not to be finite are computed once more, by ways that select, and none by Fourier transforms. JAX's own
-    derivative of such code is not strict: lower a derivative, or use `to_jax`.
-
-    The targets "pallas-tpu" and "pallas-gpu" are kernels over tiles, as `tensorlang.lower.kernels.run.Kernels` tells.
-    `blocks` has lengths of tiles along axes, by the sizes of these: {"n": 256}.
-
-    Calling it checks that the elements of index arrays are in their ranges, but can't where JAX is tracing them. With
-    `check` there is a `checkify.check` of these then, which `jax.experimental.checkify.checkify` turns into an error
-    to be thrown when the code has run.
-
-    Raises `ArgumentError` for a target that there is none of, for a name that is no size of `f`, for a `sharding`
-    that names no index or size of `f`, or no axis of the mesh, for `blocks` that are none or of another target, and
-    for `strict` code for a mesh or as kernels.
-    """
-    if target not in TARGETS:
-        hint = "the target 'jax' runs on every device; the others are kernels for one kind"
-        raise ArgumentError(f"programs can be lowered to {', '.join(TARGETS)}, found the target {target!r}", hint=hint)
-    if strict and (target != "jax" or mesh is not None or sharding is not None):
-        where = "a mesh" if target == "jax" else f"the target {target!r}"
-        hint = "what brackets hide must be finite there; the target 'jax' on one device takes strict=True"
-        raise ArgumentError(f"no strict code is made for {where}", hint=hint)
-    if mesh is None and sharding is None and target != "jax":
-        from tensorlang.lower.kernels.run import Kernels
-
-        return Kernels(f, target, exact, sizes, blocks, check)
-    if blocks is not None:
-        hint = "the targets 'pallas-tpu' and 'pallas-gpu' are kernels"
-        raise ArgumentError(f"only kernels have blocks, found the target {target!r}", hint=hint)
-    if mesh is None and sharding is None:
-        return Lowered(f, exact, sizes, check, strict)
-    if mesh is None or sharding is None:
-        raise ArgumentError("a mesh and a sharding are needed, or neither of them", hint='sharding={"n": "x"}')
-    if target != "jax":
-        raise ArgumentError(f"programs run on a mesh by the target 'jax', found {target!r}", hint="target='jax'")
-    from tensorlang.lower.mesh.run import Distributed
-
-    return Distributed(f, mesh, sharding, exact, sizes, check)
-
-
 _PACKAGES = frozenset({"jax", "numpy"})
 """What generated code may import from. NumPy's own methods import parts of it in the name of who calls them."""
 
@@ -459,13 +368,3 @@ def _check_range(indices: IndexArray, value: Any, sizes: dict[Size, int]) -> Non
         check_range(indices, value, sizes)
         if isinstance(value, jax.Array):
             _in_range.keep(value, size)
-
-
-@cached_whole
-def _compiled(f: Function) -> Lowered:
-    return lower(f)
-
-
-def call(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The value of `f`, compiled once, at these arguments."""
-    return _compiled(f)(*args, **kwargs)

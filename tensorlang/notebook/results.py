@@ -9,8 +9,8 @@ from itertools import islice
 
 from tensorlang.certificate.certificate import Certificate
 from tensorlang.cost.symbolic import CostPolynomial
-from tensorlang.derivative.derivation import Rule, Step
-from tensorlang.derivative.transcript import Told, told_alone
+from tensorlang.derivative.derivation import Rule, Step, Told
+from tensorlang.derivative.transcript import told_alone
 from tensorlang.errors import TensorlangError
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import type_of

@@ -106,7 +106,7 @@ class Structured:
 
     @cached_property
     def _run(self) -> Callable[..., Any]:
-        from tensorlang.lower.run import lower
+        from tensorlang.lower.lowering import lower
 
         assert self.values is not None
         return lower(self.values)

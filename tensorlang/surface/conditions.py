@@ -28,7 +28,6 @@ from tensorlang.language.types import shape
 from tensorlang.recursion import Deep, run
 from tensorlang.surface.guards import compared, is_condition, lifted, opposite
 from tensorlang.surface.lex import INTEGER_DIGITS, Token
-from tensorlang.surface.library import library
 from tensorlang.surface.mistakes import VALUE_CONDITION, letters, unclosed
 from tensorlang.surface.quotients import HALVES, Quotient, asked, quotient, remainder
 from tensorlang.surface.reader import Named, Reader
@@ -282,7 +281,7 @@ class ConditionReader(Reader):
         return isinstance(named, Var)
 
     def _is_function(self, name: str) -> bool:
-        return name in functions() or name in ("pow", "real") or name in library() or name in self.callable_names()
+        return name in functions() or name in ("pow", "real") or name in self.callable_names()
 
     def callable_names(self) -> Collection[str]:
         """The names of the programs that can be called."""
@@ -395,7 +394,7 @@ class ConditionReader(Reader):
             hint = f"a relation is a condition of its own: [{token.text}(i, j)] * e"
             raise TypeMismatch(message, self.place(token), hint)
         if self.token.kind == "(":
-            is_value = token.text in functions() or token.text in library()
+            is_value = token.text in functions() or token.text in self.callable_names()
             raise ScopeError(
                 f"no relation is called {token.text}",
                 self.place(token),

@@ -23,6 +23,7 @@ from tensorlang.language.affine import Affine, IndexArray, Lookup, Size, atom_af
 from tensorlang.language.function import Function, Parameter, Results, call_handlers, did_you_mean, sizes_of
 from tensorlang.language.grammar import Let, MakePair, Var
 from tensorlang.language.predicates import Relation
+from tensorlang.language.recurrence import straight
 from tensorlang.language.types import Pair, Type, array
 from tensorlang.language.types import R as REAL
 from tensorlang.sets.check import check
@@ -41,6 +42,7 @@ from tensorlang.surface.foreign import translated
 from tensorlang.surface.inline import call_on_terms
 from tensorlang.surface.lookups import Indices
 from tensorlang.surface.records import fields, maker
+from tensorlang.surface.recurrences import fold, prescan, scan, trace
 from tensorlang.surface.scalar import scalar
 from tensorlang.surface.scalars import (
     abs,
@@ -255,7 +257,7 @@ def function(body: Callable[..., Any] | None = None, /, **types: Any) -> Any:
     finally:
         current.reset(token)
     try:
-        expr = share(result.expr, definition.names, definition.made_under, definition.choices)
+        expr = straight(share(result.expr, definition.names, definition.made_under, definition.choices))
         return check(Function(definition.name, tuple(params), expr, results))
     except TensorlangError as error:
         raise error.at(place) from None
@@ -429,6 +431,7 @@ __all__ = [
     "exp",
     "expm1",
     "floor",
+    "fold",
     "fst",
     "function",
     "gen",
@@ -447,6 +450,7 @@ __all__ = [
     "pair",
     "pair_type",
     "power",
+    "prescan",
     "real",
     "recip",
     "relation",
@@ -455,6 +459,7 @@ __all__ = [
     "rsqrt",
     "scalar",
     "scalar_function",
+    "scan",
     "sigmoid",
     "sign",
     "sin",
@@ -466,6 +471,7 @@ __all__ = [
     "sum",
     "tan",
     "tanh",
+    "trace",
     "where",
     "where_ge",
     "where_gt",

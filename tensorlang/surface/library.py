@@ -1,9 +1,4 @@
-"""The standard library: programs that any text may call by name, and `tensorlang.lib` has for Python."""
-
-from __future__ import annotations
-
-from tensorlang.language.function import Function
-from tensorlang.memory import cached
+"""The text of the standard library: programs that any text may call by name, and `tensorlang.lib` has for Python."""
 
 TEXT = """
 -- sums and means
@@ -63,12 +58,3 @@ attention(q: [n][d]R, k: [m][d]R, v: [m][p]R) =
   let t = gen i:n. sum j:m. e[i, j] in
   gen i:n, l:p. (sum j:m. e[i, j] * v[j, l]) / t[i]
 """
-
-
-@cached
-def library() -> dict[str, Function]:
-    """The programs of the library by name."""
-    from tensorlang.surface.options import adjustable
-    from tensorlang.surface.parse import parse_module
-
-    return {**parse_module(TEXT, "lib.tl"), **adjustable()}

@@ -55,18 +55,20 @@ from tensorlang.language.grammar import (
     sums,
 )
 from tensorlang.language.predicates import TRUE, Predicate, Relation
+from tensorlang.language.recurrence import recurrence, straight
 from tensorlang.language.types import Array, Pair, R, of_indices, shape
 from tensorlang.language.types import Idx as IndexType
+from tensorlang.memory import cached
 from tensorlang.recursion import Deep, run
 from tensorlang.sets.check import check
 from tensorlang.surface.declarations import DeclarationReader
 from tensorlang.surface.guards import opposite
 from tensorlang.surface.inline import call_on_terms
 from tensorlang.surface.lex import Token
-from tensorlang.surface.library import library
+from tensorlang.surface.library import TEXT
 from tensorlang.surface.lookups import Indices
 from tensorlang.surface.mistakes import VALUE_CONDITION, elementwise, letters
-from tensorlang.surface.options import Adjustable, axes
+from tensorlang.surface.options import Adjustable, adjustable, axes
 from tensorlang.surface.quotients import index_of, said
 from tensorlang.surface.reader import REDUCTIONS
 from tensorlang.surface.scope import Surface
@@ -95,6 +97,13 @@ def parse(text: str, source: str = "<text>") -> Function:
     return definitions[0]
 
 
+def reread(text: str) -> Function:
+    """The program that a text defines which was printed from one: its accesses are not checked again, which may be in
+    bounds from size 1 on alone. Raises what `parse` raises else."""
+    parser = _Parser(text, "<text>")
+    return run(parser.definition(parser.expect("name", "the name of a definition")))
+
+
 @limited
 def parse_module(text: str, source: str = "<text>") -> dict[str, Function]:
     """The programs that `text` defines, by name and in order. Raises what `parse` raises."""
@@ -116,6 +125,12 @@ def parse_module(text: str, source: str = "<text>") -> dict[str, Function]:
             )
         found[name.text] = parser.programs[name.text] = check(run(parser.definition(name)))
     return found
+
+
+@cached
+def library() -> dict[str, Function]:
+    """The programs of the library by name."""
+    return {**parse_module(TEXT, "lib.tl"), **adjustable()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +184,7 @@ class _Parser(DeclarationReader):
             made_under = {value: tuple(self.free(value)) for value in asked.values()}
             e = share(e, made_under=made_under, choices=asked, shared=(Compared,))
             self.conditions = {}
-        return Function(name.text, tuple(p for p in params.values() if not isinstance(p, Size)), e)
+        return Function(name.text, tuple(p for p in params.values() if not isinstance(p, Size)), straight(e))
 
     def _at_definition(self) -> bool:
         """Whether the current token begins `name()` or `name(param: `, which no expression goes on with."""
@@ -177,8 +192,8 @@ class _Parser(DeclarationReader):
         return ahead[:3] == ["name", "(", ")"] or ahead == ["name", "(", "name", ":"]
 
     def callable_names(self) -> Collection[str]:
-        """The programs above."""
-        return self.programs
+        """The programs above, and those of the library."""
+        return (*self.programs, *library()) if self.uses_library else self.programs
 
     def number(self, what: str) -> Deep[Expr]:
         """An expression whose value is a number, up to a comparison."""
@@ -240,6 +255,9 @@ class _Parser(DeclarationReader):
                 return piece
             case "gen" | "sum":
                 piece = yield self._binder()
+                return piece
+            case "fold" | "scan" | "prescan" | "trace":
+                piece = yield self._recurrence()
                 return piece
             case "name" if token.text in REDUCTIONS and (self.peek(), self.peek(2)) == ("name", ":"):
                 piece = yield self._reduction()
@@ -523,6 +541,48 @@ class _Parser(DeclarationReader):
         self._need_number(body, "the body of sum")
         e = body.expr if where is TRUE else Bracket(where, body.expr)
         return self._piece(sums(binders, e), token.start)
+
+    def _recurrence(self) -> Deep[_Piece]:
+        """`fold t:n with s = e0, r = e1 . e`, where `reversed t:n` goes from the last t to the first."""
+        token = self.advance()
+        hint = f"a state, its first value, and the step: {token.kind} t:n with s = 0 . s + x[t]"
+        if self.token.kind == "(":
+            raise self.unexpected("the name of an index", hint)
+        backwards = self.token.text == "reversed" and self.peek() == "name" and self.accept("name")
+        binders = yield self.binders(token.kind)
+        if len(binders) > 1:
+            message = f"a {token.kind} has one index, the time"
+            raise ParseError(message, self.place(binders[1][0]), f"one {token.kind} in the step of another")
+        if not (self.token.kind == "name" and self.token.text == "with"):
+            raise self.unexpected("`with`", hint)
+        self.advance()
+        names: list[Token] = []
+        inits: list[Expr] = []
+        while True:
+            names.append(self.expect("name", "the name of a state"))
+            if names[-1].text in [name.text for name in names[:-1]]:
+                raise ScopeError(f"this {token.kind} has two states called {names[-1].text}", self.place(names[-1]))
+            self.expect("=", "'=' and the first value of the state")
+            value: _Piece = yield self._expression()
+            self._need_value(value, f"the first value of {names[-1].text}")
+            inits.append(value.expr)
+            if not self.accept(","):
+                break
+        if self.token.kind != ".":
+            raise self.unexpected("an operator, ',' or '.'", hint)
+        self.advance()
+        ((_, index, size),) = binders
+        states = [Var(name.text, e.type) for name, e in zip(names, inits, strict=True)]
+        bound = self.bind_indices(binders)
+        bound += [(name.text, self.bind(name, state)) for name, state in zip(names, states, strict=True)]
+        step: _Piece = yield self._expression()
+        self.restore_all(bound)
+        self._need_value(step, f"the step of a {token.kind}")
+        try:
+            e = recurrence(token.kind, index, size, states, inits, step.expr, bool(backwards))
+        except TypeMismatch as error:
+            raise error.at(self.span(step.start, step.end)) from None
+        return self._piece(e, token.start)
 
     def _reduction(self) -> Deep[_Piece]:
         """`max i:n where p. e`, and likewise min, argmax and argmin."""

@@ -660,3 +660,6 @@ def _reciprocal(e: object) -> Term:
 
 def _recip(e: Expr) -> Expr:
     return Call(functions.function("recip"), (e,))
+
+
+foreign.terms_are_made_by(apply, where)

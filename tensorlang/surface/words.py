@@ -22,10 +22,11 @@ _SHAPE = Word(
     'sizes are names: n = tl.sizes("n"), and x: tl.R[n] has n for the length of x',
 )
 _LOOP = Word(
-    "there are no loops that carry a state: gen i:n. e makes an array, sum i:n. e a number; steps of a known number "
-    "are written one after the other by Python, and others with jax.lax around tl.to_jax(f)",
-    "there are no loops that carry a state: tl.gen makes an array, tl.sum a number; steps of a known number are a "
-    "Python loop, and others jax.lax around tl.to_jax(f)",
+    "a loop that carries a state is a fold: fold t:n with s = 0 . s + x[t] is the last state, and scan t:n with .. the "
+    "array of all of them; without a state, gen i:n. e makes an array, sum i:n. e a number",
+    "a loop that carries a state is tl.fold(n, s0, lambda t, s: ..), the last state, or tl.scan(..), the array of all of "
+    "them; without a state, tl.gen makes an array, tl.sum a number; steps of a number that Python knows may be a Python "
+    "loop",
 )
 _SOLVE = Word(
     "there are no solvers or decompositions: use jnp.linalg around tl.to_jax(f)",
@@ -66,7 +67,7 @@ _RANGE = Word("the numbers from 0 to n - 1: gen i:n. i", "the numbers from 0 to 
 
 WORDS: dict[str, Word] = {
     **dict.fromkeys(("shape", "len", "size", "ndim", "dim"), _SHAPE),
-    **dict.fromkeys(("for", "while", "scan", "loop", "fori_loop", "while_loop", "cumsum", "cumprod", "foreach"), _LOOP),
+    **dict.fromkeys(("for", "while", "loop", "fori_loop", "while_loop", "cumsum", "cumprod", "foreach"), _LOOP),
     **dict.fromkeys(("inv", "inverse", "solve", "det", "svd", "eig", "cholesky", "qr", "linalg", "lstsq"), _SOLVE),
     **dict.fromkeys(("if", "then", "else", "where", "select", "cond", "switch", "clip", "clamp", "ifelse"), _CHOICE),
     **dict.fromkeys(("dot", "matmul", "inner", "einsum", "tensordot", "vdot", "mm", "bmm"), _PRODUCT),

@@ -15,16 +15,17 @@ from tensorlang.language.grammar import Choice, Extremum
 from tensorlang.language.predicates import Equal, NonNegative, Predicate, at_most, conjunction, conjuncts, substitute
 from tensorlang.lower.arrays.accesses import positions
 from tensorlang.lower.arrays.brackets import bound_on, bounded_index
+from tensorlang.lower.arrays.context import Context
 from tensorlang.lower.arrays.integers import ZERO, Range
 from tensorlang.lower.arrays.ir import Infix, List, Name, Negative
 from tensorlang.lower.arrays.masks import mask
-from tensorlang.lower.arrays.points import undecided_conditions
-from tensorlang.lower.arrays.scope import Context, Scope
+from tensorlang.lower.arrays.scope import Scope
 from tensorlang.lower.arrays.segment_extrema import Segments, over_points, segments
 from tensorlang.lower.arrays.sums.diagonal import NARROW
 from tensorlang.lower.arrays.sums.loop import expanded, function_of
 from tensorlang.lower.arrays.sums.row_blocks import Along, along, block_of, given, narrowed, taken
 from tensorlang.lower.arrays.sums.strategy import Strategy, WhyNot, by_first
+from tensorlang.lower.arrays.undecided import undecided_conditions
 from tensorlang.lower.arrays.values import (
     DTYPE,
     TRUE,

@@ -1,7 +1,8 @@
 """`python -m benchmarks.through_time`: gradients of recurrences against `jax.grad` through `lax.scan`.
 
-For each program, at three lengths: the operations of XLA's code for the value, for our gradient and for JAX's, our gradient's
-per operation, input and output of the value, which is to be at most 4, and both times and temporary memories as ratios.
+For each program, at three lengths: the operations of XLA's code for the value, for our gradient and for JAX's, our
+gradient's per operation, input and output of the value, which is to be at most 4, and both times and temporary memories
+as ratios.
 """
 
 from __future__ import annotations
@@ -51,7 +52,12 @@ def _heat(h: Any, k: Any, z: Any) -> Any:
 def _lstm(A: Any, B: Any, C: Any, D: Any, x: Any, h: Any) -> Any:
     def step(state: Any, x: Any) -> Any:
         h, c = state
-        i, f, o, g = jax.nn.sigmoid(A @ h + x), jax.nn.sigmoid(B @ h + x), jax.nn.sigmoid(C @ h + x), jnp.tanh(D @ h + x)
+        i, f, o, g = (
+            jax.nn.sigmoid(A @ h + x),
+            jax.nn.sigmoid(B @ h + x),
+            jax.nn.sigmoid(C @ h + x),
+            jnp.tanh(D @ h + x),
+        )
         c = f * c + i * g
         return (o * jnp.tanh(c), c), None
 
@@ -125,8 +131,8 @@ def _gate(name: str, x: str = "h[j]") -> str:
 PROGRAMS = (
     Recurrence(
         "tanh RNN",
-        "f(W: [n][n]R, u: [T][n]R, h: [n]R) = let s = fold t:T with s = h. gen i:n. tanh(u[t, i] + sum j:n. W[i, j] * s[j]) "
-        "in sum i:n. s[i] * s[i]",
+        "f(W: [n][n]R, u: [T][n]R, h: [n]R) = let s = fold t:T with s = h. "
+        "gen i:n. tanh(u[t, i] + sum j:n. W[i, j] * s[j]) in sum i:n. s[i] * s[i]",
         _rnn,
         {"n": 64},
     ),
@@ -196,7 +202,7 @@ def _arguments(f: tl.Function, sizes: Mapping[str, int]) -> list[Any]:
     found = []
     for p in f.variables:
         dims = [a.value({s: sizes[s.name] for s in a.sizes}) for a in shape(p.type)[0]]
-        scale = 1 / max(dims[-1], 1) if len(dims) == 2 and dims[0] == dims[1] else 1  # noqa: PLR2004
+        scale = 1 / max(dims[-1], 1) if len(dims) == 2 and dims[0] == dims[1] else 1
         found.append(jnp.asarray(rng.uniform(0.3, 0.95, dims) * scale, jnp.float32))
     return found
 

@@ -305,6 +305,12 @@ def test_what_can_not_be_done_with_a_recurrence_yet_is_refused_in_words() -> Non
         tl.lower(f).explain(n=2, T=3)
 
 
+def test_a_cost_that_depends_on_what_steps_choose_is_not_counted() -> None:
+    f = tl.parse("f(x: [T][n + 1]R) = fold t:T with s = 0. if s < x[t, 0] then sin(s) else s")
+    with pytest.raises(tl.CountingError, match="chosen inside of its steps"):
+        tl.cost(f, T=3, n=2)
+
+
 def test_a_python_step_must_give_its_states() -> None:
     T = tl.sizes("T")
     with pytest.raises(tl.TypeMismatch, match="2 states must give as many"):

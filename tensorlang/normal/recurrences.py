@@ -33,7 +33,7 @@ from tensorlang.language.grammar import (
 )
 from tensorlang.language.names import free_names
 from tensorlang.language.predicates import Predicate, Relation, conjunction, equal, less, relations, substitute
-from tensorlang.language.rebuilt import replaced, with_atoms, with_children
+from tensorlang.language.rebuilt import height, replaced, with_atoms, with_children
 from tensorlang.language.recurrence import paired, parted
 from tensorlang.language.types import Pair, R, Type, array, leaves, shape
 from tensorlang.normal.contraction import contraction, inner_solution
@@ -80,21 +80,6 @@ def _variable(name: str, kind: Type, place: int, role: str) -> Var:
 @shared
 def _time(name: str, size: Affine, height: int) -> IndexArray:
     return IndexArray(name, (), size)
-
-
-def height(e: Expr) -> int:
-    """How deeply recurrences are nested in `e`."""
-    found: dict[Expr, int] = {}
-    stack = [(e, False)]
-    while stack:
-        node, ready = stack.pop()
-        if ready:
-            found[node] = max((found[part] for part in children(node)), default=0) + isinstance(node, Recur)
-        elif node not in found:
-            found[node] = 0
-            stack.append((node, True))
-            stack += [(part, False) for part in children(node)]
-    return found[e]
 
 
 def depth(statements: Sequence[Statement]) -> int:

@@ -111,6 +111,10 @@ def step_ssa(step: Step) -> SSA:
     for x in listed:
         params.update(dict.fromkeys(looked_up(x)))
         params.update((r, None) for p in predicates(x) for r in relations(p))
+        if isinstance(x, States):
+            inner = x.loop.step
+            own = {*inner.frees, *inner.states, inner.time}
+            params.update((p, None) for p in step_ssa(inner).params if p not in own)
     outputs: Outputs = step.outputs[-1]
     for y in reversed(step.outputs[:-1]):
         outputs = (y, outputs)

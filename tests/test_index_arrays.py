@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -19,9 +20,21 @@ from tensorlang.language.affine import Index, IndexArray, Lookup, Size, atom_aff
 from tensorlang.language.arguments import bind, size_values
 from tensorlang.language.evaluate import evaluate
 from tensorlang.language.function import Function
-from tensorlang.language.grammar import Bracket, Var, access, number, sums
+from tensorlang.language.grammar import Bracket, Gen, Sum, Var, access, number, sums
 from tensorlang.language.latex import function_latex
-from tensorlang.language.predicates import equal, exists, less, lookups, substitute
+from tensorlang.language.predicates import (
+    And,
+    Exists,
+    Or,
+    Predicate,
+    conjunction,
+    disjunction,
+    equal,
+    exists,
+    less,
+    lookups,
+    substitute,
+)
 from tensorlang.language.show import predicate_text, unicode_text
 from tensorlang.surface.parse import parse
 from tests import pointwise
@@ -201,7 +214,10 @@ def test_a_call_inside_another_program_keeps_the_sizes_of_its_index_arrays() -> 
 
 IN_PYTHON: dict[str, tuple[Callable[[], Any], str]] = {
     "a value": (lambda: tl.function(lambda y: y, y=tl.idx(n)[n]), "found the index array y, of type"),
-    "a part": (lambda: tl.function(lambda y: y[0] // 2, y=tl.idx(3)[2]), "found another operation on y"),
+    "a part": (
+        lambda: tl.function(lambda y: y[0] & 1, y=tl.idx(3)[2]),
+        "combine conditions, found the index expression y",
+    ),
     "too many places": (lambda: tl.function(lambda y: y[0, 0], y=tl.idx(n)[n]), r"of type \[n\]idx\(n\), found 2"),
     "iteration": (lambda: tl.function(lambda y: list(y), y=tl.idx(n)[n]), "an index array can't be iterated over"),
     "a size": (lambda: tl.function(lambda y: tl.sum(y, lambda i: 1), y=tl.idx(n)), "found the index y in y"),
@@ -348,3 +364,44 @@ def test_the_evaluator_and_an_interpreter_agree_on_random_programs() -> None:
         looked_up += "idx(" in str(f)
         assert same_values(evaluate(f, exact=True, **values), pointwise.meaning(f, sizes, values)), f"seed {seed}: {f}"
     assert looked_up > 40
+
+
+# -- places beyond the array, in code
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "i + 1 = l and l < n and k[l] + l <= n",
+        "i + 1 = l and l < n and k[l] = 0 or i = l and l < n and k[l] = 0",
+        "l < n and k[k[l]] = 0 and i <= l",
+        "exists j:n + 2. j < n and l = i + 2*k[j] and j = i + 1",
+        "l < n and r(l, k[l])",
+    ],
+)
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_code_compares_no_element_where_there_is_none(condition: str, size: int) -> None:
+    """Simplified programs leave out what a comparison implies: that there is the element."""
+    whole = parse(f"f(x: [n + 2]R, k: [n]idx(n), r: rel(n, n)) = gen i:n. sum l:n + 2. [{condition}] * x[l]")
+    rng = np.random.default_rng(size)
+    given = {"x": rng.normal(size=size + 2), "k": rng.integers(0, min(2, size), size=size)}
+    given["r"] = np.ones((size, size), bool)
+
+    def without(p: Predicate) -> Predicate:
+        match p:
+            case And(parts) | Or(parts):
+                left = [without(q) for q in parts if str(q) not in ("l < n", "j < n")]
+                return (conjunction if isinstance(p, And) else disjunction)(left)
+            case Exists(index, bound, body):
+                return Exists(index, bound, without(body))
+        return p
+
+    match whole.body:
+        case Gen(i, n, Sum(j, m, Bracket(p, e))):
+            assert without(p) is not p
+            f = replace(whole, body=Gen(i, n, Sum(j, m, Bracket(without(p), e))))
+        case _:
+            raise AssertionError(whole)
+    want = evaluate(whole, **given)
+    np.testing.assert_allclose(evaluate(f, **given), want)
+    np.testing.assert_allclose(np.asarray(tl.lower(f)(**given)), want, rtol=1e-5, atol=1e-6)

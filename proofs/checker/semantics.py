@@ -98,7 +98,7 @@ def plain(x: Any) -> Any:
 @dataclass(frozen=True)
 class Function:
     """A scalar function as a certificate declares it: its cost, its derivative over x0, x1, .., y and t, and its value
-    over x0, x1, .. if the checker doesn't know it."""
+    over x0, x1, .. if the checker doesn't know it. Without components its derivative is not declared."""
 
     name: str
     arity: int
@@ -446,6 +446,8 @@ class Semantics:
             return y
         known: dict[str, Any] = {f"x{k}": plain(a) for k, a in enumerate(arguments)}
         slope: Any = 0
+        if len(self.functions[f].components) != len(arguments):
+            raise Refused(f"the derivative of {f} is not declared")
         for component, a in zip(self.functions[f].components, arguments, strict=True):
             if component is not None and isinstance(a, Dual):
                 slope = slope + self.value(component, {**known, "y": y, "t": a.slope})

@@ -3,6 +3,7 @@
 The layout follows the paper that it implements, and imports go one way only:
 
     language/     Figures 3 to 5: expressions, predicates, affine indices, types; their meaning; how they are shown
+    scalars/      functions of numbers with loops that data decide: their SSA form and its derivatives
     sets/         predicates as integer sets: the only place that knows islpy; the bounds check
     surface/      the two ways to write a program: text and Python
     cost/         Figure 6: what a program costs
@@ -105,10 +106,10 @@ _HOMES = {
     "simplify": "simplify",
     "surface.embed": (
         "Cond Idx IndexType Indices R RelationType Term ValueType acos acosh argmax argmin asin asinh "
-        "atan atan2 atanh call cbrt ceil cos cosh erf erfc erfinv exists exp expm1 floor fst function gen "
-        "idx let log log1p log2 log10 logaddexp max maximum min minimum mod pair pair_type power real "
-        "recip relation relu rsqrt scalar scalar_function sigmoid sign sin sinh sizes snd softplus sqrt "
-        "sum tan tanh where where_ge where_gt"
+        "atan atan2 atanh call cbrt ceil cos cosh erf erfc erfinv exists exp expm1 floor fold fst function gen "
+        "idx let log log1p log2 log10 logaddexp max maximum min minimum mod pair pair_type power prescan real "
+        "recip relation relu rsqrt scalar scalar_function scan sigmoid sign sin sinh sizes snd softplus sqrt "
+        "states sum tan tanh where where_ge where_gt"
     ),
     "surface.parse": "parse parse_module",
     "sparse.pieces": "structure",

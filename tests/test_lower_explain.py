@@ -29,6 +29,8 @@ EXAMPLES = {
     "count": "f(x: [n]R) = gen i:n. sum j:n. [j <= i] * x[i]",
     "prefix sum": "f(x: [n]R) = gen i:n. sum j:n. [j <= i] * x[j]",
     "sums by value": "f(x: [m]R, y: [m]idx(n)) = gen i:n. sum j:m. [i <= y[j]] * x[j]",
+    "window": "f(x: [n]R, a: [q]idx(n)) = gen i:q. sum j:n. [a[i] - 2 <= j <= a[i]] * x[j]",
+    "chunks": "f(q: [n][d]R, k: [n][d]R, v: [n]R) = gen i:n. sum j:n, a:d. [j <= i] * q[i, a] * k[j, a] * v[j]",
     "blocks of rows": "f(A: [n][n]R) = gen i:n. sum j:n. [j <= i] * A[i, j]",
     "hoist": "f(x: [n]R) = gen i:n. sum j:n. [j <= i] * x[j]",
     "distribute": "f(x: [n]R, A: [n][m]R, z: [m]R) = gen i:n. sum j:m. (A[i, j]^2 + z[j])",

@@ -37,7 +37,7 @@ Decide = Callable[[Facts, Reading, Sequence[Step | Open]], list[Step | Open] | N
 class Costs:
     """Compares the costs of programs that have the data of a derivation. `known` are the steps that a certificate has
     for each comparison, `found` those by which it was decided, `searched` the comparisons for which the known ones did
-    not do."""
+    not do; where `searches` is false, a comparison without known steps is left."""
 
     def __init__(
         self,
@@ -52,6 +52,7 @@ class Costs:
         self.known = known or {}
         self.found: dict[str, list[Step | Open]] = {}
         self.searched: list[str] = []
+        self.searches = True
 
     def plain(self) -> dict[str, list[Any]]:
         """The steps that were found, as a certificate has them."""
@@ -123,16 +124,19 @@ class Costs:
     def _decided(
         self, key: str, decide: Callable[[Facts, Reading, Sequence[Step | Open]], list[Step | Open] | None]
     ) -> bool:
+        if not self.searches and key not in self.known:
+            return False
         facts, of = self._reading()
         try:
             steps = decide(facts, of, self.known.get(key, ()))
         except (Undecided, TooLarge):
             steps = None
-        if steps is None or not {*steps} <= {*self.known.get(key, ())}:
+        if steps is None:
+            return False
+        if not {*steps} <= {*self.known.get(key, ())}:
             self.searched.append(key)
-        if steps is not None:
-            self.found[key] = steps
-        return steps is not None
+        self.found[key] = steps
+        return True
 
     def _reading(self) -> tuple[Facts, Reading]:
         facts = Facts(self.budget)

@@ -405,7 +405,12 @@ let carrying () =
 let builtins =
   [ "exp", Exp; "log", Log; "sin", Sin; "cos", Cos; "tan", Tan; "tanh", Tanh; "sinh", Sinh; "cosh", Cosh;
     "sigmoid", Sigmoid; "sqrt", Sqrt; "recip", Recip; "where_ge", WhereGe; "where_gt", WhereGt; "sign", Sign;
-    "relu", Relu; "abs", Abs; "max", Max; "min", Min; "erf", Erf; "softplus", Softplus; "logaddexp", Logaddexp ]
+    "relu", Relu; "abs", Abs; "max", Max; "min", Min; "erf", Erf; "softplus", Softplus; "logaddexp", Logaddexp;
+    "log1p", Log1p; "expm1", Expm1; "log2", Log2; "log10", Log10; "asin", Asin; "acos", Acos; "atan", Atan;
+    "asinh", Asinh; "acosh", Acosh; "atanh", Atanh; "cbrt", Cbrt; "rsqrt", Rsqrt; "erfc", Erfc; "floor", Floor;
+    "ceil", Ceil; "round", Round; "mod", Mod; "atan2", Atan2; "power", PowerOf ]
+
+let irrationals = [ Slope, "slope"; MinusSlope, "minus_slope"; OverLog2, "over_log2"; OverLog10, "over_log10" ]
 
 let rational_power numerator denominator = RealPower { qnum = integer numerator; qden = positive denominator }
 
@@ -415,7 +420,7 @@ let rec words : Tlssa.scalar -> string list = function
   | Tlssa.Value -> ["value"]
   | Tlssa.Cotangent -> ["cotangent"]
   | Tlssa.Number c -> ["number"; string_of_rational c]
-  | Slope -> ["slope"]
+  | Irrational c -> [List.assoc c irrationals]
   | Plus (a, b) -> "add" :: "2" :: words a @ words b
   | Minus (a, b) -> "subtract" :: "2" :: words a @ words b
   | Times (a, b) -> "multiply" :: "2" :: words a @ words b

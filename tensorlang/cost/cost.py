@@ -33,6 +33,7 @@ from tensorlang.language.grammar import (
     Gen,
     Let,
     Mul,
+    Recur,
     Sum,
     children,
 )
@@ -146,6 +147,8 @@ def _parts(e: Expr, domain: Domain) -> list[tuple[Expr, Domain]]:
     match e:
         case Gen(index, size, body):
             return [(body, domain.over((index, size)))]
+        case Recur(_, index, size, _, init, step):  # (4.36)
+            return [(init, domain), (step, domain.over((index, size)))]
         case Sum():
             binders, p, body = nest(e)
             return [(body, domain.over(*binders).under(p))]

@@ -39,7 +39,9 @@ class Rule(Shown):
 
     @property
     def theorems(self) -> tuple[str, ...]:
-        """What proves in proofs/ that it keeps the value and never raises the extended cost."""
+        """What proves in proofs/ that it keeps the value and never raises the extended cost; none for recurrences."""
+        if self.number.startswith("6.R"):
+            return ()
         number = self.number.replace(".", "_")
         return f"value_{number}", f"cost_{number}"
 
@@ -91,6 +93,15 @@ RULES: Mapping[str, Rule] = _rules(
     ),
 )
 """The rules of Figures 15 and 16 by their numbers."""
+
+
+RECURRENCE = Rule(
+    "6.R1",
+    "recurrence",
+    "<dY | D(fold t:n with s = e0. e1)>_[P]  ->  let c = fold r:n with c = dY. Dt_s e1(n - 1 - r; c) in "
+    "<c | D e0>_[Q(0)] + <sum t:n. Dt_w e1(t; c(t)) | D w>_[exists t. Q_w(t)] + ..",
+)
+"""The rule for recurrences, which the paper has not; `derivative.recurrence` says what it needs."""
 
 
 class Side(Enum):

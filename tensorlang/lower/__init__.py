@@ -13,6 +13,7 @@ Between the stages stand values, each with its grammar at the top of its module:
 
 Where it is decided
     which arrays are computed where they are read                 plan/inline.py
+    which triangles of products are never stored                 plan/running_products.py
     which statements of the same form become one                  plan/reroll.py
     in which order the axes of an array lie in memory             plan/axis_order.py
     which sums are added up in one pass                           plan/fuse_sums.py

@@ -12,6 +12,7 @@ from tensorlang.errors import ArgumentError
 from tensorlang.language.function import Function
 from tensorlang.lower.run import Lowered
 from tensorlang.memory import cached_whole
+from tensorlang.normal.recurrences import has_recurrences
 
 if TYPE_CHECKING:
     from tensorlang.lower.mesh.run import Distributed
@@ -84,7 +85,7 @@ def lower(
 
     Raises `ArgumentError` for a target that there is none of, for a name that is no size of `f`, for a `sharding`
     that names no index or size of `f`, or no axis of the mesh, for `blocks` that are none or of another target, and
-    for `strict` code for a mesh or as kernels.
+    for `strict` code, or recurrences, for a mesh or as kernels.
 
     >>> f = tl.parse("f(x: [n]R) = sum i:n. x[i]^2")
     >>> print(tl.lower(f).explain()["result"].cost)
@@ -97,6 +98,10 @@ def lower(
         where = "a mesh" if target == "jax" else f"the target {target!r}"
         hint = "what brackets hide must be finite there; the target 'jax' on one device takes strict=True"
         raise ArgumentError(f"no strict code is made for {where}", hint=hint)
+    if has_recurrences(f) and (target != "jax" or mesh is not None or sharding is not None):
+        where = "for a mesh" if target == "jax" else f"as kernels for {target!r}"
+        hint = "the target 'jax' on one device, where steps are a lax.scan; its arrays may be sharded by jax.jit"
+        raise ArgumentError(f"recurrences are not lowered {where} yet, and {f.name} has one", hint=hint)
     if mesh is None and sharding is None and target != "jax":
         from tensorlang.lower.kernels.run import Kernels
 

@@ -27,9 +27,11 @@ from tensorlang.lower.arrays.program import ArrayProgram
 from tensorlang.lower.checked import check_traced
 from tensorlang.lower.coordinates import Coordinates, points_or_mask
 from tensorlang.lower.emit.module import Source
+from tensorlang.lower.emit.recurrences import Recurrent, source
 from tensorlang.lower.explain import Explained, Explanation
 from tensorlang.lower.kept import Kept
 from tensorlang.lower.plan.ir import Plan
+from tensorlang.normal.recurrences import has_recurrences
 from tensorlang.shown import Code
 from tensorlang.simplify import simplify
 
@@ -140,6 +142,12 @@ class Lowered(Code):
         """
         relations = tuple(p for p in self.function.params if isinstance(p, Relation)) if on_points else ()
         sizes = together(given, by_name)
+        recurrent = self._form(relations).made
+        if isinstance(recurrent, Recurrent):
+            if sizes:
+                hint = "tl.cost and tl.cost_polynomial count the model's operations; explain() tells the rest"
+                raise ArgumentError("operations of recurrences are not counted in NumPy", hint=hint)
+            return Explanation("jax", tuple(recurrent.explained))
         made = self._source(relations)
         plan, steps = made.program.plan, made.program.explained
         notes = [f"{name} is {note}" for name, note in plan.notes.items()]
@@ -190,6 +198,8 @@ class Lowered(Code):
 
     def _points_or_mask(self, value: Any) -> Any:
         """How a relation is given to the generated function: its points, or a boolean array."""
+        if has_recurrences(self._simplified):
+            return value.toarray() if hasattr(value, "toarray") else value
         return points_or_mask(value)
 
     def _run(self, form: Form, arguments: Sequence[Any], sizes: Mapping[Size, int]) -> Any:
@@ -224,7 +234,7 @@ class Lowered(Code):
     def _form(self, on_points: tuple[Relation, ...]) -> Form:
         """The program for these relations given by their points, the others as boolean arrays."""
         if on_points not in self._forms:
-            made = Source(self._simplified, on_points, self._exact, self._strict)
+            made = source(self._simplified, on_points, self._exact, self._strict)
             run = jax.jit(defined(made), static_argnames=list(made.told.values()))
             self._forms[on_points] = Form(made, run)
         return self._forms[on_points]

@@ -38,9 +38,11 @@ from tensorlang.language.grammar import (
     MakePair,
     Mul,
     Proj,
+    Recur,
     Sum,
     Var,
 )
+from tensorlang.language.recurrence import WHOLE
 from tensorlang.language.types import leaves, struct_of_arrays
 from tensorlang.recursion import Deep, run
 
@@ -134,6 +136,10 @@ class _Split:
                 return Access((yield self._part(a, path)), at, None)
             case Bracket(p, a):  # 5.16, 5.17
                 return Bracket(p, (yield self._part(a, path)))
+            case Recur():
+                raise NormalFormError(
+                    f"pairs are eliminated in steps and between recurrences, found a {e.word}", hint=WHOLE
+                )
             case Let():
                 raise NormalFormError("pairs are eliminated once lets are lifted; found a let inside an expression")
 

@@ -195,9 +195,11 @@ def _bcoo(pieces: Sequence[Elements], shape: tuple[int, ...]) -> Any:
     from jax.experimental.sparse import BCOO
 
     data, at, there = _coordinates(pieces, shape)
-    inside = [jnp.where(there, place, n) for place, n in zip(at, shape, strict=True)]
-    indices = jnp.stack(inside, -1).astype(jnp.int32) if shape else jnp.zeros((len(data), 0), jnp.int32)
-    return BCOO((data, indices), shape=shape)
+    # what no data say is a constant of what is compiled
+    xp: Any = np if all(isinstance(place, np.ndarray) for place in (*at, there)) else jnp
+    inside = [xp.where(there, place, n) for place, n in zip(at, shape, strict=True)]
+    indices = xp.stack(inside, -1).astype(np.int32) if shape else np.zeros((len(data), 0), np.int32)
+    return BCOO((data, jnp.asarray(indices)), shape=shape)
 
 
 def _coo(pieces: Sequence[Elements], shape: tuple[int, ...]) -> Any:

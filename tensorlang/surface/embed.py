@@ -23,6 +23,7 @@ from tensorlang.language.affine import Affine, IndexArray, Lookup, Size, atom_af
 from tensorlang.language.function import Function, Parameter, Results, call_handlers, did_you_mean, sizes_of
 from tensorlang.language.grammar import Let, MakePair, Var
 from tensorlang.language.predicates import Relation
+from tensorlang.language.recurrence import straight
 from tensorlang.language.types import Pair, Type, array
 from tensorlang.language.types import R as REAL
 from tensorlang.sets.check import check
@@ -41,6 +42,7 @@ from tensorlang.surface.foreign import translated
 from tensorlang.surface.inline import call_on_terms
 from tensorlang.surface.lookups import Indices
 from tensorlang.surface.records import fields, maker
+from tensorlang.surface.recurrences import fold, prescan, scan, states
 from tensorlang.surface.scalar import scalar
 from tensorlang.surface.scalars import (
     acos,
@@ -285,7 +287,7 @@ def function(body: Callable[..., Any] | None = None, /, **types: Any) -> Any:
     finally:
         current.reset(token)
     try:
-        expr = share(result.expr, definition.names, definition.made_under, definition.choices)
+        expr = straight(share(result.expr, definition.names, definition.made_under, definition.choices))
         return check(Function(definition.name, tuple(params), expr, results))
     except TensorlangError as error:
         raise error.at(place) from None
@@ -458,6 +460,7 @@ __all__ = [
     "exp",
     "expm1",
     "floor",
+    "fold",
     "fst",
     "function",
     "gen",
@@ -476,6 +479,7 @@ __all__ = [
     "pair",
     "pair_type",
     "power",
+    "prescan",
     "real",
     "recip",
     "relation",
@@ -483,6 +487,7 @@ __all__ = [
     "rsqrt",
     "scalar",
     "scalar_function",
+    "scan",
     "sigmoid",
     "sign",
     "sin",
@@ -491,6 +496,7 @@ __all__ = [
     "snd",
     "softplus",
     "sqrt",
+    "states",
     "sum",
     "tan",
     "tanh",

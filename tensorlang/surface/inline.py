@@ -21,6 +21,7 @@ from tensorlang.language.grammar import (
     Integer,
     Let,
     Proj,
+    Recur,
     Sum,
     Var,
     children,
@@ -287,6 +288,12 @@ class _Inlining:
                 return Choice(sign, own, size.substitute(self.atoms), self._predicate(p), (yield visit(body)))
             case Bracket(p, a):
                 return Bracket(self._predicate(p), (yield visit(a)))
+            case Recur(word, i, size, state, init, step):
+                new_init = yield visit(init)
+                held = self._bound(state, new_init.type)
+                assert isinstance(held, Var)
+                index = self._index(i)
+                return Recur(word, index, size.substitute(self.atoms), held, new_init, (yield visit(step)))
             case Let(x, value, body):
                 new_value = yield visit(value)
                 return Let(self._bound(x, new_value.type), new_value, (yield visit(body)))

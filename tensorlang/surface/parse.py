@@ -35,6 +35,7 @@ from tensorlang.language.function import Function, Parameter, did_you_mean, type
 from tensorlang.language.functions import KEYWORDS, call, function, functions, raise_to
 from tensorlang.language.grammar import (
     INDEX_HINT,
+    RECURRENCES,
     Access,
     Add,
     Bracket,
@@ -55,6 +56,7 @@ from tensorlang.language.grammar import (
     sums,
 )
 from tensorlang.language.predicates import TRUE, Predicate, Relation
+from tensorlang.language.recurrence import recurrence, straight
 from tensorlang.language.types import Array, Pair, R, of_indices, shape
 from tensorlang.language.types import Idx as IndexType
 from tensorlang.memory import cached
@@ -67,6 +69,7 @@ from tensorlang.surface.lex import Token
 from tensorlang.surface.library import TEXT
 from tensorlang.surface.lookups import Indices
 from tensorlang.surface.mistakes import VALUE_CONDITION, elementwise, letters
+from tensorlang.surface.options import Adjustable, adjustable, axes
 from tensorlang.surface.quotients import index_of, said
 from tensorlang.surface.reader import REDUCTIONS
 from tensorlang.surface.scope import Surface
@@ -99,6 +102,13 @@ def parse(text: str, source: str = "<text>") -> Function:
     return definitions[0]
 
 
+def reread(text: str) -> Function:
+    """The program that a text defines which was printed from one: its accesses are not checked again, which may be in
+    bounds from size 1 on alone. Raises what `parse` raises else."""
+    parser = _Parser(text, "<text>")
+    return run(parser.definition(parser.expect("name", "the name of a definition")))
+
+
 @limited
 def parse_module(text: str, source: str = "<text>") -> dict[str, Function]:
     """The programs that `text` defines, by name and in order. Raises what `parse` raises.
@@ -129,7 +139,7 @@ def parse_module(text: str, source: str = "<text>") -> dict[str, Function]:
 @cached
 def library() -> dict[str, Function]:
     """The programs of the library by name."""
-    return parse_module(TEXT, "lib.tl")
+    return {**parse_module(TEXT, "lib.tl"), **adjustable()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +156,7 @@ class _Parser(DeclarationReader):
     def __init__(self, text: str, source: str) -> None:
         super().__init__(text, source)
         self.programs: dict[str, Function] = {}
-        self.uses_library = text is not TEXT
+        self.uses_library = source != "lib.tl"
 
     def definition(self, name: Token) -> Deep[Function]:
         """What follows a definition's name."""
@@ -183,7 +193,7 @@ class _Parser(DeclarationReader):
             made_under = {value: tuple(self.free(value)) for value in asked.values()}
             e = share(e, made_under=made_under, choices=asked, shared=(Compared,))
             self.conditions = {}
-        return Function(name.text, tuple(p for p in params.values() if not isinstance(p, Size)), e)
+        return Function(name.text, tuple(p for p in params.values() if not isinstance(p, Size)), straight(e))
 
     def _at_definition(self) -> bool:
         """Whether the current token begins `name()` or `name(param: `, which no expression goes on with."""
@@ -255,6 +265,9 @@ class _Parser(DeclarationReader):
             case "gen" | "sum":
                 piece = yield self._binder()
                 return piece
+            case "name" if token.text in RECURRENCES and self._binds_time():
+                piece = yield self._recurrence()
+                return piece
             case "name" if token.text in REDUCTIONS and (self.peek(), self.peek(2)) == ("name", ":"):
                 piece = yield self._reduction()
                 return piece
@@ -320,11 +333,15 @@ class _Parser(DeclarationReader):
         self.expect("(")
         given: list[Surface] = []
         sizes: dict[str, Idx] = {}
+        options: dict[str, int] = {}
         while self.token.kind != ")":
             if self.token.kind == "name" and self.peek() == "=":
                 name = self.advance().text
                 self.advance()
-                sizes[name] = Idx((yield self.affine()))
+                if isinstance(f, Adjustable) and name in f.options:
+                    options[name] = self.integer()
+                else:
+                    sizes[name] = Idx((yield self.affine()))
             else:
                 p = f.params[len(given)] if len(given) < len(f.params) else None
                 given.append((yield self._argument(p)))
@@ -332,12 +349,20 @@ class _Parser(DeclarationReader):
                 break
         self.expect(")", "an operator, ',' or ')'")
         try:
-            result = call_on_terms(f, tuple(given), dict(sizes))
+            if isinstance(f, Adjustable):
+                lengths = {p.name: axes(value) for p, value in zip(f.params, given, strict=False)}
+                chosen = f.at(lengths, options)
+            else:
+                chosen = f
+            result = call_on_terms(chosen, tuple(given), dict(sizes))
         except TensorlangError as error:
             error.place = self.span(token.start)
-            error.hint = error.hint or f"{f.name}({', '.join(f'{p.name}: {type_text(p)}' for p in f.params)})"
+            named = (
+                "".join(f", {name}={value}" for name, value in f.options.items()) if isinstance(f, Adjustable) else ""
+            )
+            error.hint = error.hint or f"{f.name}({', '.join(f'{p.name}: {type_text(p)}' for p in f.params)}{named})"
             raise
-        e = f.body if result is NotImplemented else result.expr
+        e = chosen.body if result is NotImplemented else result.expr
         return self._piece(e, token.start)
 
     def _argument(self, p: Parameter | None) -> Deep[Surface]:
@@ -525,6 +550,51 @@ class _Parser(DeclarationReader):
         self._need_number(body, "the body of sum")
         e = body.expr if where is TRUE else Bracket(where, body.expr)
         return self._piece(sums(binders, e), token.start)
+
+    def _binds_time(self) -> bool:
+        """Whether an index follows: `fold t:n`, or `fold reversed t:n`. Else it is a name like others."""
+        ahead = [self.peek(k) for k in (1, 2, 3)]
+        return ahead[:2] == ["name", ":"] or ahead == ["name", "name", ":"]
+
+    def _recurrence(self) -> Deep[_Piece]:
+        """`fold t:n with s = e0, r = e1 . e`, where `reversed t:n` goes from the last t to the first."""
+        token = self.advance()
+        hint = f"a state, its first value, and the step: {token.text} t:n with s = 0 . s + x[t]"
+        backwards = self.token.text == "reversed" and self.peek() == "name" and self.accept("name")
+        binders = yield self.binders(token.text)
+        if len(binders) > 1:
+            message = f"a {token.text} has one index, the time"
+            raise ParseError(message, self.place(binders[1][0]), f"one {token.text} in the step of another")
+        if not (self.token.kind == "name" and self.token.text == "with"):
+            raise self.unexpected("`with`", hint)
+        self.advance()
+        names: list[Token] = []
+        inits: list[Expr] = []
+        while True:
+            names.append(self.expect("name", "the name of a state"))
+            if names[-1].text in [name.text for name in names[:-1]]:
+                raise ScopeError(f"this {token.text} has two states called {names[-1].text}", self.place(names[-1]))
+            self.expect("=", "'=' and the first value of the state")
+            value: _Piece = yield self._expression()
+            self._need_value(value, f"the first value of {names[-1].text}")
+            inits.append(value.expr)
+            if not self.accept(","):
+                break
+        if self.token.kind != ".":
+            raise self.unexpected("an operator, ',' or '.'", hint)
+        self.advance()
+        ((_, index, size),) = binders
+        states = [Var(name.text, e.type) for name, e in zip(names, inits, strict=True)]
+        bound = self.bind_indices(binders)
+        bound += [(name.text, self.bind(name, state)) for name, state in zip(names, states, strict=True)]
+        step: _Piece = yield self._expression()
+        self.restore_all(bound)
+        self._need_value(step, f"the step of a {token.text}")
+        try:
+            e = recurrence(token.text, index, size, states, inits, step.expr, bool(backwards))
+        except TypeMismatch as error:
+            raise error.at(self.span(step.start, step.end)) from None
+        return self._piece(e, token.start)
 
     def _reduction(self) -> Deep[_Piece]:
         """`max i:n where p. e`, and likewise min, argmax and argmin."""

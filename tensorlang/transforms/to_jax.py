@@ -22,6 +22,7 @@ from tensorlang.language.predicates import Relation
 from tensorlang.lower.checked import check_traced
 from tensorlang.lower.coordinates import Coordinates, points_or_mask
 from tensorlang.lower.run import Lowered
+from tensorlang.normal.recurrences import has_recurrences
 from tensorlang.transforms.flat import flat
 from tensorlang.transforms.linear import Program, once
 from tensorlang.transforms.primitive import How, bind
@@ -59,6 +60,7 @@ def to_jax(f: Function, check: bool = False, strict: bool = False) -> Callable[.
 def _to_jax(f: Function, check: bool, strict: bool) -> Callable[..., Any]:
     program = Program(flat(f))
     params = {p.name: p for p in f.params}
+    recurrent = has_recurrences(f)
 
     @placed
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -81,6 +83,8 @@ def _to_jax(f: Function, check: bool, strict: bool) -> Callable[..., Any]:
                 if check:
                     check_traced(p, value, bound.sizes)
                 arrays.append(jnp.asarray(value, jnp.int32))
+            elif recurrent:
+                arrays.append(jnp.asarray(value.toarray() if hasattr(value, "toarray") else value, bool))
             elif isinstance(found := points_or_mask(value), Coordinates):
                 points.append((p, found))
                 arrays.append(np.zeros([0] * len(p.sizes), bool))

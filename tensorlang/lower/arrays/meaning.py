@@ -81,6 +81,30 @@ def _running(x: Array, axis: int, backwards: bool) -> Array:
     return np.moveaxis(sums, 0, axis)
 
 
+def _in_intervals(starts: Array, stops: Array, n: int) -> Array:
+    starts, stops = np.broadcast_arrays(np.clip(starts, 0, n), np.clip(stops, -1, n - 1))
+    change = np.zeros(n + 2, INT)
+    np.add.at(change, starts, starts <= stops)
+    np.add.at(change, stops + 1, -(starts <= stops).astype(INT))
+    return np.cumsum(change)[:n] > 0
+
+
+def _sum_in_chunks(q: Array, k: Array, v: Array, backwards: bool, strict: bool, columns: bool, selects: bool) -> Array:
+    v = np.ones(k.shape[:-1]) if v is None else v
+    n = q.shape[-2]
+    ones = np.tril(np.ones((n, n)), -1 if strict else 0)
+    within = np.einsum("...id,...jd->...ij", q, k) * (ones.T if backwards else ones)
+    return within @ v if columns else np.einsum("...ij,...j->...i", within, v)
+
+
+def _sum_in_chunks_work(q: Array, k: Array, v: Array, *_: bool) -> int:
+    """As of the sums in the model: a product for each element of a chunk, and for each of what comes before it."""
+    e = 1 if v is None or v.ndim < k.ndim else v.shape[-1]
+    n, d = q.shape[-2:]
+    size = min(n, max(64, 2 * d * e // (d + e))) if d + e else 0
+    return int(prod(q.shape[:-1]) * (2 * size * (d + e) + 4 * d * e * (size < n)))
+
+
 def _put(values: Array, at: Sequence[Array], shape: Sequence[int], order: Array = None) -> Array:
     result = np.zeros((*shape, *values.shape[at[0].ndim :]), values.dtype)
     inside = np.ones(at[0].shape, bool)
@@ -312,6 +336,7 @@ MEANING: Mapping[str, Callable[..., Any]] = {
     "_band_by_windows": _band_by_windows,
     "_correlate": _correlate,
     "_correlate_in_steps": _correlate,
+    "_in_intervals": _in_intervals,
     "_cut_rows": lambda stop, work: _cuts(0, stop, work),
     "_cuts": _cuts,
     "_first_greatest": _first(1),
@@ -346,6 +371,7 @@ MEANING: Mapping[str, Callable[..., Any]] = {
     "_sum": np.sum,
     "_sum_by_blocks": _sum_by_blocks,
     "_sum_by_windows": _sum_by_windows,
+    "_sum_in_chunks": _sum_in_chunks,
     "_sum_over": _sum_over,
     "_sum_windows": _sum_windows,
     "_sums": lambda *terms: [np.sum(x) for x in terms],
@@ -438,6 +464,8 @@ WORK: Mapping[str, Callable[..., int]] = {
     "_sums": lambda *terms: sum(int(np.size(x)) for x in terms),
     "vdot": lambda a, b: 2 * int(np.size(a)),
     "einsum": _einsum_work,
+    "_sum_in_chunks": _sum_in_chunks_work,
+    "_in_intervals": lambda starts, stops, n: int(np.size(starts) + np.size(stops) + n),
     "_correlate": _correlation_work,
     "_correlate_in_steps": _correlation_work,
 }

@@ -103,8 +103,8 @@ _HOMES = {
     "simplify": "simplify",
     "surface.embed": (
         "Cond Idx IndexType Indices R RelationType Term ValueType abs acos acosh argmax argmin asin asinh "
-        "atan atan2 atanh call cbrt ceil cos cosh erf erfc erfinv exists exp expm1 floor fst function gen "
-        "idx let log log1p log2 log10 logaddexp max maximum min minimum mod pair pair_type power real "
+        "atan atan2 atanh call cbrt ceil cos cosh digamma erf erfc erfinv exists exp expm1 floor fst function gen "
+        "idx let lgamma log log1p log2 log10 logaddexp max maximum min minimum mod pair pair_type power real "
         "recip relation relu round rsqrt scalar scalar_function sigmoid sign sin sinh sizes snd softplus sqrt "
         "sum tan tanh where where_ge where_gt"
     ),

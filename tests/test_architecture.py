@@ -12,7 +12,19 @@ import tensorlang
 
 ROOT = Path(tensorlang.__file__).parent
 BASE = ("budget", "errors", "interning", "memory", "recursion", "shown")
-FOLDERS = ("language", "scalars", "sets", "surface", "normal", "cost", "derivative", "simplify", "lower", "measure", "transforms")
+FOLDERS = (
+    "language",
+    "scalars",
+    "sets",
+    "surface",
+    "normal",
+    "cost",
+    "derivative",
+    "simplify",
+    "lower",
+    "measure",
+    "transforms",
+)
 FLOORS = (*FOLDERS, "pipeline", "sparse", "certificate", "jaxprs", "pictures", "notebook")
 TOP = ("__init__", "__main__", "checks", "cli", "entrances", "files", "jax", "lib", "testing")
 

@@ -1,8 +1,9 @@
 """Python functions with loops that data decide, read as the SSA form of `tensorlang.scalars`.
 
-A `return`, `break` or `continue` sets a flag, and what follows runs where it is not set; so a function has one end. What
-a side of a branch or the body of a loop assigns is a phi or a carried value. A call of itself in tail position is a
-loop. Numbers of the caller are constants of the form, values of a program its parameters, those it closes over too.
+A `return`, `break` or `continue` sets a flag, and what follows runs where it is not set; so a function has one end.
+What a side of a branch or the body of a loop assigns is a phi or a carried value; a call of itself in tail position a
+loop. Numbers of the caller are constants of the form, values of a program its parameters,
+those it closes over too.
 """
 
 from __future__ import annotations
@@ -145,7 +146,9 @@ def _assigned(statements: Sequence[ast.stmt]) -> list[str]:
 
 def calls_itself(tree: ast.FunctionDef) -> bool:
     """Whether a function calls itself by its name."""
-    return any(isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id == tree.name for n in ast.walk(tree))
+    return any(
+        isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id == tree.name for n in ast.walk(tree)
+    )
 
 
 def without_tail_calls(tree: ast.FunctionDef, refuse: Callable[[ast.AST, str, str], Any]) -> ast.FunctionDef:
@@ -159,10 +162,11 @@ def without_tail_calls(tree: ast.FunctionDef, refuse: Callable[[ast.AST, str, st
 
     def changed(statements: list[ast.stmt], in_loop: bool) -> list[ast.stmt]:
         made: list[ast.stmt] = []
-        for s in statements:
+        for given in statements:
+            s = given
             if isinstance(s, ast.Return) and isinstance(s.value, ast.IfExp) and any(map(own, ast.walk(s.value))):
                 one, other = (ast.copy_location(ast.Return(v), s) for v in (s.value.body, s.value.orelse))
-                s = ast.copy_location(ast.If(s.value.test, [one], [other]), s)
+                s = ast.copy_location(ast.If(s.value.test, [one], [other]), given)
             if isinstance(s, ast.Return) and isinstance(s.value, ast.Call) and own(s.value):
                 if in_loop or len(s.value.args) != len(params) or s.value.keywords:
                     refuse(s, "a call of itself inside of a loop, or without all its arguments", "while instead of it")
@@ -339,10 +343,10 @@ class _Reader:
         flags = self._gone(env)
         gone = functools.reduce(lambda a, b: self.op("or", (a, b), out), flags)
         one, other = dict(env), dict(env)
-        then: list[Stmt] = []
+        then, otherwise = list[Stmt](), list[Stmt]()
         other.update(dict.fromkeys(_FLAGS, False))
         _told(one)
-        self.block(rest, other, otherwise := [])
+        self.block(rest, other, otherwise)
         self._join(gone, one, other, then, otherwise, env, out, left=(True, self._gone(other) is True))
 
     def _branch(
@@ -410,8 +414,8 @@ class _Reader:
                     return _MISSING
                 if not isinstance(known, str | int | float):
                     return known
-                blank = self._blank(known)
-                a, b = (blank, known) if isinstance(a, Missing) else (known, blank)
+                nothing = self._blank(known)
+                a, b = (nothing, known) if isinstance(a, Missing) else (known, nothing)
             if a is b or (type(a) is type(b) and a == b):
                 return a
             if not isinstance(a, str | int | float) or not isinstance(b, str | int | float):
@@ -428,7 +432,8 @@ class _Reader:
             return made
 
         joined = {
-            name: phi(name, one.get(name, _MISSING), other.get(name, _MISSING)) for name in dict.fromkeys((*one, *other))
+            name: phi(name, one.get(name, _MISSING), other.get(name, _MISSING))
+            for name in dict.fromkeys((*one, *other))
         }
         if outs:
             out.append(If(p, tuple(then), tuple(otherwise), tuple(outs), tuple(thens), tuple(otherwises)))
@@ -643,7 +648,9 @@ class _Reader:
                     v = c
                 else:
                     self.function.refuse(
-                        self.function.tree, f"{name.strip('$')} has no value on every path of a loop", f"give {name} one"
+                        self.function.tree,
+                        f"{name.strip('$')} has no value on every path of a loop",
+                        f"give {name} one",
                     )
             kind = self.kind(v)
             if kind is not self.kinds[c]:
@@ -670,7 +677,7 @@ class _Reader:
             renamed(head, same),
             same.get(p, p) if isinstance(p, str) else p,
             renamed(made_body, same),
-            tuple(same.get(nexts[j], nexts[j]) if isinstance(nexts[j], str) else nexts[j] for j in keep),
+            tuple(same.get(v, v) if isinstance(v, str) else v for v in (nexts[j] for j in keep)),
             bound,
             over,
         )
@@ -756,10 +763,10 @@ class _Reader:
             case ast.BoolOp(op=op, values=values):
                 f = "and" if isinstance(op, ast.And) else "or"
                 result = self.truth(self.value(values[0], env, out), out)
-                for v in values[1:]:
+                for part in values[1:]:
                     if result is (f == "or"):
                         return result
-                    result = self.op(f, (result, self.truth(self.value(v, env, out), out)), out)
+                    result = self.op(f, (result, self.truth(self.value(part, env, out), out)), out)
                 return result
             case ast.Compare(left=left, ops=ops, comparators=others):
                 sides = [self.number(self.value(side, env, out), out) for side in (left, *others)]
@@ -784,7 +791,9 @@ class _Reader:
                 return env.pop("$chosen")
             case ast.Call(func=f, args=arguments, keywords=keywords) if all(k.arg for k in keywords):
                 named = {str(k.arg): self.value(k.value, env, out) for k in keywords}
-                return self._call(e, self.value(f, env, out), [self.value(a, env, out) for a in arguments], named, env, out)
+                return self._call(
+                    e, self.value(f, env, out), [self.value(a, env, out) for a in arguments], named, env, out
+                )
         self.function.refuse(
             e, f"{type(e).__name__} is no expression on numbers", "numbers, names, operators, comparisons, calls"
         )
@@ -802,6 +811,8 @@ class _Reader:
         return found
 
     def _binary(self, op: ast.operator, a: Any, b: Any, at: ast.AST, out: list[Stmt]) -> Any:
+        if isinstance(op, ast.Add) and isinstance(a, tuple | list) and isinstance(b, tuple | list):
+            return (*a, *b)
         a, b = self.number(a, out), self.number(b, out)
         if not all(isinstance(v, str | int | float) for v in (a, b)):
             self.function.refuse(at, "an operation on what is no number", "numbers")
@@ -826,9 +837,7 @@ class _Reader:
             return as_power(a, int(b) if b == int(b) else b, lambda f, args: self.op(f, args, out))
         return self.op("power", (a, b), out)
 
-    def _call(
-        self, at: ast.AST, f: Any, args: list[Any], named: dict[str, Any], env: Env, out: list[Stmt]
-    ) -> Any:
+    def _call(self, at: ast.AST, f: Any, args: list[Any], named: dict[str, Any], env: Env, out: list[Stmt]) -> Any:
         from tensorlang.surface.scalar import ScalarCode, known_name
 
         if isinstance(f, ScalarCode):
@@ -841,7 +850,7 @@ class _Reader:
         if named:
             self.function.refuse(at, "arguments by name", "arguments by place")
         if f is range or f is enumerate or f is zip or f is len or f is reversed:
-            made = f(*args)
+            made: Any = f(*args)
             return made if f in (range, len) else tuple(made)
         args = [self.number(a, out) for a in args]
         if not any(isinstance(a, str) for a in args):

@@ -56,7 +56,7 @@ _COMPARE: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
 }
 _KNOWN = {"fabs": "abs", "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh", "pow": "power"}
 _KNOWN |= {"arccosh": "acosh", "arctanh": "atanh", "arctan2": "atan2", "maximum": "max", "minimum": "min"}
-_KNOWN |= {"absolute": "abs", "rint": "round", "remainder": "mod", "logistic": "sigmoid"}
+_KNOWN |= {"absolute": "abs", "rint": "round", "remainder": "mod", "logistic": "sigmoid", "gammaln": "lgamma"}
 _MODULES = ("math", "numpy", "jax", "jaxlib", "builtins")
 
 _Env = dict[str, Any]
@@ -74,7 +74,8 @@ def known_name(f: Any) -> str | None:
     """What the language calls a function of math, numpy, jax.numpy or its own; None for any other."""
     name = getattr(f, "__name__", None)
     known = _home(f) in (*_MODULES, "tensorlang") and isinstance(name, str)
-    return _KNOWN.get(str(name), str(name)) if known else None
+    found = _KNOWN.get(str(name), str(name)) if known else None
+    return None if found in functions() and functions()[found].shared is not None else found
 
 
 class _Returned:
@@ -434,7 +435,7 @@ def scalar(
     Raises `TypeMismatch` at the line of anything else, `LimitError` if it gets too long.
     """
     if body is None:
-        return functools.partial(scalar, bound=bound, mode=mode)  # type: ignore[return-value]
+        return functools.partial(scalar, bound=bound, mode=mode)
     if mode not in ("auto", "dual", "reverse"):
         scope.refuse(f'mode is "auto", "dual" or "reverse", found {mode!r}', 'tl.scalar(mode="dual")')
     if bound is not None and (not isinstance(bound, int) or isinstance(bound, bool) or bound < 1):

@@ -513,7 +513,7 @@ NUMBER = {"x": tl.R}
         (lambda x: x[True], VECTOR, tl.TypeMismatch, "an index is made of indices", None),
         (lambda x: tl.gen(n, lambda i: [1, 2][i]), VECTOR, tl.TypeMismatch, "i has no value while", "x[i + 1]"),
         (lambda x: [x for _ in range(n)], VECTOR, tl.TypeMismatch, "n has no value while", "loop with tl.gen"),
-        (lambda x: tl.gen(n, lambda i: x[i // 2]), VECTOR, tl.TypeMismatch, "found another operation on i", "exists"),
+        (lambda x: tl.gen(n, lambda i: x[2 // i]), VECTOR, tl.TypeMismatch, "is not divided by an index", "i // 2"),
         (lambda x: tl.gen(n, lambda i: x[i * i]), VECTOR, tl.TypeMismatch, "i * i is not affine", None),
         (lambda x: tl.gen(n, lambda i: x[i + 0.5]), VECTOR, tl.TypeMismatch, "or an integer, found 0.5", None),
         (lambda x: tl.gen(n, lambda i: tl.sum(i, lambda j: x[j])), VECTOR, tl.TypeMismatch,

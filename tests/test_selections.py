@@ -244,3 +244,32 @@ def test_a_step_of_a_derivation_is_counted_with_the_choices_of_the_program() -> 
     d = tl.derive(f)
     counted = [step.cost for step in d.tell(x=x, n=3) if step.cost is not None and step.rule.number != "6.17"]
     assert len(counted) > 5 and all(after <= before for before, after in counted)
+
+
+SEGMENTS = """
+f(x: [n]R, y: [n]idx(m), w: [n]R) =
+  let top = gen k:m. [exists i:n. y[i] = k] * max i:n where y[i] = k. x[i] in
+  let e = gen i:n. exp(x[i] - top[y[i]]) in
+  sum i:n. w[i] * e[i] + [1 <= y[i]] * top[y[i] - 1 + 1]^2
+"""
+
+
+def test_nothing_asks_of_a_choice_for_what_it_was_chosen_under() -> None:
+    g = tl.grad(tl.parse(SEGMENTS), wrt="x")
+    text = str(g)
+    assert "y[k[" not in text, text
+    assert "k[y[i]]" in text  # where a segment's greatest element is, its cotangent goes
+
+
+def test_what_was_chosen_is_known_only_where_there_is_a_choice() -> None:
+    f = tl.parse(SEGMENTS)
+    rng = np.random.default_rng(0)
+    y = np.array([4, 0, 4, 4, 2])  # two segments are empty
+    x, w = rng.normal(size=5), rng.normal(size=5)
+    g = tl.grad(f, wrt="x")
+    step = 1e-6
+    for k in range(5):
+        d = step * np.eye(5)[k]
+        ends = [float(tl.evaluate(f, x=x + s * d, y=y, w=w, m=5)) for s in (1, -1)]
+        np.testing.assert_allclose(tl.evaluate(g, x=x, y=y, w=w, m=5)[k], (ends[0] - ends[1]) / (2 * step), rtol=1e-6)
+    np.testing.assert_allclose(np.asarray(tl.lower(g)(x, y, w, m=5)), tl.evaluate(g, x=x, y=y, w=w, m=5), rtol=1e-5)

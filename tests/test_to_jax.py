@@ -535,3 +535,14 @@ def test_it_runs_and_is_differentiated_on_meshes_of_devices() -> None:
         timeout=300,
     )
     assert run.stdout == "done\n", run.stderr
+
+
+def test_outside_of_transformations_compiled_code_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    f = tl.to_jax(tl.parse("f(x: [n]R, y: [m]idx(n), E: rel(n, m)) = sum i:n, j:m. [E(i, j)] * x[i] * x[y[j]]"))
+    x, y = np.arange(3.0, dtype=np.float32), np.array([2, 0])
+    holds = np.ones((3, 2), bool)
+    traced = jax.jit(f)(x, y, holds)
+    monkeypatch.setattr("tensorlang.transforms.to_jax.bind", None)
+    assert f(x, y, holds) == f(jnp.asarray(x), y=y, E=holds) == traced
+    with pytest.raises(tl.ArgumentError, match="y"):
+        f(x, np.array([3, 0]), holds)

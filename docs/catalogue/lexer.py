@@ -29,7 +29,7 @@ class ProgramLexer(RegexLexer):
             (r"[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?", Number),
             (r"[A-Za-z_]\w*(?=\()", Name.Function),
             (r"[A-Za-z_]\w*", Name),
-            (r"<=|>=|!=|[-+*/^<>=]", Operator),
+            (r"<=|>=|!=|//|[-+*/%^<>=]", Operator),
             (r"[()\[\],.:]", Punctuation),
         ]
     }

@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -85,11 +86,24 @@ _STEP_KEYS = {"rule", "theorem", "before", "after", "made"}
 def check(text: str, seconds: float = 60) -> Report:
     """Check the certificate that `text` is. Raises `Refused` with what is wrong, and `TooLarge` if that is not decided
     within so many seconds."""
-    budget = Budget(seconds)
+    with _reading():
+        return _Checked(json.loads(text), Budget(seconds)).report()
+
+
+def carried(text: str, seconds: float = 60) -> dict[str, list[Any]]:
+    """The steps by which the costs of a certificate are carried, as its key "transports" has them, for those who make
+    certificates: they are searched for, and nothing else is checked. Raises as `check` does."""
+    with _reading():
+        return _Checked(json.loads(text), Budget(seconds)).carried()
+
+
+@contextmanager
+def _reading() -> Iterator[None]:
+    """Whatever a file holds, `Refused` or `TooLarge`."""
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, _DEPTH))
     try:
-        return _Checked(json.loads(text), budget).report()
+        yield
     except ValueError as error:
         raise Refused(f"this is no JSON: {error}") from None
     except RecursionError:
@@ -150,7 +164,6 @@ class _Checked:
             self.budget.spend()
             search(self, [not finding.decided for finding in values], not cost.decided)
         many = len(self.held["steps"])
-        transports = {key: [step.plain() for step in steps] for key, steps in self.found.items()}
         return Report(
             self.program.name,
             self.bound,
@@ -160,8 +173,17 @@ class _Checked:
             replay.decided,
             samples,
             self.extracted,
-            transports,
+            self.found.plain(),
+            tuple(self.found.searched),
         )
+
+    def carried(self) -> dict[str, list[Any]]:
+        """How costs are carried, whether or not anything else is so."""
+        self._statements()
+        costs = Costs(self.derivation, self.functions, self.budget, self.transports)
+        costs.cheap(self.program, self.adjoint, self.bound, self.counted)
+        costs.derived(self.program, self.adjoint, self.outputs, self.results)
+        return costs.plain()
 
     # ---- what is decided
 
@@ -187,9 +209,10 @@ class _Checked:
         ways = []
         if costs.cheap(self.program, self.adjoint, self.bound, self.counted):
             ways.append("by the charges of both alone")
+            costs.searches = not self.transports  # for the second way, who made the certificate has searched in vain
         if self.bound >= 4 and derived and costs.derived(self.program, self.adjoint, self.outputs, self.results):
             ways.append("by the derivation and its theorem")
-        self.found = costs.found
+        self.found = costs
         yield Finding("the cost", bool(ways), ", and ".join(ways) or "not shown")
 
     @property

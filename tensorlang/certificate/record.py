@@ -19,7 +19,7 @@ from tensorlang.language.types import R, array
 from tensorlang.normal.pattern import Shape, axes, renamed
 from tensorlang.normal.ssa import Defining, Map, Outputs, Statement, operands, read
 from tensorlang.recursion import Deep, run
-from tensorlang.surface.parse import parse
+from tensorlang.surface.parse import reread
 
 
 class Record:
@@ -106,7 +106,7 @@ class Record:
 
     def _spellings(self) -> dict[Expr, str]:
         """What each variable that a let binds is called in the text."""
-        ours, theirs = self.function.body, parse(self.text).body
+        ours, theirs = self.function.body, reread(self.text).body
         found: dict[Expr, str] = {}
         while isinstance(ours, Let) and isinstance(theirs, Let):
             if isinstance(ours.var, Var):

@@ -21,6 +21,7 @@ from tensorlang.language.grammar import (
     MakePair,
     Mul,
     Proj,
+    Recur,
     Sum,
     Var,
     children,
@@ -97,6 +98,8 @@ def with_children(e: Expr, parts: Sequence[Expr]) -> Expr:
             return Proj(which, *parts)
         case Gen(i, n, _):
             return Gen(i, n, *parts)
+        case Recur(word, i, n, state, _, _):
+            return Recur(word, i, n, state, *parts)
         case Sum(i, n, _):
             return Sum(i, n, *parts)
         case Extremum(sign, i, n, p, _):

@@ -8,11 +8,12 @@ Between the stages stand values, each with its grammar at the top of its module:
 
     plan/ir.py         which arrays there are, and how each is stored: printed, and checked as it is made
     arrays/ir.py       which operations compute them: printed by `printer`, checked by `check`, run by NumPy in
-                       `interpret`, counted beside the model's cost in `cost`
+                       `interpret`, counted for all sizes in `work`, compared with the model in `cost`
     kernels/kernel.py  which tiles compute them
 
 Where it is decided
     which arrays are computed where they are read                 plan/inline.py
+    which triangles of products are never stored                 plan/running_products.py
     which statements of the same form become one                  plan/reroll.py
     in which order the axes of an array lie in memory             plan/axis_order.py
     which sums are added up in one pass                           plan/fuse_sums.py
@@ -36,6 +37,7 @@ Where it is decided
 `tensorlang.measure`.
 """
 
-from tensorlang.lower.run import Lowered, lower
+from tensorlang.lower.lowering import lower
+from tensorlang.lower.run import Lowered
 
 __all__ = ["Lowered", "lower"]

@@ -54,6 +54,7 @@ THRESHOLDS: dict[str, Threshold] = {
     "window_rows": Threshold(16, "rows", "the least height of a block of a band"),
     "band_cells": Threshold(2**14, "elements", "up to so many, an array that is zero but for a band is one mask"),
     "running_block": Threshold(32, "elements", "running sums are products with triangles of ones of this size"),
+    "chunk": Threshold(64, "rows", "the least height of a chunk of sums of three factors up to where they stand"),
     "joint_sums": Threshold(2**14, "elements", "up to so many, several sums over the same range are one loop"),
     "conv_channels": Threshold(16, "channels in times out", "from there on, XLA's own convolution is the best"),
 }

@@ -23,6 +23,7 @@ from tensorlang.language.grammar import (
     Gen,
     Integer,
     Let,
+    Recur,
     Sum,
     Var,
     access,
@@ -111,6 +112,8 @@ def _claims(e: Expr, parts: list[_Claims]) -> _Claims:
             if p is FALSE:
                 return ()
             return _joined([_fewest(claim.under(p) for claim in _each(below)), *_looked_up_in(p)])
+        case Recur(_, index, size, _, _, _):
+            return _joined([parts[0], _fewest(claim.bound(index, size) for claim in _each(parts[1]))])
         case Let(IndexArray() as array, value, _) if parts[1] != ():
             return _joined([parts[0], _fewest(_where_chosen(claim, array, value) for claim in _each(parts[1]))])
         case _:

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine
+from tensorlang.language.affine import Affine, Index, IndexArray, Lookup, atom_affine
 from tensorlang.language.grammar import Var
-from tensorlang.language.predicates import Predicate, conjunction, conjuncts, equal, substitute
+from tensorlang.language.predicates import Predicate, conjunction, conjuncts, equal
 from tensorlang.language.types import R, array
 from tensorlang.normal.contraction import Factor, contraction, inner_solution, only_moves
 from tensorlang.normal.ssa import (
@@ -31,6 +31,7 @@ from tensorlang.normal.ssa import (
 )
 from tensorlang.normal.tidy import map_outputs, with_operands
 from tensorlang.sets.isl import implies
+from tensorlang.simplify.chosen import what_was_chosen
 
 Extrema = Mapping[Input, Selection]
 """Inputs that stand for the greatest or least values of what selections choose from."""
@@ -87,13 +88,6 @@ def _reading(x: Statement, values: Mapping[IndexArray, Input], defined: Mapping[
             factors.append((values[chosen.array], tuple(Index("g") for _ in at)))
         places += [equal(atom_affine(i), a) for i, a in zip(factors[-1][1], at, strict=True)]
     return contraction(x.shape, own_indices(x), factors, summed, conjunction(places))
-
-
-def what_was_chosen(chosen: Lookup, x: Selection) -> tuple[Predicate, ...]:
-    """What holds of an element of the array that `x` selects, wherever it is looked up."""
-    at = [*chosen.at, atom_affine(chosen)]
-    values: dict[Atom, Affine] = dict(zip(own_indices(x.operand), at, strict=True))
-    return conjuncts(substitute(x.pred, values))
 
 
 def _extremum(

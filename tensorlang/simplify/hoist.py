@@ -3,7 +3,8 @@
     gen i. sum j. [p] * x[j] * v[i]  ->  y = gen i. sum j. [p] * x[j];  gen i. [exists j. p] * y[i] * v[i]
 
 With N points (i, j) and G distinct i this costs N instead of 2N - G. What remains under the sum depends on i by its
-predicate alone, as a prefix sum does. Where data say which i there are, what runs has more of them: all of its range.
+predicate alone, as a prefix sum does. Where data say which i there are, what runs has more of them, all of its range;
+so it stays under sums that data give point by point, and leaves those that elements of index arrays bound.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tensorlang.language.affine import Affine, Atom, Index, atom_affine
-from tensorlang.language.predicates import conjunction, equal, lookups, relations
+from tensorlang.language.predicates import NonNegative, Predicate, conjunction, conjuncts, equal, lookups, relations
 from tensorlang.normal.contraction import contraction, inner_solution
 from tensorlang.normal.ssa import (
     SSA,
@@ -44,7 +45,7 @@ def _hoisted(x: Contraction) -> Statement:
     summed = set(solution.free)
     places = factor_indices(x)
     outside = [k for k, at in enumerate(places) if summed.isdisjoint(_read(at, solution.values))]
-    if not summed or not outside or len(outside) == len(places) or lookups(x.pred) or relations(x.pred):
+    if not summed or not outside or len(outside) == len(places) or _is_given_by_points(x.pred):
         return x
     inside = [k for k in range(len(places)) if k not in outside]
     own, inner = own_indices(x), inner_ranges(x)
@@ -57,6 +58,11 @@ def _hoisted(x: Contraction) -> Statement:
     same = [equal(atom_affine(i), atom_affine(j)) for i, j in zip(own, at, strict=True)]
     where = conjunction([project(rest, x.pred, {**own_ranges(x), **kept}), *same])
     return contraction(x.shape, own, [(total, at), *((x.factors[k], places[k]) for k in outside)], {}, where)
+
+
+def _is_given_by_points(p: Predicate) -> bool:
+    """Whether data say of `p` at which points it holds, not just between which bounds."""
+    return bool(relations(p)) or any(lookups(q) and not isinstance(q, NonNegative) for q in conjuncts(p))
 
 
 def _read(at: tuple[Index, ...], values: Mapping[Atom, Affine]) -> set[Index]:

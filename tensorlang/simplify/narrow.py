@@ -48,7 +48,7 @@ from tensorlang.normal.ssa import (
 from tensorlang.normal.tidy import is_index_only, map_outputs, support
 from tensorlang.sets.isl import implies, is_empty
 from tensorlang.sets.solve import Ranges, project, ranges_predicate, simplify_in
-from tensorlang.simplify.extrema import what_was_chosen
+from tensorlang.simplify.chosen import what_was_chosen
 from tensorlang.simplify.supports import telling
 
 _MOST_PARTS = 8

@@ -36,6 +36,7 @@ from tensorlang.language.predicates import FALSE, TRUE, Equal, Predicate, conjun
 from tensorlang.language.types import R, array
 from tensorlang.memory import cached
 from tensorlang.normal.contraction import inner_solution, reads_each_once
+from tensorlang.normal.recurrences import apart, put_together
 from tensorlang.normal.ssa import (
     SSA,
     Addition,
@@ -57,6 +58,7 @@ from tensorlang.normal.ssa import (
     output_list,
     own_indices,
     own_ranges,
+    selections,
     sum_of_terms,
 )
 from tensorlang.normal.tidy import is_index_only
@@ -64,6 +66,7 @@ from tensorlang.recursion import Deep, run
 from tensorlang.sets.isl import implies
 from tensorlang.sets.simplify import simplify
 from tensorlang.sets.solve import Ranges, ranges_predicate, simplify_in, solve
+from tensorlang.simplify.chosen import Choices, what_was_chosen
 from tensorlang.simplify.extrema import Extrema, with_extrema
 
 _MANY = 2
@@ -71,10 +74,14 @@ _MANY = 2
 
 def read_back(s: SSA) -> Function:
     """The program of `s` as a function of the core language, with a let for each statement that is stored."""
+    d = apart(s)
+    if d.loops:
+        return put_together(read_back(d.s), d, read_back)
     s, extrema = with_extrema(live(s))
     taken = {p.name for p in s.params} | {size.name for x in s.statements for a in x.shape for size in a.sizes}
     taken |= {x.array.name for x in s.statements if isinstance(x, Defining)}
-    reader = _Reader(_inlined(s, extrema), extrema, taken | set(s.names.values()))
+    choices = {k: x for k, x in selections(s.statements).items() if isinstance(x, Selection)}
+    reader = _Reader(_inlined(s, extrema), extrema, choices, taken | set(s.names.values()))
     bindings: list[tuple[Var | IndexArray, Expr]] = []
     for x in s.statements:
         if isinstance(x, Defining):
@@ -126,9 +133,10 @@ def _called(name: str) -> Index:
 
 
 class _Reader:
-    def __init__(self, inlined: set[Statement], extrema: Extrema, taken: set[str]) -> None:
+    def __init__(self, inlined: set[Statement], extrema: Extrema, choices: Choices, taken: set[str]) -> None:
         self.inlined = inlined
         self.extrema = extrema
+        self.choices = choices
         self.taken = taken
         self.stored: dict[Statement, Var] = {}
 
@@ -152,6 +160,10 @@ class _Reader:
         if x in self.stored:
             return access(self.stored[x], *at)
         here: dict[Atom, Affine] = dict(zip(own_indices(x), at, strict=True))
+        seen = (lookup for a in at for lookup in a.lookups if lookup.array in self.choices)
+        known = conjunction(
+            [known, *(q for lookup in seen for q in what_was_chosen(lookup, self.choices[lookup.array]))]
+        )
         match x:
             case Integers():
                 return element(x, at)

@@ -128,13 +128,16 @@ def telling(p: Predicate, ranges: Mapping[Index, Affine]) -> list[Predicate]:
 
     One that only hides a fixed number of an index's values does not: it would make every reader longer for nothing.
     """
-    return [
-        q
-        for q in conjuncts(p)
-        if isinstance(q, Equal | NonNegative | Related)
-        and not free_atoms(q).isdisjoint(ranges)
-        and not (isinstance(q, NonNegative) and _hides_few(q.value, ranges))
-    ]
+    binders = tuple(ranges.items())
+    return [q for q in conjuncts(p) if _tells(q, binders)]
+
+
+@cached
+def _tells(q: Predicate, binders: tuple[tuple[Index, Affine], ...]) -> bool:
+    ranges = dict(binders)
+    if not isinstance(q, Equal | NonNegative | Related) or free_atoms(q).isdisjoint(ranges):
+        return False
+    return not (isinstance(q, NonNegative) and _hides_few(q.value, ranges))
 
 
 def _hides_few(a: Affine, ranges: Mapping[Index, Affine]) -> bool:
@@ -152,7 +155,12 @@ def _hides_few(a: Affine, ranges: Mapping[Index, Affine]) -> bool:
 def common(conditions: Iterable[Predicate]) -> Predicate:
     """Comparisons and relations that hold wherever one of the `conditions` does: [i = j] and [i = j + 1] are both
     within 0 <= i - j <= 1."""
-    possible = [conjuncts(q) for p in conditions for q in _alternatives(p)]
+    return _common(tuple(conditions))
+
+
+@cached
+def _common(conditions: tuple[Predicate, ...]) -> Predicate:
+    possible = [conjuncts(q) for p in conditions for q in alternatives(p)]
     if not possible:
         return FALSE
     first, *others = possible
@@ -169,7 +177,7 @@ def common(conditions: Iterable[Predicate]) -> Predicate:
     return conjunction(shared)
 
 
-def _alternatives(p: Predicate) -> tuple[Predicate, ...]:
+def alternatives(p: Predicate) -> tuple[Predicate, ...]:
     """Predicates one of which holds where `p` does: the parts of a disjunction."""
     choices = [q for q in conjuncts(p) if isinstance(q, Or)]
     if not choices:

@@ -72,6 +72,23 @@ _MISTAKES: tuple[tuple[str, Mend], ...] = (
     (rf"{_BINDER}\s+{_NAME}\s*{_MARK}", r"a range is a size: \1 \2:n. e has 0 <= \2 < n"),
     # names and values
     (rf"{_MARK}{_NAME}\s*=(?!=)", r"a name is given by let: let \1 = e in .."),
+    (rf"{_MARK}where\s*\(", WORDS["select"].text),
+    (rf"{_MARK}not\b", WORDS["not"].text),
+    (rf"{_BINDER}\s*{_MARK}\[", r"no brackets around a range: \1 i:n. e"),
+    (
+        rf"{_BINDER}\s+[^.]*,\s*{_MARK}{_BINDER[2:]}\b",
+        r"one word for all ranges, \1 i:n, j:m. e, or a dot before the next",
+    ),
+    (rf"\blet\s+{_NAME}\s*{_MARK}:=?", r"a name is given with =: let \1 = e in .."),
+    (rf"\blet\b[^,]*{_MARK},", "each let has its own in: let a = e in let b = e in .."),
+    (rf"{_MARK}\.\^", "a power is written with ^, of the elements of an array: gen i:n. x[i]^2"),
+    (rf"{_MARK}if\b.*\belse\b", "the condition comes first: if i > 0 then a else b"),
+    (rf"\d\.\d+{_MARK}\.", "a number has one dot; an element is written with brackets"),
+    (rf"{_MARK}\.\d", "a number begins with a digit: 0.5"),
+    (rf"\]\s*idx\s*{_MARK}", "the type says what the indices are less than: [n]idx(m)"),
+    (rf"\(\s*{_MARK}\)", "an expression stands between parentheses"),
+    (rf"[=(,+*/-]\s*{_MARK}[*/]", "an operator stands between two values: x * y"),
+    (rf"[\w)\]]\s*{_MARK},", "two values are a pair, in parentheses: (a, b)"),
     (rf"\]\s*{_MARK}[\w(]", "a product is written with *: [p] * e"),
     (rf"{_MARK}(sum|gen|prod|mean|max|min)_", r"\1 i:n. e"),
     (rf"{_MARK}([A-Za-z]+)_([a-z])\b(?!\()", r"an element is written with brackets: \1[\2]"),
@@ -85,7 +102,7 @@ _MISTAKES: tuple[tuple[str, Mend], ...] = (
     (rf"{_MARK}\.\s*{_NAME}", lambda match: _word(match[1]) or "a dot only ends a range: gen i:n. e"),
     (rf"\[[^\]@]*{_MARK}:", "a part of an array is made: gen i:n - 1. x[i + 1]; a row of a matrix is A[i]"),
     (rf":\s*(?:\[[^\]@]*\])*\[[^\]@]*{_MARK}/", "a size is not divided: for n/2, call the half n and the whole 2*n"),
-    (rf"\[[^\]@]*{_MARK}/", "an index is not divided: x[2*i] reads every other element, [2*k = i] holds for even i"),
+    (rf"\[[^\]@]*{_MARK}/", "an index is divided by // and what is left is %: x[i // 2], [i % 2 = 0]"),
     (rf"{_MARK}/", "a range is not divided: for n/2, call the half n and the whole 2*n"),
 )
 _COMPILED = tuple((re.compile(pattern, re.DOTALL), mend) for pattern, mend in _MISTAKES)

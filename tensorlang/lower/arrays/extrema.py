@@ -10,20 +10,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from tensorlang.language.affine import Affine, Index
+from tensorlang.language.affine import Affine, Atom, Index, atom_affine
 from tensorlang.language.grammar import Choice, Extremum
-from tensorlang.language.predicates import NonNegative, Predicate, conjunction, conjuncts, substitute
+from tensorlang.language.predicates import Equal, NonNegative, Predicate, at_most, conjunction, conjuncts, substitute
+from tensorlang.lower.arrays.accesses import positions
 from tensorlang.lower.arrays.brackets import bound_on, bounded_index
+from tensorlang.lower.arrays.context import Context
 from tensorlang.lower.arrays.integers import ZERO, Range
 from tensorlang.lower.arrays.ir import Infix, List, Name, Negative
 from tensorlang.lower.arrays.masks import mask
-from tensorlang.lower.arrays.points import undecided_conditions
-from tensorlang.lower.arrays.scope import Context, Scope
+from tensorlang.lower.arrays.scope import Scope
 from tensorlang.lower.arrays.segment_extrema import Segments, over_points, segments
 from tensorlang.lower.arrays.sums.diagonal import NARROW
 from tensorlang.lower.arrays.sums.loop import expanded, function_of
 from tensorlang.lower.arrays.sums.row_blocks import Along, along, block_of, given, narrowed, taken
 from tensorlang.lower.arrays.sums.strategy import Strategy, WhyNot, by_first
+from tensorlang.lower.arrays.undecided import undecided_conditions
 from tensorlang.lower.arrays.values import (
     DTYPE,
     TRUE,
@@ -61,6 +63,35 @@ def extremum(ctx: Context, scope: Scope, e: Extremum | Choice) -> Deep[Value]:
     Where data leave no point, the extremum is nan, and the place is any.
     """
     return by_first(ctx, STRATEGIES, Extreme(ctx, scope, e), {}, e)
+
+
+def _one_point(ctx: Context, c: Extreme) -> Affine | WhyNot:
+    """The only point that an equality leaves of the index."""
+    for q in conjuncts(c.left[1]):
+        k = q.difference.coefficient(c.e.index) if isinstance(q, Equal) else 0
+        if isinstance(q, Equal) and abs(k) == 1:
+            point = (q.difference - atom_affine(c.e.index) * k) * -k
+            if c.e.index not in point.free:
+                return point
+    return WhyNot("no equality leaves one point of the index")
+
+
+def _at_point(ctx: Context, c: Extreme, point: Affine) -> Deep[Value]:
+    """The value there, or the point itself; where the other conditions do not hold, the extremum is nan."""
+    r, p = c.left
+    if isinstance(c.e, Choice):
+        axes = c.scope.axes(point)
+        return Value(positions(ctx, c.scope, point, axes), axes, 1)
+    at: dict[Atom, Affine] = {c.e.index: point}
+    bounds = [q for q in (at_most(r.start, point), at_most(point, r.last)) if not _holds(ctx, q)]
+    others = conjunction([*bounds, substitute(p, at)])
+    inner = ctx.scope(c.scope, env={**c.scope.env, c.e.index: point}, masks=(*c.scope.masks, *conjuncts(others)))
+    v = yield ctx.value(c.e.body, inner)
+    return where(mask(ctx, inner, others), v, inner.order, Name("jnp.nan"))
+
+
+def _holds(ctx: Context, q: Predicate) -> bool:
+    return isinstance(q, NonNegative) and ctx.integers.is_nonnegative(q.value)
 
 
 def _segments(ctx: Context, c: Extreme) -> Segments | WhyNot:
@@ -205,6 +236,9 @@ STRATEGIES: tuple[Strategy[Extreme], ...] = (
         "gen i:k. max j. e: for each i its own extremum, where an access mixes i with another axis",
         lambda ctx, c: _short_axis(c.scope, c.e),
         lambda ctx, c, i: _stacked(ctx, c.scope, c.e, i),
+    ),
+    Strategy(
+        "one point", "max j where j = a. e: the value of e at a, where a is in the range of j", _one_point, _at_point
     ),
     Strategy(
         "segments", "gen i. max j where R(i, j). e: the greatest of the points of each i", _segments, _in_segments

@@ -81,6 +81,30 @@ def _running(x: Array, axis: int, backwards: bool) -> Array:
     return np.moveaxis(sums, 0, axis)
 
 
+def _in_intervals(starts: Array, stops: Array, n: int) -> Array:
+    starts, stops = np.broadcast_arrays(np.clip(starts, 0, n), np.clip(stops, -1, n - 1))
+    change = np.zeros(n + 2, INT)
+    np.add.at(change, starts, starts <= stops)
+    np.add.at(change, stops + 1, -(starts <= stops).astype(INT))
+    return np.cumsum(change)[:n] > 0
+
+
+def _sum_in_chunks(q: Array, k: Array, v: Array, backwards: bool, strict: bool, columns: bool, selects: bool) -> Array:
+    v = np.ones(k.shape[:-1]) if v is None else v
+    n = q.shape[-2]
+    ones = np.tril(np.ones((n, n)), -1 if strict else 0)
+    within = np.einsum("...id,...jd->...ij", q, k) * (ones.T if backwards else ones)
+    return within @ v if columns else np.einsum("...ij,...j->...i", within, v)
+
+
+def _sum_in_chunks_work(q: Array, k: Array, v: Array, *_: bool) -> int:
+    """As of the sums in the model: a product for each element of a chunk, and for each of what comes before it."""
+    e = 1 if v is None or v.ndim < k.ndim else v.shape[-1]
+    n, d = q.shape[-2:]
+    size = min(n, max(64, 2 * d * e // (d + e))) if d + e else 0
+    return int(prod(q.shape[:-1]) * (2 * size * (d + e) + 4 * d * e * (size < n)))
+
+
 def _put(values: Array, at: Sequence[Array], shape: Sequence[int], order: Array = None) -> Array:
     result = np.zeros((*shape, *values.shape[at[0].ndim :]), values.dtype)
     inside = np.ones(at[0].shape, bool)
@@ -226,10 +250,11 @@ def _holds(points: Sequence[Array], *at: Array) -> Array:
 
 def _cuts(start: int, stop: int, work: int) -> list[tuple[int, int]]:
     """In blocks of a few rows, so that several are met at small sizes."""
-    return [(k, min(k + _ROWS, stop)) for k in range(start, stop, _ROWS)]
+    return [(k, min(k + ROWS, stop)) for k in range(start, stop, ROWS)]
 
 
-_ROWS = 3
+ROWS = 3
+WINDOW = 3
 
 
 def _array_by_blocks(
@@ -244,7 +269,7 @@ def _sum_by_blocks(cuts: Sequence[Any], block: Callable[..., Array], shape: Sequ
 
 
 def _windows(start: int, stop: int) -> list[tuple[int, int]]:
-    return [(k, min(_ROWS, stop - k)) for k in range(start, stop, _ROWS)]
+    return [(k, min(WINDOW, stop - k)) for k in range(start, stop, WINDOW)]
 
 
 def _array_by_windows(
@@ -311,6 +336,7 @@ MEANING: Mapping[str, Callable[..., Any]] = {
     "_band_by_windows": _band_by_windows,
     "_correlate": _correlate,
     "_correlate_in_steps": _correlate,
+    "_in_intervals": _in_intervals,
     "_cut_rows": lambda stop, work: _cuts(0, stop, work),
     "_cuts": _cuts,
     "_first_greatest": _first(1),
@@ -345,6 +371,7 @@ MEANING: Mapping[str, Callable[..., Any]] = {
     "_sum": np.sum,
     "_sum_by_blocks": _sum_by_blocks,
     "_sum_by_windows": _sum_by_windows,
+    "_sum_in_chunks": _sum_in_chunks,
     "_sum_over": _sum_over,
     "_sum_windows": _sum_windows,
     "_sums": lambda *terms: [np.sum(x) for x in terms],
@@ -377,36 +404,68 @@ def _einsum_work(spec: str, *arrays: Array) -> int:
 def _correlation_work(
     x: Array, w: Array, at: Sequence[Sequence[int]], how: Any, groups: int = 0, batch: int = 0, outer: int = 0
 ) -> int:
-    return int(2 * w.size * prod(n for *_, n in at) * prod(x.shape[groups : groups + batch]))
+    rank = len(at)
+    lines = zip(w.shape[w.ndim - rank :], x.shape[x.ndim - rank :], strict=True)
+    factors = prod(w.shape[: w.ndim - rank]) * prod(map(min, lines))
+    return int(2 * factors * prod(n for *_, n in at) * prod(x.shape[groups : groups + batch]))
 
 
-_FREE = ("asarray", "broadcast_to", "dynamic_slice", "dynamic_slice_in_dim", "flip", "_stored", "_along", "_cuts")
+_FREE = (
+    "result_type",
+    "asarray",
+    "broadcast_to",
+    "dynamic_slice",
+    "dynamic_slice_in_dim",
+    "flip",
+    "_stored",
+    "_along",
+    "_cuts",
+    "_stack_over",
+)
 _ALL_READ = (
     "sum",
-    "vdot",
     "_sum",
     "_times_ones",
     "_greatest",
     "_least",
-    "_greatest_where",
-    "_least_where",
     "_first_greatest",
     "_first_least",
-    "_first_greatest_where",
-    "_first_least_where",
     "_add_at",
     "_put_at",
     "_add_in_order",
     "_put_in_order",
     "_greatest_at",
     "_first_greatest_at",
-    "_sums",
 )
 
+_MASKED = ("_greatest_where", "_least_where", "_first_greatest_where", "_first_least_where")
+
+
+def _times_each(ranges: Sequence[range], term: Callable[..., Array], shape: Sequence[int], dtype: Any) -> int:
+    return prod(map(len, ranges)) * prod(shape)
+
+
+def _times_each_of(r: range, term: Callable[..., Array], shape: Sequence[int], dtype: Any) -> int:
+    return len(r) * prod(shape)
+
+
+def _times_each_row(start: int, stop: int, width: int, block: Any, shape: Sequence[int], dtype: Any) -> int:
+    return max(0, stop - start) * prod(shape)
+
+
 WORK: Mapping[str, Callable[..., int]] = {
+    "_sum_over": _times_each,
+    "_greatest_over": _times_each_of,
+    "_first_greatest_over": _times_each_of,
+    "_sum_by_windows": _times_each_row,
     **dict.fromkeys(_FREE, lambda *_, **__: 0),
     **dict.fromkeys(_ALL_READ, lambda x, *_, **__: int(np.size(x))),
+    **dict.fromkeys(_MASKED, lambda x, mask, *_: int(np.broadcast(x, mask).size)),
+    "_sums": lambda *terms: sum(int(np.size(x)) for x in terms),
+    "vdot": lambda a, b: 2 * int(np.size(a)),
     "einsum": _einsum_work,
+    "_sum_in_chunks": _sum_in_chunks_work,
+    "_in_intervals": lambda starts, stops, n: int(np.size(starts) + np.size(stops) + n),
     "_correlate": _correlation_work,
     "_correlate_in_steps": _correlation_work,
 }

@@ -29,12 +29,13 @@ from tensorlang.language.predicates import (
     lookups,
     substitute,
 )
-from tensorlang.lower.arrays.accesses import access
+from tensorlang.lower.arrays.accesses import access, positions
+from tensorlang.lower.arrays.context import Context, Held
 from tensorlang.lower.arrays.integers import ZERO, Range
-from tensorlang.lower.arrays.ir import Infix, Name
-from tensorlang.lower.arrays.scope import Context, Held, Scope
+from tensorlang.lower.arrays.ir import Infix, Name, Node
+from tensorlang.lower.arrays.scope import Scope
 from tensorlang.lower.arrays.sums.loop import expanded
-from tensorlang.lower.arrays.values import Value, integer
+from tensorlang.lower.arrays.values import Value, apply, integer
 from tensorlang.recursion import Deep
 from tensorlang.sets.encode import needs_data
 from tensorlang.sets.isl import implies
@@ -72,12 +73,34 @@ def _table(
     inner = ctx.scope(scope, domain=domain, loops={}, env={}, masks=(), block=scope.fixed)
     memo = ("table", p, tuple(binders.items()))
     if memo not in inner.memo:
-        v: Value = yield ctx.value(sums([*binders.items()], Bracket(p, number(1))), inner)
-        v = Value(Infix(expanded(ctx, inner, v, inner.order), ">", integer(0)), inner.order)
+        covered = _covered(ctx, inner, binders, p)
+        if covered is None:
+            v: Value = yield ctx.value(sums([*binders.items()], Bracket(p, number(1))), inner)
+            v = Value(Infix(expanded(ctx, inner, v, inner.order), ">", integer(0)), inner.order)
+        else:
+            v = Value(covered, inner.order)
         inner.memo[memo] = ctx.temporary(v, scope.fixed, "some")
     made = inner.memo[memo].node
     assert isinstance(made, Name)
     return Held(made.name, tuple(r.extent for r in domain.values()))
+
+
+def _covered(ctx: Context, inner: Scope, binders: Mapping[Index, Affine], p: Predicate) -> Node | None:
+    """exists k. a(k) <= u <= b(k) for the points u of an axis: which of them such intervals cover. None for another."""
+    parts = conjuncts(p)
+    if len(inner.domain) != 1 or len(binders) != 1 or not all(isinstance(q, NonNegative) for q in parts):
+        return None
+    ((u, r),), ((k, size),) = inner.domain.items(), binders.items()
+    values = [q.value for q in parts if isinstance(q, NonNegative)]
+    values.sort(key=lambda a: -a.coefficient(u))
+    if [a.coefficient(u) for a in values] != [1, -1] or any(
+        u in atom_affine(x).free for a in values for x in a.lookups
+    ):
+        return None
+    over = ctx.scope(inner, domain={k: ctx.integers.range_of(k, size, inner.fixed)})
+    lower, upper = (a - atom_affine(u) * a.coefficient(u) for a in values)
+    starts, stops = (positions(ctx, over, a - r.start, (k,)) for a in (-lower, upper))
+    return apply("_in_intervals", starts, stops, ctx.integers.node(r.extent))
 
 
 def _by_own_data(p: Predicate, binders: Mapping[Index, Affine]) -> Predicate:

@@ -41,7 +41,8 @@ class Source:
         called = {n.operation if isinstance(n, Apply) else n.name for n in block.nodes() if isinstance(n, Apply | Part)}
         self.helpers = tuple(name for name in HELPERS if name in called)
         self._table = costs.exact(costs.load()) if exact or strict else costs.load()
-        self.runnable = assembled([*self._functions, "\n".join(lines(block, notes=False))], self.helpers, self._table)
+        self.runnable_definition = "\n\n\n".join([*self._functions, "\n".join(lines(block, notes=False))])
+        self.runnable = assembled([self.runnable_definition], self.helpers, self._table)
 
     @cached_property
     def definition(self) -> str:

@@ -19,6 +19,7 @@ from tensorlang.lower.plan.materialize import materialized
 from tensorlang.lower.plan.numbers import replace_integers
 from tensorlang.lower.plan.place_guards import guard_places
 from tensorlang.lower.plan.reroll import reroll
+from tensorlang.lower.plan.running_products import inline_running_products
 from tensorlang.lower.plan.sparse import stored_at_points
 from tensorlang.lower.plan.triangular import cut_triangles
 
@@ -27,7 +28,7 @@ def plan(f: Function, sparse: Collection[Relation] = ()) -> Plan:
     """The plan of `f`, simplified, where the relations `sparse` are given by their points."""
     numbers = replace_integers(f)  # the numbers that indices are, as arrays
     rerolled = reroll(numbers.function)  # statements of the same form as one
-    inlined = inline(rerolled.function)
+    inlined = inline_running_products(inline(rerolled.function))
     ordered = transpose_short_rows(inlined)
     fused = fuse_sums(guard_places(ordered))
     points = stored_at_points(fused.function, sparse)

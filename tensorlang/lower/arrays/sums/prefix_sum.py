@@ -23,8 +23,9 @@ from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import NonNegative, Predicate, equal, free_atoms
 from tensorlang.language.types import R, array
 from tensorlang.lower.arrays.accesses import access, positions
+from tensorlang.lower.arrays.context import Context, Held
 from tensorlang.lower.arrays.ir import Infix, Name, Node
-from tensorlang.lower.arrays.scope import Context, Held, Scope
+from tensorlang.lower.arrays.scope import Scope
 from tensorlang.lower.arrays.sums.loop import expanded
 from tensorlang.lower.arrays.sums.strategy import DECIDED, Strategy, WhyNot
 from tensorlang.lower.arrays.sums.summation import Summation
@@ -46,20 +47,32 @@ def _running(ctx: Context, c: Summation, found: tuple[Affine, Index]) -> Deep[Va
     limit, j = found
     scope, r, outer = c.scope, c.summed[j], c.scope.axes(limit)
     domain = {i: s for i, s in scope.domain.items() if i not in outer} | {j: r}
-    inner = ctx.scope(scope, domain=domain, masks=scope.masks_without(outer))
     parts = tuple(p for p in c.parts if p is not NonNegative(limit))
-    e: Value = yield ctx.contract(replace(c, scope=inner, summed=c.without(j), parts=parts))
-    if e.number == 0:
-        return e
     backwards = limit.coefficient(j) > 0
     at = atom_affine(j) - limit if backwards else limit + atom_affine(j) + 1
-    axis = e.axes.index(j)
+    inside = replace(c, scope=ctx.scope(scope, domain=domain, masks=scope.masks_without(outer)))
+    inside = replace(inside, summed=c.without(j), parts=parts)
+    key = ("running", backwards, tuple(domain.items()), inside.key)
+    if key not in scope.memo:
+        scope.memo[key] = yield ctx.contract(inside)
+    e = scope.memo[key]
+    if e.number == 0:
+        return e
+    ctx.multiplied |= not c.selects
+    if (*key, "sums") not in scope.memo:
+        scope.memo[*key, "sums"] = _running_sums(ctx, scope, inside, e, j, backwards)
+    sums = scope.memo[*key, "sums"].node
+    assert isinstance(sums, Name)
+    held = Held(sums.name, tuple(domain[i].extent + (i is j) for i in e.axes))
+    return _read(ctx, scope, held, e, j, at - r.start)
+
+
+def _running_sums(ctx: Context, scope: Scope, c: Summation, e: Value, j: Index, backwards: bool) -> Value:
+    """The running sums along j of `e`, the terms of `c`, in an array that is named in `scope`."""
     scope.block.note(f"a running sum over {j.name}{' from its end' if backwards else ''}")
     part = "_running_in_order" if c.selects else "_running"
-    ctx.multiplied |= not c.selects
-    node = apply(part, e.node, integer(axis), Name(str(backwards)))
-    sums = ctx.named_array(Value(node), scope.block, "sums")
-    return _read(ctx, scope, Held(sums, tuple(inner.domain[i].extent + (i is j) for i in e.axes)), e, j, at - r.start)
+    node = apply(part, e.node, integer(e.axes.index(j)), Name(str(backwards)))
+    return Value(Name(ctx.named_array(Value(node), scope.block, "sums")))
 
 
 @dataclass(frozen=True)

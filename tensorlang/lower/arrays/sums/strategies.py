@@ -24,12 +24,13 @@ from tensorlang.language.predicates import (
 )
 from tensorlang.lower.arrays.accesses import REVERSED
 from tensorlang.lower.arrays.brackets import bound_on, bounded_index, guarded, solved
+from tensorlang.lower.arrays.context import Context
 from tensorlang.lower.arrays.integers import Range
 from tensorlang.lower.arrays.ir import ALL, Node, Subscript
 from tensorlang.lower.arrays.membership import without_implied
-from tensorlang.lower.arrays.points import undecided_conditions
-from tensorlang.lower.arrays.scope import Context, Scope
+from tensorlang.lower.arrays.scope import Scope
 from tensorlang.lower.arrays.sums.block import BLOCKS
+from tensorlang.lower.arrays.sums.chunked import CHUNKS
 from tensorlang.lower.arrays.sums.correlation import CORRELATION
 from tensorlang.lower.arrays.sums.diagonal import STACK
 from tensorlang.lower.arrays.sums.einsum import REDUCE
@@ -39,6 +40,8 @@ from tensorlang.lower.arrays.sums.segment_sum import GROUP, SEGMENT_SUM, SHARED_
 from tensorlang.lower.arrays.sums.sparse import ENUMERATE
 from tensorlang.lower.arrays.sums.strategy import NOT_A_SUM, Strategy, WhyNot, by_first
 from tensorlang.lower.arrays.sums.summation import Summation
+from tensorlang.lower.arrays.sums.window import WINDOW
+from tensorlang.lower.arrays.undecided import undecided_conditions
 from tensorlang.lower.arrays.values import TRUE, Value, aligned, apply, integer, literal, plus, times, union
 from tensorlang.recursion import Deep
 
@@ -275,6 +278,8 @@ STRATEGIES = (
     COUNT,
     PREFIX_SUM,
     BY_VALUE,
+    WINDOW,
+    CHUNKS,
     BLOCKS,
     Strategy("hoist", "sum s. [p and q] * e = [p] * sum s. [q] * e, if s does not occur in p", _outer, _hoisted),
     Strategy(

@@ -164,3 +164,42 @@ def _running_sums(x, backwards):
     edges = [(0, 0)] * (whole.ndim - 1) + [(0, 1) if backwards else (1, 0)]
     before = jnp.pad(whole[..., 1:] if backwards else whole[..., :-1], edges)
     return (sums + before[..., None]).reshape(*x.shape[:-2], count * size)[..., :n]
+
+
+def _sum_in_chunks(q, k, v, backwards, strict, columns, selects):
+    """The sums of (q[i] . k[j]) * v[j] over j <= i, or j < i if strict; over j >= i or j > i if backwards.
+
+    The last axis of q and k is multiplied out, the one before is i or j; v has an axis more than these if `columns`,
+    and is 1 if it is None. A chunk of rows at a time: what comes before it by the sum of k[j] times v[j].
+    If it selects, a row at a time, so that no element is seen by a sum that it is not of.
+    """
+    v = jnp.ones(k.shape[:-1], k.dtype) if v is None else v
+    v = v if columns else v[..., None]
+    (n, d), e = q.shape[-2:], v.shape[-1]
+    if 0 in (n, d, e):
+        x = jnp.zeros((*q.shape[:-1], e), q.dtype)
+        return x if columns else x[..., 0]
+    size = 1 if selects else min(n, max(COSTS["chunk"], 2 * d * e // (d + e)))
+    count = -(-n // size)
+    edges = [(0, 0)] * (q.ndim - 2) + [(0, count * size - n), (0, 0)]
+    q, k, v = (jnp.flip(x, -2) if backwards else x for x in (q, k, v))
+    q, k, v = (
+        jnp.moveaxis(jnp.pad(x, edges).reshape(*x.shape[:-2], count, size, x.shape[-1]), -3, 0) for x in (q, k, v)
+    )
+    ones = jnp.tril(jnp.ones((size, size), bool), -1 if strict else 0)
+
+    def chunk(before, rows):
+        q, k, v = rows
+        within = jnp.where(ones, jnp.einsum("...id,...jd->...ij", q, k), 0)
+        after = before + jnp.einsum("...jd,...je->...de", k, v)
+        state = after if selects and not strict else before
+        found = jnp.einsum("...id,...de->...ie", q, state)
+        return after, found if selects else found + within @ v
+
+    if count == 1 and not selects:
+        x = jnp.where(ones, jnp.einsum("...id,...jd->...ij", q[0], k[0]), 0) @ v[0]
+    else:
+        _, x = lax.scan(chunk, jnp.zeros((*q.shape[1:-2], d, e), q.dtype), (q, k, v))
+        x = jnp.moveaxis(x, 0, -3).reshape(*x.shape[1:-2], count * size, e)[..., :n, :]
+    x = jnp.flip(x, -2) if backwards else x
+    return x if columns else x[..., 0]

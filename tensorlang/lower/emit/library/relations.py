@@ -152,3 +152,11 @@ def _holds(points, *at):
     for column, a in zip(points, at, strict=True):
         result = result & (_take(column, found) == a)
     return result
+
+
+def _in_intervals(starts, stops, n):
+    """Whether starts <= i <= stops for any of them, for 0 <= i < n; counted in integers, so exact."""
+    starts, stops = jnp.broadcast_arrays(jnp.clip(starts, 0, n), jnp.clip(stops, -1, n - 1))
+    one = jnp.where(starts <= stops, 1, 0).reshape(-1)
+    change = jnp.zeros(n + 2, one.dtype).at[starts.reshape(-1)].add(one).at[stops.reshape(-1) + 1].add(-one)
+    return jnp.cumsum(change)[:n] > 0

@@ -1,0 +1,296 @@
+"""Triangles of products that are only multiplied and summed again are computed where they are read.
+
+    let t = gen i:n, j:n. sum k. [j <= i] * Q[i, k] * K[j, k] in  .. gen i. sum j. [j <= i] * t[i, j] * V[j, b] ..
+        ->  .. gen i. sum j, k. [j <= i] * Q[i, k] * K[j, k] * V[j, b] ..
+
+Causal linear attention is of that form, and so are its derivatives: sums of such products, and of what has one of both
+indices. As sums of three factors they are computed in chunks (`arrays.sums.chunked`) or as running sums, in time that
+is linear in n, and no triangle is ever stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tensorlang.language.affine import Affine, Atom, Index, atom_affine
+from tensorlang.language.function import Function
+from tensorlang.language.grammar import (
+    Access,
+    Add,
+    Bracket,
+    Const,
+    Expr,
+    Gen,
+    Let,
+    Mul,
+    Sum,
+    Var,
+    access,
+    bracket,
+    children,
+    number,
+    sums,
+)
+from tensorlang.language.predicates import NonNegative, Predicate, conjunction, conjuncts, free_atoms, substitute
+from tensorlang.language.rebuilt import with_children
+from tensorlang.lower.plan.dependence import bindings, places, results, variable
+from tensorlang.recursion import Deep, run
+
+_MOST_TERMS, _MOST_FACTORS = 6, 6
+
+Binder = tuple[Index, Affine]
+Places = Mapping[Atom, Affine]
+
+
+def inline_running_products(f: Function) -> Function:
+    """`f` without arrays that are zero but in a triangle of products, where all that read them sum products of them."""
+    statements, body = bindings(f.body)
+    triangles: dict[Var, _Triangle] = {}
+    for x, e in statements:
+        t = _triangle(e, triangles) if isinstance(x, Var) else None
+        if t is not None and isinstance(x, Var):
+            triangles[x] = t
+    while True:
+        sites: dict[Expr, Expr] = {}
+        wrong = {x for x, t in triangles.items() if not t.read <= triangles.keys()}
+        for e in (*(e for x, e in statements if x not in triangles), *results(body)):
+            wrong |= _misread(e, triangles, sites)
+        if not wrong:
+            break
+        triangles = {x: t for x, t in triangles.items() if x not in wrong}
+    if not sites:
+        return f
+    memo: dict[Expr, Expr] = {}
+    made = run(_rewritten(body, sites, memo))
+    for bound, e in reversed(statements):
+        if bound not in triangles:
+            made = Let(bound, run(_rewritten(e, sites, memo)), made)
+    return replace(f, body=made)
+
+
+@dataclass(frozen=True)
+class _Term:
+    """value * sum loops. [parts] * the product of the factors, each an element of a variable."""
+
+    value: Expr
+    loops: tuple[Binder, ...] = ()
+    parts: tuple[Predicate, ...] = ()
+    factors: tuple[Expr, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Triangle:
+    """gen own. [later - earlier >= 0 or 1] * the terms, each factor of which has one of both indices at most."""
+
+    own: tuple[Index, ...]
+    ends: tuple[Index, Index]
+    limit: NonNegative
+    terms: tuple[_Term, ...]
+    read: frozenset[Var]
+    """Other triangles of which it is made."""
+
+
+def _triangle(e: Expr, known: Mapping[Var, _Triangle]) -> _Triangle | None:
+    sizes: dict[Index, Affine] = {}
+    while isinstance(e, Gen):
+        sizes[e.index] = e.size
+        e = e.body
+    if len(sizes) < 2:
+        return None
+    read: set[Var] = set()
+    terms = _terms(e, known, read)
+    if not terms:
+        return None
+    limits = {q for t in terms for q in t.parts if not free_atoms(q).isdisjoint(sizes)}
+    if len(limits) != 1 or any(limits.isdisjoint(t.parts) for t in terms):
+        return None
+    (limit,) = limits
+    ends = _ends(limit)
+    if ends is None or not {*ends} <= sizes.keys() or sizes[ends[0]] is not sizes[ends[1]]:
+        return None
+    if any({*ends} <= {*(plain_places(part) or ())} for t in terms for part in t.factors):
+        return None
+    assert isinstance(limit, NonNegative)
+    return None if sizes[ends[0]].is_constant else _Triangle(tuple(sizes), ends, limit, terms, frozenset(read))
+
+
+def _terms(e: Expr, known: Mapping[Var, _Triangle], read: set[Var]) -> tuple[_Term, ...]:
+    """`e` multiplied out; nothing if it is no sum of products of elements, or a long one."""
+    found = run(_multiplied_out(e, known, read))
+    if len(found) > _MOST_TERMS or any(len(t.factors) > _MOST_FACTORS for t in found):
+        return ()
+    return found
+
+
+def _multiplied_out(e: Expr, known: Mapping[Var, _Triangle], read: set[Var]) -> Deep[tuple[_Term, ...]]:
+    x = variable(e)
+    if x is not None and x in known:
+        at = plain_places(e)
+        if at is None or len(at) != len(known[x].own):
+            return ()
+        read.add(x)
+        moved: dict[Atom, Affine] = {i: atom_affine(j) for i, j in zip(known[x].own, at, strict=True)}
+        return tuple(_at(t, moved) for t in known[x].terms)
+    if x is not None:
+        return () if plain_places(e) is None else (_Term(number(1), factors=(e,)),)
+    match e:
+        case Const():
+            return (_Term(e),)
+        case Bracket(p, a):
+            inner = yield _multiplied_out(a, known, read)
+            return tuple(replace(t, parts=tuple(dict.fromkeys((*conjuncts(p), *t.parts)))) for t in inner)
+        case Sum(i, size, a):
+            inner = yield _multiplied_out(a, known, read)
+            return tuple(replace(t, loops=((i, size), *t.loops)) for t in inner)
+        case Add(a, b, sign):
+            left = yield _multiplied_out(a, known, read)
+            right = yield _multiplied_out(b, known, read)
+            if not left or not right:
+                return ()
+            return (*left, *(replace(t, value=_product([number(sign), t.value])) for t in right))
+        case Mul(a, b):
+            left = yield _multiplied_out(a, known, read)
+            right = yield _multiplied_out(b, known, read)
+            if len(left) * len(right) > _MOST_TERMS:
+                return ()
+            return tuple(_times(t, u) for t in left for u in right)
+        case _:
+            return ()
+
+
+def _times(t: _Term, u: _Term) -> _Term:
+    parts = tuple(dict.fromkeys((*t.parts, *u.parts)))
+    return _Term(_product([t.value, u.value]), (*t.loops, *u.loops), parts, (*t.factors, *u.factors))
+
+
+def _product(several: Sequence[Expr]) -> Expr:
+    kept = [e for e in several if e is not number(1)] or [number(1)]
+    made = kept[0]
+    for e in kept[1:]:
+        made = number(made.value * e.value) if isinstance(made, Const) and isinstance(e, Const) else Mul(made, e)
+    return made
+
+
+def _at(t: _Term, at: Places) -> _Term:
+    """`t` at these places, its loops renamed so that no two of one sum are the same."""
+    fresh = {i: Index(i.name) for i, _ in t.loops}
+    moved: dict[Atom, Affine] = {**at, **{i: atom_affine(j) for i, j in fresh.items()}}
+    return _Term(
+        t.value,
+        tuple((fresh[i], size) for i, size in t.loops),
+        tuple(substitute(q, moved) for q in t.parts),
+        tuple(_moved(e, moved) for e in t.factors),
+    )
+
+
+def _moved(e: Expr, at: Places) -> Expr:
+    whole = e
+    while isinstance(whole, Access):
+        whole = whole.body
+    return access(whole, *(a.substitute(at) for a in places(e)))
+
+
+def _ends(q: Predicate) -> tuple[Index, Index] | None:
+    """i and j if `q` is j <= i or j < i."""
+    if not isinstance(q, NonNegative) or len(q.value.terms) != 2 or q.value.constant not in (0, -1):
+        return None
+    signs = {k: i for i, k in q.value.terms if isinstance(i, Index)}
+    return (signs[1], signs[-1]) if signs.keys() == {1, -1} else None
+
+
+def plain_places(e: Expr) -> tuple[Index, ...] | None:
+    """The indices at which `e` reads an element of a variable, each another one; None if it is anything else."""
+    if variable(e) is None:
+        return None
+    at = [a.indices[0] for a in places(e) if len(a.indices) == 1 and a is atom_affine(a.indices[0])]
+    return tuple(at) if len(at) == len(places(e)) == len(set(at)) else None
+
+
+def _misread(whole: Expr, known: Mapping[Var, _Triangle], sites: dict[Expr, Expr]) -> set[Var]:
+    """The triangles that are read otherwise than in sums of products; what becomes of these sums is put in `sites`."""
+    around: set[Index] = set()
+    wrong: set[Var] = set()
+    seen: set[Expr] = {whole}
+    stack: list[Expr] = [whole]
+    while stack:
+        part = stack.pop()
+        x = variable(part)
+        if x is not None:
+            wrong |= {x} & known.keys()
+            continue
+        made = _expanded(part, around, known) if isinstance(part, Sum | Bracket) else None
+        if made is not None:
+            sites[part] = made
+            continue
+        if isinstance(part, Gen | Sum):
+            around.add(part.index)
+        fresh = [c for c in children(part) if c not in seen]
+        seen |= {*fresh}
+        stack += fresh
+    return wrong
+
+
+def _expanded(site: Expr, around: set[Index], known: Mapping[Var, _Triangle]) -> Expr | None:
+    """A sum up to where it stands, of products of a triangle or of sums, as sums of what these are made of."""
+    loops: list[Binder] = []
+    parts: list[Predicate] = []
+    e = site
+    while isinstance(e, Sum | Bracket):
+        if isinstance(e, Sum):
+            loops.append((e.index, e.size))
+        else:
+            parts += conjuncts(e.pred)
+        e = e.body
+    if len(loops) != 1:
+        return None
+    read: set[Var] = set()
+    terms = [replace(t, parts=tuple(dict.fromkeys((*parts, *t.parts)))) for t in _terms(e, known, read)]
+    if not terms or not (read or len(terms) > 1 or any(t.loops for t in terms)):
+        return None
+    total: Expr | None = None
+    for t in terms:
+        made = _running(t, loops[0], around)
+        if made is None:
+            return None
+        total = made if total is None else Add(total, made, 1)
+    return total
+
+
+def _running(t: _Term, binder: Binder, around: set[Index]) -> Expr | None:
+    """The sum of `t` as one that is computed as a running sum or in chunks; None if it can't be."""
+    summed, inner = binder[0], [i for i, _ in t.loops]
+    ties = [q for q in t.parts if not free_atoms(q).isdisjoint({summed, *around, *inner})]
+    ends = _ends(ties[0]) if len(ties) == 1 else None
+    if ends is None or summed not in ends or len(inner) > 1 or not {*ends} - {summed} <= around:
+        return None
+    (row,) = {*ends} - {summed}
+    used = [frozenset(plain_places(a) or ()) for a in t.factors]
+    if any(not at <= {summed, *around, *inner} or at >= {*ends} for at in used):
+        return None
+    outside = [a for a, at in zip(t.factors, used, strict=True) if at.isdisjoint({summed, *inner})]
+    values = [at for at in used if summed in at and at.isdisjoint(inner)]
+    if inner:
+        both = [at for at in used if inner[0] in at]
+        if len(both) != 2 or sorted((row in at, summed in at) for at in both) != [(False, True), (True, False)]:
+            return None
+        shared = both[0] | both[1]
+        if len(frozenset().union(*values) - shared) > 1:
+            return None
+    inside = [a for a in t.factors if a not in outside]
+    running = sums([binder, *t.loops], bracket(conjunction(t.parts), _product(inside)))
+    return _product([t.value, *outside, running])
+
+
+def _rewritten(e: Expr, sites: Mapping[Expr, Expr], memo: dict[Expr, Expr]) -> Deep[Expr]:
+    if e not in memo:
+        if e in sites:
+            memo[e] = sites[e]
+        elif variable(e) is not None:
+            memo[e] = e
+        else:
+            parts = []
+            for part in children(e):
+                parts.append((yield _rewritten(part, sites, memo)))
+            memo[e] = with_children(e, parts)
+    return memo[e]

@@ -1,0 +1,114 @@
+"""Conditions that choices fulfil anyway.
+
+    K = gen g. argmax s where g = y[s]. X[s];  .. [i = y[j] and i = y[K[i]]] * ..   ->   .. [i = y[j]] * ..
+
+An element of K fulfils what it was chosen under wherever there is one, which is where K's guard holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine
+from tensorlang.language.predicates import TRUE, Equal, Predicate, conjunction, conjuncts, equal, lookups, substitute
+from tensorlang.normal.contraction import inner_solution
+from tensorlang.normal.ssa import (
+    SSA,
+    Addition,
+    Comparison,
+    Constant,
+    Contraction,
+    Input,
+    Map,
+    Selection,
+    Statement,
+    Term,
+    inner_ranges,
+    own_indices,
+    own_ranges,
+    selections,
+)
+from tensorlang.normal.tidy import map_outputs, support, with_operands
+from tensorlang.sets.isl import implies
+from tensorlang.sets.solve import Ranges, ranges_predicate
+
+Choices = Mapping[IndexArray, Selection]
+
+
+def without_chosen_conditions(s: SSA) -> SSA:
+    """`s` without conditions that follow from how what they look up was chosen."""
+    defined = {k: x for k, x in selections(s.statements).items() if isinstance(x, Selection) and x.pred is not TRUE}
+    if not defined:
+        return s
+    new: dict[Statement, Statement] = {}
+    for x in s.statements:
+        new[x] = _shortened(with_operands(x, new), defined)
+    names: dict[Statement, str] = {}
+    for x, name in s.names.items():
+        names.setdefault(new[x], name)
+    return replace(s, statements=tuple(dict.fromkeys(new.values())), outputs=map_outputs(s.outputs, new), names=names)
+
+
+def what_was_chosen(chosen: Lookup, x: Selection) -> tuple[Predicate, ...]:
+    """What holds of an element of the array that `x` selects, wherever it is looked up."""
+    at = [*chosen.at, atom_affine(chosen)]
+    values: dict[Atom, Affine] = dict(zip(own_indices(x.operand), at, strict=True))
+    return conjuncts(substitute(x.pred, values))
+
+
+def _shortened(x: Statement, defined: Choices) -> Statement:
+    match x:
+        case Input() | Constant():
+            return x
+        case Addition(terms, shape):
+            own = own_ranges(x)
+            shorter = (_shorter(t.pred, own, defined, [support(t.operand)]) for t in terms)
+            return Addition(tuple(Term(t.sign, p, t.operand) for t, p in zip(terms, shorter, strict=True)), shape)
+        case Map(p, f, arguments, shape):
+            return Map(_shorter(p, own_ranges(x), defined), f, arguments, shape)
+        case Contraction(p, factors, summed, shape) if any(lookup.array in defined for lookup in lookups(p)):
+            solved = inner_solution(x)
+            places = [equal(atom_affine(i), a) for i, a in solved.values.items() if isinstance(i, Index)]
+            rest = _shorter(solved.rest, {**own_ranges(x), **inner_ranges(x)}, defined, places)
+            return x if rest is solved.rest else Contraction(conjunction([*places, rest]), factors, summed, shape)
+        case Selection(array, sign, guard, p, operand):
+            return Selection(array, sign, guard, _shorter(p, own_ranges(operand), defined), operand)
+        case Contraction() | Comparison():
+            return x
+
+
+def _shorter(p: Predicate, ranges: Ranges, defined: Choices, beside: Sequence[Predicate] = ()) -> Predicate:
+    """`p` without what follows, where all `beside` it holds too, or nothing is read."""
+    left = list(conjuncts(p))
+    for q in conjuncts(p):
+        if any(lookup.array in defined for lookup in lookups(q)):
+            others = [r for r in left if r is not q]
+            if _follows(q, [*beside, *others], ranges, defined):
+                left = others
+    return p if len(left) == len(conjuncts(p)) else conjunction(left)
+
+
+def _follows(q: Predicate, others: list[Predicate], ranges: Ranges, defined: Choices) -> bool:
+    """Whether `q` follows from the `others` and from how the elements that there are where these hold were chosen."""
+    around = conjunction([ranges_predicate(ranges), *others])
+    facts: list[Predicate] = []
+    for lookup in lookups(conjunction([q, *others])):
+        if lookup.array in defined and ranges.keys() >= set(atom_affine(lookup).indices):
+            x = defined[lookup.array]
+            guard = substitute(x.guard, dict(zip(own_indices(x), lookup.at, strict=True)))
+            if lookup in lookups(around) or implies(around, guard):
+                facts += what_was_chosen(lookup, x)
+    return bool(facts) and (q in facts or _rewritten(q, facts) is TRUE or implies(conjunction([around, *facts]), q))
+
+
+def _rewritten(q: Predicate, facts: list[Predicate]) -> Predicate:
+    """`q` with what `facts` say that its deepest elements of index arrays are."""
+    values: dict[Atom, Affine] = {}
+    for fact in facts:
+        if isinstance(fact, Equal) and fact.difference.lookups:
+            deepest = max(fact.difference.lookups, key=lambda lookup: lookup.depth)
+            k = fact.difference.coefficient(deepest)
+            if abs(k) == 1:
+                values[deepest] = (fact.difference - atom_affine(deepest) * k) * -k
+    return substitute(q, values)

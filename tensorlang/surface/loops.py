@@ -9,26 +9,20 @@ those it closes over too.
 from __future__ import annotations
 
 import ast
-import copy
 import functools
 import inspect
 import math
-import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tensorlang.errors import LimitError, here
 from tensorlang.language.functions import functions
-from tensorlang.language.grammar import Call
-from tensorlang.scalars.black_box import has_loops, scalar_function
 from tensorlang.scalars.code import Code, If, Names, Op, Stmt, Value, While, renamed, without_unused
 from tensorlang.scalars.ops import COMPARISONS, WHOLE, as_power, kind_of, value
-from tensorlang.surface.scope import built
-from tensorlang.surface.terms import Cond, Idx, Term, apply, as_cond, as_term, term, where
-
-if TYPE_CHECKING:
-    from tensorlang.surface.scalar import ScalarCode
+from tensorlang.surface.known import FromSource, known_name
+from tensorlang.surface.tail_calls import calls_itself, without_tail_calls
+from tensorlang.surface.terms import Idx, Term, as_term
 
 MOST_STATEMENTS = 20_000
 _UNROLLED = 64
@@ -36,13 +30,6 @@ _MOST_INLINED = 40
 _RETURNED, _LEFT, _NEXT, _OVER = "$returned", "$left", "$next", "$over"
 _FLAGS = (_RETURNED, _LEFT, _NEXT)
 _BINARY = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%"}
-OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
-    **COMPARISONS,
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": operator.truediv,
-}
 _COMPARE = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
 
 Env = dict[str, Any]
@@ -63,65 +50,9 @@ class Read:
     arguments: tuple[Term, ...]
 
 
-def read(function: ScalarCode, arguments: dict[str, Any], bound: int | None) -> Read:
+def read(function: FromSource, arguments: dict[str, Any], bound: int | None) -> Read:
     """The code of `function` called with these arguments. Raises `TypeMismatch` at the line of what is refused."""
     return _Reader(function, bound).read(arguments)
-
-
-def as_terms(found: Read, mode: str, bound: int | None) -> Any:
-    """What `found` gives for its arguments: written out where it has no loops, else calls of scalar functions."""
-    code, arguments = found.code, found.arguments
-    if has_loops(code.body):
-        made = [built(scalar_function, code, mode, k) for k in range(len(code.results))]
-        results = tuple(term(Call(f, tuple(a.expr for a in arguments)), *arguments) for f in made)
-    else:
-        env: dict[str, Any] = dict(zip(code.params, arguments, strict=True))
-        _write(code.body, env)
-        results = tuple(env[v] if isinstance(v, str) else as_term(v) for v in code.results)
-    return results if len(results) > 1 else results[0]
-
-
-def _write(block: Sequence[Stmt], env: dict[str, Any]) -> None:
-    """The statements of a block without loops, on terms."""
-
-    def get(v: Value) -> Any:
-        return env[v] if isinstance(v, str) else v
-
-    def condition(v: Any) -> Cond:
-        return v if isinstance(v, Cond) else as_cond(v, "a condition")
-
-    for s in block:
-        match s:
-            case Op(out, f, args):
-                a = [get(x) for x in args]
-                if f in OPERATORS:
-                    env[out] = OPERATORS[f](*a)
-                elif f == "neg":
-                    env[out] = -a[0]
-                elif f == "not":
-                    env[out] = ~condition(a[0])
-                elif f in ("and", "or"):
-                    p, q = map(condition, a)
-                    env[out] = p & q if f == "and" else p | q
-                elif f == "select":
-                    env[out] = where(condition(a[0]), a[1], a[2])
-                elif f == "pow":
-                    env[out] = a[0] ** a[1]
-                elif f == "trunc":
-                    env[out] = where(as_term(a[0]) >= 0, apply("floor", a[0]), apply("ceil", a[0]))
-                elif f in ("//", "%"):
-                    env[out] = apply("floor", as_term(a[0]) / a[1]) if f == "//" else apply("mod", *a)
-                else:
-                    env[out] = apply(f, *a)
-            case If():
-                _write(s.then, env)
-                _write(s.otherwise, env)
-                p = condition(get(s.test))
-                for out, x, y in zip(s.outs, map(get, s.thens), map(get, s.otherwises), strict=True):
-                    both = isinstance(x, Cond | bool) and isinstance(y, Cond | bool)
-                    env[out] = (p & x) | (~p & y) if both else where(p, x, y)
-            case _:
-                raise AssertionError("a loop is no term")
 
 
 def _exits(statements: Sequence[ast.stmt], kinds: tuple[type[ast.stmt], ...] = (ast.Return,)) -> bool:
@@ -144,54 +75,8 @@ def _assigned(statements: Sequence[ast.stmt]) -> list[str]:
     return list(found)
 
 
-def calls_itself(tree: ast.FunctionDef) -> bool:
-    """Whether a function calls itself by its name."""
-    return any(
-        isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id == tree.name for n in ast.walk(tree)
-    )
-
-
-def without_tail_calls(tree: ast.FunctionDef, refuse: Callable[[ast.AST, str, str], Any]) -> ast.FunctionDef:
-    """A function that calls itself in tail position alone, as a loop: the call assigns its arguments to the parameters
-    and goes to the start."""
-    tree = copy.deepcopy(tree)
-    params = [a.arg for a in tree.args.args]
-
-    def own(e: ast.AST | None) -> bool:
-        return isinstance(e, ast.Call) and isinstance(e.func, ast.Name) and e.func.id == tree.name
-
-    def changed(statements: list[ast.stmt], in_loop: bool) -> list[ast.stmt]:
-        made: list[ast.stmt] = []
-        for given in statements:
-            s = given
-            if isinstance(s, ast.Return) and isinstance(s.value, ast.IfExp) and any(map(own, ast.walk(s.value))):
-                one, other = (ast.copy_location(ast.Return(v), s) for v in (s.value.body, s.value.orelse))
-                s = ast.copy_location(ast.If(s.value.test, [one], [other]), given)
-            if isinstance(s, ast.Return) and isinstance(s.value, ast.Call) and own(s.value):
-                if in_loop or len(s.value.args) != len(params) or s.value.keywords:
-                    refuse(s, "a call of itself inside of a loop, or without all its arguments", "while instead of it")
-                targets = [ast.Name(p, ast.Store()) for p in params]
-                step = ast.Assign([ast.Tuple(list(targets), ast.Store())], ast.Tuple(list(s.value.args), ast.Load()))
-                if len(params) == 1:
-                    step = ast.Assign([targets[0]], s.value.args[0])
-                made += [ast.copy_location(step, s), ast.copy_location(ast.Continue(), s)]
-                continue
-            if isinstance(s, ast.If | ast.For | ast.While):
-                inside = in_loop or not isinstance(s, ast.If)
-                s.body, s.orelse = changed(s.body, inside), changed(s.orelse, inside)
-            made.append(s)
-        return made
-
-    body = changed(tree.body, False)
-    for node in (n for s in body for n in ast.walk(s)):
-        if own(node):
-            refuse(node, "it calls itself, and goes on afterwards", "a call that is returned as it is, or a loop")
-    tree.body = [ast.copy_location(ast.While(ast.Constant(True), body, []), tree.body[0])]
-    return ast.fix_missing_locations(tree)
-
-
 class _Reader:
-    def __init__(self, function: ScalarCode, bound: int | None) -> None:
+    def __init__(self, function: FromSource, bound: int | None) -> None:
         self.function = function
         self.bound = bound
         self.fresh = Names()
@@ -248,7 +133,7 @@ class _Reader:
 
     # statements
 
-    def call(self, function: ScalarCode, env: Env, out: list[Stmt], at: ast.AST) -> Any:
+    def call(self, function: FromSource, env: Env, out: list[Stmt], at: ast.AST) -> Any:
         """What `function` returns for the arguments in `env`."""
         if self.depth > _MOST_INLINED:
             function.refuse(at, "functions that call one another without end", "a loop")
@@ -838,9 +723,7 @@ class _Reader:
         return self.op("power", (a, b), out)
 
     def _call(self, at: ast.AST, f: Any, args: list[Any], named: dict[str, Any], env: Env, out: list[Stmt]) -> Any:
-        from tensorlang.surface.scalar import ScalarCode, known_name
-
-        if isinstance(f, ScalarCode):
+        if isinstance(f, FromSource):
             bound = inspect.signature(f.body).bind(*args, **named)
             bound.apply_defaults()
             own = {**bound.arguments, _OVER: env.get(_OVER, False)}

@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import tensorlang as tl
+from benchmarks import control
 from proofs.checker.certificate import check
 from tensorlang.language.grammar import Var
 from tensorlang.language.types import R
@@ -392,3 +394,24 @@ def test_adjoints_of_long_loops_come_near_to_4_times_and_never_pass_it(body: Any
         ends = len(point)
         value, adjoint = run(code, point).operations + ends, run(backward, point).operations + ends
         assert adjoint <= 4 * value
+
+
+def test_the_cell_of_the_mixed_mode_paper_has_the_derivatives_of_its_formula_and_the_cost_of_its_paths() -> None:
+    import jax
+
+    f = control.cells()
+    rng = np.random.default_rng(1)
+    arrays = [rng.normal(size=(7, 7)).astype(np.float32) for _ in range(5)]
+    states = [rng.integers(0, 2, 7).astype(np.float32) for _ in range(2)]
+    value, back = jax.vjp(lambda *x: control.cells_of_jax(*x, *states), *arrays[:4])
+    np.testing.assert_allclose(f(*arrays[:4], *states), value, rtol=1e-5)
+    found = tl.adjoint(f, wrt=("c", "f", "i", "g"))(*arrays[:4], *states, arrays[4])
+    for ours, theirs in zip(found, back(arrays[4]), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6)
+    assert tl.certify(f, wrt=("c", "f", "i", "g")).bound == 4
+
+
+@pytest.mark.slow
+def test_the_benchmark_of_control_flow_runs() -> None:
+    result = CliRunner().invoke(control.main, ["--quick"])
+    assert result.exit_code == 0 and "newton, reverse" in result.output

@@ -42,7 +42,12 @@ def recurrent(random: Random, steps: int | None = None, n: int | None = None) ->
     body = _named(body, names, "now")
     loop = f"{word} {'reversed ' * backwards}now:T with {bound}. {body}"
     text = f"f({PARAMS}) = let h = {loop} in {_outputs(random, word, states, 'h')}"
-    return Recurrent(_sized(text), _unrolled(text, word, backwards, names, inits, nexts, steps, states), steps, _data(random, steps, n))
+    return Recurrent(
+        _sized(text),
+        _unrolled(text, word, backwards, names, inits, nexts, steps, states),
+        steps,
+        _data(random, steps, n),
+    )
 
 
 def _vector_init(random: Random) -> str:
@@ -191,4 +196,6 @@ def _data(random: Random, steps: int, n: int) -> Values:
 
 def parsed(p: Recurrent) -> tuple[tl.Function, tl.Function]:
     """The program, and it unrolled."""
-    return tl.parse(p.text), tl.parse(p.unrolled.replace("T - 1 -", f"{p.steps - 1} -").replace("< T]", f"< {p.steps}]"))
+    return tl.parse(p.text), tl.parse(
+        p.unrolled.replace("T - 1 -", f"{p.steps - 1} -").replace("< T]", f"< {p.steps}]")
+    )

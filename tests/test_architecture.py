@@ -13,9 +13,21 @@ import tensorlang
 
 ROOT = Path(tensorlang.__file__).parent
 BASE = ("budget", "errors", "interning", "memory", "recursion", "shown")
-FOLDERS = ("language", "scalars", "sets", "surface", "normal", "cost", "derivative", "simplify", "lower", "measure", "transforms")
+FOLDERS = (
+    "language",
+    "scalars",
+    "sets",
+    "surface",
+    "normal",
+    "cost",
+    "derivative",
+    "simplify",
+    "lower",
+    "measure",
+    "transforms",
+)
 FLOORS = (*FOLDERS, "pipeline", "sparse", "certificate", "jaxprs", "pictures", "notebook")
-TOP = ("__init__", "__main__", "checks", "cli", "entrances", "files", "jax", "lib", "testing")
+TOP = ("__init__", "__main__", "checks", "cli", "entrances", "files", "jax", "lib", "play", "testing")
 
 MODULES = sorted(path.relative_to(ROOT) for path in ROOT.rglob("*.py"))
 

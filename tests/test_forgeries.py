@@ -213,7 +213,9 @@ def _token(held: Held, rng: random.Random) -> Held | None:
     text = held[key]
     start = text.index(") =") + 3
     places = [m for m in _TOKENS.finditer(text, start) if not text[: m.start()].endswith("let ")]
-    places = [m for m in places if m[0] != "=" or "[" in text[text.rfind("\n", 0, m.start()) : m.start()].partition("=")[2]]
+    places = [
+        m for m in places if m[0] != "=" or "[" in text[text.rfind("\n", 0, m.start()) : m.start()].partition("=")[2]
+    ]
     if not places:
         return None
     place = rng.choice(places)

@@ -62,7 +62,12 @@ def search(held: _Checked, values: Sequence[bool], cost: bool) -> None:
 
 
 def _compare(
-    held: _Checked, sizes: Mapping[str, int], rng: random.Random, budget: Budget, numbers: Numbers, links: Sequence[bool]
+    held: _Checked,
+    sizes: Mapping[str, int],
+    rng: random.Random,
+    budget: Budget,
+    numbers: Numbers,
+    links: Sequence[bool],
 ) -> None:
     """Compare values at these sizes."""
     if not _fits(held, sizes):

@@ -111,7 +111,9 @@ class Backwards:
     exact: bool
 
 
-def active_states(loop: Loop, is_active: Callable[[Statement], bool], reached: Callable[..., set[Statement]]) -> list[int]:
+def active_states(
+    loop: Loop, is_active: Callable[[Statement], bool], reached: Callable[..., set[Statement]]
+) -> list[int]:
     """The states that depend on what is differentiated; `reached` is `total.active`."""
     s = step_ssa(loop.step)
     step = loop.step
@@ -133,7 +135,9 @@ def differential(
     loop: Loop,
     d: Mapping[Statement, Statement],
     places: Sequence[int],
-    differentials: Callable[[SSA, tuple[Var, ...]], tuple[Sequence[Var], Mapping[Statement, Statement], Mapping[Statement, Statement]]],
+    differentials: Callable[
+        [SSA, tuple[Var, ...]], tuple[Sequence[Var], Mapping[Statement, Statement], Mapping[Statement, Statement]]
+    ],
 ) -> Loop:
     """6.R0: the recurrence of the states and then of the differentials of those in `places`."""
     step = loop.step
@@ -254,7 +258,9 @@ class _Backwards:
             if x in self._active_inits() and where is not FALSE:
                 left = self.builder.include(states(back, k, "fold"))
                 after.append(InnerProduct(left, x, Side.VARIABLE, where))
-        after += self._on_frees(statements, back, places, bars, kept, cut, before, values, sequences, on_frees, lefts, preds)
+        after += self._on_frees(
+            statements, back, places, bars, kept, cut, before, values, sequences, on_frees, lefts, preds
+        )
         return Backwards(tuple(after), held, supports, exact)
 
     def _active_inits(self) -> set[Statement]:
@@ -318,7 +324,9 @@ class _Backwards:
 
     def _supports(self) -> tuple[dict[int, Predicate], bool]:
         """Q for each state, over tau and the state's indices, and whether it is exact."""
-        outside = {k: self._simple(k, disjunction(self._given(x) for x in self.external if x.place == k)) for k in self.places}
+        outside = {
+            k: self._simple(k, disjunction(self._given(x) for x in self.external if x.place == k)) for k in self.places
+        }
         if all(p is FALSE for p in outside.values()):
             return outside, True
         size = self.loop.size
@@ -332,7 +340,9 @@ class _Backwards:
             slices = {k: self._simple(k, disjunction([outside[k], pulled[k]])) for k in self.places}
             guesses.append(
                 {
-                    k: self._simple(k, disjunction([conjunction([last, outside[k]]), conjunction([earlier, slices[k]])]))
+                    k: self._simple(
+                        k, disjunction([conjunction([last, outside[k]]), conjunction([earlier, slices[k]])])
+                    )
                     for k in self.places
                 }
             )
@@ -377,7 +387,9 @@ class _Backwards:
         self.widened = True
         return _widened(p, made)
 
-    def _through(self, supports: Mapping[int, Predicate], bars: Mapping[int, Var]) -> tuple[Builder, Products, Mapping[Loop, Loop]]:
+    def _through(
+        self, supports: Mapping[int, Predicate], bars: Mapping[int, Var]
+    ) -> tuple[Builder, Products, Mapping[Loop, Loop]]:
         """What the rules make of the cotangents `bars` of the states after a step, which are not 0 at Q(t + 1)."""
         seeds: list[InnerProduct] = []
         for k, bar in bars.items():
@@ -497,9 +509,7 @@ class _Backwards:
                 stack += needs(x, defined)
         return list(found)
 
-    def _stored(
-        self, outputs: Sequence[Statement], extra: Sequence[Statement], choices: Iterable[Statement]
-    ) -> Loop:
+    def _stored(self, outputs: Sequence[Statement], extra: Sequence[Statement], choices: Iterable[Statement]) -> Loop:
         """The recurrence whose further states are the values `extra` of its steps."""
         if not extra and list(outputs) == list(self.step.outputs):
             return self.loop
@@ -556,7 +566,9 @@ def _depending(statements: Sequence[Statement], on: set[Statement]) -> set[State
     return found
 
 
-def _within(lefts: Iterable[Statement], defined: Mapping[IndexArray, Defining], dependent: set[Statement]) -> set[Statement]:
+def _within(
+    lefts: Iterable[Statement], defined: Mapping[IndexArray, Defining], dependent: set[Statement]
+) -> set[Statement]:
     """The statements among `dependent` that `lefts` are computed from, these included."""
     found: set[Statement] = set()
     stack = [x for x in lefts if x in dependent]

@@ -6,7 +6,20 @@ from collections.abc import Iterable, Mapping
 
 from tensorlang.language.affine import IndexArray
 from tensorlang.language.function import Parameter
-from tensorlang.language.grammar import Access, Bracket, Choice, Expr, Extremum, Gen, Integer, Let, Recur, Sum, Var, children
+from tensorlang.language.grammar import (
+    Access,
+    Bracket,
+    Choice,
+    Expr,
+    Extremum,
+    Gen,
+    Integer,
+    Let,
+    Recur,
+    Sum,
+    Var,
+    children,
+)
 from tensorlang.language.grid import columns_of
 from tensorlang.language.points import Column
 

@@ -21,7 +21,7 @@ from tensorlang.language.grammar import Add, Call, Const, Expr, Integer, Mul, Sc
 from tensorlang.language.types import R
 
 KEYWORDS = frozenset(
-    "let in gen sum exists and or not if then else fst snd rel R where max min idx fold scan prescan trace".split()  # noqa: SIM905
+    "let in gen sum exists and or not if then else fst snd rel R where max min idx".split()  # noqa: SIM905
 )
 """Names that a program can't bind."""
 

@@ -349,7 +349,9 @@ class Recur(Node, metaclass=Interned):
         for e, what in ((self.init, "begins as a value"), (self.step, "is made a value by a step")):
             if e.type is not kind:
                 hint = "a step gives a state of the type that the first one has"
-                raise TypeMismatch(f"the state {self.state.name} has type {kind}, but {what} of type {e.type}", hint=hint)
+                raise TypeMismatch(
+                    f"the state {self.state.name} has type {kind}, but {what} of type {e.type}", hint=hint
+                )
         if self.word == "fold":
             _set_type(self, kind)
         else:

@@ -6,7 +6,20 @@ import re
 
 from tensorlang.language.affine import Affine, Index, IndexArray, Size
 from tensorlang.language.functions import KEYWORDS, functions
-from tensorlang.language.grammar import Access, Bracket, Choice, Expr, Extremum, Gen, Integer, Let, Recur, Sum, Var, children
+from tensorlang.language.grammar import (
+    Access,
+    Bracket,
+    Choice,
+    Expr,
+    Extremum,
+    Gen,
+    Integer,
+    Let,
+    Recur,
+    Sum,
+    Var,
+    children,
+)
 from tensorlang.language.predicates import (
     And,
     Equal,

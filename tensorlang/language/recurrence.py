@@ -1,9 +1,9 @@
 """Recurrences of several states, and backwards ones, by those of one state that go forwards.
 
-    word t:n with s0 = e0, s1 = e1 . e         word t:n with s = (e0, e1) . let s0 = fst s in let s1 = snd s in e
-    fold reversed t:n with s = e0 . e          fold t:n with s = e0 . [t := n - 1 - t] e
-    scan reversed t:n with s = e0 . e          let h = scan t:n with s = e0 . [t := n - 1 - t] e in gen t:n. h[n - 1 - t]
-    trace reversed t:n with s = e0 . e         let h = trace t:n with s = e0 . [t := n - 1 - t] e in gen t:n + 1. h[n - t]
+word t:n with s0 = e0, s1 = e1 . e         word t:n with s = (e0, e1) . let s0 = fst s in let s1 = snd s in e
+fold reversed t:n with s = e0 . e          fold t:n with s = e0 . [t := n - 1 - t] e
+scan reversed t:n with s = e0 . e          let h = scan t:n with s = e0 . [t := n - 1 - t] e in gen t:n. h[n - 1 - t]
+trace reversed t:n with s = e0 . e         let h = trace t:n with s = e0 . [t := n - 1 - t] e in gen t:n + 1. h[n - t]
 """
 
 from __future__ import annotations
@@ -84,4 +84,3 @@ def parted(e: Expr, count: int) -> list[Expr]:
         found.append(Proj(0, e))
         e = Proj(1, e)
     return [*found, e]
-

@@ -133,7 +133,9 @@ class _Split:
             case Bracket(p, a):  # 5.16, 5.17
                 return Bracket(p, (yield self._part(a, path)))
             case Recur():
-                raise NormalFormError(f"pairs are eliminated in steps and between recurrences, found a {e.word}", hint=WHOLE)
+                raise NormalFormError(
+                    f"pairs are eliminated in steps and between recurrences, found a {e.word}", hint=WHOLE
+                )
             case Let():
                 raise NormalFormError("pairs are eliminated once lets are lifted; found a let inside an expression")
 

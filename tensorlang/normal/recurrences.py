@@ -184,8 +184,12 @@ class Apart:
             return s
         outputs = s.outputs
         assert isinstance(outputs, tuple)
-        return with_loops(replace(s, outputs=outputs[0]), outputs[1], [self._maker(k, change) for k in
-                          range(len(self.loops))], self.given)
+        return with_loops(
+            replace(s, outputs=outputs[0]),
+            outputs[1],
+            [self._maker(k, change) for k in range(len(self.loops))],
+            self.given,
+        )
 
     def _maker(self, k: int, change: Callable[[Step], Step]) -> tuple[int, Callable[[Sequence[Statement]], Loop]]:
         loop = self.loops[k]
@@ -385,7 +389,9 @@ def _with_step_without_traces(x: States) -> States:
         new[y] = _without_trace(with_operands(y, new), trace, {Lookup(step.time, ()): (now, loop.size)})
     if not further:
         return x
-    again = made_step(step.states, (*step.frees, *further), step.time, [new[y] for y in step.outputs], choices_of(new.values()))
+    again = made_step(
+        step.states, (*step.frees, *further), step.time, [new[y] for y in step.outputs], choices_of(new.values())
+    )
     return states(Loop(loop.size, again, loop.inits, (*loop.frees, *further.values())), x.place, x.word)
 
 

@@ -249,4 +249,3 @@ def as_power(x: Value, exponent: int | float, emit: Emit) -> Value:
     """x ** exponent."""
     e = raise_to(Var("x0", R), Fraction(repr(exponent)) if isinstance(exponent, float) else exponent)
     return written(e, {Var("x0", R): x}, emit)
-

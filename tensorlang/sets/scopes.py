@@ -7,7 +7,20 @@ from collections.abc import Iterable
 from tensorlang.errors import Place, ScopeError
 from tensorlang.language.affine import Affine, Index, IndexArray
 from tensorlang.language.function import Function
-from tensorlang.language.grammar import Access, Bracket, Choice, Expr, Extremum, Gen, Integer, Let, Recur, Sum, Var, children
+from tensorlang.language.grammar import (
+    Access,
+    Bracket,
+    Choice,
+    Expr,
+    Extremum,
+    Gen,
+    Integer,
+    Let,
+    Recur,
+    Sum,
+    Var,
+    children,
+)
 from tensorlang.language.predicates import Predicate, Relation, free_atoms, lookups, relations
 from tensorlang.language.types import leaves, shape
 

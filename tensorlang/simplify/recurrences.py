@@ -1,9 +1,9 @@
 """Recurrences without what nobody reads of them.
 
-    fold t with s, r = .. where no step that s needs reads r, nor anything else    ->  fold t with s = ..       (5.R2)
-    a value that a step reads, which is that of another one moved, is moved in the step: no copy is made of it
-    a state that no step changes is a value that the steps read                                                 (5.R4)
-    two recurrences of which one has all states of the other are one
+fold t with s, r = .. where no step that s needs reads r, nor anything else    ->  fold t with s = ..       (5.R2)
+a value that a step reads, which is that of another one moved, is moved in the step: no copy is made of it
+a state that no step changes is a value that the steps read                                                 (5.R4)
+two recurrences of which one has all states of the other are one
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from tensorlang.normal.ssa import (
     states,
 )
 from tensorlang.normal.tidy import map_outputs, with_operands
+
 
 def tidy_recurrences(s: SSA) -> SSA:
     """`s`, whose recurrences have only states that are read, and read only what they need."""

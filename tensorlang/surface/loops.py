@@ -145,7 +145,9 @@ def _assigned(statements: Sequence[ast.stmt]) -> list[str]:
 
 def calls_itself(tree: ast.FunctionDef) -> bool:
     """Whether a function calls itself by its name."""
-    return any(isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id == tree.name for n in ast.walk(tree))
+    return any(
+        isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id == tree.name for n in ast.walk(tree)
+    )
 
 
 def without_tail_calls(tree: ast.FunctionDef, refuse: Callable[[ast.AST, str, str], Any]) -> ast.FunctionDef:
@@ -427,7 +429,8 @@ class _Reader:
             return made
 
         joined = {
-            name: phi(name, one.get(name, _MISSING), other.get(name, _MISSING)) for name in dict.fromkeys((*one, *other))
+            name: phi(name, one.get(name, _MISSING), other.get(name, _MISSING))
+            for name in dict.fromkeys((*one, *other))
         }
         if outs:
             out.append(If(p, tuple(then), tuple(otherwise), tuple(outs), tuple(thens), tuple(otherwises)))
@@ -641,7 +644,9 @@ class _Reader:
                     v = c
                 else:
                     self.function.refuse(
-                        self.function.tree, f"{name.strip('$')} has no value on every path of a loop", f"give {name} one"
+                        self.function.tree,
+                        f"{name.strip('$')} has no value on every path of a loop",
+                        f"give {name} one",
                     )
             kind = self.kind(v)
             if kind is not self.kinds[c]:
@@ -782,7 +787,9 @@ class _Reader:
                 return env.pop("$chosen")
             case ast.Call(func=f, args=arguments, keywords=keywords) if all(k.arg for k in keywords):
                 named = {str(k.arg): self.value(k.value, env, out) for k in keywords}
-                return self._call(e, self.value(f, env, out), [self.value(a, env, out) for a in arguments], named, env, out)
+                return self._call(
+                    e, self.value(f, env, out), [self.value(a, env, out) for a in arguments], named, env, out
+                )
         self.function.refuse(
             e, f"{type(e).__name__} is no expression on numbers", "numbers, names, operators, comparisons, calls"
         )
@@ -824,9 +831,7 @@ class _Reader:
             return as_power(a, int(b) if b == int(b) else b, lambda f, args: self.op(f, args, out))
         return self.op("power", (a, b), out)
 
-    def _call(
-        self, at: ast.AST, f: Any, args: list[Any], named: dict[str, Any], env: Env, out: list[Stmt]
-    ) -> Any:
+    def _call(self, at: ast.AST, f: Any, args: list[Any], named: dict[str, Any], env: Env, out: list[Stmt]) -> Any:
         from tensorlang.surface.scalar import ScalarCode, known_name
 
         if isinstance(f, ScalarCode):

@@ -70,7 +70,7 @@ from tensorlang.surface.lookups import Indices
 from tensorlang.surface.mistakes import VALUE_CONDITION, elementwise, letters
 from tensorlang.surface.options import Adjustable, adjustable, axes
 from tensorlang.surface.quotients import index_of, said
-from tensorlang.surface.reader import REDUCTIONS
+from tensorlang.surface.reader import RECURRENCES, REDUCTIONS
 from tensorlang.surface.scope import Surface
 from tensorlang.surface.share import share
 from tensorlang.surface.terms import Idx, Rel, Term
@@ -256,7 +256,7 @@ class _Parser(DeclarationReader):
             case "gen" | "sum":
                 piece = yield self._binder()
                 return piece
-            case "fold" | "scan" | "prescan" | "trace":
+            case "name" if token.text in RECURRENCES and self._goes_on_as_recurrence():
                 piece = yield self._recurrence()
                 return piece
             case "name" if token.text in REDUCTIONS and (self.peek(), self.peek(2)) == ("name", ":"):
@@ -542,17 +542,22 @@ class _Parser(DeclarationReader):
         e = body.expr if where is TRUE else Bracket(where, body.expr)
         return self._piece(sums(binders, e), token.start)
 
+    def _goes_on_as_recurrence(self) -> bool:
+        """Whether an index follows the current word, or `reversed` and an index."""
+        after = self.tokens[self.position + 1].text
+        return (self.peek(), self.peek(2)) == ("name", ":") or (after == "reversed" and self.peek(2) == "name")
+
     def _recurrence(self) -> Deep[_Piece]:
         """`fold t:n with s = e0, r = e1 . e`, where `reversed t:n` goes from the last t to the first."""
         token = self.advance()
-        hint = f"a state, its first value, and the step: {token.kind} t:n with s = 0 . s + x[t]"
+        hint = f"a state, its first value, and the step: {token.text} t:n with s = 0 . s + x[t]"
         if self.token.kind == "(":
             raise self.unexpected("the name of an index", hint)
         backwards = self.token.text == "reversed" and self.peek() == "name" and self.accept("name")
-        binders = yield self.binders(token.kind)
+        binders = yield self.binders(token.text)
         if len(binders) > 1:
-            message = f"a {token.kind} has one index, the time"
-            raise ParseError(message, self.place(binders[1][0]), f"one {token.kind} in the step of another")
+            message = f"a {token.text} has one index, the time"
+            raise ParseError(message, self.place(binders[1][0]), f"one {token.text} in the step of another")
         if not (self.token.kind == "name" and self.token.text == "with"):
             raise self.unexpected("`with`", hint)
         self.advance()
@@ -561,7 +566,7 @@ class _Parser(DeclarationReader):
         while True:
             names.append(self.expect("name", "the name of a state"))
             if names[-1].text in [name.text for name in names[:-1]]:
-                raise ScopeError(f"this {token.kind} has two states called {names[-1].text}", self.place(names[-1]))
+                raise ScopeError(f"this {token.text} has two states called {names[-1].text}", self.place(names[-1]))
             self.expect("=", "'=' and the first value of the state")
             value: _Piece = yield self._expression()
             self._need_value(value, f"the first value of {names[-1].text}")
@@ -577,9 +582,9 @@ class _Parser(DeclarationReader):
         bound += [(name.text, self.bind(name, state)) for name, state in zip(names, states, strict=True)]
         step: _Piece = yield self._expression()
         self.restore_all(bound)
-        self._need_value(step, f"the step of a {token.kind}")
+        self._need_value(step, f"the step of a {token.text}")
         try:
-            e = recurrence(token.kind, index, size, states, inits, step.expr, bool(backwards))
+            e = recurrence(token.text, index, size, states, inits, step.expr, bool(backwards))
         except TypeMismatch as error:
             raise error.at(self.span(step.start, step.end)) from None
         return self._piece(e, token.start)

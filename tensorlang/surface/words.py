@@ -67,7 +67,10 @@ _RANGE = Word("the numbers from 0 to n - 1: gen i:n. i", "the numbers from 0 to 
 
 WORDS: dict[str, Word] = {
     **dict.fromkeys(("shape", "len", "size", "ndim", "dim"), _SHAPE),
-    **dict.fromkeys(("for", "while", "loop", "fori_loop", "while_loop", "cumsum", "cumprod", "foreach"), _LOOP),
+    **dict.fromkeys(
+        ("for", "while", "loop", "scan", "fold", "prescan", "fori_loop", "while_loop", "cumsum", "cumprod", "foreach"),
+        _LOOP,
+    ),
     **dict.fromkeys(("inv", "inverse", "solve", "det", "svd", "eig", "cholesky", "qr", "linalg", "lstsq"), _SOLVE),
     **dict.fromkeys(("if", "then", "else", "where", "select", "cond", "switch", "clip", "clamp", "ifelse"), _CHOICE),
     **dict.fromkeys(("dot", "matmul", "inner", "einsum", "tensordot", "vdot", "mm", "bmm"), _PRODUCT),
@@ -108,8 +111,8 @@ WORDS: dict[str, Word] = {
         "m = tl.sum(n, lambda i: x[i]) / n; tl.sum(n, lambda i: (x[i] - m) ** 2) / n",
     ),
     "prod": Word(
-        "there is no product over a range: exp(sum i:n. log(x[i])) for positive numbers",
-        "there is no product over a range: tl.exp(tl.sum(n, lambda i: tl.log(x[i]))) for positive numbers",
+        "prod(x) of an array; a product over a range is a fold: fold i:n with p = 1 . p * x[i]",
+        "tl.lib.prod(x) of an array; a product over a range is a fold: tl.fold(n, 1, lambda i, p: p * x[i])",
     ),
     "logsumexp": Word(
         "let m = max i:n. x[i] in m + log(sum i:n. exp(x[i] - m))",

@@ -21,7 +21,18 @@ from tensorlang.lower.emit.library import (
     windows,
 )
 
-_MODULES: tuple[ModuleType, ...] = (extrema, windows, blocks, correlations, loops, recurrences, pieces, relations, mesh, tiles)
+_MODULES: tuple[ModuleType, ...] = (
+    extrema,
+    windows,
+    blocks,
+    correlations,
+    loops,
+    recurrences,
+    pieces,
+    relations,
+    mesh,
+    tiles,
+)
 
 
 _TRITON = Path(inspect.getfile(tiles)).with_name("triton.py")

@@ -22,7 +22,9 @@ from tensorlang.lower.plan.recurrences import Stage, Turn, staged
 from tensorlang.normal.recurrences import has_recurrences
 
 
-def source(f: Function, sparse: Iterable[Relation] = (), exact: bool = False, strict: bool = False) -> Source | Recurrent:
+def source(
+    f: Function, sparse: Iterable[Relation] = (), exact: bool = False, strict: bool = False
+) -> Source | Recurrent:
     """The source of `f`, a simplified program."""
     return Recurrent(f, exact, strict) if has_recurrences(f) else Source(f, tuple(sparse), exact, strict)
 
@@ -181,4 +183,3 @@ class Recurrent:
         if v not in self._spelled:
             self._spelled[v] = self._names.fresh_global(v.name)
         return self._spelled[v]
-

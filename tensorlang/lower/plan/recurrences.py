@@ -83,9 +83,7 @@ def staged(f: Function) -> Staged:
 
 
 class _Staging:
-    def __init__(
-        self, f: Function, s: SSA, loops: Sequence[Loop], given: dict[Var, tuple[int, int, str]]
-    ) -> None:
+    def __init__(self, f: Function, s: SSA, loops: Sequence[Loop], given: dict[Var, tuple[int, int, str]]) -> None:
         assert isinstance(s.outputs, tuple)
         self.f, self.s, self.loops, self.given = f, s, loops, given
         self.defined = selections(s.statements)
@@ -178,7 +176,9 @@ class _Staging:
         for x in self.s.statements:
             new[x] = change[x] if x in change else with_operands(x, new)
         names = {new[x]: name for x, name in self.s.names.items()}
-        s = SSA(name, self.s.params, tuple(dict.fromkeys(new.values())), map_outputs(outputs, new), names, self.f.results)
+        s = SSA(
+            name, self.s.params, tuple(dict.fromkeys(new.values())), map_outputs(outputs, new), names, self.f.results
+        )
         s = live(s)
         return read_back(replace(s, params=_parameters(s, self.f.params)))
 
@@ -229,4 +229,3 @@ def _is_given(x: Input) -> bool:
 
 def _has_arithmetic(x: Statement) -> bool:
     return not isinstance(x, Input | Constant | Defining) and not is_index_only(x)
-

@@ -35,7 +35,7 @@ def recurrent(random: Random, steps: int | None = None, n: int | None = None) ->
     writer = _Writer(random, dict(zip(names, states, strict=True)))
     inits = [random.choice(("c", "0", "1", "b[0]")) if kind == "number" else _vector_init(random) for kind in states]
     nexts = [writer.number(2) if kind == "number" else writer.vector(2) for kind in states]
-    word = random.choice(("fold", "fold", "scan", "prescan", "trace"))
+    word = random.choice(("fold", "fold", "scan", "prescan", "states"))
     backwards = random.random() < 0.3
     bound = ", ".join(f"{name} = {init}" for name, init in zip(names, inits, strict=True))
     body = nexts[0] if len(nexts) == 1 else f"({', '.join(nexts)})"
@@ -83,12 +83,12 @@ def _unrolled(
     lets = [f"let {name}_0 = {init} in" for name, init in zip(names, inits, strict=True)]
     for t in range(steps):
         now = steps - 1 - t if backwards else t
-        for name, e in zip(names, nexts, strict=True):
-            e = e.replace("<t>", str(now))
+        for name, step in zip(names, nexts, strict=True):
+            e = step.replace("<t>", str(now))
             for other in names:
                 e = e.replace(f"<{other}>", f"{other}_{t}")
             lets.append(f"let {name}_{t + 1} = {e} in")
-    places = {"fold": [steps], "scan": range(1, steps + 1), "prescan": range(steps), "trace": range(steps + 1)}[word]
+    places = {"fold": [steps], "scan": range(1, steps + 1), "prescan": range(steps), "states": range(steps + 1)}[word]
     order = list(places)
     if backwards and word != "fold":
         order.reverse()
@@ -108,7 +108,9 @@ def _unrolled(
 
 def _sized(text: str) -> str:
     """The text with n + 1, which is at least 1, for n."""
-    text = text.replace("n - 1", "@").replace(":n.", ":n + 1.").replace("[n]", "[n + 1]")
+    text = (
+        text.replace("n - 1", "@").replace(":n.", ":n + 1.").replace(":n with", ":n + 1 with").replace("[n]", "[n + 1]")
+    )
     return text.replace("idx(n)", "idx(n + 1)").replace(", n)", ", n + 1)").replace("@", "n")
 
 
@@ -146,15 +148,16 @@ class _Writer:
             lambda: f"({self.condition(indices)} * {e()} + {e()})",
             lambda: f"(if {self.leaf(indices)} < {self.leaf(indices)} then {e()} else {e()})",
             lambda: f"(max {i}:n. {self.number(depth - 1, (*indices, i))})",
+            lambda: f"(fold {i}:n with z = {e()}. z * u[<t>, {i}] + {self.leaf((*indices, i))})",
         ]
-        weights = (4, 3, 4, 3, 2, 3, 3, 3, 1, 1)
+        weights = (4, 3, 4, 3, 2, 3, 3, 3, 1, 1, 1)
         return r.choices(choices, weights)[0]()
 
     def leaf(self, indices: tuple[str, ...]) -> str:
         r = self.random
         found = ["c", "x[<t>]", "0.5", f"b[{self.place(indices)}]", "u[<t>, k[<t>]]", f"u[<t>, {self.place(indices)}]"]
         found += ["<t> / 3", f"A[{self.place(indices)}, {self.place(indices)}]"]
-        found += [f"([0 < <t>] * x[<t> - 1])", f"x[T - 1 - <t>]"]
+        found += ["([0 < <t>] * x[<t> - 1])", "x[T - 1 - <t>]"]
         for name, kind in self.states.items():
             found += [f"<{name}>"] * 4 if kind == "number" else [f"<{name}>[{self.place(indices)}]"] * 4
         if indices:
@@ -167,7 +170,7 @@ class _Writer:
 
     def condition(self, indices: tuple[str, ...]) -> str:
         i = self.random.choice(indices) if indices else "0"
-        choices = [f"[{i} = <t>]", f"[{i} < <t>]", "[0 < <t>]", f"[r(<t>, {i})]", f"[{i} != k[<t>]]", f"[<t> + 1 < T]"]
+        choices = [f"[{i} = <t>]", f"[{i} < <t>]", "[0 < <t>]", f"[r(<t>, {i})]", f"[{i} != k[<t>]]", "[<t> + 1 < T]"]
         return self.random.choice(choices if indices else ["[0 < <t>]", "[r(<t>, 0)]", "[k[<t>] = 0]"])
 
     def vector(self, depth: int) -> str:

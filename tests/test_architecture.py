@@ -27,7 +27,7 @@ FOLDERS = (
     "transforms",
 )
 FLOORS = (*FOLDERS, "pipeline", "sparse", "certificate", "jaxprs", "pictures", "notebook")
-TOP = ("__init__", "__main__", "checks", "cli", "entrances", "files", "jax", "lib", "play", "testing")
+TOP = ("__init__", "__main__", "checks", "cli", "entrances", "files", "fn", "jax", "lib", "passes", "play", "testing")
 
 MODULES = sorted(path.relative_to(ROOT) for path in ROOT.rglob("*.py"))
 

@@ -219,7 +219,7 @@ def test_the_table_of_functions_has_every_function() -> None:
     page = functions.page()
     names = [name for name in registry.functions() if "test" not in name]  # without those of other tests
     assert all(f"| `{name}(" in page for name in names)
-    assert all(callable(getattr(tl, functions.PYTHON.get(name, name))) for name in names if name not in NAMES)
+    assert all(callable(getattr(tl.fn, functions.PYTHON.get(name, name))) for name in names if name not in NAMES)
     assert set(names) >= NAMES
 
 

@@ -1,13 +1,13 @@
 """Derivatives of recurrences.
 
-    D(fold t:n with s = e0 . e1)  =  second part of  fold t:n with s, ds = e0, D e0 . e1, D e1                       (6.R0)
+    6.R0    D(fold t:n with s = e0 . e1)  =  second part of  fold t:n with s, ds = e0, D e0 . e1, D e1
 
-    <dY | D(fold t:n with s = e0 . e1)>_[P]  ->                                                                      (6.R1)
+    6.R1    <dY | D(fold t:n with s = e0 . e1)>_[P]  ->
         let c = fold r:n with c = dY . Dt_s e1(t; c)  in  <c | D e0>_[Q(0)] + <sum t. Dt_w e1(t; c[t]) | D w>_[..] + ..
 
 where t = n - 1 - r, and Dt_s and Dt_w are what 6.26 to 6.29 make of <c | D e1> for the state s and for a value w that
-doesn't change. Only the cotangent of the state is a recurrence: all other ones are sums over t of what it has stored. The
-forward recurrence stores what the cotangents read of its steps: further states that no step reads. So nothing of a
+doesn't change. Only the cotangent of the state is a recurrence: all other ones are sums over t of what it has stored.
+The forward recurrence stores what the cotangents read of its steps: further states that no step reads. So nothing of a
 step is computed twice.
 
 Q(t), where the cotangent of the state before step t is not 0, is guessed, and believed if it fulfils

@@ -76,6 +76,10 @@ def evaluate(f: Function, /, *args: Any, exact: bool = False, **kwargs: Any) -> 
     values that don't fit in memory.
 
     An extremum of which a value is NaN is NaN, and the choice is the first such point, as in NumPy and JAX.
+
+    >>> f = tl.parse("f(x: [n]R) = sum i:n. x[i]^2")
+    >>> tl.evaluate(f, [1, 2], exact=True)
+    Fraction(5, 1)
     """
     positions, mapping = apart(args)
     by_position = {p.name: x for p, x in zip(f.params, positions, strict=False)}
@@ -286,7 +290,7 @@ class Evaluator:
             arrays.append(state)
         if e.word == "fold":
             return state
-        kept = {"scan": arrays[1:], "prescan": arrays[:-1], "trace": arrays}[e.word]
+        kept = {"scan": arrays[1:], "prescan": arrays[:-1], "states": arrays}[e.word]
         if not kept:
             return self._zero(e.type, points.count)
         return tuple(Leaf(np.stack([leaf.read() for leaf in leaves], axis=1)) for leaves in zip(*kept, strict=True))

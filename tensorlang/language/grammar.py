@@ -16,7 +16,7 @@
         | [p] * e                  Bracket
         | let x = e0 in e1         Let
         | fold t:n with s = e0. e1 Recur, beyond Figure 3: the state after the last step; scan and prescan: that after
-                                   and that before each step; trace: all of them, n + 1
+                                   and that before each step; states: all of them, n + 1
 
 Nodes are interned: equality is identity. A node computes its type from its parts when it is made, so an
 ill-typed expression does not exist; it raises `TypeMismatch` instead.
@@ -319,7 +319,7 @@ class Let(Node, metaclass=Interned):
         _set_type(self, self.body.type)
 
 
-RECURRENCES = ("fold", "scan", "prescan", "trace")
+RECURRENCES = ("fold", "scan", "prescan", "states")
 """What `Recur` gives: the last state, the state after each step, that before each step, and all of them."""
 
 
@@ -329,7 +329,7 @@ class Recur(Node, metaclass=Interned):
 
     The state is `init` at first, and each step at 0 <= index < size makes of it the value of `step`, in which the
     variable `state` is the state before. A "fold" is the state after all steps, a "scan" the array of the states after
-    each of them, a "prescan" that of the states before, and a "trace" that of the first state and all after it.
+    each of them, a "prescan" that of the states before, and a "states" that of the first state and all after it.
     """
 
     word: str
@@ -355,7 +355,7 @@ class Recur(Node, metaclass=Interned):
         if self.word == "fold":
             _set_type(self, kind)
         else:
-            _set_type(self, Array(self.size + 1 if self.word == "trace" else self.size, kind))
+            _set_type(self, Array(self.size + 1 if self.word == "states" else self.size, kind))
 
 
 Expr = (

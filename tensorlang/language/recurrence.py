@@ -3,7 +3,7 @@
 word t:n with s0 = e0, s1 = e1 . e         word t:n with s = (e0, e1) . let s0 = fst s in let s1 = snd s in e
 fold reversed t:n with s = e0 . e          fold t:n with s = e0 . [t := n - 1 - t] e
 scan reversed t:n with s = e0 . e          let h = scan t:n with s = e0 . [t := n - 1 - t] e in gen t:n. h[n - 1 - t]
-trace reversed t:n with s = e0 . e         let h = trace t:n with s = e0 . [t := n - 1 - t] e in gen t:n + 1. h[n - t]
+states reversed t:n with s = e0 . e         let h = states t:n with s = e0 . [t := n - 1 - t] e in gen t:n + 1. h[n - t]
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def recurrence(
     if word == "fold":
         return e
     at, whole = Index(index.name), Var(state.name, e.type)
-    count = size + 1 if word == "trace" else size
+    count = size + 1 if word == "states" else size
     return Let(whole, e, Gen(at, count, access(whole, count - 1 - atom_affine(at))))
 
 

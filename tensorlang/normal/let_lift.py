@@ -6,8 +6,8 @@
     5.6, 5.7          gen i:n. let x = e0 in e1  ->  let x = gen i:n. e0 in gen i:n. [x := x[i]] e1     (sum alike)
     5.9               [p] * let x = e0 in e1     ->  let x = [p]*e0 in [p]*e1
     5.10              let x = (let y = e0 in e1) in e2  ->  let y = e0 in let x = e1 in e2
-    5.R3              gen i:n. fold t with s = e0 . e1  ->  let s' = fold t with s' = gen i:n. e0 . gen i:n. [s := s'[i]] e1
-                                                            in gen i:n. s'[i]             (brackets and sums alike)
+    5.R3              gen i:n. fold t with s = e0 . e1  ->  let r = fold t with s' = gen i:n. e0 .
+                                                            gen i:n. [s := s'[i]] e1 in gen i:n. r[i]
 
 A let moves outside all that surrounds it in one go: the binders and brackets around it are the scope that
 its value is wrapped in, and its variable is replaced by an access at the binders' indices. An index array is
@@ -114,7 +114,14 @@ class _Scope:
 
 @limited
 def let_lift(f: Function) -> Function:
-    """`f` with its lets outermost (5.1 to 5.10); the same meaning, at no more cost."""
+    """`f` with its lets outermost (5.1 to 5.10); the same meaning, at no more cost.
+
+    >>> f = tl.parse("f(x: [n]R) = sum i:n. (let y = x[i] * x[i] in y + y)")
+    >>> print(tl.let_lift(f))
+    f(x: [n]R) =
+      let y = gen i:n. x[i] * x[i] in
+      sum i:n. y[i] + y[i]
+    """
     f = with_conditions(f)
     lifted: list[Binding] = []
     body = run(_lift(f.body, _Scope(), lifted))
@@ -218,5 +225,5 @@ def _recurrence(e: Recur, scope: _Scope, lifted: list[Binding]) -> Deep[Expr]:
     lifted.append((value, made))
     if e.word == "fold" or not places:
         return access(value, *places)
-    at, count = Index(e.index.name), e.size + 1 if e.word == "trace" else e.size
+    at, count = Index(e.index.name), e.size + 1 if e.word == "states" else e.size
     return Gen(at, count, access(value, atom_affine(at), *places))

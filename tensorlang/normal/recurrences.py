@@ -3,9 +3,9 @@
     let h = fold t:n with s = e0 . e1 in ..    <->    H = States(Loop(n, Step, S(e0), frees))
 
 A program without its recurrences is one of further parameters, what they give, and of further outputs, what they read.
-Passes see that program: `apart` makes it and `Apart.joined` undoes it, for SSA, and `taken_apart` and `put_together` for
-programs of the core language. A step is a program, too: of the state before, of values that don't change, and of the
-time, an index that is given.
+Passes see that program: `apart` makes it and `Apart.joined` undoes it for SSA; `normal_with_recurrences` comes from the
+core language, and `put_together` goes back there. A step is a program, too: of the state before, of values that don't
+change, and of the time, an index that is given.
 """
 
 from __future__ import annotations
@@ -334,7 +334,7 @@ def normal_with_recurrences(f: Function, normal: Normal, flat: Normal) -> SSA:
 def without_traces(s: SSA) -> SSA:
     """`s`, where what is read of a trace at places that are its last one, or all but that, or all but the first one, is
     read of a fold, a prescan or a scan. In the steps of recurrences, too."""
-    if not any(isinstance(x, States) and x.word == "trace" for x in s.statements):
+    if not any(isinstance(x, States) and x.word == "states" for x in s.statements):
         return s
     new: dict[Statement, Statement] = {}
     for x in s.statements:
@@ -353,7 +353,7 @@ Trace = tuple[Affine, Callable[[str], Statement]]
 
 
 def _trace(x: Statement) -> Trace | None:
-    if not (isinstance(x, States) and x.word == "trace"):
+    if not (isinstance(x, States) and x.word == "states"):
         return None
     return x.loop.size, lambda word: states(x.loop, x.place, word)
 
@@ -369,14 +369,14 @@ def _with_step_without_traces(x: States) -> States:
 
     def trace(y: Statement) -> Trace | None:
         known = _trace(traces[y]) if isinstance(y, Input) and y in traces else None
-        if known is None:
+        if known is None or not isinstance(y, Input):
             return None
-        size, of = known
+        (size, of), name = known, y.param.name
 
         def read(word: str) -> Statement:
             if (y, word) not in made:
                 whole = of(word)
-                v = Var(y.param.name, array(whole.shape, R))
+                v = Var(name, array(whole.shape, R))
                 further[v] = whole
                 made[y, word] = Input(v, (), whole.shape)
             return made[y, word]
@@ -529,7 +529,7 @@ def put_together(g: Function, d: Apart, program: Callable[[SSA], Function]) -> F
     named: list[tuple[Var, Recur]] = []
     for k, loop in enumerate(d.loops):
         own, read = read[: len(loop.operands)], read[len(loop.operands) :]
-        word = next(iter(words[k])) if len(words[k]) == 1 else "trace"
+        word = next(iter(words[k])) if len(words[k]) == 1 else "states"
         recur, lets = _recur(loop, word, own, program)
         x = Var(unused_name(recur.state.name, taken), recur.type)
         taken.add(x.name)
@@ -558,10 +558,10 @@ def _recur(
     lets: list[tuple[Var, Expr]] = []
     values: dict[Var, Expr] = dict(zip(step.states, parted(state, count), strict=True))
     for x, e in zip(step.frees, read[count:], strict=True):
-        if not _is_name(e):
-            lets.append((Var(x.name, e.type), e))
-            e = lets[-1][0]
         values[x] = e
+        if not _is_name(e):
+            values[x] = named = Var(x.name, e.type)
+            lets.append((named, e))
     index = Index(step.time.name)
     body = run(replaced(program(step_ssa(step)).body, values, {}))
     body = run(with_atoms(body, {Lookup(step.time, ()): atom_affine(index)}, {}))
@@ -586,12 +586,12 @@ def _leaves(e: Expr, count: int) -> list[Expr]:
 def _states_of(x: Var, recur: Recur, place: int, word: str, count: int) -> Expr:
     """The states in one `place` of the recurrence that `x` names, read as `word` says: a gen where there are many."""
     if word == "fold":
-        return parted(access(x, recur.size) if recur.word == "trace" else x, count)[place]
+        return parted(access(x, recur.size) if recur.word == "states" else x, count)[place]
     if recur.word == word and count == 1:
         return x
     t = Index(recur.index.name)
-    at = atom_affine(t) + (1 if recur.word == "trace" and word == "scan" else 0)
-    size = recur.size + 1 if word == "trace" else recur.size
+    at = atom_affine(t) + (1 if recur.word == "states" and word == "scan" else 0)
+    size = recur.size + 1 if word == "states" else recur.size
     return Gen(t, size, parted(access(x, at), count)[place])
 
 

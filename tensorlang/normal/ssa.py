@@ -93,8 +93,8 @@ def integers(value: Affine, shape: Shape) -> Integers:
 class Step(metaclass=Interned):
     """What a step of a recurrence computes: the next `states` of these, of the values `frees`, and of the `time`.
 
-    Its variables are the canonical ones of `tensorlang.normal.recurrences`, so equal steps are one. `choices` define the
-    index arrays that it looks up.
+    Its variables are the canonical ones of `tensorlang.normal.recurrences`, so equal steps are one. `choices` define
+    the index arrays that it looks up.
     """
 
     states: tuple[Var, ...]
@@ -135,10 +135,10 @@ _STATES = Var("states", R)
 
 
 def states(loop: Loop, place: int, word: str) -> States:
-    """The "fold", "scan", "prescan" or "trace" of the state in one `place` of `loop`."""
+    """The "fold", "scan", "prescan" or "states" of the state in one `place` of `loop`."""
     shape = loop.inits[place].shape
     if word != "fold":
-        shape = (loop.size + 1 if word == "trace" else loop.size, *shape)
+        shape = (loop.size + 1 if word == "states" else loop.size, *shape)
     return States(_STATES, (), shape, loop, place, word)
 
 

@@ -122,6 +122,8 @@ def _law(law: str) -> str:
 
 
 def _proved(theorems: Sequence[str]) -> str:
+    if not theorems:
+        return note("Tested, not proved: the paper has no recurrences.")
     return note(f"Proved in proofs/ as {' and '.join(theorems)}.")
 
 

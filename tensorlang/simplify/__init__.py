@@ -42,6 +42,10 @@ def simplify(f: Function, given: Mapping[str, int] | None = None, /, **sizes: in
 
     Never dearer, as long as all sizes are at least 1. With `sizes`, keywords or a mapping, it is the cost there that is
     never higher, whatever the sizes that are not given. Raises `ArgumentError` for a name that is no size of `f`.
+
+    >>> f = tl.parse("f(x: [n]R) = gen i:n. sum j:n. [i = j] * x[j]")
+    >>> print(tl.simplify(f))
+    f(x: [n]R) = x
     """
     sizes = together(given, sizes)
     known = {size.name: size for size in (*f.sizes, *f.further)}
@@ -74,10 +78,10 @@ def simplify_ssa(s: SSA, sizes: Mapping[Size, int] | None = None) -> SSA:
     d = apart(s)
     if d.loops:
 
-        def change(step: Step) -> Step:
+        def simpler(step: Step) -> Step:
             return with_outputs(step, simplify_ssa(step_ssa(step), sizes))
 
-        joined = tidy_recurrences(d.joined(simplify_ssa(d.s, sizes), change))
+        joined = tidy_recurrences(d.joined(simplify_ssa(d.s, sizes), simpler))
         return joined if _same_loops(joined, s) else simplify_ssa(joined, sizes)
     distributed = partial(distribute, sizes=sizes)
     s = tidy(s)

@@ -88,6 +88,8 @@ def _tidied(loop: Loop, read: set[int]) -> tuple[Loop, dict[int, int], dict[int,
             break
         needed = more
     places = sorted(needed)
+    if not places:
+        return loop, {}, constant
     change: dict[Statement, Statement] = {}
     frees: dict[Var, Statement] = {}
     for v, x in [*zip(step.frees, loop.frees, strict=True), *((step.states[k], x) for k, x in constant.items())]:

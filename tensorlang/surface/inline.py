@@ -290,10 +290,10 @@ class _Inlining:
                 return Bracket(self._predicate(p), (yield visit(a)))
             case Recur(word, i, size, state, init, step):
                 new_init = yield visit(init)
-                own = self._bound(state, new_init.type)
-                assert isinstance(own, Var)
+                held = self._bound(state, new_init.type)
+                assert isinstance(held, Var)
                 index = self._index(i)
-                return Recur(word, index, size.substitute(self.atoms), own, new_init, (yield visit(step)))
+                return Recur(word, index, size.substitute(self.atoms), held, new_init, (yield visit(step)))
             case Let(x, value, body):
                 new_value = yield visit(value)
                 return Let(self._bound(x, new_value.type), new_value, (yield visit(body)))

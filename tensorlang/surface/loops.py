@@ -145,9 +145,7 @@ def _assigned(statements: Sequence[ast.stmt]) -> list[str]:
 
 def calls_itself(tree: ast.FunctionDef) -> bool:
     """Whether a function calls itself by its name."""
-    return any(
-        isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id == tree.name for n in ast.walk(tree)
-    )
+    return any(isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id == tree.name for n in ast.walk(tree))
 
 
 def without_tail_calls(tree: ast.FunctionDef, refuse: Callable[[ast.AST, str, str], Any]) -> ast.FunctionDef:
@@ -343,6 +341,7 @@ class _Reader:
         one, other = dict(env), dict(env)
         then: list[Stmt] = []
         other.update(dict.fromkeys(_FLAGS, False))
+        _told(one)
         self.block(rest, other, otherwise := [])
         self._join(gone, one, other, then, otherwise, env, out, left=(True, self._gone(other) is True))
 
@@ -429,8 +428,7 @@ class _Reader:
             return made
 
         joined = {
-            name: phi(name, one.get(name, _MISSING), other.get(name, _MISSING))
-            for name in dict.fromkeys((*one, *other))
+            name: phi(name, one.get(name, _MISSING), other.get(name, _MISSING)) for name in dict.fromkeys((*one, *other))
         }
         if outs:
             out.append(If(p, tuple(then), tuple(otherwise), tuple(outs), tuple(thens), tuple(otherwises)))
@@ -488,6 +486,7 @@ class _Reader:
                 other, otherwise = {**env, **dict.fromkeys(_FLAGS, False)}, list[Stmt]()
                 self._unrolled(target, values[k + 1 :], body, other, otherwise)
                 one = dict(env)
+                _told(one)
                 self._join(flag, one, other, [], otherwise, env, out, (True, self._gone(other) is True))
                 return
 
@@ -644,9 +643,7 @@ class _Reader:
                     v = c
                 else:
                     self.function.refuse(
-                        self.function.tree,
-                        f"{name.strip('$')} has no value on every path of a loop",
-                        f"give {name} one",
+                        self.function.tree, f"{name.strip('$')} has no value on every path of a loop", f"give {name} one"
                     )
             kind = self.kind(v)
             if kind is not self.kinds[c]:
@@ -787,9 +784,7 @@ class _Reader:
                 return env.pop("$chosen")
             case ast.Call(func=f, args=arguments, keywords=keywords) if all(k.arg for k in keywords):
                 named = {str(k.arg): self.value(k.value, env, out) for k in keywords}
-                return self._call(
-                    e, self.value(f, env, out), [self.value(a, env, out) for a in arguments], named, env, out
-                )
+                return self._call(e, self.value(f, env, out), [self.value(a, env, out) for a in arguments], named, env, out)
         self.function.refuse(
             e, f"{type(e).__name__} is no expression on numbers", "numbers, names, operators, comparisons, calls"
         )
@@ -831,7 +826,9 @@ class _Reader:
             return as_power(a, int(b) if b == int(b) else b, lambda f, args: self.op(f, args, out))
         return self.op("power", (a, b), out)
 
-    def _call(self, at: ast.AST, f: Any, args: list[Any], named: dict[str, Any], env: Env, out: list[Stmt]) -> Any:
+    def _call(
+        self, at: ast.AST, f: Any, args: list[Any], named: dict[str, Any], env: Env, out: list[Stmt]
+    ) -> Any:
         from tensorlang.surface.scalar import ScalarCode, known_name
 
         if isinstance(f, ScalarCode):
@@ -881,6 +878,13 @@ class _Reader:
         if self.size > MOST_STATEMENTS:
             name = self.function.name
             raise LimitError(f"{name}: more than {MOST_STATEMENTS:,} steps, its known loops unrolled", here())
+
+
+def _told(env: Env) -> None:
+    """Where control has left by one way alone, it has left by that."""
+    open_ = [flag for flag in _FLAGS if env.get(flag, False) is not False]
+    if len(open_) == 1:
+        env[open_[0]] = True
 
 
 def _same(v: Value, w: Value) -> bool:

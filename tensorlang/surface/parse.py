@@ -35,6 +35,7 @@ from tensorlang.language.function import Function, Parameter, did_you_mean, type
 from tensorlang.language.functions import KEYWORDS, call, function, functions, raise_to
 from tensorlang.language.grammar import (
     INDEX_HINT,
+    RECURRENCES,
     Access,
     Add,
     Bracket,
@@ -87,6 +88,10 @@ def parse(text: str, source: str = "<text>") -> Function:
 
     Raises `ParseError` unless it is exactly one definition, `ScopeError`, `TypeMismatch`, `ScalarFunctionError`,
     `LimitError` and `OutOfBounds` for what they say.
+
+    >>> f = tl.parse("f(x: [n]R) = sum i:n. x[i]^2")
+    >>> print(f([1.0, 2.0]))
+    5.0
     """
     definitions = list(parse_module(text, source).values())
     if len(definitions) != 1:
@@ -106,7 +111,11 @@ def reread(text: str) -> Function:
 
 @limited
 def parse_module(text: str, source: str = "<text>") -> dict[str, Function]:
-    """The programs that `text` defines, by name and in order. Raises what `parse` raises."""
+    """The programs that `text` defines, by name and in order. Raises what `parse` raises.
+
+    >>> list(tl.parse_module("f(x: R) = x * x  g(x: R) = f(x) + 1"))
+    ['f', 'g']
+    """
     if not isinstance(text, str):
         hint = (
             "tl.function makes a program of a Python function"
@@ -256,7 +265,7 @@ class _Parser(DeclarationReader):
             case "gen" | "sum":
                 piece = yield self._binder()
                 return piece
-            case "name" if token.text in RECURRENCES and self._goes_on_as_recurrence():
+            case "name" if token.text in RECURRENCES and self._binds_time():
                 piece = yield self._recurrence()
                 return piece
             case "name" if token.text in REDUCTIONS and (self.peek(), self.peek(2)) == ("name", ":"):
@@ -542,17 +551,15 @@ class _Parser(DeclarationReader):
         e = body.expr if where is TRUE else Bracket(where, body.expr)
         return self._piece(sums(binders, e), token.start)
 
-    def _goes_on_as_recurrence(self) -> bool:
-        """Whether an index follows the current word, or `reversed` and an index."""
-        after = self.tokens[self.position + 1].text
-        return (self.peek(), self.peek(2)) == ("name", ":") or (after == "reversed" and self.peek(2) == "name")
+    def _binds_time(self) -> bool:
+        """Whether an index follows: `fold t:n`, or `fold reversed t:n`. Else it is a name like others."""
+        ahead = [self.peek(k) for k in (1, 2, 3)]
+        return ahead[:2] == ["name", ":"] or ahead == ["name", "name", ":"]
 
     def _recurrence(self) -> Deep[_Piece]:
         """`fold t:n with s = e0, r = e1 . e`, where `reversed t:n` goes from the last t to the first."""
         token = self.advance()
         hint = f"a state, its first value, and the step: {token.text} t:n with s = 0 . s + x[t]"
-        if self.token.kind == "(":
-            raise self.unexpected("the name of an index", hint)
         backwards = self.token.text == "reversed" and self.peek() == "name" and self.accept("name")
         binders = yield self.binders(token.text)
         if len(binders) > 1:

@@ -1,4 +1,4 @@
-"""Recurrences in Python: fold, scan, prescan and trace, each of a size, first states and a function of a step and states."""
+"""Recurrences in Python: fold, scan, prescan and states, each of a size, first states and a step as a function."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def prescan(size: Any, init: Any, step: Step, *, reverse: bool = False) -> Any:
     return _recurrence("prescan", size, init, step, reverse)
 
 
-def trace(size: Any, init: Any, step: Step, *, reverse: bool = False) -> Any:
+def states(size: Any, init: Any, step: Step, *, reverse: bool = False) -> Any:
     """The array of all states, `init` and those after each step: size + 1 of them; in everything else as `fold`.
 
     With `reverse`, the state before step t is at place t + 1, and the last one at place 0.
     """
-    return _recurrence("trace", size, init, step, reverse)
+    return _recurrence("states", size, init, step, reverse)
 
 
 def _recurrence(word: str, size: Any, init: Any, step: Step, reverse: bool) -> Any:

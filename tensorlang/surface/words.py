@@ -24,9 +24,9 @@ _SHAPE = Word(
 _LOOP = Word(
     "a loop that carries a state is a fold: fold t:n with s = 0 . s + x[t] is the last state, and scan t:n with .. the "
     "array of all of them; without a state, gen i:n. e makes an array, sum i:n. e a number",
-    "a loop that carries a state is tl.fold(n, s0, lambda t, s: ..), the last state, or tl.scan(..), the array of all of "
-    "them; without a state, tl.gen makes an array, tl.sum a number; steps of a number that Python knows may be a Python "
-    "loop",
+    "a loop that carries a state is tl.fold(n, s0, lambda t, s: ..), the last state, or tl.scan(..), the array of all "
+    "of them; without a state, tl.gen makes an array, tl.sum a number; steps of a number that Python knows may be a "
+    "Python loop",
 )
 _SOLVE = Word(
     "there are no solvers or decompositions: use jnp.linalg around tl.to_jax(f)",
@@ -68,7 +68,7 @@ _RANGE = Word("the numbers from 0 to n - 1: gen i:n. i", "the numbers from 0 to 
 WORDS: dict[str, Word] = {
     **dict.fromkeys(("shape", "len", "size", "ndim", "dim"), _SHAPE),
     **dict.fromkeys(
-        ("for", "while", "loop", "scan", "fold", "prescan", "fori_loop", "while_loop", "cumsum", "cumprod", "foreach"),
+        ("for", "while", "loop", "fold", "scan", "prescan", "fori_loop", "while_loop", "cumsum", "cumprod", "foreach"),
         _LOOP,
     ),
     **dict.fromkeys(("inv", "inverse", "solve", "det", "svd", "eig", "cholesky", "qr", "linalg", "lstsq"), _SOLVE),

@@ -200,12 +200,9 @@ def _transpose(cotangents: Sequence[Any], *args: Any, op: Operation, sizes: Size
     known = [x for x in args if not isinstance(x, ad.UndefinedPrimal)]
     if has_recurrences(op.function):
         filled = [jnp.zeros(x.aval.shape, x.aval.dtype) if isinstance(x, ad.UndefinedPrimal) else x for x in args]
-        whole = [ad.instantiate_zeros(ct) for ct in cotangents]
-        found = bind(adjoint_of(_program(op), by), [*filled, *whole], sizes, how)
-        out = [None] * len(args)
-        for k, x in zip(by, found, strict=True):
-            out[k] = _lying_like(x, args[k].aval)
-        return out
+        whole = [ad.instantiate_zeros(ct) for ct in cotangents]  # type: ignore[no-untyped-call]
+        bars = dict(zip(by, bind(adjoint_of(_program(op), by), [*filled, *whole], sizes, how), strict=True))
+        return [_lying_like(bars[k], x.aval) if k in bars else None for k, x in enumerate(args)]
     if isinstance(op, Linear):
         first = len(op.known)
         known = known[:first]

@@ -22,6 +22,7 @@ from tensorlang.language.predicates import Relation
 from tensorlang.lower.checked import check_traced
 from tensorlang.lower.coordinates import Coordinates, points_or_mask
 from tensorlang.lower.run import Lowered
+from tensorlang.normal.recurrences import has_recurrences
 from tensorlang.transforms.flat import flat
 from tensorlang.transforms.linear import Program, once
 from tensorlang.transforms.primitive import How, bind
@@ -46,6 +47,11 @@ def to_jax(f: Function, check: bool = False, strict: bool = False) -> Callable[.
 
     What brackets hide must be finite, or it may make nan of what does not read it. With `strict` it has no influence,
     whatever it is, on values and on derivatives of any order: see `tensorlang.lower`.
+
+    >>> import jax
+    >>> f = tl.parse("f(x: [n]R) = sum i:n. x[i]^2")
+    >>> jax.grad(tl.to_jax(f))(np.array([1.0, 2.0], np.float32))
+    Array([2., 4.], dtype=float32)
     """
     return _to_jax(f, check, strict)
 
@@ -54,6 +60,7 @@ def to_jax(f: Function, check: bool = False, strict: bool = False) -> Callable[.
 def _to_jax(f: Function, check: bool, strict: bool) -> Callable[..., Any]:
     program = Program(flat(f))
     params = {p.name: p for p in f.params}
+    recurrent = has_recurrences(f)
 
     @placed
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -76,6 +83,8 @@ def _to_jax(f: Function, check: bool, strict: bool) -> Callable[..., Any]:
                 if check:
                     check_traced(p, value, bound.sizes)
                 arrays.append(jnp.asarray(value, jnp.int32))
+            elif recurrent:
+                arrays.append(jnp.asarray(value.toarray() if hasattr(value, "toarray") else value, bool))
             elif isinstance(found := points_or_mask(value), Coordinates):
                 points.append((p, found))
                 arrays.append(np.zeros([0] * len(p.sizes), bool))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from typing import Any
 
 from tensorlang.language.affine import Affine, Size
 from tensorlang.language.function import Function
@@ -30,15 +31,15 @@ def source(
 
 
 class Recurrent:
-    """The generated source of a program with recurrences; in everything else as `Source`. It takes relations as masks."""
+    """The generated source of a program with recurrences, as `Source` is; relations come as masks."""
 
     def __init__(self, f: Function, exact: bool = False, strict: bool = False, names: Names | None = None) -> None:
         self._names = names or Names(frozenset(HELPERS))
         self.name = self._names.fresh_global(f.name)
-        self.orders: dict[Relation, tuple[object, ...]] = {}
+        self.orders: dict[Relation, tuple[tuple[int, ...], ...]] = {}
         self._exact, self._strict = exact, strict
         self._function = f
-        self._spelled: dict[object, str] = {p: self._names.fresh_global(p.name) for p in f.params}
+        self._spelled: dict[Any, str] = {p: self._names.fresh_global(p.name) for p in f.params}
         self._lines: list[str] = []
         self.helpers: dict[str, None] = {}
         self.definitions: list[tuple[str, str]] = []
@@ -132,21 +133,22 @@ class Recurrent:
         states = [self._names.fresh_local(f"s{k}") for k in range(count)]
         following = [self._names.fresh_local(f"n{k}") for k in range(count)]
         step = self._names.fresh_global(f"{turn.step.name}_all")
+        held, time = self._names.fresh_local("states"), self._names.fresh_local("t")
         words: dict[int, set[str]] = {}
         for _, place, word in turn.gives:
             words.setdefault(place, set()).add(word)
-        after = [k for k in range(count) if words.get(k, set()) & {"scan", "trace"}]
+        after = [k for k in range(count) if words.get(k, set()) & {"scan", "states"}]
         before = [k for k in range(count) if "prescan" in words.get(k, set()) and k not in after]
         arguments = [self._spelled[v] for v in turn.frees]
         own = [states[k] if k in turn.carried else self._spelled[turn.inits[k]] for k in range(count)]
-        call = self._call(made, [*arguments, *own, "t", *(self._spelled[p] for p in turn.others)])
+        call = self._call(made, [*arguments, *own, time, *(self._spelled[p] for p in turn.others)])
         carried = "".join(f"{states[k]}, " for k in turn.carried)
         nexts = "".join(f"{following[k]}, " for k in turn.carried)
         given = "".join([*(f"{following[k]}, " for k in after), *(f"{states[k]}, " for k in before)])
         self._lines += [
             "",
-            f"def {step}(states, t):",
-            *([f"    ({carried}) = states"] if turn.carried else []),
+            f"def {step}({held}, {time}):",
+            *([f"    ({carried}) = {held}"] if turn.carried else []),
             f"    {', '.join(following)} = {call}",
             f"    return ({nexts}), ({given})",
             "",
@@ -173,7 +175,7 @@ class Recurrent:
             Explained(
                 turn.step.name,
                 f"{turn.step.name}: {turn.size} steps",
-                f"carries {len(turn.carried)} of {count} states, and stores {len(after) + len(before)} of them each step",
+                f"{len(turn.carried)} of {count} states are carried, {len(after) + len(before)} stored at each step",
                 "",
                 computed="one step after the other, by lax.scan",
             )

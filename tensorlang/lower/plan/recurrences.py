@@ -53,7 +53,7 @@ class Turn:
     """A recurrence of `size` steps: `step` is a program of `frees`, then the states, then the time.
 
     The states begin as `inits`. `carried` are the places of those that steps or folds read; `gives` tells which
-    variable is the fold, scan, prescan or trace of the state in which place.
+    variable is the fold, scan, prescan or states of the state in which place.
     """
 
     size: Affine

@@ -1,6 +1,5 @@
 """Recurrences: steps one after the other."""
 
-import jax
 import jax.numpy as jnp
 from jax import lax
 

@@ -7,8 +7,9 @@ from typing import Any, ClassVar
 from pygments.lexer import RegexLexer, bygroups, words
 from pygments.token import Comment, Keyword, Name, Number, Operator, Punctuation, String, Whitespace
 
+from tensorlang.language.grammar import RECURRENCES
 from tensorlang.surface.lex import RESERVED
-from tensorlang.surface.reader import RECURRENCES, REDUCTIONS
+from tensorlang.surface.reader import REDUCTIONS
 
 _TYPES = {"R", "rel", "idx"}
 

@@ -1,4 +1,4 @@
-"""The playground, `tensorlang play`: a page on which a program is written, and all that is known of it stands beside it.
+"""The playground, `tensorlang play`: programs are written on a page, and what is known of them stands beside.
 
 answers    question -> answer: what a page shows of a program
 server     the page and the answers, by HTTP, for this machine alone

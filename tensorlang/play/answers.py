@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 import tensorlang as tl
+from tensorlang import shown
 from tensorlang.errors import ArgumentError, Span, TensorlangError
-from tensorlang.language.affine import IndexArray, Size
+from tensorlang.language.affine import Atom, IndexArray, Size
 from tensorlang.language.function import Function, Parameter
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import Relation
@@ -34,17 +35,19 @@ def answer(question: Mapping[str, Any]) -> dict[str, Any]:
             return _answered(*_checked(question))
     except TensorlangError as error:
         place = error.place
+        if not isinstance(place, Span):
+            return {"error": {"message": error.told()}}
         where = {"line": place.line, "column": place.column, "length": place.end - place.start}
-        return {"error": {"message": error.told(), **(where if isinstance(place, Span) else {})}}
+        return {"error": {"message": error.told(), **where}}
     except RecursionError:
         return {"error": {"message": "the program is nested too deep to be shown"}}
 
 
 def _checked(question: Mapping[str, Any]) -> tuple[str, str | None, dict[str, int], str]:
     text, wrt, sizes, show = (question.get(name) for name in ("text", "wrt", "sizes", "show"))
-    if not isinstance(text, str) or not (wrt is None or isinstance(wrt, str)) or show not in WANTED:
+    if not isinstance(text, str) or not isinstance(wrt, str | None) or not isinstance(show, str) or show not in WANTED:
         raise ArgumentError(f"a question has a text, and one of {', '.join(WANTED)} to show")
-    if not isinstance(sizes, dict) or not all(isinstance(n, int) and 0 <= n for n in sizes.values()):
+    if not isinstance(sizes, dict) or not all(isinstance(n, int) and n >= 0 for n in sizes.values()):
         raise ArgumentError("sizes are whole numbers from 0 on", hint="such as n=100")
     return text, wrt or None, {str(name): int(n) for name, n in sizes.items()}, show
 
@@ -70,11 +73,9 @@ def _answered(text: str, wrt: str | None, given: dict[str, int], show: str) -> d
     found |= {"adjoint": str(adjoint), "adjoint_cost": str(tl.cost_polynomial(adjoint))}
     match show:
         case "derivation":
-            from tensorlang.notebook.stepper import page
-
             derivation = tl.derive(f, wrt=wrt)
             is_counted = not any(isinstance(p, Relation) for p in f.params)
-            found["derivation"] = page(derivation.at(**sizes) if is_counted else derivation)
+            found["derivation"] = shown.page(derivation.at(**sizes) if is_counted else derivation)
         case "certificate":
             found["certificate"] = str(tl.certify(f, wrt=wrt, bound=4))
         case "source":
@@ -110,7 +111,7 @@ def _named_sizes(p: Parameter) -> set[Size]:
 
 def _random(p: Parameter, sizes: Mapping[str, int], rng: np.random.Generator) -> Any:
     """An argument for the parameter `p`."""
-    values = {Size(name): n for name, n in sizes.items()}
+    values: dict[Atom, int] = {Size(name): n for name, n in sizes.items()}
     match p:
         case Var():
             return _of_type(p.type, values, (), rng)
@@ -121,7 +122,7 @@ def _random(p: Parameter, sizes: Mapping[str, int], rng: np.random.Generator) ->
             return rng.random(tuple(max(0, a.value(values)) for a in p.sizes)) < _DENSITY
 
 
-def _of_type(kind: Type, values: Mapping[Any, int], outer: tuple[int, ...], rng: np.random.Generator) -> Any:
+def _of_type(kind: Type, values: Mapping[Atom, int], outer: tuple[int, ...], rng: np.random.Generator) -> Any:
     axes, element = shape(kind)
     dims = (*outer, *(max(0, a.value(values)) for a in axes))
     if isinstance(element, Pair):

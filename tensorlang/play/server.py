@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -15,7 +16,10 @@ from tensorlang.play.answers import answer
 PAGE = Path(__file__).with_name("page.html")
 _MOST_BYTES = 200_000
 _LOCAL = ("127.0.0.1", "localhost")
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:; frame-src 'self'"
+_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:; "
+    "frame-src 'self'"
+)
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -78,7 +82,5 @@ def serve(port: int, started: Callable[[str], None]) -> None:
     with ThreadingHTTPServer((_LOCAL[0], port), Handler) as server:
         server.daemon_threads = True
         started(f"http://{_LOCAL[0]}:{server.server_address[1]}/")
-        try:
+        with suppress(KeyboardInterrupt):
             server.serve_forever()
-        except KeyboardInterrupt:
-            pass

@@ -71,7 +71,7 @@ from tensorlang.surface.lookups import Indices
 from tensorlang.surface.mistakes import VALUE_CONDITION, elementwise, letters
 from tensorlang.surface.options import Adjustable, adjustable, axes
 from tensorlang.surface.quotients import index_of, said
-from tensorlang.surface.reader import RECURRENCES, REDUCTIONS
+from tensorlang.surface.reader import REDUCTIONS
 from tensorlang.surface.scope import Surface
 from tensorlang.surface.share import share
 from tensorlang.surface.terms import Idx, Rel, Term
@@ -139,7 +139,7 @@ def parse_module(text: str, source: str = "<text>") -> dict[str, Function]:
 @cached
 def library() -> dict[str, Function]:
     """The programs of the library by name."""
-    return {**parse_module(TEXT, "lib.tl"), **adjustable()}
+    return {**parse_module(TEXT, "lib.tl"), **adjustable(parse)}
 
 
 @dataclass(frozen=True, slots=True)

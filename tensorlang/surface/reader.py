@@ -25,9 +25,6 @@ _KINDS: dict[type, str] = {
 REDUCTIONS = ("max", "min", "argmax", "argmin")
 """Words that are reductions before a binder, though they may be names elsewhere."""
 
-RECURRENCES = ("fold", "scan", "prescan", "trace")
-"""Words that are recurrences before an index and its range, and names elsewhere."""
-
 _UNBINDABLE = frozenset(functions()) | {"pow"}
 """Names of scalar functions and of what is written like one. A value may be called real, since programs are."""
 

@@ -24,8 +24,8 @@ IRRATIONAL = {
 }
 """Numbers of which the registry has so many digits; Functions.v has the numbers themselves."""
 
-UNPROVED = frozenset(["erfinv"])
-"""Functions that Functions.v lacks."""
+UNPROVED = frozenset(["erfinv", "lgamma", "digamma", "trigamma", "tetragamma", "pentagamma"])
+"""Functions that Functions.v lacks: an inverse, and those of Gamma."""
 
 Row = tuple[int, int, list[list[str | Fraction]]]
 """Arity, cost, and the components of the transposed derivative, in prefix notation."""

@@ -2,7 +2,7 @@
 
 Each costs the least that its derivative allows, which may cost three times as much. Where a function has no value its
 derivative has none either; roundings have the derivative 0, at their steps, too. The proofs have all of these but
-erfinv.
+erfinv, lgamma and the derivatives of that.
 """
 
 from __future__ import annotations

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from typing import Any
 
-import numpy as np
 import pytest
 
 import tensorlang as tl

@@ -70,7 +70,7 @@ def value(f: str, args: list[Any]) -> Any:
     else:
         found = function(f).evaluate
     if f in ("max", "min", "abs") and all(isinstance(a, int) for a in args):
-        return {"max": max, "min": min, "abs": abs}[f](*args)
+        return {"max": max, "min": min, "abs": abs}[f](*args)  # type: ignore[operator]
     with np.errstate(all="ignore"):
         try:
             return float(found(*map(np.float64, args)))
@@ -214,7 +214,7 @@ def partials(op: Op, emit: Emit) -> list[Part]:
     parts: list[Part] = []
     for k, e in enumerate(f.transpose(xs, result, seed)):
         if e is not None:
-            parts.append((k, lambda t, e=e: written(e, {**known, seed: t}, emit), 1))
+            parts.append((k, lambda t, e=e: written(e, {**known, seed: t}, emit), 1))  # type: ignore[misc]
     return parts
 
 
@@ -250,4 +250,3 @@ def as_power(x: Value, exponent: int | float, emit: Emit) -> Value:
     base = Var("x0", R)
     e = raise_to(base, Fraction(repr(exponent)) if isinstance(exponent, float) else exponent)
     return written(e, {base: x}, emit)
-

@@ -15,7 +15,7 @@ import math
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tensorlang.errors import LimitError, here
 from tensorlang.language.functions import functions
@@ -23,11 +23,9 @@ from tensorlang.language.grammar import Call
 from tensorlang.scalars.black_box import has_loops, scalar_function
 from tensorlang.scalars.code import Code, If, Names, Op, Stmt, Value, While, renamed, without_unused
 from tensorlang.scalars.ops import COMPARISONS, WHOLE, as_power, kind_of, value
+from tensorlang.surface.called import ReadFunction, known_name
 from tensorlang.surface.scope import built
 from tensorlang.surface.terms import Cond, Idx, Term, apply, as_cond, as_term, term, where
-
-if TYPE_CHECKING:
-    from tensorlang.surface.scalar import ScalarCode
 
 MOST_STATEMENTS = 20_000
 _UNROLLED = 64
@@ -62,7 +60,7 @@ class Read:
     arguments: tuple[Term, ...]
 
 
-def read(function: ScalarCode, arguments: dict[str, Any], bound: int | None) -> Read:
+def read(function: ReadFunction, arguments: dict[str, Any], bound: int | None) -> Read:
     """The code of `function` called with these arguments. Raises `TypeMismatch` at the line of what is refused."""
     return _Reader(function, bound).read(arguments)
 
@@ -145,7 +143,9 @@ def _assigned(statements: Sequence[ast.stmt]) -> list[str]:
 
 def calls_itself(tree: ast.FunctionDef) -> bool:
     """Whether a function calls itself by its name."""
-    return any(isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id == tree.name for n in ast.walk(tree))
+    return any(
+        isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id == tree.name for n in ast.walk(tree)
+    )
 
 
 def without_tail_calls(tree: ast.FunctionDef, refuse: Callable[[ast.AST, str, str], Any]) -> ast.FunctionDef:
@@ -187,7 +187,7 @@ def without_tail_calls(tree: ast.FunctionDef, refuse: Callable[[ast.AST, str, st
 
 
 class _Reader:
-    def __init__(self, function: ScalarCode, bound: int | None) -> None:
+    def __init__(self, function: ReadFunction, bound: int | None) -> None:
         self.function = function
         self.bound = bound
         self.fresh = Names()
@@ -244,7 +244,7 @@ class _Reader:
 
     # statements
 
-    def call(self, function: ScalarCode, env: Env, out: list[Stmt], at: ast.AST) -> Any:
+    def call(self, function: ReadFunction, env: Env, out: list[Stmt], at: ast.AST) -> Any:
         """What `function` returns for the arguments in `env`."""
         if self.depth > _MOST_INLINED:
             function.refuse(at, "functions that call one another without end", "a loop")
@@ -342,7 +342,8 @@ class _Reader:
         then: list[Stmt] = []
         other.update(dict.fromkeys(_FLAGS, False))
         _told(one)
-        self.block(rest, other, otherwise := [])
+        otherwise: list[Stmt] = []
+        self.block(rest, other, otherwise)
         self._join(gone, one, other, then, otherwise, env, out, left=(True, self._gone(other) is True))
 
     def _branch(
@@ -410,7 +411,7 @@ class _Reader:
                     return _MISSING
                 if not isinstance(known, str | int | float):
                     return known
-                blank = self._blank(known)
+                blank = self._blank(known)  # type: ignore[assignment]
                 a, b = (blank, known) if isinstance(a, Missing) else (known, blank)
             if a is b or (type(a) is type(b) and a == b):
                 return a
@@ -428,7 +429,8 @@ class _Reader:
             return made
 
         joined = {
-            name: phi(name, one.get(name, _MISSING), other.get(name, _MISSING)) for name in dict.fromkeys((*one, *other))
+            name: phi(name, one.get(name, _MISSING), other.get(name, _MISSING))
+            for name in dict.fromkeys((*one, *other))
         }
         if outs:
             out.append(If(p, tuple(then), tuple(otherwise), tuple(outs), tuple(thens), tuple(otherwises)))
@@ -643,7 +645,9 @@ class _Reader:
                     v = c
                 else:
                     self.function.refuse(
-                        self.function.tree, f"{name.strip('$')} has no value on every path of a loop", f"give {name} one"
+                        self.function.tree,
+                        f"{name.strip('$')} has no value on every path of a loop",
+                        f"give {name} one",
                     )
             kind = self.kind(v)
             if kind is not self.kinds[c]:
@@ -670,7 +674,7 @@ class _Reader:
             renamed(head, same),
             same.get(p, p) if isinstance(p, str) else p,
             renamed(made_body, same),
-            tuple(same.get(nexts[j], nexts[j]) if isinstance(nexts[j], str) else nexts[j] for j in keep),
+            tuple(same.get(nexts[j], nexts[j]) if isinstance(nexts[j], str) else nexts[j] for j in keep),  # type: ignore[arg-type]
             bound,
             over,
         )
@@ -756,10 +760,10 @@ class _Reader:
             case ast.BoolOp(op=op, values=values):
                 f = "and" if isinstance(op, ast.And) else "or"
                 result = self.truth(self.value(values[0], env, out), out)
-                for v in values[1:]:
+                for v in values[1:]:  # type: ignore[assignment]
                     if result is (f == "or"):
                         return result
-                    result = self.op(f, (result, self.truth(self.value(v, env, out), out)), out)
+                    result = self.op(f, (result, self.truth(self.value(v, env, out), out)), out)  # type: ignore[arg-type]
                 return result
             case ast.Compare(left=left, ops=ops, comparators=others):
                 sides = [self.number(self.value(side, env, out), out) for side in (left, *others)]
@@ -784,7 +788,9 @@ class _Reader:
                 return env.pop("$chosen")
             case ast.Call(func=f, args=arguments, keywords=keywords) if all(k.arg for k in keywords):
                 named = {str(k.arg): self.value(k.value, env, out) for k in keywords}
-                return self._call(e, self.value(f, env, out), [self.value(a, env, out) for a in arguments], named, env, out)
+                return self._call(
+                    e, self.value(f, env, out), [self.value(a, env, out) for a in arguments], named, env, out
+                )
         self.function.refuse(
             e, f"{type(e).__name__} is no expression on numbers", "numbers, names, operators, comparisons, calls"
         )
@@ -826,12 +832,8 @@ class _Reader:
             return as_power(a, int(b) if b == int(b) else b, lambda f, args: self.op(f, args, out))
         return self.op("power", (a, b), out)
 
-    def _call(
-        self, at: ast.AST, f: Any, args: list[Any], named: dict[str, Any], env: Env, out: list[Stmt]
-    ) -> Any:
-        from tensorlang.surface.scalar import ScalarCode, known_name
-
-        if isinstance(f, ScalarCode):
+    def _call(self, at: ast.AST, f: Any, args: list[Any], named: dict[str, Any], env: Env, out: list[Stmt]) -> Any:
+        if isinstance(f, ReadFunction):
             bound = inspect.signature(f.body).bind(*args, **named)
             bound.apply_defaults()
             own = {**bound.arguments, _OVER: env.get(_OVER, False)}
@@ -842,7 +844,7 @@ class _Reader:
             self.function.refuse(at, "arguments by name", "arguments by place")
         if f is range or f is enumerate or f is zip or f is len or f is reversed:
             made = f(*args)
-            return made if f in (range, len) else tuple(made)
+            return made if f in (range, len) else tuple(made)  # type: ignore[arg-type]
         args = [self.number(a, out) for a in args]
         if not any(isinstance(a, str) for a in args):
             return f(*args)

@@ -120,11 +120,17 @@ class _Family:
     least: Options = field(default_factory=lambda: {"stride": 1, "dilation": 1, "padding": 0, "groups": 1, "window": 1})
 
 
+_readers: list[Callable[[str, str], Function]] = []
+
+
+def texts_are_read_by(parse: Callable[[str, str], Function]) -> None:
+    """Say what makes programs of texts."""
+    _readers.insert(0, parse)
+
+
 @cached
 def _made(name: str, options: tuple[tuple[str, int], ...], left: tuple[int, ...]) -> Function:
-    from tensorlang.surface.parse import parse
-
-    return parse(_FAMILIES[name].text(_Chosen(dict(options)), left), "lib.tl")
+    return _readers[0](_FAMILIES[name].text(_Chosen(dict(options)), left), "lib.tl")
 
 
 def _length(out: str, stride: int, reach: str, padding: int, left: int) -> str:

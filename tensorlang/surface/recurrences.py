@@ -24,17 +24,31 @@ def fold(size: Any, init: Any, step: Step, *, reverse: bool = False) -> Any:
     as a tuple, step(t, states), and gives as many; so does `fold`. With `reverse` it goes from size - 1 to 0. The
     number of steps is a size, so what is derived holds for all of them. Raises `TypeMismatch` if a step gives states of
     other types, or `step` is no function of a step and states.
+
+    >>> n = tl.sizes("n")
+    >>> print(tl.function(lambda a, x: tl.fold(n, x, lambda t, s: a[t] * s), a=tl.R[n], x=tl.R)([2.0, 3.0], 1.0))
+    6.0
     """
     return _recurrence("fold", size, init, step, reverse)
 
 
 def scan(size: Any, init: Any, step: Step, *, reverse: bool = False) -> Any:
-    """The array of the states after each step, the state after step t at place t; in everything else as `fold`."""
+    """The array of the states after each step, the state after step t at place t; in everything else as `fold`.
+
+    >>> n = tl.sizes("n")
+    >>> print(tl.function(lambda a, x: tl.scan(n, x, lambda t, s: a[t] * s), a=tl.R[n], x=tl.R)([2.0, 3.0], 1.0))
+    [2. 6.]
+    """
     return _recurrence("scan", size, init, step, reverse)
 
 
 def prescan(size: Any, init: Any, step: Step, *, reverse: bool = False) -> Any:
-    """The array of the states before each step, the first of them `init`; in everything else as `fold`."""
+    """The array of the states before each step, the first of them `init`; in everything else as `fold`.
+
+    >>> n = tl.sizes("n")
+    >>> print(tl.function(lambda a, x: tl.prescan(n, x, lambda t, s: a[t] * s), a=tl.R[n], x=tl.R)([2.0, 3.0], 1.0))
+    [1. 2.]
+    """
     return _recurrence("prescan", size, init, step, reverse)
 
 
@@ -42,6 +56,10 @@ def states(size: Any, init: Any, step: Step, *, reverse: bool = False) -> Any:
     """The array of all states, `init` and those after each step: size + 1 of them; in everything else as `fold`.
 
     With `reverse`, the state before step t is at place t + 1, and the last one at place 0.
+
+    >>> n = tl.sizes("n")
+    >>> print(tl.function(lambda a, x: tl.states(n, x, lambda t, s: a[t] * s), a=tl.R[n], x=tl.R)([2.0, 3.0], 1.0))
+    [1. 2. 6.]
     """
     return _recurrence("states", size, init, step, reverse)
 

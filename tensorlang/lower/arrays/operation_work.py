@@ -7,7 +7,7 @@ from itertools import combinations
 from math import prod
 
 from tensorlang.language.affine import Affine
-from tensorlang.lower.arrays.extents import ZERO, Static, extreme
+from tensorlang.lower.arrays.extents import ONE, ZERO, Static, extreme
 from tensorlang.lower.arrays.shapes import Shape, Shaped, Value, broadcast, lengths, number, shape_of
 
 ADDED = ("_sum_over", "_sum_by_windows", "_greatest_over", "_first_greatest_over")
@@ -64,6 +64,19 @@ def _correlation(
     return [(2, (*w.shape[: len(w.shape) - rank], *factors, *(n for *_, n in at), *x.shape[g : g + b]))]
 
 
+_CHUNK = 64
+"""As long as a chunk is at least, where chunks pay."""
+
+
+def _chunks(q: Shaped, k: Shaped, v: Value, *_: Value) -> list[tuple[int, Shape]]:
+    """At most: products for each element of a chunk, and for each of the matrix that the chunks before it make."""
+    rows, d = q.shape[:-1], q.shape[-1]
+    e = v.shape[-1] if isinstance(v, Shaped) and len(v.shape) == len(k.shape) else ONE
+    within: list[tuple[int, Shape]] = [(2 * _CHUNK, (*rows, d)), (2 * _CHUNK, (*rows, e))]
+    n = rows[-1]  # a chunk is no longer than that
+    return [*within, (4, (*rows, d, extreme(False, (n, e)))), (4, (*rows, e, extreme(False, (n, d))))]
+
+
 _FREE = (
     "result_type",
     "asarray",
@@ -98,6 +111,8 @@ WORK: Mapping[str, Callable[..., Sequence[tuple[int, Shape]]]] = {
     **dict.fromkeys(_ALL_READ, lambda x, *_, **__: [(1, shape_of(x))]),
     **dict.fromkeys(_MASKED, lambda x, mask, *_: [(1, broadcast(x, mask))]),
     "_sums": lambda *terms: [(1, x.shape) for x in terms],
+    "_in_intervals": lambda starts, stops, n: [(1, shape_of(starts)), (1, shape_of(stops)), (1, (n,))],
+    "_sum_in_chunks": _chunks,
     "vdot": lambda a, b: [(2, a.shape)],
     "einsum": _einsum,
     "_correlate": _correlation,

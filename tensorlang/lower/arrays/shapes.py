@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 from tensorlang.language.affine import constant
-from tensorlang.language.predicates import Predicate
+from tensorlang.language.predicates import TRUE, Predicate
 from tensorlang.lower.arrays.extents import ONE, ZERO, Static, length, less, plus, sliced
 
 Shape = tuple[Static, ...]
@@ -202,6 +202,7 @@ SHAPES: Mapping[str, Callable[..., Value]] = {
     "_greatest_over": _given(),
     **dict.fromkeys(("_greatest", "_least", "_greatest_where", "_least_where"), _extremum("f")),
     "_holds": lambda points, *at: Shaped(broadcast(*at), "b"),
+    "_in_intervals": lambda starts, stops, n: Shaped((n,), "b"),
     "_if": lambda holds, x: x,
     "_if_finite": lambda x, selected: x,
     "_in_turns": lambda axis, size, *arrays: _along_axis(arrays[0], axis, size),
@@ -219,6 +220,9 @@ SHAPES: Mapping[str, Callable[..., Value]] = {
     "_stored": lambda x: x,
     **dict.fromkeys(("_sum", "_times_ones"), lambda x, axis=None: Shaped(without(x.shape, axis))),
     **dict.fromkeys(("_sum_by_blocks", "_sum_by_windows", "_sum_over"), _given()),
+    "_sum_in_chunks": lambda q, k, v, backwards, strict, columns, selects: Shaped(
+        (*q.shape[:-1], *(v.shape[-1:] if columns is TRUE else ()))
+    ),
     "_sum_windows": lambda x, at: Shaped((*x.shape[: len(x.shape) - len(at)], *(axis[3] for axis in at))),
     "_sums": lambda *terms: tuple(Shaped() for _ in terms),
     "_worthwhile": lambda inner, edge: inner,

@@ -15,6 +15,7 @@ from tensorlang.cost.counting import Cell, gathered, points_of
 from tensorlang.errors import NormalFormError
 from tensorlang.language.affine import Affine, Atom, Index, Size, atom_affine, canonical, constant
 from tensorlang.language.predicates import (
+    FALSE,
     TRUE,
     Predicate,
     conjunction,
@@ -131,7 +132,7 @@ Scope = dict[str, Value]
 
 _NAMES: Scope = {
     "True": TRUE,
-    "False": TRUE,
+    "False": FALSE,
     "None": None,
     "float": Shaped(),
     "bool": Shaped((), "b"),

@@ -30,13 +30,12 @@ class Task(NamedTuple):
 
 
 def logistic_regression():
-    return tl.to_jax(
-        tl.parse("""
+    loss = tl.parse("""
         loss(w: [d]R, b: R, x: [n][d]R, y: [n]R) =
           let z = gen i:n. b + dot(x[i], w) in
           (sum i:n. softplus(z[i]) - y[i] * z[i]) / n
     """)
-    )
+    return tl.to_jax(loss)
 
 
 def logistic_regression_in_jax(w, b, x, y):
@@ -48,14 +47,13 @@ def logistic_regression_in_jax(w, b, x, y):
 
 
 def perceptron():
-    return tl.to_jax(
-        tl.parse("""
+    loss = tl.parse("""
         loss(w0: [h][d]R, b0: [h]R, w1: [c][h]R, b1: [c]R, x: [n][d]R, labels: [n]idx(c)) =
           let hidden = gen i:n, k:h. tanh(b0[k] + dot(w0[k], x[i])) in
           let scores = gen i:n, l:c. b1[l] + dot(w1[l], hidden[i]) in
           cross_entropy(scores, labels) / n
     """)
-    )
+    return tl.to_jax(loss)
 
 
 def perceptron_in_jax(w0, b0, w1, b1, x, labels):
@@ -67,15 +65,14 @@ def perceptron_in_jax(w0, b0, w1, b1, x, labels):
 
 
 def spline():
-    return tl.to_jax(
-        tl.parse("""
+    loss = tl.parse("""
         loss(c: [m + 3]R, cell: [n]idx(m), t: [n]R, y: [n]R) =
           let s = gen i:n.
             c[cell[i]] * (1 - t[i])^3 + c[cell[i] + 1] * (4 - 6 * t[i]^2 + 3 * t[i]^3)
             + c[cell[i] + 2] * (1 + 3 * t[i] + 3 * t[i]^2 - 3 * t[i]^3) + c[cell[i] + 3] * t[i]^3 in
           sum i:n. (s[i] / 6 - y[i])^2
     """)
-    )
+    return tl.to_jax(loss)
 
 
 def spline_in_jax(c, cell, t, y):
@@ -87,14 +84,13 @@ def spline_in_jax(c, cell, t, y):
 
 
 def graph_network():
-    return tl.to_jax(
-        tl.parse("""
+    loss = tl.parse("""
         loss(w: [d][d]R, x: [n][d]R, source: [e]idx(n), target: [e]idx(n)) =
           let message = gen k:e, i:d. tanh(dot(w[i], x[source[k]])) in
           let state = gen v:n, i:d. x[v, i] + sum k:e. [target[k] = v] * message[k, i] in
           sum v:n, i:d. state[v, i]^2
     """)
-    )
+    return tl.to_jax(loss)
 
 
 def graph_network_in_jax(w, x, source, target):
@@ -106,13 +102,12 @@ def graph_network_in_jax(w, x, source, target):
 
 
 def window_attention():
-    return tl.to_jax(
-        tl.parse("""
+    loss = tl.parse("""
         loss(q: [n][d]R, k: [n][d]R, v: [n][d]R) =
           let y = causal_attention(q, k, v, window=8) in
           sum i:n, l:d. y[i, l]^2
     """)
-    )
+    return tl.to_jax(loss)
 
 
 def window_attention_in_jax(q, k, v):
@@ -178,11 +173,10 @@ def hidden_markov_in_jax(start, moves, shown, seen):
 
 
 def robust_regression():
-    return tl.to_jax(
-        tl.parse("""
+    loss = tl.parse("""
         loss(w: [d]R, x: [n][d]R, y: [n]R, width: R) = sum i:n. huber(dot(x[i], w) - y[i], width)
     """)
-    )
+    return tl.to_jax(loss)
 
 
 def robust_regression_in_jax(w, x, y, width):
@@ -194,15 +188,14 @@ def robust_regression_in_jax(w, x, y, width):
 
 
 def conv_net():
-    return tl.to_jax(
-        tl.parse("""
+    loss = tl.parse("""
         score(x: [c][4*h][4*w]R, k0: [d][c][3][3]R, k1: [e][d][3][3]R, v: [e]R) =
           let y = conv2d(x, k0, padding=1) in
           let y2 = max_pool(gen o:d, i:4*h, j:4*w. relu(y[o, i, j]), window=2) in
           let z = conv2d(y2, k1, padding=1, stride=2) in
           sum o:e. v[o] * (sum i:h, j:w. tanh(z[o, i, j])) / h / w
     """)
-    )
+    return tl.to_jax(loss)
 
 
 def conv_net_in_jax(x, k0, k1, v):
@@ -216,13 +209,12 @@ def conv_net_in_jax(x, k0, k1, v):
 
 
 def particles():
-    return tl.to_jax(
-        tl.parse("""
+    loss = tl.parse("""
         energy(x: [n][3]R) =
           let r = squared_distances(x, x) in
           sum i:n, j:n. [i < j and r[i, j] < 1] * (1 - sqrt(r[i, j]))^2
     """)
-    )
+    return tl.to_jax(loss)
 
 
 def particles_in_jax(x):
@@ -235,13 +227,12 @@ def particles_in_jax(x):
 
 
 def sparse_regression():
-    return tl.to_jax(
-        tl.parse("""
+    loss = tl.parse("""
         loss(w: [d]R, x: [n][d]R, known: rel(n, d), y: [n]R, penalty: R) =
           let r = gen i:n. (sum j:d. [known(i, j)] * x[i, j] * w[j]) - y[i] in
           (sum i:n. r[i]^2) / n + penalty * sum j:d. abs(w[j])
     """)
-    )
+    return tl.to_jax(loss)
 
 
 def sparse_regression_in_jax(w, x, known, y, penalty):
@@ -252,12 +243,11 @@ def sparse_regression_in_jax(w, x, known, y, penalty):
 
 
 def solve_inside():
-    stiffness = tl.to_jax(
-        tl.parse("""
+    matrix = tl.parse("""
         stiffness(k: [n + 1]R) = gen i:n, j:n.
           [i = j] * (k[i] + k[i + 1]) - [i = j + 1] * k[i] - [j = i + 1] * k[j]
     """)
-    )
+    stiffness = tl.to_jax(matrix)
     return lambda k, force, wanted: jnp.sum((jnp.linalg.solve(stiffness(k), force) - wanted) ** 2)
 
 

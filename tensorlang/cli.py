@@ -304,6 +304,13 @@ def cost(program: str, sizes: dict[str, int], inputs: str | None, polynomial: bo
 @click.option("--target", default="jax", show_default=True, help="What to generate code for.")
 @click.option("--exact", is_flag=True, help="Keep to sums of products where Fourier transforms would be faster.")
 @click.option("--strict", is_flag=True, help="What brackets hide has no influence, even if it is nan or inf.")
+@click.option(
+    "--stage",
+    type=click.Choice(["plan", "arrays", "definition", "source"]),
+    default="source",
+    show_default=True,
+    help="What to print: which arrays there are, which operations compute them, the function, or all of its module.",
+)
 @click.option("--explain", is_flag=True, help="Print how each array is stored and computed, and why, not the source.")
 @size
 @_format("text", "json")
@@ -314,6 +321,7 @@ def lower(
     target: str,
     exact: bool,
     strict: bool,
+    stage: str,
     explain: bool,
     sizes: dict[str, int],
     style: str,
@@ -335,17 +343,17 @@ def lower(
     if explain:
         if sizes and target != "jax":
             raise click.UsageError("--size is for the costs of --target jax")
-        explanation = lowered.explain(False, **sizes)
+        explanation = lowered.explain(sizes)
         if style == "json":
             _print_json({"name": f.name, "target": target, "steps": [*map(_step_data, explanation.steps)]})
         else:
             click.echo(str(explanation))
         return
-    source = lowered.source
+    text = str(getattr(lowered, {"arrays": "array_program"}.get(stage, stage)))
     if style == "json":
-        _print_json({"name": f.name, "target": target, "source": source})
+        _print_json({"name": f.name, "target": target, stage: text})
     else:
-        click.echo(source.rstrip("\n"))
+        click.echo(text.rstrip("\n"))
 
 
 def _step_data(step: Explained) -> dict[str, Any]:

@@ -27,7 +27,7 @@ FOLDERS = (
     "transforms",
 )
 FLOORS = (*FOLDERS, "pipeline", "sparse", "certificate", "jaxprs", "pictures", "notebook")
-TOP = ("__init__", "__main__", "checks", "cli", "entrances", "files", "jax", "lib", "testing")
+TOP = ("__init__", "__main__", "checks", "cli", "entrances", "files", "fn", "jax", "lib", "passes", "testing")
 
 MODULES = sorted(path.relative_to(ROOT) for path in ROOT.rglob("*.py"))
 

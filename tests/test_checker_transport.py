@@ -214,7 +214,7 @@ def test_steps_are_read_as_they_are_written() -> None:
 TEXT = "f(x: [n][m]R, y: [n]idx(m)) = sum i:n. x[i, y[i]]^2 * (sum j:m. x[i, j])"
 
 
-def test_a_certificate_is_decided_by_the_steps_that_it_was_made_with_without_a_search(
+def test_a_certificate_is_decided_by_the_steps_that_it_was_made_with(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     held = json.loads(certify(tl.parse(TEXT)).to_json())

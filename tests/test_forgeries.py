@@ -207,15 +207,18 @@ _TOKENS = re.compile(r"<=|<|(?<![<>!])=(?= \w)(?<!\w\) =)|\b\d+\b|(?<=\s)[-+](?=
 _OTHERS = {"<=": ("<", "="), "<": ("<=", "="), "=": ("<=", "<"), "+": ("-",), "-": ("+",)}
 
 
+def _is_comparison(text: str, at: int) -> bool:
+    """Whether the = there is none of a let."""
+    return "[" in text[text.rfind("\n", 0, at) : at].partition("=")[2]
+
+
 def _token(held: Held, rng: random.Random) -> Held | None:
     """Another comparison, number or sign, anywhere in one of the programs."""
     key = rng.choice(("program", "adjoint", "derivation"))
     text = held[key]
     start = text.index(") =") + 3
     places = [m for m in _TOKENS.finditer(text, start) if not text[: m.start()].endswith("let ")]
-    places = [
-        m for m in places if m[0] != "=" or "[" in text[text.rfind("\n", 0, m.start()) : m.start()].partition("=")[2]
-    ]
+    places = [m for m in places if m[0] != "=" or _is_comparison(text, m.start())]
     if not places:
         return None
     place = rng.choice(places)

@@ -126,6 +126,28 @@ TEXTS: dict[str, str] = {
     "f(x: [n]R) = x.shape": "f(x: [n]R) has n",
     "f(x: [n]R) = log_softmax(x)": "let m = max i:n. x[i] in",
     "f(x: [n]R) = return x": "a program is one expression",
+    "f(x: R, y: R) = where(x > y, x, y)": "if x > 0 then a else b",
+    "f(x: [n]R) = gen i:n. x[i] if i > 0 else 0": "if i > 0 then a else b",
+    "f(x: R) = true * x": "a condition says when",
+    "f(x: [n]R) = sum i:n. not i * x[i]": "[not i < n] * e",
+    "f(x: [n]R) = sort(x)": "jax.numpy around tl.to_jax(f)",
+    "f(x: [n]R) = std(x)": "sqrt(var(x))",
+    "f(x: [n]R) = random(n)": "random numbers are parameters",
+    "f(x: R) = grad(x)": "tl.grad(f)",
+    "f(x: [n]R) = sum i:len(x). x[i]": "f(x: [n]R) has n",
+    # spellings
+    "f(x: [n]R) = sum[i:n] x[i]": "no brackets around a range: sum i:n. e",
+    "f(x: [n]R) = sum i∈n. x[i]": "sum i:n. e has 0 <= i < n",
+    "f(x: R) = let y := x in y": "let y = e in ..",
+    "f(x: R) = let a = 2, b = 3 in a * b * x": "let a = e in let b = e in ..",
+    "f(x: [n]R) = sum i:n. x[i].^2": "a power is written with ^",
+    "f(x: R) = .5 * x": "0.5",
+    "f(x: R) = 1.5.2 * x": "one dot",
+    "f(x: R) = * x": "between two values",
+    "f(x: R) = ()": "an expression stands between parentheses",
+    "f(x: R) = x, x": "(a, b)",
+    "f(x: [n]idx) = 1": "[n]idx(m)",
+    "f(x: [n]R, n: R) = x": "such as n0",
     # brackets
     "f(x: R) = (x + (x * 2)": "the '(' at 1:11 is not closed: (x + (x * 2)",
     "f(x: [n]R) = sum i:n. x[i * x[i]": "the '[' at 1:24 is not closed",
@@ -256,7 +278,7 @@ def test_a_mistake_in_python_is_met_with_its_mend(mistake: Callable[[], Any], me
 
 
 def test_no_two_mistakes_are_the_same() -> None:
-    assert len(TEXTS) + len(PYTHON) > 170
+    assert len(TEXTS) + len(PYTHON) > 200
 
 
 # -- what is proposed works

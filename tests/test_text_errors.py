@@ -191,15 +191,15 @@ ERRORS: dict[str, tuple[type[TensorlangError], str]] = {
     ),
     "f(x: [n]R) = sum n:n. 1": (
         ScopeError,
-        "                 ^\nn is a size already; an index needs another name",
+        "                 ^\nn is a size already; an index needs another name\nhint: such as n0",
     ),
     "f(x: R) = gen x:3. 1": (
         ScopeError,
-        "              ^\nx is a variable already; an index needs another name",
+        "              ^\nx is a variable already; an index needs another name\nhint: such as x0",
     ),
     "f(x: [x]R) = 1": (
         ScopeError,
-        "  ^\nx is a size already; a variable needs another name",
+        "  ^\nx is a size already; a variable needs another name\nhint: such as x0",
     ),
     "f(n: R, x: [n]R) = 1": (
         TypeMismatch,
@@ -209,7 +209,7 @@ ERRORS: dict[str, tuple[type[TensorlangError], str]] = {
     ),
     "f(sin: R) = 1": (
         ScopeError,
-        "  ^^^\nsin is a scalar function; a variable needs another name",
+        "  ^^^\nsin is a scalar function; a variable needs another name\nhint: such as sin0",
     ),
     "f(x: R) = gen i:2, i:3. x": (
         ScopeError,

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from docs.catalogue import api, errors, functions, language, rules, sources
+from docs.catalogue import api, errors, functions, growth, language, rules, sources, tasks
 from docs.catalogue.lexer import GrammarLexer, ProgramLexer
 
 if TYPE_CHECKING:
@@ -24,6 +24,9 @@ PARTS: dict[str, Callable[[], str]] = {
     "api": api.page,
     "errors": errors.page,
     "functions": functions.page,
+    "gallery": tasks.gallery_page,
+    "growth": growth.growth_page,
+    "gain": growth.home_page,
     "grammar": language.grammar_page,
     "nodes": language.nodes_page,
     "syntax": language.syntax_page,
@@ -33,8 +36,7 @@ PARTS: dict[str, Callable[[], str]] = {
 
 _PLACE = re.compile(r"<!-- generated: (.+?) -->(?:.*?<!-- end of \1 -->)?", re.DOTALL)
 _FOR_SPHINX = re.compile(r"^\([\w-]+\)=\n|```\{eval-rst\}.*?```\n|(?<=\.html)#L-\d+", re.MULTILINE | re.DOTALL)
-REFERENCE = Path(__file__).parent.parent / "reference"
-"""The pages with generated parts."""
+DOCS = Path(__file__).parent.parent
 
 _LINKED = ("paper", "proofs")
 """Pages at the top whose names of files become links."""
@@ -53,6 +55,11 @@ def kept(text: str) -> str:
         return f"<!-- generated: {match[1]} -->\n\n{made.strip()}\n\n<!-- end of {match[1]} -->"
 
     return _PLACE.sub(part, text)
+
+
+def pages() -> list[Path]:
+    """The pages with generated parts."""
+    return [path for path in sorted(DOCS.rglob("*.md")) if _PLACE.search(path.read_text())]
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -261,11 +261,15 @@ class _Checked:
             fits = isinstance(f, dict) and f.keys() - {"body"} == {"name", "arity", "cost", "components"}
             _need(fits and isinstance(f["name"], str) and f["name"] not in found, "scalar functions, each once")
             _need(_FUNCTION.fullmatch(f["name"]) is not None, "the name of a function")
-            fits = type(f["arity"]) is int and type(f["cost"]) is int and isinstance(f["components"], list)
-            _need(fits and len(f["components"]) == f["arity"] >= 1, f"as many components as {f['name']} has arguments")
-            _need(all(e is None or isinstance(e, str) for e in (*f["components"], f.get("body"))), "texts")
+            told = f["components"] is not None
+            fits = type(f["arity"]) is int and f["arity"] >= 1 and type(f["cost"]) is int
+            _need(fits and (not told or isinstance(f["components"], list)), f"the components of {f['name']}")
+            parts = f["components"] if told else []
+            _need(not told or len(parts) == f["arity"], f"as many components as {f['name']} has arguments")
+            _need(all(e is None or isinstance(e, str) for e in (*parts, f.get("body"))), "texts")
+            _need(told or not known(f["name"]), f"the derivative of {f['name']}")
             _need(f["cost"] >= 1, f"{f['name']} to cost something")
-            parts = tuple(None if e is None else syntax.expression(e) for e in f["components"])
+            parts = tuple(None if e is None else syntax.expression(e) for e in parts)
             body = None if f.get("body") is None else syntax.expression(f["body"])
             found[f["name"]] = Function(f["name"], f["arity"], f["cost"], parts, body)
         used: set[str] = set()

@@ -6,6 +6,7 @@ bounds wherever the read is evaluated.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -103,7 +104,10 @@ class Scope:
         """In the scope of a let."""
         if x in self.indices:
             raise Refused(f"{x} is an index and a variable")
-        return replace(self, variables={**self.variables, x: kind}, arrays={**self.arrays, x: fresh(f"{x} ")})
+        arrays = self.arrays
+        if x in arrays or isinstance(shape(kind)[1], Indices):
+            arrays = {**arrays, x: fresh(f"{x} ")}
+        return replace(self, variables={**self.variables, x: kind}, arrays=arrays)
 
     def with_index(self, i: str, size: Affine) -> Scope:
         """In the scope of a binder."""
@@ -115,6 +119,9 @@ class Scope:
     def where(self, p: Pred) -> Scope:
         """Where `p` holds, too."""
         return replace(self, known=(*self.known, *fine(p)))
+
+
+_RECENT: deque[tuple[Program, Kinds]] = deque(maxlen=8)
 
 
 class Kinds:
@@ -131,6 +138,16 @@ class Kinds:
         if self.sizes & params.keys():
             raise Refused(f"{program.name} has a parameter with the name of a size")
         self.type = self._of(program.body, Scope({x: flat_type(kind) for x, kind in params.items()}))
+
+    @classmethod
+    def of(cls, facts: Facts, program: Program) -> Kinds:
+        """The types of `program`, checked once while it is compared with others."""
+        for known, kinds in _RECENT:
+            if known is program:
+                return kinds
+        made = cls(facts, program)
+        _RECENT.append((program, made))
+        return made
 
     def _of(self, e: Expr, scope: Scope) -> Type:
         self.facts.budget.spend()

@@ -148,7 +148,7 @@ class Meaning:
         self.values = values
         self.facts = values.facts
         self.program = program
-        self.kinds = Kinds(self.facts, program)
+        self.kinds = Kinds.of(self.facts, program)
         self.params = dict(program.params)
 
     def bound(self, let: Let, value: Expr, place: Place) -> Bound:

@@ -213,7 +213,9 @@ def _free(program: trees.Program) -> set[str]:
     return ranges - bound
 
 
-def _sample(held: _Checked, sizes: Mapping[str, int], rng: random.Random, budget: Budget, numbers: Numbers) -> int | None:
+def _sample(
+    held: _Checked, sizes: Mapping[str, int], rng: random.Random, budget: Budget, numbers: Numbers
+) -> int | None:
     """Compare at these sizes; None if some parameter has no such sizes. Gives what the derivation costs."""
     if not _fits(held, sizes):
         return None

@@ -1,7 +1,8 @@
 """A search for counterexamples to what was not decided: a certificate that is false should be refused, with sizes.
 
 Values are compared at sizes next to the numbers that programs mention, one size large and the others small, for data
-of either sign, and for data with zeros and equal numbers; costs are counted from their charges, which takes no longer at large sizes.
+of either sign, and for data with zeros and equal numbers; costs are counted from their charges, which takes no longer
+at large sizes.
 """
 
 from __future__ import annotations
@@ -62,7 +63,12 @@ def search(held: _Checked, values: Sequence[bool], cost: bool) -> None:
 
 
 def _compare(
-    held: _Checked, sizes: Mapping[str, int], rng: random.Random, budget: Budget, numbers: Numbers, links: Sequence[bool]
+    held: _Checked,
+    sizes: Mapping[str, int],
+    rng: random.Random,
+    budget: Budget,
+    numbers: Numbers,
+    links: Sequence[bool],
 ) -> None:
     """Compare values at these sizes."""
     if not _fits(held, sizes):

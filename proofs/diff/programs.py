@@ -4,7 +4,8 @@
 proved one; its value and its gradients are equal, as fractions; by the proofs as well it is well-typed and in bounds;
 and the proved numbers keep the headline's bound.
 
-    program   ::= "program" NAME list(function) list(relation) list(index array) list(parameter) list(leaf) type list(item) e
+    program   ::= "program" NAME list(function) list(relation) list(index array) list(parameter) list(leaf) type
+                  list(item) e
                   the leaves: those of the parameters in order, then those of the output's cotangent
     item      ::= "bind" NAME e | "ask" NAME list(NAME SIZE) p ("<" | "<=" | "=") e e
                   lets, of programs with conditions on values: those are first let-lifted (Figure 7)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -52,6 +52,9 @@ class Certificate(Shown):
     was found; `compared` says of the program in SSA and of the adjoint whether it is proved for "all sizes" that it
     costs no more than what it is made of, or only counted at "small sizes". `supremum` is how large the ratio of the
     adjoint to the program gets, inputs and outputs counted, where both have closed forms that no data are in.
+
+    >>> tl.certify(tl.parse("f(x: R) = x * x")).is_decided
+    True
     """
 
     derivation: Derivation
@@ -80,6 +83,14 @@ class Certificate(Shown):
     def record(self) -> Record:
         """The derivation as names and texts."""
         return Record(self.derivation)
+
+    @property
+    def assumed(self) -> tuple[str, ...]:
+        """What it rests on and nobody has proved: of functions with loops that data decide, their derivatives, and what
+        they cost on other paths than those with one trip of each loop."""
+        functions = _functions((self.derivation.function, self.derivation.adjoint))
+        names = [f.name for f in functions if f.shared is not None]
+        return tuple(f"the derivative of {name}, and that it costs what one trip of each loop costs" for name in names)
 
     def to_json(self) -> str:
         """The certificate as text that `proofs/checker` checks; the same for the same program."""
@@ -112,7 +123,10 @@ class Certificate(Shown):
             "adjoint": str(d.adjoint),
             "derivation": self.record.text,
             "cotangent": d.adjoint.params[-1].name,
-            "functions": [described(f) for f in _functions((d.function, d.adjoint, self.record.function))],
+            "functions": [
+                described(f, f.shared is None or f in set(_called(d.function.body)))
+                for f in _functions((d.function, d.adjoint, self.record.function))
+            ],
             "steps": self.record.steps(),
             "costs": {name: _as_text(cost, self._texts[name]) for name, cost in self.costs.items()},
             "compared": dict(self.compared),
@@ -192,6 +206,7 @@ class Certificate(Shown):
         for name, how in self.compared.items():
             if how != "all sizes":
                 lines.append(f"  that the {name} costs no more than what it is made of was counted at {how} only")
+        lines += [f"  assuming: {what}" for what in self.assumed]
         return "\n".join(lines)
 
 
@@ -201,6 +216,10 @@ def certify(f: Function, bound: int | float | Fraction = 4, wrt: Wrt = None) -> 
 
     Raises `CostBoundExceeded` if at some sizes it costs more, `CertificateError` if that can't be told, and
     `ScopeError` if `wrt` names what is no real-valued parameter.
+
+    >>> f = tl.parse("f(x: [n]R) = sum i:n. x[i]^2")
+    >>> tl.certify(f).is_decided
+    True
     """
     limit = _bound(bound)
     if has_recurrences(f):
@@ -262,8 +281,8 @@ def _as_text(cost: CostPolynomial | None, program: Function) -> str | None:
     of one name, or are bound further in."""
     if cost is None:
         return None
-    outermost = {x.name for x in _arrays(reread(str(program)).body)}
     counted = [e.var for e in postorder(cost.program.body) if isinstance(e, Let) and isinstance(e.var, IndexArray)]
+    outermost = {x.name for x in _arrays(reread(str(program)).body)} if counted else set()
     known = len({x.name for x in counted}) == len(counted) and {x.name for x in counted} <= outermost
     return str(cost) if known else None
 
@@ -283,17 +302,20 @@ def _told(name: str, cost: CostPolynomial | None) -> list[str]:
     return [f"  {name}: {first}", *(f"    {line}" for line in rest)]
 
 
-def _functions(programs: Iterable[Function]) -> list[ScalarFunction]:
+def _functions(programs: Sequence[Function]) -> list[ScalarFunction]:
     """The scalar functions of these programs and of their derivatives, by name; of powers, whose derivatives may be
-    powers without end, those of the programs and their first derivatives."""
+    powers without end, those of the programs and their first derivatives; of functions with loops those alone that the
+    first program, which is differentiated, calls."""
     found: dict[str, ScalarFunction] = {}
     waiting = [f for g in programs for f in _called(g.body)]
-    first = set(waiting)
+    first, own = set(waiting), set(_called(programs[0].body))
     while waiting:
         f = waiting.pop()
-        name = described(f)["name"]
+        name = described(f, False)["name"]
         if name not in found:
             found[name] = f
+            if f.shared is not None and f not in own:
+                continue
             arguments = tuple(Var(f"x{k}", R) for k in range(f.arity))
             components = f.transpose(arguments, Var("y", R), Var("t", R))
             waiting += [g for e in components if e is not None for g in _called(e) if g.exponent is None or f in first]

@@ -6,8 +6,7 @@ hints, and each is shown before it is used.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,15 +39,12 @@ def matches(f: Function, derivation: Function) -> list[list[str]]:
         return _called_alike(mine, theirs)
 
 
-def _called_alike(mine: Iterable[Var | IndexArray], theirs: Iterable[Var | IndexArray]) -> list[list[str]]:
-    """Each let with the last that is called alike."""
-    found = []
-    for x in mine:
-        alike = re.compile(re.escape(x.name) + ("" if x.name[-1].isdigit() else r"\d*"))
-        same = [y.name for y in theirs if alike.fullmatch(y.name)]
-        if same:
-            found.append([x.name, same[-1]])
-    return found
+def _called_alike(mine: Sequence[Var | IndexArray], theirs: Sequence[Var | IndexArray]) -> list[list[str]]:
+    """Each let with the last that is called alike: x with x, x1, x2, .., and x1 with x1."""
+    last = {y.name: y.name for y in theirs}
+    for y in theirs:
+        last[y.name.rstrip("0123456789")] = y.name
+    return [[x.name, last[x.name]] for x in mine if x.name in last]
 
 
 def _lets(e: Expr) -> Iterator[tuple[Var | IndexArray, Expr]]:
@@ -66,8 +62,8 @@ def _held(f: Function, lets: list[Var | IndexArray], data: Mapping[str, Any]) ->
     body: Expr = variables[-1]
     for x in reversed(variables[:-1]):
         body = MakePair(x, body)
-    for x, value in reversed(list(_lets(f.body))):
-        body = Let(x, value, body)
+    for name, value in reversed(list(_lets(f.body))):
+        body = Let(name, value, body)
     own = {p.name for p in f.params} | {size.name for size in f.sizes}
     held = evaluate(Function(f.name, f.params, body), {x: value for x, value in data.items() if x in own})
     found: list[tuple[Var, object]] = []

@@ -67,8 +67,8 @@ Decided = Literal["integer sets", "the same text", "arithmetic", "structure", "o
 class Obligation:
     """Something to be shown of the step with number `step`: `claim` in words, and how it was `decided`.
 
-    "integer sets": by isl, for all sizes. "the same text": both sides simplify to one predicate, or to two that isl finds
-    the same, which holds whatever the data of relations and index arrays. "open": not shown.
+    "integer sets": by isl, for all sizes. "the same text": both sides simplify to one predicate, or to two that isl
+    finds the same, which holds whatever the data of relations and index arrays. "open": not shown.
     """
 
     step: int

@@ -58,6 +58,10 @@ def cost(
     chooses, the arrays of all parameters are needed. A mapping by position, or as `relations`, gives the same by name:
     any name, such as `lambda` or `relations`. Raises `ArgumentError`, and `LimitError` if too many points must be
     looked at one by one, `CountingError` where it depends on what the steps of a recurrence choose.
+
+    >>> f = tl.parse("f(A: [n][m]R, x: [m]R) = gen i:n. sum j:m. A[i, j] * x[j]")
+    >>> tl.cost(f, n=3, m=4)
+    21
     """
     if relations is not None:
         require_clear(f, "cost", given, relations=relations)

@@ -41,6 +41,10 @@ class CostPolynomial(Shown):
 
     Cells are conditions on sizes with quasi-polynomials: polynomials in sizes, in quotients of them rounded down, and
     in numbers of points that only data tell. `str` gives text that `read_cost` reads back.
+
+    >>> f = tl.parse("f(A: [n][m]R, x: [m]R) = gen i:n. sum j:m. A[i, j] * x[j]")
+    >>> tl.cost_polynomial(f).growth
+    'O(m*n): linear in m, linear in n'
     """
 
     program: Function
@@ -135,6 +139,10 @@ def cost_polynomial(f: Function) -> CostPolynomial:
 
     How many points a relation has, or how many satisfy a condition on data, is an unknown: `nnz(E)`. Raises
     `CountingError` if a condition on indices is too intricate to count its points in closed form.
+
+    >>> f = tl.parse("f(A: [n][m]R, x: [m]R) = gen i:n. sum j:m. A[i, j] * x[j]")
+    >>> print(tl.cost_polynomial(f))
+    [0 < m] * (2*m*n - n)
     """
     f = with_arrays_outside(f)
     cells: list[Cell] = []

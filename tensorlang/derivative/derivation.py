@@ -183,6 +183,10 @@ class Derivation(Shown):
     applications of rules in order, `result` is the SSA that they end in, and `adjoint` the program that simplification
     makes of it. `data` has the sizes, relations and index arrays that its costs are counted at, by name, if any are
     given. In a notebook it is a view to step through.
+
+    >>> steps = tl.derive(tl.parse("f(x: R) = sin(x)")).tell()
+    >>> print(steps[0].rule)
+    6.14 let: <dY | D(let X = e0 in e1)>  ->  let X = e0 in let dX = D e0 in <dY | D e1>
     """
 
     function: Function

@@ -76,6 +76,10 @@ def evaluate(f: Function, /, *args: Any, exact: bool = False, **kwargs: Any) -> 
     values that don't fit in memory.
 
     An extremum of which a value is NaN is NaN, and the choice is the first such point, as in NumPy and JAX.
+
+    >>> f = tl.parse("f(x: [n]R) = sum i:n. x[i]^2")
+    >>> tl.evaluate(f, [1, 2], exact=True)
+    Fraction(5, 1)
     """
     positions, mapping = apart(args)
     by_position = {p.name: x for p, x in zip(f.params, positions, strict=False)}

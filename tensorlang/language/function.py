@@ -39,6 +39,10 @@ class Function(Shown):
 
     `further` are sizes that it accepts though its value does not depend on them: those of the program that it was
     derived from.
+
+    >>> f = tl.parse("f(x: [n]R) = sum i:n. x[i]^2")
+    >>> print(f, f.sizes)
+    f(x: [n]R) = sum i:n. x[i] ^ 2 (n,)
     """
 
     name: str

@@ -63,7 +63,12 @@ def predicate_text(p: Predicate) -> str:
 
 
 def unicode_text(f: Function) -> str:
-    """The definition of `f` in the paper's notation."""
+    """The definition of `f` in the paper's notation.
+
+    >>> f = tl.parse("f(x: [n]R) = sum i:n. x[i]^2")
+    >>> print(tl.unicode_text(f))
+    f(x: [n]ℝ) = Σ i:n. x[i]²
+    """
     return "\n".join(function_lines(f, UNICODE))
 
 

@@ -86,6 +86,10 @@ def lower(
     Raises `ArgumentError` for a target that there is none of, for a name that is no size of `f`, for a `sharding`
     that names no index or size of `f`, or no axis of the mesh, for `blocks` that are none or of another target, and
     for `strict` code, or recurrences, for a mesh or as kernels.
+
+    >>> f = tl.parse("f(x: [n]R) = sum i:n. x[i]^2")
+    >>> print(tl.lower(f).explain()["result"].cost)
+    2*n operations
     """
     if target not in TARGETS:
         hint = "the target 'jax' runs on every device; the others are kernels for one kind"

@@ -18,16 +18,19 @@ from tensorlang.language.affine import IndexArray, Size
 from tensorlang.language.arguments import Bound, bind, from_leaves, is_foreign, to_leaves
 from tensorlang.language.elements import check_range
 from tensorlang.language.function import Function
+from tensorlang.language.given import together
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import Type
 from tensorlang.lower.arrays.cost import cost_notes, cost_of, step_cost
+from tensorlang.lower.arrays.program import ArrayProgram
 from tensorlang.lower.checked import check_traced
 from tensorlang.lower.coordinates import Coordinates, points_or_mask
 from tensorlang.lower.emit.module import Source
 from tensorlang.lower.emit.recurrences import Recurrent, source
 from tensorlang.lower.explain import Explained, Explanation
 from tensorlang.lower.kept import Kept
+from tensorlang.lower.plan.ir import Plan
 from tensorlang.normal.recurrences import has_recurrences
 from tensorlang.shown import Code
 from tensorlang.simplify import simplify
@@ -72,6 +75,9 @@ class Lowered(Code):
     being traced, and holds at few enough points, is taken by these instead, at a cost that is theirs: see
     `source_on_points`. It is compiled anew then for every number of points. Its points are kept as long as it lives,
     and its data compared at every call, so it may be written to.
+
+    >>> print(tl.lower(tl.parse("f(x: R) = x * x"))(3.0))
+    9.0
     """
 
     def __init__(
@@ -102,22 +108,47 @@ class Lowered(Code):
         """The source for relations that are given by their points: index arrays, and perhaps orders of them."""
         return self._form(tuple(p for p in self.function.params if isinstance(p, Relation))).made.text
 
-    def explain(self, on_points: bool = False, **sizes: int) -> Explanation:
+    @property
+    def plan(self) -> Plan:
+        """Which arrays it makes, and how each is stored."""
+        return self._source().program.plan
+
+    @property
+    def array_program(self) -> ArrayProgram:
+        """Which operations compute them; `array_program.definition` is what `source` is written from."""
+        return self._source().program
+
+    @property
+    def definition(self) -> str:
+        """The function alone of `source`, without the parts of the library that it calls."""
+        return self._source().definition
+
+    def _source(self, on_points: tuple[Relation, ...] = ()) -> Source:
+        made = self._form(on_points).made
+        if not isinstance(made, Source):
+            raise ArgumentError(f"{type(self).__name__} has no array program of its own", hint="the target 'jax' has")
+        return made
+
+    def explain(
+        self, given: Mapping[str, int] | None = None, /, on_points: bool = False, **by_name: int
+    ) -> Explanation:
         """How each array of the program is stored and computed, what was not chosen, and why.
 
         With `on_points` it is about the source for relations that are given by their points. Otherwise it tells what
-        each array costs, and all of them, beside the model's count: for all sizes, or at `sizes` if they are given.
+        each array costs, and all of them, beside the model's count: for all sizes, or at sizes given by name, as
+        keywords or in a mapping.
 
         Raises `ArgumentError` if some sizes are given and others not.
         """
         relations = tuple(p for p in self.function.params if isinstance(p, Relation)) if on_points else ()
-        made = self._form(relations).made
-        if isinstance(made, Recurrent):
+        sizes = together(given, by_name)
+        recurrent = self._form(relations).made
+        if isinstance(recurrent, Recurrent):
             if sizes:
                 hint = "tl.cost and tl.cost_polynomial count the model's operations; explain() tells the rest"
                 raise ArgumentError("operations of recurrences are not counted in NumPy", hint=hint)
-            return Explanation("jax", tuple(made.explained))
-        assert isinstance(made, Source)
+            return Explanation("jax", tuple(recurrent.explained))
+        made = self._source(relations)
         plan, steps = made.program.plan, made.program.explained
         notes = [f"{name} is {note}" for name, note in plan.notes.items()]
         missing = [s.name for s in self.function.sizes if s.name not in sizes]
@@ -127,8 +158,8 @@ class Lowered(Code):
             cost = cost_of(self.function, made.program)
             steps = [replace(s, cost=step_cost(cost, s.name, sizes)) for s in steps]
             notes += cost_notes(cost, sizes)
-        given = [Explained(g.variable.name, f"{g.variable.name} = {g}", "a constant", "") for g in plan.given]
-        return Explanation("jax", (*given, *steps), tuple(notes))
+        literals = [Explained(g.variable.name, f"{g.variable.name} = {g}", "a constant", "") for g in plan.given]
+        return Explanation("jax", (*literals, *steps), tuple(notes))
 
     @placed
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:

@@ -17,6 +17,14 @@ def normalize(f: Function) -> Function:
     """`f` in tensor SSA, by all four passes; the same meaning, at no more cost (section 5).
 
     The steps of recurrences are in tensor SSA, too.
+
+    >>> f = tl.parse("f(x: [n]R) = sum i:n. (let y = x[i] * x[i] in y + y)")
+    >>> print(tl.normalize(f))
+    f(x: [n]R) =
+      let y = gen i:n. sum j:n, k:n. [i = j and i = k] * x[j] * x[k] in
+      let X1 = gen i:n. y[i] + y[i] in
+      let X2 = sum i:n. X1[i] in
+      X2
     """
     return function_of(normal_ssa(f))
 

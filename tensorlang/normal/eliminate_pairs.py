@@ -54,6 +54,10 @@ def eliminate_pairs(f: Function) -> Function:
     """`f`, whose lets must be outermost, without pairs inside (5.11 to 5.18); the same meaning, at no more cost.
 
     Raises `NormalFormError` if a let is inside an expression.
+
+    >>> f = tl.parse("f(x: R) = fst((x, x * x))")
+    >>> print(tl.eliminate_pairs(f))
+    f(x: R) = x
     """
     split = _Split()
     params: list[Parameter] = []

@@ -114,7 +114,14 @@ class _Scope:
 
 @limited
 def let_lift(f: Function) -> Function:
-    """`f` with its lets outermost (5.1 to 5.10); the same meaning, at no more cost."""
+    """`f` with its lets outermost (5.1 to 5.10); the same meaning, at no more cost.
+
+    >>> f = tl.parse("f(x: [n]R) = sum i:n. (let y = x[i] * x[i] in y + y)")
+    >>> print(tl.let_lift(f))
+    f(x: [n]R) =
+      let y = gen i:n. x[i] * x[i] in
+      sum i:n. y[i] + y[i]
+    """
     f = with_conditions(f)
     lifted: list[Binding] = []
     body = run(_lift(f.body, _Scope(), lifted))

@@ -55,6 +55,12 @@ def push_out_gen(f: Function) -> Function:
     """`f`, which must be free of pairs inside, with gen outermost (5.21 to 5.24); the same meaning, at no more cost.
 
     Raises `NormalFormError` if a pair or a let is inside an expression.
+
+    >>> f = tl.parse("f(x: [n]R) = let y = gen i:n. x[i] in sum i:n. y[i]")
+    >>> print(tl.push_out_gen(f))
+    f(x: [n]R) =
+      let y = gen i:n. x[i] in
+      sum i:n. y[i]
     """
     done: _Done = {}
     bindings: list[tuple[Var | IndexArray, Expr]] = []

@@ -81,6 +81,13 @@ def to_ssa(f: Function) -> Function:
     """`f`, whose gens must be outermost, in tensor SSA (5.25 to 5.34); the same meaning, at no more cost.
 
     Raises `NormalFormError` if `f` is not in the form that `push_out_gen` gives.
+
+    >>> f = tl.parse("f(x: [n]R) = sum i:n. x[i]^2")
+    >>> print(tl.to_ssa(f))
+    f(x: [n]R) =
+      let X0 = gen i:n. x[i] ^ 2 in
+      let X1 = sum i:n. X0[i] in
+      X1
     """
     return to_function(ssa_of(f))
 

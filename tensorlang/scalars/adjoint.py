@@ -34,7 +34,7 @@ Bars = dict[str, Value]
 class _Adjoint:
     def __init__(self, act: set[str], kinds: dict[str, type], fresh: Names) -> None:
         self.active = act
-        self.kinds = kinds
+        self.kinds = dict(kinds)
         self.fresh = fresh
 
     def add(self, made: list[Stmt], bars: Bars, v: Value, t: Value, sign: int = 1) -> None:
@@ -100,7 +100,7 @@ class _Adjoint:
                 bars[v] = one[v]
         outs = tuple(self.fresh.new("b") for _ in changed)
         kept1, kept2 = sorted(defined(then) & uses(back)), sorted(defined(otherwise) & uses(back2))
-        after = {x: self.fresh.new(x) for x in (*kept1, *kept2)}
+        after = self._copies((*kept1, *kept2))
         made.append(
             If(
                 s.test,
@@ -116,6 +116,11 @@ class _Adjoint:
         stays2 = (*map(self._nothing, kept1), *(x for x in kept2))
         places = tuple(after.values())
         return If(s.test, then, otherwise, (*s.outs, *places), (*s.thens, *stays), (*s.otherwises, *stays2))
+
+    def _copies(self, names: Sequence[str]) -> dict[str, str]:
+        found = {x: self.fresh.new(x) for x in names}
+        self.kinds.update((new, self.kinds[x]) for x, new in found.items() if x in self.kinds)
+        return found
 
     def _nothing(self, name: str) -> Value:
         """What stands for `name` where nobody reads it."""
@@ -141,7 +146,7 @@ class _Adjoint:
         nexts = [inner.get(s.carried[k], ABSENT) for k in places] + [inner[x] for x in free]
         read = uses(backward) | names(nexts)
         need = sorted((defined(forward) | set(s.carried)) & read)
-        popped = {x: self.fresh.new(x) for x in need}
+        popped = self._copies(need)
         stacks, trips = tuple(self.fresh.new("_stack") for _ in need), self.fresh.new("_trips")
         outs = {k: self.fresh.new("b") for k in places}
         after = {x: self.fresh.new("b") for x in free}

@@ -202,7 +202,7 @@ def _made(code: Code, plan: Plan) -> ScalarFunction:
     return add_black_box(
         name,
         arity=len(code.params),
-        cost=plan.value,
+        cost=max(1, plan.value),
         transpose=transpose,
         evaluate=_elementwise(code, 0),
         source=_call(name, len(code.params), 0),
@@ -227,7 +227,7 @@ def _partial(code: Code, cost: int, shared: Shared, k: int, joint: Code) -> Scal
     return add_black_box(
         _name(code.name),
         arity=n + 1,
-        cost=cost,
+        cost=max(1, cost),
         transpose=transpose,
         evaluate=lambda *xs: _elementwise(code, 0)(*xs[:n]),
         source=_call(f"{shared.name}_with_derivatives", n, 1 + k),

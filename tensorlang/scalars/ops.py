@@ -247,6 +247,7 @@ def written(e: Expr, known: dict[Expr, Value], emit: Emit) -> Value:
 
 def as_power(x: Value, exponent: int | float, emit: Emit) -> Value:
     """x ** exponent."""
-    e = raise_to(Var("x0", R), Fraction(repr(exponent)) if isinstance(exponent, float) else exponent)
-    return written(e, {Var("x0", R): x}, emit)
+    base = Var("x0", R)
+    e = raise_to(base, Fraction(repr(exponent)) if isinstance(exponent, float) else exponent)
+    return written(e, {base: x}, emit)
 

@@ -42,6 +42,10 @@ def simplify(f: Function, given: Mapping[str, int] | None = None, /, **sizes: in
 
     Never dearer, as long as all sizes are at least 1. With `sizes`, keywords or a mapping, it is the cost there that is
     never higher, whatever the sizes that are not given. Raises `ArgumentError` for a name that is no size of `f`.
+
+    >>> f = tl.parse("f(x: [n]R) = gen i:n. sum j:n. [i = j] * x[j]")
+    >>> print(tl.simplify(f))
+    f(x: [n]R) = x
     """
     sizes = together(given, sizes)
     known = {size.name: size for size in (*f.sizes, *f.further)}

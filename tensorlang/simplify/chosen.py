@@ -106,7 +106,7 @@ def _rewritten(q: Predicate, facts: list[Predicate]) -> Predicate:
     """`q` with what `facts` say that its deepest elements of index arrays are."""
     values: dict[Atom, Affine] = {}
     for fact in facts:
-        if isinstance(fact, Equal):
+        if isinstance(fact, Equal) and fact.difference.lookups:
             deepest = max(fact.difference.lookups, key=lambda lookup: lookup.depth)
             k = fact.difference.coefficient(deepest)
             if abs(k) == 1:

@@ -160,7 +160,7 @@ def common(conditions: Iterable[Predicate]) -> Predicate:
 
 @cached
 def _common(conditions: tuple[Predicate, ...]) -> Predicate:
-    possible = [conjuncts(q) for p in conditions for q in _alternatives(p)]
+    possible = [conjuncts(q) for p in conditions for q in alternatives(p)]
     if not possible:
         return FALSE
     first, *others = possible
@@ -177,7 +177,7 @@ def _common(conditions: tuple[Predicate, ...]) -> Predicate:
     return conjunction(shared)
 
 
-def _alternatives(p: Predicate) -> tuple[Predicate, ...]:
+def alternatives(p: Predicate) -> tuple[Predicate, ...]:
     """Predicates one of which holds where `p` does: the parts of a disjunction."""
     choices = [q for q in conjuncts(p) if isinstance(q, Or)]
     if not choices:
@@ -202,7 +202,9 @@ def _bounds(parts: Iterable[Predicate]) -> dict[Affine, int]:
 
 @cached
 def is_zero_at_zero(f: ScalarFunction) -> bool:
-    """Whether `f` is exactly 0 where all of its arguments are."""
+    """Whether `f` is exactly 0 where all of its arguments are, as far as that is known: a loop may not end there."""
+    if f.shared is not None:
+        return False
     try:
         with np.errstate(all="ignore"):
             return bool(f.evaluate(*[np.float64(0)] * f.arity) == 0)

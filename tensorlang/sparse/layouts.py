@@ -35,6 +35,10 @@ def jacobian(f: Function, wrt: Wrt = None, *, layout: str = "dense") -> Function
     them for several parameters, pairs of these for an output of pairs. In the others a `Structured`, which is called
     with the same arguments and has the same results in that format. Raises `ScopeError` if `wrt` names what is no
     real-valued parameter, `ArgumentError` for an unknown layout.
+
+    >>> f = tl.parse("f(A: [n][m]R, x: [m]R) = gen i:n. sum j:m. A[i, j] * x[j]")
+    >>> print(tl.jacobian(f, wrt="x"))
+    f_jacobian(A: [n][m]R, x: [m]R) = A
     """
     return _laid_out(pipeline.jacobian(f, wrt), layout)
 
@@ -44,6 +48,10 @@ def hessian(f: Function, wrt: Wrt = None, *, layout: str = "dense") -> Function 
 
     Of the parameter's sizes twice; for several parameters a tuple, for each of them, of tuples. Raises `TypeMismatch`
     if `f` is not scalar, and what `jacobian` raises.
+
+    >>> f = tl.parse("f(x: [n]R) = sum i:n. x[i]^2")
+    >>> print(tl.hessian(f))
+    f_hessian(x: [n]R) = gen i:n, j:n. [i = j] * 2
     """
     return _laid_out(pipeline.hessian(f, wrt), layout)
 
@@ -187,9 +195,11 @@ def _bcoo(pieces: Sequence[Elements], shape: tuple[int, ...]) -> Any:
     from jax.experimental.sparse import BCOO
 
     data, at, there = _coordinates(pieces, shape)
-    inside = [jnp.where(there, place, n) for place, n in zip(at, shape, strict=True)]
-    indices = jnp.stack(inside, -1).astype(jnp.int32) if shape else jnp.zeros((len(data), 0), jnp.int32)
-    return BCOO((data, indices), shape=shape)
+    # what no data say is a constant of what is compiled
+    xp: Any = np if all(isinstance(place, np.ndarray) for place in (*at, there)) else jnp
+    inside = [xp.where(there, place, n) for place, n in zip(at, shape, strict=True)]
+    indices = xp.stack(inside, -1).astype(np.int32) if shape else np.zeros((len(data), 0), np.int32)
+    return BCOO((data, jnp.asarray(indices)), shape=shape)
 
 
 def _coo(pieces: Sequence[Elements], shape: tuple[int, ...]) -> Any:

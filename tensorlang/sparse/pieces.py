@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import combinations
 from math import prod
 
-from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine, constant
 from tensorlang.language.function import Function
-from tensorlang.language.predicates import TRUE, Predicate, conjunction, equal, lookups, substitute
+from tensorlang.language.predicates import FALSE, TRUE, Predicate, conjunction, equal, lookups, substitute
 from tensorlang.normal import normal_ssa
 from tensorlang.normal.contraction import contraction, is_zero, only_moves
 from tensorlang.normal.pattern import renamed
@@ -30,19 +31,22 @@ from tensorlang.normal.ssa import (
     output_list,
     own_indices,
 )
-from tensorlang.sets.solve import Ranges, in_range, simplify_in, solve
+from tensorlang.sets.isl import is_empty
+from tensorlang.sets.solve import Ranges, in_range, ranges_predicate, simplify_in, solve
 from tensorlang.simplify import simplify_ssa
+from tensorlang.simplify.supports import alternatives
+
+_MOST_DIAGONALS = 9
 
 
 def structure(f: Function) -> tuple[tuple[Piece, ...], ...]:
     """For each array that `f` gives, from left to right, the pieces of which it consists: elsewhere it is 0.
 
     >>> import tensorlang as tl
-    >>> f = tl.parse("f(x: [n + 1]R) = gen i:n. (x[i + 1] - x[i])^2")
+    >>> f = tl.parse("f(x: [n]R) = gen i:n. x[i]^2")
     >>> for piece in tl.structure(tl.jacobian(f))[0]:
     ...     print(piece)
-    (i, i + 1) for i:n
-    (i, i) for i:n
+    (k, k) for k:n
     """
     return pieces_of(simplify_ssa(normal_ssa(f)))
 
@@ -98,29 +102,60 @@ def _read(p: Piece) -> list[Lookup]:
 
 
 def _taken_apart(p: Piece) -> Iterator[Piece]:
-    """The pieces of `p`, through views and through additions each of whose terms has fewer axes than their sum."""
+    """The pieces of `p`, through views and through additions each of whose terms has fewer axes than their sum; a band
+    diagonal by diagonal."""
     x = p.values
-    if is_zero(x):
+    if is_zero(x) or p.pred is FALSE:
         return
     if isinstance(x, Contraction) and len(x.factors) - sum(isinstance(y, Constant) for y in x.factors[:-1]) == 1:
         part = _through(p, x)
         if only_moves(x) or _rank(part) < _rank(p):
             yield from _taken_apart(part)
-        else:
-            yield p
-    elif isinstance(x, Addition):
-        terms = []
-        for t in x.terms:
-            pred = conjunction([p.pred, _at(t.pred, own_indices(x), p.read)])
-            part = replace(p, pred=pred, number=p.number * t.sign, values=t.operand)
-            terms.append(list(_taken_apart(_without_determined(part, p.axes, {}))))
-        if all(_rank(part) < _rank(p) for parts in terms for part in parts):
-            for parts in terms:
-                yield from parts
-        else:
-            yield p
+            return
+    if isinstance(x, Addition):
+        parts = list(_terms(p, x))
+        if all(_rank(part) < _rank(p) for part in parts):
+            yield from parts
+            return
+    diagonals = _diagonals(p)
+    if diagonals:
+        for part in diagonals:
+            yield from _taken_apart(part)
     else:
         yield p
+
+
+def _terms(p: Piece, x: Addition) -> Iterator[Piece]:
+    """The pieces of each term of `x`, of each of the alternatives of its condition."""
+    for t in x.terms:
+        for pred in _apart(conjunction([p.pred, _at(t.pred, own_indices(x), p.read)]), p.axes):
+            part = replace(p, pred=pred, number=p.number * t.sign, values=t.operand)
+            yield from _taken_apart(_without_determined(part, p.axes, {}))
+
+
+def _apart(p: Predicate, ranges: Ranges) -> list[Predicate]:
+    """Predicates that exclude one another, one of which holds where `p` does."""
+    parts = alternatives(p)
+    if len(parts) == 1:
+        return [p]
+    around = ranges_predicate(ranges)
+    if not all(is_empty(conjunction([a, b]), around) for a, b in combinations(parts, 2)):
+        return [p]
+    return [q for part in parts for q in _apart(simplify_in(part, ranges), ranges) if q is not FALSE]
+
+
+def _diagonals(p: Piece) -> list[Piece]:
+    """`p` for each value of an axis of a few that says on which diagonal its elements lie; none if there is none."""
+    for i, n in p.axes.items():
+        if n.is_constant and n.constant <= _MOST_DIAGONALS and any(len(a.indices) > 1 and i in a.indices for a in p.at):
+            axes = {j: m for j, m in p.axes.items() if j is not i}
+            found = []
+            for k in range(n.constant):
+                value: dict[Atom, Affine] = {i: constant(k)}
+                at, read = (tuple(a.substitute(value) for a in those) for those in (p.at, p.read))
+                found.append(replace(p, axes=axes, at=at, pred=simplify_in(substitute(p.pred, value), axes), read=read))
+            return [part for part in found if part.pred is not FALSE]
+    return []
 
 
 def _rank(p: Piece) -> int:

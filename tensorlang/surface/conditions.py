@@ -398,7 +398,8 @@ class ConditionReader(Reader):
             raise ScopeError(
                 f"no relation is called {token.text}",
                 self.place(token),
-                (VALUE_CONDITION if is_value else self.suggestion(token.text, Relation))
+                (VALUE_CONDITION if is_value else None)
+                or (WORDS[token.text].text if token.text in WORDS else self.suggestion(token.text, Relation))
                 or "a relation is a parameter: r: rel(n, m)",
             )
         if named is None and (self.introduces_sizes or self.is_size_of_range(token)):

@@ -45,7 +45,6 @@ from tensorlang.surface.records import fields, maker
 from tensorlang.surface.recurrences import fold, prescan, scan, states
 from tensorlang.surface.scalar import scalar
 from tensorlang.surface.scalars import (
-    abs,
     acos,
     acosh,
     asin,
@@ -75,7 +74,6 @@ from tensorlang.surface.scalars import (
     power,
     recip,
     relu,
-    round,
     rsqrt,
     scalar_function,
     sigmoid,
@@ -165,6 +163,10 @@ def sizes(names: str) -> Any:
     """The sizes called `names`, separated by blanks or commas: a tuple of them, or the only one.
 
     Raises `ScopeError` for what is no name, or that of a keyword or a scalar function.
+
+    >>> n, m = tl.sizes("n m")
+    >>> n + 2 * m
+    2*m + n
     """
     if not isinstance(names, str):
         refuse(f"sizes takes names, found {described(names)}", 'such as n, m = tl.sizes("n m")')
@@ -183,6 +185,9 @@ def pair_type(*parts: Any) -> ValueType:
     """The type of pairs (T0, T1); of more parts, of pairs nested to the right.
 
     Raises `TypeMismatch` for fewer than two parts, or one that is no type of values.
+
+    >>> print(tl.function(lambda p: tl.fst(p) * tl.snd(p), p=tl.pair_type(tl.R, tl.R)))
+    f(p: (R, R)) = fst(p) * snd(p)
     """
     if len(parts) < 2:
         refuse(f"a pair has at least two parts, found {len(parts)}", "tl.pair_type(tl.R, tl.R[n])")
@@ -190,14 +195,24 @@ def pair_type(*parts: Any) -> ValueType:
 
 
 def relation(*over: Any) -> RelationType:
-    """The type of a data relation over indices of the given sizes: a boolean array, or a sparse matrix."""
+    """The type of a data relation over indices of the given sizes: a boolean array, or a sparse matrix.
+
+    >>> n = tl.sizes("n")
+    >>> print(tl.function(lambda E, x: tl.sum(n, lambda i: E(i, i) * x[i]), E=tl.relation(n, n), x=tl.R[n]))
+    f(E: rel(n, n), x: [n]R) = sum i:n. [E(i, i)] * x[i]
+    """
     if not over:
         refuse("a relation is over at least one index", "tl.relation(n, m)")
     return RelationType(tuple(map(as_size, over)))
 
 
 def idx(size: Any) -> IndexType:
-    """The type of an index from 0 to size - 1; idx(m)[n] is that of an array of n of them."""
+    """The type of an index from 0 to size - 1; idx(m)[n] is that of an array of n of them.
+
+    >>> n, m = tl.sizes("n m")
+    >>> print(tl.function(lambda x, k: tl.gen(m, lambda i: x[k[i]]), x=tl.R[n], k=tl.idx(n)[m]))
+    f(x: [n]R, k: [m]idx(n)) = gen i:m. x[k[i]]
+    """
     return IndexType(as_size(size))
 
 
@@ -205,6 +220,10 @@ def let(value: Any, body: Callable[[Term], Any]) -> Term:
     """body(x) for a variable x that names `value`.
 
     Raises `TypeMismatch` if `body` is no function of one parameter that gives a value.
+
+    >>> print(tl.function(lambda x: tl.let(x * x, lambda y: y + y), x=tl.R).body)
+    let y = x * x in
+    y + y
     """
     bound = as_term(value)
     (name,) = parameter_names(body, 1, "let", "x")
@@ -216,7 +235,11 @@ def let(value: Any, body: Callable[[Term], Any]) -> Term:
 
 
 def pair(*parts: Any) -> Term:
-    """The pair (a, b); of more parts, pairs nested to the right."""
+    """The pair (a, b); of more parts, pairs nested to the right.
+
+    >>> print(tl.function(lambda x: tl.pair(x, x * x), x=tl.R).body)
+    (x, x * x)
+    """
     if len(parts) < 2:
         refuse(f"a pair has at least two parts, found {len(parts)}", "tl.pair(a, b)")
     return as_term(tuple(parts))
@@ -236,6 +259,13 @@ def function(body: Callable[..., Any] | None = None, /, **types: Any) -> Any:
     The types of its parameters are their annotations, or given by keyword. A tuple that it returns is returned by
     the program too. Raises `TypeMismatch` for a parameter without a type, `ScopeError` for a name that a program
     can't have or for a value of another function, `OutOfBounds` for an access that can fall outside its array.
+
+    >>> n = tl.sizes("n")
+    >>> @tl.function
+    ... def f(x: tl.R[n]):
+    ...     return tl.sum(n, lambda i: x[i] ** 2)
+    >>> print(f)
+    f(x: [n]R) = sum i:n. x[i] ^ 2
     """
     if body is None:
         return lambda given: function(given, **types)
@@ -409,7 +439,6 @@ __all__ = [
     "RelationType",
     "Term",
     "ValueType",
-    "abs",
     "acos",
     "acosh",
     "argmax",
@@ -455,7 +484,6 @@ __all__ = [
     "recip",
     "relation",
     "relu",
-    "round",
     "rsqrt",
     "scalar",
     "scalar_function",

@@ -55,6 +55,7 @@ _MEANT = {
     "≠": "unequal is written !=",
     "∧": "both conditions are joined by `and`",
     "∨": "either condition is joined by `or`",
+    "∈": "a range is a size: sum i:n. e has 0 <= i < n",
     "∃": "existence is written exists k:n. p",
     "Σ": "summation is written sum i:n. e",
     "∑": "summation is written sum i:n. e",

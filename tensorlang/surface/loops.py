@@ -341,6 +341,7 @@ class _Reader:
         one, other = dict(env), dict(env)
         then: list[Stmt] = []
         other.update(dict.fromkeys(_FLAGS, False))
+        _told(one)
         self.block(rest, other, otherwise := [])
         self._join(gone, one, other, then, otherwise, env, out, left=(True, self._gone(other) is True))
 
@@ -485,6 +486,7 @@ class _Reader:
                 other, otherwise = {**env, **dict.fromkeys(_FLAGS, False)}, list[Stmt]()
                 self._unrolled(target, values[k + 1 :], body, other, otherwise)
                 one = dict(env)
+                _told(one)
                 self._join(flag, one, other, [], otherwise, env, out, (True, self._gone(other) is True))
                 return
 
@@ -876,6 +878,13 @@ class _Reader:
         if self.size > MOST_STATEMENTS:
             name = self.function.name
             raise LimitError(f"{name}: more than {MOST_STATEMENTS:,} steps, its known loops unrolled", here())
+
+
+def _told(env: Env) -> None:
+    """Where control has left by one way alone, it has left by that."""
+    open_ = [flag for flag in _FLAGS if env.get(flag, False) is not False]
+    if len(open_) == 1:
+        env[open_[0]] = True
 
 
 def _same(v: Value, w: Value) -> bool:

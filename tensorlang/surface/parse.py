@@ -88,6 +88,10 @@ def parse(text: str, source: str = "<text>") -> Function:
 
     Raises `ParseError` unless it is exactly one definition, `ScopeError`, `TypeMismatch`, `ScalarFunctionError`,
     `LimitError` and `OutOfBounds` for what they say.
+
+    >>> f = tl.parse("f(x: [n]R) = sum i:n. x[i]^2")
+    >>> print(f([1.0, 2.0]))
+    5.0
     """
     definitions = list(parse_module(text, source).values())
     if len(definitions) != 1:
@@ -107,7 +111,11 @@ def reread(text: str) -> Function:
 
 @limited
 def parse_module(text: str, source: str = "<text>") -> dict[str, Function]:
-    """The programs that `text` defines, by name and in order. Raises what `parse` raises."""
+    """The programs that `text` defines, by name and in order. Raises what `parse` raises.
+
+    >>> list(tl.parse_module("f(x: R) = x * x  g(x: R) = f(x) + 1"))
+    ['f', 'g']
+    """
     if not isinstance(text, str):
         hint = (
             "tl.function makes a program of a Python function"

@@ -432,6 +432,12 @@ def scalar(
     most trips of a loop, a result after more trips is nan, and so are its derivatives.
 
     Raises `TypeMismatch` at the line of anything else, `LimitError` if it gets too long.
+
+    >>> @tl.scalar
+    ... def cube(x):
+    ...     return x * x * x
+    >>> print(tl.function(lambda x: cube(x), x=tl.R).body)
+    x * x * x
     """
     if body is None:
         return functools.partial(scalar, bound=bound, mode=mode)  # type: ignore[return-value]

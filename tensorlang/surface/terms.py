@@ -500,12 +500,20 @@ def apply(name: str, *arguments: object) -> Term:
 
 
 def first(e: object) -> Term:
-    """The first part of a pair. Raises `TypeMismatch` for anything else."""
+    """The first part of a pair. Raises `TypeMismatch` for anything else.
+
+    >>> print(tl.function(lambda x: tl.fst(tl.pair(x, x * x)), x=tl.R).body)
+    fst((x, x * x))
+    """
     return _part(0, e)
 
 
 def second(e: object) -> Term:
-    """The second part of a pair. Raises `TypeMismatch` for anything else."""
+    """The second part of a pair. Raises `TypeMismatch` for anything else.
+
+    >>> print(tl.function(lambda x: tl.snd(tl.pair(x, x * x)), x=tl.R).body)
+    snd((x, x * x))
+    """
     return _part(1, e)
 
 
@@ -527,6 +535,10 @@ def real(i: object) -> Term:
     indices and sizes are numbers anyway.
 
     Raises `TypeMismatch` for what is no index expression.
+
+    >>> n = tl.sizes("n")
+    >>> print(tl.function(lambda x: tl.sum(n, lambda i: x[i]) / tl.real(n), x=tl.R[n]).body)
+    (sum i:n. x[i]) / n
     """
     return as_term(as_idx(i, "what real takes"))
 
@@ -623,6 +635,9 @@ def where(condition: object, a: object, b: object) -> Term:
     The same as condition * a + ~condition * b, for the derivative too: it is that of the number that is taken, and what
     is not taken has none, whatever it would be. Raises `TypeMismatch` for arrays, of which each element has a condition
     of its own: tl.gen(n, lambda i: tl.where(x[i] > 0, x[i], 0)).
+
+    >>> print(tl.function(lambda x: tl.where(x > 0, x, 0), x=tl.R)(-2.0))
+    0.0
     """
     p = as_cond(condition, "what tl.where chooses by")
     left, right = as_term(a), as_term(b)

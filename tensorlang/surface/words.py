@@ -82,6 +82,30 @@ WORDS: dict[str, Word] = {
     **dict.fromkeys(("norm", "length"), _NORM),
     **dict.fromkeys(("softmax", "log_softmax"), _SOFTMAX),
     **dict.fromkeys(("pi", "tau", "inf", "nan"), _PI),
+    **dict.fromkeys(
+        ("std", "stddev"),
+        Word("sqrt(var(x)) of an array", "tl.sqrt(tl.lib.var(x)) of an array"),
+    ),
+    **dict.fromkeys(
+        ("sort", "argsort", "unique", "fft", "ifft", "topk", "median", "quantile"),
+        Word(
+            "what moves elements by their values is done outside, with jax.numpy around tl.to_jax(f); places that data "
+            "give are index arrays, k: [m]idx(n) and x[k[i]]",
+            "what moves elements by their values is done outside, with jax.numpy around tl.to_jax(f); places that data "
+            "give are index arrays, k: tl.idx(n)[m] and x[k[i]]",
+        ),
+    ),
+    **dict.fromkeys(
+        ("random", "rand", "randn", "normal", "uniform", "dropout"),
+        _same("programs are functions: random numbers are parameters, drawn outside"),
+    ),
+    **dict.fromkeys(
+        ("grad", "derivative", "adjoint", "diff"),
+        _same("derivatives are taken of programs, in Python: tl.grad(f), tl.adjoint(f), tl.jacobian(f)"),
+    ),
+    **dict.fromkeys(
+        ("true", "false", "True", "False"), _same("a condition says when: [i < n] * e; numbers are 1 and 0")
+    ),
     "var": Word(
         "let m = (sum i:n. x[i]) / n in (sum i:n. (x[i] - m)^2) / n",
         "m = tl.sum(n, lambda i: x[i]) / n; tl.sum(n, lambda i: (x[i] - m) ** 2) / n",
@@ -121,7 +145,7 @@ WORDS: dict[str, Word] = {
         ("dtype", "astype"),
         _same("numbers are of one kind, R; when a program runs, its dtype is that of its arguments"),
     ),
-    "not": Word("the opposite comparison: != for =, >= for <", "the opposite comparison: i >= n for i < n"),
+    "not": Word("a condition is negated in a bracket: [not i < n] * e", "a condition is negated by ~: ~(i < n)"),
     "return": Word("a program is one expression: f(x: R) = x * x", "return the value from the Python function"),
     "lambda": Word("a function of an index is gen: gen i:n. x[i]", "tl.gen(n, lambda i: x[i])"),
     "e": Word("exp(x)", "tl.exp(x)"),

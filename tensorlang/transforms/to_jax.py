@@ -47,6 +47,11 @@ def to_jax(f: Function, check: bool = False, strict: bool = False) -> Callable[.
 
     What brackets hide must be finite, or it may make nan of what does not read it. With `strict` it has no influence,
     whatever it is, on values and on derivatives of any order: see `tensorlang.lower`.
+
+    >>> import jax
+    >>> f = tl.parse("f(x: [n]R) = sum i:n. x[i]^2")
+    >>> jax.grad(tl.to_jax(f))(np.array([1.0, 2.0], np.float32))
+    Array([2., 4.], dtype=float32)
     """
     return _to_jax(f, check, strict)
 

@@ -106,9 +106,9 @@ _HOMES = {
     "simplify": "simplify",
     "surface.embed": (
         "Cond Idx IndexType Indices R RelationType Term ValueType acos acosh argmax argmin asin asinh "
-        "atan atan2 atanh call cbrt ceil cos cosh erf erfc erfinv exists exp expm1 floor fold fst function gen "
-        "idx let log log1p log2 log10 logaddexp max maximum min minimum mod pair pair_type power prescan real "
-        "recip relation relu rsqrt scalar scalar_function scan sigmoid sign sin sinh sizes snd softplus sqrt "
+        "atan atan2 atanh call cbrt ceil cos cosh digamma erf erfc erfinv exists exp expm1 floor fold fst function gen "
+        "idx let lgamma log log1p log2 log10 logaddexp max maximum min minimum mod pair pair_type power prescan "
+        "real recip relation relu rsqrt scalar scalar_function scan sigmoid sign sin sinh sizes snd softplus sqrt "
         "states sum tan tanh where where_ge where_gt"
     ),
     "surface.parse": "parse parse_module",

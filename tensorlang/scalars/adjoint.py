@@ -55,13 +55,13 @@ class _Adjoint:
         backward: list[Stmt] = []
         for s in reversed(statements):
             match s:
+                case If():
+                    forward.append(self._if(s, bars, backward))
+                case While():
+                    forward.append(self._while(s, bars, backward))
                 case Op():
                     self._op(s, bars, backward)
-                case If():
-                    s = self._if(s, bars, backward)
-                case While():
-                    s = self._while(s, bars, backward)
-            forward.append(s)
+                    forward.append(s)
         return tuple(reversed(forward)), tuple(backward)
 
     def _op(self, s: Op, bars: Bars, made: list[Stmt]) -> None:

@@ -1,8 +1,8 @@
 """The SSA form of a function as a scalar function of the language, and its partial derivatives as further ones.
 
 The value costs what a path with one trip of each loop costs, the unit in which such functions are counted; a partial
-derivative costs what it adds to that, and reads the value, so that this is counted where there is none but it. Generated
-code computes a value and its partial derivatives at the same place by one call.
+derivative costs what it adds to that, and reads the value, so that this is counted where there is none but it. In
+generated code one call computes a value and its partial derivatives at the same place.
 """
 
 from __future__ import annotations

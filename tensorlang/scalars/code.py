@@ -222,19 +222,16 @@ def _needed(block: tuple[Stmt, ...], wanted: set[str]) -> tuple[Stmt, ...]:
                 if places:
                     thens, otherwises = (tuple(vs[k] for k in places) for vs in (s.thens, s.otherwises))
                     then, otherwise = _needed(s.then, names(thens)), _needed(s.otherwise, names(otherwises))
-                    s = If(s.test, then, otherwise, tuple(s.outs[k] for k in places), thens, otherwises)
-                    kept.append(s)
-                    wanted |= uses([s])
+                    kept.append(If(s.test, then, otherwise, tuple(s.outs[k] for k in places), thens, otherwises))
+                    wanted |= uses(kept[-1:])
             case While():
                 if wanted & {*s.outs, *s.stacks, s.trips, s.over}:
-                    s = _loop_needed(s, wanted)
-                    kept.append(s)
-                    wanted |= uses([s])
+                    kept.append(_loop_needed(s, wanted))
+                    wanted |= uses(kept[-1:])
             case Back():
                 if wanted & set(s.outs):
-                    s = _back_needed(s, wanted)
-                    kept.append(s)
-                    wanted |= uses([s])
+                    kept.append(_back_needed(s, wanted))
+                    wanted |= uses(kept[-1:])
     return tuple(reversed(kept))
 
 

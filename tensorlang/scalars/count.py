@@ -50,7 +50,9 @@ class _Path:
         for s in statements:
             self.steps += 1
             if self.steps > MOST_OPERATIONS:
-                raise LimitError(f"more than {MOST_OPERATIONS:,} steps on one path", hint="a loop that ends, or a bound")
+                raise LimitError(
+                    f"more than {MOST_OPERATIONS:,} steps on one path", hint="a loop that ends, or a bound"
+                )
             match s:
                 case Op():
                     self._op(s)

@@ -14,7 +14,7 @@ import math
 import operator
 from collections.abc import Callable, Iterable
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -60,20 +60,20 @@ _VALUES: dict[str, Callable[..., Any]] = {
 }
 
 
+_WHOLE: dict[str, Callable[..., Any]] = {"max": max, "min": min, "abs": abs}
+
+
 def value(f: str, args: list[Any]) -> Any:
     """f(args) on Python's numbers; nan where it does not exist."""
     if f in _VALUES:
         return _VALUES[f](*args)
-    if f == "pow":
-        found = _scalar(f, args[1]).evaluate
-        args = args[:1]
-    else:
-        found = function(f).evaluate
-    if f in ("max", "min", "abs") and all(isinstance(a, int) for a in args):
-        return {"max": max, "min": min, "abs": abs}[f](*args)
+    known: ScalarFunction = _scalar(f, args[1] if f == "pow" else None)
+    args = args[:1] if f == "pow" else args
+    if f in _WHOLE and all(isinstance(a, int) for a in args):
+        return _WHOLE[f](*args)
     with np.errstate(all="ignore"):
         try:
-            return float(found(*map(np.float64, args)))
+            return float(known.evaluate(*map(np.float64, args)))
         except (ValueError, OverflowError, ZeroDivisionError):
             return math.nan
 
@@ -135,7 +135,7 @@ def types(code: Code) -> dict[str, type]:
                         changed |= put(stack, of(save))
                     changed |= (put(s.trips, int) if s.trips else False) | (put(s.over, bool) if s.over else False)
                 case Back():
-                    for out, c, i, n in zip(s.outs, s.carried, s.inits, s.nexts, strict=True):
+                    for out, c in zip(s.outs, s.carried, strict=True):
                         changed |= put(c, float) | put(out, float)
                     for name, stack in zip(s.popped, s.stacks, strict=True):
                         changed |= put(name, of(stack))
@@ -214,8 +214,12 @@ def partials(op: Op, emit: Emit) -> list[Part]:
     parts: list[Part] = []
     for k, e in enumerate(f.transpose(xs, result, seed)):
         if e is not None:
-            parts.append((k, lambda t, e=e: written(e, {**known, seed: t}, emit), 1))
+            parts.append((k, partial(_applied, e, known, seed, emit), 1))
     return parts
+
+
+def _applied(e: Expr, known: dict[Expr, Value], seed: Expr, emit: Emit, t: Value) -> Value:
+    return written(e, {**known, seed: t}, emit)
 
 
 def times(emit: Emit, a: Value, b: Value) -> Value:
@@ -250,4 +254,3 @@ def as_power(x: Value, exponent: int | float, emit: Emit) -> Value:
     base = Var("x0", R)
     e = raise_to(base, Fraction(repr(exponent)) if isinstance(exponent, float) else exponent)
     return written(e, {base: x}, emit)
-

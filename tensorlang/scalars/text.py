@@ -1,7 +1,7 @@
 """Functions of numbers as text of the language.
 
-    scalar newton(a) =
-      loop x_0 = 1.0 while let v_1 = x_0 * x_0 - a in abs(v_1) > 0.000001 do .. then x_0 = ..
+scalar newton(a) =
+  loop x_0 = 1.0 while let v_1 = x_0 * x_0 - a in abs(v_1) > 0.000001 do .. then x_0 = ..
 """
 
 from __future__ import annotations

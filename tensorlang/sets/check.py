@@ -121,8 +121,8 @@ def _claims(e: Expr, parts: list[_Claims]) -> _Claims:
                 return ()
             return _joined([_fewest(claim.under(p) for claim in _each(below)), *_looked_up_in(p)])
         case Recur(_, index, size, _, _, _):
-            steps = _fewest(claim.bound(index, size) for claim in _each(parts[1]))
-            return _joined([parts[0], steps, *_has_steps(e)])
+            each = _fewest(claim.bound(index, size) for claim in _each(parts[1]))
+            return _joined([parts[0], each, *_has_steps(e)])
         case Let(IndexArray() as array, value, _) if parts[1] != ():
             return _joined([parts[0], _fewest(_where_chosen(claim, array, value) for claim in _each(parts[1]))])
         case _:

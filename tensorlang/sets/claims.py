@@ -30,8 +30,8 @@ class Claim:
     """`needs` is what is not yet proved of `subject` from `conditions`, which hold around it out to some place.
 
     The subject is an access at `at`, which needs to be less than `size`, an extremum or a choice, which needs a point,
-    or a recurrence, which needs a number of steps that is not negative. `binders` are those passed on the way, the
-    innermost first; the indices of `open` are still to be bound.
+    or a recurrence, whose steps are not fewer than none. `binders` are those passed on the way, the innermost first;
+    the indices of `open` are still to be bound.
     """
 
     subject: Access | Extremum | Choice | Recur

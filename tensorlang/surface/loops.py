@@ -1,33 +1,28 @@
 """Python functions with loops that data decide, read as the SSA form of `tensorlang.scalars`.
 
-A `return`, `break` or `continue` sets a flag, and what follows runs where it is not set; so a function has one end. What
-a side of a branch or the body of a loop assigns is a phi or a carried value. A call of itself in tail position is a
-loop. Numbers of the caller are constants of the form, values of a program its parameters, those it closes over too.
+A `return`, `break` or `continue` sets a flag, and what follows runs where it is not set; so a function has one end.
+What a side of a branch or the body of a loop assigns is a phi or a carried value; a call of itself in tail position a
+loop. Numbers of the caller are constants of the form, values of a program its parameters,
+those it closes over too.
 """
 
 from __future__ import annotations
 
 import ast
-import copy
 import functools
 import inspect
 import math
-import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tensorlang.errors import LimitError, here
 from tensorlang.language.functions import functions
-from tensorlang.language.grammar import Call
-from tensorlang.scalars.black_box import has_loops, scalar_function
 from tensorlang.scalars.code import Code, If, Names, Op, Stmt, Value, While, renamed, without_unused
 from tensorlang.scalars.ops import COMPARISONS, WHOLE, as_power, kind_of, value
-from tensorlang.surface.scope import built
-from tensorlang.surface.terms import Cond, Idx, Term, apply, as_cond, as_term, term, where
-
-if TYPE_CHECKING:
-    from tensorlang.surface.scalar import ScalarCode
+from tensorlang.surface.known import FromSource, known_name
+from tensorlang.surface.tail_calls import calls_itself, without_tail_calls
+from tensorlang.surface.terms import Idx, Term, as_term
 
 MOST_STATEMENTS = 20_000
 _UNROLLED = 64
@@ -35,13 +30,6 @@ _MOST_INLINED = 40
 _RETURNED, _LEFT, _NEXT, _OVER = "$returned", "$left", "$next", "$over"
 _FLAGS = (_RETURNED, _LEFT, _NEXT)
 _BINARY = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%"}
-OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
-    **COMPARISONS,
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": operator.truediv,
-}
 _COMPARE = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
 
 Env = dict[str, Any]
@@ -62,65 +50,9 @@ class Read:
     arguments: tuple[Term, ...]
 
 
-def read(function: ScalarCode, arguments: dict[str, Any], bound: int | None) -> Read:
+def read(function: FromSource, arguments: dict[str, Any], bound: int | None) -> Read:
     """The code of `function` called with these arguments. Raises `TypeMismatch` at the line of what is refused."""
     return _Reader(function, bound).read(arguments)
-
-
-def as_terms(found: Read, mode: str, bound: int | None) -> Any:
-    """What `found` gives for its arguments: written out where it has no loops, else calls of scalar functions."""
-    code, arguments = found.code, found.arguments
-    if has_loops(code.body):
-        made = [built(scalar_function, code, mode, k) for k in range(len(code.results))]
-        results = tuple(term(Call(f, tuple(a.expr for a in arguments)), *arguments) for f in made)
-    else:
-        env: dict[str, Any] = dict(zip(code.params, arguments, strict=True))
-        _write(code.body, env)
-        results = tuple(env[v] if isinstance(v, str) else as_term(v) for v in code.results)
-    return results if len(results) > 1 else results[0]
-
-
-def _write(block: Sequence[Stmt], env: dict[str, Any]) -> None:
-    """The statements of a block without loops, on terms."""
-
-    def get(v: Value) -> Any:
-        return env[v] if isinstance(v, str) else v
-
-    def condition(v: Any) -> Cond:
-        return v if isinstance(v, Cond) else as_cond(v, "a condition")
-
-    for s in block:
-        match s:
-            case Op(out, f, args):
-                a = [get(x) for x in args]
-                if f in OPERATORS:
-                    env[out] = OPERATORS[f](*a)
-                elif f == "neg":
-                    env[out] = -a[0]
-                elif f == "not":
-                    env[out] = ~condition(a[0])
-                elif f in ("and", "or"):
-                    p, q = map(condition, a)
-                    env[out] = p & q if f == "and" else p | q
-                elif f == "select":
-                    env[out] = where(condition(a[0]), a[1], a[2])
-                elif f == "pow":
-                    env[out] = a[0] ** a[1]
-                elif f == "trunc":
-                    env[out] = where(as_term(a[0]) >= 0, apply("floor", a[0]), apply("ceil", a[0]))
-                elif f in ("//", "%"):
-                    env[out] = apply("floor", as_term(a[0]) / a[1]) if f == "//" else apply("mod", *a)
-                else:
-                    env[out] = apply(f, *a)
-            case If():
-                _write(s.then, env)
-                _write(s.otherwise, env)
-                p = condition(get(s.test))
-                for out, x, y in zip(s.outs, map(get, s.thens), map(get, s.otherwises), strict=True):
-                    both = isinstance(x, Cond | bool) and isinstance(y, Cond | bool)
-                    env[out] = (p & x) | (~p & y) if both else where(p, x, y)
-            case _:
-                raise AssertionError("a loop is no term")
 
 
 def _exits(statements: Sequence[ast.stmt], kinds: tuple[type[ast.stmt], ...] = (ast.Return,)) -> bool:
@@ -143,51 +75,8 @@ def _assigned(statements: Sequence[ast.stmt]) -> list[str]:
     return list(found)
 
 
-def calls_itself(tree: ast.FunctionDef) -> bool:
-    """Whether a function calls itself by its name."""
-    return any(isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id == tree.name for n in ast.walk(tree))
-
-
-def without_tail_calls(tree: ast.FunctionDef, refuse: Callable[[ast.AST, str, str], Any]) -> ast.FunctionDef:
-    """A function that calls itself in tail position alone, as a loop: the call assigns its arguments to the parameters
-    and goes to the start."""
-    tree = copy.deepcopy(tree)
-    params = [a.arg for a in tree.args.args]
-
-    def own(e: ast.AST | None) -> bool:
-        return isinstance(e, ast.Call) and isinstance(e.func, ast.Name) and e.func.id == tree.name
-
-    def changed(statements: list[ast.stmt], in_loop: bool) -> list[ast.stmt]:
-        made: list[ast.stmt] = []
-        for s in statements:
-            if isinstance(s, ast.Return) and isinstance(s.value, ast.IfExp) and any(map(own, ast.walk(s.value))):
-                one, other = (ast.copy_location(ast.Return(v), s) for v in (s.value.body, s.value.orelse))
-                s = ast.copy_location(ast.If(s.value.test, [one], [other]), s)
-            if isinstance(s, ast.Return) and isinstance(s.value, ast.Call) and own(s.value):
-                if in_loop or len(s.value.args) != len(params) or s.value.keywords:
-                    refuse(s, "a call of itself inside of a loop, or without all its arguments", "while instead of it")
-                targets = [ast.Name(p, ast.Store()) for p in params]
-                step = ast.Assign([ast.Tuple(list(targets), ast.Store())], ast.Tuple(list(s.value.args), ast.Load()))
-                if len(params) == 1:
-                    step = ast.Assign([targets[0]], s.value.args[0])
-                made += [ast.copy_location(step, s), ast.copy_location(ast.Continue(), s)]
-                continue
-            if isinstance(s, ast.If | ast.For | ast.While):
-                inside = in_loop or not isinstance(s, ast.If)
-                s.body, s.orelse = changed(s.body, inside), changed(s.orelse, inside)
-            made.append(s)
-        return made
-
-    body = changed(tree.body, False)
-    for node in (n for s in body for n in ast.walk(s)):
-        if own(node):
-            refuse(node, "it calls itself, and goes on afterwards", "a call that is returned as it is, or a loop")
-    tree.body = [ast.copy_location(ast.While(ast.Constant(True), body, []), tree.body[0])]
-    return ast.fix_missing_locations(tree)
-
-
 class _Reader:
-    def __init__(self, function: ScalarCode, bound: int | None) -> None:
+    def __init__(self, function: FromSource, bound: int | None) -> None:
         self.function = function
         self.bound = bound
         self.fresh = Names()
@@ -244,7 +133,7 @@ class _Reader:
 
     # statements
 
-    def call(self, function: ScalarCode, env: Env, out: list[Stmt], at: ast.AST) -> Any:
+    def call(self, function: FromSource, env: Env, out: list[Stmt], at: ast.AST) -> Any:
         """What `function` returns for the arguments in `env`."""
         if self.depth > _MOST_INLINED:
             function.refuse(at, "functions that call one another without end", "a loop")
@@ -339,10 +228,10 @@ class _Reader:
         flags = self._gone(env)
         gone = functools.reduce(lambda a, b: self.op("or", (a, b), out), flags)
         one, other = dict(env), dict(env)
-        then: list[Stmt] = []
+        then, otherwise = list[Stmt](), list[Stmt]()
         other.update(dict.fromkeys(_FLAGS, False))
         _told(one)
-        self.block(rest, other, otherwise := [])
+        self.block(rest, other, otherwise)
         self._join(gone, one, other, then, otherwise, env, out, left=(True, self._gone(other) is True))
 
     def _branch(
@@ -410,8 +299,8 @@ class _Reader:
                     return _MISSING
                 if not isinstance(known, str | int | float):
                     return known
-                blank = self._blank(known)
-                a, b = (blank, known) if isinstance(a, Missing) else (known, blank)
+                nothing = self._blank(known)
+                a, b = (nothing, known) if isinstance(a, Missing) else (known, nothing)
             if a is b or (type(a) is type(b) and a == b):
                 return a
             if not isinstance(a, str | int | float) or not isinstance(b, str | int | float):
@@ -428,7 +317,8 @@ class _Reader:
             return made
 
         joined = {
-            name: phi(name, one.get(name, _MISSING), other.get(name, _MISSING)) for name in dict.fromkeys((*one, *other))
+            name: phi(name, one.get(name, _MISSING), other.get(name, _MISSING))
+            for name in dict.fromkeys((*one, *other))
         }
         if outs:
             out.append(If(p, tuple(then), tuple(otherwise), tuple(outs), tuple(thens), tuple(otherwises)))
@@ -643,7 +533,9 @@ class _Reader:
                     v = c
                 else:
                     self.function.refuse(
-                        self.function.tree, f"{name.strip('$')} has no value on every path of a loop", f"give {name} one"
+                        self.function.tree,
+                        f"{name.strip('$')} has no value on every path of a loop",
+                        f"give {name} one",
                     )
             kind = self.kind(v)
             if kind is not self.kinds[c]:
@@ -670,7 +562,7 @@ class _Reader:
             renamed(head, same),
             same.get(p, p) if isinstance(p, str) else p,
             renamed(made_body, same),
-            tuple(same.get(nexts[j], nexts[j]) if isinstance(nexts[j], str) else nexts[j] for j in keep),
+            tuple(same.get(v, v) if isinstance(v, str) else v for v in (nexts[j] for j in keep)),
             bound,
             over,
         )
@@ -756,10 +648,10 @@ class _Reader:
             case ast.BoolOp(op=op, values=values):
                 f = "and" if isinstance(op, ast.And) else "or"
                 result = self.truth(self.value(values[0], env, out), out)
-                for v in values[1:]:
+                for part in values[1:]:
                     if result is (f == "or"):
                         return result
-                    result = self.op(f, (result, self.truth(self.value(v, env, out), out)), out)
+                    result = self.op(f, (result, self.truth(self.value(part, env, out), out)), out)
                 return result
             case ast.Compare(left=left, ops=ops, comparators=others):
                 sides = [self.number(self.value(side, env, out), out) for side in (left, *others)]
@@ -784,7 +676,9 @@ class _Reader:
                 return env.pop("$chosen")
             case ast.Call(func=f, args=arguments, keywords=keywords) if all(k.arg for k in keywords):
                 named = {str(k.arg): self.value(k.value, env, out) for k in keywords}
-                return self._call(e, self.value(f, env, out), [self.value(a, env, out) for a in arguments], named, env, out)
+                return self._call(
+                    e, self.value(f, env, out), [self.value(a, env, out) for a in arguments], named, env, out
+                )
         self.function.refuse(
             e, f"{type(e).__name__} is no expression on numbers", "numbers, names, operators, comparisons, calls"
         )
@@ -802,6 +696,8 @@ class _Reader:
         return found
 
     def _binary(self, op: ast.operator, a: Any, b: Any, at: ast.AST, out: list[Stmt]) -> Any:
+        if isinstance(op, ast.Add) and isinstance(a, tuple | list) and isinstance(b, tuple | list):
+            return (*a, *b)
         a, b = self.number(a, out), self.number(b, out)
         if not all(isinstance(v, str | int | float) for v in (a, b)):
             self.function.refuse(at, "an operation on what is no number", "numbers")
@@ -826,12 +722,8 @@ class _Reader:
             return as_power(a, int(b) if b == int(b) else b, lambda f, args: self.op(f, args, out))
         return self.op("power", (a, b), out)
 
-    def _call(
-        self, at: ast.AST, f: Any, args: list[Any], named: dict[str, Any], env: Env, out: list[Stmt]
-    ) -> Any:
-        from tensorlang.surface.scalar import ScalarCode, known_name
-
-        if isinstance(f, ScalarCode):
+    def _call(self, at: ast.AST, f: Any, args: list[Any], named: dict[str, Any], env: Env, out: list[Stmt]) -> Any:
+        if isinstance(f, FromSource):
             bound = inspect.signature(f.body).bind(*args, **named)
             bound.apply_defaults()
             own = {**bound.arguments, _OVER: env.get(_OVER, False)}
@@ -841,7 +733,7 @@ class _Reader:
         if named:
             self.function.refuse(at, "arguments by name", "arguments by place")
         if f is range or f is enumerate or f is zip or f is len or f is reversed:
-            made = f(*args)
+            made: Any = f(*args)
             return made if f in (range, len) else tuple(made)
         args = [self.number(a, out) for a in args]
         if not any(isinstance(a, str) for a in args):

@@ -98,7 +98,6 @@ _MISTAKES: tuple[tuple[str, Mend], ...] = (
     (rf"\[[^\]@]*{_MARK}[<>]", "a bracket with a condition stands in front: [i < n] * x[i]"),
     (rf"[\w)\]]\s*{_MARK}==", "equality is written with one =: " + VALUE_CONDITION),
     (rf"[\w)\]]\s*{_MARK}[<>]", VALUE_CONDITION),
-    (rf"\^\s*{_MARK}[\w(]", "an exponent is constant: pow(x, 3/2); else exp(y * log(x)) for x^y"),
     (rf"{_NAME}\s*{_MARK}\.(\d)", r"the parts of a pair are fst(\1) and snd(\1)"),
     (rf"{_MARK}\.\s*{_NAME}", lambda match: _word(match[1]) or "a dot only ends a range: gen i:n. e"),
     (rf"\[[^\]@]*{_MARK}:", "a part of an array is made: gen i:n - 1. x[i + 1]; a row of a matrix is A[i]"),

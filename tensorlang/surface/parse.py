@@ -139,7 +139,7 @@ def parse_module(text: str, source: str = "<text>") -> dict[str, Function]:
 @cached
 def library() -> dict[str, Function]:
     """The programs of the library by name."""
-    return {**parse_module(TEXT, "lib.tl"), **adjustable()}
+    return {**parse_module(TEXT, "lib.tl"), **adjustable(parse)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,9 +285,12 @@ class _Parser(DeclarationReader):
             piece = yield self._access(piece)
         if self.token.kind == "^":
             self.advance()
-            exponent = self._exponent()
-            self._need_number(piece, "the base of ^", f"{{}} ^ {exponent}", self._shown(piece))
-            piece = self._piece(raise_to(piece.expr, exponent), token.start)
+            if self.token.kind in ("name", "("):
+                piece = yield self._variable_power(piece, token)
+            else:
+                exponent = self._exponent()
+                self._need_number(piece, "the base of ^", f"{{}} ^ {exponent}", self._shown(piece))
+                piece = self._piece(raise_to(piece.expr, exponent), token.start)
             if self.token.kind == "^":
                 raise self.unexpected("an operator", "parentheses say which power comes first: (x ^ 2) ^ 3")
         return piece
@@ -425,25 +428,30 @@ class _Parser(DeclarationReader):
     def _power(self, token: Token) -> Deep[_Piece]:
         self.expect("(")
         base: _Piece = yield self._expression()
-        self.expect(",", "',' and a constant exponent")
-        start = self.token.start
-        sign = -1 if self.accept("-") else 1
-        exponent = sign * Fraction(self.expect("number", "a constant exponent").text)
-        if self.accept("/"):
-            divisor = Fraction(self.expect("number", "a number").text)
-            if not divisor:
-                raise ParseError("the exponent is divided by zero", self.span(start), "a constant such as 3/2")
-            exponent /= divisor
-        place = self.span(start)
-        self.expect(")", "')', since the exponent is a constant,")
-        self._need_number(base, "the base of pow")
-        return self._piece(raise_to(base.expr, _limited(exponent, place)), token.start)
+        self.expect(",", "',' and an exponent")
+        exponent: _Piece = yield self._expression()
+        self.expect(")", "an operator or ')'")
+        return self._raised(base, exponent, "pow", token)
+
+    def _variable_power(self, base: _Piece, token: Token) -> Deep[_Piece]:
+        exponent: _Piece = yield self._atom_expression()
+        while self.token.kind == "[":
+            exponent = yield self._access(exponent)
+        return self._raised(base, exponent, "^", token)
+
+    def _raised(self, base: _Piece, exponent: _Piece, what: str, token: Token) -> _Piece:
+        self._need_number(base, f"the base of {what}")
+        self._need_number(exponent, f"the exponent of {what}")
+        if isinstance(exponent.expr, Const):
+            place = self.span(exponent.start, exponent.end)
+            return self._piece(raise_to(base.expr, _limited(exponent.expr.value, place)), token.start)
+        return self._piece(call("power", base.expr, exponent.expr), token.start)
 
     def _exponent(self) -> Fraction:
         start = self.token.start
         sign = -1 if self.accept("-") else 1
         if self.token.kind != "number" or not self.token.text.isdigit():
-            meant = "any constant exponent: pow(e, 3/2); else exp(y * log(x)) for x^y"
+            meant = "x ^ 2, x ^ y, or pow(e, 3/2)"
             raise self.unexpected("an integer exponent", meant)
         exponent = sign * Fraction(self.advance().text)
         return _limited(exponent, self.span(start))

@@ -31,7 +31,10 @@ from tensorlang.language.grammar import Var
 from tensorlang.language.types import R
 from tensorlang.scalars.black_box import Plan, plan_of
 from tensorlang.surface import scope
-from tensorlang.surface.loops import as_terms, calls_itself, read
+from tensorlang.surface.known import FromSource, home, known_name
+from tensorlang.surface.loop_terms import as_terms
+from tensorlang.surface.loops import read
+from tensorlang.surface.tail_calls import calls_itself
 from tensorlang.surface.terms import Cond, Idx, Term, apply, as_term, where
 
 MOST_STEPS = 10_000
@@ -54,27 +57,11 @@ _COMPARE: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
 }
-_KNOWN = {"fabs": "abs", "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh", "pow": "power"}
-_KNOWN |= {"arccosh": "acosh", "arctanh": "atanh", "arctan2": "atan2", "maximum": "max", "minimum": "min"}
-_KNOWN |= {"absolute": "abs", "rint": "round", "remainder": "mod", "logistic": "sigmoid"}
-_MODULES = ("math", "numpy", "jax", "jaxlib", "builtins")
-
 _Env = dict[str, Any]
 
 
 class _DataLoop(Exception):
     """A loop whose range data decide."""
-
-
-def _home(f: Any) -> str:
-    return str(getattr(f, "__module__", None) or type(f).__module__ or "").split(".")[0]
-
-
-def known_name(f: Any) -> str | None:
-    """What the language calls a function of math, numpy, jax.numpy or its own; None for any other."""
-    name = getattr(f, "__name__", None)
-    known = _home(f) in (*_MODULES, "tensorlang") and isinstance(name, str)
-    return _KNOWN.get(str(name), str(name)) if known else None
 
 
 class _Returned:
@@ -84,7 +71,7 @@ class _Returned:
         self.value = value
 
 
-class ScalarCode:
+class ScalarCode(FromSource):
     """A function of numbers that programs call, too."""
 
     def __init__(self, body: Callable[..., Any], bound: int | None = None, mode: str = "auto") -> None:
@@ -104,7 +91,7 @@ class ScalarCode:
         tree = ast.parse(textwrap.dedent("".join(lines))).body[0]
         if not isinstance(tree, ast.FunctionDef):
             raise TypeMismatch("tl.scalar takes a function that def defines", self._place, "def f(x): return ..")
-        self._tree = tree
+        self.tree = tree
         arguments = tree.args
         if arguments.vararg or arguments.kwarg:
             self._refuse(tree, "a function of numbers has a fixed number of parameters", "no * and no **")
@@ -115,11 +102,6 @@ class ScalarCode:
         self._loops = calls_itself(tree) or any(
             isinstance(node, ast.While | ast.Break | ast.Continue) for node in ast.walk(tree)
         )
-
-    @property
-    def tree(self) -> ast.FunctionDef:
-        """Its definition, as Python reads it."""
-        return self._tree
 
     def outside(self) -> dict[str, Any]:
         """The names that it reads from outside, as they are now."""
@@ -140,7 +122,7 @@ class ScalarCode:
                 return _Run(self, self.outside()).call(dict(bound.arguments))
             except _DataLoop:
                 pass
-        return as_terms(read(self, dict(bound.arguments), self.bound), self.mode, self.bound)
+        return as_terms(read(self, dict(bound.arguments), self.bound), self.mode)
 
     @property
     def plan(self) -> Plan:
@@ -182,9 +164,9 @@ class _Run:
         self.steps = 0
 
     def call(self, env: _Env) -> Any:
-        result = self.block(self.code._tree.body, env)
+        result = self.block(self.code.tree.body, env)
         if result is None:
-            self.code.refuse(self.code._tree, "a path through it returns nothing", "return a number at its end")
+            self.code.refuse(self.code.tree, "a path through it returns nothing", "return a number at its end")
         return result.value
 
     def block(self, statements: Sequence[ast.stmt], env: _Env) -> _Returned | None:
@@ -372,7 +354,7 @@ class _Run:
             return f(*arguments)
         if isinstance(f, ScalarCode):
             return f(*arguments)
-        if _home(f) == "tensorlang":
+        if home(f) == "tensorlang":
             return f(*arguments)
         name = known_name(f)
         if f is math.log and len(arguments) == 2:
@@ -440,7 +422,7 @@ def scalar(
     x * x * x
     """
     if body is None:
-        return functools.partial(scalar, bound=bound, mode=mode)  # type: ignore[return-value]
+        return functools.partial(scalar, bound=bound, mode=mode)
     if mode not in ("auto", "dual", "reverse"):
         scope.refuse(f'mode is "auto", "dual" or "reverse", found {mode!r}', 'tl.scalar(mode="dual")')
     if bound is not None and (not isinstance(bound, int) or isinstance(bound, bool) or bound < 1):

@@ -106,6 +106,8 @@ round = _named("round")
 mod = _named("mod")
 atan2 = _named("atan2")
 power = _named("power")
+lgamma = _named("lgamma")
+digamma = _named("digamma")
 
 
 def scalar_function(

@@ -11,7 +11,7 @@ import math
 import numbers
 from collections.abc import Callable, Iterator
 from fractions import Fraction
-from typing import Any, NoReturn
+from typing import Any
 
 from tensorlang.errors import Place, here
 from tensorlang.language import functions, grammar
@@ -135,8 +135,8 @@ class Idx(IndexRefusals, Surface):
     def __pow__(self, exponent: object) -> Term:
         return as_term(self) ** exponent
 
-    def __rpow__(self, base: object) -> NoReturn:
-        as_term(self).__rpow__(base)
+    def __rpow__(self, base: object) -> Term:
+        return as_term(self).__rpow__(base)
 
     def __abs__(self) -> Term:
         return apply("abs", self)
@@ -205,16 +205,11 @@ class Numeric(Surface):
         base = _operand(self, "**")
         value = as_number(exponent)
         if value is None:
-            refuse(
-                f"an exponent is a constant number, found {described(exponent)}", "write tl.exp(y * tl.log(x)) for x^y"
-            )
+            return apply("power", base, exponent)
         return term(built(functions.raise_to, base.expr, value), base)
 
-    def __rpow__(self, base: object) -> NoReturn:
-        refuse(
-            f"an exponent is a constant number, found {described(self)}",
-            "write tl.exp(y * c) with the constant c = log(a) for a^y",
-        )
+    def __rpow__(self, base: object) -> Term:
+        return apply("power", base, self)
 
 
 class Cond(ConditionRefusals, Numeric):

@@ -154,11 +154,11 @@ def _jvp(
 ) -> tuple[list[Any], list[Any]]:
     # what has no elements has no derivative, and no size can be read off it
     by = tuple(k for k, t in enumerate(tangents) if not isinstance(t, ad.Zero) and t.size)
-    if has_recurrences(op.function):
+    if isinstance(op, Program) and has_recurrences(op.function):
         results = bind(op, args, sizes, how)
         if not by:
             return results, [ad.Zero(jax.typeof(y).to_tangent_aval()) for y in results]
-        found = bind(rates(_program(op), by), [*args, *(tangents[k] for k in by)], sizes, how)
+        found = bind(rates(op, by), [*args, *(tangents[k] for k in by)], sizes, how)
         return results, [_lying_like(dy, jax.typeof(y)) for dy, y in zip(found, results, strict=True)]
     if isinstance(op, Linear) and by and by[0] >= len(op.known):
         results = bind(op, args, sizes, how)
@@ -198,10 +198,10 @@ def _program(op: Operation) -> Program:
 def _transpose(cotangents: Sequence[Any], *args: Any, op: Operation, sizes: Sizes, how: How) -> list[Any]:
     by = tuple(k for k, x in enumerate(args) if isinstance(x, ad.UndefinedPrimal))
     known = [x for x in args if not isinstance(x, ad.UndefinedPrimal)]
-    if has_recurrences(op.function):
+    if isinstance(op, Program) and has_recurrences(op.function):
         filled = [jnp.zeros(x.aval.shape, x.aval.dtype) if isinstance(x, ad.UndefinedPrimal) else x for x in args]
         whole = [ad.instantiate_zeros(ct) for ct in cotangents]  # type: ignore[no-untyped-call]
-        bars = dict(zip(by, bind(adjoint_of(_program(op), by), [*filled, *whole], sizes, how), strict=True))
+        bars = dict(zip(by, bind(adjoint_of(op, by), [*filled, *whole], sizes, how), strict=True))
         return [_lying_like(bars[k], x.aval) if k in bars else None for k, x in enumerate(args)]
     if isinstance(op, Linear):
         first = len(op.known)

@@ -42,6 +42,7 @@ add_module_names = False
 html_theme = "furo"
 html_title = "tensorlang"
 html_static_path = ["_static"]
+html_favicon = "_static/favicon.svg"
 html_css_files = ["site.css"]
 html_copy_source = False
 copybutton_exclude = ".linenos, .gp, .go"

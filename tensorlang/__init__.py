@@ -3,6 +3,7 @@
 The layout follows the paper that it implements, and imports go one way only:
 
     language/     Figures 3 to 5: expressions, predicates, affine indices, types; their meaning; how they are shown
+    scalars/      functions of numbers with loops that data decide: their SSA form and its derivatives
     sets/         predicates as integer sets: the only place that knows islpy; the bounds check
     surface/      the two ways to write a program: text and Python
     cost/         Figure 6: what a program costs
@@ -18,6 +19,7 @@ The layout follows the paper that it implements, and imports go one way only:
     pictures/     supports, access maps, graphs, costs and certificates as pictures
     notebook/     how values show themselves in notebooks
     jax           JAX's derivatives for JAX's functions, derived where that is cheaper
+    fn, passes    scalar functions, and the steps from a program to another, by name
     lib           the standard library; entrances: what is said of wrong calls of the public functions
 
 Nothing of it is imported before it is used, and JAX not before something is lowered or run.
@@ -32,10 +34,10 @@ from sys import modules
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from tensorlang.shown import when_shown
+from tensorlang.shown import when_shown, when_written
 
 if TYPE_CHECKING:
-    from tensorlang import jax, lib, pictures, testing
+    from tensorlang import fn, jax, lib, passes, pictures, testing
     from tensorlang.budget import limits
     from tensorlang.certificate.certificate import Certificate, certify
     from tensorlang.cost.cost import cost
@@ -66,7 +68,8 @@ if TYPE_CHECKING:
     from tensorlang.language.evaluate import evaluate
     from tensorlang.language.function import Function
     from tensorlang.language.show import unicode_text
-    from tensorlang.lower.run import Lowered, lower
+    from tensorlang.lower.lowering import lower
+    from tensorlang.lower.run import Lowered
     from tensorlang.memory import clear_caches
     from tensorlang.normal import eliminate_pairs, let_lift, normalize, push_out_gen, to_ssa
     from tensorlang.pipeline import adjoint, derivative, derive, grad, hvp, value_and_grad
@@ -95,17 +98,18 @@ _HOMES = {
     "language.evaluate": "evaluate",
     "language.function": "Function",
     "language.show": "unicode_text",
-    "lower.run": "Lowered lower",
+    "lower.lowering": "lower",
+    "lower.run": "Lowered",
     "memory": "clear_caches",
     "normal": "eliminate_pairs let_lift normalize push_out_gen to_ssa",
     "pipeline": "adjoint derivative derive grad hvp value_and_grad",
     "simplify": "simplify",
     "surface.embed": (
-        "Cond Idx IndexType Indices R RelationType Term ValueType abs acos acosh argmax argmin asin asinh "
-        "atan atan2 atanh call cbrt ceil cos cosh erf erfc erfinv exists exp expm1 floor fst function gen "
-        "idx let log log1p log2 log10 logaddexp max maximum min minimum mod pair pair_type power real "
-        "recip relation relu round rsqrt scalar scalar_function sigmoid sign sin sinh sizes snd softplus sqrt "
-        "sum tan tanh where where_ge where_gt"
+        "Cond Idx IndexType Indices R RelationType Term ValueType acos acosh argmax argmin asin asinh "
+        "atan atan2 atanh call cbrt ceil cos cosh digamma erf erfc erfinv exists exp expm1 floor fold fst function gen "
+        "idx let lgamma log log1p log2 log10 logaddexp max maximum min minimum mod pair pair_type power prescan "
+        "real recip relation relu rsqrt scalar scalar_function scan sigmoid sign sin sinh sizes snd softplus sqrt "
+        "states sum tan tanh where where_ge where_gt"
     ),
     "surface.parse": "parse parse_module",
     "sparse.pieces": "structure",
@@ -115,7 +119,7 @@ _HOMES = {
 """The public names by the modules that they are from."""
 
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
-_MODULES = ("jax", "lib", "pictures", "testing")
+_MODULES = ("fn", "jax", "lib", "passes", "pictures", "testing")
 _GUARDED = ("jax", "pictures", "testing")
 
 __all__ = [  # noqa: PLE0604
@@ -154,6 +158,7 @@ __all__ = [  # noqa: PLE0604
     "derive",
     "eliminate_pairs",
     "evaluate",
+    "fn",
     "from_jax",
     "grad",
     "hessian",
@@ -167,6 +172,7 @@ __all__ = [  # noqa: PLE0604
     "normalize",
     "parse",
     "parse_module",
+    "passes",
     "pictures",
     "push_out_gen",
     "read_cost",
@@ -203,8 +209,10 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({"__version__", *__all__})
 
 
 modules[__name__].__class__ = _Package
 when_shown(lambda: import_module("tensorlang.notebook"))
+when_written(lambda: import_module("tensorlang.language.show"))
+when_written(lambda: import_module("tensorlang.derivative.transcript"))

@@ -105,6 +105,9 @@ def limits(steps: int | None = None, seconds: float | None = None, memory: int =
     the answer is remembered. `seconds` are of time, looked at between steps. `memory` is in bytes, by which the process
     grows meanwhile. Steps and seconds that are not given are without a limit. Running compiled programs is no work
     of ours.
+
+    >>> with tl.limits(seconds=10):
+    ...     f = tl.adjoint(tl.parse("f(x: R) = x * x"))
     """
     outer = _current.get()
     most, longest = (inf if x is None else x for x in (steps, seconds))

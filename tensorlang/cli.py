@@ -304,6 +304,13 @@ def cost(program: str, sizes: dict[str, int], inputs: str | None, polynomial: bo
 @click.option("--target", default="jax", show_default=True, help="What to generate code for.")
 @click.option("--exact", is_flag=True, help="Keep to sums of products where Fourier transforms would be faster.")
 @click.option("--strict", is_flag=True, help="What brackets hide has no influence, even if it is nan or inf.")
+@click.option(
+    "--stage",
+    type=click.Choice(["plan", "arrays", "definition", "source"]),
+    default="source",
+    show_default=True,
+    help="What to print: which arrays there are, which operations compute them, the function, or all of its module.",
+)
 @click.option("--explain", is_flag=True, help="Print how each array is stored and computed, and why, not the source.")
 @size
 @_format("text", "json")
@@ -314,6 +321,7 @@ def lower(
     target: str,
     exact: bool,
     strict: bool,
+    stage: str,
     explain: bool,
     sizes: dict[str, int],
     style: str,
@@ -335,17 +343,17 @@ def lower(
     if explain:
         if sizes and target != "jax":
             raise click.UsageError("--size is for the costs of --target jax")
-        explanation = lowered.explain(False, **sizes)
+        explanation = lowered.explain(sizes)
         if style == "json":
             _print_json({"name": f.name, "target": target, "steps": [*map(_step_data, explanation.steps)]})
         else:
             click.echo(str(explanation))
         return
-    source = lowered.source
+    text = str(getattr(lowered, {"arrays": "array_program"}.get(stage, stage)))
     if style == "json":
-        _print_json({"name": f.name, "target": target, "source": source})
+        _print_json({"name": f.name, "target": target, stage: text})
     else:
-        click.echo(source.rstrip("\n"))
+        click.echo(text.rstrip("\n"))
 
 
 def _step_data(step: Explained) -> dict[str, Any]:
@@ -412,6 +420,27 @@ def run(program: str, inputs: str | None, sizes: dict[str, int], out: str | None
         for name, values in results.items():
             shown = np.array2string(values, separator=", ")
             click.echo(shown if len(results) == 1 else f"{name} = {shown}")
+
+
+@main.command()
+@click.option("--port", type=click.IntRange(0, 65535), default=8123, show_default=True, help="0 is any that is free.")
+@click.option("--open/--no-open", "opens", default=True, show_default=True, help="Whether to open a browser.")
+def play(port: int, opens: bool) -> None:
+    """Write programs on a page, with all that is known of them beside.
+
+    The page shows the adjoint, costs, the derivation step by step, the certificate and the source while you type, and
+    runs programs. It is for this machine alone, and ends with Ctrl-C.
+    """
+    import webbrowser
+
+    from tensorlang.play.server import serve
+
+    def started(address: str) -> None:
+        click.echo(address)
+        if opens:
+            webbrowser.open(address)
+
+    serve(port, started)
 
 
 @main.command()

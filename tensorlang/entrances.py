@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 from tensorlang.certificate import Certificate
 from tensorlang.errors import ArgumentError, TensorlangError, UnknownAttribute, here
 from tensorlang.language.function import Function
+from tensorlang.language.functions import functions
 from tensorlang.surface.words import WORDS
 
 _KINDS: dict[str, type | tuple[type, ...]] = {
@@ -29,7 +30,8 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
     "Certificate": Certificate,
     "Axes": type(None),  # of Matplotlib, which has its own words for anything else
 }
-"""The types of parameters that are compared with arguments, once these have made a call fail."""
+"""The types of parameters that are compared with arguments: of switches at the door, as any value would do for one,
+of others once these have made a call fail."""
 
 _BINDERS = ("gen", "sum", "max", "min", "argmax", "argmin", "exists")
 
@@ -51,12 +53,17 @@ def entrance(f: Callable[..., Any], name: str, module: str) -> Callable[..., Any
     shown = f"{module}.{name}".replace("tensorlang", "tl")
     program = parameters[0].name if parameters and parameters[0].annotation in ("Function", Function) else None
 
+    switches = [p.name for p in parameters if _kinds_of(p) == ["bool"]]
+
     @wraps(f)
     def run(*args: Any, **kwargs: Any) -> Any:
         if program is not None and (args or program in kwargs):
             given = args[0] if args else kwargs[program]
             if not isinstance(given, Function):
                 raise _no_program(shown, given)
+        wrong = _misfit(f, args, kwargs, switches) if switches else None
+        if wrong is not None:
+            raise ArgumentError(f"{shown}: {wrong}", here(), _form(shown, parameters))
         try:
             return f(*args, **kwargs)
         except TensorlangError as error:
@@ -78,7 +85,9 @@ def unknown(name: str, known: Iterable[str]) -> NoReturn:
         raise AttributeError(f"module 'tensorlang' has no attribute {name!r}")
     close = get_close_matches(name, known, n=1, cutoff=0.75)
     hint = f"did you mean tl.{close[0]}?" if close else "help(tensorlang) and the reference have all names"
-    if name in WORDS:
+    if name in functions():
+        hint = f"tl.fn.{name}(x)"
+    elif name in WORDS:
         hint = WORDS[name].python
     raise UnknownAttribute(f"tensorlang has no {name}", here(), hint)
 
@@ -94,19 +103,28 @@ def _no_program(name: str, given: object) -> ArgumentError:
     return ArgumentError(f"{name} takes a program, found {kind}", here(), hint)
 
 
-def _misfit(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
-    """Why the arguments don't fit the parameters of `f`, if they don't."""
+def _misfit(
+    f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], names: Sequence[str] | None = None
+) -> str | None:
+    """Why the arguments don't fit the parameters of `f`, all or those of these `names`, if they don't."""
     signature = inspect.signature(f)
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError as why:
         return str(why)
     for name, value in bound.arguments.items():
-        kind = str(signature.parameters[name].annotation)
-        outer = re.sub(r"\[.*?\]", "", kind).split(" | ")
-        if set(outer) <= _KINDS.keys() and not any(isinstance(value, _KINDS[part]) for part in outer):
-            return f"{name} must be {kind}, found {type(value).__name__}"
+        parameter = signature.parameters[name]
+        kinds = _kinds_of(parameter) if names is None or name in names else []
+        if kinds and not any(isinstance(value, _KINDS[part]) for part in kinds):
+            return f"{name} must be {parameter.annotation}, found {type(value).__name__}"
     return None
+
+
+def _kinds_of(parameter: inspect.Parameter) -> list[str]:
+    """The types that a parameter may have, if all of them are known here; none of several parameters at once."""
+    outer = re.sub(r"\[.*?\]", "", str(parameter.annotation)).split(" | ")
+    several = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    return outer if set(outer) <= _KINDS.keys() and not several else []
 
 
 def _form(name: str, parameters: list[inspect.Parameter]) -> str:

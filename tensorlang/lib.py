@@ -6,7 +6,7 @@ tl.parse("f(A: [n][m]R) = gen i:n. softmax(A[i])")            in text
 """
 
 from tensorlang.language.function import Function
-from tensorlang.surface.library import library
+from tensorlang.surface.parse import library
 
 
 def __getattr__(name: str) -> Function:

@@ -36,6 +36,9 @@ def _bounded(f: Callable[..., T], most: int) -> _lru_cache_wrapper[T]:
 
 
 def clear_caches() -> None:
-    """Forget all that is remembered to save time."""
+    """Forget all that is remembered to save time.
+
+    >>> tl.clear_caches()
+    """
     for cache in _caches:
         cache.cache_clear()

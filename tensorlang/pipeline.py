@@ -36,6 +36,10 @@ def derivative(f: Function, wrt: Wrt = None) -> Function:
 
     A differential has its parameter's type, and the result that of f's. It is made by 6.1 to 6.13, and costs at most
     4 times f at sizes from 1 on (Theorem 6.1). Raises `ScopeError` if `wrt` names what is no real-valued parameter.
+
+    >>> f = tl.parse("f(x: [n]R) = sum i:n. x[i]^2")
+    >>> print(tl.derivative(f))
+    f_derivative(x: [n]R, dx: [n]R) = 2 * sum i:n. x[i] * dx[i]
     """
     s, variables = _prepared(f, wrt)
     d = total_derivative(s, variables)
@@ -47,6 +51,10 @@ def derive(f: Function, wrt: Wrt = None) -> Derivation:
     """The adjoint of `f` together with the steps that lead to it (Figures 14 to 16).
 
     Raises `ScopeError` if `wrt` names what is no real-valued parameter.
+
+    >>> f = tl.parse("f(x: [n]R) = sum i:n. x[i]^2")
+    >>> print(len(tl.derive(f).steps))
+    11
     """
     s, variables = _prepared(f, wrt)
     result, steps = adjoint_steps(s, variables, f.type)
@@ -60,6 +68,12 @@ def adjoint(f: Function, wrt: Wrt = None) -> Function:
     6.29, and costs at most 4 times f at sizes from 1 on, inputs and outputs counted (Theorem 6.35). Like every
     parameter's, the sizes of the output's cotangent are at least 0, so where a program's own output has a negative
     size, and no elements, there is no adjoint. Raises `ScopeError` if `wrt` names what is no real-valued parameter.
+
+    >>> f = tl.parse("f(x: [n]R) = sum i:n. x[i]^2")
+    >>> print(tl.adjoint(f))
+    f_adjoint(x: [n]R, f_bar: R) =
+      let t0 = 2 * f_bar in
+      gen i:n. t0 * x[i]
     """
     return derive(f, wrt).adjoint
 
@@ -70,13 +84,23 @@ def grad(f: Function, wrt: Wrt = None) -> Function:
 
     One gradient, of the parameter's type, or a flat tuple of them. Raises `TypeMismatch` if `f` is not scalar,
     `ScopeError` if `wrt` names what is no real-valued parameter.
+
+    >>> f = tl.parse("f(x: [n]R) = sum i:n. x[i]^2")
+    >>> tl.grad(f)([1.0, 2.0])
+    Array([2., 4.], dtype=float32)
     """
     return _named(read_simplified(_gradient(f, wrt)), f, "grad")
 
 
 @limited
 def value_and_grad(f: Function, wrt: Wrt = None) -> Function:
-    """The pair of f's value and its gradient, sharing all they have in common. Raises what `grad` raises."""
+    """The pair of f's value and its gradient, sharing all they have in common. Raises what `grad` raises.
+
+    >>> f = tl.parse("f(x: [n]R) = sum i:n. x[i]^2")
+    >>> value, gradient = tl.value_and_grad(f)([1.0, 2.0])
+    >>> float(value)
+    5.0
+    """
     g = _gradient(f, wrt)
     s, _ = _prepared(f, wrt)
     both = replace(g, statements=(*s.statements, *g.statements), outputs=(s.outputs, g.outputs))
@@ -88,6 +112,10 @@ def hvp(f: Function, wrt: Wrt = None) -> Function:
     """The Hessian of a scalar `f` times a vector: a function of f's parameters, then a vector for each of `wrt`.
 
     The total derivative of the gradient: of each parameter's type again. Raises what `grad` raises.
+
+    >>> f = tl.parse("f(x: [n]R) = sum i:n. x[i]^2")
+    >>> tl.hvp(f)([1.0, 2.0], [1.0, 0.0])
+    Array([2., 0.], dtype=float32)
     """
     g = simplify_ssa(_gradient(f, wrt))
     s = simplify_ssa(total_derivative(g, _held(g, differentiated(f, wrt))))

@@ -2,13 +2,15 @@
 
 A value inherits from `Shown` and knows nothing of HTML. Whatever is known of that lives at the top, in
 `tensorlang.notebook`, which registers a function for each kind of value with `html`, `latex` and `bundle`. It is
-imported when the first value is shown (`when_shown`).
+imported when the first value is shown (`when_shown`). So are the printers of programs and derivations (`when_written`),
+which register with `lines`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import singledispatch
+from math import inf
 from typing import Any
 
 MOST_LINES = 200
@@ -58,39 +60,72 @@ class Table(Shown):
 
 
 _waiting: list[Callable[[], object]] = []
+_unwritten: list[Callable[[], object]] = []
 
 
 def when_shown(register: Callable[[], object]) -> None:
-    """Have `register` called before the first value is shown that nothing is registered for yet."""
+    """Have `register` called before a value is shown that nothing is registered for yet; more than once, perhaps."""
     _waiting.append(register)
 
 
-def _has_registered() -> bool:
-    """Whether something was still to be registered, which it is now."""
-    waiting = list(_waiting)
+def when_written(register: Callable[[], object]) -> None:
+    """The same before a value is written as text; what was given first is called first."""
+    _unwritten.append(register)
+
+
+def _registered(function: Any, value: object, waiting: Sequence[Callable[[], object]]) -> Any:
+    """What is registered with `function` for `value`, once all that it needs is imported; None if nothing is."""
     for register in waiting:
         register()
-    del _waiting[: len(waiting)]
-    return bool(waiting)
+        found = function.dispatch(type(value))
+        if found is not function.dispatch(object):
+            return found
+    return None
+
+
+@singledispatch
+def lines(value: object, limit: float = inf) -> Iterable[str]:
+    """The lines of the text of a `value`, each made when it is asked for; dots stand for what is beyond `limit`."""
+    found = _registered(lines, value, _unwritten)
+    if found is not None:
+        return found(value, limit)
+    raise TypeError(f"there is no text for a {type(value).__name__}")
+
+
+def text(value: object) -> str:
+    """The text of a `value`."""
+    return "\n".join(lines(value))
+
+
+@singledispatch
+def told(value: object, data: Mapping[str, Any] | None) -> Iterable[Any]:
+    """The steps of a derivation in words, with costs at the sizes and relations in `data`, if any are given."""
+    found = _registered(told, value, _unwritten)
+    if found is not None:
+        return found(value, data)
+    raise TypeError(f"there are no steps in a {type(value).__name__}")
 
 
 @singledispatch
 def html(value: object) -> str | None:
     """`value` as a piece of HTML; None where typeset LaTeX is the best way to show it."""
-    return html(value) if _has_registered() else None
+    found = _registered(html, value, _waiting)
+    return found(value) if found is not None else None
 
 
 @singledispatch
 def latex(value: object) -> str | None:
     """`value` as LaTeX between dollar signs; None where it can't, or shouldn't, be typeset."""
-    return latex(value) if _has_registered() else None
+    found = _registered(latex, value, _waiting)
+    return found(value) if found is not None else None
 
 
 @singledispatch
 def bundle(value: object) -> Any:
     """`value` in every form that it has, by MIME type: a front end shows the richest that it can."""
-    if _has_registered():
-        return bundle(value)
+    found = _registered(bundle, value, _waiting)
+    if found is not None:
+        return found(value)
     forms = {"text/plain": repr(value), "text/html": html(value), "text/latex": latex(value)}
     return {kind: form for kind, form in forms.items() if form is not None}
 
@@ -98,8 +133,9 @@ def bundle(value: object) -> Any:
 @singledispatch
 def page(value: object, part: range | None = None) -> str:
     """`value`, or that part of it, as a whole page for a browser, which needs nothing else."""
-    if _has_registered():
-        return page(value, part)
+    found = _registered(page, value, _waiting)
+    if found is not None:
+        return found(value, part)
     raise TypeError(f"there is no page for a {type(value).__name__}")
 
 

@@ -1,9 +1,10 @@
-"""The house: imports between the package's folders go one way only."""
+"""The house: imports between the package's folders go one way only, and there are no circles between its files."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,21 @@ import tensorlang
 
 ROOT = Path(tensorlang.__file__).parent
 BASE = ("budget", "errors", "interning", "memory", "recursion", "shown")
-FOLDERS = ("language", "sets", "surface", "normal", "cost", "derivative", "simplify", "lower", "measure", "transforms")
+FOLDERS = (
+    "language",
+    "scalars",
+    "sets",
+    "surface",
+    "normal",
+    "cost",
+    "derivative",
+    "simplify",
+    "lower",
+    "measure",
+    "transforms",
+)
 FLOORS = (*FOLDERS, "pipeline", "sparse", "certificate", "jaxprs", "pictures", "notebook")
-TOP = ("__init__", "__main__", "checks", "cli", "entrances", "files", "jax", "lib", "testing")
+TOP = ("__init__", "__main__", "checks", "cli", "entrances", "files", "fn", "jax", "lib", "passes", "play", "testing")
 
 MODULES = sorted(path.relative_to(ROOT) for path in ROOT.rglob("*.py"))
 
@@ -27,9 +40,14 @@ def level(module: Path) -> int:
     return 1 + FLOORS.index(place) if place in FLOORS else 1 + len(FLOORS)
 
 
+@cache
+def tree(module: Path) -> ast.Module:
+    return ast.parse((ROOT / module).read_text())
+
+
 def imports(module: Path) -> Iterator[tuple[int, Path]]:
     """The modules of the package that `module` imports, anywhere in it, and the lines where."""
-    for node in ast.walk(ast.parse((ROOT / module).read_text())):
+    for node in ast.walk(tree(module)):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -68,16 +86,53 @@ def test_the_stages_of_lowering_know_nothing_of_later_ones(module: Path) -> None
     assert not upward, f"{module} imports from a later stage: {upward}"
 
 
+def files(module: Path) -> set[Path]:
+    """The files of the package that `module` imports, anywhere in it."""
+    found = set()
+    for _, target in imports(module):
+        package = ROOT / target / "__init__.py"
+        found.add(target.with_suffix(".py") if not package.exists() else package.relative_to(ROOT))
+    return found - {module}
+
+
+def circle(arrows: dict[Path, set[Path]]) -> list[Path]:
+    """Files each of which imports the next, the last one the first; none if there is no such circle."""
+    done: set[Path] = set()
+    for start in arrows:
+        path: list[Path] = []
+        stack: list[tuple[Path, bool]] = [(start, False)]
+        while stack:
+            file, is_left = stack.pop()
+            if is_left:
+                done.add(path.pop())
+            elif file in path:
+                return [*path[path.index(file) :], file]
+            elif file not in done:
+                path.append(file)
+                stack += [(file, True), *((other, False) for other in arrows.get(file, ()))]
+    return []
+
+
+def test_no_file_imports_itself_by_way_of_others() -> None:
+    assert not circle({module: files(module) for module in MODULES})
+
+
+def test_a_circle_is_noticed() -> None:
+    a, b, c = map(Path, "abc")
+    assert circle({a: {b}, b: {c}, c: {b}}) == [b, c, b]
+    assert not circle({a: {b, c}, b: {c}})
+
+
 def test_every_module_has_a_place_in_the_house() -> None:
     known = {*BASE, *FLOORS, *TOP}
     assert {module.with_suffix("").parts[0] for module in MODULES} <= known
-    assert {module.parts[0] for module in MODULES if len(module.parts) > 1} <= {*FOLDERS, *FLOORS}
+    assert {module.parts[0] for module in MODULES if len(module.parts) > 1} <= {*FOLDERS, *FLOORS, "play"}
 
 
 def test_only_one_module_imports_islpy() -> None:
     found = []
     for module in MODULES:
-        for node in ast.walk(ast.parse((ROOT / module).read_text())):
+        for node in ast.walk(tree(module)):
             names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             if any(name.split(".")[0] == "islpy" for name in names):

@@ -214,16 +214,27 @@ def test_steps_are_read_as_they_are_written() -> None:
 TEXT = "f(x: [n][m]R, y: [n]idx(m)) = sum i:n. x[i, y[i]]^2 * (sum j:m. x[i, j])"
 
 
-def test_a_certificate_with_transports_is_decided_without_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_certificate_is_decided_by_the_steps_that_it_was_made_with(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     held = json.loads(certify(tl.parse(TEXT)).to_json())
-    held["transports"] = check(json.dumps(held)).transports
     assert held["transports"]["bound"]
     monkeypatch.setattr("proofs.checker.carrying._Search.decide", lambda search, opens: False)
-    assert check(json.dumps(held)).decided
+    report = check(json.dumps(held))
+    assert report.decided
+    assert not report.searched
     for step in held["transports"]["bound"]:
         step[0] += 1
     held["transports"] = {"bound": held["transports"]["bound"]}
     assert not check(json.dumps(held)).decided
+
+
+def test_a_report_says_for_what_the_file_has_no_steps() -> None:
+    held = json.loads(certify(tl.parse(TEXT)).to_json())
+    del held["transports"]["bound"]
+    report = check(json.dumps(held))
+    assert report.searched == ("bound",)
+    assert "searched for, as the file does not tell: how costs are carried, of bound" in str(report)
 
 
 def test_wrong_transports_change_nothing() -> None:

@@ -13,7 +13,8 @@ from click.testing import CliRunner
 import tensorlang as tl
 from tensorlang.cli import main
 from tensorlang.cost.counting import by_barvinok, number_of_points
-from tensorlang.cost.quasi import Polynomial, affine, quotient, reduced, unrounded
+from tensorlang.cost.polynomial import Polynomial, affine
+from tensorlang.cost.quasi import quotient, reduced, unrounded
 from tensorlang.language.affine import Affine, Index, Size, atom_affine, constant
 from tensorlang.language.grid import Setting, count
 from tensorlang.language.predicates import (

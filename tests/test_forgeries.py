@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
+from itertools import product
 from typing import Any
 
 import pytest
@@ -18,6 +19,8 @@ from proofs.checker.budget import TooLarge
 from proofs.checker.certificate import check
 from proofs.checker.trees import Refused
 from tensorlang.certificate import certify
+from tests.programs import random_arguments
+from tests.promises import close
 
 Held = dict[str, Any]
 
@@ -34,6 +37,8 @@ PROGRAMS = (
     "band(A: [n][n]R, x: [n]R) = sum i:n. (sum j:n where i <= j < i + 2. A[i, j] * x[j])^2",
     "soft(x: [n]R) = let t = max i:n. x[i] in t + log(sum i:n. exp(x[i] - t))",
     "sizes(x: [n]R) = sum i:n. abs(x[i]) * x[i]",
+    "steps(x: [n]R, y: [n]R) = sum i:n. if x[i] > y[i] then x[i]^3 else y[i]",
+    "inside(x: [n]R) = sum i:n. [x[i]^2 < 1] * sin(x[i])",
     "segments(x: [n]R, a: [n]idx(m)) = gen i:m. (sum k:n. [a[k] = i] * x[k])^2",
 )
 
@@ -198,6 +203,30 @@ def _where(held: Held, rng: random.Random) -> Held | None:
     return held
 
 
+_TOKENS = re.compile(r"<=|<|(?<![<>!])=(?= \w)(?<!\w\) =)|\b\d+\b|(?<=\s)[-+](?=\s)")
+_OTHERS = {"<=": ("<", "="), "<": ("<=", "="), "=": ("<=", "<"), "+": ("-",), "-": ("+",)}
+
+
+def _is_comparison(text: str, at: int) -> bool:
+    """Whether the = there is none of a let."""
+    return "[" in text[text.rfind("\n", 0, at) : at].partition("=")[2]
+
+
+def _token(held: Held, rng: random.Random) -> Held | None:
+    """Another comparison, number or sign, anywhere in one of the programs."""
+    key = rng.choice(("program", "adjoint", "derivation"))
+    text = held[key]
+    start = text.index(") =") + 3
+    places = [m for m in _TOKENS.finditer(text, start) if not text[: m.start()].endswith("let ")]
+    places = [m for m in places if m[0] != "=" or _is_comparison(text, m.start())]
+    if not places:
+        return None
+    place = rng.choice(places)
+    new = str(int(place[0]) + 1) if place[0].isdigit() else rng.choice(_OTHERS[place[0]])
+    held[key] = text[: place.start()] + new + text[place.end() :]
+    return without_formulas(held)
+
+
 TEMPLATES: dict[str, Callable[[Held, random.Random], Held | None]] = {
     "the adjoint's value": lambda held, rng: _mask(held, rng, "adjoint", MASKS),
     "the program's value": lambda held, rng: _mask(held, rng, "program", MASKS),
@@ -209,6 +238,7 @@ TEMPLATES: dict[str, Callable[[Held, random.Random], Held | None]] = {
     "a step": _step,
     "a function": _function,
     "a predicate": _where,
+    "a comparison, a number or a sign": _token,
 }
 
 
@@ -231,15 +261,25 @@ def verdict(held: Held) -> str:
 
 
 def is_true_all_the_same(held: Held) -> bool:
-    """Whether the changed text has the values of the genuine one, by the package's own normal form."""
+    """Whether the changed programs have the values of the genuine ones: by the package's own normal form, or else at
+    some sizes, for data with zeros, equal numbers, and of either sign."""
     original = genuine(next(text for text in PROGRAMS if text.partition("(")[0] == held["program"].partition("(")[0]))
-    return (
-        all(
-            str(tl.simplify(tl.parse(held[key]))) == str(tl.simplify(tl.parse(original[key])))
-            for key in ("program", "adjoint")
-        )
-        and held["derivation"] == original["derivation"]
+    return all(
+        held[key] == original[key] or is_equal(tl.parse(held[key]), tl.parse(original[key]))
+        for key in ("program", "adjoint", "derivation")
     )
+
+
+def is_equal(f: tl.Function, g: tl.Function) -> bool:
+    if str(tl.simplify(f)) == str(tl.simplify(g)):
+        return True
+    for seed, n in product(range(4), (1, 2, 3, 6, 8, 9, 18, 41)):
+        rng = random.Random(seed)
+        sizes = {size.name: n if k == seed % 2 else rng.randint(1, 3) for k, size in enumerate(g.sizes)}
+        data = random_arguments(g, rng, sizes, exact=False)
+        if not close(tl.evaluate(f, data), tl.evaluate(g, data)):
+            return False
+    return True
 
 
 def tried(seeds: range) -> Counter[str]:
@@ -250,8 +290,8 @@ def tried(seeds: range) -> Counter[str]:
             continue
         kind, held = made
         answer = verdict(held)
-        if answer == "accepted":
-            assert is_true_all_the_same(held), (kind, seed, held["program"], held["adjoint"])
+        if answer != "Refused":
+            assert is_true_all_the_same(held), (kind, seed, answer, held["program"], held["adjoint"])
             answer = "true all the same"
         answers[answer] += 1
     return answers
@@ -264,11 +304,10 @@ def test_forgeries_are_refused() -> None:
 
 @pytest.mark.slow
 def test_hundreds_of_forgeries_are_refused() -> None:
-    answers = tried(range(1000, 1400))
+    answers = tried(range(1000, 1500))
     refused = answers["Refused"]
     assert refused >= 300
     assert answers["true all the same"] <= 20
-    assert answers["not decided"] + answers["TooLarge"] == 0
 
 
 # ---- the forgeries by which an earlier checker was deceived

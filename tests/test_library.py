@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
-from tensorlang.surface.library import library
+from tensorlang.surface.parse import library
 
 rng = np.random.default_rng(0)
 
@@ -47,6 +47,8 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, int]]] = {
     "mean": (jnp.mean, (given(4),), {}),
     "var": (jnp.var, (given(4),), {}),
     "norm": (jnp.linalg.norm, (given(4),), {}),
+    "prod": (jnp.prod, (given(4),), {}),
+    "cumprod": (jnp.cumprod, (given(4),), {}),
     "prefix_sum": (jnp.cumsum, (given(4),), {}),
     "linspace": (lambda a, b: jnp.linspace(a, b, 5), (1.0, 3.0), {"n": 5}),
     "dot": (jnp.dot, (given(4), given(4)), {}),
@@ -67,11 +69,133 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, int]]] = {
     "segment_sum": (lambda x, k: jax.ops.segment_sum(x, k, 4), (given(3), K), {"n": 4}),
     "conv1d": (lambda x, w: jnp.correlate(x, w, "valid"), (given(6), given(3)), {}),
     "conv1d_transposed": (jnp.convolve, (given(4), given(3)), {}),
+    "depthwise_conv2d": (
+        lambda x, k: convolved(x, k[:, None], groups=2),
+        (given(2, 6, 5), given(2, 3, 2)),
+        {},
+    ),
+    "max_pool": (lambda x: x.reshape(2, 2, 2, 3, 2).max((2, 4)), (given(2, 4, 6),), {}),
+    "avg_pool": (lambda x: x.reshape(2, 2, 2, 3, 2).mean((2, 4)), (given(2, 4, 6),), {}),
     "conv2d": (conv2d, (given(2, 6, 5), given(3, 2, 3, 2)), {}),
     "squared_distances": (lambda x, y: ((x[:, None] - y[None]) ** 2).sum(-1), (given(4, 2), given(3, 2)), {}),
     "attention": (attention, (given(4, 2), given(3, 2), given(3, 5)), {}),
     "causal_attention": (causal, (given(4, 2), given(4, 2), given(4, 5)), {}),
 }
+
+
+def pooled(x: Any, start: float, combine: Any, window: int, stride: int, padding: int) -> Any:
+    around = [(0, 0), (padding, padding), (padding, padding)]
+    return jax.lax.reduce_window(x, start, combine, (1, window, window), (1, stride, stride), around)
+
+
+def convolved(x: Any, k: Any, stride: int = 1, padding: int = 0, dilation: int = 1, groups: int = 1) -> Any:
+    axes, around = k.ndim - 2, [(padding, padding)] * (k.ndim - 2)
+    dilations = (dilation,) * axes
+    return jax.lax.conv_general_dilated(
+        x[None], k, (stride,) * axes, around, rhs_dilation=dilations, feature_group_count=groups
+    )[0]
+
+
+def windowed(q: Any, k: Any, v: Any, window: int) -> Any:
+    near = np.tri(len(q), dtype=bool) & ~np.tri(len(q), k=-window, dtype=bool)
+    scores = jnp.where(near, q @ k.T / np.sqrt(q.shape[1]), -jnp.inf)
+    return jax.nn.softmax(scores, axis=1) @ v
+
+
+IMAGE, KERNEL = given(4, 7, 6), given(6, 4, 3, 2)
+OPTIONS: dict[str, tuple[str, tuple[Any, ...], dict[str, int], Callable[..., Any]]] = {
+    "every other step": ("conv2d", (IMAGE, KERNEL), {"stride": 2}, lambda x, k: convolved(x, k, 2)),
+    "padding": ("conv2d", (IMAGE, KERNEL), {"padding": 1}, lambda x, k: convolved(x, k, 1, 1)),
+    "all at once": (
+        "conv2d",
+        (given(4, 9, 8), given(6, 2, 3, 2)),
+        {"stride": 3, "padding": 2, "dilation": 2, "groups": 2},
+        lambda x, k: convolved(x, k, 3, 2, 2, 2),
+    ),
+    "by channel": (
+        "depthwise_conv2d",
+        (IMAGE, given(4, 3, 3)),
+        {"stride": 2, "padding": 1},
+        lambda x, k: convolved(x, k[:, None], 2, 1, groups=4),
+    ),
+    "of a line": (
+        "conv1d",
+        (given(9), given(3)),
+        {"stride": 2, "padding": 2, "dilation": 2},
+        lambda x, w: convolved(x[None], w[None, None], 2, 2, 2)[0],
+    ),
+    "transposed": (
+        "conv1d_transposed",
+        (given(4), given(3)),
+        {"stride": 2},
+        lambda y, w: jnp.convolve(jnp.zeros(7).at[::2].set(y), w),
+    ),
+    "greatest": ("max_pool", (IMAGE,), {}, lambda x: pooled(x, -np.inf, jax.lax.max, 2, 2, 0)),
+    "greatest with padding": (
+        "max_pool",
+        (IMAGE,),
+        {"window": 3, "stride": 2, "padding": 1},
+        lambda x: pooled(x, -np.inf, jax.lax.max, 3, 2, 1),
+    ),
+    "average": (
+        "avg_pool",
+        (IMAGE,),
+        {"window": 3, "padding": 1},
+        lambda x: pooled(x, 0.0, jax.lax.add, 3, 3, 1) / 9,
+    ),
+    "near": (
+        "causal_attention",
+        (given(6, 2), given(6, 2), given(6, 3)),
+        {"window": 3},
+        lambda q, k, v: windowed(q, k, v, 3),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", OPTIONS)
+def test_options_are_those_of_jax(case: str) -> None:
+    name, arguments, options, by_jax = OPTIONS[case]
+    with jax.enable_x64(True):
+        f = getattr(tl.lib, name)
+        np.testing.assert_allclose(f(*arguments, **options), by_jax(*arguments), atol=1e-10)
+        named = dict(zip((p.name for p in f.params), arguments, strict=True))
+        np.testing.assert_allclose(f(**named, **options), by_jax(*arguments), atol=1e-10)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", OPTIONS)
+def test_options_in_text_have_derivatives_as_in_jax(case: str) -> None:
+    name, arguments, options, by_jax = OPTIONS[case]
+    parameters = ", ".join(f"x{k}: {''.join(f'[{n}]' for n in a.shape)}R" for k, a in enumerate(arguments))
+    given_options = "".join(f", {option}={value}" for option, value in options.items())
+    call = f"{name}({', '.join(f'x{k}' for k in range(len(arguments)))}{given_options})"
+    f = tl.parse(f"f({parameters}) = {call}")
+    every = tuple(range(len(arguments)))
+    with jax.enable_x64(True):
+        ours, theirs = (
+            jax.grad(lambda *xs, g=g: jnp.sum(jnp.sin(g(*xs))), every)(*arguments) for g in (tl.to_jax(f), by_jax)
+        )
+        for a, b in zip(ours, theirs, strict=True):
+            np.testing.assert_allclose(a, b, atol=1e-8)
+    assert tl.certify(f).bound == 4
+
+
+def test_options_are_whole_numbers_that_make_sense() -> None:
+    conv = tl.lib.conv1d
+    x, w = given(6), given(3)
+    for wrong, message in [
+        (lambda: conv(x, w, stride=0), "stride of conv1d is a whole number of at least 1, found 0"),
+        (lambda: conv(x, w, padding=0.5), "padding of conv1d is a whole number of at least 0, found 0.5"),
+        (lambda: conv(x, w, strides=2), "strides"),
+        (lambda: conv(x, given(2, 2), stride=2), "w must have"),
+        (lambda: conv(x, stride=2), "needs w"),
+        (lambda: tl.parse("f(x: [n]R, w: [m]R) = conv1d(x, w, stride=2)"), "leaves over what its sizes do not tell"),
+    ]:
+        with pytest.raises(tl.TensorlangError, match=message):
+            wrong()
+    assert "s" not in str(conv.with_options(stride=2)).split("=")[0].split("(")[1]
+    with pytest.raises(tl.ArgumentError, match="no option strid"):
+        conv.with_options(strid=2)
 
 
 def test_every_program_of_the_library_is_tested() -> None:

@@ -19,6 +19,7 @@ EXAMPLES = {
     "points of a relation": "f(E: rel(n, n), x: [n]R) = sum i:n, j:n. [E(i, j)] * x[i]",
     "group": "f(E: rel(n, k), a: [m]idx(k), x: [m]R) = gen i:n. sum j:m. [E(i, a[j])] * x[j]",
     "eliminate": "f(E: rel(n, m), x: [n]R) = gen j:m. sum i:n. [E(i, j)] * x[i]",
+    "one point or another": "f(k: [m]idx(n), l: [m]idx(n), x: [n]R) = gen i:m. sum j:n. [j = k[i] or j = l[i]] * x[j]",
     "segment sum": "f(y: [m]idx(n), x: [m]R) = gen k:n. sum i:m. [k = y[i]] * x[i]",
     "shared segments": "f(a: [n]idx(k), y: [m]idx(k), x: [m]R) = gen i:n. sum j:m. [a[i] = y[j]] * x[j]",
     "spread": "f(x: [n]R) = gen k:2*n. sum s:n. [k = 2*s] * x[s]^2",
@@ -37,6 +38,8 @@ EXAMPLES = {
     "sum of a product": "f(A: [n][m]R, x: [m]R) = gen i:n. sum j:m. A[i, j] * x[j]",
 }
 EXTREMA = {
+    "one point or another": "f(x: [n][n]R) = gen i:n. max j:n where j = i or j = 0. x[i, j]",
+    "one point": "f(x: [n][n]R) = gen i:n. max j:n where j = i. x[i, j]",
     "stack along a short axis": "f(x: [n + 2][m]R) = gen i:n, a:3. max k:m. x[i + a, k]",
     "segments": "f(y: [m]idx(n), x: [m]R) = gen i:n. max j:m where y[j] = i. x[j]",
     "slice by slice": "f(x: [n + 5]R) = gen i:n. max j:5. x[i + j]",
@@ -114,11 +117,20 @@ def test_a_program_on_a_mesh_tells_how_its_arrays_are_mapped() -> None:
     assert any("along x" in step.kept for step in explained.steps)
 
 
-def test_costs_are_told_at_sizes_beside_those_of_the_model() -> None:
+def test_costs_are_told_for_all_sizes_beside_those_of_the_model() -> None:
+    f = tl.parse("f(A: [n][m]R, x: [m]R) = let t = gen i:n. sum j:m. A[i, j] * x[j] in sum i:n. t[i] * t[i]")
+    explained = tl.lower(f).explain()
+    assert explained["t"].cost == "2*m*n operations"
+    (note,) = explained.notes
+    assert note.startswith("At all sizes of at least 1 all of it takes 2*m*n + 2*n operations and writes 8*n bytes;")
+    assert note.endswith("the model counts 3*m*n + m + n, inputs and outputs included, for the worst data.")
+
+
+def test_costs_are_told_at_sizes() -> None:
     f = tl.parse("f(A: [n][m]R, x: [m]R) = let t = gen i:n. sum j:m. A[i, j] * x[j] in sum i:n. t[i] * t[i]")
     explained = tl.lower(f).explain(n=10, m=20)
     assert explained["t"].cost == "400 operations"
-    assert any(note.startswith("At n = 10, m = 20 all of it takes") for note in explained.notes)
+    assert any(note.startswith("At n = 10, m = 20 all of it takes 420 operations") for note in explained.notes)
     assert not any("does not hold" in note for note in explained.notes)
     with pytest.raises(tl.ArgumentError, match="the cost depends on m"):
         tl.lower(f).explain(n=10)

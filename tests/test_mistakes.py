@@ -85,12 +85,16 @@ TEXTS: dict[str, str] = {
     "f(x: [n]R) = sum i:n. x[i < n]": "stands in front: [i < n] * x[i]",
     "f(x: [n]R) = sum i:n. [i == 0] * x[i]": "one =",
     "f(x: [n]R) = sum i:n. [0 < i && i < 3] * x[i]": "`and`",
-    "f(x: [n]R) = sum i:n. [i % 2 = 0] * x[i]": "exists k:n. i = 2*k",
+    "f(x: [n]R) = gen i:n. x[i % n]": "by integers: i // 2, i % 2",
+    "f(x: [n]R) = gen i:n // 2. x[i]": "call the half n and the whole 2*n",
+    "f(x: [n]R) = gen i:2*n + 1. x[i // 2]": "array: x: [n + 1]R\n  or: a bracket hides it there: [i // 2 < n]",
+    "f(x: R) = x // 2": "numbers have /",
+    "f(x: R) = x // twice": "a comment begins with --",
     "f(x: [n]R, r: rel(n)) = sum i:n. r(i) * x[i]": "stands in a bracket",
     "f(x: [n]R, r: rel(n, n)) = sum i:n. [r[i, i]] * x[i]": "r(i, j)",
     # indices
     "f(x: [n]R, y: [m]R) = gen i:m. x[y[i]]": "y: [m]idx(n)",
-    "f(x: [2*n]R) = gen i:2*n. x[i/2]": "an index is not divided",
+    "f(x: [2*n]R) = gen i:2*n. x[i/2]": "x[i // 2]",
     "f(x: [n]R) = x[1:n]": "gen i:n - 1. x[i + 1]",
     "f(x: [n]R) = sum i:n. x(i)": "x[i]",
     "f(x: [n]R, y: [n]R) = y[argmax i:n. x[i]]": "let k = argmax",
@@ -110,11 +114,10 @@ TEXTS: dict[str, str] = {
     "f(x: [n]R) = max(x)": "max i:n. x[i]",
     "f(x: R) = max(x, x, x)": "max(x, max(x, x))",
     "f(x: R) = x ** 2": "a power is written with ^",
-    "f(x: R) = x ^ x": "exp(y * log(x))",
     # words of other languages
     "f(A: [n][n]R) = inv(A)": "jnp.linalg",
     "f(x: [n]R) = for i in n. x[i]": "gen i:n. e makes an array",
-    "f(x: [n]R) = scan i:n. x[i]": "gen i:n. e makes an array",
+    "f(x: [n]R) = scan i:n. x[i]": "a state, its first value, and the step",
     "f(x: [n]R) = mean i:n. x[i]": "(sum i:n. x[i]) / n",
     "f(x: [n]R) = sofmax(x)": "did you mean softmax",
     "f(x: [n]R, y: [m]R) = dot(x, y)": "dot(x: [n]R, y: [n]R)",
@@ -122,6 +125,28 @@ TEXTS: dict[str, str] = {
     "f(x: [n]R) = x.shape": "f(x: [n]R) has n",
     "f(x: [n]R) = log_softmax(x)": "let m = max i:n. x[i] in",
     "f(x: [n]R) = return x": "a program is one expression",
+    "f(x: R, y: R) = where(x > y, x, y)": "if x > 0 then a else b",
+    "f(x: [n]R) = gen i:n. x[i] if i > 0 else 0": "if i > 0 then a else b",
+    "f(x: R) = true * x": "a condition says when",
+    "f(x: [n]R) = sum i:n. not i * x[i]": "[not i < n] * e",
+    "f(x: [n]R) = sort(x)": "jax.numpy around tl.to_jax(f)",
+    "f(x: [n]R) = std(x)": "sqrt(var(x))",
+    "f(x: [n]R) = random(n)": "random numbers are parameters",
+    "f(x: R) = grad(x)": "tl.grad(f)",
+    "f(x: [n]R) = sum i:len(x). x[i]": "f(x: [n]R) has n",
+    # spellings
+    "f(x: [n]R) = sum[i:n] x[i]": "no brackets around a range: sum i:n. e",
+    "f(x: [n]R) = sum i∈n. x[i]": "sum i:n. e has 0 <= i < n",
+    "f(x: R) = let y := x in y": "let y = e in ..",
+    "f(x: R) = let a = 2, b = 3 in a * b * x": "let a = e in let b = e in ..",
+    "f(x: [n]R) = sum i:n. x[i].^2": "a power is written with ^",
+    "f(x: R) = .5 * x": "0.5",
+    "f(x: R) = 1.5.2 * x": "one dot",
+    "f(x: R) = * x": "between two values",
+    "f(x: R) = ()": "an expression stands between parentheses",
+    "f(x: R) = x, x": "(a, b)",
+    "f(x: [n]idx) = 1": "[n]idx(m)",
+    "f(x: [n]R, n: R) = x": "such as n0",
     # brackets
     "f(x: R) = (x + (x * 2)": "the '(' at 1:11 is not closed: (x + (x * 2)",
     "f(x: [n]R) = sum i:n. x[i * x[i]": "the '[' at 1:24 is not closed",
@@ -205,8 +230,9 @@ PYTHON: list[tuple[Callable[[], Any], str]] = [
     (program(lambda x: tl.gen((n, n), lambda i: x[i]), x=V), "lambda i, j: .."),
     (program(lambda x, y: tl.gen(n, lambda i: x[y[i]]), x=V, y=V), "y: tl.idx(m)[n]"),
     (program(lambda x, y: x + y, x=V, y=V), "tl.gen(n, lambda i: x[i] + y[i])"),
-    (program(lambda x, y: x**y, x=tl.R, y=tl.R), "tl.exp(y * tl.log(x))"),
     (program(lambda p: p[0], p=tl.pair_type(tl.R, tl.R)), "tl.fst(p)"),
+    (program(lambda x: tl.gen(n // 2, lambda i: x[i]), x=V), "call the half n and the whole 2*n"),
+    (program(lambda x: tl.gen(n, lambda i: x[i // n]), x=V), "has two axes"),
     (lambda: tl.R[n * m], "two sizes are two axes: tl.R[n, m]"),
     (lambda: tl.R(n), "tl.R[n]"),
     (lambda: tl.R["n"], 'tl.sizes("n")'),
@@ -250,7 +276,7 @@ def test_a_mistake_in_python_is_met_with_its_mend(mistake: Callable[[], Any], me
 
 
 def test_no_two_mistakes_are_the_same() -> None:
-    assert len(TEXTS) + len(PYTHON) > 170
+    assert len(TEXTS) + len(PYTHON) > 200
 
 
 # -- what is proposed works

@@ -43,12 +43,17 @@ MAIN_THEOREMS = [
         "expand_sound",
         "expand_run",
         "adjoint_maps",
+        "erased_value",
+        "decided_fits",
+        "fits_unique",
     ),
 ]
 REAL_THEOREMS = [
     *("program_has_gradient", "program_gradient", "program_partial", "example_well_formed", "example_domains"),
     *("D_is_derivative", "adjoint_is_gradient", "adjoint_is_partial", "DT_val", "builtin_differentiable"),
     *("adjoint_again", "gradient_of_builtins", "compiled_of_builtins"),
+    *("conditional_program_has_gradient", "conditions_stay", "strict_comparison_stays", "comparison_has_gradient"),
+    *("squares_scoped", "squares_well_formed", "squares_smooth"),
     *("strict_choice_stays", "greatest_is_derivative", "choice_is_derivative"),
 ]
 REAL_AXIOMS = {

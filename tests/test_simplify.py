@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
-from tensorlang.cost.polynomial import Polynomial, at_sizes, never_above, points
+from tensorlang.cost.bounds import at_sizes, never_above, points
+from tensorlang.cost.polynomial import Polynomial
 from tensorlang.language.affine import Affine, Index, Size, atom_affine
 from tensorlang.language.predicates import TRUE, at_most
 from tensorlang.normal import normal_ssa

@@ -27,6 +27,8 @@ CASES: dict[str, tuple[Any, Any]] = {
     "acosh": (jnp.arccosh, 1 + INSIDE),
     "atanh": (jnp.arctanh, [*INSIDE, -0.5, 0.0]),
     "cbrt": (jnp.cbrt, [*INSIDE, -8.0]),
+    "lgamma": (jax.scipy.special.gammaln, [*INSIDE, 1.0, 2.0, 5.5]),
+    "digamma": (jax.scipy.special.digamma, [*INSIDE, 1.0, 2.0, 5.5]),
     "rsqrt": (jax.lax.rsqrt, [*INSIDE, 4.0]),
     "erfc": (jax.scipy.special.erfc, [*INSIDE, -1.0, 0.0]),
     "erfinv": (jax.scipy.special.erfinv, [*INSIDE, -0.5, 0.0]),
@@ -79,6 +81,47 @@ def test_a_derivative_costs_at_most_three_times_the_function(name: str) -> None:
     declared = ", ".join(f"{x.name}: [n]R" for x in xs)
     program = tl.parse(f"f({declared}) = gen i:n. {name}({arguments})")
     assert program._repr_latex_() and str(tl.certify(program))
+
+
+def test_exponents_may_be_numbers_of_a_program() -> None:
+    texts = ["x[i] ^ y[i]", "pow(x[i], y[i])", "x[i] ^ (y[i] + 0) ", "power(x[i], y[i])"]
+    x, y = np.array([0.5, 2.0, 3.0]), np.array([2.0, -1.5, 0.0])
+    for text in texts:
+        f = tl.parse(f"f(x: [n]R, y: [n]R) = sum i:n. {text}")
+        assert str(tl.parse(str(f))) == str(f)
+        assert np.allclose(tl.evaluate(f, x, y), (x**y).sum())
+        dx, dy = tl.grad(f)(x, y)
+        assert np.allclose(dx, y * x ** (y - 1), rtol=1e-5)
+        assert np.allclose(dy, x**y * np.log(x), rtol=1e-5)
+    n = tl.sizes("n")
+    g = tl.function(lambda x, y: tl.sum(n, lambda i: x[i] ** y[i] + 2 ** y[i] + 2**i), x=tl.R[n], y=tl.R[n])
+    assert np.allclose(g(x, y), (x**y + 2**y + 2.0 ** np.arange(3)).sum(), rtol=1e-5)
+
+
+def test_constant_exponents_are_powers_as_before() -> None:
+    assert str(tl.parse("f(x: R) = pow(x, 3/2) + pow(x, -2) + x ^ (2)")) == str(
+        tl.parse("f(x: R) = pow(x, 3/2) + recip(x ^ 2) + x ^ 2")
+    )
+
+
+def test_gamma_functions_have_poles_where_they_have() -> None:
+    with np.errstate(all="ignore"):
+        assert tl.evaluate(tl.parse("f(x: R) = lgamma(x)"), 0.0) == np.inf
+        assert not np.isfinite(tl.evaluate(tl.parse("f(x: R) = digamma(x)"), -1.0))
+    f = tl.parse("f(x: [n]R) = sum i:n. if x[i] > 0 then lgamma(x[i]) else 0")
+    assert np.isfinite(tl.evaluate(tl.grad(f), np.array([0.0, -1.0, 2.5]))).all()
+
+
+def test_atan2_is_right_on_the_axes_and_has_no_derivative_at_the_origin() -> None:
+    f = tl.parse("f(y: R, x: R) = atan2(y, x)")
+    for y, x in [(1.0, 0.0), (-1.0, 0.0), (0.0, -1.0), (-0.0, -1.0), (0.0, 1.0)]:
+        assert tl.evaluate(f, y, x) == np.arctan2(y, x)
+        dy, dx = tl.evaluate(tl.grad(f), y, x)
+        assert (dy, dx) == (x, -y)
+    with np.errstate(all="ignore"):
+        assert np.isnan(tl.evaluate(tl.grad(f), 0.0, 0.0)).all()
+    guarded = tl.parse("f(y: R, x: R) = if x * x + y * y > 0 then atan2(y, x) else 0")
+    assert tl.evaluate(tl.grad(guarded), 0.0, 0.0) == (0, 0)
 
 
 @pytest.mark.parametrize("name", ["floor", "ceil", "round"])

@@ -596,3 +596,27 @@ def test_the_widget_steps_and_counts_anew_in_jupyterlab(browser: Any, lab: str) 
     tab.wait_for_function("document.querySelector('section.stepper p[role=status]').textContent.includes('m = 10')")
     tab.locator("section.stepper table.expression tr.before td.number", has_text="120").wait_for()
     tab.close()
+
+
+def test_the_stepper_keeps_its_colours_beside_other_outputs(browser: Any, tmp_path: Path) -> None:
+    outputs = [tl.derive(LOSS), tl.certify(LOSS), tl.lower(LOSS), LOSS]
+    shown = [str(output._repr_html_()) for output in (*outputs, *outputs[1:], *outputs)]
+    page_ = tmp_path / "outputs.html"
+    page_.write_text(f"<!DOCTYPE html><html><body>{''.join(shown)}</body></html>")
+    tab = browser.new_page()
+    tab.goto(page_.as_uri())
+    for stepper_ in tab.locator("section.stepper").all():
+        for _ in range(10):
+            stepper_.get_by_role("button", name="one step on", exact=True).click()
+    colours = {
+        mark: {
+            row.evaluate("row => getComputedStyle(row).backgroundColor")
+            for row in tab.locator(f"table.expression tr.{mark}").all()
+        }
+        for mark in ("before", "after")
+    }
+    tab.close()
+    for found in colours.values():
+        assert len(found) == 1
+        assert "rgba(0, 0, 0, 0)" not in found
+    assert colours["before"] != colours["after"]

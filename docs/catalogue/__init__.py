@@ -1,16 +1,19 @@
 """The parts of the documentation that are made of the package itself, as an extension of Sphinx.
 
-A page says where a part goes by a comment, `<!-- generated: errors -->`; it is replaced by Markdown before the page is
-read. `PARTS` names what there is. Docstrings are brought to reStructuredText, and sources get pages of their own.
+A page says where a part goes by comments, `<!-- generated: errors -->` to `<!-- end of errors -->`; what stands between
+them is replaced by Markdown before the page is read. `PARTS` names what there is. Pages are kept with these parts, so
+that they can be read without being built; `python -m docs.catalogue` writes them anew, a test tells when that is due.
+Docstrings are brought to reStructuredText, and sources get pages of their own.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from docs.catalogue import api, errors, functions, language, rules, sources
+from docs.catalogue import api, errors, functions, growth, language, rules, sources, tasks
 from docs.catalogue.lexer import GrammarLexer, ProgramLexer
 
 if TYPE_CHECKING:
@@ -21,6 +24,9 @@ PARTS: dict[str, Callable[[], str]] = {
     "api": api.page,
     "errors": errors.page,
     "functions": functions.page,
+    "gallery": tasks.gallery_page,
+    "growth": growth.growth_page,
+    "gain": growth.home_page,
     "grammar": language.grammar_page,
     "nodes": language.nodes_page,
     "syntax": language.syntax_page,
@@ -28,7 +34,10 @@ PARTS: dict[str, Callable[[], str]] = {
     "rules of the adjoint": rules.adjoint_page,
 }
 
-_PLACE = re.compile(r"<!-- generated: (.+?) -->")
+_PLACE = re.compile(r"<!-- generated: (.+?) -->(?:.*?<!-- end of \1 -->)?", re.DOTALL)
+_FOR_SPHINX = re.compile(r"^\([\w-]+\)=\n|```\{eval-rst\}.*?```\n|(?<=\.html)#L-\d+", re.MULTILINE | re.DOTALL)
+DOCS = Path(__file__).parent.parent
+
 _LINKED = ("paper", "proofs")
 """Pages at the top whose names of files become links."""
 
@@ -36,6 +45,21 @@ _LINKED = ("paper", "proofs")
 def filled(text: str) -> str:
     """A page with its generated parts in place. Raises `KeyError` for a part that there is not."""
     return _PLACE.sub(lambda match: PARTS[match[1]](), text)
+
+
+def kept(text: str) -> str:
+    """A page with its generated parts as far as they can be read without being built."""
+
+    def part(match: re.Match[str]) -> str:
+        made = _FOR_SPHINX.sub("", PARTS[match[1]]())
+        return f"<!-- generated: {match[1]} -->\n\n{made.strip()}\n\n<!-- end of {match[1]} -->"
+
+    return _PLACE.sub(part, text)
+
+
+def pages() -> list[Path]:
+    """The pages with generated parts."""
+    return [path for path in sorted(DOCS.rglob("*.md")) if _PLACE.search(path.read_text())]
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 import tensorlang as tl
+from docs.catalogue.markdown import table
 from tensorlang import testing
 from tensorlang.errors import TensorlangError
 from tensorlang.surface.scope import Surface
@@ -54,8 +55,35 @@ def page() -> str:
     for folder in order:
         if folder in by_folder:
             title, about = SECTIONS.get(folder, (folder.capitalize(), _ELSEWHERE.format(folder)))
-            parts += [f"## {title}\n", f"{about}\n", *_entries(by_folder[folder])]
+            parts += [f"## {title}\n", f"{about}\n", _summary(by_folder[folder]), *_entries(by_folder[folder])]
     return "\n".join(parts)
+
+
+def _summary(names: list[str]) -> str:
+    """A table of the names of one folder, but for scalar functions, each with the first sentence about it."""
+    rows = [
+        (f"`{name.replace('tensorlang.', 'tl.')}{_parameters(public()[name])}`", _first_sentence(public()[name]))
+        for name in sorted(names, key=str.lower)
+        if not _is_elementwise(public()[name])
+    ]
+    return table(("Name", "What it is"), rows)
+
+
+def _parameters(what: object) -> str:
+    """The names of the parameters of a function."""
+    if inspect.isclass(what) or not callable(what):
+        return ""
+    try:
+        parameters = inspect.signature(what).parameters.values()
+    except ValueError:
+        return ""
+    return f"({', '.join(p.name for p in parameters if p.kind is not p.VAR_KEYWORD)})"
+
+
+def _first_sentence(what: object) -> str:
+    documented = what if inspect.isclass(what) or inspect.isroutine(what) else type(what)
+    paragraph = " ".join((inspect.getdoc(documented) or "").split("\n\n")[0].split())
+    return re.split(r"(?<=[.:])\s(?=[A-Z])", paragraph)[0]
 
 
 def _entries(names: list[str]) -> list[str]:

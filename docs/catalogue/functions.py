@@ -43,5 +43,5 @@ def _row(f: ScalarFunction) -> tuple[str, ...]:
     value = Call(f, arguments)
     parts = [f"`{expr_text(e)}`" if e is not None else "0" for e in components]
     spent = sum(operations(e) for e in components if e is not None)
-    python = f"`tl.{PYTHON.get(f.name, f.name)}`"
+    python = f"`tl.fn.{PYTHON.get(f.name, f.name)}`"
     return (f"`{expr_text(value)}`", python, f"${expr_latex(value)}$", str(f.cost), ", ".join(parts), str(spent))

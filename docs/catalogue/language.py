@@ -24,7 +24,7 @@ KINDS: dict[str, tuple[type, ...]] = {
 }
 """The classes of nodes that programs consist of."""
 
-_HIDDEN = {"serial", "type", "place", "depth", "free", "indices", "lookups"}
+_HIDDEN = {"serial", "type", "place", "depth", "free", "indices", "lookups", "written"}
 """Fields that are computed, or that tell apart what is spelled alike."""
 
 

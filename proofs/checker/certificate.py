@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -85,11 +86,24 @@ _STEP_KEYS = {"rule", "theorem", "before", "after", "made"}
 def check(text: str, seconds: float = 60) -> Report:
     """Check the certificate that `text` is. Raises `Refused` with what is wrong, and `TooLarge` if that is not decided
     within so many seconds."""
-    budget = Budget(seconds)
+    with _reading():
+        return _Checked(json.loads(text), Budget(seconds)).report()
+
+
+def carried(text: str, seconds: float = 60) -> dict[str, list[Any]]:
+    """The steps by which the costs of a certificate are carried, as its key "transports" has them, for those who make
+    certificates: they are searched for, and nothing else is checked. Raises as `check` does."""
+    with _reading():
+        return _Checked(json.loads(text), Budget(seconds)).carried()
+
+
+@contextmanager
+def _reading() -> Iterator[None]:
+    """Whatever a file holds, `Refused` or `TooLarge`."""
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, _DEPTH))
     try:
-        return _Checked(json.loads(text), budget).report()
+        yield
     except ValueError as error:
         raise Refused(f"this is no JSON: {error}") from None
     except RecursionError:
@@ -150,7 +164,6 @@ class _Checked:
             self.budget.spend()
             search(self, [not finding.decided for finding in values], not cost.decided)
         many = len(self.held["steps"])
-        transports = {key: [step.plain() for step in steps] for key, steps in self.found.items()}
         return Report(
             self.program.name,
             self.bound,
@@ -160,8 +173,17 @@ class _Checked:
             replay.decided,
             samples,
             self.extracted,
-            transports,
+            self.found.plain(),
+            tuple(self.found.searched),
         )
+
+    def carried(self) -> dict[str, list[Any]]:
+        """How costs are carried, whether or not anything else is so."""
+        self._statements()
+        costs = Costs(self.derivation, self.functions, self.budget, self.transports)
+        costs.cheap(self.program, self.adjoint, self.bound, self.counted)
+        costs.derived(self.program, self.adjoint, self.outputs, self.results)
+        return costs.plain()
 
     # ---- what is decided
 
@@ -187,9 +209,10 @@ class _Checked:
         ways = []
         if costs.cheap(self.program, self.adjoint, self.bound, self.counted):
             ways.append("by the charges of both alone")
+            costs.searches = not self.transports  # for the second way, who made the certificate has searched in vain
         if self.bound >= 4 and derived and costs.derived(self.program, self.adjoint, self.outputs, self.results):
             ways.append("by the derivation and its theorem")
-        self.found = costs.found
+        self.found = costs
         yield Finding("the cost", bool(ways), ", and ".join(ways) or "not shown")
 
     @property
@@ -238,11 +261,15 @@ class _Checked:
             fits = isinstance(f, dict) and f.keys() - {"body"} == {"name", "arity", "cost", "components"}
             _need(fits and isinstance(f["name"], str) and f["name"] not in found, "scalar functions, each once")
             _need(_FUNCTION.fullmatch(f["name"]) is not None, "the name of a function")
-            fits = type(f["arity"]) is int and type(f["cost"]) is int and isinstance(f["components"], list)
-            _need(fits and len(f["components"]) == f["arity"] >= 1, f"as many components as {f['name']} has arguments")
-            _need(all(e is None or isinstance(e, str) for e in (*f["components"], f.get("body"))), "texts")
+            told = f["components"] is not None
+            fits = type(f["arity"]) is int and f["arity"] >= 1 and type(f["cost"]) is int
+            _need(fits and (not told or isinstance(f["components"], list)), f"the components of {f['name']}")
+            parts = f["components"] if told else []
+            _need(not told or len(parts) == f["arity"], f"as many components as {f['name']} has arguments")
+            _need(all(e is None or isinstance(e, str) for e in (*parts, f.get("body"))), "texts")
+            _need(told or not known(f["name"]), f"the derivative of {f['name']}")
             _need(f["cost"] >= 1, f"{f['name']} to cost something")
-            parts = tuple(None if e is None else syntax.expression(e) for e in f["components"])
+            parts = tuple(None if e is None else syntax.expression(e) for e in parts)
             body = None if f.get("body") is None else syntax.expression(f["body"])
             found[f["name"]] = Function(f["name"], f["arity"], f["cost"], parts, body)
         used: set[str] = set()

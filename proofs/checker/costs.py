@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Protocol
+from typing import Any, Protocol
 
 from proofs.checker import trees
 from proofs.checker.budget import Budget, TooLarge, Undecided
@@ -36,7 +36,8 @@ Decide = Callable[[Facts, Reading, Sequence[Step | Open]], list[Step | Open] | N
 
 class Costs:
     """Compares the costs of programs that have the data of a derivation. `known` are the steps that a certificate has
-    for each comparison, `found` those by which it was decided."""
+    for each comparison, `found` those by which it was decided, `searched` the comparisons for which the known ones did
+    not do; where `searches` is false, a comparison without known steps is left."""
 
     def __init__(
         self,
@@ -50,6 +51,12 @@ class Costs:
         self.budget = budget
         self.known = known or {}
         self.found: dict[str, list[Step | Open]] = {}
+        self.searched: list[str] = []
+        self.searches = True
+
+    def plain(self) -> dict[str, list[Any]]:
+        """The steps that were found, as a certificate has them."""
+        return {key: [step.plain() for step in steps] for key, steps in self.found.items()}
 
     def cheap(self, program: Program, adjoint: Program, bound: Fraction, counted: Collection[str]) -> bool:
         """Whether it is shown that adjoint + numbers <= bound * (program + numbers), where numbers are those that the
@@ -117,14 +124,19 @@ class Costs:
     def _decided(
         self, key: str, decide: Callable[[Facts, Reading, Sequence[Step | Open]], list[Step | Open] | None]
     ) -> bool:
+        if not self.searches and key not in self.known:
+            return False
         facts, of = self._reading()
         try:
             steps = decide(facts, of, self.known.get(key, ()))
         except (Undecided, TooLarge):
+            steps = None
+        if steps is None:
             return False
-        if steps is not None:
-            self.found[key] = steps
-        return steps is not None
+        if not {*steps} <= {*self.known.get(key, ())}:
+            self.searched.append(key)
+        self.found[key] = steps
+        return True
 
     def _reading(self) -> tuple[Facts, Reading]:
         facts = Facts(self.budget)

@@ -36,25 +36,35 @@ def equal(first: Side, second: Side, matches: Sequence[tuple[str, str]], budget:
 
     Raises `Refused` if their types differ, and `TooLarge`.
     """
-    why = _equal(first, second, matches, budget, False)
-    if why is None or not any(map(_chooses, (first, second))):
-        return why
-    return _equal(first, second, matches, budget, True)
+    why = None
+    chooses = any(map(_chooses, (first, second)))
+    for how in (_How(), *([_How(chosen=True)] if chooses else []), _How(chosen=chooses, zeros=True)):
+        why = _equal(first, second, matches, budget, how)
+        if why is None:
+            return None
+    return why
 
 
-def _equal(first: Side, second: Side, matches: Sequence[tuple[str, str]], budget: Budget, chosen: bool) -> str | None:
-    """The same, with or without what is true of indices that are chosen: with it more predicates are left out, which
-    makes some values alike and others not."""
+@dataclass(frozen=True)
+class _How:
+    """What is used of indices that are `chosen`, and of functions that are 0 where their arguments are: with it more
+    predicates are left out or put in, which makes some values alike and others not."""
+
+    chosen: bool = False
+    zeros: bool = False
+
+
+def _equal(first: Side, second: Side, matches: Sequence[tuple[str, str]], budget: Budget, how: _How) -> str | None:
     if not matches:
-        return _Both(first, second, budget, chosen).decide(())
+        return _Both(first, second, budget, how).decide(())
     try:
-        why = _Both(first, second, budget.part(_PLAIN), chosen).decide(())
+        why = _Both(first, second, budget.part(_PLAIN), how).decide(())
     except TooLarge:
         budget.spend()
     else:
-        return why and _Both(first, second, budget, chosen).decide(matches)
-    why = _Both(first, second, budget, chosen).decide(matches)
-    return why and _Both(first, second, budget, chosen).decide(())
+        return why and _Both(first, second, budget, how).decide(matches)
+    why = _Both(first, second, budget, how).decide(matches)
+    return why and _Both(first, second, budget, how).decide(())
 
 
 def _chooses(side: Side) -> bool:
@@ -71,12 +81,13 @@ def _chooses(side: Side) -> bool:
 
 
 class _Both:
-    def __init__(self, first: Side, second: Side, budget: Budget, chosen: bool) -> None:
+    def __init__(self, first: Side, second: Side, budget: Budget, how: _How) -> None:
         self.facts = Facts(budget)
-        self.facts.knows_choices = chosen
+        self.facts.knows_choices = how.chosen
         for side in (first, second):
             self.facts.declare(side.program.params)
         self.values = Values(self.facts)
+        self.values.zeros = how.zeros
         self.sides = [_Opened(self.values, side) for side in (first, second)]
 
     def decide(self, matches: Iterable[tuple[str, str]]) -> str | None:

@@ -161,7 +161,7 @@ class _Listing:
         f = self.d.functions[name]
         yield from (f.arity, f.cost)
         yield from self._scalar(Call(name, tuple(Name(f"x{k}") for k in range(f.arity))))
-        for component in f.components:
+        for component in f.components or (None,) * f.arity:
             yield from (0, "number", 0) if component is None else (self._cost(component), *self._scalar(component))
 
     def _cost(self, e: Expr) -> int:

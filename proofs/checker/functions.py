@@ -39,6 +39,26 @@ _DERIVATIVES = {
     "erf": ["1.1283791670955126 * exp(-(x0 * x0)) * t"],
     "softplus": ["sigmoid(x0) * t"],
     "logaddexp": ["exp(x0 - y) * t", "exp(x1 - y) * t"],
+    "log1p": ["recip(1 + x0) * t"],
+    "expm1": ["(y + 1) * t"],
+    "log2": ["1.4426950408889634 * recip(x0) * t"],
+    "log10": ["0.43429448190325176 * recip(x0) * t"],
+    "asin": ["recip(sqrt(1 - x0 * x0)) * t"],
+    "acos": ["-recip(sqrt(1 - x0 * x0)) * t"],
+    "atan": ["recip(1 + x0 * x0) * t"],
+    "asinh": ["recip(sqrt(1 + x0 * x0)) * t"],
+    "acosh": ["recip(sqrt(x0 * x0 - 1)) * t"],
+    "atanh": ["recip(1 - x0 * x0) * t"],
+    "cbrt": ["1/3 * recip(y * y) * t"],
+    "rsqrt": ["-1/2 * (y * (y * y)) * t"],
+    "erfc": ["-1.1283791670955126 * exp(-(x0 * x0)) * t"],
+    "erfinv": ["0.8862269254527579 * exp(y * y) * t"],
+    "floor": ["0"],
+    "ceil": ["0"],
+    "round": ["0"],
+    "mod": ["t", "-(floor(x0 * recip(x1)) * t)"],
+    "atan2": ["x1 * recip(x0 * x0 + x1 * x1) * t", "-(x0 * recip(x0 * x0 + x1 * x1) * t)"],
+    "power": ["x1 * power(x0, x1 - 1) * t", "where_gt(abs(x0), 0, y * log(x0) * t)"],
 }
 """Of each argument, over the arguments, the value y and the cotangent t. That these are the derivatives, wherever the
 functions have one, is calculus; at a kink the first of equals is the one that is chosen, and the slope of sign is 0."""
@@ -98,7 +118,8 @@ def _same(a: Expr, b: Expr, arity: int, budget: Budget) -> bool:
 def _check_other(f: Function, functions: Mapping[str, Function], budget: Budget) -> list[str]:
     """What has to be assumed of a function that is not known here."""
     if f.body is None:
-        return [f"the derivative of {f.name}", f"that {f.name} costs {f.cost}"]
+        told = [f"the derivative of {f.name}"] if f.components else []
+        return [*told, f"that {f.name} costs {f.cost}"]
     if _names(f.body) - {f"x{k}" for k in range(f.arity)}:
         raise Refused(f"the body of {f.name} reads what is no argument")
     if any(g not in functions or not known(g) for g in _called(f.body)):

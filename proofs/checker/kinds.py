@@ -6,7 +6,8 @@ bounds wherever the read is evaluated.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -103,7 +104,10 @@ class Scope:
         """In the scope of a let."""
         if x in self.indices:
             raise Refused(f"{x} is an index and a variable")
-        return replace(self, variables={**self.variables, x: kind}, arrays={**self.arrays, x: fresh(f"{x} ")})
+        arrays = self.arrays
+        if x in arrays or isinstance(shape(kind)[1], Indices):
+            arrays = {**arrays, x: fresh(f"{x} ")}
+        return replace(self, variables={**self.variables, x: kind}, arrays=arrays)
 
     def with_index(self, i: str, size: Affine) -> Scope:
         """In the scope of a binder."""
@@ -115,6 +119,9 @@ class Scope:
     def where(self, p: Pred) -> Scope:
         """Where `p` holds, too."""
         return replace(self, known=(*self.known, *fine(p)))
+
+
+_RECENT: deque[tuple[Program, Kinds]] = deque(maxlen=8)
 
 
 class Kinds:
@@ -131,6 +138,16 @@ class Kinds:
         if self.sizes & params.keys():
             raise Refused(f"{program.name} has a parameter with the name of a size")
         self.type = self._of(program.body, Scope({x: flat_type(kind) for x, kind in params.items()}))
+
+    @classmethod
+    def of(cls, facts: Facts, program: Program) -> Kinds:
+        """The types of `program`, checked once while it is compared with others."""
+        for known, kinds in _RECENT:
+            if known is program:
+                return kinds
+        made = cls(facts, program)
+        _RECENT.append((program, made))
+        return made
 
     def _of(self, e: Expr, scope: Scope) -> Type:
         self.facts.budget.spend()
@@ -230,15 +247,24 @@ class Kinds:
                 found.append((atom, k))
         return result + affine(found)
 
+    def _there(self, p: Pred, asked: Sequence[Affine]) -> Pred:
+        """`p`, and that the elements it asks for are in their ranges: one that is chosen among none compares as
+        false."""
+        elements = [atom for a in asked for atom, _ in a.terms if isinstance(atom, Element)]
+        ranges = (within(Affine(((e, 1),)), self.facts.arrays[e.array][1]) for e in elements)
+        return All((p, *(q for r in ranges for q in fine(r)))) if elements else p
+
     def _pred(self, p: Pred, scope: Scope) -> Pred:
         match p:
             case Compare(equal, a):
-                return Compare(equal, self._affine(a, scope))
+                asked = self._affine(a, scope)
+                return self._there(Compare(equal, asked), [asked])
             case Holds(relation, at):
                 kind = scope.variables.get(relation)
                 if not isinstance(kind, Rel) or len(kind.sizes) != len(at):
                     raise Refused(f"{relation} is no relation of {len(at)} indices")
-                return Holds(relation, tuple(self._affine(a, scope) for a in at))
+                asked_at = tuple(self._affine(a, scope) for a in at)
+                return self._there(Holds(relation, asked_at), asked_at)
             case Exists(i, size, body):
                 size = self._size(size, scope)
                 inner = scope.with_index(i, size)
@@ -248,7 +274,7 @@ class Kinds:
                 return Exists(own, size, found)
             case All():
                 done: dict[int, Pred] = {}
-                for k, part in sorted(enumerate(fine(p)), key=lambda pair: _reads_arrays(pair[1])):
+                for k, part in sorted(enumerate(fine(p)), key=lambda pair: _depth(pair[1])):
                     done[k] = self._pred(part, scope)
                     scope = scope.where(done[k])
                 return All(tuple(done[k] for k in sorted(done)))
@@ -256,9 +282,15 @@ class Kinds:
                 return trees.Any(tuple(self._pred(part, scope) for part in parts))
 
 
-def _reads_arrays(p: Pred) -> bool:
-    """Whether `p` reads index arrays; whether these are in bounds may be told by the other parts of a conjunction."""
-    return any(isinstance(place, Element) for place in places(p))
+def _depth(p: Pred) -> int:
+    """How deeply `p` reads index arrays at elements of others; whether these are in bounds may be told by the other
+    parts of a conjunction."""
+    return max((_nesting(place) for place in places(p)), default=0)
+
+
+def _nesting(place: Element | Holds) -> int:
+    inner = (atom for a in place.at for atom, _ in a.terms if isinstance(atom, Element))
+    return isinstance(place, Element) + max(map(_nesting, inner), default=0)
 
 
 def _ranges(body: Expr) -> Iterator[str]:

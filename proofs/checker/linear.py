@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Sequence
 
 from proofs.checker.predicates import moved
 from proofs.checker.semantics import names_in, names_in_atom
@@ -35,47 +35,64 @@ def solve(equations: Equations, unknown: Collection[str]) -> tuple[dict[str, Aff
     """
     values: dict[str, Affine] = {}
     rest: list[Affine] = []
-    waiting = [(a, b) for a, b in equations]
+    waiting = [_Waiting(a, b, unknown) for a, b in dict.fromkeys(equations) if a != b]
     while waiting:
-        found = _first(waiting, unknown, values)
-        if found is None:
-            return None
-        k, x, value, more = found
-        del waiting[k]
-        waiting += more
-        if x is not None:
-            values = {y: moved(a, {x: value}) for y, a in values.items()}
-            values[x] = value
-            waiting = [(moved(a, {x: value}), moved(b, {x: value})) for a, b in waiting]
-        elif value is not None:
+        closed = next((k for k, e in enumerate(waiting) if not e.open), None)
+        if closed is not None:
+            value = waiting.pop(closed).difference
             if not value.terms and value.constant:
                 return None
             if value.terms:
                 rest.append(value)
-    return values, [a for a in rest]
+            continue
+        found = _determined(waiting)
+        if found is not None:
+            k, x, value = found
+            del waiting[k]
+            new = {x: value}
+            values = {y: moved(a, new) for y, a in values.items()}
+            values[x] = value
+            waiting = [_Waiting(moved(e.a, new), moved(e.b, new), unknown) if x in e.names else e for e in waiting]
+            continue
+        parts = next(((k, more) for k, e in enumerate(waiting) if (more := _parts(e, unknown)) is not None), None)
+        if parts is None:
+            return None
+        k, more = parts
+        del waiting[k]
+        waiting += [_Waiting(a, b, unknown) for a, b in more]
+    return values, rest
 
 
-def _first(
-    waiting: list[tuple[Affine, Affine]], unknown: Collection[str], values: Mapping[str, Affine]
-) -> tuple[int, str | None, Affine, list[tuple[Affine, Affine]]] | None:
-    """The place of an equation that can be dealt with, and what it determines, or makes of it."""
-    for most in (0, 1, 99):
-        for k, (a, b) in enumerate(waiting):
-            left = a - b
-            open_names = [x for x in sorted(names_in(left)) if x in unknown and x not in values]
-            if not open_names:
-                return k, None, left, []
-            if len(open_names) <= most:
-                for x in open_names:
-                    value = isolated(left, x)
-                    if value is not None:
-                        return k, x, value, []
-    for k, (a, b) in enumerate(waiting):
-        for e, c in a.terms:
-            for f, d in b.terms:
-                if not isinstance(e, Element) or not isinstance(f, Element) or (e.array, c) != (f.array, d):
-                    continue
-                if any(x in unknown for x in names_in_atom(e) | names_in_atom(f)) and len(e.at) == len(f.at):
-                    rest = (a - Affine(((e, c),)), b - Affine(((f, d),)))
-                    return k, None, Affine(()), [*zip(e.at, f.at, strict=True), rest]
+class _Waiting:
+    """An equation a = b: its names, and the unknown ones that don't cancel out."""
+
+    __slots__ = ("a", "b", "difference", "names", "open")
+
+    def __init__(self, a: Affine, b: Affine, unknown: Collection[str]) -> None:
+        self.a, self.b = a, b
+        self.difference = a - b
+        self.names = names_in(a) | names_in(b)
+        self.open = sorted(x for x in names_in(self.difference) if x in unknown)
+
+
+def _determined(waiting: Sequence[_Waiting]) -> tuple[int, str, Affine] | None:
+    """The place of an equation that determines a name, best the only one, and its value."""
+    for only in (True, False):
+        for k, e in enumerate(waiting):
+            for x in e.open if len(e.open) == 1 or not only else ():
+                value = isolated(e.difference, x)
+                if value is not None:
+                    return k, x, value
+    return None
+
+
+def _parts(e: _Waiting, unknown: Collection[str]) -> list[tuple[Affine, Affine]] | None:
+    """Equations of the places of two elements of one array, and of what stands beside them."""
+    for left, c in e.a.terms:
+        for right, d in e.b.terms:
+            if not isinstance(left, Element) or not isinstance(right, Element) or (left.array, c) != (right.array, d):
+                continue
+            if any(x in unknown for x in names_in_atom(left) | names_in_atom(right)) and len(left.at) == len(right.at):
+                beside = (e.a - Affine(((left, c),)), e.b - Affine(((right, d),)))
+                return [*zip(left.at, right.at, strict=True), beside]
     return None

@@ -28,7 +28,7 @@ from proofs.checker.normal import (
     where,
 )
 from proofs.checker.predicates import moved, renamed, within
-from proofs.checker.semantics import fine, names_in
+from proofs.checker.semantics import fine, keeps_zero, names_in
 from proofs.checker.trees import (
     Add,
     Affine,
@@ -148,7 +148,7 @@ class Meaning:
         self.values = values
         self.facts = values.facts
         self.program = program
-        self.kinds = Kinds(self.facts, program)
+        self.kinds = Kinds.of(self.facts, program)
         self.params = dict(program.params)
 
     def bound(self, let: Let, value: Expr, place: Place) -> Bound:
@@ -294,8 +294,11 @@ class Meaning:
                 return times(left, right)
             case Call(f, arguments):
                 values = [self.value(a, (), (), place) for a in arguments]
-                one = self.values.node(f, values, [place.known] * len(values))
-                return [Term(ONE, (one,))]
+                some: tuple[Pred, ...] = ()
+                if self.values.zeros and len(values) == 1 and keeps_zero(f):
+                    some = self.values.support(values[0], place.known)
+                one = self.values.node(f, values, [(*place.known, *some)] * len(values))
+                return [Term(ONE, (one,), (), some)]
             case Best(_, False):
                 chosen, _, body, i = self.best(e, place)
                 return at(body, {i: Affine(((chosen, 1),))})

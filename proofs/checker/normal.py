@@ -21,7 +21,7 @@ from proofs.checker.budget import Undecided
 from proofs.checker.facts import Facts, fresh, is_index, parts_of
 from proofs.checker.linear import isolated, names_of, solve
 from proofs.checker.predicates import moved, renamed, told, within
-from proofs.checker.semantics import names_in
+from proofs.checker.semantics import fine, names_in
 from proofs.checker.trees import Affine, Compare, Element, Exists, Pred
 
 Atom = tuple[str, tuple[Affine, ...]]
@@ -210,6 +210,8 @@ class Values:
 
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
+        self.zeros = False
+        """Whether to look closer: at where the arguments of functions are 0."""
         self.nodes: dict[str, Node] = {}
         self._alike: dict[object, list[Node]] = {}
         self._same: dict[object, Node] = {}
@@ -311,9 +313,10 @@ class Values:
             others = [b for b in t.binders if b not in back[0]]
             if len(free) != len(others):
                 continue
-            equations += [(trees.name(a), trees.name(b)) for a, b in zip(free, others, strict=True)]
-            there = solve(equations, first.binders)
-            back = solve([(b, a) for a, b in equations], t.binders)
+            if free:
+                equations += [(trees.name(a), trees.name(b)) for a, b in zip(free, others, strict=True)]
+                there = solve(equations, first.binders)
+                back = solve([(b, a) for a, b in equations], t.binders)
             if (
                 there is None
                 or back is None
@@ -396,7 +399,8 @@ class Values:
         """The atom that is the function `kind` of these values, each of which matters only where its context holds."""
         self.facts.budget.spend()
         values = tuple(
-            [self._weakened(t, context) for t in normals(v)] for v, context in zip(arguments, contexts, strict=True)
+            [self._weakened(t, context) for t in normals(v) if not self._is_dead(t, context)]
+            for v, context in zip(arguments, contexts, strict=True)
         )
         order, text = _canonical(values, kind)
         known = self._same.get((kind, text))
@@ -414,6 +418,20 @@ class Values:
         self._same[kind, text] = node
         return node.key, tuple(order)
 
+    def support(self, v: Value, context: Sequence[Pred]) -> tuple[Pred, ...]:
+        """Predicates that hold wherever `v` is not 0; none of those that hold wherever `context` does."""
+        found: list[Pred] = []
+        for t in normals(v):
+            some: Pred = trees.All(t.preds)
+            for b in t.binders:
+                size = _range(b, t.preds)
+                if size is None or not self.facts.implies(t.preds, Compare(False, trees.name(b))):
+                    return ()
+                some = Exists(b, size, some)
+            found.append(some)
+        where = found[0] if len(found) == 1 else trees.Any(tuple(found))
+        return () if self.facts.implies(context, where) else fine(where)
+
     def named(self, kind: str, order: Sequence[Affine], values: Sequence[Value]) -> Node:
         """A new node of these values, which read `order` where the node has its parameters."""
         params = tuple(fresh() for _ in order)
@@ -422,6 +440,10 @@ class Values:
         node = Node(f"#{len(self.nodes)}", kind, params, mine)
         self.nodes[node.key] = node
         return node
+
+    def _is_dead(self, t: Term, context: Sequence[Pred]) -> bool:
+        """Whether `t` has no points where `context` holds; asked only on a closer look, since it rarely is so."""
+        return self.zeros and self.facts.empty((*context, *t.preds))
 
     def _weakened(self, t: Term, context: Sequence[Pred]) -> Term:
         """`t` without predicates that the context and the others imply."""

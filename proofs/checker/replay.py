@@ -252,6 +252,7 @@ class Replay:
         self._need(found is not None, "a scalar function of statements")
         assert found is not None
         f = self._function(found.function)
+        self._need(len(f.components) == f.arity, f"a derivative that is declared for {f.name}")
         where = All((_moved(found.pred, x.own, ranges), self._where(p)))
         names: dict[str, Operand] = {f"x{k}": y for k, y in enumerate(found.operands)}
         names |= {"y": p.right, "t": p.left}

@@ -37,6 +37,8 @@ class Report:
     extracted: int
     transports: Mapping[str, list[Any]] = field(default_factory=dict)
     """How charges were carried into others, for a certificate to have."""
+    searched: tuple[str, ...] = ()
+    """Of which of them the certificate's own steps did not do."""
 
     @property
     def decided(self) -> bool:
@@ -61,6 +63,10 @@ class Report:
             f"  {self.steps} steps are instances of their rules; sets compared: {sets or 'none'}",
             f"  no counterexample at {self.samples} choices of sizes and data",
         ]
+        if self.searched:
+            lines.append(
+                f"  searched for, as the file does not tell: how costs are carried, of {', '.join(self.searched)}"
+            )
         if self.extracted:
             lines.append(f"  the adjoint extracted from the proofs agrees at {self.extracted} of them")
         return "\n".join(lines)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import islice, product
@@ -44,6 +44,13 @@ _MOST_VECTORS = 600
 _GROWN = (10**4, 10**6)
 _SECONDS = 2.0
 
+Numbers = Sequence[int]
+"""What data are drawn from, in quarters."""
+POSITIVE: Numbers = range(1, 9)
+SIGNED: Numbers = (*range(-8, 0), *range(1, 9))
+TIED: Numbers = (-4, 0, 0, 4)
+"""So that many are 0, and many equal: comparisons of values differ there alone."""
+
 
 @dataclass(frozen=True)
 class Supremum:
@@ -66,7 +73,7 @@ def check_samples(held: _Checked) -> int:
     for values, draw in product(vectors, draws):
         sizes = dict(zip(names, values, strict=True))
         try:
-            spent = _sample(held, sizes, random.Random(f"{values} {draw}"), budget, draw % 2 == 1)
+            spent = _sample(held, sizes, random.Random(f"{values} {draw}"), budget, (POSITIVE, SIGNED)[draw % 2])
         except (Undefined, OverflowError):
             continue
         except TooLarge:
@@ -206,12 +213,14 @@ def _free(program: trees.Program) -> set[str]:
     return ranges - bound
 
 
-def _sample(held: _Checked, sizes: Mapping[str, int], rng: random.Random, budget: Budget, signed: bool) -> int | None:
+def _sample(
+    held: _Checked, sizes: Mapping[str, int], rng: random.Random, budget: Budget, numbers: Numbers
+) -> int | None:
     """Compare at these sizes; None if some parameter has no such sizes. Gives what the derivation costs."""
     if not _fits(held, sizes):
         return None
     meaning = Semantics(held.functions, budget)
-    env = drawn_env(held, meaning, sizes, rng, signed, budget)
+    env = drawn_env(held, meaning, sizes, rng, numbers, budget)
     if env is None:
         return None
     slopes = {x: _map(lambda _: Fraction(rng.randint(-4, 4), 2), forced(env[x])) for x in held.wrt}
@@ -225,13 +234,13 @@ def _sample(held: _Checked, sizes: Mapping[str, int], rng: random.Random, budget
 
 
 def drawn_env(
-    held: _Checked, meaning: Semantics, sizes: Mapping[str, int], rng: random.Random, signed: bool, budget: Budget
+    held: _Checked, meaning: Semantics, sizes: Mapping[str, int], rng: random.Random, numbers: Numbers, budget: Budget
 ) -> dict[str, Any] | None:
     """Sizes and random data; None if an index array can have no elements, but some are asked for."""
     env: dict[str, Any] = {**sizes, **Sets(held.data, budget).draw(sizes, rng)}
     for x, kind in held.derivation.params:
         if x not in env:
-            env[x] = _typed(meaning, _drawn(meaning, kind, sizes, rng, signed), kind, sizes)
+            env[x] = _typed(meaning, _drawn(meaning, kind, sizes, rng, numbers), kind, sizes)
         elif x in held.data.arrays and flat(env[x]) and not meaning.index(held.data.arrays[x][1], sizes):
             return None
     return env
@@ -251,13 +260,13 @@ def _kind(meaning: Semantics, kind: Any, sizes: Mapping[str, int]) -> Any:
     return None
 
 
-def _drawn(meaning: Semantics, kind: Any, sizes: Mapping[str, int], rng: random.Random, signed: bool) -> Any:
+def _drawn(meaning: Semantics, kind: Any, sizes: Mapping[str, int], rng: random.Random, numbers: Numbers) -> Any:
     match kind:
         case trees.ArrayType(size, element):
-            return [_drawn(meaning, element, sizes, rng, signed) for _ in range(meaning.index(size, sizes))]
+            return [_drawn(meaning, element, sizes, rng, numbers) for _ in range(meaning.index(size, sizes))]
         case trees.PairType(first, second):
-            return _drawn(meaning, first, sizes, rng, signed), _drawn(meaning, second, sizes, rng, signed)
-    return Fraction(rng.choice((-1, 1)) * rng.randint(1, 8) if signed else rng.randint(1, 8), 4)
+            return _drawn(meaning, first, sizes, rng, numbers), _drawn(meaning, second, sizes, rng, numbers)
+    return Fraction(rng.choice(numbers), 4)
 
 
 def _map(fn: Any, value: Any) -> Any:

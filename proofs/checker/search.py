@@ -1,7 +1,8 @@
 """A search for counterexamples to what was not decided: a certificate that is false should be refused, with sizes.
 
 Values are compared at sizes next to the numbers that programs mention, one size large and the others small, for data
-of either sign; costs are counted from their charges, which takes no longer at large sizes.
+of either sign, and for data with zeros and equal numbers; costs are counted from their charges, which takes no longer
+at large sizes.
 """
 
 from __future__ import annotations
@@ -15,7 +16,17 @@ from proofs.checker import trees
 from proofs.checker.budget import Budget, TooLarge, Undecided
 from proofs.checker.counting import Counter
 from proofs.checker.kinds import shape
-from proofs.checker.samples import _fits, check_bound, drawn_env, same_values, told_sizes
+from proofs.checker.samples import (
+    POSITIVE,
+    SIGNED,
+    TIED,
+    Numbers,
+    _fits,
+    check_bound,
+    drawn_env,
+    same_values,
+    told_sizes,
+)
 from proofs.checker.semantics import Semantics, Undefined, flat
 from proofs.checker.trees import Indices, Refused
 
@@ -42,23 +53,28 @@ def search(held: _Checked, values: Sequence[bool], cost: bool) -> None:
     if any(values):
         for vector in _vectors(held):
             sizes = dict(zip(held.sizes, vector, strict=True))
-            for signed in (True, False):
+            for kind, numbers in enumerate((SIGNED, TIED, POSITIVE)):
                 try:
                     budget.spend()
-                    _compare(held, sizes, random.Random(f"{vector} {signed}"), budget.part(_EACH), signed, values)
+                    _compare(held, sizes, random.Random(f"{vector} {kind}"), budget.part(_EACH), numbers, values)
                 except TooLarge:
                     if budget.is_over:
                         return
 
 
 def _compare(
-    held: _Checked, sizes: Mapping[str, int], rng: random.Random, budget: Budget, signed: bool, links: Sequence[bool]
+    held: _Checked,
+    sizes: Mapping[str, int],
+    rng: random.Random,
+    budget: Budget,
+    numbers: Numbers,
+    links: Sequence[bool],
 ) -> None:
     """Compare values at these sizes."""
     if not _fits(held, sizes):
         return
     meaning = Semantics(held.functions, budget)
-    env = drawn_env(held, meaning, sizes, rng, signed, budget)
+    env = drawn_env(held, meaning, sizes, rng, numbers, budget)
     if env is None:
         return
     try:
@@ -159,7 +175,7 @@ def _evaluate(held: _Checked, budget: Budget) -> None:
                 part = budget.part(_EACH)
                 meaning = Semantics(held.functions, part)
                 env = (
-                    drawn_env(held, meaning, sizes, random.Random(f"{vector}"), True, part)
+                    drawn_env(held, meaning, sizes, random.Random(f"{vector}"), SIGNED, part)
                     if _fits(held, sizes)
                     else None
                 )

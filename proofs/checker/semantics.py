@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, reduce
 from itertools import chain
+from statistics import NormalDist
 from typing import Any
 
 from proofs.checker import trees
@@ -97,7 +98,7 @@ def plain(x: Any) -> Any:
 @dataclass(frozen=True)
 class Function:
     """A scalar function as a certificate declares it: its cost, its derivative over x0, x1, .., y and t, and its value
-    over x0, x1, .. if the checker doesn't know it."""
+    over x0, x1, .. if the checker doesn't know it. Without components its derivative is not declared."""
 
     name: str
     arity: int
@@ -106,7 +107,12 @@ class Function:
     body: Expr | None = None
 
 
-COSTS = {"erf": 2, "logaddexp": 7}
+COSTS = {
+    **dict.fromkeys(("erf", "erfc", "erfinv", "cbrt", "rsqrt", "mod"), 2),
+    **dict.fromkeys(("asin", "acos", "atan", "asinh", "acosh", "atanh"), 2),
+    **dict.fromkeys(("atan2", "power"), 5),
+    "logaddexp": 7,
+}
 """What scalar functions cost that don't cost 1; powers cost their multiplications by repeated squaring."""
 
 
@@ -157,6 +163,10 @@ def _log(x: Any) -> float:
     return math.log(x)
 
 
+def _power(x: Any, y: Any) -> float:
+    return math.pow(x, y)  # which has no value where that is complex
+
+
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "recip": _recip,
     "abs": abs,
@@ -179,8 +189,43 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "erf": math.erf,
     "softplus": _softplus,
     "logaddexp": lambda a, b: max(a, b) + math.log1p(math.exp(-abs(a - b))),
+    "log1p": math.log1p,
+    "expm1": math.expm1,
+    "log2": math.log2,
+    "log10": math.log10,
+    "asin": math.asin,
+    "acos": math.acos,
+    "atan": math.atan,
+    "asinh": math.asinh,
+    "acosh": math.acosh,
+    "atanh": math.atanh,
+    "cbrt": math.cbrt,
+    "rsqrt": lambda x: 1 / math.sqrt(x),
+    "erfc": math.erfc,
+    "erfinv": lambda x: NormalDist().inv_cdf((x + 1) / 2) / math.sqrt(2),
+    "floor": math.floor,
+    "ceil": math.ceil,
+    "round": round,
+    "mod": lambda a, b: a % b,
+    "atan2": math.atan2,
+    "power": _power,
 }
 """The scalar functions that this checker knows, but for powers."""
+
+
+KEEP_ZERO = frozenset(
+    (
+        *("abs", "relu", "sign", "ceil", "floor", "round"),
+        *("sin", "sinh", "tan", "tanh", "asin", "asinh", "atan", "atanh"),
+        *("sqrt", "cbrt", "erf", "erfinv", "expm1", "log1p"),
+    )
+)
+"""The functions of one argument that are 0 at 0, but for powers."""
+
+
+def keeps_zero(f: str) -> bool:
+    """Whether the scalar function `f`, of one argument, is 0 at 0."""
+    return f in KEEP_ZERO or (f.startswith("pow ") and not f.startswith("pow -"))
 
 
 _TESTS: Mapping[str, Callable[[Any, Any], bool]] = {
@@ -208,7 +253,7 @@ def applied(name: str, arguments: Sequence[Any]) -> Any:
         raise Undefined(f"{name}, which is not known here")
     try:
         return FUNCTIONS[name](*arguments)
-    except (ValueError, OverflowError) as error:
+    except (ValueError, ArithmeticError) as error:
         raise Undefined(f"{name} of {arguments}: {error}") from None
 
 
@@ -222,6 +267,8 @@ def names_in(p: Pred | Affine) -> frozenset[str]:
     """The names that occur in a predicate or an index expression, but for those that it binds."""
     match p:
         case Affine(terms, _):
+            if all(isinstance(atom, str) for atom, _ in terms):
+                return frozenset(atom for atom, _ in terms)  # type: ignore[misc]
             found = [names_in_atom(atom) for atom, _ in terms]
         case Compare(_, a):
             found = [names_in(a)]
@@ -399,6 +446,8 @@ class Semantics:
             return y
         known: dict[str, Any] = {f"x{k}": plain(a) for k, a in enumerate(arguments)}
         slope: Any = 0
+        if len(self.functions[f].components) != len(arguments):
+            raise Refused(f"the derivative of {f} is not declared")
         for component, a in zip(self.functions[f].components, arguments, strict=True):
             if component is not None and isinstance(a, Dual):
                 slope = slope + self.value(component, {**known, "y": y, "t": a.slope})

@@ -477,23 +477,36 @@ class Reader:
 
 def resolved(e: Expr, variables: frozenset[str]) -> Expr:
     """`e` with the names that are no variable's as the numbers of an index or a size."""
+    return _resolved(e, variables, {})
+
+
+def _resolved(e: Expr, variables: frozenset[str], bound: dict[str, bool]) -> Expr:
+    """The same, where `bound` says of the names that are bound around `e` whether they are variables."""
     match e:
         case Name(x):
-            return e if x in variables else Integer(name(x))
+            return e if bound.get(x, x in variables) else Integer(name(x))
         case Num() | Integer():
             return e
         case Call(f, arguments):
-            return Call(f, tuple(resolved(a, variables) for a in arguments))
+            return Call(f, tuple(_resolved(a, variables, bound) for a in arguments))
         case Let(x, value, body):
-            return Let(x, resolved(value, variables), resolved(body, variables | {x}))
+            value = _resolved(value, variables, bound)
+            before, bound[x] = bound.get(x, x in variables), True
+            body = _resolved(body, variables, bound)
+            bound[x] = before
+            return Let(x, value, body)
         case Gen() | Sum() | Best():
-            return replace(e, body=resolved(e.body, variables - {e.index}))
+            before, bound[e.index] = bound.get(e.index, e.index in variables), False
+            body = _resolved(e.body, variables, bound)
+            bound[e.index] = before
+            return replace(e, body=body)
         case Part() | At() | Bracket():
-            return replace(e, body=resolved(e.body, variables))
+            return replace(e, body=_resolved(e.body, variables, bound))
         case Pair(a, b):
-            return Pair(resolved(a, variables), resolved(b, variables))
+            return Pair(_resolved(a, variables, bound), _resolved(b, variables, bound))
         case Add() | Mul() | Test():
-            return replace(e, left=resolved(e.left, variables), right=resolved(e.right, variables))
+            left = _resolved(e.left, variables, bound)
+            return replace(e, left=left, right=_resolved(e.right, variables, bound))
 
 
 def _sized(literal: str) -> None:

@@ -26,7 +26,9 @@ class Affine:
         return affine([(atom, k * c) for atom, c in self.terms], k * self.constant)
 
     def __sub__(self, other: Affine) -> Affine:
-        return self + other.times(-1)
+        if not other.terms:
+            return Affine(self.terms, self.constant - other.constant)
+        return affine([*self.terms, *((atom, -k) for atom, k in other.terms)], self.constant - other.constant)
 
 
 @dataclass(frozen=True)

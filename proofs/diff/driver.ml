@@ -19,6 +19,7 @@
      value NUMBER ..           one line for each leaf of its value
      gradient NUMBER ..        one line for each leaf of its parameters
 
+   A program with conditions on values is the one that it is for the answers to its questions (Conditions.v).
    accepted is 1 if it is well-typed and in bounds, else 0; cost is its own by Figure 6, compiled that of the tensor SSA that the compiler makes of it, adjoint that with its
    adjoint; inputs and output are their sizes.
 
@@ -318,6 +319,30 @@ let index_array () =
   (* a place outside of the array is asked for only where a conjunct beside it is false *)
   (name, fun i -> match Hashtbl.find_opt entries i with Some k -> k | None -> Z0)
 
+(* lets of a program with conditions on values *)
+let item () =
+  match token () with
+  | "bind" -> let x = token () in Bind (x, expression ())
+  | "ask" ->
+      let c = token () in
+      let binders = list (fun () -> let i = token () in (i, int ())) in
+      let p = condition () in
+      let how = match token () with "<" -> Less | "<=" -> AtMost | "=" -> Same | op -> failwith op in
+      let a = expression () in
+      let b = expression () in
+      Ask (c, binders, p, how, a, b)
+  | kind -> failwith ("no item is called " ^ kind)
+
+let ask how a b =
+  match how with Less -> not (qle_bool b a) | AtMost -> qle_bool a b | Same -> qle_bool a b && qle_bool b a
+
+let remembered f =
+  let seen = Hashtbl.create 64 in
+  fun y i ->
+    match Hashtbl.find_opt seen (y, i) with
+    | Some k -> k
+    | None -> let k = f y i in Hashtbl.add seen (y, i) k; k
+
 let program () =
   let name = token () in
   let functions = Array.of_list (list definition) in
@@ -327,10 +352,16 @@ let program () =
   let parameters = list (fun () -> let x = token () in (x, kind ())) in
   let leaf_values = Array.of_list (list leaf) in
   let typ = kind () in
+  let items = list item in
   let e = expression () in
   let fval = value_of functions in
   let fcost = cost_of functions in
   let inp x i = Hashtbl.find (snd leaf_values.(x.name)) i in
+  (* [p] * e computes e here where p is false as well: what it reads out of bounds does not matter *)
+  let given = arguments_of zero (fun x i -> try inp x i with Not_found -> zero) (inputs parameters) in
+  let data = decided zero add multiply subtract fval ask data given items in
+  let data = { data with entry = remembered data.entry } in
+  let e = erased items e in
   let ssa, outs = compiled data parameters e in
   let whole, gradients = derivative component data parameters e typ in
   let needed = prune (leaves outs @ List.map (fun c -> c.lhs) gradients) whole in
@@ -374,7 +405,12 @@ let carrying () =
 let builtins =
   [ "exp", Exp; "log", Log; "sin", Sin; "cos", Cos; "tan", Tan; "tanh", Tanh; "sinh", Sinh; "cosh", Cosh;
     "sigmoid", Sigmoid; "sqrt", Sqrt; "recip", Recip; "where_ge", WhereGe; "where_gt", WhereGt; "sign", Sign;
-    "relu", Relu; "abs", Abs; "max", Max; "min", Min; "erf", Erf; "softplus", Softplus; "logaddexp", Logaddexp ]
+    "relu", Relu; "abs", Abs; "max", Max; "min", Min; "erf", Erf; "softplus", Softplus; "logaddexp", Logaddexp;
+    "log1p", Log1p; "expm1", Expm1; "log2", Log2; "log10", Log10; "asin", Asin; "acos", Acos; "atan", Atan;
+    "asinh", Asinh; "acosh", Acosh; "atanh", Atanh; "cbrt", Cbrt; "rsqrt", Rsqrt; "erfc", Erfc; "floor", Floor;
+    "ceil", Ceil; "round", Round; "mod", Mod; "atan2", Atan2; "power", PowerOf ]
+
+let irrationals = [ Slope, "slope"; MinusSlope, "minus_slope"; OverLog2, "over_log2"; OverLog10, "over_log10" ]
 
 let rational_power numerator denominator = RealPower { qnum = integer numerator; qden = positive denominator }
 
@@ -384,7 +420,7 @@ let rec words : Tlssa.scalar -> string list = function
   | Tlssa.Value -> ["value"]
   | Tlssa.Cotangent -> ["cotangent"]
   | Tlssa.Number c -> ["number"; string_of_rational c]
-  | Slope -> ["slope"]
+  | Irrational c -> [List.assoc c irrationals]
   | Plus (a, b) -> "add" :: "2" :: words a @ words b
   | Minus (a, b) -> "subtract" :: "2" :: words a @ words b
   | Times (a, b) -> "multiply" :: "2" :: words a @ words b

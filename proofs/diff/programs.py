@@ -4,8 +4,11 @@
 proved one; its value and its gradients are equal, as fractions; by the proofs as well it is well-typed and in bounds;
 and the proved numbers keep the headline's bound.
 
-    program   ::= "program" NAME list(function) list(relation) list(index array) list(parameter) list(leaf) type e
+    program   ::= "program" NAME list(function) list(relation) list(index array) list(parameter) list(leaf) type
+                  list(item) e
                   the leaves: those of the parameters in order, then those of the output's cotangent
+    item      ::= "bind" NAME e | "ask" NAME list(NAME SIZE) p ("<" | "<=" | "=") e e
+                  lets, of programs with conditions on values: those are first let-lifted (Figure 7)
     relation  ::= NAME list(list(INDEX)), where it holds
     index array ::= NAME list(SIZE), and its elements in order
     parameter ::= NAME type
@@ -26,8 +29,9 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
+from math import prod
 from typing import Any, assert_never
 
 import numpy as np
@@ -37,12 +41,14 @@ from proofs.diff.dump import Answer, NotExact, TooLarge, answers, function_words
 from tensorlang.cost.cost import known
 from tensorlang.derivative.adjoint import adjoint_steps
 from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, Size
+from tensorlang.language.function import Function
 from tensorlang.language.grammar import (
     Access,
     Add,
     Bracket,
     Call,
     Choice,
+    Compared,
     Const,
     Expr,
     Extremum,
@@ -56,10 +62,24 @@ from tensorlang.language.grammar import (
     Var,
 )
 from tensorlang.language.grid import Setting, size_of
-from tensorlang.language.predicates import And, Equal, Exists, NonNegative, Or, Predicate, Related, Relation
+from tensorlang.language.predicates import (
+    TRUE,
+    And,
+    Equal,
+    Exists,
+    NonNegative,
+    Or,
+    Predicate,
+    Related,
+    Relation,
+    conjunction,
+    substitute,
+)
 from tensorlang.language.types import Array, Idx, Pair, Real, Type
-from tensorlang.normal import normal_ssa
+from tensorlang.normal import let_lift, normal_ssa
 from tensorlang.normal.ssa import to_function
+from tensorlang.sets.scopes import postorder
+from tests.programs import Scalars
 from tests.promises import Case, random_case
 
 CHUNK = 50
@@ -89,11 +109,13 @@ class _Writer:
         self.setting: Setting = known(case.f, case.relations | case.sizes)
         self.functions: dict[ScalarFunction, int] = {}
         self.names: dict[object, str] = {}
+        self.asked: dict[IndexArray, tuple[list[Index], Predicate]] = {}
         self.words = 0
 
     def program(self, name: str, cotangent: list[Any]) -> str:
         f = self.case.f
-        body = list(self.expression(f.body, 1))
+        items, e = self.items(f.body) if has_conditions(f) else ([], f.body)
+        body = [*listed(items, lambda item: item), *self.expression(e, 1)]
         arrays = [a for x in f.variables for a in parts(self.case.values[x.name])] + cotangent
         words = [
             "program",
@@ -107,6 +129,35 @@ class _Writer:
             *body,
         ]
         return " ".join(map(str, words))
+
+    def items(self, e: Expr) -> tuple[list[list[Any]], Expr]:
+        """The outermost lets, and what is made of them."""
+        found: list[list[Any]] = []
+        while isinstance(e, Let):
+            if isinstance(e.var, Var):
+                found.append(["bind", self.name(e.var), *self.expression(e.value, 1)])
+            else:
+                found.append(self.question(e.var, e.value))
+            e = e.body
+        return found, e
+
+    def question(self, array: IndexArray, e: Expr) -> list[Any]:
+        """gen g. [p] * (a < b)."""
+        binders: list[Index] = []
+        sizes, guard = [], TRUE
+        while isinstance(e, Gen | Bracket):
+            if isinstance(e, Gen):
+                binders.append(e.index)
+                sizes.append(self.size(e.size))
+            else:
+                guard = conjunction([guard, e.pred])
+            e = e.body
+        if not isinstance(e, Compared):
+            raise NotCovered(type(e).__name__)
+        self.asked[array] = binders, guard
+        at = listed(zip(binders, sizes, strict=True), lambda binder: [self.name(binder[0]), binder[1]])
+        sides = self.expressions(prod(sizes), e.left, e.right)
+        return ["ask", self.name(array), *at, *self.predicate(guard), e.op, *sides]
 
     def name(self, x: Var | Index | Relation | IndexArray) -> str:
         return self.names.setdefault(x, f"{x.name}{len(self.names)}")
@@ -179,7 +230,7 @@ class _Writer:
             case Let(Var() as x, value, body):
                 yield from ("let", self.name(x))
                 yield from self.expressions(points, value, body)
-            case Let() | Extremum() | Choice():
+            case Let() | Extremum() | Choice() | Compared():
                 raise NotCovered(type(e).__name__)
             case _:
                 assert_never(e)
@@ -205,14 +256,14 @@ class _Writer:
     def predicate(self, p: Predicate) -> list[Any]:
         match p:
             case Equal(a):
-                return self.conjunction([*self.looked_up(a), ["equal", *self.affine(a), "number", 0]])
+                return self.all_of([*self.looked_up(a), ["equal", *self.affine(a), "number", 0]])
             case NonNegative(a):
-                return self.conjunction([*self.looked_up(a), ["at_most", "number", 0, *self.affine(a)]])
+                return self.all_of([*self.looked_up(a), ["at_most", "number", 0, *self.affine(a)]])
             case Related(relation, arguments):
                 asked = ["related", self.name(relation), *listed(arguments, self.affine)]
-                return self.conjunction([q for a in arguments for q in self.looked_up(a)] + [asked])
+                return self.all_of([q for a in arguments for q in self.looked_up(a)] + [asked])
             case And(parts):
-                return self.conjunction([self.predicate(q) for q in parts])
+                return self.all_of([self.predicate(q) for q in parts])
             case Or(parts):
                 return reduce(lambda q, r: ["or", *q, *r], map(self.predicate, parts), FALSE)
             case Exists(i, size, body):
@@ -222,12 +273,15 @@ class _Writer:
     def looked_up(self, a: Affine) -> Iterator[list[Any]]:
         """The conditions under which what `a` looks up is there: elsewhere a comparison is false."""
         for lookup in a.lookups:
+            binders, guard = self.asked.get(lookup.array, ([], TRUE))
+            if guard is not TRUE:
+                yield self.predicate(substitute(guard, dict(zip(binders, lookup.at, strict=True))))
             for place, size in zip(lookup.at, lookup.array.sizes, strict=True):
                 yield ["at_most", "number", 0, *self.affine(place)]
                 yield ["less", *self.affine(place), "number", self.size(size)]
 
     @staticmethod
-    def conjunction(parts: list[list[Any]]) -> list[Any]:
+    def all_of(parts: list[list[Any]]) -> list[Any]:
         return reduce(lambda q, r: ["and", *q, *r], parts) if parts else ["true"]
 
 
@@ -237,12 +291,15 @@ FALSE = ["less", "number", 0, "number", 0]
 def expected(seed: int) -> Expected:
     """The program of a seed, and what the package says of it. Raises `TooLarge`, `NotExact`, or `NotCovered`."""
     rng = random.Random(seed)
-    case = random_case(rng, scalars="exact" if seed % 2 else "powers", fuel=10, chooses=seed % 3 == 1)
+    scalars: Scalars = "exact" if seed % 2 else "powers"
+    case = random_case(rng, scalars=scalars, fuel=10, chooses=seed % 3 == 1, compares=seed % 3 == 2)
     return of_case(str(seed), case)
 
 
 def of_case(name: str, case: Case) -> Expected:
-    """The program of `case`, at its arguments."""
+    """The program of `case`, at its arguments; one with conditions on values is let-lifted first."""
+    if has_conditions(case.f):
+        case = replace(case, f=let_lift(case.f))
     f = case.f
     s = normal_ssa(f)
     by_name = {p.name: p for p in s.params if isinstance(p, Var)}
@@ -251,6 +308,11 @@ def of_case(name: str, case: Case) -> Expected:
     cotangent = case.fresh(adjoint)
     text = _Writer(case).program(name, [a for value in cotangent.values() for a in parts(value)])
     return Expected(text, case.costs(f), parts(case.means(f)), parts(case.means(adjoint, cotangent)))
+
+
+def has_conditions(f: Function) -> bool:
+    """Whether numbers are compared in `f`."""
+    return any(isinstance(e, Compared) for e in postorder(f.body))
 
 
 def objections(mine: Expected, proved: Answer) -> Iterator[str]:
@@ -285,6 +347,7 @@ def compare(seeds: range) -> tuple[Counter[str], list[str]]:
     for answer in answers(output):
         seen.add(answer.name)
         told["compared"] += 1
+        told["of them with conditions"] += " ask " in mine[answer.name].text
         found += [f"seed {answer.name}: {objection}" for objection in objections(mine[answer.name], answer)]
     found += [f"seed {name}: no answer" for name in mine if name not in seen]
     return told, found

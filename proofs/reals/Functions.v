@@ -13,6 +13,22 @@ Definition sign (a : R) : R := if Rlt_dec 0 a then 1 else if Rlt_dec a 0 then -1
 Definition sigmoid (a : R) : R := / (1 + exp (- a)).
 Definition slope : R := 2 / sqrt PI.
 Definition erf (a : R) : R := slope * RInt (fun s => exp (-1 * (s * s))) 0 a.
+Definition constant (c : irrational) : R :=
+  match c with Slope => slope | MinusSlope => - slope | OverLog2 => / ln 2 | OverLog10 => / ln 10 end.
+Definition asinh (a : R) : R := ln (a + sqrt (a * a + 1)).
+Definition acosh (a : R) : R := ln (a + sqrt (a * a - 1)).
+Definition atanh (a : R) : R := ln ((1 + a) / (1 - a)) / 2.
+Definition cbrt (a : R) : R := if Rlt_dec 0 a then Rpower a (/ 3) else if Rlt_dec a 0 then - Rpower (- a) (/ 3) else 0.
+Definition floor (a : R) : R := IZR (Int_part a).
+Definition ceil (a : R) : R := - floor (- a).
+(** to the nearest integer, of two the even one *)
+Definition round (a : R) : R :=
+  let k := Int_part (a + / 2) in if Req_EM_T (IZR k) (a + / 2) then if Z.even k then IZR k else IZR (k - 1) else IZR k.
+Definition modulo (a b : R) : R := a - b * floor (a * / b).
+(** the angle at which (b, a) is seen from 0, from - PI to PI *)
+Definition atan2 (a b : R) : R :=
+  if Rlt_dec 0 b then atan (a / b) else if Rlt_dec 0 a then PI / 2 - atan (b / a)
+  else if Rlt_dec a 0 then - (PI / 2) - atan (b / a) else if Rlt_dec b 0 then PI else 0.
 (** 0 at the wrong number of arguments *)
 Definition bval (f : builtin) (xs : list R) : R :=
   match f, xs with
@@ -21,12 +37,17 @@ Definition bval (f : builtin) (xs : list R) : R :=
   | Recip, [a] => / a | WhereGe, [a; b; t] => where_ge a b t | WhereGt, [a; b; t] => where_gt a b t
   | Sign, [a] => sign a | Relu, [a] => Rmax a 0 | Abs, [a] => Rabs a | Max, [a; b] => Rmax a b | Min, [a; b] => Rmin a b
   | Erf, [a] => erf a | Softplus, [a] => ln (1 + exp a) | Logaddexp, [a; b] => ln (exp a + exp b)
+  | Log1p, [a] => ln (1 + a) | Expm1, [a] => exp a - 1 | Log2, [a] => ln a / ln 2 | Log10, [a] => ln a / ln 10
+  | Asin, [a] => asin a | Acos, [a] => acos a | Atan, [a] => atan a | Asinh, [a] => asinh a | Acosh, [a] => acosh a
+  | Atanh, [a] => atanh a | Cbrt, [a] => cbrt a | Rsqrt, [a] => / sqrt a | Erfc, [a] => 1 - erf a
+  | Floor, [a] => floor a | Ceil, [a] => ceil a | Round, [a] => round a
+  | Mod, [a; b] => modulo a b | Atan2, [a; b] => atan2 a b | PowerOf, [a; b] => Rpower a b
   | Power n, [a] => a ^ Pos.to_nat (Pos.succ n) | RealPower q, [a] => Rpower a (Q2R q)
   | _, _ => 0
   end.
 Fixpoint sval (xs : list R) (y t : R) (e : scalar) : R :=
   match e with
-  | Argument k => nth k xs 0 | Value => y | Cotangent => t | Number q => Q2R q | Slope => slope
+  | Argument k => nth k xs 0 | Value => y | Cotangent => t | Number q => Q2R q | Irrational c => constant c
   | Plus a b => sval xs y t a + sval xs y t b
   | Minus a b => sval xs y t a - sval xs y t b
   | Times a b => sval xs y t a * sval xs y t b
@@ -65,7 +86,7 @@ Proof. reflexivity. Qed.
 Lemma component_linear f j xs y t : sval xs y t (component f j) = sval xs y 1 (component f j) * t.
 Proof.
   assert (N : forall k, nth k [] (Number 0) = Number 0) by (intros [|k]; reflexivity). unfold component.
-  destruct f; destruct j as [|[|[|j]]]; cbn [nth transpose]; rewrite ?N; cbn [nth sval map bval]; rewrite ?raised_power;
+  destruct f; destruct j as [|[|[|j]]]; cbn [nth transpose]; rewrite ?N; unfold gauss, recip, root, square; cbn [nth sval map bval]; rewrite ?raised_power;
   unfold where_ge, where_gt; repeat match goal with |- context [if ?b then _ else _] => destruct b end; rewrite ?sval_number, ?Q2R_0; ring.
 Qed.
 Theorem DT_val f j xs dy : fval (DT f j) (xs ++ [fval f xs; dy]) = partial f j xs * dy.
@@ -82,6 +103,18 @@ Qed.
 Definition domain (f : builtin) (xs : list R) : Prop :=
   match f, xs with
   | (Exp | Sin | Cos | Tanh | Sinh | Cosh | Sigmoid | Erf | Softplus | Power _), [_] => True
+  | (Expm1 | Atan | Asinh | Erfc), [_] => True
+  | Log1p, [a] => -1 < a
+  | (Log2 | Log10 | Rsqrt), [a] => 0 < a
+  | (Asin | Acos | Atanh), [a] => -1 < a < 1
+  | Acosh, [a] => 1 < a
+  | Cbrt, [a] => a <> 0
+  | Floor, [a] => a <> floor a
+  | Ceil, [a] => - a <> floor (- a)
+  | Round, [a] => a + / 2 <> floor (a + / 2)
+  | Mod, [a; b] => b <> 0 /\ a * / b <> floor (a * / b)
+  | Atan2, [a; b] => 0 < b \/ a <> 0
+  | PowerOf, [a; _] => 0 < a
   | (Log | Sqrt | RealPower _), [a] => 0 < a
   | Tan, [a] => cos a <> 0
   | (Recip | Sign | Relu | Abs), [a] => a <> 0
@@ -104,12 +137,16 @@ Proof.
 Qed.
 Lemma derive_eq (g : R -> R) t (a b : R) : is_derive g t a -> a = b -> is_derive g t b.
 Proof. now intros H <-. Qed.
-Ltac table := unfold partial, component; cbn [nth transpose]; cbn [nth sval map bval].
+Ltac table := unfold partial, component; cbn [nth transpose]; unfold gauss, recip, root, square; cbn [nth sval map bval].
 Lemma Q2R_1 : Q2R 1 = 1.
 Proof. unfold Q2R. cbn. lra. Qed.
 Lemma Q2R_m1 : Q2R (-1) = -1.
 Proof. unfold Q2R. cbn. lra. Qed.
 Lemma Q2R_half : Q2R (1 # 2) = / 2.
+Proof. unfold Q2R. cbn. lra. Qed.
+Lemma Q2R_third : Q2R (1 # 3) = / 3.
+Proof. unfold Q2R. cbn. lra. Qed.
+Lemma Q2R_mhalf : Q2R (-1 # 2) = - / 2.
 Proof. unfold Q2R. cbn. lra. Qed.
 Lemma near_left a b : a < b -> locally a (fun u => u < b).
 Proof. intros H. exact (open_lt b a H). Qed.
@@ -122,6 +159,29 @@ Proof.
     intros z _. apply (ex_derive_continuous (K := R_AbsRing) (V := R_NormedModule)). auto_derive. exact I.
   - apply (ex_derive_continuous (K := R_AbsRing) (V := R_NormedModule)). auto_derive. exact I.
 Qed.
+(** what is no integer is between two, and so is what is near *)
+Lemma Int_part_between u k : IZR k < u < IZR k + 1 -> Int_part u = k.
+Proof. intros [H0 H1]. unfold Int_part. rewrite <- (tech_up u (k + 1)); [ring| |]; rewrite plus_IZR; lra. Qed.
+Lemma floor_near a : a <> floor a -> locally a (fun u => floor u = floor a).
+Proof.
+  unfold floor. intros N. destruct (base_Int_part a) as [H0 H1].
+  assert (L : IZR (Int_part a) < a) by lra. assert (M : a < IZR (Int_part a) + 1) by lra.
+  eapply filter_imp; [|exact (filter_and _ _ (near_right a _ L) (near_left a _ M))]. cbv beta. intros u [Hl Hr]. f_equal.
+  apply Int_part_between. lra.
+Qed.
+Lemma derive_floor a : a <> floor a -> is_derive floor a 0.
+Proof.
+  intros N. apply (is_derive_ext_loc (fun _ => floor a)); [|apply derive_const].
+  eapply filter_imp; [|exact (floor_near a N)]. auto.
+Qed.
+Lemma derive_asin a : -1 < a < 1 -> is_derive asin a (/ sqrt (1 - a * a)).
+Proof.
+  intros H. apply is_derive_Reals. apply (derive_pt_eq_1 asin a _ (derivable_pt_asin a H)). rewrite derive_pt_asin. unfold Rsqr. lra.
+Qed.
+Lemma derive_acos a : -1 < a < 1 -> is_derive acos a (-1 * / sqrt (1 - a * a)).
+Proof.
+  intros H. apply is_derive_Reals. apply (derive_pt_eq_1 acos a _ (derivable_pt_acos a H)). rewrite derive_pt_acos. unfold Rsqr. lra.
+Qed.
 Lemma derive_power n a : is_derive (fun a => a ^ Pos.to_nat (Pos.succ n)) a (INR (Pos.to_nat (Pos.succ n)) * a ^ Pos.to_nat n).
 Proof.
   rewrite Pos2Nat.inj_succ. pose proof (is_derive_pow (fun a => a) (S (Pos.to_nat n)) a 1 (is_derive_id (K := R_AbsRing) a)) as H.
@@ -131,7 +191,8 @@ Lemma cosh_positive a : 0 < cosh a.
 Proof. unfold cosh. pose proof (exp_pos a). pose proof (exp_pos (- a)). lra. Qed.
 Lemma unary_derivative f a : domain f [a] -> is_derive (fun a => bval f [a]) a (partial (Function f) 0 [a]).
 Proof.
-  assert (EP := exp_pos). intros H. destruct f; try (destruct H; fail); table; rewrite ?Q2R_1, ?Q2R_m1, ?Q2R_half, ?Q2R_0.
+  assert (EP := exp_pos). intros H. destruct f; try (destruct H; fail); table;
+    rewrite ?Q2R_1, ?Q2R_m1, ?Q2R_half, ?Q2R_third, ?Q2R_mhalf, ?Q2R_0.
   - auto_derive; [exact I|ring].
   - cbn in H. auto_derive; [exact H|field; lra].
   - auto_derive; [exact I|ring].
@@ -161,6 +222,46 @@ Proof.
       eapply filter_imp; [|apply (near_left a 0); lra]. cbv beta. intros u Hu. now rewrite Rabs_left by lra.
   - rewrite Rmult_1_r. apply derive_erf.
   - pose proof (EP a). unfold sigmoid. rewrite exp_Ropp. auto_derive; [lra|]. field. lra.
+  - cbn in H. auto_derive; [lra|field; lra].
+  - auto_derive; [exact I|ring].
+  - cbn in H. pose proof (ln_lt_2). cbn [constant]. auto_derive; [exact H|field; split; lra].
+  - cbn in H. assert (L : 0 < ln 10) by (rewrite <- ln_1; apply ln_increasing; lra). cbn [constant].
+    auto_derive; [exact H|field; split; lra].
+  - cbn in H. rewrite Rmult_1_r. exact (derive_asin a H).
+  - cbn in H. rewrite Rmult_1_r. exact (derive_acos a H).
+  - rewrite Rmult_1_r. exact (is_derive_atan a).
+  - unfold asinh. assert (P : 0 < sqrt (a * a + 1)) by (apply sqrt_lt_R0; nra). assert (S := sqrt_sqrt (a * a + 1)).
+    specialize (S ltac:(nra)). assert (Q : 0 < a + sqrt (a * a + 1)) by nra. rewrite (Rplus_comm 1 (a * a)).
+    auto_derive; [repeat split; [nra|exact Q]|]. field. split; lra.
+  - cbn in H. unfold acosh. assert (P : 0 < sqrt (a * a - 1)) by (apply sqrt_lt_R0; nra).
+    auto_derive; [repeat split; [nra|unfold Rminus in P; lra]|]. change (a * a + - (1)) with (a * a - 1). field. split; lra.
+  - cbn in H. unfold atanh. assert (P : 0 < (1 + a) / (1 - a)) by (apply Rdiv_lt_0_compat; lra).
+    auto_derive; [repeat split; [lra|exact P]|]. field. repeat split; nra.
+  - cbn in H. unfold cbrt. destruct (Rlt_dec 0 a).
+    + apply (is_derive_ext_loc (fun u => Rpower u (/ 3))).
+      { eapply filter_imp; [|apply (near_right a 0); lra]. cbv beta. intros u Hu. destruct (Rlt_dec 0 u); [reflexivity|lra]. }
+      unfold Rpower. auto_derive; [lra|]. set (q := exp (/ 3 * ln a)). assert (E : a = q * q * q).
+      { unfold q. rewrite <- !exp_plus. replace (/ 3 * ln a + / 3 * ln a + / 3 * ln a) with (ln a) by field. now rewrite exp_ln. }
+      assert (0 < q) by apply exp_pos. rewrite E at 1. field. lra.
+    + destruct (Rlt_dec a 0); [|lra]. apply (is_derive_ext_loc (fun u => - Rpower (- u) (/ 3))).
+      { eapply filter_imp; [|apply (near_left a 0); lra]. cbv beta. intros u Hu. destruct (Rlt_dec 0 u); [lra|]. destruct (Rlt_dec u 0); lra. }
+      unfold Rpower. auto_derive; [lra|]. set (q := exp (/ 3 * ln (- a))). assert (E : - a = q * q * q).
+      { unfold q. rewrite <- !exp_plus. replace (/ 3 * ln (- a) + / 3 * ln (- a) + / 3 * ln (- a)) with (ln (- a)) by field.
+        now rewrite exp_ln by lra. }
+      assert (0 < q) by apply exp_pos. rewrite E. field. lra.
+  - cbn in H. assert (P := sqrt_lt_R0 a H).
+    auto_derive; [split; [exact H|split; [lra|exact I]]|]. field. lra.
+  - rewrite Rmult_1_r. apply (derive_eq _ _ (0 - slope * exp (-1 * (a * a)))); [|cbn [constant]; ring].
+    apply (is_derive_minus (K := R_AbsRing) (V := R_NormedModule) (fun _ => 1) erf); [apply derive_const|apply derive_erf].
+  - exact (derive_floor a H).
+  - cbn in H. unfold ceil. apply (derive_eq _ _ (- (-1 * 0))); [|ring]. apply derive_opp.
+    apply (is_derive_comp floor (fun u => - u)); [exact (derive_floor _ H)|]. auto_derive; [exact I|reflexivity].
+  - cbn in H. apply (is_derive_ext_loc (fun _ => floor (a + / 2))); [|apply derive_const].
+    unfold floor in *. set (k := Int_part (a + / 2)) in *. destruct (base_Int_part (a + / 2)) as [H0 H1]. fold k in H0, H1.
+    assert (L : IZR k - / 2 < a) by lra. assert (M : a < IZR k + / 2) by lra.
+    eapply filter_imp; [|exact (filter_and _ _ (near_right a _ L) (near_left a _ M))].
+    cbv beta. intros u [Hl Hr]. unfold round. rewrite (Int_part_between (u + / 2) k) by lra.
+    destruct (Req_EM_T (IZR k) (u + / 2)); [lra|reflexivity].
   - assert (E : Q2R (Z.pos (Pos.succ n) # 1) = INR (Pos.to_nat (Pos.succ n))).
     { unfold Q2R. cbn [Qnum Qden]. rewrite INR_IZR_INZ, positive_nat_Z. lra. }
     rewrite E, Rmult_1_r. pose proof (derive_power n a) as D.
@@ -173,6 +274,26 @@ Qed.
 Lemma logaddexp_component a b : exp (a - ln (exp a + exp b)) = exp a / (exp a + exp b).
 Proof.
   pose proof (exp_pos a). pose proof (exp_pos b). unfold Rminus. rewrite exp_plus, exp_Ropp, exp_ln by lra. reflexivity.
+Qed.
+Lemma atan2_above a b : 0 < a -> atan2 a b = PI / 2 - atan (b / a).
+Proof.
+  intros H. unfold atan2. destruct (Rlt_dec 0 b); [|destruct (Rlt_dec 0 a); [reflexivity|lra]].
+  assert (P : 0 < b / a) by (apply Rdiv_lt_0_compat; lra). rewrite <- (atan_inv (b / a) P). f_equal. field. lra.
+Qed.
+Lemma atan2_below a b : a < 0 -> atan2 a b = - (PI / 2) - atan (b / a).
+Proof.
+  intros H. unfold atan2. destruct (Rlt_dec 0 b); [|destruct (Rlt_dec 0 a); [lra|destruct (Rlt_dec a 0); [reflexivity|lra]]].
+  assert (P : 0 < b / - a) by (apply Rdiv_lt_0_compat; lra). pose proof (atan_inv (b / - a) P) as I.
+  replace (a / b) with (- / (b / - a)) by (field; lra). rewrite atan_opp, I.
+  replace (b / a) with (- (b / - a)) by (field; lra). rewrite atan_opp. ring.
+Qed.
+Lemma derive_atan_of (q : R -> R) t d : is_derive q t d -> is_derive (fun u => atan (q u)) t (d * / (1 + q t * q t)).
+Proof. intros H. exact (is_derive_comp atan q t (/ (1 + q t * q t)) d (is_derive_atan (q t)) H). Qed.
+Lemma derive_quotient (g h : R -> R) t d d' : is_derive g t d -> is_derive h t d' -> h t <> 0 ->
+  is_derive (fun u => g u / h u) t ((d * h t - g t * d') / (h t * h t)).
+Proof.
+  intros Hg Hh N. eapply derive_eq; [exact (is_derive_div g h t d d' Hg Hh N)|].
+  unfold Hierarchy.minus, plus, opp, scal, mult. cbn. unfold mult. cbn. field. exact N.
 Qed.
 (** each built-in function has its derivative on its domain: the chain rule along every curve *)
 Theorem builtin_differentiable f xs : domain f xs -> differentiable (Function f) xs.
@@ -200,6 +321,35 @@ Proof.
         [apply is_derive_ln; lra|]. apply derive_plus.
       * rewrite Rmult_comm. exact (is_derive_comp exp g t (exp (g t)) d (is_derive_exp _) Hg).
       * rewrite Rmult_comm. exact (is_derive_comp exp h t (exp (h t)) d' (is_derive_exp _) Hh).
+    + destruct H as [Hb Hf]. set (q := floor (g t * / h t)) in *. rewrite Q2R_m1.
+      pose proof (derive_quotient g h t d d' Hg Hh Hb) as Dq. pose proof (derive_continuous _ _ _ Dq) as Cq.
+      apply (is_derive_ext_loc (fun u => g u - h u * q)).
+      * pose proof (Cq _ (floor_near _ Hf)) as L. unfold filtermap in L. eapply filter_imp; [|exact L]. cbv beta. intros u Hu.
+        unfold modulo, q. unfold Rdiv in Hu. now rewrite Hu.
+      * apply (derive_eq _ _ (d - q * d')); [|ring]. apply (is_derive_minus (K := R_AbsRing) (V := R_NormedModule) g (fun u => h u * q)); [exact Hg|].
+        apply (is_derive_ext (fun u => q * h u)); [intros u; exact (Rmult_comm q (h u))|]. now apply derive_scale.
+    + rewrite Q2R_m1. assert (N : g t * g t + h t * h t <> 0) by (destruct H; nra). destruct (Rlt_dec 0 (h t)) as [P|P].
+      * apply (is_derive_ext_loc (fun u => atan (g u / h u))).
+        { eapply filter_imp; [|exact (Ch _ (near_right (h t) 0 P))]. cbv beta. intros u Hu. unfold atan2. destruct (Rlt_dec 0 (h u)); [reflexivity|lra]. }
+        eapply derive_eq; [apply derive_atan_of, (derive_quotient g h t d d' Hg Hh); lra|]. cbv beta. field. repeat split; nra.
+      * destruct H as [H|H]; [lra|]. destruct (Rlt_dec 0 (g t)) as [G|G].
+        -- apply (is_derive_ext_loc (fun u => PI / 2 - atan (h u / g u))).
+           { eapply filter_imp; [|exact (Cg _ (near_right (g t) 0 G))]. cbv beta. intros u Hu. symmetry. now apply atan2_above. }
+           eapply derive_eq; [apply (is_derive_minus (K := R_AbsRing) (V := R_NormedModule) (fun _ => PI / 2));
+             [apply derive_const|apply derive_atan_of, (derive_quotient h g t d' d Hh Hg); lra]|].
+           unfold Hierarchy.minus, plus, opp, Hierarchy.zero. cbn. field. repeat split; try lra; nra.
+        -- assert (G' : g t < 0) by lra. apply (is_derive_ext_loc (fun u => - (PI / 2) - atan (h u / g u))).
+           { eapply filter_imp; [|exact (Cg _ (near_left (g t) 0 G'))]. cbv beta. intros u Hu. symmetry. now apply atan2_below. }
+           eapply derive_eq; [apply (is_derive_minus (K := R_AbsRing) (V := R_NormedModule) (fun _ => - (PI / 2)));
+             [apply derive_const|apply derive_atan_of, (derive_quotient h g t d' d Hh Hg); lra]|].
+           unfold Hierarchy.minus, plus, opp, Hierarchy.zero. cbn. field. repeat split; try lra; nra.
+    + cbn in H. rewrite Q2R_1, Q2R_0. unfold where_gt. destruct (Rlt_dec 0 (Rabs (g t))) as [_|N]; [|rewrite Rabs_right in N by lra; lra].
+      unfold Rpower. assert (E : exp ((h t - 1) * ln (g t)) = exp (h t * ln (g t)) / g t).
+      { replace ((h t - 1) * ln (g t)) with (h t * ln (g t) + - ln (g t)) by ring. now rewrite exp_plus, exp_Ropp, exp_ln by exact H. }
+      rewrite E. pose proof (is_derive_comp ln g t (/ g t) d (is_derive_ln _ H) Hg) as Dl.
+      pose proof (is_derive_mult h (fun u => ln (g u)) t d' _ Hh Dl Rmult_comm) as Dm.
+      eapply derive_eq; [exact (is_derive_comp exp (fun u => h u * ln (g u)) t _ _ (is_derive_exp _) Dm)|].
+      unfold scal, plus, mult. cbn. unfold mult. cbn. field. lra.
   - intros gs ds t E F. destruct F as [|g d gs ds Hg F]; [discriminate|]. destruct F as [|h d' gs ds Hh F]; [discriminate|].
     destruct F as [|k d'' gs ds Hk F]; [discriminate|]. destruct F; [|discriminate]. injection E as <- <- <-. cbn [SSA.dmap map fval].
     change (NormedModule.sort R_AbsRing R_NormedModule) with R in *. pose proof (derive_continuous _ _ _ Hg) as Cg. pose proof (derive_continuous _ _ _ Hh) as Ch.

@@ -12,7 +12,7 @@ Notation term := (term R symbol).
 (** * The table's expressions *)
 Fixpoint opened_up (n : nat) (e : scalar) : term :=
   match e with
-  | Argument k => TArg k | Value => TArg n | Cotangent => TArg (S n) | Number q => TConst (Q2R q) | Slope => TConst slope
+  | Argument k => TArg k | Value => TArg n | Cotangent => TArg (S n) | Number q => TConst (Q2R q) | Irrational c => TConst (constant c)
   | Plus a b => TSum false (opened_up n a) (opened_up n b) | Minus a b => TSum true (opened_up n a) (opened_up n b)
   | Times a b => TTimes (opened_up n a) (opened_up n b) | Call f es => TCall (Function f) (map (opened_up n) es)
   end.
@@ -21,19 +21,19 @@ Definition body (f : symbol) : option term :=
 (** e asks for n arguments, and each function in it has as many as it takes *)
 Fixpoint closed (n : nat) (e : scalar) : Prop :=
   match e with
-  | Argument k => (k < n)%nat | Value | Cotangent | Number _ | Slope => True
+  | Argument k => (k < n)%nat | Value | Cotangent | Number _ | Irrational _ => True
   | Plus a b | Minus a b | Times a b => closed n a /\ closed n b
   | Call f es => length es = arity f /\ (fix all l := match l with [] => True | a :: l' => closed n a /\ all l' end) es
   end.
 Lemma component_closed f j : closed (arity f) (component f j).
 Proof.
   assert (N : forall k, nth k [] (Number 0) = Number 0) by (intros [|k]; reflexivity). unfold component.
-  destruct f; destruct j as [|[|[|j]]]; cbn [nth transpose arity]; rewrite ?N; cbn [closed arity length]; try exact I; repeat split; auto;
-  [destruct j; exact I|destruct j; exact I|]. destruct n; cbn; repeat split; auto.
+  destruct f; destruct j as [|[|[|j]]]; cbn [nth transpose arity]; rewrite ?N; unfold gauss, recip, root, square;
+  cbn [closed arity length]; try exact I; repeat split; auto; try (destruct j; exact I). destruct n; cbn; repeat split; auto.
 Qed.
 Lemma opened_up_scoped n e : closed n e -> scoped takes (n + 2) (opened_up n e).
 Proof.
-  revert e. fix IH 1. intros [k| | |q| |a b|a b|a b|f es]; cbn [closed opened_up scoped]; try (intros; exact I); try lia.
+  revert e. fix IH 1. intros [k| | |q|c|a b|a b|a b|f es]; cbn [closed opened_up scoped]; try (intros; exact I); try lia.
   - intros [Ha Hb]. split; apply IH; assumption.
   - intros [Ha Hb]. split; apply IH; assumption.
   - intros [Ha Hb]. split; apply IH; assumption.
@@ -42,14 +42,14 @@ Proof.
 Qed.
 Lemma opened_up_cost n e : operations e = tcost fcost (opened_up n e).
 Proof.
-  revert e. fix IH 1. intros [k| | |q| |a b|a b|a b|f es]; cbn [operations opened_up tcost]; try reflexivity; try (now rewrite !IH).
+  revert e. fix IH 1. intros [k| | |q|c|a b|a b|a b|f es]; cbn [operations opened_up tcost]; try reflexivity; try (now rewrite !IH).
   f_equal. induction es as [|e es IHes]; [reflexivity|]. cbn [map fold_right]. now rewrite IH, IHes.
 Qed.
 Lemma opened_up_value n zs e : closed n e -> sval (firstn n zs) (nth n zs 0) (nth (S n) zs 0) e = tval 0 Rplus Rmult Ropp fval zs (opened_up n e).
 Proof.
   assert (F : forall k n (zs : list R), (k < n)%nat -> nth k (firstn n zs) 0 = nth k zs 0).
   { induction k as [|k IHk]; intros [|m] [|z l] H; try lia; try reflexivity. cbn. apply IHk. lia. }
-  revert e. fix IH 1. intros [k| | |q| |a b|a b|a b|f es]; cbn [closed opened_up sval tval signed]; intros H; try reflexivity.
+  revert e. fix IH 1. intros [k| | |q|c|a b|a b|a b|f es]; cbn [closed opened_up sval tval signed]; intros H; try reflexivity.
   - apply F, H.
   - destruct H. rewrite !IH by assumption. reflexivity.
   - destruct H. rewrite !IH by assumption. reflexivity.

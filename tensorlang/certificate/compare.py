@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice, product
 
+from tensorlang.cost.bounds import never_above, points
 from tensorlang.cost.cost import charges
 from tensorlang.cost.counting import number_of_points
 from tensorlang.cost.domains import Domain
+from tensorlang.cost.polynomial import Polynomial, affine, number, total, unknown
 from tensorlang.cost.polynomial import Polynomial as Counts
-from tensorlang.cost.polynomial import never_above, points, total
-from tensorlang.cost.quasi import Polynomial, affine, number, unknown
 from tensorlang.cost.symbolic import CostPolynomial, cost_polynomial
 from tensorlang.errors import CountingError
 from tensorlang.language.affine import Affine, Size, atom_affine, constant

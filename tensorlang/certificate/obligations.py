@@ -12,10 +12,21 @@ from typing import Literal
 
 from tensorlang.derivative.derivation import Derivation, InnerProduct, Step
 from tensorlang.derivative.total import active
-from tensorlang.language.affine import atom_affine
+from tensorlang.language.affine import Index, atom_affine
 from tensorlang.language.functions import operations
 from tensorlang.language.grammar import Add, Call, Expr, Mul, ScalarFunction, Var, number
-from tensorlang.language.predicates import TRUE, Predicate, conjunction, disjunction, equal, exists
+from tensorlang.language.predicates import (
+    TRUE,
+    And,
+    Exists,
+    Or,
+    Predicate,
+    conjunction,
+    disjunction,
+    equal,
+    exists,
+    substitute,
+)
 from tensorlang.language.show import predicate_text
 from tensorlang.language.types import R
 from tensorlang.normal.pattern import axes, renamed
@@ -46,6 +57,9 @@ THEOREMS = {
 }
 """What proves that a rule does not raise the cost; the other rules only rename."""
 
+_BOUND: list[Index] = []
+"""What bound indices are called, by how many others are bound around them."""
+
 Decided = Literal["integer sets", "the same text", "arithmetic", "structure", "open"]
 
 
@@ -53,8 +67,8 @@ Decided = Literal["integer sets", "the same text", "arithmetic", "structure", "o
 class Obligation:
     """Something to be shown of the step with number `step`: `claim` in words, and how it was `decided`.
 
-    "integer sets": by isl, for all sizes. "the same text": both sides simplify to one predicate, which holds whatever
-    the data of relations and index arrays. "open": not shown.
+    "integer sets": by isl, for all sizes. "the same text": both sides simplify to one predicate, or to two that isl
+    finds the same, which holds whatever the data of relations and index arrays. "open": not shown.
     """
 
     step: int
@@ -216,7 +230,10 @@ class _Checker:
         around = ranges_predicate(ranges)
         if implies(conjunction([p, around]), q) and implies(conjunction([q, around]), p):
             return claim, "integer sets"
-        return claim, "the same text" if simplify_in(simpler or q, ranges) is simplify_in(p, ranges) else "open"
+        if any(_reads(p, r, ranges) for r in (simpler or q, q)):
+            return claim, "the same text"
+        alike = simpler is not None and implies(conjunction([p, around]), simpler)
+        return claim, "the same text" if alike and implies(conjunction([simpler or q, around]), p) else "open"
 
 
 def derivative_cost(f: ScalarFunction) -> int:
@@ -285,7 +302,25 @@ def _within(claim: str, p: Predicate, q: Predicate, ranges: Ranges) -> tuple[str
     around = ranges_predicate(ranges)
     if implies(conjunction([p, around]), q):
         return claim, "integer sets"
-    return claim, "the same text" if simplify_in(conjunction([p, q]), ranges) is simplify_in(p, ranges) else "open"
+    return claim, "the same text" if _reads(p, conjunction([p, q]), ranges) else "open"
+
+
+def _reads(p: Predicate, q: Predicate, ranges: Ranges) -> bool:
+    """Whether both simplify to one predicate, but for the names of bound indices and the order of parts."""
+    first, second = simplify_in(p, ranges), simplify_in(q, ranges)
+    return first is second or _form(first, 0) == _form(second, 0)
+
+
+def _form(p: Predicate, depth: int) -> object:
+    """The same for predicates that read the same."""
+    match p:
+        case Exists(index, size, body):
+            while len(_BOUND) <= depth:
+                _BOUND.append(Index(f"%{len(_BOUND)}"))
+            return "exists", size, _form(substitute(body, {index: atom_affine(_BOUND[depth])}), depth + 1)
+        case And(parts) | Or(parts):
+            return type(p).__name__, frozenset(_form(part, depth) for part in parts)
+    return p
 
 
 def _nothing(claim: str, p: Predicate, ranges: Ranges) -> tuple[str, Decided]:

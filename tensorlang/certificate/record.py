@@ -19,7 +19,7 @@ from tensorlang.language.types import R, array
 from tensorlang.normal.pattern import Shape, axes, renamed
 from tensorlang.normal.ssa import Defining, Map, Outputs, Statement, operands, read
 from tensorlang.recursion import Deep, run
-from tensorlang.surface.parse import parse
+from tensorlang.surface.parse import reread
 
 
 class Record:
@@ -106,7 +106,7 @@ class Record:
 
     def _spellings(self) -> dict[Expr, str]:
         """What each variable that a let binds is called in the text."""
-        ours, theirs = self.function.body, parse(self.text).body
+        ours, theirs = self.function.body, reread(self.text).body
         found: dict[Expr, str] = {}
         while isinstance(ours, Let) and isinstance(theirs, Let):
             if isinstance(ours.var, Var):
@@ -125,11 +125,11 @@ def _kept(step: Step) -> tuple[Statement, ...]:
     return tuple(x for x in step.made if any(x is product.left for product in step.after))
 
 
-def described(f: ScalarFunction) -> dict[str, Any]:
-    """A scalar function's cost and derivative, as JSON has them."""
+def described(f: ScalarFunction, told: bool = True) -> dict[str, Any]:
+    """A scalar function's cost and, if it is to be `told`, its derivative, as JSON has them."""
     arguments = tuple(Var(f"x{k}", R) for k in range(f.arity))
-    components = f.transpose(arguments, Var("y", R), Var("t", R))
-    texts = [None if e is None else expr_text(e) for e in components]
+    components = f.transpose(arguments, Var("y", R), Var("t", R)) if told else ()
+    texts = [None if e is None else expr_text(e) for e in components] if told else None
     name = f.name if f.exponent is None else f"{f.name} {f.exponent}"
     found = {"name": name, "arity": f.arity, "cost": f.cost, "components": texts}
     return found if f.body is None else {**found, "body": expr_text(f.body)}

@@ -18,7 +18,8 @@ from itertools import product
 from math import gcd, lcm
 
 from tensorlang.cost.domains import Domain, factors, place
-from tensorlang.cost.quasi import Polynomial, affine, definitions, number, quotient, summed, total, unknown
+from tensorlang.cost.polynomial import Polynomial, affine, number, total, unknown
+from tensorlang.cost.quasi import definitions, quotient, summed
 from tensorlang.language.affine import Affine, Atom, Index, atom_affine, constant
 from tensorlang.language.affine import total as sum_of
 from tensorlang.language.grid import indices_of
@@ -81,6 +82,20 @@ def _number_of_points(binders: tuple[tuple[Index, Affine], ...], p: Predicate) -
         cells = _product(cells, _component({i: free.pop(i) for i in indices}, conjunction(parts)))
     for i, size in free.items():
         cells = _product(cells, _count((i,), ranges_predicate({i: size})))
+    return cells
+
+
+def points_of(indices: Iterable[Index], p: Predicate) -> tuple[Cell, ...]:
+    """The number of points at which `p` is true, which bounds these indices and mentions no data.
+
+    Raises `TooHard` if there would be too many cells.
+    """
+    counted = set(indices)
+    cells: tuple[Cell, ...] = ((TRUE, number(1)),)
+    for own, group in factors(conjuncts(p)):
+        q = conjunction(group)
+        parts = disjoint(q) if any(isinstance(part, Or) for part in group) else [q]
+        cells = _product(cells, [cell for part in parts for cell in _count(tuple(counted.intersection(own)), part)])
     return cells
 
 

@@ -8,8 +8,9 @@ from itertools import permutations
 
 from tensorlang.cost.counting import Cell
 from tensorlang.cost.pieces import known
-from tensorlang.cost.quasi import Monomial, Polynomial, Quotient, affine
-from tensorlang.cost.shown import unknown_text
+from tensorlang.cost.polynomial import Monomial, Polynomial, affine
+from tensorlang.cost.quasi import Quotient
+from tensorlang.cost.shown import polynomial_text, unknown_text
 from tensorlang.language.affine import Index, Size, atom_affine, constant
 from tensorlang.language.predicates import TRUE, Predicate, at_most, conjunction
 from tensorlang.sets.isl import implies, is_empty
@@ -35,6 +36,28 @@ def order(cells: Iterable[Cell], context: Predicate) -> list[Monomial]:
             added = [monomial for monomial, k in _without_rounding(a).terms.items() if k > 0]
             found.update(dict.fromkeys(_largest(added, conjunction([context, p]))))
     return _largest(found, context)
+
+
+def outgrown(cells: Iterable[Cell], bound: Iterable[Cell], context: Predicate) -> list[Monomial]:
+    """The products of which the sum of `cells` has more, at large sizes, than a multiple of that of `bound`."""
+    bounds = [(q, [m for m, k in _without_rounding(b).terms.items() if k > 0]) for q, b in bound]
+    found: dict[Monomial, None] = {}
+    for p, a in cells:
+        sizes = [x for x in a.unknowns if isinstance(x, Size)]
+        here = conjunction([context, p, *(at_most(constant(_LARGE), atom_affine(x)) for x in sizes)])
+        if is_empty(here, known(context, here)):
+            continue
+        most = [m for q, monomials in bounds if not is_empty(conjunction([here, q])) for m in monomials]
+        added = [m for m, k in _without_rounding(a).terms.items() if k > 0]
+        largest = _largest(added, here)
+        found.update((m, None) for m in largest if m and not any(_is_bounded(m, other, here) for other in most))
+    return list(found)
+
+
+def in_terms(monomials: Iterable[Monomial]) -> str:
+    """`O(m*n + n^2)`"""
+    terms = [polynomial_text(Polynomial({monomial: Fraction(1)})) for monomial in monomials]
+    return f"O({' + '.join(sorted(terms)) or '1'})"
 
 
 def in_words(monomials: Iterable[Monomial]) -> str:

@@ -14,18 +14,8 @@ from math import lcm, prod
 
 from tensorlang.cost.counting import Cell, gathered
 from tensorlang.cost.domains import place
-from tensorlang.cost.quasi import (
-    Polynomial,
-    Quotient,
-    affine,
-    definitions,
-    divisors,
-    number,
-    reduced,
-    replaced,
-    total,
-    unrounded,
-)
+from tensorlang.cost.polynomial import Polynomial, affine, number, total
+from tensorlang.cost.quasi import Quotient, definitions, divisors, reduced, replaced, unrounded
 from tensorlang.language.affine import Affine, Size, atom_affine, constant
 from tensorlang.language.predicates import (
     FALSE,

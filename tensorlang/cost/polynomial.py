@@ -1,277 +1,114 @@
-"""Numbers of points as polynomials in the sizes, and whether one is never the larger.
-
-A box has the product of its sizes. Indices that a predicate ties together have a number of points of their own, an
-atom of the polynomial, of which two things are known: it is not negative, and it is no less than the number of points
-of any projection. Sizes are at least 1 here, which is what "for all sizes" means where costs are compared.
-"""
+"""Polynomials in sizes and in other numbers that depend on sizes and data. Their coefficients are exact."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
-from itertools import islice, permutations, product
+from fractions import Fraction
+from math import lcm, prod
 
 from tensorlang.budget import spend
-from tensorlang.cost.counter import Counter
 from tensorlang.cost.domains import Domain
-from tensorlang.interning import shared
-from tensorlang.language.affine import Affine, Atom, Index, Size, atom_affine, canonical, constant
-from tensorlang.language.grid import Setting, indices_of
-from tensorlang.language.predicates import (
-    FALSE,
-    TRUE,
-    NonNegative,
-    Predicate,
-    conjunction,
-    conjuncts,
-    free_atoms,
-    lookups,
-    relations,
-    substitute,
-)
-from tensorlang.memory import cached
-from tensorlang.sets.solve import Ranges, project, simplify_in, solve
+from tensorlang.language.affine import Affine, Index, Size
 
-Unknown = Size | Domain
-"""A size, or the number of points of a domain that is no box."""
+Unknown = Size | Index | Domain
+"""A size, a quotient of sizes rounded down, the number of points of a domain; while points are counted, an index."""
 
 Monomial = tuple[Unknown, ...]
-_CHOICES = 64
+
+
+Coefficient = Fraction | int
 
 
 @dataclass(frozen=True)
 class Polynomial:
     """The sum of coefficient * product of unknowns; the unknowns of each monomial are in the order of their ids."""
 
-    terms: Mapping[Monomial, int]
+    terms: Mapping[Monomial, Coefficient]
 
     def __hash__(self) -> int:
         return hash(frozenset(self.terms.items()))
 
     def __add__(self, other: Polynomial) -> Polynomial:
-        return _sum([(self, 1), (other, 1)])
+        return collected([*self.terms.items(), *other.terms.items()])
 
     def __sub__(self, other: Polynomial) -> Polynomial:
-        return _sum([(self, 1), (other, -1)])
+        return self + other * -1
 
-    def __mul__(self, other: Polynomial | int) -> Polynomial:
-        if isinstance(other, int):
-            return _collected((m, k * other) for m, k in self.terms.items())
-        pairs = product(self.terms.items(), other.terms.items())
-        return _collected((_times(m0, m1), k0 * k1) for (m0, k0), (m1, k1) in pairs)
+    def __mul__(self, other: Polynomial | Fraction | int) -> Polynomial:
+        if not isinstance(other, Polynomial):
+            return Polynomial({m: k * other for m, k in self.terms.items()} if other else {})
+        return collected(
+            (tuple(sorted(m0 + m1, key=id)), k0 * k1) for m0, k0 in self.terms.items() for m1, k1 in other.terms.items()
+        )
+
+    def divided(self, divisor: int) -> Polynomial:
+        """The polynomial divided by an integer other than 0."""
+        return self * Fraction(1, divisor)
+
+    def __bool__(self) -> bool:
+        """Whether it is not 0."""
+        return bool(self.terms)
 
     @property
     def unknowns(self) -> tuple[Unknown, ...]:
         """Those that occur in it."""
         return tuple(dict.fromkeys(x for monomial in self.terms for x in monomial))
 
+    @property
+    def denominator(self) -> int:
+        """The least number that makes all coefficients integers."""
+        return lcm(*(k.denominator for k in self.terms.values()))
+
     def substitute(self, values: Mapping[Unknown, Polynomial]) -> Polynomial:
-        """The polynomial with others in the places of some unknowns."""
+        """The polynomial with others in the places of some unknowns, all at once."""
         parts = []
         for monomial, k in self.terms.items():
-            part = number(k)
+            part = Polynomial({tuple(x for x in monomial if x not in values): k})
             for x in monomial:
-                part = part * values.get(x, _atom(x))
-            parts.append((part, 1))
-        return _sum(parts)
+                if x in values:
+                    part = part * values[x]
+            parts.append(part)
+        return total(parts)
+
+    def powers_of(self, x: Unknown) -> dict[int, Polynomial]:
+        """The coefficient of each power of `x`."""
+        found: dict[int, dict[Monomial, Coefficient]] = {}
+        for monomial, k in self.terms.items():
+            others = tuple(y for y in monomial if y is not x)
+            found.setdefault(len(monomial) - len(others), {})[others] = k
+        return {power: Polynomial(terms) for power, terms in found.items()}
+
+    def value(self, values: Mapping[Unknown, int]) -> Coefficient:
+        """Its value where each unknown has the value that `values` gives."""
+        return sum((k * prod(values[x] for x in monomial) for monomial, k in self.terms.items()), 0)
 
 
-def number(value: int) -> Polynomial:
+def number(value: Fraction | int) -> Polynomial:
     """A constant."""
     return Polynomial({(): value} if value else {})
 
 
-def total(parts: Iterable[Polynomial]) -> Polynomial:
-    """The sum of `parts`."""
-    return _sum([(part, 1) for part in parts])
-
-
-@cached
-def never_above(p: Polynomial, q: Polynomial) -> bool:
-    """Whether p <= q is proved for all sizes of at least 1; False if that is not so or not seen.
-
-    Every size is written 1 + s, every number of points as that of a projection and the rest; if then no coefficient
-    of q - p is negative, it is proved.
-    """
-    difference = q - p
-    if all(k >= 0 for k in difference.terms.values()):
-        return True
-    domains = [x for x in difference.unknowns if isinstance(x, Domain)]
-    choices = product(*(_lower_bounds(domain) for domain in domains))
-    for bounds in islice(choices, _CHOICES):
-        chosen: dict[Unknown, Polynomial] = {x: low + _atom(x) for x, low in zip(domains, bounds, strict=True)}
-        shifted = difference.substitute(chosen)
-        sizes: dict[Unknown, Polynomial] = {x: _atom(x) + number(1) for x in shifted.unknowns if isinstance(x, Size)}
-        if all(k >= 0 for k in shifted.substitute(sizes).terms.values()):
-            return True
-    return False
-
-
-def sizes_of(p: Polynomial) -> tuple[Size, ...]:
-    """The sizes on which `p` depends."""
-    found: dict[Size, None] = {}
-    for x in p.unknowns:
-        if isinstance(x, Size):
-            found[x] = None
-        else:
-            atoms = (*free_atoms(x.pred), *(a for _, size in x.binders for a in size.free))
-            found.update((a, None) for a in sorted({a for a in atoms if isinstance(a, Size)}, key=lambda a: a.name))
-    return tuple(found)
-
-
-def at_sizes(p: Polynomial, sizes: Mapping[Size, int]) -> Polynomial:
-    """`p` with these sizes known; a domain is counted if that makes all of its sizes known."""
-    values: dict[Unknown, Polynomial] = {size: number(n) for size, n in sizes.items()}
-    counter = Counter(Setting(sizes, {}))
-    for x in p.unknowns:
-        if isinstance(x, Domain) and _is_countable(x, sizes):
-            values[x] = number(counter.points(x))
-    return p.substitute(values)
-
-
-def estimate(p: Polynomial, sizes: Mapping[Size, int]) -> int:
-    """`p` at these sizes, all that it mentions; where only the data tell, as if they allowed every point."""
-    return _estimate(p, tuple(sizes.items()))
-
-
-@cached
-def _estimate(p: Polynomial, given: tuple[tuple[Size, int], ...]) -> int:
-    sizes = dict(given)
-    known = at_sizes(p, sizes)
-    boxes: dict[Unknown, Polynomial] = {
-        x: points(dict(x.binders), TRUE) for x in known.unknowns if isinstance(x, Domain)
-    }
-    return at_sizes(known.substitute(boxes), sizes).terms.get((), 0)
-
-
-_FEW = 3
-"""Domains of so many indices are the same in whatever order these come."""
-
-
-def points(ranges: Ranges, p: Predicate) -> Polynomial:
-    """The number of points of the ranges at which `p` is true."""
-    return _points(tuple(ranges.items()), p)
-
-
-@cached
-def _points(binders: tuple[tuple[Index, Affine], ...], p: Predicate) -> Polynomial:
-    ranges = dict(binders)
-    p = simplify_in(p, ranges)
-    if p is FALSE:
-        return number(0)
-    solution = solve(p, ranges, {})
-    rest = simplify_in(solution.rest, {i: ranges[i] for i in solution.free})
-    if rest is FALSE:
-        return number(0)
-    groups = _components(solution.free, rest)
-    result = number(1)
-    for indices, parts in groups:
-        result = result * _component({i: ranges[i] for i in indices}, conjunction(parts))
-    return result
-
-
-def _components(indices: Iterable[Index], p: Predicate) -> list[tuple[tuple[Index, ...], list[Predicate]]]:
-    """The indices in groups that no conjunct ties together, each with its conjuncts; first those of sizes alone."""
-    groups: list[tuple[tuple[Index, ...], list[Predicate]]] = [((i,), []) for i in indices]
-    sizes: list[Predicate] = []
-    for part in conjuncts(p):
-        tied = set(indices_of(part))
-        if not tied:
-            sizes.append(part)
-            continue
-        touching = [g for g in groups if tied.intersection(g[0])]
-        groups = [g for g in groups if not tied.intersection(g[0])]
-        merged = tuple(i for g in touching for i in g[0])
-        groups.append((merged, [*(q for g in touching for q in g[1]), part]))
-    return [((), [q]) for q in sizes if not holds_from_1_on(q)] + groups
-
-
-def holds_from_1_on(p: Predicate) -> bool:
-    """Whether `p`, which has no indices, is obviously true for all sizes of at least 1."""
-    return isinstance(p, NonNegative) and not p.value.indices and _never_negative(_affine(p.value))
-
-
-def _component(ranges: Ranges, p: Predicate) -> Polynomial:
-    """The number of points of indices that `p` ties together."""
-    if len(ranges) == 1:
-        ((i, size),) = ranges.items()
-        length = _interval(i, size, p)
-        if length is not None and _never_negative(_affine(length)):
-            return _affine(length)
-    orders = permutations(ranges) if len(ranges) <= _FEW else [tuple(ranges)]
-    return _atom(min((_numbered(order, ranges, p) for order in orders), key=repr))
-
-
-def _numbered(order: tuple[Index, ...], ranges: Ranges, p: Predicate) -> Domain:
-    """The points of `p`, the indices being named by their places in that order."""
-    names: dict[Atom, Affine] = {i: atom_affine(_place(k)) for k, i in enumerate(order)}
-    parts = sorted(conjuncts(substitute(p, names)), key=repr)
-    return Domain(tuple((_place(k), ranges[i]) for k, i in enumerate(order)), conjunction(parts))
-
-
-def _interval(i: Index, size: Affine, p: Predicate) -> Affine | None:
-    """The length of the interval that `p` leaves of a range, if it is one."""
-    low, high = constant(0), size
-    for part in conjuncts(p):
-        k = part.value.coefficient(i) if isinstance(part, NonNegative) else 0
-        if not isinstance(part, NonNegative) or abs(k) != 1 or len(part.value.indices) != 1:
-            return None
-        if k > 0 and low.is_constant and not low.constant:
-            low = atom_affine(i) - part.value
-        elif k < 0 and high is size:
-            high = part.value + atom_affine(i) + 1
-        else:
-            return None
-    return high - low
-
-
-def _lower_bounds(x: Domain) -> list[Polynomial]:
-    """Numbers of points that are no larger than that of `x`: those of its projections, and 0."""
-    ranges = dict(x.binders)
-    found = []
-    for i in ranges if len(ranges) > 1 else ():
-        others = {j: n for j, n in ranges.items() if j is not i}
-        shadow = simplify_in(project({i: ranges[i]}, x.pred, others), others)
-        found.append(points(others, shadow))
-    return [*found, number(0)]
-
-
-def _is_countable(x: Domain, sizes: Mapping[Size, int]) -> bool:
-    atoms = free_atoms(x.pred).union(*(size.free for _, size in x.binders))
-    data = relations(x.pred) or lookups(x.pred)
-    return not data and all(a in sizes for a in atoms if not isinstance(a, Index))
-
-
-@cache
-@shared
-def _place(k: int) -> Index:
-    return canonical(f"i{k}")
-
-
-def _affine(a: Affine) -> Polynomial:
-    return _collected([*(((x,), k) for x, k in a.terms if isinstance(x, Size)), ((), a.constant)])
-
-
-def _never_negative(p: Polynomial) -> bool:
-    return never_above(number(0), p)
-
-
-def _atom(x: Unknown) -> Polynomial:
+def unknown(x: Unknown) -> Polynomial:
+    """The polynomial that is one unknown."""
     return Polynomial({(x,): 1})
 
 
-def _times(a: Monomial, b: Monomial) -> Monomial:
-    return tuple(sorted(a + b, key=id))
+def affine(a: Affine) -> Polynomial:
+    """`a`, which looks nothing up, as a polynomial."""
+    terms = [((x,), k) for x, k in a.terms if isinstance(x, Size | Index)]
+    return collected([*terms, ((), a.constant)])
 
 
-def _collected(terms: Iterable[tuple[Monomial, int]]) -> Polynomial:
-    found: dict[Monomial, int] = {}
+def total(parts: Iterable[Polynomial]) -> Polynomial:
+    """The sum of `parts`."""
+    return collected(term for part in parts for term in part.terms.items())
+
+
+def collected(terms: Iterable[tuple[Monomial, Coefficient]]) -> Polynomial:
+    """The sum of `terms`."""
+    found: dict[Monomial, Coefficient] = {}
     for monomial, k in terms:
         found[monomial] = found.get(monomial, 0) + k
-    spend(len(found), "polynomials")
+        spend(4 + len(monomial) + (k.numerator.bit_length() >> 6), "polynomials")
     return Polynomial({monomial: k for monomial, k in found.items() if k})
-
-
-def _sum(parts: Iterable[tuple[Polynomial, int]]) -> Polynomial:
-    return _collected((monomial, k * factor) for part, factor in parts for monomial, k in part.terms.items())

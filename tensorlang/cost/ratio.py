@@ -15,7 +15,8 @@ from itertools import count, product
 
 from tensorlang.cost.domains import Domain
 from tensorlang.cost.pieces import are_everywhere, known, moduli_of, rewritten
-from tensorlang.cost.quasi import Monomial, Polynomial, affine, number, replaced
+from tensorlang.cost.polynomial import Monomial, Polynomial, affine, number
+from tensorlang.cost.quasi import replaced
 from tensorlang.cost.symbolic import CostPolynomial
 from tensorlang.language.affine import Affine, Size, atom_affine, constant
 from tensorlang.language.function import Function
@@ -122,7 +123,7 @@ class _Box:
         """The largest ratio of coefficients, and where it is; None if a coefficient below is too small for any."""
         found: tuple[Fraction | None, Monomial] = (Fraction(0), ())
         for monomial in {**self.above.terms, **self.below.terms}:
-            a, b = self.above.terms.get(monomial, Fraction(0)), self.below.terms.get(monomial, Fraction(0))
+            a, b = Fraction(self.above.terms.get(monomial, 0)), Fraction(self.below.terms.get(monomial, 0))
             if b < 0 or (a > 0 and not b):
                 return None, monomial
             if a > 0 and (found[0] is None or a / b > found[0]):

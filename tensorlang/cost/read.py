@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from tensorlang.budget import limited
 from tensorlang.cost.counting import Cell, domain_of_data, gathered
-from tensorlang.cost.quasi import Polynomial, affine, number, quotient, unknown
+from tensorlang.cost.polynomial import Polynomial, affine, number, unknown
+from tensorlang.cost.quasi import quotient
 from tensorlang.cost.symbolic import CostPolynomial
 from tensorlang.errors import LimitError
 from tensorlang.language.affine import Affine, Index, IndexArray, atom_affine, constant
@@ -25,6 +26,10 @@ def read_cost(text: str, program: Function, source: str = "<cost>") -> CostPolyn
     """The cost that `text` says, as `str` writes it, of a program with these sizes, relations and index arrays.
 
     Raises `ParseError` for other text, and the errors of `parse` for names that mean something else in `program`.
+
+    >>> f = tl.parse("f(A: [n][m]R, x: [m]R) = gen i:n. sum j:m. A[i, j] * x[j]")
+    >>> tl.read_cost("[0 < m] * (2*m*n - n)", f) == tl.cost_polynomial(f)
+    True
     """
     reader = _CostReader(text, source)
     reader.scope = {size.name: size for size in program.sizes}

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tensorlang.cost.counting import Cell
 from tensorlang.cost.domains import Domain
 from tensorlang.cost.pieces import are_everywhere
-from tensorlang.cost.quasi import Polynomial, Quotient, Unknown
+from tensorlang.cost.polynomial import Polynomial, Unknown
+from tensorlang.cost.quasi import Quotient
 from tensorlang.errors import MissingPackage
 from tensorlang.language.affine import Affine, Index, Size, atom_affine
 from tensorlang.language.latex import LATEX, predicate_latex
@@ -26,13 +27,10 @@ from tensorlang.language.predicates import (
 )
 from tensorlang.language.show import predicate_text
 
-if TYPE_CHECKING:
-    from tensorlang.cost.symbolic import CostPolynomial
 
-
-def text(cost: CostPolynomial) -> str:
-    """`cost` as text that `read_cost` reads back: a sum of brackets times quasi-polynomials."""
-    return "\n+ ".join(map(_cell_text, cost.cells)) or "0"
+def text(cells: Sequence[Cell]) -> str:
+    """The sum of `cells` as text that `read_cost` reads back: a sum of brackets times quasi-polynomials."""
+    return "\n+ ".join(map(_cell_text, cells)) or "0"
 
 
 def _cell_text(cell: Cell) -> str:
@@ -67,17 +65,17 @@ def unknown_text(x: Unknown) -> str:
     return f"points({binders}{'. ' if binders else ''}{predicate_text(x.pred)})"
 
 
-def latex(cost: CostPolynomial) -> str:
-    """`cost` as LaTeX: one line, or cases."""
-    match cost.cells:
+def latex(cells: Sequence[Cell], context: Predicate, is_piecewise: bool) -> str:
+    """The sum of `cells` as LaTeX: one line, or cases if at most one of them holds at any sizes in `context`."""
+    match cells:
         case ():
             return "0"
         case ((p, a),) if p is TRUE:
             return _polynomial_latex(a)
-    if not cost.is_piecewise:
-        return " + ".join(map(_cell_latex, cost.cells))
-    rows = [f"{_polynomial_latex(a)} & {_condition_latex(p)}" for p, a in cost.cells]
-    if not are_everywhere(cost.cells, cost.context):
+    if not is_piecewise:
+        return " + ".join(map(_cell_latex, cells))
+    rows = [f"{_polynomial_latex(a)} & {_condition_latex(p)}" for p, a in cells]
+    if not are_everywhere(cells, context):
         rows.append(r"0 & \text{otherwise}")
     return r"\begin{cases}" + r" \\ ".join(rows) + r"\end{cases}"
 
@@ -126,9 +124,9 @@ def _condition_latex(p: Predicate) -> str:
     return _with_quotients(p, predicate_latex, _quotient_latex, LATEX.name)
 
 
-def expression(cost: CostPolynomial) -> Any:
-    """`cost` as an expression of SymPy's: a polynomial, or a `Piecewise`; `floor` for quotients, and a symbol for each
-    size and each number of points, integers that are not negative.
+def expression(cells: Sequence[Cell], is_piecewise: bool) -> Any:
+    """The sum of `cells` as an expression of SymPy's: a polynomial, or a `Piecewise`; `floor` for quotients, a symbol
+    for each size and number of points, integers that are not negative.
 
     Raises `MissingPackage` without SymPy.
     """
@@ -159,8 +157,8 @@ def expression(cost: CostPolynomial) -> Any:
             parts.append(sympy.Eq(affine(q.difference), 0) if isinstance(q, Equal) else affine(q.value) >= 0)
         return sympy.And(*parts)
 
-    parts = [(polynomial(a), condition(p)) for p, a in cost.cells]
-    if not cost.is_piecewise:
+    parts = [(polynomial(a), condition(p)) for p, a in cells]
+    if not is_piecewise:
         return sympy.Add(*(sympy.Piecewise(part, (0, True)) for part in parts))
     return sympy.Piecewise(*parts, (0, True))
 
@@ -171,7 +169,7 @@ def _terms(a: Polynomial, name: Callable[[Unknown], str]) -> list[tuple[list[tup
     for monomial, k in a.terms.items():
         unknowns = sorted(dict.fromkeys(monomial), key=lambda x: (not isinstance(x, Size), unknown_text(x)))
         order = (-len(monomial), [(not isinstance(x, Size), unknown_text(x), -monomial.count(x)) for x in unknowns])
-        found.append((order, [(name(x), monomial.count(x)) for x in unknowns], k * a.denominator))
+        found.append((order, [(name(x), monomial.count(x)) for x in unknowns], Fraction(k * a.denominator)))
     return [(powers, k) for _, powers, k in sorted(found, key=lambda term: term[0])]
 
 

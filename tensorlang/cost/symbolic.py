@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -14,9 +13,10 @@ from tensorlang.cost.cost import charges, known, with_arrays_outside
 from tensorlang.cost.counter import Counter
 from tensorlang.cost.counting import Cell, number_of_points
 from tensorlang.cost.domains import Domain
-from tensorlang.cost.growth import in_words, leading, order
+from tensorlang.cost.growth import in_terms, in_words, leading, order
 from tensorlang.cost.pieces import are_apart, pieces, simplified, vanishes
-from tensorlang.cost.quasi import Polynomial, Quotient, Unknown
+from tensorlang.cost.polynomial import Unknown
+from tensorlang.cost.quasi import Quotient
 from tensorlang.cost.shown import expression, latex, polynomial_text, text
 from tensorlang.errors import CountingError
 from tensorlang.language.affine import Affine, Atom, Index, Size, atom_affine, constant
@@ -41,6 +41,10 @@ class CostPolynomial(Shown):
 
     Cells are conditions on sizes with quasi-polynomials: polynomials in sizes, in quotients of them rounded down, and
     in numbers of points that only data tell. `str` gives text that `read_cost` reads back.
+
+    >>> f = tl.parse("f(A: [n][m]R, x: [m]R) = gen i:n. sum j:m. A[i, j] * x[j]")
+    >>> tl.cost_polynomial(f).growth
+    'O(m*n): linear in m, linear in n'
     """
 
     program: Function
@@ -63,7 +67,7 @@ class CostPolynomial(Shown):
         return int(found)
 
     def __add__(self, other: CostPolynomial) -> CostPolynomial:
-        return _made(_both(self.program, other.program), (*self.cells, *other.cells))
+        return polynomial(_both(self.program, other.program), (*self.cells, *other.cells))
 
     def __sub__(self, other: CostPolynomial) -> CostPolynomial:
         return self + other * -1
@@ -71,7 +75,7 @@ class CostPolynomial(Shown):
     def __mul__(self, other: CostPolynomial | int) -> CostPolynomial:
         if isinstance(other, CostPolynomial):
             cells = ((conjunction([p, q]), a * b) for p, a in self.cells for q, b in other.cells)
-            return _made(_both(self.program, other.program), cells)
+            return polynomial(_both(self.program, other.program), cells)
         return CostPolynomial(self.program, tuple((p, a * other) for p, a in self.cells if other))
 
     __rmul__ = __mul__
@@ -110,8 +114,7 @@ class CostPolynomial(Shown):
         Numbers of points that only data tell are sizes of their own.
         """
         found = order(self.cells, self.context)
-        terms = [polynomial_text(Polynomial({monomial: Fraction(1)})) for monomial in found]
-        return f"O({' + '.join(sorted(terms)) or '1'}): {in_words(found)}"
+        return f"{in_terms(found)}: {in_words(found)}"
 
     @property
     def expr(self) -> Any:
@@ -119,15 +122,15 @@ class CostPolynomial(Shown):
 
         Raises `MissingPackage` without SymPy.
         """
-        return expression(self)
+        return expression(self.cells, self.is_piecewise)
 
     @property
     def latex(self) -> str:
         """LaTeX, without dollars."""
-        return latex(self)
+        return latex(self.cells, self.context, self.is_piecewise)
 
     def __str__(self) -> str:
-        return text(self)
+        return text(self.cells)
 
 
 @limited
@@ -136,6 +139,10 @@ def cost_polynomial(f: Function) -> CostPolynomial:
 
     How many points a relation has, or how many satisfy a condition on data, is an unknown: `nnz(E)`. Raises
     `CountingError` if a condition on indices is too intricate to count its points in closed form.
+
+    >>> f = tl.parse("f(A: [n][m]R, x: [m]R) = gen i:n. sum j:m. A[i, j] * x[j]")
+    >>> print(tl.cost_polynomial(f))
+    [0 < m] * (2*m*n - n)
     """
     f = with_arrays_outside(f)
     cells: list[Cell] = []
@@ -145,10 +152,11 @@ def cost_polynomial(f: Function) -> CostPolynomial:
         except TooHard:
             raise _uncounted(domain) from None
         cells += ((p, a * weight) for p, a in counted)
-    return _made(f, cells)
+    return polynomial(f, cells)
 
 
-def _made(f: Function, cells: Iterable[Cell]) -> CostPolynomial:
+def polynomial(f: Function, cells: Iterable[Cell]) -> CostPolynomial:
+    """The sum of those of the cells that hold, as a number for the sizes of `f`."""
     context = _context(f)
     found = simplified(cells, context)
     apart = pieces(found, context)

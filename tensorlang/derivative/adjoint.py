@@ -15,18 +15,21 @@ collected under the union of theirs, and both p and P go into the masks of 6.26 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from itertools import islice
 
-from tensorlang.derivative.derivation import RULES, InnerProduct, Side, Step
+from tensorlang.derivative.derivation import RECURRENCE, RULES, InnerProduct, Side, Step
+from tensorlang.derivative.recurrence import External, backwards
 from tensorlang.derivative.total import active, transposed
 from tensorlang.language.function import Results, unused_name
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import FALSE, TRUE, Predicate, conjunction, disjunction
-from tensorlang.language.types import Pair, Type, leaves, shape, struct_of_arrays
+from tensorlang.language.types import Pair, R, Type, leaves, shape, struct_of_arrays
 from tensorlang.memory import cached
 from tensorlang.normal.pattern import Pattern, renamed
+from tensorlang.normal.recurrences import merged
 from tensorlang.normal.ssa import (
     SSA,
     Addition,
@@ -34,14 +37,18 @@ from tensorlang.normal.ssa import (
     Constant,
     Contraction,
     Input,
+    Loop,
     Map,
     Outputs,
     Selection,
     Statement,
+    States,
     Term,
     live,
+    output_list,
     own_ranges,
 )
+from tensorlang.normal.tidy import map_outputs
 from tensorlang.normal.to_ssa import Builder
 from tensorlang.recursion import Deep, run
 from tensorlang.sets.solve import project, simplify_in
@@ -70,11 +77,16 @@ class _Rewriting:
         self.names = dict(s.names)
         self.zero_outside: dict[Statement, Predicate] = {}
         self.steps: list[Step] = []
+        self.left = Counter(x.loop for x in s.statements if isinstance(x, States))
+        self.stored: dict[Loop, Loop] = {}
 
     def run(self) -> tuple[SSA, list[Step]]:
         self._lets()
         self._outputs()
         for x in reversed(self.program.statements):
+            if isinstance(x, States):
+                self._states(x)
+                continue
             if x not in self.active or isinstance(x, Input):
                 continue
             if not self.pending[x]:
@@ -88,6 +100,8 @@ class _Rewriting:
             self._rewrite(x, reversed_)
         outputs = _nested([self._input(x) for x in self.wrt])
         results: Results = None if len(self.wrt) == 1 else (None,) * len(self.wrt)
+        if self.stored:
+            return self._with_stored(outputs, results), self.steps
         program = SSA(
             self.program.name + "_adjoint",
             (*self.program.params, self.cotangent),
@@ -97,6 +111,53 @@ class _Rewriting:
             results,
         )
         return live(program), self.steps
+
+    def through(self, products: list[InnerProduct]) -> dict[Input, InnerProduct]:
+        """6.19 to 6.29 for a step of a recurrence: inner products with its outputs become some with its variables."""
+        self._contribute(products)
+        for x in reversed(self.program.statements):
+            if isinstance(x, States):
+                self._states(x)
+            elif x in self.active and not isinstance(x, Input) and self.pending[x]:
+                product = self._collected(x)
+                self._rewrite(x, InnerProduct(product.left, x, Side.DEFINITION, product.pred))
+        inputs = [x for x in self.pending if isinstance(x, Input) and not isinstance(x, States) and self.pending[x]]
+        return {x: self._collected(x) for x in inputs}
+
+    def _states(self, x: States) -> None:
+        """6.R1, once all that refers to the states of a recurrence has been rewritten."""
+        self.left[x.loop] -= 1
+        if self.left[x.loop]:
+            return
+        read = [y for y in self.program.statements if isinstance(y, States) and y.loop is x.loop and y in self.active]
+        found = [y for y in read if self.pending[y]]
+        if not found:
+            return
+        known = len(self.builder.statements)
+        before = [self._collected(y) for y in found]
+        external = [External(y.place, y.word, q.left, q.pred) for y, q in zip(found, before, strict=True)]
+        made = backwards(self.builder, x.loop, external, self.active, active, _through)
+        self.stored[x.loop] = made.stored
+        for product in made.products:
+            self.zero_outside.setdefault(product.left, product.pred)
+        new = list(islice(reversed(self.builder.statements), len(self.builder.statements) - known))[::-1]
+        self.steps.append(Step(RECURRENCE, tuple(before), made.products, tuple(new), x))
+        self._contribute(list(made.products))
+
+    def _with_stored(self, outputs: Outputs, results: Results) -> SSA:
+        """The adjoint, in which recurrences store what it reads of their steps."""
+        new = merged([*self.builder.statements, *output_list(outputs)], self.stored)
+        names = {new[x]: name for x, name in self.names.items() if x in new}
+        return live(
+            SSA(
+                self.program.name + "_adjoint",
+                (*self.program.params, self.cotangent),
+                tuple(dict.fromkeys(new.values())),
+                map_outputs(outputs, new),
+                names,
+                results,
+            )
+        )
 
     def _step(
         self,
@@ -219,6 +280,17 @@ class _Rewriting:
         if len(parts) > 1:
             self._step("6.18", (), ())
         return _tree(struct_of_arrays(x.type), iter(parts))
+
+
+def _through(
+    s: SSA, wrt: tuple[Var, ...], products: list[InnerProduct]
+) -> tuple[Builder, dict[Input, InnerProduct], dict[Loop, Loop]]:
+    """What the rules make of inner products with the outputs of a step."""
+    inside = _Rewriting(s, wrt, R)
+    for product in products:
+        inside.builder.emit(product.left)
+    found = inside.through(products)
+    return inside.builder, found, inside.stored
 
 
 @cached

@@ -18,7 +18,7 @@ from enum import Enum
 from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tensorlang.cost.cost import known
 from tensorlang.language.function import Function
@@ -26,10 +26,7 @@ from tensorlang.language.given import together
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import TRUE, Predicate
 from tensorlang.normal.ssa import SSA, Statement
-from tensorlang.shown import Shown, page
-
-if TYPE_CHECKING:
-    from tensorlang.derivative.transcript import Told
+from tensorlang.shown import Shown, page, text, told
 
 
 @dataclass(frozen=True, repr=False)
@@ -42,7 +39,9 @@ class Rule(Shown):
 
     @property
     def theorems(self) -> tuple[str, ...]:
-        """What proves in proofs/ that it keeps the value and never raises the extended cost."""
+        """What proves in proofs/ that it keeps the value and never raises the extended cost; none for recurrences."""
+        if self.number.startswith("6.R"):
+            return ()
         number = self.number.replace(".", "_")
         return f"value_{number}", f"cost_{number}"
 
@@ -96,6 +95,15 @@ RULES: Mapping[str, Rule] = _rules(
 """The rules of Figures 15 and 16 by their numbers."""
 
 
+RECURRENCE = Rule(
+    "6.R1",
+    "recurrence",
+    "<dY | D(fold t:n with s = e0. e1)>_[P]  ->  let c = fold r:n with c = dY. Dt_s e1(n - 1 - r; c) in "
+    "<c | D e0>_[Q(0)] + <sum t:n. Dt_w e1(t; c(t)) | D w>_[exists t. Q_w(t)] + ..",
+)
+"""The rule for recurrences, which the paper has not; `derivative.recurrence` says what it needs."""
+
+
 class Side(Enum):
     """What the right side of an inner product is: D of a variable X, its differential dX, or D of X's definition."""
 
@@ -129,9 +137,42 @@ class Step(Shown):
     subject: Statement | None = None
 
     def __str__(self) -> str:
-        from tensorlang.derivative.transcript import told_alone
+        return text(self)
 
-        return str(told_alone(self))
+
+@dataclass(frozen=True, repr=False)
+class Told(Shown):
+    """A step in words; `cost` is what it rewrites before and after, where the derivation is told with sizes."""
+
+    rule: Rule
+    before: str
+    made: tuple[str, ...]
+    after: str
+    cost: tuple[int, int] | None = None
+
+    def lines(self) -> list[str]:
+        """What is rewritten, to what, and at what cost."""
+        lines = [self.before] if self.before else []
+        lines += [f"{'   ' if k else '-> '}let {statement} in" for k, statement in enumerate(self.made)]
+        if self.after:
+            lines.append(f"{'  ' if self.made else '->'} {self.after}")
+        if self.cost is not None and self.before:
+            lines.append(f"   cost {self.cost[0]} -> {self.cost[1]}")
+        return lines
+
+    def __str__(self) -> str:
+        head = f"{self.rule.number} {self.rule.name}"
+        return f"{head:<28}" + ("\n" + " " * 28).join(line.replace("\n", "\n" + " " * 33) for line in self.lines())
+
+    def latex(self) -> str:
+        """The step as rows of an `aligned` environment, where it was told in LaTeX."""
+        lets = [rf"\mathbf{{let}}\ {statement}\ \mathbf{{in}}" for statement in self.made]
+        after = [*lets, self.after] if self.after else lets
+        rows = [self.before, *(rf"\cong\ {line}" if k == 0 else rf"\quad {line}" for k, line in enumerate(after))]
+        if self.cost is not None:
+            rows.append(rf"\text{{cost }} {self.cost[0]} \to {self.cost[1]}")
+        head = rf"\text{{{self.rule.number} {self.rule.name}}}"
+        return " \\\\\n".join(f"{'' if k else head} & {row}" for k, row in enumerate(rows))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -142,6 +183,10 @@ class Derivation(Shown):
     applications of rules in order, `result` is the SSA that they end in, and `adjoint` the program that simplification
     makes of it. `data` has the sizes, relations and index arrays that its costs are counted at, by name, if any are
     given. In a notebook it is a view to step through.
+
+    >>> steps = tl.derive(tl.parse("f(x: R) = sin(x)")).tell()
+    >>> print(steps[0].rule)
+    6.14 let: <dY | D(let X = e0 in e1)>  ->  let X = e0 in let dX = D e0 in <dY | D e1>
     """
 
     function: Function
@@ -153,9 +198,7 @@ class Derivation(Shown):
     data: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
 
     def __str__(self) -> str:
-        from tensorlang.derivative.transcript import transcript
-
-        return transcript(self, self.data or None)
+        return text(self)
 
     def __repr__(self) -> str:
         by = ", ".join(x.name for x in self.wrt)
@@ -181,6 +224,4 @@ class Derivation(Shown):
     def tell(self, given: Mapping[str, Any] | None = None, /, **data: Any) -> tuple[Told, ...]:
         """The steps in words; with sizes (and relations' data) by name, as keywords or in a mapping, also what each
         costs before and after."""
-        from tensorlang.derivative.transcript import tell
-
-        return tuple(tell(self, together(given, data) or self.data or None))
+        return tuple(told(self, together(given, data) or self.data or None))

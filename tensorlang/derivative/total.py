@@ -20,12 +20,14 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from tensorlang.derivative.recurrence import active_states, differential
 from tensorlang.language.affine import atom_affine
 from tensorlang.language.function import unused_name
 from tensorlang.language.grammar import Expr, Var, access
 from tensorlang.language.predicates import Predicate
 from tensorlang.language.types import R, array
 from tensorlang.normal.pattern import Shape
+from tensorlang.normal.recurrences import merged
 from tensorlang.normal.ssa import (
     SSA,
     Addition,
@@ -34,14 +36,17 @@ from tensorlang.normal.ssa import (
     Contraction,
     Defining,
     Input,
+    Loop,
     Map,
     Selection,
     Statement,
+    States,
     Term,
     inner_ranges,
     operands,
     own_indices,
     own_ranges,
+    states,
 )
 from tensorlang.normal.tidy import map_outputs
 from tensorlang.normal.to_ssa import Builder
@@ -66,6 +71,14 @@ def active(s: SSA, wrt: tuple[Var, ...]) -> set[Statement]:
 
 def with_differentials(s: SSA, wrt: tuple[Var, ...]) -> tuple[SSA, dict[Statement, Statement]]:
     """D[S], and dX for each statement X whose differential is not 0."""
+    made, d, _ = _all_differentials(s, wrt)
+    return made, d
+
+
+def _all_differentials(
+    s: SSA, wrt: tuple[Var, ...]
+) -> tuple[SSA, dict[Statement, Statement], dict[Statement, Statement]]:
+    """D[S], dX for each statement X, and what has become of each statement of `s`."""
     taken = {p.name for p in s.params}
     differentials: dict[Var, Var] = {}
     for param in wrt:
@@ -75,9 +88,10 @@ def with_differentials(s: SSA, wrt: tuple[Var, ...]) -> tuple[SSA, dict[Statemen
     builder = Builder({p for p in s.params if isinstance(p, Var)} | set(differentials.values()))
     d: dict[Statement, Statement] = {}
     names = dict(s.names)
+    loops: dict[Loop, Loop] = {}
     for x in s.statements:
         builder.emit(x)
-        dx = _differential(x, d, differentials, builder)
+        dx = _of_states(x, d, loops) if isinstance(x, States) else _differential(x, d, differentials, builder)
         if dx is not None:
             d[x] = builder.include(dx)
             if x in s.names:
@@ -85,7 +99,32 @@ def with_differentials(s: SSA, wrt: tuple[Var, ...]) -> tuple[SSA, dict[Statemen
     zeros = {x: builder.emit(Constant(Fraction(0), x.shape)) for x in s.statements if x not in d}
     outputs = map_outputs(s.outputs, {**zeros, **d})
     params = (*s.params, *differentials.values())
-    return SSA(s.name, params, tuple(builder.statements), outputs, names, s.results), d
+    if loops:
+        new = merged(builder.statements, loops)
+        names = {new[x]: name for x, name in names.items() if x in new}
+        outputs, statements = map_outputs(outputs, new), tuple(dict.fromkeys(new.values()))
+        d = {new[x]: new[dx] for x, dx in d.items()}
+        return SSA(s.name, params, statements, outputs, names, s.results), d, new
+    return SSA(s.name, params, tuple(builder.statements), outputs, names, s.results), d, {x: x for x in s.statements}
+
+
+def _of_states(x: States, d: dict[Statement, Statement], loops: dict[Loop, Loop]) -> Statement | None:
+    """6.R0: the differential of a state of a recurrence is a further state of it."""
+    places = active_states(x.loop, d.__contains__, active)
+    if x.place not in places:
+        return None
+    if x.loop not in loops:
+        loops[x.loop] = differential(x.loop, d, places, _of_step)
+    return states(loops[x.loop], len(x.loop.inits) + places.index(x.place), x.word)
+
+
+def _of_step(
+    s: SSA, wrt: tuple[Var, ...]
+) -> tuple[tuple[Var, ...], dict[Statement, Statement], dict[Statement, Statement]]:
+    """The differentials' variables, dX for each statement X of a step, and what has become of X itself."""
+    made, d, new = _all_differentials(s, wrt)
+    variables = tuple(p for p in made.params[len(s.params) :] if isinstance(p, Var))
+    return variables, {x: d[new[x]] for x in s.statements if new[x] in d}, new
 
 
 def _differential(

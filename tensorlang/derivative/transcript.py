@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from math import inf
 from typing import Any
 
-from tensorlang.derivative.derivation import Derivation, InnerProduct, Rule, Side, Step
+from tensorlang import shown
+from tensorlang.derivative.derivation import Derivation, InnerProduct, Side, Step, Told
 from tensorlang.derivative.ledger import Ledger
 from tensorlang.language.function import Function, unused_name
 from tensorlang.language.grammar import Expr, Proj, Var
@@ -27,43 +29,6 @@ from tensorlang.language.show import (
 )
 from tensorlang.language.types import R, array
 from tensorlang.normal.ssa import SSA, Constant, Input, Statement, operands, output_list, read, to_function
-from tensorlang.shown import Shown
-
-
-@dataclass(frozen=True, repr=False)
-class Told(Shown):
-    """A step in words; `cost` is what it rewrites before and after, where the derivation is told with sizes."""
-
-    rule: Rule
-    before: str
-    made: tuple[str, ...]
-    after: str
-    cost: tuple[int, int] | None = None
-
-    def lines(self) -> list[str]:
-        """What is rewritten, to what, and at what cost."""
-        lines = [self.before] if self.before else []
-        lines += [f"{'   ' if k else '-> '}let {statement} in" for k, statement in enumerate(self.made)]
-        if self.after:
-            lines.append(f"{'  ' if self.made else '->'} {self.after}")
-        if self.cost is not None and self.before:
-            lines.append(f"   cost {self.cost[0]} -> {self.cost[1]}")
-        return lines
-
-    def __str__(self) -> str:
-        head = f"{self.rule.number} {self.rule.name}"
-        return f"{head:<28}" + ("\n" + " " * 28).join(line.replace("\n", "\n" + " " * 33) for line in self.lines())
-
-    def latex(self) -> str:
-        """The step as rows of an `aligned` environment, where it was told in LaTeX."""
-        lets = [rf"\mathbf{{let}}\ {statement}\ \mathbf{{in}}" for statement in self.made]
-        after = [*lets, self.after] if self.after else lets
-        rows = [self.before, *(rf"\cong\ {line}" if k == 0 else rf"\quad {line}" for k, line in enumerate(after))]
-        if self.cost is not None:
-            rows.append(rf"\text{{cost }} {self.cost[0]} \to {self.cost[1]}")
-        head = rf"\text{{{self.rule.number} {self.rule.name}}}"
-        return " \\\\\n".join(f"{'' if k else head} & {row}" for k, row in enumerate(rows))
-
 
 _TEXT_SIDES: Mapping[Side, str] = {Side.VARIABLE: "D {0}", Side.DIFFERENTIAL: "d{0}", Side.DEFINITION: "D[{0}]"}
 
@@ -213,3 +178,16 @@ class Names:
             before = step.rule.law if self.style is not STYLES["latex"] else rf"\text{{{step.rule.name}}}"
         made = (x for x in step.made if not isinstance(x, Input | Constant))
         return Told(step.rule, before, tuple(map(self.definition, made)), after, cost)
+
+
+@shown.lines.register(Step)
+def _of_step(step: Step, limit: float = inf) -> Iterator[str]:
+    yield from str(told_alone(step)).split("\n")
+
+
+@shown.lines.register(Derivation)
+def _of_derivation(derivation: Derivation, limit: float = inf) -> Iterator[str]:
+    yield from transcript(derivation, derivation.data or None).split("\n")
+
+
+shown.told.register(Derivation, tell)

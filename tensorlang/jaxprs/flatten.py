@@ -36,6 +36,15 @@ def inner_jaxpr(equation: Any) -> Any:
     return found if hasattr(found, "consts") else core.ClosedJaxpr(found, ())
 
 
+def scanned(equation: Any) -> tuple[int, int]:
+    """How many inputs of a scan are constants of its body, and how many the state; sequences follow."""
+    p = equation.params
+    if "num_consts" in p:
+        return p["num_consts"], p["num_carry"]
+    constants, state, _ = p["ft_in"].unpack()  # JAX 0.12 and newer
+    return len(constants), len(state)
+
+
 def is_jax_own(jaxpr: Any) -> bool:
     """Whether `jaxpr` is of a function of JAX: traces of these are kept, with the lines of their first callers."""
     info = getattr(jaxpr, "debug_info", None)

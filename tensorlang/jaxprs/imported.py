@@ -29,6 +29,11 @@ class Imported(Shown):
     `function` is the program, `assumptions` what must hold for it to be the JAX function, `lines` the user's line of
     each parameter and statement by name, `data` the arrays of parameters that are constants of the function.
     `arguments(*args)` are the arrays of all parameters for arguments of the JAX function.
+
+    >>> import jax.numpy as jnp
+    >>> f = tl.from_jax(lambda x: jnp.sum(x * x), np.zeros(3, np.float32))
+    >>> float(f(np.ones(3, np.float32)))
+    3.0
     """
 
     function: Function
@@ -81,6 +86,14 @@ def from_jax(fun: Callable[..., Any], *specs: Any, strict: bool = False, exact: 
     counts among equals, that values are finite. With `exact`, indices and ties are treated as JAX does, at the price of
     a longer program. With `strict`, nothing may be assumed. Raises `ImportRefused` for what is no tensor program, with
     the primitive and the line, and `ArgumentError` for specifications that can't be read.
+
+    >>> import jax.numpy as jnp
+    >>> f = tl.from_jax(lambda x: jnp.sum(x * x), np.zeros(3, np.float32))
+    >>> print(f)
+    f(x: [3]R) =
+      let mul = gen i:3. x[i] * x[i] in
+      let total = sum r:3. mul[r] in
+      total
     """
     if not callable(fun):
         raise ArgumentError(f"from_jax takes a JAX function, found {fun!r}", hint='tl.from_jax(loss, "n", "n m")')

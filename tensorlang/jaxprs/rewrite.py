@@ -14,7 +14,7 @@ from jax.experimental import checkify
 from jax.extend import core
 
 from tensorlang.errors import ImportRefused
-from tensorlang.jaxprs.flatten import evaluate, flatten, has_rule, inner_jaxpr, read
+from tensorlang.jaxprs.flatten import evaluate, flatten, has_rule, inner_jaxpr, read, scanned
 from tensorlang.jaxprs.importer import Program, array_of
 from tensorlang.jaxprs.refusal import line_of
 from tensorlang.jaxprs.regions import GAIN, Partition, Region, is_float, partition
@@ -172,12 +172,10 @@ def _body(equation: Any, closed: Any, made: Plan, gain: float | None, check: boo
 
 def _scan(equation: Any, made: Plan, gain: float | None, check: bool) -> Callable[..., Any] | None:
     p = equation.params
-    if "num_consts" not in p:  # as JAX 0.12 writes it: stays JAX
-        return None
-    body = _body(equation, p["jaxpr"], made, gain, check)
+    body = _body(equation, inner_jaxpr(equation), made, gain, check)
     if not body.kept:
         return None
-    constants, carried = p["num_consts"], p["num_carry"]
+    constants, carried = scanned(equation)
 
     def run(*given: Any) -> list[Any]:
         fixed, state, rows = given[:constants], given[constants : constants + carried], given[constants + carried :]

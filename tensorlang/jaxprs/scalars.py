@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 from tensorlang.language.functions import call, functions, register
 from tensorlang.language.grammar import Add, Expr, Mul, number
 
-_LISTED = "lgamma digamma trigamma tetragamma pentagamma fmod times_log xlog1py frozen right_abs even_max even_min"
+_LISTED = "fmod times_log xlog1py frozen right_abs even_max even_min"
 NAMES = frozenset(_LISTED.split())
 """What they are called. They are known once a JAX function has been imported."""
 
@@ -38,7 +37,6 @@ def ensure() -> None:
         if name not in known:
             register(name, **rest)
 
-    _gammas(have)
     have("fmod", arity=2, cost=4, evaluate=np.fmod, source="jnp.fmod({0}, {1})", transpose=_fmod)
     have("times_log", arity=2, cost=3, evaluate=_special("xlogy"), source="jax.scipy.special.xlogy({0}, {1})",
          transpose=lambda x, y, t: [mul(call("log", x[1]), t), mul(mul(x[0], call("recip", x[1])), t)])  # fmt: skip
@@ -57,24 +55,6 @@ def ensure() -> None:
          transpose=lambda x, y, t: [_share(x[0], x[1], t), _share(x[1], x[0], t)])  # fmt: skip
     have("even_min", arity=2, cost=3, evaluate=np.minimum, exact=min, source="jnp.minimum({0}, {1})",
          transpose=lambda x, y, t: [_share(x[1], x[0], t), _share(x[0], x[1], t)])  # fmt: skip
-
-
-def _gammas(have: Callable[..., None]) -> None:
-    """lgamma and four derivatives, of which the last has none that is known, and nan says so."""
-    above: str | None = None
-    for k, name in reversed(list(enumerate(("digamma", "trigamma", "tetragamma", "pentagamma")))):
-
-        def evaluate(x: Any, k: int = k) -> Any:
-            return _special("polygamma")(k, np.asarray(x, float)) if k else _special("digamma")(x)
-
-        def transpose(x: Any, y: Expr, t: Expr, above: str | None = above) -> list[Expr | None]:
-            return [Mul(call(above, x[0]) if above else call("log", number(-1)), t)]
-
-        source = f"jax.scipy.special.polygamma({k}, {{0}})" if k else "jax.scipy.special.digamma({0})"
-        have(name, evaluate=evaluate, source=source, transpose=transpose)
-        above = name
-    have("lgamma", evaluate=_special("gammaln"), source="jax.scipy.special.gammaln({0})",
-         transpose=lambda x, y, t: [Mul(call("digamma", x[0]), t)])  # fmt: skip
 
 
 def _share(a: Expr, b: Expr, t: Expr) -> Expr:

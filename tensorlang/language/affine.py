@@ -19,10 +19,16 @@ _DEEPEST = 64
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
 class Index:
-    """An index variable. Two are the same only if they are the same object, whatever they are called."""
+    """An index variable. Two are the same only if they are the same object, whatever they are called.
+
+    `size` is the range with which a user's program binds it, where that is known. `written` is what the program says
+    for it, where it does not bind it: i // 2.
+    """
 
     name: str
     serial: int = field(default_factory=lambda: next(_serial))
+    size: Affine | None = None
+    written: str = ""
 
     def __repr__(self) -> str:
         return self.name

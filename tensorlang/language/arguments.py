@@ -15,7 +15,7 @@ from tensorlang.errors import ArgumentError
 from tensorlang.language.affine import Affine, IndexArray, Size
 from tensorlang.language.elements import check_integers, check_range
 from tensorlang.language.function import Function, Parameter, Results, type_text
-from tensorlang.language.given import apart, together
+from tensorlang.language.given import apart, spread, together
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import Pair, Type, shape
@@ -33,11 +33,13 @@ class Bound:
 def bind(f: Function, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Bound:
     """Match positional and keyword arguments to the parameters of `f`, and read the sizes off their shapes.
 
-    Keywords that name a size instead give it. A mapping that comes last by position is as good as keywords. A pair is a
+    Keywords that name a size instead give it. The fields of records, NamedTuples, dataclasses and dicts, are given by
+    name. A mapping that comes last by position is as good as keywords. A pair is a
     tuple; pairs nested to the right may come as one longer tuple. What has a `shape` and a `dtype` is passed on as it
     is; numbers and lists become arrays. Raises `ArgumentError`, also for an element of an index array that is out of
     range, unless JAX is tracing the array.
     """
+    args, kwargs = spread(f, args, kwargs)
     args, mapping = apart(args)
     kwargs = together(mapping, kwargs)
     named = {p.name: p for p in f.params}

@@ -6,7 +6,20 @@ from collections.abc import Iterable, Mapping
 
 from tensorlang.language.affine import IndexArray
 from tensorlang.language.function import Parameter
-from tensorlang.language.grammar import Access, Bracket, Choice, Expr, Extremum, Gen, Integer, Let, Sum, Var, children
+from tensorlang.language.grammar import (
+    Access,
+    Bracket,
+    Choice,
+    Expr,
+    Extremum,
+    Gen,
+    Integer,
+    Let,
+    Recur,
+    Sum,
+    Var,
+    children,
+)
 from tensorlang.language.grid import columns_of
 from tensorlang.language.points import Column
 
@@ -73,6 +86,8 @@ def _free(e: Expr, free: Mapping[Expr | IndexArray, frozenset[Column]]) -> froze
             return of((*value.indices, *value.arrays))
         case Bracket(p, body):
             return free[body] | of(columns_of(p))
+        case Recur(_, index, _, state, init, step):
+            return free[init] | (free[step] - {index, state})
         case Let(var, value, body):
             return free[value] | (free[body] - {var})
         case _:

@@ -38,6 +38,7 @@ from tensorlang.language.grammar import (
     MakePair,
     Mul,
     Proj,
+    Recur,
     ScalarFunction,
     Sum,
     Var,
@@ -75,6 +76,10 @@ def evaluate(f: Function, /, *args: Any, exact: bool = False, **kwargs: Any) -> 
     values that don't fit in memory.
 
     An extremum of which a value is NaN is NaN, and the choice is the first such point, as in NumPy and JAX.
+
+    >>> f = tl.parse("f(x: [n]R) = sum i:n. x[i]^2")
+    >>> tl.evaluate(f, [1, 2], exact=True)
+    Fraction(5, 1)
     """
     positions, mapping = apart(args)
     by_position = {p.name: x for p, x in zip(f.params, positions, strict=False)}
@@ -132,7 +137,7 @@ class Evaluator:
         here = points.only(self.free[e])
         if e in self.shared:
             value = yield self._recall(e, here)
-        elif isinstance(e, Gen | Sum | Extremum | Choice | Let) and here is not points:
+        elif isinstance(e, Gen | Sum | Extremum | Choice | Let | Recur) and here is not points:
             once, back = here.distinct()
             value = yield self._compute(e, once)
             if back is not None:
@@ -210,6 +215,9 @@ class Evaluator:
                         self.setting.arrays[var] = value[0].read()
                 value = yield self.at(body, points)
                 return value
+            case Recur():
+                value = yield self._recur(e, points)
+                return value
             case Proj(which, body):  # 4.10
                 value = yield self.at(body, points)
                 k = len(leaf_shapes(e.type))
@@ -259,6 +267,33 @@ class Evaluator:
         best = (np.maximum if e.sign > 0 else np.minimum).reduceat(terms, starts[:-1])[rows]
         found = np.flatnonzero((terms == best) | (terms != terms))  # noqa: PLR0124
         return found[np.searchsorted(rows[found], np.arange(points.count))], inner, terms
+
+    def _recur(self, e: Recur, points: Points) -> Deep[Value]:
+        """The states of a recurrence: each is kept like the value of a let, in a block of rows of its own."""
+        state: Value = yield self.at(e.init, points)
+        steps = max(0, size_of(e.size, self.setting))
+        self._limit(points.count, e.type)
+        self._limit(points.count * (steps + 1), e.state.type)
+        before = self.let.get(e.state)
+        start = 0 if before is None else len(before[0])
+        rows = [np.empty((points.count * steps, *leaf.read().shape[1:]), leaf.array.dtype) for leaf in state]
+        if before is not None:
+            rows = [np.concatenate(both) for both in zip(before, rows, strict=True)]
+        self.let[e.state] = tuple(rows)
+        arrays: list[Value] = [state]
+        for t in range(steps):
+            block = start + t * points.count + np.arange(points.count)
+            for whole, leaf in zip(self.let[e.state], state, strict=True):
+                whole[block] = leaf.read()
+            here = points.having(e.index, np.full(points.count, t, np.int64)).having(e.state, block)
+            state = yield self.at(e.step, here)
+            arrays.append(state)
+        if e.word == "fold":
+            return state
+        kept = {"scan": arrays[1:], "prescan": arrays[:-1], "states": arrays}[e.word]
+        if not kept:
+            return self._zero(e.type, points.count)
+        return tuple(Leaf(np.stack([leaf.read() for leaf in leaves], axis=1)) for leaves in zip(*kept, strict=True))
 
     def _without_points(self, e: Extremum | Choice, points: Points) -> EmptyExtremum:
         sizes = sorted((s for s in free_atoms(e.pred) if isinstance(s, Size)), key=lambda s: s.name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from importlib import import_module
@@ -14,7 +14,7 @@ from tensorlang.language.grammar import Expr, Var, children, type_of
 from tensorlang.language.names import free_names
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import Pair, Type, leaves, shape
-from tensorlang.shown import MOST_CHARACTERS, Shown
+from tensorlang.shown import MOST_CHARACTERS, Shown, lines, text
 
 Parameter = Var | Relation | IndexArray
 Results = tuple["Results", ...] | None
@@ -25,7 +25,7 @@ call_handlers: list[Callable[[Function, tuple[Any, ...], dict[str, Any]], Any]] 
 """What calling a `Function` does: the first of these that does not return NotImplemented, else a call on arrays. The
 Python embedding puts a call on terms here; neither is known to the language itself."""
 
-_ON_ARRAYS = "tensorlang.lower.run"
+_ON_ARRAYS = "tensorlang.lower.lowering"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -39,6 +39,10 @@ class Function(Shown):
 
     `further` are sizes that it accepts though its value does not depend on them: those of the program that it was
     derived from.
+
+    >>> f = tl.parse("f(x: [n]R) = sum i:n. x[i]^2")
+    >>> print(f, f.sizes)
+    f(x: [n]R) = sum i:n. x[i] ^ 2 (n,)
     """
 
     name: str
@@ -92,14 +96,10 @@ class Function(Shown):
             raise
 
     def __str__(self) -> str:
-        from tensorlang.language.show import function_text
+        return text(self)
 
-        return function_text(self)
-
-    def _text_lines(self) -> Iterator[str]:
-        from tensorlang.language.show import function_lines
-
-        return function_lines(self, limit=MOST_CHARACTERS)
+    def _text_lines(self) -> Iterable[str]:
+        return lines(self, MOST_CHARACTERS)
 
 
 def differentiated(f: Function, wrt: str | tuple[str, ...] | None) -> tuple[Var, ...]:

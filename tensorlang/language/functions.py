@@ -17,7 +17,7 @@ import numpy as np
 
 from tensorlang.errors import EvaluationError, LimitError, ScalarFunctionError
 from tensorlang.interning import shared
-from tensorlang.language.grammar import Add, Call, Const, Expr, Integer, Mul, ScalarFunction, Var, number
+from tensorlang.language.grammar import Add, Call, Const, Expr, Integer, Mul, ScalarFunction, Shared, Var, number
 from tensorlang.language.types import R
 
 KEYWORDS = frozenset(
@@ -80,6 +80,22 @@ def register(
     except BaseException:  # whatever a derivative raises
         del _functions[name]
         raise
+    return made
+
+
+def add_black_box(
+    name: str,
+    *,
+    arity: int,
+    cost: int,
+    transpose: Transpose,
+    evaluate: Callable[..., Any],
+    source: str,
+    shared: tuple[Shared, int],
+) -> ScalarFunction:
+    """Make a function known whose code is `shared` with others; its cost is one of many, so no bound is checked."""
+    made = _add(name, arity=arity, cost=cost, transpose=transpose, evaluate=evaluate, source=source)
+    _functions[name] = made = replace(made, shared=shared)
     return made
 
 

@@ -1,16 +1,71 @@
 """What is given by name: arrays and sizes as keywords, or in a mapping, beside options.
 
+Values that belong together may come as a record: a NamedTuple, a dataclass or a dict whose fields are parameters. The
+arguments by position are then for the other parameters, in their order.
+
 A program may call its parameters and sizes what it likes, `exact` or `ax`, too. What takes them as keywords takes a
 mapping by position as well, whose names are never those of options: `evaluate(f, {"exact": x})`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from tensorlang.errors import ArgumentError
 from tensorlang.language.function import Function
+
+
+def spread(f: Function, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Sequence[Any], Mapping[str, Any]]:
+    """The arguments with the fields of records in the places of these."""
+    names = {p.name for p in f.params}
+    found: dict[str, Any] = {}
+    others: list[Any] = []
+    for value in args:
+        if not _spread(value, names, found):
+            others.append(value)
+    named = {name: value for name, value in kwargs.items() if name in names or not _spread(value, names, found)}
+    if not found:
+        return args, kwargs
+    left = [p.name for p in f.params if p.name not in found]
+    if len(others) > len(left) and not isinstance(others[-1], Mapping):
+        if isinstance(args[-1], Mapping):
+            return args, kwargs  # it is given beside all of the others
+        message = f"{f.name} has {len(left)} parameters beside {', '.join(found)}, found {len(others)} arguments"
+        raise ArgumentError(message, hint=f"{f.name}({', '.join(p.name for p in f.params)})")
+    mapping = others.pop() if others and isinstance(others[-1], Mapping) else {}
+    found = together(found, dict(zip(left, others, strict=False)))
+    return (), together(together(found, mapping), named)
+
+
+def _spread(value: Any, names: Set[str], found: dict[str, Any]) -> bool:
+    """Whether `value` is a record with fields that are called as `names` are; if so, they are `found`."""
+    parts = record(value)
+    if parts is None:
+        return False
+    inner: dict[str, Any] = {}
+    for name, part in parts.items():
+        if name in names:
+            inner[name] = part
+        elif not _spread(part, names, inner):
+            return False
+    for name in inner:
+        if name in found:
+            raise ArgumentError(f"{name} is given twice, in two records")
+    found.update(inner)
+    return True
+
+
+def record(value: Any) -> dict[str, Any] | None:
+    """The fields of a record by name; None for anything else."""
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return dict(zip(value._fields, value, strict=True))
+    if is_dataclass(value) and not isinstance(value, type) and not hasattr(value, "shape"):
+        return {field.name: getattr(value, field.name) for field in fields(value)}
+    if isinstance(value, Mapping) and value and all(isinstance(name, str) for name in value):
+        return dict(value)
+    return None
 
 
 def apart(args: Sequence[Any]) -> tuple[Sequence[Any], Mapping[str, Any]]:

@@ -15,6 +15,8 @@
         | e[a]                     Access
         | [p] * e                  Bracket
         | let x = e0 in e1         Let
+        | fold t:n with s = e0. e1 Recur, beyond Figure 3: the state after the last step; scan and prescan: that after
+                                   and that before each step; states: all of them, n + 1
 
 Nodes are interned: equality is identity. A node computes its type from its parts when it is made, so an
 ill-typed expression does not exist; it raises `TypeMismatch` instead.
@@ -26,7 +28,7 @@ function, g the indices of an SSA statement's result, s the further indices that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import count
@@ -47,7 +49,7 @@ from tensorlang.language.predicates import (
 )
 from tensorlang.language.types import Array, Idx, Pair, R, Type, array, of_indices, shape
 from tensorlang.recursion import Deep, run
-from tensorlang.shown import MOST_CHARACTERS, Shown
+from tensorlang.shown import MOST_CHARACTERS, Shown, lines, text
 
 _serial = count()
 
@@ -61,14 +63,10 @@ class Node(Shown):
     __slots__ = ()
 
     def __str__(self) -> str:
-        from tensorlang.language.show import expr_text
+        return text(self)
 
-        return expr_text(self)  # type: ignore[arg-type]
-
-    def _text_lines(self) -> Iterator[str]:
-        from tensorlang.language.show import expr_lines
-
-        return expr_lines(self, limit=MOST_CHARACTERS)  # type: ignore[arg-type]
+    def _text_lines(self) -> Iterable[str]:
+        return lines(self, MOST_CHARACTERS)
 
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
@@ -321,6 +319,45 @@ class Let(Node, metaclass=Interned):
         _set_type(self, self.body.type)
 
 
+RECURRENCES = ("fold", "scan", "prescan", "states")
+"""What `Recur` gives: the last state, the state after each step, that before each step, and all of them."""
+
+
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
+class Recur(Node, metaclass=Interned):
+    """word index:size with state = init . step.
+
+    The state is `init` at first, and each step at 0 <= index < size makes of it the value of `step`, in which the
+    variable `state` is the state before. A "fold" is the state after all steps, a "scan" the array of the states after
+    each of them, a "prescan" that of the states before, and a "states" that of the first state and all after it.
+    """
+
+    word: str
+    index: Index
+    size: Affine
+    state: Var
+    init: Expr
+    step: Expr
+    type: Type = field(init=False)
+
+    def __post_init__(self) -> None:
+        assert self.word in RECURRENCES, self.word
+        kind = self.state.type
+        if of_indices(kind):
+            hint = "its state is made of numbers; what is chosen is chosen anew inside of a step"
+            raise TypeMismatch(f"the state of a {self.word} must be a value, found one of type {kind}", hint=hint)
+        for e, what in ((self.init, "begins as a value"), (self.step, "is made a value by a step")):
+            if e.type is not kind:
+                hint = "a step gives a state of the type that the first one has"
+                raise TypeMismatch(
+                    f"the state {self.state.name} has type {kind}, but {what} of type {e.type}", hint=hint
+                )
+        if self.word == "fold":
+            _set_type(self, kind)
+        else:
+            _set_type(self, Array(self.size + 1 if self.word == "states" else self.size, kind))
+
+
 Expr = (
     Var
     | Const
@@ -338,6 +375,7 @@ Expr = (
     | Access
     | Bracket
     | Let
+    | Recur
 )
 
 
@@ -363,6 +401,19 @@ class ScalarFunction:
     exponent: Fraction | None = None
     body: Expr | None = None
     """What it computes, as an expression of x0, x1, .., if that is known."""
+    shared: tuple[Shared, int] | None = None
+    """The code that computes it, and which of its results it is."""
+
+
+@dataclass(frozen=True)
+class Shared:
+    """Python that computes several scalar functions of the same `arity` arguments at once: `value` the first of them,
+    as a function `name`, `joint` all of them, as a function `name`_with_derivatives."""
+
+    name: str
+    arity: int
+    value: str
+    joint: str
 
 
 def type_of(x: Var | IndexArray) -> Type:
@@ -458,6 +509,8 @@ def children(e: Expr) -> tuple[Expr, ...]:
             return (a,)
         case Call(_, arguments):
             return arguments
+        case Recur(init=a, step=b):
+            return (a, b)
 
 
 def holds(array: IndexArray, *at: Affine) -> Predicate:

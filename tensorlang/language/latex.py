@@ -161,6 +161,11 @@ class LatexNotation(Notation):
                 parts.append(f"{_OPERATORS[word]}_{{{name} < {size}}}\\,")
         return concat(*parts)
 
+    def recurrence(self, word: str, name: str, size: str, state: str, init: Doc) -> Doc:
+        """An operator with the index's range below it, and the state's first value in brackets."""
+        operator = rf"\mathop{{\mathrm{{{word}}}}}\limits_{{{name} < {size}}}"
+        return concat(rf"{operator}^{{{state} \leftarrow ", init, r"}\,")
+
     def exponent(self, exponent: Fraction) -> str:
         """A superscript."""
         return f"^{{{exponent}}}"

@@ -6,7 +6,20 @@ import re
 
 from tensorlang.language.affine import Affine, Index, IndexArray, Size
 from tensorlang.language.functions import KEYWORDS, functions
-from tensorlang.language.grammar import Access, Bracket, Choice, Expr, Extremum, Gen, Integer, Let, Sum, Var, children
+from tensorlang.language.grammar import (
+    Access,
+    Bracket,
+    Choice,
+    Expr,
+    Extremum,
+    Gen,
+    Integer,
+    Let,
+    Recur,
+    Sum,
+    Var,
+    children,
+)
 from tensorlang.language.predicates import (
     And,
     Equal,
@@ -99,6 +112,10 @@ def free_names(e: Expr | Predicate) -> list[Named]:
                 affines = (value,)
             case Bracket(p, body):
                 stack += [body, p]
+            case Recur(_, index, size, state, init, step):
+                bound.update((index, state))
+                affines = (size,)
+                stack += [step, init]
             case Let(var, value, body):
                 bound.add(var)
                 stack += [body, value]

@@ -79,6 +79,10 @@ class Notation:
         head = f"{self.word(word)} {', '.join(f'{name}:{size}' for name, size in binders)}"
         return f"{head}." if where is None else group(head, nest(LINE, "where ", where), ".")
 
+    def recurrence(self, word: str, name: str, size: str, state: str, init: Doc) -> Doc:
+        """`word` ("fold", "scan", "prescan") with an index, a state and its first value, up to the step."""
+        return group(f"{self.word(word)} {name}:{size} with {state} =", nest(LINE, init), ".")
+
     def word(self, word: str) -> str:
         """A keyword."""
         return word

@@ -10,7 +10,7 @@ from tensorlang.interning import Interned, shared
 from tensorlang.language.affine import Affine, Atom, Index, Lookup, atom_affine, canonical, constant
 from tensorlang.memory import cached
 from tensorlang.recursion import Deep, run
-from tensorlang.shown import Shown
+from tensorlang.shown import Shown, text
 
 _serial = count()
 
@@ -21,9 +21,7 @@ class Condition(Shown):
     __slots__ = ()
 
     def __str__(self) -> str:
-        from tensorlang.language.show import predicate_text
-
-        return predicate_text(self)  # type: ignore[arg-type]
+        return text(self)
 
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)

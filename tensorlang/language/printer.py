@@ -29,6 +29,7 @@ from tensorlang.language.grammar import (
     MakePair,
     Mul,
     Proj,
+    Recur,
     Sum,
     Var,
     children,
@@ -138,6 +139,8 @@ class Printer(ConditionPrinter):
                 doc = yield self._access(e)
             case Bracket():
                 doc = yield self._bracket(e, follow)
+            case Recur():
+                doc = yield self._recurrence(e)
             case Let(var, value, body):
                 value_doc = yield self.expr(value)
                 bound = self._bind(var)
@@ -237,6 +240,17 @@ class Printer(ConditionPrinter):
             self._restore(names)
         return group(self.notation.binder(word, binders, shown), nest(self.notation.after_binder, inner))
 
+    def _recurrence(self, e: Recur) -> Deep[Doc]:
+        """word index:size with state = init . step"""
+        init: Doc = yield self.expr(e.init)
+        size = self.affine(e.size)
+        bound = [self._bind(e.index), self._bind(e.state)]
+        head = self.notation.recurrence(e.word, self.name(e.index), size, self.name(e.state), init)
+        step: Doc = yield self.expr(e.step)
+        for names in reversed(bound):
+            self._restore(names)
+        return group(head, nest(LINE, step))
+
     def _access(self, e: Expr) -> Deep[Doc]:
         at: list[Affine] = []
         while isinstance(e, Access):
@@ -275,7 +289,7 @@ class Printer(ConditionPrinter):
                 return template.outer if template else ATOM
             case Compared():
                 return LOOSE
-            case Let() | Gen() | Sum() | Extremum() | Choice() | Bracket():
+            case Let() | Gen() | Sum() | Extremum() | Choice() | Recur() | Bracket():
                 return POWER
             case Var() | Integer() | MakePair() | Proj() | Access():
                 return ATOM
@@ -292,7 +306,7 @@ def _declared_alone(f: Function) -> list[Size]:
         if e not in seen:
             seen.add(e)
             stack += children(e)
-            if isinstance(e, Gen | Sum | Extremum | Choice):
+            if isinstance(e, Gen | Sum | Extremum | Choice | Recur):
                 known.update(e.size.sizes)
     return [s for s in others if s not in known]
 
@@ -303,7 +317,7 @@ def _word(e: Gen | Sum | Extremum | Choice) -> str:
 
 def _tolerates(e: Expr) -> int:
     """What may follow `e` without parentheses: a bracket would take in the rest of a product, a let anything."""
-    if isinstance(e, Let | Gen | Sum | Extremum | Choice | Compared):
+    if isinstance(e, Let | Gen | Sum | Extremum | Choice | Compared | Recur):
         return _END
     return _SUM_GOES_ON if isinstance(e, Bracket) else _PRODUCT_GOES_ON
 

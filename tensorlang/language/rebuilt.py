@@ -21,12 +21,28 @@ from tensorlang.language.grammar import (
     MakePair,
     Mul,
     Proj,
+    Recur,
     Sum,
     Var,
     children,
 )
 from tensorlang.language.predicates import substitute
 from tensorlang.recursion import Deep
+
+
+def height(e: Expr) -> int:
+    """How deeply recurrences are nested in `e`."""
+    found: dict[Expr, int] = {}
+    stack = [(e, False)]
+    while stack:
+        node, ready = stack.pop()
+        if ready:
+            found[node] = max((found[part] for part in children(node)), default=0) + isinstance(node, Recur)
+        elif node not in found:
+            found[node] = 0
+            stack.append((node, True))
+            stack += [(part, False) for part in children(node)]
+    return found[e]
 
 
 def replaced(e: Expr, values: Mapping[Var, Expr], memo: dict[Expr, Expr]) -> Deep[Expr]:
@@ -97,6 +113,8 @@ def with_children(e: Expr, parts: Sequence[Expr]) -> Expr:
             return Proj(which, *parts)
         case Gen(i, n, _):
             return Gen(i, n, *parts)
+        case Recur(word, i, n, state, _, _):
+            return Recur(word, i, n, state, *parts)
         case Sum(i, n, _):
             return Sum(i, n, *parts)
         case Extremum(sign, i, n, p, _):

@@ -10,15 +10,31 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from math import inf
 
+from tensorlang import shown
 from tensorlang.language.function import Function
-from tensorlang.language.grammar import Expr
+from tensorlang.language.grammar import Expr, Node
 from tensorlang.language.layout import Row, lines
 from tensorlang.language.notation import TEXT, UNICODE, Notation
-from tensorlang.language.predicates import Predicate
+from tensorlang.language.predicates import Condition, Predicate
 from tensorlang.language.printer import Printer
 
 WIDTH = 100
 """Lines are at most this wide where a break is possible."""
+
+
+@shown.lines.register(Function)
+def _of_function(f: Function, limit: float = inf) -> Iterator[str]:
+    return function_lines(f, limit=limit)
+
+
+@shown.lines.register(Node)
+def _of_expression(e: Expr, limit: float = inf) -> Iterator[str]:
+    return expr_lines(e, limit=limit)
+
+
+@shown.lines.register(Condition)
+def _of_predicate(p: Predicate, limit: float = inf) -> Iterator[str]:
+    return _lines([(0, Printer(TEXT).whole_predicate(p))], limit)
 
 
 def function_lines(f: Function, notation: Notation = TEXT, limit: float = inf) -> Iterator[str]:
@@ -47,7 +63,12 @@ def predicate_text(p: Predicate) -> str:
 
 
 def unicode_text(f: Function) -> str:
-    """The definition of `f` in the paper's notation."""
+    """The definition of `f` in the paper's notation.
+
+    >>> f = tl.parse("f(x: [n]R) = sum i:n. x[i]^2")
+    >>> print(tl.unicode_text(f))
+    f(x: [n]ℝ) = Σ i:n. x[i]²
+    """
     return "\n".join(function_lines(f, UNICODE))
 
 

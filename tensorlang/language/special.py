@@ -1,8 +1,8 @@
 """More elementary functions: inverses, logarithms and exponentials near 0, roots, roundings, and their derivatives.
 
 Each costs the least that its derivative allows, which may cost three times as much. Where a function has no value its
-derivative has none either; roundings have the derivative 0, at their steps, too. The proofs have none of these:
-certificates declare them, and who checks one is told what is assumed.
+derivative has none either; roundings have the derivative 0, at their steps, too. The proofs have all of these but
+erfinv.
 """
 
 from __future__ import annotations
@@ -64,6 +64,40 @@ def _inverse_erf(y: Any) -> Any:
     return erfinv(y)
 
 
+def _gamma(name: str, *order: int) -> Callable[[Any], Any]:
+    def evaluate(x: Any) -> Any:
+        from scipy import special
+
+        return np.asarray(getattr(special, name)(*order, np.asarray(x, float)))
+
+    return evaluate
+
+
+def _register_gammas() -> None:
+    """lgamma and four derivatives, of which the last has none that is known, and nan says so."""
+    orders = {3: "pentagamma", 2: "tetragamma", 1: "trigamma", 0: "digamma"}
+    for k, name in orders.items():
+        above = orders.get(k + 1)
+
+        def transpose(xs: Any, y: Expr, t: Expr, above: str | None = above) -> list[Expr | None]:
+            return [Mul(call(above, xs[0]) if above else call("log", number(-1)), t)]
+
+        register(
+            name,
+            evaluate=_gamma("polygamma", k) if k else _gamma("digamma"),
+            source=f"jax.scipy.special.polygamma({k}, {{0}})" if k else "jax.scipy.special.digamma({0})",
+            latex=r"\psi" if not k else rf"\psi^{{{{({k})}}}}",
+            transpose=transpose,
+        )
+    register(
+        "lgamma",
+        evaluate=_gamma("gammaln"),
+        source="jax.scipy.special.gammaln({0})",
+        latex=r"\log\Gamma",
+        transpose=lambda xs, y, t: [Mul(call("digamma", xs[0]), t)],
+    )
+
+
 def _register() -> None:
     def f(
         name: str, cost: int, evaluate: Callable[[Any], Any], derivative: Callable[[Expr, Expr], Expr], **more: Any
@@ -104,6 +138,7 @@ def _register() -> None:
       source="jax.scipy.special.erfc({0})")  # fmt: skip
     f("erfinv", 2, _inverse_erf, lambda x, y: Mul(_constant(math.sqrt(math.pi) / 2), call("exp", _square(y))),
       source="jax.scipy.special.erfinv({0})")  # fmt: skip
+    _register_gammas()
     for name in ("floor", "ceil", "round"):
         rounded = {"floor": math.floor, "ceil": math.ceil, "round": round}[name]
         register(

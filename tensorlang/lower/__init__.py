@@ -8,7 +8,7 @@ Between the stages stand values, each with its grammar at the top of its module:
 
     plan/ir.py         which arrays there are, and how each is stored: printed, and checked as it is made
     arrays/ir.py       which operations compute them: printed by `printer`, checked by `check`, run by NumPy in
-                       `interpret`, counted beside the model's cost in `cost`
+                       `interpret`, counted for all sizes in `work`, compared with the model in `cost`
     kernels/kernel.py  which tiles compute them
 
 Where it is decided
@@ -37,6 +37,7 @@ Where it is decided
 `tensorlang.measure`.
 """
 
-from tensorlang.lower.run import Lowered, lower
+from tensorlang.lower.lowering import lower
+from tensorlang.lower.run import Lowered
 
 __all__ = ["Lowered", "lower"]

@@ -7,35 +7,33 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Protocol, overload
+from typing import Any, Protocol
 
 import jax
 import numpy as np
 
-from tensorlang.budget import limited
 from tensorlang.cost.extrema import empty_extremum
 from tensorlang.errors import ArgumentError, LimitError, placed
 from tensorlang.language.affine import IndexArray, Size
 from tensorlang.language.arguments import Bound, bind, from_leaves, is_foreign, to_leaves
 from tensorlang.language.elements import check_range
 from tensorlang.language.function import Function
+from tensorlang.language.given import together
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import Type
-from tensorlang.lower.arrays.cost import at_sizes, cost_notes
+from tensorlang.lower.arrays.cost import cost_notes, cost_of, step_cost
+from tensorlang.lower.arrays.program import ArrayProgram
 from tensorlang.lower.checked import check_traced
 from tensorlang.lower.coordinates import Coordinates, points_or_mask
 from tensorlang.lower.emit.module import Source
+from tensorlang.lower.emit.recurrences import Recurrent, source
 from tensorlang.lower.explain import Explained, Explanation
 from tensorlang.lower.kept import Kept
-from tensorlang.memory import cached_whole
+from tensorlang.lower.plan.ir import Plan
+from tensorlang.normal.recurrences import has_recurrences
 from tensorlang.shown import Code
 from tensorlang.simplify import simplify
-
-if TYPE_CHECKING:
-    from tensorlang.lower.mesh.run import Distributed
-
-TARGETS = ("jax", "pallas-tpu", "pallas-gpu")
 
 _BUILTINS = (
     "abs",
@@ -77,6 +75,9 @@ class Lowered(Code):
     being traced, and holds at few enough points, is taken by these instead, at a cost that is theirs: see
     `source_on_points`. It is compiled anew then for every number of points. Its points are kept as long as it lives,
     and its data compared at every call, so it may be written to.
+
+    >>> print(tl.lower(tl.parse("f(x: R) = x * x"))(3.0))
+    9.0
     """
 
     def __init__(
@@ -107,29 +108,58 @@ class Lowered(Code):
         """The source for relations that are given by their points: index arrays, and perhaps orders of them."""
         return self._form(tuple(p for p in self.function.params if isinstance(p, Relation))).made.text
 
-    def explain(self, on_points: bool = False, **sizes: int) -> Explanation:
+    @property
+    def plan(self) -> Plan:
+        """Which arrays it makes, and how each is stored."""
+        return self._source().program.plan
+
+    @property
+    def array_program(self) -> ArrayProgram:
+        """Which operations compute them; `array_program.definition` is what `source` is written from."""
+        return self._source().program
+
+    @property
+    def definition(self) -> str:
+        """The function alone of `source`, without the parts of the library that it calls."""
+        return self._source().definition
+
+    def _source(self, on_points: tuple[Relation, ...] = ()) -> Source:
+        made = self._form(on_points).made
+        if not isinstance(made, Source):
+            raise ArgumentError(f"{type(self).__name__} has no array program of its own", hint="the target 'jax' has")
+        return made
+
+    def explain(
+        self, given: Mapping[str, int] | None = None, /, on_points: bool = False, **by_name: int
+    ) -> Explanation:
         """How each array of the program is stored and computed, what was not chosen, and why.
 
-        With `on_points` it is about the source for relations that are given by their points. With sizes, relations as
-        arrays that hold everywhere, it tells what each array costs at these: operations counted in NumPy, which small
-        sizes are best for; and in a note whether they grow faster than the model's count when the sizes are doubled.
+        With `on_points` it is about the source for relations that are given by their points. Otherwise it tells what
+        each array costs, and all of them, beside the model's count: for all sizes, or at sizes given by name, as
+        keywords or in a mapping.
 
         Raises `ArgumentError` if some sizes are given and others not.
         """
         relations = tuple(p for p in self.function.params if isinstance(p, Relation)) if on_points else ()
-        made = self._form(relations).made
-        assert isinstance(made, Source)
+        sizes = together(given, by_name)
+        recurrent = self._form(relations).made
+        if isinstance(recurrent, Recurrent):
+            if sizes:
+                hint = "tl.cost and tl.cost_polynomial count the model's operations; explain() tells the rest"
+                raise ArgumentError("operations of recurrences are not counted in NumPy", hint=hint)
+            return Explanation("jax", tuple(recurrent.explained))
+        made = self._source(relations)
         plan, steps = made.program.plan, made.program.explained
         notes = [f"{name} is {note}" for name, note in plan.notes.items()]
-        if sizes:
-            form = self._form(()).made
-            assert isinstance(form, Source)
-            small = at_sizes(self.function, form.program, sizes)
-            large = at_sizes(self.function, form.program, {name: 2 * n for name, n in sizes.items()})
-            steps = [replace(s, cost=f"{small.by_step.get(s.name, 0):,} operations") for s in steps]
-            notes += cost_notes(sizes, small, large)
-        given = [Explained(g.variable.name, f"{g.variable.name} = {g}", "a constant", "") for g in plan.given]
-        return Explanation("jax", (*given, *steps), tuple(notes))
+        missing = [s.name for s in self.function.sizes if s.name not in sizes]
+        if sizes and missing:
+            raise ArgumentError(f"the cost depends on {missing[0]}", hint=f"explain({missing[0]}=..)")
+        if not relations:
+            cost = cost_of(self.function, made.program)
+            steps = [replace(s, cost=step_cost(cost, s.name, sizes)) for s in steps]
+            notes += cost_notes(cost, sizes)
+        literals = [Explained(g.variable.name, f"{g.variable.name} = {g}", "a constant", "") for g in plan.given]
+        return Explanation("jax", (*literals, *steps), tuple(notes))
 
     @placed
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
@@ -168,6 +198,8 @@ class Lowered(Code):
 
     def _points_or_mask(self, value: Any) -> Any:
         """How a relation is given to the generated function: its points, or a boolean array."""
+        if has_recurrences(self._simplified):
+            return value.toarray() if hasattr(value, "toarray") else value
         return points_or_mask(value)
 
     def _run(self, form: Form, arguments: Sequence[Any], sizes: Mapping[Size, int]) -> Any:
@@ -202,7 +234,7 @@ class Lowered(Code):
     def _form(self, on_points: tuple[Relation, ...]) -> Form:
         """The program for these relations given by their points, the others as boolean arrays."""
         if on_points not in self._forms:
-            made = Source(self._simplified, on_points, self._exact, self._strict)
+            made = source(self._simplified, on_points, self._exact, self._strict)
             run = jax.jit(defined(made), static_argnames=list(made.told.values()))
             self._forms[on_points] = Form(made, run)
         return self._forms[on_points]
@@ -303,98 +335,6 @@ def check_extrema(f: Function, sizes: dict[Size, int]) -> None:
         raise ArgumentError(wrong)
 
 
-@overload
-def lower(
-    f: Function,
-    target: str = "jax",
-    exact: bool = False,
-    sizes: Mapping[str, int] | None = None,
-    mesh: None = None,
-    sharding: None = None,
-    blocks: Mapping[str, int] | None = None,
-    check: bool = False,
-    strict: bool = False,
-) -> Lowered: ...
-
-
-@overload
-def lower(
-    f: Function,
-    target: str = "jax",
-    exact: bool = False,
-    sizes: Mapping[str, int] | None = None,
-    *,
-    mesh: jax.sharding.Mesh | jax.sharding.AbstractMesh,
-    sharding: Mapping[str, str | tuple[str, ...]],
-    check: bool = False,
-    strict: bool = False,
-) -> Distributed: ...
-
-
-@limited
-def lower(
-    f: Function,
-    target: str = "jax",
-    exact: bool = False,
-    sizes: Mapping[str, int] | None = None,
-    mesh: jax.sharding.Mesh | jax.sharding.AbstractMesh | None = None,
-    sharding: Mapping[str, str | tuple[str, ...]] | None = None,
-    blocks: Mapping[str, int] | None = None,
-    check: bool = False,
-    strict: bool = False,
-) -> Lowered | Distributed:
-    """`f` as Python source for `target`, ready to be called.
-
-    Long correlations are computed by Fourier transforms, which round differently: absolutely to the largest result.
-    With `exact` they are sums of products. Products of several factors are ordered by what they cost at `sizes`, as
-    by `simplify`; the program runs at others too.
-
-    With a `mesh` it runs on all of its devices. `sharding` says along which axes of the mesh indices are cut into
-    blocks, by their names in `f`, or by those of the sizes that they run over: {"i": "data", "n": ("x", "y")}. What
-    that makes of each array, and what the devices send each other, `tensorlang.lower.mesh` tells.
-
-    What brackets hide must be finite, or it may make nan of what does not read it: compiled code multiplies by zero
-    where that is fastest. With `strict` an element that no true bracket reads for a result has no influence on it,
-    whatever it is: where what a result reads is finite, so is the result, as by `evaluate`. Sums of products that turn
-    out not to be finite are computed once more, by ways that select, and none by Fourier transforms. JAX's own
-    derivative of such code is not strict: lower a derivative, or use `to_jax`.
-
-    The targets "pallas-tpu" and "pallas-gpu" are kernels over tiles, as `tensorlang.lower.kernels.run.Kernels` tells.
-    `blocks` has lengths of tiles along axes, by the sizes of these: {"n": 256}.
-
-    Calling it checks that the elements of index arrays are in their ranges, but can't where JAX is tracing them. With
-    `check` there is a `checkify.check` of these then, which `jax.experimental.checkify.checkify` turns into an error
-    to be thrown when the code has run.
-
-    Raises `ArgumentError` for a target that there is none of, for a name that is no size of `f`, for a `sharding`
-    that names no index or size of `f`, or no axis of the mesh, for `blocks` that are none or of another target, and
-    for `strict` code for a mesh or as kernels.
-    """
-    if target not in TARGETS:
-        hint = "the target 'jax' runs on every device; the others are kernels for one kind"
-        raise ArgumentError(f"programs can be lowered to {', '.join(TARGETS)}, found the target {target!r}", hint=hint)
-    if strict and (target != "jax" or mesh is not None or sharding is not None):
-        where = "a mesh" if target == "jax" else f"the target {target!r}"
-        hint = "what brackets hide must be finite there; the target 'jax' on one device takes strict=True"
-        raise ArgumentError(f"no strict code is made for {where}", hint=hint)
-    if mesh is None and sharding is None and target != "jax":
-        from tensorlang.lower.kernels.run import Kernels
-
-        return Kernels(f, target, exact, sizes, blocks, check)
-    if blocks is not None:
-        hint = "the targets 'pallas-tpu' and 'pallas-gpu' are kernels"
-        raise ArgumentError(f"only kernels have blocks, found the target {target!r}", hint=hint)
-    if mesh is None and sharding is None:
-        return Lowered(f, exact, sizes, check, strict)
-    if mesh is None or sharding is None:
-        raise ArgumentError("a mesh and a sharding are needed, or neither of them", hint='sharding={"n": "x"}')
-    if target != "jax":
-        raise ArgumentError(f"programs run on a mesh by the target 'jax', found {target!r}", hint="target='jax'")
-    from tensorlang.lower.mesh.run import Distributed
-
-    return Distributed(f, mesh, sharding, exact, sizes, check)
-
-
 _PACKAGES = frozenset({"jax", "numpy"})
 """What generated code may import from. NumPy's own methods import parts of it in the name of who calls them."""
 
@@ -460,13 +400,3 @@ def _check_range(indices: IndexArray, value: Any, sizes: dict[Size, int]) -> Non
         check_range(indices, value, sizes)
         if isinstance(value, jax.Array):
             _in_range.keep(value, size)
-
-
-@cached_whole
-def _compiled(f: Function) -> Lowered:
-    return lower(f)
-
-
-def call(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The value of `f`, compiled once, at these arguments."""
-    return _compiled(f)(*args, **kwargs)

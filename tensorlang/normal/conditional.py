@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from tensorlang.language.affine import IndexArray, constant
 from tensorlang.language.function import Function
-from tensorlang.language.grammar import Bracket, Call, Compared, Expr, Let, Var, children, holds
+from tensorlang.language.grammar import Bracket, Call, Compared, Expr, Let, Recur, Var, children, holds
 from tensorlang.language.rebuilt import with_children
 from tensorlang.recursion import Deep, run
 
@@ -48,9 +48,10 @@ def _partial(order: list[Expr]) -> set[Expr]:
     """The expressions with a function in them whose derivative is not bounded, through variables, too."""
     found: set[Expr] = set()
     values = {e.var: e.value for e in order if isinstance(e, Let)}
+    states = {e.state for e in order if isinstance(e, Recur)}
     for e in order:
         if isinstance(e, Var):
-            is_partial = values.get(e) in found
+            is_partial = values.get(e) in found or e in states
         elif isinstance(e, Call) and e.function.name not in TOTAL and not _is_polynomial(e):
             is_partial = True
         else:

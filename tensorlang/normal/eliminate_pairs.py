@@ -38,9 +38,11 @@ from tensorlang.language.grammar import (
     MakePair,
     Mul,
     Proj,
+    Recur,
     Sum,
     Var,
 )
+from tensorlang.language.recurrence import WHOLE
 from tensorlang.language.types import leaves, struct_of_arrays
 from tensorlang.recursion import Deep, run
 
@@ -52,6 +54,10 @@ def eliminate_pairs(f: Function) -> Function:
     """`f`, whose lets must be outermost, without pairs inside (5.11 to 5.18); the same meaning, at no more cost.
 
     Raises `NormalFormError` if a let is inside an expression.
+
+    >>> f = tl.parse("f(x: R) = fst((x, x * x))")
+    >>> print(tl.eliminate_pairs(f))
+    f(x: R) = x
     """
     split = _Split()
     params: list[Parameter] = []
@@ -130,6 +136,10 @@ class _Split:
                 return Access((yield self._part(a, path)), at, None)
             case Bracket(p, a):  # 5.16, 5.17
                 return Bracket(p, (yield self._part(a, path)))
+            case Recur():
+                raise NormalFormError(
+                    f"pairs are eliminated in steps and between recurrences, found a {e.word}", hint=WHOLE
+                )
             case Let():
                 raise NormalFormError("pairs are eliminated once lets are lifted; found a let inside an expression")
 

@@ -6,6 +6,8 @@
     5.6, 5.7          gen i:n. let x = e0 in e1  ->  let x = gen i:n. e0 in gen i:n. [x := x[i]] e1     (sum alike)
     5.9               [p] * let x = e0 in e1     ->  let x = [p]*e0 in [p]*e1
     5.10              let x = (let y = e0 in e1) in e2  ->  let y = e0 in let x = e1 in e2
+    5.R3              gen i:n. fold t with s = e0 . e1  ->  let r = fold t with s' = gen i:n. e0 .
+                                                            gen i:n. [s := s'[i]] e1 in gen i:n. r[i]
 
 A let moves outside all that surrounds it in one go: the binders and brackets around it are the scope that
 its value is wrapped in, and its variable is replaced by an access at the binders' indices. An index array is
@@ -39,15 +41,21 @@ from tensorlang.language.grammar import (
     MakePair,
     Mul,
     Proj,
+    Recur,
     Sum,
     Var,
     access,
+    bracket,
+    gen,
     real,
 )
+from tensorlang.language.names import free_names
 from tensorlang.language.predicates import Predicate, lookups, substitute
+from tensorlang.language.rebuilt import replaced, with_atoms
 from tensorlang.language.types import shape
 from tensorlang.normal.conditional import with_conditions
 from tensorlang.recursion import Deep, run
+from tensorlang.sets.solve import simplify_in
 
 Binding = tuple[Var | IndexArray, Expr]
 """What a let binds, and to what."""
@@ -106,7 +114,14 @@ class _Scope:
 
 @limited
 def let_lift(f: Function) -> Function:
-    """`f` with its lets outermost (5.1 to 5.10); the same meaning, at no more cost."""
+    """`f` with its lets outermost (5.1 to 5.10); the same meaning, at no more cost.
+
+    >>> f = tl.parse("f(x: [n]R) = sum i:n. (let y = x[i] * x[i] in y + y)")
+    >>> print(tl.let_lift(f))
+    f(x: [n]R) =
+      let y = gen i:n. x[i] * x[i] in
+      sum i:n. y[i] + y[i]
+    """
     f = with_conditions(f)
     lifted: list[Binding] = []
     body = run(_lift(f.body, _Scope(), lifted))
@@ -157,6 +172,8 @@ def _rebuild(e: Expr, scope: _Scope, lifted: list[Binding]) -> Deep[Expr]:
         case Bracket(p, a):
             p = scope.predicate(p)
             return Bracket(p, (yield _lift(a, _Scope(scope, p), lifted)))
+        case Recur():
+            return (yield _recurrence(e, scope, lifted))
         case Let(x, e0, e1):
             if scope.bound.get(x, e0) is not e0:
                 scope = _Scope(scope)  # another let of the same variable: what was done for the first is not for it
@@ -172,3 +189,41 @@ def _rebuild(e: Expr, scope: _Scope, lifted: list[Binding]) -> Deep[Expr]:
                 lifted.append((outer, value))
                 scope.values[x] = access(outer, *places)
             return (yield _lift(e1, scope, lifted))
+
+
+def _recurrence(e: Recur, scope: _Scope, lifted: list[Binding]) -> Deep[Expr]:
+    """5.R3: the states for all indices of what surrounds `e`, as the value of a let; lets in a step stay there.
+
+    Without a bracket around it, these are the indices that `e` depends on.
+    """
+    init = yield _lift(e.init, scope, lifted)
+    free = free_names(Gen(e.index, e.size, e.step))
+    step = yield replaced(e.step, {x: scope.find(x) for x in free if isinstance(x, Var) and x is not e.state}, {})
+    arrays = scope.looked_up(Lookup(x, ()) for x in free if isinstance(x, IndexArray))
+    step = (yield with_atoms(step, arrays, {})) if arrays else step
+    around: list[tuple[Index, Affine] | Predicate] = []
+    outer: _Scope | None = scope
+    while outer is not None:
+        around += [outer.around] if outer.around is not None else []
+        outer = outer.parent
+    if all(isinstance(part, tuple) for part in around):
+        read = {*free_names(init), *free_names(step)}
+        around = [part for part in around if isinstance(part, tuple) and part[0] in read]
+    binders = [part for part in reversed(around) if isinstance(part, tuple)]
+    places = [atom_affine(index) for index, _ in binders]
+    whole = gen(binders, init)
+    state = Var(e.state.name, whole.type)
+    step = yield replaced(step, {e.state: access(state, *places)}, {})
+    ranges = {e.index: e.size, **dict(binders)}
+    for part in around:
+        if isinstance(part, tuple):
+            init, step = Gen(*part, init), Gen(*part, step)
+        else:
+            init, step = Bracket(part, init), bracket(simplify_in(part, ranges), step)
+    made = Recur(e.word, e.index, e.size, state, init, step)
+    value = Var(e.state.name, made.type)
+    lifted.append((value, made))
+    if e.word == "fold" or not places:
+        return access(value, *places)
+    at, count = Index(e.index.name), e.size + 1 if e.word == "states" else e.size
+    return Gen(at, count, access(value, atom_affine(at), *places))

@@ -36,6 +36,7 @@ from tensorlang.language.grammar import (
     MakePair,
     Mul,
     Proj,
+    Recur,
     Sum,
     Var,
     access,
@@ -44,6 +45,7 @@ from tensorlang.language.grammar import (
     real,
 )
 from tensorlang.language.predicates import substitute
+from tensorlang.language.recurrence import WHOLE
 from tensorlang.language.types import shape
 from tensorlang.recursion import Deep, run
 
@@ -53,6 +55,12 @@ def push_out_gen(f: Function) -> Function:
     """`f`, which must be free of pairs inside, with gen outermost (5.21 to 5.24); the same meaning, at no more cost.
 
     Raises `NormalFormError` if a pair or a let is inside an expression.
+
+    >>> f = tl.parse("f(x: [n]R) = let y = gen i:n. x[i] in sum i:n. y[i]")
+    >>> print(tl.push_out_gen(f))
+    f(x: [n]R) =
+      let y = gen i:n. x[i] in
+      sum i:n. y[i]
     """
     done: _Done = {}
     bindings: list[tuple[Var | IndexArray, Expr]] = []
@@ -152,6 +160,8 @@ def _element(e: Expr, env: _Env, at: tuple[Affine, ...], done: _Done) -> Deep[Ex
             return (yield _at(a, env, (place.substitute(env), *at), done))
         case Bracket(p, a):  # 5.22 to 5.24
             return bracket(substitute(p, env), (yield _at(a, env, at, done)))
+        case Recur():
+            raise NormalFormError(f"gens are pushed out in steps and between recurrences, found a {e.word}", hint=WHOLE)
         case MakePair() | Let():
             raise NormalFormError("gens are pushed out once lets and pairs are gone; found one inside an expression")
 

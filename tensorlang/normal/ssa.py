@@ -8,6 +8,8 @@
         | gen g. ([p0]*X0[g] + [p1]*X1[g] - ...)                   Addition, of any number of terms
         | gen g. [p] * f(X0[g], ...)                               Map
         | gen g. sum i0, i1, s. [p] * X0[i0] * X1[i1]              Contraction of one or two factors
+        | fold t:n with x0 = X0, x1 = X1, .. . S                   States, an input that is no parameter: one of the
+                                                                   states of a Loop, or scan or prescan of it
 
 All accesses are at plain indices: every shift, stride and diagonal lives in p.
 
@@ -20,7 +22,7 @@ for a difference the points of what is subtracted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from types import MappingProxyType
@@ -85,6 +87,59 @@ _NO_PARAMETER = Var("real", R)
 def integers(value: Affine, shape: Shape) -> Integers:
     """gen g. real(value), `value` over the indices of `shape`."""
     return Integers(_NO_PARAMETER, (), shape, value)
+
+
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+class Step(metaclass=Interned):
+    """What a step of a recurrence computes: the next `states` of these, of the values `frees`, and of the `time`.
+
+    Its variables are the canonical ones of `tensorlang.normal.recurrences`, so equal steps are one. `choices` define
+    the index arrays that it looks up.
+    """
+
+    states: tuple[Var, ...]
+    frees: tuple[Var, ...]
+    time: IndexArray
+    outputs: tuple[Statement, ...]
+    choices: tuple[Statement, ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+class Loop(metaclass=Interned):
+    """A recurrence of `size` steps from the first states `inits`, whose steps read the values of `frees`."""
+
+    size: Affine
+    step: Step
+    inits: tuple[Statement, ...]
+    frees: tuple[Statement, ...]
+
+    @property
+    def operands(self) -> tuple[Statement, ...]:
+        """What it reads."""
+        return (*self.inits, *self.frees)
+
+
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
+class States(Input):
+    """The state in one `place` of a recurrence: after all steps, after each, before each or all, as `word` says.
+
+    Passes read it as they read an input. What it depends on itself are the operands of the loop.
+    """
+
+    loop: Loop
+    place: int
+    word: str
+
+
+_STATES = Var("states", R)
+
+
+def states(loop: Loop, place: int, word: str) -> States:
+    """The "fold", "scan", "prescan" or "states" of the state in one `place` of `loop`."""
+    shape = loop.inits[place].shape
+    if word != "fold":
+        shape = (loop.size + 1 if word == "states" else loop.size, *shape)
+    return States(_STATES, (), shape, loop, place, word)
 
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
@@ -226,6 +281,8 @@ def operands(x: Statement) -> tuple[Statement, ...]:
             return (x.operand,)
         case Comparison():
             return (x.left, x.right)
+        case States():
+            return x.loop.operands
         case Input() | Constant():
             return ()
 
@@ -311,7 +368,7 @@ class SSA(Shown):
     def __str__(self) -> str:
         return str(to_function(self))
 
-    def _text_lines(self) -> Iterator[str]:
+    def _text_lines(self) -> Iterable[str]:
         return to_function(opening(self, MOST_LINES))._text_lines()
 
 
@@ -381,6 +438,8 @@ def read(x: Statement, given: Mapping[Statement, Expr]) -> Expr:
     match x:
         case Integers():
             body = element(x, here)
+        case States():
+            return _named_states(x)
         case Input(param, path, _):
             body = param
             for which in path:
@@ -414,6 +473,11 @@ def read(x: Statement, given: Mapping[Statement, Expr]) -> Expr:
     for i, size in reversed(tuple(zip(g, x.shape, strict=True))):
         body = Gen(i, size, body)
     return body
+
+
+def _named_states(x: States) -> Var:
+    """A variable that stands for states where there is no recurrence around."""
+    return Var(f"{x.word}_{x.loop.step.states[x.place].name}", array(x.shape, R))
 
 
 def _read_at(x: Statement, given: Mapping[Statement, Expr], at: tuple[Affine, ...]) -> Expr:

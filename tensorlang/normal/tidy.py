@@ -38,16 +38,19 @@ from tensorlang.normal.ssa import (
     Constant,
     Contraction,
     Input,
+    Loop,
     Map,
     Outputs,
     Selection,
     Statement,
+    States,
     Term,
     live,
     operands,
     output_list,
     own_indices,
     own_ranges,
+    states,
 )
 from tensorlang.recursion import Deep, run
 from tensorlang.sets.solve import Ranges, simplify_in
@@ -87,6 +90,9 @@ def with_operands(x: Statement, new: Mapping[Statement, Statement]) -> Statement
     if all([new[y] is y for y in operands(x)]):
         return x
     match x:
+        case States(loop=loop):
+            inits, frees = (tuple(new[y] for y in part) for part in (loop.inits, loop.frees))
+            return states(Loop(loop.size, loop.step, inits, frees), x.place, x.word)
         case Input() | Constant():
             return x
         case Addition(terms, shape):

@@ -46,10 +46,12 @@ from tensorlang.language.grammar import (
     MakePair,
     Mul,
     Proj,
+    Recur,
     Sum,
     Var,
 )
 from tensorlang.language.predicates import TRUE, Predicate, conjunction, disjunction, equal, substitute
+from tensorlang.language.recurrence import WHOLE
 from tensorlang.language.types import shape
 from tensorlang.normal.pattern import axes, renamed, renamed_affine
 from tensorlang.normal.ssa import (
@@ -79,6 +81,13 @@ def to_ssa(f: Function) -> Function:
     """`f`, whose gens must be outermost, in tensor SSA (5.25 to 5.34); the same meaning, at no more cost.
 
     Raises `NormalFormError` if `f` is not in the form that `push_out_gen` gives.
+
+    >>> f = tl.parse("f(x: [n]R) = sum i:n. x[i]^2")
+    >>> print(tl.to_ssa(f))
+    f(x: [n]R) =
+      let X0 = gen i:n. x[i] ^ 2 in
+      let X1 = sum i:n. X0[i] in
+      X1
     """
     return to_function(ssa_of(f))
 
@@ -285,6 +294,8 @@ class Builder:
                 chosen_at = (*here, atom_affine(Lookup(chosen.array, here)))
                 places = conjunction([p, *(equal(atom_affine(i), a) for i, a in zip(inner, chosen_at, strict=True))])
                 return self.emit(Contraction(places, (chosen.operand,), (), sizes))
+            case Recur():
+                raise NormalFormError(f"SSA is made of steps and between recurrences, found a {e.word}", hint=WHOLE)
             case Gen() | MakePair() | Let() | Choice() | Compared():
                 raise NormalFormError(
                     "SSA is made once gens are outermost; found a gen, pair or let inside an expression"

@@ -9,8 +9,8 @@ from itertools import islice
 
 from tensorlang.certificate.certificate import Certificate
 from tensorlang.cost.symbolic import CostPolynomial
-from tensorlang.derivative.derivation import Rule, Step
-from tensorlang.derivative.transcript import Told, told_alone
+from tensorlang.derivative.derivation import Rule, Step, Told
+from tensorlang.derivative.transcript import told_alone
 from tensorlang.errors import TensorlangError
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import type_of
@@ -122,6 +122,8 @@ def _law(law: str) -> str:
 
 
 def _proved(theorems: Sequence[str]) -> str:
+    if not theorems:
+        return note("Tested, not proved: the paper has no recurrences.")
     return note(f"Proved in proofs/ as {' and '.join(theorems)}.")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from itertools import combinations
 
 from tensorlang.errors import EmptyExtremum, LimitError, OutOfBounds, PythonLine
-from tensorlang.language.affine import Affine, Atom, Lookup, Size, atom_affine, constant, render
+from tensorlang.language.affine import Affine, Atom, Index, Lookup, Size, atom_affine, constant, render
 from tensorlang.language.function import Function, taken_names, unused_name
 from tensorlang.language.grammar import Access, Choice, Expr, Extremum, Proj, Var
 from tensorlang.language.predicates import FALSE, Predicate, at_most, conjunction, less, lookups, relations
@@ -102,14 +102,16 @@ class _Told:
         told = [
             a
             for a in (*free, *elements)
-            if len(free) <= _NAMED or a in (*claim.at.free, *claim.at.lookups, *claim.size.atoms)
+            if not (isinstance(a, Index) and a.written)
+            and (len(free) <= _NAMED or a in (*claim.at.free, *claim.at.lookups, *claim.size.atoms))
         ]
         where = ", ".join(f"{self.names[a]} = {self.values[a]}" for a in told)
         self.where = f" at {where}" if where else ""
 
     def written(self, a: Affine) -> str:
         """`a` as text."""
-        return render(a, lambda atom: self.names.get(atom, atom.name))
+        text = render(a, lambda atom: self.names.get(atom, atom.name))
+        return text[1:-1] if any(text == i.written for i in a.indices) else text
 
     def valued(self, a: Affine) -> str:
         """The value of `a`."""
@@ -121,6 +123,9 @@ def _names(f: Function, atoms: list[Atom]) -> dict[Atom, str]:
     taken = taken_names(f)
     names: dict[Atom, str] = {}
     for atom in reversed(atoms):
+        if isinstance(atom, Index) and atom.written:
+            names[atom] = atom.written
+            continue
         names[atom] = atom.name if isinstance(atom, Size) else unused_name(atom.name, taken)
         taken.add(names[atom])
     return names

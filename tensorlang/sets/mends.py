@@ -28,6 +28,7 @@ from tensorlang.language.grammar import (
     Gen,
     Integer,
     Let,
+    Recur,
     Sum,
     Var,
     access,
@@ -89,6 +90,8 @@ def _rebuilt(e: Expr, change: _Change, variables: dict[Var, Var], memo: dict[Exp
         parts.append((yield _rebuilt(child, change, variables, memo)))
         if isinstance(source, Let) and isinstance(source.var, Var) and parts[0].type is not source.var.type:
             variables[source.var] = Var(source.var.name, parts[0].type)
+        if isinstance(source, Recur) and len(parts) == 1 and parts[0].type is not source.state.type:
+            variables[source.state] = Var(source.state.name, parts[0].type)
     new: Expr
     match source:
         case Var():
@@ -106,6 +109,9 @@ def _rebuilt(e: Expr, change: _Change, variables: dict[Var, Var], memo: dict[Exp
             new = Access(parts[0], at.substitute(change.atoms), place)
         case Bracket(p, _):
             new = bracket(substitute(p, change.atoms), parts[0])
+        case Recur(word, i, n, state, _, _):
+            n = change.ranges.get(i, n).substitute(change.atoms)
+            new = Recur(word, i, n, variables.get(state, state), *parts)
         case Let(Var() as x, _, _):
             new = Let(variables.get(x, x), *parts)
         case _:
@@ -217,7 +223,7 @@ class _Mending:
 
     def _another_range(self) -> Iterator[str]:
         """Ranges that end earlier or begin later, one after the other until all is proved."""
-        for index in reversed([i for i, _ in self.claim.binders if i in self.claim.at.indices]):
+        for index in reversed([i for i, _ in self.claim.binders if i in self.claim.at.indices and not i.written]):
             f, edits = self.f, dict[Index, tuple[str, Affine, Affine]]()
             claim: Claim | None = self.claim
             for _ in range(_MOST_RANGES):
@@ -328,6 +334,6 @@ def _word(f: Function, index: Index) -> str | None:
                 return "gen"
             case Sum(i, _, _) if i is index:
                 return "sum"
-            case Extremum(_, i, _, _, _) if i is index:
+            case Extremum(_, i, _, _, _) | Recur(_, i, _, _, _, _) if i is index:
                 return e.word
     return None

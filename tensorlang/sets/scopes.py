@@ -7,7 +7,20 @@ from collections.abc import Iterable
 from tensorlang.errors import Place, ScopeError
 from tensorlang.language.affine import Affine, Index, IndexArray
 from tensorlang.language.function import Function
-from tensorlang.language.grammar import Access, Bracket, Choice, Expr, Extremum, Gen, Integer, Let, Sum, Var, children
+from tensorlang.language.grammar import (
+    Access,
+    Bracket,
+    Choice,
+    Expr,
+    Extremum,
+    Gen,
+    Integer,
+    Let,
+    Recur,
+    Sum,
+    Var,
+    children,
+)
 from tensorlang.language.predicates import Predicate, Relation, free_atoms, lookups, relations
 from tensorlang.language.types import leaves, shape
 
@@ -64,7 +77,7 @@ def check_scopes(f: Function) -> None:
 def _check_ranges(nodes: list[Expr]) -> None:
     """The ranges of indices are over sizes and integers."""
     for e in nodes:
-        if isinstance(e, Gen | Sum | Extremum | Choice):
+        if isinstance(e, Gen | Sum | Extremum | Choice | Recur):
             _need_no_index(e.size, f"the range of {e.index.name}", None)
 
 
@@ -93,10 +106,10 @@ def _free_names(nodes: list[Expr]) -> set[Name]:
         for k, child in enumerate(children(e)):
             uses[child] -= 1
             part = free[child] if uses[child] else free.pop(child)
-            bound = e.var if isinstance(e, Let) and k == 1 else _binder(e)
+            bound = _bound(e, k)
             if uses[child]:
                 part = set(part)
-            part.discard(bound)
+            part.difference_update(bound)
             parts.append(part)
         largest = max(parts, key=len)
         for part in parts:
@@ -106,8 +119,17 @@ def _free_names(nodes: list[Expr]) -> set[Name]:
     return free[nodes[-1]]
 
 
-def _binder(e: Expr) -> Index | None:
-    return e.index if isinstance(e, Gen | Sum | Extremum | Choice) else None
+def _bound(e: Expr, k: int) -> tuple[Name, ...]:
+    """What `e` binds in its k-th part."""
+    match e:
+        case Gen() | Sum() | Extremum() | Choice():
+            return (e.index,)
+        case Let() if k == 1:
+            return (e.var,)
+        case Recur() if k == 1:
+            return e.index, e.state
+        case _:
+            return ()
 
 
 def _own_names(e: Expr) -> set[Name]:

@@ -11,7 +11,8 @@ from tensorlang.language.function import Function, derived
 from tensorlang.language.given import together
 from tensorlang.language.grammar import Expr
 from tensorlang.normal import normal_ssa
-from tensorlang.normal.ssa import SSA
+from tensorlang.normal.recurrences import apart, step_ssa, with_outputs
+from tensorlang.normal.ssa import SSA, States, Step
 from tensorlang.normal.tidy import tidy
 from tensorlang.simplify.assemble import assemble
 from tensorlang.simplify.cancel import cancel
@@ -23,6 +24,7 @@ from tensorlang.simplify.factorise import factorise
 from tensorlang.simplify.hoist import hoist
 from tensorlang.simplify.narrow import narrow
 from tensorlang.simplify.read_back import read_back
+from tensorlang.simplify.recurrences import tidy_recurrences
 from tensorlang.simplify.ring import apply_ring_laws
 from tensorlang.simplify.same import same
 from tensorlang.simplify.supports import on_supports
@@ -40,6 +42,10 @@ def simplify(f: Function, given: Mapping[str, int] | None = None, /, **sizes: in
 
     Never dearer, as long as all sizes are at least 1. With `sizes`, keywords or a mapping, it is the cost there that is
     never higher, whatever the sizes that are not given. Raises `ArgumentError` for a name that is no size of `f`.
+
+    >>> f = tl.parse("f(x: [n]R) = gen i:n. sum j:n. [i = j] * x[j]")
+    >>> print(tl.simplify(f))
+    f(x: [n]R) = x
     """
     sizes = together(given, sizes)
     known = {size.name: size for size in (*f.sizes, *f.further)}
@@ -49,6 +55,13 @@ def simplify(f: Function, given: Mapping[str, int] | None = None, /, **sizes: in
     if not sizes and f.body in _simple:
         return f
     return derived(read_simplified(normal_ssa(f), {known[name]: n for name, n in sizes.items()}), f)
+
+
+def _same_loops(s: SSA, t: SSA) -> bool:
+    """Whether both have the same recurrences."""
+    return {x.loop for x in s.statements if isinstance(x, States)} == {
+        x.loop for x in t.statements if isinstance(x, States)
+    }
 
 
 def read_simplified(s: SSA, sizes: Mapping[Size, int] | None = None) -> Function:
@@ -62,6 +75,14 @@ def read_simplified(s: SSA, sizes: Mapping[Size, int] | None = None) -> Function
 def simplify_ssa(s: SSA, sizes: Mapping[Size, int] | None = None) -> SSA:
     """`s` without copies, zeros and what cancels, its statements narrowed to what is read and stored on their
     supports, its sums of products factorised and ordered by cost: at `sizes`, or whatever the sizes."""
+    d = apart(s)
+    if d.loops:
+
+        def simpler(step: Step) -> Step:
+            return with_outputs(step, simplify_ssa(step_ssa(step), sizes))
+
+        joined = tidy_recurrences(d.joined(simplify_ssa(d.s, sizes), simpler))
+        return joined if _same_loops(joined, s) else simplify_ssa(joined, sizes)
     distributed = partial(distribute, sizes=sizes)
     s = tidy(s)
     for change in (

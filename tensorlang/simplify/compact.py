@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from tensorlang.cost.polynomial import holds_from_1_on
+from tensorlang.cost.bounds import holds_from_1_on
 from tensorlang.language.affine import Affine, Atom, Index, atom_affine, constant
 from tensorlang.language.predicates import (
     TRUE,

@@ -12,7 +12,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from tensorlang.cost.polynomial import Polynomial, number, points, total
+from tensorlang.cost.bounds import points
+from tensorlang.cost.polynomial import Polynomial, number, total
 from tensorlang.language.affine import Size, atom_affine
 from tensorlang.language.predicates import TRUE, conjunction, disjunction, equal
 from tensorlang.normal.contraction import contraction, only_moves

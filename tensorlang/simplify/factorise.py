@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from functools import partial
 
-from tensorlang.cost.polynomial import Polynomial, estimate, number, total
+from tensorlang.cost.bounds import estimate
+from tensorlang.cost.polynomial import Polynomial, number, total
 from tensorlang.language.affine import Size
 from tensorlang.memory import cached
 from tensorlang.normal.contraction import only_moves

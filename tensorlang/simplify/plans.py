@@ -11,16 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from tensorlang.cost.polynomial import (
-    Polynomial,
-    at_sizes,
-    estimate,
-    holds_from_1_on,
-    never_above,
-    number,
-    points,
-    sizes_of,
-)
+from tensorlang.cost.bounds import at_sizes, estimate, holds_from_1_on, never_above, points, sizes_of
+from tensorlang.cost.polynomial import Polynomial, number
 from tensorlang.language.affine import Index, Size, atom_affine
 from tensorlang.language.grid import indices_of
 from tensorlang.language.predicates import TRUE, Exists, Or, Predicate, conjunction, conjuncts

@@ -36,6 +36,7 @@ from tensorlang.language.predicates import FALSE, TRUE, Equal, Predicate, conjun
 from tensorlang.language.types import R, array
 from tensorlang.memory import cached
 from tensorlang.normal.contraction import inner_solution, reads_each_once
+from tensorlang.normal.recurrences import apart, put_together
 from tensorlang.normal.ssa import (
     SSA,
     Addition,
@@ -73,6 +74,9 @@ _MANY = 2
 
 def read_back(s: SSA) -> Function:
     """The program of `s` as a function of the core language, with a let for each statement that is stored."""
+    d = apart(s)
+    if d.loops:
+        return put_together(read_back(d.s), d, read_back)
     s, extrema = with_extrema(live(s))
     taken = {p.name for p in s.params} | {size.name for x in s.statements for a in x.shape for size in a.sizes}
     taken |= {x.array.name for x in s.statements if isinstance(x, Defining)}

@@ -202,7 +202,9 @@ def _bounds(parts: Iterable[Predicate]) -> dict[Affine, int]:
 
 @cached
 def is_zero_at_zero(f: ScalarFunction) -> bool:
-    """Whether `f` is exactly 0 where all of its arguments are."""
+    """Whether `f` is exactly 0 where all of its arguments are, as far as that is known: a loop may not end there."""
+    if f.shared is not None:
+        return False
     try:
         with np.errstate(all="ignore"):
             return bool(f.evaluate(*[np.float64(0)] * f.arity) == 0)

@@ -35,6 +35,10 @@ def jacobian(f: Function, wrt: Wrt = None, *, layout: str = "dense") -> Function
     them for several parameters, pairs of these for an output of pairs. In the others a `Structured`, which is called
     with the same arguments and has the same results in that format. Raises `ScopeError` if `wrt` names what is no
     real-valued parameter, `ArgumentError` for an unknown layout.
+
+    >>> f = tl.parse("f(A: [n][m]R, x: [m]R) = gen i:n. sum j:m. A[i, j] * x[j]")
+    >>> print(tl.jacobian(f, wrt="x"))
+    f_jacobian(A: [n][m]R, x: [m]R) = A
     """
     return _laid_out(pipeline.jacobian(f, wrt), layout)
 
@@ -44,6 +48,10 @@ def hessian(f: Function, wrt: Wrt = None, *, layout: str = "dense") -> Function 
 
     Of the parameter's sizes twice; for several parameters a tuple, for each of them, of tuples. Raises `TypeMismatch`
     if `f` is not scalar, and what `jacobian` raises.
+
+    >>> f = tl.parse("f(x: [n]R) = sum i:n. x[i]^2")
+    >>> print(tl.hessian(f))
+    f_hessian(x: [n]R) = gen i:n, j:n. [i = j] * 2
     """
     return _laid_out(pipeline.hessian(f, wrt), layout)
 
@@ -106,7 +114,7 @@ class Structured:
 
     @cached_property
     def _run(self) -> Callable[..., Any]:
-        from tensorlang.lower.run import lower
+        from tensorlang.lower.lowering import lower
 
         assert self.values is not None
         return lower(self.values)

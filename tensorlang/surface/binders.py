@@ -48,6 +48,10 @@ def gen(size: Any, body: Body) -> Any:
 
     Where body(i) is an index that argmax or argmin chooses, it is the index array of these. Raises `TypeMismatch` if
     `size` is not one, or `body` no function of as many indices.
+
+    >>> n = tl.sizes("n")
+    >>> print(tl.function(lambda x: tl.gen(n, lambda i: 2 * x[i]), x=tl.R[n]).body)
+    gen i:n. 2 * x[i]
     """
     made = _under_indices("gen", size, body, None, lambda value: value if choice(value) is not None else as_term(value))
     if isinstance(made.result, Term):
@@ -62,6 +66,10 @@ def sum(size: Any, body: Body, *, where: Body | None = None) -> Term:
 
     With `where`, over those i for which the condition where(i) holds. Raises `TypeMismatch` if `size` is not one, or
     `body` no function of as many indices that gives a number.
+
+    >>> n = tl.sizes("n")
+    >>> print(tl.function(lambda x: tl.sum(n, lambda i: x[i]), x=tl.R[n]).body)
+    sum i:n. x[i]
     """
     made = _over_numbers("sum", size, body, where)
     return term(grammar.sums(made.binders, bracket(made.where.pred, made.result.expr)), made.result, made.where)
@@ -72,12 +80,21 @@ def max(size: Any, body: Body, *, where: Body | None = None) -> Term:
 
     With `where`, over those i for which the condition where(i) holds. That there is none is an error, unless a
     condition hides it: (n > 0) * max(n, ..). Raises `TypeMismatch` as `sum` does. `maximum` takes two numbers.
+
+    >>> n = tl.sizes("n")
+    >>> print(tl.function(lambda x: tl.max(n, lambda i: x[i]), x=tl.R[n]).body)
+    max i:n. x[i]
     """
     return _extremum(1, "max", size, body, where)
 
 
 def min(size: Any, body: Body, *, where: Body | None = None) -> Term:
-    """The least body(i); in everything else as `max`."""
+    """The least body(i); in everything else as `max`.
+
+    >>> n = tl.sizes("n")
+    >>> print(tl.function(lambda x: tl.min(n, lambda i: x[i]), x=tl.R[n]).body)
+    min i:n. x[i]
+    """
     return _extremum(-1, "min", size, body, where)
 
 
@@ -86,12 +103,21 @@ def argmax(size: Any, body: Body, *, where: Body | None = None) -> Idx:
 
     With `where`, of those i for which the condition where(i) holds. Raises `TypeMismatch` as `sum` does, and for more
     than one size.
+
+    >>> n = tl.sizes("n")
+    >>> print(tl.function(lambda x, y: y[tl.argmax(n, lambda i: x[i])], x=tl.R[n], y=tl.R[n])([1.0, 5.0], [3.0, 4.0]))
+    4.0
     """
     return _choice(1, "argmax", size, body, where)
 
 
 def argmin(size: Any, body: Body, *, where: Body | None = None) -> Idx:
-    """The first i with the least body(i); in everything else as `argmax`."""
+    """The first i with the least body(i); in everything else as `argmax`.
+
+    >>> n = tl.sizes("n")
+    >>> print(tl.function(lambda x, y: y[tl.argmin(n, lambda i: x[i])], x=tl.R[n], y=tl.R[n])([1.0, 5.0], [3.0, 4.0]))
+    3.0
+    """
     return _choice(-1, "argmin", size, body, where)
 
 
@@ -99,6 +125,11 @@ def exists(size: Any, body: Body) -> Cond:
     """Whether body(k) holds for some 0 <= k < size; for a tuple of sizes, body(k, l, ..).
 
     Raises `TypeMismatch` if `size` is not one, or `body` no function of as many indices that gives a condition.
+
+    >>> n = tl.sizes("n")
+    >>> even = lambda i: tl.exists(n, lambda k: i == 2 * k)
+    >>> print(tl.function(lambda x: tl.sum(n, lambda i: even(i) * x[i]), x=tl.R[n])([1.0, 2.0, 4.0]))
+    5.0
     """
     made = _under_indices("exists", size, body, None, lambda value: as_cond(value, "the body of exists"))
     p = _outside("exists", made.result.pred, made.binders)
@@ -196,7 +227,7 @@ def _under_indices(what: str, size: Any, body: Body, where: Body | None, convert
     names = parameter_names(body, len(ranges), what, "i")
     if where is not None:
         parameter_names(where, len(ranges), f"the condition of {what}", "i")
-    indices = [Index(name) for name in names]
+    indices = [Index(name, size=size) for name, size in zip(names, ranges, strict=True)]
     condition = Cond(predicates.TRUE)
     with ExitStack() as stack:
         live = [stack.enter_context(opened(index, "an index")) for index in indices]

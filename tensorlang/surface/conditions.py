@@ -28,8 +28,8 @@ from tensorlang.language.types import shape
 from tensorlang.recursion import Deep, run
 from tensorlang.surface.guards import compared, is_condition, lifted, opposite
 from tensorlang.surface.lex import INTEGER_DIGITS, Token
-from tensorlang.surface.library import library
 from tensorlang.surface.mistakes import VALUE_CONDITION, letters, unclosed
+from tensorlang.surface.quotients import HALVES, Quotient, asked, quotient, remainder
 from tensorlang.surface.reader import Named, Reader
 from tensorlang.surface.words import WORDS
 
@@ -94,7 +94,9 @@ class ConditionReader(Reader):
             raise TypeMismatch(
                 f"expected a size, found the index {unfit[0].name} in it",
                 self.span(start),
-                "a bracket makes a range depend on an index: sum j:n. [j < i] * e",
+                HALVES
+                if any(isinstance(i, Quotient) for i in unfit)
+                else "a bracket makes a range depend on an index: sum j:n. [j < i] * e",
             )
         return value
 
@@ -117,7 +119,7 @@ class ConditionReader(Reader):
             self.introduces_sizes = True
             size = yield self.size()
             self.introduces_sizes = False
-            found.append((token, Index(token.text), size))
+            found.append((token, Index(token.text, size=size), size))
             if not self.accept(","):
                 break
         return found
@@ -197,7 +199,7 @@ class ConditionReader(Reader):
             compare = _COMPARISONS[self.advance().kind]
             start = self.token.start
             left = yield self._combination()
-            parts.append(compare(below, self._as_affine(left, start)))
+            parts.append(asked((below, self._as_affine(left, start)), compare))
         return conjunction(parts)
 
     def test(self, e: Expr) -> IndexArray:
@@ -279,7 +281,7 @@ class ConditionReader(Reader):
         return isinstance(named, Var)
 
     def _is_function(self, name: str) -> bool:
-        return name in functions() or name in ("pow", "real") or name in library() or name in self.callable_names()
+        return name in functions() or name in ("pow", "real") or name in self.callable_names()
 
     def callable_names(self) -> Collection[str]:
         """The names of the programs that can be called."""
@@ -295,7 +297,7 @@ class ConditionReader(Reader):
                 elif token.kind in (")", "]") and opened:
                     self._closing[opened.pop()] = k
         end = self._closing.get(position)
-        return end is not None and self.tokens[end + 1].kind in (*_COMPARISONS, "+", "-", "*", "/", "^", "[")
+        return end is not None and self.tokens[end + 1].kind in (*_COMPARISONS, "+", "-", "*", "/", "//", "%", "^", "[")
 
     def _exists(self) -> Deep[Predicate]:
         self.advance()
@@ -328,7 +330,7 @@ class ConditionReader(Reader):
             message = f"{token.text} relates {many}, found {len(arguments)}"
             hint = f"{token.text}({', '.join(letters(len(relation.sizes), ()))})"
             raise TypeMismatch(message, self.span(token.start), hint)
-        return Related(relation, tuple(arguments))
+        return asked(arguments, lambda *at: Related(relation, at))
 
     def _combination(self) -> Deep[Affine | Predicate]:
         """A sum of products, or, if it is one parenthesis only, whatever is in there."""
@@ -341,9 +343,12 @@ class ConditionReader(Reader):
                 sign = -sign
             signed = self.last_end() > begin
             product: Affine | Predicate = yield self._atom()
-            while self.token.kind == "*":
+            while self.token.kind in ("*", "//", "%"):
                 left = self._as_affine(product, begin)
-                self.advance()
+                operator = self.advance().kind
+                if operator != "*":
+                    product = self.divided(left, operator, begin)
+                    continue
                 factor_sign = 1
                 while self.accept("-"):
                     factor_sign = -factor_sign
@@ -352,7 +357,7 @@ class ConditionReader(Reader):
                 product = self._product(left, self._as_affine(factor, at) * factor_sign, begin)
             operator = self.token.kind
             if operator in ("/", "^"):
-                raise self.unexpected("an index expression, which has only +, - and * by an integer")
+                raise self.unexpected("an index expression, which has only +, -, and *, // and % by an integer")
             if operator not in ("+", "-") and not terms and not signed:
                 return product
             terms.append((self._as_affine(product, begin), sign))
@@ -389,11 +394,12 @@ class ConditionReader(Reader):
             hint = f"a relation is a condition of its own: [{token.text}(i, j)] * e"
             raise TypeMismatch(message, self.place(token), hint)
         if self.token.kind == "(":
-            is_value = token.text in functions() or token.text in library()
+            is_value = token.text in functions() or token.text in self.callable_names()
             raise ScopeError(
                 f"no relation is called {token.text}",
                 self.place(token),
-                (VALUE_CONDITION if is_value else self.suggestion(token.text, Relation))
+                (VALUE_CONDITION if is_value else None)
+                or (WORDS[token.text].text if token.text in WORDS else self.suggestion(token.text, Relation))
                 or "a relation is a parameter: r: rel(n, m)",
             )
         if named is None and (self.introduces_sizes or self.is_size_of_range(token)):
@@ -453,6 +459,19 @@ class ConditionReader(Reader):
             return atom_affine(Lookup(array, tuple(at)))
         except LimitError as error:
             raise error.at(self.span(token.start)) from None
+
+    def divided(self, a: Affine, operator: str, start: int) -> Affine:
+        """`a // c` or `a % c`, from the integer on."""
+        if self.token.kind != "number":
+            hint = "quotients and remainders are by integers: i // 2, i % 2; for i*m + j an array has two axes, x[i, j]"
+            raise self.unexpected("an integer", hint)
+        divisor = self.integer()
+        if not divisor:
+            raise ParseError("an index is divided by zero", self.span(start), "a positive integer: i // 2")
+        try:
+            return self._limited((quotient if operator == "//" else remainder)(a, divisor), start)
+        except LimitError as error:
+            raise error.at(self.span(start)) from None
 
     def _product(self, left: Affine, right: Affine, start: int) -> Affine:
         if left.is_constant:

@@ -23,6 +23,7 @@ from tensorlang.language.affine import Affine, IndexArray, Lookup, Size, atom_af
 from tensorlang.language.function import Function, Parameter, Results, call_handlers, did_you_mean, sizes_of
 from tensorlang.language.grammar import Let, MakePair, Var
 from tensorlang.language.predicates import Relation
+from tensorlang.language.recurrence import straight
 from tensorlang.language.types import Pair, Type, array
 from tensorlang.language.types import R as REAL
 from tensorlang.sets.check import check
@@ -40,9 +41,10 @@ from tensorlang.surface.binders import (
 from tensorlang.surface.foreign import translated
 from tensorlang.surface.inline import call_on_terms
 from tensorlang.surface.lookups import Indices
+from tensorlang.surface.records import fields, maker
+from tensorlang.surface.recurrences import fold, prescan, scan, states
 from tensorlang.surface.scalar import scalar
 from tensorlang.surface.scalars import (
-    abs,
     acos,
     acosh,
     asin,
@@ -55,12 +57,14 @@ from tensorlang.surface.scalars import (
     ceil,
     cos,
     cosh,
+    digamma,
     erf,
     erfc,
     erfinv,
     exp,
     expm1,
     floor,
+    lgamma,
     log,
     log1p,
     log2,
@@ -72,7 +76,6 @@ from tensorlang.surface.scalars import (
     power,
     recip,
     relu,
-    round,
     rsqrt,
     scalar_function,
     sigmoid,
@@ -162,6 +165,10 @@ def sizes(names: str) -> Any:
     """The sizes called `names`, separated by blanks or commas: a tuple of them, or the only one.
 
     Raises `ScopeError` for what is no name, or that of a keyword or a scalar function.
+
+    >>> n, m = tl.sizes("n m")
+    >>> n + 2 * m
+    2*m + n
     """
     if not isinstance(names, str):
         refuse(f"sizes takes names, found {described(names)}", 'such as n, m = tl.sizes("n m")')
@@ -180,6 +187,9 @@ def pair_type(*parts: Any) -> ValueType:
     """The type of pairs (T0, T1); of more parts, of pairs nested to the right.
 
     Raises `TypeMismatch` for fewer than two parts, or one that is no type of values.
+
+    >>> print(tl.function(lambda p: tl.fst(p) * tl.snd(p), p=tl.pair_type(tl.R, tl.R)))
+    f(p: (R, R)) = fst(p) * snd(p)
     """
     if len(parts) < 2:
         refuse(f"a pair has at least two parts, found {len(parts)}", "tl.pair_type(tl.R, tl.R[n])")
@@ -187,14 +197,24 @@ def pair_type(*parts: Any) -> ValueType:
 
 
 def relation(*over: Any) -> RelationType:
-    """The type of a data relation over indices of the given sizes: a boolean array, or a sparse matrix."""
+    """The type of a data relation over indices of the given sizes: a boolean array, or a sparse matrix.
+
+    >>> n = tl.sizes("n")
+    >>> print(tl.function(lambda E, x: tl.sum(n, lambda i: E(i, i) * x[i]), E=tl.relation(n, n), x=tl.R[n]))
+    f(E: rel(n, n), x: [n]R) = sum i:n. [E(i, i)] * x[i]
+    """
     if not over:
         refuse("a relation is over at least one index", "tl.relation(n, m)")
     return RelationType(tuple(map(as_size, over)))
 
 
 def idx(size: Any) -> IndexType:
-    """The type of an index from 0 to size - 1; idx(m)[n] is that of an array of n of them."""
+    """The type of an index from 0 to size - 1; idx(m)[n] is that of an array of n of them.
+
+    >>> n, m = tl.sizes("n m")
+    >>> print(tl.function(lambda x, k: tl.gen(m, lambda i: x[k[i]]), x=tl.R[n], k=tl.idx(n)[m]))
+    f(x: [n]R, k: [m]idx(n)) = gen i:m. x[k[i]]
+    """
     return IndexType(as_size(size))
 
 
@@ -202,6 +222,10 @@ def let(value: Any, body: Callable[[Term], Any]) -> Term:
     """body(x) for a variable x that names `value`.
 
     Raises `TypeMismatch` if `body` is no function of one parameter that gives a value.
+
+    >>> print(tl.function(lambda x: tl.let(x * x, lambda y: y + y), x=tl.R).body)
+    let y = x * x in
+    y + y
     """
     bound = as_term(value)
     (name,) = parameter_names(body, 1, "let", "x")
@@ -213,7 +237,11 @@ def let(value: Any, body: Callable[[Term], Any]) -> Term:
 
 
 def pair(*parts: Any) -> Term:
-    """The pair (a, b); of more parts, pairs nested to the right."""
+    """The pair (a, b); of more parts, pairs nested to the right.
+
+    >>> print(tl.function(lambda x: tl.pair(x, x * x), x=tl.R).body)
+    (x, x * x)
+    """
     if len(parts) < 2:
         refuse(f"a pair has at least two parts, found {len(parts)}", "tl.pair(a, b)")
     return as_term(tuple(parts))
@@ -233,6 +261,13 @@ def function(body: Callable[..., Any] | None = None, /, **types: Any) -> Any:
     The types of its parameters are their annotations, or given by keyword. A tuple that it returns is returned by
     the program too. Raises `TypeMismatch` for a parameter without a type, `ScopeError` for a name that a program
     can't have or for a value of another function, `OutOfBounds` for an access that can fall outside its array.
+
+    >>> n = tl.sizes("n")
+    >>> @tl.function
+    ... def f(x: tl.R[n]):
+    ...     return tl.sum(n, lambda i: x[i] ** 2)
+    >>> print(f)
+    f(x: [n]R) = sum i:n. x[i] ^ 2
     """
     if body is None:
         return lambda given: function(given, **types)
@@ -240,12 +275,8 @@ def function(body: Callable[..., Any] | None = None, /, **types: Any) -> Any:
         made = "tl.parse makes a program of a text" if isinstance(body, str) else "a function or a lambda"
         refuse(f"tl.function takes a Python function, found {described(body)}", made)
     place = _place(body)
-    params = _parameters(body, types, place)
     definition = Definition(_function_name(body, place))
-    given: list[Surface] = []
-    for p in params:
-        binders = frozenset({Binder(p.name, "a parameter", definition)})
-        given.append(_surface(p, binders))
+    params, given = _parameters(body, types, place, definition)
     token = current.set(definition)
     try:
         result, results = _result(body(*given), place)
@@ -258,7 +289,7 @@ def function(body: Callable[..., Any] | None = None, /, **types: Any) -> Any:
     finally:
         current.reset(token)
     try:
-        expr = share(result.expr, definition.names, definition.made_under, definition.choices)
+        expr = straight(share(result.expr, definition.names, definition.made_under, definition.choices))
         return check(Function(definition.name, tuple(params), expr, results))
     except TensorlangError as error:
         raise error.at(place) from None
@@ -278,39 +309,58 @@ def _function_name(body: Callable[..., Any], place: PythonLine | None) -> str:
     return name
 
 
-def _parameters(body: Callable[..., Any], types: dict[str, Any], place: PythonLine | None) -> list[Parameter]:
-    types = {**_annotations(body, place), **types}
+def _parameters(
+    body: Callable[..., Any], types: dict[str, Any], place: PythonLine | None, definition: Definition
+) -> tuple[list[Parameter], list[Any]]:
+    """The parameters of the program, and what `body` is called with: for records, records of what stands for them."""
+    names = _known_names(body)
+    types = {**_annotations(body, names, place), **types}
     types.pop("return", None)
     made: list[Parameter] = []
+
+    def given(name: str, kind: Any) -> Any:
+        record = fields(kind, names)
+        if record is not None:
+            return maker(kind)(**{field: given(field, part) for field, part in record.items()})
+        p = _parameter(name, kind, place)
+        if any(p.name == other.name for other in made):
+            raise ScopeError(f"two parameters are called {name}", place, f"another name for one of the fields: {name}1")
+        made.append(p)
+        return _surface(p, frozenset({Binder(p.name, "a parameter", definition)}))
+
+    surfaces: list[Any] = []
     for p in inspect.signature(body).parameters.values():
         if p.kind not in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) or p.default is not p.empty:
             hint = f"no default and no star: {p.name}: tl.R; constants are plain Python variables outside"
             raise TypeMismatch(
                 f"the parameter {p.name} of a program must be a plain one, without a default", place, hint
             )
-        if not valid_name(p.name) or p.name in functions.functions():
-            raise ScopeError(f"a parameter can't be called {p.name}", place, "keywords and scalar functions are taken")
         if p.name not in types:
             raise TypeMismatch(
                 f"the parameter {p.name} has no type", place, f"annotate it, {p.name}: tl.R[n], or pass {p.name}=tl.R"
             )
-        kind = types.pop(p.name)
-        if isinstance(kind, RelationType):
-            made.append(Relation(p.name, kind.sizes))
-        elif isinstance(kind, IndexType):
-            made.append(IndexArray(p.name, kind.sizes, kind.size))
-        else:
-            try:
-                made.append(Var(p.name, _value_type(kind, f"the type of the parameter {p.name}")))
-            except TypeMismatch as error:
-                error.place = place
-                error.hint = f"{p.name}: tl.R is a number, tl.R[n, m] an array of them, tl.idx(m)[n] indices"
-                raise
+        surfaces.append(given(p.name, types.pop(p.name)))
     if types:
         meant = did_you_mean(next(iter(types)), [p.name for p in made])
         raise ScopeError(f"a type is given for {next(iter(types))}, which is no parameter", place, meant)
     _refuse_sizes_as_parameters(made, place)
-    return made
+    return made, surfaces
+
+
+def _parameter(name: str, kind: Any, place: PythonLine | None) -> Parameter:
+    """The parameter called `name`, of the type that an annotation says."""
+    if not valid_name(name) or name in functions.functions():
+        raise ScopeError(f"a parameter can't be called {name}", place, "keywords and scalar functions are taken")
+    if isinstance(kind, RelationType):
+        return Relation(name, kind.sizes)
+    if isinstance(kind, IndexType):
+        return IndexArray(name, kind.sizes, kind.size)
+    try:
+        return Var(name, _value_type(kind, f"the type of the parameter {name}"))
+    except TypeMismatch as error:
+        error.place = place
+        error.hint = f"{name}: tl.R is a number, tl.R[n, m] an array of them, tl.idx(m)[n] indices"
+        raise
 
 
 def _refuse_sizes_as_parameters(params: list[Parameter], place: PythonLine | None) -> None:
@@ -335,13 +385,18 @@ def _surface(p: Parameter, binders: Binders) -> Surface:
             return Idx(atom_affine(Lookup(p, ())), binders)
 
 
-def _annotations(body: Callable[..., Any], place: PythonLine | None) -> dict[str, Any]:
-    """The annotations of `body`, those that are strings evaluated where `body` was written."""
+def _known_names(body: Callable[..., Any]) -> dict[str, Any]:
+    """What names stand for where `body` was written."""
     frame = user_frame()
     names = {} if frame is None else dict(frame.f_locals)
     code, cells = getattr(body, "__code__", None), getattr(body, "__closure__", None)
     if code is not None and cells is not None:
         names |= {name: cell.cell_contents for name, cell in zip(code.co_freevars, cells, strict=True)}
+    return names
+
+
+def _annotations(body: Callable[..., Any], names: dict[str, Any], place: PythonLine | None) -> dict[str, Any]:
+    """The annotations of `body`, those that are strings evaluated where `body` was written."""
     try:
         return inspect.get_annotations(body, locals=names, eval_str=True)
     except (NameError, SyntaxError) as error:
@@ -386,7 +441,6 @@ __all__ = [
     "RelationType",
     "Term",
     "ValueType",
-    "abs",
     "acos",
     "acosh",
     "argmax",
@@ -401,6 +455,7 @@ __all__ = [
     "ceil",
     "cos",
     "cosh",
+    "digamma",
     "erf",
     "erfc",
     "erfinv",
@@ -408,11 +463,13 @@ __all__ = [
     "exp",
     "expm1",
     "floor",
+    "fold",
     "fst",
     "function",
     "gen",
     "idx",
     "let",
+    "lgamma",
     "log",
     "log1p",
     "log2",
@@ -426,14 +483,15 @@ __all__ = [
     "pair",
     "pair_type",
     "power",
+    "prescan",
     "real",
     "recip",
     "relation",
     "relu",
-    "round",
     "rsqrt",
     "scalar",
     "scalar_function",
+    "scan",
     "sigmoid",
     "sign",
     "sin",
@@ -442,6 +500,7 @@ __all__ = [
     "snd",
     "softplus",
     "sqrt",
+    "states",
     "sum",
     "tan",
     "tanh",

@@ -59,10 +59,16 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
 """NumPy's names of Python's operators."""
 
 
+_makers: dict[str, Callable[..., Any]] = {}
+
+
+def terms_are_made_by(apply: Callable[..., Any], where: Callable[..., Any]) -> None:
+    """Say what applies a scalar function of a name to values of a program, and what chooses between two of them."""
+    _makers.update(apply=apply, where=where)
+
+
 def applied(value: Any, ufunc: Any, method: str, inputs: Sequence[Any], options: Mapping[str, Any]) -> Any:
     """What an elementwise function of NumPy gives for `inputs`, of which `value` is one. Raises `TypeMismatch`."""
-    from tensorlang.surface.terms import apply
-
     name = ufunc.__name__
     if method != "__call__" or options:
         refused(value, f"np.{name}.{method}" if method != "__call__" else f"np.{name}", "sum" if method else name)
@@ -73,15 +79,13 @@ def applied(value: Any, ufunc: Any, method: str, inputs: Sequence[Any], options:
     if name in _OPERATORS:
         return _OPERATORS[name](*plain)
     if name in _ELEMENTWISE:
-        return apply(_ELEMENTWISE[name], *plain)
+        return _makers["apply"](_ELEMENTWISE[name], *plain)
     refused(value, f"np.{name}", name)
 
 
 def where(condition: Any, a: Any, b: Any) -> Any:
     """What np.where of values of a program gives."""
-    from tensorlang.surface.terms import where
-
-    return where(condition, a, b)
+    return _makers["where"](condition, a, b)
 
 
 def refused(value: Any, function: str, name: str) -> NoReturn:

@@ -24,6 +24,7 @@ from tensorlang.language.predicates import (
     negation,
     substitute,
 )
+from tensorlang.surface.quotients import negated
 
 Test = Callable[[Expr], IndexArray]
 """The array of the conditions that an expression asks, which a let is to define."""
@@ -66,7 +67,7 @@ def opposite(p: Predicate, holds: Callable[[Expr], Predicate]) -> Predicate:
         case Or(parts):
             return conjunction([opposite(part, holds) for part in parts])
         case _:
-            found = negation(p)
+            found = negated(p)
             return holds(Compared("<", Bracket(p, number(1)), number(1))) if found is None else found
 
 

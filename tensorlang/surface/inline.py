@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from tensorlang.errors import ArgumentError, SizeMismatch, TypeMismatch, here
 from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, Size, atom_affine, total
 from tensorlang.language.function import Function, Parameter, Results
+from tensorlang.language.given import record, spread
 from tensorlang.language.grammar import (
     Access,
     Bracket,
@@ -20,6 +21,7 @@ from tensorlang.language.grammar import (
     Integer,
     Let,
     Proj,
+    Recur,
     Sum,
     Var,
     children,
@@ -43,6 +45,7 @@ from tensorlang.language.types import Array, Pair, Type, shape
 from tensorlang.language.types import Idx as IndexType
 from tensorlang.recursion import Deep, run
 from tensorlang.surface.lookups import Indices
+from tensorlang.surface.quotients import said
 from tensorlang.surface.scope import Surface
 from tensorlang.surface.terms import Idx, Rel, Term, as_size, as_term, described, first, second, term
 
@@ -55,10 +58,40 @@ def call_on_terms(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     """
     if not any(map(_belongs_to_a_program, (*args, *kwargs.values()))):
         return NotImplemented
-    given, sizes = _matched(f, args, dict(kwargs))
+    by_position, by_name = spread(f, args, kwargs)
+    given, sizes = _matched(f, tuple(by_position), dict(by_name))
+    parts = [value if isinstance(value, Surface) else as_term(value) for value in given.values()]
+    at = [a for value in parts for a in _places(value)]
+    e = said(at, lambda *new: _inlined(f, _moved(given, iter(new)), sizes))
+    return _as_results(term(e, *parts), f.results)
+
+
+def _places(value: Surface) -> tuple[Affine, ...]:
+    """The index expressions that are given."""
+    match value:
+        case Idx():
+            return (value.affine,)
+        case Indices():
+            return value.at
+        case _:
+            return ()
+
+
+def _moved(given: dict[Parameter, Any], new: Iterator[Affine]) -> dict[Parameter, Any]:
+    """What is `given`, with `new` index expressions."""
+    moved = dict(given)
+    for p, value in given.items():
+        if isinstance(value, Idx):
+            moved[p] = Idx(next(new), value.binders)
+        elif isinstance(value, Indices):
+            moved[p] = Indices(value.array, tuple(next(new) for _ in value.at), value.binders)
+    return moved
+
+
+def _inlined(f: Function, given: dict[Parameter, Any], sizes: dict[str, Affine]) -> Expr:
+    """The body of `f` in terms of what is given for its parameters and sizes."""
     equations = [_Equation(f"the size {name} of {f.name}", atom_affine(Size(name)), a) for name, a in sizes.items()]
     inlining = _Inlining()
-    parts: list[Surface] = []
     lets: list[tuple[Var, Expr]] = []
     for p, value in given.items():
         what = f"the argument {p.name} of {f.name}"
@@ -69,14 +102,11 @@ def call_on_terms(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
                 )
             equations += [_Equation(what, a, b) for a, b in zip(p.sizes, value.relation.sizes, strict=True)]
             inlining.relations[p] = value.relation
-            parts.append(value)
         elif isinstance(p, IndexArray):
             equations += _index_argument(what, p, value, inlining)
-            parts.append(value)
         else:
             argument = as_term(value)
             equations += _equations(what, p.type, argument.expr.type)
-            parts.append(argument)
             inlining.vars[p] = argument.expr
             if not _is_trivial(argument.expr):
                 var = Var(p.name, argument.expr.type)
@@ -86,7 +116,7 @@ def call_on_terms(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     result = run(inlining.expr(f.body))
     for var, value in reversed(lets):
         result = Let(var, value, result)
-    return _as_results(term(result, *parts), f.results)
+    return result
 
 
 def _index_argument(what: str, p: IndexArray, value: Any, inlining: _Inlining) -> list[_Equation]:
@@ -110,7 +140,10 @@ def _index_argument(what: str, p: IndexArray, value: Any, inlining: _Inlining) -
 
 
 def _belongs_to_a_program(value: object) -> bool:
-    return isinstance(value, Surface) or (isinstance(value, tuple) and any(map(_belongs_to_a_program, value)))
+    if isinstance(value, Surface):
+        return True
+    parts = value if isinstance(value, tuple) else (record(value) or {}).values()
+    return any(map(_belongs_to_a_program, parts))
 
 
 def _matched(
@@ -255,6 +288,12 @@ class _Inlining:
                 return Choice(sign, own, size.substitute(self.atoms), self._predicate(p), (yield visit(body)))
             case Bracket(p, a):
                 return Bracket(self._predicate(p), (yield visit(a)))
+            case Recur(word, i, size, state, init, step):
+                new_init = yield visit(init)
+                held = self._bound(state, new_init.type)
+                assert isinstance(held, Var)
+                index = self._index(i)
+                return Recur(word, index, size.substitute(self.atoms), held, new_init, (yield visit(step)))
             case Let(x, value, body):
                 new_value = yield visit(value)
                 return Let(self._bound(x, new_value.type), new_value, (yield visit(body)))

@@ -22,7 +22,7 @@ _TOKEN = re.compile(
     r"(?P<blank>(?:[ \t\r\n]+|--[^\n]*)+)"
     r"|(?P<number>[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)"
     r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
-    r"|(?P<symbol><=|>=|!=|[-+*/^()\[\],.:<>=])"
+    r"|(?P<symbol><=|>=|!=|//|[-+*/%^()\[\],.:<>=])"
 )
 
 _MEANT = {
@@ -37,7 +37,7 @@ _MEANT = {
     "//": "a comment begins with --",
     "{": "parentheses group expressions",
     "}": "parentheses group expressions",
-    "%": "a remainder is a condition: [exists k:n. i = 2*k + 1] holds for odd i; x[2*i + 1] reads at them",
+    "%": "remainders are of indices and sizes by integers: x[i % 2], [i % 2 = 0]",
     "@": "a product of matrices: gen i:n, j:p. sum k:m. A[i, k] * B[k, j]",
     "'": "a transposed matrix is read at swapped indices: A[j, i]",
     "\\": "a function of an index is gen: gen i:n. x[i]",
@@ -55,6 +55,7 @@ _MEANT = {
     "≠": "unequal is written !=",
     "∧": "both conditions are joined by `and`",
     "∨": "either condition is joined by `or`",
+    "∈": "a range is a size: sum i:n. e has 0 <= i < n",
     "∃": "existence is written exists k:n. p",
     "Σ": "summation is written sum i:n. e",
     "∑": "summation is written sum i:n. e",

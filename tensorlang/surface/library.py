@@ -1,9 +1,4 @@
-"""The standard library: programs that any text may call by name, and `tensorlang.lib` has for Python."""
-
-from __future__ import annotations
-
-from tensorlang.language.function import Function
-from tensorlang.memory import cached
+"""The text of the standard library: programs that any text may call by name, and `tensorlang.lib` has for Python."""
 
 TEXT = """
 -- sums and means
@@ -11,6 +6,8 @@ total(x: [n]R) = sum i:n. x[i]
 mean(x: [n]R) = (sum i:n. x[i]) / n
 var(x: [n]R) = let c = (sum i:n. x[i]) / n in (sum i:n. (x[i] - c)^2) / n
 norm(x: [n]R) = sqrt(sum i:n. x[i]^2)
+prod(x: [n]R) = fold i:n with p = 1 . p * x[i]
+cumprod(x: [n]R) = scan i:n with p = 1 . p * x[i]
 prefix_sum(x: [n]R) = gen i:n. sum j:n. [j <= i] * x[j]
 
 linspace(a: R, b: R) = gen i:n. a + (b - a) * (i / real(n - 1))
@@ -55,12 +52,6 @@ one_hot(k: [p]idx(n)) = gen i:p, j:n. [k[i] = j]
 embedding(table: [n][m]R, k: [p]idx(n)) = gen i:p, j:m. table[k[i], j]
 segment_sum(x: [p]R, k: [p]idx(n)) = gen j:n. sum i:p. [k[i] = j] * x[i]
 
--- windows
-conv1d(x: [n + m - 1]R, w: [m]R) = gen i:n. sum j:m. x[i + j] * w[j]
-conv1d_transposed(y: [n]R, w: [m]R) = gen i:n + m - 1. sum j:m. [0 <= i - j < n] * y[i - j] * w[j]
-conv2d(x: [c][h + a - 1][w + b - 1]R, k: [d][c][a][b]R) =
-  gen o:d, i:h, j:w. sum q:c, r:a, s:b. x[q, i + r, j + s] * k[o, q, r, s]
-
 -- pairs
 squared_distances(x: [n][d]R, y: [m][d]R) = gen i:n, j:m. sum k:d. (x[i, k] - y[j, k])^2
 attention(q: [n][d]R, k: [m][d]R, v: [m][p]R) =
@@ -68,17 +59,4 @@ attention(q: [n][d]R, k: [m][d]R, v: [m][p]R) =
   let e = gen i:n, j:m. exp(s[i, j] - max l:m. s[i, l]) in
   let t = gen i:n. sum j:m. e[i, j] in
   gen i:n, l:p. (sum j:m. e[i, j] * v[j, l]) / t[i]
-causal_attention(q: [n][d]R, k: [n][d]R, v: [n][p]R) =
-  let s = gen i:n, j:n. [j <= i] * ((sum l:d. q[i, l] * k[j, l]) / sqrt(d)) in
-  let e = gen i:n, j:n. [j <= i] * exp(s[i, j] - max l:n where l <= i. s[i, l]) in
-  let t = gen i:n. sum j:n. [j <= i] * e[i, j] in
-  gen i:n, l:p. (sum j:n. [j <= i] * e[i, j] * v[j, l]) / t[i]
 """
-
-
-@cached
-def library() -> dict[str, Function]:
-    """The programs of the library by name."""
-    from tensorlang.surface.parse import parse_module
-
-    return parse_module(TEXT, "lib.tl")

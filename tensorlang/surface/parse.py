@@ -6,7 +6,7 @@ tightly, from loose to tight:
     let, gen, sum, max   reach as far right as they can, also as the last operand of an operator; likewise min, argmax
                          and argmin before a binder: max i:n. e is a reduction, max(a, b) a scalar function
     a + b, a - b         from the left
-    a * b, a / b         from the left; `[p] * e` has the whole rest of the product as its e
+    a * b, a / b         from the left, as are i // 2 and i % 2; `[p] * e` has the whole rest of the product as its e
     -e                   `-3` is a constant, `-e` is -1 * e
     e ^ 2
     e[i, j]
@@ -35,6 +35,7 @@ from tensorlang.language.function import Function, Parameter, did_you_mean, type
 from tensorlang.language.functions import KEYWORDS, call, function, functions, raise_to
 from tensorlang.language.grammar import (
     INDEX_HINT,
+    RECURRENCES,
     Access,
     Add,
     Bracket,
@@ -55,17 +56,21 @@ from tensorlang.language.grammar import (
     sums,
 )
 from tensorlang.language.predicates import TRUE, Predicate, Relation
+from tensorlang.language.recurrence import recurrence, straight
 from tensorlang.language.types import Array, Pair, R, of_indices, shape
 from tensorlang.language.types import Idx as IndexType
+from tensorlang.memory import cached
 from tensorlang.recursion import Deep, run
 from tensorlang.sets.check import check
 from tensorlang.surface.declarations import DeclarationReader
 from tensorlang.surface.guards import opposite
 from tensorlang.surface.inline import call_on_terms
 from tensorlang.surface.lex import Token
-from tensorlang.surface.library import TEXT, library
+from tensorlang.surface.library import TEXT
 from tensorlang.surface.lookups import Indices
 from tensorlang.surface.mistakes import VALUE_CONDITION, elementwise, letters
+from tensorlang.surface.options import Adjustable, adjustable, axes
+from tensorlang.surface.quotients import index_of, said
 from tensorlang.surface.reader import REDUCTIONS
 from tensorlang.surface.scope import Surface
 from tensorlang.surface.share import share
@@ -83,6 +88,10 @@ def parse(text: str, source: str = "<text>") -> Function:
 
     Raises `ParseError` unless it is exactly one definition, `ScopeError`, `TypeMismatch`, `ScalarFunctionError`,
     `LimitError` and `OutOfBounds` for what they say.
+
+    >>> f = tl.parse("f(x: [n]R) = sum i:n. x[i]^2")
+    >>> print(f([1.0, 2.0]))
+    5.0
     """
     definitions = list(parse_module(text, source).values())
     if len(definitions) != 1:
@@ -93,9 +102,20 @@ def parse(text: str, source: str = "<text>") -> Function:
     return definitions[0]
 
 
+def reread(text: str) -> Function:
+    """The program that a text defines which was printed from one: its accesses are not checked again, which may be in
+    bounds from size 1 on alone. Raises what `parse` raises else."""
+    parser = _Parser(text, "<text>")
+    return run(parser.definition(parser.expect("name", "the name of a definition")))
+
+
 @limited
 def parse_module(text: str, source: str = "<text>") -> dict[str, Function]:
-    """The programs that `text` defines, by name and in order. Raises what `parse` raises."""
+    """The programs that `text` defines, by name and in order. Raises what `parse` raises.
+
+    >>> list(tl.parse_module("f(x: R) = x * x  g(x: R) = f(x) + 1"))
+    ['f', 'g']
+    """
     if not isinstance(text, str):
         hint = (
             "tl.function makes a program of a Python function"
@@ -116,6 +136,12 @@ def parse_module(text: str, source: str = "<text>") -> dict[str, Function]:
     return found
 
 
+@cached
+def library() -> dict[str, Function]:
+    """The programs of the library by name."""
+    return {**parse_module(TEXT, "lib.tl"), **adjustable(parse)}
+
+
 @dataclass(frozen=True, slots=True)
 class _Piece:
     """An expression and its place. `literal`: a number, perhaps after one minus."""
@@ -130,7 +156,7 @@ class _Parser(DeclarationReader):
     def __init__(self, text: str, source: str) -> None:
         super().__init__(text, source)
         self.programs: dict[str, Function] = {}
-        self.uses_library = text is not TEXT
+        self.uses_library = source != "lib.tl"
 
     def definition(self, name: Token) -> Deep[Function]:
         """What follows a definition's name."""
@@ -167,7 +193,7 @@ class _Parser(DeclarationReader):
             made_under = {value: tuple(self.free(value)) for value in asked.values()}
             e = share(e, made_under=made_under, choices=asked, shared=(Compared,))
             self.conditions = {}
-        return Function(name.text, tuple(p for p in params.values() if not isinstance(p, Size)), e)
+        return Function(name.text, tuple(p for p in params.values() if not isinstance(p, Size)), straight(e))
 
     def _at_definition(self) -> bool:
         """Whether the current token begins `name()` or `name(param: `, which no expression goes on with."""
@@ -175,8 +201,8 @@ class _Parser(DeclarationReader):
         return ahead[:3] == ["name", "(", ")"] or ahead == ["name", "(", "name", ":"]
 
     def callable_names(self) -> Collection[str]:
-        """The programs above."""
-        return self.programs
+        """The programs above, and those of the library."""
+        return (*self.programs, *library()) if self.uses_library else self.programs
 
     def number(self, what: str) -> Deep[Expr]:
         """An expression whose value is a number, up to a comparison."""
@@ -202,7 +228,10 @@ class _Parser(DeclarationReader):
         if left.literal and self.token.kind == "/" and self.peek() == "number" and self.peek(2) != "^":
             self.advance()
             left = self._quotient(left, self.advance())
-        while self.token.kind in ("*", "/"):
+        while self.token.kind in ("*", "/", "//", "%"):
+            if self.token.kind in ("//", "%"):
+                left = self._rounded(left)
+                continue
             operator = self.advance()
             right: _Piece = yield self._operand()
             self._need_numbers(left, operator.kind, right)
@@ -216,6 +245,15 @@ class _Parser(DeclarationReader):
             left = _Piece(Add(left.expr, right.expr, sign), left.start, right.end)
         return left
 
+    def _rounded(self, left: _Piece) -> _Piece:
+        """`a // c` or `a % c` of an index expression, as a number, from the operator on."""
+        a = index_of(left.expr)
+        if a is not None and not a.is_constant:
+            operator = self.advance().kind
+            return self._piece(said((self.divided(a, operator, left.start),), real), left.start)
+        hint = "a comment begins with --" if self.peek() != "number" and self.token.kind == "//" else None
+        raise self.unexpected("an operator of numbers", hint or "indices have // and %, real(2*i // 3); numbers have /")
+
     def _operand(self) -> Deep[_Piece]:
         """An operand of * or /: one that begins with a word, a bracket or a minus, or an atom with its suffixes."""
         token = self.token
@@ -226,6 +264,9 @@ class _Parser(DeclarationReader):
                 return piece
             case "gen" | "sum":
                 piece = yield self._binder()
+                return piece
+            case "name" if token.text in RECURRENCES and self._binds_time():
+                piece = yield self._recurrence()
                 return piece
             case "name" if token.text in REDUCTIONS and (self.peek(), self.peek(2)) == ("name", ":"):
                 piece = yield self._reduction()
@@ -244,9 +285,12 @@ class _Parser(DeclarationReader):
             piece = yield self._access(piece)
         if self.token.kind == "^":
             self.advance()
-            exponent = self._exponent()
-            self._need_number(piece, "the base of ^", f"{{}} ^ {exponent}", self._shown(piece))
-            piece = self._piece(raise_to(piece.expr, exponent), token.start)
+            if self.token.kind in ("name", "("):
+                piece = yield self._variable_power(piece, token)
+            else:
+                exponent = self._exponent()
+                self._need_number(piece, "the base of ^", f"{{}} ^ {exponent}", self._shown(piece))
+                piece = self._piece(raise_to(piece.expr, exponent), token.start)
             if self.token.kind == "^":
                 raise self.unexpected("an operator", "parentheses say which power comes first: (x ^ 2) ^ 3")
         return piece
@@ -292,11 +336,15 @@ class _Parser(DeclarationReader):
         self.expect("(")
         given: list[Surface] = []
         sizes: dict[str, Idx] = {}
+        options: dict[str, int] = {}
         while self.token.kind != ")":
             if self.token.kind == "name" and self.peek() == "=":
                 name = self.advance().text
                 self.advance()
-                sizes[name] = Idx((yield self.affine()))
+                if isinstance(f, Adjustable) and name in f.options:
+                    options[name] = self.integer()
+                else:
+                    sizes[name] = Idx((yield self.affine()))
             else:
                 p = f.params[len(given)] if len(given) < len(f.params) else None
                 given.append((yield self._argument(p)))
@@ -304,12 +352,20 @@ class _Parser(DeclarationReader):
                 break
         self.expect(")", "an operator, ',' or ')'")
         try:
-            result = call_on_terms(f, tuple(given), dict(sizes))
+            if isinstance(f, Adjustable):
+                lengths = {p.name: axes(value) for p, value in zip(f.params, given, strict=False)}
+                chosen = f.at(lengths, options)
+            else:
+                chosen = f
+            result = call_on_terms(chosen, tuple(given), dict(sizes))
         except TensorlangError as error:
             error.place = self.span(token.start)
-            error.hint = error.hint or f"{f.name}({', '.join(f'{p.name}: {type_text(p)}' for p in f.params)})"
+            named = (
+                "".join(f", {name}={value}" for name, value in f.options.items()) if isinstance(f, Adjustable) else ""
+            )
+            error.hint = error.hint or f"{f.name}({', '.join(f'{p.name}: {type_text(p)}' for p in f.params)}{named})"
             raise
-        e = f.body if result is NotImplemented else result.expr
+        e = chosen.body if result is NotImplemented else result.expr
         return self._piece(e, token.start)
 
     def _argument(self, p: Parameter | None) -> Deep[Surface]:
@@ -367,30 +423,35 @@ class _Parser(DeclarationReader):
             raise self.unexpected("an index expression", "real(2*i + 1) is the number that 2*i + 1 is")
         value: Affine = yield self.affine()
         self.expect(")", "an operator of index expressions or ')'")
-        return self._piece(real(value), token.start)
+        return self._piece(said((value,), real), token.start)
 
     def _power(self, token: Token) -> Deep[_Piece]:
         self.expect("(")
         base: _Piece = yield self._expression()
-        self.expect(",", "',' and a constant exponent")
-        start = self.token.start
-        sign = -1 if self.accept("-") else 1
-        exponent = sign * Fraction(self.expect("number", "a constant exponent").text)
-        if self.accept("/"):
-            divisor = Fraction(self.expect("number", "a number").text)
-            if not divisor:
-                raise ParseError("the exponent is divided by zero", self.span(start), "a constant such as 3/2")
-            exponent /= divisor
-        place = self.span(start)
-        self.expect(")", "')', since the exponent is a constant,")
-        self._need_number(base, "the base of pow")
-        return self._piece(raise_to(base.expr, _limited(exponent, place)), token.start)
+        self.expect(",", "',' and an exponent")
+        exponent: _Piece = yield self._expression()
+        self.expect(")", "an operator or ')'")
+        return self._raised(base, exponent, "pow", token)
+
+    def _variable_power(self, base: _Piece, token: Token) -> Deep[_Piece]:
+        exponent: _Piece = yield self._atom_expression()
+        while self.token.kind == "[":
+            exponent = yield self._access(exponent)
+        return self._raised(base, exponent, "^", token)
+
+    def _raised(self, base: _Piece, exponent: _Piece, what: str, token: Token) -> _Piece:
+        self._need_number(base, f"the base of {what}")
+        self._need_number(exponent, f"the exponent of {what}")
+        if isinstance(exponent.expr, Const):
+            place = self.span(exponent.start, exponent.end)
+            return self._piece(raise_to(base.expr, _limited(exponent.expr.value, place)), token.start)
+        return self._piece(call("power", base.expr, exponent.expr), token.start)
 
     def _exponent(self) -> Fraction:
         start = self.token.start
         sign = -1 if self.accept("-") else 1
         if self.token.kind != "number" or not self.token.text.isdigit():
-            meant = "any constant exponent: pow(e, 3/2); else exp(y * log(x)) for x^y"
+            meant = "x ^ 2, x ^ y, or pow(e, 3/2)"
             raise self.unexpected("an integer exponent", meant)
         exponent = sign * Fraction(self.advance().text)
         return _limited(exponent, self.span(start))
@@ -412,14 +473,19 @@ class _Parser(DeclarationReader):
     def _access(self, array: _Piece) -> Deep[_Piece]:
         self.advance()
         self._need_value(array, "what is accessed")
-        at: list[tuple[Affine, int]] = []
+        at: list[Affine] = []
+        starts: list[int] = []
         while True:
-            start = self.token.start
-            at.append(((yield self.affine()), start))
+            starts.append(self.token.start)
+            at.append((yield self.affine()))
             if not self.accept(","):
                 break
         self.expect("]", "an operator, ',' or ']'")
         place = self.span(array.start)
+        e = said(at, lambda *places: self._element(array, [*zip(places, starts, strict=True)], place))
+        return self._piece(e, array.start)
+
+    def _element(self, array: _Piece, at: list[tuple[Affine, int]], place: Span) -> Expr:
         e = array.expr
         for a, start in at:
             if not isinstance(e.type, Array):
@@ -429,7 +495,7 @@ class _Parser(DeclarationReader):
                     self._access_hint(array, e),
                 )
             e = Access(e, a, place)
-        return self._piece(e, array.start)
+        return e
 
     def _bracket(self) -> Deep[_Piece]:
         token = self.advance()
@@ -492,6 +558,51 @@ class _Parser(DeclarationReader):
         self._need_number(body, "the body of sum")
         e = body.expr if where is TRUE else Bracket(where, body.expr)
         return self._piece(sums(binders, e), token.start)
+
+    def _binds_time(self) -> bool:
+        """Whether an index follows: `fold t:n`, or `fold reversed t:n`. Else it is a name like others."""
+        ahead = [self.peek(k) for k in (1, 2, 3)]
+        return ahead[:2] == ["name", ":"] or ahead == ["name", "name", ":"]
+
+    def _recurrence(self) -> Deep[_Piece]:
+        """`fold t:n with s = e0, r = e1 . e`, where `reversed t:n` goes from the last t to the first."""
+        token = self.advance()
+        hint = f"a state, its first value, and the step: {token.text} t:n with s = 0 . s + x[t]"
+        backwards = self.token.text == "reversed" and self.peek() == "name" and self.accept("name")
+        binders = yield self.binders(token.text)
+        if len(binders) > 1:
+            message = f"a {token.text} has one index, the time"
+            raise ParseError(message, self.place(binders[1][0]), f"one {token.text} in the step of another")
+        if not (self.token.kind == "name" and self.token.text == "with"):
+            raise self.unexpected("`with`", hint)
+        self.advance()
+        names: list[Token] = []
+        inits: list[Expr] = []
+        while True:
+            names.append(self.expect("name", "the name of a state"))
+            if names[-1].text in [name.text for name in names[:-1]]:
+                raise ScopeError(f"this {token.text} has two states called {names[-1].text}", self.place(names[-1]))
+            self.expect("=", "'=' and the first value of the state")
+            value: _Piece = yield self._expression()
+            self._need_value(value, f"the first value of {names[-1].text}")
+            inits.append(value.expr)
+            if not self.accept(","):
+                break
+        if self.token.kind != ".":
+            raise self.unexpected("an operator, ',' or '.'", hint)
+        self.advance()
+        ((_, index, size),) = binders
+        states = [Var(name.text, e.type) for name, e in zip(names, inits, strict=True)]
+        bound = self.bind_indices(binders)
+        bound += [(name.text, self.bind(name, state)) for name, state in zip(names, states, strict=True)]
+        step: _Piece = yield self._expression()
+        self.restore_all(bound)
+        self._need_value(step, f"the step of a {token.text}")
+        try:
+            e = recurrence(token.text, index, size, states, inits, step.expr, bool(backwards))
+        except TypeMismatch as error:
+            raise error.at(self.span(step.start, step.end)) from None
+        return self._piece(e, token.start)
 
     def _reduction(self) -> Deep[_Piece]:
         """`max i:n where p. e`, and likewise min, argmax and argmin."""

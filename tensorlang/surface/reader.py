@@ -107,12 +107,12 @@ class Reader:
         """
         name = token.text
         if name in _UNBINDABLE or name in functions():
-            raise ScopeError(f"{name} is a scalar function; {kind_of(named)} needs another name", self.place(token))
+            message = f"{name} is a scalar function; {kind_of(named)} needs another name"
+            raise ScopeError(message, self.place(token), f"such as {name}0")
         outer = self.scope.get(name)
         if outer is not None and type(outer) is not type(named):
-            raise ScopeError(
-                f"{name} is {kind_of(outer)} already; {kind_of(named)} needs another name", self.place(token)
-            )
+            message = f"{name} is {kind_of(outer)} already; {kind_of(named)} needs another name"
+            raise ScopeError(message, self.place(token), f"such as {name}0")
         self.scope[name] = named
         return outer
 

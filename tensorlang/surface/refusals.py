@@ -9,8 +9,7 @@ from tensorlang.surface.scope import Surface, refuse
 
 VALUE_CONDITION = "tl.where(x > y, a, b) is a where x > y and else b; tl.maximum, tl.minimum and tl.relu choose, too"
 NOT_DIVIDED = (
-    "x[2 * i] reads every other element, tl.exists(n, lambda k: i == 2 * k) holds for even i; for half of a size, call "
-    "the half n and the whole 2 * n"
+    "rounded down it is i // 2, and what is left is i % 2; for half of a size, call the half n and the whole 2 * n"
 )
 NOT_AN_INDEX = "an index is made of indices, sizes, integers, + and -, found {}"
 
@@ -22,11 +21,11 @@ class IndexRefusals(Surface):
 
     def _not_affine(self, *_: object) -> NoReturn:
         refuse(
-            f"an index expression is made of indices, sizes, integers, +, - and *, found another operation on {self}",
-            NOT_DIVIDED,
+            f"an integer is not divided by an index or a size, found a division by {self}",
+            "quotients and remainders are by positive integers: i // 2, i % 2",
         )
 
-    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _not_affine
+    __rfloordiv__ = __rmod__ = __divmod__ = __rdivmod__ = _not_affine
 
     def _not_logic(self, _: object) -> NoReturn:
         refuse(

@@ -10,7 +10,8 @@
 
 Called with numbers, it is the Python function. Called with values of a program, its body is written into the program:
 an `if` on values becomes what is taken under the condition and what is taken under its opposite, so only the side that
-is taken is evaluated, has to exist, and has a derivative. Loops are unrolled, so their ranges must be known.
+is taken is evaluated, has to exist, and has a derivative. Loops over known ranges are unrolled. A function with loops
+that data decide is read as a whole, and becomes one scalar function of the language.
 """
 
 from __future__ import annotations
@@ -22,11 +23,18 @@ import math
 import operator
 import textwrap
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, overload
 
 from tensorlang.errors import LimitError, TypeMismatch, here, python_line
 from tensorlang.language.functions import functions
+from tensorlang.language.grammar import Var
+from tensorlang.language.types import R
+from tensorlang.scalars.black_box import Plan, plan_of
 from tensorlang.surface import scope
+from tensorlang.surface.known import FromSource, home, known_name
+from tensorlang.surface.loop_terms import as_terms
+from tensorlang.surface.loops import read
+from tensorlang.surface.tail_calls import calls_itself
 from tensorlang.surface.terms import Cond, Idx, Term, apply, as_term, where
 
 MOST_STEPS = 10_000
@@ -49,12 +57,11 @@ _COMPARE: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
 }
-_KNOWN = {"fabs": "abs", "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh", "pow": "power"}
-_KNOWN |= {"arccosh": "acosh", "arctanh": "atanh", "arctan2": "atan2", "maximum": "max", "minimum": "min"}
-_KNOWN |= {"absolute": "abs", "rint": "round", "remainder": "mod", "logistic": "sigmoid"}
-_MODULES = ("math", "numpy", "jax", "jaxlib", "builtins")
-
 _Env = dict[str, Any]
+
+
+class _DataLoop(Exception):
+    """A loop whose range data decide."""
 
 
 class _Returned:
@@ -64,12 +71,14 @@ class _Returned:
         self.value = value
 
 
-class ScalarCode:
+class ScalarCode(FromSource):
     """A function of numbers that programs call, too."""
 
-    def __init__(self, body: Callable[..., Any]) -> None:
+    def __init__(self, body: Callable[..., Any], bound: int | None = None, mode: str = "auto") -> None:
         functools.update_wrapper(self, body)
         self.body = body
+        self.name = body.__name__
+        self.bound, self.mode = bound, mode
         self._place = python_line(body.__code__.co_filename, body.__code__.co_firstlineno)
         try:
             lines, self._first = inspect.getsourcelines(body)
@@ -82,12 +91,22 @@ class ScalarCode:
         tree = ast.parse(textwrap.dedent("".join(lines))).body[0]
         if not isinstance(tree, ast.FunctionDef):
             raise TypeMismatch("tl.scalar takes a function that def defines", self._place, "def f(x): return ..")
-        self._tree = tree
+        self.tree = tree
         arguments = tree.args
         if arguments.vararg or arguments.kwarg:
             self._refuse(tree, "a function of numbers has a fixed number of parameters", "no * and no **")
         for node in ast.walk(tree):
             self._check(node)
+        annotated = inspect.get_annotations(body)
+        self.whole = frozenset(name for name, of in annotated.items() if of in (int, "int"))
+        self._loops = calls_itself(tree) or any(
+            isinstance(node, ast.While | ast.Break | ast.Continue) for node in ast.walk(tree)
+        )
+
+    def outside(self) -> dict[str, Any]:
+        """The names that it reads from outside, as they are now."""
+        closure = inspect.getclosurevars(self.body)
+        return {**closure.builtins, **closure.globals, **closure.nonlocals}
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         """The value at these numbers, or at these values of a program."""
@@ -98,9 +117,19 @@ class ScalarCode:
         except TypeError as error:
             raise TypeMismatch(f"{self.body.__name__}: {error}", here()) from None
         bound.apply_defaults()
-        closure = inspect.getclosurevars(self.body)
-        names = {**closure.builtins, **closure.globals, **closure.nonlocals}
-        return _Run(self, names).call(dict(bound.arguments))
+        if not self._loops:
+            try:
+                return _Run(self, self.outside()).call(dict(bound.arguments))
+            except _DataLoop:
+                pass
+        return as_terms(read(self, dict(bound.arguments), self.bound), self.mode)
+
+    @property
+    def plan(self) -> Plan:
+        """What becomes of it where all its parameters are values of a program: its code, the way to its derivatives,
+        and what both cost."""
+        binders = {name: Term(Var(name, R)) for name in inspect.signature(self.body).parameters}
+        return plan_of(read(self, binders, self.bound).code, self.mode)
 
     def refuse(self, node: ast.AST, message: str, hint: str) -> NoReturn:
         """Raise `TypeMismatch` at the line of `node`."""
@@ -112,21 +141,14 @@ class ScalarCode:
 
     def _check(self, node: ast.AST) -> None:
         refused: dict[type[ast.AST], tuple[str, str]] = {
-            ast.While: (
-                "a loop whose length data decide",
-                "for k in range(20): .. with a condition on what is changed",
-            ),
             ast.Try: ("try", "a condition in front: if x > 0: .."),
             ast.With: ("with", "plain statements"),
             ast.Yield: ("yield", "return"),
             ast.Global: ("global", "a parameter"),
             ast.Nonlocal: ("nonlocal", "a parameter"),
-            ast.Subscript: ("an element of something", "numbers alone: pass x[i] as an argument"),
             ast.ListComp: ("a comprehension", "for k in range(..): .."),
             ast.GeneratorExp: ("a comprehension", "for k in range(..): .."),
             ast.Lambda: ("a lambda", "a function of its own with tl.scalar"),
-            ast.Break: ("break", "an if around what follows"),
-            ast.Continue: ("continue", "an if around what follows"),
         }
         if type(node) in refused:
             what, hint = refused[type(node)]
@@ -142,9 +164,9 @@ class _Run:
         self.steps = 0
 
     def call(self, env: _Env) -> Any:
-        result = self.block(self.code._tree.body, env)
+        result = self.block(self.code.tree.body, env)
         if result is None:
-            self.code.refuse(self.code._tree, "a path through it returns nothing", "return a number at its end")
+            self.code.refuse(self.code.tree, "a path through it returns nothing", "return a number at its end")
         return result.value
 
     def block(self, statements: Sequence[ast.stmt], env: _Env) -> _Returned | None:
@@ -230,7 +252,7 @@ class _Run:
         env: _Env,
     ) -> _Returned | None:
         values = self.value(iterated, env)
-        if not isinstance(values, range | tuple):
+        if not isinstance(values, range | tuple | list):
             self.code.refuse(at, "a loop is over a range of whole numbers", "for k in range(5): ..")
         if any(isinstance(node, ast.Return) for part in body for node in ast.walk(part)):
             assigned = [ast.Assign(targets=[target], value=ast.Constant(value=v), lineno=at.lineno) for v in values]
@@ -264,8 +286,13 @@ class _Run:
                 return found
             case ast.Attribute(value=of, attr=name):
                 return getattr(self.value(of, env), name)
-            case ast.Tuple(elts=parts):
+            case ast.Tuple(elts=parts) | ast.List(elts=parts):
                 return tuple(self.value(part, env) for part in parts)
+            case ast.Subscript(value=of, slice=place):
+                whole, k = self.value(of, env), self.value(place, env)
+                if isinstance(whole, tuple | list) and isinstance(k, int):
+                    return whole[k]
+                self.code.refuse(e, "an element of something", "numbers alone: pass x[i] as an argument")
             case ast.UnaryOp(op=op, operand=operand):
                 made = self.value(operand, env)
                 if isinstance(op, ast.Not):
@@ -318,26 +345,29 @@ class _Run:
         return _BINARY[type(op)](a, b)
 
     def _call(self, at: ast.AST, f: Any, arguments: list[Any]) -> Any:
-        if f is range or not any(isinstance(a, Term | Idx | Cond) for a in arguments):
+        of_program = any(isinstance(a, Term | Idx | Cond) for a in arguments)
+        if f is range and of_program:
+            raise _DataLoop
+        if f is int and of_program:
+            raise _DataLoop
+        if f is range or not of_program:
             return f(*arguments)
         if isinstance(f, ScalarCode):
             return f(*arguments)
-        name = getattr(f, "__name__", "")
-        home = (getattr(f, "__module__", None) or type(f).__module__ or "").split(".")[0]
-        if home == "tensorlang":
+        if home(f) == "tensorlang":
             return f(*arguments)
-        name = _KNOWN.get(name, name)
-        if home in _MODULES and f is math.log and len(arguments) == 2:
+        name = known_name(f)
+        if f is math.log and len(arguments) == 2:
             return apply("log", arguments[0]) / apply("log", arguments[1])
-        if home in _MODULES and name in ("max", "min") and len(arguments) > 2:
+        if name in ("max", "min") and len(arguments) > 2:
             return functools.reduce(lambda a, b: apply(name, a, b), arguments)
-        if home in _MODULES and name == "where" and len(arguments) == 3:
+        if name == "where" and len(arguments) == 3:
             return where(*arguments)
-        if home in _MODULES and name in functions():
+        if name is not None and name in functions():
             return apply(name, *arguments)
         self.code.refuse(
             at,
-            f"{name or f} is no function of numbers that is known",
+            f"{getattr(f, '__name__', f)} is no function of numbers that is known",
             "@tl.scalar on its definition, or a function of tl, math, numpy or jax.numpy",
         )
 
@@ -361,16 +391,44 @@ def _conditions(*parts: Any) -> tuple[Cond, Cond]:
     return a, b
 
 
-def scalar(body: Callable[..., Any]) -> ScalarCode:
+@overload
+def scalar(body: Callable[..., Any], *, bound: int | None = None, mode: str = "auto") -> ScalarCode: ...
+@overload
+def scalar(*, bound: int | None = None, mode: str = "auto") -> Callable[[Callable[..., Any]], ScalarCode]: ...
+
+
+def scalar(
+    body: Callable[..., Any] | None = None, *, bound: int | None = None, mode: str = "auto"
+) -> ScalarCode | Callable[[Callable[..., Any]], ScalarCode]:
     """The Python function `body` of numbers, to be called on values of programs, too: branches become conditions.
 
-    It has assignments, if, elif and else, conditional expressions, and, or, not, comparisons and their chains, loops
-    over ranges that are known, which are unrolled, early returns, several results as a tuple, and calls of other such
-    functions and of those of math, numpy and jax.numpy that the language has. What it closes over is read when it is
-    called. Raises `TypeMismatch` at the line of anything else, `LimitError` if it gets too long.
+    It has assignments, if, elif and else, conditional expressions, and, or, not, comparisons and their chains, for
+    loops over ranges, while, break, continue, early returns, several results as a tuple, calls of itself in tail
+    position, and calls of other such functions and of those of math, numpy and jax.numpy that the language has. What it
+    closes over is read when it is called. A parameter that is annotated as `int` is a whole number, without a
+    derivative.
+
+    A loop over a range that is known is unrolled. With loops that data decide the function becomes one scalar function
+    of the language, `plan` says how: `mode` "dual" carries all partial derivatives along with the value, "reverse"
+    stores what the adjoint reads, for which every loop needs a bound; "auto" takes what costs less. With `bound`, the
+    most trips of a loop, a result after more trips is nan, and so are its derivatives.
+
+    Raises `TypeMismatch` at the line of anything else, `LimitError` if it gets too long.
+
+    >>> @tl.scalar
+    ... def cube(x):
+    ...     return x * x * x
+    >>> print(tl.function(lambda x: cube(x), x=tl.R).body)
+    x * x * x
     """
+    if body is None:
+        return functools.partial(scalar, bound=bound, mode=mode)
+    if mode not in ("auto", "dual", "reverse"):
+        scope.refuse(f'mode is "auto", "dual" or "reverse", found {mode!r}', 'tl.scalar(mode="dual")')
+    if bound is not None and (not isinstance(bound, int) or isinstance(bound, bool) or bound < 1):
+        scope.refuse(f"bound is the most trips of a loop, found {bound!r}", "tl.scalar(bound=64)")
     if isinstance(body, ScalarCode):
         return body
     if not inspect.isfunction(body):
         scope.refuse(f"tl.scalar takes a Python function, found {body!r}", "@tl.scalar above def f(x): ..")
-    return ScalarCode(body)
+    return ScalarCode(body, bound, mode)

@@ -25,7 +25,11 @@ class ScalarCall(Protocol):
 
 
 def call(name: str, *arguments: object) -> Term:
-    """name(arguments) for any registered scalar function. Raises `ScalarFunctionError` for another name."""
+    """name(arguments) for any registered scalar function. Raises `ScalarFunctionError` for another name.
+
+    >>> print(tl.function(lambda x: tl.call("sin", x), x=tl.R).body)
+    sin(x)
+    """
     return apply(name, *arguments)
 
 
@@ -33,9 +37,32 @@ def _named(name: str, python_name: str | None = None) -> ScalarCall:
     def on_terms(*arguments: object) -> Term:
         return apply(name, *arguments)
 
-    on_terms.__name__ = on_terms.__qualname__ = python_name or name
-    on_terms.__doc__ = f"{name}, elementwise on numbers of a program."
+    shown = python_name or name
+    known = functions.functions()[name]
+    names = [f"x{k}" for k in range(known.arity)] if known.arity > 1 else ["x"]
+    positional = inspect.Parameter.POSITIONAL_ONLY
+    on_terms.__name__ = on_terms.__qualname__ = shown
+    on_terms.__signature__ = inspect.Signature([inspect.Parameter(x, positional) for x in names])  # type: ignore[attr-defined]
+    on_terms.__doc__ = _DOCUMENTED.format(
+        name=name,
+        shown=shown,
+        arguments=", ".join(names),
+        given=", ".join(f"{x}=tl.R" for x in names),
+        params=", ".join(f"{x}: R" for x in names),
+        cost=known.cost,
+        source=known.source.format(*names),
+    )
     return on_terms
+
+
+_DOCUMENTED = """{shown}({arguments}), of numbers of a program. It costs {cost}, and runs as {source}.
+
+Raises `TypeMismatch` for arrays, of which each element is given alone.
+
+>>> import tensorlang as tl
+>>> print(tl.function(lambda {arguments}: tl.fn.{shown}({arguments}), {given}))
+f({params}) = {name}({arguments})
+"""
 
 
 exp = _named("exp")
@@ -79,6 +106,8 @@ round = _named("round")
 mod = _named("mod")
 atan2 = _named("atan2")
 power = _named("power")
+lgamma = _named("lgamma")
+digamma = _named("digamma")
 
 
 def scalar_function(
@@ -106,6 +135,16 @@ def scalar_function(
     Raises `ScalarFunctionError` if the name is taken, if the derivative doesn't have one component for each argument,
     or costs more than the bound of 4 allows for a function that costs `cost`, if evaluate, source and derivative differ
     at a point, or if `cost` is more than the source has operations.
+
+    >>> cube = tl.scalar_function(
+    ...     "example_cube",
+    ...     cost=2,
+    ...     derivative=lambda x, y: 3 * x**2,
+    ...     evaluate=lambda x: x**3,
+    ...     source="({0} * {0} * {0})",
+    ... )
+    >>> tl.grad(tl.parse("f(x: R) = example_cube(x)"))(2.0)
+    Array(12., dtype=float32)
     """
     for what, template in (("source", source), ("latex", latex or "")):
         try:

@@ -36,6 +36,7 @@ from tensorlang.language.grammar import (
     Let,
     Mul,
     Proj,
+    Recur,
     Sum,
     Var,
     bracket,
@@ -59,7 +60,7 @@ from tensorlang.sets.solve import project, ranges_predicate
 from tensorlang.surface.guards import guard
 
 Binding = Index | Var | IndexArray
-_ARITHMETIC = (Add, Mul, Call, Sum, Extremum, Choice, Compared)
+_ARITHMETIC = (Add, Mul, Call, Sum, Extremum, Choice, Compared, Recur)
 Path = tuple["Path", Predicate] | None
 """The brackets between the top of a scope and a place in it, innermost first."""
 
@@ -80,6 +81,7 @@ class _Scope:
     core: Expr
     sums: bool
     depth: int = 0
+    state: Var | None = None
     support: Predicate | None = None
     lets: list[tuple[Var | IndexArray, Expr]] = field(default_factory=list)
 
@@ -223,6 +225,10 @@ class _Sharing:
                 self.scopes[e] = self._enter(scope, path, i, size, TRUE, body, isinstance(e, Sum))
             case Extremum(_, i, size, p, body) | Choice(_, i, size, p, body):
                 self.scopes[e] = self._enter(scope, path, i, size, p, body, False)
+            case Recur(_, t, size, state, init, step):
+                self._use(init, scope, path)
+                self.scopes[e] = self._enter(scope, path, t, size, TRUE, step, False)
+                self.scopes[e].state = state
             case Let(x, value, body):
                 self._use(value, scope, path)
                 self.scopes[e] = self._enter(scope, path, x, None, TRUE, body, False)
@@ -238,7 +244,7 @@ class _Sharing:
             return scope
         opened = self.made_under[e]
         outer = scope
-        while scope.parent is not None and scope.binding not in opened:
+        while scope.parent is not None and scope.binding not in opened and scope.state not in opened:
             if scope.size is not None:
                 outer = scope.parent
             scope = scope.parent
@@ -272,6 +278,8 @@ class _Sharing:
         match e:
             case Gen(_, _, body) | Sum(_, _, body) | Extremum(_, _, _, _, body) | Choice(_, _, _, _, body):
                 return with_children(e, [self._close(self.scopes[e], body)])
+            case Recur(_, _, _, _, init, step):
+                return with_children(e, [self._ref(init), self._close(self.scopes[e], step)])
             case Let(x, value, body):
                 return Let(x, self._ref(value), self._close(self.scopes[e], body))
             case Bracket(p, body):

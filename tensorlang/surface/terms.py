@@ -11,9 +11,9 @@ import math
 import numbers
 from collections.abc import Callable, Iterator
 from fractions import Fraction
-from typing import Any, NoReturn
+from typing import Any
 
-from tensorlang.errors import here
+from tensorlang.errors import Place, here
 from tensorlang.language import functions, grammar
 from tensorlang.language.affine import Affine, Index, IndexArray, atom_affine, constant
 from tensorlang.language.function import Function
@@ -50,6 +50,7 @@ from tensorlang.language.types import R as REAL
 from tensorlang.recursion import run
 from tensorlang.surface import foreign
 from tensorlang.surface.guards import compared, opposite
+from tensorlang.surface.quotients import HALVES, Quotient, asked, quotient, remainder, said
 from tensorlang.surface.refusals import (
     NOT_AN_INDEX,
     NOT_DIVIDED,
@@ -87,7 +88,7 @@ class Idx(IndexRefusals, Surface):
         if _is_number(other):
             return _comparison(operator, self, other)
         right = as_idx(other, "the other side of a comparison of indices")
-        return Cond(compare(self.affine, right.affine), together(self, right))
+        return Cond(asked((self.affine, right.affine), compare), together(self, right))
 
     def __add__(self, other: object) -> Any:
         return self._combined(other, lambda a, b: a + b, lambda: _sum(self, other, 1))
@@ -119,11 +120,23 @@ class Idx(IndexRefusals, Surface):
     def __rtruediv__(self, other: object) -> Term:
         return _product(other, _reciprocal(self))
 
+    def __floordiv__(self, other: object) -> Idx:
+        return self._divided(other, quotient)
+
+    def __mod__(self, other: object) -> Idx:
+        return self._divided(other, remainder)
+
+    def _divided(self, other: object, divide: Callable[[Affine, int], Affine]) -> Idx:
+        if isinstance(other, numbers.Integral) and not isinstance(other, bool) and int(other) > 0:
+            return Idx(built(divide, self.affine, int(other)), together(self))
+        hint = "an array that is read at i * m + j has two axes, x: tl.R[n, m], read at x[i, j]"
+        refuse(f"an index is divided by a positive integer, found {described(other)}", hint)
+
     def __pow__(self, exponent: object) -> Term:
         return as_term(self) ** exponent
 
-    def __rpow__(self, base: object) -> NoReturn:
-        as_term(self).__rpow__(base)
+    def __rpow__(self, base: object) -> Term:
+        return as_term(self).__rpow__(base)
 
     def __abs__(self) -> Term:
         return apply("abs", self)
@@ -192,16 +205,11 @@ class Numeric(Surface):
         base = _operand(self, "**")
         value = as_number(exponent)
         if value is None:
-            refuse(
-                f"an exponent is a constant number, found {described(exponent)}", "write tl.exp(y * tl.log(x)) for x^y"
-            )
+            return apply("power", base, exponent)
         return term(built(functions.raise_to, base.expr, value), base)
 
-    def __rpow__(self, base: object) -> NoReturn:
-        refuse(
-            f"an exponent is a constant number, found {described(self)}",
-            "write tl.exp(y * c) with the constant c = log(a) for a^y",
-        )
+    def __rpow__(self, base: object) -> Term:
+        return apply("power", base, self)
 
 
 class Cond(ConditionRefusals, Numeric):
@@ -252,17 +260,22 @@ class Term(TermRefusals, Numeric):
         return f"a value of type {self.expr.type}"
 
     def __getitem__(self, at: object) -> Term:
-        result, parts = self.expr, [as_at(a) for a in (at if isinstance(at, tuple) else (at,))]
+        parts = [as_at(a) for a in (at if isinstance(at, tuple) else (at,))]
         place = here()
-        for a in parts:
+        e = said((a.affine for a in parts), lambda *places: self._element(places, place))
+        return term(e, self, *parts)
+
+    def _element(self, places: tuple[Affine, ...], place: Place | None) -> Expr:
+        result = self.expr
+        for a in places:
             if not isinstance(result.type, Array):
                 axes, _ = shape(self.expr.type)
                 hint = f"an element of it has {len(axes)} ind{'ex' if len(axes) == 1 else 'ices'}"
                 if isinstance(result.type, Pair):
                     hint = "the parts of a pair: a, b = p, or tl.fst(p) and tl.snd(p)"
                 refuse(f"only an array has elements, found [{a}] after a value of type {result.type}", hint)
-            result = built(Access, result, a.affine, place)
-        return term(result, self, *parts)
+            result = built(Access, result, a, place)
+        return result
 
     def __iter__(self) -> Iterator[Term]:
         kind = self.expr.type
@@ -328,7 +341,8 @@ class Rel(Surface):
         if len(at) != wanted:
             refuse(f"{self.relation.name} relates {wanted} indices, found {len(at)}")
         parts = [as_at(a) for a in at]
-        return Cond(Related(self.relation, tuple(a.affine for a in parts)), together(self, *parts))
+        p = asked((a.affine for a in parts), lambda *places: Related(self.relation, places))
+        return Cond(p, together(self, *parts))
 
 
 def term(e: Expr, *parts: Surface) -> Term:
@@ -363,7 +377,7 @@ def as_term(value: object) -> Term:
     if isinstance(value, Term):
         return value
     if isinstance(value, Idx):
-        return term(grammar.real(value.affine), value)
+        return term(said((value.affine,), grammar.real), value)
     if isinstance(value, bool | Cond):
         cond = as_cond(value, "")
         return Term(bracket(cond.pred, number(1)), cond.binders)
@@ -451,7 +465,9 @@ def as_size(value: object) -> Affine:
     if unfit:
         refuse(
             f"a size is made of size names and integers, found the index {unfit[0].name} in {a}",
-            "a condition makes a range depend on an index: tl.sum(n, lambda j: (j < i) * x[j])",
+            HALVES
+            if any(isinstance(i, Quotient) for i in unfit)
+            else "a condition makes a range depend on an index: tl.sum(n, lambda j: (j < i) * x[j])",
         )
     return a
 
@@ -479,12 +495,20 @@ def apply(name: str, *arguments: object) -> Term:
 
 
 def first(e: object) -> Term:
-    """The first part of a pair. Raises `TypeMismatch` for anything else."""
+    """The first part of a pair. Raises `TypeMismatch` for anything else.
+
+    >>> print(tl.function(lambda x: tl.fst(tl.pair(x, x * x)), x=tl.R).body)
+    fst((x, x * x))
+    """
     return _part(0, e)
 
 
 def second(e: object) -> Term:
-    """The second part of a pair. Raises `TypeMismatch` for anything else."""
+    """The second part of a pair. Raises `TypeMismatch` for anything else.
+
+    >>> print(tl.function(lambda x: tl.snd(tl.pair(x, x * x)), x=tl.R).body)
+    snd((x, x * x))
+    """
     return _part(1, e)
 
 
@@ -506,6 +530,10 @@ def real(i: object) -> Term:
     indices and sizes are numbers anyway.
 
     Raises `TypeMismatch` for what is no index expression.
+
+    >>> n = tl.sizes("n")
+    >>> print(tl.function(lambda x: tl.sum(n, lambda i: x[i]) / tl.real(n), x=tl.R[n]).body)
+    (sum i:n. x[i]) / n
     """
     return as_term(as_idx(i, "what real takes"))
 
@@ -602,6 +630,9 @@ def where(condition: object, a: object, b: object) -> Term:
     The same as condition * a + ~condition * b, for the derivative too: it is that of the number that is taken, and what
     is not taken has none, whatever it would be. Raises `TypeMismatch` for arrays, of which each element has a condition
     of its own: tl.gen(n, lambda i: tl.where(x[i] > 0, x[i], 0)).
+
+    >>> print(tl.function(lambda x: tl.where(x > 0, x, 0), x=tl.R)(-2.0))
+    0.0
     """
     p = as_cond(condition, "what tl.where chooses by")
     left, right = as_term(a), as_term(b)
@@ -639,3 +670,6 @@ def _reciprocal(e: object) -> Term:
 
 def _recip(e: Expr) -> Expr:
     return Call(functions.function("recip"), (e,))
+
+
+foreign.terms_are_made_by(apply, where)

@@ -22,10 +22,11 @@ _SHAPE = Word(
     'sizes are names: n = tl.sizes("n"), and x: tl.R[n] has n for the length of x',
 )
 _LOOP = Word(
-    "there are no loops that carry a state: gen i:n. e makes an array, sum i:n. e a number; steps of a known number "
-    "are written one after the other by Python, and others with jax.lax around tl.to_jax(f)",
-    "there are no loops that carry a state: tl.gen makes an array, tl.sum a number; steps of a known number are a "
-    "Python loop, and others jax.lax around tl.to_jax(f)",
+    "a loop that carries a state is a fold: fold t:n with s = 0 . s + x[t] is the last state, and scan t:n with .. the "
+    "array of all of them; without a state, gen i:n. e makes an array, sum i:n. e a number",
+    "a loop that carries a state is tl.fold(n, s0, lambda t, s: ..), the last state, or tl.scan(..), the array of all "
+    "of them; without a state, tl.gen makes an array, tl.sum a number; steps of a number that Python knows may be a "
+    "Python loop",
 )
 _SOLVE = Word(
     "there are no solvers or decompositions: use jnp.linalg around tl.to_jax(f)",
@@ -66,7 +67,10 @@ _RANGE = Word("the numbers from 0 to n - 1: gen i:n. i", "the numbers from 0 to 
 
 WORDS: dict[str, Word] = {
     **dict.fromkeys(("shape", "len", "size", "ndim", "dim"), _SHAPE),
-    **dict.fromkeys(("for", "while", "scan", "loop", "fori_loop", "while_loop", "cumsum", "cumprod", "foreach"), _LOOP),
+    **dict.fromkeys(
+        ("for", "while", "loop", "fold", "scan", "prescan", "fori_loop", "while_loop", "cumsum", "cumprod", "foreach"),
+        _LOOP,
+    ),
     **dict.fromkeys(("inv", "inverse", "solve", "det", "svd", "eig", "cholesky", "qr", "linalg", "lstsq"), _SOLVE),
     **dict.fromkeys(("if", "then", "else", "where", "select", "cond", "switch", "clip", "clamp", "ifelse"), _CHOICE),
     **dict.fromkeys(("dot", "matmul", "inner", "einsum", "tensordot", "vdot", "mm", "bmm"), _PRODUCT),
@@ -78,13 +82,37 @@ WORDS: dict[str, Word] = {
     **dict.fromkeys(("norm", "length"), _NORM),
     **dict.fromkeys(("softmax", "log_softmax"), _SOFTMAX),
     **dict.fromkeys(("pi", "tau", "inf", "nan"), _PI),
+    **dict.fromkeys(
+        ("std", "stddev"),
+        Word("sqrt(var(x)) of an array", "tl.sqrt(tl.lib.var(x)) of an array"),
+    ),
+    **dict.fromkeys(
+        ("sort", "argsort", "unique", "fft", "ifft", "topk", "median", "quantile"),
+        Word(
+            "what moves elements by their values is done outside, with jax.numpy around tl.to_jax(f); places that data "
+            "give are index arrays, k: [m]idx(n) and x[k[i]]",
+            "what moves elements by their values is done outside, with jax.numpy around tl.to_jax(f); places that data "
+            "give are index arrays, k: tl.idx(n)[m] and x[k[i]]",
+        ),
+    ),
+    **dict.fromkeys(
+        ("random", "rand", "randn", "normal", "uniform", "dropout"),
+        _same("programs are functions: random numbers are parameters, drawn outside"),
+    ),
+    **dict.fromkeys(
+        ("grad", "derivative", "adjoint", "diff"),
+        _same("derivatives are taken of programs, in Python: tl.grad(f), tl.adjoint(f), tl.jacobian(f)"),
+    ),
+    **dict.fromkeys(
+        ("true", "false", "True", "False"), _same("a condition says when: [i < n] * e; numbers are 1 and 0")
+    ),
     "var": Word(
         "let m = (sum i:n. x[i]) / n in (sum i:n. (x[i] - m)^2) / n",
         "m = tl.sum(n, lambda i: x[i]) / n; tl.sum(n, lambda i: (x[i] - m) ** 2) / n",
     ),
     "prod": Word(
-        "there is no product over a range: exp(sum i:n. log(x[i])) for positive numbers",
-        "there is no product over a range: tl.exp(tl.sum(n, lambda i: tl.log(x[i]))) for positive numbers",
+        "prod(x) of an array; a product over a range is a fold: fold i:n with p = 1 . p * x[i]",
+        "tl.lib.prod(x) of an array; a product over a range is a fold: tl.fold(n, 1, lambda i, p: p * x[i])",
     ),
     "logsumexp": Word(
         "let m = max i:n. x[i] in m + log(sum i:n. exp(x[i] - m))",
@@ -117,7 +145,7 @@ WORDS: dict[str, Word] = {
         ("dtype", "astype"),
         _same("numbers are of one kind, R; when a program runs, its dtype is that of its arguments"),
     ),
-    "not": Word("the opposite comparison: != for =, >= for <", "the opposite comparison: i >= n for i < n"),
+    "not": Word("a condition is negated in a bracket: [not i < n] * e", "a condition is negated by ~: ~(i < n)"),
     "return": Word("a program is one expression: f(x: R) = x * x", "return the value from the Python function"),
     "lambda": Word("a function of an index is gen: gen i:n. x[i]", "tl.gen(n, lambda i: x[i])"),
     "e": Word("exp(x)", "tl.exp(x)"),

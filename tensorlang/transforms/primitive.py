@@ -30,9 +30,13 @@ from tensorlang.language.predicates import Relation
 from tensorlang.language.types import shape
 from tensorlang.lower.coordinates import Coordinates
 from tensorlang.lower.emit.module import Source
+from tensorlang.lower.emit.recurrences import Recurrent, source
 from tensorlang.lower.run import defined
+from tensorlang.normal.recurrences import has_recurrences
 from tensorlang.transforms.batch import batched
 from tensorlang.transforms.linear import Linear, Linearized, Program, Sizes, linearized, once, transposable
+from tensorlang.transforms.recurrences import cotangents as adjoint_of
+from tensorlang.transforms.recurrences import rates
 
 Operation = Program | Linear
 Given = tuple[tuple[Relation, Coordinates], ...]
@@ -116,12 +120,12 @@ def _layout(op: Operation, kinds: Sequence[Any]) -> list[jax.NamedSharding] | No
 
 
 @once
-def _source(op: Operation, on_points: frozenset[Relation], strict: bool) -> Source:
-    return Source(op.function, on_points, strict=strict)
+def _source(op: Operation, on_points: frozenset[Relation], strict: bool) -> Source | Recurrent:
+    return source(op.function, on_points, strict=strict)
 
 
 @once
-def _defined(made: Source) -> Any:
+def _defined(made: Source | Recurrent) -> Any:
     return defined(made)
 
 
@@ -150,6 +154,12 @@ def _jvp(
 ) -> tuple[list[Any], list[Any]]:
     # what has no elements has no derivative, and no size can be read off it
     by = tuple(k for k, t in enumerate(tangents) if not isinstance(t, ad.Zero) and t.size)
+    if has_recurrences(op.function):
+        results = bind(op, args, sizes, how)
+        if not by:
+            return results, [ad.Zero(jax.typeof(y).to_tangent_aval()) for y in results]
+        found = bind(rates(_program(op), by), [*args, *(tangents[k] for k in by)], sizes, how)
+        return results, [_lying_like(dy, jax.typeof(y)) for dy, y in zip(found, results, strict=True)]
     if isinstance(op, Linear) and by and by[0] >= len(op.known):
         results = bind(op, args, sizes, how)
         place = len(op.known)
@@ -188,6 +198,11 @@ def _program(op: Operation) -> Program:
 def _transpose(cotangents: Sequence[Any], *args: Any, op: Operation, sizes: Sizes, how: How) -> list[Any]:
     by = tuple(k for k, x in enumerate(args) if isinstance(x, ad.UndefinedPrimal))
     known = [x for x in args if not isinstance(x, ad.UndefinedPrimal)]
+    if has_recurrences(op.function):
+        filled = [jnp.zeros(x.aval.shape, x.aval.dtype) if isinstance(x, ad.UndefinedPrimal) else x for x in args]
+        whole = [ad.instantiate_zeros(ct) for ct in cotangents]  # type: ignore[no-untyped-call]
+        bars = dict(zip(by, bind(adjoint_of(_program(op), by), [*filled, *whole], sizes, how), strict=True))
+        return [_lying_like(bars[k], x.aval) if k in bars else None for k, x in enumerate(args)]
     if isinstance(op, Linear):
         first = len(op.known)
         known = known[:first]

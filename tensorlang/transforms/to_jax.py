@@ -16,12 +16,13 @@ from tensorlang.language.affine import IndexArray
 from tensorlang.language.arguments import bind as matched
 from tensorlang.language.arguments import from_leaves, to_leaves, unpack
 from tensorlang.language.function import Function
-from tensorlang.language.given import apart, together
+from tensorlang.language.given import apart, spread, together
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import Relation
 from tensorlang.lower.checked import check_traced
 from tensorlang.lower.coordinates import Coordinates, points_or_mask
 from tensorlang.lower.run import Lowered
+from tensorlang.normal.recurrences import has_recurrences
 from tensorlang.transforms.flat import flat
 from tensorlang.transforms.linear import Program, once
 from tensorlang.transforms.primitive import How, bind
@@ -46,6 +47,11 @@ def to_jax(f: Function, check: bool = False, strict: bool = False) -> Callable[.
 
     What brackets hide must be finite, or it may make nan of what does not read it. With `strict` it has no influence,
     whatever it is, on values and on derivatives of any order: see `tensorlang.lower`.
+
+    >>> import jax
+    >>> f = tl.parse("f(x: [n]R) = sum i:n. x[i]^2")
+    >>> jax.grad(tl.to_jax(f))(np.array([1.0, 2.0], np.float32))
+    Array([2., 4.], dtype=float32)
     """
     return _to_jax(f, check, strict)
 
@@ -54,13 +60,15 @@ def to_jax(f: Function, check: bool = False, strict: bool = False) -> Callable[.
 def _to_jax(f: Function, check: bool, strict: bool) -> Callable[..., Any]:
     program = Program(flat(f))
     params = {p.name: p for p in f.params}
+    recurrent = has_recurrences(f)
 
     @placed
     def call(*args: Any, **kwargs: Any) -> Any:
-        if _are_data(args, kwargs):  # nothing is traced: compiled code is called, by shapes and dtypes
-            return _lowered(f, check, strict)(*args, **kwargs)
-        by_position, mapping = apart(args)
-        args, kwargs = tuple(by_position), together(mapping, kwargs)
+        in_place, by_name = spread(f, args, kwargs)
+        if _are_data(in_place, by_name):  # nothing is traced: compiled code is called, by shapes and dtypes
+            return _lowered(f, check, strict)(*in_place, **by_name)
+        by_position, mapping = apart(in_place)
+        args, kwargs = tuple(by_position), together(mapping, by_name)
         given = [_weak(x) if isinstance(p, Var) else x for p, x in zip(f.params, args, strict=False)]
         named = {name: _weak(x) if isinstance(params.get(name), Var) else x for name, x in kwargs.items()}
         _require_known(f, [*args, *kwargs.values()], {k: x for k, x in kwargs.items() if k not in params})
@@ -75,6 +83,8 @@ def _to_jax(f: Function, check: bool, strict: bool) -> Callable[..., Any]:
                 if check:
                     check_traced(p, value, bound.sizes)
                 arrays.append(jnp.asarray(value, jnp.int32))
+            elif recurrent:
+                arrays.append(jnp.asarray(value.toarray() if hasattr(value, "toarray") else value, bool))
             elif isinstance(found := points_or_mask(value), Coordinates):
                 points.append((p, found))
                 arrays.append(np.zeros([0] * len(p.sizes), bool))
@@ -101,7 +111,7 @@ def _lowered(f: Function, check: bool, strict: bool) -> Lowered:
     return Lowered(f, check=check, strict=strict)
 
 
-def _are_data(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+def _are_data(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     """Whether these are arrays, and sizes by name, none of which is traced or lies on several devices."""
     leaves = jax.tree.leaves((args, [x for x in kwargs.values() if type(x) is not int]))
     return all(_is_stored(x) if isinstance(x, jax.Array) else isinstance(x, np.ndarray) for x in leaves) and all(

@@ -6,6 +6,7 @@ from typing import Any
 
 from tensorlang.jaxprs.axes import flat, is_flat
 from tensorlang.jaxprs.builder import Builder, plain
+from tensorlang.jaxprs.flatten import inner_jaxpr, scanned
 from tensorlang.jaxprs.refusal import Unsupported
 from tensorlang.jaxprs.rules.places import known
 from tensorlang.jaxprs.rules.structure import shape_of
@@ -38,9 +39,7 @@ def _cond(b: Builder, eqn: Any, which: Any, *xs: Any) -> Any:
 @rule("scan")
 def _scan(b: Builder, eqn: Any, *xs: Any) -> Any:
     p = eqn.params
-    if "num_consts" not in p:
-        raise Unsupported("a scan as JAX 0.12 writes it")
-    steps, constants, carried = p["length"], p["num_consts"], p["num_carry"]
+    steps, closed, (constants, carried) = p["length"], inner_jaxpr(eqn), scanned(eqn)
     if not isinstance(steps, int) or steps > LONGEST_SCAN:
         raise Unsupported(f"a loop of {steps} steps", hint="tl.jax.grad keeps the loop and rewrites its body")
     fixed, state, sequences = list(xs[:constants]), list(xs[constants : constants + carried]), xs[constants + carried :]
@@ -48,7 +47,7 @@ def _scan(b: Builder, eqn: Any, *xs: Any) -> Any:
     rows: list[list[Any]] = [[] for _ in range(steps)]
     for t in reversed(range(steps)) if p["reverse"] else range(steps):
         cut = [viewed(x, x.axes[1:], lambda ix, t=t: ((constant(t),), *ix)) for x in sequences]  # type: ignore[misc]
-        found = _run(b, p["jaxpr"], [*fixed, *state, *cut])
+        found = _run(b, closed, [*fixed, *state, *cut])
         state, rows[t] = [_stated(b, x) for x in found[:carried]], found[carried:]
     return [*state, *(_stacked(b, eqn, rows, carried + k, k) for k in range(len(eqn.outvars) - carried))]
 

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 from tensorlang.errors import LimitError
 from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine, constant
+from tensorlang.lower.arrays.context import Context, Held
 from tensorlang.lower.arrays.integers import ZERO, Range
 from tensorlang.lower.arrays.ir import ALL, NEW, Name, Node, Slice, Subscript, Tuple
 from tensorlang.lower.arrays.points import Points
-from tensorlang.lower.arrays.scope import Context, Held, Scope
+from tensorlang.lower.arrays.scope import Scope
 from tensorlang.lower.arrays.sums.diagonal import diagonal
 from tensorlang.lower.arrays.values import TRUE, Value, aligned, apply, integer
 

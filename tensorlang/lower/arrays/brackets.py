@@ -22,11 +22,12 @@ from tensorlang.language.predicates import (
     conjuncts,
     substitute,
 )
+from tensorlang.lower.arrays.context import Context
 from tensorlang.lower.arrays.integers import Range
 from tensorlang.lower.arrays.masks import mask
-from tensorlang.lower.arrays.points import undecided_conditions
-from tensorlang.lower.arrays.scope import Context, Scope
+from tensorlang.lower.arrays.scope import Scope
 from tensorlang.lower.arrays.sums.band import banded
+from tensorlang.lower.arrays.undecided import undecided_conditions
 from tensorlang.lower.arrays.values import Value, apply, literal, where
 from tensorlang.lower.plan.dependence import factors, is_finite, is_number, read_by
 from tensorlang.lower.plan.size_guards import is_static

@@ -26,7 +26,7 @@ from tensorlang.lower.arrays.meaning import MEANING
 Scope = ChainMap[str, None]
 """The names that are assigned, those of the innermost block first."""
 
-_KNOWN = ("True", "False", "None", "float", "bool", "dtype", "jnp.int32", "jnp.inf")
+_KNOWN = ("True", "False", "None", "float", "bool", "dtype", "jnp.int32", "jnp.inf", "jnp.nan")
 
 
 def why_not(program: Define, library: Collection[str]) -> str | None:

@@ -25,9 +25,10 @@ from tensorlang.language.predicates import (
     substitute,
 )
 from tensorlang.lower.arrays.brackets import bounded_index, solved
+from tensorlang.lower.arrays.context import Context
 from tensorlang.lower.arrays.integers import ZERO, Integers, Range
 from tensorlang.lower.arrays.ir import List, Node, Tuple
-from tensorlang.lower.arrays.scope import Context, Scope
+from tensorlang.lower.arrays.scope import Scope
 from tensorlang.lower.arrays.sums.loop import whole
 from tensorlang.lower.arrays.values import Axes, Value, apply, integer
 from tensorlang.recursion import Deep

@@ -1,127 +1,214 @@
-"""What an array program costs at given sizes, beside what the model says of the program that it was made of.
+"""What an array program costs for all sizes, beside what the model says of the program that it was made of.
 
-It is counted by running the array program in NumPy (`interpret`). Where it grows faster with the sizes than the
-model's count does, inputs and outputs included, lowering has lost the bound of the derivative's cost.
+Operations and bytes are counted on shapes (`work`) before any code exists, relations being boolean arrays. Where they
+grow faster with the sizes than the model's count does, inputs and outputs included, lowering has lost the bound of the
+derivative's cost. The model's count is then that for the worst data: relations hold everywhere, and an equality with an
+element of an index array leaves one choice of an index.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
 
-import numpy as np
-
-from tensorlang.cost.cost import cost
-from tensorlang.errors import ArgumentError
-from tensorlang.language.affine import IndexArray, Size
-from tensorlang.language.arguments import Bound, bind
+from tensorlang.cost.cost import charges, with_arrays_outside
+from tensorlang.cost.counting import Cell, gathered, number_of_points
+from tensorlang.cost.domains import Domain
+from tensorlang.cost.growth import in_terms, outgrown
+from tensorlang.cost.symbolic import CostPolynomial, polynomial
+from tensorlang.errors import CountingError
+from tensorlang.language.affine import Index, IndexArray, atom_affine
 from tensorlang.language.function import Function
-from tensorlang.language.grammar import Var
-from tensorlang.language.predicates import Relation
-from tensorlang.language.types import Pair, Type, shape, struct_of_arrays
-from tensorlang.lower.arrays.interpret import interpret
+from tensorlang.language.grammar import Let, Var, gen
+from tensorlang.language.grammar import number as literal
+from tensorlang.language.predicates import (
+    TRUE,
+    Equal,
+    Or,
+    Predicate,
+    Relation,
+    conjunction,
+    conjuncts,
+    free_atoms,
+    lookups,
+    relations,
+)
+from tensorlang.language.types import Pair, R, Type, array, shape, struct_of_arrays
 from tensorlang.lower.arrays.program import ArrayProgram
+from tensorlang.lower.arrays.shapes import Shaped, Value
+from tensorlang.lower.arrays.work import Box, Work, cells_of, number_in, work
+from tensorlang.sets.encode import TooHard
 
-EXCESS = 1.25
-"""By how much more operations may grow than the model's when sizes are doubled, since small terms weigh, too."""
+_MOST_CASES = 16
 
 
 @dataclass(frozen=True)
-class Counted:
-    """Operations of an array program, and of its steps by name, bytes of the arrays that it names, and what the model
-    counts for the program together with its inputs and outputs."""
+class ArrayCost:
+    """The cost of the array program of `function` for all sizes of at least 1.
 
-    operations: int
-    written: int
-    model: int
-    by_step: Mapping[str, int] = field(default_factory=dict)
-
-
-def counted(f: Function, program: ArrayProgram, arguments: Mapping[str, Any]) -> Counted:
-    """The cost of `program`, which `f` was lowered to with relations as boolean arrays, for these arguments.
-
-    Raises `ArgumentError` if they don't fit `f`.
+    Each part raises `CountingError` if no closed form is found.
     """
-    bound = bind(f, (), dict(arguments))
-    given = [_dense(p, bound.values[p]) for p in f.params]
-    results, found = interpret(program.definition, given, {name: bound.sizes[s] for s, name in program.told.items()})
-    read = sum(a.size for value in given for a in _leaves(value)) + sum(np.size(a) for a in _leaves(results))
-    return Counted(found.operations, found.written, _model(f, bound) + read, found.by_step)
+
+    function: Function
+    work: Work
+
+    @cached_property
+    def operations(self) -> CostPolynomial:
+        """Additions, multiplications, comparisons, what scalar functions cost, and real numbers that are moved."""
+        return self._polynomial(self.work.operations)
+
+    @cached_property
+    def written(self) -> CostPolynomial:
+        """The bytes of all arrays that have names, in double precision."""
+        return self._polynomial(self.work.written)
+
+    @cached_property
+    def model(self) -> CostPolynomial:
+        """The model's count for the worst data, and one for each element of the inputs and outputs."""
+        f = self.function
+        result = _given(struct_of_arrays(f.body.type))
+        cells = [
+            cell for x in _leaves((*map(parameter, f.params), result)) for cell in number_in(Box((), TRUE, x.shape))
+        ]
+        for domain, weight in charges(with_arrays_outside(f).body).items():
+            for d in at_worst(domain) if weight > 0 or not _has_data(domain.pred) else ():
+                cells += ((p, a * weight) for p, a in _found(partial(number_of_points, dict(d.binders), d.pred)))
+        return polynomial(self._of_sizes, gathered(cells))
+
+    @cached_property
+    def named(self) -> CostPolynomial:
+        """The elements of the arrays that the program itself names."""
+        arrays: list[Shaped] = []
+        e = self.function.body
+        while isinstance(e, Let):
+            arrays += _leaves(_given(struct_of_arrays(e.value.type)))
+            e = e.body
+        return polynomial(self._of_sizes, gathered(cell for x in arrays for cell in number_in(Box((), TRUE, x.shape))))
+
+    def of_step(self, name: str) -> CostPolynomial:
+        """The operations of the step that makes the array of this name."""
+        return self._polynomial(self.work.by_step.get(name, {}))
+
+    @property
+    def excess(self) -> str | None:
+        """Which of its terms outgrow the model's count, as text; None if none do. Bytes are compared with the arrays
+        that the program names, too."""
+        context = self.model.context
+        beyond = outgrown(self.operations.cells, self.model.cells, context)
+        if beyond:
+            return f"operations grow as {in_terms(beyond)}, the model's count as {_growth(self.model)}"
+        beyond = outgrown(self.written.cells, (*self.model.cells, *self.named.cells), context)
+        if beyond:
+            return f"bytes grow as {in_terms(beyond)}, the model's count as {_growth(self.model)}"
+        return None
+
+    @cached_property
+    def _of_sizes(self) -> Function:
+        """A program of the same sizes, each of at least 1, that takes no data."""
+        f = self.function
+        params = [p if isinstance(p, Var) else Var(p.name, array(p.sizes, R)) for p in f.params]
+        params += [Var(f"{s.name}, less 1", array((atom_affine(s) - 1,), R)) for s in f.sizes]
+        return Function(f.name, tuple(params), gen([(Index("i"), atom_affine(s)) for s in f.sizes], literal(0)))
+
+    def _polynomial(self, boxes: Mapping[Box, int]) -> CostPolynomial:
+        return polynomial(self._of_sizes, _found(partial(cells_of, boxes)))
 
 
-def at_sizes(f: Function, program: ArrayProgram, sizes: Mapping[str, int]) -> Counted:
-    """The same for arrays of random numbers at these sizes, relations that hold everywhere, and random indices.
-
-    Raises `ArgumentError` if a size is missing.
-    """
-    missing = [s.name for s in f.sizes if s.name not in sizes]
-    if missing:
-        raise ArgumentError(f"the cost depends on {missing[0]}", hint=f"explain({missing[0]}=..)")
-    values = {s: sizes[s.name] for s in f.sizes}
-    rng = np.random.default_rng(0)
-    arguments = {p.name: _drawn(p, values, rng) for p in f.params}
-    undetermined = {s.name: n for s, n in values.items() if s in program.told}
-    return counted(f, program, {**arguments, **undetermined})
+def cost_of(f: Function, program: ArrayProgram) -> ArrayCost:
+    """The cost of `program`, which `f` was lowered to with relations as boolean arrays."""
+    return ArrayCost(f, work(program.definition, [parameter(p) for p in f.params], program.sizes))
 
 
-def excess(small: Counted, large: Counted) -> float | None:
-    """By which factor more the operations grow from `small` to `large` than the model's count; None if they don't."""
-    growth = large.operations / max(small.operations, 1)
-    allowed = EXCESS * large.model / max(small.model, 1)
-    return growth / allowed * EXCESS if small.operations and growth > allowed else None
+def _growth(p: CostPolynomial) -> str:
+    return p.growth.split(":")[0]
 
 
-def _model(f: Function, bound: Bound) -> int:
-    sizes = {s.name: n for s, n in bound.sizes.items()}
-    data = {p.name: bound.values[p] for p in f.params if not isinstance(p, Var)}
-    try:
-        return cost(f, {**sizes, **data})
-    except ArgumentError:  # it depends on which points are chosen
-        return cost(f, {**sizes, **{p.name: bound.values[p] for p in f.params}})
-
-
-def _dense(p: Var | Relation | IndexArray, value: Any) -> Any:
-    if isinstance(p, Relation):
-        return np.asarray(value.toarray() if hasattr(value, "toarray") else value, bool)
-    if isinstance(value, tuple):
-        return tuple(_dense(p, part) for part in value)
-    return np.asarray(value, np.int64 if isinstance(p, IndexArray) else np.float64)
-
-
-def _leaves(value: Any) -> Sequence[Any]:
-    if isinstance(value, tuple | list):
-        return [leaf for part in value for leaf in _leaves(part)]
-    return [np.asarray(value)]
-
-
-def _drawn(p: Var | Relation | IndexArray, sizes: Mapping[Size, int], rng: np.random.Generator) -> Any:
-    def dims(several: Sequence[Any]) -> list[int]:
-        return [a.value(sizes) for a in several]
-
-    def of(kind: Type) -> Any:
-        if isinstance(kind, Pair):
-            return of(kind.first), of(kind.second)
-        return rng.uniform(0.5, 1.5, dims(shape(kind)[0]))
-
+def parameter(p: Var | Relation | IndexArray) -> Value:
+    """The shape of a parameter as the array program takes it."""
     match p:
         case Relation():
-            return np.ones(dims(p.sizes), bool)
+            return Shaped(p.sizes, "b")
         case IndexArray():
-            return rng.integers(0, max(1, p.size.value(sizes)), dims(p.sizes))  # type: ignore[arg-type]
+            return Shaped(p.sizes, "i")
         case Var():
-            return of(struct_of_arrays(p.type))
+            return _given(struct_of_arrays(p.type))
 
 
-def cost_notes(sizes: Mapping[str, int], small: Counted, large: Counted) -> list[str]:
-    """What is said of the cost of a whole program at `sizes`, and of its growth to `large`, at twice these."""
-    where = ", ".join(f"{name} = {n}" for name, n in sizes.items())
-    grown, allowed = large.operations / max(small.operations, 1), large.model / max(small.model, 1)
+def _given(kind: Type) -> Value:
+    if isinstance(kind, Pair):
+        return _given(kind.first), _given(kind.second)
+    return Shaped(shape(kind)[0])
+
+
+def _leaves(value: Value) -> Iterator[Shaped]:
+    stack = [value]
+    while stack:
+        x = stack.pop()
+        if isinstance(x, Shaped):
+            yield x
+        else:
+            stack += x
+
+
+def _found(count: Callable[[], tuple[Cell, ...]]) -> tuple[Cell, ...]:
+    try:
+        return count()
+    except TooHard:
+        raise CountingError("no closed form was found for what the array program costs") from None
+
+
+def at_worst(domain: Domain) -> list[Domain]:
+    """Domains with at least as many points together, whatever the data are, whose conditions mention none."""
+    parts = conjuncts(domain.pred)
+    for q in parts:
+        if not _has_data(q):
+            continue
+        rest = [p for p in parts if p is not q]
+        if isinstance(q, Or) and not relations(q) and len(q.parts) <= _MOST_CASES:
+            cases = (Domain(domain.binders, conjunction([*rest, part])) for part in q.parts)
+            return [d for case in cases for d in at_worst(case)]
+        i = _determined(q, domain)
+        if i is not None:
+            rest = [p for p in rest if i not in free_atoms(p)]
+        return at_worst(Domain(tuple(b for b in domain.binders if b[0] is not i), conjunction(rest)))
+    return [domain]
+
+
+def _has_data(p: Predicate) -> bool:
+    return bool(relations(p) or lookups(p))
+
+
+def _determined(q: Predicate, domain: Domain) -> Index | None:
+    """An index of which an equality leaves one choice."""
+    if not isinstance(q, Equal):
+        return None
+    own = {i for i, _ in domain.binders} - {i for lookup in q.difference.lookups for a in lookup.at for i in a.indices}
+    return next((x for x in q.difference.atoms if isinstance(x, Index) and x in own), None)
+
+
+def step_cost(cost: ArrayCost, name: str, sizes: Mapping[str, int]) -> str:
+    """What the step of that name takes, at these sizes if there are any."""
+    try:
+        return f"{_at(cost.of_step(name), sizes)} operations"
+    except CountingError:
+        return ""
+
+
+def cost_notes(cost: ArrayCost, sizes: Mapping[str, int]) -> list[str]:
+    """What is said of the cost of a whole program, at these sizes if there are any."""
+    where = ", ".join(f"{name} = {n}" for name, n in sizes.items()) or "all sizes of at least 1"
+    try:
+        operations, written, model = (_at(p, sizes) for p in (cost.operations, cost.written, cost.model))
+        excess = cost.excess
+    except CountingError as error:
+        return [f"What all of it takes for all sizes is not known: {error.message}."]
     notes = [
-        f"At {where} all of it takes {small.operations:,} operations and writes {small.written:,} bytes; "
-        f"the model counts {small.model:,}, inputs and outputs included.",
-        f"When the sizes double, operations grow {grown:.1f} times, the model's count {allowed:.1f} times.",
+        f"At {where} all of it takes {operations} operations and writes {written} bytes; the model counts {model}, "
+        "inputs and outputs included, for the worst data."
     ]
-    if excess(small, large) is not None:
-        notes.append("Operations grow faster than the model's count: the bound does not hold in what runs.")
-    return notes
+    return notes if excess is None else [*notes, f"The bound does not hold in what runs: {excess}."]
+
+
+def _at(p: CostPolynomial, sizes: Mapping[str, int]) -> str:
+    return f"{p(**sizes):,}" if sizes else " ".join(str(p).split())

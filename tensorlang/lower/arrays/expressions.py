@@ -33,11 +33,12 @@ from tensorlang.language.types import R
 from tensorlang.lower.arrays.accesses import access
 from tensorlang.lower.arrays.brackets import bracket
 from tensorlang.lower.arrays.concatenate import assembled
+from tensorlang.lower.arrays.context import Context
 from tensorlang.lower.arrays.extrema import extremum
 from tensorlang.lower.arrays.ir import Number
 from tensorlang.lower.arrays.joins import joined
 from tensorlang.lower.arrays.masks import mask_over
-from tensorlang.lower.arrays.scope import Context, Scope
+from tensorlang.lower.arrays.scope import Scope
 from tensorlang.lower.arrays.sums.sparse import is_enumerable
 from tensorlang.lower.arrays.sums.strategies import contract, total
 from tensorlang.lower.arrays.sums.summation import Summation

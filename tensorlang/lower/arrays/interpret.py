@@ -1,8 +1,8 @@
 """Array programs run by NumPy, and what they cost: no compiler, one operation after the other.
 
 Each operation is counted as what it takes of the arrays that it is given (`meaning`): additions, multiplications and
-comparisons of real numbers, and what a scalar function costs in the model. What indices and conditions take is not
-counted, nor is copying. The bytes are those of all arrays that are named.
+comparisons of real numbers, what a scalar function costs in the model, and one for each real number that is moved to
+another place. What indices and conditions take is not counted. The bytes are those of all arrays that are named.
 """
 
 from __future__ import annotations
@@ -78,6 +78,7 @@ _NAMES: Scope = {
     "bool": np.bool_,
     "jnp.int32": np.int64,
     "jnp.inf": np.inf,
+    "jnp.nan": np.nan,
 }
 
 
@@ -103,6 +104,10 @@ def interpret(
     scope: Scope = {**_NAMES, **dict(zip(names, arguments, strict=False)), **(sizes or {})}
     with np.errstate(all="ignore"):
         return _Run(count).steps(program.body, scope), count
+
+
+def _is_free(value: Node) -> bool:
+    return isinstance(value, Name) or (isinstance(value, Apply) and value.operation == "asarray")
 
 
 @dataclass
@@ -132,7 +137,7 @@ class _Run:
                 case Assign(names, value, unpacked):
                     found = self.value(value, scope)
                     scope.update(zip(names, found, strict=True) if unpacked else [(names[0], found)])
-                    if isinstance(found, np.ndarray) and not isinstance(value, Name):
+                    if isinstance(found, np.ndarray) and found.ndim and not _is_free(value):
                         self.count.written += found.nbytes
                 case Define(name, parameters, body):
                     scope[name] = self.closure(parameters, body, scope)

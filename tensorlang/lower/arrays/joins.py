@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from tensorlang.language.grammar import Add, Bracket, Expr, bracket
 from tensorlang.language.predicates import TRUE, Equal, Predicate, conjunction, conjuncts, lookups, negation, substitute
+from tensorlang.lower.arrays.context import Context
 from tensorlang.lower.arrays.masks import mask
-from tensorlang.lower.arrays.scope import Context, Scope
+from tensorlang.lower.arrays.scope import Scope
 from tensorlang.lower.arrays.values import Value, chosen, negated
 from tensorlang.recursion import Deep
 

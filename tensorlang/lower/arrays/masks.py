@@ -23,11 +23,12 @@ from tensorlang.language.predicates import (
     substitute,
 )
 from tensorlang.lower.arrays.accesses import access, holds, positions
+from tensorlang.lower.arrays.context import Context
 from tensorlang.lower.arrays.integers import ZERO
 from tensorlang.lower.arrays.ir import Infix, Name
 from tensorlang.lower.arrays.membership import tabled
-from tensorlang.lower.arrays.points import has_elements, undecided_conditions
-from tensorlang.lower.arrays.scope import Context, Scope
+from tensorlang.lower.arrays.scope import Scope
+from tensorlang.lower.arrays.undecided import has_elements, undecided_conditions
 from tensorlang.lower.arrays.values import Axes, Value, aligned, integer, some, union
 from tensorlang.recursion import Deep, run
 

@@ -250,10 +250,11 @@ def _holds(points: Sequence[Array], *at: Array) -> Array:
 
 def _cuts(start: int, stop: int, work: int) -> list[tuple[int, int]]:
     """In blocks of a few rows, so that several are met at small sizes."""
-    return [(k, min(k + _ROWS, stop)) for k in range(start, stop, _ROWS)]
+    return [(k, min(k + ROWS, stop)) for k in range(start, stop, ROWS)]
 
 
-_ROWS = 3
+ROWS = 3
+WINDOW = 3
 
 
 def _array_by_blocks(
@@ -268,7 +269,7 @@ def _sum_by_blocks(cuts: Sequence[Any], block: Callable[..., Array], shape: Sequ
 
 
 def _windows(start: int, stop: int) -> list[tuple[int, int]]:
-    return [(k, min(_ROWS, stop - k)) for k in range(start, stop, _ROWS)]
+    return [(k, min(WINDOW, stop - k)) for k in range(start, stop, WINDOW)]
 
 
 def _array_by_windows(
@@ -403,35 +404,65 @@ def _einsum_work(spec: str, *arrays: Array) -> int:
 def _correlation_work(
     x: Array, w: Array, at: Sequence[Sequence[int]], how: Any, groups: int = 0, batch: int = 0, outer: int = 0
 ) -> int:
-    return int(2 * w.size * prod(n for *_, n in at) * prod(x.shape[groups : groups + batch]))
+    rank = len(at)
+    lines = zip(w.shape[w.ndim - rank :], x.shape[x.ndim - rank :], strict=True)
+    factors = prod(w.shape[: w.ndim - rank]) * prod(map(min, lines))
+    return int(2 * factors * prod(n for *_, n in at) * prod(x.shape[groups : groups + batch]))
 
 
-_FREE = ("asarray", "broadcast_to", "dynamic_slice", "dynamic_slice_in_dim", "flip", "_stored", "_along", "_cuts")
+_FREE = (
+    "result_type",
+    "asarray",
+    "broadcast_to",
+    "dynamic_slice",
+    "dynamic_slice_in_dim",
+    "flip",
+    "_stored",
+    "_along",
+    "_cuts",
+    "_stack_over",
+)
 _ALL_READ = (
     "sum",
-    "vdot",
     "_sum",
     "_times_ones",
     "_greatest",
     "_least",
-    "_greatest_where",
-    "_least_where",
     "_first_greatest",
     "_first_least",
-    "_first_greatest_where",
-    "_first_least_where",
     "_add_at",
     "_put_at",
     "_add_in_order",
     "_put_in_order",
     "_greatest_at",
     "_first_greatest_at",
-    "_sums",
 )
 
+_MASKED = ("_greatest_where", "_least_where", "_first_greatest_where", "_first_least_where")
+
+
+def _times_each(ranges: Sequence[range], term: Callable[..., Array], shape: Sequence[int], dtype: Any) -> int:
+    return prod(map(len, ranges)) * prod(shape)
+
+
+def _times_each_of(r: range, term: Callable[..., Array], shape: Sequence[int], dtype: Any) -> int:
+    return len(r) * prod(shape)
+
+
+def _times_each_row(start: int, stop: int, width: int, block: Any, shape: Sequence[int], dtype: Any) -> int:
+    return max(0, stop - start) * prod(shape)
+
+
 WORK: Mapping[str, Callable[..., int]] = {
+    "_sum_over": _times_each,
+    "_greatest_over": _times_each_of,
+    "_first_greatest_over": _times_each_of,
+    "_sum_by_windows": _times_each_row,
     **dict.fromkeys(_FREE, lambda *_, **__: 0),
     **dict.fromkeys(_ALL_READ, lambda x, *_, **__: int(np.size(x))),
+    **dict.fromkeys(_MASKED, lambda x, mask, *_: int(np.broadcast(x, mask).size)),
+    "_sums": lambda *terms: sum(int(np.size(x)) for x in terms),
+    "vdot": lambda a, b: 2 * int(np.size(a)),
     "einsum": _einsum_work,
     "_sum_in_chunks": _sum_in_chunks_work,
     "_in_intervals": lambda starts, stops, n: int(np.size(starts) + np.size(stops) + n),

@@ -30,9 +30,10 @@ from tensorlang.language.predicates import (
     substitute,
 )
 from tensorlang.lower.arrays.accesses import access, positions
+from tensorlang.lower.arrays.context import Context, Held
 from tensorlang.lower.arrays.integers import ZERO, Range
 from tensorlang.lower.arrays.ir import Infix, Name, Node
-from tensorlang.lower.arrays.scope import Context, Held, Scope
+from tensorlang.lower.arrays.scope import Scope
 from tensorlang.lower.arrays.sums.loop import expanded
 from tensorlang.lower.arrays.values import Value, apply, integer
 from tensorlang.recursion import Deep

@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine, constant
-from tensorlang.language.predicates import Exists, NonNegative, Or, Predicate, Related, Relation, lookups
+from tensorlang.language.affine import Affine, Index, IndexArray, Lookup, atom_affine
+from tensorlang.language.predicates import Relation
 from tensorlang.lower.arrays.ir import Name, Tuple
-from tensorlang.lower.arrays.scope import Context, Held, Scope
+from tensorlang.lower.arrays.names import Names
 
 Order = tuple[int, ...]
 """The arguments by which points are ordered, the most significant first."""
@@ -35,21 +35,20 @@ class Points:
     orders: dict[Order, str] = field(default_factory=dict)
 
     @staticmethod
-    def of(ctx: Context, relation: Relation, name: str, count: Affine) -> Points:
-        """The points of `relation`, which the code of `ctx` then has by name."""
-        names = [ctx.names.fresh_global(f"{name}_{k}") for k in range(len(relation.sizes))]
-        columns = tuple(IndexArray(x, (count,), size) for x, size in zip(names, relation.sizes, strict=True))
-        ctx.held.update({(column, ()): Held(column.name, column.sizes) for column in columns})
+    def of(names: Names, relation: Relation, name: str, count: Affine) -> Points:
+        """The points of `relation`, whose columns have names of their own."""
+        own = [names.fresh_global(f"{name}_{k}") for k in range(len(relation.sizes))]
+        columns = tuple(IndexArray(x, (count,), size) for x, size in zip(own, relation.sizes, strict=True))
         return Points(relation, name, count, columns)
 
-    def ordered(self, ctx: Context, first: Order) -> str | None:
+    def ordered(self, names: Names, first: Order) -> str | None:
         """The name of the points' order by the arguments `first`, and then the others; None if they are in it."""
         basic = tuple(range(len(self.columns)))
         order = (*first, *(k for k in basic if k not in first))
         if order == basic:
             return None
         if order not in self.orders:
-            self.orders[order] = ctx.names.fresh_global(f"{self.name}_by{order[0]}")
+            self.orders[order] = names.fresh_global(f"{self.name}_by{order[0]}")
         return self.orders[order]
 
     def columns_node(self) -> Tuple:
@@ -89,36 +88,3 @@ class Points:
                 return False
             found.add(entry[1])
         return len(found) == 1
-
-
-def undecided_conditions(ctx: Context, scope: Scope, parts: Sequence[Predicate]) -> tuple[Predicate, ...]:
-    """Those of `parts` that what is known of data leaves open: elements of index arrays are in their range, and where
-    a point of a relation is, that is true. Where none of an index array's elements is in its range, `parts` that
-    compare them are false, which is added to what is left."""
-    left = [q for q in parts if not _is_certain(ctx, q)]
-    for q in parts:
-        if not isinstance(q, Or):
-            left += [some for some in has_elements(ctx, scope, lookups(q)) if some not in left]
-    return tuple(left)
-
-
-def has_elements(ctx: Context, scope: Scope, found: Sequence[Lookup]) -> list[NonNegative]:
-    """What must hold of sizes, and is not known to, for what was looked up to be there."""
-    arrays = dict.fromkeys(lookup.array for lookup in found if lookup.array in ctx.possibly_empty)
-    return [q for q in (NonNegative(array.size - 1) for array in arrays) if q not in scope.masks]
-
-
-def _is_certain(ctx: Context, q: Predicate) -> bool:
-    if isinstance(q, NonNegative):
-        known: dict[Atom, Affine] = {}
-        for atom, k in q.value.terms:
-            if isinstance(atom, Lookup):
-                known[atom] = constant(0) if k > 0 else atom.array.size - 1
-        return bool(known) and ctx.integers.is_nonnegative(q.value.substitute(known))
-    bound: dict[Index, Affine] = {}
-    while isinstance(q, Exists):
-        bound[q.index] = q.size
-        q = q.body
-    if not isinstance(q, Related) or q.relation not in ctx.sparse:
-        return False
-    return ctx.sparse[q.relation].is_certain(bound, q.arguments)

@@ -21,6 +21,7 @@ from tensorlang.language.grammar import Bracket, Expr, Gen, MakePair, Proj, Var,
 from tensorlang.language.predicates import Relation
 from tensorlang.language.show import expr_text
 from tensorlang.language.types import Pair, Type, shape, struct_of_arrays
+from tensorlang.lower.arrays.context import Context, Held
 from tensorlang.lower.arrays.expressions import Compiler, used_twice
 from tensorlang.lower.arrays.integers import ZERO, Integers, Range
 from tensorlang.lower.arrays.ir import (
@@ -41,7 +42,7 @@ from tensorlang.lower.arrays.ir import (
 from tensorlang.lower.arrays.names import Names
 from tensorlang.lower.arrays.points import Points
 from tensorlang.lower.arrays.printer import program_lines
-from tensorlang.lower.arrays.scope import Context, Held, Scope
+from tensorlang.lower.arrays.scope import Scope
 from tensorlang.lower.arrays.sizes import Axis, infer_sizes
 from tensorlang.lower.arrays.sums.loop import whole
 from tensorlang.lower.arrays.sums.row_blocks import in_blocks, joined
@@ -63,6 +64,7 @@ Path = tuple[int, ...]
 
 class ArrayProgram(Shown):
     """The array program of `f`: a function of its `parameters`, and then of the sizes `told` that no shape determines.
+    `sizes` has all of them by their names in it.
 
     `definition` is that function; `plan` says which arrays it makes, and `explained` how each is computed.
     The relations `sparse` come as their points: tuples of index arrays, the points' arguments, and for each of the
@@ -88,6 +90,7 @@ class ArrayProgram(Shown):
         self._body = Block()
         self.parameters = self._parameters(f, sparse)
         self.told = self._sizes(f)
+        self.sizes = {name: x for x, name in self._ctx.integers.spelled.items() if isinstance(x, Size)}
         head = len(self._body.statements)
         self.plan = plan(f, sparse)
         for g in self.plan.given:
@@ -124,7 +127,8 @@ class ArrayProgram(Shown):
             if p in sparse and isinstance(p, Relation):
                 count = Size(f"{p.name} points")
                 self._ctx.integers.spelled[count] = self._ctx.names.fresh_global(f"{p.name}_count")
-                self._ctx.sparse[p] = Points.of(self._ctx, p, names[p], atom_affine(count))
+                points = self._ctx.sparse[p] = Points.of(self._ctx.names, p, names[p], atom_affine(count))
+                self._ctx.held.update({(column, ()): Held(column.name, column.sizes) for column in points.columns})
             elif isinstance(p, Relation | IndexArray):
                 self._ctx.held[p, ()] = Held(names[p], p.sizes)
             else:

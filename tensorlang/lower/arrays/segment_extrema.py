@@ -22,15 +22,16 @@ from tensorlang.language.predicates import (
 )
 from tensorlang.lower.arrays.accesses import positions
 from tensorlang.lower.arrays.brackets import solved
+from tensorlang.lower.arrays.context import Context
 from tensorlang.lower.arrays.integers import ZERO, Range
 from tensorlang.lower.arrays.ir import Tuple
 from tensorlang.lower.arrays.masks import mask
-from tensorlang.lower.arrays.points import undecided_conditions
-from tensorlang.lower.arrays.scope import Context, Scope
+from tensorlang.lower.arrays.scope import Scope
 from tensorlang.lower.arrays.sums.loop import expanded
 from tensorlang.lower.arrays.sums.segment_sum import at_points, composed, placed
 from tensorlang.lower.arrays.sums.sparse import enumerable
 from tensorlang.lower.arrays.sums.summation import Summation
+from tensorlang.lower.arrays.undecided import undecided_conditions
 from tensorlang.lower.arrays.values import TRUE, Value, apply, cast, negated
 from tensorlang.recursion import Deep
 

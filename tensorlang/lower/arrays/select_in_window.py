@@ -12,9 +12,10 @@ from math import prod
 
 from tensorlang.language.affine import Affine, Index, Lookup, atom_affine, total
 from tensorlang.lower.arrays.accesses import positions
+from tensorlang.lower.arrays.context import Context
 from tensorlang.lower.arrays.integers import ZERO
 from tensorlang.lower.arrays.ir import Infix, List, Name, Node, Tuple, When
-from tensorlang.lower.arrays.scope import Context, Scope
+from tensorlang.lower.arrays.scope import Scope
 from tensorlang.lower.arrays.sums.loop import expanded
 from tensorlang.lower.arrays.values import Axes, Value, apply, integer
 

@@ -8,9 +8,31 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-from tensorlang.lower.emit.library import blocks, correlations, extrema, loops, mesh, pieces, relations, tiles, windows
+from tensorlang.lower.emit.library import (
+    blocks,
+    correlations,
+    extrema,
+    loops,
+    mesh,
+    pieces,
+    recurrences,
+    relations,
+    tiles,
+    windows,
+)
 
-_MODULES: tuple[ModuleType, ...] = (extrema, windows, blocks, correlations, loops, pieces, relations, mesh, tiles)
+_MODULES: tuple[ModuleType, ...] = (
+    extrema,
+    windows,
+    blocks,
+    correlations,
+    loops,
+    recurrences,
+    pieces,
+    relations,
+    mesh,
+    tiles,
+)
 
 
 _TRITON = Path(inspect.getfile(tiles)).with_name("triton.py")

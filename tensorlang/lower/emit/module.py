@@ -14,6 +14,7 @@ from tensorlang.lower.arrays.ir import Apply, Block, Part
 from tensorlang.lower.arrays.program import ArrayProgram
 from tensorlang.lower.emit.helpers import HELPERS, NEEDS
 from tensorlang.lower.emit.python import lines, text
+from tensorlang.lower.emit.shared import share
 
 
 class Source:
@@ -34,16 +35,19 @@ class Source:
         reason = why_not(self.program.definition, HELPERS)
         if reason is not None:
             raise NormalFormError(f"lowering made no array program: {reason}")
-        block = Block([self.program.definition])
+        self._shared, functions = share(self.program.definition)
+        self._functions = list(functions.values())
+        block = Block([self._shared])
         called = {n.operation if isinstance(n, Apply) else n.name for n in block.nodes() if isinstance(n, Apply | Part)}
         self.helpers = tuple(name for name in HELPERS if name in called)
         self._table = costs.exact(costs.load()) if exact or strict else costs.load()
-        self.runnable = assembled(["\n".join(lines(block, notes=False))], self.helpers, self._table)
+        self.runnable_definition = "\n\n\n".join([*self._functions, "\n".join(lines(block, notes=False))])
+        self.runnable = assembled([self.runnable_definition], self.helpers, self._table)
 
     @cached_property
     def definition(self) -> str:
-        """The function alone, to be read."""
-        return "\n".join(lines(Block([self.program.definition])))
+        """The function alone, with the scalar functions that it calls, to be read."""
+        return "\n\n\n".join([*self._functions, "\n".join(lines(Block([self._shared])))])
 
     @cached_property
     def text(self) -> str:

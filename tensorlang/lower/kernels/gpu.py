@@ -53,6 +53,8 @@ _RESERVED = frozenset({"dtype", "interpret", "ragged", "kernel", "step", "number
 def unfit(kernel: Kernel) -> str | None:
     """Why Triton can't take `kernel`; None if it can."""
     for e in nodes(*expressions_of(kernel)):
+        if isinstance(e, Call) and e.function.shared is not None:
+            return f"{e.function.name} has loops that data decide"
         if isinstance(e, Call) and e.function.name in _UNKNOWN:
             return f"Triton has no {e.function.name}"
     return None

@@ -77,7 +77,9 @@ class Kernels(Lowered):
         """The steps: kernels, and what is left to `jax.numpy`, with the reason."""
         return self._program
 
-    def explain(self, on_points: bool = False, **sizes: int) -> Explanation:
+    def explain(
+        self, given: Mapping[str, int] | None = None, /, on_points: bool = False, **by_name: int
+    ) -> Explanation:
         """The kernels, with the arrays that each makes and its tiles, and what is left to `jax.numpy`, with the reason.
 
         Relations are read as boolean arrays, whatever `on_points` says, and no costs are told at `sizes`.

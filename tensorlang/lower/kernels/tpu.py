@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from tensorlang.errors import ArgumentError
 from tensorlang.language.affine import Size, constant
-from tensorlang.language.grammar import Var
+from tensorlang.language.grammar import Call, Var
 from tensorlang.language.show import expr_text
 from tensorlang.language.types import shape
 from tensorlang.lower.arrays.ir import Block
@@ -20,7 +20,7 @@ from tensorlang.lower.arrays.names import Names
 from tensorlang.lower.emit.python import lines
 from tensorlang.lower.kernels.kernel import Accumulator, Axis, Kernel, Kind, Role
 from tensorlang.lower.kernels.operands import Array, How, Operand, expressions_of
-from tensorlang.lower.kernels.terms import reads
+from tensorlang.lower.kernels.terms import nodes, reads
 from tensorlang.lower.kernels.tpu_body import Body
 from tensorlang.lower.kernels.tpu_grid import RESERVED, Grid, Naming
 
@@ -52,6 +52,9 @@ def unfit(kernel: Kernel) -> str | None:
     made += [tuple(i for a in at for i in a.indices) for _, at in reads(*expressions_of(kernel))]
     if any(sum(not axes[i].is_number for i in at) > 2 for at in made):
         return "its tiles have more than two axes"
+    for e in nodes(*expressions_of(kernel)):
+        if isinstance(e, Call) and e.function.shared is not None:
+            return f"{e.function.name} has loops that data decide"
     return None
 
 

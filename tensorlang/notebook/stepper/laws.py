@@ -27,6 +27,8 @@ WORDS: Mapping[str, str] = {
     "6.28": "Of a product, each factor gets the cotangent times the other factor, summed over all places where it was "
     "read. Its predicate is the projection of those places.",
     "6.29": "Whatever was summed or copied gets the cotangents of all places where it was read, added up.",
+    "6.R1": "The cotangent of a state is a recurrence that goes backwards and reads what the steps have stored. All "
+    "other cotangents are sums over the steps.",
 }
 """What each rule does, by its number."""
 

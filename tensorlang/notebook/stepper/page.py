@@ -150,8 +150,10 @@ def _frame(view: View, k: int, content: str) -> str:
 
 def _step(shown: Frame) -> str:
     rule = shown.rule
-    value, spent = rule.theorems
-    proved = f"It keeps the value and never costs more: theorems {code(value)} and {code(spent)}."
+    proved = ""
+    if rule.theorems:
+        value, spent = rule.theorems
+        proved = f"It keeps the value and never costs more: theorems {code(value)} and {code(spent)}."
     parts = [
         block("p", block("code", law(rule)), "law"),
         block("p", f"{words(rule)} {proved}", "note"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tensorlang.language.affine import Affine, Index, IndexArray, Lookup, Size
-from tensorlang.language.grammar import Compared
+from tensorlang.language.grammar import Bracket, Compared, Sum
 from tensorlang.language.predicates import And, Equal, Exists, NonNegative, Or, Related
 from tensorlang.surface.syntax.construct import Category, Construct
 
@@ -147,6 +147,23 @@ TERMS = Category(
             "f(x: [2*n]R) = gen i:n. x[2*i]",
             "tl.gen(n, lambda i: x[2 * i])",
             (Affine,),
+        ),
+        Construct(
+            "quotient",
+            'term "//" INTEGER',
+            "A quotient by a positive integer, rounded down. It costs nothing: it is the one index of which that many "
+            "times is at most the term, and one more is not.",
+            "repeated(x: [n]R) = gen i:2*n. x[i // 2]",
+            "tl.gen(2 * n, lambda i: x[i // 2])",
+            (Sum, Bracket),
+        ),
+        Construct(
+            "remainder",
+            'term "%" INTEGER',
+            "What is left of such a quotient, at least 0 and less than the integer.",
+            "alternating(x: [n]R) = gen i:n. if i % 2 = 0 then x[i] else -x[i]",
+            "tl.gen(n, lambda i: tl.where(i % 2 == 0, x[i], -x[i]))",
+            (Exists,),
         ),
     ),
     "factor",

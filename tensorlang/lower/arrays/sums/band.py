@@ -10,9 +10,10 @@ from tensorlang.language.affine import Affine, Atom, Index, atom_affine, constan
 from tensorlang.language.grammar import Expr
 from tensorlang.language.predicates import NonNegative, Predicate, conjunction, conjuncts, substitute
 from tensorlang.language.show import predicate_text
+from tensorlang.lower.arrays.context import Context
 from tensorlang.lower.arrays.integers import ZERO, Range
 from tensorlang.lower.arrays.ir import Block, Define, Name, Tuple
-from tensorlang.lower.arrays.scope import Context, Scope
+from tensorlang.lower.arrays.scope import Scope
 from tensorlang.lower.arrays.sums.loop import expanded
 from tensorlang.lower.arrays.values import Value, apply, dtype_of
 from tensorlang.lower.arrays.values import integers as integers_of

@@ -17,8 +17,9 @@ from tensorlang.language.affine import Index
 from tensorlang.language.grammar import Access, Expr, Mul
 from tensorlang.language.predicates import NonNegative, Predicate, conjunction, free_atoms
 from tensorlang.lower.arrays.brackets import guarded
+from tensorlang.lower.arrays.context import Context
 from tensorlang.lower.arrays.ir import Name, Node
-from tensorlang.lower.arrays.scope import Context, Scope
+from tensorlang.lower.arrays.scope import Scope
 from tensorlang.lower.arrays.sums.loop import whole
 from tensorlang.lower.arrays.sums.strategy import DECIDED, Strategy, WhyNot
 from tensorlang.lower.arrays.sums.summation import Summation

@@ -19,9 +19,10 @@ from tensorlang.language.affine import Affine, Atom, Index, atom_affine, constan
 from tensorlang.language.grammar import Access, Add, Call, Const, Expr, Mul, Proj, Var, children
 from tensorlang.language.predicates import NonNegative, Predicate, conjunction, free_atoms
 from tensorlang.lower.arrays.brackets import bound_on, guarded
+from tensorlang.lower.arrays.context import Context
 from tensorlang.lower.arrays.integers import Range
 from tensorlang.lower.arrays.ir import List, Node, Part
-from tensorlang.lower.arrays.scope import Context, Scope
+from tensorlang.lower.arrays.scope import Scope
 from tensorlang.lower.arrays.sums.loop import whole
 from tensorlang.lower.arrays.sums.strategy import DECIDED, Strategy, WhyNot
 from tensorlang.lower.arrays.sums.summation import Summation

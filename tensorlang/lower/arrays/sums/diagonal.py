@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tensorlang.language.affine import Affine, Index
+from tensorlang.lower.arrays.context import Context, Held
 from tensorlang.lower.arrays.ir import Name
-from tensorlang.lower.arrays.scope import Context, Held, Scope
+from tensorlang.lower.arrays.scope import Scope
 from tensorlang.lower.arrays.sums.strategy import DECIDED, NOT_A_SUM, Strategy, WhyNot
 from tensorlang.lower.arrays.sums.summation import Summation
 from tensorlang.lower.arrays.values import Value, apply, integers

@@ -12,9 +12,10 @@ from tensorlang.language.affine import Index
 from tensorlang.language.grammar import Access, Expr, Mul
 from tensorlang.language.predicates import Predicate, conjunction, free_atoms
 from tensorlang.lower.arrays.brackets import zero_outside
+from tensorlang.lower.arrays.context import Context
 from tensorlang.lower.arrays.ir import Infix, Node, Text
 from tensorlang.lower.arrays.masks import mask
-from tensorlang.lower.arrays.scope import Context, Scope
+from tensorlang.lower.arrays.scope import Scope
 from tensorlang.lower.arrays.sums.strategy import Strategy
 from tensorlang.lower.arrays.sums.summation import Summation
 from tensorlang.lower.arrays.values import Value, apply, integer, integers, literal, ordered, times, where

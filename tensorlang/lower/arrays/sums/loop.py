@@ -18,9 +18,10 @@ from itertools import combinations
 
 from tensorlang.language.affine import Affine, Index, atom_affine
 from tensorlang.language.predicates import Equal, NonNegative, free_atoms
+from tensorlang.lower.arrays.context import Context
 from tensorlang.lower.arrays.integers import ZERO, Range
 from tensorlang.lower.arrays.ir import Block, Define, Function, Infix, List, Name, Node, When
-from tensorlang.lower.arrays.scope import Context, Scope
+from tensorlang.lower.arrays.scope import Scope
 from tensorlang.lower.arrays.sums.strategy import DECIDED, Strategy, WhyNot
 from tensorlang.lower.arrays.sums.summation import Summation
 from tensorlang.lower.arrays.values import DTYPE, Axes, Value, aligned, apply, cast, literal

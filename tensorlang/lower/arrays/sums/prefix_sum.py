@@ -23,8 +23,9 @@ from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import NonNegative, Predicate, equal, free_atoms
 from tensorlang.language.types import R, array
 from tensorlang.lower.arrays.accesses import access, positions
+from tensorlang.lower.arrays.context import Context, Held
 from tensorlang.lower.arrays.ir import Infix, Name, Node
-from tensorlang.lower.arrays.scope import Context, Held, Scope
+from tensorlang.lower.arrays.scope import Scope
 from tensorlang.lower.arrays.sums.loop import expanded
 from tensorlang.lower.arrays.sums.strategy import DECIDED, Strategy, WhyNot
 from tensorlang.lower.arrays.sums.summation import Summation

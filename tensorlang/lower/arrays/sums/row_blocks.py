@@ -16,9 +16,10 @@ from tensorlang.language.grammar import Expr
 from tensorlang.language.predicates import NonNegative
 from tensorlang.lower.arrays.accesses import access
 from tensorlang.lower.arrays.brackets import bound_on
+from tensorlang.lower.arrays.context import Context, Held, Part
 from tensorlang.lower.arrays.integers import ZERO, Range
 from tensorlang.lower.arrays.ir import Block, Define, Each, Name, Node
-from tensorlang.lower.arrays.scope import Context, Held, Part, Scope
+from tensorlang.lower.arrays.scope import Scope
 from tensorlang.lower.arrays.sums.band import text
 from tensorlang.lower.arrays.sums.loop import whole
 from tensorlang.lower.arrays.values import DTYPE, Value, apply, integer, ordered

@@ -35,9 +35,10 @@ from tensorlang.language.predicates import (
 )
 from tensorlang.language.rebuilt import with_atoms
 from tensorlang.lower.arrays.accesses import access, positions
+from tensorlang.lower.arrays.context import Context, Held
 from tensorlang.lower.arrays.integers import ZERO, Range
 from tensorlang.lower.arrays.ir import Name, Node, Tuple
-from tensorlang.lower.arrays.scope import Context, Held, Scope
+from tensorlang.lower.arrays.scope import Scope
 from tensorlang.lower.arrays.select_in_window import select_in_windows
 from tensorlang.lower.arrays.sums.loop import expanded
 from tensorlang.lower.arrays.sums.sparse import enumerable
@@ -235,7 +236,7 @@ def _manner(ctx: Context, points: Axes, at: Sequence[Affine]) -> tuple[str, str 
             apart, basic = len(first) == len(p.columns), first == tuple(range(len(first)))
             if apart or basic:
                 return ("_put" if apart else "_add") + ("_in_order" if basic else "_at"), None
-            return "_add_at", p.ordered(ctx, first)
+            return "_add_at", p.ordered(ctx.names, first)
     return "_put_at" if _are_apart(points, at) else "_add_at", None
 
 

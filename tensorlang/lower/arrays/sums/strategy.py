@@ -8,8 +8,8 @@ from typing import Any, Generic, TypeVar
 
 from tensorlang.language.affine import Index
 from tensorlang.language.grammar import Expr
+from tensorlang.lower.arrays.context import Context
 from tensorlang.lower.arrays.integers import Range
-from tensorlang.lower.arrays.scope import Context
 from tensorlang.lower.arrays.values import Value
 from tensorlang.recursion import Deep
 

@@ -17,7 +17,8 @@ from itertools import permutations
 from tensorlang.language.affine import Affine
 from tensorlang.language.predicates import NonNegative, Predicate, free_atoms
 from tensorlang.lower.arrays.brackets import guarded
-from tensorlang.lower.arrays.scope import Context, Scope
+from tensorlang.lower.arrays.context import Context
+from tensorlang.lower.arrays.scope import Scope
 from tensorlang.lower.arrays.sums.prefix_sum import BY_VALUE, PREFIX_SUM
 from tensorlang.lower.arrays.sums.strategy import DECIDED, Strategy, WhyNot
 from tensorlang.lower.arrays.sums.summation import Summation

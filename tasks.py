@@ -1,0 +1,59 @@
+"""What everybody runs, by name: `python tasks.py lint types`, in the virtual environment that is to be used.
+
+Arguments after `--` go to the last task: `python tasks.py test -- -k cost`.
+"""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent
+PARALLEL = "-n 2 --dist worksteal"
+FURTHER = ("docs", "mesh", "notebook", "pallas", "stepper")
+"""Tests of what needs further packages."""
+
+TASKS: dict[str, tuple[str, ...]] = {
+    "test": (f"pytest -q {PARALLEL}",),
+    "further": (f"pytest -q {PARALLEL} " + " ".join(f"tests/test_{name}*.py" for name in FURTHER),),
+    "slow": (f"pytest -q {PARALLEL} -m slow",),
+    "lint": ("ruff check", "ruff format --check"),
+    "types": ("mypy",),
+    "fix": ("ruff check --fix", "ruff format"),
+    "golden": ("pytest -q tests/test_golden.py --update-golden",),
+    "editors": ("python editors/textmate.py",),
+    "check": (f"pytest -q {PARALLEL}", "ruff check", "ruff format --check", "mypy"),
+}
+"""The commands of each task, one after the other."""
+
+
+def command(line: str) -> list[str]:
+    """The parts of a command, its program from this environment, and paths with stars in their places."""
+    program, *rest = shlex.split(line)
+    parts = [sys.executable] if program == "python" else [sys.executable, "-m", program]
+    for part in rest:
+        parts += sorted(str(p.relative_to(ROOT)) for p in ROOT.glob(part)) if "*" in part else [part]
+    return parts
+
+
+def main(arguments: list[str]) -> int:
+    """Run the tasks of these names, up to the first that fails; gives its exit status."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    names, further = arguments[:end], arguments[end + 1 :]
+    if not names or not set(names) <= TASKS.keys():
+        print(__doc__, *(f"  {name:<10}{' && '.join(lines)}" for name, lines in TASKS.items()), sep="\n")
+        return 2
+    for name in names:
+        for line in TASKS[name]:
+            print(f"== {line}", flush=True)
+            extra = further if name == names[-1] else []
+            status = subprocess.run([*command(line), *extra], cwd=ROOT, check=False).returncode
+            if status:
+                return status
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,116 @@
+"""Where two programs may be cut, and their parts compared one by one: lets that hold the same.
+
+Which lets those are is guessed by evaluating both programs on random numbers: for who checks a certificate they are
+hints, and each is shown before it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tensorlang.errors import TensorlangError
+from tensorlang.language.affine import IndexArray, Size
+from tensorlang.language.arguments import from_leaves
+from tensorlang.language.evaluate import evaluate
+from tensorlang.language.function import Function
+from tensorlang.language.grammar import Expr, Let, MakePair, Var
+from tensorlang.language.predicates import Relation
+from tensorlang.language.types import leaves, shape
+
+_SIZES = (3, 4, 5, 6, 7)
+_MOST = 400
+"""Lets of a program that is evaluated; of a longer one those are compared that are called alike."""
+_DIGITS = 9
+
+
+def matches(f: Function, derivation: Function) -> list[list[str]]:
+    """Names of lets of `f`, each with one of the derivation that holds the same, in order."""
+    mine, theirs = [x for x, _ in _lets(f.body)], [x for x, _ in _lets(derivation.body)]
+    if max(len(mine), len(theirs)) > _MOST:
+        return _called_alike(mine, theirs)
+    try:
+        data = _data(derivation)
+        known = {key: y.name for y, key in reversed(_held(derivation, theirs, data))}
+        return [[x.name, known[key]] for x, key in _held(f, mine, data) if key in known]
+    except TensorlangError:
+        return _called_alike(mine, theirs)
+
+
+def _called_alike(mine: Sequence[Var | IndexArray], theirs: Sequence[Var | IndexArray]) -> list[list[str]]:
+    """Each let with the last that is called alike: x with x, x1, x2, .., and x1 with x1."""
+    last = {y.name: y.name for y in theirs}
+    for y in theirs:
+        last[y.name.rstrip("0123456789")] = y.name
+    return [[x.name, last[x.name]] for x in mine if x.name in last]
+
+
+def _lets(e: Expr) -> Iterator[tuple[Var | IndexArray, Expr]]:
+    """What the outermost lets bind."""
+    while isinstance(e, Let):
+        yield e.var, e.value
+        e = e.body
+
+
+def _held(f: Function, lets: list[Var | IndexArray], data: Mapping[str, Any]) -> list[tuple[Var, object]]:
+    """What each let holds, as far as its digits count."""
+    variables = [x for x in lets if isinstance(x, Var)]
+    if not variables:
+        return []
+    body: Expr = variables[-1]
+    for x in reversed(variables[:-1]):
+        body = MakePair(x, body)
+    for name, value in reversed(list(_lets(f.body))):
+        body = Let(name, value, body)
+    own = {p.name for p in f.params} | {size.name for size in f.sizes}
+    held = evaluate(Function(f.name, f.params, body), {x: value for x, value in data.items() if x in own})
+    found: list[tuple[Var, object]] = []
+    for k, x in enumerate(variables):
+        last = k == len(variables) - 1
+        value, held = (held, None) if last else held
+        found.append((x, _key(value)))
+    return found
+
+
+def _key(value: Any) -> object:
+    """The same for values that are the same up to rounding."""
+    if isinstance(value, tuple):
+        return tuple(map(_key, value))
+    array = np.asarray(value, float)
+    with np.errstate(all="ignore"):
+        return array.shape, tuple(f"{x:.{_DIGITS}g}" for x in np.nan_to_num(array.ravel()) + 0.0)
+
+
+def _told(f: Function) -> set[Size]:
+    """The sizes that arguments tell."""
+    found: set[Size] = set()
+    for p in f.params:
+        if isinstance(p, Var):
+            found |= {n for _, part in leaves(p.type) for a in shape(part)[0] for n in a.sizes}
+        else:
+            found |= {n for a in p.sizes for n in a.sizes}
+    return found
+
+
+def _data(f: Function) -> dict[str, Any]:
+    """Sizes and arguments of `f`, by name."""
+    rng = np.random.default_rng(0)
+    known: dict[Any, int] = {size: _SIZES[k % len(_SIZES)] for k, size in enumerate(f.sizes)}
+    data: dict[str, Any] = {size.name: n for size, n in known.items() if size not in _told(f)}
+
+    def dims(axes: Iterable[Any]) -> list[int]:
+        return [max(0, a.value(known)) for a in axes]
+
+    for p in f.params:
+        if isinstance(p, Relation):
+            data[p.name] = rng.random(dims(p.sizes)) < 0.6
+        elif isinstance(p, IndexArray):
+            *places, size = dims((*p.sizes, p.size))
+            data[p.name] = rng.integers(max(size, 1), size=places)
+        else:
+            assert isinstance(p, Var)
+            values = [rng.uniform(0.5, 1.5, dims(shape(part)[0])) for _, part in leaves(p.type)]
+            data[p.name] = from_leaves(p.type, iter(values))
+    return data

@@ -1,0 +1,201 @@
+"""Numbers of points as polynomials in the sizes, and whether one is never the larger.
+
+A box has the product of its sizes. Indices that a predicate ties together have a number of points of their own, an
+atom of the polynomial, of which two things are known: it is not negative, and it is no less than the number of points
+of any projection. Sizes are at least 1 here, which is what "for all sizes" means where costs are compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+from itertools import islice, permutations, product
+
+from tensorlang.cost.counter import Counter
+from tensorlang.cost.domains import Domain
+from tensorlang.cost.polynomial import Polynomial, Unknown, affine, number, unknown
+from tensorlang.interning import shared
+from tensorlang.language.affine import Affine, Atom, Index, Size, atom_affine, canonical, constant
+from tensorlang.language.grid import Setting, indices_of
+from tensorlang.language.predicates import (
+    FALSE,
+    TRUE,
+    NonNegative,
+    Predicate,
+    conjunction,
+    conjuncts,
+    free_atoms,
+    lookups,
+    relations,
+    substitute,
+)
+from tensorlang.memory import cached
+from tensorlang.sets.solve import Ranges, project, simplify_in, solve
+
+_CHOICES = 64
+
+
+@cached
+def never_above(p: Polynomial, q: Polynomial) -> bool:
+    """Whether p <= q is proved for all sizes of at least 1; False if that is not so or not seen.
+
+    Every size is written 1 + s, every number of points as that of a projection and the rest; if then no coefficient
+    of q - p is negative, it is proved.
+    """
+    difference = q - p
+    if all(k >= 0 for k in difference.terms.values()):
+        return True
+    domains = [x for x in difference.unknowns if isinstance(x, Domain)]
+    choices = product(*(_lower_bounds(domain) for domain in domains))
+    for bounds in islice(choices, _CHOICES):
+        chosen: dict[Unknown, Polynomial] = {x: low + unknown(x) for x, low in zip(domains, bounds, strict=True)}
+        shifted = difference.substitute(chosen)
+        sizes: dict[Unknown, Polynomial] = {x: unknown(x) + number(1) for x in shifted.unknowns if isinstance(x, Size)}
+        if all(k >= 0 for k in shifted.substitute(sizes).terms.values()):
+            return True
+    return False
+
+
+def sizes_of(p: Polynomial) -> tuple[Size, ...]:
+    """The sizes on which `p` depends."""
+    found: dict[Size, None] = {}
+    for x in p.unknowns:
+        if isinstance(x, Size):
+            found[x] = None
+        elif isinstance(x, Domain):
+            atoms = (*free_atoms(x.pred), *(a for _, size in x.binders for a in size.free))
+            found.update((a, None) for a in sorted({a for a in atoms if isinstance(a, Size)}, key=lambda a: a.name))
+    return tuple(found)
+
+
+def at_sizes(p: Polynomial, sizes: Mapping[Size, int]) -> Polynomial:
+    """`p` with these sizes known; a domain is counted if that makes all of its sizes known."""
+    values: dict[Unknown, Polynomial] = {size: number(n) for size, n in sizes.items()}
+    counter = Counter(Setting(sizes, {}))
+    for x in p.unknowns:
+        if isinstance(x, Domain) and _is_countable(x, sizes):
+            values[x] = number(counter.points(x))
+    return p.substitute(values)
+
+
+def estimate(p: Polynomial, sizes: Mapping[Size, int]) -> int:
+    """`p` at these sizes, all that it mentions; where only the data tell, as if they allowed every point."""
+    return _estimate(p, tuple(sizes.items()))
+
+
+@cached
+def _estimate(p: Polynomial, given: tuple[tuple[Size, int], ...]) -> int:
+    sizes = dict(given)
+    known = at_sizes(p, sizes)
+    boxes: dict[Unknown, Polynomial] = {
+        x: points(dict(x.binders), TRUE) for x in known.unknowns if isinstance(x, Domain)
+    }
+    return int(at_sizes(known.substitute(boxes), sizes).terms.get((), 0))
+
+
+_FEW = 3
+"""Domains of so many indices are the same in whatever order these come."""
+
+
+def points(ranges: Ranges, p: Predicate) -> Polynomial:
+    """The number of points of the ranges at which `p` is true."""
+    return _points(tuple(ranges.items()), p)
+
+
+@cached
+def _points(binders: tuple[tuple[Index, Affine], ...], p: Predicate) -> Polynomial:
+    ranges = dict(binders)
+    p = simplify_in(p, ranges)
+    if p is FALSE:
+        return number(0)
+    solution = solve(p, ranges, {})
+    rest = simplify_in(solution.rest, {i: ranges[i] for i in solution.free})
+    if rest is FALSE:
+        return number(0)
+    groups = _components(solution.free, rest)
+    result = number(1)
+    for indices, parts in groups:
+        result = result * _component({i: ranges[i] for i in indices}, conjunction(parts))
+    return result
+
+
+def _components(indices: Iterable[Index], p: Predicate) -> list[tuple[tuple[Index, ...], list[Predicate]]]:
+    """The indices in groups that no conjunct ties together, each with its conjuncts; first those of sizes alone."""
+    groups: list[tuple[tuple[Index, ...], list[Predicate]]] = [((i,), []) for i in indices]
+    sizes: list[Predicate] = []
+    for part in conjuncts(p):
+        tied = set(indices_of(part))
+        if not tied:
+            sizes.append(part)
+            continue
+        touching = [g for g in groups if tied.intersection(g[0])]
+        groups = [g for g in groups if not tied.intersection(g[0])]
+        merged = tuple(i for g in touching for i in g[0])
+        groups.append((merged, [*(q for g in touching for q in g[1]), part]))
+    return [((), [q]) for q in sizes if not holds_from_1_on(q)] + groups
+
+
+def holds_from_1_on(p: Predicate) -> bool:
+    """Whether `p`, which has no indices, is obviously true for all sizes of at least 1."""
+    return isinstance(p, NonNegative) and not p.value.indices and _never_negative(affine(p.value))
+
+
+def _component(ranges: Ranges, p: Predicate) -> Polynomial:
+    """The number of points of indices that `p` ties together."""
+    if len(ranges) == 1:
+        ((i, size),) = ranges.items()
+        length = _interval(i, size, p)
+        if length is not None and _never_negative(affine(length)):
+            return affine(length)
+    orders = permutations(ranges) if len(ranges) <= _FEW else [tuple(ranges)]
+    return unknown(min((_numbered(order, ranges, p) for order in orders), key=repr))
+
+
+def _numbered(order: tuple[Index, ...], ranges: Ranges, p: Predicate) -> Domain:
+    """The points of `p`, the indices being named by their places in that order."""
+    names: dict[Atom, Affine] = {i: atom_affine(_place(k)) for k, i in enumerate(order)}
+    parts = sorted(conjuncts(substitute(p, names)), key=repr)
+    return Domain(tuple((_place(k), ranges[i]) for k, i in enumerate(order)), conjunction(parts))
+
+
+def _interval(i: Index, size: Affine, p: Predicate) -> Affine | None:
+    """The length of the interval that `p` leaves of a range, if it is one."""
+    low, high = constant(0), size
+    for part in conjuncts(p):
+        k = part.value.coefficient(i) if isinstance(part, NonNegative) else 0
+        if not isinstance(part, NonNegative) or abs(k) != 1 or len(part.value.indices) != 1:
+            return None
+        if k > 0 and low.is_constant and not low.constant:
+            low = atom_affine(i) - part.value
+        elif k < 0 and high is size:
+            high = part.value + atom_affine(i) + 1
+        else:
+            return None
+    return high - low
+
+
+def _lower_bounds(x: Domain) -> list[Polynomial]:
+    """Numbers of points that are no larger than that of `x`: those of its projections, and 0."""
+    ranges = dict(x.binders)
+    found = []
+    for i in ranges if len(ranges) > 1 else ():
+        others = {j: n for j, n in ranges.items() if j is not i}
+        shadow = simplify_in(project({i: ranges[i]}, x.pred, others), others)
+        found.append(points(others, shadow))
+    return [*found, number(0)]
+
+
+def _is_countable(x: Domain, sizes: Mapping[Size, int]) -> bool:
+    atoms = free_atoms(x.pred).union(*(size.free for _, size in x.binders))
+    data = relations(x.pred) or lookups(x.pred)
+    return not data and all(a in sizes for a in atoms if not isinstance(a, Index))
+
+
+@cache
+@shared
+def _place(k: int) -> Index:
+    return canonical(f"i{k}")
+
+
+def _never_negative(p: Polynomial) -> bool:
+    return never_above(number(0), p)

@@ -1,0 +1,106 @@
+"""What an operation of array programs takes, for all sizes: additions, multiplications and comparisons."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import combinations
+from math import prod
+
+from tensorlang.language.affine import Affine
+from tensorlang.lower.arrays.extents import ZERO, Static, extreme
+from tensorlang.lower.arrays.shapes import Shape, Shaped, Value, broadcast, lengths, number, shape_of
+
+ADDED = ("_sum_over", "_sum_by_windows", "_greatest_over", "_first_greatest_over")
+"""Those that add up or compare, element by element, what the function gives."""
+
+_TYPICAL = 128
+"""The order of the products of an einsum is the best where sizes are that large."""
+
+
+def _einsum(spec: str, *arrays: Shaped) -> list[tuple[int, Shape]]:
+    """Products of two arrays at a time."""
+    table = lengths(spec, arrays)
+    terms = [frozenset(part) for part in spec.split("->", maxsplit=1)[0].split(",")]
+    if len(terms) == 1:
+        return [(1, arrays[0].shape)]
+    sizes = {letter: _typical(n) for letter, n in table.items()}
+    order = _best_order(tuple(terms), frozenset(spec.split("->")[1]), sizes)[1]
+    return [(2, tuple(table[letter] for letter in sorted(letters))) for letters in order]
+
+
+def _typical(n: Static) -> int:
+    if not isinstance(n, Affine):
+        return _TYPICAL
+    return max(1, n.constant + sum(k * _TYPICAL for _, k in n.terms))
+
+
+_Order = tuple[int, list[frozenset[str]]]
+
+
+def _best_order(terms: tuple[frozenset[str], ...], kept: frozenset[str], sizes: Mapping[str, int]) -> _Order:
+    """The least work of products of two terms one after the other, and the indices of each."""
+    if len(terms) == 1:
+        return 0, []
+    found: list[_Order] = []
+    for pair in combinations(terms, 2):
+        rest = list(terms)
+        for term in pair:
+            rest.remove(term)
+        some = pair[0] | pair[1]
+        left = frozenset(x for x in some if x in kept or any(x in t for t in rest))
+        further, order = _best_order((*rest, left), kept, sizes)
+        found.append((2 * prod(sizes[letter] for letter in some) + further, [some, *order]))
+    return min(found, key=lambda order: order[0])
+
+
+def _correlation(
+    x: Shaped, w: Shaped, at: Value, how: Value, groups: Value = ZERO, batch: Value = ZERO, outer: Value = ZERO
+) -> list[tuple[int, Shape]]:
+    """Sums of products with as many factors as there are taps or elements to be read, if these are fewer; a Fourier
+    transform never takes more."""
+    g, b, rank = number(groups), number(batch), len(at)
+    lines = zip(w.shape[len(w.shape) - rank :], x.shape[len(x.shape) - rank :], strict=True)
+    factors = (extreme(False, line) for line in lines)
+    return [(2, (*w.shape[: len(w.shape) - rank], *factors, *(n for *_, n in at), *x.shape[g : g + b]))]
+
+
+_FREE = (
+    "result_type",
+    "asarray",
+    "broadcast_to",
+    "dynamic_slice",
+    "dynamic_slice_in_dim",
+    "flip",
+    "_stored",
+    "_along",
+    "_cuts",
+)
+_ALL_READ = (
+    "sum",
+    "_sum",
+    "_times_ones",
+    "_greatest",
+    "_least",
+    "_first_greatest",
+    "_first_least",
+    "_add_at",
+    "_put_at",
+    "_add_in_order",
+    "_put_in_order",
+    "_greatest_at",
+    "_first_greatest_at",
+)
+
+_MASKED = ("_greatest_where", "_least_where", "_first_greatest_where", "_first_least_where")
+
+WORK: Mapping[str, Callable[..., Sequence[tuple[int, Shape]]]] = {
+    **dict.fromkeys((*_FREE, *ADDED, "_stack_over"), lambda *_, **__: ()),
+    **dict.fromkeys(_ALL_READ, lambda x, *_, **__: [(1, shape_of(x))]),
+    **dict.fromkeys(_MASKED, lambda x, mask, *_: [(1, broadcast(x, mask))]),
+    "_sums": lambda *terms: [(1, x.shape) for x in terms],
+    "vdot": lambda a, b: [(2, a.shape)],
+    "einsum": _einsum,
+    "_correlate": _correlation,
+    "_correlate_in_steps": _correlation,
+}
+"""So many operations for each element of arrays of these shapes, where that is not one for each element it gives."""

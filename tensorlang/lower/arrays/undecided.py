@@ -1,0 +1,43 @@
+"""Which conditions the known facts about data leave open."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tensorlang.language.affine import Affine, Atom, Index, Lookup, constant
+from tensorlang.language.predicates import Exists, NonNegative, Or, Predicate, Related, lookups
+from tensorlang.lower.arrays.context import Context
+from tensorlang.lower.arrays.scope import Scope
+
+
+def undecided_conditions(ctx: Context, scope: Scope, parts: Sequence[Predicate]) -> tuple[Predicate, ...]:
+    """Those of `parts` that what is known of data leaves open: elements of index arrays are in their range, and where
+    a point of a relation is, that is true. Where none of an index array's elements is in its range, `parts` that
+    compare them are false, which is added to what is left."""
+    left = [q for q in parts if not _is_certain(ctx, q)]
+    for q in parts:
+        if not isinstance(q, Or):
+            left += [some for some in has_elements(ctx, scope, lookups(q)) if some not in left]
+    return tuple(left)
+
+
+def has_elements(ctx: Context, scope: Scope, found: Sequence[Lookup]) -> list[NonNegative]:
+    """What must hold of sizes, and is not known to, for what was looked up to be there."""
+    arrays = dict.fromkeys(lookup.array for lookup in found if lookup.array in ctx.possibly_empty)
+    return [q for q in (NonNegative(array.size - 1) for array in arrays) if q not in scope.masks]
+
+
+def _is_certain(ctx: Context, q: Predicate) -> bool:
+    if isinstance(q, NonNegative):
+        known: dict[Atom, Affine] = {}
+        for atom, k in q.value.terms:
+            if isinstance(atom, Lookup):
+                known[atom] = constant(0) if k > 0 else atom.array.size - 1
+        return bool(known) and ctx.integers.is_nonnegative(q.value.substitute(known))
+    bound: dict[Index, Affine] = {}
+    while isinstance(q, Exists):
+        bound[q.index] = q.size
+        q = q.body
+    if not isinstance(q, Related) or q.relation not in ctx.sparse:
+        return False
+    return ctx.sparse[q.relation].is_certain(bound, q.arguments)

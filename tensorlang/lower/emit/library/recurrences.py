@@ -1,0 +1,25 @@
+"""Recurrences: steps one after the other."""
+
+import jax.numpy as jnp
+from jax import lax
+
+
+def _recur(step, first, size, dtype):
+    """The last states of so many steps from the first ones, and what each step gives: step(states, t) is both."""
+    first = tuple(jnp.asarray(x, dtype) for x in first)
+
+    def one(states, t):
+        states, given = step(states, t)
+        return tuple(jnp.asarray(x, dtype) for x in states), tuple(jnp.asarray(x, dtype) for x in given)
+
+    return lax.scan(one, first, jnp.arange(size, dtype=jnp.int32))
+
+
+def _before(first, after):
+    """The states before each step, of the first one and those after each step."""
+    return jnp.concatenate([jnp.asarray(first, after.dtype)[None], after[:-1]])[: after.shape[0]]
+
+
+def _all_states(first, after):
+    """The first state and those after each step."""
+    return jnp.concatenate([jnp.asarray(first, after.dtype)[None], after])

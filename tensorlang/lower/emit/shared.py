@@ -1,0 +1,115 @@
+"""Scalar functions whose code computes several at once: one call for all that are asked for at the same arguments.
+
+y = f(a, x) ; d = f_by_a(a, x, y)   ->   f_1 = _f_with_derivatives(a, x) ; y = f_1[0] ; d = f_1[1]
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any
+
+from tensorlang.language.grammar import Shared
+from tensorlang.lower.arrays.ir import (
+    Apply,
+    Assign,
+    Block,
+    Define,
+    Elementwise,
+    Item,
+    Name,
+    Node,
+    Return,
+    Statement,
+    When,
+)
+
+Key = tuple[Shared, tuple[Node, ...]]
+
+
+class _Sharing:
+    def __init__(self, block: Block) -> None:
+        found = [n for n in block.nodes() if isinstance(n, Elementwise) and n.function.shared is not None]
+        self.joint = {_key(n) for n in found if n.function.shared is not None and n.function.shared[1] > 0}
+        self.called: dict[str, str] = {}
+        self.taken = {name for s in block.walk() if isinstance(s, Assign) for name in s.names}
+        self.any = bool(found)
+
+    def block(self, block: Block, known: dict[Key, str]) -> Block:
+        made: list[Any] = []
+        for s in block.statements:
+            match s:
+                case Assign(names, value, unpacked):
+                    value = self.node(value, known, made)
+                    made.append(Assign(names, value, unpacked))
+                    for key in [k for k in known if not set(names).isdisjoint(_names(k))]:
+                        del known[key]
+                case Return(value):
+                    value = self.node(value, known, made)
+                    made.append(Return(value))
+                case Define(name, parameters, body):
+                    made.append(Define(name, parameters, self.block(body, {})))
+                case When(test, then, otherwise):
+                    then, otherwise = self.block(then, dict(known)), self.block(otherwise, dict(known))
+                    made.append(When(test, then, otherwise))
+                case Block():
+                    made.append(self.block(s, known))
+                case _:
+                    made.append(s)
+        return Block(made)
+
+    def node(self, node: Node, known: dict[Key, str], made: list[Any]) -> Node:
+        if isinstance(node, Elementwise) and node.function.shared is not None:
+            shared, place = node.function.shared
+            arguments = tuple(self.node(x, known, made) for x in node.arguments[: shared.arity])
+            key = _key(node)
+            if key not in known:
+                joint = key in self.joint
+                name = f"_{shared.name}{'_with_derivatives' * joint}"
+                self.called[name] = shared.joint if joint else shared.value
+                known[key] = self._new(shared.name)
+                made.append(Assign((known[key],), Apply(name, arguments)))
+            return Item(Name(known[key]), place)
+        changed = {}
+        for f in fields(node):  # type: ignore[arg-type]
+            before = getattr(node, f.name)
+            after = self._part(before, known, made)
+            if after is not before:
+                changed[f.name] = after
+        return replace(node, **changed) if changed else node  # type: ignore[type-var]
+
+    def _part(self, value: Any, known: dict[Key, str], made: list[Any]) -> Any:
+        if isinstance(value, Node):
+            return self.node(value, known, made)
+        if isinstance(value, tuple):
+            parts = tuple(self._part(x, known, made) for x in value)
+            return value if all(a is b for a, b in zip(parts, value, strict=True)) else parts
+        return value
+
+    def _new(self, like: str) -> str:
+        k = 1
+        while f"{like}_{k}" in self.taken:
+            k += 1
+        self.taken.add(f"{like}_{k}")
+        return f"{like}_{k}"
+
+
+def _key(node: Elementwise) -> Key:
+    assert node.function.shared is not None
+    shared, _ = node.function.shared
+    return shared, node.arguments[: shared.arity]
+
+
+def _names(key: Key) -> set[str]:
+    return {x.name for argument in key[1] for x in argument.walk() if isinstance(x, Name)}
+
+
+def share(definition: Statement) -> tuple[Statement, dict[str, str]]:
+    """`definition` with such calls, and the functions that it calls by name."""
+    block = Block([definition])
+    sharing = _Sharing(block)
+    if not sharing.any:
+        return definition, {}
+    if isinstance(definition, Define):
+        body = sharing.block(definition.body, {})
+        return Define(definition.name, definition.parameters, body), sharing.called
+    return definition, {}

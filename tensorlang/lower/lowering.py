@@ -1,0 +1,130 @@
+"""`lower`: a program for a target, and the compiled program that a call of a `Function` runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, overload
+
+import jax
+
+from tensorlang.budget import limited
+from tensorlang.errors import ArgumentError
+from tensorlang.language.function import Function
+from tensorlang.lower.run import Lowered
+from tensorlang.memory import cached_whole
+from tensorlang.normal.recurrences import has_recurrences
+
+if TYPE_CHECKING:
+    from tensorlang.lower.mesh.run import Distributed
+
+TARGETS = ("jax", "pallas-tpu", "pallas-gpu")
+
+
+@overload
+def lower(
+    f: Function,
+    target: str = "jax",
+    exact: bool = False,
+    sizes: Mapping[str, int] | None = None,
+    mesh: None = None,
+    sharding: None = None,
+    blocks: Mapping[str, int] | None = None,
+    check: bool = False,
+    strict: bool = False,
+) -> Lowered: ...
+
+
+@overload
+def lower(
+    f: Function,
+    target: str = "jax",
+    exact: bool = False,
+    sizes: Mapping[str, int] | None = None,
+    *,
+    mesh: jax.sharding.Mesh | jax.sharding.AbstractMesh,
+    sharding: Mapping[str, str | tuple[str, ...]],
+    check: bool = False,
+    strict: bool = False,
+) -> Distributed: ...
+
+
+@limited
+def lower(
+    f: Function,
+    target: str = "jax",
+    exact: bool = False,
+    sizes: Mapping[str, int] | None = None,
+    mesh: jax.sharding.Mesh | jax.sharding.AbstractMesh | None = None,
+    sharding: Mapping[str, str | tuple[str, ...]] | None = None,
+    blocks: Mapping[str, int] | None = None,
+    check: bool = False,
+    strict: bool = False,
+) -> Lowered | Distributed:
+    """`f` as Python source for `target`, ready to be called.
+
+    Long correlations are computed by Fourier transforms, which round differently: absolutely to the largest result.
+    With `exact` they are sums of products. Products of several factors are ordered by what they cost at `sizes`, as
+    by `simplify`; the program runs at others too.
+
+    With a `mesh` it runs on all of its devices. `sharding` says along which axes of the mesh indices are cut into
+    blocks, by their names in `f`, or by those of the sizes that they run over: {"i": "data", "n": ("x", "y")}. What
+    that makes of each array, and what the devices send each other, `tensorlang.lower.mesh` tells.
+
+    What brackets hide must be finite, or it may make nan of what does not read it: compiled code multiplies by zero
+    where that is fastest. With `strict` an element that no true bracket reads for a result has no influence on it,
+    whatever it is: where what a result reads is finite, so is the result, as by `evaluate`. Sums of products that turn
+    out not to be finite are computed once more, by ways that select, and none by Fourier transforms. JAX's own
+    derivative of such code is not strict: lower a derivative, or use `to_jax`.
+
+    The targets "pallas-tpu" and "pallas-gpu" are kernels over tiles, as `tensorlang.lower.kernels.run.Kernels` tells.
+    `blocks` has lengths of tiles along axes, by the sizes of these: {"n": 256}.
+
+    Calling it checks that the elements of index arrays are in their ranges, but can't where JAX is tracing them. With
+    `check` there is a `checkify.check` of these then, which `jax.experimental.checkify.checkify` turns into an error
+    to be thrown when the code has run.
+
+    Raises `ArgumentError` for a target that there is none of, for a name that is no size of `f`, for a `sharding`
+    that names no index or size of `f`, or no axis of the mesh, for `blocks` that are none or of another target, and
+    for `strict` code, or recurrences, for a mesh or as kernels.
+
+    >>> f = tl.parse("f(x: [n]R) = sum i:n. x[i]^2")
+    >>> print(tl.lower(f).explain()["result"].cost)
+    2*n operations
+    """
+    if target not in TARGETS:
+        hint = "the target 'jax' runs on every device; the others are kernels for one kind"
+        raise ArgumentError(f"programs can be lowered to {', '.join(TARGETS)}, found the target {target!r}", hint=hint)
+    if strict and (target != "jax" or mesh is not None or sharding is not None):
+        where = "a mesh" if target == "jax" else f"the target {target!r}"
+        hint = "what brackets hide must be finite there; the target 'jax' on one device takes strict=True"
+        raise ArgumentError(f"no strict code is made for {where}", hint=hint)
+    if has_recurrences(f) and (target != "jax" or mesh is not None or sharding is not None):
+        where = "for a mesh" if target == "jax" else f"as kernels for {target!r}"
+        hint = "the target 'jax' on one device, where steps are a lax.scan; its arrays may be sharded by jax.jit"
+        raise ArgumentError(f"recurrences are not lowered {where} yet, and {f.name} has one", hint=hint)
+    if mesh is None and sharding is None and target != "jax":
+        from tensorlang.lower.kernels.run import Kernels
+
+        return Kernels(f, target, exact, sizes, blocks, check)
+    if blocks is not None:
+        hint = "the targets 'pallas-tpu' and 'pallas-gpu' are kernels"
+        raise ArgumentError(f"only kernels have blocks, found the target {target!r}", hint=hint)
+    if mesh is None and sharding is None:
+        return Lowered(f, exact, sizes, check, strict)
+    if mesh is None or sharding is None:
+        raise ArgumentError("a mesh and a sharding are needed, or neither of them", hint='sharding={"n": "x"}')
+    if target != "jax":
+        raise ArgumentError(f"programs run on a mesh by the target 'jax', found {target!r}", hint="target='jax'")
+    from tensorlang.lower.mesh.run import Distributed
+
+    return Distributed(f, mesh, sharding, exact, sizes, check)
+
+
+@cached_whole
+def _compiled(f: Function) -> Lowered:
+    return lower(f)
+
+
+def call(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The value of `f`, compiled once, at these arguments."""
+    return _compiled(f)(*args, **kwargs)

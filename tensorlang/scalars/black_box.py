@@ -1,0 +1,246 @@
+"""The SSA form of a function as a scalar function of the language, and its partial derivatives as further ones.
+
+The value costs what a path with one trip of each loop costs, the unit in which such functions are counted; a partial
+derivative costs what it adds to that, and reads the value, so that this is counted where there is none but it. In
+generated code one call computes a value and its partial derivatives at the same place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from tensorlang.errors import ScalarFunctionError
+from tensorlang.language.functions import KEYWORDS, add_black_box, functions
+from tensorlang.language.grammar import Call, Expr, Mul, ScalarFunction, Shared
+from tensorlang.scalars.adjoint import adjoint
+from tensorlang.scalars.code import Code, If, Names, Stmt, While, defined, without_unused
+from tensorlang.scalars.count import Run, run, shortest
+from tensorlang.scalars.dual import active, dual
+from tensorlang.scalars.emit import source
+from tensorlang.scalars.ops import types
+from tensorlang.scalars.text import code_text
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What becomes of a function of numbers.
+
+    `code` is its form, `mode` the way to its derivatives: "inlined" without loops that data decide, else "dual" or
+    "reverse". `value` and `derivatives` are what a path costs that has one trip of each loop and the cheaper sides of
+    branches; `stored` is how many numbers the reverse pass stores for each point, 0 for duals.
+    """
+
+    code: Code
+    mode: str
+    why: str
+    value: int
+    derivatives: int
+    stored: int | None
+
+    def count(self, *arguments: float) -> tuple[Run, Run]:
+        """The path of the value at these numbers, and that of the value with all partial derivatives."""
+        return run(self.code, arguments), run(self.derived, arguments)
+
+    @cached_property
+    def derived(self) -> Code:
+        """The code of the value and all partial derivatives."""
+        return derived(self.code, self.mode)
+
+    def __str__(self) -> str:
+        ratio = f"{(self.value + self.derivatives) / self.value:.2f} times" if self.value else "nothing"
+        lines = [code_text(self.code), "", f"{self.mode}: {self.why}"]
+        lines.append(f"with one trip of each loop: value {self.value}, derivatives {self.derivatives} more ({ratio})")
+        if self.stored:
+            lines.append(f"stored for each point: {self.stored} numbers")
+        if self.mode != "inlined":
+            lines.append("on arrays, a loop runs as long as it runs anywhere")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def has_loops(block: Sequence[Stmt]) -> bool:
+    """Whether a loop is left in it."""
+    return any(isinstance(s, While) or (isinstance(s, If) and has_loops((*s.then, *s.otherwise))) for s in block)
+
+
+def unbounded(block: Sequence[Stmt]) -> bool:
+    """Whether it has a loop without a bound."""
+    for s in block:
+        match s:
+            case While():
+                if s.bound is None or unbounded(s.body):
+                    return True
+            case If():
+                if unbounded((*s.then, *s.otherwise)):
+                    return True
+            case _:
+                pass
+    return False
+
+
+def _stored(block: Sequence[Stmt], times: int = 1) -> int:
+    total = 0
+    for s in block:
+        match s:
+            case If():
+                total += _stored((*s.then, *s.otherwise), times)
+            case While():
+                # a save that is what an inner loop stored is counted there
+                inner = {stack for x in s.body if isinstance(x, While) for stack in x.stacks}
+                own = [name for name in s.saves if name not in inner]
+                total += times * (s.bound or 0) * len(own) + _stored(s.body, times * (s.bound or 0))
+            case _:
+                pass
+    return total
+
+
+def differentiable(code: Code) -> tuple[str, ...]:
+    """The parameters that have a derivative."""
+    return tuple(p for p in code.params if p not in code.whole)
+
+
+def derived(code: Code, mode: str) -> Code:
+    """The value and the partial derivatives of the first result, by "dual" numbers or the "reverse" pass."""
+    made = adjoint if mode == "reverse" else dual
+    return made(code, differentiable(code), types(code), _fresh(code))
+
+
+def _fresh(code: Code) -> Names:
+    """Names that `code` has not."""
+    numbers = (name.rpartition("_")[2] for name in defined(code.body, True))
+    return Names(count(1 + max((int(k) for k in numbers if k.isdigit()), default=-1)))
+
+
+def plan_of(code: Code, mode: str = "auto") -> Plan:
+    """The plan for a function. Raises `ScalarFunctionError` if `mode` is "reverse" and a loop has no bound."""
+    value = shortest(code)
+    wrt = differentiable(code)
+    by_duals = max(0, shortest(derived(code, "dual")) - value)
+    if not has_loops(code.body):
+        return Plan(code, "inlined", "no loop that data decide: it is written into the program", value, by_duals, 0)
+    free = unbounded(code.body)
+    if mode == "reverse" and free:
+        raise ScalarFunctionError(
+            f"{code.name} has a loop without a bound, so what its reverse pass stores has none",
+            hint='tl.scalar(bound=100), or mode="dual", which stores nothing',
+        )
+    reverse = None if free else derived(code, "reverse")
+    back = None if reverse is None else max(0, shortest(reverse) - value)
+    if mode == "auto":
+        mode = "dual" if len(wrt) <= 1 or back is None or by_duals <= back else "reverse"
+        if mode == "reverse":
+            why = f"the adjoint costs {back} more, dual numbers {by_duals}"
+        elif back is None and len(wrt) > 1:
+            why = "a loop has no bound, so nothing can be stored"
+        else:
+            why = "one pass, nothing is stored"
+    else:
+        why = f'mode="{mode}"'
+    if mode == "reverse" and reverse is not None and back is not None:
+        return Plan(code, mode, why, value, back, _stored(reverse.body))
+    return Plan(code, "dual", why, value, by_duals, 0)
+
+
+_known: dict[tuple[str, str, int], ScalarFunction] = {}
+
+
+def scalar_function(code: Code, mode: str, place: int = 0) -> ScalarFunction:
+    """The result at `place` of `code` as a scalar function of the language, the same one for the same code."""
+    code = without_unused(replace(code, results=(code.results[place],)))
+    key = code_text(code), mode, 0
+    if key not in _known:
+        _known[key] = _made(code, plan_of(code, mode))
+    return _known[key]
+
+
+def _name(wanted: str) -> str:
+    wanted = wanted if len(wanted) > 2 else f"scalar_{wanted}"
+    name, k = wanted, 1
+    while name in functions() or name in KEYWORDS:
+        k += 1
+        name = f"{wanted}_{k}"
+    return name
+
+
+def _made(code: Code, plan: Plan) -> ScalarFunction:
+    name = _name(code.name)
+    wrt = differentiable(code)
+    joint = plan.derived
+    shared = Shared(name, len(code.params), source(code, f"_{name}"), source(joint, f"_{name}_with_derivatives"))
+    if plan.mode == "reverse":
+        each = [plan.derivatives // len(wrt)] * len(wrt)
+        each[0] += plan.derivatives - sum(each)
+    else:
+        kinds = types(code)
+        each = [max(0, shortest(dual(code, [x], kinds, _fresh(code))) - plan.value) for x in wrt]
+    moving = active(code, wrt, types(code))
+    partials: dict[int, ScalarFunction] = {}
+
+    def partial(k: int) -> ScalarFunction:
+        if k not in partials:
+            own = dual(code, [wrt[k]], types(code), _fresh(code))
+            slope = replace(own, name=f"{name}_by_{wrt[k]}", results=own.results[1:])
+            partials[k] = _partial(slope, each[k], shared, k, joint)
+        return partials[k]
+
+    def transpose(xs: tuple[Expr, ...], y: Expr, t: Expr) -> list[Expr | None]:
+        if code.results[0] not in moving:
+            return [None] * len(xs)
+        found: list[Expr | None] = []
+        for x in code.params:
+            known = x in wrt and not _constant_zero(joint.results[1 + wrt.index(x)])
+            found.append(Mul(Call(partial(wrt.index(x)), (*xs, y)), t) if known else None)
+        return found
+
+    return add_black_box(
+        name,
+        arity=len(code.params),
+        cost=max(1, plan.value),
+        transpose=transpose,
+        evaluate=_elementwise(code, 0),
+        source=_call(name, len(code.params), 0),
+        shared=(shared, 0),
+    )
+
+
+def _constant_zero(v: object) -> bool:
+    return not isinstance(v, str) and v == 0.0
+
+
+def _partial(code: Code, cost: int, shared: Shared, k: int, joint: Code) -> ScalarFunction:
+    """A partial derivative as a function of the arguments and the value, which it does not depend on."""
+    code = without_unused(code)
+    n = len(code.params)
+
+    def transpose(xs: tuple[Expr, ...], y: Expr, t: Expr) -> list[Expr | None]:
+        inner = scalar_function(code, "dual")
+        first = inner.transpose(xs[:n], Call(inner, xs[:n]), t)
+        return [*first, None]
+
+    return add_black_box(
+        _name(code.name),
+        arity=n + 1,
+        cost=max(1, cost),
+        transpose=transpose,
+        evaluate=lambda *xs: _elementwise(code, 0)(*xs[:n]),
+        source=_call(f"{shared.name}_with_derivatives", n, 1 + k),
+        shared=(shared, 1 + k),
+    )
+
+
+def _call(name: str, arity: int, k: int) -> str:
+    return f"_{name}({', '.join(f'{{{j}}}' for j in range(arity))})[{k}]"
+
+
+def _elementwise(code: Code, place: int) -> Any:
+    def on_numbers(*xs: float) -> float:
+        return run(code, xs).results[place]
+
+    return lambda *xs: np.vectorize(on_numbers, otypes=[float])(*xs) if np.size(xs[0]) else np.zeros(np.shape(xs[0]))

@@ -1,0 +1,170 @@
+"""Recurrences without what nobody reads of them.
+
+fold t with s, r = .. where no step that s needs reads r, nor anything else    ->  fold t with s = ..       (5.R2)
+a value that a step reads, which is that of another one moved, is moved in the step: no copy is made of it
+a state that no step changes is a value that the steps read                                                 (5.R4)
+two recurrences of which one has all states of the other are one
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tensorlang.language.affine import atom_affine
+from tensorlang.language.grammar import Var
+from tensorlang.language.predicates import conjunction, equal
+from tensorlang.language.types import R, array
+from tensorlang.normal.contraction import only_moves
+from tensorlang.normal.pattern import axes
+from tensorlang.normal.recurrences import choices_of, made_step, merged, step_ssa
+from tensorlang.normal.ssa import (
+    SSA,
+    Constant,
+    Contraction,
+    Input,
+    Loop,
+    Outputs,
+    Statement,
+    States,
+    live,
+    looked_up,
+    operands,
+    states,
+)
+from tensorlang.normal.tidy import map_outputs, with_operands
+
+
+def tidy_recurrences(s: SSA) -> SSA:
+    """`s`, whose recurrences have only states that are read, and read only what they need."""
+    s = _rebuilt(live(s))
+    return _joined(s)
+
+
+def _rebuilt(s: SSA) -> SSA:
+    read: dict[Loop, set[int]] = {}
+    for x in s.statements:
+        if isinstance(x, States):
+            read.setdefault(x.loop, set()).add(x.place)
+    made: dict[Loop, tuple[Loop, dict[int, int], dict[int, Statement]]] = {}
+    new: dict[Statement, Statement] = {}
+    for x in s.statements:
+        if not isinstance(x, States):
+            new[x] = with_operands(x, new)
+            continue
+        if x.loop not in made:
+            inits, frees = (tuple(new[y] for y in part) for part in (x.loop.inits, x.loop.frees))
+            made[x.loop] = _tidied(Loop(x.loop.size, x.loop.step, inits, frees), read[x.loop])
+        loop, places, constant = made[x.loop]
+        new[x] = _unchanged(x, constant[x.place]) if x.place in constant else states(loop, places[x.place], x.word)
+    listed: dict[Statement, None] = {}
+    for x in new.values():
+        stack = [x]
+        while stack:
+            y = stack[-1]
+            missing = [z for z in operands(y) if z not in listed]
+            if missing and y not in listed:
+                stack += missing
+            else:
+                listed[stack.pop()] = None
+    names = {new[x]: name for x, name in s.names.items()}
+    return live(replace(s, statements=tuple(listed), outputs=map_outputs(s.outputs, new), names=names))
+
+
+def _tidied(loop: Loop, read: set[int]) -> tuple[Loop, dict[int, int], dict[int, Statement]]:
+    """The recurrence of the states in the places that are `read`, where these are in it, and the states that stay."""
+    step = loop.step
+    s = step_ssa(step)
+    inputs = [Input(v, (), x.shape) for v, x in zip(step.states, loop.inits, strict=True)]
+    constant = {k: loop.inits[k] for k, x in enumerate(step.outputs) if x is inputs[k]}
+    for k, (x, init) in enumerate(zip(step.outputs, loop.inits, strict=True)):
+        if isinstance(x, Constant) and x is init:
+            constant[k] = init
+    needed = set(read) - set(constant)
+    while True:
+        kept = [step.outputs[k] for k in sorted(needed)]
+        reached = _reached(s, kept)
+        more = needed | {k for k, x in enumerate(inputs) if x in reached and k not in constant}
+        if more == needed:
+            break
+        needed = more
+    places = sorted(needed)
+    if not places:
+        return loop, {}, constant
+    change: dict[Statement, Statement] = {}
+    frees: dict[Var, Statement] = {}
+    for v, x in [*zip(step.frees, loop.frees, strict=True), *((step.states[k], x) for k, x in constant.items())]:
+        if Input(v, (), x.shape) in reached:
+            change[Input(v, (), x.shape)] = _read_inside(v, x, frees)
+    inside: dict[Statement, Statement] = {}
+    for x in s.statements:
+        if x in reached:
+            inside[x] = change[x] if x in change else with_operands(x, inside)
+    outputs = [inside[step.outputs[k]] for k in places]
+    variables = [step.states[k] for k in places]
+    made = made_step(variables, tuple(frees), step.time, outputs, choices_of(inside.values()))
+    again = Loop(loop.size, made, tuple(loop.inits[k] for k in places), tuple(frees.values()))
+    return again, {k: place for place, k in enumerate(places)}, constant
+
+
+def _reached(s: SSA, kept: list[Statement]) -> set[Statement]:
+    """The statements of a step that some of its outputs need."""
+    return set(live(replace(s, outputs=_right(kept))).statements) if kept else set()
+
+
+def _right(kept: list[Statement]) -> Outputs:
+    whole: Outputs = kept[-1]
+    for x in reversed(kept[:-1]):
+        whole = (x, whole)
+    return whole
+
+
+def _read_inside(v: Var, x: Statement, frees: dict[Var, Statement]) -> Statement:
+    """What a step has in the place of the value `x` that it reads as `v`: what only moves elements moves them there."""
+    if isinstance(x, Constant):
+        return x
+    if isinstance(x, Contraction) and len(x.factors) == 1 and only_moves(x) and not looked_up(x):
+        moved = Var(v.name, array(x.factors[0].shape, R))
+        return Contraction(x.pattern.pred, (_read_inside(moved, x.factors[0], frees),), x.summed, x.shape)
+    frees[v] = x
+    return Input(v, (), x.shape)
+
+
+def _unchanged(x: States, init: Statement) -> Statement:
+    """The states in a place where no step changes them."""
+    if x.word == "fold":
+        return init
+    own = axes(0, len(x.shape))
+    at = axes(len(x.shape), len(init.shape))
+    p = conjunction(equal(atom_affine(i), atom_affine(j)) for i, j in zip(own[1:], at, strict=True))
+    return Contraction(p, (init,), (), x.shape)
+
+
+def _joined(s: SSA) -> SSA:
+    """Two recurrences are one if one has all states of the other, at the same places."""
+    loops = list(dict.fromkeys(x.loop for x in s.statements if isinstance(x, States)))
+    found: dict[Loop, Loop] = {}
+    for small in loops:
+        for large in loops:
+            if large is not small and large not in found and _has_all(large, small):
+                found[small] = large
+                break
+    if not found:
+        return s
+    new = merged(s.statements, found)
+    names = {new[x]: name for x, name in s.names.items()}
+    statements = tuple(dict.fromkeys(new.values()))
+    return live(replace(s, statements=statements, outputs=map_outputs(s.outputs, new), names=names))
+
+
+def _has_all(large: Loop, small: Loop) -> bool:
+    count = len(small.inits)
+    return (
+        large.size is small.size
+        and large.step.time is small.step.time
+        and len(large.inits) >= count
+        and large.inits[:count] == small.inits
+        and large.frees == small.frees
+        and large.step.frees == small.step.frees
+        and large.step.states[:count] == small.step.states
+        and large.step.outputs[:count] == small.step.outputs
+    )

@@ -1,0 +1,784 @@
+"""Python functions with loops that data decide, read as the SSA form of `tensorlang.scalars`.
+
+A `return`, `break` or `continue` sets a flag, and what follows runs where it is not set; so a function has one end.
+What a side of a branch or the body of a loop assigns is a phi or a carried value; a call of itself in tail position a
+loop. Numbers of the caller are constants of the form, values of a program its parameters,
+those it closes over too.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tensorlang.errors import LimitError, here
+from tensorlang.language.functions import functions
+from tensorlang.scalars.code import Code, If, Names, Op, Stmt, Value, While, renamed, without_unused
+from tensorlang.scalars.ops import COMPARISONS, WHOLE, as_power, kind_of, value
+from tensorlang.surface.known import FromSource, known_name
+from tensorlang.surface.tail_calls import calls_itself, without_tail_calls
+from tensorlang.surface.terms import Idx, Term, as_term
+
+MOST_STATEMENTS = 20_000
+_UNROLLED = 64
+_MOST_INLINED = 40
+_RETURNED, _LEFT, _NEXT, _OVER = "$returned", "$left", "$next", "$over"
+_FLAGS = (_RETURNED, _LEFT, _NEXT)
+_BINARY = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%"}
+_COMPARE = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
+
+Env = dict[str, Any]
+
+
+class Missing:
+    """What a name stands for that some path to here has given no value."""
+
+
+_MISSING = Missing()
+
+
+@dataclass(frozen=True)
+class Read:
+    """A function as code, and the values of the program that are its arguments."""
+
+    code: Code
+    arguments: tuple[Term, ...]
+
+
+def read(function: FromSource, arguments: dict[str, Any], bound: int | None) -> Read:
+    """The code of `function` called with these arguments. Raises `TypeMismatch` at the line of what is refused."""
+    return _Reader(function, bound).read(arguments)
+
+
+def _exits(statements: Sequence[ast.stmt], kinds: tuple[type[ast.stmt], ...] = (ast.Return,)) -> bool:
+    """Whether some statement leaves by one of `kinds`; `break` and `continue` of inner loops don't count."""
+    for s in statements:
+        if isinstance(s, kinds):
+            return True
+        inner = tuple(k for k in kinds if k is ast.Return) if isinstance(s, ast.For | ast.While) else kinds
+        if inner and _exits([*getattr(s, "body", []), *getattr(s, "orelse", [])], inner):
+            return True
+    return False
+
+
+def _assigned(statements: Sequence[ast.stmt]) -> list[str]:
+    found: dict[str, None] = {}
+    for s in statements:
+        for node in ast.walk(s):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                found[node.id] = None
+    return list(found)
+
+
+class _Reader:
+    def __init__(self, function: FromSource, bound: int | None) -> None:
+        self.function = function
+        self.bound = bound
+        self.fresh = Names()
+        self.kinds: dict[str, type] = {}
+        self.lifted: dict[str, Term] = {}
+        self.params: list[str] = []
+        self.whole: set[str] = set()
+        self.size = self.depth = 0
+        self.names: dict[str, Any] = {}
+        self.over: Value = False
+        self.outer: dict[str, str] = {}
+
+    def read(self, arguments: dict[str, Any]) -> Read:
+        env: Env = {}
+        given: list[Term] = []
+        for name, v in arguments.items():
+            if isinstance(v, Term | Idx):
+                param = self._param(name, name in self.function.whole or isinstance(v, Idx))
+                env[name] = param
+                given.append(as_term(v))
+            else:
+                env[name] = v
+        out: list[Stmt] = []
+        env[_OVER] = False
+        result = self.call(self.function, env, out, self.function.tree)
+        results = result if isinstance(result, tuple) else (result,)
+        for v in results:
+            if not isinstance(v, str | int | float):
+                self.function.refuse(self.function.tree, "it returns something that is no number", "return numbers")
+        numbers = tuple(self.number(v, out) for v in results)
+        code = Code(
+            self.function.name,
+            tuple(self.params),
+            tuple(out),
+            numbers,
+            frozenset(self.whole),
+            self.over,
+        )
+        code = without_unused(code)
+        return Read(code, (*given, *self.lifted.values()))
+
+    def _param(self, name: str, whole: bool) -> str:
+        base = name.strip("_") or "x"
+        reserved = {"jnp", "jax", "lax", "real", "one", "on", "kept", "state", *functions()}
+        taken = {*self.params, *reserved}
+        param, k = base, 1
+        while param in taken or any(param.rstrip("0123456789") == w for w in ("run", "trips", "next", "start", "step")):
+            param, k = f"{base}_{k}x", k + 1
+        self.params.append(param)
+        self.kinds[param] = int if whole else float
+        if whole:
+            self.whole.add(param)
+        return param
+
+    # statements
+
+    def call(self, function: FromSource, env: Env, out: list[Stmt], at: ast.AST) -> Any:
+        """What `function` returns for the arguments in `env`."""
+        if self.depth > _MOST_INLINED:
+            function.refuse(at, "functions that call one another without end", "a loop")
+        self.depth += 1
+        before = self.function, self.names
+        self.function, self.names = function, function.outside()
+        tree = function.tree
+        if calls_itself(tree):
+            tree = without_tail_calls(tree, function.refuse)
+        over = env.pop(_OVER, False)
+        own: Env = {**env, _RETURNED: False, _LEFT: False, _NEXT: False, _OVER: over}
+        self.block(tree.body, own, out)
+        if own[_RETURNED] is not True:
+            function.refuse(tree, "a path through it returns nothing", "return a number at its end")
+        self.function, self.names = before
+        self.depth -= 1
+        self.over = own[_OVER]
+        return own["$result"]
+
+    def block(self, statements: Sequence[ast.stmt], env: Env, out: list[Stmt]) -> None:
+        """Read statements up to one that leaves; `env` is changed."""
+        for k, s in enumerate(statements):
+            self._count()
+            match s:
+                case ast.Return(value=None):
+                    self.function.refuse(s, "it returns nothing", "return a number")
+                case ast.Return(value=e) if e is not None:
+                    env["$result"] = self.value(e, env, out)
+                    env[_RETURNED] = True
+                    return
+                case ast.Break():
+                    env[_LEFT] = True
+                    return
+                case ast.Continue():
+                    env[_NEXT] = True
+                    return
+                case ast.Assign(targets=targets, value=e):
+                    made = self.value(e, env, out)
+                    for target in targets:
+                        self._assign(target, made, env)
+                case ast.AnnAssign(target=target, value=e) if e is not None:
+                    self._assign(target, self.value(e, env, out), env)
+                case ast.AugAssign(target=ast.Name(id=name) as target, op=op, value=e):
+                    old = self.value(ast.copy_location(ast.Name(name, ast.Load()), target), env, out)
+                    env[name] = self._binary(op, old, self.value(e, env, out), s, out)
+                case ast.Expr(value=ast.Constant()) | ast.Pass():
+                    pass
+                case ast.If(test=test, body=body, orelse=orelse):
+                    p = self.truth(self.value(test, env, out), out)
+                    if isinstance(p, bool):
+                        self.block(body if p else orelse, env, out)
+                        if self._gone(env) is True:
+                            return
+                        if self._gone(env) is not False:
+                            self._rest(statements[k + 1 :], env, out)
+                            return
+                        continue
+                    if self._branch(p, body, orelse, statements[k + 1 :], env, out):
+                        return
+                case ast.While(test=test, body=body, orelse=[]):
+                    self._while(s, test, body, env, out)
+                    if self._after(statements[k + 1 :], env, out):
+                        return
+                case ast.For(target=target, iter=iterated, body=body, orelse=[]):
+                    self._for(s, target, iterated, body, env, out)
+                    if self._after(statements[k + 1 :], env, out):
+                        return
+                case _:
+                    hint = "assignments, if, for, while, break, continue and return"
+                    if isinstance(s, ast.Raise):
+                        hint = "return math.nan where there is no value"
+                    self.function.refuse(s, f"{type(s).__name__} is no statement on numbers", hint)
+
+    def _gone(self, env: Env) -> Any:
+        """Whether control has left this place: True, False, or a flag."""
+        flags = [env.get(f, False) for f in _FLAGS]
+        if any(f is True for f in flags):
+            return True
+        open_ = [f for f in flags if f is not False]
+        return open_ or False
+
+    def _after(self, rest: Sequence[ast.stmt], env: Env, out: list[Stmt]) -> bool:
+        gone = self._gone(env)
+        if gone is False:
+            return False
+        if gone is not True:
+            self._rest(rest, env, out)
+        return True
+
+    def _rest(self, rest: Sequence[ast.stmt], env: Env, out: list[Stmt]) -> None:
+        """The statements of `rest` where control has not left."""
+        flags = self._gone(env)
+        gone = functools.reduce(lambda a, b: self.op("or", (a, b), out), flags)
+        one, other = dict(env), dict(env)
+        then, otherwise = list[Stmt](), list[Stmt]()
+        other.update(dict.fromkeys(_FLAGS, False))
+        _told(one)
+        self.block(rest, other, otherwise)
+        self._join(gone, one, other, then, otherwise, env, out, left=(True, self._gone(other) is True))
+
+    def _branch(
+        self,
+        p: Value,
+        body: Sequence[ast.stmt],
+        orelse: Sequence[ast.stmt],
+        rest: Sequence[ast.stmt],
+        env: Env,
+        out: list[Stmt],
+    ) -> bool:
+        """An `if` on a value, and whether `rest` has been read along with it."""
+        one, other = dict(env), dict(env)
+        then: list[Stmt] = []
+        otherwise: list[Stmt] = []
+        self.block(body, one, then)
+        self.block(orelse, other, otherwise)
+        gone = self._gone(one), self._gone(other)
+        done = False
+        if gone[0] is True and gone[1] is False:
+            self.block(rest, other, otherwise)
+            done = True
+        elif gone[1] is True and gone[0] is False:
+            self.block(rest, one, then)
+            done = True
+        left = self._gone(one) is True, self._gone(other) is True
+        self._join(p, one, other, then, otherwise, env, out, left)
+        if done:
+            return True
+        return self._after(rest, env, out)
+
+    def _join(
+        self,
+        p: Value,
+        one: Env,
+        other: Env,
+        then: list[Stmt],
+        otherwise: list[Stmt],
+        env: Env,
+        out: list[Stmt],
+        left: tuple[bool, bool],
+    ) -> None:
+        outs: list[str] = []
+        thens: list[Value] = []
+        otherwises: list[Value] = []
+
+        def phi(name: str, a: Any, b: Any) -> Any:
+            if isinstance(a, tuple) or isinstance(b, tuple):
+                if isinstance(a, Missing) or isinstance(b, Missing):
+                    known = b if isinstance(a, Missing) else a
+                    blank = tuple(_MISSING for _ in known)
+                    a, b = (blank if isinstance(x, Missing) else x for x in (a, b))
+                if not (isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b)):
+                    self.function.refuse(
+                        self.function.tree, "its paths give different numbers of results", "the same number on all"
+                    )
+                return tuple(phi(name, x, y) for x, y in zip(a, b, strict=True))
+            if isinstance(a, Missing) and isinstance(b, Missing):
+                return _MISSING
+            # a side that has left gives what nobody reads
+            if isinstance(a, Missing) or isinstance(b, Missing):
+                gone = left[0] if isinstance(a, Missing) else left[1]
+                known = b if isinstance(a, Missing) else a
+                if not (gone or name == "$result"):
+                    return _MISSING
+                if not isinstance(known, str | int | float):
+                    return known
+                nothing = self._blank(known)
+                a, b = (nothing, known) if isinstance(a, Missing) else (known, nothing)
+            if a is b or (type(a) is type(b) and a == b):
+                return a
+            if not isinstance(a, str | int | float) or not isinstance(b, str | int | float):
+                return _MISSING
+            kinds = {self.kind(a), self.kind(b)}
+            if bool in kinds and len(kinds) > 1:
+                a = self.number(a, then)
+                b = self.number(b, otherwise)
+            made = self.fresh.new(name.strip("$_") or "v")
+            self.kinds[made] = float if float in kinds else int if int in kinds else bool
+            outs.append(made)
+            thens.append(a)
+            otherwises.append(b)
+            return made
+
+        joined = {
+            name: phi(name, one.get(name, _MISSING), other.get(name, _MISSING))
+            for name in dict.fromkeys((*one, *other))
+        }
+        if outs:
+            out.append(If(p, tuple(then), tuple(otherwise), tuple(outs), tuple(thens), tuple(otherwises)))
+        env.clear()
+        env.update(joined)
+
+    def _blank(self, like: Value) -> Value:
+        kind = self.kind(like)
+        return False if kind is bool else 0 if kind is int else 0.0
+
+    def _for(
+        self,
+        at: ast.For,
+        target: ast.expr,
+        iterated: ast.expr,
+        body: Sequence[ast.stmt],
+        env: Env,
+        out: list[Stmt],
+    ) -> None:
+        data = isinstance(iterated, ast.Call) and isinstance(iterated.func, ast.Name) and iterated.func.id == "range"
+        if data and isinstance(iterated, ast.Call) and self.names.get("range") is range and "range" not in env:
+            parts = [self.value(a, env, out) for a in iterated.args]
+            if any(isinstance(v, str) for v in parts):
+                self._counted(at, target, parts, body, env, out)
+                return
+            if any(not isinstance(v, int) for v in parts) or not parts:
+                self.function.refuse(at, "a range is of whole numbers", "for k in range(5): ..")
+            values: Any = range(*parts)
+        else:
+            values = self.value(iterated, env, out)
+        if not isinstance(values, range | tuple | list):
+            self.function.refuse(at, "a loop is over a range of whole numbers", "for k in range(5): ..")
+        nodes = sum(1 for s in body for _ in ast.walk(s))
+        exits = _exits(body, (ast.Return, ast.Break, ast.Continue))
+        subscripts = any(isinstance(n, ast.Subscript) for s in body for n in ast.walk(s))
+        few = len(values) <= 2 or (not exits and len(values) * nodes <= 40 * _UNROLLED)
+        if isinstance(values, range) and not few and not subscripts:
+            self._counted(at, target, [values.start, values.stop, values.step], body, env, out, len(values))
+            return
+        self._unrolled(target, list(values), body, env, out)
+        env[_LEFT] = False
+
+    def _unrolled(
+        self, target: ast.expr, values: list[Any], body: Sequence[ast.stmt], env: Env, out: list[Stmt]
+    ) -> None:
+        for k, v in enumerate(values):
+            self._assign(target, v, env)
+            self.block(body, env, out)
+            env[_NEXT] = False
+            gone = self._gone(env)
+            if gone is True:
+                return
+            if gone is not False:
+                flag = functools.reduce(lambda a, b: self.op("or", (a, b), out), gone)
+                other, otherwise = {**env, **dict.fromkeys(_FLAGS, False)}, list[Stmt]()
+                self._unrolled(target, values[k + 1 :], body, other, otherwise)
+                one = dict(env)
+                _told(one)
+                self._join(flag, one, other, [], otherwise, env, out, (True, self._gone(other) is True))
+                return
+
+    def _counted(
+        self,
+        at: ast.For,
+        target: ast.expr,
+        parts: Sequence[Value],
+        body: Sequence[ast.stmt],
+        env: Env,
+        out: list[Stmt],
+        trips: int | None = None,
+    ) -> None:
+        """A loop over a range that data decide, or that is long."""
+        low, high, step = (0, parts[0], 1) if len(parts) == 1 else (*parts, 1) if len(parts) == 2 else parts
+        if isinstance(step, str) or not step:
+            self.function.refuse(at, "the step of a range is a number other than 0", "range(0, n, 2)")
+        for v in (low, high):
+            if self.kind(v) is not int:
+                self.function.refuse(
+                    at,
+                    "a range is of whole numbers, found a number that data may make anything",
+                    "int(x), or a parameter that is annotated: n: int",
+                )
+        index = "$index" + str(self.size)
+        env[index] = low
+        names = [ast.Name(index, ast.Load()), ast.Constant(step)]
+        env["$high" + index] = high
+        compare: ast.cmpop = ast.Lt() if step > 0 else ast.Gt()
+        test = ast.Compare(ast.Name(index, ast.Load()), [compare], [ast.Name("$high" + index, ast.Load())])
+        first = ast.Assign([target], ast.Name(index, ast.Load()))
+        second = ast.Assign([ast.Name(index, ast.Store())], ast.BinOp(names[0], ast.Add(), names[1]))
+        for node in (test, first, second):
+            ast.copy_location(node, at)
+            ast.fix_missing_locations(node)
+        self._while(at, test, [first, second, *body], env, out, trips)
+        env.pop(index, None)
+        env.pop("$high" + index, None)
+
+    def _while(
+        self,
+        at: ast.AST,
+        test: ast.expr,
+        body: Sequence[ast.stmt],
+        env: Env,
+        out: list[Stmt],
+        trips: int | None = None,
+    ) -> None:
+        exits = _exits(body, (ast.Return, ast.Break, ast.Continue))
+        if not exits and trips is None:
+            done = 0
+            while True:  # as long as the condition is known
+                scratch: list[Stmt] = []
+                p = self.truth(self.value(test, dict(env), scratch), scratch)
+                if p is False:
+                    return
+                if not isinstance(p, bool) or done > MOST_STATEMENTS // 10:
+                    break
+                if p is True and isinstance(test, ast.Constant):
+                    self.function.refuse(at, "a loop without an end", "while with a condition, break or return")
+                self.block(body, env, out)
+                done += 1
+        names = [*_assigned(body), _OVER]
+        if _exits(body):
+            names += [_RETURNED, "$result"]
+        if _exits(body, (ast.Break,)):
+            names.append(_LEFT)
+        kinds: dict[str, type] = {}
+        arity = self._arity()
+        if "$result" in names and "$result" not in env:
+            env["$result"] = tuple(0.0 for _ in range(arity)) if arity > 1 else 0.0
+        while True:
+            found = self._loop(test, body, names, dict(env), kinds, trips)
+            if found is not None:
+                break
+        loop, after, broken = found
+        out.append(loop)
+        env.update(after)
+        if loop.over:
+            env[_OVER] = self.op("or", (env[_OVER], loop.over), out)
+        env[_NEXT] = False
+        # an endless loop without break is left by return alone
+        endless = isinstance(test, ast.Constant) and bool(test.value) and not broken
+        if endless and _exits(body):
+            env[_RETURNED] = True
+        env[_LEFT] = False
+        for name in _assigned(body):
+            if name not in after:
+                env[name] = _MISSING
+
+    def _arity(self) -> int:
+        for node in ast.walk(self.function.tree):
+            if isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple):
+                return len(node.value.elts)
+        return 1
+
+    def _loop(
+        self,
+        test: ast.expr,
+        body: Sequence[ast.stmt],
+        names: Sequence[str],
+        env: Env,
+        kinds: dict[str, type],
+        trips: int | None,
+    ) -> tuple[While, Env, bool] | None:
+        """The loop, what its names are afterwards, and whether a `break` can be reached; None if a carried value is of
+        another type than it started with, which `kinds` says then."""
+        flat: list[tuple[str, int | None]] = []
+        for name in dict.fromkeys(names):
+            v = env.get(name, _MISSING)
+            if isinstance(v, tuple):
+                flat += [(name, k) for k in range(len(v))]
+            elif isinstance(v, str | int | float):
+                flat.append((name, None))
+
+        def part(e: Env, name: str, k: int | None) -> Any:
+            v = e.get(name, _MISSING)
+            return v if k is None else v[k]
+
+        def key(name: str, k: int | None) -> str:
+            return name if k is None else f"{name},{k}"
+
+        inits: list[Value] = [part(env, name, k) for name, k in flat]
+        carried: list[str] = []
+        for (name, k), v in zip(flat, inits, strict=True):
+            made = self.fresh.new(name.strip("$_") or "v")
+            self.kinds[made] = kinds.get(key(name, k), self.kind(v))
+            carried.append(made)
+        inner = dict(env)
+
+        def put(e: Env, values: Sequence[Value]) -> None:
+            for name in dict.fromkeys(n for n, _ in flat):
+                own = [v for (n, _), v in zip(flat, values, strict=True) if n == name]
+                e[name] = tuple(own) if isinstance(env[name], tuple) else own[0]
+
+        put(inner, carried)
+        head: list[Stmt] = []
+        p = self.truth(self.value(test, dict(inner), head), head)
+        for flag in (_RETURNED, _LEFT):
+            if flag in names:
+                holds = self.op("not", (inner[flag],), head)
+                p = holds if p is True else self.op("and", (holds, p), head)
+        start = dict(inner)
+        for flag in _FLAGS:
+            start[flag] = False
+        made_body: list[Stmt] = []
+        self.block(body, start, made_body)
+        broken = start[_LEFT] is not False
+        nexts: list[Value] = []
+        for (name, k), c in zip(flat, carried, strict=True):
+            v = part(start, name, k)
+            if isinstance(v, Missing) or not isinstance(v, str | int | float):
+                if self._gone(start) is True or name == "$result":
+                    v = c
+                else:
+                    self.function.refuse(
+                        self.function.tree,
+                        f"{name.strip('$')} has no value on every path of a loop",
+                        f"give {name} one",
+                    )
+            kind = self.kind(v)
+            if kind is not self.kinds[c]:
+                order = [bool, int, float]
+                wider = max(kind, self.kinds[c], key=order.index)
+                if wider is not self.kinds[c]:
+                    kinds[key(name, k)] = wider
+                    return None
+                if kind is bool:
+                    v = self.number(v, made_body)
+            nexts.append(v)
+        # what a loop does not change is not carried
+        keep = [j for j, v in enumerate(nexts) if v != carried[j] and not _same(v, inits[j])]
+        outs = [self.fresh.new(carried[j]) for j in keep]
+        for j, name_out in zip(keep, outs, strict=True):
+            self.kinds[name_out] = self.kinds[carried[j]]
+        bound = trips if trips is not None else self.bound
+        over = self.fresh.new("over") if trips is None and self.bound is not None else ""
+        same = {carried[j]: inits[j] for j in range(len(carried)) if j not in keep}
+        loop = While(
+            tuple(outs),
+            tuple(carried[j] for j in keep),
+            tuple(inits[j] for j in keep),
+            renamed(head, same),
+            same.get(p, p) if isinstance(p, str) else p,
+            renamed(made_body, same),
+            tuple(same.get(v, v) if isinstance(v, str) else v for v in (nexts[j] for j in keep)),
+            bound,
+            over,
+        )
+        values = [inits[j] for j in range(len(carried))]
+        for j, name_out in zip(keep, outs, strict=True):
+            values[j] = name_out
+        after: Env = {}
+        put(after, values)
+        if over:
+            self.kinds[over] = bool
+        return loop, after, broken
+
+    def _assign(self, target: ast.expr, value: Any, env: Env) -> None:
+        match target:
+            case ast.Name(id=name):
+                env[name] = value
+            case ast.Tuple(elts=targets) if isinstance(value, tuple | list) and len(value) == len(targets):
+                for one, part in zip(targets, value, strict=True):
+                    self._assign(one, part, env)
+            case _:
+                self.function.refuse(target, "only names are assigned to", "a, b = b, a assigns to several")
+
+    # expressions
+
+    def kind(self, v: Value) -> type:
+        """float, int or bool."""
+        return self.kinds[v] if isinstance(v, str) else type(v)
+
+    def op(self, f: str, args: tuple[Any, ...], out: list[Stmt]) -> Any:
+        """f(args), computed now if they are constants."""
+        if not any(isinstance(a, str) for a in args):
+            return value(f, list(args))
+        if f == "or" and True in (args[0] is True, args[1] is True):
+            return True
+        if f in ("and", "or") and not isinstance(args[0], str):
+            return args[1] if bool(args[0]) is (f == "and") else args[0]
+        if f in ("and", "or") and not isinstance(args[1], str):
+            return args[0] if bool(args[1]) is (f == "and") else args[1]
+        made = self.fresh.new("c" if f in COMPARISONS else "v")
+        self.kinds[made] = kind_of(f, [self.kind(a) for a in args])
+        out.append(Op(made, f, args))
+        return made
+
+    def number(self, v: Any, out: list[Stmt]) -> Any:
+        """A number, 1 and 0 for what is true and false."""
+        if isinstance(v, bool):
+            return int(v)
+        if isinstance(v, str) and self.kinds[v] is bool:
+            return self.op("select", (v, 1, 0), out)
+        return v
+
+    def truth(self, v: Any, out: list[Stmt]) -> Any:
+        """Whether a value is true, as Python has it: a number if it is not 0."""
+        if isinstance(v, str) and self.kinds[v] is not bool:
+            return self.op("!=", (v, 0), out)
+        return v if isinstance(v, str) else bool(v)
+
+    def value(self, e: ast.expr, env: Env, out: list[Stmt]) -> Any:
+        """The value of an expression: a name, a constant, a tuple of them, or an object of Python's."""
+        self._count()
+        match e:
+            case ast.Constant(value=bool() | int() | float() as v):
+                return v
+            case ast.Name(id=name):
+                return self._name(e, name, env)
+            case ast.Attribute(value=of, attr=name):
+                return getattr(self.value(of, env, out), name)
+            case ast.Tuple(elts=parts) | ast.List(elts=parts):
+                return tuple(self.value(part, env, out) for part in parts)
+            case ast.Subscript(value=of, slice=at):
+                whole, place = self.value(of, env, out), self.value(at, env, out)
+                if isinstance(whole, tuple | list) and isinstance(place, int):
+                    return whole[place]
+                self.function.refuse(e, "an element of something", "numbers alone: pass x[i] as an argument")
+            case ast.UnaryOp(op=op, operand=operand):
+                made = self.value(operand, env, out)
+                if isinstance(op, ast.Not):
+                    return self.op("not", (self.truth(made, out),), out)
+                made = self.number(made, out)
+                return self.op("neg", (made,), out) if isinstance(op, ast.USub) else made
+            case ast.BinOp(left=left, op=op, right=right):
+                return self._binary(op, self.value(left, env, out), self.value(right, env, out), e, out)
+            case ast.BoolOp(op=op, values=values):
+                f = "and" if isinstance(op, ast.And) else "or"
+                result = self.truth(self.value(values[0], env, out), out)
+                for part in values[1:]:
+                    if result is (f == "or"):
+                        return result
+                    result = self.op(f, (result, self.truth(self.value(part, env, out), out)), out)
+                return result
+            case ast.Compare(left=left, ops=ops, comparators=others):
+                sides = [self.number(self.value(side, env, out), out) for side in (left, *others)]
+                result = None
+                for compare, a, b in zip(ops, sides, sides[1:], strict=False):
+                    if type(compare) not in _COMPARE:
+                        self.function.refuse(
+                            e, "numbers are compared by <, <=, ==, !=, > and >=", "x == 1 or x == 2 for x in (1, 2)"
+                        )
+                    c = self.op(_COMPARE[type(compare)], (a, b), out)
+                    result = c if result is None else self.op("and", (result, c), out)
+                return result
+            case ast.IfExp(test=test, body=body, orelse=orelse):
+                p = self.truth(self.value(test, env, out), out)
+                if isinstance(p, bool):
+                    return self.value(body if p else orelse, env, out)
+                one, other = dict(env), dict(env)
+                then, otherwise = list[Stmt](), list[Stmt]()
+                one["$chosen"] = self.value(body, one, then)
+                other["$chosen"] = self.value(orelse, other, otherwise)
+                self._join(p, one, other, then, otherwise, env, out, (False, False))
+                return env.pop("$chosen")
+            case ast.Call(func=f, args=arguments, keywords=keywords) if all(k.arg for k in keywords):
+                named = {str(k.arg): self.value(k.value, env, out) for k in keywords}
+                return self._call(
+                    e, self.value(f, env, out), [self.value(a, env, out) for a in arguments], named, env, out
+                )
+        self.function.refuse(
+            e, f"{type(e).__name__} is no expression on numbers", "numbers, names, operators, comparisons, calls"
+        )
+
+    def _name(self, e: ast.expr, name: str, env: Env) -> Any:
+        found = env[name] if name in env else self.names.get(name, _MISSING)
+        if isinstance(found, Missing):
+            self.function.refuse(e, f"{name} has no value on every path to here", f"give {name} a value before")
+        if isinstance(found, Term | Idx):
+            key = f"{name} {id(found)}"
+            if key not in self.outer:
+                param = self.outer[key] = self._param(name, isinstance(found, Idx))
+                self.lifted[param] = as_term(found)
+            return self.outer[key]
+        return found
+
+    def _binary(self, op: ast.operator, a: Any, b: Any, at: ast.AST, out: list[Stmt]) -> Any:
+        if isinstance(op, ast.Add) and isinstance(a, tuple | list) and isinstance(b, tuple | list):
+            return (*a, *b)
+        a, b = self.number(a, out), self.number(b, out)
+        if not all(isinstance(v, str | int | float) for v in (a, b)):
+            self.function.refuse(at, "an operation on what is no number", "numbers")
+        whole = self.kind(a) is int and self.kind(b) is int
+        if isinstance(op, ast.Pow):
+            return self._power(a, b, out)
+        if type(op) not in _BINARY:
+            self.function.refuse(at, f"{type(op).__name__} is no operation on numbers", "+ - * / ** // and %")
+        f = _BINARY[type(op)]
+        if f in WHOLE and not whole:
+            if f == "%":
+                return self.op("mod", (a, b), out)
+            return self.op("floor", (self.op("/", (a, b), out),), out)
+        return self.op(f, (a, b), out)
+
+    def _power(self, a: Any, b: Any, out: list[Stmt]) -> Any:
+        if not isinstance(a, str) and not isinstance(b, str):
+            return a**b
+        if isinstance(b, int | float) and math.isfinite(b):
+            if self.kind(a) is int and isinstance(b, int) and b >= 2:
+                return self.op("pow", (a, b), out)
+            return as_power(a, int(b) if b == int(b) else b, lambda f, args: self.op(f, args, out))
+        return self.op("power", (a, b), out)
+
+    def _call(self, at: ast.AST, f: Any, args: list[Any], named: dict[str, Any], env: Env, out: list[Stmt]) -> Any:
+        if isinstance(f, FromSource):
+            bound = inspect.signature(f.body).bind(*args, **named)
+            bound.apply_defaults()
+            own = {**bound.arguments, _OVER: env.get(_OVER, False)}
+            result = self.call(f, own, out, at)
+            env[_OVER] = self.over
+            return result
+        if named:
+            self.function.refuse(at, "arguments by name", "arguments by place")
+        if f is range or f is enumerate or f is zip or f is len or f is reversed:
+            made: Any = f(*args)
+            return made if f in (range, len) else tuple(made)
+        args = [self.number(a, out) for a in args]
+        if not any(isinstance(a, str) for a in args):
+            return f(*args)
+        if f is int or f is math.trunc:
+            return args[0] if self.kind(args[0]) is int else self.op("trunc", (args[0],), out)
+        if f is float:
+            return self.op("*", (1.0, args[0]), out) if self.kind(args[0]) is int else args[0]
+        name = known_name(f)
+        if f is math.log and len(args) == 2:
+            return self.op("/", tuple(self.op("log", (a,), out) for a in args), out)
+        if name in ("max", "min") and len(args) > 2:
+            return functools.reduce(lambda a, b: self.op(name, (a, b), out), args)
+        if name == "where" and len(args) == 3:
+            return self.op("select", (self.truth(args[0], out), *args[1:]), out)
+        if name == "power" and len(args) == 2:
+            return self._power(args[0], args[1], out)
+        if name == "square":
+            return self._power(args[0], 2, out)
+        if name in ("floor", "ceil", "round") and self.kind(args[0]) is int:
+            return args[0]
+        if name in ("floor", "ceil") and getattr(f, "__module__", "") == "math":
+            return self.op("trunc", (self.op(name, (args[0],), out),), out)
+        if name is not None and name in functions() and functions()[name].arity == len(args):
+            return self.op(name, tuple(args), out)
+        self.function.refuse(
+            at,
+            f"{getattr(f, '__name__', f)} is no function of numbers that is known",
+            "@tl.scalar on its definition, or a function of tl, math, numpy or jax.numpy",
+        )
+
+    def _count(self) -> None:
+        self.size += 1
+        if self.size > MOST_STATEMENTS:
+            name = self.function.name
+            raise LimitError(f"{name}: more than {MOST_STATEMENTS:,} steps, its known loops unrolled", here())
+
+
+def _told(env: Env) -> None:
+    """Where control has left by one way alone, it has left by that."""
+    open_ = [flag for flag in _FLAGS if env.get(flag, False) is not False]
+    if len(open_) == 1:
+        env[open_[0]] = True
+
+
+def _same(v: Value, w: Value) -> bool:
+    """Whether both are the same constant."""
+    return not isinstance(v, str) and not isinstance(w, str) and type(v) is type(w) and v == w

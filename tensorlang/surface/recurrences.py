@@ -1,0 +1,98 @@
+"""Recurrences in Python: fold, scan, prescan and states, each of a size, first states and a step as a function."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+from tensorlang.language.affine import Index, atom_affine
+from tensorlang.language.grammar import Expr, Gen, Var, access
+from tensorlang.language.recurrence import parted, recurrence
+from tensorlang.surface.binders import parameter_names
+from tensorlang.surface.scope import Surface, built, opened, refuse
+from tensorlang.surface.terms import Term, as_size, as_term, described, index_term, term
+
+Step = Callable[..., Any]
+
+
+def fold(size: Any, init: Any, step: Step, *, reverse: bool = False) -> Any:
+    """The state after the last of `size` steps: s = init, and then s = step(t, s) for each 0 <= t < size.
+
+    A state is a number, an array or a pair. Several are a tuple `init`: `step` takes them one by one, step(t, r, s), or
+    as a tuple, step(t, states), and gives as many; so does `fold`. With `reverse` it goes from size - 1 to 0. The
+    number of steps is a size, so what is derived holds for all of them. Raises `TypeMismatch` if a step gives states of
+    other types, or `step` is no function of a step and states.
+    """
+    return _recurrence("fold", size, init, step, reverse)
+
+
+def scan(size: Any, init: Any, step: Step, *, reverse: bool = False) -> Any:
+    """The array of the states after each step, the state after step t at place t; in everything else as `fold`."""
+    return _recurrence("scan", size, init, step, reverse)
+
+
+def prescan(size: Any, init: Any, step: Step, *, reverse: bool = False) -> Any:
+    """The array of the states before each step, the first of them `init`; in everything else as `fold`."""
+    return _recurrence("prescan", size, init, step, reverse)
+
+
+def states(size: Any, init: Any, step: Step, *, reverse: bool = False) -> Any:
+    """The array of all states, `init` and those after each step: size + 1 of them; in everything else as `fold`.
+
+    With `reverse`, the state before step t is at place t + 1, and the last one at place 0.
+    """
+    return _recurrence("states", size, init, step, reverse)
+
+
+def _recurrence(word: str, size: Any, init: Any, step: Step, reverse: bool) -> Any:
+    steps = as_size(size)
+    several = isinstance(init, tuple) and len(init) > 1
+    inits = [as_term(part) for part in (init if several else (init,))]
+    names = _names(word, step, len(inits))
+    index = Index(names[0], size=steps)
+    states = [Var(name, e.expr.type) for name, e in zip(names[1:], inits, strict=True)]
+    with ExitStack() as stack:
+        live = [stack.enter_context(opened(index, "an index"))]
+        live += [stack.enter_context(opened(state, "a state")) for state in states]
+        t = index_term(index, live[0])
+        given = [Term(state, frozenset({binder})) for state, binder in zip(states, live[1:], strict=True)]
+        made = step(t, *given) if not several or _takes(step, len(inits) + 1) else step(t, tuple(given))
+        if several and not (isinstance(made, tuple) and len(made) == len(inits)):
+            refuse(
+                f"the step of a {word} with {len(inits)} states must give as many, found {described(made)}",
+                "a tuple of the next states, in their order",
+            )
+        result = as_term(made)
+    e = built(recurrence, word, index, steps, states, [part.expr for part in inits], result.expr, reverse)
+    whole = term(e, *inits, result.without(live))
+    if not several:
+        return whole
+    return tuple(_part(whole, e, k, len(inits), word) for k in range(len(inits)))
+
+
+def _part(whole: Term, e: Expr, k: int, count: int, word: str) -> Term:
+    """The k-th state of `count`, or the array of it."""
+    if word == "fold":
+        return term(parted(e, count)[k], whole)
+    assert hasattr(e.type, "size")
+    t = Index("t", size=e.type.size)
+    return term(Gen(t, e.type.size, parted(access(e, atom_affine(t)), count)[k]), whole)
+
+
+def _names(word: str, step: Step, count: int) -> list[str]:
+    """What the index and the states are called."""
+    if count > 1 and callable(step) and not isinstance(step, Surface) and not _takes(step, count + 1):
+        index, states = parameter_names(step, 2, word, "t")
+        return [index, *(f"{states}{k}" for k in range(count))]
+    return parameter_names(step, count + 1, word, "s")
+
+
+def _takes(step: Step, count: int) -> bool:
+    """Whether `step` can be called with so many arguments."""
+    try:
+        inspect.signature(step).bind(*[None] * count)
+    except (TypeError, ValueError):
+        return False
+    return True

@@ -119,7 +119,7 @@ CASES = [
         wrt=("x",),
         program=_windows,
         by_hand=_windows_by_hand,
-        sizes=({"n": 1000, "q": 500}, {"n": 100_000, "q": 50_000}),
+        sizes=({"n": 1000, "q": 500}, {"n": 4000, "q": 4000}),
         odd={"n": 1003, "q": 501},
     ),
     Case(

@@ -125,6 +125,7 @@ def figure(path: Path, pictures: dict[str, np.ndarray], kernel: np.ndarray, loss
 def main() -> None:
     options = argparse.ArgumentParser(description="Restore a blurred photograph.")
     options.add_argument("--out", type=Path, default=Path("out/deblur.png"), help="where the figure goes")
+    options.add_argument("--arrays", type=Path, help="where the arrays of the program go, as an .npz file")
     options.add_argument("--steps", type=int, default=200, help="the most steps to take")
     chosen = options.parse_args()
 
@@ -135,6 +136,8 @@ def main() -> None:
     original = photograph()
     kernel = motion(KERNEL, np.pi / 6)
     taken = blurred(original, kernel)
+    if chosen.arrays:
+        np.savez(chosen.arrays, x=np.pad(taken, KERNEL // 2, mode="edge"), c=kernel, z=taken)
     restored, losses = restore(loss, kernel, taken, chosen.steps)
 
     border = KERNEL // 2

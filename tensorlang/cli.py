@@ -423,6 +423,27 @@ def run(program: str, inputs: str | None, sizes: dict[str, int], out: str | None
 
 
 @main.command()
+@click.option("--port", type=click.IntRange(0, 65535), default=8123, show_default=True, help="0 is any that is free.")
+@click.option("--open/--no-open", "opens", default=True, show_default=True, help="Whether to open a browser.")
+def play(port: int, opens: bool) -> None:
+    """Write programs on a page, with all that is known of them beside.
+
+    The page shows the adjoint, costs, the derivation step by step, the certificate and the source while you type, and
+    runs programs. It is for this machine alone, and ends with Ctrl-C.
+    """
+    import webbrowser
+
+    from tensorlang.play.server import serve
+
+    def started(address: str) -> None:
+        click.echo(address)
+        if opens:
+            webbrowser.open(address)
+
+    serve(port, started)
+
+
+@main.command()
 @click.argument("where", metavar="FILE.py[::FUNCTION]")
 @click.option("--shapes", metavar='"x: n, A: n n"', help="The arguments' shapes, where no comment says them.")
 @click.option("--wrt", metavar="0,1,...", help="The numbers of the arguments that are differentiated, by default all.")

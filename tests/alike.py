@@ -20,6 +20,7 @@ from tensorlang.language.grammar import (
     Integer,
     Let,
     Proj,
+    Recur,
     Sum,
     Var,
     children,
@@ -80,6 +81,9 @@ class _Names:
         match a, b:
             case (Let(x, _, _), Let(y, _, _)):
                 yield x, y
+            case (Recur(_, i, _, s, _, _), Recur(_, j, _, r, _, _)):
+                yield i, j
+                yield s, r
             case (Gen(i, _, _), Gen(j, _, _)) | (Sum(i, _, _), Sum(j, _, _)):
                 yield i, j
             case (Extremum(_, i, _, _, _), Extremum(_, j, _, _, _)) | (Choice(_, i, _, _, _), Choice(_, j, _, _, _)):
@@ -91,6 +95,8 @@ class _Names:
                 return self.affine(a.size, b.size)
             case Extremum() | Choice():
                 return bool(a.sign == b.sign) and self.affine(a.size, b.size) and self.predicates(a.pred, b.pred)
+            case Recur():
+                return bool(a.word == b.word) and self.affine(a.size, b.size) and a.state.type is b.state.type
             case Access():
                 return self.affine(a.at, b.at)
             case Integer():

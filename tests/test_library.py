@@ -47,6 +47,8 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, int]]] = {
     "mean": (jnp.mean, (given(4),), {}),
     "var": (jnp.var, (given(4),), {}),
     "norm": (jnp.linalg.norm, (given(4),), {}),
+    "prod": (jnp.prod, (given(4),), {}),
+    "cumprod": (jnp.cumprod, (given(4),), {}),
     "prefix_sum": (jnp.cumsum, (given(4),), {}),
     "linspace": (lambda a, b: jnp.linspace(a, b, 5), (1.0, 3.0), {"n": 5}),
     "dot": (jnp.dot, (given(4), given(4)), {}),

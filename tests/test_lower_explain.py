@@ -19,6 +19,7 @@ EXAMPLES = {
     "points of a relation": "f(E: rel(n, n), x: [n]R) = sum i:n, j:n. [E(i, j)] * x[i]",
     "group": "f(E: rel(n, k), a: [m]idx(k), x: [m]R) = gen i:n. sum j:m. [E(i, a[j])] * x[j]",
     "eliminate": "f(E: rel(n, m), x: [n]R) = gen j:m. sum i:n. [E(i, j)] * x[i]",
+    "one point or another": "f(k: [m]idx(n), l: [m]idx(n), x: [n]R) = gen i:m. sum j:n. [j = k[i] or j = l[i]] * x[j]",
     "segment sum": "f(y: [m]idx(n), x: [m]R) = gen k:n. sum i:m. [k = y[i]] * x[i]",
     "shared segments": "f(a: [n]idx(k), y: [m]idx(k), x: [m]R) = gen i:n. sum j:m. [a[i] = y[j]] * x[j]",
     "spread": "f(x: [n]R) = gen k:2*n. sum s:n. [k = 2*s] * x[s]^2",
@@ -37,6 +38,7 @@ EXAMPLES = {
     "sum of a product": "f(A: [n][m]R, x: [m]R) = gen i:n. sum j:m. A[i, j] * x[j]",
 }
 EXTREMA = {
+    "one point or another": "f(x: [n][n]R) = gen i:n. max j:n where j = i or j = 0. x[i, j]",
     "one point": "f(x: [n][n]R) = gen i:n. max j:n where j = i. x[i, j]",
     "stack along a short axis": "f(x: [n + 2][m]R) = gen i:n, a:3. max k:m. x[i + a, k]",
     "segments": "f(y: [m]idx(n), x: [m]R) = gen i:n. max j:m where y[j] = i. x[j]",

@@ -124,6 +124,23 @@ def test_they_are_given_to_other_programs() -> None:
     np.testing.assert_allclose(tl.evaluate(programs["f"], x), np.repeat(x, 2) ** 2)
 
 
+def test_they_stand_in_steps_of_recurrences() -> None:
+    text = tl.parse("f(x: [n]R) = fold t:2*n with s = 0 . 0.5 * s + x[t // 2] * (t % 3)")
+    python = tl.function(
+        lambda x: tl.fold(2 * n, 0, lambda t, s: 0.5 * s + x[t // 2] * (t % 3)),
+        x=tl.R[n],
+    )
+    wanted = 0.0
+    for t in range(12):
+        wanted = 0.5 * wanted + x[t // 2] * (t % 3)
+    assert np.isclose(tl.evaluate(text, x), wanted)
+    assert np.isclose(tl.evaluate(python, x), wanted)
+    gradient = np.asarray(tl.grad(text)(x))
+    np.testing.assert_allclose(
+        gradient, [sum(0.5 ** (11 - t) * (t % 3) for t in (2 * i, 2 * i + 1)) for i in range(6)], rtol=1e-5
+    )
+
+
 def test_a_quotient_of_a_multiple_is_exact() -> None:
     assert str(tl.parse("f(x: [n]R) = gen i:n. x[(2*i + 1) // 2] + (4*i + 3) % 2")).endswith("gen i:n. x[i] + 1")
 

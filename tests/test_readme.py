@@ -51,7 +51,7 @@ def test_the_readmes_shell_commands_exist() -> None:
     assert commands == set(main.commands)
     for line in lines:
         arguments = line.split("#")[0].split()[1:]
-        if "--inputs" not in arguments and "tune" not in arguments:
+        if "--inputs" not in arguments and not {"tune", "play"} & {*arguments}:
             result = CliRunner().invoke(main, [a.replace("examples/", f"{ROOT}/examples/") for a in arguments])
             assert result.exit_code == 0, result.output
 
@@ -78,7 +78,10 @@ def test_the_examples_are_programs(path: Path) -> None:
 def test_the_main_job_restores_the_picture(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     command = [sys.executable, str(ROOT / "examples" / "deblur.py"), "--out", str(tmp_path / "deblur.png")]
+    command += ["--arrays", str(tmp_path / "pictures.npz")]
     done = subprocess.run([*command, "--steps", "8"], capture_output=True, text=True, check=True, cwd=tmp_path)
     before, after = map(float, re.findall(r"error \(RMS\)\s+([\d.]+) before, ([\d.]+) after", done.stdout)[0])
     assert after < 0.8 * before
     assert (tmp_path / "deblur.png").read_bytes().startswith(b"\x89PNG")
+    arguments = ["run", str(ROOT / "examples" / "deblur.tl"), "--inputs", str(tmp_path / "pictures.npz")]
+    assert CliRunner().invoke(main, arguments).exit_code == 0

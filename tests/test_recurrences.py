@@ -277,7 +277,8 @@ REFUSED = {
     "f(x: [T]R) = fold t:T, q:T with s = 0. s + x[t]": (tl.ParseError, "one index, the time"),
     "f(x: [T]R) = fold t:T with s = 0, s = 1. s": (tl.ScopeError, "two states called s"),
     "f(x: [T]R) = fold t:T with s = 0. gen i:3. s": (tl.TypeMismatch, "has type R, but is made a value by a step"),
-    "f(x: [T]R) = fold t:T with s = 0. s + x[t + 1]": (tl.OutOfBounds, "a shorter range: fold t:T - 1"),
+    "f(x: [T]R) = fold t:T with s = 0. s + x[t + 1]": (tl.OutOfBounds, "[t + 1 < T] * x[t + 1]"),
+    "f(x: [T]R, c: R) = fold t:T - 1 with s = c. s + x[t]": (tl.OutOfBounds, "[0 <= T - 1] * fold t:T - 1 .."),
     "f(x: [T]R) = gen i:T. fold t:i with s = 0. s + x[t]": (tl.TypeMismatch, "found the index i in it"),
     "f(x: [T]R) = let h = fold t:T with s = 0. s + x[t] in s": (tl.ScopeError, "s"),
 }
@@ -305,6 +306,12 @@ def test_what_can_not_be_done_with_a_recurrence_yet_is_refused_in_words() -> Non
         tl.lower(f).explain(n=2, T=3)
 
 
+def test_a_cost_that_depends_on_what_steps_choose_is_not_counted() -> None:
+    f = tl.parse("f(x: [T][n + 1]R) = fold t:T with s = 0. if s < x[t, 0] then sin(s) else s")
+    with pytest.raises(tl.CountingError, match="chosen inside of its steps"):
+        tl.cost(f, T=3, n=2)
+
+
 def test_a_python_step_must_give_its_states() -> None:
     T = tl.sizes("T")
     with pytest.raises(tl.TypeMismatch, match="2 states must give as many"):
@@ -314,7 +321,7 @@ def test_a_python_step_must_give_its_states() -> None:
 
 
 def agrees_with_its_unrolled_program(p: Recurrent, compiled: bool) -> bool:
-    """Whether `p` is a program; else it is refused, for reading outside of an array."""
+    """Whether `p` is a program that is not beyond the limits; else it is refused."""
     try:
         f, g = parsed(p)
     except tl.OutOfBounds:
@@ -324,7 +331,10 @@ def agrees_with_its_unrolled_program(p: Recurrent, compiled: bool) -> bool:
     assert_close(y, tl.evaluate(g, **given))
     assert_close(tl.evaluate(tl.simplify(f), **given), y)
     bar = jax.tree.map(lambda v: np.random.default_rng(0).normal(size=np.shape(v)), y)
-    a, b = tl.adjoint(f), tl.adjoint(g)
+    try:
+        a, b = tl.adjoint(f), tl.adjoint(g)
+    except tl.LimitError:
+        return False
     first, second = ([given[q.name] for q in h.params] for h in (f, g))
     bars = tl.evaluate(a, *first, bar)
     assert_close(bars, tl.evaluate(b, *second, bar))
@@ -339,8 +349,8 @@ def agrees_with_its_unrolled_program(p: Recurrent, compiled: bool) -> bool:
 
 @pytest.mark.parametrize("block", range(4))
 def test_random_recurrences_agree_with_their_unrolled_programs(block: int) -> None:
-    tried = (agrees_with_its_unrolled_program(recurrent(Random(1000 * block + k)), k % 8 == 0) for k in range(30))
-    assert sum(islice(tried, 20)) >= 12
+    tried = (agrees_with_its_unrolled_program(recurrent(Random(1000 * block + k)), k % 8 == 0) for k in range(12))
+    assert sum(islice(tried, 10)) >= 6
 
 
 @pytest.mark.slow

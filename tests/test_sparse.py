@@ -90,7 +90,7 @@ def test_elements_are_as_many_as_the_support_has_points() -> None:
     n, e = 1000, 3000
     chain = tl.hessian(tl.parse(PROGRAMS["chain"]), layout="bcoo")(np.arange(n + 1.0))
     assert isinstance(chain, BCOO)
-    assert chain.nse == 3 * (n + 1)
+    assert chain.nse == 3 * n + 1
     f = tl.parse(PROGRAMS["along edges"])
     edges = tl.hessian(f, layout="bcoo")(**arguments(f, {"n": n, "e": e}))
     assert edges.nse <= 2 * (n + e)

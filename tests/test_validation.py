@@ -81,7 +81,7 @@ def drawn(p: Program, rng: random.Random, most: int) -> dict[str, Any] | None:
     env: dict[str, Any] = {**sizes, **Sets(Data(relations, arrays), Budget(5)).draw(sizes, rng)}
     for x, kind in p.params:
         if x not in env:
-            env[x] = samples._typed(meaning, samples._drawn(meaning, kind, sizes, rng, True), kind, sizes)
+            env[x] = samples._typed(meaning, samples._drawn(meaning, kind, sizes, rng, samples.SIGNED), kind, sizes)
     return env
 
 

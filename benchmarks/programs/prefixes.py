@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import jax.numpy as jnp
+from jax import lax
 
-from benchmarks.case import Case
+from benchmarks.case import Case, small
 from benchmarks.programs.by_hand import Array
 
 _SIZES = ({"n": 1000}, {"n": 20_000}, {"n": 400_000})
@@ -32,6 +33,43 @@ def _limited(xp: Any, x: Any, a: Any, w: Any) -> Any:
 def _limited_by_hand(x: Array, a: Array, w: Array) -> Array:
     y_bar = 2 * w * jnp.cumsum(x)[a]
     return _suffixes(jnp.zeros_like(x).at[a].add(y_bar, mode="promise_in_bounds"))
+
+
+def _windows(xp: Any, x: Any, a: Any, b: Any) -> Any:
+    sums = xp.concatenate([xp.zeros(1, x.dtype), xp.cumsum(x, 0)])
+    return xp.where(a < b, sums[b] - sums[a], 0)
+
+
+def _windows_by_hand(x: Array, a: Array, b: Array, y: Array) -> Array:
+    y = jnp.where(a < b, y, 0)
+    ends = jnp.zeros(x.shape[0] + 1, x.dtype).at[a].add(y, mode="promise_in_bounds")
+    return jnp.cumsum(ends.at[b].add(-y, mode="promise_in_bounds"))[:-1]
+
+
+def _linear_attention(xp: Any, q: Any, k: Any, v: Any) -> Any:
+    return xp.tril(q @ k.T) @ v
+
+
+_CHUNK = 64
+
+
+def _chunks(q: Array, k: Array, v: Array) -> Array:
+    """Causal linear attention, for a multiple of the chunk's rows."""
+    n, d = q.shape
+    rest = -n % _CHUNK
+    q, k, v = (jnp.pad(x, ((0, rest), (0, 0))).reshape(-1, _CHUNK, x.shape[1]) for x in (q, k, v))
+
+    def chunk(state: Array, rows: tuple[Array, Array, Array]) -> tuple[Array, Array]:
+        q, k, v = rows
+        return state + k.T @ v, q @ state + jnp.tril(q @ k.T) @ v
+
+    _, y = lax.scan(chunk, jnp.zeros((d, v.shape[-1]), q.dtype), (q, k, v))
+    return y.reshape(-1, v.shape[-1])[:n]
+
+
+def _attention_by_hand(q: Array, k: Array, v: Array, y: Array) -> tuple[Array, Array, Array]:
+    back = lambda *several: jnp.flip(_chunks(*(jnp.flip(x, 0) for x in several)), 0)
+    return _chunks(y, v, k), back(v, y, q), back(k, q, y)
 
 
 CASES = [
@@ -73,5 +111,26 @@ CASES = [
         by_hand=_limited_by_hand,
         sizes=({"n": 1000, "q": 500}, {"n": 4000, "q": 4000}),
         odd={"n": 1003, "q": 501},
+    ),
+    Case(
+        name="sums over given windows",
+        suite="structured",
+        text="windows(x: [n]R, a: [q]idx(n), b: [q]idx(n + 1)) = gen i:q. sum j:n. [a[i] <= j < b[i]] * x[j]",
+        wrt=("x",),
+        program=_windows,
+        by_hand=_windows_by_hand,
+        sizes=({"n": 1000, "q": 500}, {"n": 100_000, "q": 50_000}),
+        odd={"n": 1003, "q": 501},
+    ),
+    Case(
+        name="causal linear attention",
+        suite="structured",
+        text="""linear(Q: [n][d]R, K: [n][d]R, V: [n][d]R) =
+            gen i:n, b:d. sum a:d, j:n. [j <= i] * Q[i, a] * K[j, a] * V[j, b]""",
+        program=_linear_attention,
+        by_hand=_attention_by_hand,
+        draw={"Q": small, "K": small, "V": small},
+        sizes=({"n": 512, "d": 64}, {"n": 2048, "d": 64}, {"n": 4096, "d": 64}),
+        odd={"n": 301, "d": 17},
     ),
 ]

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from pygments.lexer import RegexLexer, bygroups, words
 from pygments.token import Comment, Keyword, Name, Number, Operator, Punctuation, String, Whitespace
 
+from tensorlang.language.grammar import RECURRENCES
 from tensorlang.surface.lex import RESERVED
 from tensorlang.surface.reader import REDUCTIONS
 
@@ -24,7 +25,7 @@ class ProgramLexer(RegexLexer):
             (r"--.*$", Comment.Single),
             (r"\s+", Whitespace),
             (words(sorted(RESERVED - _TYPES), suffix=r"\b"), Keyword),
-            (words(REDUCTIONS, suffix=r"(?=\s+\w+:)"), Keyword),
+            (words((*REDUCTIONS, *RECURRENCES), suffix=r"(?=\s+(reversed\s+)?\w+:)"), Keyword),
             (words(sorted(_TYPES), suffix=r"\b"), Keyword.Type),
             (r"[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?", Number),
             (r"[A-Za-z_]\w*(?=\()", Name.Function),

@@ -1,4 +1,4 @@
-"""A checker of certificates that shares no code with the package that makes them.
+"""A checker of certificates that uses no code of the package that makes them.
 
 From the bottom up: `budget` says how long anything may take, `trees` holds programs, `syntax` reads them, `semantics`
 says what they mean and cost at given sizes, one element at a time, `predicates` and `linear` rename and solve,

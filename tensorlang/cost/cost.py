@@ -16,7 +16,7 @@ from tensorlang.budget import limited
 from tensorlang.cost.chosen import facts_of, settled
 from tensorlang.cost.counter import Counter
 from tensorlang.cost.domains import EVERYWHERE, Charges, Domain
-from tensorlang.errors import ArgumentError
+from tensorlang.errors import ArgumentError, CountingError
 from tensorlang.language.affine import Affine, Index, IndexArray
 from tensorlang.language.arguments import Bound, bind, size_values, to_leaves
 from tensorlang.language.evaluate import Evaluator, nest, setting
@@ -39,7 +39,8 @@ from tensorlang.language.grammar import (
 )
 from tensorlang.language.grid import Setting
 from tensorlang.language.points import ORIGIN
-from tensorlang.language.predicates import FALSE, TRUE, Or, Predicate, conjunction, disjunction
+from tensorlang.language.predicates import FALSE, TRUE, Or, Predicate, conjunction, disjunction, lookups
+from tensorlang.language.rebuilt import height
 from tensorlang.memory import cached_whole
 from tensorlang.normal.let_lift import let_lift
 from tensorlang.recursion import run
@@ -56,7 +57,7 @@ def cost(
     and so may index arrays that the cost does not depend on. Where it depends on the points that an argmax of `f`
     chooses, the arrays of all parameters are needed. A mapping by position, or as `relations`, gives the same by name:
     any name, such as `lambda` or `relations`. Raises `ArgumentError`, and `LimitError` if too many points must be
-    looked at one by one.
+    looked at one by one, `CountingError` where it depends on what the steps of a recurrence choose.
 
     >>> f = tl.parse("f(A: [n][m]R, x: [m]R) = gen i:n. sum j:m. A[i, j] * x[j]")
     >>> tl.cost(f, n=3, m=4)
@@ -69,8 +70,22 @@ def cost(
             hint = f"tl.cost({f.name}, {', '.join(f'{s.name}=3' for s in f.sizes)})"
             raise ArgumentError(f"expected what is given by name, a mapping or keywords, found {mapping!r}", hint=hint)
     f = with_arrays_outside(f)
-    counter = Counter(known(f, together(given, together(relations, sizes))))
+    found = known(f, together(given, together(relations, sizes)))
+    if height(f.body):
+        _require_known_choices(f, found)
+    counter = Counter(found)
     return sum(weight * counter.points(domain) for domain, weight in charges(f.body).items())
+
+
+def _require_known_choices(f: Function, found: Setting) -> None:
+    """Raise `CountingError` if the cost depends on what the steps of a recurrence choose."""
+    made = {e.var for e in _uses_first(f.body) if isinstance(e, Let) and isinstance(e.var, IndexArray)}
+    for domain in charges(f.body):
+        for lookup in lookups(domain.pred):
+            if lookup.array in made and lookup.array not in found.arrays:
+                hint = "tl.cost_polynomial leaves the numbers of such points as unknowns"
+                message = f"what {f.name} costs depends on {lookup.array.name}, which is chosen inside of its steps"
+                raise CountingError(message, hint=hint)
 
 
 def with_arrays_outside(f: Function) -> Function:

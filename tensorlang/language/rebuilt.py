@@ -30,6 +30,21 @@ from tensorlang.language.predicates import substitute
 from tensorlang.recursion import Deep
 
 
+def height(e: Expr) -> int:
+    """How deeply recurrences are nested in `e`."""
+    found: dict[Expr, int] = {}
+    stack = [(e, False)]
+    while stack:
+        node, ready = stack.pop()
+        if ready:
+            found[node] = max((found[part] for part in children(node)), default=0) + isinstance(node, Recur)
+        elif node not in found:
+            found[node] = 0
+            stack.append((node, True))
+            stack += [(part, False) for part in children(node)]
+    return found[e]
+
+
 def replaced(e: Expr, values: Mapping[Var, Expr], memo: dict[Expr, Expr]) -> Deep[Expr]:
     """`e` with these values in place of variables."""
     if not values:

@@ -33,7 +33,7 @@ from tensorlang.language.grammar import (
 )
 from tensorlang.language.names import free_names
 from tensorlang.language.predicates import Predicate, Relation, conjunction, equal, less, relations, substitute
-from tensorlang.language.rebuilt import replaced, with_atoms, with_children
+from tensorlang.language.rebuilt import height, replaced, with_atoms, with_children
 from tensorlang.language.recurrence import paired, parted
 from tensorlang.language.types import Pair, R, Type, array, leaves, shape
 from tensorlang.normal.contraction import contraction, inner_solution
@@ -82,21 +82,6 @@ def _time(name: str, size: Affine, height: int) -> IndexArray:
     return IndexArray(name, (), size)
 
 
-def height(e: Expr) -> int:
-    """How deeply recurrences are nested in `e`."""
-    found: dict[Expr, int] = {}
-    stack = [(e, False)]
-    while stack:
-        node, ready = stack.pop()
-        if ready:
-            found[node] = max((found[part] for part in children(node)), default=0) + isinstance(node, Recur)
-        elif node not in found:
-            found[node] = 0
-            stack.append((node, True))
-            stack += [(part, False) for part in children(node)]
-    return found[e]
-
-
 def depth(statements: Sequence[Statement]) -> int:
     """How deeply recurrences are nested in statements."""
     steps = {x.loop.step for x in statements if isinstance(x, States)}
@@ -126,6 +111,10 @@ def step_ssa(step: Step) -> SSA:
     for x in listed:
         params.update(dict.fromkeys(looked_up(x)))
         params.update((r, None) for p in predicates(x) for r in relations(p))
+        if isinstance(x, States):
+            inner = x.loop.step
+            own = {*inner.frees, *inner.states, inner.time}
+            params.update((p, None) for p in step_ssa(inner).params if p not in own)
     outputs: Outputs = step.outputs[-1]
     for y in reversed(step.outputs[:-1]):
         outputs = (y, outputs)

@@ -70,6 +70,8 @@ def check(f: Function) -> Function:
     """
     check_scopes(f)
     for claim in unproved(f):
+        if isinstance(claim.subject, Recur):
+            raise _negative(claim.subject)
         if not isinstance(claim.subject, Access):
             error: TensorlangError | None = empty_extremum(f, claim)
         else:
@@ -79,6 +81,12 @@ def check(f: Function) -> Function:
         if error is not None:
             raise error
     return f
+
+
+def _negative(e: Recur) -> OutOfBounds:
+    shown = f"{e.word} {e.index.name}:{e.size}"
+    hint = f"a bracket hides it there: [{constant(0)} <= {e.size}] * {shown} ..; or sizes of parameters that say so"
+    return OutOfBounds(f"{shown} has {e.size} steps, which can be a negative number", hint=hint)
 
 
 def unproved(f: Function) -> Iterator[Claim]:
@@ -113,7 +121,8 @@ def _claims(e: Expr, parts: list[_Claims]) -> _Claims:
                 return ()
             return _joined([_fewest(claim.under(p) for claim in _each(below)), *_looked_up_in(p)])
         case Recur(_, index, size, _, _, _):
-            return _joined([parts[0], _fewest(claim.bound(index, size) for claim in _each(parts[1]))])
+            each = _fewest(claim.bound(index, size) for claim in _each(parts[1]))
+            return _joined([parts[0], each, *_has_steps(e)])
         case Let(IndexArray() as array, value, _) if parts[1] != ():
             return _joined([parts[0], _fewest(_where_chosen(claim, array, value) for claim in _each(parts[1]))])
         case _:
@@ -171,6 +180,13 @@ def _has_a_point(e: Extremum | Choice) -> Iterator[Claim]:
         needs = tuple(q for q in conjuncts(some) if isinstance(q, Equal | NonNegative))
         indices = frozenset(i for q in needs for i in indices_of(q))
         yield Claim(e, e.size, e.size, needs, open=indices).under(less(constant(0), e.size))
+
+
+def _has_steps(e: Recur) -> Iterator[Claim]:
+    """That the number of steps is not negative."""
+    p = at_most(constant(0), e.size)
+    if p is not TRUE and not obvious((), p):
+        yield Claim(e, e.size, e.size, (p,), open=frozenset())
 
 
 def _where_chosen(claim: Claim, array: IndexArray, value: Expr) -> Claim:

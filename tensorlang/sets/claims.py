@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from tensorlang.language.affine import Affine, Atom, Index, Lookup, atom_affine, constant
-from tensorlang.language.grammar import Access, Choice, Extremum
+from tensorlang.language.grammar import Access, Choice, Extremum, Recur
 from tensorlang.language.predicates import (
     TRUE,
     Equal,
@@ -29,11 +29,12 @@ from tensorlang.sets.isl import implies, is_empty, obvious
 class Claim:
     """`needs` is what is not yet proved of `subject` from `conditions`, which hold around it out to some place.
 
-    The subject is an access at `at`, which needs to be less than `size`, or an extremum or a choice, which needs a
-    point. `binders` are those passed on the way, the innermost first; the indices of `open` are still to be bound.
+    The subject is an access at `at`, which needs to be less than `size`, an extremum or a choice, which needs a point,
+    or a recurrence, whose steps are not fewer than none. `binders` are those passed on the way, the innermost first;
+    the indices of `open` are still to be bound.
     """
 
-    subject: Access | Extremum | Choice
+    subject: Access | Extremum | Choice | Recur
     at: Affine
     size: Affine
     needs: tuple[Predicate, ...]

@@ -32,7 +32,7 @@ from tensorlang.language.predicates import (
     free_atoms,
 )
 from tensorlang.memory import cached
-from tensorlang.normal.contraction import is_looked_up, shadow
+from tensorlang.normal.contraction import is_looked_up, shadow, solution
 from tensorlang.normal.pattern import Pattern, renamed
 from tensorlang.normal.ssa import (
     SSA,
@@ -114,13 +114,13 @@ def _read(x: Contraction, supports: Mapping[Statement, Predicate]) -> list[Predi
 
 @cached
 def _shadow(x: Pattern) -> Predicate:
-    """Where there is a point of `x`, if anything but equalities says so."""
-    return TRUE if all(isinstance(q, Equal) for q in conjuncts(x.pred)) else simplify_in(shadow(x), x.outer)
+    """Where there is a point of `x`, if its condition says anything besides where the factors are read."""
+    return TRUE if solution(x).rest is TRUE else simplify_in(shadow(x), x.outer)
 
 
 def _kept(p: Predicate, x: Statement) -> Predicate:
-    """The conditions in `p` that hide more than a few elements of `x`."""
-    return conjunction(telling(common([p]), own_ranges(x))[:_MOST])
+    """The conditions in `p` that hide more than a few elements of `x`, or all of them."""
+    return FALSE if p is FALSE else conjunction(telling(common([p]), own_ranges(x))[:_MOST])
 
 
 def telling(p: Predicate, ranges: Mapping[Index, Affine]) -> list[Predicate]:

@@ -16,21 +16,33 @@ from math import prod
 
 from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine, constant
 from tensorlang.language.function import Function
-from tensorlang.language.predicates import FALSE, TRUE, Predicate, conjunction, equal, lookups, substitute
+from tensorlang.language.predicates import (
+    FALSE,
+    TRUE,
+    NonNegative,
+    Predicate,
+    conjunction,
+    conjuncts,
+    equal,
+    lookups,
+    substitute,
+)
 from tensorlang.normal import normal_ssa
 from tensorlang.normal.contraction import contraction, is_zero, only_moves
-from tensorlang.normal.pattern import renamed
+from tensorlang.normal.pattern import axes, renamed
 from tensorlang.normal.ssa import (
     SSA,
     Addition,
     Constant,
     Contraction,
     Statement,
+    Term,
     factor_indices,
     inner_ranges,
     output_list,
     own_indices,
 )
+from tensorlang.normal.tidy import addition
 from tensorlang.sets.isl import is_empty
 from tensorlang.sets.solve import Ranges, in_range, ranges_predicate, simplify_in, solve
 from tensorlang.simplify import simplify_ssa
@@ -43,10 +55,11 @@ def structure(f: Function) -> tuple[tuple[Piece, ...], ...]:
     """For each array that `f` gives, from left to right, the pieces of which it consists: elsewhere it is 0.
 
     >>> import tensorlang as tl
-    >>> f = tl.parse("f(x: [n]R) = gen i:n. x[i]^2")
+    >>> f = tl.parse("f(x: [n + 1]R) = gen i:n. (x[i + 1] - x[i])^2")
     >>> for piece in tl.structure(tl.jacobian(f))[0]:
     ...     print(piece)
-    (k, k) for k:n
+    (l, l + 1) for l:n
+    (l, l) for l:n
     """
     return pieces_of(simplify_ssa(normal_ssa(f)))
 
@@ -88,12 +101,62 @@ class Piece:
 
 
 def _pieces(x: Statement, given: Collection[IndexArray]) -> Iterator[Piece]:
-    axes = {Index(i.name): n for i, n in zip(own_indices(x), x.shape, strict=True)}
-    here = tuple(map(atom_affine, axes))
-    whole = Piece(axes, here, TRUE, Fraction(1), x, here)
+    own = {Index(i.name): n for i, n in zip(own_indices(x), x.shape, strict=True)}
+    here = tuple(map(atom_affine, own))
+    whole = Piece(own, here, TRUE, Fraction(1), x, here)
     parts = list(_taken_apart(whole))
     chosen = any(a.array not in given for p in parts for a in _read(p))
-    yield from [whole] if chosen and not is_zero(x) else parts  # places that the program chooses are not known outside
+    yield from [whole] if chosen and not is_zero(x) else _joined(parts)  # chosen places are not known outside
+
+
+def _shortened(p: Piece) -> Piece:
+    """`p` over the points of each axis that its condition leaves, where these are a range."""
+    for i, n in p.axes.items():
+        alone = [q for q in conjuncts(p.pred) if isinstance(q, NonNegative) and q.value.indices == (i,)]
+        bounds = [q for q in alone if not q.value.lookups]
+        starts = [atom_affine(i) - q.value for q in bounds if q.value.coefficient(i) == 1]
+        stops = [q.value + atom_affine(i) + 1 for q in bounds if q.value.coefficient(i) == -1]
+        if len(starts) > 1 or len(stops) > 1 or len(bounds) > len(starts) + len(stops) or not bounds:
+            continue
+        start, stop = (*starts, constant(0))[0], (*stops, n)[0]
+        if not all(map(_is_never_negative, (start, n - stop, stop - start))):
+            continue
+        new = Index(i.name)
+        there: dict[Atom, Affine] = {i: atom_affine(new) + start}
+        left = {new if j is i else j: stop - start if j is i else m for j, m in p.axes.items()}
+        at, read = (tuple(a.substitute(there) for a in those) for those in (p.at, p.read))
+        pred = conjunction(substitute(q, there) for q in conjuncts(p.pred) if q not in bounds)
+        return _shortened(replace(p, axes=left, at=at, pred=simplify_in(pred, left), read=read))
+    return p
+
+
+def _in_order(p: Piece) -> Piece:
+    """`p` with its axes in the order in which they occur in its places."""
+    places = [i for a in p.at for i in a.free if i in p.axes]
+    return replace(p, axes={i: p.axes[i] for i in dict.fromkeys((*places, *p.axes)) if isinstance(i, Index)})
+
+
+def _is_never_negative(a: Affine) -> bool:
+    """Whether `a`, of sizes alone, is at least 0 by its signs."""
+    return not a.indices and not a.lookups and a.constant >= 0 and all(k > 0 for _, k in a.terms)
+
+
+def _joined(pieces: Sequence[Piece]) -> Iterator[Piece]:
+    """The pieces, those with elements at the same places as one."""
+    groups: dict[object, list[Piece]] = {}
+    for p in map(_in_order, map(_shortened, pieces)):
+        numbered = axes(0, len(p.axes))
+        names: dict[Atom, Affine] = {i: atom_affine(j) for i, j in zip(p.axes, numbered, strict=True)}
+        at = tuple(a.substitute(names) for a in p.at)
+        groups.setdefault((tuple(p.axes.values()), at, substitute(p.pred, names)), []).append(p)
+    for same in groups.values():
+        first = same[0]
+        if len(same) == 1:
+            yield first
+            continue
+        shape, here = tuple(first.axes.values()), tuple(map(atom_affine, first.axes))
+        total = addition([Term(1, TRUE, p.elements) for p in same], shape)
+        yield replace(first, number=Fraction(1), values=total, read=here)
 
 
 def _read(p: Piece) -> list[Lookup]:
@@ -148,12 +211,12 @@ def _diagonals(p: Piece) -> list[Piece]:
     """`p` for each value of an axis of a few that says on which diagonal its elements lie; none if there is none."""
     for i, n in p.axes.items():
         if n.is_constant and n.constant <= _MOST_DIAGONALS and any(len(a.indices) > 1 and i in a.indices for a in p.at):
-            axes = {j: m for j, m in p.axes.items() if j is not i}
+            rest = {j: m for j, m in p.axes.items() if j is not i}
             found = []
             for k in range(n.constant):
                 value: dict[Atom, Affine] = {i: constant(k)}
                 at, read = (tuple(a.substitute(value) for a in those) for those in (p.at, p.read))
-                found.append(replace(p, axes=axes, at=at, pred=simplify_in(substitute(p.pred, value), axes), read=read))
+                found.append(replace(p, axes=rest, at=at, pred=simplify_in(substitute(p.pred, value), rest), read=read))
             return [part for part in found if part.pred is not FALSE]
     return []
 
@@ -186,11 +249,11 @@ def _without_determined(p: Piece, unknown: Ranges, known: Ranges) -> Piece:
     found = solve(p.pred, unknown, known)
     values: dict[Atom, Affine] = dict(found.values)
     inside = [in_range(found.values[i], n, {**unknown, **known}) for i, n in unknown.items() if i in values]
-    axes = {i: n for i, n in {**known, **unknown}.items() if i not in values}
+    left = {i: n for i, n in {**known, **unknown}.items() if i not in values}
     return Piece(
-        axes,
+        left,
         tuple(a.substitute(values) for a in p.at),
-        simplify_in(conjunction([substitute(found.rest, values), *inside]), axes),
+        simplify_in(conjunction([substitute(found.rest, values), *inside]), left),
         p.number,
         p.values,
         tuple(a.substitute(values) for a in p.read),

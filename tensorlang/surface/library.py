@@ -6,6 +6,8 @@ total(x: [n]R) = sum i:n. x[i]
 mean(x: [n]R) = (sum i:n. x[i]) / n
 var(x: [n]R) = let c = (sum i:n. x[i]) / n in (sum i:n. (x[i] - c)^2) / n
 norm(x: [n]R) = sqrt(sum i:n. x[i]^2)
+prod(x: [n]R) = fold i:n with p = 1 . p * x[i]
+cumprod(x: [n]R) = scan i:n with p = 1 . p * x[i]
 prefix_sum(x: [n]R) = gen i:n. sum j:n. [j <= i] * x[j]
 
 linspace(a: R, b: R) = gen i:n. a + (b - a) * (i / real(n - 1))

@@ -23,15 +23,17 @@ from tensorlang.surface.terms import Term
 
 Axes = tuple[Affine, ...]
 Options = Mapping[str, int]
+Read = Callable[[str, str], Function]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Adjustable(Function):
     """A program that takes `options` by name, beside its parameters and sizes; as it is, it has the usual ones.
 
-    `least` says below which number each of them makes no sense.
+    `least` says below which number each of them makes no sense; `read` makes a program of a text.
     """
 
+    read: Read | None = None
     options: Options = field(default_factory=dict)
     least: Options = field(default_factory=dict)
 
@@ -50,14 +52,14 @@ class Adjustable(Function):
         """
         chosen = {**self.options, **self._checked(options)}
         if any(p.name not in given for p in self.params):
-            return _made(self.name, tuple(chosen.items()), (0, 0))
+            return _made(self.name, tuple(chosen.items()), (0, 0), self.read)
         left = []
         for length, stride in _FAMILIES[self.name].lengths(_Chosen(chosen), given):
             if any(k % stride for _, k in length.terms):
                 message = f"a stride of {stride} over the length {length} leaves over what its sizes do not tell"
                 raise SizeMismatch(message, here(), f"sizes that are multiples say so: [{stride}*n]R")
             left.append(length.constant % stride)
-        return _made(self.name, tuple(chosen.items()), (*left, 0, 0)[:2])
+        return _made(self.name, tuple(chosen.items()), (*left, 0, 0)[:2], self.read)
 
     def with_options(self, **options: int) -> Function:
         """The program with these options, whose strides leave nothing over. Raises what `at` raises."""
@@ -85,12 +87,12 @@ def axes(value: Any) -> Axes:
     return tuple(constant(int(n)) for n in dims)
 
 
-def adjustable() -> dict[str, Function]:
-    """The programs with options, by name, with the usual ones."""
+def adjustable(read: Read) -> dict[str, Function]:
+    """The programs with options, by name, with the usual ones; `read` makes a program of a text."""
     made = {}
     for name, family in _FAMILIES.items():
-        f = _made(name, tuple(family.options.items()), (0, 0))
-        made[name] = Adjustable(f.name, f.params, f.body, f.results, f.further, family.options, family.least)
+        f = _made(name, tuple(family.options.items()), (0, 0), read)
+        made[name] = Adjustable(f.name, f.params, f.body, f.results, f.further, read, family.options, family.least)
     return {**made}
 
 
@@ -121,10 +123,9 @@ class _Family:
 
 
 @cached
-def _made(name: str, options: tuple[tuple[str, int], ...], left: tuple[int, ...]) -> Function:
-    from tensorlang.surface.parse import parse
-
-    return parse(_FAMILIES[name].text(_Chosen(dict(options)), left), "lib.tl")
+def _made(name: str, options: tuple[tuple[str, int], ...], left: tuple[int, ...], read: Read | None) -> Function:
+    assert read is not None
+    return read(_FAMILIES[name].text(_Chosen(dict(options)), left), "lib.tl")
 
 
 def _length(out: str, stride: int, reach: str, padding: int, left: int) -> str:

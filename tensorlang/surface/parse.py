@@ -139,7 +139,7 @@ def parse_module(text: str, source: str = "<text>") -> dict[str, Function]:
 @cached
 def library() -> dict[str, Function]:
     """The programs of the library by name."""
-    return {**parse_module(TEXT, "lib.tl"), **adjustable()}
+    return {**parse_module(TEXT, "lib.tl"), **adjustable(parse)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,7 @@ def _recurrence(word: str, size: Any, init: Any, step: Step, reverse: bool) -> A
     several = isinstance(init, tuple) and len(init) > 1
     inits = [as_term(part) for part in (init if several else (init,))]
     names = _names(word, step, len(inits))
-    index = Index(names[0])
+    index = Index(names[0], size=steps)
     states = [Var(name, e.expr.type) for name, e in zip(names[1:], inits, strict=True)]
     with ExitStack() as stack:
         live = [stack.enter_context(opened(index, "an index"))]
@@ -77,7 +77,7 @@ def _part(whole: Term, e: Expr, k: int, count: int, word: str) -> Term:
     if word == "fold":
         return term(parted(e, count)[k], whole)
     assert hasattr(e.type, "size")
-    t = Index("t")
+    t = Index("t", size=e.type.size)
     return term(Gen(t, e.type.size, parted(access(e, atom_affine(t)), count)[k]), whole)
 
 

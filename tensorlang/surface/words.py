@@ -111,8 +111,8 @@ WORDS: dict[str, Word] = {
         "m = tl.sum(n, lambda i: x[i]) / n; tl.sum(n, lambda i: (x[i] - m) ** 2) / n",
     ),
     "prod": Word(
-        "there is no product over a range: exp(sum i:n. log(x[i])) for positive numbers",
-        "there is no product over a range: tl.exp(tl.sum(n, lambda i: tl.log(x[i]))) for positive numbers",
+        "prod(x) of an array; a product over a range is a fold: fold i:n with p = 1 . p * x[i]",
+        "tl.lib.prod(x) of an array; a product over a range is a fold: tl.fold(n, 1, lambda i, p: p * x[i])",
     ),
     "logsumexp": Word(
         "let m = max i:n. x[i] in m + log(sum i:n. exp(x[i] - m))",

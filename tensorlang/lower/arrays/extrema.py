@@ -10,11 +10,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from tensorlang.language.affine import Affine, Atom, Index, atom_affine
+from tensorlang.language.affine import Affine, Atom, Index
+from tensorlang.language.functions import function
 from tensorlang.language.grammar import Choice, Extremum
-from tensorlang.language.predicates import Equal, NonNegative, Predicate, at_most, conjunction, conjuncts, substitute
+from tensorlang.language.predicates import (
+    Equal,
+    NonNegative,
+    Or,
+    Predicate,
+    at_most,
+    conjunction,
+    conjuncts,
+    substitute,
+)
 from tensorlang.lower.arrays.accesses import positions
-from tensorlang.lower.arrays.brackets import bound_on, bounded_index
+from tensorlang.lower.arrays.brackets import bound_on, bounded_index, solved
 from tensorlang.lower.arrays.context import Context
 from tensorlang.lower.arrays.integers import ZERO, Range
 from tensorlang.lower.arrays.ir import Infix, List, Name, Negative
@@ -31,9 +41,12 @@ from tensorlang.lower.arrays.values import (
     TRUE,
     Value,
     aligned,
+    applied,
     apply,
     cast,
+    chosen,
     dtype_of,
+    infix,
     integer,
     negated,
     union,
@@ -67,27 +80,66 @@ def extremum(ctx: Context, scope: Scope, e: Extremum | Choice) -> Deep[Value]:
 
 def _one_point(ctx: Context, c: Extreme) -> Affine | WhyNot:
     """The only point that an equality leaves of the index."""
-    for q in conjuncts(c.left[1]):
-        k = q.difference.coefficient(c.e.index) if isinstance(q, Equal) else 0
+    return _point(c.e.index, c.left[1]) or WhyNot("no equality leaves one point of the index")
+
+
+def _point(index: Index, p: Predicate) -> Affine | None:
+    """What an equality in `p` says that the index is."""
+    for q in conjuncts(p):
+        k = q.difference.coefficient(index) if isinstance(q, Equal) else 0
         if isinstance(q, Equal) and abs(k) == 1:
-            point = (q.difference - atom_affine(c.e.index) * k) * -k
-            if c.e.index not in point.free:
+            point = solved(q.difference, index)
+            if index not in point.free:
                 return point
-    return WhyNot("no equality leaves one point of the index")
+    return None
 
 
 def _at_point(ctx: Context, c: Extreme, point: Affine) -> Deep[Value]:
     """The value there, or the point itself; where the other conditions do not hold, the extremum is nan."""
-    r, p = c.left
     if isinstance(c.e, Choice):
         axes = c.scope.axes(point)
         return Value(positions(ctx, c.scope, point, axes), axes, 1)
+    v, m = yield _at(ctx, c, point, c.left[1])
+    return where(m, v, c.scope.order, Name("jnp.nan"))
+
+
+def _at(ctx: Context, c: Extreme, point: Affine, p: Predicate) -> Deep[tuple[Value, Value]]:
+    """The value at a point, and whether it is in the range and `p` holds there."""
+    r = c.left[0]
     at: dict[Atom, Affine] = {c.e.index: point}
     bounds = [q for q in (at_most(r.start, point), at_most(point, r.last)) if not _holds(ctx, q)]
     others = conjunction([*bounds, substitute(p, at)])
     inner = ctx.scope(c.scope, env={**c.scope.env, c.e.index: point}, masks=(*c.scope.masks, *conjuncts(others)))
     v = yield ctx.value(c.e.body, inner)
-    return where(mask(ctx, inner, others), v, inner.order, Name("jnp.nan"))
+    return v, mask(ctx, inner, others)
+
+
+def _one_or_another(ctx: Context, c: Extreme) -> tuple[list[tuple[Affine, Predicate]]] | WhyNot:
+    """The points that a disjunction leaves of the index, each with what else must hold there."""
+    if isinstance(c.e, Choice):
+        return WhyNot("which of several points is the first one is not known before they are compared")
+    for q in conjuncts(c.left[1]):
+        if isinstance(q, Or) and len(q.parts) <= _MOST_POINTS:
+            rest = [p for p in conjuncts(c.left[1]) if p is not q]
+            found = [(_point(c.e.index, part), conjunction([part, *rest])) for part in q.parts]
+            points = [(point, p) for point, p in found if point is not None]
+            if len(points) == len(q.parts):
+                return (points,)
+    return WhyNot("no condition leaves one point or another of the index")
+
+
+def _at_either(ctx: Context, c: Extreme, found: tuple[list[tuple[Affine, Predicate]]]) -> Deep[Value]:
+    """The greater one of the values at the points that there are."""
+    order, larger = c.scope.order, function("max" if c.e.sign > 0 else "min")
+    v, m = yield _at(ctx, c, *found[0][0])
+    for point, p in found[0][1:]:
+        w, also = yield _at(ctx, c, point, p)
+        both = applied(larger, [v, w], order)
+        if also.node != TRUE:
+            both = chosen(also, both, v, order)
+        v = both if m.node == TRUE else chosen(m, both, w, order)
+        m = m if m.node == TRUE else also if also.node == TRUE else infix(m, "|", also, order)
+    return where(m, v, order, Name("jnp.nan"))
 
 
 def _holds(ctx: Context, q: Predicate) -> bool:
@@ -230,6 +282,8 @@ def _running(ctx: Context, scope: Scope, e: Extremum | Choice, r: Range, p: Pred
     return negated(found) if e.sign < 0 and isinstance(e, Extremum) else found
 
 
+_MOST_POINTS = 4
+
 STRATEGIES: tuple[Strategy[Extreme], ...] = (
     Strategy(
         "stack along a short axis",
@@ -239,6 +293,12 @@ STRATEGIES: tuple[Strategy[Extreme], ...] = (
     ),
     Strategy(
         "one point", "max j where j = a. e: the value of e at a, where a is in the range of j", _one_point, _at_point
+    ),
+    Strategy(
+        "one point or another",
+        "max j where j = a or j = b. e: the greater one of the values of e at those of a and b that are in the range",
+        _one_or_another,
+        _at_either,
     ),
     Strategy(
         "segments", "gen i. max j where R(i, j). e: the greatest of the points of each i", _segments, _in_segments

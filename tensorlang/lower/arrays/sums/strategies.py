@@ -14,12 +14,14 @@ from tensorlang.language.grammar import Add, Bracket, Const, Mul, Sum, bracket
 from tensorlang.language.predicates import (
     FALSE,
     Equal,
+    Or,
     Predicate,
     at_most,
     conjunction,
     conjuncts,
     free_atoms,
     lookups,
+    negation,
     substitute,
 )
 from tensorlang.lower.arrays.accesses import REVERSED
@@ -154,6 +156,38 @@ def _eliminated(ctx: Context, c: Summation, found: tuple[Equal, Index, Affine]) 
     return contract(ctx, replace(c, scope=inner, summed=c.without(s), parts=parts))
 
 
+def _either(ctx: Context, c: Summation) -> tuple[Or, list[Predicate]] | WhyNot:
+    """A condition that leaves one point or another of an index, and its cases, of which at most one holds."""
+    for q in c.parts if c.summed else ():
+        if not isinstance(q, Or) or len(q.parts) > _MOST_CASES:
+            continue
+        known = not any(lookup.array in ctx.possibly_empty for lookup in lookups(q))
+        determined = all(any(_is_solved(c, p) for p in conjuncts(part)) for part in q.parts)
+        opposites = [negation(part) for part in q.parts]
+        if known and determined and None not in opposites[:-1]:
+            others = [p for p in opposites if p is not None]
+            return q, [conjunction([part, *others[:k]]) for k, part in enumerate(q.parts)]
+    return WhyNot("no condition leaves one point or another of an index")
+
+
+def _is_solved(c: Summation, p: Predicate) -> bool:
+    """Whether `p` says what a summed index is, or by data what an axis is."""
+    if not isinstance(p, Equal):
+        return False
+    indices = (*c.summed, *(c.scope.order if p.difference.lookups else ()))
+    return any(abs(p.difference.coefficient(i)) == 1 and i not in solved(p.difference, i).free for i in indices)
+
+
+def _by_cases(ctx: Context, c: Summation, found: tuple[Or, list[Predicate]]) -> Deep[Value]:
+    q, cases = found
+    total = literal(Fraction(0))
+    for case in cases:
+        parts = (*conjuncts(case), *(p for p in c.parts if p is not q))
+        v: Value = yield contract(ctx, replace(c, parts=parts))
+        total = plus(total, v, 1, c.scope.order)
+    return total
+
+
 def _with(scope: Scope, i: Index, value: Affine) -> dict[Atom, Affine]:
     return {k: a.substitute({i: value}) for k, a in scope.env.items()} | {i: value}
 
@@ -259,6 +293,8 @@ def _distributed(ctx: Context, c: Summation, terms: Add) -> Deep[Value]:
     return plus(left, right, terms.sign, c.scope.order)
 
 
+_MOST_CASES = 4
+
 STRATEGIES = (
     Strategy("scale", "sum s. [p] * c * e = c * sum s. [p] * e, for a number c", _scale, _scaled),
     ENUMERATE,
@@ -268,6 +304,12 @@ STRATEGIES = (
         "sum s:n. [s = a and p] * e = [0 <= a < n and [s := a] p] * [s := a] e",
         _solution,
         _eliminated,
+    ),
+    Strategy(
+        "one point or another",
+        "sum s. [s = a or s = b] * e = sum s. [s = a] * e + sum s. [s = b and s != a] * e",
+        _either,
+        _by_cases,
     ),
     SEGMENT_SUM,
     SHARED_SEGMENTS,

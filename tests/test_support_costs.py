@@ -1,0 +1,105 @@
+"""Programs cost what their brute-force support costs, up to a stated factor: what is not 0 and is read.
+
+For each random program of masks, prefix sums, suffixes, windows and sums of diagonals, its matrices are evaluated
+densely, and from their points is counted what one must compute: an operation for each point at which a matrix is not 0
+and its reader reads it, as many for each as its right-hand side has. The program, simplified, and its adjoint must cost
+at most `FACTOR` and `ADJOINT` times that, inputs and outputs included.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+
+FACTOR, ADJOINT = 1, 4
+N = 24
+
+MASKS = {
+    "j <= i": lambda i, j: j <= i,
+    "i <= j": lambda i, j: i <= j,
+    "i - 3 <= j <= i": lambda i, j: (i - 3 <= j) & (j <= i),
+    "i - 2 <= j <= i + 2": lambda i, j: abs(i - j) <= 2,
+    "i = j": lambda i, j: i == j,
+    "i = j + 1": lambda i, j: i == j + 1,
+    "i <= 4": lambda i, j: (i <= 4) & (j >= 0),
+    "j = 2": lambda i, j: (j == 2) & (i >= 0),
+}
+ROW, COLUMN = np.indices((N, N))
+
+
+@dataclass
+class Chain:
+    """Matrices each of which is made of the one before, point by point, under a condition; then a sum of the last."""
+
+    text: str
+    needed: int
+
+
+def chain(seed: int) -> Chain:
+    rng = random.Random(seed)
+    lets, counts, conditions = [], [], []
+    before = "x[i] * y[j]"
+    for k in range(rng.randint(1, 4)):
+        operations, wrap = rng.choice(
+            [(1, "sin({})"), (1, "({}) * z[i, j]"), (2, "tanh({}) * x[j]"), (1, "relu({})"), (1, "({}) ^ 2")]
+        )
+        operations += k == 0  # the product to start from
+        masked = rng.random() < 0.5
+        conditions.append(rng.choice(sorted(MASKS)) if masked else None)
+        mask = f"[{conditions[-1]}] * " if masked else ""
+        lets.append(f"let m{k} = gen i:n, j:n. {mask}{wrap.format(before)} in")
+        counts.append(operations)
+        before = f"m{k}[i, j]"
+    last = rng.choice(sorted(MASKS))
+    kind = rng.choice(["all", "rows", "diagonals"])
+    support = np.ones((N, N), bool)
+    for condition in (*(c for c in conditions if c), last):
+        support &= MASKS[condition](ROW, COLUMN)
+    points = int(support.sum())
+    # every one of these functions is 0 at 0, so nothing is needed outside of the support of all
+    needed = points * (sum(counts) + 1)
+    if kind == "all":
+        end = f"sum i:n, j:n. [{last}] * {before}"
+    elif kind == "rows":
+        end = f"gen i:n. sum j:n. [{last}] * {before}"
+    else:
+        other = rng.choice(["i = j", "i = j + 1", "j = i + 1"])
+        end = f"gen i:n, j:n. [{last}] * {before} + [{other}] * x[i]"
+    text = "f(x: [n]R, y: [n]R, z: [n][n]R) =\n  " + "\n  ".join([*lets, end])
+    return Chain(text, needed)
+
+
+@pytest.mark.parametrize("start", [0, 140, *(pytest.param(k, marks=pytest.mark.slow) for k in range(160, 400, 20))])
+def test_programs_and_adjoints_cost_what_their_supports_do(start: int) -> None:
+    for seed in range(start, start + 20):
+        c = chain(seed)
+        f = tl.parse(c.text)
+        spent = tl.cost(tl.simplify(f), n=N)
+        assert spent <= FACTOR * c.needed + 2 * N, (seed, c.text, spent, c.needed)
+        read = 2 * N + c.needed  # inputs and outputs at points of the support
+        spent = tl.cost(tl.adjoint(f), n=N)
+        assert spent <= ADJOINT * (c.needed + read), (seed, c.text, spent, c.needed)
+
+
+SUMS = {
+    "prefix sums": ("sum j:n. [j <= i] * x[j]", "sum j:n. [i <= j] * x[j]"),
+    "suffixes": ("sum j:n. [i <= j] * x[j]", "sum j:n. [j <= i] * x[j]"),
+    "windows": ("sum j:n. [i - 5 <= j <= i] * x[j]", "sum j:n. [j - 5 <= i <= j] * x[j]"),
+}
+
+
+@pytest.mark.parametrize("name", SUMS)
+@pytest.mark.parametrize("outer", ["", "y[i] * "])
+def test_sums_up_to_their_place_cost_their_points(name: str, outer: str) -> None:
+    """As the model counts them: a point each, whatever runs."""
+    body, transposed = SUMS[name]
+    f = tl.parse(f"f(x: [n]R, y: [n]R) = gen i:n. {outer}{body}")
+    points = tl.cost(tl.parse(f"f(x: [n]R) = gen i:n. {body}"), n=N) + N
+    assert tl.cost(tl.simplify(f), n=N) == points - N + (N if outer else 0)
+    back = tl.cost(tl.parse(f"f(x: [n]R) = gen i:n. {transposed}"), n=N)
+    assert tl.cost(tl.adjoint(f, "x"), n=N) == back + (N if outer else 0)

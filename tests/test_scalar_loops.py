@@ -415,3 +415,78 @@ def test_the_cell_of_the_mixed_mode_paper_has_the_derivatives_of_its_formula_and
 def test_the_benchmark_of_control_flow_runs() -> None:
     result = CliRunner().invoke(control.main, ["--quick"])
     assert result.exit_code == 0 and "newton, reverse" in result.output
+
+
+# with everything else of the language
+
+m = tl.sizes("m")
+
+
+@tl.scalar(bound=60)
+def exact_root(a: Any, x: Any) -> Any:
+    while abs(x * x - a) > 1e-10:
+        x = 0.5 * (x + a / x)
+    return x
+
+
+def _with(body: Any, plain: Any, **types: Any) -> Any:
+    return tl.function(body, **types), plain
+
+
+V, M = tl.R[n], tl.R[n, m]
+TOGETHER: dict[str, Any] = {
+    "a product in a sum": _with(
+        lambda a: tl.gen(n, lambda i: tl.sum(m, lambda j: exact_root(a[i, j], 1.0) * a[i, j])),
+        lambda jnp, a: (jnp.sqrt(a) * a).sum(1),
+        a=M,
+    ),
+    "a greatest element": _with(
+        lambda a: tl.gen(n, lambda i: tl.max(m, lambda j: exact_root(a[i, j], 1.0))),
+        lambda jnp, a: jnp.sqrt(a).max(1),
+        a=M,
+    ),
+    "a triangle": _with(
+        lambda x: tl.gen(n, lambda i: tl.sum(n, lambda j: (j < i) * exact_root(x[i] + x[j], 1.0))),
+        lambda jnp, x: (jnp.tril(jnp.ones((5, 5)), -1) * jnp.sqrt(x[:, None] + x[None])).sum(1),
+        x=V,
+    ),
+    "elements that are looked up": _with(
+        lambda x, y: tl.gen(m, lambda i: exact_root(x[y[i]], 1.0)),
+        lambda jnp, x, y: jnp.sqrt(x[y]),
+        x=V,
+        y=tl.idx(n)[m],
+    ),
+    "loops of loops": _with(
+        lambda x: tl.gen(n, lambda i: exact_root(exact_root(x[i], 1.0), exact_root(x[i], 2.0))),
+        lambda jnp, x: x**0.25,
+        x=V,
+    ),
+    "windows": _with(
+        lambda x: tl.gen(n - 1, lambda i: tl.sum(2, lambda j: exact_root(x[i + j], 1.0))),
+        lambda jnp, x: jnp.sqrt(x[:-1]) + jnp.sqrt(x[1:]),
+        x=V,
+    ),
+    "a condition on what a loop gives": _with(
+        lambda x: tl.gen(n, lambda i: tl.where(exact_root(x[i], 1.0) > 2, x[i] * exact_root(x[i], 1.0), x[i])),
+        lambda jnp, x: jnp.where(x > 4, x * jnp.sqrt(x), x),
+        x=V,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+def test_loops_go_together_with(name: str) -> None:
+    import jax
+    import jax.numpy as jnp
+
+    f, plain = TOGETHER[name]
+    rng = np.random.default_rng(1)
+    given = [rng.uniform(1.2, 9, (4, 5) if "[m]" in str(f.variables[0].type) else 5)]
+    data = [np.array([0, 3, 1, 1])] if len(f.params) > 1 else []
+    with jax.enable_x64(True):
+        want = plain(jnp, *given, *data)
+        bar = rng.normal(size=want.shape)
+        np.testing.assert_allclose(f(*given, *data), want, rtol=1e-6)
+        np.testing.assert_allclose(tl.evaluate(f, *given, *data), want, rtol=1e-6)
+        slope = jax.grad(lambda x: (plain(jnp, x, *data) * bar).sum())(jnp.asarray(given[0]))
+        np.testing.assert_allclose(tl.adjoint(f, wrt=f.variables[0].name)(*given, *data, bar), slope, rtol=1e-4)

@@ -8,7 +8,7 @@ from math import prod
 
 from tensorlang.language.affine import Affine
 from tensorlang.lower.arrays.extents import ZERO, Static, extreme
-from tensorlang.lower.arrays.shapes import Shape, Shaped, Value, broadcast, lengths, number, shape_of
+from tensorlang.lower.arrays.shapes import Shape, Shaped, Value, broadcast, chunk_columns, lengths, number, shape_of
 
 ADDED = ("_sum_over", "_sum_by_windows", "_greatest_over", "_first_greatest_over")
 """Those that add up or compare, element by element, what the function gives."""
@@ -100,6 +100,12 @@ WORK: Mapping[str, Callable[..., Sequence[tuple[int, Shape]]]] = {
     "_sums": lambda *terms: [(1, x.shape) for x in terms],
     "vdot": lambda a, b: [(2, a.shape)],
     "einsum": _einsum,
+    "_in_intervals": lambda starts, stops, n: [(1, broadcast(starts, stops)), (1, (n,))],
+    "_sum_in_chunks": lambda q, k, v, *_: [
+        (4, (*q.shape, *chunk_columns(k, v))),
+        (256, (*q.shape[:-1], *chunk_columns(k, v))),
+        (256, q.shape),
+    ],
     "_correlate": _correlation,
     "_correlate_in_steps": _correlation,
 }

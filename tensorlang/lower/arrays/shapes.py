@@ -168,6 +168,11 @@ def _joined(cuts: Sequence[Value], *arrays: Sequence[Value]) -> Value:
     return tuple((*cut, *blocks) for cut, *blocks in zip(cuts, *arrays, strict=True))
 
 
+def chunk_columns(k: Shaped, v: Value) -> Shape:
+    """The axis that the third factor of sums in chunks has for itself, if it has one."""
+    return v.shape[-1:] if isinstance(v, Shaped) and len(v.shape) == len(k.shape) else ()
+
+
 SHAPES: Mapping[str, Callable[..., Value]] = {
     "arange": _arange,
     "asarray": _asarray,
@@ -213,6 +218,8 @@ SHAPES: Mapping[str, Callable[..., Value]] = {
         ("_running", "_running_in_order"),
         lambda x, axis, backwards: _along_axis(x, axis, plus(x.shape[number(axis)], ONE)),
     ),
+    "_in_intervals": lambda starts, stops, n: Shaped((n,), "b"),
+    "_sum_in_chunks": lambda q, k, v, *_: Shaped((*q.shape[:-1], *chunk_columns(k, v))),
     "_side_by_side": lambda axis, size, *pieces: _along_axis(pieces[0][1], axis, size),
     "_spread": lambda x, axis, first, step, size: _along_axis(x, axis, size),
     "_stack_over": _stack,

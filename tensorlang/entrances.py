@@ -112,9 +112,13 @@ def _misfit(
         bound = signature.bind(*args, **kwargs)
     except TypeError as why:
         return str(why)
+    program = args[0] if args else None
+    own = {x.name for x in (*program.params, *program.sizes)} if isinstance(program, Function) else set()
     for name, value in bound.arguments.items():
         parameter = signature.parameters[name]
         kinds = _kinds_of(parameter) if names is None or name in names else []
+        if name in own:
+            continue  # whether the option is meant or what the program calls so is asked later
         if kinds and not any(isinstance(value, _KINDS[part]) for part in kinds):
             return f"{name} must be {parameter.annotation}, found {type(value).__name__}"
     return None

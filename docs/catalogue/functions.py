@@ -10,6 +10,7 @@ from tensorlang.language.functions import functions, operations, power
 from tensorlang.language.grammar import Call, ScalarFunction, Var
 from tensorlang.language.latex import expr_latex
 from tensorlang.language.show import expr_text
+from tensorlang.language.special import BUILT_IN
 from tensorlang.language.types import R
 
 PYTHON = {"max": "maximum", "min": "minimum"}
@@ -20,7 +21,7 @@ def page() -> str:
     """The table, and one of some powers."""
     head = ("Function", "Notation", "Cost", "Derivative", "Its cost")
     ensure()
-    own = [f for f in functions().values() if f.name not in NAMES]
+    own = [f for f in functions().values() if f.name in BUILT_IN - NAMES]
     further = [f for f in functions().values() if f.name in NAMES]
     powers = [power(2), power(3), power(10), power(Fraction(1, 2)), power(Fraction(-3, 2))]
     return "\n".join(

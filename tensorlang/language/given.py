@@ -63,7 +63,12 @@ def record(value: Any) -> dict[str, Any] | None:
         return dict(zip(value._fields, value, strict=True))
     if is_dataclass(value) and not isinstance(value, type) and not hasattr(value, "shape"):
         return {field.name: getattr(value, field.name) for field in fields(value)}
-    if isinstance(value, Mapping) and value and all(isinstance(name, str) for name in value):
+    if (
+        isinstance(value, Mapping)
+        and not hasattr(value, "shape")
+        and value
+        and all(isinstance(name, str) for name in value)
+    ):
         return dict(value)
     return None
 

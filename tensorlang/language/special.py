@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorlang.language.functions import call, register
+from tensorlang.language.functions import call, functions, register
 from tensorlang.language.grammar import Add, Expr, Mul, number
 
 _ONE = number(1)
@@ -191,3 +191,5 @@ def _register() -> None:
 
 
 _register()
+BUILT_IN = frozenset(functions())
+"""The names of the functions of the language; users register further ones."""

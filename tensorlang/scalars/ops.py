@@ -14,7 +14,7 @@ import math
 import operator
 from collections.abc import Callable, Iterable
 from fractions import Fraction
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ import numpy as np
 from tensorlang.language.functions import function, power, raise_to
 from tensorlang.language.grammar import Add, Call, Const, Expr, Mul, ScalarFunction, Var
 from tensorlang.language.types import R
+from tensorlang.memory import cached
 from tensorlang.scalars.code import ABSENT, Back, Code, If, Op, Stmt, Value, While
 
 COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
@@ -78,7 +79,7 @@ def value(f: str, args: list[Any]) -> Any:
             return math.nan
 
 
-@cache
+@cached
 def _scalar(f: str, exponent: Value | None = None) -> ScalarFunction:
     if f != "pow":
         return function(f)

@@ -118,6 +118,7 @@ TEXTS: dict[str, str] = {
     "f(A: [n][n]R) = inv(A)": "jnp.linalg",
     "f(x: [n]R) = for i in n. x[i]": "gen i:n. e makes an array",
     "f(x: [n]R) = scan i:n. x[i]": "a state, its first value, and the step",
+    "f(x: [n]R) = let h = gen i:n. h[i - 1] + x[i] in h[0]": "let h = scan t:n with s = 0 . ..",
     "f(x: [n]R) = mean i:n. x[i]": "(sum i:n. x[i]) / n",
     "f(x: [n]R) = sofmax(x)": "did you mean softmax",
     "f(x: [n]R, y: [m]R) = dot(x, y)": "dot(x: [n]R, y: [n]R)",

@@ -536,7 +536,9 @@ class _Parser(DeclarationReader):
         token = self.advance()
         name = self.expect("name", "the name of a variable")
         self.expect("=", "'=' and an expression")
+        self.defining.append(name.text)
         value: _Piece = yield self._expression()
+        self.defining.pop()
         if self.token.kind != "in":
             goes_on = self.token.kind in ("name", "number", "(", "let", "gen", "sum", "end", "=")
             hint = f"`in` ends the value: let {name.text} = e in .." if goes_on else None

@@ -44,6 +44,7 @@ class Reader:
         self.position = 0
         self.token = self.tokens[0]
         self.scope: dict[str, Named] = {}
+        self.defining: list[str] = []  # the variables whose values are being read
 
     def advance(self) -> Token:
         """The current token; the next one becomes current."""
@@ -146,6 +147,8 @@ class Reader:
                     hint = f"{token.text}(a, b), or {token.text} i:n. e" if reduces else f"{token.text}(e)"
                     raise ScalarFunctionError(message, self.place(token), hint)
                 meant = self.meant(token) or self.suggestion(token.text, Var)
+                if token.text in self.defining:
+                    meant = f"what reads its own elements is a recurrence: let {token.text} = scan t:n with s = 0 . .."
                 raise ScopeError(f"no variable is called {token.text} here", self.place(token), meant)
         raise TypeMismatch(message, self.place(token), hint)
 

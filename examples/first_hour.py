@@ -2,7 +2,8 @@
 
     python examples/first_hour.py
 
-checks values and gradients against JAX's, and times the gradients of both. `tests/test_first_hour.py` does the first.
+checks values and gradients against JAX's, and times the gradients of both; `tests/project/test_first_hour.py` does
+the first.
 """
 
 import inspect

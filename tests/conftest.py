@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -27,3 +29,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def program_count(request: pytest.FixtureRequest) -> int:
     """How many random programs a bulk test runs."""
     return int(request.config.getoption("--programs"))
+
+
+_finished = itertools.count(1)
+
+
+def pytest_runtest_teardown() -> None:
+    """Now and then forget what JAX has compiled: a run compiles some thousands of programs, and would keep them all."""
+    jax = sys.modules.get("jax")
+    if next(_finished) % 50 == 0 and jax is not None:
+        jax.clear_caches()

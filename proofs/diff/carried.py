@@ -30,7 +30,7 @@ from proofs.checker.trees import Affine, All
 from proofs.diff.compare import driver
 from tensorlang.certificate import certify
 from tensorlang.language.function import Function
-from tests.programs import random_function
+from tests.support.programs import random_function
 
 _SIZES = (1, 2, 3)
 

@@ -29,7 +29,7 @@ from tensorlang.language.types import Type
 from tensorlang.normal import normal_ssa
 from tensorlang.normal.ssa import SSA, to_function
 from tensorlang.simplify import simplify_ssa
-from tests.promises import Case, random_case, random_ssa_case
+from tests.support.promises import Case, random_case, random_ssa_case
 
 HERE = Path(__file__).parent
 CHUNK = 100

@@ -79,8 +79,8 @@ from tensorlang.language.types import Array, Idx, Pair, Real, Type
 from tensorlang.normal import let_lift, normal_ssa
 from tensorlang.normal.ssa import to_function
 from tensorlang.sets.scopes import postorder
-from tests.programs import Scalars
-from tests.promises import Case, random_case
+from tests.support.programs import Scalars
+from tests.support.promises import Case, random_case
 
 CHUNK = 50
 LONGEST = 4000

@@ -1,0 +1,222 @@
+"""Programs from JAX functions: the right value and gradient, at the cost of programs written by hand."""
+
+from __future__ import annotations
+
+import random
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from benchmarks.case import Case, dense
+from benchmarks.programs import CASES
+from benchmarks.programs.kernels import KERNELS
+from tensorlang.language.function import Function
+from tensorlang.language.grammar import Var
+from tests.support.programs import random_arguments, random_function, random_sizes
+
+RNG = np.random.default_rng(0)
+
+
+def normal(*shape: int) -> Any:
+    return jnp.asarray(RNG.normal(size=shape), jnp.float32)
+
+
+# -- what an import holds
+
+
+def scaled(x: Any, A: Any) -> Any:
+    scaled_rows = jnp.diag(x) @ A
+    return jnp.sum(scaled_rows**2)
+
+
+def test_sizes_have_names_and_the_gradient_is_that_of_the_program() -> None:
+    f = tl.from_jax(scaled, "n", "n m")
+    assert [str(p.type) for p in f.function.variables] == ["[n]R", "[n][m]R"]
+    x, a = normal(5), normal(5, 3)
+    np.testing.assert_allclose(f(x, a), scaled(x, a), rtol=1e-5)
+    gradient = tl.grad(f.function, "x")
+    np.testing.assert_allclose(gradient(x, a), jax.grad(scaled)(x, a), rtol=1e-5)
+    assert str(tl.cost_polynomial(gradient).growth).startswith("O(m*n)")
+
+
+def test_statements_know_the_lines_that_they_are_from() -> None:
+    f = tl.from_jax(scaled, "n", "n m")
+    code = {name: line.code for name, line in f.lines.items() if line is not None}
+    assert code["dot"] == "scaled_rows = jnp.diag(x) @ A"
+    assert code["total"] == "return jnp.sum(scaled_rows**2)"
+
+
+def test_leaves_of_pytrees_are_parameters() -> None:
+    def f(p: Any, x: Any) -> Any:
+        return jnp.sum(p["w"][0] * x) + p["b"]
+
+    found = tl.from_jax(f, {"w": ["n"], "b": ""}, "n")
+    assert [p.name for p in found.function.params] == ["p_b", "p_w_0", "x"]
+    given = {"w": [normal(4)], "b": jnp.float32(2)}, normal(4)
+    np.testing.assert_allclose(found(*given), f(*given), rtol=1e-5)
+
+
+def test_constants_are_data_or_structure() -> None:
+    weights, band = np.array([0.5, 0.25, 4.0], np.float32), np.tri(3, dtype=bool)
+
+    def f(x: Any) -> Any:
+        return jnp.sum(jnp.where(band, x * weights, 0))
+
+    found = tl.from_jax(f, jax.ShapeDtypeStruct((3, 3), jnp.float32))
+    assert [np.shape(a) for a in found.data.values()] == [(3,)]
+    assert not [p for p in found.function.params if not isinstance(p, Var)]  # the band is a predicate
+    x = normal(3, 3)
+    np.testing.assert_allclose(found(x), f(x), rtol=1e-5)
+
+
+def test_integers_are_indices_and_what_is_assumed_of_them_is_said() -> None:
+    def f(x: Any, i: Any) -> Any:
+        return jnp.sum(x[i] ** 2)
+
+    found = tl.from_jax(f, "n", "m: int32")
+    assert str(found.function).startswith("f(x: [n]R, i: [m]idx(n))")
+    assert any("negative" in what for what in found.assumptions)
+    with pytest.raises(tl.ImportRefused, match="only if i has no negative places"):
+        tl.from_jax(f, "n", "m: int32", strict=True)
+
+
+def test_with_exact_indices_are_treated_as_by_jax() -> None:
+    def f(x: Any, i: Any) -> Any:
+        return jnp.sum(x[i] ** 2) + jnp.sum(jnp.take(x, i, mode="clip")) + jnp.sum(x.at[i].add(2.0, mode="drop") ** 2)
+
+    x, i = normal(4), jnp.array([0, -1, 2, 3, 9, -7])
+    found = tl.from_jax(f, x, i, exact=True)
+    np.testing.assert_allclose(found(x, i), f(x, i), rtol=1e-5)
+
+
+def test_what_cannot_be_imported_is_refused_with_the_line_and_a_way_out() -> None:
+    def f(a: Any) -> Any:
+        return jnp.sum(jnp.linalg.cholesky(a))
+
+    with pytest.raises(tl.ImportRefused, match=r"cholesky: there is no rule for it") as error:
+        tl.from_jax(f, "n n")
+    assert "jnp.linalg.cholesky(a)" in str(error.value)
+    assert "tl.jax.grad" in str(error.value.hint)
+
+
+@pytest.mark.parametrize("text", ["n +", "n: nothing", "n, m)"])
+def test_a_text_that_is_no_shape_is_refused(text: str) -> None:
+    with pytest.raises(tl.ArgumentError, match="is no shape"):
+        tl.from_jax(jnp.sum, text)
+
+
+def test_a_result_that_is_no_number_is_refused() -> None:
+    with pytest.raises(tl.ImportRefused, match="no number"):
+        tl.from_jax(lambda x: x > 0, "n")
+
+
+def test_nested_concatenations_do_not_grow() -> None:
+    def wave(u: Any) -> Any:
+        for _ in range(12):
+            u = jnp.concatenate([u[:1], u[1:-1] + 0.1 * (u[2:] - u[:-2]), u[-1:]])
+        return jnp.sum(u**2)
+
+    f = tl.from_jax(wave, jax.ShapeDtypeStruct((50,), jnp.float32)).function
+    assert len(str(f)) < 10_000
+
+
+# -- the benchmark programs, as JAX users write them
+
+DEARER = {
+    "variance in segments": "clip(count, 1) is a maximum for each segment, which the program by hand does without",
+    "sums up to given limits": "the mask is a comparison with data, which is a number for each place",
+    "self-attention without shift": "JAX's softmax shifts by the greatest value",
+    "layer norm": "sums are taken apart in another order: 7 operations of 26,926, for a cheaper value",
+}
+"""Programs whose import has an adjoint that costs more than that of the program by hand, and why."""
+
+QUICK = {"30 reads", "tr(MAN)", "diag(AB)", "2-D convolution, stride 2", "triangle times matrix", "layer norm"}
+
+
+def named(case: Case) -> Any:
+    """The program with parameters called as those of the program by hand."""
+    names = [p.name for p in case.function.params]
+    listed = ", ".join(f"a_{name}" for name in names)
+    return eval(f"lambda {listed}: program(jnp, {listed})", {"program": case.program, "jnp": jnp}), names
+
+
+def spent(f: Function, given: dict[str, Any], sizes: Any) -> int:
+    try:
+        return tl.cost(f, {**sizes})
+    except tl.TensorlangError:
+        data = {p.name for p in f.params if not isinstance(p, Var)}
+        try:
+            return tl.cost(f, {**sizes, **{name: a for name, a in given.items() if name in data}})
+        except tl.ArgumentError:
+            return tl.cost(f, {**sizes, **given})
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, marks=[] if case.name in QUICK else [pytest.mark.slow], id=case.name)
+        for case in (*CASES, *KERNELS)
+    ],
+)
+def test_a_natural_jax_program_gets_the_gradient_of_the_program_by_hand(case: Case) -> None:
+    program, names = named(case)
+    arrays = case.arguments(case.odd)
+    given, cotangent = [jnp.asarray(dense(a)) for a in arrays[: len(names)]], arrays[len(names) :]
+    found = tl.from_jax(program, *(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in given))
+    full = found.arguments(*given)
+    reference = case.reference or case.program
+    want = np.asarray(jax.jit(lambda *a: reference(jnp, *a))(*given))
+    near(found.function(**full), want)
+
+    wrt = case.wrt or tuple(v.name for v in case.function.variables)
+    derived = tl.adjoint(found.function, tuple(f"a_{name}" for name in wrt))
+    bar = cotangent[0] if cotangent else np.ones(want.shape, np.float32)
+    got = derived(**full, **{derived.params[-1].name: bar})
+    places = [names.index(name) for name in wrt]
+
+    def of(*moved: Any) -> Any:
+        arguments = list(given)
+        for k, x in zip(places, moved, strict=True):
+            arguments[k] = x
+        return reference(jnp, *arguments)
+
+    wanted = jax.jit(lambda moved, c: jax.vjp(of, *moved)[1](c))([given[k] for k in places], bar)
+    for g, w in zip(got if isinstance(got, tuple) else (got,), wanted, strict=True):
+        near(g, w)
+
+    by_hand = tl.adjoint(case.function, wrt)
+    mine = spent(derived, {**full, derived.params[-1].name: bar}, {})
+    theirs = spent(by_hand, {**dict(zip(names, arrays, strict=False)), by_hand.params[-1].name: bar}, case.odd)
+    assert (mine > theirs) == (case.name in DEARER), (mine, theirs)
+
+
+@pytest.mark.parametrize("seed", [*range(6), *(pytest.param(k, marks=pytest.mark.slow) for k in range(100, 200))])
+def test_a_random_tensor_program_is_imported_again_from_the_jax_code_made_of_it(seed: int) -> None:
+    rng = random.Random(seed)
+    f = random_function(rng, scalars="smooth")
+    sizes = random_sizes(f, rng)
+    values = random_arguments(f, rng, sizes, exact=False)
+    if 0 in sizes.values():
+        return  # JAX's own sizes are at least 1
+    given = [jax.tree.map(single, values[p.name]) for p in f.params]
+    run = tl.lower(f)
+    found = tl.from_jax(partial(run), *given, exact=True)
+    for g, w in zip(jax.tree.leaves(found(*given)), jax.tree.leaves(run(*given)), strict=True):
+        near(g, w)
+
+
+def single(x: Any) -> Any:
+    """An array as JAX has it by default."""
+    x = jnp.asarray(np.asarray(x))
+    return x.astype(jnp.float32) if jnp.issubdtype(x.dtype, jnp.floating) else x
+
+
+def near(got: Any, want: Any) -> None:
+    got, want = np.asarray(got), np.asarray(want)
+    assert got.shape == want.shape
+    assert np.max(np.abs(got - want), initial=0) <= 1e-3 * (np.max(np.abs(want), initial=0) + 1e-6)

@@ -1,0 +1,317 @@
+"""`tl.jax`: the values and gradients of JAX, for any JAX function, inside and around JAX's transformations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.experimental import checkify
+
+import tensorlang as tl
+from tensorlang.jaxprs.rewrite import rewritten
+from tests.support.jax_programs import made, random_jax
+
+RNG = np.random.default_rng(0)
+
+
+def normal(*shape: int) -> Any:
+    return jnp.asarray(RNG.normal(size=shape), jnp.float32)
+
+
+def scaled(x: Any, a: Any) -> Any:
+    return jnp.sum((jnp.diag(x) @ a) ** 2)
+
+
+X, A = normal(40), normal(40, 40)
+
+
+def same(got: Any, want: Any, rtol: float = 1e-4) -> None:
+    assert jax.tree.structure(got) == jax.tree.structure(want)
+    for g, w in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
+        assert g.dtype == w.dtype
+        np.testing.assert_allclose(g, w, rtol=rtol, atol=rtol * max(1.0, float(np.max(np.abs(w), initial=0))))
+
+
+# -- the interface of JAX
+
+
+@pytest.mark.parametrize("argnums", [0, 1, (0, 1), (1,)])
+def test_argnums_are_those_of_jax(argnums: Any) -> None:
+    same(tl.jax.grad(scaled, argnums)(X, A), jax.grad(scaled, argnums)(X, A))
+    same(tl.jax.value_and_grad(scaled, argnums)(X, A), jax.value_and_grad(scaled, argnums)(X, A))
+
+
+def test_arguments_are_pytrees_and_keywords_and_auxiliary_results_are_passed() -> None:
+    def f(p: Any, power: int, *, by: Any) -> Any:
+        y = jnp.diag(p["x"]) @ p["more"][0] * by
+        return jnp.sum(y**power), {"y": y, "name": jnp.int32(3)}
+
+    p = {"x": X, "more": [A]}
+    same(tl.jax.grad(f, has_aux=True)(p, 2, by=2.0), jax.grad(f, has_aux=True)(p, 2, by=2.0))
+    same(tl.jax.value_and_grad(f, has_aux=True)(p, 2, by=X), jax.value_and_grad(f, has_aux=True)(p, 2, by=X))
+
+
+@pytest.mark.slow
+def test_vjp_jacobian_and_hessian_are_those_of_jax() -> None:
+    def f(x: Any) -> Any:
+        return (jnp.diag(x) @ A[:12, :12]).sum(0) ** 2
+
+    x = X[:12]
+    y, pull = tl.jax.vjp(f, x)
+    z, other = jax.vjp(f, x)
+    same((y, pull(y)), (z, other(z)))
+    same(tl.jax.jacobian(f)(x), jax.jacobian(f)(x))
+    same(tl.jax.hessian(lambda x: f(x).sum())(x), jax.hessian(lambda x: f(x).sum())(x))
+
+
+def test_what_is_not_differentiated_may_be_anything() -> None:
+    def f(x: Any, mask: Any, how: str) -> Any:
+        return jnp.sum(x[mask] ** 2) if how == "masked" else jnp.sum(x)
+
+    mask = jnp.arange(40) < 7
+    same(tl.jax.grad(f)(X, mask, "masked"), jax.grad(f)(X, mask, "masked"))
+
+
+def test_errors_are_those_of_jax() -> None:
+    with pytest.raises(TypeError, match="scalar"):
+        tl.jax.grad(lambda x: x * 2)(X)
+    with pytest.raises(TypeError):
+        tl.jax.grad(lambda x: x**2)(3)
+
+
+# -- inside and around transformations
+
+WAYS = {
+    "jit around": lambda f, g: jax.jit(g(f))(X, A),
+    "jit inside": lambda f, g: g(jax.jit(f))(X, A),
+    "vmap around": lambda f, g: jax.vmap(g(f), (0, None))(jnp.stack([X, 2 * X, X + 1]), A),
+    "vmap inside": lambda f, g: g(lambda x, a: jax.vmap(f, (0, None))(x * jnp.ones((3, 1)), a).sum())(X, A),
+    "grad around": lambda f, g: jax.grad(lambda x: jnp.sum(g(f)(x, A) ** 2))(X),
+    "grad of itself": lambda f, g: g(lambda x: jnp.sum(g(f)(x, A) ** 2))(X),
+    "jvp around": lambda f, g: jax.jvp(lambda x: g(f)(x, A), (X,), (2 * X,)),
+    "checkpoint around": lambda f, g: jax.grad(jax.checkpoint(lambda x: jnp.sum(g(f)(x, A))))(X),
+    "checkpoint inside": lambda f, g: g(jax.checkpoint(f))(X, A),
+    "in a scan": lambda f, g: jax.lax.scan(lambda c, a: (c - 0.001 * g(f)(c, a), f(c, a)), X, jnp.stack([A, A]) / 9),
+    "a scan in it": lambda f, g: g(
+        lambda x, a: jnp.sum(jax.lax.scan(lambda c, r: (jnp.tanh(jnp.diag(c) @ r).sum(1), f(c, r)), x, a)[0])
+    )(X, jnp.ones((100, 40, 40)) / 50),
+    "a branch in it": lambda f, g: g(lambda x, a: jax.lax.cond(x[0] > 0, f, lambda x, a: f(a[0], a), x, a))(X, A),
+    "a while loop in it": lambda f, g: jax.jvp(
+        lambda x: g(lambda y, a: f(jax.lax.while_loop(lambda c: c[0] < 3, lambda c: c + 1, x) * y, a))(X, A), (X,), (X,)
+    ),
+    "a closure": lambda f, g: jax.grad(lambda x: jnp.sum(g(lambda a: f(x, a))(A)))(X),
+}
+
+
+QUICK = {"jit around", "vmap around", "grad around", "in a scan"}
+
+
+@pytest.mark.parametrize("way", [way if way in QUICK else pytest.param(way, marks=pytest.mark.slow) for way in WAYS])
+def test_it_works(way: str) -> None:
+    derived = WAYS[way](scaled, tl.jax.grad)
+    same(derived, WAYS[way](scaled, jax.grad), rtol=1e-3)
+
+
+def test_a_decorated_function_is_the_function_with_derived_derivatives() -> None:
+    f = tl.jax.differentiable(scaled)
+    assert f.__name__ == "scaled"
+    same(f(X, A), scaled(X, A))
+    same(jax.jit(jax.grad(f))(X, A), jax.grad(scaled)(X, A))
+    jaxpr = str(jax.make_jaxpr(jax.grad(tl.jax.differentiable(strict=True)(scaled)))(X, A))
+    assert "dot_general" not in jaxpr
+
+
+def test_a_function_may_change_what_it_closes_over() -> None:
+    factor = [1.0]
+
+    def f(x: Any, a: Any) -> Any:
+        return factor[0] * scaled(x, a)
+
+    g = tl.jax.grad(f)
+    first = g(X, A)
+    factor[0] = 3.0
+    same(g(X, A), 3 * first)
+
+
+# -- what stays JAX
+
+
+def test_the_rule_of_a_custom_vjp_is_kept() -> None:
+    @jax.custom_vjp
+    def odd(x: Any) -> Any:
+        return x**2
+
+    odd.defvjp(lambda x: (odd(x), x), lambda x, t: (100 * t,))
+
+    def f(x: Any, a: Any) -> Any:
+        return scaled(odd(x), a)
+
+    same(tl.jax.grad(f)(X, A), jax.grad(f)(X, A))
+
+
+def test_the_rule_of_a_custom_jvp_is_kept() -> None:
+    @jax.custom_jvp
+    def odd(x: Any) -> Any:
+        return x**2
+
+    odd.defjvp(lambda x, t: (odd(*x), 100 * t[0]))
+
+    def f(x: Any, a: Any) -> Any:
+        return scaled(odd(x), a)
+
+    same(tl.jax.grad(f)(X, A), jax.grad(f)(X, A))
+
+
+def test_rules_of_functions_that_look_the_same_are_told_apart() -> None:
+    def made(factor: float) -> Any:
+        @jax.custom_vjp
+        def odd(x: Any) -> Any:
+            return x**2
+
+        odd.defvjp(lambda x: (odd(x), x), lambda x, t: (factor * t,))
+        return lambda x, a: scaled(odd(x), a)
+
+    for factor in (2.0, 5.0):
+        same(tl.jax.grad(made(factor))(X, A), jax.grad(made(factor))(X, A))
+
+
+def test_what_has_no_rule_stays_jax_between_regions() -> None:
+    def f(x: Any, a: Any) -> Any:
+        b = jnp.diag(x) @ a
+        spectrum = jnp.abs(jnp.fft.rfft(jnp.sum(b, 1)))[:8]
+        return jnp.sum((jnp.diag(x) @ b) ** 2) + jnp.sum(spectrum)
+
+    same(tl.jax.grad(f, (0, 1))(X, A), jax.grad(f, (0, 1))(X, A))
+    told = str(tl.jax.explain(f, X, A))
+    assert "fft" in told and "derived" in told
+
+
+def test_structure_is_seen_by_what_reads_it_behind_what_stays_jax() -> None:
+    def f(x: Any, a: Any) -> Any:
+        d = jnp.diag(x)
+        return jnp.sum((d @ jnp.linalg.cholesky(a, symmetrize_input=False)) ** 2)
+
+    a = A @ A.T + 40 * jnp.eye(40)
+    same(tl.jax.grad(f, (0, 1))(X, a), jax.grad(f, (0, 1))(X, a))
+    (program,) = tl.jax.explain(f, X, a).programs
+    assert tl.cost(tl.adjoint(program)) < 20 * 40**2
+
+
+def test_regions_that_do_not_pay_stay_jax() -> None:
+    def mlp(w: Any, x: Any) -> Any:
+        return jnp.sum(jnp.tanh(jnp.tanh(x @ w) @ w) ** 2)
+
+    told = tl.jax.explain(mlp, A, A)
+    assert not told.programs
+    assert "as cheap" in str(told)
+    jaxpr = str(jax.make_jaxpr(tl.jax.grad(mlp))(A, A))
+    assert jaxpr.count("dot_general") == str(jax.make_jaxpr(jax.grad(mlp))(A, A)).count("dot_general")
+
+
+def test_numbers_of_half_precision_stay_jax() -> None:
+    x, a = X.astype(jnp.bfloat16), A.astype(jnp.bfloat16)
+    same(tl.jax.grad(scaled)(x, a), jax.grad(scaled)(x, a))
+    assert not tl.jax.explain(scaled, x, a).programs
+
+
+def test_strict_refuses_what_stays_jax_and_what_is_assumed() -> None:
+    with pytest.raises(tl.ImportRefused, match="cholesky"):
+        tl.jax.grad(lambda a: jnp.sum(jnp.linalg.cholesky(a)), strict=True)(A @ A.T)
+    with pytest.raises(tl.ImportRefused, match="only if"):
+        tl.jax.grad(jax.nn.logsumexp, strict=True)(X)
+
+
+def test_checks_find_places_that_are_out_of_range() -> None:
+    def f(x: Any, i: Any) -> Any:
+        return jnp.sum(jnp.diag(x) @ A @ jnp.diag(x[i]))
+
+    g = checkify.checkify(jax.jit(tl.jax.grad(f, check=True)), errors=checkify.user_checks)
+    error, _ = g(X, jnp.arange(40))
+    error.throw()
+    error, _ = g(X, jnp.arange(40) + 1)
+    with pytest.raises(Exception, match="places that lie in it"):
+        error.throw()
+
+
+# -- semantics
+
+
+@pytest.mark.slow
+def test_equal_numbers_share_the_cotangent_as_in_jax() -> None:
+    x = jnp.array([1.0, 3.0, 3.0, -2.0, 0.0, 0.0])
+    for f in (
+        lambda x: jnp.max(x) * 3,
+        lambda x: jnp.sum(jnp.maximum(x, 0)),
+        lambda x: jnp.sum(jnp.minimum(x, 3) * x),
+        lambda x: jnp.sum(jnp.clip(x, 0, 3)),
+        lambda x: jnp.sum(jnp.abs(x)),
+        lambda x: jnp.sum(jax.nn.relu(x)),
+        lambda x: jnp.sum(jax.nn.relu6(2 * x)),
+        lambda x: jax.nn.logsumexp(x) + jnp.sum(jax.nn.softmax(x) ** 2),
+        lambda x: jnp.min(x**2),
+    ):
+        same(jax.value_and_grad(rewritten(f, gain=None))(x), jax.value_and_grad(f)(x))
+
+
+@pytest.mark.parametrize("mode", ["clip", "drop", None])
+def test_indices_out_of_range_are_treated_as_in_jax(mode: Any) -> None:
+    i = jnp.array([0, 5, -1, -9, 3, 3])
+
+    def f(x: Any) -> Any:
+        y = x.at[i].add(x[1], mode=mode)
+        return jnp.sum(y**2) + jnp.sum(jnp.take(x, i, mode="clip") ** 2) + jnp.sum(x.at[9].set(2.0))
+
+    x = normal(4)
+    same(jax.value_and_grad(rewritten(f, gain=None))(x), jax.value_and_grad(f)(x))
+
+
+def test_untaken_sides_make_no_nan() -> None:
+    i = jnp.arange(5)
+
+    def f(x: Any) -> Any:
+        return jnp.sum(jnp.where(i > 0, jnp.sqrt(x), 0.0))
+
+    x = jnp.array([0.0, 1.0, 4.0, 9.0, 16.0])
+    assert np.isnan(jax.grad(f)(x)[0])
+    np.testing.assert_allclose(jax.grad(rewritten(f, gain=None))(x), [0, 1 / 2, 1 / 4, 1 / 6, 1 / 8], rtol=1e-5)
+
+
+# -- random programs
+
+
+def agrees(seed: int) -> None:
+    source, arguments = random_jax(seed)
+    f = made(source)
+    want = jax.value_and_grad(f, (0, 1))(*arguments)
+    if all(np.isfinite(w).all() for w in jax.tree.leaves(want)):
+        got = jax.value_and_grad(rewritten(f, gain=None), (0, 1))(*arguments)
+        try:
+            same(got, want, rtol=2e-3)
+        except AssertionError as error:
+            error.add_note(f"seed {seed}:\n{source}")
+            raise
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_few_random_functions_have_the_gradients_of_jax(seed: int) -> None:
+    agrees(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100, 250))
+def test_random_functions_have_the_gradients_of_jax(seed: int) -> None:
+    agrees(seed)
+
+
+def test_an_explanation_is_shown_as_a_table_in_notebooks() -> None:
+    def f(x: Any, a: Any) -> Any:
+        return scaled(x, a) + jnp.sum(jnp.linalg.cholesky(a @ a.T + jnp.eye(40)))
+
+    told = tl.jax.explain(f, X, A)
+    page = told._repr_html_()
+    assert page.count("<tr>") == 1 + len(told.rows)
+    assert "cholesky: there is no rule for it" in page
+    assert "times" in str(told)

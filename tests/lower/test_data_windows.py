@@ -1,0 +1,96 @@
+"""Sums between bounds from data run in linear time, forward and backward, and mean what they say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tests.support.traced import work
+
+WINDOWS = {
+    "from a to b": "f(x: [n]R, a: [q]idx(n), b: [q]idx(n + 1)) = gen i:q. sum j:n. [a[i] <= j < b[i]] * x[j]",
+    "up to b": "f(x: [n]R, b: [q]idx(n + 1)) = gen i:q. sum j:n. [j < b[i]] * x[j]",
+    "from a on": "f(x: [n]R, a: [q]idx(n)) = gen i:q. sum j:n. [a[i] <= j] * x[j]",
+    "of one width": "f(x: [n]R, a: [q]idx(n)) = gen i:q. sum j:n. [a[i] - 3 <= j <= a[i] + 2] * x[j]",
+    "of rows": "f(x: [n][d]R, a: [q]idx(n), b: [q]idx(n + 1)) = gen i:q, c:d. sum j:n. [a[i] <= j < b[i]] * x[j, c]",
+    "with factors": """f(x: [n]R, w: [n]R, a: [q]idx(n), b: [q]idx(n + 1)) =
+        gen i:q. w[a[i]] * sum j:n. [a[i] <= j < b[i]] * x[j] * w[j]""",
+    "from a fixed place": "f(x: [n]R, b: [q]idx(n + 1)) = gen i:q. sum j:n. [2 <= j < b[i]] * x[j]",
+    "of squares": "f(x: [n]R, a: [q]idx(n), b: [q]idx(n + 1)) = sum i:q. (sum j:n. [a[i] <= j < b[i]] * x[j]^2)^2",
+    "of variances": """f(x: [n]R, a: [q]idx(n), b: [q]idx(n + 1)) =
+        let m = gen i:q. sum j:n. [a[i] <= j < b[i]] * x[j] in
+        gen i:q. (sum j:n. [a[i] <= j < b[i]] * x[j]^2) - m[i]^2""",
+}
+
+
+def arguments(f: tl.Function, sizes: dict[str, int], seed: int) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
+    n, q, d = sizes["n"], sizes["q"], sizes["d"]
+    given = {
+        "x": rng.normal(size=(n, d) if "x: [n][d]R" in str(f) else n),
+        "w": rng.normal(size=n),
+        "a": rng.integers(0, max(n, 1), q) if n else np.zeros(0, int),
+        "b": rng.integers(0, n + 1, q) if n else np.zeros(0, int),
+    }
+    return {p.name: given[p.name] for p in f.params}
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+@pytest.mark.parametrize(
+    ("n", "q"), [(40, 90), (5, 0), *(pytest.param(n, q, marks=pytest.mark.slow) for n, q in ((1, 1), (7, 5), (0, 0)))]
+)
+def test_bounds_from_data_mean_what_they_say(name: str, n: int, q: int) -> None:
+    f = tl.parse(WINDOWS[name])
+    given = arguments(f, {"n": n, "q": q, "d": 3}, seed=n)
+    with jax.enable_x64(True):
+        found, wanted = tl.lower(f)(**given), tl.evaluate(f, **given)
+        np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
+        bar = np.random.default_rng(1).normal(size=np.shape(wanted))
+        g = tl.adjoint(f)
+        values = [*given.values(), bar]
+        for a, b in zip(jax.tree.leaves(tl.lower(g)(*values)), jax.tree.leaves(tl.evaluate(g, *values)), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_elements_that_are_computed_are_linear_in_values_and_windows(name: str) -> None:
+    f = tl.parse(WINDOWS[name])
+    small, large = (elements(f, n) for n in (200, 800))
+    assert large <= 4.6 * small
+
+
+def elements(f: tl.Function, n: int) -> int:
+    """Those that the program and its adjoint give in all their steps."""
+    given = list(arguments(f, {"n": n, "q": 2 * n, "d": 4}, seed=0).values())
+    bar = tl.evaluate(f, *given)
+    return work(tl.lower(f), *given).elements + work(tl.lower(tl.adjoint(f)), *given, bar).elements
+
+
+def test_windows_that_end_before_they_start_are_empty() -> None:
+    f = tl.parse(WINDOWS["from a to b"])
+    x, a, b = np.arange(1.0, 6.0), np.array([3, 2, 4]), np.array([1, 2, 5])
+    np.testing.assert_array_equal(tl.lower(f)(x, a, b), [0, 0, 5])
+
+
+def test_hidden_nan_stay_hidden_in_strict_code() -> None:
+    f = tl.parse(WINDOWS["from a to b"])
+    x = np.array([np.nan, 1.0, 2.0, np.inf, 5.0])
+    a, b = np.array([1, 4, 0]), np.array([3, 5, 1])
+    found = tl.lower(f, strict=True)(x, a, b)
+    np.testing.assert_array_equal(found, [3, 5, np.nan])
+
+
+def test_where_no_window_is_the_gradient_is_exactly_zero() -> None:
+    f = tl.parse(WINDOWS["with factors"])
+    rng = np.random.default_rng(0)
+    x, w = (jnp.asarray(rng.normal(size=50), jnp.float32) for _ in range(2))
+    a, b = np.array([3, 20]), np.array([8, 31])
+    x_bar, _ = tl.lower(tl.adjoint(f))(x, w, a, b, jnp.ones(2, jnp.float32))
+    outside = np.ones(50, bool)
+    outside[3:8] = outside[20:31] = False
+    assert not np.asarray(x_bar)[outside].any()

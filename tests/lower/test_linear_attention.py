@@ -1,0 +1,123 @@
+"""Causal linear attention and what is like it: computed in chunks, forward and backward, with nothing of n by n."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tests.support.traced import work
+
+PROGRAMS = {
+    "attention": """f(Q: [n][d]R, K: [n][d]R, V: [n][e]R) =
+        gen i:n, b:e. sum a:d, j:n. [j <= i] * Q[i, a] * K[j, a] * V[j, b]""",
+    "of what came before": """f(Q: [n][d]R, K: [n][d]R, V: [n][e]R) =
+        gen i:n, b:e. sum a:d, j:n. [j < i] * Q[i, a] * K[j, a] * V[j, b]""",
+    "of what comes after": """f(Q: [n][d]R, K: [n][d]R, V: [n][e]R) =
+        gen i:n, b:e. sum a:d, j:n. [i <= j] * Q[i, a] * K[j, a] * V[j, b]""",
+    "scores that are named": """f(Q: [n][d]R, K: [n][d]R, V: [n][e]R) =
+        let s = gen i:n, j:n. [j <= i] * sum a:d. Q[i, a] * K[j, a] in gen i:n, b:e. sum j:n. s[i, j] * V[j, b]""",
+    "normalised": """f(Q: [n][d]R, K: [n][d]R, V: [n][e]R) =
+        let s = gen i:n, j:n. [j <= i] * sum a:d. Q[i, a] * K[j, a] in
+        let z = gen i:n. 2 + sum j:n. s[i, j] in
+        gen i:n, b:e. (sum j:n. s[i, j] * V[j, b]) / (1 + z[i]^2)""",
+    "of features": """f(Q: [n][d]R, K: [n][d]R, V: [n][e]R) =
+        gen i:n, b:e. sum a:d, j:n. [j <= i] * exp(Q[i, a]) * exp(K[j, a]) * V[j, b]""",
+    "heads": """f(Q: [h][n][d]R, K: [h][n][d]R, V: [h][n][e]R) =
+        gen g:h, i:n, b:e. sum a:d, j:n. [j <= i] * Q[g, i, a] * K[g, j, a] * V[g, j, b]""",
+    "of one value": """f(Q: [n][d]R, K: [n][d]R, v: [n]R) =
+        gen i:n. sum a:d, j:n. [j <= i] * Q[i, a] * K[j, a] * v[j]""",
+}
+
+OTHERWISE = {
+    "scores that are read": """f(Q: [n][d]R, K: [n][d]R, V: [n][e]R) =
+        let s = gen i:n, j:n. [j <= i] * sum a:d. Q[i, a] * K[j, a] in
+        (gen i:n, b:e. sum j:n. s[i, j] * V[j, b], s)""",
+    "scores of which functions are taken": """f(Q: [n][d]R, K: [n][d]R, V: [n][e]R) =
+        gen i:n, b:e. sum j:n. [j <= i] * exp(sum a:d. Q[i, a] * K[j, a]) * V[j, b]""",
+    "a weight for each pair": """f(Q: [n][d]R, K: [n][d]R, V: [n][e]R, w: [n][n]R) =
+        gen i:n, b:e. sum a:d, j:n. [j <= i] * Q[i, a] * K[j, a] * V[j, b] * w[i, j]""",
+    "every other row": """f(Q: [n][d]R, K: [n][d]R, V: [n][e]R) =
+        gen i:n, b:e. sum a:d, j:n. [2 * j <= i] * Q[i, a] * K[j, a] * V[j, b]""",
+}
+
+
+def arguments(f: tl.Function, n: int, seed: int = 0) -> list[np.ndarray]:
+    rng = np.random.default_rng(seed)
+    sizes = {"n": n, "d": 3, "e": 2, "h": 2}
+    return [rng.normal(size=[sizes[part[0]] for part in str(x.type).split("[")[1:]]) / 2 for x in f.variables]
+
+
+def check(f: tl.Function, n: int, **how: Any) -> None:
+    given = arguments(f, n)
+    with jax.enable_x64(True):
+        wanted = tl.evaluate(f, *given)
+        compare(tl.lower(f, **how)(*given), wanted)
+        rng = np.random.default_rng(1)
+        bar = jax.tree.map(lambda y: rng.normal(size=np.shape(y)), wanted)
+        g = tl.adjoint(f)
+        compare(tl.lower(g, **how)(*given, bar), tl.evaluate(g, *given, bar))
+
+
+def compare(found: Any, wanted: Any) -> None:
+    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", [*PROGRAMS, *OTHERWISE])
+def test_values_and_adjoints_are_those_of_the_program(name: str) -> None:
+    f = tl.parse({**PROGRAMS, **OTHERWISE}[name])
+    check(f, 9)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("n", [0, 1, pytest.param(150, marks=pytest.mark.slow)])
+def test_values_are_right_at_any_number_of_rows(name: str, n: int) -> None:
+    f = tl.parse(PROGRAMS[name])
+    given = arguments(f, n)
+    with jax.enable_x64(True):
+        compare(tl.lower(f)(*given), tl.evaluate(f, *given))
+
+
+def test_several_chunks_with_a_part_of_one_left_give_the_same_as_all_pairs() -> None:
+    for name in ("attention", "of what comes after", "of what came before", "heads"):
+        f = tl.parse(PROGRAMS[name])
+        given = arguments(f, 200)
+        with jax.enable_x64(True):
+            q, k, v = given
+            pairs = np.einsum("...id,...jd->...ij", q, k)
+            masks = {"of what comes after": np.triu(pairs), "of what came before": np.tril(pairs, -1)}
+            compare(tl.lower(f)(*given), masks.get(name, np.tril(pairs)) @ v)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_elements_that_are_computed_are_linear_in_the_rows(name: str) -> None:
+    f = tl.parse(PROGRAMS[name])
+    small, large = (elements(f, n) for n in (512, 2048))
+    assert large <= 4.2 * small
+
+
+def elements(f: tl.Function, n: int) -> int:
+    given = arguments(f, n)
+    bar = jax.eval_shape(tl.lower(f), *given)
+    bar = jax.tree.map(lambda y: np.ones(y.shape), bar)
+    return work(tl.lower(f), *given).elements + work(tl.lower(tl.adjoint(f)), *given, bar).elements
+
+
+def test_rows_do_not_see_what_comes_later_in_strict_code() -> None:
+    f = tl.parse(PROGRAMS["attention"])
+    q, k, v = arguments(f, 130)
+    v[100] = np.nan
+    found = tl.lower(f, strict=True)(q, k, v)
+    assert np.isfinite(found[:100]).all()
+    assert np.isnan(found[100:]).all()
+    np.testing.assert_allclose(found[:100], (np.tril(q @ k.T) @ np.nan_to_num(v))[:100], rtol=1e-4, atol=1e-4)
+
+
+def test_derivatives_of_derivatives_are_right() -> None:
+    f = tl.parse("""f(Q: [n][d]R, K: [n][d]R, v: [n]R) =
+        sum i:n. (sum a:d, j:n. [j <= i] * Q[i, a] * K[j, a] * v[j])^2""")
+    check(tl.grad(f, "Q"), 7)

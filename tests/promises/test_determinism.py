@@ -1,0 +1,89 @@
+"""Derivatives are the same from run to run: their text and source, and their values to the last bit.
+
+That holds with any hash seed, whatever a process did before, and in several threads.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from benchmarks.programs import CASES
+from tests.support import ROOT
+
+NAMES = [case.name for case in CASES]
+FEW = NAMES[::6]
+
+MADE = """
+import json, random, sys, threading
+import numpy as np
+import tensorlang as tl
+from benchmarks.programs import named
+from tests.support.programs import random_function
+
+names, seeds, order, threads, run = json.loads(sys.argv[1])
+made = {}
+
+def make(name):
+    if isinstance(name, int):
+        f = random_function(random.Random(name))
+        g = tl.adjoint(f) if f.variables else f
+    else:
+        f, g = named(name).function, named(name).derived
+    lowered = tl.lower(g)
+    found = [str(f), str(g), lowered.source]
+    if run and not isinstance(name, int):
+        case = named(name)
+        value = lowered(*case.arguments(case.odd))
+        parts = value if isinstance(value, tuple) else (value,)
+        found += [np.asarray(part).tobytes().hex() for part in parts]
+    made[str(name)] = found
+
+jobs = [*names, *seeds]
+random.Random(order).shuffle(jobs)
+sys.setswitchinterval(1e-5)
+running = [threading.Thread(target=lambda k=k: [make(x) for x in jobs[k::threads]]) for k in range(threads)]
+for thread in running:
+    thread.start()
+for thread in running:
+    thread.join()
+print(json.dumps(made))
+"""
+
+
+def made(names: list[str], seeds: list[int], hash_seed: int, order: int, threads: int, run: bool = False) -> Any:
+    """What a new process makes of these benchmarks and of random programs, in a random order."""
+    environment = {**os.environ, "PYTHONHASHSEED": str(hash_seed), "PYTHONPATH": str(ROOT)}
+    asked = [sys.executable, "-c", MADE, json.dumps([names, seeds, order, threads, run])]
+    done = subprocess.run(asked, capture_output=True, text=True, check=False, env=environment, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert len(found) == len(names) + len(seeds), done.stderr
+    return found
+
+
+def differing(first: Any, *others: Any) -> list[str]:
+    return [name for name in first for other in others if other[name] != first[name]]
+
+
+def test_derivatives_are_the_same_in_every_process() -> None:
+    first = made(FEW, list(range(8)), hash_seed=0, order=0, threads=1)
+    assert not differing(first, made(FEW, list(range(8)), hash_seed=4711, order=1, threads=3))
+
+
+@pytest.mark.slow
+def test_derivatives_of_all_benchmarks_are_the_same_in_every_process() -> None:
+    seeds = list(range(100, 160))
+    first = made(NAMES, seeds, hash_seed=1, order=0, threads=1)
+    assert not differing(first, *(made(NAMES, seeds, seed, order=seed, threads=seed % 3 + 1) for seed in (2, 3, 4)))
+
+
+@pytest.mark.slow
+def test_gradients_are_bitwise_equal_in_every_process() -> None:
+    first = made(NAMES, [], hash_seed=5, order=5, threads=1, run=True)
+    assert not differing(first, *(made(NAMES, [], seed, order=seed, threads=1, run=True) for seed in (5, 6)))

@@ -75,7 +75,8 @@ class Integers:
 
     def position(self, a: Affine, arrays: Mapping[Atom, Node]) -> Node:
         """`a` where `arrays` stand for some of its atoms."""
-        return Position(self.named_in(a, arrays), tuple(arrays.items())) if arrays else self.node(a)
+        own = {atom: array for atom, array in arrays.items() if atom in a.atoms}
+        return Position(self.named_in(a, own), tuple(own.items())) if own else self.node(a)
 
     def _atom(self, atom: Atom) -> Atom:
         name = self.spelled[atom]

@@ -37,13 +37,12 @@ from tensorlang.lower.arrays.ir import (
     Number,
     Return,
     Statement,
-    Tuple,
 )
 from tensorlang.lower.arrays.names import Names
 from tensorlang.lower.arrays.points import Points
 from tensorlang.lower.arrays.printer import program_lines
 from tensorlang.lower.arrays.scope import Scope
-from tensorlang.lower.arrays.signature import Signature, signature
+from tensorlang.lower.arrays.signature import Signature, result_of, signature
 from tensorlang.lower.arrays.sums.loop import whole
 from tensorlang.lower.arrays.sums.row_blocks import in_blocks, joined
 from tensorlang.lower.arrays.sums.sparse import on_points
@@ -111,7 +110,7 @@ class ArrayProgram(Shown):
         self.orders = {relation: tuple(p.orders) for relation, p in self._ctx.sparse.items()}
         for p in self._ctx.sparse.values():
             self._body.statements[head:head] = _unpacked(self._ctx, p)
-        self._body.statements.append(Return(run(self._tuple(results))))
+        self._body.statements.append(Return(run(result_of(results, names, self._body, width))))
         told = ("*", *self.told.values()) if self.told else ()
         self.definition = Define(self.name, (*self.parameters, *told), self._body)
 
@@ -239,20 +238,6 @@ class ArrayProgram(Shown):
         if isinstance(e, Var | Proj):
             return self._ctx.held_by(e)[0].name
         return self._statement("result", e).name
-
-    def _tuple(self, tree: Any) -> Deep[Node]:
-        """A tuple of names; a deep one is put together in steps."""
-        if isinstance(tree, str):
-            return Name(tree)
-        parts = []
-        for part in tree:
-            parts.append((yield self._tuple(part)))
-        made = Tuple(tuple(parts))
-        if self._ctx.width(made) < _LONG_COMMENT:
-            return made
-        name = self._ctx.names.fresh_global("results")
-        self._body.assign(name, made)
-        return Name(name)
 
 
 def eta(e: Expr) -> tuple[list[tuple[Index, Affine]], Expr]:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from tensorlang.language.affine import Affine, IndexArray, Size
 from tensorlang.language.function import Function, Parameter
 from tensorlang.language.grammar import Var
 from tensorlang.language.types import Pair, Type, shape, struct_of_arrays
 from tensorlang.lower.arrays.integers import Integers
-from tensorlang.lower.arrays.ir import Block, Length, Name
+from tensorlang.lower.arrays.ir import Block, Length, Name, Node, Tuple
+from tensorlang.lower.arrays.names import Names
 from tensorlang.lower.arrays.sizes import Axis, infer_sizes
 from tensorlang.lower.arrays.values import INT32, apply, cast
 from tensorlang.lower.plan.dependence import Key
+from tensorlang.recursion import Deep
+
+_LONG = 100
 
 
 @dataclass(frozen=True)
@@ -77,3 +82,18 @@ def _take_apart(
             stack += [((*path, 1), second, kind.second), ((*path, 0), first, kind.first)]
         else:
             yield (p, path), here, shape(kind)[0]
+
+
+def result_of(tree: Any, names: Names, body: Block, width: Callable[[Node], int]) -> Deep[Node]:
+    """A tuple of the names in `tree`; a deep one is put together in steps."""
+    if isinstance(tree, str):
+        return Name(tree)
+    parts = []
+    for part in tree:
+        parts.append((yield result_of(part, names, body, width)))
+    made = Tuple(tuple(parts))
+    if width(made) < _LONG:
+        return made
+    name = names.fresh_global("results")
+    body.assign(name, made)
+    return Name(name)

@@ -239,7 +239,9 @@ def lines(block: Block, indent: int = 0, notes: bool = True) -> list[str]:
             stack += [(inner, depth + 1) for inner in reversed(part.statements)]
             continue
         written = [part] if isinstance(part, str) else _lines(part, _WIDTH - 4 * depth, notes)
-        found += [("    " * depth + line).rstrip() for line in written]
+        for line in written:
+            if line or (found and found[-1]):  # an empty line is one
+                found.append(("    " * depth + line).rstrip())
         match part:
             case Define(_, _, body) | For(_, _, body) | OnDevice(_, body):
                 stack.append((body, depth))
@@ -253,6 +255,8 @@ def lines(block: Block, indent: int = 0, notes: bool = True) -> list[str]:
 
 def _lines(s: Statement, width: int, notes: bool) -> Sequence[str]:
     match s:
+        case Assign(names, Tuple(items), True) if len(items) > 1:
+            return [f"{', '.join(names)} = {', '.join(map(text, items))}"]
         case Assign(names, value, unpacked):
             alone = "," if unpacked and len(names) == 1 else ""
             return _assigned(f"{', '.join(names)}{alone} = ", value, width)
@@ -292,6 +296,8 @@ def _assigned(head: str, value: Node, width: int) -> Sequence[str]:
             return [f"{head}{within(function, ATOM)}(", *(f"    {text(v)}," for v in arguments), ")"]
         case List(items):
             return [f"{head}[", *(f"    {text(v)}," for v in items), "]"]
+        case Tuple(items):
+            return [f"{head}(", *(f"    {text(v)}," for v in items), ")"]
         case Elementwise(f, arguments) if (called := _template(f).called) is not None:
             return [f"{head}{called}(", *(f"    {text(v)}," for v in arguments), ")"]
         case _:

@@ -19,7 +19,7 @@ from tensorlang.language.names import free_names
 from tensorlang.language.predicates import TRUE, Predicate, Related, Relation, conjunction, conjuncts, less, within
 from tensorlang.language.rebuilt import with_children
 from tensorlang.language.types import Pair, R, Type, array, leaves, shape, struct_of_arrays
-from tensorlang.lower.kernels.kernel import (
+from tensorlang.lower.kernels.ir import (
     Accumulator,
     Axis,
     Kernel,
@@ -31,9 +31,10 @@ from tensorlang.lower.kernels.kernel import (
     Role,
     Step,
     Tiles,
+    leaves_of,
 )
 from tensorlang.lower.kernels.roles import Length, Roles, Unfit, roles
-from tensorlang.lower.kernels.statements import Memory, Statement, leaves_of, statements, takes_apart
+from tensorlang.lower.kernels.statements import Memory, Statement, statements, takes_apart
 from tensorlang.lower.kernels.terms import free, multiplied, nodes, reads, reduction, renamed
 from tensorlang.lower.kernels.tiles import tiles_of
 from tensorlang.lower.plan.dependence import places, variable

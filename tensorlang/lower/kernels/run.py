@@ -14,11 +14,12 @@ from tensorlang.errors import ArgumentError, MissingPackage
 from tensorlang.language.affine import Atom, Size
 from tensorlang.language.function import Function
 from tensorlang.language.predicates import Relation
+from tensorlang.lower.emit.gpu import launch as gpu
+from tensorlang.lower.emit.kernels import Emit, KernelSource
+from tensorlang.lower.emit.tpu import launch as tpu
 from tensorlang.lower.explain import Explained, Explanation
-from tensorlang.lower.kernels import gpu, tpu
 from tensorlang.lower.kernels.grouping import program
-from tensorlang.lower.kernels.kernel import Axis, Kernel, Plain, Program
-from tensorlang.lower.kernels.module import Emit, Module
+from tensorlang.lower.kernels.ir import Axis, Kernel, Plain, Program
 from tensorlang.lower.run import Form, Lowered, defined
 
 
@@ -33,13 +34,12 @@ class Target:
     platform: str
     length: Callable[[Axis, bool], int]
     emit: Emit
-    imports: tuple[str, ...]
     unfit: Callable[[Kernel], str | None]
 
 
 TARGETS = {
-    "pallas-tpu": Target("tpu", tpu.length, tpu.TpuKernel, tpu.IMPORTS, tpu.unfit),
-    "pallas-gpu": Target("gpu", lambda axis, _: gpu.BLOCKS[axis.role], gpu.GpuKernel, gpu.IMPORTS, gpu.unfit),
+    "pallas-tpu": Target("tpu", tpu.length, tpu.TpuKernel, tpu.unfit),
+    "pallas-gpu": Target("gpu", lambda axis, _: gpu.BLOCKS[axis.role], gpu.GpuKernel, gpu.unfit),
 }
 
 TRITON_WARNING = "The Pallas Triton backend is deprecated"
@@ -95,7 +95,7 @@ class Kernels(Lowered):
                 return self._lengths.get(str(axis.extent)) or target.length(axis, ruled_out)
 
             self._program = program(self._simplified, length, target.unfit)
-            made = Module(self._program, target.emit, target.imports)
+            made = KernelSource(self._program, target.emit)
             static = [*made.told.values(), "interpret"]
             try:
                 run = jax.jit(defined(made), static_argnames=static)

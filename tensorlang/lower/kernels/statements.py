@@ -33,7 +33,7 @@ from tensorlang.language.predicates import TRUE, Predicate, conjunction, equal, 
 from tensorlang.language.rebuilt import with_children
 from tensorlang.language.types import R, array, leaves, shape
 from tensorlang.lower.arrays.program import eta
-from tensorlang.lower.kernels.kernel import Results
+from tensorlang.lower.kernels.ir import Results, leaves_of
 from tensorlang.lower.kernels.terms import Made, Reduction, at, nodes, reads, rebuilt, reduction, renamed, whole
 from tensorlang.lower.plan.dependence import are_apart, bindings, places, variable
 from tensorlang.recursion import Deep, run
@@ -137,18 +137,6 @@ def _slanted(binders: list[tuple[Index, Affine]], e: Expr) -> bool:
 
 def _named(v: Var, path: tuple[int, ...]) -> str:
     return "_".join([v.name, *map(str, path)])
-
-
-def leaves_of(results: Results) -> list[Var]:
-    """The variables of the results, from left to right."""
-    stack, found = [results], []
-    while stack:
-        part = stack.pop()
-        if isinstance(part, tuple):
-            stack += reversed(part)
-        else:
-            found.append(part)
-    return found
 
 
 def _results(e: Expr, parts: Mapping[Place, Var], lets: list[tuple[Var, Expr]]) -> Deep[Results]:

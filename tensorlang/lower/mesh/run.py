@@ -21,7 +21,7 @@ from tensorlang.lower.mesh.asked import Along, asked
 from tensorlang.lower.mesh.collectives import Collectives
 from tensorlang.lower.mesh.local import Cut
 from tensorlang.lower.mesh.plan import Step, plan
-from tensorlang.lower.mesh.source import MeshSource, uneven
+from tensorlang.lower.emit.mesh import MeshSource, uneven
 from tensorlang.lower.run import check_extrema, defined, values_of
 from tensorlang.shown import Shown
 

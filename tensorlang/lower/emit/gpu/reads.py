@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import reduce
 
 from tensorlang.errors import NormalFormError
 from tensorlang.language.affine import Affine, Index, Lookup, Size, atom_affine
@@ -29,15 +30,24 @@ from tensorlang.language.predicates import (
     within,
 )
 from tensorlang.language.types import shape
-from tensorlang.lower.arrays.ir import Block
-from tensorlang.lower.arrays.values import Axes, Value, aligned, literal, ordered, plus, times, union
-from tensorlang.lower.emit import python
-from tensorlang.lower.emit.python import ATOM, LOOSE, text
-from tensorlang.lower.kernels.gpu_naming import Naming
-from tensorlang.lower.kernels.kernel import Axis, Role
+from tensorlang.lower.arrays.ir import ALL, NEW, Block, Infix, Name, Node, Subscript
+from tensorlang.lower.arrays.values import (
+    Axes,
+    Value,
+    aligned,
+    apply,
+    literal,
+    ordered,
+    plus,
+    times,
+    tuple_of,
+    union,
+)
+from tensorlang.lower.emit.gpu.naming import Naming
+from tensorlang.lower.emit.nodes import Conditional
+from tensorlang.lower.kernels.ir import Axis, Role
 from tensorlang.lower.kernels.operands import Array
 from tensorlang.lower.kernels.terms import over
-from tensorlang.lower.kernels.text import written
 from tensorlang.lower.plan.dependence import places, variable
 from tensorlang.recursion import Deep, run
 from tensorlang.sets.isl import implies
@@ -83,9 +93,10 @@ class Reads:
         for atom, k in a.terms:
             match atom:
                 case Index():
-                    part = written(self._naming.places[atom], () if self._axes[atom].is_number else (atom,))
+                    axes = () if self._axes[atom].is_number else (atom,)
+                    part = Value(Name(self._naming.places[atom]), axes)
                 case Size():
-                    part = written(self._naming.sizes[atom])
+                    part = Value(self._naming.node(atom_affine(atom)))
                 case Lookup(array, at):
                     part = self.load(array, at, scope)
             total = plus(total, times(literal(Fraction(abs(k))), part, self._order), 1 if k > 0 else -1, self._order)
@@ -114,9 +125,7 @@ class Reads:
                 if operator != "==" and not left.indices:
                     x, y, operator = y, x, operator.replace(">", "<")
                 axes = union([x, y], self._order)
-                return written(
-                    f"{text(aligned(x, axes).node)} {operator} {text(aligned(y, axes).node)}", axes, LOOSE, 2
-                )
+                return Value(Infix(aligned(x, axes).node, operator, aligned(y, axes).node), axes, 2)
             case Related(relation, arguments):
                 return self.load(relation, arguments, scope)
             case And(parts) | Or(parts):
@@ -129,8 +138,8 @@ class Reads:
         if len(masks) == 1:
             return masks[0]
         axes = union(list(masks), order or self._order)
-        parts = [python.within(aligned(m, axes).node, ATOM) for m in masks]
-        return written(f" {operator} ".join(parts), axes, LOOSE, 2)
+        parts = (aligned(m, axes).node for m in masks)
+        return Value(reduce(lambda a, b: Infix(a, operator, b), parts), axes, 2)
 
     def ends(self, indices: Iterable[Index], scope: Scope) -> list[Value]:
         """Where the indices of vectors are in their ranges: a tile may reach beyond the end of its axis."""
@@ -148,18 +157,17 @@ class Reads:
         home = self.home(frozenset().union(*(self._of_affine(a) for a in at)), scope)
         indices = [self.place(a, home) for a in at]
         axes = tuple(dict.fromkeys(i for v in indices for i in v.axes))
-        codes = [spread(v, axes) for v in indices]
-        inside = self.ends((i for i in axes), home)
+        arguments: list[Node] = [self._naming.reference(array), tuple_of(spread(v, axes) for v in indices)]
+        inside = self.ends(axes, home)
         extents = shape(array.type)[0] if isinstance(array, Var) else array.sizes
         doubtful = self._doubtful(at, extents)
         masks = [self.mask(p, home) for p in doubtful]
-        where_ = f"{self._naming.arrays[array]}_ref, ({', '.join(codes)}{',' * (len(codes) == 1)})"
         if masks or inside:
-            mask = text(aligned(self.joined([*masks, *inside], "&", axes), axes).node)
-            where_ += f", {mask}" if masks else f", {mask} if ragged else None"
+            mask = aligned(self.joined([*masks, *inside], "&", axes), axes).node
+            arguments.append(mask if masks else if_ragged(mask))
         name = self._names.fresh_local(self._naming.arrays[array])
-        home.block.line(f"{name} = _tile({where_})")
-        v = home.memo[key] = written(name, axes)
+        home.block.assign(name, apply("_tile", *arguments))
+        v = home.memo[key] = Value(Name(name), axes)
         return v
 
     def _doubtful(self, at: Sequence[Affine], extents: Sequence[Affine]) -> list[Predicate]:
@@ -216,9 +224,14 @@ class Reads:
         return self._scoped & over(p)
 
 
-def spread(v: Value, axes: Axes) -> str:
+def if_ragged(mask: Node) -> Node:
+    """A mask that only matters where a tile may reach beyond the end of its axis."""
+    return Conditional(Name("ragged"), mask, Name("None"))
+
+
+def spread(v: Value, axes: Axes) -> Node:
     """Places as one of the indices by which an array is read over `axes`: a number, or with as many axes."""
     v = ordered(v, axes)
     if not v.axes or v.axes == axes:
-        return text(v.node)
-    return f"{python.within(v.node, ATOM)}[{', '.join(':' if a in v.axes else 'None' for a in axes)}]"
+        return v.node
+    return Subscript(v.node, tuple(ALL if a in v.axes else NEW for a in axes))

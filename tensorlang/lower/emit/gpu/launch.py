@@ -11,35 +11,28 @@ registers, as long as they can be along rows.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import reduce
 
 from tensorlang.errors import ArgumentError
 from tensorlang.language.affine import Index, Size
 from tensorlang.language.grammar import Call, Expr, Extremum, Sum, Var
 from tensorlang.language.predicates import TRUE
 from tensorlang.language.types import shape
-from tensorlang.lower.arrays.ir import Block
+from tensorlang.lower.arrays.integers import Integers
+from tensorlang.lower.arrays.ir import Block, Define, Infix, List, Name, Node, Text
 from tensorlang.lower.arrays.names import Names
+from tensorlang.lower.arrays.values import apply, integer, product_of, tuple_of
+from tensorlang.lower.emit.gpu.body import Body
+from tensorlang.lower.emit.gpu.naming import Naming, inputs
+from tensorlang.lower.emit.gpu.table import table
+from tensorlang.lower.emit.gpu.values import vanishes
 from tensorlang.lower.emit.helpers import HELPERS
-from tensorlang.lower.emit.python import lines
-from tensorlang.lower.kernels.gpu_body import Body
-from tensorlang.lower.kernels.gpu_naming import Naming, inputs, listed
-from tensorlang.lower.kernels.gpu_table import table
-from tensorlang.lower.kernels.gpu_values import vanishes
-from tensorlang.lower.kernels.kernel import Axis, Kernel, Kind, Output, Role
+from tensorlang.lower.emit.nodes import Attribute, Conditional
+from tensorlang.lower.kernels.ir import Axis, Kernel, Kind, Output, Role
 from tensorlang.lower.kernels.operands import Array, expressions_of
 from tensorlang.lower.kernels.terms import free, nodes, reads, rebuilt, reduction
-
-IMPORTS = (
-    "import jax",
-    "import jax.numpy as jnp",
-    "import numpy as np",
-    "from jax import lax",
-    "from jax.experimental import pallas as pl",
-    "from jax.experimental.pallas import triton as plgpu",
-)
 
 BLOCKS = {Role.PARALLEL: 128, Role.REDUCED: 64}
 """The usual lengths of tiles."""
@@ -61,7 +54,7 @@ def unfit(kernel: Kernel) -> str | None:
 
 
 class GpuKernel:
-    """The function that runs one kernel: `code` defines it under `name`, for `arrays`, the sizes, the dtype, and
+    """The function that runs one kernel: `definition` has it under `name`, for `arrays`, the sizes, the dtype, and
     whether it is interpreted.
 
     Outputs in `narrow` are of the program's dtype, the others float32. Raises `ArgumentError` for tiles of a length
@@ -76,66 +69,61 @@ class GpuKernel:
                 raise ArgumentError(f"tiles for GPUs are a power of 2 long, found {axis.block} along {axis.extent}")
         self.name = name
         self._kernel = kernel = _for_gpu(kernel)
-        self._sizes = sizes
         self._narrow = narrow
         self.arrays = inputs(kernel)
-        given = {x: arrays[x] for x in self.arrays}
-        taken = {*_RESERVED, *HELPERS, "np", "pl", "plgpu", *sizes.values(), name}
-        names = Names(frozenset(taken))
+        self._parameters = (*(arrays[x] for x in self.arrays), *sizes.values(), "dtype", "interpret")
+        integers = Integers(Names(frozenset({*_RESERVED, *HELPERS, "np", "pl", "plgpu", *sizes.values(), name})))
+        integers.spelled.update(sizes)
+        new = integers.names.fresh_global
         self._naming = Naming(
-            sizes=sizes,
-            arrays=given,
-            outputs={o.var: names.fresh_global(f"{o.var.name}_out") for o in kernel.outputs},
-            places={a.index: names.fresh_global(a.index.name) for a in kernel.axes},
-            lengths={a.index: names.fresh_global(f"{a.index.name}_block") for a in kernel.axes if not a.is_number},
-            numbers={a.index: names.fresh_global(f"{a.index.name}_tile") for a in kernel.axes if a.is_tiled},
-            names=names,
+            integers,
+            arrays={x: arrays[x] for x in self.arrays},
+            outputs={o.var: new(f"{o.var.name}_out") for o in kernel.outputs},
+            places={a.index: new(a.index.name) for a in kernel.axes},
+            lengths={a.index: new(f"{a.index.name}_block") for a in kernel.axes if not a.is_number},
+            numbers={a.index: new(f"{a.index.name}_tile") for a in kernel.axes if a.is_tiled},
         )
         self._body = Body(kernel, self._naming)
-        self.code = "\n".join(lines(self._function()))
-        names_in = {node.id for node in ast.walk(ast.parse(self.code)) if isinstance(node, ast.Name)}
-        self.helpers = dict.fromkeys(helper for helper in HELPERS if helper in names_in)
+        self.definition = self._function()
 
-    def _function(self) -> Block:
+    def _function(self) -> Define:
         kernel, naming = self._kernel, self._naming
-        function, block = Block(), Block()
-        parameters = list(naming.arrays.values())
-        function.line(f"def {self.name}({', '.join([*parameters, *self._sizes.values(), 'dtype', 'interpret'])}):")
-        function.statements.append(block)
+        block = Block()
         self._lengths(block)
+        given = list(naming.arrays.values())
         if kernel.tiles is not None:
             block.statements += table(kernel.tiles, naming).statements
-            parameters.append("table")
-        block.line("")
-        block.statements += self._body.written.statements
-        block.line("")
-        grid = [naming.count(axis) for axis in kernel.of_role(Role.PARALLEL)]
-        self._call(block, grid, len(parameters))
-        block.line(f"return call({', '.join(parameters)})")
-        return function
+            given.append("table")
+        block.blank()
+        block.statements.append(self._body.written)
+        block.blank()
+        self._call(block, len(given))
+        block.give(apply("call", *map(Name, given)))
+        return Define(self.name, self._parameters, block)
 
-    def _call(self, block: Block, grid: list[str], inputs: int) -> None:
+    def _call(self, block: Block, inputs: int) -> None:
         outputs = self._kernel.outputs
-        block.line(f"warps, stages = {self._warps()}, {self._stages()}")
-        block.line("out = [")
-        block.statements.append(Block([f"{self._struct(output)}," for output in outputs]))
-        block.line("]")
-        arguments = [
-            "kernel",
-            "out_shape=out",
-            f"grid={listed(grid)}",
-            f"in_specs=[pl.BlockSpec(memory_space=pl.ANY)] * {inputs}",
-            f"out_specs=[pl.BlockSpec(memory_space=pl.ANY)] * {len(outputs)}",
-            "compiler_params=plgpu.CompilerParams(num_warps=warps, num_stages=stages)",
-            "interpret=interpret",
-            f'name="{self.name.strip("_")}"',
-        ]
-        block.line(f"call = pl.pallas_call({', '.join(arguments)})")
+        block.assign("warps", self._warps())
+        block.assign("stages", self._stages())
+        block.assign("out", List(tuple(map(self._struct, outputs))))
+        anywhere = List((apply("pl.BlockSpec", memory_space=Name("pl.ANY")),))
+        call = apply(
+            "pl.pallas_call",
+            Name("kernel"),
+            out_shape=Name("out"),
+            grid=tuple_of(self._naming.count(axis) for axis in self._kernel.of_role(Role.PARALLEL)),
+            in_specs=Infix(anywhere, "*", integer(inputs)),
+            out_specs=Infix(anywhere, "*", integer(len(outputs))),
+            compiler_params=apply("plgpu.CompilerParams", num_warps=Name("warps"), num_stages=Name("stages")),
+            interpret=Name("interpret"),
+            name=Text(self.name.strip("_")),
+        )
+        block.assign("call", call)
 
-    def _struct(self, output: Output) -> str:
-        extents = [self._naming.code(n) for n in shape(output.var.type)[0]]
+    def _struct(self, output: Output) -> Node:
+        extents = tuple_of(self._naming.node(n) for n in shape(output.var.type)[0])
         kind = "dtype" if output.var in self._narrow else "jnp.float32"
-        return f"jax.ShapeDtypeStruct({listed(extents)}, {kind})"
+        return apply("jax.ShapeDtypeStruct", extents, Name(kind))
 
     def _lengths(self, block: Block) -> None:
         kernel, naming = self._kernel, self._naming
@@ -143,29 +131,31 @@ class GpuKernel:
         cut = [] if self._body.multiplies or kernel.tiles is not None else _cut(kernel)
         arrays = len(self.arrays) + len(kernel.outputs)
         most = _REGISTERS >> (arrays - 1).bit_length()
-        known: list[str] = []
+        known: list[Node] = []
         for axis in [*(a for a in vectors if a not in cut), *cut]:
-            length = f"pl.next_power_of_2({naming.code(axis.extent)})"
+            length: Node = apply("pl.next_power_of_2", naming.node(axis.extent))
             if axis.role is not Role.WHOLE:
-                length = f"min({axis.block}, {length})"
+                length = apply("least", integer(axis.block), length)
             if self._body.multiplies:
-                length = f"max(16, {length})"
+                length = apply("greatest", integer(16), length)
             if axis in cut:
-                length = f"max(1, min({length}, {most} // ({' * '.join(known) or '1'})))"
-            known.append(naming.lengths[axis.index])
-            block.line(f"{known[-1]} = {length}")
-        uneven = [f"{_factor(naming.code(a.extent))} % {naming.lengths[a.index]}" for a in vectors]
-        block.line(f"ragged = any([{', '.join(uneven)}])")
+                rest = Infix(integer(most), "//", product_of(known))
+                length = apply("greatest", integer(1), apply("least", length, rest))
+            name = naming.lengths[axis.index]
+            known.append(Name(name))
+            block.assign(name, length)
+        uneven = (Infix(naming.node(a.extent), "%", Name(naming.lengths[a.index])) for a in vectors)
+        block.assign("ragged", apply("any", List(tuple(uneven))))
 
-    def _warps(self) -> str:
+    def _warps(self) -> Node:
         kernel, lengths = self._kernel, self._naming.lengths
         if not self._body.multiplies:
-            return "4"
+            return integer(4)
         made = [*(acc.axes for acc in kernel.accumulators), *(output.axes for output in kernel.outputs)]
-        largest = max(([lengths[i] for i in axes if i in lengths] for axes in made), key=len)
-        return f"8 if {' * '.join(largest) or '1'} >= 128 * 128 else 4"
+        largest = max(([Name(lengths[i]) for i in axes if i in lengths] for axes in made), key=len)
+        return Conditional(Infix(product_of(largest), ">=", integer(128 * 128)), integer(8), integer(4))
 
-    def _stages(self) -> str:
+    def _stages(self) -> Node:
         """How many steps' tiles of arrays are in shared memory."""
         moving = {axis.index for axis in self._kernel.of_role(Role.REDUCED)}
         lengths = self._naming.lengths
@@ -173,10 +163,13 @@ class GpuKernel:
         for x, places in reads(*(acc.value for acc in self._kernel.accumulators)):
             over = dict.fromkeys(i for a in places for i in a.indices if i in lengths)
             if x in self._naming.arrays and len(over) > 1 and moving.intersection(i for a in places for i in a.indices):
-                tiles.append(" * ".join(lengths[i] for i in over))
+                tiles.append(product_of(Name(lengths[i]) for i in over))
         if not self._body.multiplies or not tiles:
-            return "1"
-        return f"max(1, min(4, {_STAGED} // jnp.dtype(dtype).itemsize // ({' + '.join(tiles)})))"
+            return integer(1)
+        item = Attribute(apply("jnp.dtype", Name("dtype")), "itemsize")
+        numbers = reduce(lambda a, b: Infix(a, "+", b), tiles)
+        fitting = Infix(Infix(integer(_STAGED), "//", item), "//", numbers)
+        return apply("greatest", integer(1), apply("least", integer(4), fitting))
 
 
 def _cut(kernel: Kernel) -> list[Axis]:
@@ -232,7 +225,3 @@ def _without_sums(e: Expr, indices: frozenset[Index]) -> Expr:
         return e
     r = reduction(e)
     return rebuilt(replace(r, binders=tuple((i, n) for i, n in r.binders if i not in indices)))
-
-
-def _factor(code: str) -> str:
-    return code if code.isidentifier() or code.isdigit() else f"({code})"

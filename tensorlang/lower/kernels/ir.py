@@ -163,3 +163,15 @@ class Program:
     parts: dict[Var, tuple[str, tuple[int, ...]]]
     steps: tuple[Step, ...]
     results: Results
+
+
+def leaves_of(results: Results) -> list[Var]:
+    """The variables of the results, from left to right."""
+    stack, found = [results], []
+    while stack:
+        part = stack.pop()
+        if isinstance(part, tuple):
+            stack += reversed(part)
+        else:
+            found.append(part)
+    return found

@@ -1,12 +1,12 @@
 """What kernels and programs for several devices need beyond array programs: references to memory, methods, loops.
 
-    e          ::=  e.name  |  e(e, .., name=e)          attributes; calls of what is no operation
-                 |  e if e else e                        where the test is known when the code is traced
-                 |  ...                                  as a subscript: all axes
-    statement  ::=  e                                    for its effect
-                 |  e[part, ..] := e                     into memory
-                 |  for x in range(e): block             unrolled when the code is traced
-                 |  on device when e: block              `pl.when`
+e          ::=  e.name  |  e(e, .., name=e)          attributes; calls of what is no operation
+             |  e if e else e                        where the test is known when the code is traced
+             |  ...                                  as a subscript: all axes
+statement  ::=  e                                    for its effect
+             |  e[part, ..] := e                     into memory
+             |  for x in range(e): block             unrolled when the code is traced
+             |  on device when e: block              `pl.when`
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ def _follows(q: Predicate, others: list[Predicate], ranges: Ranges, defined: Cho
         if lookup.array in defined and ranges.keys() >= set(atom_affine(lookup).indices):
             x = defined[lookup.array]
             guard = substitute(x.guard, dict(zip(own_indices(x), lookup.at, strict=True)))
-            if lookup in lookups(around) or implies(around, guard):
+            if implies(around, guard):
                 facts += what_was_chosen(lookup, x)
     return bool(facts) and (q in facts or _rewritten(q, facts) is TRUE or implies(conjunction([around, *facts]), q))
 

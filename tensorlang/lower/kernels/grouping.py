@@ -9,9 +9,10 @@ up along with m, and multiplied by exp(old m - new m) where it grows: softmax in
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from tensorlang.errors import NormalFormError
 from tensorlang.language.affine import Affine, Index, IndexArray, atom_affine, constant
 from tensorlang.language.function import Function, Parameter, unused_name
 from tensorlang.language.grammar import Add, Call, Const, Expr, Extremum, Sum, Var, access, children, gen
@@ -19,6 +20,7 @@ from tensorlang.language.names import free_names
 from tensorlang.language.predicates import TRUE, Predicate, Related, Relation, conjunction, conjuncts, less, within
 from tensorlang.language.rebuilt import with_children
 from tensorlang.language.types import Pair, R, Type, array, leaves, shape, struct_of_arrays
+from tensorlang.lower.kernels.check import why_not
 from tensorlang.lower.kernels.ir import (
     Accumulator,
     Axis,
@@ -35,6 +37,7 @@ from tensorlang.lower.kernels.ir import (
 )
 from tensorlang.lower.kernels.roles import Length, Roles, Unfit, roles
 from tensorlang.lower.kernels.statements import Memory, Statement, statements, takes_apart
+from tensorlang.lower.kernels.targets import Tiling
 from tensorlang.lower.kernels.terms import free, multiplied, nodes, reads, reduction, renamed
 from tensorlang.lower.kernels.tiles import tiles_of
 from tensorlang.lower.plan.dependence import places, variable
@@ -67,10 +70,10 @@ class _Group:
         return {output.var: output for output in self.outputs}
 
 
-def program(f: Function, length: Length, unfit: Callable[[Kernel], str | None]) -> Program:
-    """The steps of `f`, which is simplified, for sizes of at least 1, with tiles of the lengths that `length` says.
+def program(f: Function, tiling: Tiling) -> Program:
+    """The steps of `f`, which is simplified, for sizes of at least 1, as a target has them.
 
-    Kernels for which `unfit` has a reason are left to `jax.numpy`.
+    Kernels for which it has a reason against them are left to `jax.numpy`.
     """
     if not takes_apart(f):
         return _left_alone(f, "it chooses points")
@@ -82,25 +85,27 @@ def program(f: Function, length: Length, unfit: Callable[[Kernel], str | None]) 
     names = _Canonical()
     for s in found.stored:
         try:
-            _place(s, steps, found.memory, length, names, present)
+            _place(s, steps, found.memory, tiling.length, names, present)
         except Unfit as reason:
             steps.append(_plain(s, str(reason)))
     wanted = set(leaves_of(found.results))
     reversed_steps: list[Step] = []
     for step in reversed(steps):
-        made = [step] if isinstance(step, Plain) else _finished(step, wanted, present, unfit)
+        made = [step] if isinstance(step, Plain) else _finished(step, wanted, present, tiling)
         for each in reversed(made):
             wanted |= _read_by(each)
         reversed_steps += reversed(made)
-    return Program(f, found.parts, tuple(reversed(reversed_steps)), found.results)
+    made = Program(f, found.parts, tuple(reversed(reversed_steps)), found.results)
+    wrong = why_not(made)
+    if wrong is not None:
+        raise NormalFormError(f"lowering made no kernels: {wrong}")
+    return made
 
 
-def _finished(
-    group: _Group, wanted: set[Var], present: Predicate, unfit: Callable[[Kernel], str | None]
-) -> Sequence[Step]:
-    """The kernel of `group`, or its statements, if the kernel is unfit."""
-    kernel = _kernel(group, wanted, present)
-    reason = unfit(kernel)
+def _finished(group: _Group, wanted: set[Var], present: Predicate, tiling: Tiling) -> Sequence[Step]:
+    """The kernel of `group`, or its statements, if the target can't have the kernel."""
+    kernel = tiling.adapted(_kernel(group, wanted, present))
+    reason = tiling.unfit(kernel)
     if reason is None:
         return [kernel]
     return [_plain(s, reason) for s in group.statements]

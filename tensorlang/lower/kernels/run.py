@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import jax
@@ -14,12 +14,13 @@ from tensorlang.errors import ArgumentError, MissingPackage
 from tensorlang.language.affine import Atom, Size
 from tensorlang.language.function import Function
 from tensorlang.language.predicates import Relation
-from tensorlang.lower.emit.gpu import launch as gpu
+from tensorlang.lower.emit.gpu.launch import GpuKernel
 from tensorlang.lower.emit.kernels import Emit, KernelSource
-from tensorlang.lower.emit.tpu import launch as tpu
+from tensorlang.lower.emit.tpu.launch import TpuKernel
 from tensorlang.lower.explain import Explained, Explanation
 from tensorlang.lower.kernels.grouping import program
 from tensorlang.lower.kernels.ir import Axis, Kernel, Plain, Program
+from tensorlang.lower.kernels.targets import GPU, TPU, Tiling
 from tensorlang.lower.run import Form, Lowered, defined
 
 
@@ -29,18 +30,14 @@ class InterpretedWarning(UserWarning):
 
 @dataclass(frozen=True)
 class Target:
-    """An accelerator: JAX's name of the platform, how long tiles are, the code of a kernel, and what it can't take."""
+    """An accelerator: JAX's name of the platform, how kernels are tiled for it, and what writes them."""
 
     platform: str
-    length: Callable[[Axis, bool], int]
+    tiling: Tiling
     emit: Emit
-    unfit: Callable[[Kernel], str | None]
 
 
-TARGETS = {
-    "pallas-tpu": Target("tpu", tpu.length, tpu.TpuKernel, tpu.unfit),
-    "pallas-gpu": Target("gpu", lambda axis, _: gpu.BLOCKS[axis.role], gpu.GpuKernel, gpu.unfit),
-}
+TARGETS = {"pallas-tpu": Target("tpu", TPU, TpuKernel), "pallas-gpu": Target("gpu", GPU, GpuKernel)}
 
 TRITON_WARNING = "The Pallas Triton backend is deprecated"
 """How JAX's warning of it begins, and ours."""
@@ -92,9 +89,9 @@ class Kernels(Lowered):
             target = TARGETS[self.target]
 
             def length(axis: Axis, ruled_out: bool) -> int:
-                return self._lengths.get(str(axis.extent)) or target.length(axis, ruled_out)
+                return self._lengths.get(str(axis.extent)) or target.tiling.length(axis, ruled_out)
 
-            self._program = program(self._simplified, length, target.unfit)
+            self._program = program(self._simplified, replace(target.tiling, length=length))
             made = KernelSource(self._program, target.emit)
             static = [*made.told.values(), "interpret"]
             try:

@@ -198,3 +198,9 @@ def _free(e: Expr, memo: dict[Expr, frozenset[Index]]) -> Deep[frozenset[Index]]
 def over(p: Predicate) -> frozenset[Index]:
     """The indices that a predicate is over."""
     return frozenset(a for a in free_atoms(p) if isinstance(a, Index))
+
+
+def vanishes(factors: Sequence[Expr], i: Index) -> bool:
+    """Whether the product is 0 where `i` is beyond its end: what depends on it are elements of arrays."""
+    dependent = [x for x in factors if i in free(x)]
+    return bool(dependent) and all(variable(x) is not None for x in dependent)

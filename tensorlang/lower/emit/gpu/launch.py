@@ -12,13 +12,11 @@ registers, as long as they can be along rows.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import reduce
 
 from tensorlang.errors import ArgumentError
-from tensorlang.language.affine import Index, Size
-from tensorlang.language.grammar import Call, Expr, Extremum, Sum, Var
-from tensorlang.language.predicates import TRUE
+from tensorlang.language.affine import Size
+from tensorlang.language.grammar import Var
 from tensorlang.language.types import shape
 from tensorlang.lower.arrays.integers import Integers
 from tensorlang.lower.arrays.ir import Block, Define, Infix, List, Name, Node, Text
@@ -27,30 +25,15 @@ from tensorlang.lower.arrays.values import apply, integer, product_of, tuple_of
 from tensorlang.lower.emit.gpu.body import Body
 from tensorlang.lower.emit.gpu.naming import Naming, inputs
 from tensorlang.lower.emit.gpu.table import table
-from tensorlang.lower.emit.gpu.values import vanishes
 from tensorlang.lower.emit.helpers import HELPERS
 from tensorlang.lower.emit.nodes import Attribute, Conditional
-from tensorlang.lower.kernels.ir import Axis, Kernel, Kind, Output, Role
-from tensorlang.lower.kernels.operands import Array, expressions_of
-from tensorlang.lower.kernels.terms import free, nodes, reads, rebuilt, reduction
+from tensorlang.lower.kernels.ir import Axis, Kernel, Output, Role
+from tensorlang.lower.kernels.operands import Array
+from tensorlang.lower.kernels.terms import reads
 
-BLOCKS = {Role.PARALLEL: 128, Role.REDUCED: 64}
-"""The usual lengths of tiles."""
-
-_UNKNOWN = frozenset({"erf"})
 _REGISTERS = 8192  # numbers that 4 warps hold in 64 registers of each thread
 _STAGED = 160 * 1024  # bytes of tiles on their way, of 227 KiB of shared memory
 _RESERVED = frozenset({"dtype", "interpret", "ragged", "kernel", "step", "number", "carry", "masked", "table", "call"})
-
-
-def unfit(kernel: Kernel) -> str | None:
-    """Why Triton can't take `kernel`; None if it can."""
-    for e in nodes(*expressions_of(kernel)):
-        if isinstance(e, Call) and e.function.shared is not None:
-            return f"{e.function.name} has loops that data decide"
-        if isinstance(e, Call) and e.function.name in _UNKNOWN:
-            return f"Triton has no {e.function.name}"
-    return None
 
 
 class GpuKernel:
@@ -68,7 +51,7 @@ class GpuKernel:
             if axis.block & (axis.block - 1):
                 raise ArgumentError(f"tiles for GPUs are a power of 2 long, found {axis.block} along {axis.extent}")
         self.name = name
-        self._kernel = kernel = _for_gpu(kernel)
+        self._kernel = kernel
         self._narrow = narrow
         self.arrays = inputs(kernel)
         self._parameters = (*(arrays[x] for x in self.arrays), *sizes.values(), "dtype", "interpret")
@@ -179,49 +162,3 @@ def _cut(kernel: Kernel) -> list[Axis]:
     if reduced:
         return reduced
     return tiled[:-1] if len(tiled) > 1 or not any(a.role is Role.WHOLE for a in kernel.axes) else tiled
-
-
-def _for_gpu(kernel: Kernel) -> Kernel:
-    """`kernel` with more axes cut into tiles, since here values may have any axes, and be read at any places.
-
-    Those are the axes of outputs that nothing is summed over; and if all tiles are visited, what all accumulators sum
-    over.
-    """
-    expressions = expressions_of(kernel)
-    own = {i for output in kernel.outputs for i in output.axes} | {i for acc in kernel.accumulators for i in acc.axes}
-    bound = {e.index for e in nodes(*expressions) if isinstance(e, Sum | Extremum)}
-    held = {a.index: a for a in kernel.axes if not a.is_tiled}
-    alone = own - bound
-    summed = _summed_by_all(kernel) if kernel.tiles is None and not own & bound else frozenset()
-    changed = {}
-    for i, axis in held.items():
-        role = Role.PARALLEL if i in alone else Role.REDUCED if i in summed else None
-        if role is not None:
-            changed[i] = replace(axis, role=role, block=1 if axis.role is Role.UNROLLED else BLOCKS[role])
-    accumulators = tuple(replace(a, value=_without_sums(a.value, summed)) for a in kernel.accumulators)
-    axes = tuple(changed.get(a.index, a) for a in kernel.axes)
-    return replace(kernel, axes=axes, accumulators=accumulators)
-
-
-def _summed_by_all(kernel: Kernel) -> frozenset[Index]:
-    """The indices that all accumulators sum over, and nothing else, of products that are 0 beyond their ends."""
-    found: list[frozenset[Index]] = []
-    elsewhere = frozenset().union(*(free(output.value) for output in kernel.outputs))
-    elsewhere |= {e.index for e in nodes(*(o.value for o in kernel.outputs)) if isinstance(e, Sum | Extremum)}
-    for acc in kernel.accumulators:
-        sums: frozenset[Index] = frozenset()
-        if acc.kind is Kind.SUM and isinstance(acc.value, Sum):
-            r = reduction(acc.value)
-            inner = {e.index for e in nodes(*r.factors) if isinstance(e, Sum | Extremum)}
-            if r.pred is TRUE:
-                sums = frozenset(i for i in r.indices if i not in inner and vanishes(r.factors, i))
-        found.append(sums)
-    return frozenset.intersection(*found) - elsewhere if found else frozenset()
-
-
-def _without_sums(e: Expr, indices: frozenset[Index]) -> Expr:
-    """What is summed over `indices`, and the sum over the others."""
-    if not indices or not isinstance(e, Sum):
-        return e
-    r = reduction(e)
-    return rebuilt(replace(r, binders=tuple((i, n) for i, n in r.binders if i not in indices)))

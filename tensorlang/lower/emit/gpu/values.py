@@ -20,7 +20,7 @@ from tensorlang.lower.emit.gpu.reads import Reads, Scope
 from tensorlang.lower.emit.nodes import Attribute, Call, Conditional, For
 from tensorlang.lower.emit.python import text
 from tensorlang.lower.kernels.ir import Axis, Role
-from tensorlang.lower.kernels.terms import free, multiplied, nodes, product, reduction
+from tensorlang.lower.kernels.terms import multiplied, nodes, product, reduction, vanishes
 from tensorlang.lower.plan.dependence import places, variable
 from tensorlang.recursion import Deep
 
@@ -210,9 +210,3 @@ class Values(Reads):
             dot = self._named(Value(product_, sides), scope)
             return [j for j in vectors if j is not i], [_Part(dot), *(p for p in parts if p not in along)]
         return None
-
-
-def vanishes(factors: Sequence[Expr], i: Index) -> bool:
-    """Whether the product is 0 where `i` is beyond its end: what depends on it are elements of arrays."""
-    dependent = [x for x in factors if i in free(x)]
-    return bool(dependent) and all(variable(x) is not None for x in dependent)

@@ -12,43 +12,20 @@ from collections.abc import Mapping
 
 from tensorlang.errors import ArgumentError
 from tensorlang.language.affine import Atom, Size, constant
-from tensorlang.language.grammar import Call, Var
+from tensorlang.language.grammar import Var
 from tensorlang.language.types import shape
 from tensorlang.lower.arrays.integers import Integers
 from tensorlang.lower.arrays.ir import ALL, NEW, Block, Define, Function, Infix, Item, List, Name, Node, Subscript, Text
 from tensorlang.lower.arrays.names import Names
 from tensorlang.lower.arrays.values import apply, integer, product_of, tuple_of
-from tensorlang.lower.emit import nodes as emitted
-from tensorlang.lower.emit.nodes import Attribute
+from tensorlang.lower.emit.nodes import Attribute, Call
 from tensorlang.lower.emit.tpu.body import Body
 from tensorlang.lower.emit.tpu.grid import RESERVED, Grid, Naming
 from tensorlang.lower.kernels.ir import Axis, Kernel, Role
-from tensorlang.lower.kernels.operands import Array, How, Operand, expressions_of
-from tensorlang.lower.kernels.printer import formula_lines
-from tensorlang.lower.kernels.terms import nodes, reads
+from tensorlang.lower.kernels.operands import Array, How, Operand
 
 _LONGEST = 100
 _LANES = 128
-
-
-def length(axis: Axis, ruled_out: bool) -> int:
-    """The length of an axis' tiles: 512, at which the matrix unit is busy while blocks of bfloat16 are fetched, but 256
-    where conditions rule tiles out, for of those at a border half is masked. Both leave most of the VMEM free.
-    """
-    return 256 if ruled_out else 512
-
-
-def unfit(kernel: Kernel) -> str | None:
-    """Why a kernel can't be one for TPUs; None if it can."""
-    axes = {axis.index: axis for axis in kernel.axes}
-    made = [*(acc.axes for acc in kernel.accumulators), *(output.axes for output in kernel.outputs)]
-    made += [tuple(i for a in at for i in a.indices) for _, at in reads(*expressions_of(kernel))]
-    if any(sum(not axes[i].is_number for i in at) > 2 for at in made):
-        return "its tiles have more than two axes"
-    for e in nodes(*expressions_of(kernel)):
-        if isinstance(e, Call) and e.function.shared is not None:
-            return f"{e.function.name} has loops that data decide"
-    return None
 
 
 class TpuKernel:
@@ -78,7 +55,7 @@ class TpuKernel:
 
     def _function(self) -> Block:
         naming, block = self._naming, Block()
-        for line in formula_lines(self._kernel):
+        for line in self._kernel.formulas():
             block.note(line if len(line) <= _LONGEST else line[: _LONGEST - 3] + "...")
         cut = [axis for axis in self._kernel.axes if axis.block > 1]
         for axis in cut:
@@ -154,7 +131,7 @@ class TpuKernel:
         lacks = [d.how is How.ABSENT for d in x.dimensions]
         whole = Subscript(node, tuple(NEW if missing else ALL for missing in lacks)) if any(lacks) else node
         if all(lacks):
-            return emitted.Call(Attribute(whole, "astype"), (Name("jnp.float32"),))
+            return Call(Attribute(whole, "astype"), (Name("jnp.float32"),))
         declared = iter(shape(x.array.type)[0] if isinstance(x.array, Var) else x.array.sizes)
         sizes = [constant(1) if missing else next(declared) for missing in lacks]
         exact = all(d.low is constant(0) and d.length is n for d, n in zip(x.dimensions, sizes, strict=True))

@@ -22,7 +22,8 @@ from tensorlang.language.predicates import Relation
 from tensorlang.language.show import expr_text
 from tensorlang.language.types import Pair, shape, struct_of_arrays
 from tensorlang.lower.arrays.context import Context, Held
-from tensorlang.lower.arrays.expressions import Compiler, used_twice
+from tensorlang.lower.arrays.expressions import Compiler
+from tensorlang.lower.arrays.fold import used_twice
 from tensorlang.lower.arrays.integers import ZERO, Integers, Range
 from tensorlang.lower.arrays.ir import (
     Assign,

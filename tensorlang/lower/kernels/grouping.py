@@ -59,6 +59,7 @@ class _Group:
     outputs: list[Output] = field(default_factory=list)
     reads: set[Read] = field(default_factory=set)
     statements: list[Statement] = field(default_factory=list)
+    apart: dict[str, str] = field(default_factory=dict)
 
     def tiled(self) -> list[Axis]:
         """The axes that are cut into tiles, in order."""
@@ -158,18 +159,22 @@ def _place(
         made = step.outputs if isinstance(step, Plain) else tuple(step.made)
         if not read.isdisjoint(made):
             earliest = k
+    apart: dict[str, str] = {}
     for step in reversed(steps[earliest:]):
         if isinstance(step, _Group):
             whole = frozenset(a.extent for a in step.axes.values() if a.role is Role.WHOLE)
             try:
                 draft = _draft(s, roles(s, memory, length, whole), names, step)
-            except Unfit:
-                continue
-            if _joins(draft, step, present):
+                reason = _why_apart(draft, step, present)
+            except Unfit as unfit:
+                reason = str(unfit)
+            if reason is None:
                 _join(draft, step)
                 return
+            apart[step.outputs[0].var.name] = reason
     alone = _draft(s, roles(s, memory, length), names, _Group())
     tiles_of(alone.tiled(), alone.accumulators, present)
+    alone.apart = apart
     steps.append(alone)
 
 
@@ -311,16 +316,16 @@ def _with(e: Expr, values: Mapping[Expr, Expr], made: Mapping[Var, Output], memo
     return memo[e]
 
 
-def _joins(draft: _Group, group: _Group, present: Predicate) -> bool:
-    """Whether `draft` visits the tiles that `group` visits, and shares something with it."""
-    if draft.tiled() != group.tiled() or draft.reads.isdisjoint(group.reads | _made(group)):
-        return False
+def _why_apart(draft: _Group, group: _Group, present: Predicate) -> str | None:
+    """Why `draft` is not one kernel with `group`; None if it visits the tiles that `group` visits, and shares something
+    with it. Raises `Unfit`."""
+    if draft.tiled() != group.tiled():
+        return "its tiles are over other axes"
+    if draft.reads.isdisjoint(group.reads | _made(group)):
+        return "they read nothing at the same places"
     before = _visited(tiles_of(group.tiled(), group.accumulators, present))
-    try:
-        after = tiles_of(group.tiled(), [*group.accumulators, *draft.accumulators], present)
-    except Unfit:
-        return False
-    return before == _visited(after)
+    after = _visited(tiles_of(group.tiled(), [*group.accumulators, *draft.accumulators], present))
+    return None if before == after else "it visits other tiles"
 
 
 def _visited(tiles: Tiles | None) -> tuple[Predicate, frozenset[Related]]:
@@ -355,7 +360,8 @@ def _kernel(group: _Group, wanted: set[Var], present: Predicate) -> Kernel:
     used |= {i for output in outputs for i in (*output.axes, *_indices(output.value))}
     axes = tuple(axis for i, axis in group.axes.items() if i in used)
     name = "_".join(output.var.name for output in outputs)
-    return Kernel(name, axes, tuple(kept), tuple(outputs), tiles_of(axes, kept, present))
+    tiles = tiles_of(axes, kept, present)
+    return Kernel(name, axes, tuple(kept), tuple(outputs), tiles, tuple(group.apart.items()))
 
 
 def _indices(e: Expr) -> set[Index]:

@@ -127,13 +127,17 @@ class Tiles:
 
 @dataclass(frozen=True)
 class Kernel:
-    """One `pallas_call`. All tiles are visited, without masks, if `tiles` is None."""
+    """One `pallas_call`. All tiles are visited, without masks, if `tiles` is None.
+
+    `apart` has outputs of other kernels, with the reasons why those are not made by this one.
+    """
 
     name: str
     axes: tuple[Axis, ...]
     accumulators: tuple[Accumulator, ...]
     outputs: tuple[Output, ...]
     tiles: Tiles | None
+    apart: tuple[tuple[str, str], ...] = ()
 
     def of_role(self, role: Role) -> tuple[Axis, ...]:
         """The axes of a role, in order."""

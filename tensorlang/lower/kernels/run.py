@@ -145,13 +145,22 @@ def _explained(step: Kernel | Plain) -> Explained:
             names, f"{names}: jax.numpy, no kernel", "dense", f"since {step.reason}", computed="by jax.numpy"
         )
     names = ", ".join(output.var.name for output in step.outputs)
-    axes = ", ".join(f"{axis.index}:{axis.extent} ({axis.role.value}, {axis.block})" for axis in step.axes)
+    axes = ", ".join(f"{axis.index}:{axis.extent} ({_how(axis)})" for axis in step.axes)
     inside = ", ".join(a.var.name for a in step.accumulators)
     tiles = "every tile" if step.tiles is None else "only tiles with a point where the conditions hold"
-    kept = f"accumulated in fast memory: {inside}; {tiles}" if inside else tiles
     return Explained(
-        names, f"{names}: the kernel {step.name} over {axes or 'one tile'}", "dense", kept, computed="tile by tile"
+        names,
+        f"{names}: the kernel {step.name} over {axes or 'one tile'}",
+        "dense",
+        f"accumulated in fast memory: {inside}" if inside else "",
+        computed=f"tile by tile, {tiles}:",
+        parts=tuple(step.formulas()),
+        apart=step.apart,
     )
+
+
+def _how(axis: Axis) -> str:
+    return f"{axis.role.value}, in tiles of {axis.block}" if axis.is_tiled else axis.role.value
 
 
 def _checked(f: Function, blocks: Mapping[str, int]) -> Mapping[str, int]:

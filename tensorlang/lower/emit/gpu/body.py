@@ -25,7 +25,6 @@ from tensorlang.lower.emit.gpu.table import has_intervals
 from tensorlang.lower.emit.gpu.values import IDENTITY, Reduced, Values
 from tensorlang.lower.emit.nodes import Do
 from tensorlang.lower.kernels.ir import Accumulator, Axis, Kernel, Kind, Output, Role
-from tensorlang.lower.kernels.operands import expressions_of
 from tensorlang.lower.kernels.terms import reduction
 from tensorlang.recursion import run
 
@@ -39,14 +38,13 @@ class Body:
         self._kernel = kernel
         self._naming = naming
         self._axes = {axis.index: axis for axis in kernel.axes}
-        self._values = Values(self._axes, naming)
+        self._values = Values(kernel, naming)
         self.written = self._write()
         self.multiplies = self._values.multiplies
 
     def _write(self) -> Define:
-        kernel, naming, values = self._kernel, self._naming, self._values
+        kernel, naming = self._kernel, self._naming
         accumulators = kernel.accumulators
-        values.announce(expressions_of(kernel), [acc.var for acc in accumulators])
         scope = Scope(Block())
         names = [*naming.arrays.values(), *(["table"] if kernel.tiles else []), *naming.outputs.values()]
         for k, axis in enumerate(kernel.of_role(Role.PARALLEL)):
@@ -179,7 +177,7 @@ class Body:
         arguments = [Name(f"{naming.outputs[output.var]}_ref"), at, node]
         ends = values.ends(axes, scope)
         if ends:
-            arguments.append(if_ragged(aligned(values.joined(ends, "&", axes), axes).node))
+            arguments.append(if_ragged(aligned(values.joined(ends, True, axes), axes).node))
         scope.block.statements.append(Do(apply("_store", *arguments)))
 
 

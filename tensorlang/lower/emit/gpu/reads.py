@@ -7,10 +7,9 @@ around it in which all that it depends on is known.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import reduce
 
 from tensorlang.errors import NormalFormError
 from tensorlang.language.affine import Affine, Index, Lookup, Size, atom_affine
@@ -30,12 +29,13 @@ from tensorlang.language.predicates import (
     within,
 )
 from tensorlang.language.types import shape
-from tensorlang.lower.arrays.ir import ALL, NEW, Block, Infix, Name, Node, Subscript
+from tensorlang.lower.arrays.ir import ALL, NEW, Block, Name, Node, Subscript
 from tensorlang.lower.arrays.values import (
     Axes,
     Value,
     aligned,
     apply,
+    infix,
     literal,
     ordered,
     plus,
@@ -43,9 +43,10 @@ from tensorlang.lower.arrays.values import (
     tuple_of,
     union,
 )
+from tensorlang.lower.emit.conditions import joined, sides
 from tensorlang.lower.emit.gpu.naming import Naming
 from tensorlang.lower.emit.nodes import Conditional
-from tensorlang.lower.kernels.ir import Axis, Role
+from tensorlang.lower.kernels.ir import Kernel, Role
 from tensorlang.lower.kernels.operands import Array
 from tensorlang.lower.kernels.terms import over
 from tensorlang.lower.plan.dependence import places, variable
@@ -76,14 +77,14 @@ class Scope:
 class Reads:
     """Writes what the values of one kernel are made of."""
 
-    def __init__(self, axes: Mapping[Index, Axis], naming: Naming) -> None:
-        self._axes = axes
+    def __init__(self, kernel: Kernel, naming: Naming) -> None:
+        self._axes = {axis.index: axis for axis in kernel.axes}
         self._naming = naming
         self._names = naming.names
-        self._order: Axes = tuple(i for i, axis in axes.items() if not axis.is_number)
-        self._scoped = frozenset(i for i, a in axes.items() if a.role in (Role.REDUCED, Role.UNROLLED))
+        self._order: Axes = tuple(axis.index for axis in kernel.axes if not axis.is_number)
+        self._scoped = frozenset(a.index for a in kernel.axes if a.role in (Role.REDUCED, Role.UNROLLED))
+        self._accumulators = frozenset(acc.var for acc in kernel.accumulators)
         self._needs: dict[Expr, frozenset[Known]] = {}
-        self._accumulators: frozenset[Var] = frozenset()
 
     # Places and conditions
 
@@ -115,31 +116,22 @@ class Reads:
 
     def _mask(self, p: Predicate, scope: Scope) -> Value:
         match p:
-            case Equal(a) | NonNegative(a):
-                left = Affine(tuple((atom, k) for atom, k in a.terms if k > 0), max(a.constant, 0))
-                right = -Affine(tuple((atom, k) for atom, k in a.terms if k < 0), min(a.constant, 0))
-                operator = "==" if isinstance(p, Equal) else ">="
-                if operator == ">=" and right.constant == 1 and right.terms:
-                    right, operator = right - 1, ">"
-                x, y = self.place(left, scope), self.place(right, scope)
-                if operator != "==" and not left.indices:
-                    x, y, operator = y, x, operator.replace(">", "<")
-                axes = union([x, y], self._order)
-                return Value(Infix(aligned(x, axes).node, operator, aligned(y, axes).node), axes, 2)
+            case Equal() | NonNegative():
+                left, operator, right = sides(p)
+                return infix(self.place(left, scope), operator, self.place(right, scope), self._order)
             case Related(relation, arguments):
                 return self.load(relation, arguments, scope)
             case And(parts) | Or(parts):
-                return self.joined([self.mask(part, scope) for part in parts], "&" if isinstance(p, And) else "|")
+                return self.joined([self.mask(part, scope) for part in parts], isinstance(p, And))
             case Exists():
                 raise NormalFormError("a kernel's predicates have no quantifiers")
 
-    def joined(self, masks: Sequence[Value], operator: str = "&", order: Axes = ()) -> Value:
+    def joined(self, masks: Sequence[Value], every: bool = True, order: Axes = ()) -> Value:
         """Several masks as one."""
         if len(masks) == 1:
             return masks[0]
         axes = union(list(masks), order or self._order)
-        parts = (aligned(m, axes).node for m in masks)
-        return Value(reduce(lambda a, b: Infix(a, operator, b), parts), axes, 2)
+        return Value(joined((aligned(m, axes).node for m in masks), every), axes, 2)
 
     def ends(self, indices: Iterable[Index], scope: Scope) -> list[Value]:
         """Where the indices of vectors are in their ranges: a tile may reach beyond the end of its axis."""
@@ -163,7 +155,7 @@ class Reads:
         doubtful = self._doubtful(at, extents)
         masks = [self.mask(p, home) for p in doubtful]
         if masks or inside:
-            mask = aligned(self.joined([*masks, *inside], "&", axes), axes).node
+            mask = aligned(self.joined([*masks, *inside], True, axes), axes).node
             arguments.append(mask if masks else if_ragged(mask))
         name = self._names.fresh_local(self._naming.arrays[array])
         home.block.assign(name, apply("_tile", *arguments))

@@ -6,13 +6,11 @@ table is that. Otherwise it is a list of tiles.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import reduce
-
 from tensorlang.language.affine import Atom, atom_affine
-from tensorlang.language.predicates import And, Equal, NonNegative, Or, Predicate, Related, conjuncts
+from tensorlang.language.predicates import Equal, NonNegative, Related, conjuncts
 from tensorlang.lower.arrays.ir import ALL, NEW, Block, Infix, Name, Node, Subscript, Transpose
 from tensorlang.lower.arrays.values import apply, integer, integers, product_of, tuple_of
+from tensorlang.lower.emit.conditions import condition
 from tensorlang.lower.emit.gpu.naming import Naming
 from tensorlang.lower.emit.nodes import Attribute, Call
 from tensorlang.lower.kernels.ir import Role, Tiles
@@ -32,7 +30,7 @@ def table(tiles: Tiles, naming: Naming) -> Block:
     block.unpack(held, apply("np.ix_", *counts))
     count = {name: Attribute(Name(name), "size") for name in held}
     numbers: dict[Atom, Node] = {t: Name(name) for t, name in zip(tiles.numbers, held, strict=True)}
-    some, part = (_holds(p, numbers, naming) for p in (tiles.some, tiles.part))
+    some, part = (condition(p, lambda a: naming.node(a, numbers)) for p in (tiles.some, tiles.part))
     block.assign("visited", apply("np.broadcast_to", some, tuple_of(count.values())))
     block.assign("whole", Infix(Name("visited"), "&", apply("np.logical_not", part)))
     for related in tiles.data:
@@ -41,18 +39,6 @@ def table(tiles: Tiles, naming: Naming) -> Block:
     rest = (Call(Attribute(Name(x), "reshape"), (product_of(rows), integer(-1))) for x in ("visited", "whole"))
     block.assign("table", apply("_intervals" if has_intervals(tiles) else "_lists", *rest))
     return block
-
-
-def _holds(p: Predicate, numbers: Mapping[Atom, Node], naming: Naming) -> Node:
-    match p:
-        case Equal(a) | NonNegative(a):
-            return Infix(naming.node(a, numbers), "==" if isinstance(p, Equal) else ">=", integer(0))
-        case And(parts) | Or(parts) if parts:
-            operator = "&" if isinstance(p, And) else "|"
-            return reduce(lambda a, b: Infix(a, operator, b), (_holds(q, numbers, naming) for q in parts))
-        case And() | Or():
-            return Name(str(isinstance(p, And)))
-    raise AssertionError("which tiles are visited is said without quantifiers")
 
 
 def _narrow(block: Block, tiles: Tiles, related: Related, naming: Naming) -> None:

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import reduce
 
-from tensorlang.errors import NormalFormError
-from tensorlang.language import grammar
 from tensorlang.language.affine import Index, atom_affine
-from tensorlang.language.grammar import Add, Bracket, Const, Expr, Extremum, Mul, Sum, Var
+from tensorlang.language.grammar import Bracket, Const, Expr, Extremum, Sum
 from tensorlang.language.predicates import TRUE, Predicate, conjuncts, less
-from tensorlang.lower.arrays.expressions import used_twice
+from tensorlang.lower.arrays.fold import combined, used_twice
 from tensorlang.lower.arrays.ir import Infix, Name, Negative, Node, Number
-from tensorlang.lower.arrays.values import Value, applied, apply, integer, literal, ordered, plus, times, where
+from tensorlang.lower.arrays.values import Value, apply, integer, literal, ordered, times, where
 from tensorlang.lower.emit.gpu.naming import Naming
 from tensorlang.lower.emit.gpu.reads import Reads, Scope
 from tensorlang.lower.emit.nodes import Attribute, Call, Conditional, For
 from tensorlang.lower.emit.python import text
-from tensorlang.lower.kernels.ir import Axis, Role
-from tensorlang.lower.kernels.terms import multiplied, nodes, product, reduction, vanishes
+from tensorlang.lower.kernels.ir import Kernel, Role
+from tensorlang.lower.kernels.operands import expressions_of
+from tensorlang.lower.kernels.terms import multiplied, product, reduction, vanishes
 from tensorlang.lower.plan.dependence import places, variable
 from tensorlang.recursion import Deep
 
@@ -56,20 +55,10 @@ class _Part:
 class Values(Reads):
     """Writes the values of one kernel; `multiplies` says whether products of matrices are among them."""
 
-    def __init__(self, axes: Mapping[Index, Axis], naming: Naming) -> None:
-        super().__init__(axes, naming)
-        self._shared: frozenset[Expr] = frozenset()
+    def __init__(self, kernel: Kernel, naming: Naming) -> None:
+        super().__init__(kernel, naming)
+        self._shared = used_twice(*expressions_of(kernel))
         self.multiplies = False
-
-    def announce(self, expressions: Sequence[Expr], accumulators: Iterable[Var]) -> None:
-        """Say what will be written, so that what occurs twice is known, and what is known late only."""
-        self._shared = frozenset().union(*map(used_twice, expressions))
-        seen: set[Expr] = set()
-        for e in expressions:
-            again = [part for part in nodes(e) if part in seen and not isinstance(part, Const)]
-            self._shared |= frozenset(again)
-            seen.update(nodes(e))
-        self._accumulators = frozenset(accumulators)
 
     def value(self, e: Expr, scope: Scope) -> Deep[Value]:
         """The value of `e`, over those axes of the tile on which it depends."""
@@ -90,21 +79,6 @@ class Values(Reads):
             assert x in self._naming.arrays
             return self.load(x, places(e), scope)
         match e:
-            case Const(number):
-                return literal(number)
-            case Add(a, b, sign):
-                left = yield self.value(a, scope)
-                right = yield self.value(b, scope)
-                return plus(left, right, sign, self._order)
-            case Mul(a, b):
-                left = yield self.value(a, scope)
-                right = yield self.value(b, scope)
-                return times(left, right, self._order)
-            case grammar.Call(f, arguments):
-                values = []
-                for argument in arguments:
-                    values.append((yield self.value(argument, scope)))
-                return applied(f, values, self._order)
             case Bracket(p, a):
                 v = yield self.value(a, scope)
                 return where(self.mask(p, scope), v, self._order)
@@ -112,7 +86,7 @@ class Values(Reads):
                 r = reduction(e)
                 v = yield self.reduced(Reduced(r.sign, r.indices, r.pred, r.factors), scope)
                 return v
-        raise NormalFormError(f"a kernel has no {type(e).__name__.lower()} in it")
+        return (yield combined(e, lambda part: self.value(part, scope), self._order, self._shared))
 
     def _named(self, v: Value, scope: Scope) -> Value:
         """`v` by a name, the same one for the same code."""
@@ -178,7 +152,7 @@ class Values(Reads):
             lambda a, b: times(a, b, self._order), [p.value for p in parts if not p.is_mask], literal(Fraction(1))
         )
         for condition in dict.fromkeys(p.condition for p in parts if p.is_mask):
-            masks = self.joined([p.value for p in parts if p.is_mask and p.condition == condition], "&")
+            masks = self.joined([p.value for p in parts if p.is_mask and p.condition == condition])
             if condition:
                 v = ordered(v, self._order)
                 v = v if isinstance(v.node, Name) else self._named(v, scope)

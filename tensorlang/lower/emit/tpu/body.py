@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
 
 from tensorlang.language.affine import Index, atom_affine, constant
-from tensorlang.language.grammar import Const, Expr, Sum, Var, access, children
+from tensorlang.language.grammar import Expr, Sum, Var, access
 from tensorlang.language.predicates import Predicate, Related, conjunction, conjuncts
+from tensorlang.lower.arrays.fold import used_twice
 from tensorlang.lower.arrays.ir import ALL, NEW, Block, Define, Infix, Name, Node, Number, Subscript, When
 from tensorlang.lower.arrays.values import Value, aligned, apply, ordered, times, tuple_of
 from tensorlang.lower.emit.nodes import Attribute, Call, Do, Everything, For, OnDevice, Store
@@ -26,7 +26,6 @@ from tensorlang.lower.kernels.operands import (
     relations_of,
 )
 from tensorlang.lower.kernels.terms import Binders, Reduction, conditions, over, product, reads, reduction
-from tensorlang.lower.plan.dependence import variable
 from tensorlang.recursion import run
 
 _START = {Kind.SUM: Number(Fraction(0), True), Kind.MAX: LOWEST, Kind.MIN: HIGHEST}
@@ -99,7 +98,7 @@ class Body:
         for acc in kernel.accumulators:
             known[acc.var, tuple(map(atom_affine, acc.axes))] = self._places[acc.var]
         wide = frozenset(x for x, _ in reads(*expressions_of(kernel)) if x not in narrow)
-        writer = Values(self._naming, known, _shared(kernel), wide)
+        writer = Values(self._naming, known, used_twice(*expressions_of(kernel), reads=True), wide)
         self._grid.head(block, _used(kernel))
         if kernel.accumulators:
             self._steps(block, writer)
@@ -234,18 +233,6 @@ def _spread(x: Operand, v: Value) -> Node:
     if not any(d.how is How.ABSENT for d in dimensions):
         return v.node
     return Subscript(v.node, tuple(NEW if d.how is How.ABSENT else ALL for d in dimensions))
-
-
-def _shared(kernel: Kernel) -> frozenset[Expr]:
-    """The expressions with operations that occur more than once."""
-    counts: Counter[Expr] = Counter()
-    stack = expressions_of(kernel)
-    while stack:
-        part = stack.pop()
-        counts[part] += 1
-        if counts[part] == 1 and variable(part) is None:
-            stack += children(part)
-    return frozenset(e for e, count in counts.items() if count > 1 and not isinstance(e, Const))
 
 
 def _used(kernel: Kernel) -> set[Index]:

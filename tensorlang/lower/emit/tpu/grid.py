@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import reduce
 
-from tensorlang.language.affine import Affine, Atom, Index, Size
-from tensorlang.language.comparisons import chains
-from tensorlang.language.predicates import TRUE, And, Equal, NonNegative, Or, Predicate
+from tensorlang.language.affine import Affine, Atom, Index
+from tensorlang.language.predicates import TRUE
 from tensorlang.lower.arrays.integers import Integers
 from tensorlang.lower.arrays.ir import Block, Infix, Length, Name, Node, Subscript
 from tensorlang.lower.arrays.names import Names
 from tensorlang.lower.arrays.values import Value, aligned, apply, integer, tuple_of
+from tensorlang.lower.emit.conditions import condition, joined
 from tensorlang.lower.kernels.ir import Axis, Kernel, Role
 from tensorlang.lower.kernels.operands import Array, Dimension
 
@@ -74,25 +73,6 @@ class Naming:
             return self.along(d.axis)
         return self.integer(d.length)
 
-    def condition(self, p: Predicate, numbers: Mapping[Atom, Node]) -> Node:
-        """A condition on sizes and numbers of tiles, which may be arrays."""
-        match p:
-            case And(parts) | Or(parts) if parts:
-                operator = "&" if isinstance(p, And) else "|"
-                return reduce(lambda a, b: Infix(a, operator, b), (self.condition(q, numbers) for q in parts))
-            case And() | Or():
-                return Name(str(isinstance(p, And)))
-            case Equal() | NonNegative():
-                return comparison(p, lambda a: self.integer(a, numbers))
-        raise AssertionError("tiles are listed by conditions without quantifiers and data")
-
-
-def comparison(p: Equal | NonNegative, node: Callable[[Affine], Node]) -> Node:
-    """A comparison as it reads best, of sides that `node` makes."""
-    (chain,) = chains([p], lambda atom: (isinstance(atom, Size), atom.name))
-    left, right = map(node, chain.sides)
-    return Infix(left, "==" if chain.operators[0] == "=" else chain.operators[0], right)
-
 
 class Grid:
     """The axes of the grid in order, those of outputs first; None is the table's, if tiles are ruled out."""
@@ -138,8 +118,10 @@ class Grid:
         shape, some, full = Name("tiles"), Name("some"), Name("full")
         block.assign("tiles", tuple_of(naming.count(a) for a in tiles.axes))
         block.unpack(names, apply("np.indices", shape))
-        block.assign("some", apply("np.broadcast_to", naming.condition(tiles.some, numbers), shape))
-        part = apply("np.broadcast_to", naming.condition(tiles.part, numbers), shape)
+        block.assign(
+            "some", apply("np.broadcast_to", condition(tiles.some, lambda a: naming.integer(a, numbers)), shape)
+        )
+        part = apply("np.broadcast_to", condition(tiles.part, lambda a: naming.integer(a, numbers)), shape)
         block.assign("full", apply("np.logical_not", part))
         order = tuple(a.index for a in tiles.axes)
         for related in tiles.data:
@@ -187,7 +169,7 @@ class Grid:
         if tiles is None:
             return Conditions(first, last, ALWAYS, None)
         numbers: dict[Atom, Node] = {t: ids[a.index] for a, t in zip(tiles.axes, tiles.numbers, strict=True)}
-        masked = self._naming.condition(tiles.part, numbers)
+        masked = condition(tiles.part, lambda a: self._naming.integer(a, numbers))
         full = None if tiles.part is TRUE else apply("jnp.logical_not", masked)
         return Conditions(first, last, full, masked)
 
@@ -206,4 +188,4 @@ class Conditions:
 
 
 def _every(conditions: list[Node]) -> Node:
-    return reduce(lambda a, b: Infix(a, "&", b), conditions) if conditions else ALWAYS
+    return joined(conditions, True) if conditions else ALWAYS

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import reduce
 
 from tensorlang.errors import NormalFormError
-from tensorlang.language import grammar
 from tensorlang.language.affine import Affine, Atom, Index, Lookup, atom_affine
-from tensorlang.language.grammar import Access, Add, Bracket, Const, Expr, Extremum, Mul, Sum, Var
+from tensorlang.language.grammar import Access, Bracket, Expr, Extremum, Sum, Var
 from tensorlang.language.predicates import (
     TRUE,
     Equal,
@@ -21,23 +19,22 @@ from tensorlang.language.predicates import (
     conjunction,
     conjuncts,
 )
+from tensorlang.lower.arrays.fold import combined
 from tensorlang.lower.arrays.ir import ALL, Block, Infix, Name, Node, Number, Subscript
 from tensorlang.lower.arrays.values import (
     Axes,
     Value,
     aligned,
-    applied,
     apply,
     integer,
-    literal,
-    plus,
     times,
     tuple_of,
     union,
 )
+from tensorlang.lower.emit.conditions import condition, joined
 from tensorlang.lower.emit.nodes import Attribute, Call, Everything
 from tensorlang.lower.emit.python import text
-from tensorlang.lower.emit.tpu.grid import Naming, comparison
+from tensorlang.lower.emit.tpu.grid import Naming
 from tensorlang.lower.kernels.ir import Axis, Role
 from tensorlang.lower.kernels.operands import How, Operand
 from tensorlang.lower.kernels.terms import Reduction, over, reduction
@@ -108,40 +105,19 @@ class Values:
 
     def _value(self, e: Expr, scope: Scope) -> Deep[Value]:
         match e:
-            case Const(value):
-                return literal(value)
             case Var() | Access():
                 v = self.read(e)
                 return v if variable(e) in self._wide or not v.axes else self.widened(v)
-            case Add(a, b, sign):
-                left = yield self.value(a, scope)
-                right = yield self.value(b, scope)
-                return plus(left, right, sign, self.order)
-            case Mul(a, b):
-                return (yield self._product(a, b, scope))
-            case grammar.Call(f, arguments):
-                values = []
-                for argument in arguments:
-                    values.append((yield self.value(argument, scope)))
-                return applied(f, values, self.order)
             case Bracket(p, a):
                 v = yield self.value(a, scope)
                 return self.kept(p, v, scope)
             case Sum() | Extremum():
                 return (yield self.reduced(reduction(e), scope))
-        raise NormalFormError("a tile is of scalar expressions; found a gen, let or pair inside of one")
+        return (yield combined(e, lambda part: self.value(part, scope), self.order, self._shared))
 
     def widened(self, v: Value) -> Value:
         """`v` in float32."""
         return replace(v, node=_wide(v.node))
-
-    def _product(self, a: Expr, b: Expr, scope: Scope) -> Deep[Value]:
-        left = yield self.value(a, scope)
-        if isinstance(b, grammar.Call) and b.function.name == "recip":
-            below = yield self.value(b.arguments[0], scope)
-            return times(left, below, self.order, "/")
-        right = yield self.value(b, scope)
-        return times(left, right, self.order)
 
     def read(self, e: Expr | Related | Lookup) -> Value:
         """What a block holds, as it is stored."""
@@ -170,19 +146,17 @@ class Values:
         key = ("condition", p, axes)
         if key not in scope.memo:
             parts = [self._condition(q, axes, scope) for q in conjuncts(p)]
-            node = reduce(lambda a, b: Infix(a, "&", b), parts) if parts else Name("True")
-            scope.memo[key] = Value(node, axes, 1)
+            scope.memo[key] = Value(joined(parts, True), axes, 1)
         return scope.memo[key]
 
     def _condition(self, p: Predicate, axes: Axes, scope: Scope) -> Node:
         match p:
             case Equal() | NonNegative():
-                return comparison(p, lambda a: self._places(a, axes, scope))
+                return condition(p, lambda a: self._places(a, axes, scope))
             case Related():
                 return aligned(self.read(p), axes).node
             case Or(parts):
-                ways = (self.condition(q, axes, scope).node for q in parts)
-                return reduce(lambda a, b: Infix(a, "|", b), ways)
+                return joined((self.condition(q, axes, scope).node for q in parts), False)
         raise NormalFormError("a condition on elements has a quantifier")
 
     def _places(self, a: Affine, axes: Axes, scope: Scope) -> Node:

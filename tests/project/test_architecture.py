@@ -73,7 +73,7 @@ def test_imports_go_one_way_only(module: Path) -> None:
 
 
 ROOMS = ("plan", "arrays", "kernels", "mesh", "emit")
-"""The rooms of lowering, each of which knows of those before it alone, and of the library, which is Python to be copied.
+"""The rooms of lowering. Each knows of those before it alone, and of the library, which is Python to be copied.
 
 What runs generated code stands above all of them.
 """

@@ -47,6 +47,11 @@ class Integers:
     upper: dict[Atom, list[Affine]] = field(default_factory=dict)
     made: dict[tuple[int, Node], Affine] = field(default_factory=dict)
 
+    def spell(self, names: Mapping[Index, str] | Mapping[Size, str]) -> None:
+        """Say what indices or sizes are called."""
+        for atom, name in names.items():
+            self.spelled[atom] = name
+
     def named_in(self, a: Affine, but: Collection[Atom] = ()) -> Affine:
         """`a` over the names of its atoms, except those of `but`."""
         return Affine(tuple((atom if atom in but else self._atom(atom), k) for atom, k in a.terms), a.constant)

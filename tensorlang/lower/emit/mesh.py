@@ -212,7 +212,7 @@ class MeshSource:
     def _gathered(self, key: Key, x: str, wanted: str, d: int, part: Part, shape: tuple[Affine, ...]) -> str:
         name = self.names.fresh_global(wanted)
         axis = integer(d)
-        call = apply("lax.all_gather", Name(x), _axis(part.along), axis=axis, tiled=Name("True"))
+        call: Node = apply("lax.all_gather", Name(x), _axis(part.along), axis=axis, tiled=Name("True"))
         if (part.along, part.size) in self.uneven:
             call = self._cut(call, d, part)
         self.device.assign(name, call)

@@ -98,7 +98,7 @@ class _Place:
                 return f"a {type(e).__name__.lower()} is in a scalar expression"
             elif x is not None and x not in there:
                 return f"{x.name} is read before it is made"
-            elif x in complete and places(e) != [atom_affine(i) for i in complete[x]]:
+            elif x is not None and x in complete and places(e) != [atom_affine(i) for i in complete[x]]:
                 return f"{x.name} is read of another tile"
         return None
 

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field, replace
 from tensorlang.errors import NormalFormError
 from tensorlang.language.affine import Affine, Index, IndexArray, atom_affine, constant
 from tensorlang.language.function import Function, Parameter, unused_name
-from tensorlang.language.grammar import Add, Call, Const, Expr, Extremum, Sum, Var, access, children, gen
+from tensorlang.language.grammar import Add, Call, Const, Expr, Extremum, Sum, Var, access, gen
 from tensorlang.language.names import free_names
 from tensorlang.language.predicates import TRUE, Predicate, Related, Relation, conjunction, conjuncts, less, within
-from tensorlang.language.rebuilt import with_children
+from tensorlang.language.rebuilt import rewrite
 from tensorlang.language.types import Pair, R, Type, array, leaves, shape, struct_of_arrays
 from tensorlang.lower.kernels.check import why_not
 from tensorlang.lower.kernels.ir import (
@@ -96,11 +96,11 @@ def program(f: Function, tiling: Tiling) -> Program:
         for each in reversed(made):
             wanted |= _read_by(each)
         reversed_steps += reversed(made)
-    made = Program(f, found.parts, tuple(reversed(reversed_steps)), found.results)
-    wrong = why_not(made)
+    result = Program(f, found.parts, tuple(reversed(reversed_steps)), found.results)
+    wrong = why_not(result)
     if wrong is not None:
         raise NormalFormError(f"lowering made no kernels: {wrong}")
-    return made
+    return result
 
 
 def _finished(group: _Group, wanted: set[Var], present: Predicate, tiling: Tiling) -> Sequence[Step]:
@@ -194,7 +194,7 @@ def _draft(s: Statement, found: Roles, names: _Canonical, group: _Group) -> _Gro
         if known is None:
             draft.accumulators.append(acc)
         accumulated[head] = access((known or acc).var, *map(atom_affine, (known or acc).axes))
-    value = run(_with(body, accumulated, group.made, {}))
+    value = _with(body, accumulated, group.made)
     draft.outputs.append(Output(s.var, own, value))
     return draft
 
@@ -254,7 +254,7 @@ def _accumulator(
             raise Unfit(f"it reads {x.name} before it is complete")
         shift = next(a.var for a in group.accumulators if _reads_alone(group.made[x], a))
     if shift is not None:
-        value = run(_with(value, {}, group.made, {}))
+        value = _with(value, {}, group.made)
     return Accumulator(var, kept, _KINDS[r.sign], pred, value, shift)
 
 
@@ -293,27 +293,23 @@ def _is_shift(m: Var, factors: Sequence[Expr], pred: Predicate, group: _Group) -
     return False
 
 
-def _with(e: Expr, values: Mapping[Expr, Expr], made: Mapping[Var, Output], memo: dict[Expr, Expr]) -> Deep[Expr]:
+def _with(e: Expr, values: Mapping[Expr, Expr], made: Mapping[Var, Output]) -> Expr:
     """`e` with these values in place of expressions, and of what is made, if it is read at the axes that it has.
 
     Raises `Unfit` if it is read elsewhere.
     """
-    if e not in memo:
-        x = variable(e)
-        if e in values:
-            memo[e] = values[e]
-        elif x is not None and x in made:
-            if places(e) != [atom_affine(i) for i in made[x].axes]:
-                raise Unfit(f"it reads {x.name} of other tiles")
-            memo[e] = made[x].value
-        elif x is not None:
-            memo[e] = e
-        else:
-            parts = []
-            for part in children(e):
-                parts.append((yield _with(part, values, made, memo)))
-            memo[e] = with_children(e, parts)
-    return memo[e]
+
+    def given(old: Expr) -> Expr | None:
+        x = variable(old)
+        if old in values or x is None:
+            return values.get(old)
+        if x not in made:
+            return old
+        if places(old) != [atom_affine(i) for i in made[x].axes]:
+            raise Unfit(f"it reads {x.name} of other tiles")
+        return made[x].value
+
+    return rewrite(e, given)
 
 
 def _why_apart(draft: _Group, group: _Group, present: Predicate) -> str | None:

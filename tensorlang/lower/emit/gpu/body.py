@@ -144,10 +144,9 @@ class Body:
                 number = Name(naming.numbers[axis.index])
                 row = Infix(Infix(row, "*", naming.count(axis)), "+", number) if row is not None else number
         block.assign("row", row or zero)
-        column = lambda k: Subscript(Name("table_ref"), (Name("row"), k))
         if has_intervals(kernel.tiles):
             first, start, stop, last, count = map(Name, ("first", "start", "stop", "last", "count"))
-            block.unpack(("first", "start", "stop", "last"), tuple_of(column(integer(k)) for k in range(4)))
+            block.unpack(("first", "start", "stop", "last"), tuple_of(_column(integer(k)) for k in range(4)))
             block.assign("carry", loop(start, stop, step("number", Name("number"), False)))
             before = Infix(first, "+", k)
             after = Infix(Infix(Infix(stop, "-", start), "+", first), "+", k)
@@ -156,8 +155,8 @@ class Body:
             block.unpack(carried, loop(zero, count, step("k", apply("around", k), True)))
         else:
             whole, count, tile = Name("whole"), Name("count"), apply("listed", k)
-            block.unpack(("whole", "count"), tuple_of(column(integer(k)) for k in range(2)))
-            block.assign("listed", Function(("k",), column(Infix(integer(2), "+", k))))
+            block.unpack(("whole", "count"), tuple_of(_column(integer(k)) for k in range(2)))
+            block.assign("listed", Function(("k",), _column(Infix(integer(2), "+", k))))
             block.assign("carry", loop(zero, whole, step("k", tile, False)))
             block.unpack(carried, loop(whole, count, step("k", tile, True)))
 
@@ -179,6 +178,11 @@ class Body:
         if ends:
             arguments.append(if_ragged(aligned(values.joined(ends, True, axes), axes).node))
         scope.block.statements.append(Do(apply("_store", *arguments)))
+
+
+def _column(k: Node) -> Node:
+    """A number of the table's row."""
+    return Subscript(Name("table_ref"), (Name("row"), k))
 
 
 def _along(length: Node) -> Node:

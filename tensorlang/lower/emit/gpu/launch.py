@@ -56,7 +56,7 @@ class GpuKernel:
         self.arrays = inputs(kernel)
         self._parameters = (*(arrays[x] for x in self.arrays), *sizes.values(), "dtype", "interpret")
         integers = Integers(Names(frozenset({*_RESERVED, *HELPERS, "np", "pl", "plgpu", *sizes.values(), name})))
-        integers.spelled.update(sizes)
+        integers.spell(sizes)
         new = integers.names.fresh_global
         self._naming = Naming(
             integers,

@@ -48,7 +48,7 @@ class Naming:
                 self.tiles[i] = self.names.fresh_global(f"{name}_tile")
             if axis.is_number:
                 self.places[i] = self.names.fresh_global(name)
-        self.integers.spelled.update(self.places)
+        self.integers.spell(self.places)
 
     @property
     def names(self) -> Names:
@@ -158,10 +158,8 @@ class Grid:
         """When what is done."""
         tiles = self._tiles
         if self.listed:
-            flag = lambda bits: Infix(Infix(Name("flags"), "&", integer(bits)), "!=", integer(0))
-            kind = lambda bits: Infix(Infix(Name("flags"), "&", integer(12)), "==", integer(bits))
-            full = None if tiles is not None and tiles.part is TRUE else kind(12)
-            return Conditions(flag(1), flag(2), full, kind(4))
+            full = None if tiles is not None and tiles.part is TRUE else _flags(12, 12)
+            return Conditions(_flags(1, 1), _flags(2, 2), full, _flags(12, 4))
         ids = {a.index: apply("pl.program_id", integer(k)) for k, a in enumerate(self.order) if a is not None}
         reduced = [a for a in self.order if a is not None and a.role is Role.REDUCED]
         first = _every([Infix(ids[a.index], "==", integer(0)) for a in reduced])
@@ -170,8 +168,7 @@ class Grid:
             return Conditions(first, last, ALWAYS, None)
         numbers: dict[Atom, Node] = {t: ids[a.index] for a, t in zip(tiles.axes, tiles.numbers, strict=True)}
         masked = condition(tiles.part, lambda a: self._naming.integer(a, numbers))
-        full = None if tiles.part is TRUE else apply("jnp.logical_not", masked)
-        return Conditions(first, last, full, masked)
+        return Conditions(first, last, None if tiles.part is TRUE else apply("jnp.logical_not", masked), masked)
 
 
 ALWAYS = Name("True")
@@ -185,6 +182,11 @@ class Conditions:
     last: Node
     full: Node | None
     masked: Node | None
+
+
+def _flags(among: int, bits: int) -> Node:
+    """Whether of the flags `among` some, these are set."""
+    return Infix(Infix(Name("flags"), "&", integer(among)), "==", integer(bits))
 
 
 def _every(conditions: list[Node]) -> Node:

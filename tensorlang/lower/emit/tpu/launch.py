@@ -42,7 +42,7 @@ class TpuKernel:
         self._kernel = kernel
         self._narrow = narrow
         integers = Integers(Names(frozenset({*RESERVED, *arrays.values(), *sizes.values(), name})))
-        integers.spelled.update(sizes)
+        integers.spell(sizes)
         self._naming = Naming(kernel, arrays, integers)
         self._grid = Grid(self._naming)
         self._body = Body(self._naming, self._grid)

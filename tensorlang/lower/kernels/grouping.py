@@ -42,7 +42,7 @@ from tensorlang.lower.kernels.terms import free, multiplied, nodes, reads, reduc
 from tensorlang.lower.kernels.tiles import tiles_of
 from tensorlang.lower.plan.dependence import places, variable
 from tensorlang.lower.plan.numbers import has_numbers
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 from tensorlang.sets.isl import implies
 
 _KINDS = {0: Kind.SUM, 1: Kind.MAX, -1: Kind.MIN}
@@ -130,8 +130,8 @@ def _tree(kind: Type, variables: Iterator[Var]) -> Deep[Results]:
     kind = struct_of_arrays(kind)
     if not isinstance(kind, Pair):
         return next(variables)
-    first = yield _tree(kind.first, variables)
-    second = yield _tree(kind.second, variables)
+    first = yield from call(_tree(kind.first, variables))
+    second = yield from call(_tree(kind.second, variables))
     return (first, second)
 
 

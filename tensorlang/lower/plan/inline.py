@@ -15,14 +15,12 @@ places that mix indices, where each element is read but once, so that nothing is
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from tensorlang.language.affine import Affine, Atom, Index
+from tensorlang.language.affine import Index
 from tensorlang.language.function import Function
-from tensorlang.language.grammar import Access, Add, Bracket, Const, Expr, Gen, Let, Mul, Var, access, children
-from tensorlang.language.predicates import substitute
-from tensorlang.language.rebuilt import with_children
+from tensorlang.language.grammar import Add, Bracket, Const, Expr, Gen, Let, Mul, Var, children
+from tensorlang.language.rebuilt import with_atoms, with_children
 from tensorlang.lower.plan.dependence import are_apart, bindings, places, reads, results, variable
 from tensorlang.recursion import Deep, run
 
@@ -70,7 +68,7 @@ class _Rewriting:
             x = variable(e)
             if x is not None and x in self.cheap and (x in self.once or any(a.lookups for a in places(e))):
                 own, body = self.cheap[x]
-                self.memo[e] = run(_at(body, dict(zip(own, places(e), strict=True)), {}))
+                self.memo[e] = with_atoms(body, dict(zip(own, places(e), strict=True)))
             elif isinstance(e, Let):
                 value = yield self.of(e.value)
                 made = _cheap(value) if isinstance(e.var, Var) else None
@@ -104,19 +102,3 @@ def _cheap(e: Expr) -> _Made | None:
             return None
         stack += children(part)
     return (tuple(own), e) if own and 0 < operations <= _CHEAP else None
-
-
-def _at(e: Expr, at: Mapping[Atom, Affine], memo: dict[Expr, Expr]) -> Deep[Expr]:
-    """`e` at the places `at` of its indices."""
-    if e not in memo:
-        if variable(e) is not None:
-            whole = e
-            while isinstance(whole, Access):
-                whole = whole.body
-            memo[e] = access(whole, *(a.substitute(at) for a in places(e)))
-        else:
-            parts = []
-            for part in children(e):
-                parts.append((yield _at(part, at, memo)))
-            memo[e] = Bracket(substitute(e.pred, at), *parts) if isinstance(e, Bracket) else with_children(e, parts)
-    return memo[e]

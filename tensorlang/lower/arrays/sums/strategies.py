@@ -31,6 +31,7 @@ from tensorlang.lower.arrays.integers import Range
 from tensorlang.lower.arrays.ir import ALL, Node, Subscript
 from tensorlang.lower.arrays.membership import without_implied
 from tensorlang.lower.arrays.scope import Scope
+from tensorlang.lower.arrays.sums.band_product import BAND_PRODUCT
 from tensorlang.lower.arrays.sums.block import BLOCKS
 from tensorlang.lower.arrays.sums.chunked import CHUNKS
 from tensorlang.lower.arrays.sums.correlation import CORRELATION
@@ -316,6 +317,7 @@ STRATEGIES = (
     Strategy("spread", "sum s. [k = c*s + d and p] * e = e at s = (k - d)/c, with zeros between", _stride, _spread),
     Strategy("restrict", "sum s:n. [a <= s < b and p] * e = the sum over the shorter range", _bounded, _restricted),
     CORRELATION,
+    BAND_PRODUCT,
     STACK,
     COUNT,
     PREFIX_SUM,

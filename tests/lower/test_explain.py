@@ -35,6 +35,7 @@ EXAMPLES = {
     "blocks of rows": "f(A: [n][n]R) = gen i:n. sum j:n. [j <= i] * A[i, j]",
     "hoist": "f(x: [n]R) = gen i:n. sum j:n. [j <= i] * x[j]",
     "distribute": "f(x: [n]R, A: [n][m]R, z: [m]R) = gen i:n. sum j:m. (A[i, j]^2 + z[j])",
+    "expand": "f(t: [2*n]R, u: [n]R, v: [n]R) = gen i:n. sum j:n. (t[i + j] + u[i] * v[j]) * v[j]",
     "loop": "f(x: [m + n]R, w: [n][m]R) = gen i:n. sum j:m. x[i + j] * w[i, j]",
     "sum of a product": "f(A: [n][m]R, x: [m]R) = gen i:n. sum j:m. A[i, j] * x[j]",
 }

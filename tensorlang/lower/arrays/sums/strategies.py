@@ -37,6 +37,7 @@ from tensorlang.lower.arrays.sums.chunked import CHUNKS
 from tensorlang.lower.arrays.sums.correlation import CORRELATION
 from tensorlang.lower.arrays.sums.diagonal import STACK
 from tensorlang.lower.arrays.sums.einsum import REDUCE
+from tensorlang.lower.arrays.sums.expand import EXPAND
 from tensorlang.lower.arrays.sums.loop import LOOP, expanded, function_of
 from tensorlang.lower.arrays.sums.prefix_sum import BY_VALUE, COUNT, PREFIX_SUM
 from tensorlang.lower.arrays.sums.segment_sum import GROUP, SEGMENT_SUM, SHARED_SEGMENTS
@@ -329,6 +330,7 @@ STRATEGIES = (
     Strategy(
         "distribute", "sum s. (e0 + e1) = sum s. e0 + sum s. e1, if e0 and e1 have other axes", _terms, _distributed
     ),
+    EXPAND,
     LOOP,
     REDUCE,
 )

@@ -141,3 +141,23 @@ def test_rows_do_not_see_what_is_outside_of_their_window_in_strict_code() -> Non
     assert np.isfinite(found[:41]).all()
     assert np.isnan(found[41:81]).all()
     assert np.isfinite(found[81:]).all()
+
+
+SUM = """f(t: [2*n]R, u: [n]R, v: [n]R, b: [5][n]R, x: [n]R) =
+    gen i:n. sum j:n. (t[n + i - j] + u[i] * v[j] - [-2 <= i - j <= 2] * b[i - j + 2, i]) * x[j]"""
+
+
+def test_toeplitz_plus_rank_one_plus_a_band_is_no_loop_over_rows_nor_stored() -> None:
+    f = tl.parse(SUM)
+    rng = np.random.default_rng(0)
+    for n in (1, 2, 7):
+        t, u, v, b, x, y = (rng.normal(size=s) for s in (2 * n, n, n, (5, n), n, n))
+        with jax.enable_x64(True):
+            np.testing.assert_allclose(tl.lower(f)(t, u, v, b, x), tl.evaluate(f, t, u, v, b, x), atol=1e-9)
+            g = tl.adjoint(f)
+            for a, w in zip(tl.lower(g)(t, u, v, b, x, y), tl.evaluate(g, t, u, v, b, x, y), strict=True):
+                np.testing.assert_allclose(a, w, atol=1e-9)
+    g = tl.adjoint(f)
+    n = 4096
+    ones = [np.ones(s, np.float32) for s in (2 * n, n, n, (5, n), n, n)]
+    assert work(tl.lower(f), *ones[:5]).elements + work(tl.lower(g), *ones).elements < 300 * n

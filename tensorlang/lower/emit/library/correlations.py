@@ -162,7 +162,7 @@ def _line(x, w, at):
 
 
 def _is_wide(x, w, at):
-    """Whether there are so many channels along a line of few taps or outputs that their products are what takes time."""
+    """Whether a line of few taps or outputs has so many channels that their products are what takes time."""
     ((_, _, _, n),), taps, channels = at, w.shape[2], COSTS["conv_channels"]
     if min(n, taps) >= COSTS["fft_square"]:
         return False

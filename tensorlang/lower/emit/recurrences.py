@@ -59,7 +59,8 @@ class Recurrent:
         self.definitions: list[tuple[str, str]] = []
         self.explained: list[Explained] = []
         self.told = self._sizes()
-        for part in staged(f).parts:
+        # what is in a step is small: less is gained by windows than lost
+        for part in staged(f, windows=names is None).parts:
             if isinstance(part, Stage):
                 self._stage(part)
             else:

@@ -106,17 +106,19 @@ class Staged:
     parts: tuple[Stage | Turn, ...]
 
 
-def staged(f: Function) -> Staged:
-    """The stages and turns of `f`, a simplified program."""
+def staged(f: Function, windows: bool = True) -> Staged:
+    """The stages and turns of `f`, a simplified program; with `windows`, turns go window by window of their times."""
     s = normal_ssa(f)
     d = apart(s)
     if not d.loops:
         return Staged(f, (Stage(f, ()),))
-    return _Staging(f, d.s, d.loops, {x.param: place for x, place in d.given.items()}).result()
+    return _Staging(f, d.s, d.loops, {x.param: place for x, place in d.given.items()}, windows).result()
 
 
 class _Staging:
-    def __init__(self, f: Function, s: SSA, loops: Sequence[Loop], given: dict[Var, tuple[int, int, str]]) -> None:
+    def __init__(
+        self, f: Function, s: SSA, loops: Sequence[Loop], given: dict[Var, tuple[int, int, str]], windows: bool
+    ) -> None:
         assert isinstance(s.outputs, tuple)
         self.f, self.s, self.loops, self.given = f, s, loops, given
         self.defined = selections(s.statements)
@@ -130,7 +132,7 @@ class _Staging:
         self.needed = self._needed()
         self.order = self._order()
         self.sweeps: dict[int, Sweep] = {}
-        for k in self.order:
+        for k in self.order if windows else ():
             sweep = self._sweep(k)
             if sweep is not None:
                 self.sweeps[k] = sweep

@@ -54,7 +54,6 @@ def _sweep(step, rest, pick, first, stored, kept, size, turned, dtype):
     """
     step = _cast(step, dtype)
     length = _window(size)
-    count, left = size // length, size % length
 
     def window(states, marks, start, n):
         times = start + jnp.arange(n, dtype=jnp.int32)
@@ -63,37 +62,36 @@ def _sweep(step, rest, pick, first, stored, kept, size, turned, dtype):
         now = size - 1 - times if turned else times
         states, each = lax.scan(step, states, (now, pick(read)) if pick else now, reverse=turned)
         sums, rows = rest(start, n, read, each)
-        return states, tuple(mark for _, mark in again), _numbers(sums, dtype), _numbers(rows, dtype)
+        return states, tuple(mark for _, mark in again), _numbers(sums, dtype), _numbers(rows, dtype), each
 
     def one(carry, k):
         states, marks, sums = carry
-        states, marks, more, rows = window(states, marks, k * length, length)
+        states, marks, more, rows, _ = window(states, marks, k * length, length)
         return (states, marks, tuple(x + y for x, y in zip(sums, more, strict=True))), rows
 
     states = _numbers(first, dtype)
     marks = tuple(_marks(store, size, length, data) for store, _, data in kept)
+    kinds, each = jax.eval_shape(lambda x: window(x, marks, 0, min(length, size))[2::2], states)
+    sums = tuple(jnp.zeros(x.shape, dtype) for x in kinds)
+    if not kept and sum(x.size for x in each) * (size // length - 1) <= 2 * sum(x.size for x in kinds):
+        length = size  # what is added up is larger than what steps give
+    count, left = (size // length, size % length) if size else (0, 0)
     if count == 1 and not left:
-        states, _, sums, rows = window(states, marks, 0, length)
+        states, _, sums, rows, _ = window(states, marks, 0, length)
         return states, sums, rows
-    parts = []
-    sums = ()
-    if turned or not count:
-        states, marks, sums, rows = window(states, marks, count * length, left)
-        parts = [rows]
-    if count:
-        if not turned:
-            kinds = jax.eval_shape(lambda x: window(x, marks, 0, length)[2], states)
-            sums = tuple(jnp.zeros(x.shape, dtype) for x in kinds)
-        windows = jnp.arange(count, dtype=jnp.int32)
-        (states, marks, sums), rows = lax.scan(one, (states, marks, sums), windows, reverse=turned)
-        parts = [tuple(x.reshape(size - left, *x.shape[2:]) for x in rows), *parts]
-    if count and not turned and left:
-        states, marks, more, rows = window(states, marks, count * length, left)
-        sums = tuple(x + y for x, y in zip(sums, more, strict=True))
-        parts = [*parts, rows]
-    if not left and count:
-        parts = parts[:1]
-    return states, sums, tuple(x[0] if len(x) == 1 else jnp.concatenate(x) for x in zip(*parts, strict=True))
+    carry, parts = (states, marks, sums), []
+    for whole in (False, True) if turned else (True, False):
+        if whole and count:
+            carry, rows = lax.scan(one, carry, jnp.arange(count, dtype=jnp.int32), reverse=turned)
+            parts.append(tuple(x.reshape(count * length, *x.shape[2:]) for x in rows))
+        elif not whole and (left or not count):
+            states, marks, sums = carry
+            states, marks, more, rows, _ = window(states, marks, count * length, left)
+            carry = states, marks, tuple(x + y for x, y in zip(sums, more, strict=True))
+            parts.append(rows)
+    if turned:
+        parts.reverse()
+    return carry[0], carry[2], tuple(x[0] if len(x) == 1 else jnp.concatenate(x) for x in zip(*parts, strict=True))
 
 
 def _keep(store, step, first, size, dtype):

@@ -58,12 +58,14 @@ from tensorlang.normal.ssa import (
     Constant,
     Defining,
     Input,
+    Integers,
     Loop,
     Outputs,
     Statement,
     States,
     Term,
     live,
+    looked_up,
     needs,
     operands,
     output_list,
@@ -501,11 +503,22 @@ class _Backwards:
             plain = isinstance(x, Constant) or (isinstance(x, Input) and not isinstance(x, States))
             if plain:
                 continue
-            if stops(x) and not isinstance(x, Defining) and (isinstance(x, States) or not is_index_only(x)):
+            if (
+                stops(x)
+                and not self._is_of_indices(x)
+                and not isinstance(x, Defining)
+                and (isinstance(x, States) or not is_index_only(x))
+            ):
                 found[x] = None
             else:
                 stack += needs(x, defined)
         return list(found)
+
+    def _is_of_indices(self, x: Statement) -> bool:
+        """Whether `x` is made of indices and constants alone: it has no adjoint, so it may be computed twice."""
+        if isinstance(x, Input | Constant):
+            return isinstance(x, Integers | Constant)
+        return not looked_up(x) and all(map(self._is_of_indices, operands(x)))
 
     def _stored(self, outputs: Sequence[Statement], extra: Sequence[Statement], choices: Iterable[Statement]) -> Loop:
         """The recurrence whose further states are the values `extra` of its steps."""
@@ -575,4 +588,6 @@ def _within(
         if x not in found:
             found.add(x)
             stack += [y for y in needs(x, defined) if y in dependent]
+            if isinstance(x, States):  # all that this recurrence gives is there
+                stack += [y for y in dependent if isinstance(y, States) and y.loop is x.loop]
     return found

@@ -376,10 +376,11 @@ def _with_step_without_traces(x: States) -> States:
         new[y] = _without_trace(with_operands(y, new), trace, {Lookup(step.time, ()): (now, loop.size)})
     if not further:
         return x
-    again = made_step(
-        step.states, (*step.frees, *further), step.time, [new[y] for y in step.outputs], choices_of(new.values())
-    )
-    return states(Loop(loop.size, again, loop.inits, (*loop.frees, *further.values())), x.place, x.word)
+    made = Step(step.states, step.frees, step.time, tuple(new[y] for y in step.outputs), choices_of(new.values()))
+    read = {y.param for y in step_ssa(made).statements if isinstance(y, Input)}
+    frees = {v: y for v, y in zip(step.frees, loop.frees, strict=True) if v in read} | further
+    again = made_step(step.states, tuple(frees), step.time, made.outputs, made.choices)
+    return states(Loop(loop.size, again, loop.inits, tuple(frees.values())), x.place, x.word)
 
 
 def _without_trace(
@@ -400,7 +401,8 @@ def _without_trace(
             continue
         size, of = whole
         value = found.values.get(at[0])
-        word = _read_as(at[0], value.substitute(as_indices) if value is not None else None, size, known)
+        times = [now for _, (now, _) in given.items()]
+        word = _read_as(at[0], value.substitute(as_indices) if value is not None else None, size, known, times)
         if word is None:
             factors.append((y, at))
         elif word == "fold":
@@ -416,14 +418,21 @@ def _without_trace(
     return contraction(x.shape, own_indices(x), factors, summed, substitute(x.pattern.pred, moved))
 
 
-def _read_as(i: Index, value: Affine | None, last: Affine, known: Predicate) -> str | None:
-    """The word that says what is read of a trace at i, which is `value` if that is known; None if none does."""
+def _read_as(i: Index, value: Affine | None, last: Affine, known: Predicate, times: Sequence[Index]) -> str | None:
+    """The word that says what is read of a trace at i, which is `value` if that is known; None if none does.
+
+    Of two words it is the one by which a step, at one of the `times`, reads a state of its own time, from either end.
+    """
     at = atom_affine(i)
     if value is not None and implies(known, equal(value, last)):
         return "fold"
-    if implies(known, less(at, last)):
-        return "prescan"
-    return "scan" if implies(known, less(constant(0), at)) else None
+    words = ["prescan", "scan"]
+    if any(value is now + 1 or value is last - now for now in map(atom_affine, times)):
+        words.reverse()
+    for word in words:
+        if implies(known, less(at, last) if word == "prescan" else less(constant(0), at)):
+            return word
+    return None
 
 
 def bindings_of(e: Expr) -> tuple[list[tuple[Var | IndexArray, Expr]], Expr]:

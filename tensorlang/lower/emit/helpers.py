@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 from tensorlang.lower.emit.library import (
+    bands,
     blocks,
     correlations,
     extrema,
@@ -25,6 +26,7 @@ _MODULES: tuple[ModuleType, ...] = (
     extrema,
     windows,
     blocks,
+    bands,
     correlations,
     loops,
     recurrences,

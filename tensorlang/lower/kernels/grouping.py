@@ -249,7 +249,7 @@ def _accumulator(
         value = Extremum(r.sign, i, axes[i].extent, conjunction([]), value) if r.sign else Sum(i, axes[i].extent, value)
     var = Var(f"{name}_{_KINDS[r.sign].value}", array(tuple(axes[i].extent for i in kept), R))
     shift = None
-    for x in {x for x, _ in reads(*r.factors)} & group.made.keys():
+    for x in dict.fromkeys(x for x, _ in reads(*r.factors) if x in group.made):
         if shift is not None or not _is_shift(x, r.factors, pred, group):
             raise Unfit(f"it reads {x.name} before it is complete")
         shift = next(a.var for a in group.accumulators if _reads_alone(group.made[x], a))

@@ -39,7 +39,7 @@ class Rule(Shown):
 
     @property
     def theorems(self) -> tuple[str, ...]:
-        """What proves in proofs/ that it keeps the value and never raises the extended cost; none for recurrences."""
+        """The theorem in proofs/ that it keeps the value and never raises the extended cost; none for recurrences."""
         if self.number.startswith("6.R"):
             return ()
         number = self.number.replace(".", "_")

@@ -137,7 +137,7 @@ def run(code: Code, arguments: Sequence[float]) -> Run:
 
 
 def shortest(code: Code, trips: int = 1) -> int:
-    """The operations of a path with so many trips of each loop and the cheaper side of each branch."""
+    """The operations of a path with given numbers of trips of each loop and the cheaper side of each branch."""
     kinds = types(code)
 
     def kind(v: Value) -> Any:

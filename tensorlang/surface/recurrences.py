@@ -22,8 +22,8 @@ def fold(size: Any, init: Any, step: Step, *, reverse: bool = False) -> Any:
 
     A state is a number, an array or a pair. Several are a tuple `init`: `step` takes them one by one, step(t, r, s), or
     as a tuple, step(t, states), and gives as many; so does `fold`. With `reverse` it goes from size - 1 to 0. The
-    number of steps is a size, so what is derived holds for all of them. Raises `TypeMismatch` if a step gives states of
-    other types, or `step` is no function of a step and states.
+    number of steps is a size, so a derivative holds for all of them. Raises `TypeMismatch` if a step gives states of
+    other types, or `step` is not a function of a step and states.
 
     >>> n = tl.sizes("n")
     >>> print(tl.function(lambda a, x: tl.fold(n, x, lambda t, s: a[t] * s), a=tl.R[n], x=tl.R)([2.0, 3.0], 1.0))
@@ -108,7 +108,7 @@ def _names(word: str, step: Step, count: int) -> list[str]:
 
 
 def _takes(step: Step, count: int) -> bool:
-    """Whether `step` can be called with so many arguments."""
+    """Whether `step` can be called with that many arguments."""
     try:
         inspect.signature(step).bind(*[None] * count)
     except (TypeError, ValueError):

@@ -220,7 +220,7 @@ class ArrayProgram(Shown):
         return Required(lambda read: self._ctx.held[read_by(read)[0]].required)
 
     def _cut_rows(self, rows: Affine) -> None:
-        """The bounds of the blocks into which so many rows are cut, if they aren't there yet."""
+        """Assign the bounds of the blocks into which `rows` rows are cut, unless they are there."""
         ctx = self._ctx
         if rows not in ctx.rows:
             ctx.rows[rows] = ctx.names.fresh_global("rows")

@@ -309,7 +309,7 @@ ZERO_NODE = integer(0)
 
 
 def _padded(x: Node, missing: Sequence[Node]) -> Node:
-    """`x` with so many zeros at the end of each axis."""
+    """`x` with `missing` zeros at the end of each axis."""
     return apply("jnp.pad", x, List(tuple(tuple_of((ZERO_NODE, n)) for n in missing)))
 
 

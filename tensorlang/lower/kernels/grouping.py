@@ -2,8 +2,8 @@
 
 A statement joins a kernel if both have the same tiles and visit the same ones of them, and either it reads, at its own
 tile, what the kernel makes, or both read something in common. What the kernel accumulates may be read after the last
-tile only; but for a maximum m, in sums of exp(a - m) * .. over the elements of which m is the maximum. Those are taken
-up along with m, and multiplied by exp(old m - new m) where it grows: softmax in one pass.
+tile only; except for a maximum m, in sums of exp(a - m) * .. over the elements of which m is the maximum. Those are
+taken up along with m, and multiplied by exp(old m - new m) where it grows: softmax in one pass.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class Asked:
     devices: Mapping[str, int]
 
     def of_size(self, size: Affine) -> Along:
-        """Those for an index that runs over `size`, if the sizes in it that are named are named alike."""
+        """Those for an index that runs over `size`, if the sizes in it that are named have the same axes."""
         found = {self.along[s.name] for s in size.sizes if s.name in self.along}
         return found.pop() if len(found) == 1 else ()
 
@@ -54,7 +54,7 @@ class Asked:
 def asked(f: Function, mesh: Mesh, sharding: Mapping[str, str | Along]) -> Asked:
     """`sharding` as names of indices or sizes of `f`, each with axes of `mesh`.
 
-    Raises `ArgumentError` for a name that is neither, for an axis that there is none of, or one given twice.
+    Raises `ArgumentError` for a name that is neither, for an axis that the mesh does not have, or one given twice.
     """
     devices = dict(mesh.shape)
     indices, sizes = _indices(f.body), {s.name for s in f.sizes}

@@ -1,9 +1,9 @@
 """Which indices of each statement are mapped, how each array lies on the mesh, and what has to be sent for it.
 
 An index is mapped as `sharding` says of its size, as the array is to be laid out whose axis it makes, or else as the
-axes lie at which it reads. Of indices that would be mapped alike in one statement one is; the choice is that for which
-the least has to be sent. Sums over a mapped index are added up over the devices; if an index of the result is to be
-mapped along the same axes, each device only gets its block of it.
+axes lie at which it reads. Of indices that would be mapped along the same axes in one statement one is; the choice is
+that for which the least has to be sent. Sums over a mapped index are added up over the devices; if an index of the
+result is to be mapped along the same axes, each device only gets its block of it.
 """
 
 from __future__ import annotations

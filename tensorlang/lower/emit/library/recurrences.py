@@ -6,7 +6,7 @@ from jax import lax
 
 
 def _recur(step, first, size, dtype):
-    """The last states of so many steps from the first ones, and what each step gives: step(states, t) is both."""
+    """The last states of `size` steps from the first ones, and what each step gives: step(states, t) is both."""
     return lax.scan(_cast(step, dtype), _numbers(first, dtype), jnp.arange(size, dtype=jnp.int32))
 
 

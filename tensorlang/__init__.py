@@ -123,6 +123,8 @@ _HOMES = {
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
 _MODULES = ("fn", "jax", "lib", "passes", "pictures", "testing")
 _GUARDED = ("jax", "pictures", "testing")
+_SHADOWING = ("max", "min", "sum")
+"""Public names that a star import does not bring, since they are builtins', too: `tl.sum`."""
 
 __all__ = [  # noqa: PLE0604
     "ArgumentError",
@@ -186,7 +188,7 @@ __all__ = [  # noqa: PLE0604
     "to_ssa",
     "unicode_text",
     "value_and_grad",
-    *_HOMES["surface.embed"].split(),
+    *(name for name in _HOMES["surface.embed"].split() if name not in _SHADOWING),
 ]
 
 
@@ -205,14 +207,14 @@ def __getattr__(name: str) -> Any:
         return import_module(f"tensorlang.{name}")
     entrances = import_module("tensorlang.entrances")
     if name not in _HOME:
-        entrances.unknown(name, __all__)
+        entrances.unknown(name, __dir__())
     what = getattr(import_module(f"tensorlang.{_HOME[name]}"), name)
     found = globals()[name] = entrances.entrance(what, name, __name__) if isfunction(what) else what
     return found
 
 
 def __dir__() -> list[str]:
-    return sorted({"__version__", *__all__})
+    return sorted({"__version__", *__all__, *_SHADOWING})
 
 
 modules[__name__].__class__ = _Package

@@ -52,7 +52,7 @@ from tensorlang.normal.ssa import (
     own_ranges,
     states,
 )
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 from tensorlang.sets.solve import Ranges, simplify_in
 
 _MOST_COMPARED = 16
@@ -112,7 +112,7 @@ def map_outputs(outputs: Outputs, new: Mapping[Statement, Statement]) -> Outputs
 
     def visit(part: Outputs) -> Deep[Outputs]:
         if isinstance(part, tuple):
-            return (yield visit(part[0])), (yield visit(part[1]))
+            return (yield from call(visit(part[0]))), (yield from call(visit(part[1])))
         return new[part]
 
     return run(visit(outputs))

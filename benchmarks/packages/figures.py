@@ -1,4 +1,4 @@
-"""What the gradients of one function cost, by `jax.grad` and by `tl.jax.grad`: operations, times, and their difference."""
+"""What the gradients of one function cost, by `jax.grad` and `tl.jax.grad`: operations, times, their difference."""
 
 from __future__ import annotations
 
@@ -18,6 +18,10 @@ from tensorlang.jaxprs.explain import explanation
 from tensorlang.jaxprs.lint import Report, judged
 from tensorlang.jaxprs.rewrite import plan, traced
 from tensorlang.measure.count import CountError, count_compiled
+
+_NAMES = re.compile(
+    r"metadata=\{[^}]*\}|HloModule [^,]*|#\S+|(FileNames|FunctionNames|FileLocations|StackFrames)\n(.+\n)*"
+)
 
 LEAST = 2e-3
 """Seconds that a gradient runs in each round, again and again if it is faster."""
@@ -76,11 +80,7 @@ def measured(f: PackageFunction, n: int, rounds: int) -> Figures:
 
 def text(compiled: Any) -> str:
     """What XLA compiled, without what it is called and where it is from."""
-    return re.sub(
-        r"metadata=\{[^}]*\}|HloModule [^,]*|#\S+|(FileNames|FunctionNames|FileLocations|StackFrames)\n(.+\n)*",
-        "",
-        compiled.as_text(),
-    )
+    return _NAMES.sub("", compiled.as_text())
 
 
 def apart(got: Any, want: Any) -> float:

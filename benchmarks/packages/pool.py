@@ -141,9 +141,11 @@ def arrays(n: int) -> dict[str, Any]:
         "X": jnp.asarray(lattice * 1.3 + rng.normal(size=(n, 3)) * 0.05, jnp.float32), "img": normal(4, m, n),
         "batch": normal(8, m, n, 4), "seq": normal(n, 8), "seqs": normal(4, n, 8), "signal": normal(4, n),
         "k": whole, "labels": whole, "t": jnp.float32(0.7), "t2": jnp.float32(1.3),
-        "simplex": jax.nn.softmax(normal(n, m)), "chain": jax.nn.softmax(normal(m, m)), "start": jax.nn.softmax(normal(m)),
+        "simplex": jax.nn.softmax(normal(n, m)), "chain": jax.nn.softmax(normal(m, m)),
+        "start": jax.nn.softmax(normal(m)),
         "onehot": jax.nn.one_hot(whole, m), "signs": jnp.sign(normal(n)), "bits": jnp.asarray(rng.integers(0, 2, n)),
-        "means": normal(m), "state": (normal(m), normal(m)), "scales": uniform(0.5, 2, m), "cube": normal(m, m, 8), "small": uniform(0.1, 0.9, n, m),
+        "means": normal(m), "state": (normal(m), normal(m)), "scales": uniform(0.5, 2, m),
+        "cube": normal(m, m, 8), "small": uniform(0.1, 0.9, n, m),
         "discounts": uniform(0.8, 1, n), "times": jnp.asarray(np.sort(rng.uniform(0, n / 4, n)), jnp.float32),
         "bins": jnp.linspace(-3.0, 3.0, m), "probs": jax.nn.softmax(normal(m)), "volume": normal(4, m, 8, n),
     }  # fmt: skip
@@ -178,7 +180,7 @@ def _layer(module: str, build: Callable[[], Any], given: list[Any]) -> Made:
             apply = lambda p, *xs: layer.apply({"params": p, **variables}, *xs, mutable=list(variables))[0]
         case "hk":
             hk = _module(MODULES[module])
-            pure = hk.transform_with_state(lambda *xs: build()(*xs))
+            pure = hk.transform_with_state(lambda *xs: build()(*xs))  # noqa: PLW0108  (modules are built within)
             params, state = pure.init(key, *given)
             apply = lambda p, *xs: pure.apply(p, state, key, *xs)[0]
         case _:

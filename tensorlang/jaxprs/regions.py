@@ -30,32 +30,11 @@ PRODUCTS = 4
 LEAST = 1000
 """A region saves at least so many operations, and at least one for each number that it reads or writes."""
 
-_STRUCTURE = frozenset(
-    [
-        "iota",
-        "slice",
-        "dynamic_slice",
-        "dynamic_update_slice",
-        "pad",
-        "concatenate",
-        "gather",
-        "split",
-        "rev",
-        "dot_general",
-        "conv_general_dilated",
-        "cumsum",
-        "reduce_window_max",
-        "reduce_window_min",
-        "reduce_window_sum",
-        "reduce_window",
-        "select_and_gather_add",
-        "sort",
-        "scatter",
-        "scatter_add",
-        "scatter-add",
-        "scan",
-    ]
+_STRUCTURED = (
+    "iota slice dynamic_slice dynamic_update_slice pad concatenate gather split rev sort cumsum scatter scatter-add "
+    "scan dot_general conv_general_dilated reduce_window reduce_window_sum reduce_window_max reduce_window_min"
 )
+_STRUCTURE = frozenset(_STRUCTURED.split())
 """Primitives of which a gradient may be cheaper than JAX's even where no array is larger than what is given."""
 
 LARGEST = 600

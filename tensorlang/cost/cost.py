@@ -24,6 +24,7 @@ from tensorlang.language.function import Function
 from tensorlang.language.given import require_clear, together
 from tensorlang.language.grammar import (
     Add,
+    Apply,
     Bracket,
     Call,
     Choice,
@@ -45,6 +46,7 @@ from tensorlang.memory import cached_whole
 from tensorlang.normal.let_lift import let_lift
 from tensorlang.recursion import run
 from tensorlang.sets.solve import project
+from tensorlang.surface.inline import opened_expr
 
 
 @limited
@@ -130,7 +132,7 @@ def charges(e: Expr) -> Charges:
 
     Each node is charged for every use of it, so for the tree that the graph stands for.
     """
-    return dict(_charges(e))
+    return dict(_charges(run(opened_expr(e, {}))))
 
 
 @cached_whole
@@ -189,6 +191,12 @@ def _charge(e: Expr, domain: Domain, brackets: Mapping[Expr, Predicate]) -> list
             return [(domain, 1)]
         case Call(f, _):  # 4.26
             return [(domain, f.cost)]
+        case Apply(routine, arguments):  # as it is declared
+            sizes = routine.sizes_at(tuple(argument.type for argument in arguments))
+            return [
+                (domain.over(*((Index("c"), n.substitute(sizes)) for n in product)), weight)
+                for weight, product in routine.cost
+            ]
         case Sum():  # 4.30
             binders, p, _ = nest(e)
             return _reduction(domain, binders, p)

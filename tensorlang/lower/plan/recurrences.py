@@ -1,7 +1,8 @@
-"""Which parts of a program are computed between its recurrences, and what these pass on.
+"""Which parts of a program are computed between its recurrences and calls of routines, and what these pass on.
 
     S1; H = Loop(Step, inits, frees); S2      ->      Stage S1 gives inits, frees and what S2 reads of S1
-                                                      Turn H: a loop over the program of its step
+                                                      Turn H: a loop over the program of its step, or
+                                                      Called H: a routine on what S1 gives
                                                       Stage S2
 
 A stage is a program without recurrences, and so is a step unless there are recurrences in it, which are staged in
@@ -15,13 +16,14 @@ from dataclasses import dataclass, replace
 
 from tensorlang.language.affine import Affine
 from tensorlang.language.function import Function, Parameter, taken_names, unused_name
-from tensorlang.language.grammar import Var
+from tensorlang.language.grammar import Routine, Var
 from tensorlang.language.predicates import relations
 from tensorlang.language.types import R, array
 from tensorlang.normal import normal_ssa
 from tensorlang.normal.recurrences import apart, step_ssa
 from tensorlang.normal.ssa import (
     SSA,
+    Application,
     Constant,
     Defining,
     Input,
@@ -29,6 +31,7 @@ from tensorlang.normal.ssa import (
     Loop,
     Outputs,
     Statement,
+    Whole,
     live,
     looked_up,
     needs,
@@ -66,11 +69,23 @@ class Turn:
 
 
 @dataclass(frozen=True, eq=False)
+class Called:
+    """Calls of a `routine` on `arguments`, of which those that are `mapped` have `batch` axes more, and so has its
+    value. `gives` tells which variable is the array in which place of that."""
+
+    routine: Routine
+    arguments: tuple[Var, ...]
+    batch: int
+    mapped: tuple[bool, ...]
+    gives: tuple[tuple[Var, int], ...]
+
+
+@dataclass(frozen=True, eq=False)
 class Staged:
-    """A program as stages and turns, in the order in which they run; the last one gives its result."""
+    """A program as stages, turns and calls, in the order in which they run; the last one gives its result."""
 
     function: Function
-    parts: tuple[Stage | Turn, ...]
+    parts: tuple[Stage | Turn | Called, ...]
 
 
 def staged(f: Function) -> Staged:
@@ -83,7 +98,7 @@ def staged(f: Function) -> Staged:
 
 
 class _Staging:
-    def __init__(self, f: Function, s: SSA, loops: Sequence[Loop], given: dict[Var, tuple[int, int, str]]) -> None:
+    def __init__(self, f: Function, s: SSA, loops: Sequence[Whole], given: dict[Var, tuple[int, int, str]]) -> None:
         assert isinstance(s.outputs, tuple)
         self.f, self.s, self.loops, self.given = f, s, loops, given
         self.defined = selections(s.statements)
@@ -119,7 +134,7 @@ class _Staging:
                     wanted_of[first[x]].setdefault(x)
                 else:
                     stack += needs(x, self.defined)
-        parts: list[Stage | Turn] = []
+        parts: list[Stage | Turn | Called] = []
         for stage, k in enumerate(order):
             names = {x: self._name(x, loop_name) for x, loop_name in self._operands(k)}
             gives = {x: names.get(x) or self._name(x, "v") for x in (*self.read[k], *wanted_of[stage])}
@@ -128,7 +143,8 @@ class _Staging:
             if fresh:
                 parts.append(self._stage(f"{self.f.name}_part{stage}", tuple(fresh), fresh, passed))
             passed |= fresh
-            parts.append(self._turn(k, passed))
+            whole = self.loops[k]
+            parts.append(self._turn(k, whole, passed) if isinstance(whole, Loop) else self._call(k, whole, passed))
         parts.append(Stage(self._program(self.f.name, self.outputs, passed), ()))
         return Staged(self.f, tuple(parts))
 
@@ -151,6 +167,8 @@ class _Staging:
 
     def _operands(self, k: int) -> list[tuple[Statement, str]]:
         loop = self.loops[k]
+        if isinstance(loop, Application):
+            return [(x, p.name) for x, p in zip(self.read[k], loop.routine.params, strict=True)]
         names = [*(v.name for v in loop.step.states), *(v.name for v in loop.step.frees)]
         return list(zip(self.read[k], names, strict=True))
 
@@ -182,8 +200,12 @@ class _Staging:
         s = live(s)
         return read_back(replace(s, params=_parameters(s, self.f.params)))
 
-    def _turn(self, k: int, passed: dict[Statement, Var]) -> Turn:
-        loop, step = self.loops[k], self.loops[k].step
+    def _call(self, k: int, a: Application, passed: dict[Statement, Var]) -> Called:
+        gives = tuple((v, place) for v, (own, place, _) in self.given.items() if own == k)
+        return Called(a.routine, tuple(passed[x] for x in self.read[k]), len(a.batch), a.mapped, gives)
+
+    def _turn(self, k: int, loop: Loop, passed: dict[Statement, Var]) -> Turn:
+        step = loop.step
         program = step_ssa(step)
         f = read_back(program)
         gives = tuple((v, place, word) for v, (own, place, word) in self.given.items() if own == k)

@@ -40,9 +40,9 @@ def adjoint_of(
     rule, which is linear in the cotangent. The decorated name becomes the program of the rule.
 
     It is checked at small sizes: of a program against the adjoint that is derived, in exact arithmetic where its
-    functions have exact values, else in double precision; of an external function against differences. The arguments are
-    random numbers of `domain`, or what `examples(rng, **sizes)` gives. Raises `AdjointError` with a counterexample for a
-    rule that is none, `TypeMismatch` for one of other shapes.
+    functions have exact values, else in double precision; of an external function against differences. The arguments
+    are random numbers of `domain`, or what `examples(rng, **sizes)` gives. Raises `AdjointError` with a counterexample
+    for a rule that is none, `TypeMismatch` for one of other shapes.
 
     What it costs is counted like any program, and is not bounded by 4 times the cost of `f`. Certificates name it.
 
@@ -56,19 +56,21 @@ def adjoint_of(
     Array([2., 4.], dtype=float32)
     """
 
+    routine, derived_from = _routine(f)
+
     def declare(rule: Callable[..., Any] | External | Function) -> Function:
         place = place_of(rule.body) if isinstance(rule, External) else None
         place = place if isinstance(rule, External | Function) else place_of(rule)
         try:
-            routine, derived_from = _routine(f)
             program = _program(routine, rule)
             check_rule(routine, derived_from, program, domain, examples)
         except TensorlangError as error:
             raise error.at(place) from None
+        known = routine
         if derived_from is not None:
-            routine = routines.add(routine)
-            routines.make_routine(derived_from, routine)
-        routines.declare(routine, program)
+            known = routines.add(routine)
+            routines.make_routine(derived_from, known)
+        routines.declare(known, program)
         return program
 
     return declare

@@ -184,9 +184,9 @@ def _compare(
                 how = "is" if exact else "is about"
                 given = ", ".join(f"{q.name} = {_shown(x)}" for q, x in zip(routine.params, arguments, strict=True))
                 raise AdjointError(
-                    f"the declared adjoint of {routine.name} is not its adjoint: at {_shown_sizes(sizes)}{given}, for the "
-                    f"cotangent {', '.join(map(_shown, bars))}, the cotangent of {element} {how} {_number(a)}, and the "
-                    f"rule gives {_number(b)}",
+                    f"the declared adjoint of {routine.name} is not its adjoint: at {_shown_sizes(sizes)}{given}, for "
+                    f"the cotangent {', '.join(map(_shown, bars))}, the cotangent of {element} {how} {_number(a)}, and "
+                    f"the rule gives {_number(b)}",
                     hint="domain and examples say for which arguments it is to hold",
                 )
             agree += 1

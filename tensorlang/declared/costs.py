@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from tensorlang.cost.read import read_cost
 from tensorlang.errors import AdjointError, ArgumentError, CountError, TensorlangError
 from tensorlang.language.affine import Affine, Atom, Size, atom_affine
@@ -36,12 +38,7 @@ def declared_cost(name: str, cost: str | int, program: Function) -> tuple[tuple[
 
 def cost_at(routine: Routine, sizes: dict[Atom, int]) -> int:
     """What a call is declared to cost at these sizes."""
-    total = 0
-    for weight, product in routine.cost:
-        for n in product:
-            weight *= n.value(sizes)
-        total += weight
-    return total
+    return sum(weight * prod(n.value(sizes) for n in product) for weight, product in routine.cost)
 
 
 def require_enough(routine: Routine, trusted: bool) -> None:
@@ -54,9 +51,8 @@ def require_enough(routine: Routine, trusted: bool) -> None:
     names = dict.fromkeys(atom for p in routine.params for n in shape(p.type)[0] for atom in n.atoms)
     for length in _LENGTHS:
         sizes: dict[Atom, int] = dict.fromkeys(names, length)
-        arrays = [
-            jax.ShapeDtypeStruct(tuple(n.value(sizes) for n in shape(p.type)[0]), np.float32) for p in routine.params
-        ]
+        shapes = [tuple(n.value(sizes) for n in shape(p.type)[0]) for p in routine.params]
+        arrays = [jax.ShapeDtypeStruct(lengths, np.float32) for lengths in shapes]  # type: ignore[no-untyped-call]
         assert routine.compute is not None
         try:
             done = count(routine.compute, *arrays)

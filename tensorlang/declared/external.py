@@ -113,8 +113,8 @@ def _external(body: Callable[..., Any], cost: str | int, trusted: bool, place: P
 
 
 def require_plain(name: str, params: tuple[Var, ...], kind: Type) -> None:
-    """Raise `TypeMismatch` unless the parameters are arrays or numbers, whose shapes tell all sizes, and the value, too,
-    or pairs of such."""
+    """Raise `TypeMismatch` unless the parameters are arrays or numbers whose shapes tell all sizes, and the value is
+    such or pairs of such."""
     if not params:
         raise TypeMismatch(f"{name} has no parameters", hint="a constant needs no function")
     for p in params:

@@ -68,6 +68,11 @@ def declare(made: Routine, rule: Function) -> None:
     _rules[made] = rule
 
 
+def is_declared(made: Routine) -> bool:
+    """Whether an adjoint of a routine is declared."""
+    return made in _rules
+
+
 def rule_of(made: Routine) -> Function:
     """The adjoint that is declared for a routine. Raises `AdjointError` if none is."""
     rule = _rules.get(made)

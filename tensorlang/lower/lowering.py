@@ -10,6 +10,7 @@ import jax
 from tensorlang.budget import limited
 from tensorlang.errors import ArgumentError
 from tensorlang.language.function import Function
+from tensorlang.language.rebuilt import height
 from tensorlang.lower.run import Lowered
 from tensorlang.memory import cached_whole
 from tensorlang.normal.recurrences import has_recurrences
@@ -102,7 +103,10 @@ def lower(
     if has_recurrences(opened(f)) and (target != "jax" or mesh is not None or sharding is not None):
         where = "for a mesh" if target == "jax" else f"as kernels for {target!r}"
         hint = "the target 'jax' on one device, where steps are a lax.scan; its arrays may be sharded by jax.jit"
-        raise ArgumentError(f"recurrences are not lowered {where} yet, and {f.name} has one", hint=hint)
+        what = f"recurrences are not lowered {where} yet, and {f.name} has one"
+        if not height(opened(f).body):
+            what, hint = f"external functions are not called {where}, and {f.name} calls one", "the target 'jax'"
+        raise ArgumentError(what, hint=hint)
     if mesh is None and sharding is None and target != "jax":
         from tensorlang.lower.kernels.run import Kernels
 

@@ -212,8 +212,9 @@ def _application(e: Apply, scope: _Scope, lifted: list[Binding]) -> Deep[Expr]:
         elif outer.around is not None and not isinstance(outer.around, tuple):
             here = {i for i in free_atoms(outer.around) if isinstance(i, Index)} & read
             if here:
+                hidden = ", ".join(sorted(i.name for i in here))
                 raise NormalFormError(
-                    f"{e.routine.name} is called where a condition on {', '.join(sorted(i.name for i in here))} hides it",
+                    f"{e.routine.name} is called where a condition on {hidden} hides it",
                     hint=f"call {e.routine.name} outside of the bracket, and hide its value",
                 )
         outer = outer.parent

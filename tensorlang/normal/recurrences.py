@@ -237,8 +237,9 @@ def with_loops(
     makers: Sequence[Maker],
     given: Mapping[Input, tuple[int, int, str]],
 ) -> SSA:
-    """`s` with recurrences and applications: each of `makers` makes one of so many of the statements `read`, in order, and `given` tells
-    which inputs are the states of which, in which place, and whether they are its fold, scan or prescan."""
+    """`s` with recurrences and applications: each of `makers` makes one of so many of the statements `read`, in order,
+    and `given` tells which inputs are the states of which, in which place, and whether they are its fold, scan or
+    prescan."""
     every = output_list(read)
     parts: list[list[Statement]] = []
     for count, _ in makers:
@@ -625,11 +626,11 @@ def _application(a: Application, read: Sequence[Expr]) -> tuple[Expr, list[tuple
     lets: list[tuple[Var, Expr]] = []
     arguments: list[Expr] = []
     for p, e, along in zip(a.routine.params, read, a.mapped, strict=True):
+        held = e
         if along and not _is_name(e):
-            named = Var(p.name, e.type)
-            lets.append((named, e))
-            e = named
-        arguments.append(access(e, *places) if along else e)
+            held = Var(p.name, e.type)
+            lets.append((held, e))
+        arguments.append(access(held, *places) if along else e)
     return gen(binders, Apply(a.routine, tuple(arguments))), lets
 
 

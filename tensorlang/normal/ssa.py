@@ -34,6 +34,7 @@ from tensorlang.language.affine import Affine, Index, IndexArray, atom_affine, c
 from tensorlang.language.function import Function, Parameter, Results
 from tensorlang.language.grammar import (
     Add,
+    Apply,
     Call,
     Choice,
     Compared,
@@ -49,6 +50,7 @@ from tensorlang.language.grammar import (
     Var,
     access,
     bracket,
+    gen,
     number,
     real,
     with_sizes,
@@ -387,6 +389,11 @@ def needs(x: Statement, defined: Mapping[IndexArray, Defining]) -> tuple[Stateme
     return (*operands(x), *(defined[array] for array in arrays if array in defined))
 
 
+def is_given(x: Statement) -> bool:
+    """Whether `x` is no statement to be read, but an input, or what a recurrence gives."""
+    return isinstance(x, Input) and not isinstance(x, Result)
+
+
 def own_indices(x: Statement) -> tuple[Index, ...]:
     """g: the indices of the statement's elements."""
     return axes(0, len(x.shape))
@@ -502,7 +509,7 @@ def read(x: Statement, given: Mapping[Statement, Expr]) -> Expr:
         case States():
             return _named_states(x)
         case Result():
-            return _named_result(x)
+            return _call(x, given)
         case Input(param, path, _):
             body = param
             for which in path:
@@ -543,9 +550,18 @@ def _named_states(x: States) -> Var:
     return Var(f"{x.word}_{x.loop.step.states[x.place].name}", array(x.shape, R))
 
 
-def _named_result(x: Result) -> Var:
-    """A variable that stands for what an application gives where there is none around."""
-    return Var(f"{x.application.routine.name}_value", array(x.shape, R))
+def _call(x: Result, given: Mapping[Statement, Expr]) -> Expr:
+    """gen b. the part of r(X0[b], X1, ..) that is in the place of `x`; a variable where the operands are not given."""
+    a = x.application
+    if any(y not in given for y in a.operands):
+        return Var(a.routine.name, array(x.shape, R))
+    binders = [(Index(f"b{k}" if k else "b"), size) for k, size in enumerate(a.batch)]
+    places = [atom_affine(index) for index, _ in binders]
+    read = zip(a.operands, a.mapped, strict=True)
+    call: Expr = Apply(a.routine, tuple(access(given[y], *places) if along else given[y] for y, along in read))
+    for which in leaves(call.type)[x.place][0]:
+        call = Proj(which, call)
+    return gen(binders, call)
 
 
 def _read_at(x: Statement, given: Mapping[Statement, Expr], at: tuple[Affine, ...]) -> Expr:
@@ -600,7 +616,7 @@ def to_function(s: SSA) -> Function:
     results = set(output_list(s.outputs))
     for x in s.statements:
         value = read(x, given)
-        if isinstance(x, Input) and not (isinstance(x, Integers) and x in results):
+        if is_given(x) and not (isinstance(x, Integers) and x in results):
             given[x] = value
             continue
         if isinstance(x, Defining):

@@ -406,11 +406,13 @@ class _Parser(DeclarationReader):
     def _call(self, token: Token) -> Deep[_Piece]:
         if token.text not in functions():
             named = self.scope.get(token.text)
-            program = self.programs.get(token.text) or (library().get(token.text) if self.uses_library else None)
+            routine = known_routine(token.text)
+            program = self.programs.get(token.text)
+            if program is None and routine is None and self.uses_library:
+                program = library().get(token.text)
             if named is None and program is not None:
                 called: _Piece = yield self._program(token, program)
                 return called
-            routine = known_routine(token.text)
             if named is None and routine is not None:
                 made: _Piece = yield self._routine(token, routine)
                 return made

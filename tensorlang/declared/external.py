@@ -72,7 +72,7 @@ def external(*, cost: str | int, trusted: bool = False) -> Callable[[Callable[..
     ...     return jnp.cumsum(x)
     >>> print(tl.function(lambda x: tl.sum(n, lambda i: cumulative(x)[i]), x=tl.R[n]))
     f(x: [n]R) =
-      let t = cumulative(x) in
+      let t = [0 < n] * cumulative(x) in
       sum i:n. t[i]
     """
 

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from itertools import islice
 
-from tensorlang.derivative.declared import cotangents
+from tensorlang.derivative.declared import adjoints, cotangents
 from tensorlang.derivative.derivation import DECLARED, RECURRENCE, RULES, InnerProduct, Side, Step
 from tensorlang.derivative.recurrence import External, backwards
 from tensorlang.derivative.total import active, transposed
@@ -65,6 +65,9 @@ def adjoint_steps(s: SSA, wrt: tuple[Var, ...], kind: Type) -> tuple[SSA, list[S
     it gives the cotangents of `wrt`, more than one as pairs nested to the right.
     """
     return _Rewriting(s, wrt, kind).run()
+
+
+adjoints.append(adjoint_steps)
 
 
 class _Rewriting:

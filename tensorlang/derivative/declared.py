@@ -9,7 +9,8 @@ what all of them read has the sum of the cotangents.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from tensorlang.language.affine import Affine, Index, atom_affine
@@ -19,11 +20,14 @@ from tensorlang.language.recurrence import paired, parted
 from tensorlang.language.routines import rule_of
 from tensorlang.language.types import Pair, R, Type, array, leaves, shape
 from tensorlang.normal import function_of, normal_ssa
-from tensorlang.normal.ssa import Application, Input, Statement, output_list, result_of
+from tensorlang.normal.ssa import SSA, Application, Input, Statement, output_list, result_of
 from tensorlang.normal.tidy import with_operands
 from tensorlang.normal.to_ssa import Builder
 from tensorlang.surface.inline import inlined
 from tensorlang.surface.terms import Term
+
+adjoints: list[Callable[[SSA, tuple[Var, ...], Type], tuple[SSA, Any]]] = []
+"""How adjoints are derived; `tensorlang.derivative.adjoint`, which needs this module, puts it here."""
 
 _tangents: WeakKeyDictionary[Routine, Function] = WeakKeyDictionary()
 
@@ -58,13 +62,12 @@ def differentials(builder: Builder, a: Application, dx: Sequence[Statement | Non
 def _tangent(routine: Routine) -> Function:
     """The total derivative that a routine's rule implies: a program of its arguments, its value, a cotangent that it
     does not depend on, and the differentials of the arguments."""
-    from tensorlang.derivative.adjoint import adjoint_steps
-
     if routine not in _tangents:
         rule = rule_of(routine)
         bar = rule.params[-1]
         assert isinstance(bar, Var)
-        made, _ = adjoint_steps(normal_ssa(rule), (bar,), rule.type)
+        (transposed,) = adjoints
+        made, _ = transposed(normal_ssa(rule), (bar,), rule.type)
         _tangents[routine] = function_of(made)
     return _tangents[routine]
 

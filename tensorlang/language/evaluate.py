@@ -138,7 +138,7 @@ class Evaluator:
         here = points.only(self.free[e])
         if e in self.shared:
             value = yield self._recall(e, here)
-        elif isinstance(e, Gen | Sum | Extremum | Choice | Let | Recur) and here is not points:
+        elif isinstance(e, Gen | Sum | Extremum | Choice | Let | Recur | Apply) and here is not points:
             once, back = here.distinct()
             value = yield self._compute(e, once)
             if back is not None:

@@ -30,6 +30,7 @@ from tensorlang.language.grammar import (
     real,
     type_of,
 )
+from tensorlang.language.names import free_names
 from tensorlang.language.predicates import (
     And,
     Exists,
@@ -49,7 +50,7 @@ from tensorlang.language.types import Idx as IndexType
 from tensorlang.recursion import Deep, run
 from tensorlang.surface.lookups import Indices
 from tensorlang.surface.quotients import said
-from tensorlang.surface.scope import Surface
+from tensorlang.surface.scope import Surface, current
 from tensorlang.surface.terms import Idx, Rel, Term, as_size, as_term, described, first, second, term
 
 
@@ -75,9 +76,15 @@ def call_on_terms(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
 def applied(routine: Routine, arguments: Sequence[Term]) -> Term:
     """routine(arguments). Raises `TypeMismatch` or `SizeMismatch` if they don't fit."""
     try:
-        return term(Apply(routine, tuple(argument.expr for argument in arguments)), *arguments)
+        e = Apply(routine, tuple(argument.expr for argument in arguments))
     except TypeMismatch as error:
         raise error.at(here()) from None
+    definition = current.get()
+    if definition is not None:  # it is called once for what it depends on, wherever it is written
+        own = set(free_names(e))
+        depth = max((k + 1 for k, x in enumerate(definition.opened) if x in own), default=0)
+        definition.made_under[e] = definition.opened[:depth]
+    return term(e, *arguments)
 
 
 def _places(value: Surface) -> tuple[Affine, ...]:

@@ -152,7 +152,6 @@ CASES = [
         draw={"L": small, "q": small},
         sizes=({"n": 1000, "d": 2, "K": 5}, {"n": 1000, "d": 10, "K": 25}, {"n": 1000, "d": 64, "K": 50}),
         odd={"n": 501, "d": 7, "K": 5},
-        limits={"model 2": "a triangle of 64 columns is multiplied whole, under a mask"},
     ),
     Case(
         name="k-means",

@@ -3,7 +3,7 @@
     K = gen g. [q] * argmax s where p. X[g, s];  Y = .. X[a, K[a]] ..   ->   M = gen g. [q] * max s where p. X[g, s];
                                                                              Y = .. M[a] ..
 
-where this is all that K is used for. The cost stays the same.
+where this is all that K is used for, and q holds wherever X is read so. The cost stays the same.
 """
 
 from __future__ import annotations
@@ -23,15 +23,18 @@ from tensorlang.normal.ssa import (
     Selection,
     Statement,
     factor_indices,
+    inner_ranges,
     looked_up,
     operands,
     own_indices,
+    own_ranges,
     selections,
     summed_indices,
 )
 from tensorlang.normal.tidy import map_outputs, with_operands
 from tensorlang.sets.isl import implies
-from tensorlang.simplify.chosen import what_was_chosen
+from tensorlang.sets.solve import ranges_predicate
+from tensorlang.simplify.chosen import what_was_chosen, where_chosen
 
 Extrema = Mapping[Input, Selection]
 """Inputs that stand for the greatest or least values of what selections choose from."""
@@ -77,7 +80,8 @@ def _reading(x: Statement, values: Mapping[IndexArray, Input], defined: Mapping[
     places = [solution.rest]
     for y, indices in zip(x.factors, factor_indices(x), strict=True):
         at = [solution.values.get(i, atom_affine(i)) for i in indices]
-        chosen = _extremum(y, at, solution.rest, values, defined)
+        around = conjunction([ranges_predicate({**own_ranges(x), **inner_ranges(x)}), solution.rest])
+        chosen = _extremum(y, at, around, values, defined)
         if chosen is None:
             factors.append((y, indices))
         else:
@@ -101,8 +105,9 @@ def _extremum(
     base, places = _seen(y, at)
     for lookup in (atom for a in at for atom in a.atoms):
         if isinstance(lookup, Lookup) and lookup.array in values:
-            other, chosen = _seen(defined[lookup.array].operand, [*lookup.at, atom_affine(lookup)])
-            if other is base and implies(known, conjunction(map(equal, places, chosen))):
+            x = defined[lookup.array]
+            other, chosen = _seen(x.operand, [*lookup.at, atom_affine(lookup)])
+            if other is base and implies(known, conjunction([where_chosen(lookup, x), *map(equal, places, chosen)])):
                 return lookup
     return None
 

@@ -22,7 +22,7 @@ from tensorlang.certificate.obligations import Obligation, obligations
 from tensorlang.certificate.record import Record, described
 from tensorlang.cost.domains import Domain
 from tensorlang.cost.ratio import Supremum, numbers_in, supremum
-from tensorlang.cost.symbolic import CostPolynomial, cost_polynomial
+from tensorlang.cost.symbolic import CostPolynomial, polynomial_of_one_trip
 from tensorlang.derivative.derivation import Derivation
 from tensorlang.errors import ArgumentError, CertificateError, CountingError
 from tensorlang.language.affine import IndexArray
@@ -296,7 +296,7 @@ def _bound(bound: int | float | Fraction) -> Fraction:
 
 def _cost(f: Function) -> CostPolynomial | None:
     try:
-        return cost_polynomial(f)
+        return polynomial_of_one_trip(f)
     except CountingError:
         return None
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorlang.cost.cost import cost
+from tensorlang.cost.cost import cost_of_one_trip
 from tensorlang.cost.ratio import Supremum
 from tensorlang.derivative.derivation import Derivation
 from tensorlang.derivative.ledger import Ledger
@@ -100,7 +100,7 @@ class CheapAdjoint:
         """What `f` costs; None where that depends on the numbers that a program chooses from."""
         known = {name: value for name, value in data.items() if name in _names(f)}
         try:
-            return cost(f, known)
+            return cost_of_one_trip(f, known)
         except ArgumentError:
             return None
 

@@ -418,6 +418,8 @@ class ScalarFunction:
     """What it computes, as an expression of x0, x1, .., if that is known."""
     shared: tuple[Shared, int] | None = None
     """The code that computes it, and which of its results it is."""
+    loops: Loops | None = None
+    """What its path costs at data; `cost` is that of a path with one trip of each loop."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -471,6 +473,19 @@ class Routine:
     def signature(self) -> str:
         """How it is called, with the types of its parameters."""
         return f"{self.name}({', '.join(f'{p.name}: {p.type}' for p in self.params)})"
+
+
+@dataclass(frozen=True, eq=False)
+class Loops:
+    """What a scalar function costs whose loops data end: `base`, and for each of its loops and branches, by number, an
+    amount for each visit. `count` gives the visits at numbers, the first arguments of the function; `labels` say what
+    they are called, `trips(f)` of a loop and `taken(f, k)` of a branch."""
+
+    arity: int
+    base: int
+    each: tuple[tuple[int, int], ...]
+    count: Callable[..., Mapping[int, int]]
+    labels: Mapping[int, str]
 
 
 @dataclass(frozen=True)

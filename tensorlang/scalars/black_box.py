@@ -7,7 +7,7 @@ generated code one call computes a value and its partial derivatives at the same
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
@@ -67,8 +67,10 @@ class Plan:
         ratio = f"{(self.value + self.derivatives) / self.value:.2f} times" if self.value else "nothing"
         lines = [code_text(self.code), "", f"{self.mode}: {self.why}"]
         if self.mode != "inlined":
-            own, all_ = (_shown(path_cost(numbered(c))) for c in (self.code, derived(numbered(self.code), self.mode)))
-            lines.append(f"on every path: value {own}, with derivatives {all_}")
+            code = numbered(self.code)
+            labels = _labels(code, code.name)
+            own, whole = (_shown(path_cost(c), labels) for c in (code, derived(code, self.mode)))
+            lines.append(f"on every path: value {own}, with derivatives {whole}")
         lines.append(f"with one trip of each loop: value {self.value}, derivatives {self.derivatives} more ({ratio})")
         if self.stored:
             lines.append(f"stored for each point: {self.stored} numbers")
@@ -234,9 +236,9 @@ def _made(code: Code, plan: Plan) -> ScalarFunction:
     )
 
 
-def _shown(path: Linear) -> str:
-    """`7 + 9*trips1`, by the numbers of loops and branches."""
-    terms = [f"{k}*visits{site}" if site else str(k) for site, k in sorted(path.items())]
+def _shown(path: Linear, labels: Mapping[int, str]) -> str:
+    """`7 + 9*trips(f)`."""
+    terms = [f"{k}*{labels[site]}" if site else str(k) for site, k in sorted(path.items())]
     return " + ".join(terms).replace("+ -", "- ") or "0"
 
 

@@ -58,8 +58,7 @@ def _visits(loops: Loops, site: int, arguments: tuple[Expr, ...], domain: Domain
     names: dict[Atom, Affine] = {i: atom_affine(place(k)) for k, (i, _) in enumerate(domain.binders)}
     binders = tuple((place(k), size.substitute(names)) for k, (_, size) in enumerate(domain.binders))
     where = Domain(binders, substitute(domain.pred, names))
-    memo: dict[Expr, Expr] = {}
-    held = tuple(run(with_atoms(e, names, memo)) for e in arguments)
+    held = tuple(with_atoms(e, names) for e in arguments)
     text = _text(loops.labels[site], held, where)
     free = tuple(x for e in held for x in free_names(e) if isinstance(x, Var | IndexArray))
     key = (text, where, free)

@@ -13,6 +13,7 @@ The layout follows the paper that it implements, and imports go one way only:
     lower/        programs as jax.numpy source
     transforms/   programs under JAX's transformations
     pipeline      the arrows composed: adjoint, derivative, grad, ...
+    declared/     whole functions of arrays whose adjoints users declare
     sparse/       Jacobians and Hessians as they lie, and formats for sparse matrices
     certificate/  that an adjoint is cheap, for all sizes and shown to others
     jaxprs/       programs from JAX functions
@@ -43,8 +44,11 @@ if TYPE_CHECKING:
     from tensorlang.cost.cost import cost
     from tensorlang.cost.read import read_cost
     from tensorlang.cost.symbolic import CostPolynomial, cost_polynomial
+    from tensorlang.declared.adjoint import adjoint_of
+    from tensorlang.declared.external import external
     from tensorlang.derivative.derivation import Derivation, Rule, Step
     from tensorlang.errors import (
+        AdjointError,
         ArgumentError,
         CertificateError,
         CostBoundExceeded,
@@ -89,9 +93,11 @@ _HOMES = {
     "cost.cost": "cost",
     "cost.read": "read_cost",
     "cost.symbolic": "CostPolynomial cost_polynomial",
+    "declared.adjoint": "adjoint_of",
+    "declared.external": "external",
     "derivative.derivation": "Derivation Rule Step",
     "errors": (
-        "ArgumentError CertificateError CostBoundExceeded CountingError EmptyExtremum EvaluationError "
+        "AdjointError ArgumentError CertificateError CostBoundExceeded CountingError EmptyExtremum EvaluationError "
         "ImportRefused LimitError MissingPackage NormalFormError OutOfBounds ParseError ScalarFunctionError ScopeError "
         "SizeMismatch TensorlangError TypeMismatch UnknownAttribute"
     ),
@@ -127,6 +133,7 @@ _SHADOWING = ("max", "min", "sum")
 """Public names that a star import does not bring, since they are builtins', too: `tl.sum`."""
 
 __all__ = [  # noqa: PLE0604
+    "AdjointError",
     "ArgumentError",
     "Certificate",
     "CertificateError",
@@ -154,6 +161,7 @@ __all__ = [  # noqa: PLE0604
     "TypeMismatch",
     "UnknownAttribute",
     "adjoint",
+    "adjoint_of",
     "certify",
     "clear_caches",
     "cost",
@@ -163,6 +171,7 @@ __all__ = [  # noqa: PLE0604
     "eliminate_pairs",
     "evaluate",
     "expand_squares",
+    "external",
     "fn",
     "from_jax",
     "grad",

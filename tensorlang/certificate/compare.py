@@ -12,7 +12,7 @@ from tensorlang.cost.counting import number_of_points
 from tensorlang.cost.domains import Domain
 from tensorlang.cost.polynomial import Polynomial, affine, number, total, unknown
 from tensorlang.cost.polynomial import Polynomial as Counts
-from tensorlang.cost.symbolic import CostPolynomial, cost_polynomial
+from tensorlang.cost.symbolic import CostPolynomial, polynomial_of_one_trip
 from tensorlang.errors import CountingError
 from tensorlang.language.affine import Affine, Size, atom_affine, constant
 from tensorlang.language.function import Function
@@ -32,7 +32,7 @@ def costs_no_more(f: Function, g: Function) -> bool:
     if never_above(_counts(f), _counts(g)):
         return True
     try:
-        return never_negative(cost_polynomial(g) - cost_polynomial(f))
+        return never_negative(polynomial_of_one_trip(g) - polynomial_of_one_trip(f))
     except CountingError:
         return False
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from weakref import WeakSet
 
 from tensorlang.language.affine import Affine, Index, atom_affine
-from tensorlang.language.grammar import Access, Expr, Gen, Let, MakePair, Proj, Recur, Var, access
+from tensorlang.language.grammar import Access, Apply, Expr, Gen, Let, MakePair, Proj, Recur, Var, access
 from tensorlang.language.rebuilt import rewrite, with_atoms
 
 
@@ -46,6 +46,12 @@ def recurrence(
 
 WHOLE = "tl.normalize makes all passes together, and in the steps of recurrences, too"
 """What to do where a single pass of the normal form meets a recurrence."""
+
+
+def whole_word(e: Recur | Apply) -> str:
+    """What it is called that a single pass can't see through."""
+    return f"a {e.word}" if isinstance(e, Recur) else f"a call of {e.routine.name}"
+
 
 _turned: WeakSet[Index] = WeakSet()
 """The indices of recurrences that go backwards."""

@@ -1,4 +1,4 @@
-"""Recurrences: steps one after the other, and window by window of their times."""
+"""Recurrences, steps one after the other and window by window of their times, and functions called as a whole."""
 
 import jax
 import jax.numpy as jnp
@@ -33,6 +33,17 @@ def _before(first, after):
 def _all_states(first, after):
     """The first state and those after each step."""
     return jnp.concatenate([jnp.asarray(first, after.dtype)[None], after])
+
+
+def _called(key, arguments, axes, batch, dtype):
+    """What the function known as `key` gives for these arguments, of which those on axis 0 have `batch` axes more."""
+    from tensorlang.language.routines import by_key
+
+    run = by_key(key).compute
+    assert run is not None
+    for _ in range(batch):
+        run = jax.vmap(run, in_axes=axes)
+    return [jnp.asarray(x, dtype) for x in run(*(jnp.asarray(x, dtype) for x in arguments))]
 
 
 def _window(size):

@@ -46,8 +46,7 @@ from tensorlang.language.predicates import (
     lookups,
     substitute,
 )
-from tensorlang.language.rebuilt import replaced as with_values
-from tensorlang.language.rebuilt import with_atoms
+from tensorlang.language.rebuilt import with_atoms, with_values
 from tensorlang.language.recurrence import paired, parted
 from tensorlang.language.types import Pair, R, Type, array, shape
 from tensorlang.normal import function_of, normal_ssa
@@ -59,12 +58,14 @@ from tensorlang.normal.ssa import (
     Constant,
     Defining,
     Input,
+    Integers,
     Loop,
     Outputs,
     Statement,
     States,
     Term,
     live,
+    looked_up,
     needs,
     operands,
     output_list,
@@ -75,7 +76,6 @@ from tensorlang.normal.ssa import (
 )
 from tensorlang.normal.tidy import is_index_only, replaced
 from tensorlang.normal.to_ssa import Builder
-from tensorlang.recursion import run
 from tensorlang.sets.isl import implies
 from tensorlang.sets.solve import project, ranges_predicate, simplify_in
 
@@ -240,8 +240,8 @@ class _Backwards:
         following += parts[len(on_states) :]
         first += [zero(array(x.shape, R)) for x in kept]
         body = _under(lets, paired(following))
-        body = run(with_values(body, at, {}))
-        body = run(with_atoms(body, {Lookup(self.step.time, ()): t}, {}))
+        body = with_values(body, at)
+        body = with_atoms(body, {Lookup(self.step.time, ()): t})
         recur = Recur("fold", r, size, state, paired(first), body)
         frees = [v for v in sequences if v in _variables(body)]
         given = [v for v in outside if v in _variables(recur.init)]
@@ -294,8 +294,8 @@ class _Backwards:
             at[cut[x]] = access(self._sequence(sequences, cut[x], states(back, k, "scan")), turned)
         lets, parts = self._expressions(statements, [lefts[v] for v in on_frees], cut)
         each = _under(lets, paired(parts))
-        each = run(with_values(each, at, {}))
-        each = run(with_atoms(each, {Lookup(self.step.time, ()): now}, {}))
+        each = with_values(each, at)
+        each = with_atoms(each, {Lookup(self.step.time, ()): now})
         whole = Var("each", Gen(t, size, each).type)
         here = Index("t")
         outputs: list[Expr] = []
@@ -503,11 +503,22 @@ class _Backwards:
             plain = isinstance(x, Constant) or (isinstance(x, Input) and not isinstance(x, States))
             if plain:
                 continue
-            if stops(x) and not isinstance(x, Defining) and (isinstance(x, States) or not is_index_only(x)):
+            if (
+                stops(x)
+                and not self._is_of_indices(x)
+                and not isinstance(x, Defining)
+                and (isinstance(x, States) or not is_index_only(x))
+            ):
                 found[x] = None
             else:
                 stack += needs(x, defined)
         return list(found)
+
+    def _is_of_indices(self, x: Statement) -> bool:
+        """Whether `x` is made of indices and constants alone: it has no adjoint, so it may be computed twice."""
+        if isinstance(x, Input | Constant):
+            return isinstance(x, Integers | Constant)
+        return not looked_up(x) and all(map(self._is_of_indices, operands(x)))
 
     def _stored(self, outputs: Sequence[Statement], extra: Sequence[Statement], choices: Iterable[Statement]) -> Loop:
         """The recurrence whose further states are the values `extra` of its steps."""
@@ -577,4 +588,6 @@ def _within(
         if x not in found:
             found.add(x)
             stack += [y for y in needs(x, defined) if y in dependent]
+            if isinstance(x, States):  # all that this recurrence gives is there
+                stack += [y for y in dependent if isinstance(y, States) and y.loop is x.loop]
     return found

@@ -87,9 +87,10 @@ class Lowered(Code):
         sizes: Mapping[str, int] | None = None,
         check: bool = False,
         strict: bool = False,
+        store: str = "needed",
     ) -> None:
         self.function = f
-        self._exact, self._check, self._strict = exact, check, strict
+        self._exact, self._check, self._strict, self._store = exact, check, strict, store
         self._simplified = simplify(f, **(sizes or {}))
         self._forms: dict[tuple[Relation, ...], Form] = {}
         self._plans: dict[Hashable, _Plan] = {}
@@ -234,7 +235,7 @@ class Lowered(Code):
     def _form(self, on_points: tuple[Relation, ...]) -> Form:
         """The program for these relations given by their points, the others as boolean arrays."""
         if on_points not in self._forms:
-            made = source(self._simplified, on_points, self._exact, self._strict)
+            made = source(self._simplified, on_points, self._exact, self._strict, self._store)
             run = jax.jit(defined(made), static_argnames=list(made.told.values()))
             self._forms[on_points] = Form(made, run)
         return self._forms[on_points]

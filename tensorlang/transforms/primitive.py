@@ -45,12 +45,13 @@ Given = tuple[tuple[Relation, Coordinates], ...]
 
 @dataclass(frozen=True)
 class How:
-    """How code for an operation is made: in which floating-point type, with which relations known by their points, and
-    whether it is strict, so that what brackets hide has no influence, whatever it is."""
+    """How code for an operation is made: in which floating-point type, with which relations known by their points,
+    whether it is strict, so that what brackets hide has no influence, whatever it is, and what recurrences keep."""
 
     dtype: Any
     points: Given
     strict: bool
+    store: str = "needed"
 
 
 program_p = Primitive("tensorlang")
@@ -85,7 +86,7 @@ def _varying(x: Any) -> frozenset[Any]:
 
 @partial(jax.jit, static_argnames=("op", "sizes", "how"), inline=True)
 def _execute(*args: Any, op: Operation, sizes: Sizes, how: How) -> list[Any]:
-    made = _source(op, frozenset(p for p, _ in how.points), how.strict)
+    made = _source(op, frozenset(p for p, _ in how.points), how.strict, how.store)
     run, values = _defined(made), dict(sizes)
     with jax.ensure_compile_time_eval():  # they are kept for later, and must not belong to what is being traced
         on_points: dict[Any, Any] = {p: where.given(made.orders[p]) for p, where in how.points}
@@ -120,8 +121,8 @@ def _layout(op: Operation, kinds: Sequence[Any]) -> list[jax.NamedSharding] | No
 
 
 @once
-def _source(op: Operation, on_points: frozenset[Relation], strict: bool) -> Source | Recurrent:
-    return source(op.function, on_points, strict=strict)
+def _source(op: Operation, on_points: frozenset[Relation], strict: bool, store: str) -> Source | Recurrent:
+    return source(op.function, on_points, strict=strict, store=store)
 
 
 @once

@@ -12,17 +12,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
-from tensorlang.language.affine import Affine, IndexArray
+from tensorlang.language.affine import Affine, IndexArray, Lookup
 from tensorlang.language.function import Function, Parameter, taken_names, unused_name
 from tensorlang.language.grammar import Var
-from tensorlang.language.predicates import relations
+from tensorlang.language.predicates import FALSE, TRUE, Predicate, conjunction, free_atoms, relations
 from tensorlang.language.types import R, array
 from tensorlang.lower.plan.windows import Along, Sweep, found_sweep
 from tensorlang.normal import normal_ssa
 from tensorlang.normal.recurrences import apart, step_ssa
 from tensorlang.normal.ssa import (
     SSA,
+    Addition,
     Constant,
     Defining,
     Input,
@@ -30,6 +32,9 @@ from tensorlang.normal.ssa import (
     Loop,
     Outputs,
     Statement,
+    States,
+    Step,
+    Term,
     live,
     looked_up,
     needs,
@@ -38,6 +43,7 @@ from tensorlang.normal.ssa import (
     selections,
 )
 from tensorlang.normal.tidy import is_index_only, map_outputs, with_operands
+from tensorlang.sets.isl import implies
 from tensorlang.simplify.read_back import read_back
 
 
@@ -74,7 +80,8 @@ class Turn:
     The states begin as `inits`. `carried` are the places of those that steps or folds read; `gives` tells which
     variable is the fold, scan, prescan or states of the state in which place. Steps read an element of each of the
     sequences `local`: that at their own time, which goes against them if `turned`. Of the states over the time only
-    `stored` are read by what is not computed in windows.
+    `stored` are read by what is not computed in windows. With `until`, a further value of the step is 1 if all states
+    are kept from then on, and else 0.
     """
 
     size: Affine
@@ -89,6 +96,7 @@ class Turn:
     local: tuple[Var, ...] = ()
     turned: bool = False
     rest: Rest | None = None
+    until: bool = False
 
     @property
     def reads(self) -> tuple[Var, ...]:
@@ -298,6 +306,10 @@ class _Staging:
         step = sweep.step if sweep is not None else loop.step
         operands = sweep.frees if sweep is not None else self.read[k][len(loop.inits) :]
         slices = sweep.slices if sweep is not None else ()
+        folded = sweep is None and all(own != k or word == "fold" for own, _, word in self.given.values())
+        until = _end(step) if folded else None
+        if until is not None:
+            step = Step(step.states, step.frees, step.time, (*step.outputs, until), step.choices)
         program = step_ssa(step)
         f = read_back(program)
         gives = tuple((v, place, word) for v, (own, place, word) in self.given.items() if own == k)
@@ -332,6 +344,7 @@ class _Staging:
             tuple(x.param for x in sweep.local) if sweep is not None else (),
             sweep is not None and sweep.turned,
             self._rest(k, sweep, passed) if sweep is not None else None,
+            until is not None,
         )
 
     def _is_stored(self, k: int, v: Var) -> bool:
@@ -377,6 +390,44 @@ class _Staging:
             tuple(names[len(sweep.sums) :]),
             tuple(sweep.along[x] for x in sweep.rows),
         )
+
+
+def _end(step: Step) -> Statement | None:
+    """1 where all states are kept from then on, and else 0; None if nothing says that they will be.
+
+    They are if each is [p] * the state + .., nothing else where p holds, and p is of the states, not of the time.
+    """
+    places: list[tuple[Predicate, list[Predicate]]] = []
+    for v, x in zip(step.states, step.outputs, strict=True):
+        state = Input(v, (), x.shape)
+        terms = x.terms if isinstance(x, Addition) else (Term(1, TRUE, x),)
+        own = [t for t in terms if t.operand is state and t.sign > 0]
+        if len(own) != 1:
+            return None
+        places.append((own[0].pred, [t.pred for t in terms if t is not own[0]]))
+    p = next((own for own, _ in places if own is not TRUE), TRUE)
+    for own, others in places:
+        if not implies(p, own) or any(not implies(conjunction([p, q]), FALSE) for q in others):
+            return None
+    if p is TRUE or any(not isinstance(a, Lookup) or a.at for a in free_atoms(p)):
+        return None
+    made = {x.array: x for x in step.choices if isinstance(x, Defining)}
+    stack: list[Statement] = []
+    for a in free_atoms(p):
+        assert isinstance(a, Lookup)
+        if a.array not in made:
+            return None
+        stack.append(made[a.array])
+    seen: set[Statement] = set()
+    while stack:
+        x = stack.pop()
+        if x in seen:
+            continue
+        seen.add(x)
+        if any(lookup is step.time for lookup in looked_up(x)) or isinstance(x, States):
+            return None
+        stack += needs(x, made)
+    return Addition((Term(1, p, Constant(Fraction(1), ())),), ())
 
 
 def _parameters(s: SSA, params: Sequence[Parameter]) -> tuple[Parameter, ...]:

@@ -168,7 +168,7 @@ class _Windows:
         inside = {*rest, *sums}
         wanted = set(self.outside)
         for x in reversed(self.statements):
-            if x in wanted and is_index_only(x):
+            if x in wanted and is_index_only(x) and not self._is_turned(x):
                 inside.discard(x)
             if x not in inside:
                 wanted.update(needs(x, self.defined))
@@ -270,6 +270,17 @@ class _Windows:
                     return Along(k, False)
                 return Along(k, True) if tau is size - 1 - here else None
         return SUM if not any(i in own_ranges(x) for i in tau.indices) and len(tau.indices) == 1 else None
+
+    def _is_turned(self, x: Statement) -> bool:
+        """Whether `x` is the states of all times, in their order."""
+        return (
+            isinstance(x, Contraction)
+            and x in self.along
+            and x.factors[0] in self.own
+            and len(x.shape) == len(x.factors[0].shape)
+            and not self.along[x].turned
+            and self.turned
+        )
 
     # windows
 

@@ -10,6 +10,19 @@ def _recur(step, first, size, dtype):
     return lax.scan(_cast(step, dtype), _numbers(first, dtype), jnp.arange(size, dtype=jnp.int32))
 
 
+def _recur_until(step, first, size, dtype):
+    """The last states of at most so many steps, until a step says, by its one value, that it keeps all states."""
+    step = _cast(step, dtype)
+
+    def one(carry):
+        t, states, _ = carry
+        states, (done,) = step(states, t)
+        return t + 1, states, done > 0
+
+    more = lambda carry: (carry[0] < size) & ~carry[2]
+    return lax.while_loop(more, one, (jnp.int32(0), _numbers(first, dtype), jnp.bool_(False)))[1]
+
+
 def _numbers(arrays, dtype):
     """The arrays, with one type of numbers."""
     return tuple(jnp.asarray(x, dtype) for x in arrays)
@@ -75,6 +88,8 @@ def _sweep(step, rest, pick, first, stored, kept, size, turned, dtype):
     sums = tuple(jnp.zeros(x.shape, dtype) for x in kinds)
     if not kept and sum(x.size for x in each) * (size // length - 1) <= 2 * sum(x.size for x in kinds):
         length = size  # what is added up is larger than what steps give
+    elif not kept and sum(x.size for x in kinds) <= sum(x.size for x in each) // max(min(length, size), 1):
+        length = 1
     count, left = (size // length, size % length) if size else (0, 0)
     if count == 1 and not left:
         states, _, sums, rows, _ = window(states, marks, 0, length)

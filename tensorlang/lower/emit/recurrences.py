@@ -214,8 +214,8 @@ class Recurrent:
             how += f", and {len(turn.again)} values of each step computed again"
         else:
             how += f"{len(arrays)} values stored at each step"
-        if turn.rest is not None:
-            how += f"; {len(turn.rest.sums)} sums over the time are added up window by window"
+        if turn.rest is not None and turn.rest.sums:
+            how += "; sums over the time are added up window by window"
         self.explained.append(
             Explained(
                 turn.step.name,

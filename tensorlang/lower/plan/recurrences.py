@@ -38,6 +38,7 @@ from tensorlang.normal.ssa import (
     live,
     looked_up,
     needs,
+    operands,
     output_list,
     predicates,
     selections,
@@ -149,7 +150,7 @@ class _Staging:
     def result(self) -> Staged:
         order = self.order
         # what is wanted before each recurrence, and by what is computed with it, and in the end
-        roots = [*([self._operands(k), self._rest_needs(k)] for k in order), [output_list(self.outputs)]]
+        roots = [(list(self._operands(k)), self._rest_needs(k)) for k in order] + [(output_list(self.outputs), [])]
         first: dict[Statement, int] = {}
         for stage, wanted in enumerate(roots):
             stack = [x for xs in wanted for x in xs]
@@ -182,11 +183,11 @@ class _Staging:
             if fresh:
                 parts.append(self._stage(f"{self.f.name}_part{stage}", tuple(fresh), fresh, passed))
             passed |= fresh
-            parts.append(self._turn(k, passed))
-            if k in self.sweeps:
-                rest = parts[-1].rest
+            turn = self._turn(k, passed)
+            parts.append(turn)
+            if turn.rest is not None:
                 outputs = (*self.sweeps[k].sums, *self.sweeps[k].rows)
-                passed.update(zip(outputs, (*rest.sums, *rest.rows) if rest else (), strict=True))
+                passed.update(zip(outputs, (*turn.rest.sums, *turn.rest.rows), strict=True))
         parts.append(Stage(self._program(self.f.name, self.outputs, passed), ()))
         return Staged(self.f, tuple(parts))
 
@@ -395,39 +396,49 @@ class _Staging:
 def _end(step: Step) -> Statement | None:
     """1 where all states are kept from then on, and else 0; None if nothing says that they will be.
 
-    They are if each is [p] * the state + .., nothing else where p holds, and p is of the states, not of the time.
+    They are where a predicate of what the states are, not of the time, leaves nothing of each output but the state.
     """
-    places: list[tuple[Predicate, list[Predicate]]] = []
-    for v, x in zip(step.states, step.outputs, strict=True):
-        state = Input(v, (), x.shape)
-        terms = x.terms if isinstance(x, Addition) else (Term(1, TRUE, x),)
-        own = [t for t in terms if t.operand is state and t.sign > 0]
-        if len(own) != 1:
-            return None
-        places.append((own[0].pred, [t.pred for t in terms if t is not own[0]]))
-    p = next((own for own, _ in places if own is not TRUE), TRUE)
-    for own, others in places:
-        if not implies(p, own) or any(not implies(conjunction([p, q]), FALSE) for q in others):
-            return None
-    if p is TRUE or any(not isinstance(a, Lookup) or a.at for a in free_atoms(p)):
-        return None
+    own = {Input(v, (), x.shape): x for v, x in zip(step.states, step.outputs, strict=True)}
     made = {x.array: x for x in step.choices if isinstance(x, Defining)}
-    stack: list[Statement] = []
-    for a in free_atoms(p):
-        assert isinstance(a, Lookup)
-        if a.array not in made:
-            return None
-        stack.append(made[a.array])
-    seen: set[Statement] = set()
+    tried: dict[Predicate, None] = {}
+    stack = list(step.outputs)
     while stack:
         x = stack.pop()
-        if x in seen:
-            continue
-        seen.add(x)
-        if any(lookup is step.time for lookup in looked_up(x)) or isinstance(x, States):
-            return None
-        stack += needs(x, made)
-    return Addition((Term(1, p, Constant(Fraction(1), ())),), ())
+        if isinstance(x, Addition):
+            tried.update((t.pred, None) for t in x.terms if t.pred is not TRUE)
+            stack += operands(x)
+    for p in tried:
+        if _is_of_states(p, step, made) and all(_is_kept(x, state, p) for state, x in own.items()):
+            return Addition((Term(1, p, Constant(Fraction(1), ())),), ())
+    return None
+
+
+def _is_kept(x: Statement, state: Statement, p: Predicate) -> bool:
+    """Whether `x` is the state where `p` holds."""
+    while isinstance(x, Addition):
+        left = [t for t in x.terms if not implies(conjunction([p, t.pred]), FALSE)]
+        if len(left) != 1 or left[0].sign < 0 or not implies(p, left[0].pred):
+            return False
+        x = left[0].operand
+    return x is state
+
+
+def _is_of_states(p: Predicate, step: Step, made: Mapping[IndexArray, Defining]) -> bool:
+    """Whether `p` is a condition on what states and values are, the same at all times."""
+    seen: set[Statement] = set()
+    stack: list[Statement] = []
+    for a in free_atoms(p):
+        if not isinstance(a, Lookup) or a.at or a.array not in made:
+            return False
+        stack.append(made[a.array])
+    while stack:
+        x = stack.pop()
+        if x not in seen:
+            seen.add(x)
+            if isinstance(x, States) or step.time in looked_up(x):
+                return False
+            stack += needs(x, made)
+    return True
 
 
 def _parameters(s: SSA, params: Sequence[Parameter]) -> tuple[Parameter, ...]:

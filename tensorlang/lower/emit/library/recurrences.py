@@ -48,10 +48,13 @@ def _all_states(first, after):
     return jnp.concatenate([jnp.asarray(first, after.dtype)[None], after])
 
 
-def _window(size):
-    """How many times a window of `size` times has: one of its divisors, where there is one near its root."""
+def _window(size, store="needed"):
+    """How many times a window of `size` times has: one of its divisors, where there is one near its root.
+
+    It is a few times where only the logarithm of their number is kept.
+    """
     root = 1
-    while root * root < size:
+    while root * root < size and not (store == "log" and root == 8):
         root += 1
     near = [n for n in range(root, 3 * root) if n <= size and size % n == 0]
     return near[0] if near else max(root, 1)
@@ -66,11 +69,13 @@ def _sweep(step, rest, pick, first, stored, kept, size, turned, dtype):
     `turned`, times go backwards.
     """
     step = _cast(step, dtype)
-    length = _window(size)
+    length = _window(size, kept[0][0] if kept else "needed")
 
     def window(states, marks, start, n):
         times = start + jnp.arange(n, dtype=jnp.int32)
-        again = [_again(*each, mark, start, times, length) for each, mark in zip(kept, marks, strict=True)]
+        again = [
+            _again(store, one, data, x, start, times, length) for (store, one, data), x in zip(kept, marks, strict=True)
+        ]
         read = tuple(lax.dynamic_slice_in_dim(x, start, n) for x in stored), tuple(found for found, _ in again)
         now = size - 1 - times if turned else times
         states, each = lax.scan(step, states, (now, pick(read)) if pick else now, reverse=turned)
@@ -113,7 +118,7 @@ def _keep(store, step, first, size, dtype):
     """The last states of a recurrence, and what is kept of it so that `_again` can compute what its steps give."""
     step = _cast(step, dtype)
     first = _numbers(first, dtype)
-    length = _window(size)
+    length = _window(size, store)
     count, left = size // length, size % length
 
     def steps(states, start, n):

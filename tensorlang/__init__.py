@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from tensorlang.normal import eliminate_pairs, let_lift, normalize, push_out_gen, to_ssa
     from tensorlang.pipeline import adjoint, derivative, derive, grad, hvp, value_and_grad
     from tensorlang.simplify import simplify
+    from tensorlang.simplify.squares import expand_squares
     from tensorlang.sparse.layouts import hessian, jacobian
     from tensorlang.sparse.pieces import structure
     from tensorlang.surface.embed import *  # noqa: F403
@@ -106,6 +107,7 @@ _HOMES = {
     "normal": "eliminate_pairs let_lift normalize push_out_gen to_ssa",
     "pipeline": "adjoint derivative derive grad hvp value_and_grad",
     "simplify": "simplify",
+    "simplify.squares": "expand_squares",
     "surface.embed": (
         "Cond Idx IndexType Indices R RelationType Term ValueType acos acosh argmax argmin asin asinh "
         "atan atan2 atanh call cbrt ceil cos cosh digamma erf erfc erfinv exists exp expm1 floor fold fst function gen "
@@ -160,6 +162,7 @@ __all__ = [  # noqa: PLE0604
     "derive",
     "eliminate_pairs",
     "evaluate",
+    "expand_squares",
     "fn",
     "from_jax",
     "grad",

@@ -40,6 +40,7 @@ from proofs.checker.trees import (
     Pair,
     Part,
     Pred,
+    Recur,
     Sum,
     Test,
     Type,
@@ -184,6 +185,10 @@ class Charges:
             case Gen(i, size, body):
                 own = fresh()
                 self._go(body, (*dims, own), place.index(i, name(own), self.meaning.affine(size, place)))
+            case Recur(_, _, _, _, init, step):
+                self._go(init, dims, place)
+                held = self.meaning.recurrence(e, place)
+                self._go(step, (*dims, held.time), held.inside)
             case Sum():
                 self._reduction(*nest(e), dims, place)
             case Best(_, _, i, size, where, body):

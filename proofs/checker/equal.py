@@ -88,7 +88,7 @@ class _Both:
             self.facts.declare(side.program.params)
         self.values = Values(self.facts)
         self.values.zeros = how.zeros
-        self.sides = [_Opened(self.values, side) for side in (first, second)]
+        self.sides = [Opened(self.values, side) for side in (first, second)]
 
     def decide(self, matches: Iterable[tuple[str, str]]) -> str | None:
         one, two = self.sides
@@ -132,7 +132,7 @@ class _Both:
                 two.known[other] = names, [Term(ONE, ((node.key, tuple(map(name, names))),))]
 
 
-class _Opened:
+class Opened:
     """A program's result, with its outermost lets taken off."""
 
     def __init__(self, values: Values, side: Side) -> None:

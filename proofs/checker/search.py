@@ -23,7 +23,9 @@ from proofs.checker.samples import (
     Numbers,
     _fits,
     check_bound,
+    check_gradient,
     drawn_env,
+    drawn_slopes,
     same_values,
     told_sizes,
 )
@@ -76,6 +78,14 @@ def _compare(
     meaning = Semantics(held.functions, budget)
     env = drawn_env(held, meaning, sizes, rng, numbers, budget)
     if env is None:
+        return
+    if held.recurs:
+        try:
+            check_gradient(held, meaning, env, drawn_slopes(held, env, rng))
+        except (Undefined, OverflowError):
+            return
+        except Refused as refused:
+            raise Refused(f"{refused}, at {told_sizes(sizes)}") from None
         return
     try:
         both = meaning.value(held.derivation.body, env)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tensorlang.budget import limited
-from tensorlang.certificate.compare import costs_no_more
+from tensorlang.certificate.compare import costs_at_most, costs_no_more
 from tensorlang.certificate.excess import CheapAdjoint
 from tensorlang.certificate.matches import matches
 from tensorlang.certificate.obligations import Obligation, obligations
@@ -80,6 +80,11 @@ class Certificate(Shown):
         return self.costs["adjoint"]
 
     @cached_property
+    def recurs(self) -> bool:
+        """Whether the program has recurrences: then the checker derives the gradient on its own, and compares it."""
+        return has_recurrences(self.derivation.function)
+
+    @cached_property
     def record(self) -> Record:
         """The derivation as names and texts."""
         return Record(self.derivation)
@@ -121,18 +126,26 @@ class Certificate(Shown):
             "program": str(d.function),
             "wrt": [x.name for x in d.wrt],
             "adjoint": str(d.adjoint),
-            "derivation": self.record.text,
+            "derivation": None if self.recurs else self.record.text,
             "cotangent": d.adjoint.params[-1].name,
             "functions": [
-                described(f, f.shared is None or f in set(_called(d.function.body)))
-                for f in _functions((d.function, d.adjoint, self.record.function))
+                described(f, f.shared is None or f in set(_called(d.function.body))) for f in _functions(self._programs)
             ],
-            "steps": self.record.steps(),
-            "costs": {name: _as_text(cost, self._texts[name]) for name, cost in self.costs.items()},
+            "steps": [] if self.recurs else self.record.steps(),
+            "costs": {
+                name: None if cost is None else _as_text(cost, self._texts[name]) for name, cost in self.costs.items()
+            },
             "compared": dict(self.compared),
             "supremum": self._plain_supremum(),
-            "matches": {name: matches(f, self.record.function) for name, f in self._named.items()},
+            "matches": {
+                name: [] if self.recurs else matches(f, self.record.function) for name, f in self._named.items()
+            },
         }
+
+    @property
+    def _programs(self) -> tuple[Function, ...]:
+        own = self.derivation.function, self.derivation.adjoint
+        return own if self.recurs else (*own, self.record.function)
 
     @property
     def _named(self) -> dict[str, Function]:
@@ -140,7 +153,11 @@ class Certificate(Shown):
 
     @property
     def _texts(self) -> dict[str, Function]:
-        return {**self._named, "ssa": self.record.function, "derived": self.record.function}
+        return (
+            {**self._named}
+            if self.recurs
+            else {**self._named, "ssa": self._programs[-1], "derived": self._programs[-1]}
+        )
 
     def _plain_supremum(self) -> dict[str, Any] | None:
         """The supremum as JSON has it: if it is exact, and as sizes grow alike, or one as the square of another, it is
@@ -202,8 +219,11 @@ class Certificate(Shown):
             lines.append(f"  largest ratio: {self.supremum}")
         decided = Counter(o.decided for o in self.obligations)
         counts = ", ".join(f"{many} by {how}" for how, many in decided.items())
-        lines.append(f"  {len(d.steps)} steps, {len(self.obligations)} obligations: {counts}")
-        for name, how in self.compared.items():
+        if self.recurs:
+            lines.append("  that the adjoint is the gradient is for a checker to derive")
+        else:
+            lines.append(f"  {len(d.steps)} steps, {len(self.obligations)} obligations: {counts}")
+        for name, how in () if self.recurs else self.compared.items():
             if how != "all sizes":
                 lines.append(f"  that the {name} costs no more than what it is made of was counted at {how} only")
         lines += [f"  assuming: {what}" for what in self.assumed]
@@ -222,10 +242,9 @@ def certify(f: Function, bound: int | float | Fraction = 4, wrt: Wrt = None) -> 
     True
     """
     limit = _bound(bound)
-    if has_recurrences(f):
-        hint = f"tl.cost_polynomial(tl.adjoint({f.name})) is its cost at all sizes, and tl.cost counts it at some"
-        raise CertificateError(f"{f.name} has a recurrence, which certificates can't tell of yet", hint=hint)
     d = derive(f, wrt)
+    if has_recurrences(f):
+        return _of_recurrences(d, limit)
     shown = tuple(obligations(d))
     for obligation in shown:
         if obligation.decided == "open":
@@ -244,6 +263,22 @@ def certify(f: Function, bound: int | float | Fraction = 4, wrt: Wrt = None) -> 
         if how != "all sizes":
             cheap.compare(*links[name])
     return Certificate(d, limit, shown, costs, compared, largest)
+
+
+def _of_recurrences(d: Derivation, bound: Fraction) -> Certificate:
+    """A certificate of a program with recurrences: its costs are compared directly, by closed forms for any number of
+    steps, or else at small sizes. That the adjoint is the gradient is for a checker to derive."""
+    costs = {"program": _cost(d.function), "ssa": None, "derived": None, "adjoint": _cost(d.adjoint)}
+    largest = _supremum(d, costs["program"], costs["adjoint"])
+    cheap = CheapAdjoint(d, largest)
+    cheap.check(bound)
+    most = None if largest is None else largest.most
+    ((_, others),) = numbers_in(d.function, (d.function.type, *(x.type for x in d.wrt))).cells
+    decided = (most is not None and most <= bound) or costs_at_most(d.adjoint, d.function, others, bound)
+    how = "all sizes" if decided else "small sizes"
+    if bound < PROVED:
+        cheap.decide(bound)
+    return Certificate(d, bound, (), costs, {"program": how, "adjoint": how}, largest)
 
 
 def _supremum(d: Derivation, own: CostPolynomial | None, adjoint: CostPolynomial | None) -> Supremum | None:

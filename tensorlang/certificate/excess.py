@@ -16,7 +16,7 @@ from tensorlang.cost.ratio import Supremum
 from tensorlang.derivative.derivation import Derivation
 from tensorlang.derivative.ledger import Ledger
 from tensorlang.derivative.transcript import Names
-from tensorlang.errors import ArgumentError, CertificateError, CostBoundExceeded, LimitError
+from tensorlang.errors import ArgumentError, CertificateError, CostBoundExceeded, CountingError, LimitError
 from tensorlang.language.affine import Atom, IndexArray, Size
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Var
@@ -100,7 +100,7 @@ class CheapAdjoint:
         known = {name: value for name, value in data.items() if name in _names(f)}
         try:
             return cost(f, known)
-        except ArgumentError:
+        except (ArgumentError, CountingError):
             return None
 
     def _inputs_and_outputs(self, values: Mapping[Size, int]) -> int:

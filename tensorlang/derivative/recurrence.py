@@ -46,8 +46,7 @@ from tensorlang.language.predicates import (
     lookups,
     substitute,
 )
-from tensorlang.language.rebuilt import replaced as with_values
-from tensorlang.language.rebuilt import with_atoms
+from tensorlang.language.rebuilt import with_atoms, with_values
 from tensorlang.language.recurrence import paired, parted
 from tensorlang.language.types import Pair, R, Type, array, shape
 from tensorlang.normal import function_of, normal_ssa
@@ -80,7 +79,6 @@ from tensorlang.normal.ssa import (
 )
 from tensorlang.normal.tidy import is_index_only, replaced
 from tensorlang.normal.to_ssa import Builder
-from tensorlang.recursion import run
 from tensorlang.sets.isl import implies
 from tensorlang.sets.solve import project, ranges_predicate, simplify_in
 
@@ -250,8 +248,8 @@ class _Backwards:
         following += parts[len(on_states) :]
         first += [zero(array(x.shape, R)) for x in kept]
         body = _under(lets, paired(following))
-        body = run(with_values(body, at, {}))
-        body = run(with_atoms(body, {Lookup(self.step.time, ()): t}, {}))
+        body = with_values(body, at)
+        body = with_atoms(body, {Lookup(self.step.time, ()): t})
         recur = Recur("fold", r, size, state, paired(first), body)
         frees = [v for v in sequences if v in _variables(body)]
         given = [v for v in outside if v in _variables(recur.init)]
@@ -304,8 +302,8 @@ class _Backwards:
             at[cut[x]] = access(self._sequence(sequences, cut[x], states(back, k, "scan")), turned)
         lets, parts = self._expressions(statements, [lefts[v] for v in on_frees], cut)
         each = _under(lets, paired(parts))
-        each = run(with_values(each, at, {}))
-        each = run(with_atoms(each, {Lookup(self.step.time, ()): now}, {}))
+        each = with_values(each, at)
+        each = with_atoms(each, {Lookup(self.step.time, ()): now})
         whole = Var("each", Gen(t, size, each).type)
         here = Index("t")
         outputs: list[Expr] = []

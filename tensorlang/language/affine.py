@@ -78,9 +78,9 @@ class IndexArray:
 class Lookup(metaclass=Interned):
     """array[at], an element of an index array; it may stand wherever an index may.
 
-    A comparison or a relation of an element that is not there is false: of a place outside of the array, or of a point
-    of an empty range, where a bracket hides that none was chosen. With fewer places than the array has axes, it stands
-    for a part of the array, or all of it, in substitutions, and nowhere else.
+    A comparison or a relation of an element that is not there, of a place outside of the array, is false; where a
+    bracket hides that none was chosen, the element is 0. With fewer places than the array has axes, it stands for a
+    part of the array, or all of it, in substitutions, and nowhere else.
 
     Raises `LimitError` if lookups are nested too deep.
     """

@@ -17,6 +17,7 @@ from tensorlang.language.elements import check_integers, check_range
 from tensorlang.language.function import Function, Parameter, Results, type_text
 from tensorlang.language.given import apart, spread, together
 from tensorlang.language.grammar import Var
+from tensorlang.language.linear import Equations
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import Pair, Type, shape
 from tensorlang.recursion import Deep, run
@@ -418,38 +419,15 @@ class _Equations:
         return f" with {', '.join(parts)}" if parts else ""
 
     def _eliminate(self, equations: list[_Equation]) -> None:
-        """Solve equations each of which has several unknowns, by Gauss' method in fractions."""
-        rows: list[tuple[dict[Size, Fraction], Fraction, _Equation]] = []
+        """Solve equations each of which has several unknowns."""
+        known: Equations[Size, None] = Equations()
+        names: dict[Size, _Equation] = {}
         for q in equations:
-            terms = {s: Fraction(k) for s, k in q.size.terms if isinstance(s, Size) and s not in self.values}
-            rest = self._remainder(q)
-            for other, other_rest, _ in rows:
-                pivot = next(iter(other))
-                terms, rest = _subtract(terms, rest, other, other_rest, pivot)
-            if terms:
-                pivot = next(iter(terms))
-                scale = terms[pivot]
-                terms = {s: k / scale for s, k in terms.items()}
-                rest /= scale
-                rows = [(*_subtract(o, r, terms, rest, pivot), p) for o, r, p in rows]
-                rows.append((terms, rest, q))
-            elif rest != 0:
-                names = ", ".join(dict.fromkeys(p.name for p in equations))
-                message = f"{q}, which [{q.size}]{self._axis(q)} can't have: the shapes of {names} disagree"
+            terms = {s: k for s, k in q.size.terms if isinstance(s, Size) and s not in self.values}
+            names.update(dict.fromkeys(terms, q))
+            if known.add(terms, {None: self._remainder(q)}):
+                several = ", ".join(dict.fromkeys(p.name for p in equations))
+                message = f"{q}, which [{q.size}]{self._axis(q)} can't have: the shapes of {several} disagree"
                 raise ArgumentError(message, hint=_types(self.function))
-        for terms, rest, q in rows:
-            if len(terms) == 1:
-                self._learn(next(iter(terms)), rest, q)
-
-
-def _subtract(
-    terms: dict[Size, Fraction], rest: Fraction, other: dict[Size, Fraction], other_rest: Fraction, pivot: Size
-) -> tuple[dict[Size, Fraction], Fraction]:
-    """terms = rest, less as many times other = other_rest as makes `pivot` go. `other` has it once."""
-    factor = terms.get(pivot)
-    if not factor:
-        return terms, rest
-    changed = dict(terms)
-    for s, k in other.items():
-        changed[s] = changed.get(s, Fraction(0)) - factor * k
-    return {s: k for s, k in changed.items() if k}, rest - factor * other_rest
+        for size, value in known.solved():
+            self._learn(size, value.get(None, Fraction(0)), names[size])

@@ -27,12 +27,10 @@ from tensorlang.language.grammar import (
     Var,
     access,
     bracket,
-    children,
 )
 from tensorlang.language.predicates import Predicate
-from tensorlang.language.rebuilt import with_atoms, with_children
+from tensorlang.language.rebuilt import rewrite, with_atoms
 from tensorlang.language.types import Array, Pair, R, Type
-from tensorlang.recursion import Deep, run
 
 
 def recurrence(
@@ -107,19 +105,13 @@ _turned: WeakSet[Index] = WeakSet()
 
 def straight(e: Expr) -> Expr:
     """`e`, a whole program, whose backward recurrences read their steps at the time that it is there."""
-    return run(_straight(e, {})) if _turned else e
 
-
-def _straight(e: Expr, memo: dict[Expr, Expr]) -> Deep[Expr]:
-    if e not in memo:
-        parts = []
-        for part in children(e):
-            parts.append((yield _straight(part, memo)))
-        new = with_children(e, parts)
+    def made(_: Expr, new: Expr) -> Expr:
         if isinstance(new, Access) and isinstance(new.body, Gen) and new.body.index in _turned:
-            new = yield with_atoms(new.body.body, {new.body.index: new.at}, {})
-        memo[e] = new
-    return memo[e]
+            return with_atoms(new.body.body, {new.body.index: new.at})
+        return new
+
+    return rewrite(e, lambda _: None, made) if _turned else e
 
 
 def paired(parts: Sequence[Expr]) -> Expr:

@@ -51,7 +51,7 @@ from tensorlang.language.grammar import (
 )
 from tensorlang.language.names import free_names
 from tensorlang.language.predicates import Predicate, lookups, substitute
-from tensorlang.language.rebuilt import replaced, with_atoms
+from tensorlang.language.rebuilt import with_atoms, with_values
 from tensorlang.language.types import shape
 from tensorlang.normal.conditional import with_conditions
 from tensorlang.recursion import Deep, run
@@ -198,9 +198,9 @@ def _recurrence(e: Recur, scope: _Scope, lifted: list[Binding]) -> Deep[Expr]:
     """
     init = yield _lift(e.init, scope, lifted)
     free = free_names(Gen(e.index, e.size, e.step))
-    step = yield replaced(e.step, {x: scope.find(x) for x in free if isinstance(x, Var) and x is not e.state}, {})
+    step = with_values(e.step, {x: scope.find(x) for x in free if isinstance(x, Var) and x is not e.state})
     arrays = scope.looked_up(Lookup(x, ()) for x in free if isinstance(x, IndexArray))
-    step = (yield with_atoms(step, arrays, {})) if arrays else step
+    step = with_atoms(step, arrays)
     around: list[tuple[Index, Affine] | Predicate] = []
     outer: _Scope | None = scope
     while outer is not None:
@@ -213,7 +213,7 @@ def _recurrence(e: Recur, scope: _Scope, lifted: list[Binding]) -> Deep[Expr]:
     places = [atom_affine(index) for index, _ in binders]
     whole = gen(binders, init)
     state = Var(e.state.name, whole.type)
-    step = yield replaced(step, {e.state: access(state, *places)}, {})
+    step = with_values(step, {e.state: access(state, *places)})
     ranges = {e.index: e.size, **dict(binders)}
     for part in around:
         if isinstance(part, tuple):

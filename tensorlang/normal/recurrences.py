@@ -28,12 +28,11 @@ from tensorlang.language.grammar import (
     Recur,
     Var,
     access,
-    children,
     gen,
 )
 from tensorlang.language.names import free_names
 from tensorlang.language.predicates import Predicate, Relation, conjunction, equal, less, relations, substitute
-from tensorlang.language.rebuilt import height, replaced, with_atoms, with_children
+from tensorlang.language.rebuilt import height, rewrite, with_atoms, with_values
 from tensorlang.language.recurrence import paired, parted
 from tensorlang.language.types import Pair, R, Type, array, leaves, shape
 from tensorlang.normal.contraction import contraction, inner_solution
@@ -62,7 +61,6 @@ from tensorlang.normal.ssa import (
     summed_indices,
 )
 from tensorlang.normal.tidy import map_outputs, with_operands
-from tensorlang.recursion import Deep, run
 from tensorlang.sets.isl import implies
 from tensorlang.sets.solve import ranges_predicate
 
@@ -452,7 +450,7 @@ def _taken(x: Var, e: Recur, bindings: Sequence[tuple[Var | IndexArray, Expr]]) 
     while arrays := [y for y in free_names(step) if isinstance(y, IndexArray) and y in chosen]:
         own = IndexArray(arrays[0].name, arrays[0].sizes, arrays[0].size)
         at = Lookup(arrays[0], ())
-        step = Let(own, chosen[arrays[0]], run(with_atoms(step, {at: atom_affine(Lookup(own, ()))}, {})))
+        step = Let(own, chosen[arrays[0]], with_atoms(step, {at: atom_affine(Lookup(own, ()))}))
     e = Recur(e.word, e.index, e.size, e.state, e.init, step)
     frees = tuple(y for y in free_names(step) if isinstance(y, Var) and y is not e.state)
     return Taken(x, e, frees, (e.init, *frees))
@@ -484,8 +482,8 @@ def step_of(e: Recur, frees: Sequence[Var], normal: Normal) -> Step:
             count += 1
         held[x] = parts
         values[x] = _gathered(x.type, parts)
-    body = run(replaced(e.step, values, {}))
-    body = run(with_atoms(body, {e.index: atom_affine(Lookup(time, ()))}, {}))
+    body = with_values(e.step, values)
+    body = with_atoms(body, {e.index: atom_affine(Lookup(time, ()))})
     others = [y for y in free_names(body) if isinstance(y, Relation | IndexArray) and y is not time]
     own = tuple(part for x in frees for part in held[x])
     params = (*own, *held[e.state], time, *others)
@@ -537,8 +535,8 @@ def put_together(g: Function, d: Apart, program: Callable[[SSA], Function]) -> F
     for stands, (k, place, word) in d.given.items():
         values[held[stands.param.name]] = _states_of(*named[k], place, word, len(d.loops[k].inits))
     memo: dict[Expr, Expr] = {}
-    ordered = in_order([(x, run(_reading(e, values, memo))) for x, e in bindings])
-    result = run(_reading(body.first, values, memo))
+    ordered = in_order([(x, _reading(e, values, memo)) for x, e in bindings])
+    result = _reading(body.first, values, memo)
     for bound, e in reversed(ordered):
         result = Let(bound, e, result)
     return replace(g, params=tuple(p for p in g.params if p not in values), body=result)
@@ -561,8 +559,8 @@ def _recur(
             values[x] = named = Var(x.name, e.type)
             lets.append((named, e))
     index = Index(step.time.name)
-    body = run(replaced(program(step_ssa(step)).body, values, {}))
-    body = run(with_atoms(body, {Lookup(step.time, ()): atom_affine(index)}, {}))
+    body = with_values(program(step_ssa(step)).body, values)
+    body = with_atoms(body, {Lookup(step.time, ()): atom_affine(index)})
     return Recur(word, index, loop.size, state, init, body), lets
 
 
@@ -593,20 +591,15 @@ def _states_of(x: Var, recur: Recur, place: int, word: str, count: int) -> Expr:
     return Gen(t, size, parted(access(x, at), count)[place])
 
 
-def _reading(e: Expr, values: Mapping[Var, Expr], memo: dict[Expr, Expr]) -> Deep[Expr]:
+def _reading(e: Expr, values: Mapping[Var, Expr], memo: dict[Expr, Expr]) -> Expr:
     """`e` with these values in place of variables, where an element of a gen is what the gen says it is."""
-    if e not in memo:
-        if isinstance(e, Var):
-            memo[e] = values.get(e, e)
-        else:
-            parts = []
-            for part in children(e):
-                parts.append((yield _reading(part, values, memo)))
-            new = with_children(e, parts)
-            if new is not e and isinstance(new, Access) and isinstance(new.body, Gen):
-                new = run(with_atoms(new.body.body, {new.body.index: new.at}, {}))
-            memo[e] = new
-    return memo[e]
+
+    def made(old: Expr, new: Expr) -> Expr:
+        if new is not old and isinstance(new, Access) and isinstance(new.body, Gen):
+            return with_atoms(new.body.body, {new.body.index: new.at})
+        return new
+
+    return rewrite(e, lambda old: values.get(old) if isinstance(old, Var) else None, made, memo)
 
 
 def in_order(bindings: Sequence[tuple[Var | IndexArray, Expr]]) -> list[tuple[Var | IndexArray, Expr]]:

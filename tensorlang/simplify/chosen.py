@@ -57,6 +57,11 @@ def what_was_chosen(chosen: Lookup, x: Selection) -> tuple[Predicate, ...]:
     return conjuncts(substitute(x.pred, values))
 
 
+def where_chosen(chosen: Lookup, x: Selection) -> Predicate:
+    """The guard of `x` at the place of `chosen`, an element of its array; where that is false the element is 0."""
+    return substitute(x.guard, dict(zip(own_indices(x), chosen.at, strict=True)))
+
+
 def _shortened(x: Statement, defined: Choices) -> Statement:
     match x:
         case Input() | Constant():
@@ -96,8 +101,7 @@ def _follows(q: Predicate, others: list[Predicate], ranges: Ranges, defined: Cho
     for lookup in lookups(conjunction([q, *others])):
         if lookup.array in defined and ranges.keys() >= set(atom_affine(lookup).indices):
             x = defined[lookup.array]
-            guard = substitute(x.guard, dict(zip(own_indices(x), lookup.at, strict=True)))
-            if lookup in lookups(around) or implies(around, guard):
+            if implies(around, where_chosen(lookup, x)):
                 facts += what_was_chosen(lookup, x)
     return bool(facts) and (q in facts or _rewritten(q, facts) is TRUE or implies(conjunction([around, *facts]), q))
 

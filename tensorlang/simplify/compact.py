@@ -92,7 +92,7 @@ def _hoisted(x: Statement) -> tuple[Predicate, Statement]:
     own = own_ranges(x)
     common = [q for q in _always(x) if not isinstance(q, Equal)]
     common = [q for q in common if set(own).issuperset(i for i in free_atoms(q) if isinstance(i, Index))]
-    idle = [i for i in own if _ignores(without(x, [q for q in common if i in free_atoms(q)]), i)]
+    idle = [i for i in own if ignores(without(x, [q for q in common if i in free_atoms(q)]), i)]
     hiding = [q for q in common if not free_atoms(q).isdisjoint(idle)]
     if not hiding:
         return TRUE, x
@@ -172,14 +172,14 @@ class _Chart:
 def _without_idle_index(x: Statement) -> _Chart | None:
     """The fourth law: the indices that `x` depends on."""
     own = own_ranges(x)
-    idle = [i for i in own if _ignores(x, i)]
+    idle = [i for i in own if ignores(x, i)]
     if not idle:
         return None
     kept = {i: n for i, n in own.items() if i not in idle}
     return _Chart(kept, {i: constant(0) if i in idle else atom_affine(i) for i in own}, frozenset(idle))
 
 
-def _ignores(x: Statement, i: Index) -> bool:
+def ignores(x: Statement, i: Index) -> bool:
     """Whether the elements of `x` are the same for all `i`; its operands have lost their idle indices already."""
     match x:
         case Input() | Selection() | Comparison():

@@ -3,7 +3,7 @@
     K = gen g. [q] * argmax s where p. X[g, s];  Y = .. X[a, K[a]] ..   ->   M = gen g. [q] * max s where p. X[g, s];
                                                                              Y = .. M[a] ..
 
-where this is all that K is used for. The cost stays the same.
+where this is all that K is used for, and q holds wherever X is read so. The cost stays the same.
 """
 
 from __future__ import annotations
@@ -13,25 +13,31 @@ from dataclasses import replace
 
 from tensorlang.language.affine import Affine, Index, IndexArray, Lookup, atom_affine
 from tensorlang.language.grammar import Var
-from tensorlang.language.predicates import Predicate, conjunction, conjuncts, equal
+from tensorlang.language.predicates import Predicate, conjunction, conjuncts, equal, lookups, substitute
 from tensorlang.language.types import R, array
 from tensorlang.normal.contraction import Factor, contraction, inner_solution, only_moves
 from tensorlang.normal.ssa import (
     SSA,
+    Addition,
     Contraction,
     Input,
+    Map,
     Selection,
     Statement,
+    Term,
     factor_indices,
+    inner_ranges,
     looked_up,
     operands,
     own_indices,
+    own_ranges,
     selections,
     summed_indices,
 )
 from tensorlang.normal.tidy import map_outputs, with_operands
 from tensorlang.sets.isl import implies
-from tensorlang.simplify.chosen import what_was_chosen
+from tensorlang.sets.solve import ranges_predicate
+from tensorlang.simplify.chosen import what_was_chosen, where_chosen
 
 Extrema = Mapping[Input, Selection]
 """Inputs that stand for the greatest or least values of what selections choose from."""
@@ -68,16 +74,44 @@ def _arrays(x: Statement) -> set[IndexArray]:
 
 
 def _reading(x: Statement, values: Mapping[IndexArray, Input], defined: Mapping[IndexArray, Selection]) -> Statement:
-    """`x` with `values` for the elements of operands of selections that it reads at the chosen places."""
-    if not isinstance(x, Contraction) or _arrays(x).isdisjoint(values):
+    """`x` with `values` for the elements of operands of selections that it reads at the chosen places, and without the
+    conditions by which these were chosen."""
+    if _arrays(x).isdisjoint(values):
         return x
+    match x:
+        case Addition(terms, shape):
+            return Addition(tuple(Term(t.sign, _without_facts(t.pred, defined), t.operand) for t in terms), shape)
+        case Map(p, f, arguments, shape):
+            return Map(_without_facts(p, defined), f, arguments, shape)
+        case Contraction():
+            return _reading_extrema(x, values, defined)
+        case _:
+            return x
+
+
+def _without_facts(p: Predicate, defined: Mapping[IndexArray, Selection]) -> Predicate:
+    """`p` without what holds of chosen elements wherever they are looked up, since they were chosen by it."""
+    for lookup in lookups(p):
+        x = defined.get(lookup.array)
+        if x is not None:
+            guard = substitute(x.guard, dict(zip(own_indices(x), lookup.at, strict=True)))
+            facts = what_was_chosen(lookup, x)
+            rest = conjunction(q for q in conjuncts(p) if q not in facts)
+            p = rest if implies(rest, guard) else p
+    return p
+
+
+def _reading_extrema(
+    x: Contraction, values: Mapping[IndexArray, Input], defined: Mapping[IndexArray, Selection]
+) -> Statement:
     solution = inner_solution(x)
     summed = {i: n for i, n in zip(summed_indices(x), x.summed, strict=True) if i in solution.free}
     factors: list[Factor] = []
     places = [solution.rest]
     for y, indices in zip(x.factors, factor_indices(x), strict=True):
         at = [solution.values.get(i, atom_affine(i)) for i in indices]
-        chosen = _extremum(y, at, solution.rest, values, defined)
+        around = conjunction([ranges_predicate({**own_ranges(x), **inner_ranges(x)}), solution.rest])
+        chosen = _extremum(y, at, around, values, defined)
         if chosen is None:
             factors.append((y, indices))
         else:
@@ -101,8 +135,9 @@ def _extremum(
     base, places = _seen(y, at)
     for lookup in (atom for a in at for atom in a.atoms):
         if isinstance(lookup, Lookup) and lookup.array in values:
-            other, chosen = _seen(defined[lookup.array].operand, [*lookup.at, atom_affine(lookup)])
-            if other is base and implies(known, conjunction(map(equal, places, chosen))):
+            x = defined[lookup.array]
+            other, chosen = _seen(x.operand, [*lookup.at, atom_affine(lookup)])
+            if other is base and implies(known, conjunction([where_chosen(lookup, x), *map(equal, places, chosen)])):
                 return lookup
     return None
 

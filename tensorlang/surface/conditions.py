@@ -25,7 +25,7 @@ from tensorlang.language.predicates import (
 )
 from tensorlang.language.rebuilt import without_places
 from tensorlang.language.types import shape
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep
 from tensorlang.surface.guards import compared, is_condition, lifted, opposite
 from tensorlang.surface.lex import INTEGER_DIGITS, Token
 from tensorlang.surface.mistakes import VALUE_CONDITION, letters, unclosed
@@ -204,7 +204,7 @@ class ConditionReader(Reader):
 
     def test(self, e: Expr) -> IndexArray:
         """The array of the conditions that `e` asks."""
-        key = run(without_places(e, {}))
+        key = without_places(e)
         if key not in self.conditions:
             sizes, _ = shape(e.type)
             self.conditions[key] = IndexArray(_name(self.conditions, self.scope), sizes, constant(2)), e

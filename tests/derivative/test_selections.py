@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -273,3 +277,25 @@ def test_what_was_chosen_is_known_only_where_there_is_a_choice() -> None:
         ends = [float(tl.evaluate(f, x=x + s * d, y=y, w=w, m=5)) for s in (1, -1)]
         np.testing.assert_allclose(tl.evaluate(g, x=x, y=y, w=w, m=5)[k], (ends[0] - ends[1]) / (2 * step), rtol=1e-6)
     np.testing.assert_allclose(np.asarray(tl.lower(g)(x, y, w, m=5)), tl.evaluate(g, x=x, y=y, w=w, m=5), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("read", "by_hand"),
+    [
+        ("x[k]", lambda x, r, k: x[k]),
+        ("[2*k < n] * x[k]^2", lambda x, r, k: (2 * k < 3) * x[k] ** 2),
+        ("[r(k, k)] * 3", lambda x, r, k: 3.0 * r[k, k]),
+        ("sum i:n. [not r(k, i)] * x[i]", lambda x, r, k: x @ ~r[k]),
+        ("sum i:n. [i = k] * x[i]", lambda x, r, k: x[k]),
+        ("sum i:n. [k = 0] * x[i]", lambda x, r, k: (k == 0) * x.sum()),
+    ],
+)
+def test_an_element_that_was_not_chosen_is_0_whoever_looks_it_up(read: str, by_hand: Callable[..., float]) -> None:
+    f = tl.parse(f"f(x: [n]R, r: rel(n, n)) = let k = [exists i:n. r(i, i)] * argmax i:n where r(i, i). x[i] in {read}")
+    x = np.array([3.0, 5.0, 4.0])
+    for r in np.zeros((3, 3), bool), np.eye(3, dtype=bool):
+        k = 1 if r.any() else 0
+        for g in f, tl.simplify(f):
+            assert tl.evaluate(g, x=x, r=r) == tl.lower(g)(x=x, r=r) == by_hand(x, r, k)
+        got = tl.adjoint(f)(x=x, r=r, f_bar=1.0)
+        np.testing.assert_allclose(got, jax.grad(by_hand)(jnp.asarray(x), r, k), rtol=1e-6)

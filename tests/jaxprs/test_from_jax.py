@@ -130,6 +130,7 @@ def test_nested_concatenations_do_not_grow() -> None:
 DEARER = {
     "variance in segments": "clip(count, 1) is a maximum for each segment, which the program by hand does without",
     "sums up to given limits": "the mask is a comparison with data, which is a number for each place",
+    "sums over given windows": "the same",
     "self-attention without shift": "JAX's softmax shifts by the greatest value",
     "layer norm": "sums are taken apart in another order: 7 operations of 26,926, for a cheaper value",
 }

@@ -25,7 +25,8 @@ EXAMPLES = {
     "spread": "f(x: [n]R) = gen k:2*n. sum s:n. [k = 2*s] * x[s]^2",
     "restrict": "f(x: [n]R) = sum i:n. [1 <= i] * x[i]",
     "correlation": "f(x: [n + m]R, w: [m]R) = gen i:n. sum j:m. x[i + j] * w[j]",
-    "stack along a short axis": "f(x: [n + 2][m]R, w: [n][m]R) = gen i:n, a:3. sum k:m. x[i + a, k] * w[i, k]",
+    "band product": "f(x: [n + 2][m]R, w: [n][m]R) = gen i:n, a:3. sum k:m. x[i + a, k] * w[i, k]",
+    "stack along a short axis": "f(x: [n + 2][m]R) = gen i:n, a:3. sum k:m. x[i + a, k]",
     "count": "f(x: [n]R) = gen i:n. sum j:n. [j <= i] * x[i]",
     "prefix sum": "f(x: [n]R) = gen i:n. sum j:n. [j <= i] * x[j]",
     "sums by value": "f(x: [m]R, y: [m]idx(n)) = gen i:n. sum j:m. [i <= y[j]] * x[j]",
@@ -34,6 +35,7 @@ EXAMPLES = {
     "blocks of rows": "f(A: [n][n]R) = gen i:n. sum j:n. [j <= i] * A[i, j]",
     "hoist": "f(x: [n]R) = gen i:n. sum j:n. [j <= i] * x[j]",
     "distribute": "f(x: [n]R, A: [n][m]R, z: [m]R) = gen i:n. sum j:m. (A[i, j]^2 + z[j])",
+    "expand": "f(t: [2*n]R, u: [n]R, v: [n]R) = gen i:n. sum j:n. (t[i + j] + u[i] * v[j]) * v[j]",
     "loop": "f(x: [m + n]R, w: [n][m]R) = gen i:n. sum j:m. x[i + j] * w[i, j]",
     "sum of a product": "f(A: [n][m]R, x: [m]R) = gen i:n. sum j:m. A[i, j] * x[j]",
 }

@@ -30,11 +30,11 @@ from tensorlang.language.grammar import (
     children,
 )
 from tensorlang.language.predicates import TRUE, Predicate, conjunction, equal, less, within
-from tensorlang.language.rebuilt import with_children
+from tensorlang.language.rebuilt import rewrite, with_atoms, with_children
 from tensorlang.language.types import R, array, leaves, shape
 from tensorlang.lower.arrays.program import eta
-from tensorlang.lower.kernels.kernel import Results
-from tensorlang.lower.kernels.terms import Made, Reduction, at, nodes, reads, rebuilt, reduction, renamed, whole
+from tensorlang.lower.kernels.ir import Results, leaves_of
+from tensorlang.lower.kernels.terms import Made, Reduction, nodes, reads, rebuilt, reduction, renamed, whole
 from tensorlang.lower.plan.dependence import are_apart, bindings, places, variable
 from tensorlang.recursion import Deep, run
 from tensorlang.sets.isl import implies
@@ -113,7 +113,7 @@ def statements(f: Function) -> Statements:
         binders, scalar = _with_own_indices(*eta(value))
         ranges = dict(binders)
         made = run(_settled(reader.read(scalar), ranges, conjunction([present, ranges_predicate(ranges)]), {}))
-        made = run(_without_lookups(made, {}))
+        made = _without_lookups(made)
         sums = any(isinstance(e, Sum | Extremum) for e in nodes(made))
         if not sums or not memory.holds(n for _, n in binders) or var in skewed or _slanted(binders, made):
             reader.inlined[var] = (tuple(i for i, _ in binders), made)
@@ -137,18 +137,6 @@ def _slanted(binders: list[tuple[Index, Affine]], e: Expr) -> bool:
 
 def _named(v: Var, path: tuple[int, ...]) -> str:
     return "_".join([v.name, *map(str, path)])
-
-
-def leaves_of(results: Results) -> list[Var]:
-    """The variables of the results, from left to right."""
-    stack, found = [results], []
-    while stack:
-        part = stack.pop()
-        if isinstance(part, tuple):
-            stack += reversed(part)
-        else:
-            found.append(part)
-    return found
 
 
 def _results(e: Expr, parts: Mapping[Place, Var], lets: list[tuple[Var, Expr]]) -> Deep[Results]:
@@ -190,22 +178,17 @@ class _Reader:
 
     def read(self, e: Expr) -> Expr:
         """`e` in terms of variables that are in memory."""
-        return run(self._read(e, {}))
 
-    def _read(self, e: Expr, memo: dict[Expr, Expr]) -> Deep[Expr]:
-        if e not in memo:
-            x = variable(e)
+        def given(old: Expr) -> Expr | None:
+            x = variable(old)
             if x is None:
-                parts = []
-                for part in children(e):
-                    parts.append((yield self._read(part, memo)))
-                memo[e] = with_children(e, parts)
-            elif x in self.inlined:
-                own, body = self.inlined[x]
-                memo[e] = at(body, dict(zip(own, places(e), strict=True)))
-            else:
-                memo[e] = access(self._parts.get(_place(whole(e)), x), *places(e))
-        return memo[e]
+                return None
+            if x not in self.inlined:
+                return access(self._parts.get(_place(whole(old)), x), *places(old))
+            own, body = self.inlined[x]
+            return with_atoms(body, dict(zip(own, places(old), strict=True)))
+
+        return rewrite(e, given)
 
 
 def _place(e: Expr) -> Place:
@@ -258,26 +241,23 @@ def _settled(e: Expr, ranges: Ranges, context: Predicate, memo: dict[Expr, Expr]
     return memo[e]
 
 
-def _without_lookups(e: Expr, memo: dict[Expr, Expr]) -> Deep[Expr]:
+def _without_lookups(e: Expr) -> Expr:
     """`e`, where an element of a row at a place that data choose, x[i, y[i]], is a sum along it with one term."""
-    if e not in memo:
-        x = variable(e)
-        if x is not None:
-            at_ = places(e)
-            for k, a in enumerate(at_):
-                others = {i for b in at_[:k] + at_[k + 1 :] for i in b.indices}
-                if a.lookups and others.issuperset(a.indices) and len(a.terms) == 1 and a.constant == 0:
-                    j, n = Index("j"), shape(x.type)[0][k]
-                    element = access(whole(e), *at_[:k], atom_affine(j), *at_[k + 1 :])
-                    memo[e] = Sum(j, n, Bracket(equal(atom_affine(j), a), element))
-                    return memo[e]
-            memo[e] = e
-        else:
-            parts = []
-            for part in children(e):
-                parts.append((yield _without_lookups(part, memo)))
-            memo[e] = with_children(e, parts)
-    return memo[e]
+
+    def given(old: Expr) -> Expr | None:
+        x = variable(old)
+        if x is None:
+            return None
+        at = places(old)
+        for k, a in enumerate(at):
+            others = {i for b in at[:k] + at[k + 1 :] for i in b.indices}
+            if a.lookups and others.issuperset(a.indices) and len(a.terms) == 1 and a.constant == 0:
+                j, n = Index("j"), shape(x.type)[0][k]
+                element = access(whole(old), *at[:k], atom_affine(j), *at[k + 1 :])
+                return Sum(j, n, Bracket(equal(atom_affine(j), a), element))
+        return old
+
+    return rewrite(e, given)
 
 
 def _bracket(p: Predicate, e: Expr) -> Expr:
@@ -318,10 +298,10 @@ def _summed_over(
     k = a.coefficient(i)
     value = atom_affine(i) + (atom_affine(new) - a) * k
     values: dict[Atom, Affine] = {i: value}
-    made = at(rebuilt(Reduction(r.sign, (), TRUE, r.factors)), values)
-    rest = at(rebuilt(Reduction(1, ((new, size),), r.pred, (made,))), values)
+    made = with_atoms(rebuilt(Reduction(r.sign, (), TRUE, r.factors)), values)
+    rest = with_atoms(rebuilt(Reduction(1, ((new, size),), r.pred, (made,))), values)
     assert isinstance(rest, Extremum)
     pred = conjunction([rest.pred, within(value, n)])
-    factors = tuple(at(factor, values) for factor in r.factors)
+    factors = tuple(with_atoms(factor, values) for factor in r.factors)
     binders = tuple((new, size) if j is i else (j, m) for j, m in r.binders)
     return Reduction(r.sign, binders, pred, factors), new

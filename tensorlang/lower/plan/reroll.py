@@ -51,7 +51,7 @@ from tensorlang.language.predicates import (
     equal,
     substitute,
 )
-from tensorlang.language.rebuilt import replaced, with_children
+from tensorlang.language.rebuilt import with_children, with_values
 from tensorlang.language.types import R, array
 from tensorlang.lower.plan.dependence import bindings, occurring
 from tensorlang.recursion import Deep, run
@@ -77,7 +77,7 @@ def reroll(f: Function) -> Rerolled:
     given, body = bindings(f.body)
     made = _Rolling()
     new, values = made.statements(given)
-    body = run(made.terms(run(replaced(body, values, {}))))
+    body = run(made.terms(with_values(body, values)))
     for x, e in reversed([(x, run(made.terms(e))) for x, e in new]):
         body = Let(x, e, body)
     return Rerolled(replace(f, body=body), made.places, made.numbers)
@@ -102,7 +102,7 @@ class _Rolling:
             # what is on one level does not read one another, and only what is on those before
             alike = _Groups()
             for x, old in level:
-                e = run(replaced(old, values, {}))
+                e = with_values(old, values)
                 new.append((x, e))
                 if isinstance(x, Var) and e.type is R:
                     alike.add(len(new) - 1, e)
@@ -258,7 +258,7 @@ Hole = Callable[[Fraction | int], Expr | Affine | None]
 
 
 def _mapped(e: Expr, hole: Hole) -> Expr:
-    """`e`, a small expression, with its constants replaced by what `hole` gives for each, None standing for 0.
+    """`e`, a small expression, with its constants with_values by what `hole` gives for each, None standing for 0.
 
     The constants are the numbers and those in places and predicates that no index moves, but for the only index, with
     the coefficient 1, of an equality. Bound indices are named by how deep they are.

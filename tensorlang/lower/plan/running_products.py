@@ -33,7 +33,7 @@ from tensorlang.language.grammar import (
     sums,
 )
 from tensorlang.language.predicates import NonNegative, Predicate, conjunction, conjuncts, free_atoms, substitute
-from tensorlang.language.rebuilt import with_children
+from tensorlang.language.rebuilt import rewrite
 from tensorlang.lower.plan.dependence import bindings, places, results, variable
 from tensorlang.recursion import Deep, run
 
@@ -62,10 +62,10 @@ def inline_running_products(f: Function) -> Function:
     if not sites:
         return f
     memo: dict[Expr, Expr] = {}
-    made = run(_rewritten(body, sites, memo))
+    made = _rewritten(body, sites, memo)
     for bound, e in reversed(statements):
         if bound not in triangles:
-            made = Let(bound, run(_rewritten(e, sites, memo)), made)
+            made = Let(bound, _rewritten(e, sites, memo), made)
     return replace(f, body=made)
 
 
@@ -282,15 +282,5 @@ def _running(t: _Term, binder: Binder, around: set[Index]) -> Expr | None:
     return _product([t.value, *outside, running])
 
 
-def _rewritten(e: Expr, sites: Mapping[Expr, Expr], memo: dict[Expr, Expr]) -> Deep[Expr]:
-    if e not in memo:
-        if e in sites:
-            memo[e] = sites[e]
-        elif variable(e) is not None:
-            memo[e] = e
-        else:
-            parts = []
-            for part in children(e):
-                parts.append((yield _rewritten(part, sites, memo)))
-            memo[e] = with_children(e, parts)
-    return memo[e]
+def _rewritten(e: Expr, sites: Mapping[Expr, Expr], memo: dict[Expr, Expr]) -> Expr:
+    return rewrite(e, lambda old: sites.get(old) or (old if variable(old) is not None else None), memo=memo)

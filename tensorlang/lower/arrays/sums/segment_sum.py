@@ -45,7 +45,7 @@ from tensorlang.lower.arrays.sums.sparse import enumerable
 from tensorlang.lower.arrays.sums.strategy import Strategy, WhyNot
 from tensorlang.lower.arrays.sums.summation import Summation
 from tensorlang.lower.arrays.values import Axes, Value, apply, cast
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep
 
 
 def _segments(ctx: Context, c: Summation) -> Placed | WhyNot:
@@ -85,7 +85,7 @@ def _shared(ctx: Context, c: Summation) -> _Shared | WhyNot:
     for element in dict.fromkeys(x for q in c.parts for x in _asked(ctx, c, q)):
         segment = Index(element.array.name)
         values: dict[Atom, Affine] = {element: atom_affine(segment)}
-        body = run(with_atoms(run(with_atoms(c.body, c.scope.env, {})), values, {}))
+        body = with_atoms(with_atoms(c.body, c.scope.env), values)
         parts = conjuncts(substitute(conjunction(c.parts), values))
         axes = c.scope.axes(atom_affine(element))
         if any(i in ctx.free_indices.free(body, {}) or any(i in free_atoms(q) for q in parts) for i in axes):

@@ -31,11 +31,13 @@ from tensorlang.lower.arrays.integers import Range
 from tensorlang.lower.arrays.ir import ALL, Node, Subscript
 from tensorlang.lower.arrays.membership import without_implied
 from tensorlang.lower.arrays.scope import Scope
+from tensorlang.lower.arrays.sums.band_product import BAND_PRODUCT
 from tensorlang.lower.arrays.sums.block import BLOCKS
 from tensorlang.lower.arrays.sums.chunked import CHUNKS
 from tensorlang.lower.arrays.sums.correlation import CORRELATION
 from tensorlang.lower.arrays.sums.diagonal import STACK
 from tensorlang.lower.arrays.sums.einsum import REDUCE
+from tensorlang.lower.arrays.sums.expand import EXPAND
 from tensorlang.lower.arrays.sums.loop import LOOP, expanded, function_of
 from tensorlang.lower.arrays.sums.prefix_sum import BY_VALUE, COUNT, PREFIX_SUM
 from tensorlang.lower.arrays.sums.segment_sum import GROUP, SEGMENT_SUM, SHARED_SEGMENTS
@@ -316,6 +318,7 @@ STRATEGIES = (
     Strategy("spread", "sum s. [k = c*s + d and p] * e = e at s = (k - d)/c, with zeros between", _stride, _spread),
     Strategy("restrict", "sum s:n. [a <= s < b and p] * e = the sum over the shorter range", _bounded, _restricted),
     CORRELATION,
+    BAND_PRODUCT,
     STACK,
     COUNT,
     PREFIX_SUM,
@@ -327,6 +330,7 @@ STRATEGIES = (
     Strategy(
         "distribute", "sum s. (e0 + e1) = sum s. e0 + sum s. e1, if e0 and e1 have other axes", _terms, _distributed
     ),
+    EXPAND,
     LOOP,
     REDUCE,
 )

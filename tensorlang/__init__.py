@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from tensorlang.language.function import Function
     from tensorlang.language.show import unicode_text
     from tensorlang.lower.lowering import lower
+    from tensorlang.lower.plan.kept import memory_polynomial
     from tensorlang.lower.run import Lowered
     from tensorlang.memory import clear_caches
     from tensorlang.normal import eliminate_pairs, let_lift, normalize, push_out_gen, to_ssa
@@ -106,6 +107,7 @@ _HOMES = {
     "language.function": "Function",
     "language.show": "unicode_text",
     "lower.lowering": "lower",
+    "lower.plan.kept": "memory_polynomial",
     "lower.run": "Lowered",
     "memory": "clear_caches",
     "normal": "eliminate_pairs let_lift normalize push_out_gen to_ssa",
@@ -183,6 +185,7 @@ __all__ = [  # noqa: PLE0604
     "lib",
     "limits",
     "lower",
+    "memory_polynomial",
     "normalize",
     "parse",
     "parse_module",

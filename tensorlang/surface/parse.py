@@ -17,7 +17,7 @@ The quotient of two literals at the head of a product, `1/3`, is a constant; eve
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from tensorlang.budget import limited
@@ -59,7 +59,7 @@ from tensorlang.language.grammar import (
     sums,
 )
 from tensorlang.language.predicates import TRUE, Predicate, Relation
-from tensorlang.language.recurrence import recurrence, straight
+from tensorlang.language.recurrence import kept_where, recurrence, straight
 from tensorlang.language.routines import known as known_routine
 from tensorlang.language.routines import names as routine_names
 from tensorlang.language.types import Array, Pair, R, of_indices, shape
@@ -617,21 +617,34 @@ class _Parser(DeclarationReader):
             inits.append(value.expr)
             if not self.accept(","):
                 break
-        if self.token.kind != ".":
-            raise self.unexpected("an operator, ',' or '.'", hint)
-        self.advance()
         ((_, index, size),) = binders
         states = [Var(name.text, e.type) for name, e in zip(names, inits, strict=True)]
+        kept: Predicate | None = None
+        if self.token.kind == "name" and self.token.text == "until":
+            kept = yield from call(self._until(names, states))
+        if self.token.kind != ".":
+            raise self.unexpected("an operator, `until`, ',' or '.'", hint)
+        self.advance()
         bound = self.bind_indices(binders)
         bound += [(name.text, self.bind(name, state)) for name, state in zip(names, states, strict=True)]
         step: _Piece = yield from call(self._expression())
         self.restore_all(bound)
         self._need_value(step, f"the step of a {token.text}")
         try:
+            if kept is not None:
+                step = replace(step, expr=kept_where(states, kept, opposite(kept, self.holds), step.expr))
             e = recurrence(token.text, index, size, states, inits, step.expr, bool(backwards))
         except TypeMismatch as error:
             raise error.at(self.span(step.start, step.end)) from None
         return self._piece(e, token.start)
+
+    def _until(self, names: list[Token], states: list[Var]) -> Deep[Predicate]:
+        """`until c`, from which on the states are kept. What `c` says of the time would not hold from then on."""
+        self.advance()
+        bound = [(name.text, self.bind(name, state)) for name, state in zip(names, states, strict=True)]
+        found: Predicate = yield self.predicate()
+        self.restore_all(bound)
+        return found
 
     def _reduction(self) -> Deep[_Piece]:
         """`max i:n where p. e`, and likewise min, argmax and argmin."""

@@ -19,6 +19,7 @@ SECTIONS: dict[str, tuple[str, str]] = {
     "surface": ("Writing programs", "Text, and the Python embedding."),
     "language": ("Programs", "What a program is, what it means, how it is shown."),
     "pipeline": ("Derivatives", "Programs made of programs."),
+    "declared": ("Declared adjoints", "Whole functions of arrays; [](../howto/own-adjoint.md) says more."),
     "derivative": ("Derivations", "How an adjoint came about, step by step."),
     "normal": ("Normal forms", "The passes on the way to tensor SSA, each usable alone."),
     "simplify": ("Simplification", "Programs as one would write them."),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from tensorlang.budget import limited
+from tensorlang.cost.cost import charges_and_visits, with_arrays_outside
 from tensorlang.cost.counting import Cell, domain_of_data, gathered
+from tensorlang.cost.loops import Visits
 from tensorlang.cost.polynomial import Polynomial, affine, number, unknown
 from tensorlang.cost.quasi import quotient
 from tensorlang.cost.symbolic import CostPolynomial
@@ -32,6 +34,8 @@ def read_cost(text: str, program: Function, source: str = "<cost>") -> CostPolyn
     True
     """
     reader = _CostReader(text, source)
+    _, visited = charges_and_visits(with_arrays_outside(program).body)
+    reader.visits = {x.name: x for x in visited}
     reader.scope = {size.name: size for size in program.sizes}
     reader.scope |= {p.name: p for p in program.params if isinstance(p, Relation | IndexArray)}
     body = program.body
@@ -47,6 +51,8 @@ def read_cost(text: str, program: Function, source: str = "<cost>") -> CostPolyn
 
 class _CostReader(ConditionReader):
     """Reads sums of brackets times polynomials; in conditions and polynomials, quotients too."""
+
+    visits: Mapping[str, Visits]
 
     def cells(self) -> Deep[list[Cell]]:
         """`[p] * (2*n - 1) + n^2 - floor(n/2)` up to what goes on with no operator."""
@@ -110,6 +116,8 @@ class _CostReader(ConditionReader):
             self.expect(")")
             ranges = {Index("i"): size for size in relation.sizes}
             return unknown(domain_of_data(ranges, Related(relation, tuple(map(atom_affine, ranges)))))
+        if self.token.text in ("trips", "taken") and self.peek() == "(":
+            return unknown(self._visits())
         if self.token.text == "points" and self.peek() == "(":
             self.advance()
             self.advance()
@@ -117,6 +125,17 @@ class _CostReader(ConditionReader):
             return points
         value: Affine | Predicate = yield from call(self._atom())
         return affine(self._as_affine(value, self.token.start))
+
+    def _visits(self) -> Visits:
+        """`trips(i0:n. f(x[i0]))`, of the calls that the program has."""
+        rest = self.text[self.token.start :]
+        name = max((name for name in self.visits if rest.startswith(name)), key=len, default="")
+        if not name:
+            raise self.unexpected(f"visits of the program: {', '.join(self.visits) or 'it has no loops that data end'}")
+        end = self.token.start + len(name)
+        while self.token.start < end and self.token.kind != "end":
+            self.advance()
+        return self.visits[name]
 
     def _points(self) -> Deep[Polynomial]:
         """`i0:n, i1:m. condition)`"""

@@ -25,6 +25,7 @@ from tensorlang.language.given import apart, require_clear
 from tensorlang.language.grammar import (
     Access,
     Add,
+    Apply,
     Bracket,
     Call,
     Choice,
@@ -137,7 +138,7 @@ class Evaluator:
         here = points.only(self.free[e])
         if e in self.shared:
             value = yield from call(self._recall(e, here))
-        elif isinstance(e, Gen | Sum | Extremum | Choice | Let | Recur) and here is not points:
+        elif isinstance(e, Gen | Sum | Extremum | Choice | Let | Recur | Apply) and here is not points:
             once, back = here.distinct()
             value = yield from call(self._compute(e, once))
             if back is not None:
@@ -218,6 +219,9 @@ class Evaluator:
             case Recur():
                 value = yield from call(self._recur(e, points))
                 return value
+            case Apply():
+                value = yield from call(self._routine(e, points))
+                return value
             case Proj(which, body):  # 4.10
                 value = yield from call(self.at(body, points))
                 k = len(leaf_shapes(e.type))
@@ -294,6 +298,30 @@ class Evaluator:
         if not kept:
             return self._zero(e.type, points.count)
         return tuple(Leaf(np.stack([leaf.read() for leaf in leaves], axis=1)) for leaves in zip(*kept, strict=True))
+
+    def _routine(self, e: Apply, points: Points) -> Deep[Value]:
+        """The value of a routine at each point: that of its body, or what the external function gives."""
+        routine = e.routine
+        given: list[list[Values]] = []
+        for argument in e.arguments:
+            value: Value = yield from call(self.at(argument, points))
+            given.append([leaf.read() for leaf in value])
+        if routine.body is None and self.exact:
+            raise EvaluationError(f"{routine.name} has no exact value", hint="evaluate in floating point instead")
+        found: list[list[Values]] = []
+        for row in range(points.count):
+            arguments = [parts[0][row] for parts in given]
+            if routine.body is None:
+                assert routine.compute is not None
+                found.append([np.asarray(x, np.float64) for x in routine.compute(*arguments)])
+            else:
+                f = Function(routine.name, routine.params, routine.body)
+                inner = Evaluator(f, bind(f, tuple(arguments), {}), self.exact)
+                made: Value = yield from call(inner.at(f.body, ORIGIN))
+                found.append([leaf.read()[0] for leaf in made])
+        if not found:
+            return self._zero(e.type, 0)
+        return tuple(Leaf(np.stack(rows)) for rows in zip(*found, strict=True))
 
     def _without_points(self, e: Extremum | Choice, points: Points) -> EmptyExtremum:
         sizes = sorted((s for s in free_atoms(e.pred) if isinstance(s, Size)), key=lambda s: s.name)

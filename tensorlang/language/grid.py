@@ -8,7 +8,7 @@ joins tables, by solving equalities, narrowing intervals and walking through the
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
@@ -48,6 +48,8 @@ class Setting:
     sizes: Mapping[Size, int]
     relations: dict[Relation, Tuples] = field(default_factory=dict)
     arrays: dict[IndexArray, Ints] = field(default_factory=dict)
+    visits: Callable[[Any], int] | None = None
+    """How often loops that data end are visited, if that is known."""
 
 
 def size_of(a: Affine, setting: Setting) -> int:

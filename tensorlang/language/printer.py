@@ -16,6 +16,7 @@ from tensorlang.language.functions import KEYWORDS, function
 from tensorlang.language.grammar import (
     Access,
     Add,
+    Apply,
     Bracket,
     Call,
     Choice,
@@ -141,6 +142,12 @@ class Printer(ConditionPrinter):
                 doc = yield from call(self._bracket(e, follow))
             case Recur():
                 doc = yield from call(self._recurrence(e))
+            case Apply(routine, arguments):
+                parts = []
+                for argument in arguments:
+                    parts.append((yield from call(self.expr(argument))))
+                called = self.notation.name(routine.name)
+                doc = concat(called, self._enclosed(joined(parts, self.notation.line)))
             case Let(var, value, body):
                 value_doc = yield from call(self.expr(value))
                 bound = self._bind(var)
@@ -291,7 +298,7 @@ class Printer(ConditionPrinter):
                 return LOOSE
             case Let() | Gen() | Sum() | Extremum() | Choice() | Recur() | Bracket():
                 return POWER
-            case Var() | Integer() | MakePair() | Proj() | Access():
+            case Var() | Integer() | MakePair() | Proj() | Access() | Apply():
                 return ATOM
 
 

@@ -10,10 +10,12 @@ import jax
 from tensorlang.budget import limited
 from tensorlang.errors import ArgumentError
 from tensorlang.language.function import Function
+from tensorlang.language.rebuilt import height
 from tensorlang.lower.plan.kept import require_store
 from tensorlang.lower.run import Lowered
 from tensorlang.memory import cached_whole
 from tensorlang.normal.recurrences import has_recurrences
+from tensorlang.surface.inline import opened
 
 if TYPE_CHECKING:
     from tensorlang.lower.mesh.run import Distributed
@@ -112,10 +114,13 @@ def lower(
         where = "a mesh" if target == "jax" else f"the target {target!r}"
         hint = "what brackets hide must be finite there; the target 'jax' on one device takes strict=True"
         raise ArgumentError(f"no strict code is made for {where}", hint=hint)
-    if has_recurrences(f) and (target != "jax" or mesh is not None or sharding is not None):
+    if has_recurrences(opened(f)) and (target != "jax" or mesh is not None or sharding is not None):
         where = "for a mesh" if target == "jax" else f"as kernels for {target!r}"
         hint = "the target 'jax' on one device, where steps are a lax.scan; its arrays may be sharded by jax.jit"
-        raise ArgumentError(f"recurrences are not lowered {where} yet, and {f.name} has one", hint=hint)
+        what = f"recurrences are not lowered {where} yet, and {f.name} has one"
+        if not height(opened(f).body):
+            what, hint = f"external functions are not called {where}, and {f.name} calls one", "the target 'jax'"
+        raise ArgumentError(what, hint=hint)
     if mesh is None and sharding is None and target != "jax":
         from tensorlang.lower.kernels.run import Kernels
 

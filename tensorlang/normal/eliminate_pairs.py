@@ -25,6 +25,7 @@ from tensorlang.language.function import Function, Parameter
 from tensorlang.language.grammar import (
     Access,
     Add,
+    Apply,
     Bracket,
     Call,
     Choice,
@@ -42,7 +43,7 @@ from tensorlang.language.grammar import (
     Sum,
     Var,
 )
-from tensorlang.language.recurrence import WHOLE
+from tensorlang.language.recurrence import WHOLE, whole_word
 from tensorlang.language.types import leaves, struct_of_arrays
 from tensorlang.recursion import Deep, call, run
 
@@ -136,9 +137,9 @@ class _Split:
                 return Access((yield from call(self._part(a, path))), at, None)
             case Bracket(p, a):  # 5.16, 5.17
                 return Bracket(p, (yield from call(self._part(a, path))))
-            case Recur():
+            case Recur() | Apply():
                 raise NormalFormError(
-                    f"pairs are eliminated in steps and between recurrences, found a {e.word}", hint=WHOLE
+                    f"pairs are eliminated in steps and between recurrences, found {whole_word(e)}", hint=WHOLE
                 )
             case Let():
                 raise NormalFormError("pairs are eliminated once lets are lifted; found a let inside an expression")

@@ -23,11 +23,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from tensorlang.budget import limited
+from tensorlang.errors import NormalFormError
 from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import (
     Access,
     Add,
+    Apply,
     Bracket,
     Call,
     Choice,
@@ -50,7 +52,7 @@ from tensorlang.language.grammar import (
     real,
 )
 from tensorlang.language.names import free_names
-from tensorlang.language.predicates import Predicate, lookups, substitute
+from tensorlang.language.predicates import Predicate, free_atoms, lookups, substitute
 from tensorlang.language.rebuilt import with_atoms, with_values
 from tensorlang.language.types import shape
 from tensorlang.normal.conditional import with_conditions
@@ -174,6 +176,8 @@ def _rebuild(e: Expr, scope: _Scope, lifted: list[Binding]) -> Deep[Expr]:
             return Bracket(p, (yield from call(_lift(a, _Scope(scope, p), lifted))))
         case Recur():
             return (yield from call(_recurrence(e, scope, lifted)))
+        case Apply():
+            return (yield from call(_application(e, scope, lifted)))
         case Let(x, e0, e1):
             if scope.bound.get(x, e0) is not e0:
                 scope = _Scope(scope)  # another let of the same variable: what was done for the first is not for it
@@ -189,6 +193,34 @@ def _rebuild(e: Expr, scope: _Scope, lifted: list[Binding]) -> Deep[Expr]:
                 lifted.append((outer, value))
                 scope.values[x] = access(outer, *places)
             return (yield from call(_lift(e1, scope, lifted)))
+
+
+def _application(e: Apply, scope: _Scope, lifted: list[Binding]) -> Deep[Expr]:
+    """5.A: the values for all indices of what surrounds `e` that it depends on, as the value of a let."""
+    arguments: list[Expr] = []
+    for argument in e.arguments:
+        arguments.append((yield from call(_lift(argument, scope, lifted))))
+    made: Expr = Apply(e.routine, tuple(arguments))
+    read = set(free_names(made))
+    indices: list[Index] = []
+    outer: _Scope | None = scope
+    while outer is not None:
+        if isinstance(outer.around, tuple) and outer.around[0] in read:
+            made = Gen(*outer.around, made)
+            indices.append(outer.around[0])
+            read |= set(free_names(made))
+        elif outer.around is not None and not isinstance(outer.around, tuple):
+            here = {i for i in free_atoms(outer.around) if isinstance(i, Index)} & read
+            if here:
+                hidden = ", ".join(sorted(i.name for i in here))
+                raise NormalFormError(
+                    f"{e.routine.name} is called where a condition on {hidden} hides it",
+                    hint=f"call {e.routine.name} outside of the bracket, and hide its value",
+                )
+        outer = outer.parent
+    x = Var(e.routine.name, made.type)
+    lifted.append((x, made))
+    return access(x, *(atom_affine(index) for index in reversed(indices)))
 
 
 def _recurrence(e: Recur, scope: _Scope, lifted: list[Binding]) -> Deep[Expr]:

@@ -23,6 +23,7 @@ from tensorlang.language.function import Function
 from tensorlang.language.grammar import (
     Access,
     Add,
+    Apply,
     Bracket,
     Call,
     Choice,
@@ -45,7 +46,7 @@ from tensorlang.language.grammar import (
     real,
 )
 from tensorlang.language.predicates import substitute
-from tensorlang.language.recurrence import WHOLE
+from tensorlang.language.recurrence import WHOLE, whole_word
 from tensorlang.language.types import shape
 from tensorlang.recursion import Deep, call, run
 
@@ -160,8 +161,10 @@ def _element(e: Expr, env: _Env, at: tuple[Affine, ...], done: _Done) -> Deep[Ex
             return (yield from call(_at(a, env, (place.substitute(env), *at), done)))
         case Bracket(p, a):  # 5.22 to 5.24
             return bracket(substitute(p, env), (yield from call(_at(a, env, at, done))))
-        case Recur():
-            raise NormalFormError(f"gens are pushed out in steps and between recurrences, found a {e.word}", hint=WHOLE)
+        case Recur() | Apply():
+            raise NormalFormError(
+                f"gens are pushed out in steps and between recurrences, found {whole_word(e)}", hint=WHOLE
+            )
         case MakePair() | Let():
             raise NormalFormError("gens are pushed out once lets and pairs are gone; found one inside an expression")
 

@@ -33,6 +33,7 @@ from tensorlang.language.function import Function
 from tensorlang.language.grammar import (
     Access,
     Add,
+    Apply,
     Bracket,
     Call,
     Choice,
@@ -51,7 +52,7 @@ from tensorlang.language.grammar import (
     Var,
 )
 from tensorlang.language.predicates import TRUE, Predicate, conjunction, disjunction, equal, substitute
-from tensorlang.language.recurrence import WHOLE
+from tensorlang.language.recurrence import WHOLE, whole_word
 from tensorlang.language.types import shape
 from tensorlang.normal.pattern import axes, renamed, renamed_affine
 from tensorlang.normal.ssa import (
@@ -294,8 +295,10 @@ class Builder:
                 chosen_at = (*here, atom_affine(Lookup(chosen.array, here)))
                 places = conjunction([p, *(equal(atom_affine(i), a) for i, a in zip(inner, chosen_at, strict=True))])
                 return self.emit(Contraction(places, (chosen.operand,), (), sizes))
-            case Recur():
-                raise NormalFormError(f"SSA is made of steps and between recurrences, found a {e.word}", hint=WHOLE)
+            case Recur() | Apply():
+                raise NormalFormError(
+                    f"SSA is made of steps and between recurrences, found {whole_word(e)}", hint=WHOLE
+                )
             case Gen() | MakePair() | Let() | Choice() | Compared():
                 raise NormalFormError(
                     "SSA is made once gens are outermost; found a gen, pair or let inside an expression"

@@ -17,7 +17,7 @@ The quotient of two literals at the head of a product, `1/3`, is a constant; eve
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from tensorlang.budget import limited
@@ -39,6 +39,7 @@ from tensorlang.language.grammar import (
     RECURRENCES,
     Access,
     Add,
+    Apply,
     Bracket,
     Choice,
     Compared,
@@ -48,6 +49,7 @@ from tensorlang.language.grammar import (
     MakePair,
     Mul,
     Proj,
+    Routine,
     Var,
     bracket,
     extremum,
@@ -57,7 +59,9 @@ from tensorlang.language.grammar import (
     sums,
 )
 from tensorlang.language.predicates import TRUE, Predicate, Relation
-from tensorlang.language.recurrence import recurrence, straight
+from tensorlang.language.recurrence import kept_where, recurrence, straight
+from tensorlang.language.routines import known as known_routine
+from tensorlang.language.routines import names as routine_names
 from tensorlang.language.types import Array, Pair, R, of_indices, shape
 from tensorlang.language.types import Idx as IndexType
 from tensorlang.memory import cached
@@ -369,6 +373,22 @@ class _Parser(DeclarationReader):
         e = chosen.body if result is NotImplemented else result.expr
         return self._piece(e, token.start)
 
+    def _routine(self, token: Token, routine: Routine) -> Deep[_Piece]:
+        """A call of a whole function whose adjoint is declared."""
+        self.expect("(")
+        arguments: list[Expr] = []
+        while self.token.kind != ")":
+            piece: _Piece = yield from call(self._expression())
+            self._need_value(piece, "an argument")
+            arguments.append(piece.expr)
+            if not self.accept(","):
+                break
+        self.expect(")", "an operator, ',' or ')'")
+        try:
+            return self._piece(Apply(routine, tuple(arguments)), token.start)
+        except TypeMismatch as error:
+            raise error.at(self.span(token.start)) from None
+
     def _argument(self, p: Parameter | None) -> Deep[Surface]:
         """What is given for the parameter `p` of another program."""
         named = self.scope.get(self.token.text) if self.token.kind == "name" else None
@@ -387,16 +407,22 @@ class _Parser(DeclarationReader):
     def _call(self, token: Token) -> Deep[_Piece]:
         if token.text not in functions():
             named = self.scope.get(token.text)
-            program = self.programs.get(token.text) or (library().get(token.text) if self.uses_library else None)
+            routine = known_routine(token.text)
+            program = self.programs.get(token.text)
+            if program is None and routine is None and self.uses_library:
+                program = library().get(token.text)
             if named is None and program is not None:
                 called: _Piece = yield from call(self._program(token, program))
                 return called
+            if named is None and routine is not None:
+                made: _Piece = yield from call(self._routine(token, routine))
+                return made
             if named is not None:
                 self.variable(token)
                 hint = f"an element is written {token.text}[i]; a product is written with *"
                 raise ScalarFunctionError(f"{token.text} is a value, not a function", self.place(token), hint)
             hint_known = self.meant(token) or did_you_mean(
-                token.text, [*self.programs, *functions(), "pow", "real", *library()]
+                token.text, [*self.programs, *functions(), *routine_names(), "pow", "real", *library()]
             )
             raise ScalarFunctionError(f"no scalar function is called {token.text}", self.place(token), hint_known)
         self.advance()
@@ -591,21 +617,34 @@ class _Parser(DeclarationReader):
             inits.append(value.expr)
             if not self.accept(","):
                 break
-        if self.token.kind != ".":
-            raise self.unexpected("an operator, ',' or '.'", hint)
-        self.advance()
         ((_, index, size),) = binders
         states = [Var(name.text, e.type) for name, e in zip(names, inits, strict=True)]
+        kept: Predicate | None = None
+        if self.token.kind == "name" and self.token.text == "until":
+            kept = yield from call(self._until(names, states))
+        if self.token.kind != ".":
+            raise self.unexpected("an operator, `until`, ',' or '.'", hint)
+        self.advance()
         bound = self.bind_indices(binders)
         bound += [(name.text, self.bind(name, state)) for name, state in zip(names, states, strict=True)]
         step: _Piece = yield from call(self._expression())
         self.restore_all(bound)
         self._need_value(step, f"the step of a {token.text}")
         try:
+            if kept is not None:
+                step = replace(step, expr=kept_where(states, kept, opposite(kept, self.holds), step.expr))
             e = recurrence(token.text, index, size, states, inits, step.expr, bool(backwards))
         except TypeMismatch as error:
             raise error.at(self.span(step.start, step.end)) from None
         return self._piece(e, token.start)
+
+    def _until(self, names: list[Token], states: list[Var]) -> Deep[Predicate]:
+        """`until c`, from which on the states are kept. What `c` says of the time would not hold from then on."""
+        self.advance()
+        bound = [(name.text, self.bind(name, state)) for name, state in zip(names, states, strict=True)]
+        found: Predicate = yield from call(self.predicate())
+        self.restore_all(bound)
+        return found
 
     def _reduction(self) -> Deep[_Piece]:
         """`max i:n where p. e`, and likewise min, argmax and argmin."""

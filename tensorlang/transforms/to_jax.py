@@ -19,6 +19,7 @@ from tensorlang.language.function import Function
 from tensorlang.language.given import apart, spread, together
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import Relation
+from tensorlang.language.routines import with_rule
 from tensorlang.lower.checked import check_traced
 from tensorlang.lower.coordinates import Coordinates, points_or_mask
 from tensorlang.lower.plan.kept import require_store
@@ -61,9 +62,9 @@ def to_jax(f: Function, check: bool = False, strict: bool = False, store: str = 
 
 @once
 def _to_jax(f: Function, check: bool, strict: bool, store: str) -> Callable[..., Any]:
-    program = Program(flat(f))
+    program = Program(flat(with_rule(f)))
     params = {p.name: p for p in f.params}
-    recurrent = has_recurrences(f)
+    recurrent = has_recurrences(with_rule(f))
 
     @placed
     def call(*args: Any, **kwargs: Any) -> Any:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any, Protocol
+from typing import Protocol
 
 from tensorlang.errors import ArgumentError
 from tensorlang.language.affine import Affine, Index, atom_affine
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Choice, Expr, Extremum, Gen, Sum, children
-from tensorlang.lower.mesh.statements import Result, Scan, program
+from tensorlang.lower.mesh.statements import Scan, program
 from tensorlang.lower.plan.dependence import Key
+from tensorlang.lower.plan.statements import leaves_of
 from tensorlang.normal import eliminate_pairs, let_lift, push_out_gen
-from tensorlang.recursion import Deep, call, run
 
 Along = tuple[str, ...]
 """The axes of a mesh along which something is laid out: one device after the other along the last; none: it is whole
@@ -86,20 +86,6 @@ def _indices(e: Expr) -> set[str]:
     return found
 
 
-def results(tree: Any) -> list[Key]:
-    """The arrays in a program's results, from left to right."""
-    return run(_flat(tree))
-
-
-def _flat(tree: Any) -> Deep[list[Key]]:
-    if isinstance(tree, Result):
-        return [tree.key]
-    found = []
-    for part in tree:
-        found += yield from call(_flat(part))
-    return found
-
-
 @dataclass(frozen=True)
 class Wanted:
     """How arrays are to be laid out: a program's parameters, what its lets name, and its results.
@@ -146,5 +132,5 @@ def wanted(f: Function, asked: Asked) -> Wanted:
     return Wanted(
         {(x.name, path): found[x, path] for x, path in p.shapes},
         {(s.array.name, shapes[s.key]): found[s.key] for s in p.statements},
-        [found[key] for key in results(p.results)],
+        [found[key] for key in leaves_of(p.results)],
     )

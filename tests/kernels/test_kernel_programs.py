@@ -13,7 +13,7 @@ from tensorlang.language.affine import Index, atom_affine
 from tensorlang.language.grammar import Expr, Sum, Var, access
 from tensorlang.language.types import R, array
 from tensorlang.lower.kernels.check import why_not
-from tensorlang.lower.kernels.ir import Kernel, Plain, Program, Role
+from tensorlang.lower.kernels.ir import Kernel, KernelProgram, Plain, Role
 from tensorlang.lower.kernels.run import Kernels
 
 TARGETS = ("pallas-tpu", "pallas-gpu")
@@ -71,17 +71,17 @@ def test_an_explanation_says_why_two_kernels_are_not_one() -> None:
     assert "    not with    t1: it reads z before it is complete" in list(last.lines())
 
 
-def _kernel(program: Program) -> Kernel:
+def _kernel(program: KernelProgram) -> Kernel:
     (kernel,) = program.steps
     assert isinstance(kernel, Kernel)
     return kernel
 
 
-def _changed(change: Callable[[Kernel], Kernel]) -> Callable[[Program], Program]:
+def _changed(change: Callable[[Kernel], Kernel]) -> Callable[[KernelProgram], KernelProgram]:
     return lambda program: replace(program, steps=(change(_kernel(program)),))
 
 
-def _with_value(value: Callable[[Kernel], Expr]) -> Callable[[Program], Program]:
+def _with_value(value: Callable[[Kernel], Expr]) -> Callable[[KernelProgram], KernelProgram]:
     return _changed(lambda k: replace(k, outputs=(replace(k.outputs[0], value=value(k)),)))
 
 
@@ -95,7 +95,7 @@ def _read_at(k: Kernel, *indices: Index) -> Expr:
 
 _OTHER = Var("other", array((), R))
 
-WRONG: dict[str, Callable[[Program], Program]] = {
+WRONG: dict[str, Callable[[KernelProgram], KernelProgram]] = {
     "the result result is not made": lambda program: replace(program, steps=()),
     "result is made twice": lambda program: replace(program, steps=program.steps * 2),
     "result: an index has two axes": _changed(lambda k: replace(k, axes=k.axes + k.axes[:1])),

@@ -19,7 +19,7 @@ from tensorlang.lower.arrays.values import apply
 from tensorlang.lower.emit.helpers import HELPERS
 from tensorlang.lower.emit.module import IMPORTS, Source, assembled
 from tensorlang.lower.emit.python import lines, modules_in, text
-from tensorlang.lower.kernels.ir import Kernel, Plain, Program, Results, leaves_of
+from tensorlang.lower.kernels.ir import Kernel, KernelProgram, Plain, Results, leaves_of
 from tensorlang.lower.kernels.operands import Array
 from tensorlang.recursion import Deep, call, run
 from tensorlang.simplify import simplify
@@ -42,7 +42,7 @@ class KernelSource:
     are no `orders` of points.
     """
 
-    def __init__(self, program: Program, emit: Emit) -> None:
+    def __init__(self, program: KernelProgram, emit: Emit) -> None:
         f = program.function
         self.orders: dict[Relation, Any] = {}
         self._emit = emit

@@ -44,7 +44,7 @@ Place = tuple[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
-class Statement:
+class StoredStatement:
     """var = gen axes. body, where the body reads parameters and other statements' variables."""
 
     var: Var
@@ -53,11 +53,11 @@ class Statement:
 
 
 @dataclass(frozen=True)
-class Statements:
-    """A program as statements in order; `parts` and `results` as those of `kernel.Program`."""
+class StoredStatements:
+    """A program as statements in order; `parts` and `results` as those of `ir.KernelProgram`."""
 
     parts: dict[Var, Place]
-    stored: tuple[Statement, ...]
+    stored: tuple[StoredStatement, ...]
     results: Results
     memory: Memory
 
@@ -95,7 +95,7 @@ def takes_apart(f: Function) -> bool:
     return not any(isinstance(x, IndexArray) for x, _ in bindings(f.body)[0])
 
 
-def stored_statements(f: Function) -> Statements:
+def stored_statements(f: Function) -> StoredStatements:
     """The statements of `f`, which is simplified and chooses no points, for sizes of at least 1."""
     parts = {Var(_named(v, path), kind): (v.name, path) for v in f.variables for path, kind in leaves(v.type)}
     by_place = {place: var for var, place in parts.items()}
@@ -117,8 +117,8 @@ def stored_statements(f: Function) -> Statements:
         if not sums or not memory.holds(n for _, n in binders) or var in skewed or _slanted(binders, made):
             reader.inlined[var] = (tuple(i for i, _ in binders), made)
         if var in wanted or var not in reader.inlined:
-            stored.append(Statement(var, tuple(binders), made))
-    return Statements(parts, tuple(stored), results, memory)
+            stored.append(StoredStatement(var, tuple(binders), made))
+    return StoredStatements(parts, tuple(stored), results, memory)
 
 
 def _let(key: Key) -> Var:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from tensorlang.language.affine import Index
 from tensorlang.language.grammar import Call, Expr, Extremum, Sum
 from tensorlang.language.predicates import TRUE
-from tensorlang.lower.kernels.ir import Axis, Kernel, Kind, Role
+from tensorlang.lower.kernels.ir import Kernel, Kind, Role, TileAxis
 from tensorlang.lower.kernels.operands import expressions_of
 from tensorlang.lower.kernels.terms import free, nodes, reads, rebuilt, reduction, vanishes
 
@@ -19,12 +19,12 @@ class Tiling:
     """The length of an axis' tiles, given whether conditions rule anything out; a kernel as the target has it; and why
     the target can't have a kernel, or None."""
 
-    length: Callable[[Axis, bool], int]
+    length: Callable[[TileAxis, bool], int]
     adapted: Callable[[Kernel], Kernel]
     unfit: Callable[[Kernel], str | None]
 
 
-def _length_on_tpus(axis: Axis, ruled_out: bool) -> int:
+def _length_on_tpus(axis: TileAxis, ruled_out: bool) -> int:
     """512, at which the matrix unit is busy while blocks of bfloat16 are fetched, but 256 where conditions rule tiles
     out, for of those at a border half is masked. Both leave most of the VMEM free."""
     return 256 if ruled_out else 512

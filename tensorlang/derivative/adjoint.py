@@ -243,7 +243,7 @@ class _Rewriting:
                 self._step("6.24", (), ())
 
     def _collected(self, x: Statement) -> InnerProduct:
-        """6.25: all contributions to dX as one; a lone one is left alone, but for a sign."""
+        """6.25: all contributions to dX as one; a lone one is left as it is, except for a sign."""
         products = self.pending[x]
         if len(products) == 1 and products[0].sign > 0:
             return products[0]

@@ -39,7 +39,7 @@ class Rule(Shown):
 
     @property
     def theorems(self) -> tuple[str, ...]:
-        """What proves in proofs/ that it keeps the value and never raises the extended cost; none for recurrences and
+        """The theorems in proofs/ that it keeps the value and never raises the extended cost; none for recurrences and
         declared adjoints."""
         if self.number in ("6.R1", "6.A"):
             return ()

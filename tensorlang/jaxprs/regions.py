@@ -22,13 +22,13 @@ from tensorlang.jaxprs.work import MOVES, Work, program_cost, work
 from tensorlang.pipeline import adjoint
 
 GAIN = 1.25
-"""A region is kept where JAX's own gradient does at least so many times the work of the derived one."""
+"""A region is kept where JAX's own gradient does at least this many times the work of the derived one."""
 
 PRODUCTS = 4
 """So many operations of matrix products and convolutions take the time of another one, when that is weighed."""
 
 LEAST = 1000
-"""A region saves at least so many operations, and at least one for each number that it reads or writes."""
+"""A region saves at least this many operations, and at least one for each number that it reads or writes."""
 
 _STRUCTURED = (
     "iota slice dynamic_slice dynamic_update_slice pad concatenate gather split rev sort cumsum scatter scatter-add "

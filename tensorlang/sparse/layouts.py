@@ -33,7 +33,7 @@ def jacobian(f: Function, wrt: Wrt = None, *, layout: str = "dense") -> Function
 
     In the layout "dense" a `Function` that gives arrays of the output's sizes and then the parameter's; a tuple of
     them for several parameters, pairs of these for an output of pairs. In the others a `Structured`, which is called
-    with the same arguments and has the same results in that format. Raises `ScopeError` if `wrt` names what is no
+    with the same arguments and has the same results in that format. Raises `ScopeError` if `wrt` names anything but a
     real-valued parameter, `ArgumentError` for an unknown layout.
 
     >>> f = tl.parse("f(A: [n][m]R, x: [m]R) = gen i:n. sum j:m. A[i, j] * x[j]")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -40,6 +41,8 @@ def _write(block: Sequence[Stmt], env: dict[str, Any]) -> None:
     """The statements of a block without loops, on terms."""
 
     def get(v: Value) -> Any:
+        if isinstance(v, float) and not math.isfinite(v):  # which no constant of the language is
+            return apply("log", as_term(-1)) if math.isnan(v) else math.copysign(1, -v) * apply("log", as_term(0))
         return env[v] if isinstance(v, str) else v
 
     def condition(v: Any) -> Cond:

@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from tensorlang.language.function import Function
     from tensorlang.language.show import unicode_text
     from tensorlang.lower.lowering import lower
+    from tensorlang.lower.plan.kept import memory_polynomial
     from tensorlang.lower.run import Lowered
     from tensorlang.memory import clear_caches
     from tensorlang.normal import eliminate_pairs, let_lift, normalize, push_out_gen, to_ssa
@@ -106,6 +107,7 @@ _HOMES = {
     "language.function": "Function",
     "language.show": "unicode_text",
     "lower.lowering": "lower",
+    "lower.plan.kept": "memory_polynomial",
     "lower.run": "Lowered",
     "memory": "clear_caches",
     "normal": "eliminate_pairs let_lift normalize push_out_gen to_ssa",
@@ -129,6 +131,8 @@ _HOMES = {
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
 _MODULES = ("fn", "jax", "lib", "passes", "pictures", "testing")
 _GUARDED = ("jax", "pictures", "testing")
+_SHADOWING = ("max", "min", "sum")
+"""Public names that a star import does not bring, since they are builtins', too: `tl.sum`."""
 
 __all__ = [  # noqa: PLE0604
     "AdjointError",
@@ -181,6 +185,7 @@ __all__ = [  # noqa: PLE0604
     "lib",
     "limits",
     "lower",
+    "memory_polynomial",
     "normalize",
     "parse",
     "parse_module",
@@ -195,7 +200,7 @@ __all__ = [  # noqa: PLE0604
     "to_ssa",
     "unicode_text",
     "value_and_grad",
-    *_HOMES["surface.embed"].split(),
+    *(name for name in _HOMES["surface.embed"].split() if name not in _SHADOWING),
 ]
 
 
@@ -214,14 +219,14 @@ def __getattr__(name: str) -> Any:
         return import_module(f"tensorlang.{name}")
     entrances = import_module("tensorlang.entrances")
     if name not in _HOME:
-        entrances.unknown(name, __all__)
+        entrances.unknown(name, __dir__())
     what = getattr(import_module(f"tensorlang.{_HOME[name]}"), name)
     found = globals()[name] = entrances.entrance(what, name, __name__) if isfunction(what) else what
     return found
 
 
 def __dir__() -> list[str]:
-    return sorted({"__version__", *__all__})
+    return sorted({"__version__", *__all__, *_SHADOWING})
 
 
 modules[__name__].__class__ = _Package

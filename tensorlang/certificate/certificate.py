@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from importlib import import_module
 from itertools import product
 from os import PathLike, fspath
 from pathlib import Path
@@ -42,6 +43,7 @@ from tensorlang.surface.parse import parse, reread
 FORMAT = "tensorlang certificate 1"
 PROVED = Fraction(4)
 """The bound that holds for every program (Theorem 6.35)."""
+_CHECKERS = ("proofs.checker", "tensorlang_checker")
 _SECONDS = 20.0
 """For which steps are searched that show a checker that costs are no more than others."""
 
@@ -114,18 +116,20 @@ class Certificate(Shown):
     @cached_property
     def transports(self) -> dict[str, list[Any]]:
         """The steps by which the checker is shown that costs are no more than others. They speak of charges as the
-        checker reads them, so its search is asked; without it, as where the package alone is installed, there are none.
+        checker reads them, so its search is asked, by the name that it has in the repository or in a wheel; where
+        neither is there, there are none.
         """
-        try:
-            from proofs.checker.budget import TooLarge
-            from proofs.checker.certificate import carried
-            from proofs.checker.trees import Refused
-        except ImportError:
-            return {}
-        try:
-            return carried(json.dumps({**self._held, "transports": {}}), _SECONDS)
-        except (Refused, TooLarge):
-            return {}
+        for checker in _CHECKERS:
+            try:
+                certificate = import_module(f"{checker}.certificate")
+            except ImportError:
+                continue
+            try:
+                found: dict[str, list[Any]] = certificate.carried(json.dumps(self._held | {"transports": {}}), _SECONDS)
+            except (certificate.Refused, certificate.TooLarge):
+                return {}
+            return found
+        return {}
 
     @cached_property
     def _held(self) -> dict[str, Any]:

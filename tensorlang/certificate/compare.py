@@ -12,7 +12,7 @@ from tensorlang.cost.counting import number_of_points
 from tensorlang.cost.domains import Domain
 from tensorlang.cost.polynomial import Polynomial, affine, number, total, unknown
 from tensorlang.cost.polynomial import Polynomial as Counts
-from tensorlang.cost.symbolic import CostPolynomial, polynomial_of_one_trip
+from tensorlang.cost.symbolic import CostPolynomial, cost_polynomial
 from tensorlang.errors import CountingError
 from tensorlang.language.affine import Affine, Size, atom_affine, constant
 from tensorlang.language.function import Function
@@ -32,13 +32,13 @@ def costs_no_more(f: Function, g: Function) -> bool:
     if never_above(_counts(f), _counts(g)):
         return True
     try:
-        return never_negative(polynomial_of_one_trip(g) - polynomial_of_one_trip(f))
+        return never_negative(cost_polynomial(g) - cost_polynomial(f))
     except CountingError:
         return False
 
 
 def costs_at_most(f: Function, g: Function, others: Counts, bound: Fraction) -> bool:
-    """Whether it is proved, by their charges, that `f` and `others` cost at most `bound` times `g` and `others`."""
+    """Whether it is proved by charges that `f` and `others` never cost more than `bound` times `g` and `others`."""
     low, high = _counts(f) + others, _counts(g) + others
     return never_above(low * bound.denominator, high * bound.numerator)
 

@@ -16,7 +16,7 @@ from tensorlang.language.affine import Affine, Index, IndexArray, atom_affine, c
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Let
 from tensorlang.language.predicates import TRUE, Equal, NonNegative, Predicate, Related, Relation, conjuncts
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 from tensorlang.surface.conditions import ConditionReader
 
 _LARGEST_EXPONENT = 1000
@@ -61,9 +61,9 @@ class _CostReader(ConditionReader):
         while True:
             p: Predicate = TRUE
             if self.accept("["):
-                p = yield self._condition()
+                p = yield from call(self._condition())
                 self.expect("*", "'*' and a polynomial")
-            a: Polynomial = yield self._term()
+            a: Polynomial = yield from call(self._term())
             found.append((p, a * sign))
             if self.token.kind not in ("+", "-"):
                 return found
@@ -71,24 +71,24 @@ class _CostReader(ConditionReader):
 
     def _condition(self) -> Deep[Predicate]:
         start = self.token.start
-        p: Predicate = yield self.predicate()
+        p: Predicate = yield from call(self.predicate())
         if not all(isinstance(q, Equal | NonNegative) for q in conjuncts(p)):
             raise self.unexpected(f"comparisons of sizes, not {self.text[start : self.last_end()]}")
         self.expect("]", "`and` or ']'")
         return p
 
     def _term(self) -> Deep[Polynomial]:
-        product: Polynomial = yield self._power()
+        product: Polynomial = yield from call(self._power())
         while self.token.kind in ("*", "/"):
             if self.accept("/"):
                 product = product.divided(self._divisor())
             else:
                 self.advance()
-                product = product * (yield self._power())
+                product = product * (yield from call(self._power()))
         return product
 
     def _power(self) -> Deep[Polynomial]:
-        base: Polynomial = yield self._unknown()
+        base: Polynomial = yield from call(self._unknown())
         start = self.token.start
         exponent = self.integer() if self.accept("^") else 1
         if exponent > _LARGEST_EXPONENT:
@@ -101,7 +101,7 @@ class _CostReader(ConditionReader):
 
     def _unknown(self) -> Deep[Polynomial]:
         if self.accept("("):
-            cells: list[Cell] = yield self.cells()
+            cells: list[Cell] = yield from call(self.cells())
             self.expect(")", "an operator or ')'")
             if any(p is not TRUE for p, _ in cells):
                 raise self.unexpected("a polynomial in the parentheses, without brackets")
@@ -121,9 +121,9 @@ class _CostReader(ConditionReader):
         if self.token.text == "points" and self.peek() == "(":
             self.advance()
             self.advance()
-            points: Polynomial = yield self._points()
+            points: Polynomial = yield from call(self._points())
             return points
-        value: Affine | Predicate = yield self._atom()
+        value: Affine | Predicate = yield from call(self._atom())
         return affine(self._as_affine(value, self.token.start))
 
     def _visits(self) -> Visits:
@@ -141,10 +141,10 @@ class _CostReader(ConditionReader):
         """`i0:n, i1:m. condition)`"""
         binders = []
         if self.token.kind == "name" and self.peek() == ":":
-            binders = yield self.binders("points")
+            binders = yield from call(self.binders("points"))
             self.expect(".", "',' or '.'")
         bound = self.bind_indices(binders)
-        p: Predicate = yield self.predicate()
+        p: Predicate = yield from call(self.predicate())
         self.restore_all(bound)
         self.expect(")", "`and`, `or` or ')'")
         return unknown(domain_of_data({index: size for _, index, size in binders}, p))
@@ -155,12 +155,12 @@ class _CostReader(ConditionReader):
 
     def _atom(self) -> Deep[Affine | Predicate]:
         if self.token.text != "floor" or self.peek() != "(":
-            value: Affine | Predicate = yield super()._atom()
+            value: Affine | Predicate = yield from call(super()._atom())
             return value
         self.advance()
         self.advance()
         start = self.token.start
-        inner: Affine | Predicate = yield self._numerator()
+        inner: Affine | Predicate = yield from call(self._numerator())
         self.expect("/", "'/' and an integer")
         divisor = self._divisor()
         self.expect(")")
@@ -174,7 +174,7 @@ class _CostReader(ConditionReader):
             if not self.accept("*"):
                 return constant(factor)
         start = self.token.start
-        value: Affine | Predicate = yield self._atom()
+        value: Affine | Predicate = yield from call(self._atom())
         return self._as_affine(value, start) * factor
 
     def _divisor(self) -> int:

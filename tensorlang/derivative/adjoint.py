@@ -54,7 +54,7 @@ from tensorlang.normal.ssa import (
 )
 from tensorlang.normal.tidy import map_outputs
 from tensorlang.normal.to_ssa import Builder
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 from tensorlang.sets.solve import project, simplify_in
 
 
@@ -356,7 +356,7 @@ def _tree(kind: Type, parts: Iterator[Outputs]) -> Outputs:
 
     def build(kind: Type) -> Deep[Outputs]:
         if isinstance(kind, Pair):
-            return (yield build(kind.first)), (yield build(kind.second))
+            return (yield from call(build(kind.first))), (yield from call(build(kind.second)))
         return next(parts)
 
     return run(build(kind))

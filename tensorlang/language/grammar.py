@@ -49,7 +49,7 @@ from tensorlang.language.predicates import (
     free_atoms,
 )
 from tensorlang.language.types import Array, Idx, Pair, R, Type, array, of_indices, shape
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 from tensorlang.shown import MOST_CHARACTERS, Shown, lines, text
 
 _serial = count()
@@ -584,8 +584,8 @@ def _zero(kind: Type) -> Deep[Expr]:
     sizes, element = shape(kind)
     body: Expr = number(0)
     if isinstance(element, Pair):
-        first: Expr = yield _zero(element.first)
-        second: Expr = yield _zero(element.second)
+        first: Expr = yield from call(_zero(element.first))
+        second: Expr = yield from call(_zero(element.second))
         body = MakePair(first, second)
     return gen([(Index("i"), size) for size in sizes], body)
 

@@ -394,10 +394,10 @@ def _with_step_without_traces(x: States) -> States:
         new[y] = _without_trace(with_operands(y, new), trace, {Lookup(step.time, ()): (now, loop.size)})
     if not further:
         return x
-    made = Step(step.states, step.frees, step.time, tuple(new[y] for y in step.outputs), choices_of(new.values()))
-    read = {y.param for y in step_ssa(made).statements if isinstance(y, Input)}
-    frees = {v: y for v, y in zip(step.frees, loop.frees, strict=True) if v in read} | further
-    again = made_step(step.states, tuple(frees), step.time, made.outputs, made.choices)
+    whole = Step(step.states, step.frees, step.time, tuple(new[y] for y in step.outputs), choices_of(new.values()))
+    read_there = {y.param for y in step_ssa(whole).statements if isinstance(y, Input)}
+    frees = {v: y for v, y in zip(step.frees, loop.frees, strict=True) if v in read_there} | further
+    again = made_step(step.states, tuple(frees), step.time, whole.outputs, whole.choices)
     return states(Loop(loop.size, again, loop.inits, tuple(frees.values())), x.place, x.word)
 
 

@@ -59,7 +59,7 @@ from tensorlang.language.predicates import TRUE, Predicate, lookups
 from tensorlang.language.types import R, Type, array, leaves, struct_of_arrays
 from tensorlang.language.types import shape as type_shape
 from tensorlang.normal.pattern import Pattern, Shape, axes, renamed
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 from tensorlang.shown import MOST_LINES, Shown
 
 
@@ -628,7 +628,7 @@ def to_function(s: SSA) -> Function:
 
     def tree(outputs: Outputs) -> Deep[Expr]:
         if isinstance(outputs, tuple):
-            return MakePair((yield tree(outputs[0])), (yield tree(outputs[1])))
+            return MakePair((yield from call(tree(outputs[0]))), (yield from call(tree(outputs[1]))))
         return given[outputs]
 
     body = run(tree(s.outputs))

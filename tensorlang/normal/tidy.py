@@ -55,7 +55,7 @@ from tensorlang.normal.ssa import (
     result_of,
     states,
 )
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 from tensorlang.sets.solve import Ranges, simplify_in
 
 _MOST_COMPARED = 16
@@ -117,7 +117,7 @@ def map_outputs(outputs: Outputs, new: Mapping[Statement, Statement]) -> Outputs
 
     def visit(part: Outputs) -> Deep[Outputs]:
         if isinstance(part, tuple):
-            return (yield visit(part[0])), (yield visit(part[1]))
+            return (yield from call(visit(part[0]))), (yield from call(visit(part[1])))
         return new[part]
 
     return run(visit(outputs))

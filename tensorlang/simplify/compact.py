@@ -50,7 +50,7 @@ from tensorlang.normal.ssa import (
     summed_indices,
 )
 from tensorlang.normal.tidy import addition, is_index_only, map_outputs, with_operands
-from tensorlang.sets.solve import in_range, project, solve
+from tensorlang.sets.solve import Ranges, in_range, project, solve
 from tensorlang.simplify.supports import common
 
 
@@ -278,10 +278,27 @@ def _always(x: Statement) -> list[Predicate]:
         case Map(p, _, _, _):
             return list(conjuncts(p))
         case Contraction():
-            inner = inner_ranges(x)
-            return [q for q in conjuncts(inner_solution(x).rest) if not any(i in inner for i in free_atoms(q))]
+            inner, rest = inner_ranges(x), conjuncts(inner_solution(x).rest)
+            found = [q for q in rest if not any(i in inner for i in free_atoms(q))]
+            return [*found, *_through_data(rest, own_ranges(x), inner)]
         case _:
             return []
+
+
+def _through_data(parts: Collection[Predicate], own: Ranges, inner: Ranges) -> list[Predicate]:
+    """What equalities with the same element of an index array at summed places say of two indices: [i = a[s] = j]."""
+    values: dict[Affine, Affine] = {}
+    found: list[Predicate] = []
+    for q in parts:
+        a = q.difference if isinstance(q, Equal) else constant(0)
+        i = next((i for i in own if abs(a.coefficient(i)) == 1 and i in a.indices), None)
+        if i is None or not a.lookups or inner.keys().isdisjoint(free_atoms(q)):
+            continue
+        rest = a * -a.coefficient(i) + atom_affine(i)
+        if rest in values and values[rest] is not atom_affine(i):
+            found.append(equal(atom_affine(i), values[rest]))
+        values.setdefault(rest, atom_affine(i))
+    return found
 
 
 def _equalities(p: Predicate) -> list[Equal]:

@@ -47,7 +47,7 @@ from tensorlang.language.rebuilt import with_children
 from tensorlang.language.routines import of_program
 from tensorlang.language.types import Array, Pair, Type, shape
 from tensorlang.language.types import Idx as IndexType
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 from tensorlang.surface.lookups import Indices
 from tensorlang.surface.quotients import said
 from tensorlang.surface.scope import Surface, current
@@ -307,7 +307,7 @@ class _Inlining:
 
     def expr(self, e: Expr) -> Deep[Expr]:
         if e not in self.done:
-            self.done[e] = yield self._copy(e)
+            self.done[e] = yield from call(self._copy(e))
         return self.done[e]
 
     def _copy(self, e: Expr) -> Deep[Expr]:
@@ -316,34 +316,38 @@ class _Inlining:
             case Var():
                 return self.vars[e]
             case Access(a, at, place):
-                return Access((yield visit(a)), at.substitute(self.atoms), place)
+                return Access((yield from call(visit(a))), at.substitute(self.atoms), place)
             case Integer(value):
                 return real(value.substitute(self.atoms))
             case Gen(i, size, body):
-                return Gen(self._index(i), size.substitute(self.atoms), (yield visit(body)))
+                return Gen(self._index(i), size.substitute(self.atoms), (yield from call(visit(body))))
             case Sum(i, size, body):
-                return Sum(self._index(i), size.substitute(self.atoms), (yield visit(body)))
+                return Sum(self._index(i), size.substitute(self.atoms), (yield from call(visit(body))))
             case Extremum(sign, i, size, p, body):
                 own = self._index(i)
-                return Extremum(sign, own, size.substitute(self.atoms), self._predicate(p), (yield visit(body)))
+                return Extremum(
+                    sign, own, size.substitute(self.atoms), self._predicate(p), (yield from call(visit(body)))
+                )
             case Choice(sign, i, size, p, body):
                 own = self._index(i)
-                return Choice(sign, own, size.substitute(self.atoms), self._predicate(p), (yield visit(body)))
+                return Choice(
+                    sign, own, size.substitute(self.atoms), self._predicate(p), (yield from call(visit(body)))
+                )
             case Bracket(p, a):
-                return Bracket(self._predicate(p), (yield visit(a)))
+                return Bracket(self._predicate(p), (yield from call(visit(a))))
             case Recur(word, i, size, state, init, step):
-                new_init = yield visit(init)
+                new_init = yield from call(visit(init))
                 held = self._bound(state, new_init.type)
                 assert isinstance(held, Var)
                 index = self._index(i)
-                return Recur(word, index, size.substitute(self.atoms), held, new_init, (yield visit(step)))
+                return Recur(word, index, size.substitute(self.atoms), held, new_init, (yield from call(visit(step))))
             case Let(x, value, body):
-                new_value = yield visit(value)
-                return Let(self._bound(x, new_value.type), new_value, (yield visit(body)))
+                new_value = yield from call(visit(value))
+                return Let(self._bound(x, new_value.type), new_value, (yield from call(visit(body))))
             case _:
                 parts = []
                 for part in children(e):
-                    parts.append((yield visit(part)))
+                    parts.append((yield from call(visit(part))))
                 return with_children(e, parts)
 
     def _bound(self, x: Var | IndexArray, kind: Type) -> Var | IndexArray:
@@ -374,9 +378,9 @@ def _related_by(p: Predicate, relations: Mapping[Relation, Relation]) -> Deep[Pr
         case And(parts) | Or(parts):
             new = []
             for part in parts:
-                new.append((yield _related_by(part, relations)))
+                new.append((yield from call(_related_by(part, relations))))
             return conjunction(new) if isinstance(p, And) else disjunction(new)
         case Exists(index, size, body):
-            return exists([(index, size)], (yield _related_by(body, relations)))
+            return exists([(index, size)], (yield from call(_related_by(body, relations))))
         case _:
             return p

@@ -53,7 +53,7 @@ from tensorlang.lower.plan.dependence import is_condition, read_by
 from tensorlang.lower.plan.ir import DENSE, AtPoints, FusedSums, Given, RowBlocks, Storage
 from tensorlang.lower.plan.passes import plan
 from tensorlang.lower.plan.size_guards import Required
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 from tensorlang.shown import Shown
 
 _LONG_COMMENT = 100
@@ -231,11 +231,11 @@ class ArrayProgram(Shown):
     def _outputs(self, e: Expr) -> Deep[Any]:
         """The names of the results, in pairs as the program gives them."""
         if isinstance(e, MakePair):
-            return (yield self._outputs(e.first)), (yield self._outputs(e.second))
+            return (yield from call(self._outputs(e.first))), (yield from call(self._outputs(e.second)))
         if isinstance(struct_of_arrays(e.type), Pair):
             if not isinstance(e, Var | Proj):
                 raise NormalFormError("pairs may only be around outputs and in parameters")
-            return (yield self._outputs(Proj(0, e))), (yield self._outputs(Proj(1, e)))
+            return (yield from call(self._outputs(Proj(0, e)))), (yield from call(self._outputs(Proj(1, e))))
         if isinstance(e, Var | Proj):
             return self._ctx.held_by(e)[0].name
         return self._statement("result", e).name

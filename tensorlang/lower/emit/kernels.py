@@ -21,7 +21,7 @@ from tensorlang.lower.emit.module import IMPORTS, Source, assembled
 from tensorlang.lower.emit.python import lines, modules_in, text
 from tensorlang.lower.kernels.ir import Kernel, Plain, Program, Results, leaves_of
 from tensorlang.lower.kernels.operands import Array
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 from tensorlang.simplify import simplify
 
 
@@ -96,13 +96,13 @@ class KernelSource:
         for var in step.outputs:
             self._held[var] = self._names.fresh_global(var.name)
         targets = [self._held[var] for var in step.outputs]
-        call = apply(made.name, *given, **told)
+        called = apply(made.name, *given, **told)
         if len(targets) == 1:
-            self._body.assign(targets[0], call)
+            self._body.assign(targets[0], called)
         else:
-            self._body.unpack(targets, call)
+            self._body.unpack(targets, called)
 
     def _tree(self, results: Results) -> Deep[Any]:
         if isinstance(results, tuple):
-            return (yield self._tree(results[0])), (yield self._tree(results[1]))
+            return (yield from call(self._tree(results[0]))), (yield from call(self._tree(results[1])))
         return self._held[results]

@@ -29,7 +29,7 @@ from tensorlang.lower.mesh.needs import Needs, Part
 from tensorlang.lower.mesh.plan import Plan, Step
 from tensorlang.lower.mesh.statements import Result, parts
 from tensorlang.lower.plan.dependence import Key
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 
 
 class MeshSource:
@@ -138,7 +138,7 @@ class MeshSource:
             return
         part = self._part(k, steps, locals_, tuple(params), kept)
         told = {name: self._node(atom_affine(size)) for size, name in part.told.items()}
-        call = apply(part.name, *map(Name, params.values()), **told)
+        called = apply(part.name, *map(Name, params.values()), **told)
         for step in kept:
             key = step.statement.key
             self.held[key, self.plan.stored(key)] = self.names.fresh_global(key[0].name)
@@ -147,9 +147,9 @@ class MeshSource:
         if everywhere:
             self.device.note(f"the same on every device: {', '.join(everywhere)}")
         if len(names) == 1:
-            self.device.assign(names[0], call)
+            self.device.assign(names[0], called)
         else:
-            self.device.unpack(names, call)
+            self.device.unpack(names, called)
         for name, step in zip(names, kept, strict=True):
             self._added_up(name, step)
 
@@ -212,10 +212,10 @@ class MeshSource:
     def _gathered(self, key: Key, x: str, wanted: str, d: int, part: Part, shape: tuple[Affine, ...]) -> str:
         name = self.names.fresh_global(wanted)
         axis = integer(d)
-        call: Node = apply("lax.all_gather", Name(x), _axis(part.along), axis=axis, tiled=Name("True"))
+        called: Node = apply("lax.all_gather", Name(x), _axis(part.along), axis=axis, tiled=Name("True"))
         if (part.along, part.size) in self.uneven:
-            call = self._cut(call, d, part)
-        self.device.assign(name, call)
+            called = self._cut(called, d, part)
+        self.device.assign(name, called)
         even = (part.along, part.size) not in self.uneven
         whole = part.size if even else self._block(part) * self.plan.asked.count(part.along)
         self.sent.append(Collective("all_gather", part.along, x, _item(key), (*shape[:d], whole, *shape[d + 1 :])))
@@ -275,11 +275,11 @@ class MeshSource:
         known = {name: Name(name) for name in ("mesh", "in_specs", "out_specs")}
         mapped = apply("jax.shard_map", Name("on_device"), **known, check_vma=Name("False"))
         self.outer.assign(run_, mapped)
-        call = apply(run_, *map(Name, names))
+        called = apply(run_, *map(Name, names))
         if len(got) == 1:
-            self.outer.assign(got[0], call)
+            self.outer.assign(got[0], called)
         else:
-            self.outer.unpack(got, call)
+            self.outer.unpack(got, called)
         for key, name in zip(outputs, got, strict=True):
             for d, part in enumerate(self.plan.stored(key)):
                 if part is not None and self._missing(part) != ZERO_NODE:
@@ -318,7 +318,7 @@ def _nested(tree: Any, names: Mapping[Key, str]) -> Deep[Any]:
         return names[tree.key]
     found = []
     for part in tree:
-        found.append((yield _nested(part, names)))
+        found.append((yield from call(_nested(part, names))))
     return tuple(found)
 
 
@@ -327,7 +327,7 @@ def _specs(tree: Any, spec: Callable[[Key], jax.P]) -> Deep[Any]:
         return spec(tree.key)
     found = []
     for part in tree:
-        found.append((yield _specs(part, spec)))
+        found.append((yield from call(_specs(part, spec))))
     return tuple(found)
 
 

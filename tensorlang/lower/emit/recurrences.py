@@ -185,6 +185,9 @@ class Recurrent:
         arguments = [*(self._spelled[v] for v in turn.frees), *slices]
         own = [states[k] if k in turn.carried else self._spelled[turn.inits[k]] for k in range(count)]
         call = self._call(made, [*arguments, *own, time, *(self._spelled[p] for p in turn.others)])
+        if turn.until:
+            following.append(self._names.fresh_local("done"))
+            given = [following[-1]]
         carried = "".join(f"{states[k]}, " for k in turn.carried)
         nexts = "".join(f"{following[k]}, " for k in turn.carried)
         self._lines += [
@@ -238,15 +241,15 @@ class Recurrent:
             how += f", and {len(turn.again)} values of each step computed again"
         else:
             how += f"{len(arrays)} values stored at each step"
-        if turn.rest is not None:
-            how += f"; {len(turn.rest.sums)} sums over the time are added up window by window"
+        if turn.rest is not None and turn.rest.sums:
+            how += "; sums over the time are added up window by window"
         self.explained.append(
             Explained(
                 turn.step.name,
                 f"{turn.step.name}: {turn.size} steps",
                 how,
                 "",
-                computed="one step after the other, by lax.scan",
+                computed="one step after the other, by " + ("lax.while_loop" if turn.until else "lax.scan"),
             )
         )
 
@@ -275,6 +278,10 @@ class Recurrent:
     ) -> dict[tuple[int, str], str]:
         """Run the recurrence; gives the arrays of what its steps give."""
         if not swept:
+            if turn.until:
+                self._lines.append(f"{last} = _recur_until({step}, ({first}), {size}, dtype)")
+                self.helpers["_recur_until"] = None
+                return {}
             each = self._names.fresh_global("each")
             self._lines.append(f"{last}, {each} = _recur({step}, ({first}), {size}, dtype)")
             self.helpers["_recur"] = None

@@ -42,7 +42,7 @@ from tensorlang.lower.kernels.terms import free, multiplied, nodes, reads, reduc
 from tensorlang.lower.kernels.tiles import tiles_of
 from tensorlang.lower.plan.dependence import places, variable
 from tensorlang.lower.plan.numbers import has_numbers
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 from tensorlang.sets.isl import implies
 
 _KINDS = {0: Kind.SUM, 1: Kind.MAX, -1: Kind.MIN}
@@ -130,8 +130,8 @@ def _tree(kind: Type, variables: Iterator[Var]) -> Deep[Results]:
     kind = struct_of_arrays(kind)
     if not isinstance(kind, Pair):
         return next(variables)
-    first = yield _tree(kind.first, variables)
-    second = yield _tree(kind.second, variables)
+    first = yield from call(_tree(kind.first, variables))
+    second = yield from call(_tree(kind.second, variables))
     return (first, second)
 
 
@@ -249,7 +249,7 @@ def _accumulator(
         value = Extremum(r.sign, i, axes[i].extent, conjunction([]), value) if r.sign else Sum(i, axes[i].extent, value)
     var = Var(f"{name}_{_KINDS[r.sign].value}", array(tuple(axes[i].extent for i in kept), R))
     shift = None
-    for x in {x for x, _ in reads(*r.factors)} & group.made.keys():
+    for x in dict.fromkeys(x for x, _ in reads(*r.factors) if x in group.made):
         if shift is not None or not _is_shift(x, r.factors, pred, group):
             raise Unfit(f"it reads {x.name} before it is complete")
         shift = next(a.var for a in group.accumulators if _reads_alone(group.made[x], a))

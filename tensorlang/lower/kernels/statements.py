@@ -36,7 +36,7 @@ from tensorlang.lower.arrays.program import eta
 from tensorlang.lower.kernels.ir import Results, leaves_of
 from tensorlang.lower.kernels.terms import Made, Reduction, nodes, reads, rebuilt, reduction, renamed, whole
 from tensorlang.lower.plan.dependence import are_apart, bindings, places, variable
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 from tensorlang.sets.isl import implies
 from tensorlang.sets.simplify import simplify
 from tensorlang.sets.solve import Ranges, ranges_predicate
@@ -142,8 +142,8 @@ def _named(v: Var, path: tuple[int, ...]) -> str:
 def _results(e: Expr, parts: Mapping[Place, Var], lets: list[tuple[Var, Expr]]) -> Deep[Results]:
     """The variables of the results; what is none yet becomes a let."""
     if isinstance(e, MakePair):
-        first = yield _results(e.first, parts, lets)
-        second = yield _results(e.second, parts, lets)
+        first = yield from call(_results(e.first, parts, lets))
+        second = yield from call(_results(e.second, parts, lets))
         return (first, second)
     if isinstance(e, Var) and any(e is var for var, _ in lets):
         return e
@@ -152,7 +152,7 @@ def _results(e: Expr, parts: Mapping[Place, Var], lets: list[tuple[Var, Expr]]) 
         parts_of = [_projected(e, path) for path, _ in kinds]
         found = []
         for part in parts_of:
-            found.append((yield _results(part, parts, lets)))
+            found.append((yield from call(_results(part, parts, lets))))
         result = found.pop()
         while found:
             result = (found.pop(), result)
@@ -226,17 +226,17 @@ def _settled(e: Expr, ranges: Ranges, context: Predicate, memo: dict[Expr, Expr]
             known = conjunction([context, ranges_predicate(dict(r.binders))])
             pred = simplify(r.pred, known)
             for factor in r.factors:
-                parts.append((yield _settled(factor, inner, conjunction([known, pred]), {})))
+                parts.append((yield from call(_settled(factor, inner, conjunction([known, pred]), {}))))
             memo[e] = rebuilt(Reduction(r.sign, r.binders, pred, tuple(parts)))
         case Bracket(p, body):
             p = simplify(p, context)
-            part = yield _settled(body, ranges, conjunction([context, p]), {})
+            part = yield from call(_settled(body, ranges, conjunction([context, p]), {}))
             memo[e] = _bracket(p, part)
         case _ if variable(e) is not None:
             memo[e] = e
         case _:
             for child in children(e):
-                parts.append((yield _settled(child, ranges, context, memo)))
+                parts.append((yield from call(_settled(child, ranges, context, memo))))
             memo[e] = with_children(e, parts)
     return memo[e]
 

@@ -13,17 +13,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
-from tensorlang.language.affine import Affine, IndexArray
+from tensorlang.language.affine import Affine, IndexArray, Lookup
 from tensorlang.language.function import Function, Parameter, taken_names, unused_name
 from tensorlang.language.grammar import Routine, Var
-from tensorlang.language.predicates import relations
+from tensorlang.language.predicates import FALSE, TRUE, Predicate, conjunction, free_atoms, relations
 from tensorlang.language.types import R, array
 from tensorlang.lower.plan.windows import Along, Sweep, found_sweep
 from tensorlang.normal import normal_ssa
 from tensorlang.normal.recurrences import apart, step_ssa
 from tensorlang.normal.ssa import (
     SSA,
+    Addition,
     Application,
     Constant,
     Defining,
@@ -32,15 +34,20 @@ from tensorlang.normal.ssa import (
     Loop,
     Outputs,
     Statement,
+    States,
+    Step,
+    Term,
     Whole,
     live,
     looked_up,
     needs,
+    operands,
     output_list,
     predicates,
     selections,
 )
 from tensorlang.normal.tidy import is_index_only, map_outputs, with_operands
+from tensorlang.sets.isl import implies
 from tensorlang.simplify.read_back import read_back
 
 
@@ -77,7 +84,8 @@ class Turn:
     The states begin as `inits`. `carried` are the places of those that steps or folds read; `gives` tells which
     variable is the fold, scan, prescan or states of the state in which place. Steps read an element of each of the
     sequences `local`: that at their own time, which goes against them if `turned`. Of the states over the time only
-    `stored` are read by what is not computed in windows.
+    `stored` are read by what is not computed in windows. With `until`, a further value of the step is 1 if all states
+    are kept from then on, and else 0.
     """
 
     size: Affine
@@ -92,6 +100,7 @@ class Turn:
     local: tuple[Var, ...] = ()
     turned: bool = False
     rest: Rest | None = None
+    until: bool = False
 
     @property
     def reads(self) -> tuple[Var, ...]:
@@ -156,7 +165,7 @@ class _Staging:
     def result(self) -> Staged:
         order = self.order
         # what is wanted before each recurrence, and by what is computed with it, and in the end
-        roots = [*([self._operands(k), self._rest_needs(k)] for k in order), [output_list(self.outputs)]]
+        roots = [(list(self._operands(k)), self._rest_needs(k)) for k in order] + [(output_list(self.outputs), [])]
         first: dict[Statement, int] = {}
         for stage, wanted in enumerate(roots):
             stack = [x for xs in wanted for x in xs]
@@ -195,10 +204,9 @@ class _Staging:
                 continue
             turn = self._turn(k, whole, passed)
             parts.append(turn)
-            if k in self.sweeps:
-                rest = turn.rest
+            if turn.rest is not None:
                 outputs = (*self.sweeps[k].sums, *self.sweeps[k].rows)
-                passed.update(zip(outputs, (*rest.sums, *rest.rows) if rest else (), strict=True))
+                passed.update(zip(outputs, (*turn.rest.sums, *turn.rest.rows), strict=True))
         parts.append(Stage(self._program(self.f.name, self.outputs, passed), ()))
         return Staged(self.f, tuple(parts))
 
@@ -326,6 +334,10 @@ class _Staging:
         step = sweep.step if sweep is not None else loop.step
         operands = sweep.frees if sweep is not None else self.read[k][len(loop.inits) :]
         slices = sweep.slices if sweep is not None else ()
+        folded = sweep is None and all(own != k or word == "fold" for own, _, word in self.given.values())
+        until = _end(step) if folded else None
+        if until is not None:
+            step = Step(step.states, step.frees, step.time, (*step.outputs, until), step.choices)
         program = step_ssa(step)
         f = read_back(program)
         gives = tuple((v, place, word) for v, (own, place, word) in self.given.items() if own == k)
@@ -360,6 +372,7 @@ class _Staging:
             tuple(x.param for x in sweep.local) if sweep is not None else (),
             sweep is not None and sweep.turned,
             self._rest(k, sweep, passed) if sweep is not None else None,
+            until is not None,
         )
 
     def _is_stored(self, k: int, v: Var) -> bool:
@@ -406,6 +419,54 @@ class _Staging:
             tuple(names[len(sweep.sums) :]),
             tuple(sweep.along[x] for x in sweep.rows),
         )
+
+
+def _end(step: Step) -> Statement | None:
+    """1 where all states are kept from then on, and else 0; None if nothing says that they will be.
+
+    They are where a predicate of what the states are, not of the time, leaves nothing of each output but the state.
+    """
+    own = {Input(v, (), x.shape): x for v, x in zip(step.states, step.outputs, strict=True)}
+    made = {x.array: x for x in step.choices if isinstance(x, Defining)}
+    tried: dict[Predicate, None] = {}
+    stack = list(step.outputs)
+    while stack:
+        x = stack.pop()
+        if isinstance(x, Addition):
+            tried.update((t.pred, None) for t in x.terms if t.pred is not TRUE)
+            stack += operands(x)
+    for p in tried:
+        if _is_of_states(p, step, made) and all(_is_kept(x, state, p) for state, x in own.items()):
+            return Addition((Term(1, p, Constant(Fraction(1), ())),), ())
+    return None
+
+
+def _is_kept(x: Statement, state: Statement, p: Predicate) -> bool:
+    """Whether `x` is the state where `p` holds."""
+    while isinstance(x, Addition):
+        left = [t for t in x.terms if not implies(conjunction([p, t.pred]), FALSE)]
+        if len(left) != 1 or left[0].sign < 0 or not implies(p, left[0].pred):
+            return False
+        x = left[0].operand
+    return x is state
+
+
+def _is_of_states(p: Predicate, step: Step, made: Mapping[IndexArray, Defining]) -> bool:
+    """Whether `p` is a condition on what states and values are, the same at all times."""
+    seen: set[Statement] = set()
+    stack: list[Statement] = []
+    for a in free_atoms(p):
+        if not isinstance(a, Lookup) or a.at or a.array not in made:
+            return False
+        stack.append(made[a.array])
+    while stack:
+        x = stack.pop()
+        if x not in seen:
+            seen.add(x)
+            if isinstance(x, States) or step.time in looked_up(x):
+                return False
+            stack += needs(x, made)
+    return True
 
 
 def _parameters(s: SSA, params: Sequence[Parameter]) -> tuple[Parameter, ...]:

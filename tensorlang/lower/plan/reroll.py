@@ -54,7 +54,7 @@ from tensorlang.language.predicates import (
 from tensorlang.language.rebuilt import with_children, with_values
 from tensorlang.language.types import R, array
 from tensorlang.lower.plan.dependence import bindings, occurring
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 
 FEWEST = 8
 """How many alike are rolled: fewer are as fast, and easier to read, one by one."""
@@ -125,16 +125,16 @@ class _Rolling:
         if e not in self.memo:
             points = _points(e.pred) if isinstance(e, Bracket) else None
             if isinstance(e, Add):
-                self.memo[e] = yield self._added(e)
+                self.memo[e] = yield from call(self._added(e))
             elif isinstance(e, Bracket) and points is not None:
-                inner = yield self.terms(e.body)
+                inner = yield from call(self.terms(e.body))
                 q = Index("q")
                 here = equal(points.place, self._place(points.values, q))
                 self.memo[e] = Sum(q, constant(len(points.values)), Bracket(conjunction([here, *points.rest]), inner))
             else:
                 parts = []
                 for part in children(e):
-                    parts.append((yield self.terms(part)))
+                    parts.append((yield from call(self.terms(part))))
                 self.memo[e] = with_children(e, parts)
         return self.memo[e]
 
@@ -153,7 +153,7 @@ class _Rolling:
                 new[min(term.place for term in group)] = (sign, Sum(q, constant(len(group)), self._rolled(group, q)))
         found = []
         for _, (sign, leaf) in sorted(new.items()):
-            found.append((sign, leaf if (sign, leaf) not in leaves else (yield self.terms(leaf))))
+            found.append((sign, leaf if (sign, leaf) not in leaves else (yield from call(self.terms(leaf)))))
         return e if found == leaves else _total(found)
 
     def _rolled(self, group: Sequence[_Term], q: Index) -> Expr:

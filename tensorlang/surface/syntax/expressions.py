@@ -146,13 +146,13 @@ OPERANDS = Category(
         Construct(
             "recurrence",
             '("fold" | "scan" | "prescan" | "states") ["reversed"] NAME ":" size "with" NAME "=" expression'
-            ' ("," NAME "=" expression)* "." expression',
+            ' ("," NAME "=" expression)* ["until" predicate] "." expression',
             "A state that steps change: it is the first value, and each step at a time below the size makes of it "
             "the value of the last expression, in which the name stands for the state before. `fold` is the state "
             "after all steps, `scan` the array of the states after each of them, `prescan` of those before each of "
             "them, `states` of all, one more than there are steps. Several states are given, and made by a step, like "
-            "pairs. With `reversed` the time goes from the last to the first. A step costs what it computes, at each "
-            "time.",
+            "pairs. With `reversed` the time goes from the last to the first. The states are kept once `until` holds "
+            "of them. A step costs what it computes, at each time at which it is made.",
             "decayed(x: [n]R, a: R) = scan t:n with s = 0. a * s + x[t]",
             "tl.scan(n, 0, lambda t, s: a * s + x[t])",
             (Recur,),

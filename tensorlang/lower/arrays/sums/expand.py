@@ -23,7 +23,7 @@ from tensorlang.lower.arrays.sums.strategy import DECIDED, NOT_A_SUM, Strategy, 
 from tensorlang.lower.arrays.sums.summation import Summation
 from tensorlang.lower.arrays.values import Value, literal, plus
 from tensorlang.lower.plan.dependence import factors
-from tensorlang.recursion import Deep
+from tensorlang.recursion import Deep, call
 
 _MOST = 8
 """Terms that are taken apart."""
@@ -80,7 +80,7 @@ def _terms(e: Expr) -> list[_Term]:
 def _expanded(ctx: Context, c: Summation, found: list[tuple[int, Summation]]) -> Deep[Value]:
     total = literal(Fraction(0))
     for sign, term in found:
-        v: Value = yield ctx.contract(term)
+        v: Value = yield from call(ctx.contract(term))
         total = plus(total, v, sign, c.scope.order)
     return total
 

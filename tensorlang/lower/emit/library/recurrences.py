@@ -10,6 +10,19 @@ def _recur(step, first, size, dtype):
     return lax.scan(_cast(step, dtype), _numbers(first, dtype), jnp.arange(size, dtype=jnp.int32))
 
 
+def _recur_until(step, first, size, dtype):
+    """The last states of at most so many steps, until a step says, by its one value, that it keeps all states."""
+    step = _cast(step, dtype)
+
+    def one(carry):
+        t, states, _ = carry
+        states, (done,) = step(states, t)
+        return t + 1, states, done > 0
+
+    more = lambda carry: (carry[0] < size) & ~carry[2]
+    return lax.while_loop(more, one, (jnp.int32(0), _numbers(first, dtype), jnp.bool_(False)))[1]
+
+
 def _numbers(arrays, dtype):
     """The arrays, with one type of numbers."""
     return tuple(jnp.asarray(x, dtype) for x in arrays)
@@ -46,10 +59,13 @@ def _called(key, arguments, axes, batch, dtype):
     return [jnp.asarray(x, dtype) for x in run(*(jnp.asarray(x, dtype) for x in arguments))]
 
 
-def _window(size):
-    """How many times a window of `size` times has: one of its divisors, where there is one near its root."""
+def _window(size, store="needed"):
+    """How many times a window of `size` times has: one of its divisors, where there is one near its root.
+
+    It is a few times where only the logarithm of their number is kept.
+    """
     root = 1
-    while root * root < size:
+    while root * root < size and not (store == "log" and root == 8):
         root += 1
     near = [n for n in range(root, 3 * root) if n <= size and size % n == 0]
     return near[0] if near else max(root, 1)
@@ -64,11 +80,13 @@ def _sweep(step, rest, pick, first, stored, kept, size, turned, dtype):
     `turned`, times go backwards.
     """
     step = _cast(step, dtype)
-    length = _window(size)
+    length = _window(size, kept[0][0] if kept else "needed")
 
     def window(states, marks, start, n):
         times = start + jnp.arange(n, dtype=jnp.int32)
-        again = [_again(*each, mark, start, times, length) for each, mark in zip(kept, marks, strict=True)]
+        again = [
+            _again(store, one, data, x, start, times, length) for (store, one, data), x in zip(kept, marks, strict=True)
+        ]
         read = tuple(lax.dynamic_slice_in_dim(x, start, n) for x in stored), tuple(found for found, _ in again)
         now = size - 1 - times if turned else times
         states, each = lax.scan(step, states, (now, pick(read)) if pick else now, reverse=turned)
@@ -86,6 +104,8 @@ def _sweep(step, rest, pick, first, stored, kept, size, turned, dtype):
     sums = tuple(jnp.zeros(x.shape, dtype) for x in kinds)
     if not kept and sum(x.size for x in each) * (size // length - 1) <= 2 * sum(x.size for x in kinds):
         length = size  # what is added up is larger than what steps give
+    elif not kept and sum(x.size for x in kinds) <= sum(x.size for x in each) // max(min(length, size), 1):
+        length = 1
     count, left = (size // length, size % length) if size else (0, 0)
     if count == 1 and not left:
         states, _, sums, rows, _ = window(states, marks, 0, length)
@@ -109,7 +129,7 @@ def _keep(store, step, first, size, dtype):
     """The last states of a recurrence, and what is kept of it so that `_again` can compute what its steps give."""
     step = _cast(step, dtype)
     first = _numbers(first, dtype)
-    length = _window(size)
+    length = _window(size, store)
     count, left = size // length, size % length
 
     def steps(states, start, n):

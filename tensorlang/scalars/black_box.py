@@ -201,9 +201,8 @@ def _made(code: Code, plan: Plan) -> ScalarFunction:
         paths = _shares(_less(path_cost(joint), value), len(wrt))
     else:
         paths = [_less(path_cost(dual(code, [x], kinds, _fresh(code))), value) for x in wrt]
-    counted = Loops(
-        len(code.params), value.get(0, 0), _each(value), lambda *xs: run(code, xs).visits, _labels(code, name)
-    )
+    bounded, labels = not unbounded(code.body), _labels(code, name)
+    counted = Loops(len(code.params), value.get(0, 0), _each(value), bounded, lambda *xs: run(code, xs).visits, labels)
     moving = active(code, wrt, types(code))
     partials: dict[int, ScalarFunction] = {}
 

@@ -48,8 +48,8 @@ QUANTITIES = Category(
     (
         Construct(
             "operation",
-            '(quantity ("or" | "and" | "<" | "<=" | "=" | "!=" | ">" | ">=" | "+" | "-" | "*" | "/" | "//" | "%") quantity '
-            '| ("-" | "not") quantity | quantity "^" "-"? NUMBER)',
+            '(quantity ("or" | "and" | "<" | "<=" | "=" | "!=" | ">" | ">=" | "+" | "-" | "*" | "/" | "//" | "%") '
+            'quantity | ("-" | "not") quantity | quantity "^" "-"? NUMBER)',
             "Operations on numbers and conditions; those that stand first bind loosest, `not` between `and` and "
             "comparisons, powers tightest. `//` and `%` are of whole numbers. A condition is no number: "
             "`where(c, 1, 0)` is one.",
@@ -66,7 +66,7 @@ QUANTITIES = Category(
         Construct(
             "simple",
             '(NAME | NUMBER | "(" block ")")',
-            "A name, a number, or a block in parentheses that gives one. Names are `true`, `false`, `nan` and `inf`, too.",
+            "A name, a number, or a block in parentheses that gives one. `true`, `false`, `nan` and `inf` are names.",
             "scalar f(x) = 2 * (if x > 0 then x else nan)  g(x: R) = f(x)",
             None,
         ),

@@ -139,7 +139,7 @@ def plan_of(code: Code, mode: str = "auto") -> Plan:
     value = shortest(code)
     wrt = differentiable(code)
     by_duals = max(0, shortest(derived(code, "dual")) - value)
-    if not has_loops(code.body):
+    if not has_loops(code.body) and mode == "auto":
         return Plan(code, "inlined", "no loop that data decide: it is written into the program", value, by_duals, 0)
     free = unbounded(code.body)
     if mode == "reverse" and free:

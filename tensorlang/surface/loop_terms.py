@@ -25,9 +25,10 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def as_terms(found: Read, mode: str) -> Any:
-    """What `found` gives for its arguments: written out where it has no loops, else calls of scalar functions."""
+    """What `found` gives for its arguments: written out where it has no loops, unless a mode is
+    asked for, else calls of scalar functions."""
     code, arguments = found.code, found.arguments
-    if has_loops(code.body):
+    if has_loops(code.body) or mode != "auto":
         made = [built(scalar_function, code, mode, k) for k in range(len(code.results))]
         results = tuple(term(Call(f, tuple(a.expr for a in arguments)), *arguments) for f in made)
     else:

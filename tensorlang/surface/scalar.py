@@ -118,7 +118,7 @@ class ScalarCode(FromSource):
         except TypeError as error:
             raise TypeMismatch(f"{self.body.__name__}: {error}", here()) from None
         bound.apply_defaults()
-        if not self._loops:
+        if not self._loops and self.mode == "auto":
             try:
                 return _Run(self, self.outside()).call(dict(bound.arguments))
             except _DataLoop:

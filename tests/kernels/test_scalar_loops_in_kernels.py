@@ -9,16 +9,14 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
+from benchmarks import control
 
 n, m = tl.sizes("n m")
 
 
 def newton(a: Any, x: Any) -> Any:
     while abs(x * x - a) > 1e-5 * a:
-        if x > 100:
-            x = 10.0
-        else:
-            x = 0.5 * (x + a / x)
+        x = 10.0 if x > 100 else 0.5 * (x + a / x)
     return x
 
 
@@ -67,3 +65,30 @@ def test_triton_leaves_what_stores_to_jax() -> None:
     root = tl.scalar(bound=20, mode="reverse")(newton)
     f = tl.function(lambda a: tl.sum(n, lambda i: tl.sum(m, lambda j: root(a[i, j], a[i, j]))), a=tl.R[n, m])
     assert 'mode="dual"' in str(tl.lower(tl.grad(f), target="pallas-gpu").source)
+
+
+@pytest.mark.parametrize("target", ["pallas-tpu", "pallas-gpu"])
+def test_the_cell_of_the_paper_on_mixed_mode_is_one_kernel_with_its_four_derivatives(target: str) -> None:
+    types = {**dict.fromkeys("cfig", tl.R[n, n]), "before": tl.R[n], "below": tl.R[n]}
+    written, called = control.cells(), control.cells(tl.scalar(mode="dual")(control.cell.body))
+    inputs = ("c", "f", "i", "g")
+
+    def both(c: Any, f: Any, i: Any, g: Any, before: Any, below: Any, t: Any) -> Any:
+        given = c, f, i, g, before, below
+        return called(*given), tl.adjoint(called, wrt=inputs)(*given, t)
+
+    made = tl.lower(
+        tl.function(both, **{k: tl.R[n, n] if k in inputs else v for k, v in types.items()}, t=tl.R[n, n]),
+        target=target,
+    )
+    assert made.source.count("pl.pallas_call") == 1 and "Left to jax.numpy" not in made.source
+    rng = np.random.default_rng(0)
+    arrays = [
+        *(rng.normal(size=(9, 9)) for _ in inputs),
+        *(rng.integers(0, 2, 9) for _ in range(2)),
+        rng.normal(size=(9, 9)),
+    ]
+    value, bars = interpreted(made, *(x.astype(np.float32) for x in arrays))
+    np.testing.assert_allclose(value, tl.evaluate(written, *arrays[:6]), rtol=1e-5, atol=1e-6)
+    for found, right in zip(bars, tl.evaluate(tl.adjoint(written, wrt=inputs), *arrays), strict=True):
+        np.testing.assert_allclose(found, right, rtol=1e-4, atol=1e-6)

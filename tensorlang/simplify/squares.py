@@ -106,7 +106,7 @@ class _Expanding:
             return None
         total: Expr | None = None
         for k, (a, parts) in enumerate(terms):
-            square = Const(a * a) if abs(a) != 1 else None
+            square: Expr | None = Const(a * a) if abs(a) != 1 else None
             for part in parts:
                 factor = Mul(part, part)
                 square = factor if square is None else Mul(square, factor)

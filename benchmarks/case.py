@@ -69,7 +69,7 @@ class Case:
     we can write in JAX; it is given the output's cotangent as well if the program isn't scalar. Relations are dense
     boolean arrays to `program`, and their points in order, as an array for each axis, to `by_hand`. `sizes` grow;
     `odd` are awkward ones at which answers are checked. `limits` says which promise a case is known not to keep, and
-    why: "value", "cost", "model" or "space" (what is counted in compiled code, see
+    why: "cost", "model" or "space" (what is counted in compiled code, see
     tests/measure/test_compiled_cost.py), with a number for one of `sizes` alone.
     """
 

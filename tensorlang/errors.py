@@ -223,6 +223,10 @@ class ScalarFunctionError(TensorlangError):
     """A scalar function that is unknown, or can't be registered."""
 
 
+class AdjointError(TensorlangError):
+    """A declared adjoint that is missing, or is not the function's, or costs more than was declared."""
+
+
 class EvaluationError(TensorlangError):
     """A value that does not exist, such as the reciprocal of an exact zero."""
 

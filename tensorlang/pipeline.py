@@ -19,6 +19,7 @@ from tensorlang.language.affine import Index, atom_affine
 from tensorlang.language.function import Function, Results, derived, differentiated
 from tensorlang.language.grammar import Bracket, Expr, Let, MakePair, Var, gen, number, zero
 from tensorlang.language.predicates import conjunction, equal
+from tensorlang.language.routines import with_rule
 from tensorlang.language.types import R, Type, leaves, shape, struct_of_arrays
 from tensorlang.normal import normal_ssa
 from tensorlang.normal.ssa import SSA, Constant, Input
@@ -158,7 +159,7 @@ def hessian(f: Function, wrt: Wrt = None) -> Function:
 
 def _prepared(f: Function, wrt: Wrt) -> tuple[SSA, tuple[Var, ...]]:
     """The tidy SSA of `f`, and its parameters that `wrt` names."""
-    s = simplify_ssa(normal_ssa(f))
+    s = simplify_ssa(normal_ssa(with_rule(f)))
     return s, _held(s, differentiated(f, wrt))
 
 

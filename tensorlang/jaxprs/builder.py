@@ -244,6 +244,8 @@ class Builder:
 
     def constant(self, value: Any, var: Any) -> Value:
         """An array that is known: uniform, affine in its places, a band or a stretch, or else data."""
+        if jnp.issubdtype(value.dtype, jax.dtypes.extended):
+            raise Unsupported(f"a constant of type {value.dtype}", hint="random numbers stay in JAX")
         value = np.asarray(value)
         if value.ndim == 0:
             return self.scalar(value)

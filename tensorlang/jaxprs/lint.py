@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -115,23 +115,42 @@ def lint(
     def scalar(*args: Any) -> Any:
         return sum(jnp.sum(x) for x in jax.tree.leaves(fun(*args)) if jnp.issubdtype(x.dtype, np.floating))
 
-    taken = [_taken(scalar, at(given, n), wanted) for n in sizes]
-    factors = tuple(t.factor for t in taken)
-    last = taken[-1]
-    grows = factors[-1] >= GROWS * factors[0] and factors[-1] >= GROWS
-    found: tuple[Finding, ...] = ()
-    if last.plan.kept and (grows or factors[-1] >= factor):
-        proof = None
-        if compiled:
-            proof = tuple(_compiled(scalar, at(given, n), wanted) for n in sizes)
-        if proof is None or (proof[-1] >= GROWS * proof[0] and proof[-1] >= GROWS if grows else proof[-1] >= factor):
-            found = tuple(_findings("TL001" if grows else "TL002", name, last, tuple(sizes), factors, proof))
+    return judged(name, lambda n: (scalar, at(given, n), wanted), sizes, compiled, factor)
+
+
+Made = tuple[Callable[..., Any], Any, tuple[int, ...]]
+"""A scalar function, the shapes of its arguments, and which of these are differentiated."""
+
+
+def judged(
+    name: str,
+    made: Callable[[int], Made],
+    sizes: Sequence[int] = SIZES,
+    compiled: bool = False,
+    factor: float = FACTOR,
+) -> Report:
+    """The report of a function that may differ from size to size, as a layer does with its parameters; see `lint`."""
+    last = _taken(*made(sizes[-1]))
     unknown = tuple(
         f"  not told: {r.equation.primitive.name}: {r.why}"
         for r in last.plan.partition.refused
         if any(is_float(v) for v in r.equation.outvars) and r.equation.primitive.name != "tensorlang"
     )
-    return Report(name, found, last.value_work, last.gradient.total, unknown)
+    report = Report(name, (), last.value_work, last.gradient.total, unknown)
+    if not last.plan.kept:
+        return report
+    factors = (*(_taken(*made(n)).factor for n in sizes[:-1]), last.factor)
+    grows = factors[-1] >= GROWS * factors[0] and factors[-1] >= GROWS
+    if not grows and factors[-1] < factor:
+        return report
+    proof = None
+    if compiled:
+        proof = tuple(_compiled(*made(n)) for n in sizes)
+        confirmed = proof[-1] >= GROWS * proof[0] and proof[-1] >= GROWS if grows else proof[-1] >= factor
+        if not confirmed:
+            return report
+    found = _findings("TL001" if grows else "TL002", name, last, tuple(sizes), factors, proof)
+    return replace(report, findings=tuple(found))
 
 
 @dataclass(frozen=True)

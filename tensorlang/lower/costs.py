@@ -115,12 +115,10 @@ def exact(table: Mapping[str, int]) -> dict[str, int]:
     return {name: NEVER if THRESHOLDS[name].rounds_differently else value for name, value in table.items()}
 
 
-def code(table: Mapping[str, int], text: str) -> list[str]:
-    """Those of `table` that `text` reads as lines of Python that define `COSTS`, with what each number means."""
+def code(table: Mapping[str, int]) -> list[str]:
+    """`table` as lines of Python that define `COSTS`, with what each number means."""
     lines = ["# Where one way of computing overtakes another.", "COSTS = {"]
     for name, value in table.items():
-        if f'COSTS["{name}"]' not in text:
-            continue
         t = THRESHOLDS[name]
         unit, number = (t.unit, str(value)) if value < NEVER else ("never", f"2**{NEVER.bit_length() - 1}")
         lines.append(f'    "{name}": {number},  # {unit}: {t.meaning}')

@@ -34,6 +34,7 @@ from tensorlang.lower.plan.ir import Plan
 from tensorlang.normal.recurrences import has_recurrences
 from tensorlang.shown import Code
 from tensorlang.simplify import simplify
+from tensorlang.surface.inline import opened
 
 _BUILTINS = (
     "abs",
@@ -87,10 +88,11 @@ class Lowered(Code):
         sizes: Mapping[str, int] | None = None,
         check: bool = False,
         strict: bool = False,
+        store: str = "needed",
     ) -> None:
         self.function = f
-        self._exact, self._check, self._strict = exact, check, strict
-        self._simplified = simplify(f, **(sizes or {}))
+        self._exact, self._check, self._strict, self._store = exact, check, strict, store
+        self._simplified = simplify(opened(f), **(sizes or {}))
         self._forms: dict[tuple[Relation, ...], Form] = {}
         self._plans: dict[Hashable, _Plan] = {}
         self._form(())
@@ -234,7 +236,7 @@ class Lowered(Code):
     def _form(self, on_points: tuple[Relation, ...]) -> Form:
         """The program for these relations given by their points, the others as boolean arrays."""
         if on_points not in self._forms:
-            made = source(self._simplified, on_points, self._exact, self._strict)
+            made = source(self._simplified, on_points, self._exact, self._strict, self._store)
             run = jax.jit(defined(made), static_argnames=list(made.told.values()))
             self._forms[on_points] = Form(made, run)
         return self._forms[on_points]
@@ -337,6 +339,8 @@ def check_extrema(f: Function, sizes: dict[Size, int]) -> None:
 
 _PACKAGES = frozenset({"jax", "numpy"})
 """What generated code may import from. NumPy's own methods import parts of it in the name of who calls them."""
+_REGISTRY = "tensorlang.language.routines"
+"""Where generated code finds the functions that users have declared."""
 
 
 class Generated(Protocol):
@@ -364,7 +368,7 @@ def _import(
     fromlist: tuple[str, ...] | None = (),
     level: int = 0,
 ) -> ModuleType:
-    if name.split(".", maxsplit=1)[0] not in _PACKAGES or level:
+    if (name.split(".", maxsplit=1)[0] not in _PACKAGES and name != _REGISTRY) or level:
         raise ImportError(f"lowered code imports JAX and NumPy alone, not {name}")
     return __import__(name, globals, locals, fromlist or (), level)
 

@@ -33,7 +33,7 @@ from tensorlang.language.grammar import (
     children,
 )
 from tensorlang.language.rebuilt import with_children
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 from tensorlang.simplify import simplify
 
 _MOST = 4
@@ -83,7 +83,7 @@ class _Expanding:
                 inner = isinstance(e, Sum) or (summed and isinstance(e, Bracket | Add | Mul))
                 parts = []
                 for part in children(e):
-                    parts.append((yield self.of(part, inner)))
+                    parts.append((yield from call(self.of(part, inner))))
                 made = with_children(e, parts)
             self.memo[key] = made
         return self.memo[key]
@@ -181,6 +181,6 @@ def _at(e: Expr, at: Mapping[Atom, Affine], memo: dict[Expr, Expr]) -> Deep[Expr
         else:
             parts = []
             for part in children(e):
-                parts.append((yield _at(part, at, memo)))
+                parts.append((yield from call(_at(part, at, memo))))
             memo[e] = with_children(e, parts)
     return memo[e]

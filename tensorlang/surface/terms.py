@@ -47,7 +47,6 @@ from tensorlang.language.predicates import (
 from tensorlang.language.rebuilt import without_places
 from tensorlang.language.types import Array, Pair, shape
 from tensorlang.language.types import R as REAL
-from tensorlang.recursion import run
 from tensorlang.surface import foreign
 from tensorlang.surface.guards import compared, opposite
 from tensorlang.surface.quotients import HALVES, Quotient, asked, quotient, remainder, said
@@ -609,7 +608,7 @@ def named(e: Expr) -> IndexArray:
     definition = current.get()
     if definition is None:
         refuse("a condition on values is asked while a program is written", "define the program with tl.function")
-    key = run(without_places(e, {}))
+    key = without_places(e)
     remember(e)
     if key not in definition.conditions:
         sizes, _ = shape(e.type)

@@ -117,7 +117,7 @@ class _Run:
     def steps(self, block: Block, scope: Scope) -> Anything:
         """What the program returns, step by step."""
         result: Anything = None
-        step: list[Statement | str | Block] = []
+        step: list[Statement] = []
         name = ""
         for s in (*block.statements, Blank()):
             if not isinstance(s, Blank):

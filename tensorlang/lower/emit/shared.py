@@ -51,8 +51,6 @@ class _Sharing:
                 case When(test, then, otherwise):
                     then, otherwise = self.block(then, dict(known)), self.block(otherwise, dict(known))
                     made.append(When(test, then, otherwise))
-                case Block():
-                    made.append(self.block(s, known))
                 case _:
                     made.append(s)
         return Block(made)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from tensorlang.language.affine import Affine, Index, Lookup
 from tensorlang.language.grammar import Const, Expr, Extremum, Sum, children
 from tensorlang.language.predicates import TRUE, And, Exists, Or, Predicate, Related, conjuncts, lookups
-from tensorlang.lower.kernels.kernel import Axis, Role
+from tensorlang.lower.kernels.ir import Axis, Role
 from tensorlang.lower.kernels.statements import Memory, Statement
 from tensorlang.lower.kernels.terms import Reduction, conditions, free, nodes, over, reads, reduction
 from tensorlang.lower.plan.dependence import variable

@@ -30,13 +30,13 @@ from tensorlang.language.grammar import (
     children,
 )
 from tensorlang.language.predicates import TRUE, Predicate, conjunction, equal, less, within
-from tensorlang.language.rebuilt import with_children
+from tensorlang.language.rebuilt import rewrite, with_atoms, with_children
 from tensorlang.language.types import R, array, leaves, shape
 from tensorlang.lower.arrays.program import eta
-from tensorlang.lower.kernels.kernel import Results
-from tensorlang.lower.kernels.terms import Made, Reduction, at, nodes, reads, rebuilt, reduction, renamed, whole
+from tensorlang.lower.kernels.ir import Results, leaves_of
+from tensorlang.lower.kernels.terms import Made, Reduction, nodes, reads, rebuilt, reduction, renamed, whole
 from tensorlang.lower.plan.dependence import are_apart, bindings, places, variable
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 from tensorlang.sets.isl import implies
 from tensorlang.sets.simplify import simplify
 from tensorlang.sets.solve import Ranges, ranges_predicate
@@ -113,7 +113,7 @@ def statements(f: Function) -> Statements:
         binders, scalar = _with_own_indices(*eta(value))
         ranges = dict(binders)
         made = run(_settled(reader.read(scalar), ranges, conjunction([present, ranges_predicate(ranges)]), {}))
-        made = run(_without_lookups(made, {}))
+        made = _without_lookups(made)
         sums = any(isinstance(e, Sum | Extremum) for e in nodes(made))
         if not sums or not memory.holds(n for _, n in binders) or var in skewed or _slanted(binders, made):
             reader.inlined[var] = (tuple(i for i, _ in binders), made)
@@ -139,23 +139,11 @@ def _named(v: Var, path: tuple[int, ...]) -> str:
     return "_".join([v.name, *map(str, path)])
 
 
-def leaves_of(results: Results) -> list[Var]:
-    """The variables of the results, from left to right."""
-    stack, found = [results], []
-    while stack:
-        part = stack.pop()
-        if isinstance(part, tuple):
-            stack += reversed(part)
-        else:
-            found.append(part)
-    return found
-
-
 def _results(e: Expr, parts: Mapping[Place, Var], lets: list[tuple[Var, Expr]]) -> Deep[Results]:
     """The variables of the results; what is none yet becomes a let."""
     if isinstance(e, MakePair):
-        first = yield _results(e.first, parts, lets)
-        second = yield _results(e.second, parts, lets)
+        first = yield from call(_results(e.first, parts, lets))
+        second = yield from call(_results(e.second, parts, lets))
         return (first, second)
     if isinstance(e, Var) and any(e is var for var, _ in lets):
         return e
@@ -164,7 +152,7 @@ def _results(e: Expr, parts: Mapping[Place, Var], lets: list[tuple[Var, Expr]]) 
         parts_of = [_projected(e, path) for path, _ in kinds]
         found = []
         for part in parts_of:
-            found.append((yield _results(part, parts, lets)))
+            found.append((yield from call(_results(part, parts, lets))))
         result = found.pop()
         while found:
             result = (found.pop(), result)
@@ -190,22 +178,17 @@ class _Reader:
 
     def read(self, e: Expr) -> Expr:
         """`e` in terms of variables that are in memory."""
-        return run(self._read(e, {}))
 
-    def _read(self, e: Expr, memo: dict[Expr, Expr]) -> Deep[Expr]:
-        if e not in memo:
-            x = variable(e)
+        def given(old: Expr) -> Expr | None:
+            x = variable(old)
             if x is None:
-                parts = []
-                for part in children(e):
-                    parts.append((yield self._read(part, memo)))
-                memo[e] = with_children(e, parts)
-            elif x in self.inlined:
-                own, body = self.inlined[x]
-                memo[e] = at(body, dict(zip(own, places(e), strict=True)))
-            else:
-                memo[e] = access(self._parts.get(_place(whole(e)), x), *places(e))
-        return memo[e]
+                return None
+            if x not in self.inlined:
+                return access(self._parts.get(_place(whole(old)), x), *places(old))
+            own, body = self.inlined[x]
+            return with_atoms(body, dict(zip(own, places(old), strict=True)))
+
+        return rewrite(e, given)
 
 
 def _place(e: Expr) -> Place:
@@ -243,41 +226,38 @@ def _settled(e: Expr, ranges: Ranges, context: Predicate, memo: dict[Expr, Expr]
             known = conjunction([context, ranges_predicate(dict(r.binders))])
             pred = simplify(r.pred, known)
             for factor in r.factors:
-                parts.append((yield _settled(factor, inner, conjunction([known, pred]), {})))
+                parts.append((yield from call(_settled(factor, inner, conjunction([known, pred]), {}))))
             memo[e] = rebuilt(Reduction(r.sign, r.binders, pred, tuple(parts)))
         case Bracket(p, body):
             p = simplify(p, context)
-            part = yield _settled(body, ranges, conjunction([context, p]), {})
+            part = yield from call(_settled(body, ranges, conjunction([context, p]), {}))
             memo[e] = _bracket(p, part)
         case _ if variable(e) is not None:
             memo[e] = e
         case _:
             for child in children(e):
-                parts.append((yield _settled(child, ranges, context, memo)))
+                parts.append((yield from call(_settled(child, ranges, context, memo))))
             memo[e] = with_children(e, parts)
     return memo[e]
 
 
-def _without_lookups(e: Expr, memo: dict[Expr, Expr]) -> Deep[Expr]:
+def _without_lookups(e: Expr) -> Expr:
     """`e`, where an element of a row at a place that data choose, x[i, y[i]], is a sum along it with one term."""
-    if e not in memo:
-        x = variable(e)
-        if x is not None:
-            at_ = places(e)
-            for k, a in enumerate(at_):
-                others = {i for b in at_[:k] + at_[k + 1 :] for i in b.indices}
-                if a.lookups and others.issuperset(a.indices) and len(a.terms) == 1 and a.constant == 0:
-                    j, n = Index("j"), shape(x.type)[0][k]
-                    element = access(whole(e), *at_[:k], atom_affine(j), *at_[k + 1 :])
-                    memo[e] = Sum(j, n, Bracket(equal(atom_affine(j), a), element))
-                    return memo[e]
-            memo[e] = e
-        else:
-            parts = []
-            for part in children(e):
-                parts.append((yield _without_lookups(part, memo)))
-            memo[e] = with_children(e, parts)
-    return memo[e]
+
+    def given(old: Expr) -> Expr | None:
+        x = variable(old)
+        if x is None:
+            return None
+        at = places(old)
+        for k, a in enumerate(at):
+            others = {i for b in at[:k] + at[k + 1 :] for i in b.indices}
+            if a.lookups and others.issuperset(a.indices) and len(a.terms) == 1 and a.constant == 0:
+                j, n = Index("j"), shape(x.type)[0][k]
+                element = access(whole(old), *at[:k], atom_affine(j), *at[k + 1 :])
+                return Sum(j, n, Bracket(equal(atom_affine(j), a), element))
+        return old
+
+    return rewrite(e, given)
 
 
 def _bracket(p: Predicate, e: Expr) -> Expr:
@@ -318,10 +298,10 @@ def _summed_over(
     k = a.coefficient(i)
     value = atom_affine(i) + (atom_affine(new) - a) * k
     values: dict[Atom, Affine] = {i: value}
-    made = at(rebuilt(Reduction(r.sign, (), TRUE, r.factors)), values)
-    rest = at(rebuilt(Reduction(1, ((new, size),), r.pred, (made,))), values)
+    made = with_atoms(rebuilt(Reduction(r.sign, (), TRUE, r.factors)), values)
+    rest = with_atoms(rebuilt(Reduction(1, ((new, size),), r.pred, (made,))), values)
     assert isinstance(rest, Extremum)
     pred = conjunction([rest.pred, within(value, n)])
-    factors = tuple(at(factor, values) for factor in r.factors)
+    factors = tuple(with_atoms(factor, values) for factor in r.factors)
     binders = tuple((new, size) if j is i else (j, m) for j, m in r.binders)
     return Reduction(r.sign, binders, pred, factors), new

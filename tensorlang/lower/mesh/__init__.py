@@ -11,10 +11,10 @@ names through simplification and differentiation, so for adjoints, whose indices
     hoist.py        sums over mapped indices as statements of their own, where the statement is not linear in them
     needs.py        the part of an array that reads at a block's indices need
     local.py        statements over blocks, which are programs again, and lowered as all others are
-    source.py       these, and between them what devices send each other, as one function under `jax.shard_map`
     collectives.py  what is sent, as formulas of the sizes
-    compiled.py     what a compiled program sends, read from its text
     run.py          checking arguments, and running it
+
+`emit.mesh` writes these, and between them what devices send each other, as one function under `jax.shard_map`.
 
 What a statement reads is there where it is computed, or it is sent before:
 

@@ -14,7 +14,7 @@ from tensorlang.language.grammar import Choice, Expr, Extremum, Gen, Sum, childr
 from tensorlang.lower.mesh.statements import Result, Scan, program
 from tensorlang.lower.plan.dependence import Key
 from tensorlang.normal import eliminate_pairs, let_lift, push_out_gen
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 
 Along = tuple[str, ...]
 """The axes of a mesh along which something is laid out: one device after the other along the last; none: it is whole
@@ -96,7 +96,7 @@ def _flat(tree: Any) -> Deep[list[Key]]:
         return [tree.key]
     found = []
     for part in tree:
-        found += yield _flat(part)
+        found += yield from call(_flat(part))
     return found
 
 

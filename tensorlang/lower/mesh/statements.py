@@ -24,7 +24,7 @@ from tensorlang.language.predicates import And, Equal, Exists, NonNegative, Or, 
 from tensorlang.language.types import Pair, leaves, shape, struct_of_arrays
 from tensorlang.lower.arrays.program import eta
 from tensorlang.lower.plan.dependence import Key, bindings, read_by
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,11 +101,11 @@ def _statement(x: Var | IndexArray, e: Expr) -> Statement:
 
 def _results(e: Expr, statements: list[Statement]) -> Deep[Any]:
     if isinstance(e, MakePair):
-        first = yield _results(e.first, statements)
-        return first, (yield _results(e.second, statements))
+        first = yield from call(_results(e.first, statements))
+        return first, (yield from call(_results(e.second, statements)))
     if isinstance(struct_of_arrays(e.type), Pair):
-        first = yield _results(Proj(0, e), statements)
-        return first, (yield _results(Proj(1, e), statements))
+        first = yield from call(_results(Proj(0, e), statements))
+        return first, (yield from call(_results(Proj(1, e), statements)))
     if isinstance(e, Var | Proj):
         return Result(read_by(e)[0])
     statements.append(_statement(Var("result", e.type), e))
@@ -157,7 +157,7 @@ class Scan:
             case _:
                 pass
         for child in children(e):
-            yield self._visit(child, scope)
+            yield from call(self._visit(child, scope))
 
     def _read(self, array: Key, at: tuple[Affine, ...], scope: Ranges) -> None:
         self.reads.append(Read(array, at, scope))

@@ -20,17 +20,15 @@ else reads it can sum up one factor after the other.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from tensorlang.language.affine import Affine, Atom, Index
+from tensorlang.language.affine import Index
 from tensorlang.language.function import Function
-from tensorlang.language.grammar import Access, Add, Bracket, Const, Expr, Gen, Let, Mul, Sum, Var, access, children
-from tensorlang.language.predicates import substitute
-from tensorlang.language.rebuilt import with_children
+from tensorlang.language.grammar import Add, Bracket, Const, Expr, Gen, Let, Mul, Sum, Var, children
+from tensorlang.language.rebuilt import with_atoms, with_children
 from tensorlang.language.types import shape
 from tensorlang.lower.plan.dependence import are_apart, bindings, places, reads, results, variable
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 
 _CHEAP = 4
 """Additions and multiplications for an element that is rather computed again than gathered."""
@@ -116,18 +114,18 @@ class _Rewriting:
             x = variable(e)
             if x is not None and x in self.cheap and (x in self.once or any(a.lookups for a in places(e))):
                 own, body = self.cheap[x]
-                self.memo[e] = run(_at(body, dict(zip(own, places(e), strict=True)), {}))
+                self.memo[e] = with_atoms(body, dict(zip(own, places(e), strict=True)))
             elif isinstance(e, Let):
-                value = yield self.of(e.value)
+                value = yield from call(self.of(e.value))
                 made = _cheap(value) if isinstance(e.var, Var) else None
                 if isinstance(e.var, Var) and made is not None:
                     self.cheap[e.var] = made
-                body = yield self.of(e.body)
+                body = yield from call(self.of(e.body))
                 self.memo[e] = body if e.var in self.once and e.var in self.cheap else Let(e.var, value, body)
             else:
                 parts = []
                 for part in children(e):
-                    parts.append((yield self.of(part)))
+                    parts.append((yield from call(self.of(part))))
                 self.memo[e] = with_children(e, parts)
         return self.memo[e]
 
@@ -150,19 +148,3 @@ def _cheap(e: Expr) -> _Made | None:
             return None
         stack += children(part)
     return (tuple(own), e) if own and 0 < operations <= _CHEAP else None
-
-
-def _at(e: Expr, at: Mapping[Atom, Affine], memo: dict[Expr, Expr]) -> Deep[Expr]:
-    """`e` at the places `at` of its indices."""
-    if e not in memo:
-        if variable(e) is not None:
-            whole = e
-            while isinstance(whole, Access):
-                whole = whole.body
-            memo[e] = access(whole, *(a.substitute(at) for a in places(e)))
-        else:
-            parts = []
-            for part in children(e):
-                parts.append((yield _at(part, at, memo)))
-            memo[e] = Bracket(substitute(e.pred, at), *parts) if isinstance(e, Bracket) else with_children(e, parts)
-    return memo[e]

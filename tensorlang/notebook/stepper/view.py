@@ -35,7 +35,7 @@ from tensorlang.notebook.stepper.rows import (
 )
 from tensorlang.notebook.stepper.sets import PointSet, count_text, involved, picture, set_text
 from tensorlang.notebook.stepper.settings import chosen
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 
 _MOST_ROWS = 18
 """So many rows of an expression are shown whole; of a longer one those that the step is about."""
@@ -252,8 +252,8 @@ class View:
     def _pairs(self, outputs: Outputs) -> str:
         def visit(part: Outputs) -> Deep[str]:
             if isinstance(part, tuple):
-                first: str = yield visit(part[0])
-                second: str = yield visit(part[1])
+                first: str = yield from call(visit(part[0]))
+                second: str = yield from call(visit(part[1]))
                 return f"({first}, {second})"
             return self.names.of(part)
 

@@ -26,7 +26,7 @@ from tensorlang.lower.arrays.sums.summation import Summation
 from tensorlang.lower.arrays.sums.window import WINDOW
 from tensorlang.lower.arrays.values import Value, literal, plus, times
 from tensorlang.lower.plan.dependence import factors, is_finite
-from tensorlang.recursion import Deep
+from tensorlang.recursion import Deep, call
 
 _MOST = 8
 """Terms that are taken apart."""
@@ -83,7 +83,7 @@ def _terms(e: Expr) -> list[_Term]:
 def _expanded(ctx: Context, c: Summation, found: list[tuple[int, Summation]]) -> Deep[Value]:
     total = literal(Fraction(0))
     for sign, term in found:
-        v: Value = yield ctx.contract(term)
+        v: Value = yield from call(ctx.contract(term))
         total = plus(total, v, sign, c.scope.order)
     return total
 
@@ -116,10 +116,10 @@ _RUNNING = (PREFIX_SUM, BY_VALUE, WINDOW)
 
 
 def _times(ctx: Context, c: Summation, found: _Factored) -> Deep[Value]:
-    v: Value = yield ctx.contract(found.inside)
+    v: Value = yield from call(ctx.contract(found.inside))
     ctx.multiplied = True
     for e in found.outside:
-        factor: Value = yield ctx.value(e, c.scope)
+        factor: Value = yield from call(ctx.value(e, c.scope))
         v = times(v, factor, c.scope.order)
     return v
 

@@ -1,8 +1,13 @@
-"""What generated kernels for TPUs call: tables of tiles, arrays filled up, and what is done in registers."""
+"""What generated kernels call, those for TPUs above all: tables of tiles, arrays filled up, work in registers."""
 
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+
+
+def _single(dtype):
+    """The dtype that kernels store: bfloat16 if that is `dtype`, else float32."""
+    return dtype if dtype == jnp.bfloat16 else jnp.float32
 
 
 def _filled(x, starts, lengths):

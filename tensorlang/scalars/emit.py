@@ -18,6 +18,10 @@ _INFIX = {**{op: op for op in COMPARISONS}, "+": "+", "-": "-", "*": "*", "/": "
 _INFIX |= {"and": "&", "or": "|", "acc": "+", "less": "-"}
 
 
+ANYWHERE = "jnp.any(state[0])"
+"""Whether a loop goes on anywhere."""
+
+
 class _Writer:
     def __init__(self, code: Code) -> None:
         self.code = code
@@ -140,7 +144,7 @@ class _Writer:
         initial += ["jnp.zeros_like(one, int)"] if counted else []
         self.line(
             f"{self._tuple([run, *([trips] if counted else []), *s.outs, *s.stacks])} = lax.while_loop("
-            f"lambda state: jnp.any(state[0]), {body}, ({', '.join([*initial, *first, *stacks])},))"
+            f"lambda state: {ANYWHERE}, {body}, ({', '.join([*initial, *first, *stacks])},))"
         )
         if s.over:
             self.line(f"{s.over} = {on} & ({trips} >= {bound}) & {head}({', '.join(s.outs)})")

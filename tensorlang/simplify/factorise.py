@@ -162,7 +162,11 @@ def _expanded(s: Summation, through: Set[Statement]) -> Summation:
 
 @cached
 def _sums_one_factor(x: Pattern) -> bool:
-    """Whether `x` sums a product over an index on which only one of the factors depends, or none."""
+    """Whether `x` sums a product over an index on which only one of the factors depends, or none; or is that product
+    at each of several places, since the product depends on none of the places but by its condition."""
     s = scheme(x)
     loops = [i for i in s.ranges if i not in s.own]
-    return len(s.reads) > 1 and any(any(i not in r.indices for r in s.reads) for i in loops)
+    if len(s.reads) < 2:
+        return False
+    apart = any(any(i not in r.indices for r in s.reads) for i in loops)
+    return apart or (bool(loops) and any(all(i not in r.indices for r in s.reads) for i in s.own))

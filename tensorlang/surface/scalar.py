@@ -30,6 +30,7 @@ from tensorlang.language.functions import functions
 from tensorlang.language.grammar import Var
 from tensorlang.language.types import R
 from tensorlang.scalars.black_box import Plan, plan_of
+from tensorlang.scalars.text import code_text
 from tensorlang.surface import scope
 from tensorlang.surface.known import FromSource, home, known_name
 from tensorlang.surface.loop_terms import as_terms
@@ -117,12 +118,16 @@ class ScalarCode(FromSource):
         except TypeError as error:
             raise TypeMismatch(f"{self.body.__name__}: {error}", here()) from None
         bound.apply_defaults()
-        if not self._loops:
+        if not self._loops and self.mode == "auto":
             try:
                 return _Run(self, self.outside()).call(dict(bound.arguments))
             except _DataLoop:
                 pass
         return as_terms(read(self, dict(bound.arguments), self.bound), self.mode)
+
+    def __str__(self) -> str:
+        """The function as text of the language, which `tl.parse_module` reads."""
+        return code_text(self.plan.code, self.mode)
 
     @property
     def plan(self) -> Plan:

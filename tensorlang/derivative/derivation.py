@@ -103,6 +103,9 @@ RECURRENCE = Rule(
 )
 """The rule for recurrences, which the paper has not; `derivative.recurrence` says what it needs."""
 
+COUNTED = replace(RECURRENCE, name="recurrence, on all of its states: its cost is counted")
+"""The same where no supports Q are proved: the adjoint is right, and only counting tells what it costs."""
+
 
 class Side(Enum):
     """What the right side of an inner product is: D of a variable X, its differential dX, or D of X's definition."""

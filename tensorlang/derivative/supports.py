@@ -66,7 +66,9 @@ def guesses(
     for start in (1, 0, 2, 3):
         grown = _grown(found[start : start + 3], gone - start)
         if grown is not None:
-            begun = [(equal(gone, j), found[j]) for j in range(start)] + [(at_most(constant(start), gone), grown)]
+            begun = [(equal(gone, constant(j)), found[j]) for j in range(start)] + [
+                (at_most(constant(start), gone), grown)
+            ]
             yield _union(begun)
 
 
@@ -80,7 +82,7 @@ def _given(p: Predicate, context: Predicate) -> Predicate:
 
 def _periodic(found: list[Family], start: int, period: int, gone: Affine) -> Family:
     """The families, each at as many steps from the end as its place says, and those from `start` on again and again."""
-    parts = [(equal(gone, j), found[j]) for j in range(start)]
+    parts = [(equal(gone, constant(j)), found[j]) for j in range(start)]
     if period == 1:
         return _union([*parts, (at_most(constant(start), gone), found[start])])
     for r in range(period):
@@ -99,7 +101,7 @@ def _grown(three: list[Family], steps: Affine) -> Family | None:
     """The first of three families, `steps` further, where each is as much further than the one before."""
     made: dict[int, Predicate] = {}
     for k in three[0]:
-        p = _further(*(family[k] for family in three), steps)
+        p = _further(three[0][k], three[1][k], three[2][k], steps)
         if p is None:
             return None
         made[k] = p

@@ -99,7 +99,9 @@ def operations(equation: Any) -> int:
         return 2 * out * math.prod(int(equation.invars[0].aval.shape[d]) for d in over)
     if name == "conv_general_dilated":
         kernel, spec = equation.invars[1].aval.shape, equation.params["dimension_numbers"].rhs_spec
-        return 2 * out * math.prod(int(n) for d, n in enumerate(kernel) if d != spec[0])
+        taps = math.prod(int(n) for d, n in enumerate(kernel) if d != spec[0])
+        apart = math.prod(equation.params["lhs_dilation"] or (1,))  # the zeros between cost no time in XLA's code
+        return 2 * out * taps // apart
     if name.startswith(("reduce_window", "select_and_scatter")):
         return out * math.prod(equation.params.get("window_dimensions", (1,)))
     if name.startswith(("reduce", "arg", "cum")):

@@ -104,6 +104,9 @@ RECURRENCE = Rule(
 )
 """The rule for recurrences, which the paper has not; `derivative.recurrence` says what it needs."""
 
+COUNTED = replace(RECURRENCE, name="recurrence, on all of its states: its cost is counted")
+"""The same where no supports Q are proved: the adjoint is right, and only counting tells what it costs."""
+
 
 DECLARED = Rule(
     "6.A",

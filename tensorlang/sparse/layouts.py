@@ -112,8 +112,9 @@ class Structured:
         sizes: dict[Atom, int] = {s: n for s, n in bound.sizes.items()}
         *elements, count = *self._elements(args, kwargs), len(self._chosen)
         tables = elements[len(elements) - count :]
-        chosen: dict[Parameter, Any] = {k: x.astype(np.int32) for k, x in zip(self._chosen, tables, strict=True)}
-        places, given = _Places(sizes, {**bound.values, **chosen}), iter(elements)
+        values = dict(bound.values)
+        values.update((k, table.astype(np.int32)) for k, table in zip(self._chosen, tables, strict=True))
+        places, given = _Places(sizes, values), iter(elements)
         arrays: list[Any] = []
         for found, x in zip(self.pieces, output_list(self._tree), strict=True):
             shape = tuple(n.value(sizes) for n in x.shape)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from itertools import islice, product
 from typing import TYPE_CHECKING
@@ -20,7 +21,7 @@ from .budget import Undecided
 from .facts import conjunction, fresh, is_index
 from .kinds import Path, leaves, shape
 from .linear import names_of
-from .normal import CHOICE, TEST, Atom, Term, Value, Values, at, negated, normals, number, range_of, within_term
+from .normal import CHOICE, TEST, Atom, Term, Value, Values, at, negated, normals, range_of, within_term
 from .predicates import within
 from .semantics import fine, names_in
 from .trees import Affine, All, Compare, Element, Exists, Holds, Pred, Recur, Type, name
@@ -525,7 +526,7 @@ class Recurrence:
         return self.meaning.states.read(key, time, (*map(name, self.params), *places), context)
 
 
-_ONE = number(trees.Fraction(1))[0].coefficient
+_ONE = Fraction(1)
 
 
 def free_in(values: Iterable[Value], apart: Iterable[str]) -> list[str]:

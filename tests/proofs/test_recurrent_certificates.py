@@ -98,7 +98,7 @@ FALSE = {
     "only at the last time": ("products", r"gen i:T\. bar", "gen i:T. [i + 1 < T] * bar"),
     "only from the fifth step on": ("products", r"gen i:T\. bar", "gen i:T. [i <= 4] * bar"),
     "only for many steps": ("products", r"gen i:T\. bar", "gen i:T. [T <= 12] * bar"),
-    "in what a step does": ("rnn", r"-?1 - t0", "2 - t0"),
+    "in what a step does": ("rnn", r"1 - s", "2 - s"),
     "in where it starts": ("rnn", r"\(rnn_bar", "(gen i:n. 2 * rnn_bar[i]"),
     "in the time": ("products", r"\[T - i - 1\]", "[i]"),
     "in a state": ("swing", r"cos", "sin"),

@@ -19,15 +19,20 @@ from tensorlang.lower.emit.helpers import HELPERS
 from tensorlang.lower.emit.module import Source, assembled
 from tensorlang.lower.emit.python import affine, text
 from tensorlang.lower.explain import Explained
-from tensorlang.lower.plan.recurrences import Stage, Turn, staged
+from tensorlang.lower.plan.recurrences import Called, Stage, Turn, staged
 from tensorlang.lower.plan.windows import WINDOW
 from tensorlang.normal.recurrences import has_recurrences
+from tensorlang.simplify import simplify
+from tensorlang.surface.inline import opened
 
 
 def source(
     f: Function, sparse: Iterable[Relation] = (), exact: bool = False, strict: bool = False, store: str = "needed"
 ) -> Source | Recurrent:
-    """The source of `f`, a simplified program, whose recurrences keep of their steps what `store` says."""
+    """The source of `f`, a simplified program, whose recurrences keep of their steps what `store` says. Routines that
+    are programs are parts of it."""
+    plain = opened(f)
+    f = f if plain is f else simplify(plain)
     return Recurrent(f, exact, strict, store) if has_recurrences(f) else Source(f, tuple(sparse), exact, strict)
 
 
@@ -61,10 +66,13 @@ class Recurrent:
         self.told = self._sizes()
         # what is in a step is small: less is gained by windows than lost
         for part in staged(f, windows=names is None).parts:
-            if isinstance(part, Stage):
-                self._stage(part)
-            else:
-                self._turn(part)
+            match part:
+                case Stage():
+                    self._stage(part)
+                case Turn():
+                    self._turn(part)
+                case Called():
+                    self._routine(part)
         told = f", *, {', '.join(self.told.values())}" if self.told else ""
         head = f"def {self.name}({', '.join(self._spelled[p] for p in f.params)}{told}):"
         own = "\n".join([head, *(f"    {line}".rstrip() for line in self._lines)])
@@ -142,6 +150,25 @@ class Recurrent:
         names = [self._named(v) for v in stage.gives]
         self._lines.append(f"{', '.join(names)} = {call}")
 
+    def _routine(self, call: Called) -> None:
+        """`y, = _called("key", (x0, ..), in_axes, batch, dtype)`"""
+        self.helpers["_called"] = None
+        arguments = "".join(f"{self._spelled[v]}, " for v in call.arguments)
+        axes = "".join(f"{0 if along else None}, " for along in call.mapped)
+        made = self._names.fresh_global(f"{call.routine.name}_value")
+        self._lines.append(f'{made} = _called("{call.routine.key}", ({arguments}), ({axes}), {call.batch}, dtype)')
+        for v, place in call.gives:
+            self._lines.append(f"{self._named(v)} = {made}[{place}]")
+        self.explained.append(
+            Explained(
+                call.routine.name,
+                f"{call.routine.name}: a function of its own",
+                "its adjoint is declared, and so is its cost",
+                "",
+                computed="by the function that was given",
+            )
+        )
+
     def _turn(self, turn: Turn) -> None:
         made = self._made(turn.step)
         count = len(turn.inits)
@@ -158,6 +185,9 @@ class Recurrent:
         arguments = [*(self._spelled[v] for v in turn.frees), *slices]
         own = [states[k] if k in turn.carried else self._spelled[turn.inits[k]] for k in range(count)]
         call = self._call(made, [*arguments, *own, time, *(self._spelled[p] for p in turn.others)])
+        if turn.until:
+            following.append(self._names.fresh_local("done"))
+            given = [following[-1]]
         carried = "".join(f"{states[k]}, " for k in turn.carried)
         nexts = "".join(f"{following[k]}, " for k in turn.carried)
         self._lines += [
@@ -211,15 +241,15 @@ class Recurrent:
             how += f", and {len(turn.again)} values of each step computed again"
         else:
             how += f"{len(arrays)} values stored at each step"
-        if turn.rest is not None:
-            how += f"; {len(turn.rest.sums)} sums over the time are added up window by window"
+        if turn.rest is not None and turn.rest.sums:
+            how += "; sums over the time are added up window by window"
         self.explained.append(
             Explained(
                 turn.step.name,
                 f"{turn.step.name}: {turn.size} steps",
                 how,
                 "",
-                computed="one step after the other, by lax.scan",
+                computed="one step after the other, by " + ("lax.while_loop" if turn.until else "lax.scan"),
             )
         )
 
@@ -248,6 +278,10 @@ class Recurrent:
     ) -> dict[tuple[int, str], str]:
         """Run the recurrence; gives the arrays of what its steps give."""
         if not swept:
+            if turn.until:
+                self._lines.append(f"{last} = _recur_until({step}, ({first}), {size}, dtype)")
+                self.helpers["_recur_until"] = None
+                return {}
             each = self._names.fresh_global("each")
             self._lines.append(f"{last}, {each} = _recur({step}, ({first}), {size}, dtype)")
             self.helpers["_recur"] = None

@@ -1,7 +1,8 @@
-"""Which parts of a program are computed between its recurrences, and what these pass on.
+"""Which parts of a program are computed between its recurrences and calls of routines, and what these pass on.
 
     S1; H = Loop(Step, inits, frees); S2      ->      Stage S1 gives inits, frees and what S2 reads of S1
-                                                      Turn H: a loop over the program of its step
+                                                      Turn H: a loop over the program of its step, or
+                                                      Called H: a routine on what S1 gives
                                                       Stage S2
 
 A stage is a program without recurrences, and so is a step unless there are recurrences in it, which are staged in
@@ -12,17 +13,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
-from tensorlang.language.affine import Affine, IndexArray
+from tensorlang.language.affine import Affine, IndexArray, Lookup
 from tensorlang.language.function import Function, Parameter, taken_names, unused_name
-from tensorlang.language.grammar import Var
-from tensorlang.language.predicates import relations
+from tensorlang.language.grammar import Routine, Var
+from tensorlang.language.predicates import FALSE, TRUE, Predicate, conjunction, free_atoms, relations
 from tensorlang.language.types import R, array
 from tensorlang.lower.plan.windows import Along, Sweep, found_sweep
 from tensorlang.normal import normal_ssa
 from tensorlang.normal.recurrences import apart, step_ssa
 from tensorlang.normal.ssa import (
     SSA,
+    Addition,
+    Application,
     Constant,
     Defining,
     Input,
@@ -30,14 +34,20 @@ from tensorlang.normal.ssa import (
     Loop,
     Outputs,
     Statement,
+    States,
+    Step,
+    Term,
+    Whole,
     live,
     looked_up,
     needs,
+    operands,
     output_list,
     predicates,
     selections,
 )
 from tensorlang.normal.tidy import is_index_only, map_outputs, with_operands
+from tensorlang.sets.isl import implies
 from tensorlang.simplify.read_back import read_back
 
 
@@ -74,7 +84,8 @@ class Turn:
     The states begin as `inits`. `carried` are the places of those that steps or folds read; `gives` tells which
     variable is the fold, scan, prescan or states of the state in which place. Steps read an element of each of the
     sequences `local`: that at their own time, which goes against them if `turned`. Of the states over the time only
-    `stored` are read by what is not computed in windows.
+    `stored` are read by what is not computed in windows. With `until`, a further value of the step is 1 if all states
+    are kept from then on, and else 0.
     """
 
     size: Affine
@@ -89,6 +100,7 @@ class Turn:
     local: tuple[Var, ...] = ()
     turned: bool = False
     rest: Rest | None = None
+    until: bool = False
 
     @property
     def reads(self) -> tuple[Var, ...]:
@@ -99,11 +111,23 @@ class Turn:
 
 
 @dataclass(frozen=True, eq=False)
+class Called:
+    """Calls of a `routine` on `arguments`, of which those that are `mapped` have `batch` axes more, and so has its
+    value. `gives` tells which variable is the array in which place of that."""
+
+    routine: Routine
+    arguments: tuple[Var, ...]
+    batch: int
+    mapped: tuple[bool, ...]
+    gives: tuple[tuple[Var, int], ...]
+
+
+@dataclass(frozen=True, eq=False)
 class Staged:
-    """A program as stages and turns, in the order in which they run; the last one gives its result."""
+    """A program as stages, turns and calls, in the order in which they run; the last one gives its result."""
 
     function: Function
-    parts: tuple[Stage | Turn, ...]
+    parts: tuple[Stage | Turn | Called, ...]
 
 
 def staged(f: Function, windows: bool = True) -> Staged:
@@ -117,7 +141,7 @@ def staged(f: Function, windows: bool = True) -> Staged:
 
 class _Staging:
     def __init__(
-        self, f: Function, s: SSA, loops: Sequence[Loop], given: dict[Var, tuple[int, int, str]], windows: bool
+        self, f: Function, s: SSA, loops: Sequence[Whole], given: dict[Var, tuple[int, int, str]], windows: bool
     ) -> None:
         assert isinstance(s.outputs, tuple)
         self.f, self.s, self.loops, self.given = f, s, loops, given
@@ -141,7 +165,7 @@ class _Staging:
     def result(self) -> Staged:
         order = self.order
         # what is wanted before each recurrence, and by what is computed with it, and in the end
-        roots = [*([self._operands(k), self._rest_needs(k)] for k in order), [output_list(self.outputs)]]
+        roots = [(list(self._operands(k)), self._rest_needs(k)) for k in order] + [(output_list(self.outputs), [])]
         first: dict[Statement, int] = {}
         for stage, wanted in enumerate(roots):
             stack = [x for xs in wanted for x in xs]
@@ -165,7 +189,7 @@ class _Staging:
                         wanted_of[first[x]].setdefault(x)
                     else:
                         stack += needs(x, self.defined)
-        parts: list[Stage | Turn] = []
+        parts: list[Stage | Turn | Called] = []
         for stage, k in enumerate(order):
             names = {x: self._name(x, name) for x, name in self._operands(k).items()}
             gives = {x: names.get(x) or self._name(x, "v") for x in (*names, *wanted_of[stage])}
@@ -174,11 +198,15 @@ class _Staging:
             if fresh:
                 parts.append(self._stage(f"{self.f.name}_part{stage}", tuple(fresh), fresh, passed))
             passed |= fresh
-            parts.append(self._turn(k, passed))
-            if k in self.sweeps:
-                rest = parts[-1].rest
+            whole = self.loops[k]
+            if isinstance(whole, Application):
+                parts.append(self._call(k, whole, passed))
+                continue
+            turn = self._turn(k, whole, passed)
+            parts.append(turn)
+            if turn.rest is not None:
                 outputs = (*self.sweeps[k].sums, *self.sweeps[k].rows)
-                passed.update(zip(outputs, (*rest.sums, *rest.rows) if rest else (), strict=True))
+                passed.update(zip(outputs, (*turn.rest.sums, *turn.rest.rows), strict=True))
         parts.append(Stage(self._program(self.f.name, self.outputs, passed), ()))
         return Staged(self.f, tuple(parts))
 
@@ -217,10 +245,13 @@ class _Staging:
                 known[x] = self._loops_of([x]) <= set(earlier)
             return known[x]
 
-        count = len(self.loops[k].inits)
+        loop = self.loops[k]
+        if isinstance(loop, Application):
+            return None
+        count = len(loop.inits)
         others = [x for j in range(len(self.loops)) if j != k for x in self.read[j]]
         return found_sweep(
-            self.loops[k],
+            loop,
             tuple(self.read[k][count:]),
             self._sequences(k),
             [x for j in earlier for x in self._sequences(j)],
@@ -233,6 +264,8 @@ class _Staging:
     def _operands(self, k: int) -> dict[Statement, str]:
         """What is to be there before a recurrence, and what it is called in it."""
         loop = self.loops[k]
+        if isinstance(loop, Application):
+            return {x: p.name for x, p in zip(self.read[k], loop.routine.params, strict=True)}
         count = len(loop.inits)
         sweep = self.sweeps.get(k)
         frees = sweep.frees if sweep is not None else tuple(self.read[k][count:])
@@ -292,12 +325,19 @@ class _Staging:
         s = live(s)
         return read_back(replace(s, params=_parameters(s, self.f.params)))
 
-    def _turn(self, k: int, passed: dict[Statement, Var]) -> Turn:
+    def _call(self, k: int, a: Application, passed: dict[Statement, Var]) -> Called:
+        gives = tuple((v, place) for v, (own, place, _) in self.given.items() if own == k)
+        return Called(a.routine, tuple(passed[x] for x in self.read[k]), len(a.batch), a.mapped, gives)
+
+    def _turn(self, k: int, loop: Loop, passed: dict[Statement, Var]) -> Turn:
         sweep = self.sweeps.get(k)
-        loop = self.loops[k]
         step = sweep.step if sweep is not None else loop.step
         operands = sweep.frees if sweep is not None else self.read[k][len(loop.inits) :]
         slices = sweep.slices if sweep is not None else ()
+        folded = sweep is None and all(own != k or word == "fold" for own, _, word in self.given.values())
+        until = _end(step) if folded else None
+        if until is not None:
+            step = Step(step.states, step.frees, step.time, (*step.outputs, until), step.choices)
         program = step_ssa(step)
         f = read_back(program)
         gives = tuple((v, place, word) for v, (own, place, word) in self.given.items() if own == k)
@@ -332,6 +372,7 @@ class _Staging:
             tuple(x.param for x in sweep.local) if sweep is not None else (),
             sweep is not None and sweep.turned,
             self._rest(k, sweep, passed) if sweep is not None else None,
+            until is not None,
         )
 
     def _is_stored(self, k: int, v: Var) -> bool:
@@ -342,7 +383,8 @@ class _Staging:
             return True
         whole = set(output_list(self.outputs))
         for j, wanted in enumerate(self.read):
-            count = len(self.loops[j].inits)
+            loop = self.loops[j]
+            count = len(loop.inits) if isinstance(loop, Loop) else len(wanted)
             whole.update(wanted[:count])
             whole.update(self.sweeps[j].frees if j in self.sweeps else wanted[count:])
         stack: list[Statement] = [self.inputs[v]]
@@ -377,6 +419,54 @@ class _Staging:
             tuple(names[len(sweep.sums) :]),
             tuple(sweep.along[x] for x in sweep.rows),
         )
+
+
+def _end(step: Step) -> Statement | None:
+    """1 where all states are kept from then on, and else 0; None if nothing says that they will be.
+
+    They are where a predicate of what the states are, not of the time, leaves nothing of each output but the state.
+    """
+    own = {Input(v, (), x.shape): x for v, x in zip(step.states, step.outputs, strict=True)}
+    made = {x.array: x for x in step.choices if isinstance(x, Defining)}
+    tried: dict[Predicate, None] = {}
+    stack = list(step.outputs)
+    while stack:
+        x = stack.pop()
+        if isinstance(x, Addition):
+            tried.update((t.pred, None) for t in x.terms if t.pred is not TRUE)
+            stack += operands(x)
+    for p in tried:
+        if _is_of_states(p, step, made) and all(_is_kept(x, state, p) for state, x in own.items()):
+            return Addition((Term(1, p, Constant(Fraction(1), ())),), ())
+    return None
+
+
+def _is_kept(x: Statement, state: Statement, p: Predicate) -> bool:
+    """Whether `x` is the state where `p` holds."""
+    while isinstance(x, Addition):
+        left = [t for t in x.terms if not implies(conjunction([p, t.pred]), FALSE)]
+        if len(left) != 1 or left[0].sign < 0 or not implies(p, left[0].pred):
+            return False
+        x = left[0].operand
+    return x is state
+
+
+def _is_of_states(p: Predicate, step: Step, made: Mapping[IndexArray, Defining]) -> bool:
+    """Whether `p` is a condition on what states and values are, the same at all times."""
+    seen: set[Statement] = set()
+    stack: list[Statement] = []
+    for a in free_atoms(p):
+        if not isinstance(a, Lookup) or a.at or a.array not in made:
+            return False
+        stack.append(made[a.array])
+    while stack:
+        x = stack.pop()
+        if x not in seen:
+            seen.add(x)
+            if isinstance(x, States) or step.time in looked_up(x):
+                return False
+            stack += needs(x, made)
+    return True
 
 
 def _parameters(s: SSA, params: Sequence[Parameter]) -> tuple[Parameter, ...]:

@@ -20,7 +20,7 @@ from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, 
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import conjunction, equal, substitute
 from tensorlang.language.types import R, array
-from tensorlang.normal.contraction import contraction, inner_solution
+from tensorlang.normal.contraction import Factor, contraction, inner_solution
 from tensorlang.normal.pattern import axes
 from tensorlang.normal.recurrences import choices_of, made_step, step_ssa
 from tensorlang.normal.ssa import (
@@ -145,7 +145,7 @@ class _Windows:
         step, frees, local, slices, self.turned = self._step()
         self.along.update((x, Along(0, self.turned)) for x in self.own)
         self.along.update((x, Along(0, False)) for x in self.earlier)
-        depending = set(self.own)
+        depending: set[Statement] = set(self.own)
         sums: list[Statement] = []
         for x in self.statements:
             if not any(y in depending for y in needs(x, self.defined)):
@@ -168,7 +168,7 @@ class _Windows:
         inside = {*rest, *sums}
         wanted = set(self.outside)
         for x in reversed(self.statements):
-            if x in wanted and is_index_only(x):
+            if x in wanted and is_index_only(x) and not self._is_turned(x):
                 inside.discard(x)
             if x not in inside:
                 wanted.update(needs(x, self.defined))
@@ -200,7 +200,7 @@ class _Windows:
         now = atom_affine(Lookup(step.time, ()))
         last = self.loop.size - 1 - now
         at: dict[Statement, set[Affine | None]] = {}
-        earlier = {
+        earlier: dict[Statement, Statement] = {
             Input(v, (), x.shape): x for v, x in zip(step.frees, self.frees, strict=True) if x in set(self.earlier)
         }
         for y in program.statements:
@@ -216,7 +216,8 @@ class _Windows:
         if not sliced:
             return step, self.frees, (), (), turned
         new: dict[Statement, Statement] = {}
-        slices = {x: Input(Var(x.param.name, array(x.shape[1:], R)), (), x.shape[1:]) for x in sliced}  # type: ignore[attr-defined]
+        names = {Input(v, (), x.shape): v.name for v, x in zip(step.frees, self.frees, strict=True)}
+        slices = {x: Input(Var(names[x], array(x.shape[1:], R)), (), x.shape[1:]) for x in names if x in sliced}
         for y in program.statements:
             new[y] = _sliced(y, slices, new)
         kept = [(v, x) for v, x in zip(step.frees, self.frees, strict=True) if Input(v, (), x.shape) not in sliced]
@@ -232,7 +233,7 @@ class _Windows:
         return (
             again,
             tuple(x for _, x in kept),
-            tuple(sliced.values()),  # type: ignore[arg-type]
+            tuple(y for y in (sliced[x] for x in slices) if isinstance(y, Input)),
             again.frees[len(kept) :],
             turned,
         )
@@ -270,6 +271,17 @@ class _Windows:
                     return Along(k, False)
                 return Along(k, True) if tau is size - 1 - here else None
         return SUM if not any(i in own_ranges(x) for i in tau.indices) and len(tau.indices) == 1 else None
+
+    def _is_turned(self, x: Statement) -> bool:
+        """Whether `x` is the states of all times, in their order."""
+        return (
+            isinstance(x, Contraction)
+            and x in self.along
+            and x.factors[0] in self.own
+            and len(x.shape) == len(x.factors[0].shape)
+            and not self.along[x].turned
+            and self.turned
+        )
 
     # windows
 
@@ -373,17 +385,17 @@ def _first_place(y: Statement, k: int) -> Affine | None:
     return inner_solution(y).values.get(i)
 
 
-def _sliced(y: Statement, slices: Mapping[Statement, Input], new: Mapping[Statement, Statement]) -> Statement:
+def _sliced(y: Statement, slices: Mapping[Input, Input], new: Mapping[Statement, Statement]) -> Statement:
     """`y`, which reads `slices` instead of elements of arrays."""
-    if y in slices:
+    if isinstance(y, Input) and y in slices:
         return slices[y]
     if not isinstance(y, Contraction) or not any(x in slices for x in y.factors):
         return with_operands(y, new)
     solved = inner_solution(y).values
-    factors = []
+    factors: list[Factor] = []
     moved: dict[Atom, Affine] = {}
     for x, at in zip(y.factors, factor_indices(y), strict=True):
-        if x in slices:
+        if isinstance(x, Input) and x in slices:
             moved[at[0]] = solved[at[0]]
             factors.append((slices[x], at[1:]))
         else:

@@ -1,4 +1,4 @@
-"""Recurrences: steps one after the other, and window by window of their times."""
+"""Recurrences, steps one after the other and window by window of their times, and functions called as a whole."""
 
 import jax
 import jax.numpy as jnp
@@ -6,8 +6,21 @@ from jax import lax
 
 
 def _recur(step, first, size, dtype):
-    """The last states of so many steps from the first ones, and what each step gives: step(states, t) is both."""
+    """The last states of `size` steps from the first ones, and what each step gives: step(states, t) is both."""
     return lax.scan(_cast(step, dtype), _numbers(first, dtype), jnp.arange(size, dtype=jnp.int32))
+
+
+def _recur_until(step, first, size, dtype):
+    """The last states of at most `size` steps, until a step says, by its one value, that it keeps all states."""
+    step = _cast(step, dtype)
+
+    def one(carry):
+        t, states, _ = carry
+        states, (done,) = step(states, t)
+        return t + 1, states, done > 0
+
+    more = lambda carry: (carry[0] < size) & ~carry[2]
+    return lax.while_loop(more, one, (jnp.int32(0), _numbers(first, dtype), jnp.bool_(False)))[1]
 
 
 def _numbers(arrays, dtype):
@@ -35,10 +48,24 @@ def _all_states(first, after):
     return jnp.concatenate([jnp.asarray(first, after.dtype)[None], after])
 
 
-def _window(size):
-    """How many times a window of `size` times has: one of its divisors, where there is one near its root."""
+def _called(key, arguments, axes, batch, dtype):
+    """What the function known as `key` gives for these arguments, of which those on axis 0 have `batch` axes more."""
+    from tensorlang.language.routines import by_key
+
+    run = by_key(key).compute
+    assert run is not None
+    for _ in range(batch):
+        run = jax.vmap(run, in_axes=axes)
+    return [jnp.asarray(x, dtype) for x in run(*(jnp.asarray(x, dtype) for x in arguments))]
+
+
+def _window(size, store="needed"):
+    """How many times a window of `size` times has: one of its divisors, where there is one near its root.
+
+    It is a few times where only the logarithm of their number is kept.
+    """
     root = 1
-    while root * root < size:
+    while root * root < size and not (store == "log" and root == 8):
         root += 1
     near = [n for n in range(root, 3 * root) if n <= size and size % n == 0]
     return near[0] if near else max(root, 1)
@@ -53,11 +80,13 @@ def _sweep(step, rest, pick, first, stored, kept, size, turned, dtype):
     `turned`, times go backwards.
     """
     step = _cast(step, dtype)
-    length = _window(size)
+    length = _window(size, kept[0][0] if kept else "needed")
 
     def window(states, marks, start, n):
         times = start + jnp.arange(n, dtype=jnp.int32)
-        again = [_again(*each, mark, start, times, length) for each, mark in zip(kept, marks, strict=True)]
+        again = [
+            _again(store, one, data, x, start, times, length) for (store, one, data), x in zip(kept, marks, strict=True)
+        ]
         read = tuple(lax.dynamic_slice_in_dim(x, start, n) for x in stored), tuple(found for found, _ in again)
         now = size - 1 - times if turned else times
         states, each = lax.scan(step, states, (now, pick(read)) if pick else now, reverse=turned)
@@ -75,6 +104,8 @@ def _sweep(step, rest, pick, first, stored, kept, size, turned, dtype):
     sums = tuple(jnp.zeros(x.shape, dtype) for x in kinds)
     if not kept and sum(x.size for x in each) * (size // length - 1) <= 2 * sum(x.size for x in kinds):
         length = size  # what is added up is larger than what steps give
+    elif not kept and sum(x.size for x in kinds) <= sum(x.size for x in each) // max(min(length, size), 1):
+        length = 1
     count, left = (size // length, size % length) if size else (0, 0)
     if count == 1 and not left:
         states, _, sums, rows, _ = window(states, marks, 0, length)
@@ -98,7 +129,7 @@ def _keep(store, step, first, size, dtype):
     """The last states of a recurrence, and what is kept of it so that `_again` can compute what its steps give."""
     step = _cast(step, dtype)
     first = _numbers(first, dtype)
-    length = _window(size)
+    length = _window(size, store)
     count, left = size // length, size % length
 
     def steps(states, start, n):

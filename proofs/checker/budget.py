@@ -33,7 +33,7 @@ class Budget:
         self.again = 0.0
 
     def spend(self) -> None:
-        """Raise `TooLarge` once the time is over, which is asked now and then: no more of it goes by than of a clock."""
+        """Raise `TooLarge` once the time is over, which is asked now and then: no clock is slower."""
         now = time.perf_counter()
         if now < self.again:
             return

@@ -111,9 +111,7 @@ WRONG: dict[str, Callable[[Program], Program]] = {
     "result: result depends on k": _with_value(lambda k: k.accumulators[0].value),
     "result: other is read before it is made": _with_value(lambda k: _OTHER),
     "result: result_sum is read before it is made": _changed(lambda k: replace(k, accumulators=())),
-    "result: result_sum is read of another tile": _with_value(
-        lambda k: _read_at(k, *reversed(k.accumulators[0].axes))
-    ),
+    "result: result_sum is read of another tile": _with_value(lambda k: _read_at(k, *reversed(k.accumulators[0].axes))),
     "result: k is summed in a tile, and is not whole or unrolled": _with_value(
         lambda k: Sum(_reduced(k), k.axes[-1].extent, k.accumulators[0].value)
     ),

@@ -478,12 +478,13 @@ class Routine:
 @dataclass(frozen=True, eq=False)
 class Loops:
     """What a scalar function costs whose loops data end: `base`, and for each of its loops and branches, by number, an
-    amount for each visit. `count` gives the visits at numbers, the first arguments of the function; `labels` say what
-    they are called, `trips(f)` of a loop and `taken(f, k)` of a branch."""
+    amount for each visit. `bounded` tells whether all loops have bounds. `count` gives the visits at numbers, the first
+    arguments of the function; `labels` say what they are called, `trips(f)` of a loop and `taken(f, k)` of a branch."""
 
     arity: int
     base: int
     each: tuple[tuple[int, int], ...]
+    bounded: bool
     count: Callable[..., Mapping[int, int]]
     labels: Mapping[int, str]
 

@@ -139,7 +139,7 @@ def plan_of(code: Code, mode: str = "auto") -> Plan:
     value = shortest(code)
     wrt = differentiable(code)
     by_duals = max(0, shortest(derived(code, "dual")) - value)
-    if not has_loops(code.body):
+    if not has_loops(code.body) and mode == "auto":
         return Plan(code, "inlined", "no loop that data decide: it is written into the program", value, by_duals, 0)
     free = unbounded(code.body)
     if mode == "reverse" and free:
@@ -201,9 +201,8 @@ def _made(code: Code, plan: Plan) -> ScalarFunction:
         paths = _shares(_less(path_cost(joint), value), len(wrt))
     else:
         paths = [_less(path_cost(dual(code, [x], kinds, _fresh(code))), value) for x in wrt]
-    counted = Loops(
-        len(code.params), value.get(0, 0), _each(value), lambda *xs: run(code, xs).visits, _labels(code, name)
-    )
+    bounded, labels = not unbounded(code.body), _labels(code, name)
+    counted = Loops(len(code.params), value.get(0, 0), _each(value), bounded, lambda *xs: run(code, xs).visits, labels)
     moving = active(code, wrt, types(code))
     partials: dict[int, ScalarFunction] = {}
 
@@ -248,7 +247,7 @@ def _less(a: Linear, b: Linear) -> dict[int, int]:
 
 
 def _shares(a: Linear, count: int) -> list[dict[int, int]]:
-    """`a` as a sum of so many, the first of which has what is left."""
+    """`a` as a sum of `count` parts, the first of which has what is left."""
     parts: list[dict[int, int]] = [{} for _ in range(count)]
     for site, k in a.items():
         for j, part in enumerate(parts):

@@ -46,7 +46,7 @@ def jacobian(f: Function, wrt: Wrt = None, *, layout: str = "dense") -> Function
 
     In the layout "dense" a `Function` that gives arrays of the output's sizes and then the parameter's; a tuple of
     them for several parameters, pairs of these for an output of pairs. In the others a `Structured`, which is called
-    with the same arguments and has the same results in that format. Raises `ScopeError` if `wrt` names what is no
+    with the same arguments and has the same results in that format. Raises `ScopeError` if `wrt` names anything but a
     real-valued parameter, `ArgumentError` for an unknown layout.
 
     >>> f = tl.parse("f(A: [n][m]R, x: [m]R) = gen i:n. sum j:m. A[i, j] * x[j]")
@@ -112,8 +112,9 @@ class Structured:
         sizes: dict[Atom, int] = {s: n for s, n in bound.sizes.items()}
         *elements, count = *self._elements(args, kwargs), len(self._chosen)
         tables = elements[len(elements) - count :]
-        chosen = {k: table.astype(np.int32) for k, table in zip(self._chosen, tables, strict=True)}
-        places, given = _Places(sizes, {**bound.values, **chosen}), iter(elements)
+        values = dict(bound.values)
+        values.update((k, table.astype(np.int32)) for k, table in zip(self._chosen, tables, strict=True))
+        places, given = _Places(sizes, values), iter(elements)
         arrays: list[Any] = []
         for found, x in zip(self.pieces, output_list(self._tree), strict=True):
             shape = tuple(n.value(sizes) for n in x.shape)

@@ -62,6 +62,7 @@ from tensorlang.language.predicates import TRUE, Predicate, Relation
 from tensorlang.language.recurrence import kept_where, recurrence, straight
 from tensorlang.language.routines import known as known_routine
 from tensorlang.language.routines import names as routine_names
+from tensorlang.language.special import BUILT_IN
 from tensorlang.language.types import Array, Pair, R, of_indices, shape
 from tensorlang.language.types import Idx as IndexType
 from tensorlang.memory import cached
@@ -77,9 +78,10 @@ from tensorlang.surface.mistakes import VALUE_CONDITION, elementwise, letters
 from tensorlang.surface.options import Adjustable, adjustable, axes
 from tensorlang.surface.quotients import index_of, said
 from tensorlang.surface.reader import REDUCTIONS
+from tensorlang.surface.scalar_text import ScalarReader, ScalarText
 from tensorlang.surface.scope import Surface
 from tensorlang.surface.share import share
-from tensorlang.surface.terms import Idx, Rel, Term
+from tensorlang.surface.terms import Idx, Rel, Term, as_term
 
 _SHORT = 40
 """The most characters of an expression that a hint repeats."""
@@ -98,7 +100,8 @@ def parse(text: str, source: str = "<text>") -> Function:
     >>> print(f([1.0, 2.0]))
     5.0
     """
-    definitions = list(parse_module(text, source).values())
+    every, scalars = module_of(text, source)
+    definitions = [f for name, f in every.items() if name not in scalars] or list(every.values())
     if len(definitions) != 1:
         end = Span(text, 0, 1, source) if text else None
         found = f"{len(definitions)} of them" if definitions else "none"
@@ -121,6 +124,11 @@ def parse_module(text: str, source: str = "<text>") -> dict[str, Function]:
     >>> list(tl.parse_module("f(x: R) = x * x  g(x: R) = f(x) + 1"))
     ['f', 'g']
     """
+    return module_of(text, source)[0]
+
+
+def module_of(text: str, source: str) -> tuple[dict[str, Function], dict[str, ScalarText]]:
+    """The programs of a text, and those of them that are functions of numbers."""
     if not isinstance(text, str):
         hint = (
             "tl.function makes a program of a Python function"
@@ -132,13 +140,30 @@ def parse_module(text: str, source: str = "<text>") -> dict[str, Function]:
     parser = _Parser(text, source)
     found: dict[str, Function] = {}
     while parser.token.kind != "end":
+        if parser.at_scalar():
+            parser.advance()
+            start = parser.token
+            reader = ScalarReader(parser, parser.scalars)
+            made = run(reader.scalar())
+            parser.position, parser.token = reader.position, reader.token
+            called = made.code.name
+            if called in found or called in BUILT_IN:
+                hint = f"another name, such as {called}0"
+                raise ScopeError(f"{called} is defined already", parser.place(start), hint)
+            parser.scalars[called] = made
+            try:
+                found[called] = parser.programs[called] = made.program
+            except TensorlangError as error:
+                error.place = parser.span(start.start)
+                raise
+            continue
         name = parser.expect("name", "the name of a definition" if not found else "an operator or a definition")
         if name.text in found:
             raise ScopeError(
                 f"{name.text} is defined twice", parser.place(name), f"another name for one of them: {name.text}1"
             )
         found[name.text] = parser.programs[name.text] = check(run(parser.definition(name)))
-    return found
+    return found, parser.scalars
 
 
 @cached
@@ -161,6 +186,7 @@ class _Parser(DeclarationReader):
     def __init__(self, text: str, source: str) -> None:
         super().__init__(text, source)
         self.programs: dict[str, Function] = {}
+        self.scalars: dict[str, ScalarText] = {}
         self.uses_library = source != "lib.tl"
 
     def definition(self, name: Token) -> Deep[Function]:
@@ -202,8 +228,14 @@ class _Parser(DeclarationReader):
 
     def _at_definition(self) -> bool:
         """Whether the current token begins `name()` or `name(param: `, which no expression goes on with."""
+        if self.at_scalar():
+            return True
         ahead = [self.token.kind, *(self.peek(k) for k in (1, 2, 3))]
         return ahead[:3] == ["name", "(", ")"] or ahead == ["name", "(", "name", ":"]
+
+    def at_scalar(self) -> bool:
+        """Whether the current token begins the definition of a function of numbers."""
+        return self.token.text == "scalar" and self.peek() == "name" and self.peek(2) == "("
 
     def callable_names(self) -> Collection[str]:
         """The programs above, and those of the library."""
@@ -370,7 +402,7 @@ class _Parser(DeclarationReader):
             )
             error.hint = error.hint or f"{f.name}({', '.join(f'{p.name}: {type_text(p)}' for p in f.params)}{named})"
             raise
-        e = chosen.body if result is NotImplemented else result.expr
+        e = chosen.body if result is NotImplemented else as_term(result).expr
         return self._piece(e, token.start)
 
     def _routine(self, token: Token, routine: Routine) -> Deep[_Piece]:
@@ -378,7 +410,7 @@ class _Parser(DeclarationReader):
         self.expect("(")
         arguments: list[Expr] = []
         while self.token.kind != ")":
-            piece: _Piece = yield self._expression()
+            piece: _Piece = yield from call(self._expression())
             self._need_value(piece, "an argument")
             arguments.append(piece.expr)
             if not self.accept(","):
@@ -415,7 +447,7 @@ class _Parser(DeclarationReader):
                 called: _Piece = yield from call(self._program(token, program))
                 return called
             if named is None and routine is not None:
-                made: _Piece = yield self._routine(token, routine)
+                made: _Piece = yield from call(self._routine(token, routine))
                 return made
             if named is not None:
                 self.variable(token)
@@ -642,7 +674,7 @@ class _Parser(DeclarationReader):
         """`until c`, from which on the states are kept. What `c` says of the time would not hold from then on."""
         self.advance()
         bound = [(name.text, self.bind(name, state)) for name, state in zip(names, states, strict=True)]
-        found: Predicate = yield self.predicate()
+        found: Predicate = yield from call(self.predicate())
         self.restore_all(bound)
         return found
 

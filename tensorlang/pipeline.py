@@ -36,7 +36,7 @@ def derivative(f: Function, wrt: Wrt = None) -> Function:
     """The total derivative (Figure 13): a function of f's parameters, then one differential for each of `wrt`.
 
     A differential has its parameter's type, and the result that of f's. It is made by 6.1 to 6.13, and costs at most
-    4 times f at sizes from 1 on (Theorem 6.1). Raises `ScopeError` if `wrt` names what is no real-valued parameter.
+    4 times f at sizes from 1 on (Theorem 6.1). Raises `ScopeError` if `wrt` names anything but a real-valued parameter.
 
     >>> f = tl.parse("f(x: [n]R) = sum i:n. x[i]^2")
     >>> print(tl.derivative(f))
@@ -51,7 +51,7 @@ def derivative(f: Function, wrt: Wrt = None) -> Function:
 def derive(f: Function, wrt: Wrt = None) -> Derivation:
     """The adjoint of `f` together with the steps that lead to it (Figures 14 to 16).
 
-    Raises `ScopeError` if `wrt` names what is no real-valued parameter.
+    Raises `ScopeError` if `wrt` names anything but a real-valued parameter.
 
     >>> f = tl.parse("f(x: [n]R) = sum i:n. x[i]^2")
     >>> print(len(tl.derive(f).steps))
@@ -68,7 +68,7 @@ def adjoint(f: Function, wrt: Wrt = None) -> Function:
     A cotangent has the type of what it belongs to; the result is one of them, or a flat tuple. It is derived by 6.14 to
     6.29, and costs at most 4 times f at sizes from 1 on, inputs and outputs counted (Theorem 6.35). Like every
     parameter's, the sizes of the output's cotangent are at least 0, so where a program's own output has a negative
-    size, and no elements, there is no adjoint. Raises `ScopeError` if `wrt` names what is no real-valued parameter.
+    size, and no elements, there is no adjoint. Raises `ScopeError` if `wrt` names anything but a real-valued parameter.
 
     >>> f = tl.parse("f(x: [n]R) = sum i:n. x[i]^2")
     >>> print(tl.adjoint(f))
@@ -84,7 +84,7 @@ def grad(f: Function, wrt: Wrt = None) -> Function:
     """The gradient of a scalar `f`: its adjoint at the cotangent 1, a function of f's parameters.
 
     One gradient, of the parameter's type, or a flat tuple of them. Raises `TypeMismatch` if `f` is not scalar,
-    `ScopeError` if `wrt` names what is no real-valued parameter.
+    `ScopeError` if `wrt` names anything but a real-valued parameter.
 
     >>> f = tl.parse("f(x: [n]R) = sum i:n. x[i]^2")
     >>> tl.grad(f)([1.0, 2.0])
@@ -129,7 +129,7 @@ def jacobian(f: Function, wrt: Wrt = None) -> Function:
     the parameter's; a tuple of them for several parameters, pairs of these for an output of pairs.
 
     It is the adjoint at each one-hot cotangent; simplification leaves of these what is not zero. Raises `ScopeError`
-    if `wrt` names what is no real-valued parameter.
+    if `wrt` names anything but a real-valued parameter.
     """
     g = adjoint(f, wrt)
     *params, cotangent = g.params

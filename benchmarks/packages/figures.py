@@ -113,12 +113,13 @@ def in_turns(theirs: Any, ours: Any, made: Made, rounds: int) -> tuple[tuple[flo
             jax.block_until_ready(run(*made.args))
         return (time.perf_counter() - start) / repeats
 
-    repeats = [max(1, min(200, int(LEAST / min(timed(run, 1) for _ in range(3))))) for run in (theirs, ours)]
+    once = min(timed(run, 1) for run in (theirs, ours) for _ in range(3))
+    repeats = max(1, min(200, int(LEAST / once)))
     order = random.Random(0)
     times: list[list[float]] = [[], []]
     for _ in range(rounds):
         for k in order.sample([0, 1], 2):
-            times[k].append(timed((theirs, ours)[k], repeats[k]))
+            times[k].append(timed((theirs, ours)[k], repeats))
     ratio = statistics.median(b / a for a, b in zip(*times, strict=True))
     return (statistics.median(times[0]), statistics.median(times[1])), ratio
 
@@ -128,6 +129,6 @@ def linted(f: PackageFunction, sizes: tuple[int, int], compiled: bool) -> Report
 
     def made(n: int) -> Any:
         found = f.make(n)
-        return found.fun, jax.tree.map(jax.typeof, found.args), found.wanted
+        return found.fun, jax.eval_shape(lambda *args: args, *found.args), found.wanted
 
     return judged(f.source, made, sizes, compiled)

@@ -62,7 +62,7 @@ def page() -> str:
 
 
 def _summary(names: list[str]) -> str:
-    """A table of the names of one folder, but for scalar functions, each with the first sentence about it."""
+    """A table of the names of one folder, except scalar functions, each with the first sentence about it."""
     rows = [
         (f"`{name.replace('tensorlang.', 'tl.')}{_parameters(public()[name])}`", _first_sentence(public()[name]))
         for name in sorted(names, key=str.lower)

@@ -25,7 +25,7 @@ KINDS: dict[str, tuple[type, ...]] = {
 """The classes of nodes that programs consist of, but for calls of what users declare with `tl.external`."""
 
 _HIDDEN = {"serial", "type", "place", "depth", "free", "indices", "lookups", "written"}
-"""Fields that are computed, or that tell apart what is spelled alike."""
+"""Fields that are computed, or that distinguish what is spelled the same."""
 
 
 def syntax_page() -> str:

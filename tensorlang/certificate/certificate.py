@@ -52,7 +52,7 @@ _SECONDS = 20.0
 class Certificate(Shown):
     """That for all sizes from 1 on the adjoint costs at most `bound` times the program, inputs and outputs counted.
 
-    `costs` are those of the program and the adjoint with what they are made of, by name, or None where no closed form
+    `costs` are the costs of the program and of the adjoint with their parts, by name, or None where no closed form
     was found; `compared` says of the program in SSA and of the adjoint whether it is proved for "all sizes" that it
     costs no more than what it is made of, or only counted at "small sizes". `supremum` is how large the ratio of the
     adjoint to the program gets, inputs and outputs counted, where both have closed forms that no data are in.
@@ -75,12 +75,12 @@ class Certificate(Shown):
 
     @property
     def program_cost(self) -> CostPolynomial | None:
-        """What the program costs."""
+        """The program's cost."""
         return self.costs["program"]
 
     @property
     def adjoint_cost(self) -> CostPolynomial | None:
-        """What its adjoint costs."""
+        """The adjoint's cost."""
         return self.costs["adjoint"]
 
     @cached_property
@@ -95,7 +95,7 @@ class Certificate(Shown):
 
     @property
     def assumed(self) -> tuple[str, ...]:
-        """What it rests on and nobody has proved: of functions with loops that data decide, their derivatives, and what
+        """The unproved facts that it rests on: of functions with loops that data decide, their derivatives, and what
         they cost on other paths than those with one trip of each loop."""
         functions = _functions((self.derivation.function, self.derivation.adjoint))
         names = [f.name for f in functions if f.shared is not None]
@@ -180,8 +180,8 @@ class Certificate(Shown):
         )
 
     def _plain_supremum(self) -> dict[str, Any] | None:
-        """The supremum as JSON has it: if it is exact, and as sizes grow alike, or one as the square of another, it is
-        plain that it is approached."""
+        """The supremum as JSON has it: if it is exact, and as sizes grow at one rate, or one as the square of another,
+        it is plain that it is approached."""
         found, own, adjoint = self.supremum, self.program_cost, self.adjoint_cost
         if found is None or not found.is_exact or own is None or adjoint is None:
             return None
@@ -254,8 +254,8 @@ class Certificate(Shown):
 def certify(f: Function, bound: int | float | Fraction = 4, wrt: Wrt = None) -> Certificate:
     """A certificate that the adjoint of `f` costs at most `bound` times `f`, inputs and outputs counted.
 
-    Raises `CostBoundExceeded` if at some sizes it costs more, `CertificateError` if that can't be told, and
-    `ScopeError` if `wrt` names what is no real-valued parameter.
+    Raises `CostBoundExceeded` if at some sizes it costs more, `CertificateError` if that can't be decided, and
+    `ScopeError` if `wrt` names anything but a real-valued parameter.
 
     >>> f = tl.parse("f(x: [n]R) = sum i:n. x[i]^2")
     >>> tl.certify(f).is_decided
@@ -319,7 +319,7 @@ def _supremum(d: Derivation, own: CostPolynomial | None, adjoint: CostPolynomial
 
 
 def _has_data(cost: CostPolynomial) -> bool:
-    """Whether there are numbers of points in it that only data tell."""
+    """Whether there are numbers of points in it that only data determine."""
     return any(isinstance(x, Domain) for _, a in cost.cells for x in a.unknowns)
 
 

@@ -55,10 +55,10 @@ from tensorlang.surface.inline import opened_expr
 def cost(
     f: Function, given: Mapping[str, Any] | None = None, /, relations: Mapping[str, Any] | None = None, **sizes: Any
 ) -> int:
-    """What `f` costs at the given sizes (Figure 6), exactly. A greatest or least value costs the points less one.
+    """The cost of `f` at the given sizes (Figure 6), exactly. A greatest or least value costs the points less one.
 
-    Relations and index arrays are given like sizes, each under its name; sizes that their shapes tell may be left out,
-    and so may index arrays that the cost does not depend on. Where it depends on the points that an argmax of `f`
+    Relations and index arrays are given like sizes, each under its name; sizes that their shapes determine may be left
+    out, and so may index arrays that the cost does not depend on. Where it depends on the points that an argmax of `f`
     chooses, the arrays of all parameters are needed. A mapping by position, or as `relations`, gives the same by name:
     any name, such as `lambda` or `relations`. Raises `ArgumentError`, and `LimitError` if too many points must be
     looked at one by one, `CountingError` where it depends on what the steps of a recurrence choose.
@@ -215,7 +215,7 @@ def _charge(e: Expr, domain: Domain, brackets: Mapping[Expr, Predicate]) -> list
             if sign < 0:
                 return [(domain.under(q), 1)]
             if isinstance(p, Or) or isinstance(q, Or):
-                # p, q less p or q: in a sum of many terms the unions cancel out, but for the last
+                # p, q less p or q: in a sum of many terms the unions cancel out, except the last
                 return [(domain.under(p), 1), (domain.under(q), 1), (domain.under(disjunction([p, q])), -1)]
             return [(domain.under(p).under(q), 1)]
         case Mul() | Compared():  # 4.25

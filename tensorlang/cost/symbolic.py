@@ -41,7 +41,7 @@ class CostPolynomial(Shown):
     """A number for all sizes at which no axis of a parameter of `program` is negative: the sum of the cells that hold.
 
     Cells are conditions on sizes with quasi-polynomials: polynomials in sizes, in quotients of them rounded down, and
-    in numbers of points that only data tell. `str` gives text that `read_cost` reads back.
+    in numbers of points that only data determine. `str` gives text that `read_cost` reads back.
 
     >>> f = tl.parse("f(A: [n][m]R, x: [m]R) = gen i:n. sum j:m. A[i, j] * x[j]")
     >>> tl.cost_polynomial(f).growth
@@ -112,7 +112,7 @@ class CostPolynomial(Shown):
     def growth(self) -> str:
         """How it grows, as text: `O(m*n^2): linear in m, quadratic in n`.
 
-        Numbers of points that only data tell are sizes of their own.
+        Numbers of points that only data determine are sizes of their own.
         """
         found = order(self.cells, self.context)
         return f"{in_terms(found)}: {in_words(found)}"
@@ -136,7 +136,7 @@ class CostPolynomial(Shown):
 
 @limited
 def cost_polynomial(f: Function) -> CostPolynomial:
-    """What `f` costs (Figure 6) for all sizes, exactly.
+    """The cost of `f` (Figure 6) for all sizes, exactly.
 
     How many points a relation has, or how many satisfy a condition on data, is an unknown: `nnz(E)`. So are the trips
     of loops that data end: `trips(i0:n. root(a[i0]))` are those of all these calls together. Raises

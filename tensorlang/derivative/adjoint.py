@@ -21,7 +21,7 @@ from fractions import Fraction
 from itertools import islice
 
 from tensorlang.derivative.declared import adjoints, cotangents
-from tensorlang.derivative.derivation import DECLARED, RECURRENCE, RULES, InnerProduct, Side, Step
+from tensorlang.derivative.derivation import COUNTED, DECLARED, RECURRENCE, RULES, InnerProduct, Side, Step
 from tensorlang.derivative.recurrence import External, backwards
 from tensorlang.derivative.total import active, transposed
 from tensorlang.language.function import Results, unused_name
@@ -184,7 +184,7 @@ class _Rewriting:
         for product in made.products:
             self.zero_outside.setdefault(product.left, product.pred)
         new = list(islice(reversed(self.builder.statements), len(self.builder.statements) - known))[::-1]
-        self.steps.append(Step(RECURRENCE, tuple(before), made.products, tuple(new), x))
+        self.steps.append(Step(RECURRENCE if made.exact else COUNTED, tuple(before), made.products, tuple(new), x))
         self._contribute(list(made.products))
 
     def _with_stored(self, outputs: Outputs, results: Results) -> SSA:
@@ -243,7 +243,7 @@ class _Rewriting:
                 self._step("6.24", (), ())
 
     def _collected(self, x: Statement) -> InnerProduct:
-        """6.25: all contributions to dX as one; a lone one is left alone, but for a sign."""
+        """6.25: all contributions to dX as one; a lone one is left as it is, except for a sign."""
         products = self.pending[x]
         if len(products) == 1 and products[0].sign > 0:
             return products[0]

@@ -39,7 +39,7 @@ class Rule(Shown):
 
     @property
     def theorems(self) -> tuple[str, ...]:
-        """What proves in proofs/ that it keeps the value and never raises the extended cost; none for recurrences and
+        """The theorems in proofs/ that it keeps the value and never raises the extended cost; none for recurrences and
         declared adjoints."""
         if self.number in ("6.R1", "6.A"):
             return ()
@@ -103,6 +103,9 @@ RECURRENCE = Rule(
     "<c | D e0>_[Q(0)] + <sum t:n. Dt_w e1(t; c(t)) | D w>_[exists t. Q_w(t)] + ..",
 )
 """The rule for recurrences, which the paper has not; `derivative.recurrence` says what it needs."""
+
+COUNTED = replace(RECURRENCE, name="recurrence, on all of its states: its cost is counted")
+"""The same where no supports Q are proved: the adjoint is right, and only counting tells what it costs."""
 
 
 DECLARED = Rule(

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from tensorlang.derivative.derivation import InnerProduct, Side
+from tensorlang.derivative.supports import Family, guesses
 from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine, constant
 from tensorlang.language.function import Function, Parameter
 from tensorlang.language.grammar import Expr, Gen, Let, MakePair, Recur, Var, access, bracket, gen, zero
@@ -82,7 +83,6 @@ from tensorlang.normal.to_ssa import Builder
 from tensorlang.sets.isl import implies
 from tensorlang.sets.solve import project, ranges_predicate, simplify_in
 
-_GUESSES = 3
 _ZERO = constant(0)
 
 Products = Mapping[Input, InnerProduct]
@@ -338,28 +338,23 @@ class _Backwards:
         if all(p is FALSE for p in outside.values()):
             return outside, True
         size = self.loop.size
-        last = equal(atom_affine(self.tau), size)
         earlier = less(atom_affine(self.tau), size)
-        full: dict[int, Predicate] = dict.fromkeys(self.places, TRUE)
-        guesses = [full]
-        slices = {k: self._simple(k, substitute(p, {self.tau: size})) for k, p in outside.items()}
-        for _ in range(_GUESSES):
-            pulled = self._pulled(slices)
-            slices = {k: self._simple(k, disjunction([outside[k], pulled[k]])) for k in self.places}
-            guesses.append(
-                {
-                    k: self._simple(
-                        k, disjunction([conjunction([last, outside[k]]), conjunction([earlier, slices[k]])])
-                    )
-                    for k in self.places
-                }
-            )
-        for guess in guesses:
+
+        def before(family: Family) -> Family:
+            pulled = self._pulled(family)
+            return {k: self._simple(k, disjunction([outside[k], pulled[k]])) for k in self.places}
+
+        def same(p: Family, q: Family) -> bool:
+            return all(self._same(k, p[k], q[k]) for k in self.places)
+
+        first = {k: self._simple(k, substitute(p, {self.tau: size})) for k, p in outside.items()}
+        for found in guesses(first, before, same, self.tau, size):
+            guess = {k: self._simple(k, p) for k, p in found.items()}
             pulled = self._pulled(guess)
             wanted = {k: disjunction([outside[k], conjunction([earlier, pulled[k]])]) for k in self.places}
-            if all(self._same(k, guess[k], wanted[k]) for k in self.places):
+            if same(guess, wanted):
                 return guess, not self.widened
-        return full, False
+        return dict.fromkeys(self.places, TRUE), False
 
     def _given(self, x: External) -> Predicate:
         """Where the cotangent of the state before step tau is given by `x`."""

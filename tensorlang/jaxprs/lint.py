@@ -14,10 +14,9 @@ from tensorlang.errors import ArgumentError, PythonLine, python_line
 from tensorlang.jaxprs.flatten import flatten
 from tensorlang.jaxprs.regions import is_float
 from tensorlang.jaxprs.rewrite import Plan, plan, rewritten
-from tensorlang.jaxprs.sizes import affine
+from tensorlang.jaxprs.sizes import at
 from tensorlang.jaxprs.sizes import specs as shapes_of
 from tensorlang.jaxprs.work import Work, work
-from tensorlang.language.affine import Size
 from tensorlang.measure.count import count
 from tensorlang.shown import Shown
 
@@ -25,10 +24,10 @@ SIZES = (48, 192)
 """Every size that has a name is one of these numbers in turn."""
 
 FACTOR = 4
-"""From so many times the derived gradient's work on, a gradient is reported though the factor does not grow."""
+"""From this many times the derived gradient's work on, a gradient is reported though the factor does not grow."""
 
 GROWS = 2
-"""A factor grows if it is so many times larger at the larger sizes."""
+"""A factor grows if it is this many times larger at the larger sizes."""
 
 CODES = {
     "TL001": "the factor between JAX's gradient and the derived one grows with the sizes",
@@ -209,18 +208,3 @@ def _findings(
         place = python_line(*line)
         found.append(Finding(code, name, place, primitive, sizes, factors, (spent[line], t.derived), proof))
     return found
-
-
-def at(given: Any, n: int) -> Any:
-    """Shapes in which every size that has a name is `n`."""
-
-    def fixed(x: Any) -> Any:
-        if not hasattr(x, "shape"):
-            return jax.ShapeDtypeStruct(np.shape(x), jnp.asarray(x).dtype)  # type: ignore[no-untyped-call]
-        dims = []
-        for d in x.shape:
-            a = affine(d)
-            dims.append(a.value({s: n for s in a.atoms if isinstance(s, Size)}))
-        return jax.ShapeDtypeStruct(tuple(dims), x.dtype)  # type: ignore[no-untyped-call]
-
-    return jax.tree.map(fixed, given)

@@ -77,7 +77,7 @@ def kept_where(states: Sequence[Var], p: Predicate, q: Predicate, step: Expr) ->
 
 
 def _require_parts(kind: Type, count: int) -> None:
-    """Raise `TypeMismatch` unless `kind` is one of so many parts."""
+    """Raise `TypeMismatch` unless `kind` has that many parts."""
     whole = kind
     for _ in range(count - 1):
         if not isinstance(kind, Pair):

@@ -136,7 +136,7 @@ class Lowered(Code):
     ) -> Explanation:
         """How each array of the program is stored and computed, what was not chosen, and why.
 
-        With `on_points` it is about the source for relations that are given by their points. Otherwise it tells what
+        With `on_points` it is about the source for relations that are given by their points. Otherwise it gives what
         each array costs, and all of them, beside the model's count: for all sizes, or at sizes given by name, as
         keywords or in a mapping.
 
@@ -216,7 +216,8 @@ class Lowered(Code):
         return values_of(self.function, bound), {size.name: n for size, n in bound.sizes.items() if size in told}
 
     def _plan(self, leaves: Sequence[Any], tree: Any) -> _Plan:
-        """What to do with arguments that are alike. Raises `ArgumentError` if they don't fit, whatever they hold."""
+        """What to do with arguments of these shapes and dtypes. Raises `ArgumentError` if they don't fit, whatever they
+        hold."""
         args, kwargs = tree.unflatten([_placeholder(k, x) for k, x in enumerate(leaves)])
         bound = bind(self.function, args, kwargs)
         check_extrema(self.function, bound.sizes)

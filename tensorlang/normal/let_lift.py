@@ -3,7 +3,7 @@
     Le ::= e | let x = e in Le            where e has no let
 
     5.1 to 5.5, 5.8   a let inside an operand, argument, pair, projection or access moves outside of it
-    5.6, 5.7          gen i:n. let x = e0 in e1  ->  let x = gen i:n. e0 in gen i:n. [x := x[i]] e1     (sum alike)
+    5.6, 5.7          gen i:n. let x = e0 in e1  ->  let x = gen i:n. e0 in gen i:n. [x := x[i]] e1     (and for sums)
     5.9               [p] * let x = e0 in e1     ->  let x = [p]*e0 in [p]*e1
     5.10              let x = (let y = e0 in e1) in e2  ->  let y = e0 in let x = e1 in e2
     5.R3              gen i:n. fold t with s = e0 . e1  ->  let r = fold t with s' = gen i:n. e0 .

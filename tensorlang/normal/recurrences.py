@@ -235,9 +235,9 @@ def with_loops(
     makers: Sequence[Maker],
     given: Mapping[Input, tuple[int, int, str]],
 ) -> SSA:
-    """`s` with recurrences and applications: each of `makers` makes one of so many of the statements `read`, in order,
-    and `given` tells which inputs are the states of which, in which place, and whether they are its fold, scan or
-    prescan."""
+    """`s` with recurrences and applications: each of `makers` makes one of the next of the statements `read`, as many
+    as its number, and `given` says which inputs are the states of which, in which place, and whether they are its fold,
+    scan or prescan."""
     every = output_list(read)
     parts: list[list[Statement]] = []
     for count, _ in makers:

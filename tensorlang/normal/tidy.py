@@ -230,7 +230,7 @@ class _Alternatives:
 
 
 def _value(p: Predicate) -> tuple[object, ...]:
-    """The affine expressions, but for their constants, of which `p` says what each is; none if it says more."""
+    """The affine expressions, except for their constants, of which `p` says what each is; none if it says more."""
     parts = conjuncts(p)
     return tuple(q.difference.terms for q in parts if isinstance(q, Equal)) if _is_place(parts) else ()
 

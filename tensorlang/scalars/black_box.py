@@ -247,7 +247,7 @@ def _less(a: Linear, b: Linear) -> dict[int, int]:
 
 
 def _shares(a: Linear, count: int) -> list[dict[int, int]]:
-    """`a` as a sum of so many, the first of which has what is left."""
+    """`a` as a sum of `count` parts, the first of which has what is left."""
     parts: list[dict[int, int]] = [{} for _ in range(count)]
     for site, k in a.items():
         for j, part in enumerate(parts):

@@ -189,7 +189,7 @@ def path_cost(code: Code) -> Linear:
 
 
 def shortest(code: Code, trips: int = 1) -> int:
-    """The operations of a path with so many trips of each loop and the cheaper side of each branch."""
+    """The operations of a path with given numbers of trips of each loop and the cheaper side of each branch."""
     operation = _operation_costs(code)
 
     def block(statements: Sequence[Stmt]) -> int:

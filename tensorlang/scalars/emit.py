@@ -1,6 +1,6 @@
 """A function of numbers as one function of JAX on whole arrays.
 
-A branch is a choice at its join: both sides are computed, and what is taken is chosen, in values and derivatives alike,
+A branch is a choice at its join: both sides are computed, and what is taken is chosen, in values and in derivatives,
 so no nan of the other side is seen. A loop runs until it has ended everywhere; where it has ended, nothing changes.
 """
 

@@ -52,7 +52,7 @@ class TooHard(Exception):
 
 
 class Encoder:
-    """Gives formulas that share one numbering of their atoms.
+    """Formulas that share one numbering of their atoms.
 
     With `marks`, predicates that `needs_data` become dimensions of their own. Without, a relation holds wherever it
     may, and an element at a bound place is anything in its range: as predicates have no negation, that is the largest

@@ -156,7 +156,7 @@ class _Mending:
             yield from self._longer()
 
     def _failures(self, f: Function) -> int | None:
-        """How many claims of `f` can't be proved; None if that can't be told."""
+        """How many claims of `f` can't be proved; None if that can't be decided."""
         try:
             return sum(1 for _ in islice(self.unproved(f), 50))
         except LimitError:

@@ -100,7 +100,7 @@ def _cancelled(x: Statement) -> Statement:
 
 
 def _without_idle_terms(x: Addition) -> tuple[Term, ...]:
-    """The terms of `x` but for those at the same chosen places that are 0 together."""
+    """The terms of `x` except those at the same chosen places that are 0 together."""
     chosen: dict[Predicate, list[Term]] = {}
     for t in x.terms:
         if lookups(t.pred):

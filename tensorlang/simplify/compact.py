@@ -101,10 +101,16 @@ def _hoisted(x: Statement) -> tuple[Predicate, Statement]:
 
 
 def without(x: Statement, parts: Collection[Predicate]) -> Statement:
-    """`x` without these conjuncts of its predicates, and of those of the views that it reads under them."""
+    """`x` without these conjuncts of its predicates, and what they say less sharply, and of those of the views that it
+    reads under them."""
+    bounds = [q.value for q in parts if isinstance(q, NonNegative)]
+
+    def is_said(q: Predicate) -> bool:
+        found = [q.value - a for a in bounds] if isinstance(q, NonNegative) else []
+        return q in parts or any(a.is_constant and a.constant >= 0 for a in found)
 
     def rest(p: Predicate) -> Predicate:
-        return conjunction(q for q in conjuncts(p) if q not in parts)
+        return conjunction(q for q in conjuncts(p) if not is_said(q))
 
     def view(y: Statement) -> Statement:
         return without(y, parts) if isinstance(y, Contraction) and is_index_only(y) else y

@@ -48,11 +48,12 @@ _Term = tuple[Fraction, tuple[Expr, ...]]
 
 @limited
 def expand_squares(f: Function) -> Function:
-    """`f` with squares in sums multiplied out, where no element in what is squared depends on all of its indices.
+    """`f` with squares in sums multiplied out, where no element in the square depends on all of its indices.
 
     Distances between all points of two sets become products of matrices, which is several times as fast. But it rounds
     differently: the error of a distance is relative to the squares of the points, not to the distance. Apply it to a
-    derivative, not to what is differentiated. A program without such squares comes back as it is, simplified.
+    derivative, not to the program that is differentiated. A program without such squares comes back as it is,
+    simplified.
 
     >>> f = tl.parse("f(x: [n][d]R, c: [m][d]R) = gen i:n. min k:m. sum j:d. (x[i, j] - c[k, j])^2")
     >>> print(tl.expand_squares(f))

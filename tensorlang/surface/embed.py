@@ -164,7 +164,7 @@ R = ValueType(REAL)
 def sizes(names: str) -> Any:
     """The sizes called `names`, separated by blanks or commas: a tuple of them, or the only one.
 
-    Raises `ScopeError` for what is no name, or that of a keyword or a scalar function.
+    Raises `ScopeError` for a text that is not a name, or for a keyword or a scalar function.
 
     >>> n, m = tl.sizes("n m")
     >>> n + 2 * m
@@ -186,7 +186,7 @@ def sizes(names: str) -> Any:
 def pair_type(*parts: Any) -> ValueType:
     """The type of pairs (T0, T1); of more parts, of pairs nested to the right.
 
-    Raises `TypeMismatch` for fewer than two parts, or one that is no type of values.
+    Raises `TypeMismatch` for fewer than two parts, or one that is not a type of values.
 
     >>> print(tl.function(lambda p: tl.fst(p) * tl.snd(p), p=tl.pair_type(tl.R, tl.R)))
     f(p: (R, R)) = fst(p) * snd(p)
@@ -221,7 +221,7 @@ def idx(size: Any) -> IndexType:
 def let(value: Any, body: Callable[[Term], Any]) -> Term:
     """body(x) for a variable x that names `value`.
 
-    Raises `TypeMismatch` if `body` is no function of one parameter that gives a value.
+    Raises `TypeMismatch` if `body` is not a function of one parameter that gives a value.
 
     >>> print(tl.function(lambda x: tl.let(x * x, lambda y: y + y), x=tl.R).body)
     let y = x * x in

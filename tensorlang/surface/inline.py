@@ -151,12 +151,12 @@ def opened_expr(e: Expr, memo: dict[Expr, Expr]) -> Deep[Expr]:
     if e not in memo:
         parts = []
         for part in children(e):
-            parts.append((yield opened_expr(part, memo)))
+            parts.append((yield from call(opened_expr(part, memo))))
         new = with_children(e, parts)
         if isinstance(new, Apply) and new.routine.body is not None:
             g = Function(new.routine.name, new.routine.params, new.routine.body)
             given: dict[Parameter, Any] = dict(zip(g.params, map(Term, new.arguments), strict=True))
-            new = yield opened_expr(inlined(g, given, {}), {})
+            new = yield from call(opened_expr(inlined(g, given, {}), {}))
         memo[e] = new
     return memo[e]
 

@@ -410,7 +410,7 @@ class _Parser(DeclarationReader):
         self.expect("(")
         arguments: list[Expr] = []
         while self.token.kind != ")":
-            piece: _Piece = yield self._expression()
+            piece: _Piece = yield from call(self._expression())
             self._need_value(piece, "an argument")
             arguments.append(piece.expr)
             if not self.accept(","):
@@ -447,7 +447,7 @@ class _Parser(DeclarationReader):
                 called: _Piece = yield from call(self._program(token, program))
                 return called
             if named is None and routine is not None:
-                made: _Piece = yield self._routine(token, routine)
+                made: _Piece = yield from call(self._routine(token, routine))
                 return made
             if named is not None:
                 self.variable(token)
@@ -674,7 +674,7 @@ class _Parser(DeclarationReader):
         """`until c`, from which on the states are kept. What `c` says of the time would not hold from then on."""
         self.advance()
         bound = [(name.text, self.bind(name, state)) for name, state in zip(names, states, strict=True)]
-        found: Predicate = yield self.predicate()
+        found: Predicate = yield from call(self.predicate())
         self.restore_all(bound)
         return found
 

@@ -409,8 +409,8 @@ def scalar(
 
     It has assignments, if, elif and else, conditional expressions, and, or, not, comparisons and their chains, for
     loops over ranges, while, break, continue, early returns, several results as a tuple, calls of itself in tail
-    position, and calls of other such functions and of those of math, numpy and jax.numpy that the language has. What it
-    closes over is read when it is called. A parameter that is annotated as `int` is a whole number, without a
+    position, and calls of other such functions and of functions of math, numpy and jax.numpy that the language has.
+    What it closes over is read when it is called. A parameter that is annotated as `int` is a whole number, without a
     derivative.
 
     A loop over a range that is known is unrolled. With loops that data decide the function becomes one scalar function

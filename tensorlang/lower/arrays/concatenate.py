@@ -47,7 +47,7 @@ class _Term:
     body: Expr
 
     def expr(self, parts: Sequence[Predicate]) -> Expr:
-        """The term but for its sign, with these conjuncts instead of its own."""
+        """The term without its sign, with these conjuncts instead of its own."""
         return sums(list(self.summed), bracket(conjunction(parts), self.body))
 
 
@@ -253,7 +253,7 @@ class _Stride:
     place: Affine
 
     def moved(self, t: Index, at: Mapping[Atom, Affine]) -> Expr:
-        """The term but for its sign, where i = start + phase + step * t."""
+        """The term without its sign, where i = start + phase + step * t."""
         parts = [substitute(p, at) for p in self.term.parts if p is not self.q]
         return self.term.expr([equal(atom_affine(t), self.place), *parts])
 

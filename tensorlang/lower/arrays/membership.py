@@ -161,7 +161,7 @@ def _place(k: int) -> Index:
 
 @dataclass
 class _Keys:
-    """Gives predicates over bound indices and axes of a table, each of which stands for what is read elsewhere."""
+    """Predicates over bound indices and axes of a table, each of which stands for what is read elsewhere."""
 
     bound: frozenset[Index]
     axes: dict[Affine, Index] = field(default_factory=dict)

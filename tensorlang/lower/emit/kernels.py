@@ -40,8 +40,8 @@ Emit = Callable[[Kernel, Mapping[Array, str], Mapping[Size, str], str, frozenset
 class KernelSource:
     """The text of a module for `program`, whose function `name` takes the parameters, in order, and `interpret`.
 
-    `told` are the sizes that no shape tells, which it takes by keyword. All relations are boolean arrays: there are no
-    `orders` of points.
+    `told` are the sizes that no shape determines, which it takes by keyword. All relations are boolean arrays: there
+    are no `orders` of points.
     """
 
     def __init__(self, program: Program, emit: Emit) -> None:

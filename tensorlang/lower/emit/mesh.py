@@ -22,13 +22,14 @@ from tensorlang.lower.arrays.values import apply, integer, tuple_of
 from tensorlang.lower.emit.helpers import HELPERS
 from tensorlang.lower.emit.module import IMPORTS, Source, assembled
 from tensorlang.lower.emit.python import lines, modules_in, text
-from tensorlang.lower.mesh.asked import Along, results
+from tensorlang.lower.mesh.asked import Along
 from tensorlang.lower.mesh.collectives import Collective, Collectives, Exchange
 from tensorlang.lower.mesh.local import Blocks, Cut, Held, Local, localised
 from tensorlang.lower.mesh.needs import Needs, Part
 from tensorlang.lower.mesh.plan import Plan, Step
-from tensorlang.lower.mesh.statements import Result, parts
+from tensorlang.lower.mesh.statements import parts
 from tensorlang.lower.plan.dependence import Key
+from tensorlang.lower.plan.statements import Result, leaves_of
 from tensorlang.recursion import Deep, call, run
 
 
@@ -54,7 +55,7 @@ class MeshSource:
         self.sent: list[Collective | Exchange] = []
         self.outer, self.device = Block(), Block()
         self.written: dict[Cut, str] = {}
-        self.results = results(plan.program.results)
+        self.results = list(leaves_of(plan.program.results))
         signed = signature(f, self.integers, self.outer)
         self.told = signed.told
         self.held.update({(key, plan.stored(key)): name for key, name in signed.arrays.items()})
@@ -309,7 +310,7 @@ ZERO_NODE = integer(0)
 
 
 def _padded(x: Node, missing: Sequence[Node]) -> Node:
-    """`x` with so many zeros at the end of each axis."""
+    """`x` with `missing` zeros at the end of each axis."""
     return apply("jnp.pad", x, List(tuple(tuple_of((ZERO_NODE, n)) for n in missing)))
 
 

@@ -2,8 +2,8 @@
 
 A statement joins a kernel if both have the same tiles and visit the same ones of them, and either it reads, at its own
 tile, what the kernel makes, or both read something in common. What the kernel accumulates may be read after the last
-tile only; but for a maximum m, in sums of exp(a - m) * .. over the elements of which m is the maximum. Those are taken
-up along with m, and multiplied by exp(old m - new m) where it grows: softmax in one pass.
+tile only; except for a maximum m, in sums of exp(a - m) * .. over the elements of which m is the maximum. Those are
+taken up along with m, and multiplied by exp(old m - new m) where it grows: softmax in one pass.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tensorlang.lower.kernels.ir import (
     leaves_of,
 )
 from tensorlang.lower.kernels.roles import Length, Roles, Unfit, roles
-from tensorlang.lower.kernels.statements import Memory, Statement, statements, takes_apart
+from tensorlang.lower.kernels.statements import Memory, Statement, stored_statements, takes_apart
 from tensorlang.lower.kernels.targets import Tiling
 from tensorlang.lower.kernels.terms import free, multiplied, nodes, reads, reduction, renamed
 from tensorlang.lower.kernels.tiles import tiles_of
@@ -80,7 +80,7 @@ def program(f: Function, tiling: Tiling) -> Program:
         return _left_alone(f, "it chooses points")
     if has_numbers(f):
         return _left_alone(f, "it reads numbers that indices are")
-    found = statements(f)
+    found = stored_statements(f)
     present = conjunction(less(constant(0), atom_affine(s)) for s in f.sizes)
     steps: list[_Group | Plain] = []
     names = _Canonical()

@@ -26,7 +26,7 @@ What a statement reads is there where it is computed, or it is sent before:
 - A sum over a mapped index is a part of the sum on each device: `psum`. If an index of the result is to lie along the
   same axes, `psum_scatter`. Of several indices of one statement that would be mapped along the same axes, one is.
 
-An extremum is over an index that is whole. What has no mapped index is computed by every device alike, and the source
+An extremum is over an index that is whole. What has no mapped index is computed by every device, and the source
 says so. None of this changes a result but by the order in which numbers are added.
 
 A program over blocks has no other sizes than blocks' and the program's. Index i of the program is i + start of the

@@ -2,7 +2,7 @@
 
 gen i:n. [i <= k] * x[i, k]   =   gen i:n_x. [i + i_start <= k] * x[i, k]
 
-where x now is the block of x. A mapped index counts from 0 in its block, of so many indices as each device has; where
+where x now is the block of x. A mapped index counts from 0 in its block, of as many indices as each device has; where
 it is compared or looked up with, the start of the block is added, which is an index array without axes: data.
 """
 

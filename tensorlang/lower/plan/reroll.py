@@ -57,7 +57,7 @@ from tensorlang.lower.plan.dependence import bindings, occurring
 from tensorlang.recursion import Deep, call, run
 
 FEWEST = 8
-"""How many alike are rolled: fewer are as fast, and easier to read, one by one."""
+"""How many of the same form are rolled: fewer are as fast, and easier to read, one by one."""
 _LARGEST = 100  # nodes of a term beyond which it is left as it is
 
 Values = tuple[Fraction, ...]
@@ -73,7 +73,7 @@ class Rerolled:
 
 
 def reroll(f: Function) -> Rerolled:
-    """`f`, simplified, with its many statements and terms that are alike rolled into few."""
+    """`f`, simplified, with its many statements and terms of the same form rolled into few."""
     given, body = bindings(f.body)
     made = _Rolling()
     new, values = made.statements(given)
@@ -93,7 +93,7 @@ class _Rolling:
     memo: dict[Expr, Expr] = field(default_factory=dict)
 
     def statements(self, bindings: Sequence[_Binding]) -> tuple[list[_Binding], dict[Var, Expr]]:
-        """The bindings, with those of many numbers that are alike as one of an array, and what replaces these."""
+        """The bindings, with those of many numbers of the same form as one of an array, and what replaces these."""
         if sum(e.type is R for _, e in bindings) < FEWEST:
             return list(bindings), {}
         new: list[_Binding] = []
@@ -121,7 +121,7 @@ class _Rolling:
         return new, values
 
     def terms(self, e: Expr) -> Deep[Expr]:
-        """`e` with the many terms of each sum that are alike as one."""
+        """`e` with the many terms of the same form in each sum as one."""
         if e not in self.memo:
             points = _points(e.pred) if isinstance(e, Bracket) else None
             if isinstance(e, Add):
@@ -199,7 +199,7 @@ class _Term:
 
 @dataclass
 class _Groups:
-    """Expressions by what they are but for constants."""
+    """Expressions by what they are except for constants."""
 
     found: dict[tuple[Expr, int], list[_Term]] = field(default_factory=dict)
 
@@ -260,7 +260,7 @@ Hole = Callable[[Fraction | int], Expr | Affine | None]
 def _mapped(e: Expr, hole: Hole) -> Expr:
     """`e`, a small expression, with its constants with_values by what `hole` gives for each, None standing for 0.
 
-    The constants are the numbers and those in places and predicates that no index moves, but for the only index, with
+    The constants are the numbers and those in places and predicates that no index moves, except the only index, with
     the coefficient 1, of an equality. Bound indices are named by how deep they are.
     """
     return _mapped_in(e, hole, {})

@@ -67,7 +67,7 @@ class Cuts:
     work: dict[Affine, dict[tuple[Affine, ...], None]] = field(default_factory=dict)
 
     def note(self, rows: Affine, work: Sequence[Affine]) -> None:
-        """Arrays of so many rows take so much work for an element."""
+        """Note the work that arrays of that number of rows take for an element."""
         self.work.setdefault(rows, {})[tuple(work)] = None
 
 

@@ -89,7 +89,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Gap:
-    """So many rows, all alike in their mark, that are not shown."""
+    """A number of rows, all with the same mark, that are not shown."""
 
     mark: str
     count: int
@@ -140,7 +140,7 @@ class View:
             if len(derivation.steps) <= _MOST_COUNTED:
                 self.totals = self._added_up()
             elif any(isinstance(x, Defining) for x in derivation.program.statements):
-                raise LimitError("so many steps are counted only where no points are chosen")
+                raise LimitError("steps can be counted only where no points are chosen")
         except (ArgumentError, LimitError) as error:
             self.ledger, self.trouble = None, str(error)
 

@@ -7,7 +7,7 @@ an index array; and so may what is compared with it:
 
     gen i. sum j. [i <= y[j]] * e(j)  =  gen i. sum v. [i <= v] * T[v]    where T[v] = sum j. [y[j] = v] * e(j)
 
-Of what does not depend on j at all there are so many as there are j:
+What does not depend on j at all occurs once for each j:
 
     gen i. sum j. [a(i) <= j and j <= b(i)] * e(i)  =  gen i. max(0, b(i) - a(i) + 1) * e(i)
 """

@@ -241,7 +241,7 @@ def _manner(ctx: Context, points: Axes, at: Sequence[Affine]) -> tuple[str, str 
 
 
 def _column(a: Affine, points: Axes) -> IndexArray | None:
-    """The index array whose elements, all of them along the only one of `points`, `a` is but for a static integer."""
+    """The index array whose elements, all of them along the only one of `points`, `a` is, up to a static integer."""
     lookups = [(atom, k) for atom, k in a.terms if not isinstance(atom, Size)]
     if len(lookups) != 1 or len(points) != 1:
         return None

@@ -6,12 +6,12 @@ from jax import lax
 
 
 def _recur(step, first, size, dtype):
-    """The last states of so many steps from the first ones, and what each step gives: step(states, t) is both."""
+    """The last states of `size` steps from the first ones, and what each step gives: step(states, t) is both."""
     return lax.scan(_cast(step, dtype), _numbers(first, dtype), jnp.arange(size, dtype=jnp.int32))
 
 
 def _recur_until(step, first, size, dtype):
-    """The last states of at most so many steps, until a step says, by its one value, that it keeps all states."""
+    """The last states of at most `size` steps, until a step says, by its one value, that it keeps all states."""
     step = _cast(step, dtype)
 
     def one(carry):

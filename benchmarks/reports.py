@@ -2,7 +2,7 @@
 
     python -m benchmarks.reports [--only WORD ..] [--rounds N]
 
-For each: XLA's operations of `jax.grad` and of `tl.jax.grad` at two sizes, the medians of their times in turns at the
+For each: XLA's operations of `jax.grad` and of `tl.jax.grad` at two sizes, the best of their times in turns at the
 larger one, and what the linter says at a quarter of these sizes.
 """
 

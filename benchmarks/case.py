@@ -69,7 +69,7 @@ class Case:
     we can write in JAX; it is given the output's cotangent as well if the program isn't scalar. Relations are dense
     boolean arrays to `program`, and their points in order, as an array for each axis, to `by_hand`. `sizes` grow;
     `odd` are awkward ones at which answers are checked. `limits` says which promise a case is known not to keep, and
-    why: "value", "cost", "model" or "space" (what is counted in compiled code, see
+    why: "cost", "model" or "space" (what is counted in compiled code, see
     tests/measure/test_compiled_cost.py), with a number for one of `sizes` alone.
     """
 
@@ -85,6 +85,7 @@ class Case:
     torch: Callable[..., Any] | None = None
     reference: Callable[..., Any] | None = None
     draw: Mapping[str, Draw] = field(default_factory=dict)
+    multiplied_out: bool = False
     grows: str = "n"
     limits: Mapping[str, str] = field(default_factory=dict)
 
@@ -96,7 +97,12 @@ class Case:
     @cached_property
     def derived(self) -> tl.Function:
         """What is measured: the gradient, the adjoint if the program isn't scalar, the Jacobian, the Hessian; or of a
-        Jacobian J the blocks J[i, .., i, ..], which are all of it where rows are independent."""
+        Jacobian J the blocks J[i, .., i, ..], which are all of it where rows are independent. Its squares are
+        `multiplied_out` if the case says so."""
+        return tl.expand_squares(self._derivative) if self.multiplied_out else self._derivative
+
+    @cached_property
+    def _derivative(self) -> tl.Function:
         wrt = self.wrt or None
         match self.what:
             case "gradient":

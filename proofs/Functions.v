@@ -7,14 +7,14 @@ Import ListNotations.
 Inductive builtin :=
 | Exp | Log | Sin | Cos | Tan | Tanh | Sinh | Cosh | Sigmoid | Sqrt | Recip | WhereGe | WhereGt | Sign | Relu | Abs | Max | Min
 | Erf | Softplus | Logaddexp
-| Log1p | Expm1 | Log2 | Log10 | Asin | Acos | Atan | Asinh | Acosh | Atanh | Cbrt | Rsqrt | Erfc | Floor | Ceil | Round
+| Log1p | Expm1 | Log2 | Log10 | Asin | Acos | Atan | Asinh | Acosh | Atanh | Cbrt | Rsqrt | Erfc | Erfinv | Floor | Ceil | Round
 | Mod | Atan2
 | PowerOf                     (** x ^ y *)
 | Power (n : positive)        (** x ^ (n + 1) *)
 | RealPower (q : Q).          (** x ^ q, where x is positive *)
 
-(** 2 / sqrt pi and minus it, 1 / log 2, 1 / log 10, of which the package has 17 digits *)
-Inductive irrational := Slope | MinusSlope | OverLog2 | OverLog10.
+(** 2 / sqrt pi and minus it, sqrt pi / 2, 1 / log 2, 1 / log 10, of which the package has 17 digits *)
+Inductive irrational := Slope | MinusSlope | OverSlope | OverLog2 | OverLog10.
 Inductive scalar :=
 | Argument (k : nat) | Value | Cotangent | Number (q : Q) | Irrational (c : irrational)
 | Plus (a b : scalar) | Minus (a b : scalar) | Times (a b : scalar) | Call (f : builtin) (es : list scalar).
@@ -26,7 +26,7 @@ Fixpoint squarings (n : positive) : Z :=
   match n with xH => 0 | xO n => squarings n + 1 | xI n => squarings n + 2 end.
 Definition bcost (f : builtin) : Z := 
   match f with
-  | Erf | Asin | Acos | Atan | Asinh | Acosh | Atanh | Cbrt | Rsqrt | Erfc | Mod => 2
+  | Erf | Asin | Acos | Atan | Asinh | Acosh | Atanh | Cbrt | Rsqrt | Erfc | Erfinv | Mod => 2
   | Atan2 | PowerOf => 5 | Logaddexp => 7
   | Power n => squarings (Pos.succ n) | _ => 1
   end.
@@ -82,6 +82,7 @@ Definition transpose (f : builtin) : list scalar :=
   | Cbrt => [Times (Times (Number (1 # 3)) (recip (square Value))) Cotangent]
   | Rsqrt => [Times (Times (Number (-1 # 2)) (Times Value (square Value))) Cotangent]
   | Erfc => [Times (Times (Irrational MinusSlope) gauss) Cotangent]
+  | Erfinv => [Times (Times (Irrational OverSlope) (Call Exp [square Value])) Cotangent]
   | Floor | Ceil | Round => [zero]
   | Mod => [Cotangent; Times (Number (-1)) (Times (Call Floor [Times x (recip x1)]) Cotangent)]
   | Atan2 => let over e := Times e (recip (Plus (square x) (square x1))) in

@@ -13,6 +13,7 @@ The layout follows the paper that it implements, and imports go one way only:
     lower/        programs as jax.numpy source
     transforms/   programs under JAX's transformations
     pipeline      the arrows composed: adjoint, derivative, grad, ...
+    declared/     whole functions of arrays whose adjoints users declare
     sparse/       Jacobians and Hessians as they lie, and formats for sparse matrices
     certificate/  that an adjoint is cheap, for all sizes and shown to others
     jaxprs/       programs from JAX functions
@@ -43,8 +44,11 @@ if TYPE_CHECKING:
     from tensorlang.cost.cost import cost
     from tensorlang.cost.read import read_cost
     from tensorlang.cost.symbolic import CostPolynomial, cost_polynomial
+    from tensorlang.declared.adjoint import adjoint_of
+    from tensorlang.declared.external import external
     from tensorlang.derivative.derivation import Derivation, Rule, Step
     from tensorlang.errors import (
+        AdjointError,
         ArgumentError,
         CertificateError,
         CostBoundExceeded,
@@ -69,11 +73,13 @@ if TYPE_CHECKING:
     from tensorlang.language.function import Function
     from tensorlang.language.show import unicode_text
     from tensorlang.lower.lowering import lower
+    from tensorlang.lower.plan.kept import memory_polynomial
     from tensorlang.lower.run import Lowered
     from tensorlang.memory import clear_caches
     from tensorlang.normal import eliminate_pairs, let_lift, normalize, push_out_gen, to_ssa
     from tensorlang.pipeline import adjoint, derivative, derive, grad, hvp, value_and_grad
     from tensorlang.simplify import simplify
+    from tensorlang.simplify.squares import expand_squares
     from tensorlang.sparse.layouts import hessian, jacobian
     from tensorlang.sparse.pieces import structure
     from tensorlang.surface.embed import *  # noqa: F403
@@ -88,9 +94,11 @@ _HOMES = {
     "cost.cost": "cost",
     "cost.read": "read_cost",
     "cost.symbolic": "CostPolynomial cost_polynomial",
+    "declared.adjoint": "adjoint_of",
+    "declared.external": "external",
     "derivative.derivation": "Derivation Rule Step",
     "errors": (
-        "ArgumentError CertificateError CostBoundExceeded CountingError EmptyExtremum EvaluationError "
+        "AdjointError ArgumentError CertificateError CostBoundExceeded CountingError EmptyExtremum EvaluationError "
         "ImportRefused LimitError MissingPackage NormalFormError OutOfBounds ParseError ScalarFunctionError ScopeError "
         "SizeMismatch TensorlangError TypeMismatch UnknownAttribute"
     ),
@@ -99,11 +107,13 @@ _HOMES = {
     "language.function": "Function",
     "language.show": "unicode_text",
     "lower.lowering": "lower",
+    "lower.plan.kept": "memory_polynomial",
     "lower.run": "Lowered",
     "memory": "clear_caches",
     "normal": "eliminate_pairs let_lift normalize push_out_gen to_ssa",
     "pipeline": "adjoint derivative derive grad hvp value_and_grad",
     "simplify": "simplify",
+    "simplify.squares": "expand_squares",
     "surface.embed": (
         "Cond Idx IndexType Indices R RelationType Term ValueType acos acosh argmax argmin asin asinh "
         "atan atan2 atanh call cbrt ceil cos cosh digamma erf erfc erfinv exists exp expm1 floor fold fst function gen "
@@ -121,8 +131,11 @@ _HOMES = {
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
 _MODULES = ("fn", "jax", "lib", "passes", "pictures", "testing")
 _GUARDED = ("jax", "pictures", "testing")
+_SHADOWING = ("max", "min", "sum")
+"""Public names that a star import does not bring, since they are builtins', too: `tl.sum`."""
 
 __all__ = [  # noqa: PLE0604
+    "AdjointError",
     "ArgumentError",
     "Certificate",
     "CertificateError",
@@ -150,6 +163,7 @@ __all__ = [  # noqa: PLE0604
     "TypeMismatch",
     "UnknownAttribute",
     "adjoint",
+    "adjoint_of",
     "certify",
     "clear_caches",
     "cost",
@@ -158,6 +172,8 @@ __all__ = [  # noqa: PLE0604
     "derive",
     "eliminate_pairs",
     "evaluate",
+    "expand_squares",
+    "external",
     "fn",
     "from_jax",
     "grad",
@@ -169,6 +185,7 @@ __all__ = [  # noqa: PLE0604
     "lib",
     "limits",
     "lower",
+    "memory_polynomial",
     "normalize",
     "parse",
     "parse_module",
@@ -183,7 +200,7 @@ __all__ = [  # noqa: PLE0604
     "to_ssa",
     "unicode_text",
     "value_and_grad",
-    *_HOMES["surface.embed"].split(),
+    *(name for name in _HOMES["surface.embed"].split() if name not in _SHADOWING),
 ]
 
 
@@ -202,14 +219,14 @@ def __getattr__(name: str) -> Any:
         return import_module(f"tensorlang.{name}")
     entrances = import_module("tensorlang.entrances")
     if name not in _HOME:
-        entrances.unknown(name, __all__)
+        entrances.unknown(name, __dir__())
     what = getattr(import_module(f"tensorlang.{_HOME[name]}"), name)
     found = globals()[name] = entrances.entrance(what, name, __name__) if isfunction(what) else what
     return found
 
 
 def __dir__() -> list[str]:
-    return sorted({"__version__", *__all__})
+    return sorted({"__version__", *__all__, *_SHADOWING})
 
 
 modules[__name__].__class__ = _Package

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.case import Case
-from benchmarks.programs import correlations, data, dense, diagonals, graphs, prefixes, seeds, triangles
+from benchmarks.programs import correlations, data, dense, diagonals, graphs, prefixes, seeds, supports, triangles
 
 CASES: tuple[Case, ...] = (
     *diagonals.CASES,
@@ -12,6 +12,7 @@ CASES: tuple[Case, ...] = (
     *data.CASES,
     *graphs.CASES,
     *prefixes.CASES,
+    *supports.CASES,
     *seeds.CASES,
     *dense.CASES,
 )

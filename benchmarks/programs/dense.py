@@ -165,6 +165,18 @@ CASES = [
         odd={"n": 3001, "d": 7, "K": 5},
     ),
     Case(
+        name="k-means, squares multiplied out",
+        suite="dense",
+        text="kmeans(c: [K][d]R, x: [n][d]R) = sum i:n. min k:K. sum j:d. (x[i, j] - c[k, j])^2",
+        wrt=("c",),
+        multiplied_out=True,
+        program=_kmeans,
+        by_hand=_kmeans_by_hand,
+        sizes=({"n": 1_000, "d": 8, "K": 10}, {"n": 10_000, "d": 32, "K": 20}, {"n": 50_000, "d": 32, "K": 20}),
+        limits=dict.fromkeys(("cost 2", "model 2"), "to tell what is chosen, all distances are computed"),
+        odd={"n": 3001, "d": 7, "K": 5},
+    ),
+    Case(
         name="self-attention",
         suite="dense",
         text="""

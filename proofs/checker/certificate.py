@@ -7,28 +7,30 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from typing import Any
 
-from proofs.checker import syntax, trees
-from proofs.checker.budget import Budget, TooLarge
-from proofs.checker.charges import Charge
-from proofs.checker.costs import COMPARED, Costs
-from proofs.checker.equal import Side, equal
-from proofs.checker.facts import positive
-from proofs.checker.formulas import Formula, formula
-from proofs.checker.functions import check_functions
-from proofs.checker.points import FOR_ALL, Data, Sets
-from proofs.checker.predicates import renamed
-from proofs.checker.replay import THEOREMS, Derivation, Replay, components, product
-from proofs.checker.report import Finding, Report
-from proofs.checker.samples import Supremum, check_samples
-from proofs.checker.search import search
-from proofs.checker.semantics import Function, known, operations
-from proofs.checker.statements import Operand, integers, reads, statement
-from proofs.checker.transport import Open, Step, read_step
-from proofs.checker.trees import (
+from . import syntax, trees
+from .budget import Budget, TooLarge
+from .charges import Charge
+from .costs import COMPARED, Costs
+from .equal import Side, equal
+from .facts import positive
+from .formulas import Formula, formula
+from .functions import check_functions
+from .gradient import is_gradient
+from .points import FOR_ALL, Data, Sets
+from .predicates import renamed
+from .replay import THEOREMS, Derivation, Replay, components, product
+from .report import Finding, Report
+from .samples import Supremum, check_samples
+from .search import search
+from .semantics import Function, known, operations
+from .statements import Operand, integers, reads, statement
+from .transport import Open, Step, read_step
+from .trees import (
     TRUE,
     Affine,
     All,
@@ -66,7 +68,7 @@ _KEYS = {
     "program": str,
     "wrt": list,
     "adjoint": str,
-    "derivation": str,
+    "derivation": str | None,
     "cotangent": str,
     "functions": list,
     "steps": list,
@@ -128,7 +130,13 @@ class _Checked:
         self.bound = _fraction(held["bound"])
         self.program = syntax.program(held["program"])
         self.adjoint = syntax.program(held["adjoint"])
-        self.derivation = syntax.program(held["derivation"])
+        self.recurs = trees.recurs(self.program.body)
+        if self.recurs:
+            _need(held["derivation"] is None and not held["steps"], "no derivation of a program with recurrences")
+            self.derivation = replace(self.adjoint, body=Num(Fraction(0)))
+        else:
+            _need(held["derivation"] is not None, "the derivation")
+            self.derivation = syntax.program(held["derivation"])
         self.wrt: list[str] = held["wrt"]
         self._parameters()
         self.functions = self._functions()
@@ -142,6 +150,8 @@ class _Checked:
     def report(self) -> Report:
         """Check everything."""
         assumptions = check_functions(self.functions, self.budget)
+        if self.recurs:
+            return self._gradient(assumptions)
         derivation = self.replayed = self._statements()
         self.extracted = 0
         replay = Replay(derivation, Sets(self.data, self.budget))
@@ -177,8 +187,32 @@ class _Checked:
             tuple(self.found.searched),
         )
 
+    def _gradient(self, assumptions: list[str]) -> Report:
+        """Of a program with recurrences: that the adjoint is its gradient, by a derivation of its own, and cheap."""
+        self.extracted = 0
+        what = "that the adjoint is the gradient, derived by the checker"
+        given = self.program, self.adjoint, self.wrt, self.held["cotangent"], self.functions
+        try:
+            why = is_gradient(*given, self.budget.part(self.budget.seconds / 2))
+        except TooLarge as error:
+            self.budget.spend()
+            why = str(error)
+        value = Finding(what, why is None, f"not shown of {why}" if why else "")
+        (cost,) = self._cheap(derived=False)
+        samples = check_samples(self)
+        if not (value.decided and cost.decided):
+            self.budget.spend()
+            search(self, [not value.decided], not cost.decided)
+        found = (value, cost)
+        carried = self.found.plain(), tuple(self.found.searched)
+        return Report(self.program.name, self.bound, found, tuple(assumptions), 0, {}, samples, 0, *carried)
+
     def carried(self) -> dict[str, list[Any]]:
         """How costs are carried, whether or not anything else is so."""
+        if self.recurs:
+            costs = Costs(self.derivation, self.functions, self.budget, self.transports)
+            costs.cheap(self.program, self.adjoint, self.bound, self.counted)
+            return costs.plain()
         self._statements()
         costs = Costs(self.derivation, self.functions, self.budget, self.transports)
         costs.cheap(self.program, self.adjoint, self.bound, self.counted)

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from proofs.checker import trees
-from proofs.checker.budget import Budget, TooLarge, Undecided
-from proofs.checker.facts import Facts, fresh
-from proofs.checker.kinds import leaves, shape
-from proofs.checker.meaning import ONE, Bound, Meaning, Place
-from proofs.checker.normal import LET, Term, Values, negated
-from proofs.checker.predicates import within
-from proofs.checker.trees import Expr, Let, PairType, Pred, Program, Refused, Type, chooses, name
+from . import trees
+from .budget import Budget, TooLarge, Undecided
+from .facts import Facts, fresh
+from .kinds import leaves, shape
+from .meaning import ONE, Bound, Meaning, Place
+from .normal import LET, Term, Values, negated
+from .predicates import within
+from .trees import Expr, Let, PairType, Pred, Program, Refused, Type, chooses, name
 
 _PLAIN = 3.0
 """Seconds that are spent without cut points, if there are any."""
@@ -88,7 +88,7 @@ class _Both:
             self.facts.declare(side.program.params)
         self.values = Values(self.facts)
         self.values.zeros = how.zeros
-        self.sides = [_Opened(self.values, side) for side in (first, second)]
+        self.sides = [Opened(self.values, side) for side in (first, second)]
 
     def decide(self, matches: Iterable[tuple[str, str]]) -> str | None:
         one, two = self.sides
@@ -132,7 +132,7 @@ class _Both:
                 two.known[other] = names, [Term(ONE, ((node.key, tuple(map(name, names))),))]
 
 
-class _Opened:
+class Opened:
     """A program's result, with its outermost lets taken off."""
 
     def __init__(self, values: Values, side: Side) -> None:

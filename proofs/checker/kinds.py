@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from proofs.checker import trees
-from proofs.checker.facts import Facts, fresh, places
-from proofs.checker.predicates import within
-from proofs.checker.semantics import fine
-from proofs.checker.trees import (
+from . import trees
+from .facts import Facts, fresh, places
+from .predicates import within
+from .semantics import fine
+from .trees import (
     Add,
     Affine,
     All,
@@ -43,6 +43,7 @@ from proofs.checker.trees import (
     Pred,
     Program,
     Real,
+    Recur,
     Refused,
     Rel,
     Sum,
@@ -195,6 +196,15 @@ class Kinds:
                 self._number(a, scope)
                 self._number(b, scope)
                 return Indices(trees.number(2))
+            case Recur(word, i, size, state, init, step):
+                size = self._size(size, scope)
+                kind = self.lets[id(e)] = self._of(init, scope)
+                if any(shape(part)[1] != REAL for _, part in leaves(kind)):
+                    raise Refused("a state that is not made of numbers")
+                if self._of(step, scope.with_index(i, size).with_variable(state, kind)) != kind:
+                    raise Refused("a step that makes a state of another type")
+                many = size + trees.number(1) if word == "states" else size
+                return kind if word == "fold" else _array(many, kind)
             case Let(x, value, body):
                 kind = self.lets[id(e)] = self._of(value, scope)
                 return self._of(body, scope.with_variable(x, kind))
@@ -301,7 +311,7 @@ def _ranges(body: Expr) -> Iterator[str]:
         if isinstance(node, tuple):
             waiting += node
         elif hasattr(node, "__dataclass_fields__"):
-            if isinstance(node, Gen | Sum | Best | Exists):
+            if isinstance(node, Gen | Sum | Best | Exists | Recur):
                 yield from _sizes(node.size)
             waiting += [getattr(node, key) for key in node.__dataclass_fields__]
 

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 
-from proofs.checker import trees
-from proofs.checker.budget import Undecided
-from proofs.checker.facts import conjunction, fresh, parts_of
-from proofs.checker.kinds import Kinds, Path, leaves, shape
-from proofs.checker.normal import (
+from . import trees
+from .budget import Undecided
+from .facts import conjunction, fresh, is_index, parts_of
+from .kinds import Kinds, Path, leaves, shape
+from .normal import (
     CHOICE,
+    LINEAR,
     REAL,
     SUM,
     TEST,
@@ -27,9 +28,10 @@ from proofs.checker.normal import (
     times,
     where,
 )
-from proofs.checker.predicates import moved, renamed, within
-from proofs.checker.semantics import fine, keeps_zero, names_in
-from proofs.checker.trees import (
+from .predicates import moved, renamed, within
+from .recurrences import Recurrence, States
+from .semantics import fine, keeps_zero, names_in
+from .trees import (
     Add,
     Affine,
     All,
@@ -52,13 +54,14 @@ from proofs.checker.trees import (
     Part,
     Pred,
     Program,
+    Recur,
     Refused,
     Sum,
     Test,
     Type,
     name,
 )
-from proofs.checker.trees import number as number_of
+from .trees import number as number_of
 
 ONE = Fraction(1)
 _WIDE = 40
@@ -150,10 +153,38 @@ class Meaning:
         self.program = program
         self.kinds = Kinds.of(self.facts, program)
         self.params = dict(program.params)
+        self.states = States.of(values)
+        self.recurrences: dict[tuple[int, int], Recurrence] = {}
+        self._named_in: dict[int, list[str]] = {}
 
     def bound(self, let: Let, value: Expr, place: Place) -> Bound:
         """What `let` binds."""
         return Bound(self, value, place, self.kinds.lets[id(let)])
+
+    def recurrence(self, e: Recur, place: Place) -> Recurrence:
+        """What `e` means there."""
+        found = self.recurrences.get((id(e), id(place)))
+        if found is None:
+            found = self.recurrences[id(e), id(place)] = Recurrence(self, e, place)
+        return found
+
+    def dependent(self, e: Expr, place: Place) -> list[str]:
+        """The indices of `place`, from the outermost on, on which `e` depends; maybe some more."""
+        found: set[str] = set()
+        for x in trees.names(e):
+            if x in place.indices:
+                found |= {i for i in names_in(place.indices[x]) if is_index(i)}
+            elif x in place.lets:
+                found |= self._dependent(place.lets[x])
+        order = dict.fromkeys(i for a in place.indices.values() for i in sorted(names_in(a)))
+        return [*(i for i in order if i in found), *sorted(found - order.keys())]
+
+    def _dependent(self, bound: Bound | Recurrence) -> set[str]:
+        if isinstance(bound, Recurrence):
+            return {bound.time, *bound.params}
+        if id(bound) not in self._named_in:
+            self._named_in[id(bound)] = self.dependent(bound.expr, bound.place)
+        return set(self._named_in[id(bound)])
 
     def affine(self, a: Affine, place: Place) -> Affine:
         """An index expression in the normal form's names."""
@@ -221,34 +252,12 @@ class Meaning:
         marks = [[Term(ONE, ((mark, (a,)),))] for mark, a in (("index", name(i)), ("size", size))]
         arguments = [marks[0], body, where(condition, number(ONE)), marks[1]]
         kind = f"{CHOICE} {e.sign}"
-        key, places = self.values.node(kind, arguments, [around, inner.known, around, around])
-        mine = places.index(name(i)) if name(i) in places else -1
-        if mine != 0 or any(i in names_in(a) for a in places[1:]):
-            raise Undecided("a choice by an index that is read elsewhere")
-        node = self.values.nodes[key]
-        if key not in self.facts.arrays:
-            names = {p: name(f"$at{k}") for k, p in enumerate(node.params)}
-            self.facts.arrays[key] = (
-                tuple(f"$at{k}" for k in range(1, len(node.params))),
-                moved(self._size_of(node.arguments[3]), names),
-            )
-            (*where_,) = node.arguments[2]
-            if len(where_) == 1 and not where_[0].binders and where_[0].preds:
-                own_index = fresh("%")
-                names = {**names, node.params[0]: name(own_index)}
-                there = All(tuple(renamed(p, names) for p in where_[0].preds))
-                params, own_size = self.facts.arrays[key]
-                self.facts.conditions[key] = params, Exists(own_index, own_size, there)
+        chosen = self.values.chosen(kind, arguments, [around, inner.known, around, around], i)
         own = fresh("%")
         some: Pred = Exists(own, size, renamed(condition, {i: name(own)}))
         parts = parts_of([some])
         some = trees.Any() if parts is None else conjunction(parts)
-        return Element(key, places[1:]), some, body, i
-
-    @staticmethod
-    def _size_of(v: Value) -> Affine:
-        ((_, (size,)),) = v[0].atoms
-        return size
+        return chosen, some, body, i
 
     # ---- values
 
@@ -294,11 +303,15 @@ class Meaning:
                 return times(left, right)
             case Call(f, arguments):
                 values = [self.value(a, (), (), place) for a in arguments]
+                if self.values.linear and f in LINEAR:
+                    return self.values.call(f, values, place.known)
                 some: tuple[Pred, ...] = ()
                 if self.values.zeros and len(values) == 1 and keeps_zero(f):
                     some = self.values.support(values[0], place.known)
                 one = self.values.node(f, values, [(*place.known, *some)] * len(values))
                 return [Term(ONE, (one,), (), some)]
+            case Recur():
+                return self.recurrence(e, place).read(path, places, place.known)
             case Best(_, False):
                 chosen, _, body, i = self.best(e, place)
                 return at(body, {i: Affine(((chosen, 1),))})

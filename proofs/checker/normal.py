@@ -15,14 +15,15 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import islice, permutations, product
 from math import prod
+from typing import Protocol
 
-from proofs.checker import trees
-from proofs.checker.budget import Undecided
-from proofs.checker.facts import Facts, fresh, is_index, parts_of
-from proofs.checker.linear import isolated, names_of, solve
-from proofs.checker.predicates import moved, renamed, told, within
-from proofs.checker.semantics import fine, names_in
-from proofs.checker.trees import Affine, Compare, Element, Exists, Pred
+from . import trees
+from .budget import Undecided
+from .facts import Facts, fresh, is_index, parts_of
+from .linear import isolated, names_of, solve
+from .predicates import moved, renamed, told, within
+from .semantics import fine, names_in
+from .trees import Affine, Compare, Element, Exists, Pred
 
 Atom = tuple[str, tuple[Affine, ...]]
 """What is read, and where."""
@@ -103,6 +104,14 @@ def times(v: Value, w: Value) -> Value:
                 Term(a.coefficient * b.coefficient, a.atoms + b.atoms, a.binders + b.binders, a.preds + b.preds)
             )
     return found
+
+
+def within_term(t: Term, v: Value) -> Value:
+    """t * v, where `v` may read the binders of `t`."""
+    inner = (u.moved({}) for u in v)
+    return [
+        Term(t.coefficient * u.coefficient, t.atoms + u.atoms, t.binders + u.binders, t.preds + u.preds) for u in inner
+    ]
 
 
 def at(v: Value, names: Mapping[str, Affine]) -> Value:
@@ -205,6 +214,13 @@ class Node:
     arguments: tuple[Value, ...]
 
 
+class Opens(Protocol):
+    """The states of recurrences, as `recurrences.States` knows them."""
+
+    def opened(self, v: Value, context: Sequence[Pred]) -> Value:
+        """`v` with what is known of the states that it reads."""
+
+
 class Values:
     """Nodes, and whether values are equal."""
 
@@ -213,6 +229,10 @@ class Values:
         self.zeros = False
         """Whether to look closer: at where the arguments of functions are 0."""
         self.nodes: dict[str, Node] = {}
+        self.linear = False
+        """Whether where_ge and where_gt are taken as products of their last argument."""
+        self.states: Opens | None = None
+        """The states of recurrences."""
         self._alike: dict[object, list[Node]] = {}
         self._same: dict[object, Node] = {}
 
@@ -253,7 +273,7 @@ class Values:
             node, places = self.nodes[key], t.atoms[k][1]
             rest = replace(t, atoms=t.atoms[:k] + t.atoms[k + 1 :])
             here = at(node.arguments[0], dict(zip(node.params, places, strict=True)))
-            found += self.unfolded(times([rest], here), key)
+            found += self.unfolded(within_term(rest, here), key)
             if len(found) > _MOST_TERMS:
                 raise Undecided("too many terms")
         return found
@@ -398,6 +418,8 @@ class Values:
     def node(self, kind: str, arguments: Sequence[Value], contexts: Sequence[Sequence[Pred]]) -> Atom:
         """The atom that is the function `kind` of these values, each of which matters only where its context holds."""
         self.facts.budget.spend()
+        if self.states is not None:
+            arguments = [self.states.opened(v, context) for v, context in zip(arguments, contexts, strict=True)]
         values = tuple(
             [self._weakened(t, context) for t in normals(v) if not self._is_dead(t, context)]
             for v, context in zip(arguments, contexts, strict=True)
@@ -417,6 +439,36 @@ class Values:
         self._alike.setdefault(signature, []).append(node)
         self._same[kind, text] = node
         return node.key, tuple(order)
+
+    def call(self, f: str, arguments: Sequence[Value], context: Sequence[Pred]) -> Value:
+        """A scalar function of values, where `context` holds."""
+        last: Value = number(Fraction(1))
+        if self.linear and f in LINEAR:
+            *rest, last = arguments
+            arguments = [*rest, number(Fraction(1))]
+        one = self.node(f, arguments, [context] * len(arguments))
+        return times([Term(Fraction(1), (one,))], last)
+
+    def chosen(self, kind: str, arguments: Sequence[Value], contexts: Sequence[Sequence[Pred]], i: str) -> Element:
+        """The index i that a choice makes, whose arguments are the index, what is compared, where that is done, and the
+        size of the index's range."""
+        key, places = self.node(kind, arguments, contexts)
+        mine = places.index(trees.name(i)) if trees.name(i) in places else -1
+        if mine != 0 or any(i in names_in(a) for a in places[1:]):
+            raise Undecided("a choice by an index that is read elsewhere")
+        node = self.nodes[key]
+        if key not in self.facts.arrays:
+            names = {p: trees.name(f"$at{k}") for k, p in enumerate(node.params)}
+            ((_, (size,)),) = node.arguments[3][0].atoms
+            params = tuple(f"$at{k}" for k in range(1, len(node.params)))
+            self.facts.arrays[key] = params, moved(size, names)
+            (*where_,) = node.arguments[2]
+            if len(where_) == 1 and not where_[0].binders and where_[0].preds:
+                own_index = fresh("%")
+                names = {**names, node.params[0]: trees.name(own_index)}
+                there = trees.All(tuple(renamed(p, names) for p in where_[0].preds))
+                self.facts.conditions[key] = params, Exists(own_index, self.facts.arrays[key][1], there)
+        return Element(key, places[1:])
 
     def support(self, v: Value, context: Sequence[Pred]) -> tuple[Pred, ...]:
         """Predicates that hold wherever `v` is not 0; none of those that hold wherever `context` does."""
@@ -483,6 +535,8 @@ class Values:
                 yield {**known, **{p: trees.name(x) for p, x in zip(unknown, chosen, strict=True)}}
 
 
+LINEAR = frozenset(("where_ge", "where_gt"))
+"""The functions that are linear in their last argument."""
 CHOICE = "choice"
 TEST = "test"
 SUM = "+"

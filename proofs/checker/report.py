@@ -59,10 +59,9 @@ class Report:
             first = f"{self.program}: NOT decided for all sizes, {SAMPLED}: {sampled}\n  claimed: {claim}"
         sets = ", ".join(f"{many} {how}" for how, many in sorted(self.sets.items()))
         lines = [first, *(f"  assuming: {x}" for x in self.assumptions), *(f"  {finding}" for finding in self.findings)]
-        lines += [
-            f"  {self.steps} steps are instances of their rules; sets compared: {sets or 'none'}",
-            f"  no counterexample at {self.samples} choices of sizes and data",
-        ]
+        if self.steps:
+            lines.append(f"  {self.steps} steps are instances of their rules; sets compared: {sets or 'none'}")
+        lines.append(f"  no counterexample at {self.samples} choices of sizes and data")
         if self.searched:
             lines.append(
                 f"  searched for, as the file does not tell: how costs are carried, of {', '.join(self.searched)}"

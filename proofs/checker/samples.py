@@ -10,11 +10,11 @@ from fractions import Fraction
 from itertools import islice, product
 from typing import TYPE_CHECKING, Any
 
-from proofs.checker import trees
-from proofs.checker.budget import Budget, TooLarge
-from proofs.checker.extracted import agrees
-from proofs.checker.points import Sets
-from proofs.checker.semantics import (
+from . import trees
+from .budget import Budget, TooLarge
+from .extracted import agrees
+from .points import Sets
+from .semantics import (
     Dual,
     Lazy,
     Semantics,
@@ -25,7 +25,7 @@ from proofs.checker.semantics import (
     names_in,
     plain,
 )
-from proofs.checker.trees import (
+from .trees import (
     Expr,
     Let,
     Refused,
@@ -33,7 +33,7 @@ from proofs.checker.trees import (
 )
 
 if TYPE_CHECKING:
-    from proofs.checker.certificate import _Checked
+    from .certificate import _Checked
 
 _LARGEST = 3
 _MOST_SAMPLES = 12
@@ -203,7 +203,7 @@ def _free(program: trees.Program) -> set[str]:
         if isinstance(node, tuple):
             stack += node
             continue
-        if isinstance(node, trees.Gen | trees.Sum | trees.Best | trees.Exists):
+        if isinstance(node, trees.Gen | trees.Sum | trees.Best | trees.Exists | trees.Recur):
             ranges |= names_in(node.size)
             bound.add(node.index)
         if isinstance(node, Let):
@@ -223,7 +223,10 @@ def _sample(
     env = drawn_env(held, meaning, sizes, rng, numbers, budget)
     if env is None:
         return None
-    slopes = {x: _map(lambda _: Fraction(rng.randint(-4, 4), 2), forced(env[x])) for x in held.wrt}
+    slopes = drawn_slopes(held, env, rng)
+    if held.recurs:
+        check_gradient(held, meaning, env, slopes)
+        return _check_costs(held, meaning, env)[1]
     results = _check_values(held, meaning, env, slopes)
     ssa, derived = _check_costs(held, meaning, env)
     d = held.replayed
@@ -280,6 +283,25 @@ def _check_values(held: _Checked, meaning: Semantics, env: Mapping[str, Any], sl
     own, results = flat(both[0]), flat(both[1])
     same_values(own, flat(meaning.value(held.program.body, env)), "the program and its tensor SSA")
     same_values(results, flat(meaning.value(held.adjoint.body, env)), "the derivation's results and the adjoint")
+    check_gradient(held, meaning, env, slopes, results)
+    return _arrays(both[1])
+
+
+def drawn_slopes(held: _Checked, env: Mapping[str, Any], rng: random.Random) -> dict[str, Any]:
+    """A direction in which the parameters move."""
+    return {x: _map(lambda _: Fraction(rng.randint(-4, 4), 2), forced(env[x])) for x in held.wrt}
+
+
+def check_gradient(
+    held: _Checked,
+    meaning: Semantics,
+    env: Mapping[str, Any],
+    slopes: Mapping[str, Any],
+    results: list[Any] | None = None,
+) -> None:
+    """Raise `Refused` if the adjoint, whose numbers are `results`, does not give the slope that dual numbers give."""
+    if results is None:
+        results = flat(meaning.value(held.adjoint.body, env))
     moving = {**env, **{x: _moving(env[x], d) for x, d in slopes.items()}}
     moved = [dual(y) for y in flat(meaning.value(held.program.body, moving))]
     dys = flat(forced(env[held.held["cotangent"]]))
@@ -287,7 +309,6 @@ def _check_values(held: _Checked, meaning: Semantics, env: Mapping[str, Any], sl
     directions = [d for x in held.wrt for d in flat(slopes[x])]
     backward = sum((g * d for g, d in zip(results, directions, strict=True)), Fraction(0))
     same_values([forward], [backward], "<dY | D f(x) dx> and <adjoint | dx>")
-    return _arrays(both[1])
 
 
 def _arrays(value: Any) -> list[Any]:
@@ -321,12 +342,14 @@ def same_values(first: list[Any], second: list[Any], what: str) -> None:
 def _check_costs(held: _Checked, meaning: Semantics, env: Mapping[str, Any]) -> tuple[int, int]:
     program = meaning.cost(held.program.body, env)
     adjoint = meaning.cost(held.adjoint.body, env)
+    if held.recurs:
+        _check_told(held, meaning, env, {"program": program, "adjoint": adjoint})
+        if all(env[x] for x in held.sizes):
+            _need_cheap(held, env, program, adjoint)
+        return program, adjoint
     ssa = meaning.cost(_under(needed(held.bound_lets, held.outputs), held.outputs), env)
     derived = meaning.cost(_under(needed(held.bound_lets, held.results), held.results), env)
-    for key, counted in (("program", program), ("ssa", ssa), ("derived", derived), ("adjoint", adjoint)):
-        told = held.costs[key]
-        if told is not None and told.at(_with_choices(held, meaning, key, env)) != counted:
-            raise Refused(f"the cost of {key!r} is {counted}, not as told {told.at(env)}")
+    _check_told(held, meaning, env, {"program": program, "ssa": ssa, "derived": derived, "adjoint": adjoint})
     if not all(env[x] for x in held.sizes):
         return ssa, derived  # what is claimed is claimed for sizes of at least 1
     if ssa > program:
@@ -335,6 +358,14 @@ def _check_costs(held: _Checked, meaning: Semantics, env: Mapping[str, Any]) -> 
         raise Refused(f"the adjoint costs {adjoint}, more than what was derived, {derived}")
     _need_cheap(held, env, program, adjoint)
     return ssa, derived
+
+
+def _check_told(held: _Checked, meaning: Semantics, env: Mapping[str, Any], costs: Mapping[str, int]) -> None:
+    """Raise `Refused` if a formula of the file says that a program costs something else."""
+    for key, counted in costs.items():
+        told = held.costs[key]
+        if told is not None and told.at(_with_choices(held, meaning, key, env)) != counted:
+            raise Refused(f"the cost of {key!r} is {counted}, not as told {told.at(env)}")
 
 
 def check_bound(held: _Checked, meaning: Semantics, env: Mapping[str, Any]) -> None:

@@ -16,9 +16,9 @@ from itertools import chain
 from statistics import NormalDist
 from typing import Any
 
-from proofs.checker import trees
-from proofs.checker.budget import Budget, TooLarge
-from proofs.checker.trees import (
+from . import trees
+from .budget import Budget, TooLarge
+from .trees import (
     Add,
     Affine,
     All,
@@ -40,6 +40,7 @@ from proofs.checker.trees import (
     Pair,
     Part,
     Pred,
+    Recur,
     Refused,
     Sum,
     Test,
@@ -432,8 +433,33 @@ class Semantics:
                 return k if which else best
             case Test(comparison, a, b):
                 return int(_TESTS[comparison](plain(self.value(a, env)), plain(self.value(b, env))))
+            case Recur():
+                return self._recurrence(e, env)
             case Let(x, value, body):
                 return self.value(body, {**env, x: self.bound(value, env)})
+
+    def _states(self, e: Recur, env: Env) -> Iterator[tuple[Env, Any]]:
+        """Where each step is evaluated, and the state after it."""
+        state, kind = self.value(e.init, env), self._kind(e.init, env)
+        for k in self._range(e.size, env):
+            before = Lazy(lambda held=state: held, lambda: kind)  # type: ignore[misc]
+            inside = {**env, e.index: k, e.state: before}
+            state = self.value(e.step, inside)
+            yield inside, state
+
+    def _recurrence(self, e: Recur, env: Env) -> Any:
+        first = self.value(e.init, env)
+        later = [state for _, state in self._states(e, env)]
+        match e.word:
+            case "fold":
+                return later[-1] if later else first
+            case "scan":
+                found = later
+            case "prescan":
+                found = [first, *later][: len(later)]
+            case _:
+                found = [first, *later]
+        return _array(found) if found else _expanded(_arrays_kind(0, self._kind(e.init, env)))
 
     def call(self, f: str, arguments: Sequence[Any]) -> Any:
         """A scalar function, of dual numbers by its declared derivative."""
@@ -474,6 +500,9 @@ class Semantics:
                 return self._kind(body, env)
             case Gen(_, size, body):
                 return _arrays_kind(self.index(size, env), self._kind(body, env))
+            case Recur(word, _, size, _, init, _):
+                many = self.index(size, env) + (word == "states")
+                return self._kind(init, env) if word == "fold" else _arrays_kind(many, self._kind(init, env))
             case Let(x, value, body):
                 return self._kind(body, {**env, x: self.bound(value, env)})
             case _:
@@ -513,6 +542,8 @@ class Semantics:
                 return self._reduction(body, self.points(binders, p, env))
             case Best(_, _, i, size, where, body):
                 return self._reduction(body, self.points([(i, size)], where, env))
+            case Recur():
+                return self.cost(e.init, env) + sum(self.cost(e.step, inside) for inside, _ in self._states(e, env))
             case Let(x, value, body):
                 return self.cost(value, env) + self.cost(body, {**env, x: self.bound(value, env)})
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import NoReturn
 
-from proofs.checker.budget import TooLarge
-from proofs.checker.trees import (
+from .budget import TooLarge
+from .trees import (
     TRUE,
     Add,
     Affine,
@@ -38,6 +38,7 @@ from proofs.checker.trees import (
     Pred,
     Program,
     Real,
+    Recur,
     Refused,
     Rel,
     Sum,
@@ -55,6 +56,7 @@ _TOKEN = re.compile(
 _MOST_DIGITS = 400
 _WORDS = {"let", "in", "gen", "sum", "exists", "and", "or", "fst", "snd", "rel", "R", "where", "idx"}
 _REDUCTIONS = {"max": (1, False), "min": (-1, False), "argmax": (1, True), "argmin": (-1, True)}
+_RECURRENCES = {"fold", "scan", "prescan", "states"}
 _COMPARISONS = {"<", "<=", "=", "!=", ">", ">="}
 
 
@@ -238,6 +240,8 @@ class Reader:
             return self.binder()
         if token in _REDUCTIONS and self.peek(2) == ":":
             return self.reduction()
+        if token in _RECURRENCES and self.peek(2) == ":":
+            return self.recurrence()
         if token == "[":
             self.take()
             p = self.pred()
@@ -358,6 +362,23 @@ class Reader:
         for i, size in reversed(found):
             e = Best(sign, which, i, size, where, e)
         return e
+
+    def recurrence(self) -> Expr:
+        """fold i:n with s = e0. e1, and likewise scan, prescan and states"""
+        word = self.take()
+        i = self.identifier()
+        self.take(":")
+        size = self.affine()
+        self.take("with")
+        state = self.identifier()
+        self.take("=")
+        init = self.expression()
+        self.take(".")
+        outside, self.arrays = self.arrays, self.arrays - {i, state}
+        before, self.compares = self.compares, False
+        step = self.expression()
+        self.arrays, self.compares = outside, before
+        return Recur(word, i, size, state, init, step)
 
     def pred(self) -> Pred:
         """A predicate."""
@@ -500,6 +521,13 @@ def _resolved(e: Expr, variables: frozenset[str], bound: dict[str, bool]) -> Exp
             body = _resolved(e.body, variables, bound)
             bound[e.index] = before
             return replace(e, body=body)
+        case Recur():
+            init = _resolved(e.init, variables, bound)
+            outside = {x: bound.get(x, x in variables) for x in (e.index, e.state)}
+            bound |= {e.index: False, e.state: True}
+            step = _resolved(e.step, variables, bound)
+            bound |= outside
+            return replace(e, init=init, step=step)
         case Part() | At() | Bracket():
             return replace(e, body=_resolved(e.body, variables, bound))
         case Pair(a, b):

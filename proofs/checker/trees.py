@@ -226,6 +226,19 @@ class Test:
 
 
 @dataclass(frozen=True)
+class Recur:
+    """word index:size with state = init. step; the state after the last step for "fold", after each of them for "scan",
+    before each for "prescan", and all of them for "states"."""
+
+    word: str
+    index: str
+    size: Affine
+    state: str
+    init: Expr
+    step: Expr
+
+
+@dataclass(frozen=True)
 class Let:
     """let name = value in body"""
 
@@ -234,7 +247,7 @@ class Let:
     body: Expr
 
 
-Expr = Num | Integer | Name | Part | Pair | Add | Mul | Call | At | Bracket | Gen | Sum | Best | Test | Let
+Expr = Num | Integer | Name | Part | Pair | Add | Mul | Call | At | Bracket | Gen | Sum | Best | Test | Recur | Let
 
 
 @dataclass(frozen=True)
@@ -296,16 +309,17 @@ def lets(e: Expr) -> tuple[list[tuple[str, Expr]], Expr]:
 
 def needed(lets: list[tuple[str, Expr]], roots: list[Expr]) -> list[tuple[str, Expr]]:
     """Those of `lets` that `roots` depend on."""
-    wanted = set().union(*map(_names, roots))
+    wanted = set().union(*map(names, roots))
     kept = []
     for x, value in reversed(lets):
         if x in wanted:
-            wanted |= _names(value)
+            wanted |= names(value)
             kept.append((x, value))
     return kept[::-1]
 
 
-def _names(node: Anything) -> set[str]:
+def names(node: Anything) -> set[str]:
+    """All names in a tree, and some words besides."""
     found: set[str] = set()
     stack = [node]
     while stack:
@@ -324,6 +338,19 @@ def chooses(e: Expr) -> bool:
     while isinstance(e, Gen | Bracket):
         e = e.body
     return isinstance(e, Test) or (isinstance(e, Best) and e.which)
+
+
+def recurs(e: Expr) -> bool:
+    """Whether there is a recurrence in `e`."""
+    stack: list[Anything] = [e]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Recur):
+            return True
+        if isinstance(node, tuple):
+            stack += node
+        stack += [getattr(node, key) for key in getattr(node, "__dataclass_fields__", ())]
+    return False
 
 
 def power(e: Expr, exponent: Fraction) -> Expr:

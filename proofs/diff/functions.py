@@ -19,13 +19,14 @@ from tensorlang.language.types import R
 IRRATIONAL = {
     "slope": (Fraction("1.1283791670955126"), 2 / math.sqrt(math.pi)),
     "minus_slope": (Fraction("-1.1283791670955126"), -2 / math.sqrt(math.pi)),
+    "over_slope": (Fraction("0.8862269254527579"), math.sqrt(math.pi) / 2),
     "over_log2": (Fraction("1.4426950408889634"), 1 / math.log(2)),
     "over_log10": (Fraction("0.43429448190325176"), 1 / math.log(10)),
 }
 """Numbers of which the registry has so many digits; Functions.v has the numbers themselves."""
 
-UNPROVED = frozenset(["erfinv", "lgamma", "digamma", "trigamma", "tetragamma", "pentagamma"])
-"""Functions that Functions.v lacks: an inverse, and those of Gamma."""
+UNPROVED = frozenset(["lgamma", "digamma", "trigamma", "tetragamma", "pentagamma"])
+"""Functions that Functions.v lacks: those of Gamma."""
 
 Row = tuple[int, int, list[list[str | Fraction]]]
 """Arity, cost, and the components of the transposed derivative, in prefix notation."""

@@ -2,6 +2,7 @@
     transposed derivative in Functions.v is its derivative there. *)
 Require Import List Bool ZArith QArith Qreals Reals Lra Lia.
 From Coquelicot Require Import Coquelicot.
+Require Import Ranalysis5.
 Import ListNotations.
 Require Import TL.Sums TL.SSA TL.Functions TL.reals.Gradient.
 Open Scope R_scope.
@@ -13,8 +14,10 @@ Definition sign (a : R) : R := if Rlt_dec 0 a then 1 else if Rlt_dec a 0 then -1
 Definition sigmoid (a : R) : R := / (1 + exp (- a)).
 Definition slope : R := 2 / sqrt PI.
 Definition erf (a : R) : R := slope * RInt (fun s => exp (-1 * (s * s))) 0 a.
+(** the x with erf x = a, where there is one: the least upper bound of those with erf x <= a *)
+Definition erfinv (a : R) : R := real (Lub_Rbar (fun x => erf x <= a)).
 Definition constant (c : irrational) : R :=
-  match c with Slope => slope | MinusSlope => - slope | OverLog2 => / ln 2 | OverLog10 => / ln 10 end.
+  match c with Slope => slope | MinusSlope => - slope | OverSlope => sqrt PI / 2 | OverLog2 => / ln 2 | OverLog10 => / ln 10 end.
 Definition asinh (a : R) : R := ln (a + sqrt (a * a + 1)).
 Definition acosh (a : R) : R := ln (a + sqrt (a * a - 1)).
 Definition atanh (a : R) : R := ln ((1 + a) / (1 - a)) / 2.
@@ -39,7 +42,7 @@ Definition bval (f : builtin) (xs : list R) : R :=
   | Erf, [a] => erf a | Softplus, [a] => ln (1 + exp a) | Logaddexp, [a; b] => ln (exp a + exp b)
   | Log1p, [a] => ln (1 + a) | Expm1, [a] => exp a - 1 | Log2, [a] => ln a / ln 2 | Log10, [a] => ln a / ln 10
   | Asin, [a] => asin a | Acos, [a] => acos a | Atan, [a] => atan a | Asinh, [a] => asinh a | Acosh, [a] => acosh a
-  | Atanh, [a] => atanh a | Cbrt, [a] => cbrt a | Rsqrt, [a] => / sqrt a | Erfc, [a] => 1 - erf a
+  | Atanh, [a] => atanh a | Cbrt, [a] => cbrt a | Rsqrt, [a] => / sqrt a | Erfc, [a] => 1 - erf a | Erfinv, [a] => erfinv a
   | Floor, [a] => floor a | Ceil, [a] => ceil a | Round, [a] => round a
   | Mod, [a; b] => modulo a b | Atan2, [a; b] => atan2 a b | PowerOf, [a; b] => Rpower a b
   | Power n, [a] => a ^ Pos.to_nat (Pos.succ n) | RealPower q, [a] => Rpower a (Q2R q)
@@ -108,6 +111,7 @@ Definition domain (f : builtin) (xs : list R) : Prop :=
   | (Log2 | Log10 | Rsqrt), [a] => 0 < a
   | (Asin | Acos | Atanh), [a] => -1 < a < 1
   | Acosh, [a] => 1 < a
+  | Erfinv, [a] => exists x, erf x = a
   | Cbrt, [a] => a <> 0
   | Floor, [a] => a <> floor a
   | Ceil, [a] => - a <> floor (- a)
@@ -158,6 +162,52 @@ Proof.
   - apply filter_forall. intros u. apply (RInt_correct (V := R_CompleteNormedModule)). apply (ex_RInt_continuous (V := R_CompleteNormedModule)).
     intros z _. apply (ex_derive_continuous (K := R_AbsRing) (V := R_NormedModule)). auto_derive. exact I.
   - apply (ex_derive_continuous (K := R_AbsRing) (V := R_NormedModule)). auto_derive. exact I.
+Qed.
+Lemma slope_positive : 0 < slope.
+Proof. unfold slope. apply Rdiv_lt_0_compat; [lra|]. apply sqrt_lt_R0, PI_RGT_0. Qed.
+Lemma erf_increases x y : x < y -> erf x < erf y.
+Proof.
+  intros H. apply (incr_function erf m_infty p_infty (fun a => slope * exp (-1 * (a * a)))); try exact I; auto.
+  - intros a _ _. apply derive_erf.
+  - intros a _ _. apply Rmult_lt_0_compat; [exact slope_positive|apply exp_pos].
+Qed.
+Lemma erf_derivable a : derivable_pt erf a.
+Proof. exists (slope * exp (-1 * (a * a))). apply is_derive_Reals, derive_erf. Qed.
+Lemma erf_continuous a : continuity_pt erf a.
+Proof. apply derivable_continuous_pt, erf_derivable. Qed.
+Lemma erfinv_erf x : erfinv (erf x) = x.
+Proof.
+  unfold erfinv. rewrite (is_lub_Rbar_unique _ (Finite x)); [reflexivity|]. split.
+  - intros u Hu. cbn. destruct (Rle_or_lt u x) as [L|L]; [exact L|]. pose proof (erf_increases x u L). lra.
+  - intros b Hb. apply (Hb x). apply Rle_refl.
+Qed.
+(** what lies between two values of erf is one *)
+Lemma erf_between x y a : x < y -> erf x <= a <= erf y -> exists z, x <= z <= y /\ erf z = a.
+Proof.
+  intros L H. pose proof (erf_increases x y L) as E.
+  destruct (IVT_gen erf x y a erf_continuous) as [z [Hz Ez]]; [rewrite Rmin_left, Rmax_right by lra; exact H|].
+  rewrite Rmin_left, Rmax_right in Hz by lra. exists z. auto.
+Qed.
+Lemma derive_erfinv x : is_derive erfinv (erf x) (sqrt PI / 2 * exp (x * x)).
+Proof.
+  pose proof (erf_increases (x - 1) x ltac:(lra)) as L. pose proof (erf_increases x (x + 1) ltac:(lra)) as M.
+  assert (Inv : forall a, erf (x - 1) <= a <= erf (x + 1) -> comp erf erfinv a = id a).
+  { intros a Ha. destruct (erf_between (x - 1) (x + 1) a ltac:(lra) Ha) as [z [_ <-]]. unfold comp, id. now rewrite erfinv_erf. }
+  assert (In_ : forall a, erf (x - 1) <= a -> a <= erf (x + 1) -> x - 1 <= erfinv a <= x + 1).
+  { intros a Ha Hb. destruct (erf_between (x - 1) (x + 1) a ltac:(lra) (conj Ha Hb)) as [z [Hz <-]]. rewrite erfinv_erf. lra. }
+  assert (C : continuity_pt erfinv (erf x)).
+  { apply (continuity_pt_recip_interv erf erfinv (x - 1) (x + 1)); auto; try lra.
+    - intros u v _ H _. now apply erf_increases.
+    - intros a _. apply erf_continuous. }
+  set (prf := fun (a : R) (_ : erfinv (erf (x - 1)) <= a <= erfinv (erf (x + 1))) => erf_derivable a).
+  assert (B : erfinv (erf (x - 1)) <= erfinv (erf x) <= erfinv (erf (x + 1))) by (rewrite !erfinv_erf; lra).
+  assert (D : derive_pt erf (erfinv (erf x)) (prf _ B) = slope * exp (-1 * (x * x))).
+  { apply derive_pt_eq_0. rewrite erfinv_erf. apply is_derive_Reals, derive_erf. }
+  pose proof slope_positive as Sp. pose proof (exp_pos (-1 * (x * x))) as Ep.
+  pose proof (derivable_pt_lim_recip_interv erf erfinv (erf (x - 1)) (erf (x + 1)) (erf x) prf C ltac:(lra) ltac:(lra) B Inv) as Q.
+  rewrite D in Q. apply is_derive_Reals in Q; [|nra]. apply (derive_eq _ _ _ _ Q).
+  replace (-1 * (x * x)) with (- (x * x)) by ring. rewrite exp_Ropp. unfold slope. pose proof (exp_pos (x * x)).
+  assert (0 < sqrt PI) by apply sqrt_lt_R0, PI_RGT_0. field. split; lra.
 Qed.
 (** what is no integer is between two, and so is what is near *)
 Lemma Int_part_between u k : IZR k < u < IZR k + 1 -> Int_part u = k.
@@ -253,6 +303,7 @@ Proof.
     auto_derive; [split; [exact H|split; [lra|exact I]]|]. field. lra.
   - rewrite Rmult_1_r. apply (derive_eq _ _ (0 - slope * exp (-1 * (a * a)))); [|cbn [constant]; ring].
     apply (is_derive_minus (K := R_AbsRing) (V := R_NormedModule) (fun _ => 1) erf); [apply derive_const|apply derive_erf].
+  - destruct H as [x <-]. rewrite erfinv_erf, Rmult_1_r. exact (derive_erfinv x).
   - exact (derive_floor a H).
   - cbn in H. unfold ceil. apply (derive_eq _ _ (- (-1 * 0))); [|ring]. apply derive_opp.
     apply (is_derive_comp floor (fun u => - u)); [exact (derive_floor _ H)|]. auto_derive; [exact I|reflexivity].

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fractions import Fraction
 from itertools import islice, product
 
 from tensorlang.cost.bounds import never_above, points
@@ -34,6 +35,12 @@ def costs_no_more(f: Function, g: Function) -> bool:
         return never_negative(cost_polynomial(g) - cost_polynomial(f))
     except CountingError:
         return False
+
+
+def costs_at_most(f: Function, g: Function, others: Counts, bound: Fraction) -> bool:
+    """Whether it is proved by charges that `f` and `others` never cost more than `bound` times `g` and `others`."""
+    low, high = _counts(f) + others, _counts(g) + others
+    return never_above(low * bound.denominator, high * bound.numerator)
 
 
 def _counts(f: Function) -> Counts:

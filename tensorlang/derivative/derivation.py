@@ -39,8 +39,9 @@ class Rule(Shown):
 
     @property
     def theorems(self) -> tuple[str, ...]:
-        """What proves in proofs/ that it keeps the value and never raises the extended cost; none for recurrences."""
-        if self.number.startswith("6.R"):
+        """The theorems in proofs/ that it keeps the value and never raises the extended cost; none for recurrences and
+        declared adjoints."""
+        if self.number in ("6.R1", "6.A"):
             return ()
         number = self.number.replace(".", "_")
         return f"value_{number}", f"cost_{number}"
@@ -102,6 +103,17 @@ RECURRENCE = Rule(
     "<c | D e0>_[Q(0)] + <sum t:n. Dt_w e1(t; c(t)) | D w>_[exists t. Q_w(t)] + ..",
 )
 """The rule for recurrences, which the paper has not; `derivative.recurrence` says what it needs."""
+
+COUNTED = replace(RECURRENCE, name="recurrence, on all of its states: its cost is counted")
+"""The same where no supports Q are proved: the adjoint is right, and only counting tells what it costs."""
+
+
+DECLARED = Rule(
+    "6.A",
+    "declared adjoint",
+    "<dY | D r(X0, ..)>_[P]  ->  let (dX0', ..) = r'(X0, .., Y, [P]*dY) in <dX0' | D X0> + ..",
+)
+"""The rule for calls of routines, whose adjoints r' are taken as they are declared."""
 
 
 class Side(Enum):

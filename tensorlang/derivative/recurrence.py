@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from tensorlang.derivative.derivation import InnerProduct, Side
+from tensorlang.derivative.supports import Family, guesses
 from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine, constant
 from tensorlang.language.function import Function, Parameter
 from tensorlang.language.grammar import Expr, Gen, Let, MakePair, Recur, Var, access, bracket, gen, zero
@@ -46,25 +47,29 @@ from tensorlang.language.predicates import (
     lookups,
     substitute,
 )
-from tensorlang.language.rebuilt import replaced as with_values
-from tensorlang.language.rebuilt import with_atoms
+from tensorlang.language.rebuilt import with_atoms, with_values
 from tensorlang.language.recurrence import paired, parted
 from tensorlang.language.types import Pair, R, Type, array, shape
 from tensorlang.normal import function_of, normal_ssa
+from tensorlang.normal.contraction import is_determined
 from tensorlang.normal.pattern import Shape, axes
 from tensorlang.normal.recurrences import bindings_of, choices_of, made_step, merged, step_of, step_ssa
 from tensorlang.normal.ssa import (
     SSA,
     Addition,
     Constant,
+    Contraction,
     Defining,
     Input,
+    Integers,
     Loop,
+    Map,
     Outputs,
     Statement,
     States,
     Term,
     live,
+    looked_up,
     needs,
     operands,
     output_list,
@@ -75,11 +80,9 @@ from tensorlang.normal.ssa import (
 )
 from tensorlang.normal.tidy import is_index_only, replaced
 from tensorlang.normal.to_ssa import Builder
-from tensorlang.recursion import run
 from tensorlang.sets.isl import implies
 from tensorlang.sets.solve import project, ranges_predicate, simplify_in
 
-_GUESSES = 3
 _ZERO = constant(0)
 
 Products = Mapping[Input, InnerProduct]
@@ -210,6 +213,11 @@ class _Backwards:
         inside = _within([lefts[v] for v in on_states], defined, dependent)
         kept = self._frontier([lefts[v] for v in on_frees], defined, inside.__contains__)
         outputs = [new[x] for x in self.step.outputs]
+        sides = [
+            _ancestors([lefts[v] for v in on_states], defined, set()),
+            _ancestors([lefts[v] for v in on_frees if lefts[v] not in kept], defined, set(kept)),
+        ]
+        stored = self._less(stored, outputs, sides, defined)
         extra = [x for x in stored if x not in outputs]
         held = self._stored(outputs, extra, choices_of(new[x] for x in self.program.statements))
         cut = {x: Var(f"v{k}", array(x.shape, R)) for k, x in enumerate(stored)}
@@ -240,8 +248,8 @@ class _Backwards:
         following += parts[len(on_states) :]
         first += [zero(array(x.shape, R)) for x in kept]
         body = _under(lets, paired(following))
-        body = run(with_values(body, at, {}))
-        body = run(with_atoms(body, {Lookup(self.step.time, ()): t}, {}))
+        body = with_values(body, at)
+        body = with_atoms(body, {Lookup(self.step.time, ()): t})
         recur = Recur("fold", r, size, state, paired(first), body)
         frees = [v for v in sequences if v in _variables(body)]
         given = [v for v in outside if v in _variables(recur.init)]
@@ -294,8 +302,8 @@ class _Backwards:
             at[cut[x]] = access(self._sequence(sequences, cut[x], states(back, k, "scan")), turned)
         lets, parts = self._expressions(statements, [lefts[v] for v in on_frees], cut)
         each = _under(lets, paired(parts))
-        each = run(with_values(each, at, {}))
-        each = run(with_atoms(each, {Lookup(self.step.time, ()): now}, {}))
+        each = with_values(each, at)
+        each = with_atoms(each, {Lookup(self.step.time, ()): now})
         whole = Var("each", Gen(t, size, each).type)
         here = Index("t")
         outputs: list[Expr] = []
@@ -330,28 +338,23 @@ class _Backwards:
         if all(p is FALSE for p in outside.values()):
             return outside, True
         size = self.loop.size
-        last = equal(atom_affine(self.tau), size)
         earlier = less(atom_affine(self.tau), size)
-        full: dict[int, Predicate] = dict.fromkeys(self.places, TRUE)
-        guesses = [full]
-        slices = {k: self._simple(k, substitute(p, {self.tau: size})) for k, p in outside.items()}
-        for _ in range(_GUESSES):
-            pulled = self._pulled(slices)
-            slices = {k: self._simple(k, disjunction([outside[k], pulled[k]])) for k in self.places}
-            guesses.append(
-                {
-                    k: self._simple(
-                        k, disjunction([conjunction([last, outside[k]]), conjunction([earlier, slices[k]])])
-                    )
-                    for k in self.places
-                }
-            )
-        for guess in guesses:
+
+        def before(family: Family) -> Family:
+            pulled = self._pulled(family)
+            return {k: self._simple(k, disjunction([outside[k], pulled[k]])) for k in self.places}
+
+        def same(p: Family, q: Family) -> bool:
+            return all(self._same(k, p[k], q[k]) for k in self.places)
+
+        first = {k: self._simple(k, substitute(p, {self.tau: size})) for k, p in outside.items()}
+        for found in guesses(first, before, same, self.tau, size):
+            guess = {k: self._simple(k, p) for k, p in found.items()}
             pulled = self._pulled(guess)
             wanted = {k: disjunction([outside[k], conjunction([earlier, pulled[k]])]) for k in self.places}
-            if all(self._same(k, guess[k], wanted[k]) for k in self.places):
+            if same(guess, wanted):
                 return guess, not self.widened
-        return full, False
+        return dict.fromkeys(self.places, TRUE), False
 
     def _given(self, x: External) -> Predicate:
         """Where the cotangent of the state before step tau is given by `x`."""
@@ -503,11 +506,58 @@ class _Backwards:
             plain = isinstance(x, Constant) or (isinstance(x, Input) and not isinstance(x, States))
             if plain:
                 continue
-            if stops(x) and not isinstance(x, Defining) and (isinstance(x, States) or not is_index_only(x)):
+            if (
+                stops(x)
+                and not self._is_of_indices(x)
+                and not isinstance(x, Defining)
+                and (isinstance(x, States) or not is_index_only(x))
+            ):
                 found[x] = None
             else:
                 stack += needs(x, defined)
         return list(found)
+
+    def _less(
+        self,
+        stored: Sequence[Statement],
+        outputs: Sequence[Statement],
+        sides: Sequence[set[Statement]],
+        defined: Mapping[IndexArray, Defining],
+    ) -> list[Statement]:
+        """`stored` without what the backward steps make at the same cost as the forward ones would: what the program
+        itself has no use for, elementwise of what is stored anyway, and read by one of both `sides`."""
+        own = _ancestors(outputs, defined, set())
+        before = {Input(v, (), x.shape) for v, x in zip(self.step.states, self.loop.inits, strict=True)}
+        found = dict.fromkeys(stored)
+
+        def leaves(x: Statement, like: Statement) -> list[Statement] | None:
+            """What is to be stored for `x`; None if it is not elementwise of that."""
+            if x in found or x in before or isinstance(x, Constant) or self._is_of_indices(x):
+                return []
+            if x in outputs and x.shape == like.shape:
+                return [x]
+            elementwise = isinstance(x, Map | Addition) or (isinstance(x, Contraction) and is_determined(x.pattern))
+            if x in own or not elementwise or looked_up(x):
+                return None
+            parts = [leaves(y, like) for y in operands(x)]
+            return None if None in parts else [y for part in parts for y in part or ()]
+
+        for x in stored:
+            if x in own or isinstance(x, Input) or all(x in side for side in sides):
+                continue
+            del found[x]
+            more = leaves(x, x)
+            if more is None or len(set(more)) > 1:
+                found[x] = None
+            else:
+                found.update(dict.fromkeys(more))
+        return list(found)
+
+    def _is_of_indices(self, x: Statement) -> bool:
+        """Whether `x` is made of indices and constants alone: it has no adjoint, so it may be computed twice."""
+        if isinstance(x, Input | Constant):
+            return isinstance(x, Integers | Constant)
+        return not looked_up(x) and all(map(self._is_of_indices, operands(x)))
 
     def _stored(self, outputs: Sequence[Statement], extra: Sequence[Statement], choices: Iterable[Statement]) -> Loop:
         """The recurrence whose further states are the values `extra` of its steps."""
@@ -566,6 +616,20 @@ def _depending(statements: Sequence[Statement], on: set[Statement]) -> set[State
     return found
 
 
+def _ancestors(
+    xs: Iterable[Statement], defined: Mapping[IndexArray, Defining], known: set[Statement]
+) -> set[Statement]:
+    """What these statements are computed from where some are `known`, both included."""
+    found: set[Statement] = set()
+    stack = list(xs)
+    while stack:
+        x = stack.pop()
+        if x not in found:
+            found.add(x)
+            stack += needs(x, defined) if x not in known else ()
+    return found
+
+
 def _within(
     lefts: Iterable[Statement], defined: Mapping[IndexArray, Defining], dependent: set[Statement]
 ) -> set[Statement]:
@@ -577,4 +641,6 @@ def _within(
         if x not in found:
             found.add(x)
             stack += [y for y in needs(x, defined) if y in dependent]
+            if isinstance(x, States):  # all that this recurrence gives is there
+                stack += [y for y in dependent if isinstance(y, States) and y.loop is x.loop]
     return found

@@ -183,7 +183,7 @@ class Builder:
         return replace(x, at=at, variable=None)
 
     def bounded(self, x: Real) -> Real:
-        """`x`, under a name if it is made of so many pieces that expressions would grow."""
+        """`x`, under a name if it is made of many pieces, since expressions would grow."""
         if x.pieces <= MOST_PIECES or x.support is not None or x.infinite or x.constant is not None:
             return x
         return replace(x, at=self.state(x.axes, x.at, "joined").at, pieces=1)

@@ -91,8 +91,8 @@ def from_jax(fun: Callable[..., Any], *specs: Any, strict: bool = False, exact: 
 
     What must hold for the program to be `fun` is listed in `assumptions`: that indices are in range, which extremum
     counts among equals, that values are finite. With `exact`, indices and ties are treated as JAX does, at the price of
-    a longer program. With `strict`, nothing may be assumed. Raises `ImportRefused` for what is no tensor program, with
-    the primitive and the line, and `ArgumentError` for specifications that can't be read.
+    a longer program. With `strict`, nothing may be assumed. Raises `ImportRefused` for anything that is not a tensor
+    program, with the primitive and the line, and `ArgumentError` for specifications that can't be read.
 
     >>> import jax.numpy as jnp
     >>> f = tl.from_jax(lambda x: jnp.sum(x * x), np.zeros(3, np.float32))

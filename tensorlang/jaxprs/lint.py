@@ -24,10 +24,10 @@ SIZES = (48, 192)
 """Every size that has a name is one of these numbers in turn."""
 
 FACTOR = 4
-"""From so many times the derived gradient's work on, a gradient is reported though the factor does not grow."""
+"""From this many times the derived gradient's work on, a gradient is reported though the factor does not grow."""
 
 GROWS = 2
-"""A factor grows if it is so many times larger at the larger sizes."""
+"""A factor grows if it is this many times larger at the larger sizes."""
 
 CODES = {
     "TL001": "the factor between JAX's gradient and the derived one grows with the sizes",

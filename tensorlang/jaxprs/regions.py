@@ -22,7 +22,7 @@ from tensorlang.jaxprs.work import MOVES, Work, program_cost, work
 from tensorlang.pipeline import adjoint
 
 GAIN = 1.25
-"""A region is kept where JAX's own gradient does at least so many times the work of the derived one."""
+"""A region is kept where JAX's own gradient does at least this many times the work of the derived one."""
 
 PRODUCTS = 4
 """So many operations of matrix products and convolutions take the time of another one, when that is weighed."""

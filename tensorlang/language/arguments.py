@@ -17,9 +17,10 @@ from tensorlang.language.elements import check_integers, check_range
 from tensorlang.language.function import Function, Parameter, Results, type_text
 from tensorlang.language.given import apart, spread, together
 from tensorlang.language.grammar import Var
+from tensorlang.language.linear import Equations
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import Pair, Type, shape
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 
 
 @dataclass(frozen=True)
@@ -132,8 +133,8 @@ def _unpack(value: Any, results: Results) -> Deep[Any]:
     found = []
     for part in results[:-1]:
         first, value = value
-        found.append((yield _unpack(first, part)))
-    found.append((yield _unpack(value, results[-1])))
+        found.append((yield from call(_unpack(first, part))))
+    found.append((yield from call(_unpack(value, results[-1]))))
     return tuple(found)
 
 
@@ -145,9 +146,9 @@ def pack(values: Any, results: Results) -> Any:
 def _pack(values: Any, results: Results) -> Deep[Any]:
     if results is None:
         return values
-    packed = yield _pack(values[-1], results[-1])
+    packed = yield from call(_pack(values[-1], results[-1]))
     for value, part in zip(reversed(values[:-1]), reversed(results[:-1]), strict=True):
-        packed = ((yield _pack(value, part)), packed)
+        packed = ((yield from call(_pack(value, part))), packed)
     return packed
 
 
@@ -178,8 +179,8 @@ def _from_leaves(kind: Type, leaves: Iterator[Any]) -> Deep[Any]:
     _, element = shape(kind)
     if not isinstance(element, Pair):
         return next(leaves)
-    first = yield _from_leaves(element.first, leaves)
-    return first, (yield _from_leaves(element.second, leaves))
+    first = yield from call(_from_leaves(element.first, leaves))
+    return first, (yield from call(_from_leaves(element.second, leaves)))
 
 
 def to_leaves(kind: Type, value: Any) -> list[Any]:
@@ -223,8 +224,8 @@ def _structured(name: str, kind: Type, value: Any) -> Deep[Any]:
     if len(value) != 2:
         message = f"{name} must be a tuple of 2 for the type {kind}, found a tuple of {len(value)}"
         raise ArgumentError(message, hint=f"its two parts: {name}=(a, b)")
-    first = yield _structured(f"fst({name})", element.first, value[0])
-    return first, (yield _structured(f"snd({name})", element.second, value[1]))
+    first = yield from call(_structured(f"fst({name})", element.first, value[0]))
+    return first, (yield from call(_structured(f"snd({name})", element.second, value[1])))
 
 
 def _array(name: str, value: Any) -> Any:
@@ -418,38 +419,15 @@ class _Equations:
         return f" with {', '.join(parts)}" if parts else ""
 
     def _eliminate(self, equations: list[_Equation]) -> None:
-        """Solve equations each of which has several unknowns, by Gauss' method in fractions."""
-        rows: list[tuple[dict[Size, Fraction], Fraction, _Equation]] = []
+        """Solve equations each of which has several unknowns."""
+        known: Equations[Size, None] = Equations()
+        names: dict[Size, _Equation] = {}
         for q in equations:
-            terms = {s: Fraction(k) for s, k in q.size.terms if isinstance(s, Size) and s not in self.values}
-            rest = self._remainder(q)
-            for other, other_rest, _ in rows:
-                pivot = next(iter(other))
-                terms, rest = _subtract(terms, rest, other, other_rest, pivot)
-            if terms:
-                pivot = next(iter(terms))
-                scale = terms[pivot]
-                terms = {s: k / scale for s, k in terms.items()}
-                rest /= scale
-                rows = [(*_subtract(o, r, terms, rest, pivot), p) for o, r, p in rows]
-                rows.append((terms, rest, q))
-            elif rest != 0:
-                names = ", ".join(dict.fromkeys(p.name for p in equations))
-                message = f"{q}, which [{q.size}]{self._axis(q)} can't have: the shapes of {names} disagree"
+            terms = {s: k for s, k in q.size.terms if isinstance(s, Size) and s not in self.values}
+            names.update(dict.fromkeys(terms, q))
+            if known.add(terms, {None: self._remainder(q)}):
+                several = ", ".join(dict.fromkeys(p.name for p in equations))
+                message = f"{q}, which [{q.size}]{self._axis(q)} can't have: the shapes of {several} disagree"
                 raise ArgumentError(message, hint=_types(self.function))
-        for terms, rest, q in rows:
-            if len(terms) == 1:
-                self._learn(next(iter(terms)), rest, q)
-
-
-def _subtract(
-    terms: dict[Size, Fraction], rest: Fraction, other: dict[Size, Fraction], other_rest: Fraction, pivot: Size
-) -> tuple[dict[Size, Fraction], Fraction]:
-    """terms = rest, less as many times other = other_rest as makes `pivot` go. `other` has it once."""
-    factor = terms.get(pivot)
-    if not factor:
-        return terms, rest
-    changed = dict(terms)
-    for s, k in other.items():
-        changed[s] = changed.get(s, Fraction(0)) - factor * k
-    return {s: k for s, k in changed.items() if k}, rest - factor * other_rest
+        for size, value in known.solved():
+            self._learn(size, value.get(None, Fraction(0)), names[size])

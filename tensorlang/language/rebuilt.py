@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+from tensorlang.budget import spend
 from tensorlang.language.affine import Affine, Atom
 from tensorlang.language.grammar import (
     Access,
     Add,
+    Apply,
     Bracket,
     Call,
     Choice,
@@ -27,7 +29,6 @@ from tensorlang.language.grammar import (
     children,
 )
 from tensorlang.language.predicates import substitute
-from tensorlang.recursion import Deep
 
 
 def height(e: Expr) -> int:
@@ -45,50 +46,75 @@ def height(e: Expr) -> int:
     return found[e]
 
 
-def replaced(e: Expr, values: Mapping[Var, Expr], memo: dict[Expr, Expr]) -> Deep[Expr]:
-    """`e` with these values in place of variables."""
-    if not values:
-        return e
-    if e not in memo:
-        if isinstance(e, Var):
-            memo[e] = values.get(e, e)
-        else:
-            parts = []
-            for part in children(e):
-                parts.append((yield replaced(part, values, memo)))
-            memo[e] = with_children(e, parts)
+def is_staged(e: Expr) -> bool:
+    """Whether there is a recurrence in `e`, or a call of a routine."""
+    seen: set[Expr] = set()
+    stack = [e]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Recur | Apply):
+            return True
+        if node not in seen:
+            seen.add(node)
+            stack += children(node)
+    return False
+
+
+def rewrite(
+    e: Expr,
+    given: Callable[[Expr], Expr | None],
+    made: Callable[[Expr, Expr], Expr] = lambda _, new: new,
+    memo: dict[Expr, Expr] | None = None,
+) -> Expr:
+    """`e` built anew from its parts up, each expression in it once.
+
+    What `given` has for an expression takes its place; what is in that is not looked at. Of any other, which is `old`,
+    `new` has the new parts, and `made(old, new)` takes its place. Calls with the same functions may share a `memo`.
+    """
+    memo = {} if memo is None else memo
+    before, stack = len(memo), [(e, False)]
+    while stack:
+        old, ready = stack.pop()
+        if ready:
+            memo[old] = made(old, with_children(old, [memo[part] for part in children(old)]))
+        elif old not in memo:
+            known = given(old)
+            if known is not None:
+                memo[old] = known
+                continue
+            stack.append((old, True))
+            stack += [(part, False) for part in reversed(children(old)) if part not in memo]
+    spend(len(memo) - before, "rewriting an expression")
     return memo[e]
 
 
-def with_atoms(e: Expr, values: Mapping[Atom, Affine], memo: dict[Expr, Expr]) -> Deep[Expr]:
+def with_values(e: Expr, values: Mapping[Var, Expr]) -> Expr:
+    """`e` with these values in place of variables."""
+    return rewrite(e, lambda old: values.get(old) if isinstance(old, Var) else None) if values else e
+
+
+def with_atoms(e: Expr, values: Mapping[Atom, Affine]) -> Expr:
     """`e` with these values in place of indices, sizes and elements of index arrays; `e` binds none of these."""
-    if e not in memo:
-        parts = []
-        for part in children(e):
-            parts.append((yield with_atoms(part, values, memo)))
-        new = with_children(e, parts)
+
+    def made(_: Expr, new: Expr) -> Expr:
         match new:
             case Access(a, at, place):
-                new = Access(a, at.substitute(values), place)
+                return Access(a, at.substitute(values), place)
             case Integer(a):
-                new = Integer(a.substitute(values))
+                return Integer(a.substitute(values))
             case Bracket(p, a):
-                new = Bracket(substitute(p, values), a)
+                return Bracket(substitute(p, values), a)
             case Extremum(sign, i, n, p, a) | Choice(sign, i, n, p, a):
-                new = type(new)(sign, i, n, substitute(p, values), a)
-        memo[e] = new
-    return memo[e]
+                return type(new)(sign, i, n, substitute(p, values), a)
+            case _:
+                return new
+
+    return rewrite(e, lambda _: None, made) if values else e
 
 
-def without_places(e: Expr, memo: dict[Expr, Expr]) -> Deep[Expr]:
+def without_places(e: Expr) -> Expr:
     """`e` without the places where its accesses were written, so that the same is the same wherever it is written."""
-    if e not in memo:
-        parts = []
-        for part in children(e):
-            parts.append((yield without_places(part, memo)))
-        new = with_children(e, parts)
-        memo[e] = Access(new.body, new.at, None) if isinstance(new, Access) else new
-    return memo[e]
+    return rewrite(e, lambda _: None, lambda _, new: Access(new.body, new.at, None) if isinstance(new, Access) else new)
 
 
 def with_children(e: Expr, parts: Sequence[Expr]) -> Expr:
@@ -109,6 +135,8 @@ def with_children(e: Expr, parts: Sequence[Expr]) -> Expr:
             return Let(x, *parts)
         case Call(f, _):
             return Call(f, tuple(parts))
+        case Apply(routine, _):
+            return Apply(routine, tuple(parts))
         case Proj(which, _):
             return Proj(which, *parts)
         case Gen(i, n, _):

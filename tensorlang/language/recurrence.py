@@ -3,6 +3,7 @@
 word t:n with s0 = e0, s1 = e1 . e         word t:n with s = (e0, e1) . let s0 = fst s in let s1 = snd s in e
 fold reversed t:n with s = e0 . e          fold t:n with s = e0 . [t := n - 1 - t] e
 scan reversed t:n with s = e0 . e          let h = scan t:n with s = e0 . [t := n - 1 - t] e in gen t:n. h[n - 1 - t]
+word t:n with s = e0 until c . e           word t:n with s = e0 . [c] * s + [not c] * e, element by element
 states reversed t:n with s = e0 . e         let h = states t:n with s = e0 . [t := n - 1 - t] e in gen t:n + 1. h[n - t]
 """
 
@@ -11,10 +12,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from weakref import WeakSet
 
+from tensorlang.errors import TypeMismatch
 from tensorlang.language.affine import Affine, Index, atom_affine
-from tensorlang.language.grammar import Access, Expr, Gen, Let, MakePair, Proj, Recur, Var, access, children
-from tensorlang.language.rebuilt import with_atoms, with_children
-from tensorlang.recursion import Deep, run
+from tensorlang.language.grammar import (
+    Access,
+    Add,
+    Apply,
+    Bracket,
+    Expr,
+    Gen,
+    Let,
+    MakePair,
+    Proj,
+    Recur,
+    Var,
+    access,
+    bracket,
+)
+from tensorlang.language.predicates import Predicate
+from tensorlang.language.rebuilt import rewrite, with_atoms
+from tensorlang.language.types import Array, Pair, R, Type
 
 
 def recurrence(
@@ -45,8 +62,49 @@ def recurrence(
     return Let(whole, e, Gen(at, count, access(whole, count - 1 - atom_affine(at))))
 
 
+def kept_where(states: Sequence[Var], p: Predicate, q: Predicate, step: Expr) -> Expr:
+    """The `states` as they are where `p` holds, and `step`, which gives the next ones, where `q`, its opposite, does.
+
+    What is not taken is not evaluated.
+    """
+    if len(states) == 1 and states[0].type is R:
+        return Add(bracket(p, states[0]), bracket(q, step), 1)
+    new = Var("next", step.type)
+    if len(states) > 1:
+        _require_parts(step.type, len(states))
+    parts = [_kept(p, q, old, e) for old, e in zip(states, parted(new, len(states)), strict=True)]
+    return Let(new, Bracket(q, step), paired(parts))
+
+
+def _require_parts(kind: Type, count: int) -> None:
+    """Raise `TypeMismatch` unless `kind` has that many parts."""
+    whole = kind
+    for _ in range(count - 1):
+        if not isinstance(kind, Pair):
+            raise TypeMismatch(f"a recurrence with {count} states is made as many by a step, found {whole}")
+        kind = kind.second
+
+
+def _kept(p: Predicate, q: Predicate, old: Expr, new: Expr) -> Expr:
+    match old.type:
+        case Array(size, _):
+            i = Index("i")
+            at = atom_affine(i)
+            return Gen(i, size, _kept(p, q, access(old, at), access(new, at)))
+        case Pair():
+            return MakePair(*(_kept(p, q, Proj(k, old), Proj(k, new)) for k in range(2)))
+        case _:
+            return Add(bracket(p, old), bracket(q, new), 1)
+
+
 WHOLE = "tl.normalize makes all passes together, and in the steps of recurrences, too"
 """What to do where a single pass of the normal form meets a recurrence."""
+
+
+def whole_word(e: Recur | Apply) -> str:
+    """What it is called that a single pass can't see through."""
+    return f"a {e.word}" if isinstance(e, Recur) else f"a call of {e.routine.name}"
+
 
 _turned: WeakSet[Index] = WeakSet()
 """The indices of recurrences that go backwards."""
@@ -54,19 +112,13 @@ _turned: WeakSet[Index] = WeakSet()
 
 def straight(e: Expr) -> Expr:
     """`e`, a whole program, whose backward recurrences read their steps at the time that it is there."""
-    return run(_straight(e, {})) if _turned else e
 
-
-def _straight(e: Expr, memo: dict[Expr, Expr]) -> Deep[Expr]:
-    if e not in memo:
-        parts = []
-        for part in children(e):
-            parts.append((yield _straight(part, memo)))
-        new = with_children(e, parts)
+    def made(_: Expr, new: Expr) -> Expr:
         if isinstance(new, Access) and isinstance(new.body, Gen) and new.body.index in _turned:
-            new = yield with_atoms(new.body.body, {new.body.index: new.at}, {})
-        memo[e] = new
-    return memo[e]
+            return with_atoms(new.body.body, {new.body.index: new.at})
+        return new
+
+    return rewrite(e, lambda _: None, made) if _turned else e
 
 
 def paired(parts: Sequence[Expr]) -> Expr:

@@ -34,28 +34,28 @@ class Threshold:
 
 
 THRESHOLDS: dict[str, Threshold] = {
-    "slice_taps": Threshold(32, "taps", "up to so many, a correlation along one axis is one sum of shifted slices"),
+    "slice_taps": Threshold(32, "taps", "up to this many, a correlation along one axis is one sum of shifted slices"),
     "fused_terms": Threshold(49, "terms", "more are not added in one expression: XLA's fused loops fall off a cliff"),
-    "sum_outputs": Threshold(6, "outputs", "up to so many, a correlation of few terms is a sum for each"),
+    "sum_outputs": Threshold(6, "outputs", "up to this many, a correlation of few terms is a sum for each"),
     "sum_terms": Threshold(2**16, "terms", "a correlation with no more of them has few"),
-    "conv_outputs": Threshold(12, "outputs", "up to so many, a correlation with long taps is XLA's own convolution"),
-    "interleaved_terms": Threshold(8, "terms", "up to so many, sums are computed while they are interleaved"),
+    "conv_outputs": Threshold(12, "outputs", "up to this many, a correlation with long taps is XLA's own convolution"),
+    "interleaved_terms": Threshold(8, "terms", "up to this many, sums are computed while they are interleaved"),
     "fft_taps": Threshold(512, "taps", "from there on, a correlation along one axis is done by FFTs", True),
     "fft_square": Threshold(256, "taps", "the same, where there are no more than 4 times as many outputs", True),
     "fft_taps_2d": Threshold(256, "taps", "from there on, a correlation along two axes is done by FFTs", True),
     "block_rows": Threshold(128, "rows", "the least height of a block of a triangle"),
-    "blocks": Threshold(8, "blocks", "a triangle is cut into so many at most"),
-    "cut_rows": Threshold(64, "rows", "the least height of a block of an array that is zero but in a triangle"),
-    "cuts": Threshold(16, "blocks", "an array that is zero but in a triangle is held in so many at most"),
+    "blocks": Threshold(8, "blocks", "a triangle is cut into at most this many"),
+    "cut_rows": Threshold(64, "rows", "the least height of a block of an array that is zero outside a triangle"),
+    "cuts": Threshold(16, "blocks", "an array that is zero outside a triangle is held in at most this many"),
     "block_product": Threshold(256, "terms", "from there on, a product with a triangle is cut like one of matrices"),
     "block_product_rows": Threshold(256, "rows", "the least height of a block of a triangle in a product of matrices"),
-    "block_products": Threshold(4, "blocks", "a triangle in a product of matrices is cut into so many at most"),
+    "block_products": Threshold(4, "blocks", "a triangle in a product of matrices is cut into at most this many"),
     "block_inner": Threshold(32, "columns", "from there on, the part of a block without a mask is computed apart"),
     "window_rows": Threshold(16, "rows", "the least height of a block of a band"),
-    "band_cells": Threshold(2**14, "elements", "up to so many, an array that is zero but for a band is one mask"),
+    "band_cells": Threshold(2**14, "elements", "up to this many, an array that is zero outside a band is one mask"),
     "running_block": Threshold(32, "elements", "running sums are products with triangles of ones of this size"),
     "chunk": Threshold(64, "rows", "the least height of a chunk of sums of three factors up to where they stand"),
-    "joint_sums": Threshold(2**14, "elements", "up to so many, several sums over the same range are one loop"),
+    "joint_sums": Threshold(2**14, "elements", "up to this many, several sums over the same range are one loop"),
     "conv_channels": Threshold(16, "channels in times out", "from there on, XLA's own convolution is the best"),
 }
 """All thresholds by name. Those that round differently choose a Fourier transform."""
@@ -115,12 +115,10 @@ def exact(table: Mapping[str, int]) -> dict[str, int]:
     return {name: NEVER if THRESHOLDS[name].rounds_differently else value for name, value in table.items()}
 
 
-def code(table: Mapping[str, int], text: str) -> list[str]:
-    """Those of `table` that `text` reads as lines of Python that define `COSTS`, with what each number means."""
+def code(table: Mapping[str, int]) -> list[str]:
+    """`table` as lines of Python that define `COSTS`, with what each number means."""
     lines = ["# Where one way of computing overtakes another.", "COSTS = {"]
     for name, value in table.items():
-        if f'COSTS["{name}"]' not in text:
-            continue
         t = THRESHOLDS[name]
         unit, number = (t.unit, str(value)) if value < NEVER else ("never", f"2**{NEVER.bit_length() - 1}")
         lines.append(f'    "{name}": {number},  # {unit}: {t.meaning}')

@@ -14,8 +14,9 @@ class Explained:
     """One array, or step, of a lowered program.
 
     `statement` is its text or makes it, `storage` says how the array lies in memory, `kept` whether it is an array of
-    its own, and `decisions` how its sums and extrema are computed; without any it is `computed` like that. `cost` says
-    what it takes at given sizes.
+    its own, and `decisions` how its sums and extrema are computed; without any it is `computed` like that, from `parts`
+    if it has several. `apart` has other steps, with the reasons why it is not one with them. `cost` says what it takes
+    at given sizes.
     """
 
     name: str
@@ -25,6 +26,8 @@ class Explained:
     decisions: tuple[Decision, ...] = ()
     cost: str = ""
     computed: str = "element by element"
+    parts: tuple[str, ...] = ()
+    apart: tuple[tuple[str, str], ...] = ()
 
     @property
     def text(self) -> str:
@@ -42,6 +45,8 @@ class Explained:
         yield f"    stored      {self.storage}; {self.kept}" if self.kept else f"    stored      {self.storage}"
         if not self.decisions:
             yield f"    computed    {self.computed}"
+            yield from (f"                {part}" for part in self.parts)
+        yield from (f"    not with    {name}: {reason}" for name, reason in self.apart)
         said: set[tuple[str, str]] = set()
         for root in self.decisions:
             for depth, d in root.walk():
@@ -91,6 +96,7 @@ class Explanation(Table):
         for step in self.steps:
             found = [d for root in step.decisions for _, d in root.walk()]
             chosen = "; ".join(d.chosen for d in found) or step.computed
-            rejected = dict.fromkeys(f"{name}: {reason}" for d in found for name, reason in d.rejected)
+            reasons = [*(pair for d in found for pair in d.rejected), *step.apart]
+            rejected = dict.fromkeys(f"{name}: {reason}" for name, reason in reasons)
             storage = f"{step.storage}; {step.kept}" if step.kept else step.storage
             yield step.text, storage, chosen, "\n".join(rejected), step.cost

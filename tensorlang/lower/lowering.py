@@ -10,9 +10,12 @@ import jax
 from tensorlang.budget import limited
 from tensorlang.errors import ArgumentError
 from tensorlang.language.function import Function
+from tensorlang.language.rebuilt import height
+from tensorlang.lower.plan.kept import require_store
 from tensorlang.lower.run import Lowered
 from tensorlang.memory import cached_whole
 from tensorlang.normal.recurrences import has_recurrences
+from tensorlang.surface.inline import opened
 
 if TYPE_CHECKING:
     from tensorlang.lower.mesh.run import Distributed
@@ -31,6 +34,7 @@ def lower(
     blocks: Mapping[str, int] | None = None,
     check: bool = False,
     strict: bool = False,
+    store: str = "needed",
 ) -> Lowered: ...
 
 
@@ -45,6 +49,7 @@ def lower(
     sharding: Mapping[str, str | tuple[str, ...]],
     check: bool = False,
     strict: bool = False,
+    store: str = "needed",
 ) -> Distributed: ...
 
 
@@ -59,6 +64,7 @@ def lower(
     blocks: Mapping[str, int] | None = None,
     check: bool = False,
     strict: bool = False,
+    store: str = "needed",
 ) -> Lowered | Distributed:
     """`f` as Python source for `target`, ready to be called.
 
@@ -67,8 +73,8 @@ def lower(
     by `simplify`; the program runs at others too.
 
     With a `mesh` it runs on all of its devices. `sharding` says along which axes of the mesh indices are cut into
-    blocks, by their names in `f`, or by those of the sizes that they run over: {"i": "data", "n": ("x", "y")}. What
-    that makes of each array, and what the devices send each other, `tensorlang.lower.mesh` tells.
+    blocks, by their names in `f`, or by the names of the sizes that they run over: {"i": "data", "n": ("x", "y")}. What
+    that makes of each array, and what the devices send each other is described in `tensorlang.lower.mesh`.
 
     What brackets hide must be finite, or it may make nan of what does not read it: compiled code multiplies by zero
     where that is fastest. With `strict` an element that no true bracket reads for a result has no influence on it,
@@ -76,16 +82,25 @@ def lower(
     out not to be finite are computed once more, by ways that select, and none by Fourier transforms. JAX's own
     derivative of such code is not strict: lower a derivative, or use `to_jax`.
 
-    The targets "pallas-tpu" and "pallas-gpu" are kernels over tiles, as `tensorlang.lower.kernels.run.Kernels` tells.
+    The targets "pallas-tpu" and "pallas-gpu" are kernels over tiles: see `tensorlang.lower.kernels.run.Kernels`.
     `blocks` has lengths of tiles along axes, by the sizes of these: {"n": 256}.
+
+    `store` says what a recurrence keeps of its steps for one that goes back over them, as that of an adjoint does:
+
+        "needed"  all values that are read later; nothing is computed twice
+        "states"  the states, from which a step computes the rest again
+        "sqrt"    the states at about the root of all times, from which the others are computed again
+        "log"     the states at halves, quarters and so on of the time, as many as the binary logarithm of their number
+
+    `tl.memory_polynomial` counts what that is. States that something else reads, too, are kept anyway.
 
     Calling it checks that the elements of index arrays are in their ranges, but can't where JAX is tracing them. With
     `check` there is a `checkify.check` of these then, which `jax.experimental.checkify.checkify` turns into an error
     to be thrown when the code has run.
 
-    Raises `ArgumentError` for a target that there is none of, for a name that is no size of `f`, for a `sharding`
-    that names no index or size of `f`, or no axis of the mesh, for `blocks` that are none or of another target, and
-    for `strict` code, or recurrences, for a mesh or as kernels.
+    Raises `ArgumentError` for an unknown target, for a name that is not a size of `f`, for a `sharding`
+    that names no index or size of `f`, or no axis of the mesh, for `blocks` that are invalid or of another target, and
+    for `strict` code, or recurrences, for a mesh or as kernels, and for an unknown `store`.
 
     >>> f = tl.parse("f(x: [n]R) = sum i:n. x[i]^2")
     >>> print(tl.lower(f).explain()["result"].cost)
@@ -94,14 +109,18 @@ def lower(
     if target not in TARGETS:
         hint = "the target 'jax' runs on every device; the others are kernels for one kind"
         raise ArgumentError(f"programs can be lowered to {', '.join(TARGETS)}, found the target {target!r}", hint=hint)
+    require_store(store)
     if strict and (target != "jax" or mesh is not None or sharding is not None):
         where = "a mesh" if target == "jax" else f"the target {target!r}"
         hint = "what brackets hide must be finite there; the target 'jax' on one device takes strict=True"
         raise ArgumentError(f"no strict code is made for {where}", hint=hint)
-    if has_recurrences(f) and (target != "jax" or mesh is not None or sharding is not None):
+    if has_recurrences(opened(f)) and (target != "jax" or mesh is not None or sharding is not None):
         where = "for a mesh" if target == "jax" else f"as kernels for {target!r}"
         hint = "the target 'jax' on one device, where steps are a lax.scan; its arrays may be sharded by jax.jit"
-        raise ArgumentError(f"recurrences are not lowered {where} yet, and {f.name} has one", hint=hint)
+        what = f"recurrences are not lowered {where} yet, and {f.name} has one"
+        if not height(opened(f).body):
+            what, hint = f"external functions are not called {where}, and {f.name} calls one", "the target 'jax'"
+        raise ArgumentError(what, hint=hint)
     if mesh is None and sharding is None and target != "jax":
         from tensorlang.lower.kernels.run import Kernels
 
@@ -110,7 +129,7 @@ def lower(
         hint = "the targets 'pallas-tpu' and 'pallas-gpu' are kernels"
         raise ArgumentError(f"only kernels have blocks, found the target {target!r}", hint=hint)
     if mesh is None and sharding is None:
-        return Lowered(f, exact, sizes, check, strict)
+        return Lowered(f, exact, sizes, check, strict, store)
     if mesh is None or sharding is None:
         raise ArgumentError("a mesh and a sharding are needed, or neither of them", hint='sharding={"n": "x"}')
     if target != "jax":

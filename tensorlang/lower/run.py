@@ -34,6 +34,7 @@ from tensorlang.lower.plan.ir import Plan
 from tensorlang.normal.recurrences import has_recurrences
 from tensorlang.shown import Code
 from tensorlang.simplify import simplify
+from tensorlang.surface.inline import opened
 
 _BUILTINS = (
     "abs",
@@ -87,10 +88,11 @@ class Lowered(Code):
         sizes: Mapping[str, int] | None = None,
         check: bool = False,
         strict: bool = False,
+        store: str = "needed",
     ) -> None:
         self.function = f
-        self._exact, self._check, self._strict = exact, check, strict
-        self._simplified = simplify(f, **(sizes or {}))
+        self._exact, self._check, self._strict, self._store = exact, check, strict, store
+        self._simplified = simplify(opened(f), **(sizes or {}))
         self._forms: dict[tuple[Relation, ...], Form] = {}
         self._plans: dict[Hashable, _Plan] = {}
         self._form(())
@@ -134,7 +136,7 @@ class Lowered(Code):
     ) -> Explanation:
         """How each array of the program is stored and computed, what was not chosen, and why.
 
-        With `on_points` it is about the source for relations that are given by their points. Otherwise it tells what
+        With `on_points` it is about the source for relations that are given by their points. Otherwise it gives what
         each array costs, and all of them, beside the model's count: for all sizes, or at sizes given by name, as
         keywords or in a mapping.
 
@@ -214,7 +216,8 @@ class Lowered(Code):
         return values_of(self.function, bound), {size.name: n for size, n in bound.sizes.items() if size in told}
 
     def _plan(self, leaves: Sequence[Any], tree: Any) -> _Plan:
-        """What to do with arguments that are alike. Raises `ArgumentError` if they don't fit, whatever they hold."""
+        """What to do with arguments of these shapes and dtypes. Raises `ArgumentError` if they don't fit, whatever they
+        hold."""
         args, kwargs = tree.unflatten([_placeholder(k, x) for k, x in enumerate(leaves)])
         bound = bind(self.function, args, kwargs)
         check_extrema(self.function, bound.sizes)
@@ -234,7 +237,7 @@ class Lowered(Code):
     def _form(self, on_points: tuple[Relation, ...]) -> Form:
         """The program for these relations given by their points, the others as boolean arrays."""
         if on_points not in self._forms:
-            made = source(self._simplified, on_points, self._exact, self._strict)
+            made = source(self._simplified, on_points, self._exact, self._strict, self._store)
             run = jax.jit(defined(made), static_argnames=list(made.told.values()))
             self._forms[on_points] = Form(made, run)
         return self._forms[on_points]
@@ -337,6 +340,8 @@ def check_extrema(f: Function, sizes: dict[Size, int]) -> None:
 
 _PACKAGES = frozenset({"jax", "numpy"})
 """What generated code may import from. NumPy's own methods import parts of it in the name of who calls them."""
+_REGISTRY = "tensorlang.language.routines"
+"""Where generated code finds the functions that users have declared."""
 
 
 class Generated(Protocol):
@@ -364,7 +369,7 @@ def _import(
     fromlist: tuple[str, ...] | None = (),
     level: int = 0,
 ) -> ModuleType:
-    if name.split(".", maxsplit=1)[0] not in _PACKAGES or level:
+    if (name.split(".", maxsplit=1)[0] not in _PACKAGES and name != _REGISTRY) or level:
         raise ImportError(f"lowered code imports JAX and NumPy alone, not {name}")
     return __import__(name, globals, locals, fromlist or (), level)
 

@@ -12,8 +12,7 @@ from dataclasses import replace
 from tensorlang.language.affine import IndexArray, constant
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Bracket, Call, Compared, Expr, Let, Recur, Var, children, holds
-from tensorlang.language.rebuilt import with_children
-from tensorlang.recursion import Deep, run
+from tensorlang.language.rebuilt import rewrite
 
 TOTAL = frozenset("abs cos max min relu sigmoid sign sin softplus tanh where_ge where_gt".split())  # noqa: SIM905
 """Functions whose derivative is bounded."""
@@ -27,7 +26,7 @@ def with_conditions(f: Function) -> Function:
     if not any(isinstance(e, Call) and e.function.name in _COMPARISONS for e in order):
         return f
     partial = _partial(order)
-    return replace(f, body=run(_conditional(f.body, partial, {})))
+    return replace(f, body=_conditional(f.body, partial))
 
 
 def _parts_first(root: Expr) -> list[Expr]:
@@ -65,16 +64,13 @@ def _is_polynomial(e: Call) -> bool:
     return e.function.exponent is not None and e.function.exponent.denominator == 1
 
 
-def _conditional(e: Expr, partial: set[Expr], done: dict[Expr, Expr]) -> Deep[Expr]:
-    if e not in done:
-        parts = []
-        for part in children(e):
-            parts.append((yield _conditional(part, partial, done)))
-        match e:
-            case Call(f, (_, _, chosen)) if f.name in _COMPARISONS and chosen in partial:
-                a, b, value = parts
+def _conditional(e: Expr, partial: set[Expr]) -> Expr:
+    def made(old: Expr, new: Expr) -> Expr:
+        match old, new:
+            case Call(f, (_, _, chosen)), Call(_, (a, b, value)) if f.name in _COMPARISONS and chosen in partial:
                 c = IndexArray("c", (), constant(2))
-                done[e] = Let(c, Compared(_COMPARISONS[f.name], b, a), Bracket(holds(c), value))
+                return Let(c, Compared(_COMPARISONS[f.name], b, a), Bracket(holds(c), value))
             case _:
-                done[e] = with_children(e, parts)
-    return done[e]
+                return new
+
+    return rewrite(e, lambda _: None, made)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cache
 
 from tensorlang.interning import shared
 from tensorlang.language.affine import Affine, Atom, Index, Lookup, Size, atom_affine, canonical, constant
+from tensorlang.language.linear import Equations
 from tensorlang.language.predicates import (
     FALSE,
     TRUE,
@@ -157,19 +157,10 @@ def _places(a: Affine) -> list[Index]:
 
 def _rank(zeros: list[Affine], columns: list[Index]) -> int:
     """The rank of the coefficients of `columns`."""
-    rows = [[Fraction(a.coefficient(i)) for i in columns] for a in zeros]
-    rank = 0
-    for k in range(len(columns)):
-        pivot = next((row for row in rows[rank:] if row[k]), None)
-        if pivot is None:
-            continue
-        rows.remove(pivot)
-        rows.insert(rank, pivot)
-        rank += 1
-        for row in rows[rank:]:
-            factor = row[k] / pivot[k]
-            row[k:] = [a - factor * b for a, b in zip(row[k:], pivot[k:], strict=True)]
-    return rank
+    found = Equations[Index, None]()
+    for a in zeros:
+        found.add({i: a.coefficient(i) for i in columns}, {})
+    return found.rank
 
 
 def equalities(p: Predicate) -> list[Affine]:

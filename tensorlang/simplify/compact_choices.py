@@ -50,7 +50,8 @@ from tensorlang.sets.solve import in_range, project, solve
 from tensorlang.simplify.compact import without
 
 _NARROW = 16
-"""The widest windows that are taken apart. Wider ones are bands of matrices, which are read in blocks or tiles."""
+"""The widest windows that are always taken apart. Wider ones are only where bands lie by diagonals: those of matrices
+that are given are read in blocks or tiles."""
 
 
 @dataclass(frozen=True)
@@ -114,10 +115,19 @@ def _window(x: Selection) -> _Made | None:
     lasts = [atom_affine(s) + a for a in bounds if a.coefficient(s) < 0]
     for first in (a for a in firsts if a.indices):
         widths = [(last - first).constant + 1 for last in lasts if (last - first).is_constant]
-        if widths and 0 < min(widths) <= _NARROW and not (size.is_constant and size.constant <= min(widths)):
+        if not widths or min(widths) <= 0 or (size.is_constant and size.constant <= min(widths)):
+            continue
+        if min(widths) <= _NARROW or _lies_by_diagonals(x.operand):
             d = Index("d")
             return _in_terms_of(x, {s: first + atom_affine(d)}, x.guard, (d, constant(min(widths))))
     return None
+
+
+def _lies_by_diagonals(x: Statement) -> bool:
+    """Whether `x` is a view whose places mix its indices."""
+    if not (isinstance(x, Contraction) and is_index_only(x)):
+        return False
+    return any(isinstance(q, Equal) and len(q.difference.indices) > 2 for q in conjuncts(x.pred))
 
 
 def _in_terms_of(

@@ -13,15 +13,18 @@ from dataclasses import replace
 
 from tensorlang.language.affine import Affine, Index, IndexArray, Lookup, atom_affine
 from tensorlang.language.grammar import Var
-from tensorlang.language.predicates import Predicate, conjunction, conjuncts, equal
+from tensorlang.language.predicates import Predicate, conjunction, conjuncts, equal, lookups, substitute
 from tensorlang.language.types import R, array
 from tensorlang.normal.contraction import Factor, contraction, inner_solution, only_moves
 from tensorlang.normal.ssa import (
     SSA,
+    Addition,
     Contraction,
     Input,
+    Map,
     Selection,
     Statement,
+    Term,
     factor_indices,
     inner_ranges,
     looked_up,
@@ -71,9 +74,36 @@ def _arrays(x: Statement) -> set[IndexArray]:
 
 
 def _reading(x: Statement, values: Mapping[IndexArray, Input], defined: Mapping[IndexArray, Selection]) -> Statement:
-    """`x` with `values` for the elements of operands of selections that it reads at the chosen places."""
-    if not isinstance(x, Contraction) or _arrays(x).isdisjoint(values):
+    """`x` with `values` for the elements of operands of selections that it reads at the chosen places, and without the
+    conditions by which these were chosen."""
+    if _arrays(x).isdisjoint(values):
         return x
+    match x:
+        case Addition(terms, shape):
+            return Addition(tuple(Term(t.sign, _without_facts(t.pred, defined), t.operand) for t in terms), shape)
+        case Map(p, f, arguments, shape):
+            return Map(_without_facts(p, defined), f, arguments, shape)
+        case Contraction():
+            return _reading_extrema(x, values, defined)
+        case _:
+            return x
+
+
+def _without_facts(p: Predicate, defined: Mapping[IndexArray, Selection]) -> Predicate:
+    """`p` without what holds of chosen elements wherever they are looked up, since they were chosen by it."""
+    for lookup in lookups(p):
+        x = defined.get(lookup.array)
+        if x is not None:
+            guard = substitute(x.guard, dict(zip(own_indices(x), lookup.at, strict=True)))
+            facts = what_was_chosen(lookup, x)
+            rest = conjunction(q for q in conjuncts(p) if q not in facts)
+            p = rest if implies(rest, guard) else p
+    return p
+
+
+def _reading_extrema(
+    x: Contraction, values: Mapping[IndexArray, Input], defined: Mapping[IndexArray, Selection]
+) -> Statement:
     solution = inner_solution(x)
     summed = {i: n for i, n in zip(summed_indices(x), x.summed, strict=True) if i in solution.free}
     factors: list[Factor] = []

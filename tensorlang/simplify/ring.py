@@ -40,6 +40,7 @@ from tensorlang.normal.ssa import (
 from tensorlang.normal.tidy import addition, is_index_only, map_outputs, with_operands
 from tensorlang.sets.isl import implies
 from tensorlang.sets.solve import project, ranges_predicate, simplify_in
+from tensorlang.simplify.compact import ignores
 from tensorlang.simplify.summation import Read, Scheme, product, scheme
 from tensorlang.simplify.supports import is_zero_at_zero
 
@@ -250,6 +251,8 @@ def _with_sum(p: _Product, q: _Product, k: int, j: int, at: Mapping[Atom, Affine
     indices = tuple(i for i in s.ranges if i in b.indices)
     if set(indices) != set(c.indices) or any(a.lookups for a in (*b.at, *c.at)):
         return None
+    if any(ignores(y, i) for y in (p.factors[1 - k], q.factors[1 - j]) for i in own_indices(y)):
+        return None  # it will be stored without that index, and the sum of both could not be
     inside = {i: s.ranges[i] for i in indices}
     others = {i: n for i, n in s.ranges.items() if i not in inside}
     where = simplify_in(project(others, s.pred, inside), inside)

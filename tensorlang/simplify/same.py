@@ -4,18 +4,18 @@
     X = gen i, j. f(a[i], b[j]);     Y = gen i. [p] * f(a[i], b[i])   ->  Y = gen i. [p] * X[i, i]
     X = gen i. f(a[i]);              Y = gen i. f(a[i + 1])           ->  Y = gen i. X[i + 1]
 
-for scalar functions, additions and sums of products alike. Y is computed no more, and what it reads of X is at most
+for scalar functions, additions and sums of products. Y is computed no more, and what it reads of X is at most
 what was computed for Y; so the cost never rises.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeGuard
 
-from tensorlang.language.affine import Affine, Atom, Index, atom_affine, constant
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, atom_affine, constant
 from tensorlang.language.predicates import (
     TRUE,
     Predicate,
@@ -40,6 +40,7 @@ from tensorlang.normal.ssa import (
     operands,
     own_ranges,
     predicates,
+    selections,
 )
 from tensorlang.normal.tidy import is_index_only, map_outputs, with_operands
 from tensorlang.sets.isl import implies
@@ -94,7 +95,7 @@ class _Form:
 def same(s: SSA) -> SSA:
     """`s` with statements whose elements are elements of others read there."""
     s, alike = _later_ones_read(s)
-    moved = _earlier_ones(alike)
+    moved = _earlier_ones(alike, selections(s.statements).keys())
     return _reordered(s, moved) if moved else s
 
 
@@ -124,12 +125,12 @@ def _later_ones_read(s: SSA) -> tuple[SSA, list[list[Statement]]]:
     return changed, [near for near in seen.values() if len(near) > 1]
 
 
-def _earlier_ones(alike: Iterable[list[Statement]]) -> dict[Statement, Statement]:
+def _earlier_ones(alike: Iterable[list[Statement]], selected: Collection[IndexArray]) -> dict[Statement, Statement]:
     """Statements whose elements are elements of later ones, as what reads these."""
     moved: dict[Statement, Statement] = {}
     for near in alike:
-        # what looks elements up may depend on what is selected from the other
-        those = [x for x in near if not any(lookups(p) for p in predicates(x))]
+        # what looks up what is selected may depend on the other
+        those = [x for x in near if all(y.array not in selected for p in predicates(x) for y in lookups(p))]
         read: set[Statement] = set()
         for k, x in enumerate(those):
             for later in those[k + 1 :] if x not in read else ():

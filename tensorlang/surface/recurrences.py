@@ -9,50 +9,53 @@ from typing import Any
 
 from tensorlang.language.affine import Index, atom_affine
 from tensorlang.language.grammar import Expr, Gen, Var, access
-from tensorlang.language.recurrence import parted, recurrence
+from tensorlang.language.recurrence import kept_where, parted, recurrence
 from tensorlang.surface.binders import parameter_names
 from tensorlang.surface.scope import Surface, built, opened, refuse
-from tensorlang.surface.terms import Term, as_size, as_term, described, index_term, term
+from tensorlang.surface.terms import Term, as_cond, as_size, as_term, described, index_term, term
 
 Step = Callable[..., Any]
 
 
-def fold(size: Any, init: Any, step: Step, *, reverse: bool = False) -> Any:
+def fold(size: Any, init: Any, step: Step, *, reverse: bool = False, until: Any = None) -> Any:
     """The state after the last of `size` steps: s = init, and then s = step(t, s) for each 0 <= t < size.
 
     A state is a number, an array or a pair. Several are a tuple `init`: `step` takes them one by one, step(t, r, s), or
     as a tuple, step(t, states), and gives as many; so does `fold`. With `reverse` it goes from size - 1 to 0. The
-    number of steps is a size, so what is derived holds for all of them. Raises `TypeMismatch` if a step gives states of
-    other types, or `step` is no function of a step and states.
+    number of steps is a size, so a derivative holds for all of them. Raises `TypeMismatch` if a step gives states of
+    other types, or `step` is not a function of a step and states.
+
+    The states are kept as they are once until(s) holds of them, with several states until(r, s): steps that would come
+    later are not made, and cost nothing. It is a condition on the states, not on the time.
 
     >>> n = tl.sizes("n")
     >>> print(tl.function(lambda a, x: tl.fold(n, x, lambda t, s: a[t] * s), a=tl.R[n], x=tl.R)([2.0, 3.0], 1.0))
     6.0
     """
-    return _recurrence("fold", size, init, step, reverse)
+    return _recurrence("fold", size, init, step, reverse, until)
 
 
-def scan(size: Any, init: Any, step: Step, *, reverse: bool = False) -> Any:
+def scan(size: Any, init: Any, step: Step, *, reverse: bool = False, until: Any = None) -> Any:
     """The array of the states after each step, the state after step t at place t; in everything else as `fold`.
 
     >>> n = tl.sizes("n")
     >>> print(tl.function(lambda a, x: tl.scan(n, x, lambda t, s: a[t] * s), a=tl.R[n], x=tl.R)([2.0, 3.0], 1.0))
     [2. 6.]
     """
-    return _recurrence("scan", size, init, step, reverse)
+    return _recurrence("scan", size, init, step, reverse, until)
 
 
-def prescan(size: Any, init: Any, step: Step, *, reverse: bool = False) -> Any:
+def prescan(size: Any, init: Any, step: Step, *, reverse: bool = False, until: Any = None) -> Any:
     """The array of the states before each step, the first of them `init`; in everything else as `fold`.
 
     >>> n = tl.sizes("n")
     >>> print(tl.function(lambda a, x: tl.prescan(n, x, lambda t, s: a[t] * s), a=tl.R[n], x=tl.R)([2.0, 3.0], 1.0))
     [1. 2.]
     """
-    return _recurrence("prescan", size, init, step, reverse)
+    return _recurrence("prescan", size, init, step, reverse, until)
 
 
-def states(size: Any, init: Any, step: Step, *, reverse: bool = False) -> Any:
+def states(size: Any, init: Any, step: Step, *, reverse: bool = False, until: Any = None) -> Any:
     """The array of all states, `init` and those after each step: size + 1 of them; in everything else as `fold`.
 
     With `reverse`, the state before step t is at place t + 1, and the last one at place 0.
@@ -61,10 +64,10 @@ def states(size: Any, init: Any, step: Step, *, reverse: bool = False) -> Any:
     >>> print(tl.function(lambda a, x: tl.states(n, x, lambda t, s: a[t] * s), a=tl.R[n], x=tl.R)([2.0, 3.0], 1.0))
     [1. 2. 6.]
     """
-    return _recurrence("states", size, init, step, reverse)
+    return _recurrence("states", size, init, step, reverse, until)
 
 
-def _recurrence(word: str, size: Any, init: Any, step: Step, reverse: bool) -> Any:
+def _recurrence(word: str, size: Any, init: Any, step: Step, reverse: bool, until: Any) -> Any:
     steps = as_size(size)
     several = isinstance(init, tuple) and len(init) > 1
     inits = [as_term(part) for part in (init if several else (init,))]
@@ -83,11 +86,20 @@ def _recurrence(word: str, size: Any, init: Any, step: Step, reverse: bool) -> A
                 "a tuple of the next states, in their order",
             )
         result = as_term(made)
+        if until is not None:
+            result = _kept(states, given, until, result, several)
     e = built(recurrence, word, index, steps, states, [part.expr for part in inits], result.expr, reverse)
     whole = term(e, *inits, result.without(live))
     if not several:
         return whole
     return tuple(_part(whole, e, k, len(inits), word) for k in range(len(inits)))
+
+
+def _kept(states: list[Var], given: list[Term], until: Any, step: Term, several: bool) -> Term:
+    """What a step makes of the states if they are kept where `until` holds of them."""
+    held = until(*given) if not several or _takes(until, len(given)) else until(tuple(given))
+    p = as_cond(held, "what a recurrence goes on until")
+    return term(built(kept_where, states, p.pred, (~p).pred, step.expr), p, step)
 
 
 def _part(whole: Term, e: Expr, k: int, count: int, word: str) -> Term:
@@ -108,7 +120,7 @@ def _names(word: str, step: Step, count: int) -> list[str]:
 
 
 def _takes(step: Step, count: int) -> bool:
-    """Whether `step` can be called with so many arguments."""
+    """Whether `step` can be called with that many arguments."""
     try:
         inspect.signature(step).bind(*[None] * count)
     except (TypeError, ValueError):

@@ -35,22 +35,23 @@ from tensorlang.lower.run import defined
 from tensorlang.normal.recurrences import has_recurrences
 from tensorlang.transforms.batch import batched
 from tensorlang.transforms.linear import Linear, Linearized, Program, Sizes, linearized, once, transposable
+from tensorlang.transforms.recurrences import Rates, rates
 from tensorlang.transforms.recurrences import cotangents as adjoint_of
-from tensorlang.transforms.recurrences import rates
 
-Operation = Program | Linear
+Operation = Program | Linear | Rates
 Given = tuple[tuple[Relation, Coordinates], ...]
 """Relations that are known, not traced, by their points."""
 
 
 @dataclass(frozen=True)
 class How:
-    """How code for an operation is made: in which floating-point type, with which relations known by their points, and
-    whether it is strict, so that what brackets hide has no influence, whatever it is."""
+    """How code for an operation is made: in which floating-point type, with which relations known by their points,
+    whether it is strict, so that what brackets hide has no influence, whatever it is, and what recurrences keep."""
 
     dtype: Any
     points: Given
     strict: bool
+    store: str = "needed"
 
 
 program_p = Primitive("tensorlang")
@@ -85,7 +86,7 @@ def _varying(x: Any) -> frozenset[Any]:
 
 @partial(jax.jit, static_argnames=("op", "sizes", "how"), inline=True)
 def _execute(*args: Any, op: Operation, sizes: Sizes, how: How) -> list[Any]:
-    made = _source(op, frozenset(p for p, _ in how.points), how.strict)
+    made = _source(op, frozenset(p for p, _ in how.points), how.strict, how.store)
     run, values = _defined(made), dict(sizes)
     with jax.ensure_compile_time_eval():  # they are kept for later, and must not belong to what is being traced
         on_points: dict[Any, Any] = {p: where.given(made.orders[p]) for p, where in how.points}
@@ -120,8 +121,8 @@ def _layout(op: Operation, kinds: Sequence[Any]) -> list[jax.NamedSharding] | No
 
 
 @once
-def _source(op: Operation, on_points: frozenset[Relation], strict: bool) -> Source | Recurrent:
-    return source(op.function, on_points, strict=strict)
+def _source(op: Operation, on_points: frozenset[Relation], strict: bool, store: str) -> Source | Recurrent:
+    return source(op.function, on_points, strict=strict, store=store)
 
 
 @once
@@ -153,6 +154,7 @@ def _jvp(
     args: Sequence[Any], tangents: Sequence[Any], *, op: Operation, sizes: Sizes, how: How
 ) -> tuple[list[Any], list[Any]]:
     # what has no elements has no derivative, and no size can be read off it
+    op = op.program if isinstance(op, Rates) else op
     by = tuple(k for k, t in enumerate(tangents) if not isinstance(t, ad.Zero) and t.size)
     if isinstance(op, Program) and has_recurrences(op.function):
         results = bind(op, args, sizes, how)
@@ -198,6 +200,15 @@ def _program(op: Operation) -> Program:
 def _transpose(cotangents: Sequence[Any], *args: Any, op: Operation, sizes: Sizes, how: How) -> list[Any]:
     by = tuple(k for k, x in enumerate(args) if isinstance(x, ad.UndefinedPrimal))
     known = [x for x in args if not isinstance(x, ad.UndefinedPrimal)]
+    if isinstance(op, Rates):
+        count = len(op.of.params)
+        if all(k >= count for k in by):
+            whole = [ad.instantiate_zeros(ct) for ct in cotangents]  # type: ignore[no-untyped-call]
+            own = tuple(op.by[k - count] for k in by)
+            found = bind(adjoint_of(op.of, own), [*args[:count], *whole], sizes, how)
+            bars = dict(zip(by, found, strict=True))
+            return [_lying_like(bars[k], x.aval) if k in bars else None for k, x in enumerate(args)]
+        op = op.program
     if isinstance(op, Program) and has_recurrences(op.function):
         filled = [jnp.zeros(x.aval.shape, x.aval.dtype) if isinstance(x, ad.UndefinedPrimal) else x for x in args]
         whole = [ad.instantiate_zeros(ct) for ct in cotangents]  # type: ignore[no-untyped-call]
@@ -230,7 +241,7 @@ def _batch(
     args: Sequence[Any], axes: Sequence[int | None], *, op: Operation, sizes: Sizes, how: How
 ) -> tuple[list[Any], list[int | None]]:
     (count, *_) = (x.shape[axis] for x, axis in zip(args, axes, strict=True) if axis is not None)
-    many = batched(op, tuple(axis is not None for axis in axes))
+    many = batched(op.program if isinstance(op, Rates) else op, tuple(axis is not None for axis in axes))
     moved = [x if axis is None else jnp.moveaxis(x, axis, 0) for x, axis in zip(args, axes, strict=True)]
     grown = (*(each for each in sizes if each[0] is not many.batch), (many.batch, count))
     return bind(many.op, moved, grown, how), [0 if along else None for along in many.mapped]

@@ -19,8 +19,10 @@ from tensorlang.language.function import Function
 from tensorlang.language.given import apart, spread, together
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import Relation
+from tensorlang.language.routines import with_rule
 from tensorlang.lower.checked import check_traced
 from tensorlang.lower.coordinates import Coordinates, points_or_mask
+from tensorlang.lower.plan.kept import require_store
 from tensorlang.lower.run import Lowered
 from tensorlang.normal.recurrences import has_recurrences
 from tensorlang.transforms.flat import flat
@@ -28,7 +30,7 @@ from tensorlang.transforms.linear import Program, once
 from tensorlang.transforms.primitive import How, bind
 
 
-def to_jax(f: Function, check: bool = False, strict: bool = False) -> Callable[..., Any]:
+def to_jax(f: Function, check: bool = False, strict: bool = False, store: str = "needed") -> Callable[..., Any]:
     """`f` as a JAX function, to be used inside of any JAX program, with derivatives that are tensor programs.
 
     It takes the arrays that `f` takes, by position or by name, pairs as tuples, and gives what calling `f` gives.
@@ -37,36 +39,38 @@ def to_jax(f: Function, check: bool = False, strict: bool = False) -> Callable[.
     cotangents that are asked for are computed, and only differentials that are not zero are pushed forward. Mapped by
     `jax.vmap` it is a program with an axis more, and so are the derivatives of that. Real arrays are brought to one
     floating-point type, which is the results'; relations and index arrays have no derivative. A relation that is not
-    traced itself and holds at few points is computed with at these, which become part of what is compiled.
+    traced itself and holds at few points is computed with at these, which become part of the compiled program.
 
-    A size that no shape tells is a keyword, as in calling `f`; under `jax.jit` it must not be traced.
+    A size that no shape determines is a keyword, as in calling `f`; under `jax.jit` it must not be traced.
 
     Calling the function raises `ArgumentError` if the arguments don't fit, under tracing as well. Only elements of
     index arrays that are traced themselves are not known then. With `check` there is a `checkify.check` that they are
     in their ranges, which `jax.experimental.checkify.checkify` turns into an error to be thrown when the code has run.
 
     What brackets hide must be finite, or it may make nan of what does not read it. With `strict` it has no influence,
-    whatever it is, on values and on derivatives of any order: see `tensorlang.lower`.
+    whatever it is, on values and on derivatives of any order. `store` says what recurrences keep of their steps for
+    their derivatives. Both are as for `tensorlang.lower`.
 
     >>> import jax
     >>> f = tl.parse("f(x: [n]R) = sum i:n. x[i]^2")
     >>> jax.grad(tl.to_jax(f))(np.array([1.0, 2.0], np.float32))
     Array([2., 4.], dtype=float32)
     """
-    return _to_jax(f, check, strict)
+    require_store(store)
+    return _to_jax(f, check, strict, store)
 
 
 @once
-def _to_jax(f: Function, check: bool, strict: bool) -> Callable[..., Any]:
-    program = Program(flat(f))
+def _to_jax(f: Function, check: bool, strict: bool, store: str) -> Callable[..., Any]:
+    program = Program(flat(with_rule(f)))
     params = {p.name: p for p in f.params}
-    recurrent = has_recurrences(f)
+    recurrent = has_recurrences(with_rule(f))
 
     @placed
     def call(*args: Any, **kwargs: Any) -> Any:
         in_place, by_name = spread(f, args, kwargs)
         if _are_data(in_place, by_name):  # nothing is traced: compiled code is called, by shapes and dtypes
-            return _lowered(f, check, strict)(*in_place, **by_name)
+            return _lowered(f, check, strict, store)(*in_place, **by_name)
         by_position, mapping = apart(in_place)
         args, kwargs = tuple(by_position), together(mapping, by_name)
         given = [_weak(x) if isinstance(p, Var) else x for p, x in zip(f.params, args, strict=False)]
@@ -94,7 +98,7 @@ def _to_jax(f: Function, check: bool, strict: bool) -> Callable[..., Any]:
         dtype = jnp.result_type(float, *(arrays[k] for k in places))
         for k in places:
             arrays[k] = arrays[k].astype(dtype)
-        results = bind(program, arrays, tuple(bound.sizes.items()), How(dtype, tuple(points), strict))
+        results = bind(program, arrays, tuple(bound.sizes.items()), How(dtype, tuple(points), strict, store))
         return unpack(from_leaves(f.type, iter(results)), f.results)
 
     call.__name__ = call.__qualname__ = f.name
@@ -107,8 +111,8 @@ def _to_jax(f: Function, check: bool, strict: bool) -> Callable[..., Any]:
 
 
 @once
-def _lowered(f: Function, check: bool, strict: bool) -> Lowered:
-    return Lowered(f, check=check, strict=strict)
+def _lowered(f: Function, check: bool, strict: bool, store: str) -> Lowered:
+    return Lowered(f, check=check, strict=strict, store=store)
 
 
 def _are_data(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:

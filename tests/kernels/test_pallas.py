@@ -14,7 +14,7 @@ import tensorlang as tl
 from benchmarks.case import Case, dense
 from benchmarks.programs.kernels import KERNELS
 from tensorlang.lower.kernels import run as pallas
-from tensorlang.lower.kernels.kernel import Kernel, Plain
+from tensorlang.lower.kernels.ir import Kernel, Plain
 from tensorlang.lower.kernels.run import InterpretedWarning, Kernels
 
 pytestmark = pytest.mark.filterwarnings("ignore::tensorlang.lower.kernels.run.InterpretedWarning")

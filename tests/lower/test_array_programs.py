@@ -282,7 +282,6 @@ WRONG = {
     "it returns nothing": [Assign(("y",), Name("x"))],
     "no operation is called colour": [Return(Apply("colour", (Name("x"),)))],
     "an einsum of 2 terms has 1 arrays": [Return(Apply("einsum", (Text("i,i->"), Name("x"))))],
-    "it has a line of text": ["return x", Return(Name("x"))],
 }
 
 

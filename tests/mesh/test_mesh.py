@@ -155,7 +155,7 @@ def mm_adjoint(a, b, mm_bar, *, mesh):
     def on_device(a, b, mm_bar):
         a_bar, b_bar = mm_adjoint_part1(mm_bar, b, a)
         b_bar = lax.psum(b_bar, "x")
-        return a_bar, b_bar
+        return (a_bar, b_bar)
 
     in_specs = (jax.P("x"), jax.P(), jax.P("x"))
     out_specs = (jax.P("x"), jax.P())
@@ -174,7 +174,7 @@ def mm_adjoint(a, b, mm_bar, *, mesh):
 
 def test_the_source_says_what_every_device_computes_alike() -> None:
     f = on_mesh("f(x: [n]R, c: [m]R) = let s = sum j:m. sin(c[j]) in gen i:n. x[i] * s^2", i="x")
-    assert "# on every device alike: s" not in f.source  # in one function with what is not alike
+    assert "# the same on every device: s" not in f.source  # in one function with what is not alike
     g = on_mesh("f(x: [n]R, y: [n]R) = let s = max j:n. y[j] in gen i:n. x[i] * s^2", i="x", j="x")
     assert 'y_all = lax.all_gather(y, "x", axis=0, tiled=True)' in g.source
 

@@ -223,3 +223,9 @@ def test_adjoints_of_random_programs_keep_their_values() -> None:
         found = sum(float((a * d).sum()) for a, d in zip(flat(tl.evaluate(g, *given, bar)), step, strict=True))
         scale = max(1e-6, float(np.abs(there).max() * 1e-6))
         assert abs(found - wanted) <= 1e-3 * max(abs(found), scale), seed
+
+
+def test_a_term_that_is_summed_by_an_index_array_is_the_one_that_is_read_elsewhere() -> None:
+    f = tl.parse("""f(l: [e]R, d: [e]idx(n), h: [e]R) =
+        let z = gen i:n. sum p:e. [d[p] = i] * exp(l[p]) in sum p:e. exp(l[p]) / z[d[p]] * h[p]""")
+    assert str(tl.grad(f)).count("exp") == str(tl.simplify(f)).count("exp") == 1

@@ -63,8 +63,6 @@ def _block(block: Block, scope: Scope, library: Collection[str], where: str, ret
                 found = _node(value, scope, library)
                 if not found and (k < len(block.statements) - 1 or not returns):
                     found = "it returns before its end"
-            case str():
-                found = "it has a line of text"
             case _:
                 pass
         if found:

@@ -7,26 +7,17 @@ from fractions import Fraction
 from functools import reduce
 from itertools import combinations
 
-from tensorlang.errors import NormalFormError
-from tensorlang.language.functions import function
 from tensorlang.language.grammar import (
     Access,
     Add,
     Bracket,
-    Call,
     Choice,
     Compared,
-    Const,
     Expr,
     Extremum,
-    Gen,
-    Let,
-    MakePair,
-    Mul,
     Proj,
     Sum,
     Var,
-    children,
 )
 from tensorlang.language.predicates import FALSE, TRUE, Or, Predicate, conjunction, substitute
 from tensorlang.language.types import R
@@ -35,6 +26,7 @@ from tensorlang.lower.arrays.brackets import bracket
 from tensorlang.lower.arrays.concatenate import assembled
 from tensorlang.lower.arrays.context import Context
 from tensorlang.lower.arrays.extrema import extremum
+from tensorlang.lower.arrays.fold import combined
 from tensorlang.lower.arrays.ir import Number
 from tensorlang.lower.arrays.joins import joined
 from tensorlang.lower.arrays.masks import mask_over
@@ -42,17 +34,10 @@ from tensorlang.lower.arrays.scope import Scope
 from tensorlang.lower.arrays.sums.sparse import is_enumerable
 from tensorlang.lower.arrays.sums.strategies import contract, total
 from tensorlang.lower.arrays.sums.summation import Summation
-from tensorlang.lower.arrays.values import Value, applied, compared, literal, plus, times, where
-from tensorlang.recursion import Deep
+from tensorlang.lower.arrays.values import Value, compared, where
+from tensorlang.recursion import Deep, call
 from tensorlang.sets.solve import simplify_in
 
-SMOOTH = frozenset(
-    {"abs", "cos", "erf", "logaddexp", "max", "min", "relu", "sigmoid", "sign", "sin", "softplus", "tanh"}
-    | {"where_ge", "where_gt"}
-)
-"""Functions that have finite values and derivatives at all finite arguments, however large."""
-
-_RECIP = function("recip")
 _MOST_PARTS = 6
 
 
@@ -68,7 +53,7 @@ class Compiler:
     def value(self, e: Expr, scope: Scope) -> Deep[Value]:
         """The array of `e` over those axes of `scope` on which it depends."""
         if e not in scope.memo:
-            v = yield self._value(e, scope)
+            v = yield from call(self._value(e, scope))
             v = self.ctx.short(v, scope.block)
             if e in self.shared and v.depth > 0:
                 v = self.ctx.temporary(v, scope.block)
@@ -78,62 +63,43 @@ class Compiler:
     def _value(self, e: Expr, scope: Scope) -> Deep[Value]:
         v: Value
         match e:
-            case Const(value):
-                return literal(value)
             case Var() | Proj() | Access():
                 return access(self.ctx, scope, *self.ctx.held_by(e))
             case Add(Bracket(p, a), Bracket(q, b), sign) if p is q:
-                return (yield self.value(Bracket(p, Add(a, b, sign)), scope))
+                return (yield from call(self.value(Bracket(p, Add(a, b, sign)), scope)))
             case Add(a, b, sign):
-                branches: Value | None = yield joined(self.ctx, scope, e)
+                branches: Value | None = yield from call(joined(self.ctx, scope, e))
                 if branches is not None:
                     return branches
-                pieces: Value | None = yield assembled(self.ctx, scope, e, self.shared)
+                pieces: Value | None = yield from call(assembled(self.ctx, scope, e, self.shared))
                 if pieces is not None:
                     return pieces
-                left = yield self.value(a, scope)
-                right = yield self.value(b, scope)
-                return plus(left, right, sign, scope.order)
-            case Mul(a, b):
-                v = yield self._product(a, b, scope)
-            case Call(f, arguments):
-                values = []
-                for argument in arguments:
-                    v = yield self.value(argument, scope)
-                    values.append(self._safe(v, scope) if _is_partial(e) else v)
-                return applied(f, values, scope.order)
+                v = yield from call(self._combined(e, scope))
             case Bracket(_, Sum()) | Sum():
-                v = yield total(self.ctx, scope, e)
+                v = yield from call(total(self.ctx, scope, e))
             case Bracket(p, a):
                 if isinstance(p, Or) and a.type is R and _exclude_one_another(scope, p.parts):
-                    pieces = yield assembled(self.ctx, scope, _alternatives(p.parts, a), self.shared)
+                    pieces = yield from call(assembled(self.ctx, scope, _alternatives(p.parts, a), self.shared))
                     if pieces is not None:
                         return pieces
                 if is_enumerable(self.ctx, scope, p):
-                    v = yield contract(self.ctx, Summation(scope, {}, (p,), a))
+                    v = yield from call(contract(self.ctx, Summation(scope, {}, (p,), a)))
                 else:
-                    v = yield bracket(self.ctx, scope, p, a)
+                    v = yield from call(bracket(self.ctx, scope, p, a))
             case Extremum() | Choice():
-                v = yield extremum(self.ctx, scope, e)
+                v = yield from call(extremum(self.ctx, scope, e))
             case Compared(op, a, b):
-                left = yield self.value(a, scope)
-                right = yield self.value(b, scope)
+                left = yield from call(self.value(a, scope))
+                right = yield from call(self.value(b, scope))
                 v = compared(op, left, right, scope.order)
-            case Gen() | Let() | MakePair():
-                raise NormalFormError("code is made of scalar expressions; found a gen, let or pair inside of one")
+            case _:
+                v = yield from call(self._combined(e, scope))
         return v
 
-    def _product(self, a: Expr, b: Expr, scope: Scope) -> Deep[Value]:
-        """a * b, where a factor that is 1/c is divided by."""
-        for numerator, divisor in ((a, b), (b, a)):
-            if isinstance(divisor, Call) and divisor.function is _RECIP and divisor not in self.shared:
-                top = yield self.value(numerator, scope)
-                below = yield self.value(divisor.arguments[0], scope)
-                if not below.weak:
-                    return times(top, self._safe(below, scope), scope.order, "/")
-        left = yield self.value(a, scope)
-        right = yield self.value(b, scope)
-        return times(left, right, scope.order)
+    def _combined(self, e: Expr, scope: Scope) -> Deep[Value]:
+        return combined(
+            e, lambda part: self.value(part, scope), scope.order, self.shared, lambda v: self._safe(v, scope)
+        )
 
     def _safe(self, v: Value, scope: Scope) -> Value:
         """`v`, but 1 where it is hidden: the derivative of a hidden log(0) must be 0, not 0 * inf."""
@@ -154,23 +120,3 @@ def _exclude_one_another(scope: Scope, parts: Sequence[Predicate]) -> bool:
     ranges = {i: r.stop for i, r in scope.domain.items()}
     pairs = combinations(parts, 2) if len(parts) <= _MOST_PARTS else [(TRUE, TRUE)]
     return all(simplify_in(conjunction([substitute(q, scope.env) for q in pair]), ranges) is FALSE for pair in pairs)
-
-
-def used_twice(e: Expr) -> frozenset[Expr]:
-    """The expressions with operations that occur more than once in `e`."""
-    seen: set[Expr] = set()
-    twice: set[Expr] = set()
-    stack = [e]
-    while stack:
-        part = stack.pop()
-        if part not in seen:
-            seen.add(part)
-            stack += children(part)
-        elif not isinstance(part, Const | Var | Access | Proj):
-            twice.add(part)
-    return frozenset(twice)
-
-
-def _is_partial(e: Call) -> bool:
-    f = e.function
-    return f.name not in SMOOTH and not (f.exponent is not None and f.exponent.denominator == 1)

@@ -47,6 +47,11 @@ class Integers:
     upper: dict[Atom, list[Affine]] = field(default_factory=dict)
     made: dict[tuple[int, Node], Affine] = field(default_factory=dict)
 
+    def spell(self, names: Mapping[Index, str] | Mapping[Size, str]) -> None:
+        """Say what indices or sizes are called."""
+        for atom, name in names.items():
+            self.spelled[atom] = name
+
     def named_in(self, a: Affine, but: Collection[Atom] = ()) -> Affine:
         """`a` over the names of its atoms, except those of `but`."""
         return Affine(tuple((atom if atom in but else self._atom(atom), k) for atom, k in a.terms), a.constant)
@@ -75,7 +80,8 @@ class Integers:
 
     def position(self, a: Affine, arrays: Mapping[Atom, Node]) -> Node:
         """`a` where `arrays` stand for some of its atoms."""
-        return Position(self.named_in(a, arrays), tuple(arrays.items())) if arrays else self.node(a)
+        own = {atom: array for atom, array in arrays.items() if atom in a.atoms}
+        return Position(self.named_in(a, own), tuple(own.items())) if own else self.node(a)
 
     def _atom(self, atom: Atom) -> Atom:
         name = self.spelled[atom]

@@ -29,7 +29,7 @@ their names (`named`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
 
@@ -268,75 +268,100 @@ class Each(Node):
     of: Node
 
 
-@dataclass(frozen=True)
-class Written(Node):
-    """Python as text, which binds as tightly as `level`: of kernels alone, whose emitters write it."""
-
-    text: str
-    level: int
-
-
 # statements
 
 
+class Statement:
+    """A statement of an array program."""
+
+    def expressions(self) -> tuple[Node, ...]:
+        """The expressions of the statement itself."""
+        return ()
+
+    def blocks(self) -> tuple[Block, ...]:
+        """The blocks inside it."""
+        return ()
+
+
 @dataclass(frozen=True)
-class Assign:
+class Assign(Statement):
     """names := value. Several names are those of the parts of a tuple, which `one` of may be alone."""
 
     names: tuple[str, ...]
     value: Node
     unpacked: bool = False
 
+    def expressions(self) -> tuple[Node, ...]:
+        """The value."""
+        return (self.value,)
+
 
 @dataclass(frozen=True, eq=False)
-class Define:
+class Define(Statement):
     """A function, with its body."""
 
     name: str
     parameters: tuple[str, ...]
     body: Block
 
+    def blocks(self) -> tuple[Block, ...]:
+        """The body."""
+        return (self.body,)
+
 
 @dataclass(frozen=True, eq=False)
-class When:
+class When(Statement):
     """A choice by sizes."""
 
     test: Node
     then: Block
     otherwise: Block
 
+    def expressions(self) -> tuple[Node, ...]:
+        """The test."""
+        return (self.test,)
+
+    def blocks(self) -> tuple[Block, ...]:
+        """Both ways."""
+        return self.then, self.otherwise
+
 
 @dataclass(frozen=True)
-class Return:
+class Return(Statement):
     """What a function gives."""
 
     value: Node
 
+    def expressions(self) -> tuple[Node, ...]:
+        """The value."""
+        return (self.value,)
+
 
 @dataclass(frozen=True, eq=False)
-class Note:
+class Note(Statement):
     """A comment; a text that takes long to make is made when somebody reads it."""
 
     text: str | Callable[[], str]
 
 
 @dataclass(frozen=True)
-class Blank:
+class Blank(Statement):
     """An empty line, between the steps of a plan."""
-
-
-Statement = Assign | Define | When | Return | Note | Blank
 
 
 @dataclass
 class Block:
-    """Statements in order. Those of kernels are text, and blocks of text."""
+    """Statements in order."""
 
-    statements: list[Statement | str | Block] = field(default_factory=list)
+    statements: list[Statement] = field(default_factory=list)
 
     def assign(self, name: str, value: Node) -> None:
         """name := value."""
         self.statements.append(Assign((name,), value))
+
+    def unpack(self, names: Sequence[str], value: Node) -> None:
+        """names := the parts of `value`."""
+        self.statements.append(Assign(tuple(names), value, True))
 
     def give(self, value: Node, name: str | None = None) -> None:
         """Return `value`, or assign it to `name`; what was last assigned to the name that it is, itself."""
@@ -350,39 +375,23 @@ class Block:
         """A comment."""
         self.statements.append(Note(text))
 
-    def line(self, text: str) -> None:
-        """A line of a kernel."""
-        self.statements.append(text)
+    def blank(self) -> None:
+        """An empty line."""
+        self.statements.append(Blank())
 
     def walk(self) -> Iterator[Statement]:
         """All statements, those within others too, in any order."""
         stack: list[Block] = [self]
         while stack:
             for s in stack.pop().statements:
-                match s:
-                    case Block():
-                        stack.append(s)
-                    case str():
-                        pass
-                    case Define():
-                        yield s
-                        stack.append(s.body)
-                    case When():
-                        yield s
-                        stack += [s.then, s.otherwise]
-                    case _:
-                        yield s
+                yield s
+                stack += s.blocks()
 
     def nodes(self) -> Iterator[Node]:
         """All expressions in it, in any order."""
         for s in self.walk():
-            match s:
-                case Assign(_, value, _) | Return(value):
-                    yield from value.walk()
-                case When(test, _, _):
-                    yield from test.walk()
-                case _:
-                    pass
+            for e in s.expressions():
+                yield from e.walk()
 
     def eliminate_dead_assignments(self, kept: str) -> None:
         """Leave out assignments to names, other than `kept`, that nothing reads."""
@@ -396,16 +405,7 @@ class Block:
             while stack:
                 block = stack.pop()
                 block.statements = [s for s in block.statements if id(s) not in idle]
-                for s in block.statements:
-                    match s:
-                        case Define(_, _, body):
-                            stack.append(body)
-                        case When(_, then, otherwise):
-                            stack += [then, otherwise]
-                        case Block():
-                            stack.append(s)
-                        case _:
-                            pass
+                stack += [inner for s in block.statements for inner in s.blocks()]
 
 
 def names_in(node: Node) -> Iterator[str]:

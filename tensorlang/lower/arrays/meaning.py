@@ -105,6 +105,39 @@ def _sum_in_chunks_work(q: Array, k: Array, v: Array, *_: bool) -> int:
     return int(prod(q.shape[:-1]) * (2 * size * (d + e) + 4 * d * e * (size < n)))
 
 
+def _band_times(
+    p: Array, x: Array, first: int, rows: int, by_columns: bool = False, shared: int = 0, others: int = 0
+) -> Array:
+    own = x.ndim - shared - 1
+    x = _over(
+        x,
+        *((0, n) for n in x.shape[:shared]),
+        (first, first + rows + p.shape[-2]),
+        *((0, n) for n in x.shape[shared + 1 :]),
+    )
+    total = np.zeros((*p.shape[: shared + others], rows, *x.shape[shared + 1 :]), x.dtype)
+    for o in range(p.shape[-2]):
+        start = first + o if by_columns else 0
+        diagonal = _over(p[..., o, :], *((0, n) for n in p.shape[:-2]), (start, start + rows))
+        read = np.take(x, range(o, o + rows), shared)
+        read = read.reshape(*read.shape[:shared], *(1,) * others, *read.shape[shared:])
+        total = total + diagonal.reshape(*diagonal.shape, *(1,) * own) * read
+    return total
+
+
+def _band_of(x: Array, y: Array, first: int, count: int, shared: int = 0, own: int = 0, others: int = 0) -> Array:
+    inner, rows = x.ndim - shared - own - 1, y.shape[shared + others]
+    ranges = [(0, n) for n in x.shape]
+    ranges[shared + own] = (first, first + rows + count)
+    x = _over(x, *ranges)
+    letters = iter("abcdefghijklmnopqrstuvwxyz")
+    g, d, e, i, s = ("".join(next(letters) for _ in range(k)) for k in (shared, own, others, 1, inner))
+    spec = f"{g}{d}{i}{s},{g}{e}{i}{s}->{g}{d}{e}{i}"
+    found = [np.einsum(spec, np.take(x, range(o, o + rows), shared + own), y) for o in range(count)]
+    shape = (*x.shape[: shared + own], *y.shape[shared : shared + others], count, rows)
+    return np.stack(found, -2) if found else np.zeros(shape, x.dtype)
+
+
 def _put(values: Array, at: Sequence[Array], shape: Sequence[int], order: Array = None) -> Array:
     result = np.zeros((*shape, *values.shape[at[0].ndim :]), values.dtype)
     inside = np.ones(at[0].shape, bool)
@@ -334,6 +367,8 @@ MEANING: Mapping[str, Callable[..., Any]] = {
     "_array_by_blocks": _array_by_blocks,
     "_array_by_windows": _array_by_windows,
     "_band_by_windows": _band_by_windows,
+    "_band_of": _band_of,
+    "_band_times": _band_times,
     "_correlate": _correlate,
     "_correlate_in_steps": _correlate,
     "_in_intervals": _in_intervals,
@@ -410,6 +445,15 @@ def _correlation_work(
     return int(2 * factors * prod(n for *_, n in at) * prod(x.shape[groups : groups + batch]))
 
 
+def _band_times_work(p: Array, x: Array, first: int, rows: int, *_: Any, shared: int = 0, **__: Any) -> int:
+    """A product for each element of the band, and for each of x's own axes."""
+    return 2 * int(prod(p.shape[:-1]) * rows * prod(x.shape[shared + 1 :]))
+
+
+def _band_of_work(x: Array, y: Array, first: int, count: int, shared: int = 0, own: int = 0, **_: int) -> int:
+    return 2 * int(np.size(y) * count * prod(x.shape[shared : shared + own]))
+
+
 _FREE = (
     "result_type",
     "asarray",
@@ -465,6 +509,8 @@ WORK: Mapping[str, Callable[..., int]] = {
     "vdot": lambda a, b: 2 * int(np.size(a)),
     "einsum": _einsum_work,
     "_sum_in_chunks": _sum_in_chunks_work,
+    "_band_times": _band_times_work,
+    "_band_of": _band_of_work,
     "_in_intervals": lambda starts, stops, n: int(np.size(starts) + np.size(stops) + n),
     "_correlate": _correlation_work,
     "_correlate_in_steps": _correlation_work,

@@ -77,6 +77,26 @@ def _chunks(q: Shaped, k: Shaped, v: Value, *_: Value) -> list[tuple[int, Shape]
     return [*within, (4, (*rows, d, extreme(False, (n, e)))), (4, (*rows, e, extreme(False, (n, d))))]
 
 
+def _band_times(
+    p: Shaped,
+    x: Shaped,
+    first: Value,
+    rows: Static,
+    by_columns: Value = None,
+    shared: Value = ZERO,
+    others: Value = ZERO,
+) -> list[tuple[int, Shape]]:
+    """A product for each element of the band and of x's own axes."""
+    return [(2, (*p.shape[:-1], rows, *x.shape[number(shared) + 1 :]))]
+
+
+def _band_of(
+    x: Shaped, y: Shaped, first: Value, count: Static, shared: Value = ZERO, own: Value = ZERO, others: Value = ZERO
+) -> list[tuple[int, Shape]]:
+    g = number(shared)
+    return [(2, (*y.shape, count, *x.shape[g : g + number(own)]))]
+
+
 _FREE = (
     "result_type",
     "asarray",
@@ -113,6 +133,8 @@ WORK: Mapping[str, Callable[..., Sequence[tuple[int, Shape]]]] = {
     "_sums": lambda *terms: [(1, x.shape) for x in terms],
     "_in_intervals": lambda starts, stops, n: [(1, shape_of(starts)), (1, shape_of(stops)), (1, (n,))],
     "_sum_in_chunks": _chunks,
+    "_band_times": _band_times,
+    "_band_of": _band_of,
     "vdot": lambda a, b: [(2, a.shape)],
     "einsum": _einsum,
     "_correlate": _correlation,

@@ -38,7 +38,6 @@ from tensorlang.lower.arrays.ir import (
     Tuple,
     Volume,
     When,
-    Written,
 )
 
 
@@ -67,10 +66,6 @@ def _block(block: Block, depth: int) -> Iterator[str]:
                 yield f"{indent}; {text if isinstance(text, str) else text()}"
             case Blank():
                 yield ""
-            case Block():
-                yield from _block(s, depth + 1)
-            case str():
-                yield f"{indent}{s}"
 
 
 def node_text(node: Node) -> str:
@@ -122,8 +117,6 @@ def node_text(node: Node) -> str:
             return f"(function {', '.join(parameters)}: {t(body)})"
         case Each(function, of):
             return f"[{function.name}(*x) for x in {t(of)}]"
-        case Written(code, _):
-            return code
     raise AssertionError(f"no such expression: {node!r}")
 
 

@@ -14,15 +14,16 @@ from itertools import pairwise
 from typing import Any
 
 from tensorlang.errors import NormalFormError
-from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Size, atom_affine, constant
+from tensorlang.language.affine import Affine, Atom, IndexArray, Size, atom_affine, constant
 from tensorlang.language.arguments import unpack
 from tensorlang.language.function import Function
-from tensorlang.language.grammar import Bracket, Expr, Gen, MakePair, Proj, Var, access, children
+from tensorlang.language.grammar import Expr, MakePair, Proj, Var, children
 from tensorlang.language.predicates import Relation
 from tensorlang.language.show import expr_text
-from tensorlang.language.types import Pair, Type, shape, struct_of_arrays
+from tensorlang.language.types import Pair, shape, struct_of_arrays
 from tensorlang.lower.arrays.context import Context, Held
-from tensorlang.lower.arrays.expressions import Compiler, used_twice
+from tensorlang.lower.arrays.expressions import Compiler
+from tensorlang.lower.arrays.fold import used_twice
 from tensorlang.lower.arrays.integers import ZERO, Integers, Range
 from tensorlang.lower.arrays.ir import (
     Assign,
@@ -37,13 +38,12 @@ from tensorlang.lower.arrays.ir import (
     Number,
     Return,
     Statement,
-    Tuple,
 )
 from tensorlang.lower.arrays.names import Names
 from tensorlang.lower.arrays.points import Points
 from tensorlang.lower.arrays.printer import program_lines
 from tensorlang.lower.arrays.scope import Scope
-from tensorlang.lower.arrays.sizes import Axis, infer_sizes
+from tensorlang.lower.arrays.signature import Signature, result_of, signature
 from tensorlang.lower.arrays.sums.loop import whole
 from tensorlang.lower.arrays.sums.row_blocks import in_blocks, joined
 from tensorlang.lower.arrays.sums.sparse import on_points
@@ -53,7 +53,8 @@ from tensorlang.lower.plan.dependence import is_condition, read_by
 from tensorlang.lower.plan.ir import DENSE, AtPoints, FusedSums, Given, RowBlocks, Storage
 from tensorlang.lower.plan.passes import plan
 from tensorlang.lower.plan.size_guards import Required
-from tensorlang.recursion import Deep, run
+from tensorlang.lower.plan.statements import eta
+from tensorlang.recursion import Deep, call, run
 from tensorlang.shown import Shown
 
 _LONG_COMMENT = 100
@@ -88,8 +89,8 @@ class ArrayProgram(Shown):
         self._ctx.width = width
         self._ctx.joined = lambda key: joined(self._ctx, key)
         self._body = Block()
-        self.parameters = self._parameters(f, sparse)
-        self.told = self._sizes(f)
+        signed = self._parameters(f, sparse)
+        self.parameters, self.told = list(signed.parameters.values()), signed.told
         self.sizes = {name: x for x, name in self._ctx.integers.spelled.items() if isinstance(x, Size)}
         head = len(self._body.statements)
         self.plan = plan(f, sparse)
@@ -111,63 +112,26 @@ class ArrayProgram(Shown):
         self.orders = {relation: tuple(p.orders) for relation, p in self._ctx.sparse.items()}
         for p in self._ctx.sparse.values():
             self._body.statements[head:head] = _unpacked(self._ctx, p)
-        self._body.statements.append(Return(run(self._tuple(results))))
+        self._body.statements.append(Return(run(result_of(results, names, self._body, width))))
         told = ("*", *self.told.values()) if self.told else ()
         self.definition = Define(self.name, (*self.parameters, *told), self._body)
 
     def __str__(self) -> str:
         return "\n".join(program_lines(self.definition))
 
-    def _parameters(self, f: Function, sparse: Collection[Relation]) -> list[str]:
-        """Name the arrays of each parameter, take pairs apart, and bring all numbers to one dtype."""
-        names = {p: self._ctx.names.fresh_global(p.name) for p in f.params}
-        arrays: list[str] = []
-        unpacked: list[Statement] = []
-        for p in f.params:
-            if p in sparse and isinstance(p, Relation):
-                count = Size(f"{p.name} points")
-                self._ctx.integers.spelled[count] = self._ctx.names.fresh_global(f"{p.name}_count")
-                points = self._ctx.sparse[p] = Points.of(self._ctx.names, p, names[p], atom_affine(count))
-                self._ctx.held.update({(column, ()): Held(column.name, column.sizes) for column in points.columns})
-            elif isinstance(p, Relation | IndexArray):
-                self._ctx.held[p, ()] = Held(names[p], p.sizes)
-            else:
-                self._parts(p, names[p], arrays, unpacked)
-        self._body.statements += unpacked
-        self._body.assign("dtype", apply("result_type", Name("float"), *map(Name, arrays)))
-        for name in arrays:
-            self._body.assign(name, cast(Name(name)))
-        for p in f.params:
-            if isinstance(p, IndexArray) or (isinstance(p, Relation) and p not in sparse):
-                dtype = INT32 if isinstance(p, IndexArray) else Name("bool")
-                self._body.assign(names[p], cast(Name(names[p]), dtype))
-        return list(names.values())
-
-    def _parts(self, p: Var, name: str, arrays: list[str], unpacked: list[Statement]) -> None:
-        stack: list[tuple[Path, str, Type]] = [((), name, struct_of_arrays(p.type))]
-        while stack:
-            path, here, kind = stack.pop()
-            if isinstance(kind, Pair):
-                first, second = (self._ctx.names.fresh_global(f"{here}_{k}") for k in range(2))
-                unpacked.append(Assign((first, second), Name(here), True))
-                stack += [((*path, 1), second, kind.second), ((*path, 0), first, kind.first)]
-            else:
-                arrays.append(here)
-                self._ctx.held[p, path] = Held(here, shape(kind)[0])
-
-    def _sizes(self, f: Function) -> dict[Size, str]:
-        """Read the sizes off the shapes; gives the names of those that no shape determines."""
-        integers = self._ctx.integers
-        for size in f.sizes:
-            integers.spelled[size] = self._ctx.names.fresh_global(size.name)
-        held = [h for (p, _), h in self._ctx.held.items() if p in f.params]
-        axes = [Axis(a, Length(Name(h.name), k)) for h in held for k, a in enumerate(h.shape)]
-        known = infer_sizes(axes, lambda s: integers.spelled[s])
-        for size, value in known.items():
-            self._body.assign(integers.spelled[size], value)
-        integers.nonnegative += dict.fromkeys(axis.size for axis in axes if len(axis.size.terms) > 1)
-        integers.nonnegative += dict.fromkeys(a.size for a in axes if len(a.size.terms) == 1 and a.size.constant < 0)
-        return {s: integers.spelled[s] for s in f.sizes if s not in known}
+    def _parameters(self, f: Function, sparse: Collection[Relation]) -> Signature:
+        """The arrays that the parameters are made of, and the points of those of `sparse`."""
+        ctx = self._ctx
+        apart = [p for p in f.params if p in sparse]
+        found = signature(f, ctx.integers, self._body, apart)
+        ctx.held.update({key: Held(name, found.shapes[key]) for key, name in found.arrays.items()})
+        for p in apart:
+            assert isinstance(p, Relation)
+            count = Size(f"{p.name} points")
+            ctx.integers.spelled[count] = ctx.names.fresh_global(f"{p.name}_count")
+            points = ctx.sparse[p] = Points.of(ctx.names, p, found.parameters[p], atom_affine(count))
+            ctx.held.update({(column, ()): Held(column.name, column.sizes) for column in points.columns})
+        return found
 
     def _given(self, g: Given) -> None:
         """An array that depends on nothing but sizes."""
@@ -257,7 +221,7 @@ class ArrayProgram(Shown):
         return Required(lambda read: self._ctx.held[read_by(read)[0]].required)
 
     def _cut_rows(self, rows: Affine) -> None:
-        """The bounds of the blocks into which so many rows are cut, if they aren't there yet."""
+        """Assign the bounds of the blocks into which `rows` rows are cut, unless they are there."""
         ctx = self._ctx
         if rows not in ctx.rows:
             ctx.rows[rows] = ctx.names.fresh_global("rows")
@@ -268,41 +232,14 @@ class ArrayProgram(Shown):
     def _outputs(self, e: Expr) -> Deep[Any]:
         """The names of the results, in pairs as the program gives them."""
         if isinstance(e, MakePair):
-            return (yield self._outputs(e.first)), (yield self._outputs(e.second))
+            return (yield from call(self._outputs(e.first))), (yield from call(self._outputs(e.second)))
         if isinstance(struct_of_arrays(e.type), Pair):
             if not isinstance(e, Var | Proj):
                 raise NormalFormError("pairs may only be around outputs and in parameters")
-            return (yield self._outputs(Proj(0, e))), (yield self._outputs(Proj(1, e)))
+            return (yield from call(self._outputs(Proj(0, e)))), (yield from call(self._outputs(Proj(1, e))))
         if isinstance(e, Var | Proj):
             return self._ctx.held_by(e)[0].name
         return self._statement("result", e).name
-
-    def _tuple(self, tree: Any) -> Deep[Node]:
-        """A tuple of names; a deep one is put together in steps."""
-        if isinstance(tree, str):
-            return Name(tree)
-        parts = []
-        for part in tree:
-            parts.append((yield self._tuple(part)))
-        made = Tuple(tuple(parts))
-        if self._ctx.width(made) < _LONG_COMMENT:
-            return made
-        name = self._ctx.names.fresh_global("results")
-        self._body.assign(name, made)
-        return Name(name)
-
-
-def eta(e: Expr) -> tuple[list[tuple[Index, Affine]], Expr]:
-    """The binders of an array's axes and the scalar under them: an array that is no gen is one of its elements."""
-    binders: list[tuple[Index, Affine]] = []
-    while isinstance(e, Gen):
-        binders.append((e.index, e.size))
-        e = e.body
-    sizes, _ = shape(e.type)
-    further = [(Index(f"k{k}"), n) for k, n in enumerate(sizes)]
-    at = [atom_affine(i) for i, _ in further]
-    scalar = Bracket(e.pred, access(e.body, *at)) if isinstance(e, Bracket) else access(e, *at)
-    return [*binders, *further], scalar
 
 
 def _unpacked(ctx: Context, points: Points) -> list[Statement]:

@@ -127,6 +127,25 @@ def _correlate(
     return Shaped((*x.shape[: g + b], *w.shape[g : g + o], *(n for *_, n in at)))
 
 
+def _band_times(
+    p: Shaped,
+    x: Shaped,
+    first: Static,
+    rows: Static,
+    by_columns: Value = None,
+    shared: Value = ZERO,
+    others: Value = ZERO,
+) -> Shaped:
+    return Shaped((*p.shape[:-2], rows, *x.shape[number(shared) + 1 :]))
+
+
+def _band_of(
+    x: Shaped, y: Shaped, first: Static, count: Static, shared: Value = ZERO, own: Value = ZERO, others: Value = ZERO
+) -> Shaped:
+    g, d, e = map(number, (shared, own, others))
+    return Shaped((*x.shape[: g + d], *y.shape[g : g + e], count, y.shape[g + e]))
+
+
 def _einsum(spec: str, *arrays: Shaped) -> Shaped:
     table = lengths(spec, arrays)
     return Shaped(tuple(table[letter] for letter in spec.split("->")[1]), kind_of(*arrays))
@@ -190,6 +209,8 @@ SHAPES: Mapping[str, Callable[..., Value]] = {
     "_array_by_blocks": _given(),
     "_array_by_windows": _windows,
     "_band_by_windows": _given(),
+    "_band_of": _band_of,
+    "_band_times": _band_times,
     **dict.fromkeys(("_correlate", "_correlate_in_steps"), _correlate),
     "_cut_rows": lambda stop, work: ((ZERO, stop),),
     "_cuts": lambda start, stop, work: ((start, stop),),

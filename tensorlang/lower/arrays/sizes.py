@@ -6,13 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import lcm
-from typing import TypeVar
 
 from tensorlang.language.affine import Affine, Size
+from tensorlang.language.linear import Equations
 from tensorlang.lower.arrays.ir import Infix, Name, Negative, Node, Number
 from tensorlang.lower.arrays.values import integer
-
-K = TypeVar("K")
 
 
 @dataclass(frozen=True)
@@ -65,34 +63,16 @@ def _quotient(terms: Sequence[tuple[Node, int]], constant: int, divisor: int) ->
 
 
 def _eliminated(axes: Sequence[Axis], found: dict[Size, Node], names: Callable[[Size], str]) -> dict[Size, Node]:
-    """The sizes that follow from several axes together, by Gauss' method."""
-    rows: list[tuple[dict[Size, Fraction], dict[Node | None, Fraction]]] = []
+    """The sizes that follow from several axes together."""
+    equations = Equations[Size, Node | None]()
     for axis in axes:
-        left = {s: Fraction(k) for s, k in axis.size.terms if isinstance(s, Size) and s not in found}
-        right: dict[Node | None, Fraction] = {axis.length: Fraction(1), None: Fraction(-axis.size.constant)}
-        right |= {Name(names(s)): Fraction(-k) for s, k in axis.size.terms if isinstance(s, Size) and s in found}
-        for other, value in rows:
-            pivot = next(iter(other))
-            left, right = _less(left, other, left.get(pivot)), _less(right, value, left.get(pivot))
-        if not left:
-            continue
-        scale = next(iter(left.values()))
-        left, right = {s: k / scale for s, k in left.items()}, {c: k / scale for c, k in right.items()}
-        pivot = next(iter(left))
-        rows = [(_less(o, left, o.get(pivot)), _less(v, right, o.get(pivot))) for o, v in rows]
-        rows.append((left, right))
+        sizes = {s: k for s, k in axis.size.terms if isinstance(s, Size)}
+        right: dict[Node | None, int] = {axis.length: 1, None: -axis.size.constant}
+        right |= {Name(names(s)): -k for s, k in sizes.items() if s in found}
+        equations.add({s: k for s, k in sizes.items() if s not in found}, right)
     solved = {}
-    for left, right in rows:
-        if len(left) == 1:
-            divisor = lcm(*(k.denominator for k in right.values()))
-            terms = [(node, int(k * divisor)) for node, k in right.items() if node is not None]
-            solved[next(iter(left))] = _quotient(terms, int(right.get(None, Fraction(0)) * divisor), divisor)
+    for size, right_ in equations.solved():
+        divisor = lcm(*(k.denominator for k in right_.values()))
+        terms = [(node, int(k * divisor)) for node, k in right_.items() if node is not None]
+        solved[size] = _quotient(terms, int(right_.get(None, Fraction(0)) * divisor), divisor)
     return solved
-
-
-def _less(a: dict[K, Fraction], b: dict[K, Fraction], factor: Fraction | None) -> dict[K, Fraction]:
-    """a - factor * b."""
-    if not factor:
-        return a
-    both = {key: a.get(key, Fraction(0)) - factor * b.get(key, Fraction(0)) for key in {**a, **b}}
-    return {key: k for key, k in both.items() if k}

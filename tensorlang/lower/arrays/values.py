@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import reduce
 
 from tensorlang.language.affine import Affine, Index
 from tensorlang.language.grammar import Expr, ScalarFunction
@@ -73,6 +74,17 @@ def integer(value: int) -> Integer:
 def integers(values: Iterable[int]) -> Tuple:
     """A tuple of literal integers."""
     return Tuple(tuple(map(integer, values)))
+
+
+def tuple_of(nodes: Iterable[Node]) -> Tuple:
+    """A tuple."""
+    return Tuple(tuple(nodes))
+
+
+def product_of(nodes: Iterable[Node]) -> Node:
+    """The product; 1 of nothing."""
+    found = list(nodes)
+    return reduce(lambda a, b: Infix(a, "*", b), found) if found else integer(1)
 
 
 def dtype_of(e: Expr) -> Name:

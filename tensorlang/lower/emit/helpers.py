@@ -1,14 +1,15 @@
-"""The source of the functions in `parts`, and which of the others each calls."""
+"""The source of the functions of the library, and what each reads."""
 
 from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 
 from tensorlang.lower.emit.library import (
+    bands,
     blocks,
     correlations,
     extrema,
@@ -25,6 +26,7 @@ _MODULES: tuple[ModuleType, ...] = (
     extrema,
     windows,
     blocks,
+    bands,
     correlations,
     loops,
     recurrences,
@@ -39,34 +41,46 @@ _TRITON = Path(inspect.getfile(tiles)).with_name("triton.py")
 """Never imported here: newer versions of JAX warn of Triton, and will be without it."""
 
 
-def _functions(source: str) -> Iterator[tuple[str, str, frozenset[str]]]:
-    """Each function's name, its source, and the names in it."""
+def _functions(source: str) -> Iterator[tuple[ast.FunctionDef, str]]:
+    """Each function, and its source."""
     lines = source.splitlines()
     for f in ast.parse(source).body:
         if isinstance(f, ast.FunctionDef):
-            names = frozenset(node.id for node in ast.walk(f) if isinstance(node, ast.Name))
-            yield f.name, "\n".join(lines[f.lineno - 1 : f.end_lineno]), names
+            yield f, "\n".join(lines[f.lineno - 1 : f.end_lineno])
+
+
+def _thresholds(f: ast.FunctionDef) -> Iterator[str]:
+    """The names of the costs that a function goes by."""
+    for node in ast.walk(f):
+        match node:
+            case ast.Subscript(ast.Name("COSTS"), ast.Constant(str() as name)):
+                yield name
+
+
+def names_read(f: ast.AST) -> frozenset[str]:
+    """The names in a piece of Python."""
+    return frozenset(node.id for node in ast.walk(f) if isinstance(node, ast.Name))
 
 
 _SOURCES = [*map(inspect.getsource, _MODULES), _TRITON.read_text()]
 _FOUND = [found for source in _SOURCES for found in _functions(source)]
 
-HELPERS = {name: source for name, source, _ in _FOUND}
+HELPERS = {f.name: text for f, text in _FOUND}
 """Their source by name."""
 
-_CALLED = {name: names & HELPERS.keys() for name, _, names in _FOUND}
+READS = {f.name: names_read(f) for f, _ in _FOUND}
+"""The names that each reads: of modules, and of others of them."""
+
+THRESHOLDS_OF = {f.name: frozenset(_thresholds(f)) for f, _ in _FOUND}
+"""The names of the costs that each goes by."""
 
 
-def _calls(name: str) -> tuple[str, ...]:
-    """All functions that a part needs besides itself, the calls of calls too."""
-    found: dict[str, None] = {}
-    stack = [name]
+def with_called(names: Iterable[str]) -> dict[str, None]:
+    """`names`, with all that those of them that are helpers read in turn."""
+    found = dict.fromkeys(names)
+    stack = list(found)
     while stack:
-        fresh = [called for called in sorted(_CALLED[stack.pop()]) if called not in found]
+        fresh = [name for name in READS.get(stack.pop(), ()) if name not in found]
         found.update(dict.fromkeys(fresh))
         stack += fresh
-    return tuple(found)
-
-
-NEEDS = {name: _calls(name) for name in HELPERS}
-"""Which of the others a helper calls."""
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 
@@ -10,17 +11,18 @@ from tensorlang.language.function import Function
 from tensorlang.language.predicates import Relation
 from tensorlang.lower import costs
 from tensorlang.lower.arrays.check import why_not
-from tensorlang.lower.arrays.ir import Apply, Block, Part
+from tensorlang.lower.arrays.ir import Block
 from tensorlang.lower.arrays.program import ArrayProgram
-from tensorlang.lower.emit.helpers import HELPERS, NEEDS
-from tensorlang.lower.emit.python import lines, text
+from tensorlang.lower.emit.helpers import HELPERS, THRESHOLDS_OF, names_read, with_called
+from tensorlang.lower.emit.python import lines, modules_in, text
 from tensorlang.lower.emit.shared import share
 
 
 class Source:
     """The generated source of `f`: its text, the function's name, and the sizes that it must be told.
 
-    The text is that of the function's `definition`, and of the parts of the library that it calls, the `helpers`.
+    The text is that of the function's `definition`, and of the parts of the library that it calls, which are among the
+    names that it reads, `helpers`.
 
     The relations `sparse` come as their points: tuples of index arrays, the points' arguments, and for each of the
     further `orders` which of the points comes when. `exact` keeps to sums of products where a Fourier transform would
@@ -38,8 +40,8 @@ class Source:
         self._shared, functions = share(self.program.definition)
         self._functions = list(functions.values())
         block = Block([self._shared])
-        called = {n.operation if isinstance(n, Apply) else n.name for n in block.nodes() if isinstance(n, Apply | Part)}
-        self.helpers = tuple(name for name in HELPERS if name in called)
+        own = (names_read(ast.parse(code)) for code in self._functions)
+        self.helpers = tuple(modules_in(block).union(*own))
         self._table = costs.exact(costs.load()) if exact or strict else costs.load()
         self.runnable_definition = "\n\n\n".join([*self._functions, "\n".join(lines(block, notes=False))])
         self.runnable = assembled([self.runnable_definition], self.helpers, self._table)
@@ -55,18 +57,26 @@ class Source:
         return assembled([self.definition], self.helpers, self._table)
 
 
-def assembled(definitions: Sequence[str], called: Iterable[str], table: dict[str, int]) -> str:
-    """A module of these functions, which call those helpers and are written for the costs in `table`."""
-    wanted = dict.fromkeys(called)
-    for helper in tuple(wanted):
-        wanted.update(dict.fromkeys(NEEDS.get(helper, ())))
-    helpers = [HELPERS[name].strip("\n") for name in HELPERS if name in wanted]
-    text = "\n".join(["\n\n\n".join([*helpers, *definitions]), ""])
-    if "COSTS[" in text:
-        text = "\n".join([*costs.code(table, text), "", "", text])
-    imports = ["import jax"] if "jax." in text else []
-    imports += ["import jax.numpy as jnp"]
-    imports += ["from jax import lax"] if "lax." in text else []
-    metadata = "from jax.experimental.xla_metadata import set_xla_metadata"
-    imports += [metadata] if "set_xla_metadata" in text else []
-    return "\n".join([*imports, "", "", text])
+IMPORTS = {
+    "jax": "import jax",
+    "jnp": "import jax.numpy as jnp",
+    "np": "import numpy as np",
+    "lax": "from jax import lax",
+    "pl": "from jax.experimental import pallas as pl",
+    "pltpu": "from jax.experimental.pallas import tpu as pltpu",
+    "plgpu": "from jax.experimental.pallas import triton as plgpu",
+    "set_xla_metadata": "from jax.experimental.xla_metadata import set_xla_metadata",
+}
+"""The import of each module that generated code may read, by its name there."""
+
+
+def assembled(definitions: Sequence[str], names: Iterable[str], table: dict[str, int]) -> str:
+    """A module of these functions, which read those names, of helpers and modules; for the costs in `table`."""
+    known = with_called(["jnp", *names])
+    helpers = [HELPERS[name].strip("\n") for name in HELPERS if name in known]
+    text = "\n\n\n".join([*helpers, *definitions])
+    if "COSTS" in known:
+        read = frozenset().union(*(THRESHOLDS_OF.get(name, ()) for name in known))
+        text = "\n".join([*costs.code({name: n for name, n in table.items() if name in read}), "", "", text])
+    imports = [line for name, line in IMPORTS.items() if name in known]
+    return "\n".join([*imports, "", "", text, ""])

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from tensorlang.errors import LimitError
 from tensorlang.language.affine import Affine, Atom, render
+from tensorlang.language.grammar import ScalarFunction
 from tensorlang.lower.arrays.ir import (
     All,
     Any,
@@ -42,13 +43,13 @@ from tensorlang.lower.arrays.ir import (
     Tuple,
     Volume,
     When,
-    Written,
 )
+from tensorlang.lower.emit.nodes import Attribute, Call, Conditional, Do, Everything, For, OnDevice, Store
 from tensorlang.lower.emit.operations import SPELLED
 from tensorlang.memory import cached
 
-LOOSE, SUM, PRODUCT, ATOM = range(4)
-"""How tightly an expression binds: a comparison, a sum, a product or sign, a name or call."""
+OPEN, LOOSE, SUM, PRODUCT, ATOM = range(5)
+"""How tightly an expression binds: a choice, a comparison, a sum, a product or sign, a name or call."""
 
 _WIDTH = 100
 _INFIX = {
@@ -61,7 +62,7 @@ _INFIX = {
     "&": (LOOSE, ATOM, ATOM),
     "|": (LOOSE, ATOM, ATOM),
     "and": (LOOSE, LOOSE, LOOSE),
-    **dict.fromkeys(("==", ">=", "<=", ">", "<"), (LOOSE, SUM, SUM)),
+    **dict.fromkeys(("==", "!=", ">=", "<=", ">", "<"), (LOOSE, SUM, SUM)),
 }
 """How tightly each operator binds, and how tightly what is to its left and right must."""
 
@@ -86,7 +87,7 @@ def _written(node: Node) -> tuple[str, int]:
             every = [str(factor), *parts] if factor != 1 or not parts else parts
             return " * ".join(every), ATOM if len(every) == 1 else PRODUCT
         case Position(a, arrays):
-            spelled = {atom: text(array) for atom, array in arrays}
+            spelled = {atom: within(array, ATOM) for atom, array in arrays}
             return affine(a, spelled), ATOM if _is_atom(a) else SUM
         case Infix(left, op, right):
             level, before, after = _INFIX[op]
@@ -96,9 +97,9 @@ def _written(node: Node) -> tuple[str, int]:
         case Negative(of):
             return f"-{within(of, ATOM)}", PRODUCT
         case Elementwise(f, arguments):
-            level, bare = _template(f.source, f.arity)
-            codes = (text(v) if bare[k] else within(v, ATOM) for k, v in enumerate(arguments))
-            return f.source.format(*codes), level
+            template = _template(f)
+            codes = (text(v) if bare else within(v, ATOM) for v, bare in zip(arguments, template.bare, strict=True))
+            return f.source.format(*codes), template.level
         case Subscript(of, at):
             return f"{within(of, ATOM)}[{', '.join(map(text, at))}]", ATOM
         case All():
@@ -131,11 +132,17 @@ def _written(node: Node) -> tuple[str, int]:
         case Text(quoted):
             return f'"{quoted}"', ATOM
         case Function(parameters, body):
-            return f"lambda{' ' if parameters else ''}{', '.join(parameters)}: {text(body)}", LOOSE
+            return f"lambda{' ' if parameters else ''}{', '.join(parameters)}: {text(body)}", OPEN
         case Each(function, of):
             return f"[{function.name}(*cut) for cut in {text(of)}]", ATOM
-        case Written(code, level):
-            return code, level
+        case Attribute(of, name):
+            return f"{within(of, ATOM)}.{name}", ATOM
+        case Call(function, arguments):
+            return f"{within(function, ATOM)}({', '.join(map(text, arguments))})", ATOM
+        case Conditional(test, then, otherwise):
+            return f"{within(then, LOOSE)} if {within(test, LOOSE)} else {within(otherwise, LOOSE)}", OPEN
+        case Everything():
+            return "...", ATOM
     raise AssertionError(f"no such expression: {node}")
 
 
@@ -166,18 +173,57 @@ def _number(node: Number) -> str:
         raise LimitError("a constant of this program is too large for floating point") from None
 
 
+@dataclass(frozen=True)
+class _Template:
+    """How tightly the source of a scalar function binds, which arguments need no parentheses, the names that it reads,
+    and if it is one call of its arguments in order, of what."""
+
+    level: int
+    bare: tuple[bool, ...]
+    names: frozenset[str]
+    called: str | None
+
+
 @cached
-def _template(source: str, arity: int) -> tuple[int, tuple[bool, ...]]:
-    """How tightly a template binds, and for each argument whether it can do without parentheses everywhere."""
-    tree = ast.parse(source.format(*(f"a{k}" for k in range(arity))), mode="eval").body
+def _template(f: ScalarFunction) -> _Template:
+    own = [f"a{k}" for k in range(f.arity)]
+    tree = ast.parse(f.source.format(*own), mode="eval").body
     level = ATOM if isinstance(tree, ast.Call | ast.Name | ast.Attribute | ast.Subscript) else LOOSE
     if isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.Mult | ast.Div | ast.Pow):
         level = PRODUCT
-    bare = []
-    for k in range(arity):
-        every = len(re.findall(rf"\{{{k}\}}", source))
-        bare.append(every == len(re.findall(rf"(?:\(|, )\{{{k}\}}(?=[,)])", source)))
-    return level, tuple(bare)
+    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call)]
+    separate = {id(argument) for call in calls for argument in call.args}
+    names = [n for n in ast.walk(tree) if isinstance(n, ast.Name)]
+    tight = {n.id for n in names if id(n) not in separate}
+    plain = isinstance(tree, ast.Call) and [n.id for n in tree.args if isinstance(n, ast.Name)] == own
+    return _Template(
+        level,
+        tuple(name not in tight for name in own),
+        frozenset(n.id for n in names).difference(own),
+        ast.unparse(tree.func) if plain and isinstance(tree, ast.Call) and not tree.keywords else None,
+    )
+
+
+def modules_in(block: Block) -> set[str]:
+    """The modules, and functions of the library, by which the code of `block` is written."""
+    found: set[str] = set()
+    for node in block.nodes():
+        match node:
+            case Name(name) | Part(name):
+                found.add(_root(name))
+            case Apply(operation, _, _):
+                found.add(_root(SPELLED.get(operation, operation)))
+            case Elementwise(f, _):
+                found |= _template(f).names
+            case _:
+                pass
+    if any(isinstance(s, OnDevice) for s in block.walk()):
+        found.add("pl")
+    return found
+
+
+def _root(name: str) -> str:
+    return name.partition(".")[0]
 
 
 # statements
@@ -192,41 +238,53 @@ def lines(block: Block, indent: int = 0, notes: bool = True) -> list[str]:
         if isinstance(part, Block):
             stack += [(inner, depth + 1) for inner in reversed(part.statements)]
             continue
-        for line in _lines(part, _WIDTH - 4 * depth, notes):
-            found.append(("    " * depth + line).rstrip())
+        written = [part] if isinstance(part, str) else _lines(part, _WIDTH - 4 * depth, notes)
+        for line in written:
+            if line or (found and found[-1]):  # an empty line is one
+                found.append(("    " * depth + line).rstrip())
         match part:
-            case Define(_, _, body):
+            case Define(_, _, body) | For(_, _, body) | OnDevice(_, body):
                 stack.append((body, depth))
             case When(_, then, otherwise):
-                stack += [(otherwise, depth), ("else:", depth), (then, depth)]
+                stack += [(otherwise, depth), ("else:", depth)] if otherwise.statements else []
+                stack.append((then, depth))
             case _:
                 pass
     return found
 
 
-def _lines(s: Statement | str, width: int, notes: bool) -> Sequence[str]:
+def _lines(s: Statement, width: int, notes: bool) -> Sequence[str]:
     match s:
-        case str():
-            return broken_call(s, width)
+        case Assign(names, Tuple(items), True) if len(items) > 1:
+            return [f"{', '.join(names)} = {', '.join(map(text, items))}"]
         case Assign(names, value, unpacked):
             alone = "," if unpacked and len(names) == 1 else ""
             return _assigned(f"{', '.join(names)}{alone} = ", value, width)
+        case Store(target, value):
+            return _assigned(f"{text(target)} = ", value, width)
         case Return(value):
             return _assigned("return ", value, width)
+        case Do(value):
+            return _assigned("", value, width)
         case Define(name, parameters, _):
             return [f"def {name}({', '.join(parameters)}):"]
         case When(test, _, _):
             return [f"if {text(test)}:"]
+        case For(name, count, _):
+            return [f"for {name} in range({text(count)}):"]
+        case OnDevice(test, _):
+            return ["", f"@pl.when({text(test)})", "def _():"]
         case Note(made):
             if isinstance(made, str):
                 return [f"# {made}"]
             return [f"# {made()}"] if notes else []
         case Blank():
             return [""]
+    raise AssertionError(f"no such statement: {s}")
 
 
 def _assigned(head: str, value: Node, width: int) -> Sequence[str]:
-    """`head` and a value, or if it is too long and a call, several lines: one for each argument."""
+    """`head` and a value, or if it is too long and a call or list, several lines: one for each part."""
     line = head + text(value)
     if len(line) <= width:
         return [line]
@@ -234,35 +292,13 @@ def _assigned(head: str, value: Node, width: int) -> Sequence[str]:
         case Apply(operation, arguments, keywords):
             given = [*map(text, arguments), *(f"{name}={text(v)}" for name, v in keywords)]
             return [f"{head}{SPELLED.get(operation, operation)}(", *(f"    {part}," for part in given), ")"]
-        case Elementwise(f, arguments) if (called := _PLAIN.fullmatch(f.source)) is not None:
-            return [f"{head}{called[1]}(", *(f"    {text(v)}," for v in arguments), ")"]
+        case Call(function, arguments):
+            return [f"{head}{within(function, ATOM)}(", *(f"    {text(v)}," for v in arguments), ")"]
+        case List(items):
+            return [f"{head}[", *(f"    {text(v)}," for v in items), "]"]
+        case Tuple(items):
+            return [f"{head}(", *(f"    {text(v)}," for v in items), ")"]
+        case Elementwise(f, arguments) if (called := _template(f).called) is not None:
+            return [f"{head}{called}(", *(f"    {text(v)}," for v in arguments), ")"]
         case _:
             return [line]
-
-
-_PLAIN = re.compile(r"([\w.]+)\(\{0\}(?:, \{\d\})*\)")
-"""The template of a function that is called with its arguments in order."""
-
-
-_CALL = re.compile(r"(?:return |\w+ = )?[\w.]+\(")
-
-
-def broken_call(line: str, width: int) -> list[str]:
-    """A line of a kernel, or if it is too long and a call, several: one for each argument."""
-    head = _CALL.match(line)
-    if len(line) <= width or head is None or not line.endswith(")"):
-        return [line]
-    arguments = [""]
-    depth, quoted = 1, False
-    for c in line[head.end() : -1]:
-        quoted ^= c == '"'
-        if not quoted:
-            depth += (c in "([{") - (c in ")]}")
-        if depth == 0:  # the call ends before the line does
-            return [line]
-        parameters = arguments[-1].startswith("lambda ") and ":" not in arguments[-1]
-        if c == "," and depth == 1 and not quoted and not parameters:
-            arguments.append("")
-        elif arguments[-1] or c != " ":
-            arguments[-1] += c
-    return [head[0], *(f"    {part}," for part in arguments), ")"]

@@ -2,24 +2,26 @@
 
 A statement joins a kernel if both have the same tiles and visit the same ones of them, and either it reads, at its own
 tile, what the kernel makes, or both read something in common. What the kernel accumulates may be read after the last
-tile only; but for a maximum m, in sums of exp(a - m) * .. over the elements of which m is the maximum. Those are taken
-up along with m, and multiplied by exp(old m - new m) where it grows: softmax in one pass.
+tile only; except for a maximum m, in sums of exp(a - m) * .. over the elements of which m is the maximum. Those are
+taken up along with m, and multiplied by exp(old m - new m) where it grows: softmax in one pass.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from tensorlang.errors import NormalFormError
 from tensorlang.language.affine import Affine, Index, IndexArray, atom_affine, constant
 from tensorlang.language.function import Function, Parameter, unused_name
-from tensorlang.language.grammar import Add, Call, Const, Expr, Extremum, Sum, Var, access, children, gen
+from tensorlang.language.grammar import Add, Call, Const, Expr, Extremum, Sum, Var, access, gen
 from tensorlang.language.names import free_names
 from tensorlang.language.predicates import TRUE, Predicate, Related, Relation, conjunction, conjuncts, less, within
-from tensorlang.language.rebuilt import with_children
+from tensorlang.language.rebuilt import rewrite
 from tensorlang.language.types import Pair, R, Type, array, leaves, shape, struct_of_arrays
-from tensorlang.lower.kernels.kernel import (
+from tensorlang.lower.kernels.check import why_not
+from tensorlang.lower.kernels.ir import (
     Accumulator,
     Axis,
     Kernel,
@@ -31,14 +33,16 @@ from tensorlang.lower.kernels.kernel import (
     Role,
     Step,
     Tiles,
+    leaves_of,
 )
 from tensorlang.lower.kernels.roles import Length, Roles, Unfit, roles
-from tensorlang.lower.kernels.statements import Memory, Statement, leaves_of, statements, takes_apart
+from tensorlang.lower.kernels.statements import Memory, Statement, stored_statements, takes_apart
+from tensorlang.lower.kernels.targets import Tiling
 from tensorlang.lower.kernels.terms import free, multiplied, nodes, reads, reduction, renamed
 from tensorlang.lower.kernels.tiles import tiles_of
 from tensorlang.lower.plan.dependence import places, variable
 from tensorlang.lower.plan.numbers import has_numbers
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 from tensorlang.sets.isl import implies
 
 _KINDS = {0: Kind.SUM, 1: Kind.MAX, -1: Kind.MIN}
@@ -55,6 +59,7 @@ class _Group:
     outputs: list[Output] = field(default_factory=list)
     reads: set[Read] = field(default_factory=set)
     statements: list[Statement] = field(default_factory=list)
+    apart: dict[str, str] = field(default_factory=dict)
 
     def tiled(self) -> list[Axis]:
         """The axes that are cut into tiles, in order."""
@@ -66,40 +71,42 @@ class _Group:
         return {output.var: output for output in self.outputs}
 
 
-def program(f: Function, length: Length, unfit: Callable[[Kernel], str | None]) -> Program:
-    """The steps of `f`, which is simplified, for sizes of at least 1, with tiles of the lengths that `length` says.
+def program(f: Function, tiling: Tiling) -> Program:
+    """The steps of `f`, which is simplified, for sizes of at least 1, as a target has them.
 
-    Kernels for which `unfit` has a reason are left to `jax.numpy`.
+    Kernels for which it has a reason against them are left to `jax.numpy`.
     """
     if not takes_apart(f):
         return _left_alone(f, "it chooses points")
     if has_numbers(f):
         return _left_alone(f, "it reads numbers that indices are")
-    found = statements(f)
+    found = stored_statements(f)
     present = conjunction(less(constant(0), atom_affine(s)) for s in f.sizes)
     steps: list[_Group | Plain] = []
     names = _Canonical()
     for s in found.stored:
         try:
-            _place(s, steps, found.memory, length, names, present)
+            _place(s, steps, found.memory, tiling.length, names, present)
         except Unfit as reason:
             steps.append(_plain(s, str(reason)))
     wanted = set(leaves_of(found.results))
     reversed_steps: list[Step] = []
     for step in reversed(steps):
-        made = [step] if isinstance(step, Plain) else _finished(step, wanted, present, unfit)
+        made = [step] if isinstance(step, Plain) else _finished(step, wanted, present, tiling)
         for each in reversed(made):
             wanted |= _read_by(each)
         reversed_steps += reversed(made)
-    return Program(f, found.parts, tuple(reversed(reversed_steps)), found.results)
+    result = Program(f, found.parts, tuple(reversed(reversed_steps)), found.results)
+    wrong = why_not(result)
+    if wrong is not None:
+        raise NormalFormError(f"lowering made no kernels: {wrong}")
+    return result
 
 
-def _finished(
-    group: _Group, wanted: set[Var], present: Predicate, unfit: Callable[[Kernel], str | None]
-) -> Sequence[Step]:
-    """The kernel of `group`, or its statements, if the kernel is unfit."""
-    kernel = _kernel(group, wanted, present)
-    reason = unfit(kernel)
+def _finished(group: _Group, wanted: set[Var], present: Predicate, tiling: Tiling) -> Sequence[Step]:
+    """The kernel of `group`, or its statements, if the target can't have the kernel."""
+    kernel = tiling.adapted(_kernel(group, wanted, present))
+    reason = tiling.unfit(kernel)
     if reason is None:
         return [kernel]
     return [_plain(s, reason) for s in group.statements]
@@ -123,8 +130,8 @@ def _tree(kind: Type, variables: Iterator[Var]) -> Deep[Results]:
     kind = struct_of_arrays(kind)
     if not isinstance(kind, Pair):
         return next(variables)
-    first = yield _tree(kind.first, variables)
-    second = yield _tree(kind.second, variables)
+    first = yield from call(_tree(kind.first, variables))
+    second = yield from call(_tree(kind.second, variables))
     return (first, second)
 
 
@@ -152,18 +159,22 @@ def _place(
         made = step.outputs if isinstance(step, Plain) else tuple(step.made)
         if not read.isdisjoint(made):
             earliest = k
+    apart: dict[str, str] = {}
     for step in reversed(steps[earliest:]):
         if isinstance(step, _Group):
             whole = frozenset(a.extent for a in step.axes.values() if a.role is Role.WHOLE)
             try:
                 draft = _draft(s, roles(s, memory, length, whole), names, step)
-            except Unfit:
-                continue
-            if _joins(draft, step, present):
+                reason = _why_apart(draft, step, present)
+            except Unfit as unfit:
+                reason = str(unfit)
+            if reason is None:
                 _join(draft, step)
                 return
+            apart[step.outputs[0].var.name] = reason
     alone = _draft(s, roles(s, memory, length), names, _Group())
     tiles_of(alone.tiled(), alone.accumulators, present)
+    alone.apart = apart
     steps.append(alone)
 
 
@@ -183,7 +194,7 @@ def _draft(s: Statement, found: Roles, names: _Canonical, group: _Group) -> _Gro
         if known is None:
             draft.accumulators.append(acc)
         accumulated[head] = access((known or acc).var, *map(atom_affine, (known or acc).axes))
-    value = run(_with(body, accumulated, group.made, {}))
+    value = _with(body, accumulated, group.made)
     draft.outputs.append(Output(s.var, own, value))
     return draft
 
@@ -238,12 +249,12 @@ def _accumulator(
         value = Extremum(r.sign, i, axes[i].extent, conjunction([]), value) if r.sign else Sum(i, axes[i].extent, value)
     var = Var(f"{name}_{_KINDS[r.sign].value}", array(tuple(axes[i].extent for i in kept), R))
     shift = None
-    for x in {x for x, _ in reads(*r.factors)} & group.made.keys():
+    for x in dict.fromkeys(x for x, _ in reads(*r.factors) if x in group.made):
         if shift is not None or not _is_shift(x, r.factors, pred, group):
             raise Unfit(f"it reads {x.name} before it is complete")
         shift = next(a.var for a in group.accumulators if _reads_alone(group.made[x], a))
     if shift is not None:
-        value = run(_with(value, {}, group.made, {}))
+        value = _with(value, {}, group.made)
     return Accumulator(var, kept, _KINDS[r.sign], pred, value, shift)
 
 
@@ -282,39 +293,35 @@ def _is_shift(m: Var, factors: Sequence[Expr], pred: Predicate, group: _Group) -
     return False
 
 
-def _with(e: Expr, values: Mapping[Expr, Expr], made: Mapping[Var, Output], memo: dict[Expr, Expr]) -> Deep[Expr]:
+def _with(e: Expr, values: Mapping[Expr, Expr], made: Mapping[Var, Output]) -> Expr:
     """`e` with these values in place of expressions, and of what is made, if it is read at the axes that it has.
 
     Raises `Unfit` if it is read elsewhere.
     """
-    if e not in memo:
-        x = variable(e)
-        if e in values:
-            memo[e] = values[e]
-        elif x is not None and x in made:
-            if places(e) != [atom_affine(i) for i in made[x].axes]:
-                raise Unfit(f"it reads {x.name} of other tiles")
-            memo[e] = made[x].value
-        elif x is not None:
-            memo[e] = e
-        else:
-            parts = []
-            for part in children(e):
-                parts.append((yield _with(part, values, made, memo)))
-            memo[e] = with_children(e, parts)
-    return memo[e]
+
+    def given(old: Expr) -> Expr | None:
+        x = variable(old)
+        if old in values or x is None:
+            return values.get(old)
+        if x not in made:
+            return old
+        if places(old) != [atom_affine(i) for i in made[x].axes]:
+            raise Unfit(f"it reads {x.name} of other tiles")
+        return made[x].value
+
+    return rewrite(e, given)
 
 
-def _joins(draft: _Group, group: _Group, present: Predicate) -> bool:
-    """Whether `draft` visits the tiles that `group` visits, and shares something with it."""
-    if draft.tiled() != group.tiled() or draft.reads.isdisjoint(group.reads | _made(group)):
-        return False
+def _why_apart(draft: _Group, group: _Group, present: Predicate) -> str | None:
+    """Why `draft` is not one kernel with `group`; None if it visits the tiles that `group` visits, and shares something
+    with it. Raises `Unfit`."""
+    if draft.tiled() != group.tiled():
+        return "its tiles are over other axes"
+    if draft.reads.isdisjoint(group.reads | _made(group)):
+        return "they read nothing at the same places"
     before = _visited(tiles_of(group.tiled(), group.accumulators, present))
-    try:
-        after = tiles_of(group.tiled(), [*group.accumulators, *draft.accumulators], present)
-    except Unfit:
-        return False
-    return before == _visited(after)
+    after = _visited(tiles_of(group.tiled(), [*group.accumulators, *draft.accumulators], present))
+    return None if before == after else "it visits other tiles"
 
 
 def _visited(tiles: Tiles | None) -> tuple[Predicate, frozenset[Related]]:
@@ -349,7 +356,8 @@ def _kernel(group: _Group, wanted: set[Var], present: Predicate) -> Kernel:
     used |= {i for output in outputs for i in (*output.axes, *_indices(output.value))}
     axes = tuple(axis for i, axis in group.axes.items() if i in used)
     name = "_".join(output.var.name for output in outputs)
-    return Kernel(name, axes, tuple(kept), tuple(outputs), tiles_of(axes, kept, present))
+    tiles = tiles_of(axes, kept, present)
+    return Kernel(name, axes, tuple(kept), tuple(outputs), tiles, tuple(group.apart.items()))
 
 
 def _indices(e: Expr) -> set[Index]:

@@ -12,7 +12,7 @@ from enum import Enum
 from tensorlang.language.affine import Affine, Index, IndexArray, Lookup, Size, constant, total
 from tensorlang.language.grammar import Expr, Var
 from tensorlang.language.predicates import Related, Relation
-from tensorlang.lower.kernels.kernel import Axis, Kernel, Role
+from tensorlang.lower.kernels.ir import Axis, Kernel, Role
 from tensorlang.lower.kernels.roles import is_column, looked_up
 from tensorlang.lower.kernels.terms import conditions, reads
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import jax
@@ -14,11 +14,13 @@ from tensorlang.errors import ArgumentError, MissingPackage
 from tensorlang.language.affine import Atom, Size
 from tensorlang.language.function import Function
 from tensorlang.language.predicates import Relation
+from tensorlang.lower.emit.gpu.launch import GpuKernel
+from tensorlang.lower.emit.kernels import Emit, KernelSource
+from tensorlang.lower.emit.tpu.launch import TpuKernel
 from tensorlang.lower.explain import Explained, Explanation
-from tensorlang.lower.kernels import gpu, tpu
 from tensorlang.lower.kernels.grouping import program
-from tensorlang.lower.kernels.kernel import Axis, Kernel, Plain, Program
-from tensorlang.lower.kernels.module import Emit, Module
+from tensorlang.lower.kernels.ir import Axis, Kernel, Plain, Program
+from tensorlang.lower.kernels.targets import GPU, TPU, Tiling
 from tensorlang.lower.run import Form, Lowered, defined
 
 
@@ -28,19 +30,14 @@ class InterpretedWarning(UserWarning):
 
 @dataclass(frozen=True)
 class Target:
-    """An accelerator: JAX's name of the platform, how long tiles are, the code of a kernel, and what it can't take."""
+    """An accelerator: JAX's name of the platform, how kernels are tiled for it, and what writes them."""
 
     platform: str
-    length: Callable[[Axis, bool], int]
+    tiling: Tiling
     emit: Emit
-    imports: tuple[str, ...]
-    unfit: Callable[[Kernel], str | None]
 
 
-TARGETS = {
-    "pallas-tpu": Target("tpu", tpu.length, tpu.TpuKernel, tpu.IMPORTS, tpu.unfit),
-    "pallas-gpu": Target("gpu", lambda axis, _: gpu.BLOCKS[axis.role], gpu.GpuKernel, gpu.IMPORTS, gpu.unfit),
-}
+TARGETS = {"pallas-tpu": Target("tpu", TPU, TpuKernel), "pallas-gpu": Target("gpu", GPU, GpuKernel)}
 
 TRITON_WARNING = "The Pallas Triton backend is deprecated"
 """How JAX's warning of it begins, and ours."""
@@ -92,10 +89,10 @@ class Kernels(Lowered):
             target = TARGETS[self.target]
 
             def length(axis: Axis, ruled_out: bool) -> int:
-                return self._lengths.get(str(axis.extent)) or target.length(axis, ruled_out)
+                return self._lengths.get(str(axis.extent)) or target.tiling.length(axis, ruled_out)
 
-            self._program = program(self._simplified, length, target.unfit)
-            made = Module(self._program, target.emit, target.imports)
+            self._program = program(self._simplified, replace(target.tiling, length=length))
+            made = KernelSource(self._program, target.emit)
             static = [*made.told.values(), "interpret"]
             try:
                 run = jax.jit(defined(made), static_argnames=static)
@@ -148,17 +145,26 @@ def _explained(step: Kernel | Plain) -> Explained:
             names, f"{names}: jax.numpy, no kernel", "dense", f"since {step.reason}", computed="by jax.numpy"
         )
     names = ", ".join(output.var.name for output in step.outputs)
-    axes = ", ".join(f"{axis.index}:{axis.extent} ({axis.role.value}, {axis.block})" for axis in step.axes)
+    axes = ", ".join(f"{axis.index}:{axis.extent} ({_how(axis)})" for axis in step.axes)
     inside = ", ".join(a.var.name for a in step.accumulators)
     tiles = "every tile" if step.tiles is None else "only tiles with a point where the conditions hold"
-    kept = f"accumulated in fast memory: {inside}; {tiles}" if inside else tiles
     return Explained(
-        names, f"{names}: the kernel {step.name} over {axes or 'one tile'}", "dense", kept, computed="tile by tile"
+        names,
+        f"{names}: the kernel {step.name} over {axes or 'one tile'}",
+        "dense",
+        f"accumulated in fast memory: {inside}" if inside else "",
+        computed=f"tile by tile, {tiles}:",
+        parts=tuple(step.formulas()),
+        apart=step.apart,
     )
 
 
+def _how(axis: Axis) -> str:
+    return f"{axis.role.value}, in tiles of {axis.block}" if axis.is_tiled else axis.role.value
+
+
 def _checked(f: Function, blocks: Mapping[str, int]) -> Mapping[str, int]:
-    """Raise `ArgumentError` for lengths of tiles that are none."""
+    """Raise `ArgumentError` for invalid lengths of tiles."""
     for name, length in blocks.items():
         if not isinstance(length, int | np.integer) or length < 8 or length % 8:
             raise ArgumentError(f"tiles are a multiple of 8 long, found {name}={length}")

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tensorlang.language.affine import Affine, Atom, Index, atom_affine
-from tensorlang.language.grammar import Access, Bracket, Expr, Extremum, Mul, Sum, Var, access, children
-from tensorlang.language.predicates import TRUE, Predicate, conjunction, free_atoms, substitute
-from tensorlang.language.rebuilt import with_children
+from tensorlang.language.grammar import Access, Bracket, Expr, Extremum, Mul, Sum, Var, children
+from tensorlang.language.predicates import TRUE, Predicate, conjunction, free_atoms
+from tensorlang.language.rebuilt import rewrite, with_atoms
 from tensorlang.lower.plan.dependence import places, variable
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 
 Binders = tuple[tuple[Index, Affine], ...]
 Made = tuple[tuple[Index, ...], Expr]
@@ -89,54 +89,20 @@ def rebuilt(r: Reduction, make: Mapping[Index, Index] | None = None) -> Expr:
     return e
 
 
-def at(e: Expr, values: Mapping[Atom, Affine]) -> Expr:
-    """`e` with these values in place of indices; none of them is bound in `e`."""
-    return run(_at(e, values, {})) if values else e
-
-
-def _at(e: Expr, values: Mapping[Atom, Affine], memo: dict[Expr, Expr]) -> Deep[Expr]:
-    if e not in memo:
-        if variable(e) is not None:
-            memo[e] = access(whole(e), *(a.substitute(values) for a in places(e)))
-        else:
-            parts = []
-            for part in children(e):
-                parts.append((yield _at(part, values, memo)))
-            match e:
-                case Bracket(p, _):
-                    memo[e] = Bracket(substitute(p, values), *parts)
-                case Extremum(sign, i, n, p, _):
-                    memo[e] = Extremum(sign, i, n, substitute(p, values), *parts)
-                case _:
-                    memo[e] = with_children(e, parts)
-    return memo[e]
-
-
 def renamed(e: Expr, names: Mapping[Index, Index]) -> Expr:
     """`e` with other indices, bound ones too."""
-    return run(_renamed(e, names, {i: atom_affine(j) for i, j in names.items()}, {})) if names else e
 
+    def made(_: Expr, new: Expr) -> Expr:
+        match new:
+            case Extremum(sign, i, n, p, a):
+                return Extremum(sign, names.get(i, i), n, p, a)
+            case Sum(i, n, a):
+                return Sum(names.get(i, i), n, a)
+            case _:
+                return new
 
-def _renamed(
-    e: Expr, names: Mapping[Index, Index], values: Mapping[Atom, Affine], memo: dict[Expr, Expr]
-) -> Deep[Expr]:
-    if e not in memo:
-        if variable(e) is not None:
-            memo[e] = access(whole(e), *(a.substitute(values) for a in places(e)))
-        else:
-            parts = []
-            for part in children(e):
-                parts.append((yield _renamed(part, names, values, memo)))
-            match e:
-                case Bracket(p, _):
-                    memo[e] = Bracket(substitute(p, values), *parts)
-                case Extremum(sign, i, n, p, _):
-                    memo[e] = Extremum(sign, names.get(i, i), n, substitute(p, values), *parts)
-                case Sum(i, n, _):
-                    memo[e] = Sum(names.get(i, i), n, *parts)
-                case _:
-                    memo[e] = with_children(e, parts)
-    return memo[e]
+    free: dict[Atom, Affine] = {i: atom_affine(j) for i, j in names.items()}
+    return rewrite(with_atoms(e, free), lambda old: old if variable(old) is not None else None, made)
 
 
 def whole(e: Expr) -> Expr:
@@ -186,7 +152,7 @@ def _free(e: Expr, memo: dict[Expr, frozenset[Index]]) -> Deep[frozenset[Index]]
             found.update(i for a in places(e) for i in a.indices)
         else:
             for part in children(e):
-                found |= yield _free(part, memo)
+                found |= yield from call(_free(part, memo))
             if isinstance(e, Bracket | Extremum):
                 found |= over(e.pred)
             if isinstance(e, Sum | Extremum):
@@ -198,3 +164,9 @@ def _free(e: Expr, memo: dict[Expr, frozenset[Index]]) -> Deep[frozenset[Index]]
 def over(p: Predicate) -> frozenset[Index]:
     """The indices that a predicate is over."""
     return frozenset(a for a in free_atoms(p) if isinstance(a, Index))
+
+
+def vanishes(factors: Sequence[Expr], i: Index) -> bool:
+    """Whether the product is 0 where `i` is beyond its end: what depends on it are elements of arrays."""
+    dependent = [x for x in factors if i in free(x)]
+    return bool(dependent) and all(variable(x) is not None for x in dependent)

@@ -29,7 +29,7 @@ from tensorlang.language.predicates import (
     lookups,
     not_equal,
 )
-from tensorlang.lower.kernels.kernel import Accumulator, Axis, Role, Tiles
+from tensorlang.lower.kernels.ir import Accumulator, Axis, Role, Tiles
 from tensorlang.lower.kernels.roles import Unfit, related
 from tensorlang.lower.kernels.terms import over
 from tensorlang.sets.isl import gist

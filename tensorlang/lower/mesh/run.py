@@ -16,12 +16,12 @@ from tensorlang.language.arguments import bind
 from tensorlang.language.function import Function
 from tensorlang.language.predicates import Relation
 from tensorlang.lower.checked import check_traced
+from tensorlang.lower.emit.mesh import MeshSource, uneven
 from tensorlang.lower.explain import Explained, Explanation
 from tensorlang.lower.mesh.asked import Along, asked
 from tensorlang.lower.mesh.collectives import Collectives
 from tensorlang.lower.mesh.local import Cut
 from tensorlang.lower.mesh.plan import Step, plan
-from tensorlang.lower.mesh.source import MeshSource, uneven
 from tensorlang.lower.run import check_extrema, defined, values_of
 from tensorlang.shown import Shown
 

@@ -32,11 +32,10 @@ from tensorlang.language.grammar import (
     children,
 )
 from tensorlang.language.predicates import conjuncts
-from tensorlang.language.rebuilt import with_children
+from tensorlang.language.rebuilt import rewrite
 from tensorlang.language.types import R, array
 from tensorlang.lower.plan.dependence import bindings, occurring, places, variable
 from tensorlang.lower.plan.size_guards import is_static
-from tensorlang.recursion import Deep, run
 
 FEWEST = 4
 """How many sums are worth a loop of their own."""
@@ -106,18 +105,8 @@ def _lifted(x: Array, e: Expr, sizes: set[Affine]) -> list[_Binding]:
     """x = e with the sums in `e` as statements of their own before it."""
     found = [s for s in _sums(x, e) if s.size in sizes and s is not e]
     named = {s: Var(f"{x.name}_part", R) for s in found}
-    return [*((y, s) for s, y in named.items()), (x, run(_replaced(e, named, {})) if named else e)]
-
-
-def _replaced(e: Expr, values: Mapping[Sum, Var], memo: dict[Expr, Expr]) -> Deep[Expr]:
-    if isinstance(e, Sum) and e in values:
-        return values[e]
-    if e not in memo:
-        parts = []
-        for part in children(e):
-            parts.append((yield _replaced(part, values, memo)))
-        memo[e] = with_children(e, parts)
-    return memo[e]
+    element = rewrite(e, lambda old: named.get(old) if isinstance(old, Sum) else None)
+    return [*((y, s) for s, y in named.items()), (x, element)]
 
 
 def _levels(given: Sequence[_Binding], sums: Collection[Array]) -> dict[Array, int]:

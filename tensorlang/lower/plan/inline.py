@@ -10,21 +10,25 @@ places that mix indices, where each element is read but once, so that nothing is
 
     let t = gen k:17, j. y[k + j - 8] * x[j] in  gen i, j. [-8 <= i - j <= 8] * t[i - j + 8, j]
                                              ->  gen i, j. [-8 <= i - j <= 8] * y[i] * x[j]
+
+So are outer products, of which some sum reads elements at such places: without the array it is a correlation, and what
+else reads it can sum up one factor after the other.
+
+    let t = gen i, j. y[i] * x[j] in  gen k. sum j. t[k + j, j]  ->  gen k. sum j. y[k + j] * x[j]
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from tensorlang.language.affine import Affine, Atom, Index
+from tensorlang.language.affine import Index
 from tensorlang.language.function import Function
-from tensorlang.language.grammar import Access, Add, Bracket, Const, Expr, Gen, Let, Mul, Var, access, children
-from tensorlang.language.predicates import substitute
-from tensorlang.language.rebuilt import with_children
+from tensorlang.language.grammar import Add, Bracket, Const, Expr, Gen, Let, Mul, Sum, Var, children
+from tensorlang.language.rebuilt import with_atoms, with_children
+from tensorlang.language.types import shape
 from tensorlang.lower.plan.dependence import are_apart, bindings, places, reads, results, variable
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 
 _CHEAP = 4
 """Additions and multiplications for an element that is rather computed again than gathered."""
@@ -34,8 +38,9 @@ _Made = tuple[tuple[Index, ...], Expr]
 
 
 def inline(f: Function) -> Function:
-    """`f` with elements computed where they are read at chosen places, or once at places that mix indices."""
-    return replace(f, body=run(_Rewriting(_read_once(f)).of(f.body)))
+    """`f` with elements computed where they are read at chosen places, or once at places that mix indices; and outer
+    products where they are read."""
+    return replace(f, body=run(_Rewriting(_read_once(f) | _outer_products(f)).of(f.body)))
 
 
 def _read_once(f: Function) -> set[Var]:
@@ -59,6 +64,45 @@ def _read_once(f: Function) -> set[Var]:
     return {x for x in found if count[x] == 1}
 
 
+def _outer_products(f: Function) -> set[Var]:
+    """The variables that are products of two arrays with no axis in common, of which some sum reads elements at places
+    that mix its indices with others, and that are not results as they are."""
+    given, body = bindings(f.body)
+    found = {x for x, e in given if isinstance(x, Var) and _is_outer_product(e)}
+    if not found:
+        return set()
+    mixed: set[Var] = set()
+    for whole in (*(e for _, e in given), *results(body)):
+        stack: list[tuple[Expr, frozenset[Index]]] = [(whole, frozenset())]
+        seen = set(stack)
+        while stack:
+            e, summed = stack.pop()
+            x = variable(e)
+            if x is not None:
+                at = places(e)
+                if len(at) < len(shape(x.type)[0]):
+                    found.discard(x)
+                if any(len(a.indices) > 1 and not summed.isdisjoint(a.indices) for a in at):
+                    mixed.add(x)
+                continue
+            inner = summed | {e.index} if isinstance(e, Sum) else summed
+            fresh = [(child, inner) for child in children(e) if (child, inner) not in seen]
+            seen.update(fresh)
+            stack += fresh
+    return found & mixed
+
+
+def _is_outer_product(e: Expr) -> bool:
+    own: set[Index] = set()
+    while isinstance(e, Gen):
+        own.add(e.index)
+        e = e.body
+    if not isinstance(e, Mul) or variable(e.left) is None or variable(e.right) is None:
+        return False
+    left, right = ({i for a in places(part) for i in a.free if isinstance(i, Index)} for part in (e.left, e.right))
+    return bool(left and right) and left.isdisjoint(right) and left | right == own
+
+
 @dataclass
 class _Rewriting:
     once: set[Var]
@@ -70,18 +114,18 @@ class _Rewriting:
             x = variable(e)
             if x is not None and x in self.cheap and (x in self.once or any(a.lookups for a in places(e))):
                 own, body = self.cheap[x]
-                self.memo[e] = run(_at(body, dict(zip(own, places(e), strict=True)), {}))
+                self.memo[e] = with_atoms(body, dict(zip(own, places(e), strict=True)))
             elif isinstance(e, Let):
-                value = yield self.of(e.value)
+                value = yield from call(self.of(e.value))
                 made = _cheap(value) if isinstance(e.var, Var) else None
                 if isinstance(e.var, Var) and made is not None:
                     self.cheap[e.var] = made
-                body = yield self.of(e.body)
+                body = yield from call(self.of(e.body))
                 self.memo[e] = body if e.var in self.once and e.var in self.cheap else Let(e.var, value, body)
             else:
                 parts = []
                 for part in children(e):
-                    parts.append((yield self.of(part)))
+                    parts.append((yield from call(self.of(part))))
                 self.memo[e] = with_children(e, parts)
         return self.memo[e]
 
@@ -104,19 +148,3 @@ def _cheap(e: Expr) -> _Made | None:
             return None
         stack += children(part)
     return (tuple(own), e) if own and 0 < operations <= _CHEAP else None
-
-
-def _at(e: Expr, at: Mapping[Atom, Affine], memo: dict[Expr, Expr]) -> Deep[Expr]:
-    """`e` at the places `at` of its indices."""
-    if e not in memo:
-        if variable(e) is not None:
-            whole = e
-            while isinstance(whole, Access):
-                whole = whole.body
-            memo[e] = access(whole, *(a.substitute(at) for a in places(e)))
-        else:
-            parts = []
-            for part in children(e):
-                parts.append((yield _at(part, at, memo)))
-            memo[e] = Bracket(substitute(e.pred, at), *parts) if isinstance(e, Bracket) else with_children(e, parts)
-    return memo[e]

@@ -49,8 +49,8 @@ _MOST = 64
 """Times that an array is computed, and operations for an element of it, beyond which nobody counts."""
 
 _TAPS = 8
-"""Places at which a correlation, sum j. x[i + j] * w[j], is taken to read an element of x, and operations for one of
-its own: it may be a sum of shifted slices, and is fused as such."""
+"""Places at which a correlation, sum j. x[i + j] * w[j], or gen i, j. x[i + j], is taken to read an element of x, and
+operations for one of its own, or of an extremum like it: it may be made of shifted slices, and is fused as such."""
 
 Time = tuple[object, ...]
 """A time that an array is computed: the array in memory, or the sum, that it is computed for, and on the way there the
@@ -92,7 +92,7 @@ def _work(e: Expr, work: Mapping[Var, int]) -> int:
     parts = list(_at_each_element(e))
     made_of = {variable(part) for part in parts}
     operations = sum(isinstance(part, Add | Mul | Call) for part in parts)
-    operations += sum(_TAPS for part in parts if isinstance(part, Sum) and _is_correlation(part))
+    operations += sum(_TAPS for part in parts if isinstance(part, Sum | Extremum) and _is_correlation(part))
     return min(_MOST, operations + sum(work.get(x, 0) for x in made_of if x is not None))
 
 
@@ -139,8 +139,9 @@ def _note(e: Expr, readers: set[Time], times: dict[Var, set[Time]]) -> None:
             step: Time = () if not within and at == tuple(own) else ((within, at),)
             if x in times and len(times[x]) < _MOST:
                 times[x] |= {(*reader, *step) for reader in (readers if reduced is None else {(reduced,)})}
-                if reduced is not None and _is_mixed(at):
-                    times[x] |= {(reduced, *step, tap) for tap in range(_TAPS - 1)}
+                if _is_mixed(at):
+                    loops = readers if reduced is None else {(reduced,)}
+                    times[x] |= {(*reader, *step, tap) for reader in loops for tap in range(_TAPS - 1)}
             continue
         if isinstance(part, Sum | Extremum | Choice):
             reduced, within = part, ()
@@ -154,7 +155,7 @@ def _is_mixed(at: Sequence[Affine]) -> bool:
     return any(len(a.indices) > 1 and not a.lookups for a in at)
 
 
-def _is_correlation(e: Sum) -> bool:
+def _is_correlation(e: Sum | Extremum) -> bool:
     return any(_is_mixed(places(read)) for read in accesses(e.body))
 
 

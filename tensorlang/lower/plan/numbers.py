@@ -18,16 +18,14 @@ from tensorlang.language.grammar import (
     Extremum,
     Gen,
     Integer,
-    Let,
     Mul,
     Sum,
     Var,
     children,
     number,
 )
-from tensorlang.language.rebuilt import with_children
+from tensorlang.language.rebuilt import rewrite
 from tensorlang.language.types import Array, R
-from tensorlang.recursion import Deep, run
 
 
 @dataclass
@@ -51,7 +49,8 @@ def replace_integers(f: Function) -> WithoutIntegers:
             before = ranges.setdefault(e.index, e.size)
             if before is not e.size:
                 ranges[e.index] = _longer(before, e.size)
-    found.function = replace(f, body=run(_rebuilt(f.body, found, ranges, {})))
+    body = rewrite(f.body, lambda e: _sum(e.value, found, ranges) if isinstance(e, Integer) else None)
+    found.function = replace(f, body=body)
     return found
 
 
@@ -74,18 +73,6 @@ def _nodes(f: Function) -> list[Expr]:
 def _longer(a: Affine, b: Affine) -> Affine:
     """A size that is at least both where they are at least 0."""
     return a if (b - a).is_constant and (b - a).constant <= 0 else b if (b - a).is_constant else a + b
-
-
-def _rebuilt(e: Expr, found: WithoutIntegers, ranges: dict[Index, Affine], memo: dict[Expr, Expr]) -> Deep[Expr]:
-    if e not in memo:
-        if isinstance(e, Integer):
-            memo[e] = _sum(e.value, found, ranges)
-        else:
-            parts = []
-            for part in children(e):
-                parts.append((yield _rebuilt(part, found, ranges, memo)))
-            memo[e] = Let(e.var, *parts) if isinstance(e, Let) else with_children(e, parts)
-    return memo[e]
 
 
 def _sum(a: Affine, found: WithoutIntegers, ranges: dict[Index, Affine]) -> Expr:

@@ -1,7 +1,8 @@
-"""Which parts of a program are computed between its recurrences, and what these pass on.
+"""Which parts of a program are computed between its recurrences and calls of routines, and what these pass on.
 
     S1; H = Loop(Step, inits, frees); S2      ->      Stage S1 gives inits, frees and what S2 reads of S1
-                                                      Turn H: a loop over the program of its step
+                                                      Turn H: a loop over the program of its step, or
+                                                      Called H: a routine on what S1 gives
                                                       Stage S2
 
 A stage is a program without recurrences, and so is a step unless there are recurrences in it, which are staged in
@@ -10,18 +11,22 @@ their turn. What has no arithmetic is not passed on but read anew.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
-from tensorlang.language.affine import Affine
+from tensorlang.language.affine import Affine, IndexArray, Lookup
 from tensorlang.language.function import Function, Parameter, taken_names, unused_name
-from tensorlang.language.grammar import Var
-from tensorlang.language.predicates import relations
+from tensorlang.language.grammar import Routine, Var
+from tensorlang.language.predicates import FALSE, TRUE, Predicate, conjunction, free_atoms, relations
 from tensorlang.language.types import R, array
+from tensorlang.lower.plan.windows import Along, Sweep, found_sweep
 from tensorlang.normal import normal_ssa
 from tensorlang.normal.recurrences import apart, step_ssa
 from tensorlang.normal.ssa import (
     SSA,
+    Addition,
+    Application,
     Constant,
     Defining,
     Input,
@@ -29,14 +34,20 @@ from tensorlang.normal.ssa import (
     Loop,
     Outputs,
     Statement,
+    States,
+    Step,
+    Term,
+    Whole,
     live,
     looked_up,
     needs,
+    operands,
     output_list,
     predicates,
     selections,
 )
 from tensorlang.normal.tidy import is_index_only, map_outputs, with_operands
+from tensorlang.sets.isl import implies
 from tensorlang.simplify.read_back import read_back
 
 
@@ -49,11 +60,32 @@ class Stage:
 
 
 @dataclass(frozen=True, eq=False)
+class Rest:
+    """What is computed of the states in a window of times: `function` gives `sums` over them and then `rows` of them.
+
+    The time is the axis of each row that `along` tells.
+
+    Its parameters are variables of the program, `start`, the first time of the window, and those of `windows`: each
+    says of which sequence it is one.
+    """
+
+    function: Function
+    start: IndexArray
+    windows: Mapping[Var, Var]
+    sums: tuple[Var, ...]
+    rows: tuple[Var, ...]
+    along: tuple[Along, ...]
+
+
+@dataclass(frozen=True, eq=False)
 class Turn:
-    """A recurrence of `size` steps: `step` is a program of `frees`, then the states, then the time.
+    """A recurrence of `size` steps: `step` is a program of `frees`, `local`, the states, and the time.
 
     The states begin as `inits`. `carried` are the places of those that steps or folds read; `gives` tells which
-    variable is the fold, scan, prescan or states of the state in which place.
+    variable is the fold, scan, prescan or states of the state in which place. Steps read an element of each of the
+    sequences `local`: that at their own time, which goes against them if `turned`. Of the states over the time only
+    `stored` are read by what is not computed in windows. With `until`, a further value of the step is 1 if all states
+    are kept from then on, and else 0.
     """
 
     size: Affine
@@ -63,27 +95,54 @@ class Turn:
     others: tuple[Parameter, ...]
     carried: tuple[int, ...]
     gives: tuple[tuple[Var, int, str], ...]
+    stored: frozenset[Var]
+    again: frozenset[Var]
+    local: tuple[Var, ...] = ()
+    turned: bool = False
+    rest: Rest | None = None
+    until: bool = False
+
+    @property
+    def reads(self) -> tuple[Var, ...]:
+        """The sequences of earlier recurrences that it reads by windows."""
+        own = {v for v, _, _ in self.gives}
+        windows = self.rest.windows if self.rest is not None else {}
+        return tuple(dict.fromkeys([*self.local, *(v for v in windows if v not in own)]))
+
+
+@dataclass(frozen=True, eq=False)
+class Called:
+    """Calls of a `routine` on `arguments`, of which those that are `mapped` have `batch` axes more, and so has its
+    value. `gives` tells which variable is the array in which place of that."""
+
+    routine: Routine
+    arguments: tuple[Var, ...]
+    batch: int
+    mapped: tuple[bool, ...]
+    gives: tuple[tuple[Var, int], ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Staged:
-    """A program as stages and turns, in the order in which they run; the last one gives its result."""
+    """A program as stages, turns and calls, in the order in which they run; the last one gives its result."""
 
     function: Function
-    parts: tuple[Stage | Turn, ...]
+    parts: tuple[Stage | Turn | Called, ...]
 
 
-def staged(f: Function) -> Staged:
-    """The stages and turns of `f`, a simplified program."""
+def staged(f: Function, windows: bool = True) -> Staged:
+    """The stages and turns of `f`, a simplified program; with `windows`, turns go window by window of their times."""
     s = normal_ssa(f)
     d = apart(s)
     if not d.loops:
         return Staged(f, (Stage(f, ()),))
-    return _Staging(f, d.s, d.loops, {x.param: place for x, place in d.given.items()}).result()
+    return _Staging(f, d.s, d.loops, {x.param: place for x, place in d.given.items()}, windows).result()
 
 
 class _Staging:
-    def __init__(self, f: Function, s: SSA, loops: Sequence[Loop], given: dict[Var, tuple[int, int, str]]) -> None:
+    def __init__(
+        self, f: Function, s: SSA, loops: Sequence[Whole], given: dict[Var, tuple[int, int, str]], windows: bool
+    ) -> None:
         assert isinstance(s.outputs, tuple)
         self.f, self.s, self.loops, self.given = f, s, loops, given
         self.defined = selections(s.statements)
@@ -93,66 +152,148 @@ class _Staging:
             self.read.append(read[: len(loop.operands)])
             read = read[len(loop.operands) :]
         self.taken = taken_names(f) | {v.name for v in given}
+        self.inputs = {x.param: x for x in s.statements if isinstance(x, Input) and x.param in given}
+        self.needed = self._needed()
+        self.order = self._order()
+        self.sweeps: dict[int, Sweep] = {}
+        for k in self.order if windows else ():
+            sweep = self._sweep(k)
+            if sweep is not None:
+                self.sweeps[k] = sweep
+        self.swept = {x for sweep in self.sweeps.values() for x in (*sweep.sums, *sweep.rows)}
 
     def result(self) -> Staged:
-        order = self._order()
-        roots = [*(self.read[k] for k in order), output_list(self.outputs)]
+        order = self.order
+        # what is wanted before each recurrence, and by what is computed with it, and in the end
+        roots = [(list(self._operands(k)), self._rest_needs(k)) for k in order] + [(output_list(self.outputs), [])]
         first: dict[Statement, int] = {}
         for stage, wanted in enumerate(roots):
-            stack = list(wanted)
+            stack = [x for xs in wanted for x in xs]
             while stack:
                 x = stack.pop()
-                if x not in first:
+                if x not in first and x not in self.swept:
                     first[x] = stage
                     stack += needs(x, self.defined)
         passed: dict[Statement, Var] = {}
         wanted_of: list[dict[Statement, None]] = [{} for _ in roots]
         for stage, wanted in enumerate(roots):
-            seen: set[Statement] = set()
-            stack = list(wanted)
-            while stack:
-                x = stack.pop()
-                if x in seen:
-                    continue
-                seen.add(x)
-                if first[x] < stage and _has_arithmetic(x):
-                    wanted_of[first[x]].setdefault(x)
-                else:
-                    stack += needs(x, self.defined)
-        parts: list[Stage | Turn] = []
+            for late, xs in enumerate(wanted):
+                seen: set[Statement] = set()
+                stack = list(xs)
+                while stack:
+                    x = stack.pop()
+                    if x in seen or x in self.swept:
+                        continue
+                    seen.add(x)
+                    if first[x] < stage + late and _has_arithmetic(x):
+                        wanted_of[first[x]].setdefault(x)
+                    else:
+                        stack += needs(x, self.defined)
+        parts: list[Stage | Turn | Called] = []
         for stage, k in enumerate(order):
-            names = {x: self._name(x, loop_name) for x, loop_name in self._operands(k)}
-            gives = {x: names.get(x) or self._name(x, "v") for x in (*self.read[k], *wanted_of[stage])}
+            names = {x: self._name(x, name) for x, name in self._operands(k).items()}
+            gives = {x: names.get(x) or self._name(x, "v") for x in (*names, *wanted_of[stage])}
             passed.update((x, x.param) for x in gives if isinstance(x, Input) and not x.path and _is_given(x))
             fresh = {x: v for x, v in gives.items() if x not in passed}
             if fresh:
                 parts.append(self._stage(f"{self.f.name}_part{stage}", tuple(fresh), fresh, passed))
             passed |= fresh
-            parts.append(self._turn(k, passed))
+            whole = self.loops[k]
+            if isinstance(whole, Application):
+                parts.append(self._call(k, whole, passed))
+                continue
+            turn = self._turn(k, whole, passed)
+            parts.append(turn)
+            if turn.rest is not None:
+                outputs = (*self.sweeps[k].sums, *self.sweeps[k].rows)
+                passed.update(zip(outputs, (*turn.rest.sums, *turn.rest.rows), strict=True))
         parts.append(Stage(self._program(self.f.name, self.outputs, passed), ()))
         return Staged(self.f, tuple(parts))
 
+    def _needed(self) -> list[set[int]]:
+        """For each recurrence those that it depends on."""
+        return [self._loops_of(wanted) for wanted in self.read]
+
+    def _loops_of(self, wanted: Iterable[Statement]) -> set[int]:
+        """The recurrences on which these statements depend."""
+        seen: set[Statement] = set()
+        stack = list(wanted)
+        while stack:
+            x = stack.pop()
+            if x not in seen:
+                seen.add(x)
+                stack += needs(x, self.defined)
+        return {self.given[x.param][0] for x in seen if isinstance(x, Input) and x.param in self.given}
+
     def _order(self) -> list[int]:
         """The recurrences, each after those that it depends on."""
-        needed: list[set[int]] = []
-        for wanted in self.read:
-            seen: set[Statement] = set()
-            stack = list(wanted)
-            while stack:
-                x = stack.pop()
-                if x not in seen:
-                    seen.add(x)
-                    stack += needs(x, self.defined)
-            needed.append({self.given[x.param][0] for x in seen if isinstance(x, Input) and x.param in self.given})
         order: list[int] = []
         while len(order) < len(self.loops):
-            order.append(next(k for k in range(len(self.loops)) if k not in order and needed[k] <= set(order)))
+            order.append(next(k for k in range(len(self.loops)) if k not in order and self.needed[k] <= set(order)))
         return order
 
-    def _operands(self, k: int) -> list[tuple[Statement, str]]:
+    def _sequences(self, k: int) -> list[Input]:
+        """The states of a recurrence over the time."""
+        return [self.inputs[v] for v, (own, _, word) in self.given.items() if own == k and word in ("scan", "prescan")]
+
+    def _sweep(self, k: int) -> Sweep | None:
+        earlier = self.order[: self.order.index(k)]
+        known: dict[Statement, bool] = {}
+
+        def is_known(x: Statement) -> bool:
+            if x not in known:
+                known[x] = self._loops_of([x]) <= set(earlier)
+            return known[x]
+
         loop = self.loops[k]
-        names = [*(v.name for v in loop.step.states), *(v.name for v in loop.step.frees)]
-        return list(zip(self.read[k], names, strict=True))
+        if isinstance(loop, Application):
+            return None
+        count = len(loop.inits)
+        others = [x for j in range(len(self.loops)) if j != k for x in self.read[j]]
+        return found_sweep(
+            loop,
+            tuple(self.read[k][count:]),
+            self._sequences(k),
+            [x for j in earlier for x in self._sequences(j)],
+            is_known,
+            self.s.statements,
+            [*output_list(self.outputs), *others],
+            self.defined,
+        )
+
+    def _operands(self, k: int) -> dict[Statement, str]:
+        """What is to be there before a recurrence, and what it is called in it."""
+        loop = self.loops[k]
+        if isinstance(loop, Application):
+            return {x: p.name for x, p in zip(self.read[k], loop.routine.params, strict=True)}
+        count = len(loop.inits)
+        sweep = self.sweeps.get(k)
+        frees = sweep.frees if sweep is not None else tuple(self.read[k][count:])
+        names = dict(
+            zip(self.read[k], [*(v.name for v in loop.step.states), *(v.name for v in loop.step.frees)], strict=True)
+        )
+        return {x: names[x] for x in (*self.read[k][:count], *frees)}
+
+    def _rest_needs(self, k: int) -> list[Statement]:
+        """What the statements in windows read of the program."""
+        if k not in self.sweeps:
+            return []
+        program = set(self.s.statements)
+        return [x for x in self._in_windows(self.sweeps[k]) if x in program]
+
+    def _in_windows(self, sweep: Sweep) -> list[Statement]:
+        """The statements that are computed in windows, and those of the program that they read, operands first."""
+        program = set(self.s.statements)
+        found: dict[Statement, None] = {}
+        stack = list(reversed([*sweep.sums.values(), *sweep.rows.values()]))
+        while stack:
+            x = stack[-1]
+            missing = [] if x in program else [y for y in needs(x, self.defined) if y not in found]
+            if missing and x not in found:
+                stack += missing
+            else:
+                found[stack.pop()] = None
+        return list(found)
 
     def _name(self, x: Statement, wanted: str) -> Var:
         name = unused_name(self.s.names.get(x, wanted), self.taken)
@@ -169,11 +310,13 @@ class _Staging:
         results = None if len(wanted) == 1 else (None,) * len(wanted)
         return Stage(replace(f, results=results), tuple(gives[x] for x in wanted))
 
-    def _program(self, name: str, outputs: Outputs, passed: dict[Statement, Var]) -> Function:
-        """The program of `outputs`, where what is passed on is read as an input."""
+    def _program(
+        self, name: str, outputs: Outputs, passed: dict[Statement, Var], further: Sequence[Statement] = ()
+    ) -> Function:
+        """The program of `outputs`, where what is passed on is read as an input; `further` are statements of it."""
         change: dict[Statement, Statement] = {x: Input(v, (), x.shape) for x, v in passed.items()}
         new: dict[Statement, Statement] = {}
-        for x in self.s.statements:
+        for x in dict.fromkeys((*self.s.statements, *further)):
             new[x] = change[x] if x in change else with_operands(x, new)
         names = {new[x]: name for x, name in self.s.names.items()}
         s = SSA(
@@ -182,8 +325,19 @@ class _Staging:
         s = live(s)
         return read_back(replace(s, params=_parameters(s, self.f.params)))
 
-    def _turn(self, k: int, passed: dict[Statement, Var]) -> Turn:
-        loop, step = self.loops[k], self.loops[k].step
+    def _call(self, k: int, a: Application, passed: dict[Statement, Var]) -> Called:
+        gives = tuple((v, place) for v, (own, place, _) in self.given.items() if own == k)
+        return Called(a.routine, tuple(passed[x] for x in self.read[k]), len(a.batch), a.mapped, gives)
+
+    def _turn(self, k: int, loop: Loop, passed: dict[Statement, Var]) -> Turn:
+        sweep = self.sweeps.get(k)
+        step = sweep.step if sweep is not None else loop.step
+        operands = sweep.frees if sweep is not None else self.read[k][len(loop.inits) :]
+        slices = sweep.slices if sweep is not None else ()
+        folded = sweep is None and all(own != k or word == "fold" for own, _, word in self.given.values())
+        until = _end(step) if folded else None
+        if until is not None:
+            step = Step(step.states, step.frees, step.time, (*step.outputs, until), step.choices)
         program = step_ssa(step)
         f = read_back(program)
         gives = tuple((v, place, word) for v, (own, place, word) in self.given.items() if own == k)
@@ -191,14 +345,20 @@ class _Staging:
         carried = tuple(
             place
             for place, v in enumerate(step.states)
-            if v in read or any(p == place and word in ("fold", "prescan") for _, p, word in gives)
+            if v in read or any(p == place and word in ("fold", "prescan", "states") for _, p, word in gives)
         )
         held = {*step.states, *step.frees, step.time}
         others = tuple(p for p in program.params if p not in held)
         results = None if len(step.outputs) == 1 else (None,) * len(step.outputs)
-        used = [v for v in step.frees if v in read]
-        own = (*used, *step.states, step.time, *others)
-        names = dict(zip(step.frees, self.read[k][len(loop.inits) :], strict=True))
+        plain = step.frees[: len(operands)]
+        used = [v for v in plain if v in read]
+        own = (*used, *slices, *step.states, step.time, *others)
+        names = dict(zip(plain, operands, strict=True))
+        sequences = {x.param for x in self._sequences(k)}
+        stored = frozenset(v for v, _, _ in gives if v not in sequences or self._is_stored(k, v))
+        again = frozenset(
+            v for v in sequences - stored if any(v in s.windows_read for j, s in self.sweeps.items() if j != k)
+        )
         return Turn(
             loop.size,
             replace(f, name=f"{self.f.name}_step{k}", params=own, results=results),
@@ -207,7 +367,106 @@ class _Staging:
             others,
             carried,
             gives,
+            stored,
+            again,
+            tuple(x.param for x in sweep.local) if sweep is not None else (),
+            sweep is not None and sweep.turned,
+            self._rest(k, sweep, passed) if sweep is not None else None,
+            until is not None,
         )
+
+    def _is_stored(self, k: int, v: Var) -> bool:
+        """Whether the states of the k-th recurrence that `v` stands for are read other than by windows."""
+        readers = [(j, sweep) for j, sweep in self.sweeps.items() if j != k and v in sweep.windows_read]
+        # steps that read windows themselves can't be made once more, and those that go forwards can't wait for it
+        if readers and (any(not s.turned for _, s in readers) or (k in self.sweeps and self.sweeps[k].local)):
+            return True
+        whole = set(output_list(self.outputs))
+        for j, wanted in enumerate(self.read):
+            loop = self.loops[j]
+            count = len(loop.inits) if isinstance(loop, Loop) else len(wanted)
+            whole.update(wanted[:count])
+            whole.update(self.sweeps[j].frees if j in self.sweeps else wanted[count:])
+        stack: list[Statement] = [self.inputs[v]]
+        while stack:
+            x = stack.pop()
+            if x in whole:
+                return True
+            for y in self.s.statements:
+                if x not in needs(y, self.defined):
+                    continue
+                if not any(y in sweep.inside and x in sweep.along for sweep in self.sweeps.values()):
+                    if not is_index_only(y):
+                        return True
+                    stack.append(y)
+        return False
+
+    def _rest(self, k: int, sweep: Sweep, passed: dict[Statement, Var]) -> Rest | None:
+        if not sweep.sums and not sweep.rows:
+            return None
+        wanted = [*sweep.sums.values(), *sweep.rows.values()]
+        outputs: Outputs = wanted[-1]
+        for x in reversed(wanted[:-1]):
+            outputs = (x, outputs)
+        f = self._program(f"{self.f.name}_rest{k}", outputs, passed, self._in_windows(sweep))
+        results = None if len(wanted) == 1 else (None,) * len(wanted)
+        names = [self._name(x, "v") for x in (*sweep.sums, *sweep.rows)]
+        return Rest(
+            replace(f, results=results),
+            sweep.start,
+            {x.param: v for x, v in sweep.windows.items()},
+            tuple(names[: len(sweep.sums)]),
+            tuple(names[len(sweep.sums) :]),
+            tuple(sweep.along[x] for x in sweep.rows),
+        )
+
+
+def _end(step: Step) -> Statement | None:
+    """1 where all states are kept from then on, and else 0; None if nothing says that they will be.
+
+    They are where a predicate of what the states are, not of the time, leaves nothing of each output but the state.
+    """
+    own = {Input(v, (), x.shape): x for v, x in zip(step.states, step.outputs, strict=True)}
+    made = {x.array: x for x in step.choices if isinstance(x, Defining)}
+    tried: dict[Predicate, None] = {}
+    stack = list(step.outputs)
+    while stack:
+        x = stack.pop()
+        if isinstance(x, Addition):
+            tried.update((t.pred, None) for t in x.terms if t.pred is not TRUE)
+            stack += operands(x)
+    for p in tried:
+        if _is_of_states(p, step, made) and all(_is_kept(x, state, p) for state, x in own.items()):
+            return Addition((Term(1, p, Constant(Fraction(1), ())),), ())
+    return None
+
+
+def _is_kept(x: Statement, state: Statement, p: Predicate) -> bool:
+    """Whether `x` is the state where `p` holds."""
+    while isinstance(x, Addition):
+        left = [t for t in x.terms if not implies(conjunction([p, t.pred]), FALSE)]
+        if len(left) != 1 or left[0].sign < 0 or not implies(p, left[0].pred):
+            return False
+        x = left[0].operand
+    return x is state
+
+
+def _is_of_states(p: Predicate, step: Step, made: Mapping[IndexArray, Defining]) -> bool:
+    """Whether `p` is a condition on what states and values are, the same at all times."""
+    seen: set[Statement] = set()
+    stack: list[Statement] = []
+    for a in free_atoms(p):
+        if not isinstance(a, Lookup) or a.at or a.array not in made:
+            return False
+        stack.append(made[a.array])
+    while stack:
+        x = stack.pop()
+        if x not in seen:
+            seen.add(x)
+            if isinstance(x, States) or step.time in looked_up(x):
+                return False
+            stack += needs(x, made)
+    return True
 
 
 def _parameters(s: SSA, params: Sequence[Parameter]) -> tuple[Parameter, ...]:

@@ -33,9 +33,9 @@ from tensorlang.language.grammar import (
     sums,
 )
 from tensorlang.language.predicates import NonNegative, Predicate, conjunction, conjuncts, free_atoms, substitute
-from tensorlang.language.rebuilt import with_children
+from tensorlang.language.rebuilt import rewrite
 from tensorlang.lower.plan.dependence import bindings, places, results, variable
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 
 _MOST_TERMS, _MOST_FACTORS = 6, 6
 
@@ -62,10 +62,10 @@ def inline_running_products(f: Function) -> Function:
     if not sites:
         return f
     memo: dict[Expr, Expr] = {}
-    made = run(_rewritten(body, sites, memo))
+    made = _rewritten(body, sites, memo)
     for bound, e in reversed(statements):
         if bound not in triangles:
-            made = Let(bound, run(_rewritten(e, sites, memo)), made)
+            made = Let(bound, _rewritten(e, sites, memo), made)
     return replace(f, body=made)
 
 
@@ -138,20 +138,20 @@ def _multiplied_out(e: Expr, known: Mapping[Var, _Triangle], read: set[Var]) -> 
         case Const():
             return (_Term(e),)
         case Bracket(p, a):
-            inner = yield _multiplied_out(a, known, read)
+            inner = yield from call(_multiplied_out(a, known, read))
             return tuple(replace(t, parts=tuple(dict.fromkeys((*conjuncts(p), *t.parts)))) for t in inner)
         case Sum(i, size, a):
-            inner = yield _multiplied_out(a, known, read)
+            inner = yield from call(_multiplied_out(a, known, read))
             return tuple(replace(t, loops=((i, size), *t.loops)) for t in inner)
         case Add(a, b, sign):
-            left = yield _multiplied_out(a, known, read)
-            right = yield _multiplied_out(b, known, read)
+            left = yield from call(_multiplied_out(a, known, read))
+            right = yield from call(_multiplied_out(b, known, read))
             if not left or not right:
                 return ()
             return (*left, *(replace(t, value=_product([number(sign), t.value])) for t in right))
         case Mul(a, b):
-            left = yield _multiplied_out(a, known, read)
-            right = yield _multiplied_out(b, known, read)
+            left = yield from call(_multiplied_out(a, known, read))
+            right = yield from call(_multiplied_out(b, known, read))
             if len(left) * len(right) > _MOST_TERMS:
                 return ()
             return tuple(_times(t, u) for t in left for u in right)
@@ -282,15 +282,5 @@ def _running(t: _Term, binder: Binder, around: set[Index]) -> Expr | None:
     return _product([t.value, *outside, running])
 
 
-def _rewritten(e: Expr, sites: Mapping[Expr, Expr], memo: dict[Expr, Expr]) -> Deep[Expr]:
-    if e not in memo:
-        if e in sites:
-            memo[e] = sites[e]
-        elif variable(e) is not None:
-            memo[e] = e
-        else:
-            parts = []
-            for part in children(e):
-                parts.append((yield _rewritten(part, sites, memo)))
-            memo[e] = with_children(e, parts)
-    return memo[e]
+def _rewritten(e: Expr, sites: Mapping[Expr, Expr], memo: dict[Expr, Expr]) -> Expr:
+    return rewrite(e, lambda old: sites.get(old) or (old if variable(old) is not None else None), memo=memo)

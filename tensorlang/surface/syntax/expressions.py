@@ -146,13 +146,13 @@ OPERANDS = Category(
         Construct(
             "recurrence",
             '("fold" | "scan" | "prescan" | "states") ["reversed"] NAME ":" size "with" NAME "=" expression'
-            ' ("," NAME "=" expression)* "." expression',
+            ' ("," NAME "=" expression)* ["until" predicate] "." expression',
             "A state that steps change: it is the first value, and each step at a time below the size makes of it "
             "the value of the last expression, in which the name stands for the state before. `fold` is the state "
             "after all steps, `scan` the array of the states after each of them, `prescan` of those before each of "
             "them, `states` of all, one more than there are steps. Several states are given, and made by a step, like "
-            "pairs. With `reversed` the time goes from the last to the first. A step costs what it computes, at each "
-            "time.",
+            "pairs. With `reversed` the time goes from the last to the first. The states are kept once `until` holds "
+            "of them. A step costs what it computes, at each time at which it is made.",
             "decayed(x: [n]R, a: R) = scan t:n with s = 0. a * s + x[t]",
             "tl.scan(n, 0, lambda t, s: a * s + x[t])",
             (Recur,),
@@ -222,8 +222,9 @@ ATOMS = Category(
             "call",
             'NAME "(" (expression ",")* NAME "=" affine ("," NAME "=" affine)* ")"',
             "Another program: one that is defined before in the same text, or one of the standard library. Its body is "
-            "put in place. It is called like a scalar function, with arrays, indices and relations as its parameters "
-            "say; sizes that no argument tells are given by name.",
+            "put in place; that of a whole function whose adjoint is declared stays where it is. It is called like a "
+            "scalar function, with arrays, indices and relations as its parameters say; sizes that no argument tells "
+            "are given by name.",
             "f(x: [m]R) = gen i:m. x[i] * linspace(0, 1, n=m)[i]",
             None,
         ),

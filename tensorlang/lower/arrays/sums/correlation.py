@@ -29,11 +29,11 @@ from tensorlang.lower.arrays.sums.summation import Summation
 from tensorlang.lower.arrays.values import Axes, Value, apply, integer, integers, times
 from tensorlang.lower.costs import COSTS
 from tensorlang.lower.plan.dependence import factors, is_finite, places
-from tensorlang.recursion import Deep
+from tensorlang.recursion import Deep, call
 
 
 @dataclass(frozen=True)
-class _Pair:
+class Pair:
     """An axis i of the result and a summed index j which guards and accesses mix as u = a*i + b*j only, where a and b
     have no common divisor. With p*a + q*b = 1, i = p*u - b*v and j = q*u + a*v for some v."""
 
@@ -63,7 +63,7 @@ class _Pair:
 
 
 @dataclass
-class _Side:
+class Side:
     """One of the two factors of a correlation: its scope, the factors in it, and the parts that hide it."""
 
     scope: Scope
@@ -73,7 +73,7 @@ class _Side:
     @property
     def uses(self) -> frozenset[Index]:
         """The indices that it depends on."""
-        found = {i for e in self.body for a in _positions(e) for i in a.substitute(self.scope.env).indices}
+        found = {i for e in self.body for a in positions_in(e) for i in a.substitute(self.scope.env).indices}
         return frozenset(found.union(i for q in self.parts for i in free_atoms(q) if isinstance(i, Index)))
 
 
@@ -82,9 +82,9 @@ class _Correlated:
     """The pairs of indices that a sum mixes, and its factors: X, W, and those outside of the sum; or first `outer`,
     the conditions on indices of the result alone."""
 
-    pairs: Sequence[_Pair]
+    pairs: Sequence[Pair]
     outer: Sequence[Predicate]
-    sides: tuple[_Side, _Side, list[Expr]] | None = None
+    sides: tuple[Side, Side, list[Expr]] | None = None
 
 
 def _correlated(ctx: Context, c: Summation) -> _Correlated | WhyNot:
@@ -113,17 +113,17 @@ def _by_library(ctx: Context, c: Summation, found: _Correlated) -> Deep[Value]:
     if found.sides is None:
         rest = replace(c, parts=tuple(q for q in c.parts if q not in found.outer))
         compute = lambda inner: ctx.contract(replace(rest, scope=inner))
-        v = yield guarded(ctx, c.scope, conjunction(found.outer), c.body, compute)
+        v = yield from call(guarded(ctx, c.scope, conjunction(found.outer), c.body, compute))
         return v
     x, w, outside = found.sides
     if not x.body:
-        v = yield _over_windows(ctx, c, found.pairs, x, w)
+        v = yield from call(_over_windows(ctx, c, found.pairs, x, w))
         ctx.multiplied |= bool(outside)
     else:
-        v = yield _correlation(ctx, c, found.pairs, x, w)
+        v = yield from call(_correlation(ctx, c, found.pairs, x, w))
         ctx.multiplied = True
     for e in outside:
-        factor: Value = yield ctx.value(e, c.scope)
+        factor: Value = yield from call(ctx.value(e, c.scope))
         v = times(v, factor, c.scope.order)
     return v
 
@@ -136,7 +136,7 @@ CORRELATION = Strategy(
 )
 
 
-def _positions(e: Expr) -> list[Affine]:
+def positions_in(e: Expr) -> list[Affine]:
     """The places of all accesses in `e`."""
     found, stack, seen = [], [e], {e}
     while stack:
@@ -150,7 +150,7 @@ def _positions(e: Expr) -> list[Affine]:
     return found
 
 
-def _is_plain(e: Expr) -> bool:
+def is_plain(e: Expr) -> bool:
     """Whether `e` is made of accesses and operations alone, so that substituting in its accesses is enough."""
     seen, stack = {e}, [e]
     while stack:
@@ -163,11 +163,11 @@ def _is_plain(e: Expr) -> bool:
     return True
 
 
-def _pairs(c: Summation) -> list[_Pair]:
+def _pairs(c: Summation) -> list[Pair]:
     """The pairs of indices that `c` mixes; none if it mixes more than two at a time, or two in several ways."""
     found: dict[Axes, Affine] = {}
     guards = [q.value for q in c.parts if isinstance(q, NonNegative)]
-    read = [a.substitute(c.scope.env) for e in factors(c.body) for a in _positions(e)]
+    read = [a.substitute(c.scope.env) for e in factors(c.body) for a in positions_in(e)]
     for a in [*read, *guards]:
         axes = tuple(i for i in c.ranges if i in a.free)
         if len(axes) < 2 or c.summed.keys().isdisjoint(axes):
@@ -182,25 +182,25 @@ def _pairs(c: Summation) -> list[_Pair]:
     used = [k for axes in found for k in axes]
     if len(set(used)) < len(used):
         return []
-    return [_Pair(i, j, Index("u"), Index("v"), form) for (i, j), form in found.items()]
+    return [Pair(i, j, Index("u"), Index("v"), form) for (i, j), form in found.items()]
 
 
-def _sides(ctx: Context, c: Summation, pairs: Sequence[_Pair]) -> tuple[_Side, _Side, list[Expr]] | None:
+def _sides(ctx: Context, c: Summation, pairs: Sequence[Pair]) -> tuple[Side, Side, list[Expr]] | None:
     """The factors of `c` that depend on u, those that depend on j and on what else is summed, and the others.
 
     None if a factor depends on i or j in another way, or if what is hidden here might not be finite.
     """
     body = factors(c.body)
     hidden = bool(c.parts or c.scope.masks)
-    if not all(map(_is_plain, body)) or (hidden and not all(map(is_finite, body))):
+    if not all(map(is_plain, body)) or (hidden and not all(map(is_finite, body))):
         return None
     outer = {p.i for p in pairs}
-    x = _Side(_moved(ctx, c, pairs), [], [])
-    w = _Side(ctx.scope(c.scope, domain={k: r for k, r in c.ranges.items() if k not in outer}, masks=()), [], [])
+    x = Side(moved(ctx, c, pairs), [], [])
+    w = Side(ctx.scope(c.scope, domain={k: r for k, r in c.ranges.items() if k not in outer}, masks=()), [], [])
     outside: list[Expr] = []
     for e in body:
-        here = _indices(e, c.scope)
-        there = _indices(e, x.scope)
+        here = indices_in(e, c.scope)
+        there = indices_in(e, x.scope)
         if c.summed.keys().isdisjoint(here):
             outside.append(e)
         elif here.isdisjoint(outer):
@@ -218,11 +218,12 @@ def _sides(ctx: Context, c: Summation, pairs: Sequence[_Pair]) -> tuple[_Side, _
     return x, w, outside
 
 
-def _indices(e: Expr, scope: Scope) -> frozenset[Index]:
-    return frozenset(i for a in _positions(e) for i in a.substitute(scope.env).free if isinstance(i, Index))
+def indices_in(e: Expr, scope: Scope) -> frozenset[Index]:
+    """The indices on which the places of its accesses depend."""
+    return frozenset(i for a in positions_in(e) for i in a.substitute(scope.env).free if isinstance(i, Index))
 
 
-def _moved(ctx: Context, c: Summation, pairs: Sequence[_Pair]) -> Scope:
+def moved(ctx: Context, c: Summation, pairs: Sequence[Pair]) -> Scope:
     """Where X is computed: u instead of i and j, in the range that is read and that the guards leave."""
     gone = {k for p in pairs for k in (p.i, p.j)}
     domain = {k: r for k, r in c.ranges.items() if k not in gone}
@@ -240,7 +241,7 @@ def _moved(ctx: Context, c: Summation, pairs: Sequence[_Pair]) -> Scope:
     return ctx.scope(scope, domain=domain)
 
 
-def _range(ctx: Context, c: Summation, p: _Pair, starts: list[Affine], stops: list[Affine]) -> Range:
+def _range(ctx: Context, c: Summation, p: Pair, starts: list[Affine], stops: list[Affine]) -> Range:
     """The values of u: all that the guards leave if they bound it on both sides, else those of them that occur."""
     integers, fixed = ctx.integers, c.scope.fixed
     if len(starts) == len(stops) == 1:
@@ -256,23 +257,23 @@ def _range(ctx: Context, c: Summation, p: _Pair, starts: list[Affine], stops: li
     return integers.restricted(p.u, r, starts, stops, fixed)
 
 
-def _has_windows(c: Summation, pairs: Sequence[_Pair]) -> bool:
+def _has_windows(c: Summation, pairs: Sequence[Pair]) -> bool:
     """Whether each pair has a guard at either end: a sum over all that comes before is another matter."""
     values = [q.value for q in c.parts if isinstance(q, NonNegative)]
     return all(len({v.coefficient(p.i) > 0 for v in values if v.coefficient(p.i)}) == 2 for p in pairs)
 
 
-def _array(ctx: Context, c: Summation, side: _Side, axes: Axes, summed: Iterable[Index]) -> Deep[Node]:
+def side_array(ctx: Context, c: Summation, side: Side, axes: Axes, summed: Iterable[Index]) -> Deep[Node]:
     """A side of `c` as an array with these axes."""
     domain = side.scope.domain
     scope = ctx.scope(side.scope, domain={k: domain[k] for k in axes})
     body = fold(Mul, side.body) if side.body else Const(Fraction(1))
     inner = {k: domain[k] for k in summed}
-    v: Value = yield ctx.contract(Summation(scope, inner, tuple(side.parts), body, selects=c.selects))
+    v: Value = yield from call(ctx.contract(Summation(scope, inner, tuple(side.parts), body, selects=c.selects)))
     return whole(ctx, scope, ctx.short(v, scope.block), axes)
 
 
-def _correlation(ctx: Context, c: Summation, pairs: Sequence[_Pair], x: _Side, w: _Side) -> Deep[Value]:
+def _correlation(ctx: Context, c: Summation, pairs: Sequence[Pair], x: Side, w: Side) -> Deep[Value]:
     inner = {p.j for p in pairs}
     further = [k for k in c.summed if k not in inner]
     alone = [k for k in further if k in x.uses and k not in w.uses]
@@ -281,8 +282,8 @@ def _correlation(ctx: Context, c: Summation, pairs: Sequence[_Pair], x: _Side, w
     own = [k for k in c.scope.domain if k in x.uses and k not in w.uses]
     others = [k for k in c.scope.domain if k in w.uses and k not in x.uses]
     left = [k for k in further if k not in alone and k not in both]
-    first = yield _array(ctx, c, x, (*shared, *own, *both, *(p.u for p in pairs)), alone)
-    second = yield _array(ctx, c, w, (*shared, *others, *both, *(p.j for p in pairs)), left)
+    first = yield from call(side_array(ctx, c, x, (*shared, *own, *both, *(p.u for p in pairs)), alone))
+    second = yield from call(side_array(ctx, c, w, (*shared, *others, *both, *(p.j for p in pairs)), left))
     counts = {name: integer(len(k)) for name, k in (("groups", shared), ("batch", own), ("outer", others)) if k}
     at = [_forwards(c, p, _at(c, p, x.scope.domain[p.u])) for p in pairs]
     read = ", ".join(str(p.form) for p in pairs)
@@ -306,7 +307,7 @@ def _constant(ranges: Sequence[Range]) -> int | None:
     return prod(r.extent.constant for r in ranges) if all(r.extent.is_constant for r in ranges) else None
 
 
-def _forwards(c: Summation, p: _Pair, at: Sequence[Affine]) -> list[Affine]:
+def _forwards(c: Summation, p: Pair, at: Sequence[Affine]) -> list[Affine]:
     """`at` where the axes along which positions fall have been turned around."""
     _, _, start, n = at
     start += (n - 1) * min(0, p.step) + (c.ranges[p.j].extent - 1) * min(0, p.dilation)
@@ -319,7 +320,7 @@ def _turned(x: Node, which: Sequence[bool], first: int) -> Node:
     return apply("flip", x, integer(axes[0]) if len(axes) == 1 else integers(axes)) if axes else x
 
 
-def _at(c: Summation, p: _Pair, r: Range) -> list[Affine]:
+def _at(c: Summation, p: Pair, r: Range) -> list[Affine]:
     """The coefficients, where in the range of u the first element of the result begins to read, and how many there
     are."""
     i, j = c.ranges[p.i], c.ranges[p.j]
@@ -331,11 +332,11 @@ def _tuples(ctx: Context, rows: Sequence[Sequence[Affine]]) -> List:
     return List(tuple(map(ctx.shape, rows)))
 
 
-def _over_windows(ctx: Context, c: Summation, pairs: Sequence[_Pair], x: _Side, w: _Side) -> Deep[Value]:
+def _over_windows(ctx: Context, c: Summation, pairs: Sequence[Pair], x: Side, w: Side) -> Deep[Value]:
     """The sum of W over the j with u in its range."""
     inner = tuple(p.j for p in pairs)
     axes = tuple(k for k in c.scope.domain if k in w.uses)
-    array = yield _array(ctx, c, w, (*axes, *inner), [k for k in c.summed if k not in inner])
+    array = yield from call(side_array(ctx, c, w, (*axes, *inner), [k for k in c.summed if k not in inner]))
     ranges = [x.scope.domain[p.u] for p in pairs]
     at = _tuples(ctx, [[*_at(c, p, r), r.extent] for p, r in zip(pairs, ranges, strict=True)])
     read = ", ".join(str(p.form) for p in pairs)

@@ -99,6 +99,8 @@ def _is_few(w, terms):
 def _in_steps(x, w, at, compute):
     """Many taps that are b apart: the outputs i = b * q + p are for each p a correlation with taps next to each other,
     of every b-th element of x. Sums of many terms are there before they are interleaved, which isn't vectorised."""
+    if compute is _line and _is_wide(x, w, at):
+        return _by_channels(x, w, at)
     for k, (a, b, c, n) in enumerate(at):
         size = x.shape[2 + k]
         many = _volume(w.shape[1:]) > COSTS["fused_terms"] and not _suits_lines(x, w, at)
@@ -128,7 +130,7 @@ def _in_rows(x, w, at, compute):
 
 
 def _folded(x, axis, start, rows, step):
-    """The `rows` * `step` elements of x from `start` on along an axis, zero outside of x, as an axis of so many rows;
+    """The `rows` * `step` elements of x from `start` on along an axis, zero outside of x, as an axis of `rows` rows;
     the places in a row become part of axis 1."""
     x = _over(x, *[(start, start + rows * step) if k == axis else (0, n) for k, n in enumerate(x.shape)])
     x = jnp.moveaxis(x.reshape(*x.shape[:axis], rows, step, *x.shape[axis + 1 :]), axis + 1, 2)
@@ -152,9 +154,31 @@ def _line(x, w, at):
         return _by_fft(x, w, at)
     if short >= COSTS["fft_taps"]:
         return _by_fft_blocks(x, w, at)
+    if _is_wide(x, w, at):
+        return _by_channels(x, w, at)
     if n <= COSTS["conv_outputs"]:
         return _by_convolution(x, w, at)
     return _by_blocks(x, w, at) if taps <= n else _by_outer_blocks(x, w, at)
+
+
+def _is_wide(x, w, at):
+    """Whether a line of few taps or outputs has channels whose products take most of the time."""
+    ((_, _, _, n),), taps, channels = at, w.shape[2], COSTS["conv_channels"]
+    if min(n, taps) >= COSTS["fft_square"]:
+        return False
+    few = taps <= n and taps <= 4 and w.shape[0] * w.shape[1] >= channels
+    return few or w.shape[0] * (w.shape[1] if taps <= n else x.shape[0]) >= 16 * channels
+
+
+def _by_channels(x, w, at):
+    """Many channels: a product of matrices with all that is read for each output, or XLA's convolution."""
+    ((a, b, _, n),), taps = at, w.shape[2]
+    if taps > min(4, n) or taps * w.shape[1] > 128:
+        return _by_convolution(x, w, at)
+    x = _covered(x, w, at)
+    read = [lax.slice_in_dim(x, b * j, b * j + a * (n - 1) + 1, a, 2) for j in range(taps)]
+    w = jnp.swapaxes(w, 1, 2).reshape(w.shape[0], -1)
+    return jnp.einsum("de,ben->bdn", w, jnp.concatenate(read, 1))
 
 
 def _by_sums(x, w, at):

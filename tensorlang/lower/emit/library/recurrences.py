@@ -1,18 +1,41 @@
-"""Recurrences: steps one after the other."""
+"""Recurrences, steps one after the other and window by window of their times, and functions called as a whole."""
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 
 
 def _recur(step, first, size, dtype):
-    """The last states of so many steps from the first ones, and what each step gives: step(states, t) is both."""
-    first = tuple(jnp.asarray(x, dtype) for x in first)
+    """The last states of `size` steps from the first ones, and what each step gives: step(states, t) is both."""
+    return lax.scan(_cast(step, dtype), _numbers(first, dtype), jnp.arange(size, dtype=jnp.int32))
 
-    def one(states, t):
-        states, given = step(states, t)
-        return tuple(jnp.asarray(x, dtype) for x in states), tuple(jnp.asarray(x, dtype) for x in given)
 
-    return lax.scan(one, first, jnp.arange(size, dtype=jnp.int32))
+def _recur_until(step, first, size, dtype):
+    """The last states of at most `size` steps, until a step says, by its one value, that it keeps all states."""
+    step = _cast(step, dtype)
+
+    def one(carry):
+        t, states, _ = carry
+        states, (done,) = step(states, t)
+        return t + 1, states, done > 0
+
+    more = lambda carry: (carry[0] < size) & ~carry[2]
+    return lax.while_loop(more, one, (jnp.int32(0), _numbers(first, dtype), jnp.bool_(False)))[1]
+
+
+def _numbers(arrays, dtype):
+    """The arrays, with one type of numbers."""
+    return tuple(jnp.asarray(x, dtype) for x in arrays)
+
+
+def _cast(step, dtype):
+    """`step`, whose states and values have one type of numbers."""
+
+    def cast(states, given):
+        states, values = step(states, given)
+        return _numbers(states, dtype), _numbers(values, dtype)
+
+    return cast
 
 
 def _before(first, after):
@@ -23,3 +46,136 @@ def _before(first, after):
 def _all_states(first, after):
     """The first state and those after each step."""
     return jnp.concatenate([jnp.asarray(first, after.dtype)[None], after])
+
+
+def _called(key, arguments, axes, batch, dtype):
+    """What the function known as `key` gives for these arguments, of which those on axis 0 have `batch` axes more."""
+    from tensorlang.language.routines import by_key
+
+    run = by_key(key).compute
+    assert run is not None
+    for _ in range(batch):
+        run = jax.vmap(run, in_axes=axes)
+    return [jnp.asarray(x, dtype) for x in run(*(jnp.asarray(x, dtype) for x in arguments))]
+
+
+def _window(size, store="needed"):
+    """How many times a window of `size` times has: one of its divisors, where there is one near its root.
+
+    It is a few times where only the logarithm of their number is kept.
+    """
+    root = 1
+    while root * root < size and not (store == "log" and root == 8):
+        root += 1
+    near = [n for n in range(root, 3 * root) if n <= size and size % n == 0]
+    return near[0] if near else max(root, 1)
+
+
+def _sweep(step, rest, pick, first, stored, kept, size, turned, dtype):
+    """A recurrence window by window: its last states, sums over all times, and what there is for each time.
+
+    step(states, t) are the next states and what is given of them, step(states, (t, slices)) if there is pick(read), the
+    slices of a window. rest(start, n, read, each) are parts of the sums, and elements, in a window of n times from
+    `start`. What is read are windows of the arrays `stored`, and of what is computed anew as `kept` tells. With
+    `turned`, times go backwards.
+    """
+    step = _cast(step, dtype)
+    length = _window(size, kept[0][0] if kept else "needed")
+
+    def window(states, marks, start, n):
+        times = start + jnp.arange(n, dtype=jnp.int32)
+        again = [
+            _again(store, one, data, x, start, times, length) for (store, one, data), x in zip(kept, marks, strict=True)
+        ]
+        read = tuple(lax.dynamic_slice_in_dim(x, start, n) for x in stored), tuple(found for found, _ in again)
+        now = size - 1 - times if turned else times
+        states, each = lax.scan(step, states, (now, pick(read)) if pick else now, reverse=turned)
+        sums, rows = rest(start, n, read, each)
+        return states, tuple(mark for _, mark in again), _numbers(sums, dtype), _numbers(rows, dtype), each
+
+    def one(carry, k):
+        states, marks, sums = carry
+        states, marks, more, rows, _ = window(states, marks, k * length, length)
+        return (states, marks, tuple(x + y for x, y in zip(sums, more, strict=True))), rows
+
+    states = _numbers(first, dtype)
+    marks = tuple(_marks(store, size, length, data) for store, _, data in kept)
+    kinds, each = jax.eval_shape(lambda x: window(x, marks, 0, min(length, size))[2::2], states)
+    sums = tuple(jnp.zeros(x.shape, dtype) for x in kinds)
+    if not kept and sum(x.size for x in each) * (size // length - 1) <= 2 * sum(x.size for x in kinds):
+        length = size  # what is added up is larger than what steps give
+    elif not kept and sum(x.size for x in kinds) <= sum(x.size for x in each) // max(min(length, size), 1):
+        length = 1
+    count, left = (size // length, size % length) if size else (0, 0)
+    if count == 1 and not left:
+        states, _, sums, rows, _ = window(states, marks, 0, length)
+        return states, sums, rows
+    carry, parts = (states, marks, sums), []
+    for whole in (False, True) if turned else (True, False):
+        if whole and count:
+            carry, rows = lax.scan(one, carry, jnp.arange(count, dtype=jnp.int32), reverse=turned)
+            parts.append(tuple(x.reshape(count * length, *x.shape[2:]) for x in rows))
+        elif not whole and (left or not count):
+            states, marks, sums = carry
+            states, marks, more, rows, _ = window(states, marks, count * length, left)
+            carry = states, marks, tuple(x + y for x, y in zip(sums, more, strict=True))
+            parts.append(rows)
+    if turned:
+        parts.reverse()
+    return carry[0], carry[2], tuple(x[0] if len(x) == 1 else jnp.concatenate(x) for x in zip(*parts, strict=True))
+
+
+def _keep(store, step, first, size, dtype):
+    """The last states of a recurrence, and what is kept of it so that `_again` can compute what its steps give."""
+    step = _cast(step, dtype)
+    first = _numbers(first, dtype)
+    length = _window(size, store)
+    count, left = size // length, size % length
+
+    def steps(states, start, n):
+        return lax.scan(lambda states, t: (step(states, t)[0], None), states, start + jnp.arange(n, dtype=jnp.int32))[0]
+
+    if store == "states":
+        times = jnp.arange(size, dtype=jnp.int32)
+        last, before = lax.scan(lambda states, t: (step(states, t)[0], states), first, times)
+        return last, (store, step, before)
+    if store == "log":
+        return steps(first, 0, size), (store, step, first)
+    ends, starts = lax.scan(lambda x, k: (steps(x, k * length, length), x), first, jnp.arange(count, dtype=jnp.int32))
+    starts = tuple(jnp.concatenate([x, end[None]]) for x, end in zip(starts, ends, strict=True))
+    return steps(ends, count * length, left), (store, step, starts)
+
+
+def _marks(store, size, length, data):
+    """The first mark of a recurrence of which the states at halves of its time are kept, the last ones first."""
+    if store != "log":
+        return ()
+    depth = 2 + (size // length).bit_length()
+    return (
+        jnp.zeros(depth, jnp.int32),
+        tuple(jnp.zeros((depth, *x.shape), x.dtype).at[0].set(x) for x in data),
+        jnp.asarray(0, jnp.int32),
+    )
+
+
+def _again(store, step, data, mark, start, times, length):
+    """What steps give at the times of a window from `start`, once more, and the marks that are left."""
+    if store == "states":
+        before = tuple(lax.dynamic_slice_in_dim(x, start, times.shape[0]) for x in data)
+        return jax.vmap(step)(before, times)[1], mark
+    k = jnp.asarray(start // length, jnp.int32)
+    if store == "sqrt":
+        return lax.scan(step, tuple(x[k] for x in data), times)[1], mark
+    at, held, top = mark
+    top = lax.while_loop(lambda top: at[top] > k, lambda top: top - 1, top)
+
+    def further(mark):
+        at, held, top = mark
+        middle = at[top] + (k - at[top] + 1) // 2
+        one = lambda t, states: step(states, jnp.asarray(t, jnp.int32))[0]
+        states = lax.fori_loop(at[top] * length, middle * length, one, tuple(x[top] for x in held))
+        held = tuple(x.at[top + 1].set(y) for x, y in zip(held, states, strict=True))
+        return at.at[top + 1].set(middle), held, top + 1
+
+    at, held, top = lax.while_loop(lambda mark: mark[0][mark[2]] < k, further, (at, held, top))
+    return lax.scan(step, tuple(x[top] for x in held), times)[1], (at, held, top)

@@ -1,12 +1,17 @@
-"""What generated kernels for TPUs call: tables of tiles, arrays filled up, and what is done in registers."""
+"""What generated kernels call, those for TPUs above all: tables of tiles, arrays filled up, work in registers."""
 
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
 
+def _single(dtype):
+    """The dtype that kernels store: bfloat16 if that is `dtype`, else float32."""
+    return dtype if dtype == jnp.bfloat16 else jnp.float32
+
+
 def _filled(x, starts, lengths):
-    """The elements of `x` from `starts` on, so many along each dimension; zeros where there are none."""
+    """The elements of `x` from `starts` on, `lengths` along each dimension; zeros where there are none."""
     ends = [start + length - n for start, length, n in zip(starts, lengths, x.shape, strict=True)]
     if not any(starts) and not any(ends):
         return x

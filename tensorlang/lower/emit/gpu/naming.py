@@ -5,51 +5,51 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tensorlang.language.affine import Affine, Atom, Index, Lookup, Size, render
+from tensorlang.language.affine import Affine, Atom, Index, Lookup
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import lookups
+from tensorlang.lower.arrays.integers import Integers
+from tensorlang.lower.arrays.ir import Name, Node, Tuple
 from tensorlang.lower.arrays.names import Names
-from tensorlang.lower.kernels.kernel import Axis, Kernel
+from tensorlang.lower.arrays.values import apply
+from tensorlang.lower.kernels.ir import Axis, Kernel
 from tensorlang.lower.kernels.operands import Array, expressions_of, relations_of
 from tensorlang.lower.kernels.terms import conditions, reads
 
 
 @dataclass(frozen=True)
 class Naming:
-    """Names: of sizes, of the arrays that are read and made, and for each axis of its places in a tile, of a tile's
-    length, and of a tile's number."""
+    """Names: of sizes, as `integers` has them, of the arrays that are read and made, and for each axis of its places in
+    a tile, of a tile's length, and of a tile's number."""
 
-    sizes: Mapping[Size, str]
+    integers: Integers
     arrays: Mapping[Array, str]
     outputs: Mapping[Var, str]
     places: Mapping[Index, str]
     lengths: Mapping[Index, str]
     numbers: Mapping[Index, str]
-    names: Names
 
-    def code(self, a: Affine, numbers: Mapping[Index, str] | None = None) -> str:
+    @property
+    def names(self) -> Names:
+        """All names that are in use."""
+        return self.integers.names
+
+    def node(self, a: Affine, numbers: Mapping[Atom, Node] | None = None) -> Node:
         """An affine combination of sizes, and of `numbers`."""
+        return self.integers.position(a, numbers or {})
 
-        def name(atom: Atom) -> str:
-            return self.sizes[atom] if isinstance(atom, Size) else (numbers or {})[atom]  # type: ignore[index]
-
-        return render(a, name, " * ")
-
-    def count(self, axis: Axis) -> str:
+    def count(self, axis: Axis) -> Node:
         """How many tiles an axis is cut into."""
-        n = self.code(axis.extent)
-        if axis.index in self.lengths:
-            return f"pl.cdiv({n}, {self.lengths[axis.index]})"
-        return n if n.isidentifier() or n.isdigit() else f"({n})"
+        n = self.node(axis.extent)
+        return apply("pl.cdiv", n, Name(self.lengths[axis.index])) if axis.index in self.lengths else n
 
-    def extents(self, axes: Sequence[Index]) -> str:
-        """The extents of a tile over these axes, as a tuple."""
-        return listed([self.lengths[i] for i in axes])
+    def extents(self, axes: Sequence[Index]) -> Tuple:
+        """The extents of a tile over these axes."""
+        return Tuple(tuple(Name(self.lengths[i]) for i in axes))
 
-
-def listed(codes: Sequence[str]) -> str:
-    """A tuple."""
-    return f"({', '.join(codes)}{',' * (len(codes) == 1)})"
+    def reference(self, array: Array) -> Name:
+        """The reference to an array that is read."""
+        return Name(f"{self.arrays[array]}_ref")
 
 
 def inputs(kernel: Kernel) -> tuple[Array, ...]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 
 from tensorlang.errors import NormalFormError
-from tensorlang.language.affine import Affine, Atom, Index, Lookup, Size, render
-from tensorlang.language.comparisons import chains
-from tensorlang.language.grammar import Access, Add, Bracket, Call, Const, Expr, Extremum, Mul, Sum, Var
+from tensorlang.language.affine import Affine, Atom, Index, Lookup, atom_affine
+from tensorlang.language.grammar import Access, Bracket, Expr, Extremum, Sum, Var
 from tensorlang.language.predicates import (
     TRUE,
     Equal,
@@ -19,17 +19,30 @@ from tensorlang.language.predicates import (
     conjunction,
     conjuncts,
 )
-from tensorlang.lower.arrays.ir import Block, Written
-from tensorlang.lower.arrays.names import Names
-from tensorlang.lower.arrays.values import Axes, Value, aligned, applied, literal, plus, times, union
-from tensorlang.lower.emit.python import ATOM, LOOSE, text
-from tensorlang.lower.kernels.kernel import Axis, Role
-from tensorlang.lower.kernels.operands import Operand
+from tensorlang.lower.arrays.fold import combined
+from tensorlang.lower.arrays.ir import ALL, Block, Infix, Name, Node, Number, Subscript
+from tensorlang.lower.arrays.values import (
+    Axes,
+    Value,
+    aligned,
+    apply,
+    integer,
+    times,
+    tuple_of,
+    union,
+)
+from tensorlang.lower.emit.conditions import condition, joined
+from tensorlang.lower.emit.nodes import Attribute, Call, Everything
+from tensorlang.lower.emit.python import text
+from tensorlang.lower.emit.tpu.grid import Naming
+from tensorlang.lower.kernels.ir import Axis, Role
+from tensorlang.lower.kernels.operands import How, Operand
 from tensorlang.lower.kernels.terms import Reduction, over, reduction
-from tensorlang.lower.kernels.text import written
 from tensorlang.lower.plan.dependence import places, variable
-from tensorlang.recursion import Deep
+from tensorlang.recursion import Deep, call
 
+LOWEST, HIGHEST = Number(Fraction(-3 * 10**38), True), Number(Fraction(3 * 10**38), True)
+"""What is less, and greater, than any number of a program."""
 _LONG = 60
 
 
@@ -56,41 +69,29 @@ class Flagged:
 
 
 class Values:
-    """Writes values. `codes` has what atoms that are numbers are called: sizes, and places along grid and loops.
-
-    `starts` and `lengths` are those of the tiles' axes, `operands` the references to blocks of what is read, `shared`
-    the expressions that get names, and `wide` the arrays of float32.
+    """Writes values. `operands` are the references to blocks of what is read, `shared` the expressions that get names,
+    and `wide` the arrays of float32.
     """
 
     def __init__(
         self,
-        names: Names,
-        axes: Mapping[Index, Axis],
-        codes: dict[Atom, str],
-        starts: Mapping[Index, str],
-        lengths: Mapping[Index, str],
+        naming: Naming,
         operands: Mapping[object, tuple[Operand, str]],
         shared: frozenset[Expr],
         wide: frozenset[Var],
     ) -> None:
-        self.names = names
-        self.axes = axes
-        self.codes = codes
-        self._starts = starts
-        self._lengths = lengths
+        self._naming = naming
+        self.axes: Mapping[Index, Axis] = {axis.index: axis for axis in naming.kernel.axes}
+        self._lengths = {axis.index: naming.along(axis) for axis in naming.kernel.axes if not axis.is_number}
         self._operands = operands
         self._shared = shared
         self._wide = wide
-        self.order: Axes = tuple(axes)
-
-    def affine(self, a: Affine) -> str:
-        """Integers of sizes and numbers as code."""
-        return render(a, lambda atom: self.codes[atom], " * ")
+        self.order: Axes = tuple(self.axes)
 
     def value(self, e: Expr, scope: Scope) -> Deep[Value]:
         """The tile of `e`, in float32."""
         if e not in scope.memo:
-            v: Value = yield self._value(e, scope)
+            v: Value = yield from call(self._value(e, scope))
             if v.depth and (e in self._shared or len(text(v.node)) > _LONG):
                 v = self.named(v, scope)
             scope.memo[e] = v
@@ -98,66 +99,44 @@ class Values:
 
     def named(self, v: Value, scope: Scope, wanted: str = "t") -> Value:
         """`v` as a name."""
-        name = self.names.fresh_local(wanted)
-        scope.block.line(f"{name} = {text(v.node)}")
-        return written(name, v.axes, ATOM, 0, None, v.weak)
+        name = self._naming.names.fresh_local(wanted)
+        scope.block.assign(name, v.node)
+        return Value(Name(name), v.axes, weak=v.weak)
 
     def _value(self, e: Expr, scope: Scope) -> Deep[Value]:
         match e:
-            case Const(value):
-                return literal(value)
             case Var() | Access():
                 v = self.read(e)
                 return v if variable(e) in self._wide or not v.axes else self.widened(v)
-            case Add(a, b, sign):
-                left = yield self.value(a, scope)
-                right = yield self.value(b, scope)
-                return plus(left, right, sign, self.order)
-            case Mul(a, b):
-                return (yield self._product(a, b, scope))
-            case Call(f, arguments):
-                values = []
-                for argument in arguments:
-                    values.append((yield self.value(argument, scope)))
-                return applied(f, values, self.order)
             case Bracket(p, a):
-                v = yield self.value(a, scope)
+                v = yield from call(self.value(a, scope))
                 return self.kept(p, v, scope)
             case Sum() | Extremum():
-                return (yield self.reduced(reduction(e), scope))
-        raise NormalFormError("a tile is of scalar expressions; found a gen, let or pair inside of one")
+                return (yield from call(self.reduced(reduction(e), scope)))
+        return (yield from call(combined(e, lambda part: self.value(part, scope), self.order, self._shared)))
 
     def widened(self, v: Value) -> Value:
         """`v` in float32."""
-        return replace(v, node=Written(f"{text(v.node)}.astype(jnp.float32)", ATOM))
-
-    def _product(self, a: Expr, b: Expr, scope: Scope) -> Deep[Value]:
-        left = yield self.value(a, scope)
-        if isinstance(b, Call) and b.function.name == "recip":
-            below = yield self.value(b.arguments[0], scope)
-            return times(left, below, self.order, "/")
-        right = yield self.value(b, scope)
-        return times(left, right, self.order)
+        return replace(v, node=_wide(v.node))
 
     def read(self, e: Expr | Related | Lookup) -> Value:
         """What a block holds, as it is stored."""
         key: object = (variable(e), tuple(places(e))) if isinstance(e, Var | Access) else e
         found, name = self._operands[key]
-        index: list[str] = []
+        index: list[Node] = []
         for d in found.dimensions:
-            if d.how.value == "number":
+            if d.how is How.NUMBER:
                 continue
-            if d.how.value == "absent":
-                index.append("0")
+            if d.how is How.ABSENT:
+                index.append(integer(0))
             elif d.axis is None:
-                index.append(self.affine(d.at - d.low))
+                index.append(self._naming.integer(d.at - d.low))
             elif len(d.at.indices) > 1 or d.length is not d.axis.extent:
-                first = self.affine(d.at - d.low - Affine(((d.axis.index, 1),), 0))
-                index.append(f"pl.ds({first}, {self._lengths[d.axis.index]})")
+                first = self._naming.integer(d.at - d.low - atom_affine(d.axis.index))
+                index.append(apply("pl.ds", first, self._lengths[d.axis.index]))
             else:
-                index.append(":")
-        at = "..." if all(part == ":" for part in index) and index else ", ".join(index)
-        return written(f"{name}[{at}]", found.axes, ATOM, 1)
+                index.append(ALL)
+        return Value(part_of(name, index), found.axes, 1)
 
     def _is_number(self, i: Index) -> bool:
         return i not in self._lengths
@@ -167,35 +146,38 @@ class Values:
         key = ("condition", p, axes)
         if key not in scope.memo:
             parts = [self._condition(q, axes, scope) for q in conjuncts(p)]
-            code = " & ".join(f"({part})" for part in parts) if len(parts) > 1 else parts[0] if parts else "True"
-            scope.memo[key] = written(code, axes, LOOSE, 1)
+            scope.memo[key] = Value(joined(parts, True), axes, 1)
         return scope.memo[key]
 
-    def _condition(self, p: Predicate, axes: Axes, scope: Scope) -> str:
+    def _condition(self, p: Predicate, axes: Axes, scope: Scope) -> Node:
         match p:
             case Equal() | NonNegative():
-                (chain,) = chains([p], lambda atom: (isinstance(atom, Size), atom.name))
-                left, right = (render(a, lambda atom: self._place(atom, axes, scope), " * ") for a in chain.sides)
-                return f"{left} {'==' if chain.operators[0] == '=' else chain.operators[0]} {right}"
+                return condition(p, lambda a: self._places(a, axes, scope))
             case Related():
-                return text(aligned(self.read(p), axes).node)
+                return aligned(self.read(p), axes).node
             case Or(parts):
-                return " | ".join(f"({text(self.condition(q, axes, scope).node)})" for q in parts)
+                return joined((self.condition(q, axes, scope).node for q in parts), False)
         raise NormalFormError("a condition on elements has a quantifier")
 
-    def _place(self, atom: Atom, axes: Axes, scope: Scope) -> str:
-        """An index, size or looked-up index as a number, or an array over all of `axes`."""
-        if isinstance(atom, Lookup):
-            return text(aligned(self.read(atom), axes).node)
-        if isinstance(atom, Size) or self._is_number(atom):
-            return self.codes[atom]
-        key = ("index", atom, axes)
+    def _places(self, a: Affine, axes: Axes, scope: Scope) -> Node:
+        """An affine expression as a number, or an array over all of `axes`."""
+        arrays: dict[Atom, Node] = {}
+        for atom in a.atoms:
+            if isinstance(atom, Lookup):
+                arrays[atom] = aligned(self.read(atom), axes).node
+            elif isinstance(atom, Index) and not self._is_number(atom):
+                arrays[atom] = self._along_axis(atom, axes, scope).node
+        return self._naming.integer(a, arrays)
+
+    def _along_axis(self, i: Index, axes: Axes, scope: Scope) -> Value:
+        """The values of an index, as an array over all of `axes`."""
+        key = ("index", i, axes)
         if key not in scope.memo:
-            lengths = ", ".join(self._lengths[i] for i in axes)
-            start = self._starts.get(atom)
-            code = f"_index(({lengths}{',' * (len(axes) == 1)}), {axes.index(atom)})"
-            scope.memo[key] = self.named(written(f"{start} + {code}" if start else code), scope, atom.name)
-        return text(scope.memo[key].node)
+            node: Node = apply("_index", tuple_of(self._lengths[j] for j in axes), integer(axes.index(i)))
+            if i in self._naming.starts:
+                node = Infix(Name(self._naming.starts[i]), "+", node)
+            scope.memo[key] = self.named(Value(node), scope, i.name)
+        return scope.memo[key]
 
     def reduced(self, r: Reduction, scope: Scope) -> Deep[Value]:
         """The sum or extremum of a tile over the axes of `r`, of those it has."""
@@ -203,10 +185,10 @@ class Values:
         inner = [p for p in conjuncts(r.pred) if not over(p).isdisjoint(summed)]
         outer = conjunction(p for p in conjuncts(r.pred) if over(p).isdisjoint(summed))
         if r.sign:
-            v = yield self.value(r.factors[0], scope)
+            v = yield from call(self.value(r.factors[0], scope))
             v = self._along("max" if r.sign > 0 else "min", self.kept(r.pred, v, scope, r.sign), summed)
             return v
-        parts: list[_Factor] = yield self._factors(r.factors, inner, scope)
+        parts: list[_Factor] = yield from call(self._factors(r.factors, inner, scope))
         if len(parts) == 2 and parts[0].meets(parts[1], summed):
             v = _dot(parts[0].value, parts[1].value, summed[0], self.order)
         else:
@@ -219,14 +201,13 @@ class Values:
     def _along(self, what: str, v: Value, summed: Axes) -> Value:
         """A sum or extremum along axes that `v` has, or is the same along."""
         before = v.axes
-        at = [str(before.index(i)) for i in summed if i in before]
-        along = at[0] if len(at) == 1 else f"({', '.join(at)})"
+        at = [integer(before.index(i)) for i in summed if i in before]
         rest = tuple(i for i in v.axes if i not in summed)
         if at:
-            v = written(f"jnp.{what}({text(v.node)}, {along})", rest, ATOM, 1)
+            v = Value(apply(f"jnp.{what}", v.node, at[0] if len(at) == 1 else tuple_of(at)), rest, 1)
         for i in summed if what == "sum" else ():
             if i not in before:
-                v = times(v, written(self._lengths[i]), self.order)
+                v = times(v, Value(self._lengths[i]), self.order)
         return v
 
     def _factors(self, factors: Sequence[Expr], inner: Sequence[Predicate], scope: Scope) -> Deep[list[_Factor]]:
@@ -234,13 +215,13 @@ class Values:
         found: list[_Factor] = []
         for factor in factors:
             stored = variable(factor) is not None and bool(self.read(factor).axes)
-            v = self.read(factor) if stored else (yield self.value(factor, scope))
+            v = self.read(factor) if stored else (yield from call(self.value(factor, scope)))
             found.append(_Factor(v, stored))
         for p in inner:
             axes = self.axes_of(p)
             if not any(set(axes) <= set(part.value.axes) for part in found):
-                lengths = ", ".join(self._lengths[i] for i in axes)
-                found.append(_Factor(written(f"jnp.ones(({lengths}), jnp.float32)", axes, ATOM, 1), False))
+                ones = apply("jnp.ones", tuple_of(self._lengths[i] for i in axes), Name("jnp.float32"))
+                found.append(_Factor(Value(ones, axes, 1), False))
         found = _merged(found, self.order)
         masks: dict[int, list[Predicate]] = {}
         for p in inner:
@@ -259,23 +240,24 @@ class Values:
         """`v` where `p` holds; elsewhere 0, or for `sign` 1 and -1 what is less or greater than any number."""
         if p is TRUE:
             return v
-        otherwise = {0: "0", 1: "-3e38", -1: "3e38"}[sign]
-        axes = union([v, written("", self.axes_of(p))], self.order)
+        otherwise = {0: [], 1: [LOWEST], -1: [HIGHEST]}[sign]
+        axes = union([v, Value(Name("mask"), self.axes_of(p))], self.order)
         numbers = {i for i in over(p) if i in self.axes and self.axes[i].role is Role.UNROLLED}
         if scope.flagged is None or numbers:
-            condition = self.condition(p, axes, scope)
-            return written(
-                f"_kept({text(condition.node)}, {text(aligned(v, axes).node)}, {otherwise})", axes, ATOM, 1 + v.depth
-            )
+            mask = self.condition(p, axes, scope).node
+        else:
+            mask = self._flagged_mask(p, axes, scope, scope.flagged)
+        return Value(apply("_kept", mask, aligned(v, axes).node, *otherwise), axes, 1 + v.depth)
+
+    def _flagged_mask(self, p: Predicate, axes: Axes, scope: Scope, flagged: Flagged) -> Node:
+        """The mask of `p`, which is None in tiles that need none."""
         key = ("mask", p, axes)
         if key not in scope.memo:
-            name = self.names.fresh_local("inside")
-            scope.flagged.none.line(f"{name} = None")
-            code = text(self.condition(p, axes, scope.flagged.scope).node)
-            scope.flagged.scope.block.line(f"{name} = {code}")
-            scope.memo[key] = written(name, axes)
-        arguments = [text(scope.memo[key].node), text(aligned(v, axes).node), *([otherwise] if sign else [])]
-        return written(f"_kept({', '.join(arguments)})", axes, ATOM, 1 + v.depth)
+            name = self._naming.names.fresh_local("inside")
+            flagged.none.assign(name, Name("None"))
+            flagged.scope.block.assign(name, self.condition(p, axes, flagged.scope).node)
+            scope.memo[key] = Value(Name(name), axes)
+        return scope.memo[key].node
 
 
 @dataclass(frozen=True)
@@ -288,11 +270,7 @@ class _Factor:
     @property
     def number(self) -> Value:
         """In float32."""
-        return (
-            replace(self.value, node=Written(f"{text(self.value.node)}.astype(jnp.float32)", ATOM))
-            if self.stored
-            else self.value
-        )
+        return replace(self.value, node=_wide(self.value.node)) if self.stored else self.value
 
     def meets(self, other: _Factor, summed: Axes) -> bool:
         """Whether the sum of both is a product of matrices."""
@@ -320,5 +298,15 @@ def _dot(a: Value, b: Value, summed: Index, order: Axes) -> Value:
     rest = [next(i for i in v.axes if i is not summed) for v in (a, b)]
     if order.index(rest[0]) > order.index(rest[1]):
         a, b, rest = b, a, rest[::-1]
-    code = f"_dot({text(a.node)}, {text(b.node)}, {a.axes.index(summed)}, {b.axes.index(summed)})"
-    return written(code, tuple(rest), ATOM, 1)
+    places_ = (integer(v.axes.index(summed)) for v in (a, b))
+    return Value(apply("_dot", a.node, b.node, *places_), tuple(rest), 1)
+
+
+def _wide(node: Node) -> Node:
+    """In float32."""
+    return Call(Attribute(node, "astype"), (Name("jnp.float32"),))
+
+
+def part_of(reference: str, index: Sequence[Node]) -> Subscript:
+    """A part of a reference to a block."""
+    return Subscript(Name(reference), tuple(index) if any(part is not ALL for part in index) else (Everything(),))

@@ -2,36 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import reduce
 
-from tensorlang.errors import NormalFormError
 from tensorlang.language.affine import Index, atom_affine
-from tensorlang.language.grammar import Add, Bracket, Call, Const, Expr, Extremum, Mul, Sum, Var
+from tensorlang.language.grammar import Bracket, Const, Expr, Extremum, Sum
 from tensorlang.language.predicates import TRUE, Predicate, conjuncts, less
-from tensorlang.lower.arrays.expressions import used_twice
-from tensorlang.lower.arrays.ir import Written
-from tensorlang.lower.arrays.values import Value, applied, literal, ordered, plus, times, where
-from tensorlang.lower.emit.python import ATOM, text, within
-from tensorlang.lower.kernels.gpu_naming import Naming
-from tensorlang.lower.kernels.gpu_reads import Reads, Scope
-from tensorlang.lower.kernels.kernel import Axis, Role
-from tensorlang.lower.kernels.terms import free, multiplied, nodes, product, reduction
-from tensorlang.lower.kernels.text import written
+from tensorlang.lower.arrays.fold import combined, used_twice
+from tensorlang.lower.arrays.ir import Infix, Name, Negative, Node, Number
+from tensorlang.lower.arrays.values import Value, apply, integer, literal, ordered, times, where
+from tensorlang.lower.emit.gpu.naming import Naming
+from tensorlang.lower.emit.gpu.reads import Reads, Scope
+from tensorlang.lower.emit.nodes import Attribute, Call, Conditional, For
+from tensorlang.lower.emit.python import text
+from tensorlang.lower.kernels.ir import Kernel, Role
+from tensorlang.lower.kernels.operands import expressions_of
+from tensorlang.lower.kernels.terms import multiplied, product, reduction, vanishes
 from tensorlang.lower.plan.dependence import places, variable
-from tensorlang.recursion import Deep
+from tensorlang.recursion import Deep, call
 
 _LONGEST = 60
-_IDENTITY = {0: "0", 1: "-jnp.inf", -1: "jnp.inf"}
+IDENTITY: dict[int, Node] = {0: Number(Fraction(0)), 1: Negative(Name("jnp.inf")), -1: Name("jnp.inf")}
+"""What a sum, a greatest and a least value begin with."""
 
 
 @dataclass
 class Reduced:
     """What is to be summed in a tile, or of which an extremum is to be found: `pred` where it matters, of a product.
 
-    `condition` is code for whether `pred` has to be looked at.
+    `condition` is the name of what says whether `pred` has to be looked at.
     """
 
     sign: int
@@ -54,20 +55,10 @@ class _Part:
 class Values(Reads):
     """Writes the values of one kernel; `multiplies` says whether products of matrices are among them."""
 
-    def __init__(self, axes: Mapping[Index, Axis], naming: Naming) -> None:
-        super().__init__(axes, naming)
-        self._shared: frozenset[Expr] = frozenset()
+    def __init__(self, kernel: Kernel, naming: Naming) -> None:
+        super().__init__(kernel, naming)
+        self._shared = used_twice(*expressions_of(kernel))
         self.multiplies = False
-
-    def announce(self, expressions: Sequence[Expr], accumulators: Iterable[Var]) -> None:
-        """Say what will be written, so that what occurs twice is known, and what is known late only."""
-        self._shared = frozenset().union(*map(used_twice, expressions))
-        seen: set[Expr] = set()
-        for e in expressions:
-            again = [part for part in nodes(e) if part in seen and not isinstance(part, Const)]
-            self._shared |= frozenset(again)
-            seen.update(nodes(e))
-        self._accumulators = frozenset(accumulators)
 
     def value(self, e: Expr, scope: Scope) -> Deep[Value]:
         """The value of `e`, over those axes of the tile on which it depends."""
@@ -75,9 +66,9 @@ class Values(Reads):
         if known is not None:
             return known
         home = self.home(self._of(e), scope)
-        v: Value = yield self._value(e, home)
+        v: Value = yield from call(self._value(e, home))
         is_long = home is not scope or e in self._shared or len(text(v.node)) > _LONGEST
-        if is_long and not text(v.node).isidentifier() and not isinstance(e, Const):
+        if is_long and not isinstance(v.node, Name) and not isinstance(e, Const):
             v = self._named(v, home)
         home.memo[e] = v
         return v
@@ -88,37 +79,23 @@ class Values(Reads):
             assert x in self._naming.arrays
             return self.load(x, places(e), scope)
         match e:
-            case Const(number):
-                return literal(number)
-            case Add(a, b, sign):
-                left = yield self.value(a, scope)
-                right = yield self.value(b, scope)
-                return plus(left, right, sign, self._order)
-            case Mul(a, b):
-                left = yield self.value(a, scope)
-                right = yield self.value(b, scope)
-                return times(left, right, self._order)
-            case Call(f, arguments):
-                values = []
-                for argument in arguments:
-                    values.append((yield self.value(argument, scope)))
-                return applied(f, values, self._order)
             case Bracket(p, a):
-                v = yield self.value(a, scope)
+                v = yield from call(self.value(a, scope))
                 return where(self.mask(p, scope), v, self._order)
             case Sum() | Extremum():
                 r = reduction(e)
-                v = yield self.reduced(Reduced(r.sign, r.indices, r.pred, r.factors), scope)
+                v = yield from call(self.reduced(Reduced(r.sign, r.indices, r.pred, r.factors), scope))
                 return v
-        raise NormalFormError(f"a kernel has no {type(e).__name__.lower()} in it")
+        return (yield from call(combined(e, lambda part: self.value(part, scope), self._order, self._shared)))
 
     def _named(self, v: Value, scope: Scope) -> Value:
         """`v` by a name, the same one for the same code."""
-        key = ("code", text(v.node))
+        key = ("code", v.node)
         known = self.remembered(key, scope)
         if known is None:
-            known = scope.memo[key] = written(self._names.fresh_local("t"), v.axes)
-            scope.block.line(f"{text(known.node)} = {text(v.node)}")
+            name = self._names.fresh_local("t")
+            known = scope.memo[key] = Value(Name(name), v.axes)
+            scope.block.assign(name, v.node)
         return known
 
     # Reductions
@@ -127,30 +104,28 @@ class Values(Reads):
         """The sum or extremum: over vectors at once, over unrolled axes one after the other."""
         loops = [i for i in r.indices if self._axes[i].role is Role.UNROLLED]
         if not loops:
-            v = yield self._in_vectors(r, scope)
+            v = yield from call(self._in_vectors(r, scope))
             return v
         inner = scope
         total = self._names.fresh_local("total")
-        scope.block.line(f"{total} = {_IDENTITY[r.sign]}")
+        scope.block.assign(total, IDENTITY[r.sign])
         for i in loops:
             outer, inner = inner, inner.inner([i])
-            outer.block.line(
-                f"for {self._naming.places[i]} in range({text(self.place(self._axes[i].extent, outer).node)}):"
-            )
-            outer.block.statements.append(inner.block)
+            count = self.place(self._axes[i].extent, outer).node
+            outer.block.statements.append(For(self._naming.places[i], count, inner.block))
         rest = tuple(i for i in r.indices if i not in loops)
-        v = yield self._in_vectors(replace(r, indices=rest), inner)
+        v = yield from call(self._in_vectors(replace(r, indices=rest), inner))
         if r.sign:
-            inner.block.line(f"{total} = jnp.{'maximum' if r.sign > 0 else 'minimum'}({total}, {text(v.node)})")
+            inner.block.assign(total, apply("maximum" if r.sign > 0 else "minimum", Name(total), v.node))
         else:
-            inner.block.line(f"{total} += {text(v.node)}")
-        return written(total, v.axes)
+            inner.block.assign(total, Infix(Name(total), "+", v.node))
+        return Value(Name(total), v.axes)
 
     def _in_vectors(self, r: Reduced, scope: Scope) -> Deep[Value]:
         pred, factors = product(multiplied(r.factors)) if not r.sign else (TRUE, list(r.factors))
         parts: list[_Part] = []
         for factor in factors:
-            v = yield self.value(factor, scope)
+            v = yield from call(self.value(factor, scope))
             parts.append(_Part(v, is_read=variable(factor) is not None))
         vectors = [i for i in r.indices if not self._axes[i].is_number]
         parts += [_Part(self.mask(p, scope), True, r.condition) for p in conjuncts(r.pred) if p is not TRUE]
@@ -163,29 +138,28 @@ class Values(Reads):
             dotted = self._dot(vectors, parts, scope)
             if dotted is not None:
                 vectors, parts = dotted
-        v = self._multiplied(parts, scope, _IDENTITY[r.sign])
+        v = self._multiplied(parts, scope, IDENTITY[r.sign] if r.sign else None)
         summed = [k for k, i in enumerate(v.axes) if i in vectors]
         method = {0: "sum", 1: "max", -1: "min"}[r.sign]
         for k in reversed(summed):
-            v = written(f"{within(v.node, ATOM)}.{method}({k})", v.axes[:k] + v.axes[k + 1 :], ATOM, v.depth + 1)
+            along = Call(Attribute(v.node, method), (integer(k),))
+            v = Value(along, v.axes[:k] + v.axes[k + 1 :], v.depth + 1)
         return v
 
-    def _multiplied(self, parts: Sequence[_Part], scope: Scope, otherwise: str = "0") -> Value:
-        """The product of factors where all masks hold, else `otherwise`."""
+    def _multiplied(self, parts: Sequence[_Part], scope: Scope, otherwise: Node | None = None) -> Value:
+        """The product of factors where all masks hold, else `otherwise`, or 0."""
         v = reduce(
             lambda a, b: times(a, b, self._order), [p.value for p in parts if not p.is_mask], literal(Fraction(1))
         )
         for condition in dict.fromkeys(p.condition for p in parts if p.is_mask):
-            masks = self.joined([p.value for p in parts if p.is_mask and p.condition == condition], "&")
+            masks = self.joined([p.value for p in parts if p.is_mask and p.condition == condition])
             if condition:
                 v = ordered(v, self._order)
-                v = v if text(v.node).isidentifier() else self._named(v, scope)
-            chosen = where(masks, v, self._order, None if otherwise == "0" else Written(otherwise, ATOM))
+                v = v if isinstance(v.node, Name) else self._named(v, scope)
+            chosen = where(masks, v, self._order, otherwise)
             if condition and chosen.axes == v.axes:
-                chosen = self._named(
-                    replace(chosen, node=Written(f"{text(chosen.node)} if {condition} else {text(v.node)}", ATOM)),
-                    scope,
-                )
+                either = Conditional(Name(condition), chosen.node, v.node)
+                chosen = self._named(replace(chosen, node=either), scope)
             v = chosen
         return v
 
@@ -206,12 +180,7 @@ class Values(Reads):
             a = ordered(self._multiplied(left, scope), (sides[0], i))
             b = ordered(self._multiplied(right, scope), (i, sides[1]))
             self.multiplies = True
-            dot = self._named(written(f"_product({text(a.node)}, {text(b.node)}, dtype, interpret)", sides), scope)
+            product_ = apply("_product", a.node, b.node, Name("dtype"), Name("interpret"))
+            dot = self._named(Value(product_, sides), scope)
             return [j for j in vectors if j is not i], [_Part(dot), *(p for p in parts if p not in along)]
         return None
-
-
-def vanishes(factors: Sequence[Expr], i: Index) -> bool:
-    """Whether the product is 0 where `i` is beyond its end: what depends on it are elements of arrays."""
-    dependent = [x for x in factors if i in free(x)]
-    return bool(dependent) and all(variable(x) is not None for x in dependent)

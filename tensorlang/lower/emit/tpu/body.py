@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
+from fractions import Fraction
 
-from tensorlang.language.affine import Atom, Index, atom_affine, constant
-from tensorlang.language.grammar import Const, Expr, Sum, Var, access, children
+from tensorlang.language.affine import Index, atom_affine, constant
+from tensorlang.language.grammar import Expr, Sum, Var, access
 from tensorlang.language.predicates import Predicate, Related, conjunction, conjuncts
-from tensorlang.lower.arrays.ir import Block
-from tensorlang.lower.arrays.values import Value, aligned, ordered, times
-from tensorlang.lower.emit.python import ATOM, SUM, text, within
-from tensorlang.lower.kernels.kernel import Accumulator, Axis, Kernel, Kind, Output, Role
+from tensorlang.lower.arrays.fold import used_twice
+from tensorlang.lower.arrays.ir import ALL, NEW, Block, Define, Infix, Name, Node, Number, Subscript, When
+from tensorlang.lower.arrays.values import Value, aligned, apply, ordered, times, tuple_of
+from tensorlang.lower.emit.nodes import Attribute, Call, Do, Everything, For, OnDevice, Store
+from tensorlang.lower.emit.tpu.grid import ALWAYS, Grid, Naming
+from tensorlang.lower.emit.tpu.values import HIGHEST, LOWEST, Flagged, Scope, Values, part_of
+from tensorlang.lower.kernels.ir import Accumulator, Axis, Kernel, Kind, Output, Role
 from tensorlang.lower.kernels.operands import (
     Dimension,
     How,
@@ -23,13 +26,9 @@ from tensorlang.lower.kernels.operands import (
     relations_of,
 )
 from tensorlang.lower.kernels.terms import Binders, Reduction, conditions, over, product, reads, reduction
-from tensorlang.lower.kernels.text import written
-from tensorlang.lower.kernels.tpu_grid import Grid, Naming
-from tensorlang.lower.kernels.tpu_values import Flagged, Scope, Values
-from tensorlang.lower.plan.dependence import variable
 from tensorlang.recursion import run
 
-_START = {Kind.SUM: "0.0", Kind.MAX: "-3e38", Kind.MIN: "3e38"}
+_START = {Kind.SUM: Number(Fraction(0), True), Kind.MAX: LOWEST, Kind.MIN: HIGHEST}
 _SIGN = {Kind.SUM: 0, Kind.MAX: 1, Kind.MIN: -1}
 
 Named = tuple[Operand, str]
@@ -90,58 +89,48 @@ class Body:
             found.insert(place, Dimension(How.ABSENT, zero, zero, constant(1)))
         return Operand(acc.var, tuple(found))
 
-    def function(self, narrow: frozenset[Var]) -> Block:
+    def function(self, narrow: frozenset[Var]) -> Define:
         """The function; arrays in `narrow` are of the program's dtype."""
-        kernel, naming = self._kernel, self._naming
+        kernel = self._kernel
         references = [name for _, name in (*self.inputs, *self.outputs, *self.scratch)]
-        function, block = Block(), Block()
-        function.line(f"def kernel({', '.join([*(['steps'] if self._grid.listed else []), *references])}):")
-        function.statements.append(block)
+        block = Block()
         known: dict[object, Named] = dict(self._read)
         for acc in kernel.accumulators:
             known[acc.var, tuple(map(atom_affine, acc.axes))] = self._places[acc.var]
-        numbers = dict[Atom, str]([*naming.sizes.items(), *naming.places.items()])
-        lengths = {axis.index: naming.along(axis) for axis in kernel.axes if not axis.is_number}
         wide = frozenset(x for x, _ in reads(*expressions_of(kernel)) if x not in narrow)
-        writer = Values(naming.names, self._axes, numbers, naming.starts, lengths, known, _shared(kernel), wide)
+        writer = Values(self._naming, known, used_twice(*expressions_of(kernel), reads=True), wide)
         self._grid.head(block, _used(kernel))
         if kernel.accumulators:
             self._steps(block, writer)
         else:
             self._stores(block, writer)
-        return function
+        return Define("kernel", (*(["steps"] if self._grid.listed else []), *references), block)
 
     def _steps(self, block: Block, writer: Values) -> None:
         """Accumulators are cleared at an output's first tile, and read at its last one."""
         when = self._grid.conditions()
         cleared, stored = Block(), Block()
         for acc, (_, ref) in zip(self._kernel.accumulators, self.scratch, strict=True):
-            cleared.line(f"{ref}[...] = jnp.full({ref}.shape, {_START[acc.kind]}, jnp.float32)")
+            start = apply("full", Attribute(Name(ref), "shape"), _START[acc.kind], Name("jnp.float32"))
+            cleared.statements.append(Store(Subscript(Name(ref), (Everything(),)), start))
         _when(block, when.first, cleared)
-        self._take_in(block, writer)
+        block.blank()
+        block.statements.append(self._take_in(writer))
+        block.blank()
         for condition, flag in ((when.full, False), (when.masked, True)):
-            if condition == "True":
-                block.line(f"take_in({flag})")
-            elif condition is not None:
-                block.line(f"pl.when({condition})(lambda: take_in({flag}))")
+            if condition is not None:
+                _when(block, condition, Block([Do(apply("take_in", Name(str(flag))))]))
         self._stores(stored, writer)
         _when(block, when.last, stored)
 
-    def _take_in(self, block: Block, writer: Values) -> None:
+    def _take_in(self, writer: Values) -> Define:
         """What is done with each tile, with masks or without."""
-        function, none, masks, lines = Block(), Block(), Block(), Block()
-        scope = Scope(lines, {}, Flagged(none, Scope(masks)))
+        none, masks, each = Block(), Block(), Block()
+        scope = Scope(each, {}, Flagged(none, Scope(masks)))
         for acc in self._kernel.accumulators:
             self._accumulate(acc, writer, scope)
-        block.line("")
-        block.line("def take_in(masked):")
-        function.statements += none.statements
-        if masks.statements:
-            function.line("if masked:")
-            function.statements.append(masks)
-        function.statements += lines.statements
-        block.statements.append(function)
-        block.line("")
+        choice = [When(Name("masked"), masks, Block())] if masks.statements else []
+        return Define("take_in", ("masked",), Block([*none.statements, *choice, *each.statements]))
 
     def _accumulate(self, acc: Accumulator, writer: Values, scope: Scope) -> None:
         tiles = tuple((a.index, a.extent) for a in self._kernel.of_role(Role.REDUCED) if not a.is_number)
@@ -159,32 +148,30 @@ class Body:
         if acc.kind is not Kind.SUM:
             self._raise(acc, old, v, writer, scope)
         elif acc.shift is None:
-            target, code = self._fitted(acc, v)
-            scope.block.line(f"{target} += {code}")
+            found, ref = self._places[acc.var]
+            target = self._target(found, ref)
+            more = _spread(found, aligned(v, found.axes))
+            scope.block.statements.append(Store(target, Infix(target, "+", more)))
         else:
             kept = times(old, scope.memo["scale", acc.shift], writer.order)
-            target, code = self._fitted(
-                acc, written(f"{text(kept.node)} + {text(aligned(v, old.axes).node)}", old.axes, SUM)
-            )
-            scope.block.line(f"{target} = {code}")
+            self._put(acc, Value(Infix(kept.node, "+", aligned(v, old.axes).node), old.axes), scope)
 
     def _raise(self, acc: Accumulator, old: Value, v: Value, writer: Values, scope: Scope) -> None:
         """An extremum with another tile taken in; what is shifted by it is to be scaled."""
         name = acc.var.name
         before = writer.named(old, scope, f"{name}_before")
         word = "maximum" if acc.kind is Kind.MAX else "minimum"
-        now = writer.named(written(f"jnp.{word}({text(before.node)}, {text(v.node)})", old.axes), scope, f"{name}_now")
-        target, code = self._fitted(acc, now)
-        scope.block.line(f"{target} = {code}")
+        now = writer.named(Value(apply(word, before.node, v.node), old.axes), scope, f"{name}_now")
+        self._put(acc, now, scope)
         if any(other.shift is acc.var for other in self._kernel.accumulators):
-            scale = written(f"jnp.exp({text(before.node)} - {text(now.node)})", old.axes)
+            scale = Value(apply("jnp.exp", Infix(before.node, "-", now.node)), old.axes)
             scope.memo["scale", acc.var] = writer.named(scale, scope, f"{name}_scale")
             scope.memo[access(acc.var, *map(atom_affine, acc.axes))] = now
 
-    def _fitted(self, acc: Accumulator, v: Value) -> tuple[str, str]:
-        """Where an accumulator is, and a value as it is written there."""
+    def _put(self, acc: Accumulator, v: Value, scope: Scope) -> None:
+        """Make `v` the value of an accumulator."""
         found, ref = self._places[acc.var]
-        return self._target(found, ref), _spread(found, aligned(v, found.axes))
+        scope.block.statements.append(Store(self._target(found, ref), _spread(found, aligned(v, found.axes))))
 
     def _stores(self, block: Block, writer: Values) -> None:
         scope = Scope(block)
@@ -195,29 +182,30 @@ class Body:
         loops = [self._axes[i] for i in output.axes if self._axes[i].role is Role.UNROLLED]
         scope = self._loops(loops, scope)
         v = ordered(run(writer.value(output.value, scope)), found.axes)
-        code = _spread(found, aligned(v, found.axes))
+        node = _spread(found, aligned(v, found.axes))
         if v.axes != found.axes:
-            lengths = [self._naming.length(d) for d in found.dimensions if d.how is not How.NUMBER]
-            code = f"jnp.broadcast_to({code}, ({', '.join(lengths)}))"
-        scope.block.line(f"{self._target(found, ref)} = {code}.astype({ref}.dtype)")
+            lengths = (self._naming.length(d) for d in found.dimensions if d.how is not How.NUMBER)
+            node = apply("broadcast_to", node, tuple_of(lengths))
+        cast = Call(Attribute(node, "astype"), (Attribute(Name(ref), "dtype"),))
+        scope.block.statements.append(Store(self._target(found, ref), cast))
 
     def _loops(self, axes: Iterable[Axis], scope: Scope) -> Scope:
         """Loops over unrolled axes, and the scope in the innermost one."""
         for axis in axes:
             inside = Block()
-            scope.block.line(f"for {self._naming.places[axis.index]} in range({self._naming.integer(axis.extent)}):")
-            scope.block.statements.append(inside)
+            loop = For(self._naming.places[axis.index], self._naming.integer(axis.extent), inside)
+            scope.block.statements.append(loop)
             scope = scope.inner(inside)
         return scope
 
-    def _target(self, x: Operand, ref: str) -> str:
+    def _target(self, x: Operand, ref: str) -> Subscript:
         """The part of a block that is written at once."""
-        index = []
+        index: list[Node] = []
         for d in x.dimensions:
             if d.how is not How.NUMBER:
                 unrolled = [self._naming.places[i] for i in d.at.indices if i in self._naming.places]
-                index.append(unrolled[0] if unrolled and d.axis is None else ":")
-        return f"{ref}[{'...' if all(part == ':' for part in index) else ', '.join(index)}]"
+                index.append(Name(unrolled[0]) if unrolled and d.axis is None else ALL)
+        return part_of(ref, index)
 
 
 def _over_tile(acc: Accumulator, tiles: Binders, pred: Predicate, value: Expr) -> Reduction:
@@ -232,35 +220,19 @@ def _over_tile(acc: Accumulator, tiles: Binders, pred: Predicate, value: Expr) -
     return Reduction(0, tiles, conjunction([pred, inside]), tuple(factors))
 
 
-def _when(block: Block, condition: str, body: Block) -> None:
-    if condition:
-        block.line("")
-        block.line(f"@pl.when({condition})")
-        block.line("def _():")
-        block.statements.append(body)
-    else:
+def _when(block: Block, condition: Node, body: Block) -> None:
+    if condition is ALWAYS:
         block.statements += body.statements
+    else:
+        block.statements.append(OnDevice(condition, body))
 
 
-def _spread(x: Operand, v: Value) -> str:
+def _spread(x: Operand, v: Value) -> Node:
     """A vector as the row or column as which it is written."""
     dimensions = [d for d in x.dimensions if d.axis is not None or d.how is How.ABSENT]
     if not any(d.how is How.ABSENT for d in dimensions):
-        return within(v.node, ATOM)
-    index = ", ".join("None" if d.how is How.ABSENT else ":" for d in dimensions)
-    return f"{within(v.node, ATOM)}[{index}]"
-
-
-def _shared(kernel: Kernel) -> frozenset[Expr]:
-    """The expressions with operations that occur more than once."""
-    counts: Counter[Expr] = Counter()
-    stack = expressions_of(kernel)
-    while stack:
-        part = stack.pop()
-        counts[part] += 1
-        if counts[part] == 1 and variable(part) is None:
-            stack += children(part)
-    return frozenset(e for e, count in counts.items() if count > 1 and not isinstance(e, Const))
+        return v.node
+    return Subscript(v.node, tuple(NEW if d.how is How.ABSENT else ALL for d in dimensions))
 
 
 def _used(kernel: Kernel) -> set[Index]:

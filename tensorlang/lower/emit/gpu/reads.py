@@ -7,7 +7,7 @@ around it in which all that it depends on is known.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -29,17 +29,28 @@ from tensorlang.language.predicates import (
     within,
 )
 from tensorlang.language.types import shape
-from tensorlang.lower.arrays.ir import Block
-from tensorlang.lower.arrays.values import Axes, Value, aligned, literal, ordered, plus, times, union
-from tensorlang.lower.emit import python
-from tensorlang.lower.emit.python import ATOM, LOOSE, text
-from tensorlang.lower.kernels.gpu_naming import Naming
-from tensorlang.lower.kernels.kernel import Axis, Role
+from tensorlang.lower.arrays.ir import ALL, NEW, Block, Name, Node, Subscript
+from tensorlang.lower.arrays.values import (
+    Axes,
+    Value,
+    aligned,
+    apply,
+    infix,
+    literal,
+    ordered,
+    plus,
+    times,
+    tuple_of,
+    union,
+)
+from tensorlang.lower.emit.conditions import joined, sides
+from tensorlang.lower.emit.gpu.naming import Naming
+from tensorlang.lower.emit.nodes import Conditional
+from tensorlang.lower.kernels.ir import Kernel, Role
 from tensorlang.lower.kernels.operands import Array
 from tensorlang.lower.kernels.terms import over
-from tensorlang.lower.kernels.text import written
 from tensorlang.lower.plan.dependence import places, variable
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 from tensorlang.sets.isl import implies
 
 Known = Index | Var
@@ -66,14 +77,14 @@ class Scope:
 class Reads:
     """Writes what the values of one kernel are made of."""
 
-    def __init__(self, axes: Mapping[Index, Axis], naming: Naming) -> None:
-        self._axes = axes
+    def __init__(self, kernel: Kernel, naming: Naming) -> None:
+        self._axes = {axis.index: axis for axis in kernel.axes}
         self._naming = naming
         self._names = naming.names
-        self._order: Axes = tuple(i for i, axis in axes.items() if not axis.is_number)
-        self._scoped = frozenset(i for i, a in axes.items() if a.role in (Role.REDUCED, Role.UNROLLED))
+        self._order: Axes = tuple(axis.index for axis in kernel.axes if not axis.is_number)
+        self._scoped = frozenset(a.index for a in kernel.axes if a.role in (Role.REDUCED, Role.UNROLLED))
+        self._accumulators = frozenset(acc.var for acc in kernel.accumulators)
         self._needs: dict[Expr, frozenset[Known]] = {}
-        self._accumulators: frozenset[Var] = frozenset()
 
     # Places and conditions
 
@@ -83,9 +94,10 @@ class Reads:
         for atom, k in a.terms:
             match atom:
                 case Index():
-                    part = written(self._naming.places[atom], () if self._axes[atom].is_number else (atom,))
+                    axes = () if self._axes[atom].is_number else (atom,)
+                    part = Value(Name(self._naming.places[atom]), axes)
                 case Size():
-                    part = written(self._naming.sizes[atom])
+                    part = Value(self._naming.node(atom_affine(atom)))
                 case Lookup(array, at):
                     part = self.load(array, at, scope)
             total = plus(total, times(literal(Fraction(abs(k))), part, self._order), 1 if k > 0 else -1, self._order)
@@ -104,33 +116,22 @@ class Reads:
 
     def _mask(self, p: Predicate, scope: Scope) -> Value:
         match p:
-            case Equal(a) | NonNegative(a):
-                left = Affine(tuple((atom, k) for atom, k in a.terms if k > 0), max(a.constant, 0))
-                right = -Affine(tuple((atom, k) for atom, k in a.terms if k < 0), min(a.constant, 0))
-                operator = "==" if isinstance(p, Equal) else ">="
-                if operator == ">=" and right.constant == 1 and right.terms:
-                    right, operator = right - 1, ">"
-                x, y = self.place(left, scope), self.place(right, scope)
-                if operator != "==" and not left.indices:
-                    x, y, operator = y, x, operator.replace(">", "<")
-                axes = union([x, y], self._order)
-                return written(
-                    f"{text(aligned(x, axes).node)} {operator} {text(aligned(y, axes).node)}", axes, LOOSE, 2
-                )
+            case Equal() | NonNegative():
+                left, operator, right = sides(p)
+                return infix(self.place(left, scope), operator, self.place(right, scope), self._order)
             case Related(relation, arguments):
                 return self.load(relation, arguments, scope)
             case And(parts) | Or(parts):
-                return self.joined([self.mask(part, scope) for part in parts], "&" if isinstance(p, And) else "|")
+                return self.joined([self.mask(part, scope) for part in parts], isinstance(p, And))
             case Exists():
                 raise NormalFormError("a kernel's predicates have no quantifiers")
 
-    def joined(self, masks: Sequence[Value], operator: str = "&", order: Axes = ()) -> Value:
+    def joined(self, masks: Sequence[Value], every: bool = True, order: Axes = ()) -> Value:
         """Several masks as one."""
         if len(masks) == 1:
             return masks[0]
         axes = union(list(masks), order or self._order)
-        parts = [python.within(aligned(m, axes).node, ATOM) for m in masks]
-        return written(f" {operator} ".join(parts), axes, LOOSE, 2)
+        return Value(joined((aligned(m, axes).node for m in masks), every), axes, 2)
 
     def ends(self, indices: Iterable[Index], scope: Scope) -> list[Value]:
         """Where the indices of vectors are in their ranges: a tile may reach beyond the end of its axis."""
@@ -148,18 +149,17 @@ class Reads:
         home = self.home(frozenset().union(*(self._of_affine(a) for a in at)), scope)
         indices = [self.place(a, home) for a in at]
         axes = tuple(dict.fromkeys(i for v in indices for i in v.axes))
-        codes = [spread(v, axes) for v in indices]
-        inside = self.ends((i for i in axes), home)
+        arguments: list[Node] = [self._naming.reference(array), tuple_of(spread(v, axes) for v in indices)]
+        inside = self.ends(axes, home)
         extents = shape(array.type)[0] if isinstance(array, Var) else array.sizes
         doubtful = self._doubtful(at, extents)
         masks = [self.mask(p, home) for p in doubtful]
-        where_ = f"{self._naming.arrays[array]}_ref, ({', '.join(codes)}{',' * (len(codes) == 1)})"
         if masks or inside:
-            mask = text(aligned(self.joined([*masks, *inside], "&", axes), axes).node)
-            where_ += f", {mask}" if masks else f", {mask} if ragged else None"
+            mask = aligned(self.joined([*masks, *inside], True, axes), axes).node
+            arguments.append(mask if masks else if_ragged(mask))
         name = self._names.fresh_local(self._naming.arrays[array])
-        home.block.line(f"{name} = _tile({where_})")
-        v = home.memo[key] = written(name, axes)
+        home.block.assign(name, apply("_tile", *arguments))
+        v = home.memo[key] = Value(Name(name), axes)
         return v
 
     def _doubtful(self, at: Sequence[Affine], extents: Sequence[Affine]) -> list[Predicate]:
@@ -203,7 +203,7 @@ class Reads:
                 if isinstance(e, Bracket | Extremum):
                     found |= self._of_predicate(e.pred)
                 for part in children(e):
-                    found |= yield self._needed(part)
+                    found |= yield from call(self._needed(part))
             if isinstance(e, Sum | Extremum):
                 found -= {e.index}
             self._needs[e] = found
@@ -216,9 +216,14 @@ class Reads:
         return self._scoped & over(p)
 
 
-def spread(v: Value, axes: Axes) -> str:
+def if_ragged(mask: Node) -> Node:
+    """A mask that only matters where a tile may reach beyond the end of its axis."""
+    return Conditional(Name("ragged"), mask, Name("None"))
+
+
+def spread(v: Value, axes: Axes) -> Node:
     """Places as one of the indices by which an array is read over `axes`: a number, or with as many axes."""
     v = ordered(v, axes)
     if not v.axes or v.axes == axes:
-        return text(v.node)
-    return f"{python.within(v.node, ATOM)}[{', '.join(':' if a in v.axes else 'None' for a in axes)}]"
+        return v.node
+    return Subscript(v.node, tuple(ALL if a in v.axes else NEW for a in axes))

@@ -7,7 +7,7 @@ from typing import Any
 
 import jax
 
-from tensorlang.language.affine import Affine, IndexArray, Size
+from tensorlang.language.affine import Affine, IndexArray, Size, atom_affine
 from tensorlang.language.arguments import from_leaves, unpack
 from tensorlang.language.function import Function, Parameter
 from tensorlang.language.grammar import Expr, Let, MakePair, Var
@@ -15,20 +15,22 @@ from tensorlang.language.predicates import Relation
 from tensorlang.language.types import R, array
 from tensorlang.lower import costs
 from tensorlang.lower.arrays.integers import Integers
-from tensorlang.lower.arrays.ir import Block, Length, Name
+from tensorlang.lower.arrays.ir import Block, Define, Infix, List, Name, Negative, Node, Text
 from tensorlang.lower.arrays.names import Names
-from tensorlang.lower.arrays.sizes import Axis, infer_sizes
+from tensorlang.lower.arrays.signature import result_of, signature
+from tensorlang.lower.arrays.values import apply, integer, tuple_of
 from tensorlang.lower.emit.helpers import HELPERS
-from tensorlang.lower.emit.module import Source, assembled
-from tensorlang.lower.emit.python import affine, lines
-from tensorlang.lower.mesh.asked import Along, results
+from tensorlang.lower.emit.module import IMPORTS, Source, assembled
+from tensorlang.lower.emit.python import lines, modules_in, text
+from tensorlang.lower.mesh.asked import Along
 from tensorlang.lower.mesh.collectives import Collective, Collectives, Exchange
 from tensorlang.lower.mesh.local import Blocks, Cut, Held, Local, localised
 from tensorlang.lower.mesh.needs import Needs, Part
 from tensorlang.lower.mesh.plan import Plan, Step
-from tensorlang.lower.mesh.statements import Result, parts
+from tensorlang.lower.mesh.statements import parts
 from tensorlang.lower.plan.dependence import Key
-from tensorlang.recursion import Deep, run
+from tensorlang.lower.plan.statements import Result, leaves_of
+from tensorlang.recursion import Deep, call, run
 
 
 class MeshSource:
@@ -45,86 +47,47 @@ class MeshSource:
         self.exact = exact
         f = plan.program.function
         self.blocks = Blocks(plan, uneven)
-        self.names = Names(frozenset(HELPERS))
-        self.integers = Integers(self.names)
+        self.integers = Integers(Names(frozenset({*HELPERS, *IMPORTS, "mesh"})))
+        self.names = self.integers.names
         self.name = self.names.fresh_global(f.name)
-        self.names.fresh_global("mesh")
         self.held: dict[tuple[Key, Needs], str] = {}
         self.parts: list[Source] = []
-        self.called: list[str] = []
         self.sent: list[Collective | Exchange] = []
         self.outer, self.device = Block(), Block()
         self.written: dict[Cut, str] = {}
-        self.results = results(plan.program.results)
-        parameters = self._parameters(f)
-        self.told = self._sizes(f)
+        self.results = list(leaves_of(plan.program.results))
+        signed = signature(f, self.integers, self.outer)
+        self.told = signed.told
+        self.held.update({(key, plan.stored(key)): name for key, name in signed.arrays.items()})
         given = self._given()
         for k, stage in enumerate(plan.stages):
             self._stage(k, stage)
         self._results()
         self._run(given, f)
-        told = ["*", "mesh", *self.told.values()]
-        main = "\n".join([f"def {self.name}({', '.join([*parameters, *told])}):", *lines(self.outer, 1)])
+        main = Block([Define(self.name, (*signed.parameters.values(), "*", "mesh", *self.told.values()), self.outer)])
         table = costs.exact(costs.load()) if exact else costs.load()
-        called = [name for part in self.parts for name in part.helpers] + self.called
-        self.runnable = self.text = assembled([*(part.definition for part in self.parts), main], called, table)
+        definitions = [*(part.definition for part in self.parts), "\n".join(lines(main))]
+        called = [name for part in self.parts for name in part.helpers]
+        self.runnable = self.text = assembled(definitions, [*called, *modules_in(main)], table)
         self.in_specs = tuple(self._in_specs(p) for p in f.params)
         self.out_specs = run(_specs(unpack(plan.program.results, f.results), self._spec))
         sizes = {size: cut for cut, size in self.blocks.sizes.items()}
         self.collectives = Collectives(tuple(self.sent), plan.asked.devices, sizes)
 
-    def _parameters(self, f: Function) -> list[str]:
-        """Take pairs apart, and bring all numbers to one dtype."""
-        keys = list(self.plan.program.shapes)
-        names = {p: self.names.fresh_global(p.name) for p in f.params}
-        arrays = []
-        for p in f.params:
-            paths = [path for x, path in keys if x is p]
-            for path in paths:
-                name = names[p] if path == () else self.names.fresh_global("_".join([names[p], *map(str, path)]))
-                self.held[(p, path), self.plan.stored((p, path))] = name
-                if path != ():
-                    self.outer.line(f"{name} = {names[p]}{''.join(f'[{which}]' for which in path)}")
-                if isinstance(p, Var):
-                    arrays.append(name)
-        self.outer.line(f"dtype = jnp.result_type({', '.join(['float', *arrays])})")
-        for (key, _), name in self.held.items():
-            x = key[0]
-            dtype = "dtype" if isinstance(x, Var) else "jnp.int32" if isinstance(x, IndexArray) else "bool"
-            self.outer.line(f"{name} = jnp.asarray({name}, {dtype})")
-        return list(names.values())
-
-    def _sizes(self, f: Function) -> dict[Size, str]:
-        """Read the sizes off the shapes; gives the names of those that no shape determines."""
-        for size in f.sizes:
-            self.integers.spelled[size] = self.names.fresh_global(size.name)
-        axes = [
-            Axis(a, Length(Name(name), k))
-            for (key, _), name in self.held.items()
-            for k, a in enumerate(self.plan.shapes[key])
-        ]
-        self.integers.nonnegative += dict.fromkeys(axis.size for axis in axes)
-        known = infer_sizes(axes, lambda s: self.integers.spelled[s])
-        for size, value in known.items():
-            self.outer.assign(self.integers.spelled[size], value)
-        return {s: self.integers.spelled[s] for s in f.sizes if s not in known}
-
-    def _integer(self, a: Affine) -> str:
-        return affine(self.integers.named_in(a))
-
-    def code(self, a: Affine) -> str:
-        """`a` in Python; blocks get their sizes where they are first needed."""
+    def _node(self, a: Affine) -> Node:
+        """`a` as a static integer; blocks get their sizes where they are first needed."""
         for cut, size in list(self.blocks.sizes.items()):
             if size in a.sizes and size not in self.integers.spelled:
                 name = self.integers.spelled[size] = self.names.fresh_global(size.name)
-                count = self.plan.asked.count(cut[0])
-                whole = self._integer(cut[1])
+                along, whole = cut
+                self.outer.note(f"{name}: how many of {whole} a device along {', '.join(along)} has")
+                whole_, count = self.integers.node(whole), integer(self.plan.asked.count(along))
                 if cut in self.uneven:
-                    code = f"-(-max({whole}, 1) // {count})"
+                    least = apply("greatest", whole_, integer(1))
+                    self.outer.assign(name, Negative(Infix(Negative(least), "//", count)))
                 else:
-                    code = f"{whole} // {count}" if whole.isidentifier() else f"({whole}) // {count}"
-                self.outer.line(f"{name} = {code}  # for each device along {', '.join(cut[0])}")
-        return self._integer(a)
+                    self.outer.assign(name, Infix(whole_, "//", count))
+        return self.integers.node(a)
 
     def _given(self) -> list[tuple[Key, str]]:
         """The parameters that the devices are given, padded where their blocks are uneven."""
@@ -133,23 +96,28 @@ class MeshSource:
         for (key, needs), name in self.held.items():
             if key in used:
                 given.append((key, name))
-                edges = [(self._missing(part) if part else "0") for part in needs]
-                if any(edge != "0" for edge in edges):
-                    pads = ", ".join(f"(0, {edge})" for edge in edges)
-                    self.outer.line(f"{name} = jnp.pad({name}, [{pads}])")
+                missing = [self._missing(part) if part else ZERO_NODE for part in needs]
+                if any(n != ZERO_NODE for n in missing):
+                    self.outer.assign(name, _padded(Name(name), missing))
         return given
 
-    def _missing(self, part: Part) -> str:
+    def _missing(self, part: Part) -> Node:
         """How many elements the blocks have beyond the array's."""
         if (part.along, part.size) not in self.uneven:
-            return "0"
+            return ZERO_NODE
         whole = self._block(part) * self.plan.asked.count(part.along)
-        size = self._extent(part.size)
-        return self.code(whole - part.size) if size == self.code(part.size) else f"{self.code(whole)} - {size}"
+        if self.integers.is_nonnegative(part.size):
+            return self._node(whole - part.size)
+        return Infix(self._node(whole), "-", self._extent(part.size))
 
-    def _extent(self, size: Affine) -> str:
+    def _extent(self, size: Affine) -> Node:
         """How many indices there are below `size`."""
-        return self.code(size) if self.integers.is_nonnegative(size) else f"max({self.code(size)}, 0)"
+        node = self._node(size)
+        return node if self.integers.is_nonnegative(size) else apply("greatest", node, integer(0))
+
+    def _cut(self, x: Node, d: int, part: Part) -> Node:
+        """`x` without what its blocks have beyond its end."""
+        return apply("lax.slice_in_dim", x, ZERO_NODE, self._extent(part.size), axis=integer(d))
 
     def _block(self, part: Part) -> Affine:
         return self.blocks.size(part.along, part.size)
@@ -170,16 +138,19 @@ class MeshSource:
         if not kept:
             return
         part = self._part(k, steps, locals_, tuple(params), kept)
-        told = [f"{name}={self.code(_affine(size))}" for size, name in part.told.items()]
-        call = f"{part.name}({', '.join([*params.values(), *told])})"
+        told = {name: self._node(atom_affine(size)) for size, name in part.told.items()}
+        called = apply(part.name, *map(Name, params.values()), **told)
         for step in kept:
             key = step.statement.key
             self.held[key, self.plan.stored(key)] = self.names.fresh_global(key[0].name)
         names = [self.held[step.statement.key, self.plan.stored(step.statement.key)] for step in kept]
-        alike = [name for name, step in zip(names, kept, strict=True) if not step.mapped]
-        if alike:
-            self.device.line(f"# on every device alike: {', '.join(alike)}")
-        self.device.line(f"{', '.join(names)} = {call}")
+        everywhere = [name for name, step in zip(names, kept, strict=True) if not step.mapped]
+        if everywhere:
+            self.device.note(f"the same on every device: {', '.join(everywhere)}")
+        if len(names) == 1:
+            self.device.assign(names[0], called)
+        else:
+            self.device.unpack(names, called)
         for name, step in zip(names, kept, strict=True):
             self._added_up(name, step)
 
@@ -215,9 +186,9 @@ class MeshSource:
         """The name of the first index that this device has."""
         cut = (along, size)
         if cut not in self.written:
-            block = self.code(self.blocks.size(along, size))
+            block = self._node(self.blocks.size(along, size))
             name = self.written[cut] = self.names.fresh_global(self.blocks.starts[cut].name)
-            self.device.line(f"{name} = lax.axis_index({_axis(along)}) * {block}")
+            self.device.assign(name, Infix(apply("lax.axis_index", _axis(along)), "*", block))
         return self.written[cut]
 
     def _fetched(self, key: Key, needs: Needs) -> str:
@@ -241,10 +212,11 @@ class MeshSource:
 
     def _gathered(self, key: Key, x: str, wanted: str, d: int, part: Part, shape: tuple[Affine, ...]) -> str:
         name = self.names.fresh_global(wanted)
-        call = f"lax.all_gather({x}, {_axis(part.along)}, axis={d}, tiled=True)"
+        axis = integer(d)
+        called: Node = apply("lax.all_gather", Name(x), _axis(part.along), axis=axis, tiled=Name("True"))
         if (part.along, part.size) in self.uneven:
-            call = f"lax.slice_in_dim({call}, 0, {self._extent(part.size)}, axis={d})"
-        self.device.line(f"{name} = {call}")
+            called = self._cut(called, d, part)
+        self.device.assign(name, called)
         even = (part.along, part.size) not in self.uneven
         whole = part.size if even else self._block(part) * self.plan.asked.count(part.along)
         self.sent.append(Collective("all_gather", part.along, x, _item(key), (*shape[:d], whole, *shape[d + 1 :])))
@@ -255,15 +227,13 @@ class MeshSource:
     ) -> str:
         block = self._block(need)
         first, length, step = need.first(block), need.length(block), block * need.step
-        window = f"{_axis(need.along)}, {d}, {self.code(first)}, {self.code(length)}, {self.code(step)}"
+        window = (Name(x), _axis(need.along), integer(d), *map(self._node, (first, length, step)))
         if part is None:
             name = self.names.fresh_global(f"{stem}_part")
-            self.called.append("_own_part")
-            self.device.line(f"{name} = _own_part({x}, {window})")
+            self.device.assign(name, apply("_own_part", *window))
         else:
             name = self.names.fresh_global(f"{stem}_around")
-            self.called.append("_around")
-            self.device.line(f"{name} = _around({x}, {window}, {self._extent(part.size)})")
+            self.device.assign(name, apply("_around", *window, self._extent(part.size)))
             self.sent.append(Exchange(need.along, x, _item(key), shape, d, first, length, step))
         return name
 
@@ -276,45 +246,49 @@ class MeshSource:
             part = self.plan.stored(key)[d]
             assert part is not None
             needs[d] = part
-            x = name
-            if self._missing(part) != "0":
-                pads = ", ".join(f"(0, {self._missing(part) if k == d else 0})" for k in range(len(needs)))
-                x = f"jnp.pad({name}, [{pads}])"
-            self.device.line(f"{name} = lax.psum_scatter({x}, {_axis(along)}, scatter_dimension={d}, tiled=True)")
+            x: Node = Name(name)
+            if self._missing(part) != ZERO_NODE:
+                x = _padded(x, [self._missing(part) if k == d else ZERO_NODE for k in range(len(needs))])
+            axis = integer(d)
+            scattered = apply("lax.psum_scatter", x, _axis(along), scatter_dimension=axis, tiled=Name("True"))
+            self.device.assign(name, scattered)
             self.sent.append(Collective("psum_scatter", along, name, _item(key), self.blocks.shape(key, tuple(needs))))
         if step.reduced:
-            self.device.line(f"{name} = lax.psum({name}, {_axis(step.reduced)})")
+            self.device.assign(name, apply("lax.psum", Name(name), _axis(step.reduced)))
             self.sent.append(Collective("psum", step.reduced, name, _item(key), self.blocks.shape(key, tuple(needs))))
 
     def _results(self) -> None:
-        names = [self.held[key, self.plan.stored(key)] for key in dict.fromkeys(self.results)]
-        self.device.line(f"return {', '.join(names)}")
+        names = [Name(self.held[key, self.plan.stored(key)]) for key in dict.fromkeys(self.results)]
+        self.device.give(names[0] if len(names) == 1 else tuple_of(names))
 
     def _run(self, given: Sequence[tuple[Key, str]], f: Function) -> None:
         """The call of the function on the devices, and its results without what they were padded with."""
         names = [name for _, name in given]
         outputs = list(dict.fromkeys(self.results))
-        self.outer.line("")
-        self.outer.line(f"def on_device({', '.join(names)}):")
-        self.outer.statements.append(self.device)
-        self.outer.line("")
-        in_specs = _tuple([_code(self._spec(key)) for key, _ in given])
-        specs = [_code(self._spec(key)) for key in outputs]
-        out_specs = _tuple(specs) if len(specs) > 1 else specs[0]
-        self.outer.line(f"in_specs = {in_specs}")
-        self.outer.line(f"out_specs = {out_specs}")
+        self.outer.blank()
+        self.outer.statements.append(Define("on_device", tuple(names), self.device))
+        self.outer.blank()
+        self.outer.assign("in_specs", tuple_of(_spec_node(self._spec(key)) for key, _ in given))
+        specs = [_spec_node(self._spec(key)) for key in outputs]
+        self.outer.assign("out_specs", tuple_of(specs) if len(specs) > 1 else specs[0])
         got = [self.held[key, self.plan.stored(key)] for key in outputs]
         run_ = self.names.fresh_global("run")
-        call = "jax.shard_map(on_device, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False)"
-        self.outer.line(f"{run_} = {call}")
-        self.outer.line(f"{', '.join(got)} = {run_}({', '.join(names)})")
+        known = {name: Name(name) for name in ("mesh", "in_specs", "out_specs")}
+        mapped = apply("jax.shard_map", Name("on_device"), **known, check_vma=Name("False"))
+        self.outer.assign(run_, mapped)
+        called = apply(run_, *map(Name, names))
+        if len(got) == 1:
+            self.outer.assign(got[0], called)
+        else:
+            self.outer.unpack(got, called)
         for key, name in zip(outputs, got, strict=True):
-            cuts = [f":{self._extent(p.size)}" if p and self._missing(p) != "0" else ":" for p in self.plan.stored(key)]
-            if any(cut != ":" for cut in cuts):
-                self.outer.line(f"{name} = {name}[{', '.join(cuts)}]")
+            for d, part in enumerate(self.plan.stored(key)):
+                if part is not None and self._missing(part) != ZERO_NODE:
+                    self.outer.assign(name, self._cut(Name(name), d, part))
         tree = unpack(self.plan.program.results, f.results)
         names_of = {key: name for key, name in zip(outputs, got, strict=True)}
-        self.outer.line(f"return {run(_nested(tree, names_of))}")
+        named = run(_nested(tree, names_of))
+        self.outer.give(run(result_of(named, self.names, self.outer, lambda node: len(text(node)))))
 
     def _spec(self, key: Key) -> jax.P:
         """How an array lies on the mesh."""
@@ -332,13 +306,21 @@ class MeshSource:
         )
 
 
-def _nested(tree: Any, names: Mapping[Key, str]) -> Deep[str]:
+ZERO_NODE = integer(0)
+
+
+def _padded(x: Node, missing: Sequence[Node]) -> Node:
+    """`x` with `missing` zeros at the end of each axis."""
+    return apply("jnp.pad", x, List(tuple(tuple_of((ZERO_NODE, n)) for n in missing)))
+
+
+def _nested(tree: Any, names: Mapping[Key, str]) -> Deep[Any]:
     if isinstance(tree, Result):
         return names[tree.key]
     found = []
     for part in tree:
-        found.append((yield _nested(part, names)))
-    return _tuple(found)
+        found.append((yield from call(_nested(part, names))))
+    return tuple(found)
 
 
 def _specs(tree: Any, spec: Callable[[Key], jax.P]) -> Deep[Any]:
@@ -346,31 +328,21 @@ def _specs(tree: Any, spec: Callable[[Key], jax.P]) -> Deep[Any]:
         return spec(tree.key)
     found = []
     for part in tree:
-        found.append((yield _specs(part, spec)))
+        found.append((yield from call(_specs(part, spec))))
     return tuple(found)
 
 
-def _tuple(parts: Sequence[str]) -> str:
-    return f"({', '.join(parts)}{',' * (len(parts) == 1)})"
+def _axis(along: Along) -> Node:
+    return Text(along[0]) if len(along) == 1 else tuple_of(map(Text, along))
 
 
-def _axis(along: Along) -> str:
-    names = [f'"{name}"' for name in along]
-    return names[0] if len(names) == 1 else _tuple(names)
-
-
-def _code(spec: jax.P) -> str:
-    axes = ["None" if a is None else _axis((a,) if isinstance(a, str) else a) for a in spec]
-    return f"jax.P({', '.join(axes)})"
+def _spec_node(spec: jax.P) -> Node:
+    return apply("jax.P", *(Name("None") if a is None else _axis((a,) if isinstance(a, str) else a) for a in spec))
 
 
 def _item(key: Key) -> int:
     """How many bytes an element takes, where numbers are of single precision."""
     return 1 if isinstance(key[0], Relation) else 4
-
-
-def _affine(size: Size) -> Affine:
-    return Affine(((size, 1),), 0)
 
 
 def uneven(plan: Plan, sizes: Mapping[Size, int] | None) -> frozenset[Cut]:

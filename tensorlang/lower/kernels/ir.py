@@ -22,13 +22,15 @@ be harmless the predicates say that the place is in range.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
 from tensorlang.language.affine import Affine, Index
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Expr, Var
-from tensorlang.language.predicates import Predicate, Related
+from tensorlang.language.predicates import TRUE, Predicate, Related
+from tensorlang.language.show import expr_text, predicate_text
 
 
 class Role(Enum):
@@ -125,17 +127,42 @@ class Tiles:
 
 @dataclass(frozen=True)
 class Kernel:
-    """One `pallas_call`. All tiles are visited, without masks, if `tiles` is None."""
+    """One `pallas_call`. All tiles are visited, without masks, if `tiles` is None.
+
+    `apart` has outputs of other kernels, with the reasons why those are not made by this one.
+    """
 
     name: str
     axes: tuple[Axis, ...]
     accumulators: tuple[Accumulator, ...]
     outputs: tuple[Output, ...]
     tiles: Tiles | None
+    apart: tuple[tuple[str, str], ...] = ()
 
     def of_role(self, role: Role) -> tuple[Axis, ...]:
         """The axes of a role, in order."""
         return tuple(axis for axis in self.axes if axis.role is role)
+
+    def formulas(self) -> Iterator[str]:
+        """What it accumulates, then what it stores, a line for each."""
+        for acc in self.accumulators:
+            guard = f"[{predicate_text(acc.pred)}] " if acc.pred is not TRUE else ""
+            moved = f", scaled as {acc.shift.name} grows" if acc.shift is not None else ""
+            yield f"{_element(acc.var, acc.axes)} {_TAKES[acc.kind]} {guard}{_line(acc.value)}{moved}"
+        for output in self.outputs:
+            yield f"{_element(output.var, output.axes)} = {_line(output.value)}"
+
+    def __str__(self) -> str:
+        lines = [f"kernel {self.name}"]
+        for role in (Role.PARALLEL, Role.REDUCED):
+            axes = ", ".join(f"{a.index}:{a.extent} by {a.block}" for a in self.of_role(role))
+            lines += [f"  for each tile of {axes} ({role.value})"] if axes else []
+        lines += [f"  {axis.index}:{axis.extent} {axis.role.value}" for axis in self.axes if not axis.is_tiled]
+        if self.tiles is not None:
+            some, part = (predicate_text(p) for p in (self.tiles.some, self.tiles.part))
+            data = "".join(f" and {predicate_text(related)} at some point" for related in self.tiles.data)
+            lines.append(f"  tiles visited where {some}{data}; masked where {part}")
+        return "\n".join([*lines, *(f"    {line}" for line in self.formulas())])
 
 
 @dataclass(frozen=True)
@@ -145,6 +172,10 @@ class Plain:
     function: Function
     outputs: tuple[Var, ...]
     reason: str
+
+    def __str__(self) -> str:
+        made = ", ".join(x.name for x in self.outputs)
+        return f"jax.numpy, since {self.reason}\n    {made} = {_line(self.function.body)}"
 
 
 Step = Kernel | Plain
@@ -163,3 +194,30 @@ class Program:
     parts: dict[Var, tuple[str, tuple[int, ...]]]
     steps: tuple[Step, ...]
     results: Results
+
+    def __str__(self) -> str:
+        results = ", ".join(x.name for x in leaves_of(self.results))
+        return "\n\n".join([*map(str, self.steps), f"return {results}"])
+
+
+def leaves_of(results: Results) -> list[Var]:
+    """The variables of the results, from left to right."""
+    stack, found = [results], []
+    while stack:
+        part = stack.pop()
+        if isinstance(part, tuple):
+            stack += reversed(part)
+        else:
+            found.append(part)
+    return found
+
+
+_TAKES = {Kind.SUM: "+=", Kind.MAX: "max=", Kind.MIN: "min="}
+
+
+def _element(x: Var, axes: tuple[Index, ...]) -> str:
+    return f"{x.name}[{', '.join(i.name for i in axes)}]"
+
+
+def _line(e: Expr) -> str:
+    return " ".join(expr_text(e).split())

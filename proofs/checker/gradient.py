@@ -1,0 +1,302 @@
+"""The gradient of a program in normal form, derived here: the reverse mode of differentiation, on values.
+
+<dY | F> is a sum of terms, and its derivative by an element that is read is the sum, over the factors that read it, of
+the term without that factor. A scalar function passes it on to its arguments by its derivative. A recurrence has one
+more recurrence that goes backwards, in which the cotangent of the state before step t is
+
+    c(t) = what is given for it from outside + the sum over the states, of c(t + 1) times the derivative of step t
+
+and c at the start is passed on to the first states, c(t + 1) to all else that step t reads. That these are the partial
+derivatives is the chain rule; `../reals` has it of programs, and `../Recurrence.v` of recurrences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from . import trees
+from .budget import Budget, Undecided
+from .equal import Opened, Side
+from .facts import Facts, fresh
+from .functions import derivatives
+from .kinds import Path, flat_type, leaves, shape
+from .meaning import ONE
+from .normal import CUTS, REAL, Atom, Term, Value, Values, at, negated, normals, number, summed, times
+from .predicates import renamed, within
+from .recurrences import State, States, free_in
+from .semantics import Function
+from .trees import Add, Affine, Call, Compare, Expr, Mul, Name, Num, Pred, Program, Refused, Type, name
+
+_MOST_ITEMS = 2000
+
+
+def is_gradient(
+    program: Program,
+    adjoint: Program,
+    wrt: Sequence[str],
+    cotangent: str,
+    functions: Mapping[str, Function],
+    budget: Budget,
+) -> str | None:
+    """Why it is not shown that `adjoint` is the gradient of <cotangent | program>; None if it is.
+
+    Raises `Refused` if it has another type, and `TooLarge`.
+    """
+    facts = Facts(budget)
+    facts.declare(adjoint.params)
+    values = Values(facts)
+    values.linear = True
+    theirs, mine = Opened(values, Side(adjoint)), Opened(values, Side(program))
+    kinds = dict(adjoint.params)
+    if flat_type(kinds[cotangent]) != mine.kind:
+        raise Refused("the cotangent has another type than the program's value")
+    ends = [(_leaf(x, path), part) for x in wrt for path, part in leaves(flat_type(kinds[x]))]
+    results = leaves(theirs.kind)
+    if [part for _, part in results] != [part for _, part in ends]:
+        raise Refused("the adjoint's results have other types than the parameters")
+    try:
+        claimed = [_at_box(theirs, path, part) for path, part in results]
+        start: Value = []
+        for path, part in leaves(mine.kind):
+            dims, _, v = _at_box(mine, path, part)
+            v = times([Term(ONE, ((_leaf(cotangent, path), tuple(map(name, dims))),))], v)
+            for i, n in zip(dims, shape(part)[0], strict=True):
+                v = summed(i, n, v)
+            start += v
+        states = mine.meaning.states
+        found = Gradient(states, functions, [x for x, _ in ends]).of(start)
+        for (x, _), (dims, ranges, v) in zip(ends, claimed, strict=True):
+            w = found.at(x, tuple(map(name, dims)))
+            if not states.is_zero([*v, *negated(w)], ranges):
+                return f"the cotangent of {x}"
+    except Undecided as error:
+        return str(error)
+    return None
+
+
+def _at_box(opened: Opened, path: Path, part: Type) -> tuple[list[str], list[Pred], Value]:
+    """A result with names for its places, and what is known of these."""
+    sizes, _ = shape(part)
+    dims = [fresh() for _ in sizes]
+    ranges = [within(name(i), n) for i, n in zip(dims, sizes, strict=True)]
+    return dims, ranges, opened.value(path, tuple(map(name, dims)), ranges)
+
+
+def _leaf(x: str, path: tuple[int, ...]) -> str:
+    return ".".join((x, *map(str, path)))
+
+
+@dataclass(frozen=True)
+class Item:
+    """The sum over `binders`, where `preds` hold, of coefficient * the product of `factors` * the differential of an
+    atom."""
+
+    coefficient: Fraction
+    factors: tuple[Atom, ...]
+    binders: tuple[str, ...]
+    preds: tuple[Pred, ...]
+    atom: Atom
+
+    def given(self, places: Sequence[str]) -> Term:
+        """The cotangent at these places of what the atom reads."""
+        _, read = self.atom
+        there = tuple(Compare(True, a - name(i)) for a, i in zip(read, places, strict=True))
+        return Term(self.coefficient, self.factors, self.binders, (*self.preds, *there))
+
+
+def items(
+    v: Value, binders: Sequence[str] = (), preds: Sequence[Pred] = (), factors: Sequence[Atom] = ()
+) -> Iterator[Item]:
+    """The differential of `v` times some factors."""
+    for u in v:
+        t = u.moved({})
+        for k, atom in enumerate(t.atoms):
+            others = t.atoms[:k] + t.atoms[k + 1 :]
+            yield Item(t.coefficient, (*factors, *others), (*binders, *t.binders), (*preds, *t.preds), atom)
+
+
+class Cotangents:
+    """What is given for elements of parameters and of states: values at places."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, tuple[list[str], Value]] = {}
+
+    def add(self, key: str, item: Item) -> None:
+        """A contribution."""
+        places = [fresh() for _ in item.atom[1]]
+        self.include(key, places, [item.given(places)])
+
+    def include(self, key: str, places: Sequence[str], v: Value) -> None:
+        """A value over `places`."""
+        own, found = self.found.setdefault(key, (list(places), []))
+        found += at(v, dict(zip(places, map(name, own), strict=True)))
+
+    def at(self, key: str, places: Sequence[Affine]) -> Value:
+        """What is given at these places."""
+        if key not in self.found:
+            return []
+        own, v = self.found[key]
+        return normals(at(v, dict(zip(own, places, strict=True))))
+
+
+class Gradient:
+    """Derives cotangents, of `inputs` and of what they are reached by."""
+
+    def __init__(self, states: States, functions: Mapping[str, Function], inputs: Iterable[str]) -> None:
+        self.states, self.values = states, states.values
+        self.functions = functions
+        self.inputs = frozenset(inputs)
+
+    def of(self, v: Value) -> Cotangents:
+        """The cotangents of the inputs."""
+        return self._of(list(items(normals(v))), frozenset(), frozenset())
+
+    def _of(self, start: list[Item], step: frozenset[str], ends: frozenset[str]) -> Cotangents:
+        """The cotangents of the inputs, of the states `ends`, and of states that don't depend on those of `step`, which
+        are some of these."""
+        found = Cotangents()
+        self._spread(start, found, ends)
+        while True:
+            own = {key for key in found.found if key in self.states.known and key not in ends}
+            if step:
+                own = {key for key in own if self.states.reached([key]) & step}
+            if not own:
+                return found
+            groups = [group for group in self.states.groups if any(state.key in own for state in group)]
+            group = max(groups, key=self.states.groups.index)
+            given = {state.key: found.found.pop(state.key) for state in group if state.key in found.found}
+            self._backwards(group, given, found, ends)
+
+    def _spread(self, waiting: list[Item], found: Cotangents, ends: frozenset[str]) -> None:
+        """Pass differentials on to parameters and states."""
+        many = 0
+        while waiting:
+            many += 1
+            if many > _MOST_ITEMS:
+                raise Undecided("a derivative of too many terms")
+            self.values.facts.budget.spend()
+            item = waiting.pop()
+            key, places = item.atom
+            key = self.states.called(key)
+            if key == REAL or not self.states.reached(self.states.keys([Term(ONE, ((key, places),))])) & (
+                self.inputs | ends
+            ):
+                continue
+            node = self.values.nodes.get(key)
+            if node is None:
+                found.add(key, item)
+            else:
+                names = dict(zip(node.params, places, strict=True))
+                arguments = [normals(at(v, names)) for v in node.arguments]
+                slopes = [number(ONE)] if node.kind in CUTS else self._slopes(node.kind, arguments, item)
+                for slope, v in zip(slopes, arguments, strict=True):
+                    for s in slope:
+                        t = s.moved({})
+                        waiting += (
+                            replace(inner, coefficient=inner.coefficient * item.coefficient * t.coefficient)
+                            for inner in items(
+                                v, (*item.binders, *t.binders), (*item.preds, *t.preds), (*item.factors, *t.atoms)
+                            )
+                        )
+
+    def _slopes(self, f: str, arguments: Sequence[Value], item: Item) -> list[Value]:
+        """The partial derivatives of a scalar function at these arguments."""
+        declared = self.functions[f].components if f in self.functions else derivatives(f)
+        if not declared:
+            raise Undecided(f"the derivative of {f}")
+        given: dict[str, Value] = {f"x{k}": v for k, v in enumerate(arguments)}
+        given |= {"y": [Term(ONE, (item.atom,))], "t": number(ONE)}
+        return [[] if e is None else normals(self._scalar(e, given, item.preds)) for e in declared]
+
+    def _scalar(self, e: Expr, given: Mapping[str, Value], context: Sequence[Pred]) -> Value:
+        match e:
+            case Num(value):
+                return number(value)
+            case Name(x):
+                return given[x]
+            case Add(a, b, sign):
+                right = self._scalar(b, given, context)
+                return [*self._scalar(a, given, context), *(right if sign > 0 else negated(right))]
+            case Mul(a, b):
+                return times(self._scalar(a, given, context), self._scalar(b, given, context))
+            case Call(f, arguments):
+                return self.values.call(f, [self._scalar(a, given, context) for a in arguments], context)
+        raise Undecided("a derivative of another form")
+
+    def _backwards(
+        self,
+        group: Sequence[State],
+        given: Mapping[str, tuple[list[str], Value]],
+        found: Cotangents,
+        ends: frozenset[str],
+    ) -> None:
+        """The recurrence of the cotangents of a recurrence's states, of which some are given from outside."""
+        mine = {state.key: state for state in group}
+        active: list[str] = []
+        waiting = list(given)
+        while waiting:
+            key = waiting.pop()
+            if key not in active and self.states.reached([key]) & (self.inputs | ends):
+                active.append(key)
+                waiting += [k for k in self.states.reached(self.states.keys(mine[key].step)) if k in mine]
+        active = [state.key for state in group if state.key in active]
+        if not active:
+            return
+        size = group[0].size
+        outer = free_in([v for _, v in given.values()], [x for names, _ in given.values() for x in names])
+        at_outer = tuple(map(name, outer))
+        r = fresh()
+        turned = size - name(r) - trees.number(1)
+        bars = dict(zip(active, self.states.names(len(active)), strict=True))
+        start: list[Item] = []
+        for key in active:
+            state = mine[key]
+            dims = tuple(fresh() for _ in state.formal)
+            names = dict(zip(state.formal, map(name, dims), strict=True))
+            ranges = [renamed(p, names) for p in state.around]
+            bar = (bars[key], (name(r), *at_outer, *map(name, dims)))
+            start += items(state.after(turned, tuple(map(name, dims))), dims, ranges, (bar,))
+        inner = self._of(start, frozenset(mine), ends | mine.keys())
+        made = []
+        for key in active:
+            state = mine[key]
+            dims = tuple(fresh() for _ in state.formal)
+            at_dims = tuple(map(name, dims))
+            names = dict(zip(state.formal, at_dims, strict=True))
+            around = tuple(renamed(p, names) for p in state.around)
+            outside = _given(given, key, (size, *at_dims))
+            step = [*_given(given, key, (turned, *at_dims)), *inner.at(key, (turned, *at_dims))]
+            inside = (*around, within(name(r), size))
+            opened = self.states.opened
+            made.append(
+                State(
+                    bars[key], size, (*outer, *dims), around, opened(outside, around), r, opened(normals(step), inside)
+                )
+            )
+        self.states.add(made)
+        for key, (places, v) in inner.found.items():
+            if key not in mine:
+                found.include(key, places, summed(r, size, self.states.current(v, bars.values())))
+        rest: list[Item] = []
+        for key in active:
+            state = mine[key]
+            dims = tuple(fresh() for _ in state.formal)
+            at_dims = tuple(map(name, dims))
+            names = dict(zip(state.formal, at_dims, strict=True))
+            ranges = [renamed(p, names) for p in state.around]
+            for t in self.states.read(bars[key], size, (*at_outer, *at_dims), ranges):
+                u = t.moved({})
+                rest += (
+                    replace(item, coefficient=item.coefficient * u.coefficient)
+                    for item in items(state.first(at_dims), (*dims, *u.binders), (*ranges, *u.preds), u.atoms)
+                )
+        self._spread(rest, found, ends)
+
+
+def _given(given: Mapping[str, tuple[list[str], Value]], key: str, places: Sequence[Affine]) -> Value:
+    if key not in given:
+        return []
+    own, v = given[key]
+    return normals(at(v, dict(zip(own, places, strict=True))))

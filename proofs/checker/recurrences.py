@@ -1,0 +1,493 @@
+"""Recurrences in normal forms: states are atoms, read at a time and at places.
+
+A state is what it is at first, and what a step makes of all states. Two states are the same, for any number of steps,
+if they are the same at first and their steps make the same of states that are the same; so some of one recurrence and
+some of another are matched by guessing that they are the same, and leaving out those whose steps then aren't, until
+none is left out. A state is 0 where neither what it is at first nor what a step makes of it has points: that is known
+when steps are compared. A state that is not made of itself is what its step says it is, wherever there was a step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import islice, product
+from typing import TYPE_CHECKING
+
+from . import trees
+from .budget import Undecided
+from .facts import conjunction, fresh, is_index
+from .kinds import Path, leaves, shape
+from .linear import names_of
+from .normal import CHOICE, TEST, Atom, Term, Value, Values, at, negated, normals, number, within_term
+from .predicates import within
+from .semantics import names_in
+from .trees import Affine, All, Compare, Element, Exists, Holds, Pred, Recur, Type, name
+
+if TYPE_CHECKING:
+    from .meaning import Meaning, Place
+
+_GUESSES = 16
+_UNROLLED = 4
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """One array of a recurrence's state, read at a time, the number of steps, and at the places `formal`."""
+
+    key: str
+    size: Affine
+    formal: tuple[str, ...]
+    around: tuple[Pred, ...]
+    init: Value
+    time: str
+    step: Value
+
+    def first(self, places: Sequence[Affine]) -> Value:
+        """What it is before the first step."""
+        return at(self.init, dict(zip(self.formal, places, strict=True)))
+
+    def after(self, time: Affine, places: Sequence[Affine]) -> Value:
+        """What the step at `time` makes of it."""
+        return at(self.step, {self.time: time, **dict(zip(self.formal, places, strict=True))})
+
+
+Swap = Mapping[str, Callable[[tuple[Affine, ...]], Value]]
+
+
+class States:
+    """The states of all recurrences that some programs have."""
+
+    def __init__(self, values: Values) -> None:
+        self.values = values
+        self.known: dict[str, State] = {}
+        self.same: dict[str, str] = {}
+        """What states are called that are known by another name."""
+        self.groups: list[list[State]] = []
+        self._reads: dict[str, frozenset[str]] = {}
+        self._added: dict[str, Value | None] = {}
+        self._masks: dict[str, Pred | None] = {}
+        self._many = 0
+
+    @classmethod
+    def of(cls, values: Values) -> States:
+        """Those of the programs that have these values."""
+        if not isinstance(values.states, cls):
+            values.states = cls(values)
+        return values.states
+
+    def names(self, many: int) -> list[str]:
+        """Keys for the states of a new recurrence."""
+        self._many += 1
+        return [f"@{self._many}.{k}" for k in range(many)]
+
+    def called(self, key: str) -> str:
+        """What a state is called."""
+        return self.same.get(key, key)
+
+    # ---- what is read
+
+    def keys(self, v: Value) -> frozenset[str]:
+        """The parameters and states that a value is made of, by functions as well, not by other states."""
+        found: set[str] = set()
+        for t in v:
+            for key, places in t.atoms:
+                found |= self._keys_of(key)
+                found |= self._chosen(names_of(places))
+            found |= self._chosen(frozenset().union(*map(names_in, t.preds)))
+        return frozenset(found)
+
+    def _keys_of(self, key: str) -> frozenset[str]:
+        node = self.values.nodes.get(key)
+        if node is None:
+            return frozenset([self.called(key)])
+        if key not in self._reads:
+            self._reads[key] = frozenset().union(*map(self.keys, node.arguments))
+        return self._reads[key]
+
+    def _chosen(self, names: frozenset[str]) -> frozenset[str]:
+        return frozenset().union(*(self._keys_of(x) for x in names if x in self.values.nodes))
+
+    def reached(self, keys: Iterable[str]) -> set[str]:
+        """The parameters and states that some depend on, by the steps of states as well."""
+        found: set[str] = set()
+        waiting = [self.called(key) for key in keys]
+        while waiting:
+            key = waiting.pop()
+            if key not in found:
+                found.add(key)
+                state = self.known.get(key)
+                if state is not None:
+                    waiting += [*self.keys(state.init), *self.keys(state.step)]
+        return found
+
+    def is_kept(self, key: str) -> bool:
+        """Whether a state is made of itself."""
+        return key in self.reached(self.keys(self.known[key].step))
+
+    def added(self, state: State) -> Value | None:
+        """What each step adds to a state, if that is all that it does, and it is made without it."""
+        if state.key not in self._added:
+            own = (state.key, tuple(map(name, (state.time, *state.formal))))
+            rest = [t for t in state.step if t != Term(_ONE, (own,))]
+            grows = len(rest) == len(state.step) - 1 and state.key not in self.reached(self.keys(rest))
+            self._added[state.key] = rest if grows else None
+        return self._added[state.key]
+
+    # ---- reading
+
+    def read(self, key: str, time: Affine, places: tuple[Affine, ...], context: Sequence[Pred]) -> Value:
+        """The state at a time: what its step or its start says it is, where that is known and it is not kept."""
+        key = self.called(key)
+        state, facts = self.known[key], self.values.facts
+        if facts.implies(context, Compare(True, time)):
+            return state.first(places)
+        added = self.added(state)
+        if added is not None:
+            q = fresh("%")
+            names = {state.time: name(q), **dict(zip(state.formal, places, strict=True))}
+            more = [
+                replace(t, binders=(*t.binders, q), preds=(*t.preds, Compare(False, time - name(q) - trees.number(1))))
+                for t in (u.moved(names) for u in added)
+            ]
+            ranged = [replace(t, preds=(*t.preds, within(name(q), state.size))) for t in more]
+            return [*state.first(places), *ranged]
+        if not self.is_kept(key) and facts.implies(context, Compare(False, time - trees.number(1))):
+            return state.after(time - trees.number(1), places)
+        return [Term(_ONE, ((key, (time, *places)),))]
+
+    def opened(self, v: Value, context: Sequence[Pred]) -> Value:
+        """`v` with what is known of the states that are not kept, and without terms that have no points."""
+        if not any(self.called(key) in self.known for t in v for key, _ in t.atoms):
+            return v
+        found: Value = []
+        for t in normals(v):
+            around = (*context, *t.preds)
+            if self.values.facts.empty(around):
+                continue
+            made: Value = [replace(t, atoms=())]
+            for key, places in t.atoms:
+                own = self.called(key) in self.known
+                inner = self.read(key, places[0], places[1:], around) if own else [Term(_ONE, ((key, places),))]
+                made = [u for one in made for u in within_term(one, inner)]
+            found += made
+        return normals(found)
+
+    def unrolled(self, v: Value, context: Sequence[Pred]) -> Value:
+        """`v` with what steps make of the states that it reads after a step."""
+        for _ in range(_UNROLLED):
+            found: Value = []
+            for t in normals(v):
+                found += self._unrolled(t, context)
+            if len(found) == len(v) and all(a is b for a, b in zip(found, v, strict=True)):
+                return v
+            v = found
+        return v
+
+    def _unrolled(self, t: Term, context: Sequence[Pred]) -> Value:
+        for k, (key, places) in enumerate(t.atoms):
+            state = self.known.get(self.called(key))
+            if state is None:
+                continue
+            around = (*context, *t.preds)
+            if self.values.facts.implies(around, Compare(True, places[0])):
+                made = state.first(places[1:])
+            elif self.values.facts.implies(around, Compare(False, places[0] - trees.number(1))):
+                made = state.after(places[0] - trees.number(1), places[1:])
+            else:
+                continue
+            return within_term(replace(t, atoms=t.atoms[:k] + t.atoms[k + 1 :]), made)
+        return [t]
+
+    def is_zero(self, v: Value, context: Sequence[Pred]) -> bool:
+        """Whether it is shown that `v` is 0 wherever `context` holds, with what is known of states."""
+        v = self.opened(v, context)
+        if self.values.is_zero(v, context):
+            return True
+        masked = self.masked(v, context)
+        if self.values.is_zero(masked, context):
+            return True
+        return self.values.is_zero(self.unrolled(masked, context), context)
+
+    def masked(self, v: Value, context: Sequence[Pred]) -> Value:
+        """`v` where the states that it reads may be other than 0."""
+        swap = {key: self._where(state) for key, state in self.known.items() if self.mask(state) is not None}
+        return self.swapped(v, swap, context, through=False) if swap else v
+
+    def _where(self, state: State) -> Callable[[tuple[Affine, ...]], Value]:
+        def read(places: tuple[Affine, ...]) -> Value:
+            p = self.mask(state)
+            assert p is not None
+            names = {state.time: places[0], **dict(zip(state.formal, places[1:], strict=True))}
+            return at([Term(_ONE, ((state.key, tuple(map(name, (state.time, *state.formal)))),), (), (p,))], names)
+
+        return read
+
+    def mask(self, state: State) -> Pred | None:
+        """Where the state may be other than 0, over its time and places; None for everywhere."""
+        if state.key not in self._masks:
+            self._masks[state.key] = None  # meanwhile
+            facts, now = self.values.facts, name(state.time)
+            first = self._support(state.init, state.around)
+            earlier = at(state.step, {state.time: now - trees.number(1)})
+            since = Compare(False, now - trees.number(1))
+            later = self._support(earlier, (*state.around, since, Compare(False, state.size - now)))
+            if first is not None or later is not None:
+                parts = (conjunction([Compare(True, now), first or All()]), conjunction([since, later or All()]))
+                p: Pred = trees.Any(parts)
+                around = (*state.around, within(now, state.size + trees.number(1)))
+                self._masks[state.key] = None if facts.implies(around, p) else p
+        return self._masks[state.key]
+
+    def _support(self, v: Value, context: Sequence[Pred]) -> Pred | None:
+        if not normals(v):
+            return trees.Any()
+        found = self.values.support(v, context)
+        return conjunction(found) if found else None
+
+    # ---- other atoms in the places of some
+
+    def swapped(self, v: Value, swap: Swap, context: Sequence[Pred], through: bool = True) -> Value:
+        """`v` with other values in the places of some states; `through` the steps of recurrences within, too."""
+        if not through:
+            swap = {**swap, **{key: self._renamed(key) for key in self.known if key not in swap}}
+        found: Value = []
+        for t in v:
+            if not self.reached(self.keys([t])) & swap.keys():
+                found.append(t)
+                continue
+            around = (*context, *t.preds)
+            made: Value = [
+                Term(t.coefficient, (), t.binders, tuple(self._swapped_pred(p, swap, context) for p in t.preds))
+            ]
+            for key, places in t.atoms:
+                now = tuple(self._swapped_affine(a, swap, around) for a in places)
+                inner = self._swapped_atom((key, now), swap, around)
+                made = [u for one in made for u in within_term(one, inner)]
+            found += made
+        return normals(found)
+
+    def _swapped_atom(self, atom: Atom, swap: Swap, context: Sequence[Pred]) -> Value:
+        key, places = atom
+        if self.called(key) in swap:
+            return swap[self.called(key)](places)
+        if not self.reached(self._keys_of(key)) & swap.keys():
+            return [Term(_ONE, ((self.called(key), places),))]
+        if key in self.values.nodes:
+            return [Term(_ONE, (self._swapped_node(key, places, swap, context),))]
+        return [Term(_ONE, ((self._copied(self.called(key), swap), places),))]
+
+    def _copied(self, key: str, swap: Swap) -> str:
+        """The state of a recurrence like that of `key`, with other values in the places of some states."""
+        group = next(group for group in self.groups if any(state.key == key for state in group))
+        own = dict(zip((state.key for state in group), self.names(len(group)), strict=True))
+        swap = {**swap, **{mine: self._renamed(other) for mine, other in own.items()}}
+        made = []
+        for state in group:
+            inside = (*state.around, within(name(state.time), state.size))
+            init, step = self.swapped(state.init, swap, state.around), self.swapped(state.step, swap, inside)
+            made.append(replace(state, key=own[state.key], init=init, step=step))
+        self.add(made)
+        return self.called(own[key])
+
+    def _swapped_node(self, key: str, places: tuple[Affine, ...], swap: Swap, context: Sequence[Pred]) -> Atom:
+        node = self.values.nodes[key]
+        names = dict(zip(node.params, places, strict=True))
+        arguments = [self.swapped(at(v, names), swap, context) for v in node.arguments]
+        return self.values.node(node.kind, arguments, [context] * len(arguments))
+
+    def _swapped_affine(self, a: Affine, swap: Swap, context: Sequence[Pred]) -> Affine:
+        if not self.reached(self._chosen(names_in(a))) & swap.keys():
+            return a
+        result = trees.number(a.constant)
+        for atom, k in a.terms:
+            now = self._swapped_element(atom, swap, context) if isinstance(atom, Element) else atom
+            result = result + Affine(((now, k),))
+        return result
+
+    def _swapped_element(self, e: Element, swap: Swap, context: Sequence[Pred]) -> Element:
+        places = tuple(self._swapped_affine(a, swap, context) for a in e.at)
+        node = self.values.nodes.get(e.array)
+        if node is None or not self.reached(self._keys_of(e.array)) & swap.keys():
+            return Element(e.array, places)
+        if node.kind.startswith(CHOICE):
+            i = fresh()
+            names = dict(zip(node.params, (name(i), *places), strict=True))
+            given = [at(v, names) for v in node.arguments]
+            arguments = [self.swapped(v, swap, context) for v in given]
+            inner = [q for t in arguments[2] if len(arguments[2]) == 1 and not t.binders for q in t.preds]
+            return self.values.chosen(node.kind, arguments, [context, (*context, *inner), context, context], i)
+        if not node.kind.startswith(TEST):
+            raise Undecided("an index that is made of states")
+        key, places = self._swapped_node(e.array, places, swap, context)
+        self.values.facts.arrays[key] = (), trees.number(2)
+        return Element(key, places)
+
+    def _swapped_pred(self, p: Pred, swap: Swap, context: Sequence[Pred]) -> Pred:
+        if not self.reached(self._chosen(names_in(p))) & swap.keys():
+            return p
+        match p:
+            case Compare(equal, a):
+                return Compare(equal, self._swapped_affine(a, swap, context))
+            case Holds(relation, places):
+                return Holds(relation, tuple(self._swapped_affine(a, swap, context) for a in places))
+            case Exists(i, size, body):
+                return Exists(i, size, self._swapped_pred(body, swap, context))
+            case _:
+                return replace(p, parts=tuple(self._swapped_pred(part, swap, context) for part in p.parts))
+
+    # ---- matching
+
+    def add(self, states: Sequence[State]) -> None:
+        """Know the states of a recurrence, each by the name of one that is the same, if one is."""
+        for state in states:
+            self.known[state.key] = state
+        best: dict[str, State] = {}
+        for group in reversed(self.groups):
+            if group and group[0].size == states[0].size:
+                for guess in self._guesses(states, group):
+                    found = self._refined(guess, {state.key: state for state in states})
+                    if len(found) > len(best):
+                        best = found
+                    if len(best) == len(states):
+                        break
+            if len(best) == len(states):
+                break
+        for key, other in best.items():
+            self.same[key] = other.key
+            del self.known[key]
+        if best:
+            self._reads.clear()
+            for state in states:
+                if state.key not in best:
+                    own = [one.key for one in states if one.key not in best]
+                    inside = (*state.around, within(name(state.time), state.size))
+                    step = self._named_anew(state.step, best, inside, own)
+                    self.known[state.key] = replace(state, step=step)
+        left = [self.known[state.key] for state in states if state.key in self.known]
+        if left:
+            self.groups.append(left)
+
+    def _named_anew(
+        self, v: Value, best: Mapping[str, State], context: Sequence[Pred], own: Sequence[str] = ()
+    ) -> Value:
+        """`v`, in which states have the names that they are called by now."""
+        for key in best:
+            del self.same[key]
+        self._reads.clear()
+        try:
+            swap = {key: self._renamed(key) for key in own}
+            return self.swapped(v, {**swap, **{key: self._renamed(other.key) for key, other in best.items()}}, context)
+        finally:
+            self.same.update({key: other.key for key, other in best.items()})
+            self._reads.clear()
+
+    def current(self, v: Value, keys: Iterable[str]) -> Value:
+        """`v`, which was made before it was known what states are called."""
+        best = {key: self.known[self.same[key]] for key in keys if key in self.same}
+        return self._named_anew(v, best, ()) if best else v
+
+    @staticmethod
+    def _renamed(key: str) -> Callable[[tuple[Affine, ...]], Value]:
+        return lambda places: [Term(_ONE, ((key, places),))]
+
+    def _guesses(self, states: Sequence[State], group: Sequence[State]) -> Iterator[dict[str, State]]:
+        choices: list[list[State | None]] = []
+        for state in states:
+            mine = [
+                other for other in group if len(other.formal) == len(state.formal) and self._starts_as(state, other)
+            ]
+            choices.append([*mine, None])
+        for chosen in islice(product(*choices), _GUESSES):
+            yield {s.key: other for s, other in zip(states, chosen, strict=True) if other is not None}
+
+    def _starts_as(self, state: State, other: State) -> bool:
+        theirs = other.first(tuple(map(name, state.formal)))
+        return self.values.is_zero([*state.init, *negated(theirs)], state.around)
+
+    def _refined(self, guess: dict[str, State], states: Mapping[str, State]) -> dict[str, State]:
+        while guess:
+            wrong = [key for key, other in guess.items() if not self._goes_on_as(states[key], other, guess, states)]
+            if not wrong:
+                return guess
+            guess = {key: other for key, other in guess.items() if key not in wrong}
+        return {}
+
+    def _goes_on_as(self, state: State, other: State, guess: Mapping[str, State], states: Iterable[str]) -> bool:
+        context = (*state.around, within(name(state.time), state.size))
+        theirs = other.after(name(state.time), tuple(map(name, state.formal)))
+        swap: Swap = {key: self._renamed(guess[key].key if key in guess else key) for key in states}
+        try:
+            mine = self.swapped(state.step, swap, context)
+            return self.is_zero([*mine, *negated(theirs)], context)
+        except Undecided:
+            return False
+
+
+class Recurrence:
+    """What a recurrence of a program means: its time, where its steps stand, and its states by their paths."""
+
+    def __init__(self, meaning: Meaning, e: Recur, place: Place) -> None:
+        self.meaning, self.e, self.place = meaning, e, place
+        self.kind: Type = meaning.kinds.lets[id(e)]
+        self.size = meaning.affine(e.size, place)
+        self.time = fresh()
+        self.paths = [path for path, _ in leaves(self.kind)]
+        self.params = tuple(meaning.dependent(e, place))
+        self.keys = dict(zip(self.paths, meaning.states.names(len(self.paths)), strict=True))
+        self.inside = place.index(e.index, name(self.time), self.size).let(e.state, self)  # type: ignore[arg-type]
+
+    # as what a let binds, within a step: the state before it
+
+    @property
+    def expr(self) -> Recur:
+        """What it depends on."""
+        return self.e
+
+    def value(self, path: Path, places: tuple[Affine, ...]) -> Value:
+        """The state before a step."""
+        return [Term(_ONE, ((self.keys[path], (name(self.time), *map(name, self.params), *places)),))]
+
+    @property
+    def choice(self) -> None:
+        """It has no index."""
+        raise Undecided("a state as an index")
+
+    @cached_property
+    def states(self) -> dict[Path, str]:
+        """The states by path, known to all."""
+        made, value = [], self.meaning.value
+        for path, part in leaves(self.kind):
+            sizes, _ = shape(part)
+            dims = tuple(fresh() for _ in sizes)
+            ranges = [within(name(i), n) for i, n in zip(dims, sizes, strict=True)]
+            around = (*self.place.known, *ranges)
+            at_dims = tuple(map(name, dims))
+            init = value(self.e.init, path, at_dims, replace(self.place, known=around))
+            step = value(self.e.step, path, at_dims, replace(self.inside, known=(*self.inside.known, *ranges)))
+            formal = (*self.params, *dims)
+            own = tuple(p for p in around if {x for x in names_in(p) if is_index(x)} <= set(formal))
+            inside = (*self.inside.known, *ranges)
+            opened = self.meaning.states.opened
+            init, step = opened(normals(init), around), opened(normals(step), inside)
+            made.append(State(self.keys[path], self.size, formal, own, init, self.time, step))
+        self.meaning.states.add(made)
+        return self.keys
+
+    def read(self, path: Path, places: tuple[Affine, ...], context: Sequence[Pred]) -> Value:
+        """The part at `path` of what the recurrence gives, read at `places`."""
+        key = self.states[path]
+        time = self.size
+        if self.e.word != "fold":
+            time, places = places[0] + trees.number(int(self.e.word == "scan")), places[1:]
+        return self.meaning.states.read(key, time, (*map(name, self.params), *places), context)
+
+
+_ONE = number(trees.Fraction(1))[0].coefficient
+
+
+def free_in(values: Iterable[Value], apart: Iterable[str]) -> list[str]:
+    """The free indices of some values but for those, in the order in which they were made."""
+    found = {x for v in values for t in v for x in t.free}
+    return sorted(x for x in found - set(apart) if is_index(x))

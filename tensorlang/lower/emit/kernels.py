@@ -1,0 +1,118 @@
+"""The module that runs a program's steps: a function for each, and one of the program's parameters that calls them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from tensorlang.language.affine import Size
+from tensorlang.language.arguments import unpack
+from tensorlang.language.function import Function, Parameter
+from tensorlang.language.grammar import Var
+from tensorlang.language.predicates import Relation
+from tensorlang.lower import costs
+from tensorlang.lower.arrays.integers import Integers
+from tensorlang.lower.arrays.ir import Block, Define, Name, Note, Statement
+from tensorlang.lower.arrays.names import Names
+from tensorlang.lower.arrays.signature import result_of, signature
+from tensorlang.lower.arrays.values import apply
+from tensorlang.lower.emit.helpers import HELPERS
+from tensorlang.lower.emit.module import IMPORTS, Source, assembled
+from tensorlang.lower.emit.python import lines, modules_in, text
+from tensorlang.lower.emit.shared import share
+from tensorlang.lower.kernels.ir import Kernel, Plain, Program, Results, leaves_of
+from tensorlang.lower.kernels.operands import Array
+from tensorlang.recursion import Deep, call, run
+from tensorlang.scalars.emit import ANYWHERE
+from tensorlang.simplify import simplify
+
+
+class EmittedKernel(Protocol):
+    """A kernel in Python: a function of arrays, then all sizes, the dtype and `interpret`, that gives a list."""
+
+    definition: Define
+    arrays: tuple[Array, ...]
+
+
+Emit = Callable[[Kernel, Mapping[Array, str], Mapping[Size, str], str, frozenset[Var]], EmittedKernel]
+
+
+class KernelSource:
+    """The text of a module for `program`, whose function `name` takes the parameters, in order, and `interpret`.
+
+    `told` are the sizes that no shape determines, which it takes by keyword. All relations are boolean arrays: there
+    are no `orders` of points.
+    """
+
+    def __init__(self, program: Program, emit: Emit) -> None:
+        f = program.function
+        self.orders: dict[Relation, Any] = {}
+        self._emit = emit
+        self._integers = Integers(Names(frozenset({*HELPERS, *IMPORTS, "interpret"})))
+        self._names = self._integers.names
+        self.name = self._names.fresh_global(f.name)
+        self._body = Block()
+        signed = signature(f, self._integers, self._body, single=True)
+        self.told = signed.told
+        self._sizes = {size: self._integers.spelled[size] for size in f.sizes}
+        self._held: dict[Parameter, str] = {p: name for p, name in signed.parameters.items()}
+        by_place = {(p.name, path): name for (p, path), name in signed.arrays.items()}
+        self._held.update({x: by_place[place] for x, place in program.parts.items() if place in by_place})
+        self._definitions: list[str] = []
+        self._read: set[str] = set()
+        self._called: set[str] = set()
+        results = frozenset(leaves_of(program.results))
+        for step in program.steps:
+            if isinstance(step, Plain):
+                self._plain(step)
+            else:
+                self._kernel(step, results)
+        tree = unpack(run(self._tree(program.results)), f.results)
+        self._body.give(run(result_of(tree, self._names, self._body, lambda node: len(text(node)))))
+        parameters = (*signed.parameters.values(), "*", *self.told.values(), "interpret=False")
+        self._add(Define(self.name, parameters, self._body))
+        self.runnable = self.text = assembled(self._definitions, self._read, costs.load())
+
+    def _add(self, definition: Statement) -> None:
+        block = Block([definition])
+        self._definitions.append("\n".join(lines(block)))
+        self._read |= modules_in(block)
+
+    def _kernel(self, kernel: Kernel, results: frozenset[Var]) -> None:
+        name = self._names.fresh_global(f"_{kernel.name}")
+        for out in kernel.outputs:
+            self._held[out.var] = self._names.fresh_global(out.var.name)
+        emitted = self._emit(kernel, self._held, self._sizes, name, results)
+        definition, functions = share(emitted.definition)
+        for called, code in functions.items():
+            if called not in self._called:
+                self._called.add(called)
+                # Triton has no `jnp.any`
+                self._definitions.append(code.replace(ANYWHERE, "jnp.max(state[0].astype(jnp.int32)) > 0"))
+                self._read |= {"jnp", "lax", *(["jax"] if "jax." in code else [])}
+        self._add(definition)
+        given = [*(self._held[x] for x in emitted.arrays), *self._sizes.values(), "dtype", "interpret"]
+        self._body.unpack([self._held[out.var] for out in kernel.outputs], apply(name, *map(Name, given)))
+
+    def _plain(self, step: Plain) -> None:
+        """A step that is left to `jax.numpy`, and why."""
+        f = step.function
+        made = Source(simplify(Function(self._names.fresh_global(f"_{f.name}"), f.params, f.body)))
+        note = lines(Block([Note(f"Left to jax.numpy: {step.reason}.")]))
+        self._definitions.append("\n".join([*note, made.definition]))
+        self._read.update(made.helpers)
+        given = [Name(self._held[p]) for p in f.params]
+        told = {name: Name(self._sizes[size]) for size, name in made.told.items()}
+        for var in step.outputs:
+            self._held[var] = self._names.fresh_global(var.name)
+        targets = [self._held[var] for var in step.outputs]
+        called = apply(made.name, *given, **told)
+        if len(targets) == 1:
+            self._body.assign(targets[0], called)
+        else:
+            self._body.unpack(targets, called)
+
+    def _tree(self, results: Results) -> Deep[Any]:
+        if isinstance(results, tuple):
+            return (yield from call(self._tree(results[0]))), (yield from call(self._tree(results[1])))
+        return self._held[results]

@@ -1,0 +1,112 @@
+"""What differs from one kind of accelerator to another before anything is written: lengths of tiles, what a kernel may
+be made of, and which of its axes are cut into tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from tensorlang.language.affine import Index
+from tensorlang.language.grammar import Call, Expr, Extremum, Sum
+from tensorlang.language.predicates import TRUE
+from tensorlang.lower.kernels.ir import Axis, Kernel, Kind, Role
+from tensorlang.lower.kernels.operands import expressions_of
+from tensorlang.lower.kernels.terms import free, nodes, reads, rebuilt, reduction, vanishes
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """The length of an axis' tiles, given whether conditions rule anything out; a kernel as the target has it; and why
+    the target can't have a kernel, or None."""
+
+    length: Callable[[Axis, bool], int]
+    adapted: Callable[[Kernel], Kernel]
+    unfit: Callable[[Kernel], str | None]
+
+
+def _length_on_tpus(axis: Axis, ruled_out: bool) -> int:
+    """512, at which the matrix unit is busy while blocks of bfloat16 are fetched, but 256 where conditions rule tiles
+    out, for of those at a border half is masked. Both leave most of the VMEM free."""
+    return 256 if ruled_out else 512
+
+
+def _unfit_for_tpus(kernel: Kernel) -> str | None:
+    axes = {axis.index: axis for axis in kernel.axes}
+    made = [*(acc.axes for acc in kernel.accumulators), *(output.axes for output in kernel.outputs)]
+    made += [tuple(i for a in at for i in a.indices) for _, at in reads(*expressions_of(kernel))]
+    if any(sum(not axes[i].is_number for i in at) > 2 for at in made):
+        return "its tiles have more than two axes"
+    return _calls_unfit(kernel)
+
+
+_LENGTHS_ON_GPUS = {Role.PARALLEL: 128, Role.REDUCED: 64}
+_NOT_IN_TRITON = frozenset({"erf"})
+_STORES = "dynamic_update_index_in_dim"
+"""What stored values of loops are written by."""
+
+
+def _unfit_for_gpus(kernel: Kernel) -> str | None:
+    for e in nodes(*expressions_of(kernel)):
+        if isinstance(e, Call) and e.function.name in _NOT_IN_TRITON:
+            return f"Triton has no {e.function.name}"
+        if isinstance(e, Call) and e.function.shared is not None and _STORES in e.function.shared[0].joint:
+            return f'Triton stores nothing for each trip of {e.function.name}, which mode="dual" does not need'
+    return _calls_unfit(kernel)
+
+
+def _calls_unfit(kernel: Kernel) -> str | None:
+    for e in nodes(*expressions_of(kernel)):
+        if isinstance(e, Call) and e.function.loops is not None and not e.function.loops.bounded:
+            return f"a loop of {e.function.name} has no bound, so it may have no end where a tile is beyond the arrays"
+    return None
+
+
+def _cut_for_gpus(kernel: Kernel) -> Kernel:
+    """`kernel` with more axes cut into tiles, since on GPUs values may have any axes, and be read at any places.
+
+    Those are the axes of outputs that nothing is summed over; and if all tiles are visited, what all accumulators sum
+    over.
+    """
+    expressions = expressions_of(kernel)
+    own = {i for output in kernel.outputs for i in output.axes} | {i for acc in kernel.accumulators for i in acc.axes}
+    bound = {e.index for e in nodes(*expressions) if isinstance(e, Sum | Extremum)}
+    alone = own - bound
+    summed = _summed_by_all(kernel) if kernel.tiles is None and not own & bound else frozenset()
+    axes = []
+    for axis in kernel.axes:
+        role = Role.PARALLEL if axis.index in alone else Role.REDUCED if axis.index in summed else None
+        if role is None or axis.is_tiled:
+            axes.append(axis)
+        else:
+            block = 1 if axis.role is Role.UNROLLED else _LENGTHS_ON_GPUS[role]
+            axes.append(replace(axis, role=role, block=block))
+    accumulators = tuple(replace(a, value=_without_sums(a.value, summed)) for a in kernel.accumulators)
+    return replace(kernel, axes=tuple(axes), accumulators=accumulators)
+
+
+def _summed_by_all(kernel: Kernel) -> frozenset[Index]:
+    """The indices that all accumulators sum over, and nothing else, of products that are 0 beyond their ends."""
+    found: list[frozenset[Index]] = []
+    elsewhere = frozenset().union(*(free(output.value) for output in kernel.outputs))
+    elsewhere |= {e.index for e in nodes(*(o.value for o in kernel.outputs)) if isinstance(e, Sum | Extremum)}
+    for acc in kernel.accumulators:
+        sums: frozenset[Index] = frozenset()
+        if acc.kind is Kind.SUM and isinstance(acc.value, Sum):
+            r = reduction(acc.value)
+            inner = {e.index for e in nodes(*r.factors) if isinstance(e, Sum | Extremum)}
+            if r.pred is TRUE:
+                sums = frozenset(i for i in r.indices if i not in inner and vanishes(r.factors, i))
+        found.append(sums)
+    return frozenset.intersection(*found) - elsewhere if found else frozenset()
+
+
+def _without_sums(e: Expr, indices: frozenset[Index]) -> Expr:
+    """What is summed over `indices`, and the sum over the others."""
+    if not indices or not isinstance(e, Sum):
+        return e
+    r = reduction(e)
+    return rebuilt(replace(r, binders=tuple((i, n) for i, n in r.binders if i not in indices)))
+
+
+TPU = Tiling(_length_on_tpus, lambda kernel: kernel, _unfit_for_tpus)
+GPU = Tiling(lambda axis, _: _LENGTHS_ON_GPUS[axis.role], _cut_for_gpus, _unfit_for_gpus)

@@ -1,0 +1,404 @@
+"""Which recurrences are computed window by window of their times, together with the sums of what their steps give.
+
+    H = Loop(n, Step, inits, frees)
+    X = gen g. sum t, .. [p] * H[t, ..] * Y[..]     ->    for each window of times: the states of H in it;
+    Z = gen t, g. .. H[t, ..] * Y[t, ..]                  X += the part of the sum;  Z[window] = its elements
+
+So the states over all times are never in memory together, nor what is computed of them, and each part of a sum is a
+product of matrices. What H's steps read of the states of an earlier recurrence at their own time comes by windows, too,
+and so those states need not be stored: they can be computed anew from some of them (`store`).
+
+A time tau goes with the steps, or against them if these read the states of an earlier recurrence at n - 1 - r.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, Size, atom_affine
+from tensorlang.language.grammar import Var
+from tensorlang.language.predicates import conjunction, equal, substitute
+from tensorlang.language.types import R, array
+from tensorlang.normal.contraction import Factor, contraction, inner_solution
+from tensorlang.normal.pattern import axes
+from tensorlang.normal.recurrences import choices_of, made_step, step_ssa
+from tensorlang.normal.ssa import (
+    Addition,
+    Constant,
+    Contraction,
+    Defining,
+    Input,
+    Integers,
+    Loop,
+    Map,
+    Statement,
+    States,
+    Step,
+    Term,
+    factor_indices,
+    integers,
+    looked_up,
+    needs,
+    operands,
+    own_indices,
+    own_ranges,
+    summed_indices,
+)
+from tensorlang.normal.tidy import is_index_only, with_operands
+from tensorlang.sets.isl import implies
+from tensorlang.sets.solve import ranges_predicate
+
+WINDOW = Size("window")
+"""How many times a window has."""
+
+
+@dataclass(frozen=True)
+class Along:
+    """An axis of a statement that is the time tau, or n - 1 - tau if `turned`."""
+
+    axis: int
+    turned: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Sweep:
+    """What of a program is computed with a recurrence, window by window.
+
+    `step` reads the sequences `local`, inputs of the program, as `slices`, at its own time. `windows` are the variables
+    for windows of sequences, earlier and own ones. `sums` and `rows` are statements of the program and what they are in
+    a window: sums over its times, and what there is for each of them.
+    """
+
+    loop: Loop
+    turned: bool
+    start: IndexArray
+    step: Step
+    frees: tuple[Statement, ...]
+    local: tuple[Input, ...]
+    slices: tuple[Var, ...]
+    windows: Mapping[Input, Var]
+    sums: Mapping[Statement, Statement]
+    rows: Mapping[Statement, Statement]
+    along: Mapping[Statement, Along]
+    inside: frozenset[Statement]
+
+    @property
+    def windows_read(self) -> frozenset[Var]:
+        """The sequences that are read by windows."""
+        return frozenset(x.param for x in (*self.local, *self.windows))
+
+
+def found_sweep(
+    loop: Loop,
+    frees: tuple[Statement, ...],
+    own: Sequence[Input],
+    earlier: Sequence[Input],
+    known: Callable[[Statement], bool],
+    statements: Sequence[Statement],
+    outside: Sequence[Statement],
+    defined: Mapping[IndexArray, Defining],
+) -> Sweep | None:
+    """The sweep of a loop among the `statements` of a program that reads it as the inputs `own`; None if there is none.
+
+    `earlier` are inputs that are states over the time of recurrences before it, and `known` tells what else there is
+    before it. The statements `outside` are read by others than statements.
+    """
+    given = (loop, frees, own, earlier, known, statements, outside, defined)
+    first = _Windows(*given)
+    found = first.found()
+    if found is None or not found.local:  # the time may go either way
+        other = _Windows(*given, turned=True).found()
+        if other is not None and (found is None or len(other.inside) > len(found.inside)):
+            return other
+    return found
+
+
+class _Windows:
+    """What there is of a loop for `found_sweep`."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        frees: tuple[Statement, ...],
+        own: Sequence[Input],
+        earlier: Sequence[Input],
+        known: Callable[[Statement], bool],
+        statements: Sequence[Statement],
+        outside: Sequence[Statement],
+        defined: Mapping[IndexArray, Defining],
+        turned: bool = False,
+    ) -> None:
+        self.loop, self.frees, self.known, self.turned = loop, frees, known, turned
+        self.statements = list(statements)
+        self.outside, self.defined = set(outside), defined
+        self.start = IndexArray("start", (), loop.size - atom_affine(WINDOW) + 1)
+        self.first = atom_affine(Lookup(self.start, ()))
+        self.own = [x for x in own if x.shape[0] is loop.size]
+        self.earlier = [x for x in earlier if x.shape[0] is loop.size]
+        self.windows: dict[Input, Var] = {}
+        self.made: dict[Statement, Statement] = {}
+        self.along: dict[Statement, Along] = {}
+
+    def found(self) -> Sweep | None:
+        """The sweep; None if nothing is gained by one."""
+        step, frees, local, slices, self.turned = self._step()
+        self.along.update((x, Along(0, self.turned)) for x in self.own)
+        self.along.update((x, Along(0, False)) for x in self.earlier)
+        depending: set[Statement] = set(self.own)
+        sums: list[Statement] = []
+        for x in self.statements:
+            if not any(y in depending for y in needs(x, self.defined)):
+                # what only moves elements of earlier states is moved in windows, too
+                if is_index_only(x) and not isinstance(x, Input | Constant) and self._are_known(x, depending):
+                    place = self._place(x) if any(y in self.along for y in operands(x)) else None
+                    if isinstance(place, Along):
+                        self.along[x] = place
+                continue
+            depending.add(x)
+            if not isinstance(x, Addition | Map | Contraction) or not self._are_known(x, depending):
+                continue
+            place = self._place(x)
+            if place is SUM:
+                sums.append(x)
+            elif isinstance(place, Along):
+                self.along[x] = place
+        rest = [x for x in self.along if not isinstance(x, Input)]
+        # what is read by others than windows is wanted of all times; what only moves elements is moved by its readers
+        inside = {*rest, *sums}
+        wanted = set(self.outside)
+        for x in reversed(self.statements):
+            if x in wanted and is_index_only(x) and not self._is_turned(x):
+                inside.discard(x)
+            if x not in inside:
+                wanted.update(needs(x, self.defined))
+        rows = [x for x in rest if x in wanted and x in inside]
+        if not (sums or rows or local):
+            return None
+        self._windows_of(*sums, *rows)
+        return Sweep(
+            self.loop,
+            self.turned,
+            self.start,
+            step,
+            frees,
+            local,
+            slices,
+            self.windows,
+            {x: self._part(x) for x in sums},
+            {x: self._window(x) for x in rows},
+            self.along,
+            frozenset(inside),
+        )
+
+    # the step
+
+    def _step(self) -> tuple[Step, tuple[Statement, ...], tuple[Input, ...], tuple[Var, ...], bool]:
+        """The step that reads slices, its other frees, and whether it reads them against the time."""
+        step = self.loop.step
+        program = step_ssa(step)
+        now = atom_affine(Lookup(step.time, ()))
+        last = self.loop.size - 1 - now
+        at: dict[Statement, set[Affine | None]] = {}
+        earlier: dict[Statement, Statement] = {
+            Input(v, (), x.shape): x for v, x in zip(step.frees, self.frees, strict=True) if x in set(self.earlier)
+        }
+        for y in program.statements:
+            for k, x in enumerate(operands(y)):
+                if x in earlier:
+                    at.setdefault(x, set()).add(_first_place(y, k))
+        for x in step.outputs:
+            if x in earlier:
+                at.setdefault(x, set()).add(None)
+        turned = self.turned or any(places == {last} for places in at.values())
+        when = last if turned else now
+        sliced = {x: earlier[x] for x, places in at.items() if places == {when}}
+        if not sliced:
+            return step, self.frees, (), (), turned
+        new: dict[Statement, Statement] = {}
+        names = {Input(v, (), x.shape): v.name for v, x in zip(step.frees, self.frees, strict=True)}
+        slices = {x: Input(Var(names[x], array(x.shape[1:], R)), (), x.shape[1:]) for x in names if x in sliced}
+        for y in program.statements:
+            new[y] = _sliced(y, slices, new)
+        kept = [(v, x) for v, x in zip(step.frees, self.frees, strict=True) if Input(v, (), x.shape) not in sliced]
+        frees = tuple(v for v, _ in kept)
+        variables = tuple(x.param for x in slices.values())
+        again = made_step(
+            step.states,
+            (*frees, *variables),
+            step.time,
+            [new[x] for x in step.outputs],
+            choices_of(new.values()),
+        )
+        return (
+            again,
+            tuple(x for _, x in kept),
+            tuple(y for y in (sliced[x] for x in slices) if isinstance(y, Input)),
+            again.frees[len(kept) :],
+            turned,
+        )
+
+    # where the time is
+
+    def _are_known(self, x: Statement, depending: set[Statement]) -> bool:
+        """Whether all that `x` reads is in windows, or there before the recurrence."""
+        return all(
+            y in self.along if y in depending else y in self.along or self.known(y) for y in needs(x, self.defined)
+        ) and not any(array in self.defined and self.defined[array] in depending for array in looked_up(x))
+
+    def _place(self, x: Statement) -> Along | str | None:
+        """Where the time is in `x`: an axis, or summed over."""
+        if not isinstance(x, Contraction):
+            places = {self.along[y] for y in operands(x) if y in self.along}
+            return places.pop() if len(places) == 1 else None
+        solved = inner_solution(x).values
+        times = []
+        for y, at in zip(x.factors, factor_indices(x), strict=True):
+            if y in self.along:
+                place = self.along[y]
+                i = at[place.axis]
+                time = solved.get(i, atom_affine(i))
+                times.append(self.loop.size - 1 - time if place.turned else time)
+        tau = times[0]
+        if any(time is not tau for time in times):
+            known = conjunction([ranges_predicate({**own_ranges(x), **x.pattern.inner}), x.pattern.pred])
+            if not all(implies(known, equal(time, tau)) for time in times):
+                return None
+        for k, (i, size) in enumerate(own_ranges(x).items()):
+            if size is self.loop.size and i in tau.indices:
+                here = atom_affine(i)
+                if tau is here:
+                    return Along(k, False)
+                return Along(k, True) if tau is size - 1 - here else None
+        return SUM if not any(i in own_ranges(x) for i in tau.indices) and len(tau.indices) == 1 else None
+
+    def _is_turned(self, x: Statement) -> bool:
+        """Whether `x` is the states of all times, in their order."""
+        return (
+            isinstance(x, Contraction)
+            and x in self.along
+            and x.factors[0] in self.own
+            and len(x.shape) == len(x.factors[0].shape)
+            and not self.along[x].turned
+            and self.turned
+        )
+
+    # windows
+
+    def _windows_of(self, *xs: Statement) -> None:
+        """Make the windows of what these read, operands first."""
+        wanted: set[Statement] = set()
+        stack = list(xs)
+        while stack:
+            x = stack.pop()
+            if x not in wanted and x not in self.own and x not in self.earlier:
+                wanted.add(x)
+                stack += [y for y in operands(x) if y in self.along]
+        for x in self.statements:
+            if x in wanted and x in self.along:
+                self._window(x)
+
+    def _window(self, x: Statement) -> Statement:
+        """The window of `x`, which goes with tau."""
+        if x not in self.made:
+            self.made[x] = self._made(x, self.along.get(x))
+        return self.made[x]
+
+    def _part(self, x: Statement) -> Statement:
+        """The part of the sum `x` that is over the times of a window."""
+        return self._made(x, None)
+
+    def _made(self, x: Statement, place: Along | None) -> Statement:
+        if isinstance(x, Input) and place is not None:
+            made = Var(x.param.name, array(self._shape(x, place), R))
+            self.windows[x] = made
+            return Input(made, (), self._shape(x, place))
+        old = own_indices(x)
+        own = list(old)
+        moved: dict[Atom, Affine] = {}
+        if place is not None:
+            own[place.axis] = Index("w")
+            moved[old[place.axis]] = self._time(own[place.axis], place)
+        shape = x.shape if place is None else self._shape(x, place)
+        match x:
+            case Contraction():
+                factors = []
+                for y, at in zip(x.factors, factor_indices(x), strict=True):
+                    if y in self.along:
+                        i = Index("v")
+                        where = self.along[y]
+                        moved[at[where.axis]] = self._time(i, where)
+                        factors.append((self._window(y), (*at[: where.axis], i, *at[where.axis + 1 :])))
+                    else:
+                        factors.append((y, at))
+                summed = dict(zip(summed_indices(x), x.summed, strict=True))
+                return contraction(shape, tuple(own), factors, summed, substitute(x.pattern.pred, moved))
+            case Addition():
+                assert place is not None
+                renamed = {**moved, old[place.axis]: self._time(axes(0, len(old))[place.axis], place)}
+                terms = [
+                    Term(t.sign, substitute(t.pred, renamed), self._operand(t.operand, place, shape)) for t in x.terms
+                ]
+                return Addition(tuple(terms), shape)
+            case Map():
+                assert place is not None
+                renamed = {**moved, old[place.axis]: self._time(axes(0, len(old))[place.axis], place)}
+                arguments = tuple(self._operand(y, place, shape) for y in x.arguments)
+                return Map(substitute(x.pred, renamed), x.function, arguments, shape)
+            case _:
+                raise AssertionError("only what has arithmetic is computed in windows")
+
+    def _operand(self, y: Statement, place: Along, shape: tuple[Affine, ...]) -> Statement:
+        """An operand that is read at the same place: its window, or what is in a window of it."""
+        if y in self.along:
+            return self._window(y)
+        if isinstance(y, Constant):
+            return Constant(y.value, shape)
+        old = axes(0, len(shape))
+        time = self._time(old[place.axis], place)
+        if isinstance(y, Integers):
+            return integers(y.value.substitute({old[place.axis]: time}), shape)
+        at = tuple(Index(i.name) for i in old)
+        parts = [
+            equal(atom_affine(j), time if k == place.axis else atom_affine(i))
+            for k, (i, j) in enumerate(zip(old, at, strict=True))
+        ]
+        return contraction(shape, old, [(y, at)], {}, conjunction(parts))
+
+    def _shape(self, x: Statement, place: Along) -> tuple[Affine, ...]:
+        return (*x.shape[: place.axis], atom_affine(WINDOW), *x.shape[place.axis + 1 :])
+
+    def _time(self, i: Index, place: Along) -> Affine:
+        """What stands at place i of a window, as an index of the whole array."""
+        tau = self.first + atom_affine(i)
+        return self.loop.size - 1 - tau if place.turned else tau
+
+
+SUM = "sum"
+
+
+def _first_place(y: Statement, k: int) -> Affine | None:
+    """The place along the first axis at which `y` reads its k-th operand, if it is one."""
+    if not isinstance(y, Contraction) or isinstance(y, States):
+        return None
+    i = factor_indices(y)[k][0]
+    return inner_solution(y).values.get(i)
+
+
+def _sliced(y: Statement, slices: Mapping[Input, Input], new: Mapping[Statement, Statement]) -> Statement:
+    """`y`, which reads `slices` instead of elements of arrays."""
+    if isinstance(y, Input) and y in slices:
+        return slices[y]
+    if not isinstance(y, Contraction) or not any(x in slices for x in y.factors):
+        return with_operands(y, new)
+    solved = inner_solution(y).values
+    factors: list[Factor] = []
+    moved: dict[Atom, Affine] = {}
+    for x, at in zip(y.factors, factor_indices(y), strict=True):
+        if isinstance(x, Input) and x in slices:
+            moved[at[0]] = solved[at[0]]
+            factors.append((slices[x], at[1:]))
+        else:
+            factors.append((new[x], at))
+    summed = dict(zip(summed_indices(y), y.summed, strict=True))
+    return contraction(y.shape, own_indices(y), factors, summed, substitute(y.pattern.pred, moved))

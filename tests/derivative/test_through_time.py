@@ -1,0 +1,40 @@
+"""Programs whose state changes over the time, against `jax.grad` through `lax.scan`."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from benchmarks.through_time import PROGRAMS, Recurrence, arguments
+
+QUICK = "Newton until"
+SIZES = {"n": 5, "m": 3}
+
+
+@pytest.mark.parametrize(
+    "program",
+    [p if p.name == QUICK else pytest.param(p, marks=pytest.mark.slow) for p in PROGRAMS],
+    ids=lambda p: p.name,
+)
+def test_its_gradient_is_that_of_jax_and_costs_at_most_four_times_the_program(program: Recurrence) -> None:
+    f = tl.parse(program.text)
+    g = tl.grad(f)
+    store = ("states", "sqrt", "log")[PROGRAMS.index(program) % 3]
+    runs = [jax.jit(tl.lower(g, store=store)) for store in ("needed", store)]
+    with jax.enable_x64(True):
+        for steps, used in ((1, runs[:1]), (9, runs)):
+            given = [jnp.asarray(x, float) for x in arguments(f, {**SIZES, "T": steps})]
+            np.testing.assert_allclose(tl.lower(f)(*given), program.jax(*given), rtol=1e-9)
+            wanted = jax.grad(program.jax, tuple(range(len(given))))(*given)
+            for run in used:
+                for x, y in zip(jax.tree.leaves(run(*given)), wanted, strict=True):
+                    np.testing.assert_allclose(x, y, rtol=1e-6, atol=1e-9)
+    if not any(word in program.text for word in ("until", "if ")):
+        value, gradient = tl.cost_polynomial(f), tl.cost_polynomial(g)
+        for steps in (1, 10, 1000):
+            sizes = {s.name: {**SIZES, "T": steps}[s.name] for s in f.sizes}
+            io = sum(np.size(x) for x in arguments(f, sizes)) + 1
+            assert gradient(**sizes) + io <= 4 * (value(**sizes) + io)

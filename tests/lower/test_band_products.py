@@ -1,0 +1,163 @@
+"""Products with bands that lie by diagonals: sliding windows and their adjoints, as products of blocks."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang.lower.arrays import meaning
+from tensorlang.lower.emit.library import bands
+from tests.support.traced import work
+
+PLACES = [(1, 0, 5), (2, 7, -39), (33, 7, 0), (40, 90, -39), (33, 90, 5)]
+"""How many diagonals and rows there are, and where the first row reads first."""
+
+
+@pytest.mark.parametrize(("count", "rows", "first"), PLACES)
+def test_a_band_times_a_matrix_in_blocks_is_the_sum_over_its_diagonals(count: int, rows: int, first: int) -> None:
+    rng = np.random.default_rng(0)
+    for shared, others, by_columns in ((0, 0, False), (1, 1, False), (0, 1, True), (1, 0, True)):
+        lead = (2,) * shared
+        p = rng.normal(size=(*lead, *(3,) * others, count, rows + (4 if by_columns else 0)))
+        x = rng.normal(size=(*lead, rows + 4, 3))
+        arguments = (p, x, first, rows, by_columns, shared, others)
+        with jax.enable_x64(True):
+            np.testing.assert_allclose(bands._band_times(*arguments), meaning._band_times(*arguments), atol=1e-12)
+
+
+@pytest.mark.parametrize(("count", "rows", "first"), [*PLACES, (0, 3, 0)])
+def test_a_band_of_a_product_in_blocks_has_the_elements_of_the_product(count: int, rows: int, first: int) -> None:
+    rng = np.random.default_rng(0)
+    for shared, own, others in ((0, 0, 0), (1, 0, 1), (1, 1, 0), (0, 1, 1)):
+        lead = (2,) * shared
+        x = rng.normal(size=(*lead, *(2,) * own, rows + 4, 3))
+        y = rng.normal(size=(*lead, *(3,) * others, rows, 3))
+        arguments = (x, y, first, count, shared, own, others)
+        with jax.enable_x64(True):
+            np.testing.assert_allclose(bands._band_of(*arguments), meaning._band_of(*arguments), atol=1e-12)
+
+
+def a_program(rng: random.Random, width: int) -> str:
+    """A program that has a band, written as a mask over pairs of rows: attention of some kind."""
+    low = rng.choice((0, -2, 3, -width))
+    seen = rng.choice((f"{low} <= i - j < {low + width}", f"{low} <= j - i < {low + width}"))
+    batch = rng.choice(("", "h"))
+    of = lambda x, at, many: f"{x}[{'g, ' if many and batch else ''}{at}]"
+    keys, values = rng.random() < 0.6, rng.random() < 0.6
+    g = "g:h, " if batch else ""
+    score = f"sum a:d. {of('Q', 'i, a', True)} * {of('K', 'j, a', keys)}"
+    function = rng.choice((f"exp({score})", f"0.5 * {score}", f"({score})^2", f"c[i] * (1 + {score})", score))
+    shapes = lambda many, x: f"{x}: {'[h]' if many and batch else ''}[n][d]R"
+    text = f"""f({shapes(True, "Q")}, {shapes(keys, "K")}, {shapes(values, "V")}, c: [n]R) =
+        let p = gen {g}i:n, j:n. [{seen}] * {function} in """
+    read = of("p", "i, j", True)
+    further = rng.choice(("", f"let z = gen {g}i:n. 1 + (sum j:n. {read})^2 in "))
+    weight = rng.choice((read, f"{read} * c[j]", f"{read} * c[i]", f"sin({read})"))
+    at = rng.choice(("i, j", "j, i"))
+    inner, outer = ("j", "i") if at == "i, j" else ("i", "j")
+    result = f"sum {inner}:n. {weight} * {of('V', f'{inner}, a', values)}"
+    divided = f"({result}) / {of('z', outer, True)}" if further else result
+    return f"{text}{further}gen {g}{outer}:n, a:d. {divided}"
+
+
+def arguments(f: tl.Function, sizes: dict[str, int], seed: int = 0) -> list[Any]:
+    rng = np.random.default_rng(seed)
+    return [rng.normal(size=[sizes[part[0]] for part in str(x.type).split("[")[1:]]) / 2 for x in f.variables]
+
+
+def check(f: tl.Function, sizes: dict[str, int], text: str) -> None:
+    given = arguments(f, sizes)
+    with jax.enable_x64(True):
+        wanted = tl.evaluate(f, *given)
+        np.testing.assert_allclose(tl.lower(f)(*given), wanted, atol=1e-9, err_msg=text)
+        bar = np.random.default_rng(1).normal(size=np.shape(wanted))
+        g = tl.adjoint(f)
+        for a, b in zip(
+            jax.tree.leaves(tl.lower(g)(*given, bar)), jax.tree.leaves(tl.evaluate(g, *given, bar)), strict=True
+        ):
+            np.testing.assert_allclose(a, b, atol=1e-9, err_msg=text)
+
+
+@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(s, marks=pytest.mark.slow) for s in range(3, 16))])
+def test_random_attention_through_windows_is_right_with_its_adjoint(seed: int) -> None:
+    rng = random.Random(seed)
+    text = a_program(rng, rng.choice((1, 3, 5, 40)))
+    for n in (rng.choice((0, 1)), 6):
+        check(tl.parse(text), {"n": n, "d": 2, "h": 2}, text)
+
+
+ATTENTION = """f(Q: [n][d]R, K: [n][d]R, V: [n][d]R) =
+  let s = gen i:n, j:n. [0 <= i - j < 40] * sum a:d. Q[i, a] * K[j, a] in
+  let top = gen i:n. max j:n where 0 <= i - j < 40. s[i, j] in
+  let p = gen i:n, j:n. [0 <= i - j < 40] * exp(s[i, j] - top[i]) in
+  let z = gen i:n. sum j:n. p[i, j] in
+  gen i:n, b:d. sum j:n. p[i, j] / z[i] * V[j, b]"""
+
+
+def test_attention_through_a_window_is_made_of_products_of_blocks_and_their_adjoints() -> None:
+    for f, count in ((tl.parse(ATTENTION), 2), (tl.adjoint(tl.parse(ATTENTION)), 5)):
+        lowered = tl.lower(f)
+        found = [name for step in lowered.explain().steps for name in step.strategies]
+        assert found.count("band product") == count, lowered.definition
+        assert "max j:40" in str(tl.simplify(f)), "the greatest is looked for in the window alone"
+
+
+def test_attention_through_a_window_is_that_of_the_mask() -> None:
+    def masked(q: Any, k: Any, v: Any) -> Any:
+        ahead = np.arange(len(q))[:, None] - np.arange(len(q))
+        return jax.nn.softmax(jnp.where((ahead >= 0) & (ahead < 40), q @ k.T, -np.inf), axis=1) @ v
+
+    f = tl.parse(ATTENTION)
+    for n in (1, 39, 130):
+        given = arguments(f, {"n": n, "d": 5})
+        with jax.enable_x64(True):
+            wanted, back = jax.vjp(masked, *given)
+            np.testing.assert_allclose(tl.lower(f)(*given), wanted, atol=1e-12)
+            for a, b in zip(tl.lower(tl.adjoint(f))(*given, wanted), back(wanted), strict=True):
+                np.testing.assert_allclose(a, b, atol=1e-12)
+
+
+def test_elements_that_are_computed_are_linear_in_the_rows() -> None:
+    f = tl.parse(ATTENTION)
+
+    def elements(n: int) -> int:
+        given = arguments(f, {"n": n, "d": 8})
+        return work(tl.lower(f), *given).elements + work(tl.lower(tl.adjoint(f)), *given, given[0]).elements
+
+    assert elements(2048) <= 4.2 * elements(512)
+
+
+def test_rows_do_not_see_what_is_outside_of_their_window_in_strict_code() -> None:
+    f = tl.parse("f(p: [40][n]R, V: [n][d]R) = gen i:n, b:d. sum o:40. [i + o < n] * p[o, i] * V[i + o, b]")
+    p, v = np.ones((40, 90)), np.ones((90, 2))
+    v[80] = np.nan
+    found = np.asarray(tl.lower(f, strict=True)(p, v))
+    assert np.isfinite(found[:41]).all()
+    assert np.isnan(found[41:81]).all()
+    assert np.isfinite(found[81:]).all()
+
+
+SUM = """f(t: [2*n]R, u: [n]R, v: [n]R, b: [5][n]R, x: [n]R) =
+    gen i:n. sum j:n. (t[n + i - j] + u[i] * v[j] - [-2 <= i - j <= 2] * b[i - j + 2, i]) * x[j]"""
+
+
+def test_toeplitz_plus_rank_one_plus_a_band_is_no_loop_over_rows_nor_stored() -> None:
+    f = tl.parse(SUM)
+    rng = np.random.default_rng(0)
+    for n in (1, 2, 7):
+        t, u, v, b, x, y = (rng.normal(size=s) for s in (2 * n, n, n, (5, n), n, n))
+        with jax.enable_x64(True):
+            np.testing.assert_allclose(tl.lower(f)(t, u, v, b, x), tl.evaluate(f, t, u, v, b, x), atol=1e-9)
+            g = tl.adjoint(f)
+            for a, w in zip(tl.lower(g)(t, u, v, b, x, y), tl.evaluate(g, t, u, v, b, x, y), strict=True):
+                np.testing.assert_allclose(a, w, atol=1e-9)
+    g = tl.adjoint(f)
+    n = 4096
+    ones = [np.ones(s, np.float32) for s in (2 * n, n, n, (5, n), n, n)]
+    assert work(tl.lower(f), *ones[:5]).elements + work(tl.lower(g), *ones).elements < 300 * n

@@ -10,6 +10,7 @@ import click
 from tqdm import tqdm
 
 from benchmarks.case import Case
+from benchmarks.limits import Machine, limit, machine
 from benchmarks.measure import FAILURES, ROUNDS, Row, derive_time, measure, reason
 from benchmarks.peers import OURS, PEERS, QUICK
 from benchmarks.programs import CASES
@@ -42,7 +43,8 @@ def main(
     who = peers or (QUICK if quick else tuple(PEERS))
     for name in _SUITES if suite == "all" else (suite,):
         if name != "scaling" and (cases := [c for c in chosen if c.suite == name]):
-            click.echo(save_rows(name, _rows(cases, who, quick, budget), out))
+            measured = machine()
+            click.echo(save_rows(name, _rows(cases, who, quick, budget, measured), out, measured))
     if suite == "scaling" or (suite == "all" and not quick):
         structured = [case for case in chosen if case.suite == "structured"]
         growths = [_grown(case, None if counts_only else budget / 4) for case in _named(structured, "scaling")]
@@ -52,18 +54,20 @@ def main(
         click.echo(save_growth(growths, statements, out))
 
 
-def _rows(cases: list[Case], peers: tuple[str, ...], quick: bool, budget: float) -> list[Row]:
+def _rows(cases: list[Case], peers: tuple[str, ...], quick: bool, budget: float, given: Machine) -> list[Row]:
     work = [(case, sizes) for case in cases for sizes in (case.sizes[:1] if quick else case.sizes)]
     found: list[Row] = []
     bar = tqdm(work, desc=cases[0].suite)
     for case, sizes in bar:
         bar.set_postfix_str(case.name)
         row = measure(case, sizes, peers, ROUNDS, budget / 4 if quick else budget)
-        if sizes is case.sizes[0]:
-            try:
+        try:
+            if sizes is case.sizes[0]:
                 row.deriving = derive_time(case)
-            except FAILURES as error:
-                row.missing.setdefault(OURS, reason(error))
+            if sizes is case.sizes[-1]:
+                row.limit = limit(case, sizes, given)
+        except FAILURES as error:
+            row.missing.setdefault(OURS, reason(error))
         found.append(row)
     return found
 

@@ -4,9 +4,13 @@
 
 `cell` is the update of an HM-LSTM cell, equation 4 of the paper on mixed-mode differentiation of broadcasts, with its
 partial derivatives by c, f, i and g, in float32, n rows of n with boundary states for each row: ours against `jax.vjp`
-of the same formula by `jnp.where`. `newton` is a loop that data end, and its gradient: ours by dual numbers and by the
-stored reverse pass, against `jax.vjp` of a `lax.scan` of as many steps as the bound, each masked, since JAX refuses the
-reverse mode of `lax.while_loop`. `loop` and `pow` are the loops of Zygote's paper, on one number.
+of the same formula by `jnp.where`; `mixed` is the mixed mode of that paper, dual numbers within the reverse pass.
+
+`newton` is a loop that data end, and its gradient: ours by dual numbers and by the stored reverse pass, against
+`jax.vjp` of a `lax.scan` of as many steps as the bound, each masked, since JAX refuses the reverse mode of
+`lax.while_loop`. `loop` and `pow` are the loops of Zygote's paper, on one number, and the other rows of its table 2 are
+gradients with their values against `jax.value_and_grad`. `guard` is the gradient of sqrt(x) where x > 0: against
+`jnp.where`, whose gradient is nan elsewhere ("apart" says so), and `lax.cond` under `jax.vmap`.
 
 Times are taken in turns, and given as medians of ratios; temporaries are those that XLA says the compiled code needs.
 """
@@ -42,12 +46,12 @@ def cell(c: Any, f: Any, i: Any, g: Any, before: Any, below: Any) -> Any:
     return tl.sigmoid(i) * tl.tanh(g)
 
 
-def cells() -> tl.Function:
+def cells(one: Any = cell) -> tl.Function:
     """The cells of a layer, one for each element."""
     types: dict[str, Any] = {name: tl.R[n, n] for name in "cfig"}
 
     def body(c: Any, f: Any, i: Any, g: Any, before: Any, below: Any) -> Any:
-        return tl.gen(n, lambda r: tl.gen(n, lambda k: cell(c[r, k], f[r, k], i[r, k], g[r, k], before[r], below[r])))
+        return tl.gen(n, lambda r: tl.gen(n, lambda k: one(c[r, k], f[r, k], i[r, k], g[r, k], before[r], below[r])))
 
     return tl.function(body, **types, before=tl.R[n], below=tl.R[n])
 
@@ -117,12 +121,12 @@ def measured(
     }
 
 
-def cell_row(size: int, rounds: int) -> dict[str, Any]:
-    """One row of the experiment on cells."""
+def cell_row(size: int, rounds: int, mixed: bool = False) -> dict[str, Any]:
+    """One row of the experiment on cells, in mixed mode or as statements of the program."""
     rng = np.random.default_rng(0)
     arrays = [jnp.asarray(rng.normal(size=(size, size)), jnp.float32) for _ in range(5)]
     states = [jnp.asarray(rng.integers(0, 2, size), jnp.float32) for _ in range(2)]
-    f = cells()
+    f = cells(tl.scalar(mode="dual")(cell.body) if mixed else cell)
     value, adjoint = tl.lower(f), tl.lower(tl.adjoint(f, wrt=("c", "f", "i", "g")))
 
     def ours(*given: Any) -> Any:
@@ -162,6 +166,55 @@ def loop_row(name: str, rounds: int) -> dict[str, Any]:
     return measured(lambda x: gradient(x, trips), jax.grad(plain), (jnp.float32(0.99),), rounds)
 
 
+TABLE: dict[str, tuple[str, str, Callable[..., Any], dict[str, tuple[int, ...]]]] = {
+    "sincos": ("f(x: R) = sin(cos(x))", "x", lambda x: jnp.sin(jnp.cos(x)), {"x": ()}),
+    "logsumexp": (
+        "f(x: [n]R) = let m = max i:n. x[i] in m + log(sum i:n. exp(x[i] - m))",
+        "x",
+        jax.nn.logsumexp,
+        {"x": (100,)},
+    ),
+    "logistic": (
+        "f(w: [m]R, X: [n][m]R, y: [n]R) = sum i:n. softplus((1 - 2 * y[i]) * sum j:m. X[i, j] * w[j])",
+        "w",
+        lambda w, X, y: jnp.sum(jax.nn.softplus((1 - 2 * y) * (X @ w))),
+        {"w": (10,), "X": (100, 10), "y": (100,)},
+    ),
+    "MLP": (
+        "f(A: [h][m]R, B: [k][h]R, x: [m]R, z: [k]R) = let a = gen i:h. sigmoid(sum j:m. A[i, j] * x[j]) in "
+        "let b = gen i:k. sum j:h. B[i, j] * a[j] in sum i:k. (b[i] - z[i])^2",
+        "A B",
+        lambda A, B, x, z: jnp.sum((B @ jax.nn.sigmoid(A @ x) - z) ** 2),
+        {"A": (32, 784), "B": (10, 32), "x": (784,), "z": (10,)},
+    ),
+}
+"""The rows of Zygote's table 2 without loops: the program, what it is differentiated by, JAX's function, and shapes."""
+
+
+def table_row(name: str, rounds: int) -> dict[str, Any]:
+    """A row of Zygote's table 2: the value with its gradient."""
+    text, names, plain, shapes = TABLE[name]
+    wrt = tuple(names.split())
+    f = tl.parse(text)
+    ours = tl.lower(tl.value_and_grad(f, wrt=wrt if len(wrt) > 1 else wrt[0]))
+    rng = np.random.default_rng(0)
+    given = tuple(jnp.asarray(rng.uniform(0.1, 0.9, shape), jnp.float32) for shape in shapes.values())
+    places = tuple(range(len(wrt)))
+    return measured(ours, jax.value_and_grad(plain, places if len(wrt) > 1 else 0), given, rounds)
+
+
+def guard_row(by: str, size: int, rounds: int) -> dict[str, Any]:
+    """The gradient of sqrt(x) where x > 0, against that of `jnp.where` or `lax.cond`."""
+    f = tl.parse("f(x: [n]R) = sum i:n. if x[i] > 0 then sqrt(x[i]) else 0")
+    if by == "where":
+        plain = lambda x: jnp.sum(jnp.where(x > 0, jnp.sqrt(x), 0))
+    else:
+        one = lambda x: lax.cond(x > 0, jnp.sqrt, lambda x: 0.0, x)
+        plain = lambda x: jnp.sum(jax.vmap(one)(x))
+    x = jnp.asarray(np.random.default_rng(0).normal(size=size), jnp.float32)
+    return measured(tl.lower(tl.grad(f)), jax.grad(plain), (x,), rounds)
+
+
 def refusal() -> str:
     """What JAX says of the reverse mode of a loop that data end."""
     try:
@@ -180,10 +233,15 @@ def main(quick: bool, out: Path | None) -> None:
     rows: dict[str, dict[str, Any]] = {}
     for size in (64,) if quick else (512, 1024, 2048):
         rows[f"cell, n = {size}"] = cell_row(size, rounds)
+        rows[f"mixed, n = {size}"] = cell_row(size, rounds, mixed=True)
     for mode in ("dual", "reverse"):
         rows[f"newton, {mode}"] = newton_row(mode, 100 if quick else 100_000, rounds)
     for name in ("loop", "pow"):
         rows[name] = loop_row(name, rounds)
+    for name in TABLE:
+        rows[name] = table_row(name, rounds)
+    for by in ("where", "cond"):
+        rows[f"guard, {by}"] = guard_row(by, 100 if quick else 1_000_000, rounds)
     click.echo(f"{'':18} {'ours ms':>9} {'JAX ms':>9} {'ratio':>6} {'temporaries, bytes':>24} {'apart':>8}")
     for name, row in rows.items():
         memory = f"{row['ours_temporaries']:,} / {row['jax_temporaries']:,}"

@@ -55,7 +55,8 @@ class Timed:
 
 @dataclass
 class Row:
-    """A case at one size: what each peer took, or why it has no figure."""
+    """A case at one size: what each peer took, or why it has no figure; at the largest size the time that the machine
+    needs at least (`limits`)."""
 
     case: str
     suite: str
@@ -63,6 +64,7 @@ class Row:
     timed: dict[str, Timed] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
     deriving: float | None = None
+    limit: float | None = None
 
     def ratio(self, ours: str, theirs: str) -> float | None:
         """The median over the rounds of one's time by the other's."""

@@ -12,6 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from benchmarks.limits import Machine
 from benchmarks.measure import Row
 from benchmarks.peers import BY_HAND, JAX, JAX_PROGRAM, OURS, PROGRAM
 from benchmarks.scaling import WHAT, WHO, Growth
@@ -59,9 +60,9 @@ def fastest(row: Row) -> float | None:
     return max((r for r in found if r is not None), default=None)
 
 
-def save_rows(suite: str, rows: Sequence[Row], to: Path) -> str:
+def save_rows(suite: str, rows: Sequence[Row], to: Path, machine: Machine) -> str:
     """Write `suite`.json, .md and .png; gives the Markdown."""
-    text = _table(suite, rows)
+    text = f"{_table(suite, rows)}\nThe limit is that of {machine}.\n"
     data = {"environment": environment(), "rows": [asdict(row) for row in rows]}
     (to / f"{suite}.json").write_text(json.dumps(data, indent=1))
     (to / f"{suite}.md").write_text(text)
@@ -71,14 +72,23 @@ def save_rows(suite: str, rows: Sequence[Row], to: Path) -> str:
 
 def _table(suite: str, rows: Sequence[Row]) -> str:
     peers = [name for name in dict.fromkeys(n for row in rows for n in row.timed) if name not in (OURS, PROGRAM)]
-    head = ["program", "sizes", "ours, ms", *[f"ours / {p}" for p in peers], "gradient / program", "derive, s"]
+    head = [
+        "program",
+        "sizes",
+        "ours, ms",
+        *[f"ours / {p}" for p in peers],
+        "ours / limit",
+        "gradient / program",
+        "derive, s",
+    ]
     lines = [f"# {suite}", "", _row(head), _row(["---"] * len(head))]
     for row in rows:
         ours = f"{row.timed[OURS].median * 1e3:.4g}" if OURS in row.timed else "failed"
         cells = [_cell(row, p) for p in peers]
         deriving = "" if row.deriving is None else f"{row.deriving:.2f}"
         sizes = " ".join(f"{k}={v}" for k, v in row.sizes.items())
-        lines.append(_row([row.case, sizes, ours, *cells, _number(row.ratio(OURS, PROGRAM)), deriving]))
+        least = row.timed[OURS].median / row.limit if OURS in row.timed and row.limit else None
+        lines.append(_row([row.case, sizes, ours, *cells, _number(least), _number(row.ratio(OURS, PROGRAM)), deriving]))
     lines += ["", *_summary(rows, peers), "", *_remarks(rows)]
     return "\n".join(lines) + "\n"
 

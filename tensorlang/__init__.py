@@ -13,6 +13,7 @@ The layout follows the paper that it implements, and imports go one way only:
     lower/        programs as jax.numpy source
     transforms/   programs under JAX's transformations
     pipeline      the arrows composed: adjoint, derivative, grad, ...
+    declared/     whole functions of arrays whose adjoints users declare
     sparse/       Jacobians and Hessians as they lie, and formats for sparse matrices
     certificate/  that an adjoint is cheap, for all sizes and shown to others
     jaxprs/       programs from JAX functions
@@ -43,8 +44,11 @@ if TYPE_CHECKING:
     from tensorlang.cost.cost import cost
     from tensorlang.cost.read import read_cost
     from tensorlang.cost.symbolic import CostPolynomial, cost_polynomial
+    from tensorlang.declared.adjoint import adjoint_of
+    from tensorlang.declared.external import external
     from tensorlang.derivative.derivation import Derivation, Rule, Step
     from tensorlang.errors import (
+        AdjointError,
         ArgumentError,
         CertificateError,
         CostBoundExceeded,
@@ -90,9 +94,11 @@ _HOMES = {
     "cost.cost": "cost",
     "cost.read": "read_cost",
     "cost.symbolic": "CostPolynomial cost_polynomial",
+    "declared.adjoint": "adjoint_of",
+    "declared.external": "external",
     "derivative.derivation": "Derivation Rule Step",
     "errors": (
-        "ArgumentError CertificateError CostBoundExceeded CountingError EmptyExtremum EvaluationError "
+        "AdjointError ArgumentError CertificateError CostBoundExceeded CountingError EmptyExtremum EvaluationError "
         "ImportRefused LimitError MissingPackage NormalFormError OutOfBounds ParseError ScalarFunctionError ScopeError "
         "SizeMismatch TensorlangError TypeMismatch UnknownAttribute"
     ),
@@ -125,8 +131,11 @@ _HOMES = {
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
 _MODULES = ("fn", "jax", "lib", "passes", "pictures", "testing")
 _GUARDED = ("jax", "pictures", "testing")
+_SHADOWING = ("max", "min", "sum")
+"""Public names that a star import does not bring, since they are builtins', too: `tl.sum`."""
 
 __all__ = [  # noqa: PLE0604
+    "AdjointError",
     "ArgumentError",
     "Certificate",
     "CertificateError",
@@ -154,6 +163,7 @@ __all__ = [  # noqa: PLE0604
     "TypeMismatch",
     "UnknownAttribute",
     "adjoint",
+    "adjoint_of",
     "certify",
     "clear_caches",
     "cost",
@@ -163,6 +173,7 @@ __all__ = [  # noqa: PLE0604
     "eliminate_pairs",
     "evaluate",
     "expand_squares",
+    "external",
     "fn",
     "from_jax",
     "grad",
@@ -189,7 +200,7 @@ __all__ = [  # noqa: PLE0604
     "to_ssa",
     "unicode_text",
     "value_and_grad",
-    *_HOMES["surface.embed"].split(),
+    *(name for name in _HOMES["surface.embed"].split() if name not in _SHADOWING),
 ]
 
 
@@ -208,14 +219,14 @@ def __getattr__(name: str) -> Any:
         return import_module(f"tensorlang.{name}")
     entrances = import_module("tensorlang.entrances")
     if name not in _HOME:
-        entrances.unknown(name, __all__)
+        entrances.unknown(name, __dir__())
     what = getattr(import_module(f"tensorlang.{_HOME[name]}"), name)
     found = globals()[name] = entrances.entrance(what, name, __name__) if isfunction(what) else what
     return found
 
 
 def __dir__() -> list[str]:
-    return sorted({"__version__", *__all__})
+    return sorted({"__version__", *__all__, *_SHADOWING})
 
 
 modules[__name__].__class__ = _Package

@@ -67,7 +67,7 @@ class _Account:
             raise self._exceeded(f"{self.memory:,.0f} bytes of memory", what, "memory")
 
     def take(self, steps: int, what: str) -> None:
-        """Take so many steps. Raises `LimitError` if there are no more."""
+        """Take `steps` steps. Raises `LimitError` if there are no more."""
         self.left -= steps
         if self.left < 0:
             self.refill(what)

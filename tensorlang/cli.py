@@ -444,7 +444,7 @@ def play(port: int, opens: bool) -> None:
 
 
 @main.command()
-@click.argument("where", metavar="FILE.py[::FUNCTION]")
+@click.argument("where", metavar="FILE.py[::FUNCTION] | FOLDER | MODULE")
 @click.option("--shapes", metavar='"x: n, A: n n"', help="The arguments' shapes, where no comment says them.")
 @click.option("--wrt", metavar="0,1,...", help="The numbers of the arguments that are differentiated, by default all.")
 @click.option("--at", "sizes", type=int, nargs=2, default=(48, 192), show_default=True, help="What the sizes are.")
@@ -458,8 +458,9 @@ def lint(
 ) -> None:
     """Tell which gradients of JAX functions do more work than they need, and where.
 
-    JAX's gradient is counted beside the derived one, at two sizes. Without a name, every function of FILE.py is looked
-    at above which a comment gives the shapes: # lint: x: n, A: n n. The exit status is 1 if there is a finding.
+    JAX's gradient is counted beside the derived one, at two sizes. WHERE is FILE.py::function, or a file, a folder,
+    or the name of a module or package, of which every function is looked at above which a comment gives the shapes:
+    # lint: x: n, A: n n. The exit status is 1 if there is a finding.
 
     \b
     Example:
@@ -476,7 +477,7 @@ def lint(
         for fun, given in formats.functions_in(where, shapes)
     ]
     if style == "text":
-        click.echo("\n".join(map(str, reports)))
+        click.echo(formats.as_text(reports))
     elif style == "github":
         click.echo(formats.as_github(reports))
     else:

@@ -198,7 +198,7 @@ class OutOfBounds(TensorlangError):
 
 
 class EmptyExtremum(TensorlangError):
-    """A greatest or least value of nothing. `witness` holds sizes and indices at which there is no point."""
+    """A greatest or least value of nothing. `witness` holds sizes and indices without a point."""
 
     def __init__(
         self,
@@ -223,6 +223,10 @@ class ScalarFunctionError(TensorlangError):
     """A scalar function that is unknown, or can't be registered."""
 
 
+class AdjointError(TensorlangError):
+    """A declared adjoint that is missing, or is not the function's, or costs more than was declared."""
+
+
 class EvaluationError(TensorlangError):
     """A value that does not exist, such as the reciprocal of an exact zero."""
 
@@ -244,7 +248,7 @@ class CountingError(TensorlangError):
 
 
 class ImportRefused(TensorlangError):
-    """A JAX function, or a part of one, that is no tensor program. `place` is the user's line."""
+    """A JAX function, or a part of one, that is not a tensor program. `place` is the user's line."""
 
 
 class MissingPackage(TensorlangError):
@@ -252,12 +256,12 @@ class MissingPackage(TensorlangError):
 
 
 class CertificateError(TensorlangError):
-    """A bound that could be neither proved nor refuted, or a file that is no certificate."""
+    """A bound that could be neither proved nor refuted, or a file that does not hold a certificate."""
 
 
 class CostBoundExceeded(TensorlangError):
-    """An adjoint that costs more than a bound allows. `sizes` are some at which it does, `costs` those of the program
-    and its adjoint there, inputs and outputs counted."""
+    """An adjoint that costs more than a bound allows. `sizes` are some at which it does, `costs` the costs of the
+    program and its adjoint there, inputs and outputs counted."""
 
     def __init__(
         self,

@@ -138,7 +138,7 @@ def write_arrays(path: str, arrays: Arrays) -> None:
 
 
 def arguments(f: Function, arrays: Arrays, path: str) -> Arrays:
-    """The arguments of `f`, by name, put together from the arrays that `path` held. Other arrays are let be.
+    """The arguments of `f`, by name, put together from the arrays that `path` held. Other arrays are ignored.
 
     Raises `ArgumentError` if one is missing.
     """

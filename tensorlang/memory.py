@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 MOST = 2048
-"""Answers of one function that are remembered: enough for a program of some hundred statements no two of which are
-alike, and for any number of statements that are."""
+"""Answers of one function that are remembered: enough for a program of some hundred statements, all of different forms,
+and for any number of statements of the same form."""
 
 _MOST_PROGRAMS = 128
 

@@ -19,6 +19,7 @@ from tensorlang.language.affine import Index, atom_affine
 from tensorlang.language.function import Function, Results, derived, differentiated
 from tensorlang.language.grammar import Bracket, Expr, Let, MakePair, Var, gen, number, zero
 from tensorlang.language.predicates import conjunction, equal
+from tensorlang.language.routines import with_rule
 from tensorlang.language.types import R, Type, leaves, shape, struct_of_arrays
 from tensorlang.normal import normal_ssa
 from tensorlang.normal.ssa import SSA, Constant, Input
@@ -35,7 +36,7 @@ def derivative(f: Function, wrt: Wrt = None) -> Function:
     """The total derivative (Figure 13): a function of f's parameters, then one differential for each of `wrt`.
 
     A differential has its parameter's type, and the result that of f's. It is made by 6.1 to 6.13, and costs at most
-    4 times f at sizes from 1 on (Theorem 6.1). Raises `ScopeError` if `wrt` names what is no real-valued parameter.
+    4 times f at sizes from 1 on (Theorem 6.1). Raises `ScopeError` if `wrt` names anything but a real-valued parameter.
 
     >>> f = tl.parse("f(x: [n]R) = sum i:n. x[i]^2")
     >>> print(tl.derivative(f))
@@ -50,7 +51,7 @@ def derivative(f: Function, wrt: Wrt = None) -> Function:
 def derive(f: Function, wrt: Wrt = None) -> Derivation:
     """The adjoint of `f` together with the steps that lead to it (Figures 14 to 16).
 
-    Raises `ScopeError` if `wrt` names what is no real-valued parameter.
+    Raises `ScopeError` if `wrt` names anything but a real-valued parameter.
 
     >>> f = tl.parse("f(x: [n]R) = sum i:n. x[i]^2")
     >>> print(len(tl.derive(f).steps))
@@ -67,7 +68,7 @@ def adjoint(f: Function, wrt: Wrt = None) -> Function:
     A cotangent has the type of what it belongs to; the result is one of them, or a flat tuple. It is derived by 6.14 to
     6.29, and costs at most 4 times f at sizes from 1 on, inputs and outputs counted (Theorem 6.35). Like every
     parameter's, the sizes of the output's cotangent are at least 0, so where a program's own output has a negative
-    size, and no elements, there is no adjoint. Raises `ScopeError` if `wrt` names what is no real-valued parameter.
+    size, and no elements, there is no adjoint. Raises `ScopeError` if `wrt` names anything but a real-valued parameter.
 
     >>> f = tl.parse("f(x: [n]R) = sum i:n. x[i]^2")
     >>> print(tl.adjoint(f))
@@ -83,7 +84,7 @@ def grad(f: Function, wrt: Wrt = None) -> Function:
     """The gradient of a scalar `f`: its adjoint at the cotangent 1, a function of f's parameters.
 
     One gradient, of the parameter's type, or a flat tuple of them. Raises `TypeMismatch` if `f` is not scalar,
-    `ScopeError` if `wrt` names what is no real-valued parameter.
+    `ScopeError` if `wrt` names anything but a real-valued parameter.
 
     >>> f = tl.parse("f(x: [n]R) = sum i:n. x[i]^2")
     >>> tl.grad(f)([1.0, 2.0])
@@ -128,7 +129,7 @@ def jacobian(f: Function, wrt: Wrt = None) -> Function:
     the parameter's; a tuple of them for several parameters, pairs of these for an output of pairs.
 
     It is the adjoint at each one-hot cotangent; simplification leaves of these what is not zero. Raises `ScopeError`
-    if `wrt` names what is no real-valued parameter.
+    if `wrt` names anything but a real-valued parameter.
     """
     g = adjoint(f, wrt)
     *params, cotangent = g.params
@@ -158,7 +159,7 @@ def hessian(f: Function, wrt: Wrt = None) -> Function:
 
 def _prepared(f: Function, wrt: Wrt) -> tuple[SSA, tuple[Var, ...]]:
     """The tidy SSA of `f`, and its parameters that `wrt` names."""
-    s = simplify_ssa(normal_ssa(f))
+    s = simplify_ssa(normal_ssa(with_rule(f)))
     return s, _held(s, differentiated(f, wrt))
 
 

@@ -1,8 +1,9 @@
 """Recursion without Python's stack.
 
-Every pass over expressions is written as an ordinary recursive function, except that it is a generator:
-``child = yield visit(e.body)`` instead of ``child = visit(e.body)``. `run` keeps the calls on a list, so a
-program nested a hundred thousand deep is only slow, never fatal.
+A pass over expressions that needs to know where in them it is, is written as an ordinary recursive function, except
+that it is a generator: ``child = yield from call(visit(e.body))`` instead of ``child = visit(e.body)``. `run` keeps the
+calls on a list, so a program nested a hundred thousand deep is only slow, never fatal. What only builds an expression
+anew from its parts is `language.rebuilt.rewrite`.
 """
 
 from collections.abc import Generator
@@ -16,9 +17,15 @@ Deep = Generator[Any, Any, T]
 """The type of a recursive function's result: a generator that yields recursive calls and returns a `T`."""
 
 
-def run(call: Deep[T]) -> T:
-    """The result of the recursive call `call`."""
-    stack: list[Deep[Any]] = [call]
+def call(step: Deep[T]) -> Deep[T]:
+    """The result of the recursive call `step`, to a recursive function that says `yield from` of it."""
+    result: T = yield step
+    return result
+
+
+def run(step: Deep[T]) -> T:
+    """The result of the recursive call `step`."""
+    stack: list[Deep[Any]] = [step]
     value: Any = None
     calls = 1
     while stack:

@@ -88,7 +88,8 @@ def lines(value: object, limit: float = inf) -> Iterable[str]:
     """The lines of the text of a `value`, each made when it is asked for; dots stand for what is beyond `limit`."""
     found = _registered(lines, value, _unwritten)
     if found is not None:
-        return found(value, limit)
+        text: Iterable[str] = found(value, limit)
+        return text
     raise TypeError(f"there is no text for a {type(value).__name__}")
 
 
@@ -102,7 +103,8 @@ def told(value: object, data: Mapping[str, Any] | None) -> Iterable[Any]:
     """The steps of a derivation in words, with costs at the sizes and relations in `data`, if any are given."""
     found = _registered(told, value, _unwritten)
     if found is not None:
-        return found(value, data)
+        steps: Iterable[Any] = found(value, data)
+        return steps
     raise TypeError(f"there are no steps in a {type(value).__name__}")
 
 
@@ -135,7 +137,8 @@ def page(value: object, part: range | None = None) -> str:
     """`value`, or that part of it, as a whole page for a browser, which needs nothing else."""
     found = _registered(page, value, _waiting)
     if found is not None:
-        return found(value, part)
+        text: str = found(value, part)
+        return text
     raise TypeError(f"there is no page for a {type(value).__name__}")
 
 

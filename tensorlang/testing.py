@@ -20,7 +20,7 @@ __all__ = ["assert_cheap_adjoint", "assert_cheap_gradient"]
 def assert_cheap_adjoint(f: Function, bound: int | float | Fraction = 4, wrt: Wrt = None) -> Certificate:
     """Assert that for all sizes the adjoint of `f` costs at most `bound` times `f`, inputs and outputs counted.
 
-    Gives the certificate. Raises `AssertionError` if it costs more, or if that can't be told, with the sizes, both
+    Gives the certificate. Raises `AssertionError` if it costs more, or if that can't be decided, with the sizes, both
     costs and the step of the derivation that costs most.
     """
     __tracebackhide__ = True

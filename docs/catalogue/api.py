@@ -19,6 +19,7 @@ SECTIONS: dict[str, tuple[str, str]] = {
     "surface": ("Writing programs", "Text, and the Python embedding."),
     "language": ("Programs", "What a program is, what it means, how it is shown."),
     "pipeline": ("Derivatives", "Programs made of programs."),
+    "declared": ("Declared adjoints", "Whole functions of arrays; [](../howto/own-adjoint.md) says more."),
     "derivative": ("Derivations", "How an adjoint came about, step by step."),
     "normal": ("Normal forms", "The passes on the way to tensor SSA, each usable alone."),
     "simplify": ("Simplification", "Programs as one would write them."),
@@ -41,7 +42,8 @@ def public() -> dict[str, object]:
     """Every public name but the errors, and what it is; those of modules that are public after those of the package."""
     further = (what for name in tl.__all__ if inspect.ismodule(what := getattr(tl, name)))
     modules = [tl, testing, *(module for module in further if hasattr(module, "__all__"))]
-    names = {f"{module.__name__}.{name}": getattr(module, name) for module in modules for name in module.__all__}
+    listed = {module: module.__all__ for module in modules} | {tl: [x for x in dir(tl) if not x.startswith("_")]}
+    names = {f"{module.__name__}.{name}": getattr(module, name) for module, found in listed.items() for name in found}
     return {name: what for name, what in names.items() if not (_is_error(what) or inspect.ismodule(what))}
 
 
@@ -60,7 +62,7 @@ def page() -> str:
 
 
 def _summary(names: list[str]) -> str:
-    """A table of the names of one folder, but for scalar functions, each with the first sentence about it."""
+    """A table of the names of one folder, except scalar functions, each with the first sentence about it."""
     rows = [
         (f"`{name.replace('tensorlang.', 'tl.')}{_parameters(public()[name])}`", _first_sentence(public()[name]))
         for name in sorted(names, key=str.lower)

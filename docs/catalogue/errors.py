@@ -110,6 +110,19 @@ tl.eliminate_pairs(f)
 """,
         "Each pass says which form it requires; `tl.normalize` applies them all in order.",
     ),
+    errors.AdjointError: Example(
+        """\
+f = tl.parse("f(x: [n]R) = sum i:n. x[i]^2")
+n = tl.sizes("n")
+
+
+@tl.adjoint_of(f)
+def rule(x, y, y_bar):
+    return tl.gen(n, lambda i: x[i] * y_bar)
+""",
+        "A declared adjoint is compared with the one that is derived, or with differences, at small sizes. Also where "
+        "none is declared, and for a declared cost that is lower than what is counted.",
+    ),
     errors.ScalarFunctionError: Example(
         """\
 from scipy.special import ndtr

@@ -16,16 +16,16 @@ from tensorlang.language.types import Array, Idx, Pair, Real, Type, shape
 from tensorlang.surface.syntax import SYNTAX, Category, Construct, constructs, grammar
 
 KINDS: dict[str, tuple[type, ...]] = {
-    "Expressions": get_args(nodes.Expr),
+    "Expressions": tuple(node for node in get_args(nodes.Expr) if node is not nodes.Apply),
     "Predicates": get_args(Predicate),
     "Indices": (Affine, *get_args(Atom)),
     "Parameters beside variables": (Relation, IndexArray),
     "Types": get_args(Type),
 }
-"""The classes of nodes that programs consist of."""
+"""The classes of nodes that programs consist of, but for calls of what users declare with `tl.external`."""
 
 _HIDDEN = {"serial", "type", "place", "depth", "free", "indices", "lookups", "written"}
-"""Fields that are computed, or that tell apart what is spelled alike."""
+"""Fields that are computed, or that distinguish what is spelled the same."""
 
 
 def syntax_page() -> str:

@@ -1,4 +1,4 @@
-"""`python -m proofs.checker CERTIFICATE.json ..`: each is checked in a process of its own, within a budget.
+"""Check certificates, each in a process of its own, within a budget.
 
 Exit status: 0 if all was decided for all sizes, else the first that applies: 1 if one is refused, 2 for a wrong command
 line, 4 if one is too large to decide within the budget, 3 if of one something was only sampled (0 with
@@ -12,9 +12,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from proofs.checker.budget import TooLarge
-from proofs.checker.certificate import check
-from proofs.checker.trees import Refused
+from .budget import TooLarge
+from .certificate import check
+from .trees import Refused
 
 DECIDED, REFUSED, USAGE, SAMPLED, TOO_LARGE = range(5)
 _GRACE = 10
@@ -23,7 +23,7 @@ _GRACE = 10
 
 def main(arguments: list[str]) -> int:
     """Check the certificates in some files."""
-    parser = argparse.ArgumentParser(prog="python -m proofs.checker", description=__doc__)
+    parser = argparse.ArgumentParser(prog=f"python -m {__package__}", description=__doc__)
     parser.add_argument("certificates", nargs="+", metavar="CERTIFICATE.json")
     parser.add_argument("--seconds", type=float, default=60, help="time for each certificate (60)")
     parser.add_argument("--memory", type=int, default=4096, metavar="MB", help="memory for each certificate (4096)")
@@ -44,7 +44,7 @@ def main(arguments: list[str]) -> int:
 
 def _apart(path: str, seconds: float, memory: int, carry: bool) -> int:
     """Check one certificate in another process."""
-    command = [sys.executable, "-m", "proofs.checker", "--here", f"--seconds={seconds}", f"--memory={memory}", path]
+    command = [sys.executable, "-m", str(__package__), "--here", f"--seconds={seconds}", f"--memory={memory}", path]
     command += ["--carry"] * carry
     try:
         status = subprocess.run(command, timeout=seconds + _GRACE, check=False).returncode

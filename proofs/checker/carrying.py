@@ -8,13 +8,13 @@ from itertools import islice, permutations, product
 
 import islpy
 
-from proofs.checker.budget import quota
-from proofs.checker.charges import Charge, Domain, shifts, solved
-from proofs.checker.facts import Facts, Hidden, is_index
-from proofs.checker.predicates import moved, told
-from proofs.checker.semantics import names_in
-from proofs.checker.transport import Ledger, Map, Open, Piece, Step, pieces_of
-from proofs.checker.trees import Exists, Pred, name, number
+from .budget import quota
+from .charges import Charge, Domain, shifts, solved
+from .facts import Facts, Hidden, is_index
+from .predicates import moved, told
+from .semantics import names_in
+from .transport import Ledger, Map, Open, Piece, Step, pieces_of
+from .trees import Exists, Pred, name, number
 
 _SHIFTS = 8
 _WAYS = 160

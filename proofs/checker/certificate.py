@@ -12,25 +12,25 @@ from fractions import Fraction
 from functools import partial
 from typing import Any
 
-from proofs.checker import syntax, trees
-from proofs.checker.budget import Budget, TooLarge
-from proofs.checker.charges import Charge
-from proofs.checker.costs import COMPARED, Costs
-from proofs.checker.equal import Side, equal
-from proofs.checker.facts import positive
-from proofs.checker.formulas import Formula, formula
-from proofs.checker.functions import check_functions
-from proofs.checker.gradient import is_gradient
-from proofs.checker.points import FOR_ALL, Data, Sets
-from proofs.checker.predicates import renamed
-from proofs.checker.replay import THEOREMS, Derivation, Replay, components, product
-from proofs.checker.report import Finding, Report
-from proofs.checker.samples import Supremum, check_samples
-from proofs.checker.search import search
-from proofs.checker.semantics import Function, known, operations
-from proofs.checker.statements import Operand, integers, reads, statement
-from proofs.checker.transport import Open, Step, read_step
-from proofs.checker.trees import (
+from . import syntax, trees
+from .budget import Budget, TooLarge
+from .charges import Charge
+from .costs import COMPARED, Costs
+from .equal import Side, equal
+from .facts import positive
+from .formulas import Formula, formula
+from .functions import check_functions
+from .gradient import is_gradient
+from .points import FOR_ALL, Data, Sets
+from .predicates import renamed
+from .replay import THEOREMS, Derivation, Replay, components, product
+from .report import Finding, Report
+from .samples import Supremum, check_samples
+from .search import search
+from .semantics import Function, known, operations
+from .statements import Operand, integers, reads, statement
+from .transport import Open, Step, read_step
+from .trees import (
     TRUE,
     Affine,
     All,

@@ -10,14 +10,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from proofs.checker import trees
-from proofs.checker.facts import Facts, fresh, has_data, is_index
-from proofs.checker.kinds import leaves, shape
-from proofs.checker.meaning import ONE, Meaning, Place
-from proofs.checker.normal import Term, normal
-from proofs.checker.predicates import renamed, within
-from proofs.checker.semantics import Function, fine, is_bracketed, known, known_cost, names_in, nest
-from proofs.checker.trees import (
+from . import trees
+from .facts import Facts, fresh, has_data, is_index
+from .kinds import leaves, shape
+from .meaning import ONE, Meaning, Place
+from .normal import Term, normal
+from .predicates import renamed, within
+from .semantics import Function, fine, is_bracketed, known, known_cost, names_in, nest
+from .trees import (
     TRUE,
     Add,
     Affine,

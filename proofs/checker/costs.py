@@ -7,17 +7,17 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Protocol
 
-from proofs.checker import trees
-from proofs.checker.budget import Budget, TooLarge, Undecided
-from proofs.checker.carrying import never_more
-from proofs.checker.charges import Charge, Charges, numbers
-from proofs.checker.facts import Facts
-from proofs.checker.kinds import flat_type
-from proofs.checker.meaning import Meaning, Place
-from proofs.checker.normal import Values
-from proofs.checker.semantics import Function
-from proofs.checker.transport import Ledger, Open, Step, pieces_of
-from proofs.checker.trees import Expr, Let, Program
+from . import trees
+from .budget import Budget, TooLarge, Undecided
+from .carrying import never_more
+from .charges import Charge, Charges, numbers
+from .facts import Facts
+from .kinds import flat_type
+from .meaning import Meaning, Place
+from .normal import Values
+from .semantics import Function
+from .transport import Ledger, Open, Step, pieces_of
+from .trees import Expr, Let, Program
 
 COMPARED = ("bound", "program", "adjoint")
 """What is compared: the adjoint with the bound times the program, the program in SSA with the program, the adjoint with

@@ -8,13 +8,13 @@ from fractions import Fraction
 
 import islpy
 
-from proofs.checker import trees
-from proofs.checker.budget import Budget, TooLarge, quota
-from proofs.checker.charges import Charge, Domain
-from proofs.checker.facts import parts_of
-from proofs.checker.predicates import renamed, within
-from proofs.checker.semantics import names_in
-from proofs.checker.trees import Affine, All, Atom, Compare, Element, Exists, Holds, Pred, affine, number
+from . import trees
+from .budget import Budget, TooLarge, quota
+from .charges import Charge, Domain
+from .facts import parts_of
+from .predicates import renamed, within
+from .semantics import names_in
+from .trees import Affine, All, Atom, Compare, Element, Exists, Holds, Pred, affine, number
 
 _MOST_STEPS = 20_000
 _MOST_LISTED = 200_000

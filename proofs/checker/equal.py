@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from proofs.checker import trees
-from proofs.checker.budget import Budget, TooLarge, Undecided
-from proofs.checker.facts import Facts, fresh
-from proofs.checker.kinds import leaves, shape
-from proofs.checker.meaning import ONE, Bound, Meaning, Place
-from proofs.checker.normal import LET, Term, Values, negated
-from proofs.checker.predicates import within
-from proofs.checker.trees import Expr, Let, PairType, Pred, Program, Refused, Type, chooses, name
+from . import trees
+from .budget import Budget, TooLarge, Undecided
+from .facts import Facts, fresh
+from .kinds import leaves, shape
+from .meaning import ONE, Bound, Meaning, Place
+from .normal import LET, Term, Values, negated
+from .predicates import within
+from .trees import Expr, Let, PairType, Pred, Program, Refused, Type, chooses, name
 
 _PLAIN = 3.0
 """Seconds that are spent without cut points, if there are any."""

@@ -12,10 +12,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from proofs.checker.replay import Derivation
-from proofs.checker.semantics import Env, Semantics, flat
-from proofs.checker.statements import Operand, Statement, operands
-from proofs.checker.trees import (
+from .replay import Derivation
+from .semantics import Env, Semantics, flat
+from .statements import Operand, Statement, operands
+from .trees import (
     TRUE,
     Add,
     Affine,

@@ -17,12 +17,12 @@ from typing import Any
 
 import islpy
 
-from proofs.checker import trees
-from proofs.checker.budget import Budget, quota
-from proofs.checker.linear import names_of, solve
-from proofs.checker.predicates import moved, renamed, settled, told, within
-from proofs.checker.semantics import fine, names_in, names_in_atom
-from proofs.checker.trees import TRUE, Affine, All, Compare, Element, Exists, Holds, Pred, Refused
+from . import trees
+from .budget import Budget, quota
+from .linear import names_of, solve
+from .predicates import moved, renamed, settled, told, within
+from .semantics import fine, names_in, names_in_atom
+from .trees import TRUE, Affine, All, Compare, Element, Exists, Holds, Pred, Refused
 
 Parts = Sequence[Pred]
 _PAIRS = 40

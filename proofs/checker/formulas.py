@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from proofs.checker.budget import TooLarge
-from proofs.checker.semantics import Env, Semantics
-from proofs.checker.syntax import (
+from .budget import TooLarge
+from .semantics import Env, Semantics
+from .syntax import (
     Reader,
 )
-from proofs.checker.trees import (
+from .trees import (
     TRUE,
     Affine,
     Pred,

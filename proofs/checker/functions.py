@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from fractions import Fraction
 from functools import cache
 
-from proofs.checker import syntax
-from proofs.checker.budget import Budget, TooLarge
-from proofs.checker.equal import Side, equal
-from proofs.checker.semantics import Function, Semantics, Undefined, known, known_cost, operations
-from proofs.checker.trees import Add, Call, Expr, Mul, Name, Num, Program, Real, Refused
+from . import syntax
+from .budget import Budget, TooLarge
+from .equal import Side, equal
+from .semantics import Function, Semantics, Undefined, known, known_cost, operations
+from .trees import Add, Call, Expr, Mul, Name, Num, Program, Real, Refused
 
 _DERIVATIVES = {
     "exp": ["y * t"],

@@ -1,8 +1,8 @@
 """The gradient of a program in normal form, derived here: the reverse mode of differentiation, on values.
 
 <dY | F> is a sum of terms, and its derivative by an element that is read is the sum, over the factors that read it, of
-the term without that factor. A scalar function passes it on to its arguments by its derivative. A recurrence has one more
-recurrence that goes backwards, in which the cotangent of the state before step t is
+the term without that factor. A scalar function passes it on to its arguments by its derivative. A recurrence has one
+more recurrence that goes backwards, in which the cotangent of the state before step t is
 
     c(t) = what is given for it from outside + the sum over the states, of c(t + 1) times the derivative of step t
 
@@ -16,18 +16,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from proofs.checker import trees
-from proofs.checker.budget import Budget, Undecided
-from proofs.checker.equal import Opened, Side
-from proofs.checker.facts import Facts, fresh
-from proofs.checker.functions import derivatives
-from proofs.checker.kinds import Path, flat_type, leaves, shape
-from proofs.checker.meaning import ONE
-from proofs.checker.normal import CUTS, REAL, Atom, Term, Value, Values, at, negated, normals, number, summed, times
-from proofs.checker.predicates import renamed, within
-from proofs.checker.recurrences import State, States, free_in
-from proofs.checker.semantics import Function
-from proofs.checker.trees import Add, Affine, Call, Compare, Expr, Mul, Name, Num, Pred, Program, Refused, Type, name
+from . import trees
+from .budget import Budget, Undecided
+from .equal import Opened, Side
+from .facts import Facts, fresh
+from .functions import derivatives
+from .kinds import Path, flat_type, leaves, shape
+from .meaning import ONE
+from .normal import CUTS, REAL, Atom, Term, Value, Values, at, negated, normals, number, summed, times
+from .predicates import renamed, within
+from .recurrences import State, States, free_in
+from .semantics import Function
+from .trees import Add, Affine, Call, Compare, Expr, Mul, Name, Num, Pred, Program, Refused, Type, name
 
 _MOST_ITEMS = 2000
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from proofs.checker import trees
-from proofs.checker.facts import Facts, fresh, places
-from proofs.checker.predicates import within
-from proofs.checker.semantics import fine
-from proofs.checker.trees import (
+from . import trees
+from .facts import Facts, fresh, places
+from .predicates import within
+from .semantics import fine
+from .trees import (
     Add,
     Affine,
     All,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from proofs.checker.predicates import moved
-from proofs.checker.semantics import names_in, names_in_atom
-from proofs.checker.trees import Affine, Element
+from .predicates import moved
+from .semantics import names_in, names_in_atom
+from .trees import Affine, Element
 
 Equations = Iterable[tuple[Affine, Affine]]
 

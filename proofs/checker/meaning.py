@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 
-from proofs.checker import trees
-from proofs.checker.budget import Undecided
-from proofs.checker.facts import conjunction, fresh, is_index, parts_of
-from proofs.checker.kinds import Kinds, Path, leaves, shape
-from proofs.checker.normal import (
+from . import trees
+from .budget import Undecided
+from .facts import conjunction, fresh, is_index, parts_of
+from .kinds import Kinds, Path, leaves, shape
+from .normal import (
     CHOICE,
     LINEAR,
     REAL,
@@ -28,10 +28,10 @@ from proofs.checker.normal import (
     times,
     where,
 )
-from proofs.checker.predicates import moved, renamed, within
-from proofs.checker.recurrences import Recurrence, States
-from proofs.checker.semantics import fine, keeps_zero, names_in
-from proofs.checker.trees import (
+from .predicates import moved, renamed, within
+from .recurrences import Recurrence, States
+from .semantics import fine, keeps_zero, names_in
+from .trees import (
     Add,
     Affine,
     All,
@@ -61,7 +61,7 @@ from proofs.checker.trees import (
     Type,
     name,
 )
-from proofs.checker.trees import number as number_of
+from .trees import number as number_of
 
 ONE = Fraction(1)
 _WIDE = 40

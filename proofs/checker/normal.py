@@ -17,13 +17,13 @@ from itertools import islice, permutations, product
 from math import prod
 from typing import Protocol
 
-from proofs.checker import trees
-from proofs.checker.budget import Undecided
-from proofs.checker.facts import Facts, fresh, is_index, parts_of
-from proofs.checker.linear import isolated, names_of, solve
-from proofs.checker.predicates import moved, renamed, told, within
-from proofs.checker.semantics import fine, names_in
-from proofs.checker.trees import Affine, Compare, Element, Exists, Pred
+from . import trees
+from .budget import Undecided
+from .facts import Facts, fresh, is_index, parts_of
+from .linear import isolated, names_of, solve
+from .predicates import moved, renamed, told, within
+from .semantics import fine, names_in
+from .trees import Affine, Compare, Element, Exists, Pred
 
 Atom = tuple[str, tuple[Affine, ...]]
 """What is read, and where."""

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from itertools import chain, product
 from typing import Any
 
-from proofs.checker import trees
-from proofs.checker.budget import Budget, TooLarge
-from proofs.checker.facts import Facts
-from proofs.checker.predicates import within
-from proofs.checker.semantics import NoIndex, Semantics, names_in
-from proofs.checker.trees import TRUE, Affine, All, Pred, Refused
+from . import trees
+from .budget import Budget, TooLarge
+from .facts import Facts
+from .predicates import within
+from .semantics import NoIndex, Semantics, names_in
+from .trees import TRUE, Affine, All, Pred, Refused
 
 Ranges = Sequence[tuple[str, Affine]]
 """Indices with their sizes."""

@@ -7,9 +7,9 @@ from dataclasses import replace
 from functools import cache
 from itertools import count
 
-from proofs.checker import trees
-from proofs.checker.semantics import fine, names_in
-from proofs.checker.trees import (
+from . import trees
+from .semantics import fine, names_in
+from .trees import (
     Affine,
     All,
     Atom,

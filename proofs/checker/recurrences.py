@@ -2,9 +2,9 @@
 
 A state is what it is at first, and what a step makes of all states. Two states are the same, for any number of steps,
 if they are the same at first and their steps make the same of states that are the same; so some of one recurrence and
-some of another are matched by guessing that they are the same, and leaving out those whose steps then aren't, until none
-is left out. A state is 0 where neither what it is at first nor what a step makes of it has points: that is known when
-steps are compared. A state that is not made of itself is what its step says it is, wherever there was a step.
+some of another are matched by guessing that they are the same, and leaving out those whose steps then aren't, until
+none is left out. A state is 0 where neither what it is at first nor what a step makes of it has points: that is known
+when steps are compared. A state that is not made of itself is what its step says it is, wherever there was a step.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from functools import cached_property
 from itertools import islice, product
 from typing import TYPE_CHECKING
 
-from proofs.checker import trees
-from proofs.checker.budget import Undecided
-from proofs.checker.facts import conjunction, fresh, is_index
-from proofs.checker.kinds import Path, leaves, shape
-from proofs.checker.linear import names_of
-from proofs.checker.normal import CHOICE, TEST, Atom, Term, Value, Values, at, negated, normals, number, within_term
-from proofs.checker.predicates import within
-from proofs.checker.semantics import names_in
-from proofs.checker.trees import Affine, All, Compare, Element, Exists, Holds, Pred, Recur, Type, name
+from . import trees
+from .budget import Undecided
+from .facts import conjunction, fresh, is_index
+from .kinds import Path, leaves, shape
+from .linear import names_of
+from .normal import CHOICE, TEST, Atom, Term, Value, Values, at, negated, normals, number, within_term
+from .predicates import within
+from .semantics import names_in
+from .trees import Affine, All, Compare, Element, Exists, Holds, Pred, Recur, Type, name
 
 if TYPE_CHECKING:
-    from proofs.checker.meaning import Meaning, Place
+    from .meaning import Meaning, Place
 
 _GUESSES = 16
 _UNROLLED = 4

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from itertools import permutations
 from typing import Any
 
-from proofs.checker import syntax, trees
-from proofs.checker.points import FOR_ALL, Ranges, Sets
-from proofs.checker.predicates import renamed
-from proofs.checker.semantics import Function, operations
-from proofs.checker.statements import Factor, Operand, Statement, integers, operands
-from proofs.checker.trees import (
+from . import syntax, trees
+from .points import FOR_ALL, Ranges, Sets
+from .predicates import renamed
+from .semantics import Function, operations
+from .statements import Factor, Operand, Statement, integers, operands
+from .trees import (
     TRUE,
     Add,
     Affine,

@@ -10,11 +10,11 @@ from fractions import Fraction
 from itertools import islice, product
 from typing import TYPE_CHECKING, Any
 
-from proofs.checker import trees
-from proofs.checker.budget import Budget, TooLarge
-from proofs.checker.extracted import agrees
-from proofs.checker.points import Sets
-from proofs.checker.semantics import (
+from . import trees
+from .budget import Budget, TooLarge
+from .extracted import agrees
+from .points import Sets
+from .semantics import (
     Dual,
     Lazy,
     Semantics,
@@ -25,7 +25,7 @@ from proofs.checker.semantics import (
     names_in,
     plain,
 )
-from proofs.checker.trees import (
+from .trees import (
     Expr,
     Let,
     Refused,
@@ -33,7 +33,7 @@ from proofs.checker.trees import (
 )
 
 if TYPE_CHECKING:
-    from proofs.checker.certificate import _Checked
+    from .certificate import _Checked
 
 _LARGEST = 3
 _MOST_SAMPLES = 12

@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, product
 from typing import TYPE_CHECKING, Any
 
-from proofs.checker import trees
-from proofs.checker.budget import Budget, TooLarge, Undecided
-from proofs.checker.counting import Counter
-from proofs.checker.kinds import shape
-from proofs.checker.samples import (
+from . import trees
+from .budget import Budget, TooLarge, Undecided
+from .counting import Counter
+from .kinds import shape
+from .samples import (
     POSITIVE,
     SIGNED,
     TIED,
@@ -29,11 +29,11 @@ from proofs.checker.samples import (
     same_values,
     told_sizes,
 )
-from proofs.checker.semantics import Semantics, Undefined, flat
-from proofs.checker.trees import Indices, Refused
+from .semantics import Semantics, Undefined, flat
+from .trees import Indices, Refused
 
 if TYPE_CHECKING:
-    from proofs.checker.certificate import _Checked
+    from .certificate import _Checked
 
 _LARGE = (4, 5, 6, 7, 8, 9, 12, 16, 17, 24, 32, 64, 100)
 _NEAR = (4, 5, 6, 7, 8, 9)

@@ -16,9 +16,9 @@ from itertools import chain
 from statistics import NormalDist
 from typing import Any
 
-from proofs.checker import trees
-from proofs.checker.budget import Budget, TooLarge
-from proofs.checker.trees import (
+from . import trees
+from .budget import Budget, TooLarge
+from .trees import (
     Add,
     Affine,
     All,

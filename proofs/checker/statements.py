@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from proofs.checker.predicates import moved, renamed
-from proofs.checker.semantics import fine, names_in
-from proofs.checker.trees import (
+from .predicates import moved, renamed
+from .semantics import fine, names_in
+from .trees import (
     TRUE,
     Add,
     Affine,

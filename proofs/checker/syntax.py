@@ -8,8 +8,8 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import NoReturn
 
-from proofs.checker.budget import TooLarge
-from proofs.checker.trees import (
+from .budget import TooLarge
+from .trees import (
     TRUE,
     Add,
     Affine,

@@ -20,13 +20,13 @@ from typing import Any
 
 import islpy
 
-from proofs.checker.charges import Charge, Domain
-from proofs.checker.facts import Facts, Hidden, Question, fresh, has_data, is_index, places
-from proofs.checker.linear import names_of, solve
-from proofs.checker.predicates import moved, renamed, told, within
-from proofs.checker.semantics import fine, names_in
-from proofs.checker.trees import Affine, All, Compare, Exists, Pred, affine, name
-from proofs.checker.trees import Any as Either
+from .charges import Charge, Domain
+from .facts import Facts, Hidden, Question, fresh, has_data, is_index, places
+from .linear import names_of, solve
+from .predicates import moved, renamed, told, within
+from .semantics import fine, names_in
+from .trees import Affine, All, Compare, Exists, Pred, affine, name
+from .trees import Any as Either
 
 _PARAM = islpy.dim_type.param
 _SET = islpy.dim_type.set

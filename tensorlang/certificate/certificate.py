@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from importlib import import_module
 from itertools import product
 from os import PathLike, fspath
 from pathlib import Path
@@ -22,16 +23,18 @@ from tensorlang.certificate.obligations import Obligation, obligations
 from tensorlang.certificate.record import Record, described
 from tensorlang.cost.domains import Domain
 from tensorlang.cost.ratio import Supremum, numbers_in, supremum
-from tensorlang.cost.symbolic import CostPolynomial, cost_polynomial
+from tensorlang.cost.symbolic import CostPolynomial, polynomial_of_one_trip
 from tensorlang.derivative.derivation import Derivation
 from tensorlang.errors import ArgumentError, CertificateError, CountingError
 from tensorlang.language.affine import IndexArray
 from tensorlang.language.function import Function
-from tensorlang.language.grammar import Call, Expr, Let, ScalarFunction, Var
+from tensorlang.language.grammar import Apply, Call, Expr, Let, Routine, ScalarFunction, Var
 from tensorlang.language.grid import Setting
+from tensorlang.language.rebuilt import height
+from tensorlang.language.routines import is_declared, with_rule
 from tensorlang.language.types import R
+from tensorlang.normal import function_of
 from tensorlang.normal.recurrences import has_recurrences
-from tensorlang.normal.ssa import to_function
 from tensorlang.pipeline import Wrt, derive
 from tensorlang.sets.scopes import postorder
 from tensorlang.shown import Shown
@@ -40,6 +43,7 @@ from tensorlang.surface.parse import parse, reread
 FORMAT = "tensorlang certificate 1"
 PROVED = Fraction(4)
 """The bound that holds for every program (Theorem 6.35)."""
+_CHECKERS = ("proofs.checker", "tensorlang_checker")
 _SECONDS = 20.0
 """For which steps are searched that show a checker that costs are no more than others."""
 
@@ -48,7 +52,7 @@ _SECONDS = 20.0
 class Certificate(Shown):
     """That for all sizes from 1 on the adjoint costs at most `bound` times the program, inputs and outputs counted.
 
-    `costs` are those of the program and the adjoint with what they are made of, by name, or None where no closed form
+    `costs` are the costs of the program and of the adjoint with their parts, by name, or None where no closed form
     was found; `compared` says of the program in SSA and of the adjoint whether it is proved for "all sizes" that it
     costs no more than what it is made of, or only counted at "small sizes". `supremum` is how large the ratio of the
     adjoint to the program gets, inputs and outputs counted, where both have closed forms that no data are in.
@@ -71,12 +75,12 @@ class Certificate(Shown):
 
     @property
     def program_cost(self) -> CostPolynomial | None:
-        """What the program costs."""
+        """The program's cost."""
         return self.costs["program"]
 
     @property
     def adjoint_cost(self) -> CostPolynomial | None:
-        """What its adjoint costs."""
+        """The adjoint's cost."""
         return self.costs["adjoint"]
 
     @cached_property
@@ -91,11 +95,19 @@ class Certificate(Shown):
 
     @property
     def assumed(self) -> tuple[str, ...]:
-        """What it rests on and nobody has proved: of functions with loops that data decide, their derivatives, and what
+        """The unproved facts that it rests on: of functions with loops that data decide, their derivatives, and what
         they cost on other paths than those with one trip of each loop."""
         functions = _functions((self.derivation.function, self.derivation.adjoint))
         names = [f.name for f in functions if f.shared is not None]
-        return tuple(f"the derivative of {name}, and that it costs what one trip of each loop costs" for name in names)
+        loops = [f"the derivative of {name}, and that it costs what one trip of each loop costs" for name in names]
+        return (*loops, *(text for r in self.routines for text in _assumed_of(r)))
+
+    @property
+    def routines(self) -> tuple[Routine, ...]:
+        """The functions with declared adjoints that the program or its adjoint calls."""
+        d = self.derivation
+        bodies = [with_rule(d.function).body, d.adjoint.body]
+        return tuple(dict.fromkeys(e.routine for body in bodies for e in postorder(body) if isinstance(e, Apply)))
 
     def to_json(self) -> str:
         """The certificate as text that `proofs/checker` checks; the same for the same program."""
@@ -104,22 +116,30 @@ class Certificate(Shown):
     @cached_property
     def transports(self) -> dict[str, list[Any]]:
         """The steps by which the checker is shown that costs are no more than others. They speak of charges as the
-        checker reads them, so its search is asked; without it, as where the package alone is installed, there are none.
+        checker reads them, so its search is asked, by the name that it has in the repository or in a wheel; where
+        neither is there, there are none.
         """
-        try:
-            from proofs.checker.budget import TooLarge
-            from proofs.checker.certificate import carried
-            from proofs.checker.trees import Refused
-        except ImportError:
-            return {}
-        try:
-            return carried(json.dumps({**self._held, "transports": {}}), _SECONDS)
-        except (Refused, TooLarge):
-            return {}
+        for checker in _CHECKERS:
+            try:
+                certificate = import_module(f"{checker}.certificate")
+            except ImportError:
+                continue
+            try:
+                found: dict[str, list[Any]] = certificate.carried(json.dumps(self._held | {"transports": {}}), _SECONDS)
+            except (certificate.Refused, certificate.TooLarge):
+                return {}
+            return found
+        return {}
 
     @cached_property
     def _held(self) -> dict[str, Any]:
         d = self.derivation
+        if self.routines:
+            raise CertificateError(
+                f"{d.function.name} calls {self.routines[0].name}, whose adjoint is declared, and files don't hold "
+                "such steps yet",
+                hint="str(certificate) has what it says and assumes",
+            )
         return {
             "format": FORMAT,
             "bound": str(self.bound),
@@ -160,8 +180,8 @@ class Certificate(Shown):
         )
 
     def _plain_supremum(self) -> dict[str, Any] | None:
-        """The supremum as JSON has it: if it is exact, and as sizes grow alike, or one as the square of another, it is
-        plain that it is approached."""
+        """The supremum as JSON has it: if it is exact, and as sizes grow at one rate, or one as the square of another,
+        it is plain that it is approached."""
         found, own, adjoint = self.supremum, self.program_cost, self.adjoint_cost
         if found is None or not found.is_exact or own is None or adjoint is None:
             return None
@@ -234,8 +254,8 @@ class Certificate(Shown):
 def certify(f: Function, bound: int | float | Fraction = 4, wrt: Wrt = None) -> Certificate:
     """A certificate that the adjoint of `f` costs at most `bound` times `f`, inputs and outputs counted.
 
-    Raises `CostBoundExceeded` if at some sizes it costs more, `CertificateError` if that can't be told, and
-    `ScopeError` if `wrt` names what is no real-valued parameter.
+    Raises `CostBoundExceeded` if at some sizes it costs more, `CertificateError` if that can't be decided, and
+    `ScopeError` if `wrt` names anything but a real-valued parameter.
 
     >>> f = tl.parse("f(x: [n]R) = sum i:n. x[i]^2")
     >>> tl.certify(f).is_decided
@@ -243,19 +263,19 @@ def certify(f: Function, bound: int | float | Fraction = 4, wrt: Wrt = None) -> 
     """
     limit = _bound(bound)
     d = derive(f, wrt)
-    if has_recurrences(f):
+    if height(f.body):
         return _of_recurrences(d, limit)
     shown = tuple(obligations(d))
     for obligation in shown:
         if obligation.decided == "open":
             raise CertificateError(f"{f.name} can't be certified: {obligation} could not be shown")
-    ssa, derived = to_function(d.program), to_function(d.result)
+    ssa, derived = function_of(d.program), function_of(d.result)
     parts = {"program": f, "ssa": ssa, "derived": derived, "adjoint": d.adjoint}
     costs = {name: _cost(part) for name, part in parts.items()}
     largest = _supremum(d, costs["program"], costs["adjoint"])
     cheap = CheapAdjoint(d, largest)
     cheap.check(limit)
-    if limit < PROVED:
+    if limit < PROVED or has_recurrences(with_rule(f)):  # no theorem bounds what a declared adjoint costs
         cheap.decide(limit)
     links = {"program": (ssa, f), "adjoint": (d.adjoint, derived)}
     compared = {name: "all sizes" if costs_no_more(*link) else "small sizes" for name, link in links.items()}
@@ -263,6 +283,15 @@ def certify(f: Function, bound: int | float | Fraction = 4, wrt: Wrt = None) -> 
         if how != "all sizes":
             cheap.compare(*links[name])
     return Certificate(d, limit, shown, costs, compared, largest)
+
+
+def _assumed_of(r: Routine) -> Iterator[str]:
+    """What is taken on trust of a function with a declared adjoint."""
+    how = "external" if r.body is None else "a program"
+    if is_declared(r):
+        yield f"that the declared adjoint of {r.name}, {how}, is its adjoint: it was compared at small sizes"
+    if r.body is None:
+        yield f"that a call of {r.name} costs what is declared"
 
 
 def _of_recurrences(d: Derivation, bound: Fraction) -> Certificate:
@@ -290,7 +319,7 @@ def _supremum(d: Derivation, own: CostPolynomial | None, adjoint: CostPolynomial
 
 
 def _has_data(cost: CostPolynomial) -> bool:
-    """Whether there are numbers of points in it that only data tell."""
+    """Whether there are numbers of points in it that only data determine."""
     return any(isinstance(x, Domain) for _, a in cost.cells for x in a.unknowns)
 
 
@@ -306,7 +335,7 @@ def _bound(bound: int | float | Fraction) -> Fraction:
 
 def _cost(f: Function) -> CostPolynomial | None:
     try:
-        return cost_polynomial(f)
+        return polynomial_of_one_trip(f)
     except CountingError:
         return None
 

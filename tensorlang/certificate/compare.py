@@ -38,7 +38,7 @@ def costs_no_more(f: Function, g: Function) -> bool:
 
 
 def costs_at_most(f: Function, g: Function, others: Counts, bound: Fraction) -> bool:
-    """Whether it is proved, by their charges, that `f` and `others` never cost more than `bound` times `g` and `others`."""
+    """Whether it is proved by charges that `f` and `others` never cost more than `bound` times `g` and `others`."""
     low, high = _counts(f) + others, _counts(g) + others
     return never_above(low * bound.denominator, high * bound.numerator)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorlang.cost.cost import cost
+from tensorlang.cost.cost import cost_of_one_trip
 from tensorlang.cost.ratio import Supremum
 from tensorlang.derivative.derivation import Derivation
 from tensorlang.derivative.ledger import Ledger
@@ -26,6 +26,7 @@ from tensorlang.language.types import Type, leaves, shape
 _SMALL = (1, 2, 3)
 _LARGER = (8, 64)
 _MOST_VECTORS = 60
+_HINT = "a bound of 4 holds for every program whose adjoint is derived"
 
 
 class CheapAdjoint:
@@ -58,11 +59,11 @@ class CheapAdjoint:
         name, largest = self.derivation.function.name, self.largest
         if largest is not None and largest.least > bound:
             message = f"the ratio of the adjoint of {name} to the program is {largest}, more than {bound}"
-            raise CostBoundExceeded(message, None, "a bound of 4 holds for every program")
+            raise CostBoundExceeded(message, None, _HINT)
         if largest is None or largest.most is None or largest.most > bound:
             told = "no closed form was found of what they cost" if largest is None else f"their ratio is {largest}"
             message = f"whether the adjoint of {name} costs at most {bound} times the program can't be told: {told}"
-            raise CertificateError(message, None, "a bound of 4 holds for every program")
+            raise CertificateError(message, None, _HINT)
 
     def compare(self, f: Function, g: Function) -> None:
         """Raise `CertificateError` if at some small sizes `f` costs more than `g`."""
@@ -99,7 +100,7 @@ class CheapAdjoint:
         """What `f` costs; None where that depends on the numbers that a program chooses from."""
         known = {name: value for name, value in data.items() if name in _names(f)}
         try:
-            return cost(f, known)
+            return cost_of_one_trip(f, known)
         except (ArgumentError, CountingError):
             return None
 

@@ -22,7 +22,7 @@ from tensorlang.language.types import leaves, shape
 
 _SIZES = (3, 4, 5, 6, 7)
 _MOST = 400
-"""Lets of a program that is evaluated; of a longer one those are compared that are called alike."""
+"""Lets of a program that is evaluated; of a longer one those of the same name are compared."""
 _DIGITS = 9
 
 
@@ -40,7 +40,7 @@ def matches(f: Function, derivation: Function) -> list[list[str]]:
 
 
 def _called_alike(mine: Sequence[Var | IndexArray], theirs: Sequence[Var | IndexArray]) -> list[list[str]]:
-    """Each let with the last that is called alike: x with x, x1, x2, .., and x1 with x1."""
+    """Each let with the last of the same name: x with x, x1, x2, .., and x1 with x1."""
     last = {y.name: y.name for y in theirs}
     for y in theirs:
         last[y.name.rstrip("0123456789")] = y.name

@@ -306,7 +306,7 @@ def _within(claim: str, p: Predicate, q: Predicate, ranges: Ranges) -> tuple[str
 
 
 def _reads(p: Predicate, q: Predicate, ranges: Ranges) -> bool:
-    """Whether both simplify to one predicate, but for the names of bound indices and the order of parts."""
+    """Whether both simplify to one predicate, except for the names of bound indices and the order of parts."""
     first, second = simplify_in(p, ranges), simplify_in(q, ranges)
     return first is second or _form(first, 0) == _form(second, 0)
 

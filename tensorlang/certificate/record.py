@@ -18,7 +18,7 @@ from tensorlang.language.show import expr_text
 from tensorlang.language.types import R, array
 from tensorlang.normal.pattern import Shape, axes, renamed
 from tensorlang.normal.ssa import Defining, Map, Outputs, Statement, operands, read
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 from tensorlang.surface.parse import reread
 
 
@@ -101,7 +101,7 @@ class Record:
 
     def _tree(self, outputs: Outputs) -> Deep[Expr]:
         if isinstance(outputs, tuple):
-            return MakePair((yield self._tree(outputs[0])), (yield self._tree(outputs[1])))
+            return MakePair((yield from call(self._tree(outputs[0]))), (yield from call(self._tree(outputs[1]))))
         return self.names.expr(outputs)
 
     def _spellings(self) -> dict[Expr, str]:

@@ -94,7 +94,7 @@ def _estimate(p: Polynomial, given: tuple[tuple[Size, int], ...]) -> int:
 
 
 _FEW = 3
-"""Domains of so many indices are the same in whatever order these come."""
+"""Domains of up to this many indices are the same in whatever order these come."""
 
 
 def points(ranges: Ranges, p: Predicate) -> Polynomial:

@@ -8,6 +8,7 @@ index; so `gen i:n, j:m. x[i]*y[j]` takes no time to count, however large n and 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from tensorlang.budget import limited
 from tensorlang.cost.chosen import facts_of, settled
 from tensorlang.cost.counter import Counter
 from tensorlang.cost.domains import EVERYWHERE, Charges, Domain
+from tensorlang.cost.loops import Visits, counted, has_loops, of_call, unknown_visits
 from tensorlang.errors import ArgumentError, CountingError
 from tensorlang.language.affine import Affine, Index, IndexArray
 from tensorlang.language.arguments import Bound, bind, size_values, to_leaves
@@ -24,6 +26,7 @@ from tensorlang.language.function import Function
 from tensorlang.language.given import require_clear, together
 from tensorlang.language.grammar import (
     Add,
+    Apply,
     Bracket,
     Call,
     Choice,
@@ -45,16 +48,17 @@ from tensorlang.memory import cached_whole
 from tensorlang.normal.let_lift import let_lift
 from tensorlang.recursion import run
 from tensorlang.sets.solve import project
+from tensorlang.surface.inline import opened_expr
 
 
 @limited
 def cost(
     f: Function, given: Mapping[str, Any] | None = None, /, relations: Mapping[str, Any] | None = None, **sizes: Any
 ) -> int:
-    """What `f` costs at the given sizes (Figure 6), exactly. A greatest or least value costs the points less one.
+    """The cost of `f` at the given sizes (Figure 6), exactly. A greatest or least value costs the points less one.
 
-    Relations and index arrays are given like sizes, each under its name; sizes that their shapes tell may be left out,
-    and so may index arrays that the cost does not depend on. Where it depends on the points that an argmax of `f`
+    Relations and index arrays are given like sizes, each under its name; sizes that their shapes determine may be left
+    out, and so may index arrays that the cost does not depend on. Where it depends on the points that an argmax of `f`
     chooses, the arrays of all parameters are needed. A mapping by position, or as `relations`, gives the same by name:
     any name, such as `lambda` or `relations`. Raises `ArgumentError`, and `LimitError` if too many points must be
     looked at one by one, `CountingError` where it depends on what the steps of a recurrence choose.
@@ -74,6 +78,19 @@ def cost(
     if height(f.body):
         _require_known_choices(f, found)
     counter = Counter(found)
+    charged, visited = charges_and_visits(f.body)
+    total = sum(weight * counter.points(domain) for domain, weight in charged.items())
+    for x, k in visited.items():
+        if found.visits is None:
+            raise unknown_visits(f, x)
+        total += k * found.visits(x)
+    return total
+
+
+def cost_of_one_trip(f: Function, given: Mapping[str, Any]) -> int:
+    """What `f` costs where each loop that data end has one trip, and each of its branches takes the cheaper side."""
+    f = with_arrays_outside(f)
+    counter = Counter(known(f, given))
     return sum(weight * counter.points(domain) for domain, weight in charges(f.body).items())
 
 
@@ -103,6 +120,9 @@ def with_arrays_outside(f: Function) -> Function:
 def known(f: Function, given: Mapping[str, Any]) -> Setting:
     """What the points of `f` are counted under, given its sizes and data by name, as for `cost`."""
     names = {p.name for p in f.params}
+    if names <= set(given) and has_loops(f):
+        bound = bind(f, (), given)
+        return replace(_chosen(f, bound), visits=counted(f, bound))
     if any(isinstance(e, Let) and isinstance(e.var, IndexArray) for e in _uses_first(f.body)) and names <= set(given):
         return _chosen(f, bind(f, (), given))
     return setting(size_values(f, **given))
@@ -130,7 +150,20 @@ def charges(e: Expr) -> Charges:
 
     Each node is charged for every use of it, so for the tree that the graph stands for.
     """
-    return dict(_charges(e))
+    return dict(_charges(run(opened_expr(e, {}))))
+
+
+def charges_and_visits(e: Expr) -> tuple[Charges, dict[Visits, int]]:
+    """What `e` costs as weights and domains, and as weights and visits of loops that data end."""
+    total = charges(e)
+    visited: dict[Visits, int] = {}
+    for node, domain, weight in visits(run(opened_expr(e, {}))):
+        if isinstance(node, Call) and node.function.loops is not None:
+            base, found = of_call(node, domain)
+            total[domain] = total.get(domain, 0) + weight * (base - node.function.cost)
+            for x, k in found:
+                visited[x] = visited.get(x, 0) + weight * k
+    return {where: k for where, k in total.items() if k}, visited
 
 
 @cached_whole
@@ -182,13 +215,19 @@ def _charge(e: Expr, domain: Domain, brackets: Mapping[Expr, Predicate]) -> list
             if sign < 0:
                 return [(domain.under(q), 1)]
             if isinstance(p, Or) or isinstance(q, Or):
-                # p, q less p or q: in a sum of many terms the unions cancel out, but for the last
+                # p, q less p or q: in a sum of many terms the unions cancel out, except the last
                 return [(domain.under(p), 1), (domain.under(q), 1), (domain.under(disjunction([p, q])), -1)]
             return [(domain.under(p).under(q), 1)]
         case Mul() | Compared():  # 4.25
             return [(domain, 1)]
         case Call(f, _):  # 4.26
             return [(domain, f.cost)]
+        case Apply(routine, arguments):  # as it is declared
+            sizes = routine.sizes_at(tuple(argument.type for argument in arguments))
+            return [
+                (domain.over(*((Index("c"), n.substitute(sizes)) for n in product)), weight)
+                for weight, product in routine.cost
+            ]
         case Sum():  # 4.30
             binders, p, _ = nest(e)
             return _reduction(domain, binders, p)

@@ -9,10 +9,12 @@ from math import lcm, prod
 
 from tensorlang.budget import spend
 from tensorlang.cost.domains import Domain
+from tensorlang.cost.loops import Visits
 from tensorlang.language.affine import Affine, Index, Size
 
-Unknown = Size | Index | Domain
-"""A size, a quotient of sizes rounded down, the number of points of a domain; while points are counted, an index."""
+Unknown = Size | Index | Domain | Visits
+"""A size, a quotient of sizes rounded down, the number of points of a domain, the visits of a loop; while points are
+counted, an index."""
 
 Monomial = tuple[Unknown, ...]
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from tensorlang.budget import limited
+from tensorlang.cost.cost import charges_and_visits, with_arrays_outside
 from tensorlang.cost.counting import Cell, domain_of_data, gathered
+from tensorlang.cost.loops import Visits
 from tensorlang.cost.polynomial import Polynomial, affine, number, unknown
 from tensorlang.cost.quasi import quotient
 from tensorlang.cost.symbolic import CostPolynomial
@@ -14,7 +16,7 @@ from tensorlang.language.affine import Affine, Index, IndexArray, atom_affine, c
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Let
 from tensorlang.language.predicates import TRUE, Equal, NonNegative, Predicate, Related, Relation, conjuncts
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 from tensorlang.surface.conditions import ConditionReader
 
 _LARGEST_EXPONENT = 1000
@@ -32,6 +34,8 @@ def read_cost(text: str, program: Function, source: str = "<cost>") -> CostPolyn
     True
     """
     reader = _CostReader(text, source)
+    _, visited = charges_and_visits(with_arrays_outside(program).body)
+    reader.visits = {x.name: x for x in visited}
     reader.scope = {size.name: size for size in program.sizes}
     reader.scope |= {p.name: p for p in program.params if isinstance(p, Relation | IndexArray)}
     body = program.body
@@ -48,6 +52,8 @@ def read_cost(text: str, program: Function, source: str = "<cost>") -> CostPolyn
 class _CostReader(ConditionReader):
     """Reads sums of brackets times polynomials; in conditions and polynomials, quotients too."""
 
+    visits: Mapping[str, Visits]
+
     def cells(self) -> Deep[list[Cell]]:
         """`[p] * (2*n - 1) + n^2 - floor(n/2)` up to what goes on with no operator."""
         found: list[Cell] = []
@@ -55,9 +61,9 @@ class _CostReader(ConditionReader):
         while True:
             p: Predicate = TRUE
             if self.accept("["):
-                p = yield self._condition()
+                p = yield from call(self._condition())
                 self.expect("*", "'*' and a polynomial")
-            a: Polynomial = yield self._term()
+            a: Polynomial = yield from call(self._term())
             found.append((p, a * sign))
             if self.token.kind not in ("+", "-"):
                 return found
@@ -65,24 +71,24 @@ class _CostReader(ConditionReader):
 
     def _condition(self) -> Deep[Predicate]:
         start = self.token.start
-        p: Predicate = yield self.predicate()
+        p: Predicate = yield from call(self.predicate())
         if not all(isinstance(q, Equal | NonNegative) for q in conjuncts(p)):
             raise self.unexpected(f"comparisons of sizes, not {self.text[start : self.last_end()]}")
         self.expect("]", "`and` or ']'")
         return p
 
     def _term(self) -> Deep[Polynomial]:
-        product: Polynomial = yield self._power()
+        product: Polynomial = yield from call(self._power())
         while self.token.kind in ("*", "/"):
             if self.accept("/"):
                 product = product.divided(self._divisor())
             else:
                 self.advance()
-                product = product * (yield self._power())
+                product = product * (yield from call(self._power()))
         return product
 
     def _power(self) -> Deep[Polynomial]:
-        base: Polynomial = yield self._unknown()
+        base: Polynomial = yield from call(self._unknown())
         start = self.token.start
         exponent = self.integer() if self.accept("^") else 1
         if exponent > _LARGEST_EXPONENT:
@@ -95,7 +101,7 @@ class _CostReader(ConditionReader):
 
     def _unknown(self) -> Deep[Polynomial]:
         if self.accept("("):
-            cells: list[Cell] = yield self.cells()
+            cells: list[Cell] = yield from call(self.cells())
             self.expect(")", "an operator or ')'")
             if any(p is not TRUE for p, _ in cells):
                 raise self.unexpected("a polynomial in the parentheses, without brackets")
@@ -110,22 +116,35 @@ class _CostReader(ConditionReader):
             self.expect(")")
             ranges = {Index("i"): size for size in relation.sizes}
             return unknown(domain_of_data(ranges, Related(relation, tuple(map(atom_affine, ranges)))))
+        if self.token.text in ("trips", "taken") and self.peek() == "(":
+            return unknown(self._visits())
         if self.token.text == "points" and self.peek() == "(":
             self.advance()
             self.advance()
-            points: Polynomial = yield self._points()
+            points: Polynomial = yield from call(self._points())
             return points
-        value: Affine | Predicate = yield self._atom()
+        value: Affine | Predicate = yield from call(self._atom())
         return affine(self._as_affine(value, self.token.start))
+
+    def _visits(self) -> Visits:
+        """`trips(i0:n. f(x[i0]))`, of the calls that the program has."""
+        rest = self.text[self.token.start :]
+        name = max((name for name in self.visits if rest.startswith(name)), key=len, default="")
+        if not name:
+            raise self.unexpected(f"visits of the program: {', '.join(self.visits) or 'it has no loops that data end'}")
+        end = self.token.start + len(name)
+        while self.token.start < end and self.token.kind != "end":
+            self.advance()
+        return self.visits[name]
 
     def _points(self) -> Deep[Polynomial]:
         """`i0:n, i1:m. condition)`"""
         binders = []
         if self.token.kind == "name" and self.peek() == ":":
-            binders = yield self.binders("points")
+            binders = yield from call(self.binders("points"))
             self.expect(".", "',' or '.'")
         bound = self.bind_indices(binders)
-        p: Predicate = yield self.predicate()
+        p: Predicate = yield from call(self.predicate())
         self.restore_all(bound)
         self.expect(")", "`and`, `or` or ')'")
         return unknown(domain_of_data({index: size for _, index, size in binders}, p))
@@ -136,12 +155,12 @@ class _CostReader(ConditionReader):
 
     def _atom(self) -> Deep[Affine | Predicate]:
         if self.token.text != "floor" or self.peek() != "(":
-            value: Affine | Predicate = yield super()._atom()
+            value: Affine | Predicate = yield from call(super()._atom())
             return value
         self.advance()
         self.advance()
         start = self.token.start
-        inner: Affine | Predicate = yield self._numerator()
+        inner: Affine | Predicate = yield from call(self._numerator())
         self.expect("/", "'/' and an integer")
         divisor = self._divisor()
         self.expect(")")
@@ -155,7 +174,7 @@ class _CostReader(ConditionReader):
             if not self.accept("*"):
                 return constant(factor)
         start = self.token.start
-        value: Affine | Predicate = yield self._atom()
+        value: Affine | Predicate = yield from call(self._atom())
         return self._as_affine(value, start) * factor
 
     def _divisor(self) -> int:

@@ -9,26 +9,27 @@ from typing import Any
 
 from tensorlang.budget import limited
 from tensorlang.cost.chosen import without_opposites
-from tensorlang.cost.cost import charges, known, with_arrays_outside
+from tensorlang.cost.cost import charges, charges_and_visits, known, with_arrays_outside
 from tensorlang.cost.counter import Counter
 from tensorlang.cost.counting import Cell, number_of_points
-from tensorlang.cost.domains import Domain
+from tensorlang.cost.domains import Charges, Domain
 from tensorlang.cost.growth import in_terms, in_words, leading, order
+from tensorlang.cost.loops import Visits
 from tensorlang.cost.pieces import are_apart, pieces, simplified, vanishes
-from tensorlang.cost.polynomial import Unknown
+from tensorlang.cost.polynomial import Unknown, number, unknown
 from tensorlang.cost.quasi import Quotient
 from tensorlang.cost.shown import expression, latex, polynomial_text, text
-from tensorlang.errors import CountingError
+from tensorlang.errors import ArgumentError, CountingError
 from tensorlang.language.affine import Affine, Atom, Index, Size, atom_affine, constant
 from tensorlang.language.function import Function, sizes_of
 from tensorlang.language.given import together
 from tensorlang.language.grammar import gen
 from tensorlang.language.grammar import number as literal
 from tensorlang.language.grid import Setting
-from tensorlang.language.predicates import Equal, NonNegative, Predicate, at_most, conjunction, conjuncts
+from tensorlang.language.predicates import TRUE, Equal, NonNegative, Predicate, at_most, conjunction, conjuncts
 from tensorlang.language.show import predicate_text
 from tensorlang.sets.encode import TooHard
-from tensorlang.sets.isl import counts_everything
+from tensorlang.sets.isl import counts_everything, implies
 from tensorlang.shown import Shown
 
 _INSTALL = "pip install 'tensorlang[symbolic]', then pip install --force-reinstall --no-deps islpy-barvinok"
@@ -40,7 +41,7 @@ class CostPolynomial(Shown):
     """A number for all sizes at which no axis of a parameter of `program` is negative: the sum of the cells that hold.
 
     Cells are conditions on sizes with quasi-polynomials: polynomials in sizes, in quotients of them rounded down, and
-    in numbers of points that only data tell. `str` gives text that `read_cost` reads back.
+    in numbers of points that only data determine. `str` gives text that `read_cost` reads back.
 
     >>> f = tl.parse("f(A: [n][m]R, x: [m]R) = gen i:n. sum j:m. A[i, j] * x[j]")
     >>> tl.cost_polynomial(f).growth
@@ -111,7 +112,7 @@ class CostPolynomial(Shown):
     def growth(self) -> str:
         """How it grows, as text: `O(m*n^2): linear in m, quadratic in n`.
 
-        Numbers of points that only data tell are sizes of their own.
+        Numbers of points that only data determine are sizes of their own.
         """
         found = order(self.cells, self.context)
         return f"{in_terms(found)}: {in_words(found)}"
@@ -135,9 +136,10 @@ class CostPolynomial(Shown):
 
 @limited
 def cost_polynomial(f: Function) -> CostPolynomial:
-    """What `f` costs (Figure 6) for all sizes, exactly.
+    """The cost of `f` (Figure 6) for all sizes, exactly.
 
-    How many points a relation has, or how many satisfy a condition on data, is an unknown: `nnz(E)`. Raises
+    How many points a relation has, or how many satisfy a condition on data, is an unknown: `nnz(E)`. So are the trips
+    of loops that data end: `trips(i0:n. root(a[i0]))` are those of all these calls together. Raises
     `CountingError` if a condition on indices is too intricate to count its points in closed form.
 
     >>> f = tl.parse("f(A: [n][m]R, x: [m]R) = gen i:n. sum j:m. A[i, j] * x[j]")
@@ -145,8 +147,18 @@ def cost_polynomial(f: Function) -> CostPolynomial:
     [0 < m] * (2*m*n - n)
     """
     f = with_arrays_outside(f)
-    cells: list[Cell] = []
-    for domain, weight in without_opposites(charges(f.body)).items():
+    charged, visited = charges_and_visits(f.body)
+    return _with_cells(f, charged, [(TRUE, unknown(x) * k) for x, k in visited.items()])
+
+
+def polynomial_of_one_trip(f: Function) -> CostPolynomial:
+    """What `f` costs where each loop that data end has one trip, and each of its branches takes the cheaper side."""
+    f = with_arrays_outside(f)
+    return _with_cells(f, charges(f.body), [])
+
+
+def _with_cells(f: Function, charged: Charges, cells: list[Cell]) -> CostPolynomial:
+    for domain, weight in without_opposites(charged).items():
         try:
             counted = number_of_points(dict(domain.binders), domain.pred)
         except TooHard:
@@ -160,7 +172,21 @@ def polynomial(f: Function, cells: Iterable[Cell]) -> CostPolynomial:
     context = _context(f)
     found = simplified(cells, context)
     apart = pieces(found, context)
-    return CostPolynomial(f, found if apart is None else apart)
+    return CostPolynomial(f, _without_empty(found if apart is None else apart))
+
+
+def _without_empty(cells: Iterable[Cell]) -> tuple[Cell, ...]:
+    """The cells, without visits of loops where there is no call."""
+    found: list[Cell] = []
+    for p, a in cells:
+        none = [x for x in a.unknowns if isinstance(x, Visits) and _has_no_calls(x, p)]
+        b = a.substitute(dict.fromkeys(none, number(0))) if none else a
+        found += [(p, b)] if b else []
+    return tuple(found)
+
+
+def _has_no_calls(x: Visits, p: Predicate) -> bool:
+    return p is not TRUE and any(implies(p, at_most(size, constant(0))) for _, size in x.domain.binders)
 
 
 def _context(f: Function) -> Predicate:
@@ -199,6 +225,10 @@ class _Values:
                 return self.of_affine(a) // divisor
             case Domain():
                 return self.counter.points(x)
+            case Visits() if self.counter.setting.visits is not None:
+                return self.counter.setting.visits(x)
+            case Visits():
+                raise ArgumentError(f"the cost depends on {x.name}", hint="give the program's arguments by name")
         raise AssertionError("costs depend on no index")
 
     def of_affine(self, a: Affine) -> int:

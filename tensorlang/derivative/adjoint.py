@@ -20,7 +20,8 @@ from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from itertools import islice
 
-from tensorlang.derivative.derivation import COUNTED, RECURRENCE, RULES, InnerProduct, Side, Step
+from tensorlang.derivative.declared import adjoints, cotangents
+from tensorlang.derivative.derivation import COUNTED, DECLARED, RECURRENCE, RULES, InnerProduct, Side, Step
 from tensorlang.derivative.recurrence import External, backwards
 from tensorlang.derivative.total import active, transposed
 from tensorlang.language.function import Results, unused_name
@@ -40,6 +41,7 @@ from tensorlang.normal.ssa import (
     Loop,
     Map,
     Outputs,
+    Result,
     Selection,
     Statement,
     States,
@@ -47,10 +49,12 @@ from tensorlang.normal.ssa import (
     live,
     output_list,
     own_ranges,
+    result_of,
+    whole_of,
 )
 from tensorlang.normal.tidy import map_outputs
 from tensorlang.normal.to_ssa import Builder
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 from tensorlang.sets.solve import project, simplify_in
 
 
@@ -61,6 +65,9 @@ def adjoint_steps(s: SSA, wrt: tuple[Var, ...], kind: Type) -> tuple[SSA, list[S
     it gives the cotangents of `wrt`, more than one as pairs nested to the right.
     """
     return _Rewriting(s, wrt, kind).run()
+
+
+adjoints.append(adjoint_steps)
 
 
 class _Rewriting:
@@ -79,13 +86,14 @@ class _Rewriting:
         self.steps: list[Step] = []
         self.left = Counter(x.loop for x in s.statements if isinstance(x, States))
         self.stored: dict[Loop, Loop] = {}
+        self.called = Counter(x.application for x in s.statements if isinstance(x, Result))
 
     def run(self) -> tuple[SSA, list[Step]]:
         self._lets()
         self._outputs()
         for x in reversed(self.program.statements):
-            if isinstance(x, States):
-                self._states(x)
+            if isinstance(x, States | Result):
+                self._whole(x)
                 continue
             if x not in self.active or isinstance(x, Input):
                 continue
@@ -116,13 +124,48 @@ class _Rewriting:
         """6.19 to 6.29 for a step of a recurrence: inner products with its outputs become some with its variables."""
         self._contribute(products)
         for x in reversed(self.program.statements):
-            if isinstance(x, States):
-                self._states(x)
+            if isinstance(x, States | Result):
+                self._whole(x)
             elif x in self.active and not isinstance(x, Input) and self.pending[x]:
                 product = self._collected(x)
                 self._rewrite(x, InnerProduct(product.left, x, Side.DEFINITION, product.pred))
-        inputs = [x for x in self.pending if isinstance(x, Input) and not isinstance(x, States) and self.pending[x]]
+        inputs = [x for x in self.pending if isinstance(x, Input) and whole_of(x) is None and self.pending[x]]
         return {x: self._collected(x) for x in inputs}
+
+    def _whole(self, x: States | Result) -> None:
+        if isinstance(x, States):
+            self._states(x)
+        else:
+            self._result(x)
+
+    def _result(self, x: Result) -> None:
+        """6.A, once all that refers to what an application gives has been rewritten."""
+        a = x.application
+        self.called[a] -= 1
+        if self.called[a]:
+            return
+        parts = [result_of(a, place) for place in range(len(leaves(a.type)))]
+        if not any(self.pending.get(y) for y in parts):
+            return
+        known = len(self.builder.statements)
+        before: list[InnerProduct] = []
+        bars: list[Statement] = []
+        for y in parts:
+            if not self.pending.get(y):
+                bars.append(self.builder.emit(Constant(Fraction(0), y.shape)))
+                continue
+            product = self._collected(y)
+            before.append(product)
+            left = product.left
+            if product.pred is not TRUE and self.zero_outside.get(left) is not product.pred:
+                left = self.builder.emit(Addition((Term(1, product.pred, left),), y.shape))
+            bars.append(left)
+        made = cotangents(self.builder, a, bars)
+        found = zip(made, a.operands, strict=True)
+        after = [InnerProduct(left, y, Side.VARIABLE) for left, y in found if y in self.active]
+        new = list(islice(reversed(self.builder.statements), len(self.builder.statements) - known))[::-1]
+        self.steps.append(Step(DECLARED, tuple(before), tuple(after), tuple(new), x))
+        self._contribute(after)
 
     def _states(self, x: States) -> None:
         """6.R1, once all that refers to the states of a recurrence has been rewritten."""
@@ -200,7 +243,7 @@ class _Rewriting:
                 self._step("6.24", (), ())
 
     def _collected(self, x: Statement) -> InnerProduct:
-        """6.25: all contributions to dX as one; a lone one is left alone, but for a sign."""
+        """6.25: all contributions to dX as one; a lone one is left as it is, except for a sign."""
         products = self.pending[x]
         if len(products) == 1 and products[0].sign > 0:
             return products[0]
@@ -313,7 +356,7 @@ def _tree(kind: Type, parts: Iterator[Outputs]) -> Outputs:
 
     def build(kind: Type) -> Deep[Outputs]:
         if isinstance(kind, Pair):
-            return (yield build(kind.first)), (yield build(kind.second))
+            return (yield from call(build(kind.first))), (yield from call(build(kind.second)))
         return next(parts)
 
     return run(build(kind))

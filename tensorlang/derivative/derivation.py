@@ -39,8 +39,9 @@ class Rule(Shown):
 
     @property
     def theorems(self) -> tuple[str, ...]:
-        """What proves in proofs/ that it keeps the value and never raises the extended cost; none for recurrences."""
-        if self.number.startswith("6.R"):
+        """The theorems in proofs/ that it keeps the value and never raises the extended cost; none for recurrences and
+        declared adjoints."""
+        if self.number in ("6.R1", "6.A"):
             return ()
         number = self.number.replace(".", "_")
         return f"value_{number}", f"cost_{number}"
@@ -105,6 +106,14 @@ RECURRENCE = Rule(
 
 COUNTED = replace(RECURRENCE, name="recurrence, on all of its states: its cost is counted")
 """The same where no supports Q are proved: the adjoint is right, and only counting tells what it costs."""
+
+
+DECLARED = Rule(
+    "6.A",
+    "declared adjoint",
+    "<dY | D r(X0, ..)>_[P]  ->  let (dX0', ..) = r'(X0, .., Y, [P]*dY) in <dX0' | D X0> + ..",
+)
+"""The rule for calls of routines, whose adjoints r' are taken as they are declared."""
 
 
 class Side(Enum):

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from tensorlang.derivative.declared import differentials
 from tensorlang.derivative.recurrence import active_states, differential
 from tensorlang.language.affine import atom_affine
 from tensorlang.language.function import unused_name
@@ -31,6 +32,7 @@ from tensorlang.normal.recurrences import merged
 from tensorlang.normal.ssa import (
     SSA,
     Addition,
+    Application,
     Comparison,
     Constant,
     Contraction,
@@ -38,6 +40,7 @@ from tensorlang.normal.ssa import (
     Input,
     Loop,
     Map,
+    Result,
     Selection,
     Statement,
     States,
@@ -89,9 +92,15 @@ def _all_differentials(
     d: dict[Statement, Statement] = {}
     names = dict(s.names)
     loops: dict[Loop, Loop] = {}
+    called: dict[Application, list[Statement]] = {}
     for x in s.statements:
         builder.emit(x)
-        dx = _of_states(x, d, loops) if isinstance(x, States) else _differential(x, d, differentials, builder)
+        if isinstance(x, States):
+            dx = _of_states(x, d, loops)
+        elif isinstance(x, Result):
+            dx = _of_result(x, d, called, builder)
+        else:
+            dx = _differential(x, d, differentials, builder)
         if dx is not None:
             d[x] = builder.include(dx)
             if x in s.names:
@@ -116,6 +125,18 @@ def _of_states(x: States, d: dict[Statement, Statement], loops: dict[Loop, Loop]
     if x.loop not in loops:
         loops[x.loop] = differential(x.loop, d, places, _of_step)
     return states(loops[x.loop], len(x.loop.inits) + places.index(x.place), x.word)
+
+
+def _of_result(
+    x: Result, d: dict[Statement, Statement], called: dict[Application, list[Statement]], builder: Builder
+) -> Statement | None:
+    """What the declared adjoint implies for the differential of what is called."""
+    a = x.application
+    if not any(y in d for y in a.operands):
+        return None
+    if a not in called:
+        called[a] = differentials(builder, a, [d.get(y) for y in a.operands])
+    return called[a][x.place]
 
 
 def _of_step(

@@ -28,7 +28,7 @@ from tensorlang.language.show import (
     unicode_text,
 )
 from tensorlang.language.types import R, array
-from tensorlang.normal.ssa import SSA, Constant, Input, Statement, operands, output_list, read, to_function
+from tensorlang.normal.ssa import SSA, Constant, Statement, is_given, operands, output_list, read, to_function
 
 _TEXT_SIDES: Mapping[Side, str] = {Side.VARIABLE: "D {0}", Side.DIFFERENTIAL: "d{0}", Side.DEFINITION: "D[{0}]"}
 
@@ -86,7 +86,7 @@ def transcript(derivation: Derivation, data: Mapping[str, Any] | None = None, fo
     """The program in tensor SSA, the steps, and the adjoint, in the style called `form`."""
     f, style = derivation.function, STYLES[form]
     names = Names(derivation, style)
-    statements = [names.definition(x) for x in derivation.program.statements if not isinstance(x, Input)]
+    statements = [names.definition(x) for x in derivation.program.statements if not is_given(x)]
     outputs = ", ".join(names.of(x) for x in output_list(derivation.program.outputs))
     steps = tell(derivation, data, style)
     if form == "latex":
@@ -128,7 +128,7 @@ class Names:
                 self._name(x, f"X{k}")
 
     def _name(self, x: Statement, wanted: str) -> None:
-        if isinstance(x, Input) or (isinstance(x, Constant) and not x.shape):
+        if is_given(x) or (isinstance(x, Constant) and not x.shape):
             self.names[x] = read(x, {})
         else:
             name = unused_name(wanted, self.taken)
@@ -176,7 +176,7 @@ class Names:
             before = self.definition(step.subject)
         elif not step.before:
             before = step.rule.law if self.style is not STYLES["latex"] else rf"\text{{{step.rule.name}}}"
-        made = (x for x in step.made if not isinstance(x, Input | Constant))
+        made = (x for x in step.made if not (is_given(x) or isinstance(x, Constant)))
         return Told(step.rule, before, tuple(map(self.definition, made)), after, cost)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -70,6 +71,12 @@ def extents(axes: Axes) -> tuple[Affine, ...]:
     return tuple(size for axis in axes for size in axis)
 
 
+def volume(axes: Axes) -> int:
+    """The number of elements, 0 where sizes are no numbers."""
+    sizes = extents(axes)
+    return math.prod(size.constant for size in sizes) if all(size.is_constant for size in sizes) else 0
+
+
 def flat_place(place: Place) -> tuple[Affine, ...]:
     """The indices of all sub-axes in order."""
     return tuple(a for part in place for a in part)
@@ -96,6 +103,8 @@ class Builder:
         self.lines: dict[str, PythonLine | None] = {}
         self.equation: Any = None
         self._names: set[str] = set()
+        self._reads: int | None = None  # how many elements are read of what is computed anew for them
+        self._read_few: dict[Any, int] = {}  # how many are in all, of each variable
         self._ranges: dict[Index, Affine] = {}
         self._made: dict[Any, Any] = {}
         self._complements: dict[Relation, Relation] = {}
@@ -142,10 +151,39 @@ class Builder:
         x = Var(self.name(hint), array(extents(axes), R))
         self.statements.append((x, gen(binders, e)))
         self.note(x.name)
-        return Real(axes=axes, at=lambda ix: access(x, *flat_place(ix)), variable=x)
+        sums = self.equation is not None and self.equation.primitive.name in ("dot_general", "reduce_sum")
+
+        def at(place: Place) -> Expr:
+            reads = self._reads
+            if reads is None or not reads < volume(axes):
+                return access(x, *flat_place(place))
+            self._reads = None if sums else reads  # what is summed is read more often
+            try:
+                return body(place)
+            finally:
+                self._reads = reads
+
+        return Real(axes=axes, at=at, variable=x)
+
+    def read_few(self, x: Real, axes: Axes) -> Real:
+        """`x` computed anew where it is read, if data say where and fewer elements, of these axes, than it has."""
+        reads = volume(axes)
+        known = self._read_few.get(x.variable, 0) + reads
+        if x.variable is None or not 0 < 2 * known <= volume(x.axes):
+            return x
+        self._read_few[x.variable] = known
+
+        def at(place: Place) -> Expr:
+            before, self._reads = self._reads, reads
+            try:
+                return x.at(place)
+            finally:
+                self._reads = before
+
+        return replace(x, at=at, variable=None)
 
     def bounded(self, x: Real) -> Real:
-        """`x`, under a name if it is made of so many pieces that expressions would grow."""
+        """`x`, under a name if it is made of many pieces, since expressions would grow."""
         if x.pieces <= MOST_PIECES or x.support is not None or x.infinite or x.constant is not None:
             return x
         return replace(x, at=self.state(x.axes, x.at, "joined").at, pieces=1)
@@ -244,6 +282,8 @@ class Builder:
 
     def constant(self, value: Any, var: Any) -> Value:
         """An array that is known: uniform, affine in its places, a band or a stretch, or else data."""
+        if jnp.issubdtype(value.dtype, jax.dtypes.extended):
+            raise Unsupported(f"a constant of type {value.dtype}", hint="random numbers stay in JAX")
         value = np.asarray(value)
         if value.ndim == 0:
             return self.scalar(value)

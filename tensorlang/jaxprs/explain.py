@@ -32,7 +32,7 @@ class Row:
 class Explanation(Shown):
     """The parts of a JAX function in order; `str` is a text, and notebooks show a table.
 
-    `programs` are the tensor programs of the regions that are used, `assumptions` what is assumed for them.
+    `programs` are the tensor programs of the regions that are used, `assumptions` the conditions assumed for them.
     """
 
     name: str
@@ -68,7 +68,8 @@ def _cells(row: Row) -> list[str]:
 
 
 def explain(fun: Callable[..., Any], *specs: Any, argnums: int | tuple[int, ...] | None = None) -> Explanation:
-    """What `tl.jax.grad` makes of `fun` at arguments as in `specs`, arrays or shapes with numbers as sizes.
+    """The way in which `tl.jax.grad` differentiates `fun` at arguments as in `specs`, arrays or shapes with numbers as
+    sizes.
 
     Differentiated are the arguments `argnums`, by default all that hold floats. Each part is derived, or stays JAX: for
     lack of a rule, because a derivative is the user's, or because JAX's gradient is as cheap.

@@ -102,7 +102,7 @@ def flatten(closed: Any, opened: Callable[[Any], bool]) -> Flat:
 
 
 def _key(equation: Any, inputs: Sequence[Any]) -> Any:
-    """What tells equations apart that compute different things; None if that can't be told."""
+    """What tells equations apart that compute different things; None if that can't be decided."""
     if equation.effects or equation.primitive.name.startswith(("random", "threefry")):
         return None
     given = []

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,32 +18,64 @@ _COMMENT = re.compile(r"^#\s*lint:\s*(?P<shapes>.*?)\s*$\n(?:^@.*$\n)*^def\s+(?P
 
 
 def functions_in(where: str, shapes: str | None) -> list[tuple[Callable[..., Any], tuple[str, ...]]]:
-    """The functions that `FILE.py::name` names, or all of FILE.py above which a comment gives shapes, and these.
+    """The functions that `where` names, with their arguments' shapes.
 
-    A comment is such as `# lint: x: n, A: n n`, in the line above the function. Raises `ArgumentError`.
+    It is `FILE.py::name`, of which `shapes` or a comment says the shapes; or FILE.py, a folder, or the name of a module
+    or package that can be imported, of which all functions are meant above which a comment says shapes: such as
+    `# lint: x: n, A: n n`, in the line above the function. Raises `ArgumentError`.
     """
-    file, _, name = where.partition("::")
-    path = Path(file)
+    place, _, name = where.partition("::")
+    files = _files(place)
+    if not name:
+        found = []
+        for path in files:
+            told = _told(path)
+            module = _module(path) if told else None
+            found += [(getattr(module, key), read_shapes(given)) for key, given in told.items()]
+        if not found:
+            hint = f"name one, {place}::f, or write its shapes above it: # lint: x: n, A: n n"
+            raise ArgumentError(f"no function of {place} says its shapes", hint=hint)
+        return found
+    if Path(place).is_dir():
+        raise ArgumentError(f"{place} is a folder", hint="FILE.py::function, or the folder alone")
+    (path,) = files[:1]
+    told, module = _told(path), _module(path)
+    fun = getattr(module, name, None)
+    if not callable(fun):
+        known = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
+        raise ArgumentError(f"{place} has no function {name}", hint=did_you_mean(name, known))
+    asked = shapes if shapes is not None else told.get(name)
+    if asked is None:
+        hint = f'--shapes "x: n, A: n n", or a comment above {name}: # lint: x: n, A: n n'
+        raise ArgumentError(f"the shapes of {name}'s arguments are not known", hint=hint)
+    return [(fun, read_shapes(asked))]
+
+
+def _files(place: str) -> list[Path]:
+    """The files of Python code of a file, a folder, or a module or package that can be imported; its own first."""
+    path = Path(place)
+    if path.is_dir():
+        return sorted(path.rglob("*.py"))
+    if path.suffix == ".py" or not all(word.isidentifier() for word in place.split(".")):
+        return [path]
+    try:
+        spec = importlib.util.find_spec(place)
+    except ImportError:
+        spec = None
+    if spec is None or spec.origin is None:
+        raise ArgumentError(f"there is no module {place}", hint="FILE.py, a folder, or the name of a module")
+    own = Path(spec.origin)
+    rest = sorted(own.parent.rglob("*.py")) if spec.submodule_search_locations else []
+    return [own, *(other for other in rest if other != own)]
+
+
+def _told(path: Path) -> dict[str, str]:
+    """The shapes that comments say, by function."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ArgumentError(f"can't read {file}: {getattr(error, 'strerror', None) or 'it is no text'}") from None
-    told = {found["name"]: found["shapes"] for found in _COMMENT.finditer(text)}
-    module = _module(path)
-    if name:
-        fun = getattr(module, name, None)
-        if not callable(fun):
-            known = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
-            raise ArgumentError(f"{file} has no function {name}", hint=did_you_mean(name, known))
-        given = shapes if shapes is not None else told.get(name)
-        if given is None:
-            hint = f'--shapes "x: n, A: n n", or a comment above {name}: # lint: x: n, A: n n'
-            raise ArgumentError(f"the shapes of {name}'s arguments are not known", hint=hint)
-        return [(fun, read_shapes(given))]
-    if not told:
-        hint = f"name one, {file}::f, or write its shapes above it: # lint: x: n, A: n n"
-        raise ArgumentError(f"no function of {file} says its shapes", hint=hint)
-    return [(getattr(module, key), read_shapes(given)) for key, given in told.items()]
+        raise ArgumentError(f"can't read {path}: {getattr(error, 'strerror', None) or 'it is no text'}") from None
+    return {found["name"]: found["shapes"] for found in _COMMENT.finditer(text)}
 
 
 def read_shapes(text: str) -> tuple[str, ...]:
@@ -59,18 +92,38 @@ def read_shapes(text: str) -> tuple[str, ...]:
 
 
 def _module(path: Path) -> Any:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None:
+    """The module of a file, as a part of its package if it is in one, so that it can import its neighbours."""
+    root, name = path.resolve().parent, path.stem
+    while (root / "__init__.py").exists():
+        root, name = root.parent, f"{root.name}.{name}"
+    name = name.removesuffix(".__init__")
+    packaged = "." in name or path.stem == "__init__"
+    spec = None if packaged else importlib.util.spec_from_file_location(name, path)
+    if spec is None and not packaged:
         raise ArgumentError(f"{path} is no Python file", hint="FILE.py::function")
-    module = importlib.util.module_from_spec(spec)
-    sys.path.insert(0, str(path.parent))
+    sys.path.insert(0, str(root))
     try:
+        if spec is None or spec.loader is None:
+            found = importlib.import_module(name)
+            if Path(str(found.__file__)).resolve() != path.resolve():
+                raise ImportError(f"{name} is another file, {found.__file__}")
+            return found
+        module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
+        return module
     except (Exception, SystemExit) as error:
         raise ArgumentError(f"{path} can't be imported: {type(error).__name__}: {error}") from None
     finally:
-        sys.path.remove(str(path.parent))
-    return module
+        sys.path.remove(str(root))
+
+
+def as_text(reports: Sequence[Report]) -> str:
+    """The reports in order, and what they come to if there are several."""
+    lines = list(map(str, reports))
+    if len(reports) > 1:
+        found = sum(bool(r.findings) for r in reports)
+        lines.append(f"{len(reports)} functions: {len(reports) - found} fine, {found} with findings")
+    return "\n".join(lines)
 
 
 def as_json(reports: Iterable[Report]) -> list[dict[str, Any]]:

@@ -11,9 +11,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import export
 
 from tensorlang.errors import ArgumentError, ImportRefused, PythonLine
 from tensorlang.jaxprs import rules  # noqa: F401  (fills the table)
+from tensorlang.jaxprs.fitted import fitted, form
 from tensorlang.jaxprs.flatten import flatten, has_rule, inner_jaxpr
 from tensorlang.jaxprs.importer import Program, translate
 from tensorlang.jaxprs.refusal import Unsupported
@@ -43,6 +45,7 @@ class Imported(Shown):
     fun: Callable[..., Any]
     exact: bool = False
     _program: Program | None = field(default=None, repr=False)
+    _is_fitted: bool = field(default=False, repr=False)
 
     def arguments(self, *args: Any) -> dict[str, Any]:
         """The arrays of the program's parameters, by name, where the JAX function gets `args`.
@@ -54,7 +57,11 @@ class Imported(Shown):
         assert program is not None
         if [tuple(v.aval.shape) for v in program.flat.inputs] != [np.shape(x) for x in leaves]:
             given = jax.tree.map(lambda x: jax.typeof(jnp.asarray(x)), args)
-            program = _translated(self.fun, given, self.function.name, self.exact)[0]
+            other = _translated(self.fun, given, self.function.name, self.exact)[0]
+            if self._is_fitted and form(other.function) != form(program.function):
+                message = f"at these shapes {self.function.name} is another program than where it was fitted"
+                raise ArgumentError(message, hint="import it again with arrays, or shapes, of that size")
+            program = other
         found = program.arguments(leaves)
         names = [p.name for p in self.function.params]
         if sorted(found) != sorted(names):
@@ -84,8 +91,8 @@ def from_jax(fun: Callable[..., Any], *specs: Any, strict: bool = False, exact: 
 
     What must hold for the program to be `fun` is listed in `assumptions`: that indices are in range, which extremum
     counts among equals, that values are finite. With `exact`, indices and ties are treated as JAX does, at the price of
-    a longer program. With `strict`, nothing may be assumed. Raises `ImportRefused` for what is no tensor program, with
-    the primitive and the line, and `ArgumentError` for specifications that can't be read.
+    a longer program. With `strict`, nothing may be assumed. Raises `ImportRefused` for anything that is not a tensor
+    program, with the primitive and the line, and `ArgumentError` for specifications that can't be read.
 
     >>> import jax.numpy as jnp
     >>> f = tl.from_jax(lambda x: jnp.sum(x * x), np.zeros(3, np.float32))
@@ -106,24 +113,28 @@ def from_jax(fun: Callable[..., Any], *specs: Any, strict: bool = False, exact: 
     except TypeError as why:
         hint = 'one for each argument, such as "n m" for a matrix'
         raise ArgumentError(f"{len(given)} descriptions don't fit the arguments of {name}: {why}", hint=hint) from None
-    program, _ = _translated(fun, given, name if name.isidentifier() else "f", exact)
+    program, function = _translated(fun, given, name if name.isidentifier() else "f", exact)
     if strict and program.assumptions:
         raise ImportRefused(f"{name} is a tensor program only if {'; '.join(program.assumptions)}", hint="strict=False")
     constants = program.flat.constants
     data = {key: constants[s.var] for key, s in program.sources.items() if s.var in constants}
-    return Imported(program.function, program.assumptions, program.lines, data, fun, exact, program)
+    is_fitted = function is not program.function
+    return Imported(function, program.assumptions, program.lines, data, fun, exact, program, is_fitted)
 
 
-def _translated(fun: Callable[..., Any], given: Sequence[Any], name: str, exact: bool) -> tuple[Program, Any]:
+def _translated(fun: Callable[..., Any], given: Sequence[Any], name: str, exact: bool) -> tuple[Program, Function]:
+    """A program, and the function for all sizes: that of the program, or one that is fitted to it and others."""
     try:
-        closed, shape = jax.make_jaxpr(fun, return_shape=True)(*given)
+        closed = jax.make_jaxpr(fun)(*given)
     except (
         TypeError,
         ValueError,
         jax.errors.InconclusiveDimensionOperation,
     ) as why:  # of a function that cannot be traced, or not at such arguments
-        hint = "numbers may do where sizes with names do not"
-        raise ImportRefused(f"JAX cannot trace {name}: {str(why).splitlines()[0]}", hint=hint) from why
+        refused = ImportRefused(
+            f"JAX cannot trace {name}: {str(why).splitlines()[0]}", hint="numbers may do where sizes with names do not"
+        )
+        return _at_numbers(fun, given, name, exact, refused)
     brought: dict[str, None] = {}
 
     def opened(equation: Any) -> bool:
@@ -142,9 +153,25 @@ def _translated(fun: Callable[..., Any], given: Sequence[Any], name: str, exact:
     try:
         made = translate(flat, name, dict(zip(flat.inputs, names, strict=True)), exact)
     except Unsupported as why:
+        if "not affine" in why.what:  # as sizes with names may make it
+            return _at_numbers(fun, given, name, exact, why.told(name))
         raise why.told(name) from None
     notes = [f"the derivative that {f} brings is that of its code" for f in brought]
-    return replace(made, assumptions=(*made.assumptions, *notes)), shape
+    return replace(made, assumptions=(*made.assumptions, *notes)), made.function
+
+
+def _at_numbers(
+    fun: Callable[..., Any], given: Sequence[Any], name: str, exact: bool, refused: ImportRefused
+) -> tuple[Program, Function]:
+    """The program at numbers, and the function that fits it for all sizes; `refused` is raised if there is none."""
+    if not any(export.is_symbolic_dim(d) for x in jax.tree.leaves(given) for d in np.shape(x)):
+        raise refused from None
+    try:
+        function, program, note = fitted(lambda numbers: _translated(fun, numbers, name, exact)[0], given)
+    except (Unsupported, ImportRefused) as why:
+        what = why.what if isinstance(why, Unsupported) else why.message
+        raise ImportRefused(f"{refused.message}; at sizes that are numbers, {what}", hint=refused.hint) from None
+    return replace(program, assumptions=(*program.assumptions, note)), function
 
 
 def leaf_names(fun: Callable[..., Any], given: Sequence[Any]) -> list[str]:

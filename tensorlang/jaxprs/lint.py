@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -14,10 +14,9 @@ from tensorlang.errors import ArgumentError, PythonLine, python_line
 from tensorlang.jaxprs.flatten import flatten
 from tensorlang.jaxprs.regions import is_float
 from tensorlang.jaxprs.rewrite import Plan, plan, rewritten
-from tensorlang.jaxprs.sizes import affine
+from tensorlang.jaxprs.sizes import at
 from tensorlang.jaxprs.sizes import specs as shapes_of
 from tensorlang.jaxprs.work import Work, work
-from tensorlang.language.affine import Size
 from tensorlang.measure.count import count
 from tensorlang.shown import Shown
 
@@ -25,10 +24,10 @@ SIZES = (48, 192)
 """Every size that has a name is one of these numbers in turn."""
 
 FACTOR = 4
-"""From so many times the derived gradient's work on, a gradient is reported though the factor does not grow."""
+"""From this many times the derived gradient's work on, a gradient is reported though the factor does not grow."""
 
 GROWS = 2
-"""A factor grows if it is so many times larger at the larger sizes."""
+"""A factor grows if it is this many times larger at the larger sizes."""
 
 CODES = {
     "TL001": "the factor between JAX's gradient and the derived one grows with the sizes",
@@ -115,23 +114,42 @@ def lint(
     def scalar(*args: Any) -> Any:
         return sum(jnp.sum(x) for x in jax.tree.leaves(fun(*args)) if jnp.issubdtype(x.dtype, np.floating))
 
-    taken = [_taken(scalar, at(given, n), wanted) for n in sizes]
-    factors = tuple(t.factor for t in taken)
-    last = taken[-1]
-    grows = factors[-1] >= GROWS * factors[0] and factors[-1] >= GROWS
-    found: tuple[Finding, ...] = ()
-    if last.plan.kept and (grows or factors[-1] >= factor):
-        proof = None
-        if compiled:
-            proof = tuple(_compiled(scalar, at(given, n), wanted) for n in sizes)
-        if proof is None or (proof[-1] >= GROWS * proof[0] and proof[-1] >= GROWS if grows else proof[-1] >= factor):
-            found = tuple(_findings("TL001" if grows else "TL002", name, last, tuple(sizes), factors, proof))
+    return judged(name, lambda n: (scalar, at(given, n), wanted), sizes, compiled, factor)
+
+
+Made = tuple[Callable[..., Any], Any, tuple[int, ...]]
+"""A scalar function, the shapes of its arguments, and which of these are differentiated."""
+
+
+def judged(
+    name: str,
+    made: Callable[[int], Made],
+    sizes: Sequence[int] = SIZES,
+    compiled: bool = False,
+    factor: float = FACTOR,
+) -> Report:
+    """The report of a function that may differ from size to size, as a layer does with its parameters; see `lint`."""
+    last = _taken(*made(sizes[-1]))
     unknown = tuple(
         f"  not told: {r.equation.primitive.name}: {r.why}"
         for r in last.plan.partition.refused
         if any(is_float(v) for v in r.equation.outvars) and r.equation.primitive.name != "tensorlang"
     )
-    return Report(name, found, last.value_work, last.gradient.total, unknown)
+    report = Report(name, (), last.value_work, last.gradient.total, unknown)
+    if not last.plan.kept:
+        return report
+    factors = (*(_taken(*made(n)).factor for n in sizes[:-1]), last.factor)
+    grows = factors[-1] >= GROWS * factors[0] and factors[-1] >= GROWS
+    if not grows and factors[-1] < factor:
+        return report
+    proof = None
+    if compiled:
+        proof = tuple(_compiled(*made(n)) for n in sizes)
+        confirmed = proof[-1] >= GROWS * proof[0] and proof[-1] >= GROWS if grows else proof[-1] >= factor
+        if not confirmed:
+            return report
+    found = _findings("TL001" if grows else "TL002", name, last, tuple(sizes), factors, proof)
+    return replace(report, findings=tuple(found))
 
 
 @dataclass(frozen=True)
@@ -190,18 +208,3 @@ def _findings(
         place = python_line(*line)
         found.append(Finding(code, name, place, primitive, sizes, factors, (spent[line], t.derived), proof))
     return found
-
-
-def at(given: Any, n: int) -> Any:
-    """Shapes in which every size that has a name is `n`."""
-
-    def fixed(x: Any) -> Any:
-        if not hasattr(x, "shape"):
-            return jax.ShapeDtypeStruct(np.shape(x), jnp.asarray(x).dtype)  # type: ignore[no-untyped-call]
-        dims = []
-        for d in x.shape:
-            a = affine(d)
-            dims.append(a.value({s: n for s in a.atoms if isinstance(s, Size)}))
-        return jax.ShapeDtypeStruct(tuple(dims), x.dtype)  # type: ignore[no-untyped-call]
-
-    return jax.tree.map(fixed, given)

@@ -22,13 +22,23 @@ from tensorlang.jaxprs.work import MOVES, Work, program_cost, work
 from tensorlang.pipeline import adjoint
 
 GAIN = 1.25
-"""A region is kept where JAX's own gradient does at least so many times the work of the derived one."""
+"""A region is kept where JAX's own gradient does at least this many times the work of the derived one."""
 
 PRODUCTS = 4
 """So many operations of matrix products and convolutions take the time of another one, when that is weighed."""
 
 LEAST = 1000
 """A region saves at least so many operations."""
+
+LEAST_BY_TRAFFIC = 2
+"""A region saves at least so many operations for each number that it reads or writes."""
+
+_STRUCTURED = (
+    "iota slice dynamic_slice dynamic_update_slice pad concatenate gather split rev sort cumsum scatter scatter-add "
+    "scan dot_general conv_general_dilated reduce_window reduce_window_sum reduce_window_max reduce_window_min"
+)
+_STRUCTURE = frozenset(_STRUCTURED.split())
+"""Primitives of which a gradient may be cheaper than JAX's even where no array is larger than what is given."""
 
 LARGEST = 600
 """Regions of more equations are left to JAX, where they are differentiated quickly."""
@@ -239,13 +249,17 @@ def _region(flat: Flat, members: tuple[int, ...], active: set[Any], gain: float 
     if len(kinds) > 1:
         return left("its numbers are of several types")
     sub.equations = needed(sub.equations, sub.outputs)
-    ours = jax_work = weighed = 0
+    ours = jax_work = weighed = least = 0
+    traffic = _traffic(sub, wanted)
     if gain is not None:
+        if _is_elementwise(sub):
+            return left("it is work on each number of arrays that are no larger than what it reads and writes")
         spent = gradient_work(sub, wanted)
-        jax_work = spent.total + _traffic(sub, wanted)
+        jax_work = spent.total + traffic
         weighed = jax_work - spent.products + spent.products // PRODUCTS
-        if not any(e.primitive.name not in ("add", "mul", "sub", "neg") for e in own) and len(own) < 2:
-            return left("it is a single operation")
+        least = max(LEAST, LEAST_BY_TRAFFIC * traffic)
+        if weighed - traffic < least:
+            return left("JAX's gradient does little more than read and write")
     program = _program(sub)
     if isinstance(program, str):
         return left(program)
@@ -258,9 +272,27 @@ def _region(flat: Flat, members: tuple[int, ...], active: set[Any], gain: float 
             return Region(own, sub, program, "most of JAX's work is in products, which are fast", jax_work, ours)
         if jax_work < gain * ours:
             return Region(own, sub, program, "JAX's gradient is as cheap", jax_work, ours)
-        if jax_work - ours < LEAST:
+        if jax_work - ours < least:
             return Region(own, sub, program, "there is little to gain at these sizes", jax_work, ours)
     return Region(own, sub, program, None, jax_work, ours)
+
+
+def _is_elementwise(sub: Flat) -> bool:
+    """Whether all is done element by element, or summed, in arrays that are no larger than inputs and outputs."""
+    largest = max(math.prod(v.aval.shape) for v in (*sub.inputs, *sub.outputs))
+    return all(
+        (e.primitive.name not in _STRUCTURE or _is_apart(e))
+        and all(math.prod(v.aval.shape) <= largest for v in e.outvars)
+        for e in sub.equations
+    )
+
+
+def _is_apart(equation: Any) -> bool:
+    """Whether `equation` takes sums or extrema of windows that do not overlap."""
+    p = equation.params
+    return "window_strides" in p and all(
+        width <= step for width, step in zip(p.get("window_dimensions", (math.inf,)), p["window_strides"], strict=False)
+    )
 
 
 def _program(sub: Flat) -> Program | str:

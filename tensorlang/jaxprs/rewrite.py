@@ -72,8 +72,14 @@ def _fingerprint(closed: Any) -> str:
                 found.update(str(rules).encode())
     for c in closed.consts:
         found.update(str(jax.typeof(c)).encode())
-        found.update(np.asarray(c).tobytes())
+        with jax.ensure_compile_time_eval():
+            found.update(np.asarray(jax.random.key_data(c) if _is_key(c) else c).tobytes())
     return found.hexdigest()
+
+
+def _is_key(c: Any) -> bool:
+    """Whether `c` is a key of JAX's random numbers, which hides its bits."""
+    return isinstance(c, jax.Array) and jnp.issubdtype(c.dtype, jax.dtypes.prng_key)
 
 
 @cached_whole
@@ -284,7 +290,8 @@ def rewritten(
         found = plan(closed, active, None if strict else gain, check)
         if strict:
             _require_whole(getattr(fun, "__name__", "the function"), found)
-        return jax.tree.unflatten(out, found.run(inputs))
+        results = found.run(inputs) if found.kept else core.jaxpr_as_fun(closed)(*inputs)
+        return jax.tree.unflatten(out, results)
 
     run.__name__ = getattr(fun, "__name__", "f")
     run.__doc__ = fun.__doc__

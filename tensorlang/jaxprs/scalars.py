@@ -17,9 +17,10 @@ NAMES = frozenset(_LISTED.split())
 
 def _special(name: str) -> Any:
     def evaluate(*x: Any) -> Any:
-        import jax.scipy.special
+        import jax
 
-        return np.asarray(getattr(jax.scipy.special, name)(*x))
+        with jax.ensure_compile_time_eval():  # inside of other traces it is asked for too
+            return np.asarray(getattr(jax.scipy.special, name)(*x))
 
     return evaluate
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -84,3 +85,21 @@ def specs(given: Any) -> Any:
             raise ArgumentError(f"{x!r} is no shape: {str(error).splitlines()[0]}", hint=hint) from None
 
     return jax.tree.map(read, given)
+
+
+def at(given: Any, sizes: int | Mapping[str, int]) -> Any:
+    """Shapes in which the sizes that have names are these numbers, or all of them one number."""
+
+    def value(s: Any) -> int:
+        return sizes if isinstance(sizes, int) else sizes[s.name]
+
+    def fixed(x: Any) -> Any:
+        if not hasattr(x, "shape"):
+            return jax.ShapeDtypeStruct(np.shape(x), jax.numpy.asarray(x).dtype)  # type: ignore[no-untyped-call]
+        dims = []
+        for d in x.shape:
+            a = affine(d)
+            dims.append(a.value({s: value(s) for s in a.atoms if isinstance(s, Size)}))
+        return jax.ShapeDtypeStruct(tuple(dims), x.dtype)  # type: ignore[no-untyped-call]
+
+    return jax.tree.map(fixed, given)

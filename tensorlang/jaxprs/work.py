@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from jax._src import source_info_util
+from jax.extend import core
 
 from tensorlang.cost.cost import cost
 from tensorlang.errors import CountingError, TensorlangError
@@ -60,6 +61,7 @@ def work(equations: Iterable[Any], times: int = 1, found: Work | None = None) ->
     A loop of data's length counts once.
     """
     found = Work() if found is None else found
+    scattered: set[Any] = set()
     for equation in equations:
         inner = list(inner_jaxprs(equation))
         if inner:
@@ -70,6 +72,13 @@ def work(equations: Iterable[Any], times: int = 1, found: Work | None = None) ->
         frame = source_info_util.user_frame(equation.source_info.traceback)
         line = (frame.file_name, frame.start_line) if frame else ("?", 0)
         spent = operations(equation) * times
+        if equation.primitive.name in ("scatter-add", "dynamic_update_slice"):
+            scattered.update(equation.outvars)
+        elif equation.primitive.name in ("add", "add_any") and any(
+            not isinstance(v, core.Literal) and v in scattered for v in equation.invars
+        ):
+            spent = 0  # XLA scatters onto the other operand instead
+            scattered.update(equation.outvars)
         found.operations[line] += spent
         found.products += spent if equation.primitive.name in PRODUCTS else 0
         found.written[line] += times * sum(_size(v) for v in equation.outvars)
@@ -99,7 +108,9 @@ def operations(equation: Any) -> int:
         return 2 * out * math.prod(int(equation.invars[0].aval.shape[d]) for d in over)
     if name == "conv_general_dilated":
         kernel, spec = equation.invars[1].aval.shape, equation.params["dimension_numbers"].rhs_spec
-        return 2 * out * math.prod(int(n) for d, n in enumerate(kernel) if d != spec[0])
+        taps = math.prod(int(n) for d, n in enumerate(kernel) if d != spec[0])
+        apart = math.prod(equation.params["lhs_dilation"] or (1,))  # the zeros between cost no time in XLA's code
+        return 2 * out * taps // apart
     if name.startswith(("reduce_window", "select_and_scatter")):
         return out * math.prod(equation.params.get("window_dimensions", (1,)))
     if name.startswith(("reduce", "arg", "cum")):

@@ -20,7 +20,7 @@ from tensorlang.language.grammar import Var
 from tensorlang.language.linear import Equations
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import Pair, Type, shape
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 
 
 @dataclass(frozen=True)
@@ -133,8 +133,8 @@ def _unpack(value: Any, results: Results) -> Deep[Any]:
     found = []
     for part in results[:-1]:
         first, value = value
-        found.append((yield _unpack(first, part)))
-    found.append((yield _unpack(value, results[-1])))
+        found.append((yield from call(_unpack(first, part))))
+    found.append((yield from call(_unpack(value, results[-1]))))
     return tuple(found)
 
 
@@ -146,9 +146,9 @@ def pack(values: Any, results: Results) -> Any:
 def _pack(values: Any, results: Results) -> Deep[Any]:
     if results is None:
         return values
-    packed = yield _pack(values[-1], results[-1])
+    packed = yield from call(_pack(values[-1], results[-1]))
     for value, part in zip(reversed(values[:-1]), reversed(results[:-1]), strict=True):
-        packed = ((yield _pack(value, part)), packed)
+        packed = ((yield from call(_pack(value, part))), packed)
     return packed
 
 
@@ -179,8 +179,8 @@ def _from_leaves(kind: Type, leaves: Iterator[Any]) -> Deep[Any]:
     _, element = shape(kind)
     if not isinstance(element, Pair):
         return next(leaves)
-    first = yield _from_leaves(element.first, leaves)
-    return first, (yield _from_leaves(element.second, leaves))
+    first = yield from call(_from_leaves(element.first, leaves))
+    return first, (yield from call(_from_leaves(element.second, leaves)))
 
 
 def to_leaves(kind: Type, value: Any) -> list[Any]:
@@ -224,8 +224,8 @@ def _structured(name: str, kind: Type, value: Any) -> Deep[Any]:
     if len(value) != 2:
         message = f"{name} must be a tuple of 2 for the type {kind}, found a tuple of {len(value)}"
         raise ArgumentError(message, hint=f"its two parts: {name}=(a, b)")
-    first = yield _structured(f"fst({name})", element.first, value[0])
-    return first, (yield _structured(f"snd({name})", element.second, value[1]))
+    first = yield from call(_structured(f"fst({name})", element.first, value[0]))
+    return first, (yield from call(_structured(f"snd({name})", element.second, value[1])))
 
 
 def _array(name: str, value: Any) -> Any:

@@ -12,7 +12,7 @@ from tensorlang.language.layout import Doc, concat, group, nest
 from tensorlang.language.names import Bound, Named, Names, free_names
 from tensorlang.language.notation import Notation
 from tensorlang.language.predicates import And, Equal, Exists, NonNegative, Or, Predicate, Related
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 
 Restorable = tuple[Bound, int]
 """What `ConditionPrinter._restore` needs to know."""
@@ -60,7 +60,7 @@ class ConditionPrinter:
             case Related(relation, arguments):
                 doc = f"{self.name(relation)}({self.affines(arguments)})"
             case Exists():
-                doc = yield self._exists(p)
+                doc = yield from call(self._exists(p))
                 doc = doc if last else self._enclosed(doc)
             case Equal() | NonNegative() | And() | Or():
                 items = self._items(p)
@@ -75,7 +75,7 @@ class ConditionPrinter:
                     else:
                         ends = k == len(items) - 1 and (last or wrap)
                         operand = level if len(items) == 1 else own + 1
-                        shown = yield self.predicate(item, operand, ends)
+                        shown = yield from call(self.predicate(item, operand, ends))
                     docs += [self.notation.line, concat(word, " ", shown)] if docs else [shown]
                 doc = self._enclosed(group(*docs)) if wrap else group(*docs)
         self._known[key] = doc
@@ -123,7 +123,7 @@ class ConditionPrinter:
             bound.append(self._bind(p.index))
             binders.append((self.name(p.index), size))
             p = p.body
-        body: Doc = yield self.predicate(p)
+        body: Doc = yield from call(self.predicate(p))
         for names in reversed(bound):
             self._restore(names)
         return concat(self.notation.binder("exists", binders), " ", body)

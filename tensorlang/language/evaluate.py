@@ -25,6 +25,7 @@ from tensorlang.language.given import apart, require_clear
 from tensorlang.language.grammar import (
     Access,
     Add,
+    Apply,
     Bracket,
     Call,
     Choice,
@@ -58,7 +59,7 @@ from tensorlang.language.predicates import TRUE, Predicate, Relation, conjunctio
 from tensorlang.language.show import predicate_text
 from tensorlang.language.types import Type, of_indices
 from tensorlang.language.values import Known, Leaf, Value, Values, find
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 
 _MOST_AXES = 62
 _COMPARE = {"<": np.less, "<=": np.less_equal, "=": np.equal}
@@ -136,14 +137,14 @@ class Evaluator:
         value: Value
         here = points.only(self.free[e])
         if e in self.shared:
-            value = yield self._recall(e, here)
-        elif isinstance(e, Gen | Sum | Extremum | Choice | Let | Recur) and here is not points:
+            value = yield from call(self._recall(e, here))
+        elif isinstance(e, Gen | Sum | Extremum | Choice | Let | Recur | Apply) and here is not points:
             once, back = here.distinct()
-            value = yield self._compute(e, once)
+            value = yield from call(self._compute(e, once))
             if back is not None:
                 value = tuple(leaf.take(back) for leaf in value)
         else:
-            value = yield self._compute(e, here)
+            value = yield from call(self._compute(e, here))
         return value
 
     def _recall(self, e: Expr, here: Points) -> Deep[Value]:
@@ -152,11 +153,11 @@ class Evaluator:
         known = self.known.get(e) or Known(here.take(np.zeros(0, np.int64)), self._zero(e.type, 0))
         rows = find(here, known.points)
         if rows is None:
-            value = yield self._compute(e, here)
+            value = yield from call(self._compute(e, here))
             return value
         if (rows < 0).any():
             fresh, _ = here.take(np.flatnonzero(rows < 0)).distinct()
-            value = yield self._compute(e, fresh)
+            value = yield from call(self._compute(e, fresh))
             known = self.known[e] = known.extended(fresh, value)
             rows = find(here, known.points)
             assert rows is not None, "more points have codes if these and those have"
@@ -175,63 +176,66 @@ class Evaluator:
             case Integer(at):
                 return (Leaf(self._numbers(affine_at(at, points, self.setting))),)
             case Add(left, right, sign):  # 4.3
-                a, b = (yield self._real(left, points)), (yield self._real(right, points))
+                a, b = (yield from call(self._real(left, points))), (yield from call(self._real(right, points)))
                 return (Leaf(a + b if sign > 0 else a - b),)
             case Mul(left, right):  # 4.4
-                a, b = (yield self._real(left, points)), (yield self._real(right, points))
+                a, b = (yield from call(self._real(left, points))), (yield from call(self._real(right, points)))
                 return (Leaf(a * b),)
             case Call(function, arguments):  # 4.5
                 values = []
                 for argument in arguments:
-                    values.append((yield self._real(argument, points)))
+                    values.append((yield from call(self._real(argument, points))))
                 return (Leaf(self._apply(function, values)),)
             case MakePair(first, second):  # 4.6
-                value = yield self.at(first, points)
-                return (*value, *(yield self.at(second, points)))
+                value = yield from call(self.at(first, points))
+                return (*value, *(yield from call(self.at(second, points))))
             case Gen(index, size, body):  # 4.7
                 n = size_of(size, self.setting)
                 self._limit(points.count, e.type)
                 inner, _ = expand(points, [(index, size)], TRUE, self.setting)
-                value = yield self.at(body, inner)
+                value = yield from call(self.at(body, inner))
                 return tuple(Leaf(a.reshape(points.count, n, *a.shape[1:])) for a in map(Leaf.read, value))
             case Sum():  # 4.8
-                return (Leaf((yield self._sum(e, points))),)
+                return (Leaf((yield from call(self._sum(e, points)))),)
             case Extremum():
-                positions, _, terms = yield self._best(e, points)
+                positions, _, terms = yield from call(self._best(e, points))
                 return (Leaf(terms[positions]),)
             case Choice():
-                positions, inner, _ = yield self._best(e, points)
+                positions, inner, _ = yield from call(self._best(e, points))
                 return (Leaf(inner.columns[e.index][positions].astype(np.int64)),)
             case Compared(op, left, right):
-                a, b = (yield self._real(left, points)), (yield self._real(right, points))
+                a, b = (yield from call(self._real(left, points))), (yield from call(self._real(right, points)))
                 return (Leaf(np.asarray(_COMPARE[op](a, b)).astype(np.int64)),)
             case Let(var, bound, body):  # 4.9
                 if self.free[var]:
-                    value = yield self.at(bound, points)
+                    value = yield from call(self.at(bound, points))
                     points = points.having(var, self._store(var, value, points.count))
                 elif var not in self.bound:
-                    self.bound[var] = value = yield self.at(bound, ORIGIN)
+                    self.bound[var] = value = yield from call(self.at(bound, ORIGIN))
                     if isinstance(var, IndexArray):
                         self.setting.arrays[var] = value[0].read()
-                value = yield self.at(body, points)
+                value = yield from call(self.at(body, points))
                 return value
             case Recur():
-                value = yield self._recur(e, points)
+                value = yield from call(self._recur(e, points))
+                return value
+            case Apply():
+                value = yield from call(self._routine(e, points))
                 return value
             case Proj(which, body):  # 4.10
-                value = yield self.at(body, points)
+                value = yield from call(self.at(body, points))
                 k = len(leaf_shapes(e.type))
                 return value[:k] if which == 0 else value[len(value) - k :]
             case Access():  # 4.11
-                value = yield self._access(e, points)
+                value = yield from call(self._access(e, points))
                 return value
             case Bracket(p, body):  # 4.12
                 true = holds(p, points.only(columns_of(p)), self.setting)
-                value = yield self.at(body, points if true.all() else points.take(true))
+                value = yield from call(self.at(body, points if true.all() else points.take(true)))
                 return value if true.all() else self._spread(e.type, true, value)
 
     def _real(self, e: Expr, points: Points) -> Deep[Values]:
-        value: Value = yield self.at(e, points)
+        value: Value = yield from call(self.at(e, points))
         return value[0].read()
 
     def _sum(self, e: Sum, points: Points) -> Deep[Values]:
@@ -243,10 +247,10 @@ class Evaluator:
             if points.count <= 1:
                 raise
             halves = np.array_split(np.arange(points.count), 2)
-            first: Values = yield self._sum(e, points.take(halves[0]))
-            second: Values = yield self._sum(e, points.take(halves[1]))
+            first: Values = yield from call(self._sum(e, points.take(halves[0])))
+            second: Values = yield from call(self._sum(e, points.take(halves[1])))
             return np.concatenate([first, second])
-        terms: Values = yield self._real(body, inner)
+        terms: Values = yield from call(self._real(body, inner))
         if not self.exact:
             return np.bincount(rows, weights=terms, minlength=points.count)
         total = self._full(points.count, Fraction(0))
@@ -263,14 +267,14 @@ class Evaluator:
         empty = np.flatnonzero(starts[1:] == starts[:-1])
         if len(empty):
             raise self._without_points(e, points.take(empty[:1]))
-        terms: Values = yield self._real(e.body, inner)
+        terms: Values = yield from call(self._real(e.body, inner))
         best = (np.maximum if e.sign > 0 else np.minimum).reduceat(terms, starts[:-1])[rows]
         found = np.flatnonzero((terms == best) | (terms != terms))  # noqa: PLR0124
         return found[np.searchsorted(rows[found], np.arange(points.count))], inner, terms
 
     def _recur(self, e: Recur, points: Points) -> Deep[Value]:
         """The states of a recurrence: each is kept like the value of a let, in a block of rows of its own."""
-        state: Value = yield self.at(e.init, points)
+        state: Value = yield from call(self.at(e.init, points))
         steps = max(0, size_of(e.size, self.setting))
         self._limit(points.count, e.type)
         self._limit(points.count * (steps + 1), e.state.type)
@@ -286,7 +290,7 @@ class Evaluator:
             for whole, leaf in zip(self.let[e.state], state, strict=True):
                 whole[block] = leaf.read()
             here = points.having(e.index, np.full(points.count, t, np.int64)).having(e.state, block)
-            state = yield self.at(e.step, here)
+            state = yield from call(self.at(e.step, here))
             arrays.append(state)
         if e.word == "fold":
             return state
@@ -294,6 +298,30 @@ class Evaluator:
         if not kept:
             return self._zero(e.type, points.count)
         return tuple(Leaf(np.stack([leaf.read() for leaf in leaves], axis=1)) for leaves in zip(*kept, strict=True))
+
+    def _routine(self, e: Apply, points: Points) -> Deep[Value]:
+        """The value of a routine at each point: that of its body, or what the external function gives."""
+        routine = e.routine
+        given: list[list[Values]] = []
+        for argument in e.arguments:
+            value: Value = yield from call(self.at(argument, points))
+            given.append([leaf.read() for leaf in value])
+        if routine.body is None and self.exact:
+            raise EvaluationError(f"{routine.name} has no exact value", hint="evaluate in floating point instead")
+        found: list[list[Values]] = []
+        for row in range(points.count):
+            arguments = [parts[0][row] for parts in given]
+            if routine.body is None:
+                assert routine.compute is not None
+                found.append([np.asarray(x, np.float64) for x in routine.compute(*arguments)])
+            else:
+                f = Function(routine.name, routine.params, routine.body)
+                inner = Evaluator(f, bind(f, tuple(arguments), {}), self.exact)
+                made: Value = yield from call(inner.at(f.body, ORIGIN))
+                found.append([leaf.read()[0] for leaf in made])
+        if not found:
+            return self._zero(e.type, 0)
+        return tuple(Leaf(np.stack(rows)) for rows in zip(*found, strict=True))
 
     def _without_points(self, e: Extremum | Choice, points: Points) -> EmptyExtremum:
         sizes = sorted((s for s in free_atoms(e.pred) if isinstance(s, Size)), key=lambda s: s.name)
@@ -311,7 +339,7 @@ class Evaluator:
         while isinstance(path[-1].body, Access):
             path.append(path[-1].body)
         path.reverse()
-        value: Value = yield self.at(path[0].body, points)
+        value: Value = yield from call(self.at(path[0].body, points))
         at: list[Ints] = []
         for step in path:
             found = affine_at(step.at, points, self.setting)

@@ -34,8 +34,8 @@ class Function(Shown):
 
     `str(f)` is its text. `f(*arrays, **arrays)` runs it compiled: arrays of NumPy or JAX, numbers for parameters of
     type R, tuples for pairs, boolean or SciPy sparse matrices for relations, integers for indices. Sizes are read off
-    the arrays' shapes, [n][m]R being the shape (n, m); one that no shape tells is a keyword. Pairs come back as tuples,
-    read as `results` says. Raises `ArgumentError` for arguments that don't fit.
+    the arrays' shapes, [n][m]R being the shape (n, m); one that no shape determines is a keyword. Pairs come back as
+    tuples, read as `results` says. Raises `ArgumentError` for arguments that don't fit.
 
     `further` are sizes that it accepts though its value does not depend on them: those of the program that it was
     derived from.

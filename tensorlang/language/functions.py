@@ -17,7 +17,7 @@ import numpy as np
 
 from tensorlang.errors import EvaluationError, LimitError, ScalarFunctionError
 from tensorlang.interning import shared
-from tensorlang.language.grammar import Add, Call, Const, Expr, Integer, Mul, ScalarFunction, Shared, Var, number
+from tensorlang.language.grammar import Add, Call, Const, Expr, Integer, Loops, Mul, ScalarFunction, Shared, Var, number
 from tensorlang.language.types import R
 
 KEYWORDS = frozenset(
@@ -92,10 +92,11 @@ def add_black_box(
     evaluate: Callable[..., Any],
     source: str,
     shared: tuple[Shared, int],
+    loops: Loops,
 ) -> ScalarFunction:
     """Make a function known whose code is `shared` with others; its cost is one of many, so no bound is checked."""
     made = _add(name, arity=arity, cost=cost, transpose=transpose, evaluate=evaluate, source=source)
-    _functions[name] = made = replace(made, shared=shared)
+    _functions[name] = made = replace(made, shared=shared, loops=loops)
     return made
 
 

@@ -17,6 +17,7 @@
         | let x = e0 in e1         Let
         | fold t:n with s = e0. e1 Recur, beyond Figure 3: the state after the last step; scan and prescan: that after
                                    and that before each step; states: all of them, n + 1
+        | r(e0, ...)               Apply, beyond Figure 3: a whole function of arrays with an adjoint of its own
 
 Nodes are interned: equality is identity. A node computes its type from its parts when it is made, so an
 ill-typed expression does not exist; it raises `TypeMismatch` instead.
@@ -28,15 +29,15 @@ function, g the indices of an SSA statement's result, s the further indices that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import count
 from typing import Any
 
-from tensorlang.errors import Place, TypeMismatch
+from tensorlang.errors import Place, SizeMismatch, TypeMismatch
 from tensorlang.interning import Interned
-from tensorlang.language.affine import Affine, Index, IndexArray, Lookup, atom_affine, constant
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine, constant
 from tensorlang.language.predicates import (
     FALSE,
     TRUE,
@@ -48,7 +49,7 @@ from tensorlang.language.predicates import (
     free_atoms,
 )
 from tensorlang.language.types import Array, Idx, Pair, R, Type, array, of_indices, shape
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 from tensorlang.shown import MOST_CHARACTERS, Shown, lines, text
 
 _serial = count()
@@ -319,6 +320,19 @@ class Let(Node, metaclass=Interned):
         _set_type(self, self.body.type)
 
 
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
+class Apply(Node, metaclass=Interned):
+    """routine(arguments): a whole function of arrays, whose adjoint is declared and not derived."""
+
+    routine: Routine
+    arguments: tuple[Expr, ...]
+    type: Type = field(init=False)
+
+    def __post_init__(self) -> None:
+        sizes = self.routine.sizes_at(tuple(e.type for e in self.arguments))
+        _set_type(self, with_sizes(self.routine.kind, sizes))
+
+
 RECURRENCES = ("fold", "scan", "prescan", "states")
 """What `Recur` gives: the last state, the state after each step, that before each step, and all of them."""
 
@@ -376,6 +390,7 @@ Expr = (
     | Bracket
     | Let
     | Recur
+    | Apply
 )
 
 
@@ -403,6 +418,75 @@ class ScalarFunction:
     """What it computes, as an expression of x0, x1, .., if that is known."""
     shared: tuple[Shared, int] | None = None
     """The code that computes it, and which of its results it is."""
+    loops: Loops | None = None
+    """What its path costs at data; `cost` is that of a path with one trip of each loop."""
+
+
+@dataclass(frozen=True, eq=False)
+class Routine:
+    """A whole function of arrays, known to the language by its name, whose adjoint is declared and not derived.
+
+    It is a program with the value `body`, or, if that is None, external: then `compute` gives its value for arrays, and
+    `cost` is what one call is declared to count, the sum of weights times products of sizes. `results` says how its
+    value reads in Python. `key` is the name under which generated code finds it.
+    """
+
+    name: str
+    params: tuple[Var, ...]
+    kind: Type
+    body: Expr | None = None
+    compute: Callable[..., Any] | None = None
+    cost: tuple[tuple[int, tuple[Affine, ...]], ...] = ()
+    results: Any = None
+    key: str = ""
+
+    def sizes_at(self, kinds: tuple[Type, ...]) -> dict[Atom, Affine]:
+        """What its sizes are for arguments of these types. Raises `TypeMismatch` or `SizeMismatch` if they don't
+        fit."""
+        if len(kinds) != len(self.params):
+            raise TypeMismatch(
+                f"{self.name} takes {len(self.params)} arguments, found {len(kinds)}", hint=self.signature
+            )
+        found: dict[Atom, Affine] = {}
+        pairs: list[tuple[Var, Affine, Affine]] = []
+        for p, kind in zip(self.params, kinds, strict=True):
+            (declared, element), (actual, other) = shape(p.type), shape(kind)
+            if len(declared) != len(actual) or element is not other:
+                raise TypeMismatch(
+                    f"the argument {p.name} of {self.name} must have type {p.type}, found {kind}", hint=self.signature
+                )
+            pairs += [(p, m, n) for m, n in zip(declared, actual, strict=True)]
+        for _, m, n in pairs:
+            if len(m.terms) == 1 and not m.constant and m.terms[0][1] == 1:
+                found.setdefault(m.terms[0][0], n)
+        for p, m, n in pairs:
+            expected = m.substitute(found)
+            if expected is not n:
+                declared_as = "" if expected is m else f"{m} = "
+                raise SizeMismatch(
+                    f"the argument {p.name} of {self.name} must have size {declared_as}{expected}, found {n}",
+                    hint=self.signature,
+                )
+        return found
+
+    @property
+    def signature(self) -> str:
+        """How it is called, with the types of its parameters."""
+        return f"{self.name}({', '.join(f'{p.name}: {p.type}' for p in self.params)})"
+
+
+@dataclass(frozen=True, eq=False)
+class Loops:
+    """What a scalar function costs whose loops data end: `base`, and for each of its loops and branches, by number, an
+    amount for each visit. `bounded` tells whether all loops have bounds. `count` gives the visits at numbers, the first
+    arguments of the function; `labels` say what they are called, `trips(f)` of a loop and `taken(f, k)` of a branch."""
+
+    arity: int
+    base: int
+    each: tuple[tuple[int, int], ...]
+    bounded: bool
+    count: Callable[..., Mapping[int, int]]
+    labels: Mapping[int, str]
 
 
 @dataclass(frozen=True)
@@ -419,6 +503,17 @@ class Shared:
 def type_of(x: Var | IndexArray) -> Type:
     """The type of what a `let` binds."""
     return array(x.sizes, Idx(x.size)) if isinstance(x, IndexArray) else x.type
+
+
+def with_sizes(kind: Type, sizes: Mapping[Atom, Affine]) -> Type:
+    """`kind` with these sizes in place of its own."""
+    match kind:
+        case Array(n, element):
+            return Array(n.substitute(sizes), with_sizes(element, sizes))
+        case Pair(a, b):
+            return Pair(with_sizes(a, sizes), with_sizes(b, sizes))
+        case _:
+            return kind
 
 
 def number(value: int | Fraction) -> Const:
@@ -490,8 +585,8 @@ def _zero(kind: Type) -> Deep[Expr]:
     sizes, element = shape(kind)
     body: Expr = number(0)
     if isinstance(element, Pair):
-        first: Expr = yield _zero(element.first)
-        second: Expr = yield _zero(element.second)
+        first: Expr = yield from call(_zero(element.first))
+        second: Expr = yield from call(_zero(element.second))
         body = MakePair(first, second)
     return gen([(Index("i"), size) for size in sizes], body)
 
@@ -507,7 +602,7 @@ def children(e: Expr) -> tuple[Expr, ...]:
             return (a, b)
         case Bracket(body=a) | Gen(body=a) | Sum(body=a) | Proj(body=a) | Extremum(body=a) | Choice(body=a):
             return (a,)
-        case Call(_, arguments):
+        case Call(_, arguments) | Apply(_, arguments):
             return arguments
         case Recur(init=a, step=b):
             return (a, b)

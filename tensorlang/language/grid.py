@@ -8,9 +8,10 @@ joins tables, by solving equalities, narrowing intervals and walking through the
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import Any
 
 import numpy as np
 
@@ -32,7 +33,7 @@ from tensorlang.language.predicates import (
     lookups,
 )
 from tensorlang.memory import cached
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 
 Binders = Sequence[tuple[Index, Affine]]
 
@@ -47,6 +48,8 @@ class Setting:
     sizes: Mapping[Size, int]
     relations: dict[Relation, Tuples] = field(default_factory=dict)
     arrays: dict[IndexArray, Ints] = field(default_factory=dict)
+    visits: Callable[[Any], int] | None = None
+    """How often loops that data end are visited, if that is known."""
 
 
 def size_of(a: Affine, setting: Setting) -> int:
@@ -79,9 +82,10 @@ def _elements(lookup: Lookup, points: Points, setting: Setting) -> Ints:
         return np.zeros(points.count, np.int64)
     row = points.columns.get(lookup.array, np.zeros(points.count, np.int64))
     at = [affine_at(a, points, setting) for a in lookup.at]
-    return elements[
+    found: np.ndarray[tuple[Any, ...], np.dtype[Any]] = elements[
         (row, *(np.clip(k, 0, n - 1).astype(np.int64) for k, n in zip(at, elements.shape[1:], strict=True)))
     ]
+    return found
 
 
 def looks_up(a: Affine, points: Points, setting: Setting) -> Mask:
@@ -126,14 +130,14 @@ def _holds(p: Predicate, points: Points, setting: Setting) -> Deep[Mask]:
                     break
                 narrow = points.only(columns_of(part))
                 where = narrow if undecided.all() else narrow.take(undecided)
-                result[undecided] = yield _holds(part, where, setting)
+                result[undecided] = yield from call(_holds(part, where, setting))
             return result
         case Exists():
             binders: dict[Index, Affine] = {}
             while isinstance(p, Exists) and p.index not in binders:
                 binders[p.index] = p.size
                 p = p.body
-            counts, factor = yield _tally(points, list(binders.items()), p, setting)
+            counts, factor = yield from call(_tally(points, list(binders.items()), p, setting))
             return np.asarray((counts > 0) & (factor > 0), np.bool_)
 
 
@@ -147,7 +151,7 @@ def expand(points: Points, binders: Binders, p: Predicate, setting: Setting) -> 
 
 def _expand(points: Points, binders: Binders, p: Predicate, setting: Setting) -> Deep[tuple[Points, Ints]]:
     search = _Search(points, binders, p, setting)
-    while not (yield search.filter()):
+    while not (yield from call(search.filter())):
         search.advance(search.cheapest() or search.first())
     return search.points, search.rows
 
@@ -168,7 +172,7 @@ def _tally(points: Points, binders: Binders, p: Predicate, setting: Setting) -> 
     """
     search = _Search(points, binders, p, setting)
     rows, lengths = None, None
-    while not (yield search.filter()):
+    while not (yield from call(search.filter())):
         choice = search.cheapest()
         if choice is None:
             break
@@ -248,7 +252,7 @@ class _Search:
             (later if self._waiting_in(p) else ready).append(p)
         self.pending = later
         if ready:
-            self._keep((yield _holds(And(tuple(ready)), self.points, self.setting)))
+            self._keep((yield from call(_holds(And(tuple(ready)), self.points, self.setting))))
         return not self.waiting
 
     def _keep(self, mask: Mask) -> None:

@@ -31,7 +31,7 @@ _GREEK = re.compile(
 
 
 WIDTH = 90
-"""Rows are about so many characters wide where a break is possible: MathJax 3 breaks none by itself."""
+"""Rows are about this many characters wide where a break is possible: MathJax 3 breaks none by itself."""
 
 
 def function_latex(f: Function) -> str:

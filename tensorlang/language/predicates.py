@@ -9,7 +9,7 @@ from itertools import count
 from tensorlang.interning import Interned, shared
 from tensorlang.language.affine import Affine, Atom, Index, Lookup, atom_affine, canonical, constant
 from tensorlang.memory import cached
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 from tensorlang.shown import Shown, text
 
 _serial = count()
@@ -223,10 +223,10 @@ def _mapped(p: Predicate, change: Callable[[Affine], Affine]) -> Deep[Predicate]
         case And(parts) | Or(parts):
             new = []
             for part in parts:
-                new.append((yield _mapped(part, change)))
+                new.append((yield from call(_mapped(part, change))))
             return conjunction(new) if isinstance(p, And) else disjunction(new)
         case Exists(index, size, body):
-            return Exists(index, size, (yield _mapped(body, change)))
+            return Exists(index, size, (yield from call(_mapped(body, change))))
 
 
 def substitute(p: Predicate, values: Mapping[Atom, Affine]) -> Predicate:
@@ -254,7 +254,7 @@ def _substitute(p: _Nested, values: Mapping[Atom, Affine]) -> Deep[Predicate]:
             new = []
             for part in parts:
                 if isinstance(part, _Nested):
-                    new.append((yield _substitute(part, values)))
+                    new.append((yield from call(_substitute(part, values))))
                 else:
                     new.append(_in_comparison(part, values))
             return conjunction(new) if isinstance(p, And) else disjunction(new)
@@ -264,7 +264,11 @@ def _substitute(p: _Nested, values: Mapping[Atom, Affine]) -> Deep[Predicate]:
                 return p
             fresh = Index(index.name)
             inner = {**values, index: atom_affine(fresh)}
-            new_body = (yield _substitute(body, inner)) if isinstance(body, _Nested) else _in_comparison(body, inner)
+            new_body = (
+                (yield from call(_substitute(body, inner)))
+                if isinstance(body, _Nested)
+                else _in_comparison(body, inner)
+            )
             return exists([(fresh, size.substitute(values))], new_body)
 
 

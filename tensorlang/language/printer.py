@@ -16,6 +16,7 @@ from tensorlang.language.functions import KEYWORDS, function
 from tensorlang.language.grammar import (
     Access,
     Add,
+    Apply,
     Bracket,
     Call,
     Choice,
@@ -40,7 +41,7 @@ from tensorlang.language.names import free_names, plain_name
 from tensorlang.language.notation import ATOM, CLOSED, FACTOR, LOOSE, POWER, PRODUCT, SUM, Notation, decimal
 from tensorlang.language.predicates import TRUE, Predicate, Relation
 from tensorlang.language.types import Idx, Pair, Type, shape
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 
 _END, _SUM_GOES_ON, _PRODUCT_GOES_ON = range(3)
 
@@ -94,8 +95,8 @@ class Printer(ConditionPrinter):
         if isinstance(element, Idx):
             inner = f"{self.notation.index}({self.affine(element.size)})"
         elif isinstance(element, Pair):
-            first: Doc = yield self.type(element.first)
-            second: Doc = yield self.type(element.second)
+            first: Doc = yield from call(self.type(element.first))
+            second: Doc = yield from call(self.type(element.second))
             inner = concat("(", first, self.notation.between_types, second, ")")
         doc = self._types[kind] = concat(*(f"[{self.affine(size)}]" for size in sizes), inner)
         return doc
@@ -117,34 +118,40 @@ class Printer(ConditionPrinter):
             case Integer(value):
                 doc = self._integer(value)
             case Add():
-                doc = yield self._sum(e, follow)
+                doc = yield from call(self._sum(e, follow))
             case Mul():
-                doc = yield self._product(e, follow)
+                doc = yield from call(self._product(e, follow))
             case Call():
-                doc = yield self._call(e)
+                doc = yield from call(self._call(e))
             case MakePair(a, b):
-                first = yield self.expr(a)
-                second = yield self.expr(b)
+                first = yield from call(self.expr(a))
+                second = yield from call(self.expr(b))
                 doc = self._enclosed(joined([first, second], self.notation.line))
             case Proj(which, body):
-                inner = yield self.expr(body)
+                inner = yield from call(self.expr(body))
                 doc = concat(self.notation.projections[which], self._enclosed(inner))
             case Gen() | Sum() | Extremum() | Choice():
-                doc = yield self._binder(e)
+                doc = yield from call(self._binder(e))
             case Compared(op, a, b):
-                first = yield self.expr(a, SUM, _SUM_GOES_ON)
-                second = yield self.expr(b, SUM)
+                first = yield from call(self.expr(a, SUM, _SUM_GOES_ON))
+                second = yield from call(self.expr(b, SUM))
                 doc = group(first, self.notation.line, concat(f"{self.notation.comparison[op]} ", second))
             case Access():
-                doc = yield self._access(e)
+                doc = yield from call(self._access(e))
             case Bracket():
-                doc = yield self._bracket(e, follow)
+                doc = yield from call(self._bracket(e, follow))
             case Recur():
-                doc = yield self._recurrence(e)
+                doc = yield from call(self._recurrence(e))
+            case Apply(routine, arguments):
+                parts = []
+                for argument in arguments:
+                    parts.append((yield from call(self.expr(argument))))
+                called = self.notation.name(routine.name)
+                doc = concat(called, self._enclosed(joined(parts, self.notation.line)))
             case Let(var, value, body):
-                value_doc = yield self.expr(value)
+                value_doc = yield from call(self.expr(value))
                 bound = self._bind(var)
-                body_doc = yield self.expr(body)
+                body_doc = yield from call(self.expr(body))
                 doc = group(self._let(var, value_doc), LINE, body_doc)
                 self._restore(bound)
         if wrap:
@@ -164,21 +171,21 @@ class Printer(ConditionPrinter):
         while isinstance(e, Add):
             terms.append((" + " if e.sign > 0 else " - ", e.right))
             e = e.left
-        first: Doc = yield self.expr(e, PRODUCT, _SUM_GOES_ON)
+        first: Doc = yield from call(self.expr(e, PRODUCT, _SUM_GOES_ON))
         rest: list[Doc] = []
         for k, (sign, term) in enumerate(reversed(terms)):
-            doc = yield self.expr(term, PRODUCT, follow if k == len(terms) - 1 else _SUM_GOES_ON)
+            doc = yield from call(self.expr(term, PRODUCT, follow if k == len(terms) - 1 else _SUM_GOES_ON))
             rest += [self.notation.line, concat(sign[1:], doc)]
         return group(first, nest(*rest))
 
     def _product(self, e: Mul, follow: int) -> Deep[Doc]:
         if _is_negation(e):
-            negated: Doc = yield self.expr(e.right, CLOSED if isinstance(e.right, Const) else POWER, follow)
+            negated: Doc = yield from call(self.expr(e.right, CLOSED if isinstance(e.right, Const) else POWER, follow))
             return concat("-", negated)
         divisor = _divisor(e)
         if divisor is not None and self.notation.has_fractions:
-            above: Doc = yield self.expr(e.left)
-            below: Doc = yield self.expr(divisor)
+            above: Doc = yield from call(self.expr(e.left))
+            below: Doc = yield from call(self.expr(divisor))
             return rigid(r"\frac{", above, "}{", below, "}")
         factors: list[tuple[str, Expr]] = []
         head: Expr = e
@@ -188,11 +195,11 @@ class Printer(ConditionPrinter):
                 break
             factors.append(("/ ", divisor) if divisor is not None else (self.notation.times[1:], head.right))
             head = head.left
-        first: Doc = yield self.expr(head, PRODUCT, _PRODUCT_GOES_ON)
+        first: Doc = yield from call(self.expr(head, PRODUCT, _PRODUCT_GOES_ON))
         rest: list[Doc] = []
         for k, (operator, factor) in enumerate(reversed(factors)):
             ends = k == len(factors) - 1 and operator != "/ "
-            doc = yield self.expr(factor, FACTOR, follow if ends else _PRODUCT_GOES_ON)
+            doc = yield from call(self.expr(factor, FACTOR, follow if ends else _PRODUCT_GOES_ON))
             rest += [self.notation.line, concat(operator, doc)]
         return group(first, nest(*rest))
 
@@ -201,14 +208,14 @@ class Printer(ConditionPrinter):
         if f.exponent is not None:
             suffix = self.notation.exponent(f.exponent)
             if suffix is not None:
-                base: Doc = yield self.expr(e.arguments[0], ATOM)
+                base: Doc = yield from call(self.expr(e.arguments[0], ATOM))
                 return concat(base, suffix)
-            base = yield self.expr(e.arguments[0])
+            base = yield from call(self.expr(e.arguments[0]))
             return concat(self.notation.name("pow"), self._enclosed(joined([base, str(f.exponent)])))
         template = self.notation.template(f)
         arguments: list[Doc] = []
         for argument in e.arguments:
-            arguments.append((yield self.expr(argument, template.inner if template else LOOSE)))
+            arguments.append((yield from call(self.expr(argument, template.inner if template else LOOSE))))
         if template is None:
             return concat(f.name, self._enclosed(joined(arguments, self.notation.line)))
         if template.fences is not None:
@@ -234,19 +241,19 @@ class Printer(ConditionPrinter):
             body = body.body
         shown: Doc | None = None
         if where is not TRUE:
-            shown = yield self.predicate(where)
-        inner: Doc = yield self.expr(body)
+            shown = yield from call(self.predicate(where))
+        inner: Doc = yield from call(self.expr(body))
         for names in reversed(bound):
             self._restore(names)
         return group(self.notation.binder(word, binders, shown), nest(self.notation.after_binder, inner))
 
     def _recurrence(self, e: Recur) -> Deep[Doc]:
         """word index:size with state = init . step"""
-        init: Doc = yield self.expr(e.init)
+        init: Doc = yield from call(self.expr(e.init))
         size = self.affine(e.size)
         bound = [self._bind(e.index), self._bind(e.state)]
         head = self.notation.recurrence(e.word, self.name(e.index), size, self.name(e.state), init)
-        step: Doc = yield self.expr(e.step)
+        step: Doc = yield from call(self.expr(e.step))
         for names in reversed(bound):
             self._restore(names)
         return group(head, nest(LINE, step))
@@ -256,16 +263,16 @@ class Printer(ConditionPrinter):
         while isinstance(e, Access):
             at.append(e.at)
             e = e.body
-        array: Doc = yield self.expr(e, ATOM)
+        array: Doc = yield from call(self.expr(e, ATOM))
         return concat(array, f"[{self.affines(reversed(at))}]")
 
     def _bracket(self, e: Bracket, follow: int) -> Deep[Doc]:
-        p: Doc = yield self.predicate(e.pred)
+        p: Doc = yield from call(self.predicate(e.pred))
         opening, closing = self.notation.brackets
         test = group(opening, nest(p), closing)
         if isinstance(e.body, Const) and e.body.value == 1:
             return test
-        body: Doc = yield self.expr(e.body, PRODUCT, follow)
+        body: Doc = yield from call(self.expr(e.body, PRODUCT, follow))
         return concat(test, self.notation.times, body)
 
     def _let(self, var: Var | IndexArray, value: Doc) -> Doc:
@@ -291,7 +298,7 @@ class Printer(ConditionPrinter):
                 return LOOSE
             case Let() | Gen() | Sum() | Extremum() | Choice() | Recur() | Bracket():
                 return POWER
-            case Var() | Integer() | MakePair() | Proj() | Access():
+            case Var() | Integer() | MakePair() | Proj() | Access() | Apply():
                 return ATOM
 
 

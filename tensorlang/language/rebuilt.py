@@ -9,6 +9,7 @@ from tensorlang.language.affine import Affine, Atom
 from tensorlang.language.grammar import (
     Access,
     Add,
+    Apply,
     Bracket,
     Call,
     Choice,
@@ -43,6 +44,20 @@ def height(e: Expr) -> int:
             stack.append((node, True))
             stack += [(part, False) for part in children(node)]
     return found[e]
+
+
+def is_staged(e: Expr) -> bool:
+    """Whether there is a recurrence in `e`, or a call of a routine."""
+    seen: set[Expr] = set()
+    stack = [e]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Recur | Apply):
+            return True
+        if node not in seen:
+            seen.add(node)
+            stack += children(node)
+    return False
 
 
 def rewrite(
@@ -120,6 +135,8 @@ def with_children(e: Expr, parts: Sequence[Expr]) -> Expr:
             return Let(x, *parts)
         case Call(f, _):
             return Call(f, tuple(parts))
+        case Apply(routine, _):
+            return Apply(routine, tuple(parts))
         case Proj(which, _):
             return Proj(which, *parts)
         case Gen(i, n, _):

@@ -17,6 +17,7 @@ from tensorlang.language.affine import Affine, Index, atom_affine
 from tensorlang.language.grammar import (
     Access,
     Add,
+    Apply,
     Bracket,
     Expr,
     Gen,
@@ -76,7 +77,7 @@ def kept_where(states: Sequence[Var], p: Predicate, q: Predicate, step: Expr) ->
 
 
 def _require_parts(kind: Type, count: int) -> None:
-    """Raise `TypeMismatch` unless `kind` is one of so many parts."""
+    """Raise `TypeMismatch` unless `kind` has that many parts."""
     whole = kind
     for _ in range(count - 1):
         if not isinstance(kind, Pair):
@@ -98,6 +99,12 @@ def _kept(p: Predicate, q: Predicate, old: Expr, new: Expr) -> Expr:
 
 WHOLE = "tl.normalize makes all passes together, and in the steps of recurrences, too"
 """What to do where a single pass of the normal form meets a recurrence."""
+
+
+def whole_word(e: Recur | Apply) -> str:
+    """What it is called that a single pass can't see through."""
+    return f"a {e.word}" if isinstance(e, Recur) else f"a call of {e.routine.name}"
+
 
 _turned: WeakSet[Index] = WeakSet()
 """The indices of recurrences that go backwards."""

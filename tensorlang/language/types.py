@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from tensorlang.errors import LimitError
 from tensorlang.interning import Interned
 from tensorlang.language.affine import Affine
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 from tensorlang.shown import Shown
 
 MOST_PARTS = 1 << 17
@@ -109,8 +109,8 @@ def _struct_of_arrays(kind: Type) -> Deep[Type]:
     sizes, element = shape(kind)
     if not isinstance(element, Pair):
         return kind
-    first: Type = yield _struct_of_arrays(array(sizes, element.first))
-    second: Type = yield _struct_of_arrays(array(sizes, element.second))
+    first: Type = yield from call(_struct_of_arrays(array(sizes, element.first)))
+    second: Type = yield from call(_struct_of_arrays(array(sizes, element.second)))
     return Pair(first, second)
 
 

@@ -2,14 +2,14 @@
 
     Function  --plan-->  Plan  --arrays-->  ArrayProgram  --emit-->  Python        target "jax"
               --kernels-->  Program of kernels and fallbacks  --emit-->  Python    targets "pallas-tpu", "pallas-gpu"
-              --mesh-->  Plan of stages, a function for each  --as above-->  Python, on several devices
+              --mesh-->  Plan of stages, a function for each  --emit-->  Python    on several devices
 
 Between the stages stand values, each with its grammar at the top of its module:
 
     plan/ir.py         which arrays there are, and how each is stored: printed, and checked as it is made
     arrays/ir.py       which operations compute them: printed by `printer`, checked by `check`, run by NumPy in
                        `interpret`, counted for all sizes in `work`, compared with the model in `cost`
-    kernels/ir.py  which tiles compute them
+    kernels/ir.py      which tiles compute them: printed by `str`, checked by `kernels/check.py`
 
 Where it is decided
     which arrays are computed where they are read                 plan/inline.py
@@ -28,9 +28,13 @@ Where it is decided
     how a bracket is computed: shorter axes, zeros, masks         arrays/brackets.py
     which sums of terms are pieces side by side or in turns       arrays/concatenate.py
     what gets a name of its own in a statement                    arrays/scope.py (`short`), arrays/expressions.py
-    how all of that is written                                    emit/python.py, and nowhere else on this path
+    what is computed from parts of scalar expressions, anywhere   arrays/fold.py
+    how parameters become arrays, and which sizes shapes tell     arrays/signature.py, for all targets
+    how all of that is written                                    emit/python.py, from nodes: for kernels emit/tpu/ and
+                                                                  emit/gpu/ make them, for several devices emit/mesh.py
     what is chosen by sizes when the program is traced            emit/library/, by the thresholds in costs.py
     which loops become a kernel, and which are left to jax.numpy  kernels/grouping.py, kernels/roles.py
+    how long tiles are, and what an accelerator can't have        kernels/targets.py
     which indices are mapped to which devices                     mesh/plan.py
 
 `lower(f).explain()` tells what was decided for a program, what was not, and why. What runs is measured in

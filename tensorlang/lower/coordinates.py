@@ -102,7 +102,7 @@ def _made(value: Any) -> Coordinates | jax.Array | None:
 
 
 def _few_points(value: Any) -> Arrays | None:
-    """The coordinates of what is not zero, in lexicographic order, unless a mask is better than so many."""
+    """The coordinates of what is not zero, in lexicographic order, unless a mask is better."""
     if hasattr(value, "tocoo"):
         columns = _sparse_points(value)
         return columns if len(columns[0]) * CELLS_PER_POINT <= prod(value.shape) else None

@@ -10,10 +10,12 @@ import jax
 from tensorlang.budget import limited
 from tensorlang.errors import ArgumentError
 from tensorlang.language.function import Function
+from tensorlang.language.rebuilt import height
 from tensorlang.lower.plan.kept import require_store
 from tensorlang.lower.run import Lowered
 from tensorlang.memory import cached_whole
 from tensorlang.normal.recurrences import has_recurrences
+from tensorlang.surface.inline import opened
 
 if TYPE_CHECKING:
     from tensorlang.lower.mesh.run import Distributed
@@ -71,8 +73,8 @@ def lower(
     by `simplify`; the program runs at others too.
 
     With a `mesh` it runs on all of its devices. `sharding` says along which axes of the mesh indices are cut into
-    blocks, by their names in `f`, or by those of the sizes that they run over: {"i": "data", "n": ("x", "y")}. What
-    that makes of each array, and what the devices send each other, `tensorlang.lower.mesh` tells.
+    blocks, by their names in `f`, or by the names of the sizes that they run over: {"i": "data", "n": ("x", "y")}. What
+    that makes of each array, and what the devices send each other is described in `tensorlang.lower.mesh`.
 
     What brackets hide must be finite, or it may make nan of what does not read it: compiled code multiplies by zero
     where that is fastest. With `strict` an element that no true bracket reads for a result has no influence on it,
@@ -80,7 +82,7 @@ def lower(
     out not to be finite are computed once more, by ways that select, and none by Fourier transforms. JAX's own
     derivative of such code is not strict: lower a derivative, or use `to_jax`.
 
-    The targets "pallas-tpu" and "pallas-gpu" are kernels over tiles, as `tensorlang.lower.kernels.run.Kernels` tells.
+    The targets "pallas-tpu" and "pallas-gpu" are kernels over tiles: see `tensorlang.lower.kernels.run.Kernels`.
     `blocks` has lengths of tiles along axes, by the sizes of these: {"n": 256}.
 
     `store` says what a recurrence keeps of its steps for one that goes back over them, as that of an adjoint does:
@@ -96,9 +98,9 @@ def lower(
     `check` there is a `checkify.check` of these then, which `jax.experimental.checkify.checkify` turns into an error
     to be thrown when the code has run.
 
-    Raises `ArgumentError` for a target that there is none of, for a name that is no size of `f`, for a `sharding`
-    that names no index or size of `f`, or no axis of the mesh, for `blocks` that are none or of another target, and
-    for `strict` code, or recurrences, for a mesh or as kernels, and for a `store` that there is none of.
+    Raises `ArgumentError` for an unknown target, for a name that is not a size of `f`, for a `sharding`
+    that names no index or size of `f`, or no axis of the mesh, for `blocks` that are invalid or of another target, and
+    for `strict` code, or recurrences, for a mesh or as kernels, and for an unknown `store`.
 
     >>> f = tl.parse("f(x: [n]R) = sum i:n. x[i]^2")
     >>> print(tl.lower(f).explain()["result"].cost)
@@ -112,10 +114,13 @@ def lower(
         where = "a mesh" if target == "jax" else f"the target {target!r}"
         hint = "what brackets hide must be finite there; the target 'jax' on one device takes strict=True"
         raise ArgumentError(f"no strict code is made for {where}", hint=hint)
-    if has_recurrences(f) and (target != "jax" or mesh is not None or sharding is not None):
+    if has_recurrences(opened(f)) and (target != "jax" or mesh is not None or sharding is not None):
         where = "for a mesh" if target == "jax" else f"as kernels for {target!r}"
         hint = "the target 'jax' on one device, where steps are a lax.scan; its arrays may be sharded by jax.jit"
-        raise ArgumentError(f"recurrences are not lowered {where} yet, and {f.name} has one", hint=hint)
+        what = f"recurrences are not lowered {where} yet, and {f.name} has one"
+        if not height(opened(f).body):
+            what, hint = f"external functions are not called {where}, and {f.name} calls one", "the target 'jax'"
+        raise ArgumentError(what, hint=hint)
     if mesh is None and sharding is None and target != "jax":
         from tensorlang.lower.kernels.run import Kernels
 

@@ -34,6 +34,7 @@ from tensorlang.lower.plan.ir import Plan
 from tensorlang.normal.recurrences import has_recurrences
 from tensorlang.shown import Code
 from tensorlang.simplify import simplify
+from tensorlang.surface.inline import opened
 
 _BUILTINS = (
     "abs",
@@ -91,7 +92,7 @@ class Lowered(Code):
     ) -> None:
         self.function = f
         self._exact, self._check, self._strict, self._store = exact, check, strict, store
-        self._simplified = simplify(f, **(sizes or {}))
+        self._simplified = simplify(opened(f), **(sizes or {}))
         self._forms: dict[tuple[Relation, ...], Form] = {}
         self._plans: dict[Hashable, _Plan] = {}
         self._form(())
@@ -135,7 +136,7 @@ class Lowered(Code):
     ) -> Explanation:
         """How each array of the program is stored and computed, what was not chosen, and why.
 
-        With `on_points` it is about the source for relations that are given by their points. Otherwise it tells what
+        With `on_points` it is about the source for relations that are given by their points. Otherwise it gives what
         each array costs, and all of them, beside the model's count: for all sizes, or at sizes given by name, as
         keywords or in a mapping.
 
@@ -215,7 +216,8 @@ class Lowered(Code):
         return values_of(self.function, bound), {size.name: n for size, n in bound.sizes.items() if size in told}
 
     def _plan(self, leaves: Sequence[Any], tree: Any) -> _Plan:
-        """What to do with arguments that are alike. Raises `ArgumentError` if they don't fit, whatever they hold."""
+        """What to do with arguments of these shapes and dtypes. Raises `ArgumentError` if they don't fit, whatever they
+        hold."""
         args, kwargs = tree.unflatten([_placeholder(k, x) for k, x in enumerate(leaves)])
         bound = bind(self.function, args, kwargs)
         check_extrema(self.function, bound.sizes)
@@ -338,6 +340,8 @@ def check_extrema(f: Function, sizes: dict[Size, int]) -> None:
 
 _PACKAGES = frozenset({"jax", "numpy"})
 """What generated code may import from. NumPy's own methods import parts of it in the name of who calls them."""
+_REGISTRY = "tensorlang.language.routines"
+"""Where generated code finds the functions that users have declared."""
 
 
 class Generated(Protocol):
@@ -365,7 +369,7 @@ def _import(
     fromlist: tuple[str, ...] | None = (),
     level: int = 0,
 ) -> ModuleType:
-    if name.split(".", maxsplit=1)[0] not in _PACKAGES or level:
+    if (name.split(".", maxsplit=1)[0] not in _PACKAGES and name != _REGISTRY) or level:
         raise ImportError(f"lowered code imports JAX and NumPy alone, not {name}")
     return __import__(name, globals, locals, fromlist or (), level)
 

@@ -29,8 +29,8 @@ Group = tuple[int, ...]
 
 
 def sent_by(text: str, devices: Mapping[str, int]) -> list[Sent]:
-    """The collectives in the text of a compiled program, which `Compiled.as_text()` of JAX gives, for a mesh with so
-    many `devices` along its axes, in the order of the devices that it was compiled for.
+    """The collectives in the text of a compiled program, which `Compiled.as_text()` of JAX gives, for a mesh with
+    these numbers of `devices` along its axes, in the order of the devices that it was compiled for.
 
     A collective among devices that differ in no axes alone is along none. Raises `ValueError` if it is no such text.
     """

@@ -96,7 +96,7 @@ def _channels(count: int) -> tuple[Run, Run, tuple[jax.Array, ...]]:
 
 
 def _triangle(rows: int) -> tuple[Run, Run, tuple[jax.Array, ...]]:
-    """A sum over a triangle, under one mask or in blocks of so many rows."""
+    """A sum over a triangle, under one mask or in blocks of `rows` rows."""
     n = 4 * rows
 
     def way(a: jax.Array, x: jax.Array, most: int) -> jax.Array:
@@ -111,7 +111,7 @@ def _triangle(rows: int) -> tuple[Run, Run, tuple[jax.Array, ...]]:
 
 
 def _cut_triangle(rows: int) -> tuple[Run, Run, tuple[jax.Array, ...]]:
-    """An array that is zero but in a triangle, added up along rows and columns, whole or in blocks of so many rows."""
+    """An array that is zero outside a triangle, added up along rows and columns, whole or in blocks of rows."""
     n = 4 * rows
 
     def way(x: jax.Array, most: int) -> jax.Array:

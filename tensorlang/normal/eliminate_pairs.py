@@ -25,6 +25,7 @@ from tensorlang.language.function import Function, Parameter
 from tensorlang.language.grammar import (
     Access,
     Add,
+    Apply,
     Bracket,
     Call,
     Choice,
@@ -42,9 +43,9 @@ from tensorlang.language.grammar import (
     Sum,
     Var,
 )
-from tensorlang.language.recurrence import WHOLE
+from tensorlang.language.recurrence import WHOLE, whole_word
 from tensorlang.language.types import leaves, struct_of_arrays
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 
 Path = tuple[int, ...]
 
@@ -100,7 +101,7 @@ class _Split:
 
     def _part(self, e: Expr, path: Path) -> Deep[Expr]:
         if (e, path) not in self.done:
-            self.done[e, path] = yield self._rebuild(e, path)
+            self.done[e, path] = yield from call(self._rebuild(e, path))
         return self.done[e, path]
 
     def _rebuild(self, e: Expr, path: Path) -> Deep[Expr]:
@@ -110,35 +111,35 @@ class _Split:
             case Const() | Integer():
                 return e
             case Add(a, b, sign):
-                return Add((yield self._part(a, ())), (yield self._part(b, ())), sign)
+                return Add((yield from call(self._part(a, ()))), (yield from call(self._part(b, ()))), sign)
             case Mul(a, b):
-                return Mul((yield self._part(a, ())), (yield self._part(b, ())))
+                return Mul((yield from call(self._part(a, ()))), (yield from call(self._part(b, ()))))
             case Compared(op, a, b):
-                return Compared(op, (yield self._part(a, ())), (yield self._part(b, ())))
+                return Compared(op, (yield from call(self._part(a, ()))), (yield from call(self._part(b, ()))))
             case Call(f, arguments):
                 new = []
                 for argument in arguments:
-                    new.append((yield self._part(argument, ())))
+                    new.append((yield from call(self._part(argument, ()))))
                 return Call(f, tuple(new))
             case MakePair(a, b):  # 5.11
-                return (yield self._part(b if path[0] else a, path[1:]))
+                return (yield from call(self._part(b if path[0] else a, path[1:])))
             case Proj(which, a):
-                return (yield self._part(a, (which, *path)))
+                return (yield from call(self._part(a, (which, *path))))
             case Gen(i, n, a):  # 5.12, 5.13
-                return Gen(i, n, (yield self._part(a, path)))
+                return Gen(i, n, (yield from call(self._part(a, path))))
             case Sum(i, n, a):
-                return Sum(i, n, (yield self._part(a, path)))
+                return Sum(i, n, (yield from call(self._part(a, path))))
             case Extremum(sign, i, n, p, a):
-                return Extremum(sign, i, n, p, (yield self._part(a, path)))
+                return Extremum(sign, i, n, p, (yield from call(self._part(a, path))))
             case Choice(sign, i, n, p, a):
-                return Choice(sign, i, n, p, (yield self._part(a, path)))
+                return Choice(sign, i, n, p, (yield from call(self._part(a, path))))
             case Access(a, at, _):  # 5.14, 5.15
-                return Access((yield self._part(a, path)), at, None)
+                return Access((yield from call(self._part(a, path))), at, None)
             case Bracket(p, a):  # 5.16, 5.17
-                return Bracket(p, (yield self._part(a, path)))
-            case Recur():
+                return Bracket(p, (yield from call(self._part(a, path))))
+            case Recur() | Apply():
                 raise NormalFormError(
-                    f"pairs are eliminated in steps and between recurrences, found a {e.word}", hint=WHOLE
+                    f"pairs are eliminated in steps and between recurrences, found {whole_word(e)}", hint=WHOLE
                 )
             case Let():
                 raise NormalFormError("pairs are eliminated once lets are lifted; found a let inside an expression")

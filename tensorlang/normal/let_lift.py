@@ -3,7 +3,7 @@
     Le ::= e | let x = e in Le            where e has no let
 
     5.1 to 5.5, 5.8   a let inside an operand, argument, pair, projection or access moves outside of it
-    5.6, 5.7          gen i:n. let x = e0 in e1  ->  let x = gen i:n. e0 in gen i:n. [x := x[i]] e1     (sum alike)
+    5.6, 5.7          gen i:n. let x = e0 in e1  ->  let x = gen i:n. e0 in gen i:n. [x := x[i]] e1     (and for sums)
     5.9               [p] * let x = e0 in e1     ->  let x = [p]*e0 in [p]*e1
     5.10              let x = (let y = e0 in e1) in e2  ->  let y = e0 in let x = e1 in e2
     5.R3              gen i:n. fold t with s = e0 . e1  ->  let r = fold t with s' = gen i:n. e0 .
@@ -23,11 +23,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from tensorlang.budget import limited
+from tensorlang.errors import NormalFormError
 from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import (
     Access,
     Add,
+    Apply,
     Bracket,
     Call,
     Choice,
@@ -50,11 +52,11 @@ from tensorlang.language.grammar import (
     real,
 )
 from tensorlang.language.names import free_names
-from tensorlang.language.predicates import Predicate, lookups, substitute
+from tensorlang.language.predicates import Predicate, free_atoms, lookups, substitute
 from tensorlang.language.rebuilt import with_atoms, with_values
 from tensorlang.language.types import shape
 from tensorlang.normal.conditional import with_conditions
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 from tensorlang.sets.solve import simplify_in
 
 Binding = tuple[Var | IndexArray, Expr]
@@ -132,7 +134,7 @@ def let_lift(f: Function) -> Function:
 
 def _lift(e: Expr, scope: _Scope, lifted: list[Binding]) -> Deep[Expr]:
     if e not in scope.done:
-        scope.done[e] = yield _rebuild(e, scope, lifted)
+        scope.done[e] = yield from call(_rebuild(e, scope, lifted))
     return scope.done[e]
 
 
@@ -145,39 +147,41 @@ def _rebuild(e: Expr, scope: _Scope, lifted: list[Binding]) -> Deep[Expr]:
         case Integer(a):
             return real(scope.affine(a))
         case Add(a, b, sign):
-            return Add((yield _lift(a, scope, lifted)), (yield _lift(b, scope, lifted)), sign)
+            return Add((yield from call(_lift(a, scope, lifted))), (yield from call(_lift(b, scope, lifted))), sign)
         case Mul(a, b):
-            return Mul((yield _lift(a, scope, lifted)), (yield _lift(b, scope, lifted)))
+            return Mul((yield from call(_lift(a, scope, lifted))), (yield from call(_lift(b, scope, lifted))))
         case Compared(op, a, b):
-            return Compared(op, (yield _lift(a, scope, lifted)), (yield _lift(b, scope, lifted)))
+            return Compared(op, (yield from call(_lift(a, scope, lifted))), (yield from call(_lift(b, scope, lifted))))
         case MakePair(a, b):
-            return MakePair((yield _lift(a, scope, lifted)), (yield _lift(b, scope, lifted)))
+            return MakePair((yield from call(_lift(a, scope, lifted))), (yield from call(_lift(b, scope, lifted))))
         case Call(f, arguments):
             new = []
             for argument in arguments:
-                new.append((yield _lift(argument, scope, lifted)))
+                new.append((yield from call(_lift(argument, scope, lifted))))
             return Call(f, tuple(new))
         case Proj(which, a):
-            return Proj(which, (yield _lift(a, scope, lifted)))
+            return Proj(which, (yield from call(_lift(a, scope, lifted))))
         case Access(a, at, _):
-            return Access((yield _lift(a, scope, lifted)), scope.affine(at), None)
+            return Access((yield from call(_lift(a, scope, lifted))), scope.affine(at), None)
         case Gen(i, n, a):
-            return Gen(i, n, (yield _lift(a, _Scope(scope, (i, n)), lifted)))
+            return Gen(i, n, (yield from call(_lift(a, _Scope(scope, (i, n)), lifted))))
         case Sum(i, n, a):
-            return Sum(i, n, (yield _lift(a, _Scope(scope, (i, n)), lifted)))
+            return Sum(i, n, (yield from call(_lift(a, _Scope(scope, (i, n)), lifted))))
         case Extremum(sign, i, n, p, a) | Choice(sign, i, n, p, a):
             p = scope.predicate(p)
-            body = yield _lift(a, _Scope(_Scope(scope, (i, n)), p), lifted)
+            body = yield from call(_lift(a, _Scope(_Scope(scope, (i, n)), p), lifted))
             return Extremum(sign, i, n, p, body) if isinstance(e, Extremum) else Choice(sign, i, n, p, body)
         case Bracket(p, a):
             p = scope.predicate(p)
-            return Bracket(p, (yield _lift(a, _Scope(scope, p), lifted)))
+            return Bracket(p, (yield from call(_lift(a, _Scope(scope, p), lifted))))
         case Recur():
-            return (yield _recurrence(e, scope, lifted))
+            return (yield from call(_recurrence(e, scope, lifted)))
+        case Apply():
+            return (yield from call(_application(e, scope, lifted)))
         case Let(x, e0, e1):
             if scope.bound.get(x, e0) is not e0:
                 scope = _Scope(scope)  # another let of the same variable: what was done for the first is not for it
-            value, indices = scope.wrap((yield _lift(e0, scope, lifted)))
+            value, indices = scope.wrap((yield from call(_lift(e0, scope, lifted))))
             scope.bound[x] = e0
             places = tuple(map(atom_affine, indices))
             if isinstance(x, IndexArray):
@@ -188,7 +192,35 @@ def _rebuild(e: Expr, scope: _Scope, lifted: list[Binding]) -> Deep[Expr]:
                 outer = Var(x.name, value.type)
                 lifted.append((outer, value))
                 scope.values[x] = access(outer, *places)
-            return (yield _lift(e1, scope, lifted))
+            return (yield from call(_lift(e1, scope, lifted)))
+
+
+def _application(e: Apply, scope: _Scope, lifted: list[Binding]) -> Deep[Expr]:
+    """5.A: the values for all indices of what surrounds `e` that it depends on, as the value of a let."""
+    arguments: list[Expr] = []
+    for argument in e.arguments:
+        arguments.append((yield from call(_lift(argument, scope, lifted))))
+    made: Expr = Apply(e.routine, tuple(arguments))
+    read = set(free_names(made))
+    indices: list[Index] = []
+    outer: _Scope | None = scope
+    while outer is not None:
+        if isinstance(outer.around, tuple) and outer.around[0] in read:
+            made = Gen(*outer.around, made)
+            indices.append(outer.around[0])
+            read |= set(free_names(made))
+        elif outer.around is not None and not isinstance(outer.around, tuple):
+            here = {i for i in free_atoms(outer.around) if isinstance(i, Index)} & read
+            if here:
+                hidden = ", ".join(sorted(i.name for i in here))
+                raise NormalFormError(
+                    f"{e.routine.name} is called where a condition on {hidden} hides it",
+                    hint=f"call {e.routine.name} outside of the bracket, and hide its value",
+                )
+        outer = outer.parent
+    x = Var(e.routine.name, made.type)
+    lifted.append((x, made))
+    return access(x, *(atom_affine(index) for index in reversed(indices)))
 
 
 def _recurrence(e: Recur, scope: _Scope, lifted: list[Binding]) -> Deep[Expr]:
@@ -196,7 +228,7 @@ def _recurrence(e: Recur, scope: _Scope, lifted: list[Binding]) -> Deep[Expr]:
 
     Without a bracket around it, these are the indices that `e` depends on.
     """
-    init = yield _lift(e.init, scope, lifted)
+    init = yield from call(_lift(e.init, scope, lifted))
     free = free_names(Gen(e.index, e.size, e.step))
     step = with_values(e.step, {x: scope.find(x) for x in free if isinstance(x, Var) and x is not e.state})
     arrays = scope.looked_up(Lookup(x, ()) for x in free if isinstance(x, IndexArray))

@@ -23,6 +23,7 @@ from tensorlang.language.function import Function
 from tensorlang.language.grammar import (
     Access,
     Add,
+    Apply,
     Bracket,
     Call,
     Choice,
@@ -45,9 +46,9 @@ from tensorlang.language.grammar import (
     real,
 )
 from tensorlang.language.predicates import substitute
-from tensorlang.language.recurrence import WHOLE
+from tensorlang.language.recurrence import WHOLE, whole_word
 from tensorlang.language.types import shape
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 
 
 @limited
@@ -89,7 +90,7 @@ _EMPTY = _Env()
 
 def _outputs(e: Expr, done: _Done) -> Deep[Expr]:
     if isinstance(e, MakePair):
-        return MakePair((yield _outputs(e.first, done)), (yield _outputs(e.second, done)))
+        return MakePair((yield from call(_outputs(e.first, done))), (yield from call(_outputs(e.second, done))))
     return _pushed(e, done)
 
 
@@ -117,7 +118,7 @@ def _at(e: Expr, env: _Env, at: tuple[Affine, ...], done: _Done) -> Deep[Expr]:
     """The element of `e`, in which `env` says what the indices stand for, at `at`."""
     key = (e, env, at)
     if key not in done:
-        done[key] = yield _element(e, env, at, done)
+        done[key] = yield from call(_element(e, env, at, done))
     return done[key]
 
 
@@ -134,34 +135,36 @@ def _element(e: Expr, env: _Env, at: tuple[Affine, ...], done: _Done) -> Deep[Ex
         case Integer(value):
             return real(value.substitute(env))
         case Add(a, b, sign):
-            return Add((yield _at(a, env, (), done)), (yield _at(b, env, (), done)), sign)
+            return Add((yield from call(_at(a, env, (), done))), (yield from call(_at(b, env, (), done))), sign)
         case Mul(a, b):
-            return Mul((yield _at(a, env, (), done)), (yield _at(b, env, (), done)))
+            return Mul((yield from call(_at(a, env, (), done))), (yield from call(_at(b, env, (), done))))
         case Compared(op, a, b):
-            return Compared(op, (yield _at(a, env, (), done)), (yield _at(b, env, (), done)))
+            return Compared(op, (yield from call(_at(a, env, (), done))), (yield from call(_at(b, env, (), done))))
         case Call(f, arguments):
             new = []
             for argument in arguments:
-                new.append((yield _at(argument, env, (), done)))
+                new.append((yield from call(_at(argument, env, (), done))))
             return Call(f, tuple(new))
         case Gen(i, _, a):  # 5.21
-            return (yield _at(a, _extended(env, i, at[0]), at[1:], done))
+            return (yield from call(_at(a, _extended(env, i, at[0]), at[1:], done)))
         case Sum(i, n, a):
             fresh = Index(i.name)
-            body = yield _at(a, _extended(env, i, atom_affine(fresh)), (), done)
+            body = yield from call(_at(a, _extended(env, i, atom_affine(fresh)), (), done))
             return Sum(fresh, n, _merged(body))
         case Extremum(sign, i, n, p, a) | Choice(sign, i, n, p, a):
             fresh = Index(i.name)
             inner = _extended(env, i, atom_affine(fresh))
-            body = yield _at(a, inner, (), done)
+            body = yield from call(_at(a, inner, (), done))
             made = Extremum if isinstance(e, Extremum) else Choice
             return made(sign, fresh, n, substitute(p, inner), body)
         case Access(a, place, _):
-            return (yield _at(a, env, (place.substitute(env), *at), done))
+            return (yield from call(_at(a, env, (place.substitute(env), *at), done)))
         case Bracket(p, a):  # 5.22 to 5.24
-            return bracket(substitute(p, env), (yield _at(a, env, at, done)))
-        case Recur():
-            raise NormalFormError(f"gens are pushed out in steps and between recurrences, found a {e.word}", hint=WHOLE)
+            return bracket(substitute(p, env), (yield from call(_at(a, env, at, done))))
+        case Recur() | Apply():
+            raise NormalFormError(
+                f"gens are pushed out in steps and between recurrences, found {whole_word(e)}", hint=WHOLE
+            )
         case MakePair() | Let():
             raise NormalFormError("gens are pushed out once lets and pairs are gone; found one inside an expression")
 

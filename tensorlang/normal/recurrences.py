@@ -1,6 +1,7 @@
 """Recurrences between the core language and tensor SSA, and out of the way of passes that know nothing of them.
 
     let h = fold t:n with s = e0 . e1 in ..    <->    H = States(Loop(n, Step, S(e0), frees))
+    let y = gen b. r(e0, ..) in ..             <->    Y = Result(Application(r, b, S(gen b. e0), ..))
 
 A program without its recurrences is one of further parameters, what they give, and of further outputs, what they read.
 Passes see that program: `apart` makes it and `Apart.joined` undoes it for SSA; `normal_with_recurrences` comes from the
@@ -20,6 +21,7 @@ from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, 
 from tensorlang.language.function import Function, Parameter, taken_names, unused_name
 from tensorlang.language.grammar import (
     Access,
+    Apply,
     Expr,
     Gen,
     Let,
@@ -32,20 +34,23 @@ from tensorlang.language.grammar import (
 )
 from tensorlang.language.names import free_names
 from tensorlang.language.predicates import Predicate, Relation, conjunction, equal, less, relations, substitute
-from tensorlang.language.rebuilt import height, rewrite, with_atoms, with_values
+from tensorlang.language.rebuilt import height, is_staged, rewrite, with_atoms, with_values
 from tensorlang.language.recurrence import paired, parted
 from tensorlang.language.types import Pair, R, Type, array, leaves, shape
 from tensorlang.normal.contraction import contraction, inner_solution
 from tensorlang.normal.ssa import (
     SSA,
+    Application,
     Contraction,
     Defining,
     Input,
     Loop,
     Outputs,
+    Result,
     Statement,
     States,
     Step,
+    Whole,
     factor_indices,
     inner_ranges,
     live,
@@ -55,10 +60,12 @@ from tensorlang.normal.ssa import (
     output_list,
     own_indices,
     own_ranges,
+    part_of,
     predicates,
     selections,
     states,
     summed_indices,
+    whole_of,
 )
 from tensorlang.normal.tidy import map_outputs, with_operands
 from tensorlang.sets.isl import implies
@@ -87,8 +94,9 @@ def depth(statements: Sequence[Statement]) -> int:
 
 
 def has_recurrences(f: Function) -> bool:
-    """Whether there is a recurrence in `f`."""
-    return height(f.body) > 0
+    """Whether there is a recurrence in `f`, or a call of a routine: what passes set apart, since it is computed as a
+    whole."""
+    return is_staged(f.body)
 
 
 # steps as programs
@@ -157,12 +165,16 @@ def with_outputs(step: Step, s: SSA) -> Step:
 # SSA
 
 
+Maker = tuple[int, Callable[[Sequence[Statement]], Whole]]
+"""How many statements a recurrence or an application reads, and what it is, reading these."""
+
+
 @dataclass(frozen=True, eq=False)
 class Apart:
-    """A program without its recurrences, `s`: what these give, and what they read."""
+    """A program without its recurrences and applications, `s`: what these give, and what they read."""
 
     s: SSA
-    loops: tuple[Loop, ...]
+    loops: tuple[Whole, ...]
     given: Mapping[Input, tuple[int, int, str]]
 
     def joined(self, s: SSA, change: Callable[[Step], Step] = lambda step: step) -> SSA:
@@ -178,32 +190,35 @@ class Apart:
             self.given,
         )
 
-    def _maker(self, k: int, change: Callable[[Step], Step]) -> tuple[int, Callable[[Sequence[Statement]], Loop]]:
-        loop = self.loops[k]
-        count = len(loop.inits)
+    def _maker(self, k: int, change: Callable[[Step], Step]) -> Maker:
+        whole = self.loops[k]
 
-        def make(read: Sequence[Statement]) -> Loop:
-            return Loop(loop.size, change(loop.step), tuple(read[:count]), tuple(read[count:]))
+        def make(read: Sequence[Statement]) -> Whole:
+            if isinstance(whole, Application):
+                return Application(whole.routine, whole.batch, whole.mapped, tuple(read))
+            count = len(whole.inits)
+            return Loop(whole.size, change(whole.step), tuple(read[:count]), tuple(read[count:]))
 
-        return len(loop.operands), make
+        return len(whole.operands), make
 
 
 def apart(s: SSA) -> Apart:
-    """`s` without its recurrences."""
+    """`s` without its recurrences and applications."""
     s = live(s)
-    held = [x for x in s.statements if isinstance(x, States)]
-    if not held:
+    loops = tuple(dict.fromkeys(whole for whole in map(whole_of, s.statements) if whole is not None))
+    if not loops:
         return Apart(s, (), {})
-    loops = tuple(dict.fromkeys(x.loop for x in held))
     given: dict[Input, tuple[int, int, str]] = {}
     new: dict[Statement, Statement] = {}
     taken = {p.name for p in s.params}
     for x in s.statements:
-        if isinstance(x, States):
-            name = unused_name(x.loop.step.states[x.place].name, taken)
+        if isinstance(x, States | Result):
+            wanted = x.loop.step.states[x.place].name if isinstance(x, States) else x.application.routine.name
+            name = unused_name(wanted, taken)
             taken.add(name)
-            stands = new[x] = Input(Var(name, array(x.shape, x.param.type)), (), x.shape)
-            given[stands] = (loops.index(x.loop), x.place, x.word)
+            stands = new[x] = Input(Var(name, array(x.shape, R)), (), x.shape)
+            whole = x.loop if isinstance(x, States) else x.application
+            given[stands] = (loops.index(whole), x.place, x.word if isinstance(x, States) else "fold")
         else:
             new[x] = with_operands(x, new)
     read = [new[y] for loop in loops for y in loop.operands]
@@ -217,18 +232,19 @@ def apart(s: SSA) -> Apart:
 def with_loops(
     s: SSA,
     read: Outputs,
-    makers: Sequence[tuple[int, Callable[[Sequence[Statement]], Loop]]],
+    makers: Sequence[Maker],
     given: Mapping[Input, tuple[int, int, str]],
 ) -> SSA:
-    """`s` with recurrences: each of `makers` makes one of so many of the statements `read`, in order, and `given` tells
-    which inputs are the states of which, in which place, and whether they are its fold, scan or prescan."""
+    """`s` with recurrences and applications: each of `makers` makes one of the next of the statements `read`, as many
+    as its number, and `given` says which inputs are the states of which, in which place, and whether they are its fold,
+    scan or prescan."""
     every = output_list(read)
     parts: list[list[Statement]] = []
     for count, _ in makers:
         parts.append(every[:count])
         every = every[count:]
     new: dict[Statement, Statement] = {}
-    loops: dict[int, Loop] = {}
+    loops: dict[int, Whole] = {}
     left = list(dict.fromkeys(s.statements))
     defined = selections(left)
     waiting = dict(enumerate(parts))
@@ -237,7 +253,7 @@ def with_loops(
         for x in left:
             stands = given.get(x) if isinstance(x, Input) else None
             if stands is not None and stands[0] in loops:
-                new[x] = states(loops[stands[0]], stands[1], stands[2])
+                new[x] = part_of(loops[stands[0]], stands[1], stands[2])
             elif stands is None and all(y in new for y in needs(x, defined)):
                 new[x] = with_operands(x, new)
             else:
@@ -287,10 +303,11 @@ def merged(statements: Iterable[Statement], loops: Mapping[Loop, Loop]) -> dict[
 
 @dataclass(frozen=True, eq=False)
 class Taken:
-    """The recurrence that the let of `var` names: what it reads, `inits` and `frees`, and what stands for the frees."""
+    """The recurrence, or the call of a routine, that the let of `var` names: what it reads, of a recurrence the first
+    states and then its `frees`."""
 
     var: Var
-    recur: Recur
+    value: Expr
     frees: tuple[Var, ...]
     read: tuple[Expr, ...]
 
@@ -298,20 +315,21 @@ class Taken:
 def normal_with_recurrences(f: Function, normal: Normal, flat: Normal) -> SSA:
     """The SSA of `f`, whose lets are outermost. `normal` makes SSA of steps, and `flat` of what has no recurrences."""
     bindings, body = bindings_of(f.body)
-    taken = [_taken(x, e, bindings) for x, e in bindings if isinstance(e, Recur) and isinstance(x, Var)]
+    taken = [_taken(x, e, bindings) for x, e in bindings if _is_whole(e) and isinstance(x, Var)]
     read = [e for t in taken for e in t.read]
     outer: Expr = MakePair(body, paired(read))
-    for x, e in reversed([(x, e) for x, e in bindings if not isinstance(e, Recur)]):
+    for x, e in reversed([(x, e) for x, e in bindings if not _is_whole(e)]):
         outer = Let(x, e, outer)
     known = [p for p in f.params if p not in {t.var for t in taken}]
     s = flat(Function(f.name, (*known, *(t.var for t in taken)), outer, None))
     held = s.params[len(known) :]
     given: dict[Input, tuple[int, int, str]] = {}
-    makers: list[tuple[int, Callable[[Sequence[Statement]], Loop]]] = []
+    makers: list[Maker] = []
     for k, (t, var) in enumerate(zip(taken, held, strict=True)):
         assert isinstance(var, Var)
         for place, (path, kind) in enumerate(leaves(var.type)):
-            given[Input(var, path, shape(kind)[0])] = (k, place, t.recur.word)
+            word = t.value.word if isinstance(t.value, Recur) else "fold"
+            given[Input(var, path, shape(kind)[0])] = (k, place, word)
         makers.append(_maker(t, normal))
     assert isinstance(s.outputs, tuple)
     made = without_traces(with_loops(replace(s, outputs=s.outputs[0]), s.outputs[1], makers, given))
@@ -444,7 +462,33 @@ def bindings_of(e: Expr) -> tuple[list[tuple[Var | IndexArray, Expr]], Expr]:
     return found, e
 
 
-def _taken(x: Var, e: Recur, bindings: Sequence[tuple[Var | IndexArray, Expr]]) -> Taken:
+def _is_whole(e: Expr) -> bool:
+    """Whether a let binds a recurrence, or calls of a routine at all indices of gens."""
+    while isinstance(e, Gen):
+        e = e.body
+    return isinstance(e, Recur | Apply)
+
+
+def _called(e: Expr) -> tuple[list[tuple[Index, Affine]], Apply]:
+    """The gens around a call of a routine, and the call."""
+    binders: list[tuple[Index, Affine]] = []
+    while isinstance(e, Gen):
+        binders.append((e.index, e.size))
+        e = e.body
+    assert isinstance(e, Apply)
+    return binders, e
+
+
+def _is_mapped(e: Expr, binders: Sequence[tuple[Index, Affine]]) -> bool:
+    own = set(free_names(e))
+    return any(index in own for index, _ in binders)
+
+
+def _taken(x: Var, e: Expr, bindings: Sequence[tuple[Var | IndexArray, Expr]]) -> Taken:
+    if not isinstance(e, Recur):
+        binders, call = _called(e)
+        read = [gen(binders, part) if _is_mapped(part, binders) else part for part in call.arguments]
+        return Taken(x, e, (), tuple(read))
     chosen = {y: value for y, value in bindings if isinstance(y, IndexArray)}
     step = e.step
     while arrays := [y for y in free_names(step) if isinstance(y, IndexArray) and y in chosen]:
@@ -456,8 +500,13 @@ def _taken(x: Var, e: Recur, bindings: Sequence[tuple[Var | IndexArray, Expr]]) 
     return Taken(x, e, frees, (e.init, *frees))
 
 
-def _maker(taken: Taken, normal: Normal) -> tuple[int, Callable[[Sequence[Statement]], Loop]]:
-    e = taken.recur
+def _maker(taken: Taken, normal: Normal) -> Maker:
+    e = taken.value
+    if not isinstance(e, Recur):
+        binders, call = _called(e)
+        batch = tuple(size for _, size in binders)
+        mapped = tuple(_is_mapped(part, binders) for part in call.arguments)
+        return len(mapped), lambda read: Application(call.routine, batch, mapped, tuple(read))
     counts = [len(leaves(part.type)) for part in taken.read]
 
     def make(read: Sequence[Statement]) -> Loop:
@@ -522,9 +571,16 @@ def put_together(g: Function, d: Apart, program: Callable[[SSA], Function]) -> F
     for k, _, word in d.given.values():
         words.setdefault(k, set()).add(word)
     taken = taken_names(g) | {x.name for x, _ in bindings}
-    named: list[tuple[Var, Recur]] = []
+    named: list[tuple[Var, Expr]] = []
     for k, loop in enumerate(d.loops):
         own, read = read[: len(loop.operands)], read[len(loop.operands) :]
+        if isinstance(loop, Application):
+            value, lets = _application(loop, own)
+            x = Var(unused_name(loop.routine.name, taken), value.type)
+            taken.add(x.name)
+            named.append((x, value))
+            bindings += [*lets, (x, value)]
+            continue
         word = next(iter(words[k])) if len(words[k]) == 1 else "states"
         recur, lets = _recur(loop, word, own, program)
         x = Var(unused_name(recur.state.name, taken), recur.type)
@@ -533,7 +589,13 @@ def put_together(g: Function, d: Apart, program: Callable[[SSA], Function]) -> F
         bindings += [*lets, (x, recur)]
     values: dict[Var, Expr] = {}
     for stands, (k, place, word) in d.given.items():
-        values[held[stands.param.name]] = _states_of(*named[k], place, word, len(d.loops[k].inits))
+        x, value = named[k]
+        whole = d.loops[k]
+        if isinstance(whole, Loop):
+            assert isinstance(value, Recur)
+            values[held[stands.param.name]] = _states_of(x, value, place, word, len(whole.inits))
+        else:
+            values[held[stands.param.name]] = _result_of(x, whole, place)
     memo: dict[Expr, Expr] = {}
     ordered = in_order([(x, _reading(e, values, memo)) for x, e in bindings])
     result = _reading(body.first, values, memo)
@@ -562,6 +624,33 @@ def _recur(
     body = with_values(program(step_ssa(step)).body, values)
     body = with_atoms(body, {Lookup(step.time, ()): atom_affine(index)})
     return Recur(word, index, loop.size, state, init, body), lets
+
+
+def _application(a: Application, read: Sequence[Expr]) -> tuple[Expr, list[tuple[Var, Expr]]]:
+    """gen b. r(x0[b], x1, ..), and what is to be named before it."""
+    binders = [(Index(f"b{k}" if k else "b"), size) for k, size in enumerate(a.batch)]
+    places = [atom_affine(index) for index, _ in binders]
+    lets: list[tuple[Var, Expr]] = []
+    arguments: list[Expr] = []
+    for p, e, along in zip(a.routine.params, read, a.mapped, strict=True):
+        held = e
+        if along and not _is_name(e):
+            held = Var(p.name, e.type)
+            lets.append((held, e))
+        arguments.append(access(held, *places) if along else e)
+    return gen(binders, Apply(a.routine, tuple(arguments))), lets
+
+
+def _result_of(x: Var, a: Application, place: int) -> Expr:
+    """The array in one `place` of what the application that `x` names gives."""
+    binders = [(Index(f"b{k}" if k else "b"), size) for k, size in enumerate(a.batch)]
+    path, _ = leaves(a.type)[place]
+    if not path:
+        return x
+    part = access(x, *(atom_affine(index) for index, _ in binders))
+    for which in path:
+        part = Proj(which, part)
+    return gen(binders, part)
 
 
 def _is_name(e: Expr) -> bool:

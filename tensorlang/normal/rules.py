@@ -30,7 +30,7 @@ class PassRule(Shown):
 
     @property
     def theorems(self) -> tuple[str, ...]:
-        """What proves in proofs/ that it keeps the value and never raises the cost."""
+        """The theorem in proofs/ that it keeps the value and never raises the cost."""
         return (f"rule_{self.number.replace('.', '_')}",)
 
     def __str__(self) -> str:

@@ -10,6 +10,8 @@
         | gen g. sum i0, i1, s. [p] * X0[i0] * X1[i1]              Contraction of one or two factors
         | fold t:n with x0 = X0, x1 = X1, .. . S                   States, an input that is no parameter: one of the
                                                                    states of a Loop, or scan or prescan of it
+        | gen b. r(X0[b], X1, ..)                                  Result, an input that is no parameter: a part of what
+                                                                   an Application gives
 
 All accesses are at plain indices: every shift, stride and diagonal lives in p.
 
@@ -32,6 +34,7 @@ from tensorlang.language.affine import Affine, Index, IndexArray, atom_affine, c
 from tensorlang.language.function import Function, Parameter, Results
 from tensorlang.language.grammar import (
     Add,
+    Apply,
     Call,
     Choice,
     Compared,
@@ -41,18 +44,22 @@ from tensorlang.language.grammar import (
     MakePair,
     Mul,
     Proj,
+    Routine,
     ScalarFunction,
     Sum,
     Var,
     access,
     bracket,
+    gen,
     number,
     real,
+    with_sizes,
 )
 from tensorlang.language.predicates import TRUE, Predicate, lookups
-from tensorlang.language.types import R, array
+from tensorlang.language.types import R, Type, array, leaves, struct_of_arrays
+from tensorlang.language.types import shape as type_shape
 from tensorlang.normal.pattern import Pattern, Shape, axes, renamed
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 from tensorlang.shown import MOST_LINES, Shown
 
 
@@ -140,6 +147,60 @@ def states(loop: Loop, place: int, word: str) -> States:
     if word != "fold":
         shape = (loop.size + 1 if word == "states" else loop.size, *shape)
     return States(_STATES, (), shape, loop, place, word)
+
+
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+class Application(metaclass=Interned):
+    """gen b. routine(X0[b], X1, ..), `batch` being the sizes of b, and those operands `mapped` that are read at b."""
+
+    routine: Routine
+    batch: Shape
+    mapped: tuple[bool, ...]
+    operands: tuple[Statement, ...]
+
+    @property
+    def type(self) -> Type:
+        """That of its value."""
+        count = len(self.batch)
+        kinds = [
+            array(x.shape[count:] if along else x.shape, R) for x, along in zip(self.operands, self.mapped, strict=True)
+        ]
+        kind = with_sizes(self.routine.kind, self.routine.sizes_at(tuple(kinds)))
+        return struct_of_arrays(array(self.batch, kind))
+
+
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
+class Result(Input):
+    """The array in one `place` of what an application gives.
+
+    Passes read it as they read an input. What it depends on itself are the operands of the application.
+    """
+
+    application: Application
+    place: int
+
+
+_RESULT = Var("result", R)
+
+
+def result_of(application: Application, place: int) -> Result:
+    """The array in one `place` of what `application` gives."""
+    _, kind = leaves(application.type)[place]
+    return Result(_RESULT, (), type_shape(kind)[0], application, place)
+
+
+Whole = Loop | Application
+"""What is computed as a whole, and set apart from programs by passes that know nothing of it."""
+
+
+def whole_of(x: Statement) -> Whole | None:
+    """The recurrence or the application of which `x` is a part."""
+    return x.loop if isinstance(x, States) else x.application if isinstance(x, Result) else None
+
+
+def part_of(whole: Whole, place: int, word: str) -> Statement:
+    """The states of a recurrence in one `place`, read as `word` says, or what an application gives there."""
+    return states(whole, place, word) if isinstance(whole, Loop) else result_of(whole, place)
 
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)
@@ -283,6 +344,8 @@ def operands(x: Statement) -> tuple[Statement, ...]:
             return (x.left, x.right)
         case States():
             return x.loop.operands
+        case Result():
+            return x.application.operands
         case Input() | Constant():
             return ()
 
@@ -324,6 +387,11 @@ def needs(x: Statement, defined: Mapping[IndexArray, Defining]) -> tuple[Stateme
         return operands(x)
     arrays = dict.fromkeys(looked_up(x))
     return (*operands(x), *(defined[array] for array in arrays if array in defined))
+
+
+def is_given(x: Statement) -> bool:
+    """Whether `x` is no statement to be read, but an input, or what a recurrence gives."""
+    return isinstance(x, Input) and not isinstance(x, Result)
 
 
 def own_indices(x: Statement) -> tuple[Index, ...]:
@@ -440,6 +508,8 @@ def read(x: Statement, given: Mapping[Statement, Expr]) -> Expr:
             body = element(x, here)
         case States():
             return _named_states(x)
+        case Result():
+            return _call(x, given)
         case Input(param, path, _):
             body = param
             for which in path:
@@ -478,6 +548,20 @@ def read(x: Statement, given: Mapping[Statement, Expr]) -> Expr:
 def _named_states(x: States) -> Var:
     """A variable that stands for states where there is no recurrence around."""
     return Var(f"{x.word}_{x.loop.step.states[x.place].name}", array(x.shape, R))
+
+
+def _call(x: Result, given: Mapping[Statement, Expr]) -> Expr:
+    """gen b. the part of r(X0[b], X1, ..) that is in the place of `x`; a variable where the operands are not given."""
+    a = x.application
+    if any(y not in given for y in a.operands):
+        return Var(a.routine.name, array(x.shape, R))
+    binders = [(Index(f"b{k}" if k else "b"), size) for k, size in enumerate(a.batch)]
+    places = [atom_affine(index) for index, _ in binders]
+    read = zip(a.operands, a.mapped, strict=True)
+    call: Expr = Apply(a.routine, tuple(access(given[y], *places) if along else given[y] for y, along in read))
+    for which in leaves(call.type)[x.place][0]:
+        call = Proj(which, call)
+    return gen(binders, call)
 
 
 def _read_at(x: Statement, given: Mapping[Statement, Expr], at: tuple[Affine, ...]) -> Expr:
@@ -532,7 +616,7 @@ def to_function(s: SSA) -> Function:
     results = set(output_list(s.outputs))
     for x in s.statements:
         value = read(x, given)
-        if isinstance(x, Input) and not (isinstance(x, Integers) and x in results):
+        if is_given(x) and not (isinstance(x, Integers) and x in results):
             given[x] = value
             continue
         if isinstance(x, Defining):
@@ -544,7 +628,7 @@ def to_function(s: SSA) -> Function:
 
     def tree(outputs: Outputs) -> Deep[Expr]:
         if isinstance(outputs, tuple):
-            return MakePair((yield tree(outputs[0])), (yield tree(outputs[1])))
+            return MakePair((yield from call(tree(outputs[0]))), (yield from call(tree(outputs[1]))))
         return given[outputs]
 
     body = run(tree(s.outputs))

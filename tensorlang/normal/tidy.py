@@ -34,6 +34,7 @@ from tensorlang.normal.pattern import Shape, axes
 from tensorlang.normal.ssa import (
     SSA,
     Addition,
+    Application,
     Comparison,
     Constant,
     Contraction,
@@ -41,6 +42,7 @@ from tensorlang.normal.ssa import (
     Loop,
     Map,
     Outputs,
+    Result,
     Selection,
     Statement,
     States,
@@ -50,9 +52,10 @@ from tensorlang.normal.ssa import (
     output_list,
     own_indices,
     own_ranges,
+    result_of,
     states,
 )
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 from tensorlang.sets.solve import Ranges, simplify_in
 
 _MOST_COMPARED = 16
@@ -93,6 +96,8 @@ def with_operands(x: Statement, new: Mapping[Statement, Statement]) -> Statement
         case States(loop=loop):
             inits, frees = (tuple(new[y] for y in part) for part in (loop.inits, loop.frees))
             return states(Loop(loop.size, loop.step, inits, frees), x.place, x.word)
+        case Result(application=a):
+            return result_of(Application(a.routine, a.batch, a.mapped, tuple(new[y] for y in a.operands)), x.place)
         case Input() | Constant():
             return x
         case Addition(terms, shape):
@@ -112,7 +117,7 @@ def map_outputs(outputs: Outputs, new: Mapping[Statement, Statement]) -> Outputs
 
     def visit(part: Outputs) -> Deep[Outputs]:
         if isinstance(part, tuple):
-            return (yield visit(part[0])), (yield visit(part[1]))
+            return (yield from call(visit(part[0]))), (yield from call(visit(part[1])))
         return new[part]
 
     return run(visit(outputs))
@@ -225,7 +230,7 @@ class _Alternatives:
 
 
 def _value(p: Predicate) -> tuple[object, ...]:
-    """The affine expressions, but for their constants, of which `p` says what each is; none if it says more."""
+    """The affine expressions, except for their constants, of which `p` says what each is; none if it says more."""
     parts = conjuncts(p)
     return tuple(q.difference.terms for q in parts if isinstance(q, Equal)) if _is_place(parts) else ()
 

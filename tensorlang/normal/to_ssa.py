@@ -33,6 +33,7 @@ from tensorlang.language.function import Function
 from tensorlang.language.grammar import (
     Access,
     Add,
+    Apply,
     Bracket,
     Call,
     Choice,
@@ -51,7 +52,7 @@ from tensorlang.language.grammar import (
     Var,
 )
 from tensorlang.language.predicates import TRUE, Predicate, conjunction, disjunction, equal, substitute
-from tensorlang.language.recurrence import WHOLE
+from tensorlang.language.recurrence import WHOLE, whole_word
 from tensorlang.language.types import shape
 from tensorlang.normal.pattern import axes, renamed, renamed_affine
 from tensorlang.normal.ssa import (
@@ -73,7 +74,7 @@ from tensorlang.normal.ssa import (
     selection,
     to_function,
 )
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 
 
 @limited
@@ -108,7 +109,7 @@ def ssa_of(f: Function) -> SSA:
 
 def _outputs(builder: Builder, e: Expr) -> Deep[Outputs]:
     if isinstance(e, MakePair):
-        return (yield _outputs(builder, e.first)), (yield _outputs(builder, e.second))
+        return (yield from call(_outputs(builder, e.first))), (yield from call(_outputs(builder, e.second)))
     return builder.translate(e)
 
 
@@ -206,8 +207,8 @@ class Builder:
         return run(self._selection(e, scope, {}, name))
 
     def _comparison(self, e: Compared, scope: _Scope, name: str) -> Deep[Comparison]:
-        left = yield self._translate(e.left, scope, scope.pred, {})
-        right = yield self._translate(e.right, scope, scope.pred, {})
+        left = yield from call(self._translate(e.left, scope, scope.pred, {}))
+        right = yield from call(self._translate(e.right, scope, scope.pred, {}))
         made = comparison(e.op, scope.pred, left, right, name)
         self.emit(made)
         return made
@@ -216,7 +217,7 @@ class Builder:
         env = {**scope.env, e.index: atom_affine(axes(len(scope.sizes), 1)[0])}
         q = substitute(e.pred, env)
         both = conjunction([scope.pred, q])
-        operand = yield self._translate(e.body, _Scope(env, (*scope.sizes, e.size), both), both, done)
+        operand = yield from call(self._translate(e.body, _Scope(env, (*scope.sizes, e.size), both), both, done))
         made = selection(e.sign, scope.pred, q, operand, name)
         self.emit(made)
         return made
@@ -225,7 +226,7 @@ class Builder:
         """S(i, p, e), for a reader that reads it only where `mask` holds."""
         key = (e, scope, mask)
         if key not in done:
-            done[key] = yield self._statement(e, scope, mask, done)
+            done[key] = yield from call(self._statement(e, scope, mask, done))
         return done[key]
 
     def _statement(self, e: Expr, scope: _Scope, mask: Predicate, done: _Done) -> Deep[Statement]:
@@ -245,13 +246,13 @@ class Builder:
                 return self.emit(Contraction(places, (source,), (), sizes))
             case Bracket(q, body):  # 5.28
                 both = conjunction([p, substitute(q, scope.env)])
-                return (yield self._translate(body, scope.under(both), mask, done))
+                return (yield from call(self._translate(body, scope.under(both), mask, done)))
             case Add(left, right, sign):  # 5.31
                 terms = []
                 for side, s in ((left, 1), (right, sign)):
                     part, q = (side.body, substitute(side.pred, scope.env)) if isinstance(side, Bracket) else (side, p)
                     both = conjunction([p, q])
-                    operand = yield self._translate(part, scope.under(both), both, done)
+                    operand = yield from call(self._translate(part, scope.under(both), both, done))
                     where = _read_of(operand, both) if isinstance(side, Add) else both
                     terms.append(Term(s, where, operand))
                 return self.emit(Addition(tuple(terms), sizes))
@@ -263,7 +264,7 @@ class Builder:
                     if isinstance(side, Const):
                         factors.append(self.emit(Constant(side.value, ())))
                         continue
-                    factors.append((yield self._translate(side, scope, p, done)))
+                    factors.append((yield from call(self._translate(side, scope, p, done))))
                     inner = axes(start, len(g))
                     start += len(g)
                     pairs = zip(g, inner, strict=True)
@@ -272,7 +273,7 @@ class Builder:
             case Call(f, arguments):  # 5.33
                 made_arguments = []
                 for argument in arguments:
-                    made_arguments.append((yield self._translate(argument, scope, p, done)))
+                    made_arguments.append((yield from call(self._translate(argument, scope, p, done))))
                 return self.emit(Map(p, f, tuple(made_arguments), sizes))
             case Sum():  # 5.34
                 env, inner_sizes = dict(scope.env), list(sizes)
@@ -285,17 +286,19 @@ class Builder:
                 if isinstance(summand, Bracket):
                     q, summand = summand.pred, summand.body
                 both = conjunction([p, substitute(q, env)])
-                x = yield self._translate(summand, _Scope(env, tuple(inner_sizes), both), both, done)
+                x = yield from call(self._translate(summand, _Scope(env, tuple(inner_sizes), both), both, done))
                 return self._copied(x, g, both, sizes)
             case Extremum():
-                chosen: Selection = yield self._selection(e, scope, done)
+                chosen: Selection = yield from call(self._selection(e, scope, done))
                 inner = axes(len(sizes), len(sizes) + 1)
                 here = tuple(map(atom_affine, g))
                 chosen_at = (*here, atom_affine(Lookup(chosen.array, here)))
                 places = conjunction([p, *(equal(atom_affine(i), a) for i, a in zip(inner, chosen_at, strict=True))])
                 return self.emit(Contraction(places, (chosen.operand,), (), sizes))
-            case Recur():
-                raise NormalFormError(f"SSA is made of steps and between recurrences, found a {e.word}", hint=WHOLE)
+            case Recur() | Apply():
+                raise NormalFormError(
+                    f"SSA is made of steps and between recurrences, found {whole_word(e)}", hint=WHOLE
+                )
             case Gen() | MakePair() | Let() | Choice() | Compared():
                 raise NormalFormError(
                     "SSA is made once gens are outermost; found a gen, pair or let inside an expression"

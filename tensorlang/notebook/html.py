@@ -1,6 +1,6 @@
 """Pieces of HTML: escaped text, tables, folds, and one stylesheet for all.
 
-The stylesheet derives every shade from the colour of the text around, so it suits light and dark themes alike without
+The stylesheet derives every shade from the colour of the text around, so it suits light and dark themes without
 asking which it is. Where styles are stripped, as code-hosting sites do, what is left are plain headings, tables,
 preformatted text and folds.
 """

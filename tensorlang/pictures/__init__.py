@@ -12,8 +12,8 @@
     dress             the same for axes that exist
 
 Each gives matplotlib's own `Axes` or `Figure`, and draws into `ax` if it is given. Backgrounds are transparent, and the
-colours can be told apart on light and dark pages, and by colour-blind people. What is too large is drawn in part, and
-the picture says which. All raise `MissingPackage` without matplotlib, which the extra `tensorlang[demo]` installs.
+colours can be distinguished on light and dark pages, and by colour-blind people. What is too large is drawn in part,
+and the picture says which. All raise `MissingPackage` without matplotlib, which the extra `tensorlang[demo]` installs.
 """
 
 from tensorlang.pictures.accesses import access_map

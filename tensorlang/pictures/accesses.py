@@ -38,9 +38,9 @@ def access_map(
     """Arrows from each element of the parameter `param` to the elements that need it.
 
     These are of the statement that a let of `f` calls `name`, by default the result; `data` are sizes, relations and
-    index arrays by name, as for `tl.cost`, as keywords or in a mapping. Elements are told by their indices, and stand
-    row by row. Raises `ScopeError` for an unknown name, `ArgumentError` for missing sizes and for a parameter of pairs,
-    and `LimitError` where the dependence takes too long a predicate.
+    index arrays by name, as for `tl.cost`, as keywords or in a mapping. Elements are identified by their indices, and
+    stand row by row. Raises `ScopeError` for an unknown name, `ArgumentError` for missing sizes and for a parameter of
+    pairs, and `LimitError` where the dependence takes too long a predicate.
     """
     require_clear(f, "access_map", given, ax=ax)
     data = together(given, data)

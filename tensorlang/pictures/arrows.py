@@ -90,7 +90,7 @@ def adjoint_graphs(f: Function, wrt: Wrt = None, /, ax: tuple[Axes, Axes] | None
     arrow wherever the derivation passes a cotangent on, the same arrows turned round.
 
     A cotangent says which values of the program it reads. What does not depend on `wrt` has none, and is grey on the
-    left. Raises `ScopeError` if `wrt` names what is no real-valued parameter.
+    left. Raises `ScopeError` if `wrt` names anything but a real-valued parameter.
     """
     d = derive(f, wrt)
     names = Names(d)

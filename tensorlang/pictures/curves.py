@@ -37,8 +37,8 @@ def cost_curves(
 
     `data` are the other sizes, relations and index arrays by name, as for `tl.cost`, as keywords or in a mapping. Of
     more than 200 values evenly spread ones are taken. Axes are logarithmic where the costs span much. Raises
-    `ArgumentError` for a name that is no size, missing sizes, and no values, and `ScopeError` if `wrt` names what is no
-    real-valued parameter.
+    `ArgumentError` for a name that is not a size, missing sizes, and no values, and `ScopeError` if `wrt` names
+    anything but a real-valued parameter.
     """
     require_clear(f, "cost_curves", given, wrt=wrt, ax=ax)
     data = together(given, data)

@@ -142,7 +142,7 @@ def _inset(ax: Axes, k: int, rows: int, columns: int) -> Axes:
 
 
 def _points(ax: Axes, mask: NDArray[np.bool_], names: list[str], across: float) -> None:
-    """A disc, so many typographic points across, where `mask` is true, and a dot elsewhere."""
+    """A disc of that many typographic points across, where `mask` is true, and a dot elsewhere."""
     from matplotlib.ticker import MaxNLocator
 
     flat = mask if mask.ndim == 2 else mask[None]

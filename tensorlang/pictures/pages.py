@@ -104,7 +104,7 @@ class _Page:
         self.write(text, size=11.5, colour=_GREY, weight="bold")
 
     def code(self, text: str, most: int) -> None:
-        """At most so many lines of code; how many are left out is said."""
+        """At most `most` lines of code; how many are left out is said."""
         lines = text.splitlines()
         for line in lines[:most]:
             self.write(line if len(line) <= _COLUMNS else line[: _COLUMNS - 1] + "…", size=7.3, mono=True)

@@ -109,13 +109,14 @@ class _Adjoint:
                 outs,
                 tuple(_new(one.get(v, ABSENT), after) for v in changed),
                 tuple(_new(other.get(v, ABSENT), after) for v in changed),
+                s.site,
             )
         )
         bars.update(zip(changed, outs, strict=True))
         stays = (*(x for x in kept1), *map(self._nothing, kept2))
         stays2 = (*map(self._nothing, kept1), *(x for x in kept2))
         places = tuple(after.values())
-        return If(s.test, then, otherwise, (*s.outs, *places), (*s.thens, *stays), (*s.otherwises, *stays2))
+        return If(s.test, then, otherwise, (*s.outs, *places), (*s.thens, *stays), (*s.otherwises, *stays2), s.site)
 
     def _copies(self, names: Sequence[str]) -> dict[str, str]:
         found = {x: self.fresh.new(x) for x in names}
@@ -160,6 +161,7 @@ class _Adjoint:
                 trips,
                 renamed(backward, popped),
                 tuple(_new(v, popped) for v in nexts),
+                s.site,
             )
         )
         for out in s.outs:

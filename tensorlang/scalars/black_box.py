@@ -7,7 +7,7 @@ generated code one call computes a value and its partial derivatives at the same
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
@@ -17,10 +17,21 @@ import numpy as np
 
 from tensorlang.errors import ScalarFunctionError
 from tensorlang.language.functions import KEYWORDS, add_black_box, functions
-from tensorlang.language.grammar import Call, Expr, Mul, ScalarFunction, Shared
+from tensorlang.language.grammar import Call, Expr, Loops, Mul, ScalarFunction, Shared
 from tensorlang.scalars.adjoint import adjoint
-from tensorlang.scalars.code import Code, If, Names, Stmt, While, defined, without_unused
-from tensorlang.scalars.count import Run, run, shortest
+from tensorlang.scalars.code import (
+    Code,
+    If,
+    Names,
+    Stmt,
+    While,
+    branch_sites,
+    defined,
+    loop_sites,
+    numbered,
+    without_unused,
+)
+from tensorlang.scalars.count import Linear, Run, path_cost, run, shortest
 from tensorlang.scalars.dual import active, dual
 from tensorlang.scalars.emit import source
 from tensorlang.scalars.ops import types
@@ -55,6 +66,11 @@ class Plan:
     def __str__(self) -> str:
         ratio = f"{(self.value + self.derivatives) / self.value:.2f} times" if self.value else "nothing"
         lines = [code_text(self.code), "", f"{self.mode}: {self.why}"]
+        if self.mode != "inlined":
+            code = numbered(self.code)
+            labels = _labels(code, code.name)
+            own, whole = (_shown(path_cost(c), labels) for c in (code, derived(code, self.mode)))
+            lines.append(f"on every path: value {own}, with derivatives {whole}")
         lines.append(f"with one trip of each loop: value {self.value}, derivatives {self.derivatives} more ({ratio})")
         if self.stored:
             lines.append(f"stored for each point: {self.stored} numbers")
@@ -123,7 +139,7 @@ def plan_of(code: Code, mode: str = "auto") -> Plan:
     value = shortest(code)
     wrt = differentiable(code)
     by_duals = max(0, shortest(derived(code, "dual")) - value)
-    if not has_loops(code.body):
+    if not has_loops(code.body) and mode == "auto":
         return Plan(code, "inlined", "no loop that data decide: it is written into the program", value, by_duals, 0)
     free = unbounded(code.body)
     if mode == "reverse" and free:
@@ -153,7 +169,7 @@ _known: dict[tuple[str, str, int], ScalarFunction] = {}
 
 def scalar_function(code: Code, mode: str, place: int = 0) -> ScalarFunction:
     """The result at `place` of `code` as a scalar function of the language, the same one for the same code."""
-    code = without_unused(replace(code, results=(code.results[place],)))
+    code = numbered(without_unused(replace(code, results=(code.results[place],))))
     key = code_text(code), mode, 0
     if key not in _known:
         _known[key] = _made(code, plan_of(code, mode))
@@ -180,6 +196,13 @@ def _made(code: Code, plan: Plan) -> ScalarFunction:
     else:
         kinds = types(code)
         each = [max(0, shortest(dual(code, [x], kinds, _fresh(code))) - plan.value) for x in wrt]
+    value = path_cost(code)
+    if plan.mode == "reverse":
+        paths = _shares(_less(path_cost(joint), value), len(wrt))
+    else:
+        paths = [_less(path_cost(dual(code, [x], kinds, _fresh(code))), value) for x in wrt]
+    bounded, labels = not unbounded(code.body), _labels(code, name)
+    counted = Loops(len(code.params), value.get(0, 0), _each(value), bounded, lambda *xs: run(code, xs).visits, labels)
     moving = active(code, wrt, types(code))
     partials: dict[int, ScalarFunction] = {}
 
@@ -187,7 +210,8 @@ def _made(code: Code, plan: Plan) -> ScalarFunction:
         if k not in partials:
             own = dual(code, [wrt[k]], types(code), _fresh(code))
             slope = replace(own, name=f"{name}_by_{wrt[k]}", results=own.results[1:])
-            partials[k] = _partial(slope, each[k], shared, k, joint)
+            own_loops = replace(counted, base=paths[k].get(0, 0), each=_each(paths[k]))
+            partials[k] = _partial(slope, each[k], shared, k, own_loops)
         return partials[k]
 
     def transpose(xs: tuple[Expr, ...], y: Expr, t: Expr) -> list[Expr | None]:
@@ -207,14 +231,47 @@ def _made(code: Code, plan: Plan) -> ScalarFunction:
         evaluate=_elementwise(code, 0),
         source=_call(name, len(code.params), 0),
         shared=(shared, 0),
+        loops=counted,
     )
+
+
+def _shown(path: Linear, labels: Mapping[int, str]) -> str:
+    """`7 + 9*trips(f)`."""
+    terms = [f"{k}*{labels[site]}" if site else str(k) for site, k in sorted(path.items())]
+    return " + ".join(terms).replace("+ -", "- ") or "0"
+
+
+def _less(a: Linear, b: Linear) -> dict[int, int]:
+    """a - b."""
+    return {site: k for site in {**a, **b} if (k := a.get(site, 0) - b.get(site, 0))}
+
+
+def _shares(a: Linear, count: int) -> list[dict[int, int]]:
+    """`a` as a sum of `count` parts, the first of which has what is left."""
+    parts: list[dict[int, int]] = [{} for _ in range(count)]
+    for site, k in a.items():
+        for j, part in enumerate(parts):
+            part[site] = k // count + (k % count if j == 0 else 0)
+    return parts
+
+
+def _each(a: Linear) -> tuple[tuple[int, int], ...]:
+    return tuple((site, k) for site, k in a.items() if site and k)
+
+
+def _labels(code: Code, name: str) -> dict[int, str]:
+    """What the visits of loops and branches are called."""
+    loops = loop_sites(code.body)
+    labels = {site: f"trips({name}{f', {k + 1}' if len(loops) > 1 else ''})" for k, site in enumerate(loops)}
+    branches = branch_sites(code.body)
+    return labels | {site: f"taken({name}, {k + 1})" for k, site in enumerate(branches)}
 
 
 def _constant_zero(v: object) -> bool:
     return not isinstance(v, str) and v == 0.0
 
 
-def _partial(code: Code, cost: int, shared: Shared, k: int, joint: Code) -> ScalarFunction:
+def _partial(code: Code, cost: int, shared: Shared, k: int, loops: Loops) -> ScalarFunction:
     """A partial derivative as a function of the arguments and the value, which it does not depend on."""
     code = without_unused(code)
     n = len(code.params)
@@ -232,6 +289,7 @@ def _partial(code: Code, cost: int, shared: Shared, k: int, joint: Code) -> Scal
         evaluate=lambda *xs: _elementwise(code, 0)(*xs[:n]),
         source=_call(f"{shared.name}_with_derivatives", n, 1 + k),
         shared=(shared, 1 + k),
+        loops=loops,
     )
 
 

@@ -43,6 +43,8 @@ class If:
     outs: tuple[str, ...]
     thens: tuple[Value, ...]
     otherwises: tuple[Value, ...]
+    site: int = 0
+    """Its number among the branches and loops of a function; that of its adjoint has the same."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,7 @@ class While:
     saves: tuple[str, ...] = ()
     stacks: tuple[str, ...] = ()
     trips: str = ""
+    site: int = 0
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,7 @@ class Back:
     trips: str
     body: tuple[Stmt, ...]
     nexts: tuple[Value, ...]
+    site: int = 0
 
 
 Stmt = Op | If | While | Back
@@ -171,7 +175,7 @@ def renamed(block: Iterable[Stmt], new: Mapping[str, Value]) -> tuple[Stmt, ...]
                 made.append(Op(out, f, vs(args)))
             case If():
                 then, otherwise = renamed(s.then, new), renamed(s.otherwise, new)
-                made.append(If(v(s.test), then, otherwise, s.outs, vs(s.thens), vs(s.otherwises)))
+                made.append(If(v(s.test), then, otherwise, s.outs, vs(s.thens), vs(s.otherwises), s.site))
             case While():
                 made.append(
                     replace(
@@ -198,6 +202,50 @@ def renamed(block: Iterable[Stmt], new: Mapping[str, Value]) -> tuple[Stmt, ...]
     return tuple(made)
 
 
+def numbered(code: Code) -> Code:
+    """`code` with a number for each branch and each loop, from 1 on, as they are written."""
+    numbers = count(1)
+
+    def block(statements: Iterable[Stmt]) -> tuple[Stmt, ...]:
+        made: list[Stmt] = []
+        for s in statements:
+            match s:
+                case If():
+                    site = next(numbers)
+                    made.append(replace(s, then=block(s.then), otherwise=block(s.otherwise), site=site))
+                case While():
+                    site = next(numbers)
+                    made.append(replace(s, head=block(s.head), body=block(s.body), site=site))
+                case _:
+                    made.append(s)
+        return tuple(made)
+
+    return replace(code, body=block(code.body))
+
+
+def loop_sites(block: Iterable[Stmt]) -> tuple[int, ...]:
+    """The numbers of the loops in a block, in order."""
+    return tuple(s.site for s in _structured(block) if isinstance(s, While))
+
+
+def branch_sites(block: Iterable[Stmt]) -> tuple[int, ...]:
+    """The numbers of the branches in a block, in order."""
+    return tuple(s.site for s in _structured(block) if isinstance(s, If))
+
+
+def _structured(block: Iterable[Stmt]) -> Iterator[If | While]:
+    for s in block:
+        match s:
+            case If():
+                yield s
+                yield from _structured((*s.then, *s.otherwise))
+            case While():
+                yield s
+                yield from _structured((*s.head, *s.body))
+            case _:
+                pass
+
+
 def without_unused(code: Code) -> Code:
     """`code` without the operations, phis and carried values that no result needs."""
     before = None
@@ -222,7 +270,9 @@ def _needed(block: tuple[Stmt, ...], wanted: set[str]) -> tuple[Stmt, ...]:
                 if places:
                     thens, otherwises = (tuple(vs[k] for k in places) for vs in (s.thens, s.otherwises))
                     then, otherwise = _needed(s.then, names(thens)), _needed(s.otherwise, names(otherwises))
-                    kept.append(If(s.test, then, otherwise, tuple(s.outs[k] for k in places), thens, otherwises))
+                    kept.append(
+                        If(s.test, then, otherwise, tuple(s.outs[k] for k in places), thens, otherwises, s.site)
+                    )
                     wanted |= uses(kept[-1:])
             case While():
                 if wanted & {*s.outs, *s.stacks, s.trips, s.over}:

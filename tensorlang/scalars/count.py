@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,12 +18,14 @@ MOST_OPERATIONS = 100_000_000
 
 @dataclass(frozen=True)
 class Run:
-    """What happened on one path: the results, the operations, the trips of all loops, and the values stored."""
+    """What happened on one path: the results, the operations, the trips of all loops, and the values stored; `visits`
+    has the trips of each loop, and how often the condition of each branch held, by their numbers."""
 
     results: tuple[float, ...]
     operations: int
     trips: int
     stored: int
+    visits: Mapping[int, int]
 
 
 class _Absent:
@@ -39,6 +42,7 @@ class _Path:
         for p, a in zip(code.params, arguments, strict=True):
             self.env[p] = (int(a) if math.isfinite(a) else 0) if p in code.whole else float(a)
         self.operations = self.trips = self.stored = self.steps = 0
+        self.visits: Counter[int] = Counter()
 
     def get(self, v: Value) -> Any:
         return self.env[v] if isinstance(v, str) else v
@@ -58,6 +62,7 @@ class _Path:
                     self._op(s)
                 case If():
                     holds = self.get(s.test)
+                    self.visits[s.site] += bool(holds)
                     self.block(s.then if holds else s.otherwise)
                     found = [self.get(v) for v in (s.thens if holds else s.otherwises)]
                     for out, x in zip(s.outs, found, strict=True):
@@ -107,6 +112,7 @@ class _Path:
                 self.put(c, v)
             trips += 1
         self.trips += trips
+        self.visits[s.site] += trips
         for out, c in zip(s.outs, s.carried, strict=True):
             self.put(out, self.get(c))
         self.env.update(zip(s.stacks, stacks, strict=True))
@@ -133,26 +139,65 @@ def run(code: Code, arguments: Sequence[float]) -> Run:
     if path.get(code.over):
         found = [math.nan for _ in found]
     results = tuple(0.0 if x is _ABSENT else float(x) for x in found)
-    return Run(results, path.operations, path.trips, path.stored)
+    return Run(results, path.operations, path.trips, path.stored, path.visits)
 
 
-def shortest(code: Code, trips: int = 1) -> int:
-    """The operations of a path with so many trips of each loop and the cheaper side of each branch."""
+def _operation_costs(code: Code) -> Callable[[Op], int]:
+    """What an operation of `code` costs."""
     kinds = types(code)
 
     def kind(v: Value) -> Any:
         of = kinds.get(v, float) if isinstance(v, str) else type(v)
         return of() if of is not float else 0.0
 
+    def of(s: Op) -> int:
+        values = [kind(a) for a in s.args]
+        return cost(s.f, [values[0], s.args[1]] if s.f == "pow" else values)
+
+    return of
+
+
+Linear = Mapping[int, int]
+"""A number of operations, or of visits: the sum of weights times visits, 0 being the number of that which is 1."""
+
+
+def path_cost(code: Code) -> Linear:
+    """The operations of every path: by the visits of its loops and branches. Where nothing has contributed to a
+    cotangent of a loop yet, the addition to it is counted."""
+    operation = _operation_costs(code)
+    total: Counter[int] = Counter()
+
+    def block(statements: Sequence[Stmt], visits: Linear) -> None:
+        own = 0
+        for s in statements:
+            match s:
+                case Op():
+                    own += operation(s)
+                case If():
+                    block(s.then, {s.site: 1})
+                    block(s.otherwise, {**visits, s.site: -1})
+                case While():
+                    block(s.head, {**visits, s.site: 1})
+                    block(s.body, {s.site: 1})
+                case Back():
+                    block(s.body, {s.site: 1})
+        for site, k in visits.items():
+            total[site] += own * k
+
+    block(code.body, {0: 1})
+    return {site: k for site, k in total.items() if k}
+
+
+def shortest(code: Code, trips: int = 1) -> int:
+    """The operations of a path with given numbers of trips of each loop and the cheaper side of each branch."""
+    operation = _operation_costs(code)
+
     def block(statements: Sequence[Stmt]) -> int:
         total = 0
         for s in statements:
             match s:
-                case Op(_, f, args):
-                    values = [kind(a) for a in args]
-                    if f == "pow":
-                        values = [values[0], args[1]]
-                    total += cost(f, values)
+                case Op():
+                    total += operation(s)
                 case If():
                     total += min(block(s.then), block(s.otherwise))
                 case While():

@@ -113,7 +113,7 @@ class _Dual:
                     outs.append(name)
                     thens.append(one)
                     otherwises.append(other)
-        return If(s.test, then, otherwise, tuple(outs), tuple(thens), tuple(otherwises))
+        return If(s.test, then, otherwise, tuple(outs), tuple(thens), tuple(otherwises), s.site)
 
     def _while(self, s: While) -> While:
         outs, carried, inits = list(s.outs), list(s.carried), list(s.inits)

@@ -1,6 +1,6 @@
 """A function of numbers as one function of JAX on whole arrays.
 
-A branch is a choice at its join: both sides are computed, and what is taken is chosen, in values and derivatives alike,
+A branch is a choice at its join: both sides are computed, and what is taken is chosen, in values and in derivatives,
 so no nan of the other side is seen. A loop runs until it has ended everywhere; where it has ended, nothing changes.
 """
 
@@ -16,6 +16,10 @@ from tensorlang.scalars.ops import COMPARISONS, types
 
 _INFIX = {**{op: op for op in COMPARISONS}, "+": "+", "-": "-", "*": "*", "/": "/", "//": "//", "%": "%"}
 _INFIX |= {"and": "&", "or": "|", "acc": "+", "less": "-"}
+
+
+ANYWHERE = "jnp.any(state[0])"
+"""Whether a loop goes on anywhere."""
 
 
 class _Writer:
@@ -140,7 +144,7 @@ class _Writer:
         initial += ["jnp.zeros_like(one, int)"] if counted else []
         self.line(
             f"{self._tuple([run, *([trips] if counted else []), *s.outs, *s.stacks])} = lax.while_loop("
-            f"lambda state: jnp.any(state[0]), {body}, ({', '.join([*initial, *first, *stacks])},))"
+            f"lambda state: {ANYWHERE}, {body}, ({', '.join([*initial, *first, *stacks])},))"
         )
         if s.over:
             self.line(f"{s.over} = {on} & ({trips} >= {bound}) & {head}({', '.join(s.outs)})")

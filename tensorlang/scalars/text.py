@@ -1,65 +1,159 @@
-"""Functions of numbers as text of the language.
+"""Functions of numbers as text of the language, which `tensorlang.surface.scalar_text` reads.
 
-scalar newton(a) =
-  loop x_0 = 1.0 while let v_1 = x_0 * x_0 - a in abs(v_1) > 0.000001 do .. then x_0 = ..
+    scalar root(a, x) =
+      loop x_5 = x at most 60 times
+      while abs(x_5 * x_5 - a) > 0.000001 * a
+      do 0.5 * (x_5 + a / x_5)
+
+An operation whose value is read once, in the same block, stands where it is read. That a loop has passed its bound is
+not said: then the results are nan.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from tensorlang.scalars.code import ABSENT, Back, Code, If, Op, Stmt, Value, While
+from tensorlang.scalars.flags import without_flags
 from tensorlang.scalars.ops import COMPARISONS
 
-_INFIX = {*COMPARISONS, "+", "-", "*", "/", "//", "%", "and", "or"}
+_LOGIC = {"or": 0, "and": 1, "not": 2}
+_LEVELS = {
+    **_LOGIC,
+    **dict.fromkeys(COMPARISONS, 3),
+    "+": 4,
+    "-": 4,
+    "*": 5,
+    "/": 5,
+    "//": 5,
+    "%": 5,
+    "neg": 6,
+    "pow": 7,
+}
+_ATOM = 8
+_SPELLED = {"==": "=", "select": "where"}
 
 
-def _v(x: Value) -> str:
-    if x == ABSENT:
-        return "0"
-    return x if isinstance(x, str) else repr(x).lower()
-
-
-def _vs(xs: Sequence[Value]) -> str:
-    return ", ".join(map(_v, xs))
-
-
-def _op(s: Op) -> str:
-    a = [_v(x) for x in s.args]
-    if s.f in _INFIX:
-        return f"{a[0]} {s.f} {a[1]}"
-    if s.f in ("neg", "not"):
-        return f"-{a[0]}" if s.f == "neg" else f"not {a[0]}"
-    if s.f == "select":
-        return f"if {a[0]} then {a[1]} else {a[2]}"
-    if s.f == "pow":
-        return f"{a[0]} ^ {a[1]}"
-    return f"{s.f}({', '.join(a)})"
-
-
-def _lines(block: Sequence[Stmt], indent: int) -> list[str]:
-    pad = "  " * indent
-    found: list[str] = []
-    for s in block:
-        match s:
-            case Op(out, _, _):
-                found.append(f"{pad}{out} = {_op(s)}")
-            case If():
-                found.append(f"{pad}{', '.join(s.outs)} = if {_v(s.test)} then")
-                found += [*_lines(s.then, indent + 1), f"{pad}  {_vs(s.thens)}", f"{pad}else"]
-                found += [*_lines(s.otherwise, indent + 1), f"{pad}  {_vs(s.otherwises)}"]
-            case While():
-                at_most = "" if s.bound is None else f" at most {s.bound} times"
-                found.append(f"{pad}{', '.join(s.outs)} = loop {', '.join(s.carried)} = {_vs(s.inits)}{at_most} while")
-                found += [*_lines(s.head, indent + 1), f"{pad}  {_v(s.test)}", f"{pad}do"]
-                found += [*_lines(s.body, indent + 1), f"{pad}  {_vs(s.nexts)}"]
-            case Back():
-                found.append(f"{pad}{', '.join(s.outs)} = back {', '.join(s.carried)} = {_vs(s.inits)} do")
-                found += [*_lines(s.body, indent + 1), f"{pad}  {_vs(s.nexts)}"]
-    return found
-
-
-def code_text(code: Code) -> str:
+def code_text(code: Code, mode: str = "auto") -> str:
     """The definition of a function of numbers."""
+    plain = without_flags(code)
     params = ", ".join(f"{p}: int" if p in code.whole else p for p in code.params)
-    return "\n".join([f"scalar {code.name}({params}) =", *_lines(code.body, 1), f"  {_vs(code.results)}"])
+    how = "" if mode == "auto" else f" by {mode}"
+    return "\n".join([f"scalar {code.name}({params}){how} =", *_Printer(plain).block(plain.body, plain.results, 1)])
+
+
+class _Printer:
+    def __init__(self, code: Code) -> None:
+        self.reads: Counter[str] = Counter()
+        self._count(code.body)
+        self._read(code.results)
+
+    def _read(self, values: Sequence[Value]) -> None:
+        self.reads.update(v for v in values if isinstance(v, str))
+
+    def _count(self, block: Sequence[Stmt]) -> None:
+        for s in block:
+            match s:
+                case Op():
+                    self._read(s.args)
+                case If():
+                    self._read((s.test, *s.thens, *s.otherwises))
+                    self._count((*s.then, *s.otherwise))
+                case While():
+                    self._read((*s.inits, s.test, *s.nexts, *s.saves))
+                    self._count((*s.head, *s.body))
+                case Back():
+                    self._read((*s.inits, *s.nexts))
+                    self._count(s.body)
+
+    def block(self, statements: Sequence[Stmt], results: Sequence[Value], indent: int) -> list[str]:
+        """The lines of a block, the last of which has its results."""
+        pad = "  " * indent
+        here: set[str] = {v for v in results if isinstance(v, str)}
+        for s in statements:
+            here.update(v for v in _read_here(s) if isinstance(v, str))
+        held: dict[str, Op] = {}
+        lines: list[str] = []
+        for k, s in enumerate(statements):
+            if isinstance(s, Op) and self.reads[s.out] == 1 and s.out in here:
+                held[s.out] = s
+                continue
+            if k == len(statements) - 1 and not isinstance(s, Op) and list(s.outs) == list(results):
+                return [*lines, *self._compound(s, held, indent)]
+            outs = s.out if isinstance(s, Op) else ", ".join(s.outs)
+            if isinstance(s, Op):
+                lines.append(f"{pad}let {outs} = {self._op(s, held, 0)} in")
+            else:
+                first, *rest = self._compound(s, held, indent + 1)
+                lines += [f"{pad}let {outs} = {first.lstrip()}", *rest]
+                lines[-1] += " in"
+        return [*lines, f"{pad}{self._values(results, held)}"]
+
+    def _compound(self, s: If | While | Back, held: dict[str, Op], indent: int) -> list[str]:
+        pad = "  " * indent
+        match s:
+            case If():
+                test = f"{pad}if {self._value(s.test, held, 0)} then"
+                then = self.block(s.then, s.thens, indent + 1)
+                return [test, *then, f"{pad}else", *self.block(s.otherwise, s.otherwises, indent + 1)]
+            case While():
+                firsts = zip(s.carried, s.inits, strict=True)
+                starts = ", ".join(f"{c} = {self._value(v, held, 4)}" for c, v in firsts)
+                at_most = "" if s.bound is None else f" at most {s.bound} times"
+                head = [f"{pad}loop {starts}{at_most}"]
+                for word, body in (
+                    ("while", self.block(s.head, [s.test], indent + 1)),
+                    ("do", self.block(s.body, s.nexts, indent + 1)),
+                ):
+                    head += [f"{pad}{word} {body[0].lstrip()}"] if len(body) == 1 else [f"{pad}{word}", *body]
+                return head
+            case Back():
+                starts = ", ".join(map(_name, s.inits))
+                first = f"{pad}back {', '.join(s.carried)} = {starts} do"
+                return [first, *self.block(s.body, s.nexts, indent + 1)]
+
+    def _values(self, results: Sequence[Value], held: dict[str, Op]) -> str:
+        shown = [self._value(v, held, 0) for v in results]
+        return shown[0] if len(shown) == 1 else f"({', '.join(shown)})"
+
+    def _value(self, v: Value, held: dict[str, Op], level: int) -> str:
+        if isinstance(v, str) and v in held:
+            return self._op(held[v], held, level)
+        shown = _name(v)
+        return f"({shown})" if shown.startswith("-") and level > 0 else shown
+
+    def _op(self, s: Op, held: dict[str, Op], level: int) -> str:
+        own = _LEVELS.get(s.f, _ATOM)
+        if s.f in ("neg", "not"):
+            shown = f"{'-' if s.f == 'neg' else 'not '}{self._value(s.args[0], held, own + (s.f == 'neg'))}"
+        elif s.f == "pow":
+            shown = f"{self._value(s.args[0], held, _ATOM)} ^ {_name(s.args[1])}"
+        elif s.f in _LEVELS:
+            # a comparison of comparisons is none
+            left = self._value(s.args[0], held, own + (s.f in COMPARISONS))
+            shown = f"{left} {_SPELLED.get(s.f, s.f)} {self._value(s.args[1], held, own + 1)}"
+        elif s.f == "copy":
+            return self._value(s.args[0], held, level)
+        else:
+            shown = f"{_SPELLED.get(s.f, s.f)}({', '.join(self._value(a, held, 0) for a in s.args)})"
+        return f"({shown})" if own < level else shown
+
+
+def _read_here(s: Stmt) -> Sequence[Value]:
+    """What a statement reads in the block that it stands in, not in its own."""
+    match s:
+        case Op():
+            return s.args
+        case If():
+            return (s.test,)
+        case While() | Back():
+            return s.inits
+
+
+def _name(v: Value) -> str:
+    if v == ABSENT:
+        return "0"
+    if isinstance(v, float):
+        return repr(v).replace("e+", "e")
+    return v if isinstance(v, str) else str(v).lower()

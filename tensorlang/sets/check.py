@@ -190,7 +190,8 @@ def _has_steps(e: Recur) -> Iterator[Claim]:
 
 
 def _where_chosen(claim: Claim, array: IndexArray, value: Expr) -> Claim:
-    """`claim` where elements of `array`, which is let be `value`, fulfil the condition under which they were chosen."""
+    """`claim` where elements of `array`, which a let makes `value`, fulfil the condition under which they were
+    chosen."""
     for lookup in claim.lookups():
         if lookup.array is array:
             at: dict[Atom, Affine] = {}

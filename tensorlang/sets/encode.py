@@ -28,7 +28,7 @@ from tensorlang.language.predicates import (
     within,
 )
 from tensorlang.memory import cached
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 
 Row = tuple[bool, int, tuple[tuple[int, int], ...]]
 """(equality, constant, terms): constant + the sum of coefficient * dimension is = 0 or >= 0."""
@@ -52,7 +52,7 @@ class TooHard(Exception):
 
 
 class Encoder:
-    """Gives formulas that share one numbering of their atoms.
+    """Formulas that share one numbering of their atoms.
 
     With `marks`, predicates that `needs_data` become dimensions of their own. Without, a relation holds wherever it
     may, and an element at a bound place is anything in its range: as predicates have no negation, that is the largest
@@ -102,7 +102,7 @@ class Encoder:
                 case Or(parts):
                     options = []
                     for part in parts:
-                        options.append((yield self._formula(part, scope, depth + 1)))
+                        options.append((yield from call(self._formula(part, scope, depth + 1))))
                     choices.append(tuple(options))
                 case Related(relation, arguments):
                     if self.marks and not scope:
@@ -212,11 +212,11 @@ def _alpha_normal(p: Predicate, names: Mapping[Atom, Affine], depth: int) -> Dee
         case And(parts) | Or(parts):
             new = []
             for part in parts:
-                new.append((yield _alpha_normal(part, names, depth)))
+                new.append((yield from call(_alpha_normal(part, names, depth))))
             return type(p)(tuple(new))
         case Exists(index, size, body):
             inner = {**names, index: atom_affine(_bound_name(depth))}
-            new_body = yield _alpha_normal(body, inner, depth + 1)
+            new_body = yield from call(_alpha_normal(body, inner, depth + 1))
             return Exists(_bound_name(depth), size.substitute(names), new_body)
 
 

@@ -46,7 +46,7 @@ DIM = islpy.dim_type
 """isl's kinds of dimensions."""
 _order = (DIM.cst, DIM.set, DIM.param, DIM.div)
 _OPERATIONS = (2_000, 60_000)
-"""A question gets so many of isl's operations, and where these don't do, so many from the start."""
+"""A question gets the first number of isl's operations, and where these don't do, the second, from the start."""
 _STEPS = (100, 20)
 """What a question takes of the budget of work, and for each operation that it was given for the second time."""
 _HUGE = 2**40

@@ -39,7 +39,7 @@ from tensorlang.language.grammar import (
 from tensorlang.language.predicates import at_most, less, substitute
 from tensorlang.language.rebuilt import with_children
 from tensorlang.language.types import R, Type, array, shape
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 from tensorlang.sets.claims import Claim
 from tensorlang.sets.scopes import postorder
 
@@ -87,7 +87,7 @@ def _rebuilt(e: Expr, change: _Change, variables: dict[Var, Var], memo: dict[Exp
     source = change.accesses.get(e, e)
     parts: list[Expr] = []
     for child in children(source):
-        parts.append((yield _rebuilt(child, change, variables, memo)))
+        parts.append((yield from call(_rebuilt(child, change, variables, memo))))
         if isinstance(source, Let) and isinstance(source.var, Var) and parts[0].type is not source.var.type:
             variables[source.var] = Var(source.var.name, parts[0].type)
         if isinstance(source, Recur) and len(parts) == 1 and parts[0].type is not source.state.type:
@@ -156,7 +156,7 @@ class _Mending:
             yield from self._longer()
 
     def _failures(self, f: Function) -> int | None:
-        """How many claims of `f` can't be proved; None if that can't be told."""
+        """How many claims of `f` can't be proved; None if that can't be decided."""
         try:
             return sum(1 for _ in islice(self.unproved(f), 50))
         except LimitError:

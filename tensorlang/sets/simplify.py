@@ -29,7 +29,7 @@ from tensorlang.language.predicates import (
     within,
 )
 from tensorlang.memory import cached
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 from tensorlang.sets.eliminate import eliminate, length, tightened
 from tensorlang.sets.encode import needs_data
 from tensorlang.sets.isl import forced_equalities, gist, implies, is_empty, not_implied
@@ -68,10 +68,10 @@ def _alternatives(p: Predicate) -> Deep[int]:
         case And(parts) | Or(parts):
             counts = []
             for part in parts:
-                counts.append((yield _alternatives(part)))
+                counts.append((yield from call(_alternatives(part))))
             return prod(counts) if isinstance(p, And) else sum(counts)
         case Exists(_, _, body):
-            count: int = yield _alternatives(body)
+            count: int = yield from call(_alternatives(body))
             return count
         case _:
             return 1
@@ -116,7 +116,7 @@ def _simplify(p: Predicate, context: Predicate) -> Deep[Predicate]:
             rule = _simplify_or(p, context)
         case Exists():
             rule = _simplify_exists(p, context)
-    simplified: Predicate = yield rule
+    simplified: Predicate = yield from call(rule)
     return simplified
 
 
@@ -125,7 +125,7 @@ def _simplify_and(p: And, context: Predicate) -> Deep[Predicate]:
     for part in parts:
         if isinstance(part, Or | Exists):
             others = conjunction([context, *(q for q in parts if q is not part)])
-            new = yield _simplify(part, others)
+            new = yield from call(_simplify(part, others))
             parts = [r for q in parts for r in (conjuncts(new) if q is part else (q,))]
     return _without_redundant(parts, context)
 
@@ -229,7 +229,7 @@ def _range_of(p: Predicate) -> tuple[Index, Affine | None] | None:
 def _simplify_or(p: Or, context: Predicate) -> Deep[Predicate]:
     parts: list[Predicate] = []
     for part in p.parts:
-        parts.append((yield _simplify(part, context)))
+        parts.append((yield from call(_simplify(part, context))))
     union = disjunction(parts)
     if not isinstance(union, Or) or len(union.parts) > _MANY:
         return union
@@ -256,18 +256,18 @@ def _simplify_exists(p: Exists, context: Predicate) -> Deep[Predicate]:
         fresh = Index(index.name)
         index, body = fresh, substitute(body, {index: atom_affine(fresh)})
     body = conjunction(_with_elements_known(_flat(body), whole=True))
-    body = yield _simplify(body, conjunction([context, within(atom_affine(index), size)]))
+    body = yield from call(_simplify(body, conjunction([context, within(atom_affine(index), size)])))
     shortest = Exists(index, size, body)
     if isinstance(body, Or):
         options = []
         for part in body.parts:
-            options.append((yield _simplify(Exists(index, size, part), context)))
+            options.append((yield from call(_simplify(Exists(index, size, part), context))))
         return min(shortest, disjunction(options), key=length)
     inside = [part for part in conjuncts(body) if index in free_atoms(part)]
     outside = [part for part in conjuncts(body) if index not in free_atoms(part)]
     eliminated = eliminate(index, size, inside)
     if eliminated is not None:
-        without: Predicate = yield _simplify(conjunction(outside + eliminated), context)
+        without: Predicate = yield from call(_simplify(conjunction(outside + eliminated), context))
         if length(without) <= length(p):
             return without
     bound = exists([(index, size)], conjunction(inside))

@@ -40,8 +40,9 @@ def simplify(f: Function, given: Mapping[str, int] | None = None, /, **sizes: in
     """`f` as one would write it: no copies, no idle sums, everything stored on its support, and products of several
     factors in the cheapest order.
 
-    Never dearer, as long as all sizes are at least 1. With `sizes`, keywords or a mapping, it is the cost there that is
-    never higher, whatever the sizes that are not given. Raises `ArgumentError` for a name that is no size of `f`.
+    The cost never rises, as long as all sizes are at least 1. With `sizes`, keywords or a mapping, it is the cost there
+    that is never higher, whatever the sizes that are not given. Raises `ArgumentError` for a name that is not a size of
+    `f`.
 
     >>> f = tl.parse("f(x: [n]R) = gen i:n. sum j:n. [i = j] * x[j]")
     >>> print(tl.simplify(f))

@@ -5,7 +5,7 @@
 
 for an X that nothing else reads; a sum that has a name keeps it. Where the outer sum reads X each of X's terms is
 added as before, and an addition fewer is made where none of them is there; a sign costs nothing in a sum. So this is
-never dearer.
+never more expensive.
 """
 
 from __future__ import annotations

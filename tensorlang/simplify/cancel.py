@@ -100,7 +100,7 @@ def _cancelled(x: Statement) -> Statement:
 
 
 def _without_idle_terms(x: Addition) -> tuple[Term, ...]:
-    """The terms of `x` but for those at the same chosen places that are 0 together."""
+    """The terms of `x` except those at the same chosen places that are 0 together."""
     chosen: dict[Predicate, list[Term]] = {}
     for t in x.terms:
         if lookups(t.pred):
@@ -189,6 +189,8 @@ def _without_quotient(p: _Product, k: int) -> _Product | None:
     if divisor is None or len(divisor) != 1:
         return None
     (q,) = map(_without_quotients, divisor)
+    if not q.number:
+        return None
     others = replace(p, factors=(*p.factors[:k], *p.factors[k + 1 :]))
     here: Places = dict(zip(q.own, place, strict=True))
     every = set(conjuncts(p.pred))

@@ -50,7 +50,7 @@ from tensorlang.normal.ssa import (
     summed_indices,
 )
 from tensorlang.normal.tidy import addition, is_index_only, map_outputs, with_operands
-from tensorlang.sets.solve import in_range, project, solve
+from tensorlang.sets.solve import Ranges, in_range, project, solve
 from tensorlang.simplify.supports import common
 
 
@@ -101,10 +101,16 @@ def _hoisted(x: Statement) -> tuple[Predicate, Statement]:
 
 
 def without(x: Statement, parts: Collection[Predicate]) -> Statement:
-    """`x` without these conjuncts of its predicates, and of those of the views that it reads under them."""
+    """`x` without these conjuncts of its predicates, and what they say less sharply, and of those of the views that it
+    reads under them."""
+    bounds = [q.value for q in parts if isinstance(q, NonNegative)]
+
+    def is_said(q: Predicate) -> bool:
+        found = [q.value - a for a in bounds] if isinstance(q, NonNegative) else []
+        return q in parts or any(a.is_constant and a.constant >= 0 for a in found)
 
     def rest(p: Predicate) -> Predicate:
-        return conjunction(q for q in conjuncts(p) if q not in parts)
+        return conjunction(q for q in conjuncts(p) if not is_said(q))
 
     def view(y: Statement) -> Statement:
         return without(y, parts) if isinstance(y, Contraction) and is_index_only(y) else y
@@ -278,10 +284,27 @@ def _always(x: Statement) -> list[Predicate]:
         case Map(p, _, _, _):
             return list(conjuncts(p))
         case Contraction():
-            inner = inner_ranges(x)
-            return [q for q in conjuncts(inner_solution(x).rest) if not any(i in inner for i in free_atoms(q))]
+            inner, rest = inner_ranges(x), conjuncts(inner_solution(x).rest)
+            found = [q for q in rest if not any(i in inner for i in free_atoms(q))]
+            return [*found, *_through_data(rest, own_ranges(x), inner)]
         case _:
             return []
+
+
+def _through_data(parts: Collection[Predicate], own: Ranges, inner: Ranges) -> list[Predicate]:
+    """What equalities with the same element of an index array at summed places say of two indices: [i = a[s] = j]."""
+    values: dict[Affine, Affine] = {}
+    found: list[Predicate] = []
+    for q in parts:
+        a = q.difference if isinstance(q, Equal) else constant(0)
+        i = next((i for i in own if abs(a.coefficient(i)) == 1 and i in a.indices), None)
+        if i is None or not a.lookups or inner.keys().isdisjoint(free_atoms(q)):
+            continue
+        rest = a * -a.coefficient(i) + atom_affine(i)
+        if rest in values and values[rest] is not atom_affine(i):
+            found.append(equal(atom_affine(i), values[rest]))
+        values.setdefault(rest, atom_affine(i))
+    return found
 
 
 def _equalities(p: Predicate) -> list[Equal]:

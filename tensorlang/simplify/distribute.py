@@ -36,7 +36,7 @@ from tensorlang.simplify.summation import inlined, summation
 
 
 def distribute(s: SSA, sizes: Mapping[Size, int] | None = None) -> SSA:
-    """`s` with sums of additions taken apart where that is never dearer: at these sizes, or at any of at least 1."""
+    """`s` with sums of additions taken apart where that never costs more: at these sizes, or at any of at least 1."""
     readers = Counter([*(y for x in s.statements for y in operands(x)), *output_list(s.outputs)])
     once = frozenset(x for x, count in readers.items() if count == 1)
     new: dict[Statement, Statement] = {}

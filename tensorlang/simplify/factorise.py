@@ -30,9 +30,9 @@ _NOTHING = number(0)
 
 
 def factorise(s: SSA, sizes: Mapping[Size, int] | None = None) -> SSA:
-    """`s` with its sums of several factors computed in the cheapest way; never dearer at any size of at least 1.
+    """`s` with its sums of several factors computed in the cheapest way; never at a higher cost at sizes of at least 1.
 
-    With `sizes` it is the cost there that counts, and what is never dearer whatever the sizes that are not given.
+    With `sizes` it is the cost there that counts, and a way must not cost more at any of the sizes that are not given.
     """
     return _Factorising(s, dict(sizes or {})).run()
 
@@ -109,7 +109,7 @@ class _Factorising:
         return plans(s.pattern).build(tree, tuple(self.new.get(y, y) for y in s.factors))
 
     def _best(self, ways: list[_Way], written: Polynomial) -> _Way:
-        """Of the ways that are never dearer than what is written, the cheapest at sizes as they are usual."""
+        """Of the ways that never cost more than what is written, the cheapest at usual sizes."""
         first, *others = ways
         chosen = [first, *(way for way in others if cheaper(way.cost, written, self.sizes))]
         return min(chosen, key=lambda way: estimate(way.cost, usual_sizes(way.cost, self.sizes)))
@@ -162,7 +162,11 @@ def _expanded(s: Summation, through: Set[Statement]) -> Summation:
 
 @cached
 def _sums_one_factor(x: Pattern) -> bool:
-    """Whether `x` sums a product over an index on which only one of the factors depends, or none."""
+    """Whether `x` sums a product over an index on which only one of the factors depends, or none; or is that product
+    at each of several places, since the product depends on none of the places but by its condition."""
     s = scheme(x)
     loops = [i for i in s.ranges if i not in s.own]
-    return len(s.reads) > 1 and any(any(i not in r.indices for r in s.reads) for i in loops)
+    if len(s.reads) < 2:
+        return False
+    apart = any(any(i not in r.indices for r in s.reads) for i in loops)
+    return apart or (bool(loops) and any(all(i not in r.indices for r in s.reads) for i in s.own))

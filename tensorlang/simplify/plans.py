@@ -196,7 +196,7 @@ class Plans:
         return _contraction(own, ranges, factors, self._last(inside) if last else self.shadow(inside))
 
     def trees(self, given: Mapping[Size, int]) -> tuple[Tree, ...]:
-        """The ways that are cheapest where all sizes that are not given are alike, or one of them is larger."""
+        """The ways that are cheapest where all sizes that are not given are equal, or one of them is larger."""
         alike = usual_sizes(self.points(frozenset(self.ranges)), given)
         larger = [{**alike, size: _LARGE} for size in alike if size not in given]
         return tuple(dict.fromkeys(self.cheapest(sizes) for sizes in (alike, *(larger if len(larger) > 1 else ()))))

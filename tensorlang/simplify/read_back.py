@@ -62,7 +62,7 @@ from tensorlang.normal.ssa import (
     sum_of_terms,
 )
 from tensorlang.normal.tidy import is_index_only
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 from tensorlang.sets.isl import implies
 from tensorlang.sets.simplify import simplify
 from tensorlang.sets.solve import Ranges, ranges_predicate, simplify_in, solve
@@ -93,7 +93,7 @@ def read_back(s: SSA) -> Function:
 
     def tree(outputs: Outputs) -> Deep[Expr]:
         if isinstance(outputs, tuple):
-            return MakePair((yield tree(outputs[0])), (yield tree(outputs[1])))
+            return MakePair((yield from call(tree(outputs[0]))), (yield from call(tree(outputs[1]))))
         return reader.whole(outputs)
 
     body = run(tree(s.outputs))
@@ -169,15 +169,15 @@ class _Reader:
                 return element(x, at)
             case Input():
                 if x in self.extrema:
-                    return (yield self._chosen(self.extrema[x], Extremum, here, at, ranges, known))
+                    return (yield from call(self._chosen(self.extrema[x], Extremum, here, at, ranges, known)))
                 return access(_input(x), *at)
             case Selection():
-                return (yield self._chosen(x, Choice, here, at, ranges, known))
+                return (yield from call(self._chosen(x, Choice, here, at, ranges, known)))
             case Comparison(_, op, guard, _, _):
                 guard = _reduced(guard, own_ranges(x), here, ranges, known)
                 known = conjunction([known, guard])
-                left = yield self.element(x.left, at, ranges, known)
-                right = yield self.element(x.right, at, ranges, known)
+                left = yield from call(self.element(x.left, at, ranges, known))
+                right = yield from call(self.element(x.right, at, ranges, known))
                 return bracket(guard, Compared(op, left, right))
             case Constant(value, _):
                 return number(value)
@@ -186,7 +186,7 @@ class _Reader:
                 for t in terms:
                     p = _reduced(t.pred, own_ranges(x), here, ranges, known)
                     if p is not FALSE:
-                        part = yield self.element(t.operand, at, ranges, conjunction([known, p]))
+                        part = yield from call(self.element(t.operand, at, ranges, conjunction([known, p])))
                         parts.append((t.sign, p, part))
                 return sum_of_terms(parts)
             case Map(p, f, arguments, _):
@@ -195,10 +195,10 @@ class _Reader:
                     return number(0)
                 new = []
                 for y in arguments:
-                    new.append((yield self.element(y, at, ranges, conjunction([known, p]))))
+                    new.append((yield from call(self.element(y, at, ranges, conjunction([known, p])))))
                 return bracket(p, Call(f, tuple(new)))
             case Contraction():
-                return (yield self._contraction(x, here, ranges, known))
+                return (yield from call(self._contraction(x, here, ranges, known)))
 
     def _contraction(self, x: Contraction, here: dict[Atom, Affine], ranges: Ranges, known: Predicate) -> Deep[Expr]:
         inner, own = inner_ranges(x), own_ranges(x)
@@ -222,7 +222,7 @@ class _Reader:
             at = tuple((values.get(i) or atom_affine(i)).substitute(named) for i in indices)
             if not binders and len(x.factors) == 1 and self._is_within(y, at, ranges, known, p):
                 p = TRUE
-            parts.append((yield self.element(y, at, ranges, conjunction([known, p]))))
+            parts.append((yield from call(self.element(y, at, ranges, conjunction([known, p])))))
         return sums(binders, bracket(p, _product(parts)))
 
     def _is_within(self, y: Statement, at: tuple[Affine, ...], ranges: Ranges, known: Predicate, p: Predicate) -> bool:
@@ -250,7 +250,7 @@ class _Reader:
         index = _called(next(name for name in self._names() if name not in used))
         ranges = {**ranges, index: x.array.size}
         p = _reduced(x.pred, own_ranges(x.operand), {**here, s: atom_affine(index)}, ranges, known)
-        body = yield self.element(x.operand, (*at, atom_affine(index)), ranges, conjunction([known, p]))
+        body = yield from call(self.element(x.operand, (*at, atom_affine(index)), ranges, conjunction([known, p])))
         return bracket(guard, kind(x.sign, index, x.array.size, p, body))
 
 

@@ -4,7 +4,7 @@
     X = gen i, j. f(a[i], b[j]);     Y = gen i. [p] * f(a[i], b[i])   ->  Y = gen i. [p] * X[i, i]
     X = gen i. f(a[i]);              Y = gen i. f(a[i + 1])           ->  Y = gen i. X[i + 1]
 
-for scalar functions, additions and sums of products alike. Y is computed no more, and what it reads of X is at most
+for scalar functions, additions and sums of products. Y is computed no more, and what it reads of X is at most
 what was computed for Y; so the cost never rises.
 """
 

@@ -33,7 +33,7 @@ from tensorlang.language.grammar import (
     children,
 )
 from tensorlang.language.rebuilt import with_children
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 from tensorlang.simplify import simplify
 
 _MOST = 4
@@ -48,11 +48,12 @@ _Term = tuple[Fraction, tuple[Expr, ...]]
 
 @limited
 def expand_squares(f: Function) -> Function:
-    """`f` with squares in sums multiplied out, where no element in what is squared depends on all of its indices.
+    """`f` with squares in sums multiplied out, where no element in the square depends on all of its indices.
 
     Distances between all points of two sets become products of matrices, which is several times as fast. But it rounds
     differently: the error of a distance is relative to the squares of the points, not to the distance. Apply it to a
-    derivative, not to what is differentiated. A program without such squares comes back as it is, simplified.
+    derivative, not to the program that is differentiated. A program without such squares comes back as it is,
+    simplified.
 
     >>> f = tl.parse("f(x: [n][d]R, c: [m][d]R) = gen i:n. min k:m. sum j:d. (x[i, j] - c[k, j])^2")
     >>> print(tl.expand_squares(f))
@@ -83,7 +84,7 @@ class _Expanding:
                 inner = isinstance(e, Sum) or (summed and isinstance(e, Bracket | Add | Mul))
                 parts = []
                 for part in children(e):
-                    parts.append((yield self.of(part, inner)))
+                    parts.append((yield from call(self.of(part, inner))))
                 made = with_children(e, parts)
             self.memo[key] = made
         return self.memo[key]
@@ -181,6 +182,6 @@ def _at(e: Expr, at: Mapping[Atom, Affine], memo: dict[Expr, Expr]) -> Deep[Expr
         else:
             parts = []
             for part in children(e):
-                parts.append((yield _at(part, at, memo)))
+                parts.append((yield from call(_at(part, at, memo))))
             memo[e] = with_children(e, parts)
     return memo[e]

@@ -14,12 +14,25 @@ import numpy as np
 
 from tensorlang import pipeline
 from tensorlang.errors import ArgumentError
-from tensorlang.language.affine import Affine, Atom, Lookup
+from tensorlang.language.affine import Affine, Atom, IndexArray, Lookup, atom_affine
 from tensorlang.language.arguments import bind, unpack
 from tensorlang.language.function import Function, Parameter
-from tensorlang.language.predicates import And, Equal, Exists, NonNegative, Or, Predicate, Related
+from tensorlang.language.predicates import (
+    TRUE,
+    And,
+    Equal,
+    Exists,
+    NonNegative,
+    Or,
+    Predicate,
+    Related,
+    conjunction,
+    equal,
+)
 from tensorlang.normal import normal_ssa
-from tensorlang.normal.ssa import Outputs, live, output_list
+from tensorlang.normal.contraction import contraction
+from tensorlang.normal.pattern import axes
+from tensorlang.normal.ssa import Outputs, Selection, Statement, integers, live, output_list, selections
 from tensorlang.pipeline import Wrt
 from tensorlang.simplify import read_simplified, simplify_ssa
 from tensorlang.sparse.pieces import Piece, pieces_of
@@ -33,7 +46,7 @@ def jacobian(f: Function, wrt: Wrt = None, *, layout: str = "dense") -> Function
 
     In the layout "dense" a `Function` that gives arrays of the output's sizes and then the parameter's; a tuple of
     them for several parameters, pairs of these for an output of pairs. In the others a `Structured`, which is called
-    with the same arguments and has the same results in that format. Raises `ScopeError` if `wrt` names what is no
+    with the same arguments and has the same results in that format. Raises `ScopeError` if `wrt` names anything but a
     real-valued parameter, `ArgumentError` for an unknown layout.
 
     >>> f = tl.parse("f(A: [n][m]R, x: [m]R) = gen i:n. sum j:m. A[i, j] * x[j]")
@@ -80,7 +93,10 @@ class Structured:
         self.function, self.layout = f, layout
         self.pieces = pieces_of(s)
         self._tree = s.outputs
+        looked_up = {k for found in self.pieces for p in found for k in p.looked_up}
+        self._chosen = tuple(k for k in selections(s.statements) if k in looked_up and k not in s.params)
         elements = [p.elements for found in self.pieces for p in found]
+        elements += (_table(k, s.statements) for k in self._chosen)
         outputs: Outputs | None = None
         for x in reversed(elements):
             outputs = x if outputs is None else (x, outputs)
@@ -94,20 +110,22 @@ class Structured:
         """The results for these arguments. Raises `ArgumentError` if they don't fit, or not the layout."""
         bound = bind(self.function, args, kwargs)
         sizes: dict[Atom, int] = {s: n for s, n in bound.sizes.items()}
-        places = _Places(sizes, bound.values)
-        elements = self._elements(args, kwargs)
+        *elements, count = *self._elements(args, kwargs), len(self._chosen)
+        tables = elements[len(elements) - count :]
+        values = dict(bound.values)
+        values.update((k, table.astype(np.int32)) for k, table in zip(self._chosen, tables, strict=True))
+        places, given = _Places(sizes, values), iter(elements)
         arrays: list[Any] = []
         for found, x in zip(self.pieces, output_list(self._tree), strict=True):
             shape = tuple(n.value(sizes) for n in x.shape)
-            arrays.append(_FORMATS[self.layout]([(next(elements), *places.of(p)) for p in found], shape))
-        given = iter(arrays)
-        return unpack(_paired(self._tree, given), self.function.results)
+            arrays.append(_FORMATS[self.layout]([(next(given), *places.of(p)) for p in found], shape))
+        return unpack(_paired(self._tree, iter(arrays)), self.function.results)
 
     def _elements(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[Any]:
         if self.values is None:
             return
         found = self._run(*args, **kwargs)
-        for _ in range(sum(map(len, self.pieces)) - 1):
+        for _ in range(sum(map(len, self.pieces)) + len(self._chosen) - 1):
             first, found = found
             yield first
         yield found
@@ -118,6 +136,17 @@ class Structured:
 
         assert self.values is not None
         return lower(self.values)
+
+
+def _table(k: IndexArray, statements: Sequence[Statement]) -> Statement:
+    """The elements of an index array that a program chooses, as numbers, where it chooses any."""
+    own = axes(0, len(k.sizes))
+    x = selections(statements)[k]
+    guard = x.guard if isinstance(x, Selection) else TRUE
+    numbers = integers(atom_affine(Lookup(k, tuple(map(atom_affine, own)))), k.sizes)
+    at = axes(len(own), len(own))
+    places = (equal(atom_affine(i), atom_affine(j)) for i, j in zip(own, at, strict=True))
+    return contraction(k.sizes, own, [(numbers, at)], {}, conjunction([guard, *places]))
 
 
 def _paired(tree: Outputs, arrays: Iterator[Any]) -> Any:

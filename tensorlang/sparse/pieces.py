@@ -8,13 +8,13 @@ fewer axes that grow than their sum has. What is left has as many elements as it
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations
 from math import prod
 
-from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine, constant
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, atom_affine, constant
 from tensorlang.language.function import Function
 from tensorlang.language.predicates import (
     FALSE,
@@ -66,8 +66,7 @@ def structure(f: Function) -> tuple[tuple[Piece, ...], ...]:
 
 def pieces_of(s: SSA) -> tuple[tuple[Piece, ...], ...]:
     """The pieces of each output of `s`."""
-    given = [p for p in s.params if isinstance(p, IndexArray)]
-    return tuple(tuple(_pieces(x, given)) for x in output_list(s.outputs))
+    return tuple(tuple(_pieces(x)) for x in output_list(s.outputs))
 
 
 @dataclass(frozen=True)
@@ -88,6 +87,17 @@ class Piece:
         return f"({', '.join(map(str, self.at))}) for {box or 'one element'}{where}"
 
     @property
+    def looked_up(self) -> frozenset[IndexArray]:
+        """The index arrays whose elements say where its elements are."""
+        found: set[IndexArray] = set()
+        stack = [x for a in self.at for x in a.lookups] + list(lookups(self.pred))
+        while stack:
+            x = stack.pop()
+            found.add(x.array)
+            stack += (y for a in x.at for y in a.lookups)
+        return frozenset(found)
+
+    @property
     def elements(self) -> Statement:
         """The elements along the axes; 0 where there is none."""
         own = tuple(self.axes)
@@ -100,13 +110,10 @@ class Piece:
         return contraction(shape, own, factors, {}, conjunction([self.pred, *places]))
 
 
-def _pieces(x: Statement, given: Collection[IndexArray]) -> Iterator[Piece]:
+def _pieces(x: Statement) -> Iterator[Piece]:
     own = {Index(i.name): n for i, n in zip(own_indices(x), x.shape, strict=True)}
     here = tuple(map(atom_affine, own))
-    whole = Piece(own, here, TRUE, Fraction(1), x, here)
-    parts = list(_taken_apart(whole))
-    chosen = any(a.array not in given for p in parts for a in _read(p))
-    yield from [whole] if chosen and not is_zero(x) else _joined(parts)  # chosen places are not known outside
+    yield from _joined(list(_taken_apart(Piece(own, here, TRUE, Fraction(1), x, here))))
 
 
 def _shortened(p: Piece) -> Piece:
@@ -157,11 +164,6 @@ def _joined(pieces: Sequence[Piece]) -> Iterator[Piece]:
         shape, here = tuple(first.axes.values()), tuple(map(atom_affine, first.axes))
         total = addition([Term(1, TRUE, p.elements) for p in same], shape)
         yield replace(first, number=Fraction(1), values=total, read=here)
-
-
-def _read(p: Piece) -> list[Lookup]:
-    """The elements of index arrays that say where the elements of `p` are."""
-    return [*(x for a in p.at for x in a.lookups), *lookups(p.pred)]
 
 
 def _taken_apart(p: Piece) -> Iterator[Piece]:

@@ -78,7 +78,7 @@ def sum(size: Any, body: Body, *, where: Body | None = None) -> Term:
 def max(size: Any, body: Body, *, where: Body | None = None) -> Term:
     """The greatest body(i) for 0 <= i < size; for a tuple of sizes, body(i, j, ..).
 
-    With `where`, over those i for which the condition where(i) holds. That there is none is an error, unless a
+    With `where`, over those i for which the condition where(i) holds. Without such an i it is an error, unless a
     condition hides it: (n > 0) * max(n, ..). Raises `TypeMismatch` as `sum` does. `maximum` takes two numbers.
 
     >>> n = tl.sizes("n")

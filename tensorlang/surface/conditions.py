@@ -25,7 +25,7 @@ from tensorlang.language.predicates import (
 )
 from tensorlang.language.rebuilt import without_places
 from tensorlang.language.types import shape
-from tensorlang.recursion import Deep
+from tensorlang.recursion import Deep, call
 from tensorlang.surface.guards import compared, is_condition, lifted, opposite
 from tensorlang.surface.lex import INTEGER_DIGITS, Token
 from tensorlang.surface.mistakes import VALUE_CONDITION, letters, unclosed
@@ -82,13 +82,13 @@ class ConditionReader(Reader):
     def affine(self) -> Deep[Affine]:
         """An index expression: an integer combination of indices, sizes and constants."""
         start = self.token.start
-        value: Affine | Predicate = yield self._combination()
+        value: Affine | Predicate = yield from call(self._combination())
         return self._as_affine(value, start)
 
     def size(self) -> Deep[Affine]:
         """An integer combination of sizes and constants."""
         start = self.token.start
-        value: Affine = yield self.affine()
+        value: Affine = yield from call(self.affine())
         unfit = value.lookups or value.indices
         if unfit:
             raise TypeMismatch(
@@ -103,7 +103,7 @@ class ConditionReader(Reader):
     def predicate(self) -> Deep[Predicate]:
         """A predicate, whose conditions on values are noted in `conditions`."""
         start = self.token.start
-        value: Affine | Predicate = yield self._formula()
+        value: Affine | Predicate = yield from call(self._formula())
         return self._as_predicate(value, start)
 
     def binders(self, what: str) -> Deep[list[tuple[Token, Index, Affine]]]:
@@ -117,7 +117,7 @@ class ConditionReader(Reader):
             names.add(token.text)
             self.expect(":", "':' and a size")
             self.introduces_sizes = True
-            size = yield self.size()
+            size = yield from call(self.size())
             self.introduces_sizes = False
             found.append((token, Index(token.text, size=size), size))
             if not self.accept(","):
@@ -158,7 +158,7 @@ class ConditionReader(Reader):
             parts: list[Affine | Predicate] = []
             while True:
                 at = self.token.start
-                part: Affine | Predicate = yield self._comparison()
+                part: Affine | Predicate = yield from call(self._comparison())
                 parts.append(part)
                 if self.token.kind == "and" or len(parts) > 1:
                     self._as_predicate(part, at)
@@ -177,20 +177,20 @@ class ConditionReader(Reader):
     def _comparison(self) -> Deep[Affine | Predicate]:
         predicate: Predicate
         if self.token.kind == "exists":
-            predicate = yield self._exists()
+            predicate = yield from call(self._exists())
             return predicate
         if self.accept("not"):
             start = self.token.start
-            part: Affine | Predicate = yield self._comparison()
+            part: Affine | Predicate = yield from call(self._comparison())
             return opposite(self._as_predicate(part, start), self.holds)
         if self.token.kind == "name" and isinstance(self.scope.get(self.token.text), Relation):
-            predicate = yield self._related()
+            predicate = yield from call(self._related())
             return predicate
         if self._compares_values():
-            predicate = yield self._on_values()
+            predicate = yield from call(self._on_values())
             return predicate
         start = self.token.start
-        left: Affine | Predicate = yield self._combination()
+        left: Affine | Predicate = yield from call(self._combination())
         if self.token.kind not in _COMPARISONS:
             return left
         parts: list[Predicate] = []
@@ -198,7 +198,7 @@ class ConditionReader(Reader):
             below = self._as_affine(left, start)
             compare = _COMPARISONS[self.advance().kind]
             start = self.token.start
-            left = yield self._combination()
+            left = yield from call(self._combination())
             parts.append(asked((below, self._as_affine(left, start)), compare))
         return conjunction(parts)
 
@@ -232,10 +232,10 @@ class ConditionReader(Reader):
     def _on_values(self) -> Deep[Predicate]:
         """A comparison of numbers, or a chain of them."""
         parts: list[Predicate] = []
-        left: Expr = yield self.number("the left side of a comparison")
+        left: Expr = yield from call(self.number("the left side of a comparison"))
         while self.token.kind in _COMPARISONS:
             operator = self.advance().kind
-            right: Expr = yield self.number(f"the right side of {operator}")
+            right: Expr = yield from call(self.number(f"the right side of {operator}"))
             asked, wanted = compared(operator, left, right)
             p = self.holds(asked)
             parts.append(p if wanted else opposite(p, self.holds))
@@ -301,10 +301,10 @@ class ConditionReader(Reader):
 
     def _exists(self) -> Deep[Predicate]:
         self.advance()
-        binders = yield self.binders("exists")
+        binders = yield from call(self.binders("exists"))
         self.expect(".", "',' or '.'")
         bound = self.bind_indices(binders)
-        body: Predicate = yield self.predicate()
+        body: Predicate = yield from call(self.predicate())
         self.restore_all(bound)
         body = self.lifted([(index, size) for _, index, size in binders], body)
         for _, index, size in reversed(binders):
@@ -321,7 +321,7 @@ class ConditionReader(Reader):
         self.advance()
         arguments: list[Affine] = []
         while True:
-            arguments.append((yield self.affine()))
+            arguments.append((yield from call(self.affine())))
             if not self.accept(","):
                 break
         self.expect(")", "',' or ')'")
@@ -342,7 +342,7 @@ class ConditionReader(Reader):
             while self.accept("-"):
                 sign = -sign
             signed = self.last_end() > begin
-            product: Affine | Predicate = yield self._atom()
+            product: Affine | Predicate = yield from call(self._atom())
             while self.token.kind in ("*", "//", "%"):
                 left = self._as_affine(product, begin)
                 operator = self.advance().kind
@@ -353,7 +353,7 @@ class ConditionReader(Reader):
                 while self.accept("-"):
                     factor_sign = -factor_sign
                 at = self.token.start
-                factor = yield self._atom()
+                factor = yield from call(self._atom())
                 product = self._product(left, self._as_affine(factor, at) * factor_sign, begin)
             operator = self.token.kind
             if operator in ("/", "^"):
@@ -369,7 +369,7 @@ class ConditionReader(Reader):
         token = self.token
         if token.kind == "(":
             self.advance()
-            value: Affine | Predicate = yield self._formula()
+            value: Affine | Predicate = yield from call(self._formula())
             self.expect(")", "an operator or ')'")
             return value
         if token.kind == "number":
@@ -381,7 +381,7 @@ class ConditionReader(Reader):
         if isinstance(named, Index | Size):
             return atom_affine(named)
         if isinstance(named, IndexArray):
-            lookup: Affine = yield self._lookup(token, named)
+            lookup: Affine = yield from call(self._lookup(token, named))
             return lookup
         if isinstance(named, Var):
             raise TypeMismatch(
@@ -446,7 +446,7 @@ class ConditionReader(Reader):
         while self.token.kind == "[":
             self.advance()
             while True:
-                at.append((yield self.affine()))
+                at.append((yield from call(self.affine())))
                 if not self.accept(","):
                     break
             self.expect("]", "an operator, ',' or ']'")

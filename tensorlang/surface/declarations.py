@@ -8,7 +8,7 @@ from tensorlang.language.function import did_you_mean
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import Array, Idx, Pair, R, Type, of_indices, shape
-from tensorlang.recursion import Deep
+from tensorlang.recursion import Deep, call
 from tensorlang.surface.conditions import ConditionReader
 from tensorlang.surface.lex import Token
 
@@ -22,9 +22,9 @@ class DeclarationReader(ConditionReader):
             self.advance()
             return Size(name.text)
         if self.token.kind == "rel":
-            relation: Relation = yield self._relation(name)
+            relation: Relation = yield from call(self._relation(name))
             return relation
-        kind: Type = yield self.type()
+        kind: Type = yield from call(self.type())
         sizes, element = shape(kind)
         return IndexArray(name.text, sizes, element.size) if isinstance(element, Idx) else Var(name.text, kind)
 
@@ -35,29 +35,29 @@ class DeclarationReader(ConditionReader):
             return R
         if self.accept("idx"):
             self.expect("(", "'(' and the number of values that the indices have")
-            size = yield self._declared_size()
+            size = yield from call(self._declared_size())
             self.expect(")", "an operator or ')'")
             return Idx(size)
         if self.accept("("):
-            first = yield self._part()
+            first = yield from call(self._part())
             self.expect(",", "',' and the type of the second part")
-            second = yield self._part()
+            second = yield from call(self._part())
             if self.token.kind == ",":
                 raise self.unexpected("')'", "a pair has two parts, which may be pairs: (R, (R, R))")
             self.expect(")")
             return Pair(first, second)
         if self.accept("["):
-            size = yield self._declared_size()
+            size = yield from call(self._declared_size())
             self.expect("]", "an operator or ']'")
             if self.token.kind == "rel":
                 raise self.unexpected("the type of an element", "a relation is a parameter of its own: r: rel(n, m)")
-            return Array(size, (yield self.type()))
+            return Array(size, (yield from call(self.type())))
         raise self.unexpected("a type: R, [n]R, (R, R) or [n]idx(m)", _type_hint(token))
 
     def _part(self) -> Deep[Type]:
         """The type of one part of a pair."""
         start = self.token.start
-        kind: Type = yield self.type()
+        kind: Type = yield from call(self.type())
         if of_indices(kind):
             hint = "an index array is a parameter of its own: y: [n]idx(m)"
             raise TypeMismatch(f"a part of a pair is a value, found the type {kind}", self.span(start), hint)
@@ -69,7 +69,7 @@ class DeclarationReader(ConditionReader):
         self.expect("(", "'(' and the sizes of the relation")
         sizes: list[Affine] = []
         while True:
-            sizes.append((yield self._declared_size()))
+            sizes.append((yield from call(self._declared_size())))
             if not self.accept(","):
                 break
         self.expect(")", "',' or ')'")
@@ -85,7 +85,7 @@ class DeclarationReader(ConditionReader):
             if candidate.kind == "name" and candidate.text not in self.scope:
                 self.bind(candidate, Size(candidate.text))
             ahead += 1
-        size: Affine = yield self.size()
+        size: Affine = yield from call(self.size())
         if size.is_constant and size.constant < 0:
             raise TypeMismatch(f"expected a size, which is at least 0, found {size}", self.span(token.start))
         return size

@@ -164,7 +164,7 @@ R = ValueType(REAL)
 def sizes(names: str) -> Any:
     """The sizes called `names`, separated by blanks or commas: a tuple of them, or the only one.
 
-    Raises `ScopeError` for what is no name, or that of a keyword or a scalar function.
+    Raises `ScopeError` for a text that is not a name, or for a keyword or a scalar function.
 
     >>> n, m = tl.sizes("n m")
     >>> n + 2 * m
@@ -186,14 +186,14 @@ def sizes(names: str) -> Any:
 def pair_type(*parts: Any) -> ValueType:
     """The type of pairs (T0, T1); of more parts, of pairs nested to the right.
 
-    Raises `TypeMismatch` for fewer than two parts, or one that is no type of values.
+    Raises `TypeMismatch` for fewer than two parts, or one that is not a type of values.
 
     >>> print(tl.function(lambda p: tl.fst(p) * tl.snd(p), p=tl.pair_type(tl.R, tl.R)))
     f(p: (R, R)) = fst(p) * snd(p)
     """
     if len(parts) < 2:
         refuse(f"a pair has at least two parts, found {len(parts)}", "tl.pair_type(tl.R, tl.R[n])")
-    return ValueType(_value_type(tuple(parts), "a part of a pair"))
+    return ValueType(value_type_of(tuple(parts), "a part of a pair"))
 
 
 def relation(*over: Any) -> RelationType:
@@ -221,7 +221,7 @@ def idx(size: Any) -> IndexType:
 def let(value: Any, body: Callable[[Term], Any]) -> Term:
     """body(x) for a variable x that names `value`.
 
-    Raises `TypeMismatch` if `body` is no function of one parameter that gives a value.
+    Raises `TypeMismatch` if `body` is not a function of one parameter that gives a value.
 
     >>> print(tl.function(lambda x: tl.let(x * x, lambda y: y + y), x=tl.R).body)
     let y = x * x in
@@ -274,7 +274,7 @@ def function(body: Callable[..., Any] | None = None, /, **types: Any) -> Any:
     if not callable(body) or isinstance(body, Function | Surface | type):
         made = "tl.parse makes a program of a text" if isinstance(body, str) else "a function or a lambda"
         refuse(f"tl.function takes a Python function, found {described(body)}", made)
-    place = _place(body)
+    place = place_of(body)
     definition = Definition(_function_name(body, place))
     params, given = _parameters(body, types, place, definition)
     token = current.set(definition)
@@ -295,7 +295,7 @@ def function(body: Callable[..., Any] | None = None, /, **types: Any) -> Any:
         raise error.at(place) from None
 
 
-def _place(body: Callable[..., Any]) -> PythonLine | None:
+def place_of(body: Callable[..., Any]) -> PythonLine | None:
     code = getattr(body, "__code__", None)
     return here() if code is None else python_line(code.co_filename, code.co_firstlineno)
 
@@ -313,8 +313,8 @@ def _parameters(
     body: Callable[..., Any], types: dict[str, Any], place: PythonLine | None, definition: Definition
 ) -> tuple[list[Parameter], list[Any]]:
     """The parameters of the program, and what `body` is called with: for records, records of what stands for them."""
-    names = _known_names(body)
-    types = {**_annotations(body, names, place), **types}
+    names = known_names_of(body)
+    types = {**annotations_of(body, names, place), **types}
     types.pop("return", None)
     made: list[Parameter] = []
 
@@ -356,7 +356,7 @@ def _parameter(name: str, kind: Any, place: PythonLine | None) -> Parameter:
     if isinstance(kind, IndexType):
         return IndexArray(name, kind.sizes, kind.size)
     try:
-        return Var(name, _value_type(kind, f"the type of the parameter {name}"))
+        return Var(name, value_type_of(kind, f"the type of the parameter {name}"))
     except TypeMismatch as error:
         error.place = place
         error.hint = f"{name}: tl.R is a number, tl.R[n, m] an array of them, tl.idx(m)[n] indices"
@@ -385,7 +385,7 @@ def _surface(p: Parameter, binders: Binders) -> Surface:
             return Idx(atom_affine(Lookup(p, ())), binders)
 
 
-def _known_names(body: Callable[..., Any]) -> dict[str, Any]:
+def known_names_of(body: Callable[..., Any]) -> dict[str, Any]:
     """What names stand for where `body` was written."""
     frame = user_frame()
     names = {} if frame is None else dict(frame.f_locals)
@@ -395,7 +395,7 @@ def _known_names(body: Callable[..., Any]) -> dict[str, Any]:
     return names
 
 
-def _annotations(body: Callable[..., Any], names: dict[str, Any], place: PythonLine | None) -> dict[str, Any]:
+def annotations_of(body: Callable[..., Any], names: dict[str, Any], place: PythonLine | None) -> dict[str, Any]:
     """The annotations of `body`, those that are strings evaluated where `body` was written."""
     try:
         return inspect.get_annotations(body, locals=names, eval_str=True)
@@ -404,13 +404,13 @@ def _annotations(body: Callable[..., Any], names: dict[str, Any], place: PythonL
         raise ScopeError(f"an annotation can't be evaluated: {error}", place, hint) from None
 
 
-def _value_type(kind: Any, what: str) -> Type:
+def value_type_of(kind: Any, what: str) -> Type:
     if isinstance(kind, ValueType):
         return kind.type
     if isinstance(kind, tuple) and len(kind) >= 2:
-        made = _value_type(kind[-1], what)
+        made = value_type_of(kind[-1], what)
         for part in reversed(kind[:-1]):
-            made = Pair(_value_type(part, what), made)
+            made = Pair(value_type_of(part, what), made)
         return made
     refuse(
         f"{what} must be one such as tl.R, tl.R[n, m] or tl.pair_type(tl.R, tl.R), found {described(kind)}",

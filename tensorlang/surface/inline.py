@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,7 @@ from tensorlang.language.function import Function, Parameter, Results
 from tensorlang.language.given import record, spread
 from tensorlang.language.grammar import (
     Access,
+    Apply,
     Bracket,
     Choice,
     Const,
@@ -22,12 +23,14 @@ from tensorlang.language.grammar import (
     Let,
     Proj,
     Recur,
+    Routine,
     Sum,
     Var,
     children,
     real,
     type_of,
 )
+from tensorlang.language.names import free_names
 from tensorlang.language.predicates import (
     And,
     Exists,
@@ -41,12 +44,13 @@ from tensorlang.language.predicates import (
     substitute,
 )
 from tensorlang.language.rebuilt import with_children
+from tensorlang.language.routines import of_program
 from tensorlang.language.types import Array, Pair, Type, shape
 from tensorlang.language.types import Idx as IndexType
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 from tensorlang.surface.lookups import Indices
 from tensorlang.surface.quotients import said
-from tensorlang.surface.scope import Surface
+from tensorlang.surface.scope import Surface, current
 from tensorlang.surface.terms import Idx, Rel, Term, as_size, as_term, described, first, second, term
 
 
@@ -60,10 +64,27 @@ def call_on_terms(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
         return NotImplemented
     by_position, by_name = spread(f, args, kwargs)
     given, sizes = _matched(f, tuple(by_position), dict(by_name))
+    routine = of_program(f)
+    if routine is not None:
+        return results_of(applied(routine, [as_term(value) for value in given.values()]), f.results)
     parts = [value if isinstance(value, Surface) else as_term(value) for value in given.values()]
     at = [a for value in parts for a in _places(value)]
-    e = said(at, lambda *new: _inlined(f, _moved(given, iter(new)), sizes))
-    return _as_results(term(e, *parts), f.results)
+    e = said(at, lambda *new: inlined(f, _moved(given, iter(new)), sizes))
+    return results_of(term(e, *parts), f.results)
+
+
+def applied(routine: Routine, arguments: Sequence[Term]) -> Term:
+    """routine(arguments). Raises `TypeMismatch` or `SizeMismatch` if they don't fit."""
+    try:
+        e = Apply(routine, tuple(argument.expr for argument in arguments))
+    except TypeMismatch as error:
+        raise error.at(here()) from None
+    definition = current.get()
+    if definition is not None:  # it is called once for what it depends on, wherever it is written
+        own = set(free_names(e))
+        depth = max((k + 1 for k, x in enumerate(definition.opened) if x in own), default=0)
+        definition.made_under[e] = definition.opened[:depth]
+    return term(e, *arguments)
 
 
 def _places(value: Surface) -> tuple[Affine, ...]:
@@ -88,7 +109,7 @@ def _moved(given: dict[Parameter, Any], new: Iterator[Affine]) -> dict[Parameter
     return moved
 
 
-def _inlined(f: Function, given: dict[Parameter, Any], sizes: dict[str, Affine]) -> Expr:
+def inlined(f: Function, given: dict[Parameter, Any], sizes: dict[str, Affine]) -> Expr:
     """The body of `f` in terms of what is given for its parameters and sizes."""
     equations = [_Equation(f"the size {name} of {f.name}", atom_affine(Size(name)), a) for name, a in sizes.items()]
     inlining = _Inlining()
@@ -117,6 +138,27 @@ def _inlined(f: Function, given: dict[Parameter, Any], sizes: dict[str, Affine])
     for var, value in reversed(lets):
         result = Let(var, value, result)
     return result
+
+
+def opened(f: Function) -> Function:
+    """`f` with the bodies of routines that are programs in the places of their calls."""
+    body = run(opened_expr(f.body, {}))
+    return f if body is f.body else Function(f.name, f.params, body, f.results, f.further)
+
+
+def opened_expr(e: Expr, memo: dict[Expr, Expr]) -> Deep[Expr]:
+    """`e` with the bodies of routines that are programs in the places of their calls."""
+    if e not in memo:
+        parts = []
+        for part in children(e):
+            parts.append((yield from call(opened_expr(part, memo))))
+        new = with_children(e, parts)
+        if isinstance(new, Apply) and new.routine.body is not None:
+            g = Function(new.routine.name, new.routine.params, new.routine.body)
+            given: dict[Parameter, Any] = dict(zip(g.params, map(Term, new.arguments), strict=True))
+            new = yield from call(opened_expr(inlined(g, given, {}), {}))
+        memo[e] = new
+    return memo[e]
 
 
 def _index_argument(what: str, p: IndexArray, value: Any, inlining: _Inlining) -> list[_Equation]:
@@ -174,14 +216,15 @@ def _is_trivial(e: Expr) -> bool:
     return isinstance(e, Var | Const)
 
 
-def _as_results(whole: Term, results: Results) -> Any:
+def results_of(whole: Term, results: Results) -> Any:
+    """A term, or the tuple of terms that it reads as."""
     if results is None:
         return whole
     parts: list[Any] = []
     for part in results[:-1]:
-        parts.append(_as_results(first(whole), part))
+        parts.append(results_of(first(whole), part))
         whole = second(whole)
-    parts.append(_as_results(whole, results[-1]))
+    parts.append(results_of(whole, results[-1]))
     return tuple(parts)
 
 
@@ -264,7 +307,7 @@ class _Inlining:
 
     def expr(self, e: Expr) -> Deep[Expr]:
         if e not in self.done:
-            self.done[e] = yield self._copy(e)
+            self.done[e] = yield from call(self._copy(e))
         return self.done[e]
 
     def _copy(self, e: Expr) -> Deep[Expr]:
@@ -273,34 +316,38 @@ class _Inlining:
             case Var():
                 return self.vars[e]
             case Access(a, at, place):
-                return Access((yield visit(a)), at.substitute(self.atoms), place)
+                return Access((yield from call(visit(a))), at.substitute(self.atoms), place)
             case Integer(value):
                 return real(value.substitute(self.atoms))
             case Gen(i, size, body):
-                return Gen(self._index(i), size.substitute(self.atoms), (yield visit(body)))
+                return Gen(self._index(i), size.substitute(self.atoms), (yield from call(visit(body))))
             case Sum(i, size, body):
-                return Sum(self._index(i), size.substitute(self.atoms), (yield visit(body)))
+                return Sum(self._index(i), size.substitute(self.atoms), (yield from call(visit(body))))
             case Extremum(sign, i, size, p, body):
                 own = self._index(i)
-                return Extremum(sign, own, size.substitute(self.atoms), self._predicate(p), (yield visit(body)))
+                return Extremum(
+                    sign, own, size.substitute(self.atoms), self._predicate(p), (yield from call(visit(body)))
+                )
             case Choice(sign, i, size, p, body):
                 own = self._index(i)
-                return Choice(sign, own, size.substitute(self.atoms), self._predicate(p), (yield visit(body)))
+                return Choice(
+                    sign, own, size.substitute(self.atoms), self._predicate(p), (yield from call(visit(body)))
+                )
             case Bracket(p, a):
-                return Bracket(self._predicate(p), (yield visit(a)))
+                return Bracket(self._predicate(p), (yield from call(visit(a))))
             case Recur(word, i, size, state, init, step):
-                new_init = yield visit(init)
+                new_init = yield from call(visit(init))
                 held = self._bound(state, new_init.type)
                 assert isinstance(held, Var)
                 index = self._index(i)
-                return Recur(word, index, size.substitute(self.atoms), held, new_init, (yield visit(step)))
+                return Recur(word, index, size.substitute(self.atoms), held, new_init, (yield from call(visit(step))))
             case Let(x, value, body):
-                new_value = yield visit(value)
-                return Let(self._bound(x, new_value.type), new_value, (yield visit(body)))
+                new_value = yield from call(visit(value))
+                return Let(self._bound(x, new_value.type), new_value, (yield from call(visit(body))))
             case _:
                 parts = []
                 for part in children(e):
-                    parts.append((yield visit(part)))
+                    parts.append((yield from call(visit(part))))
                 return with_children(e, parts)
 
     def _bound(self, x: Var | IndexArray, kind: Type) -> Var | IndexArray:
@@ -331,9 +378,9 @@ def _related_by(p: Predicate, relations: Mapping[Relation, Relation]) -> Deep[Pr
         case And(parts) | Or(parts):
             new = []
             for part in parts:
-                new.append((yield _related_by(part, relations)))
+                new.append((yield from call(_related_by(part, relations))))
             return conjunction(new) if isinstance(p, And) else disjunction(new)
         case Exists(index, size, body):
-            return exists([(index, size)], (yield _related_by(body, relations)))
+            return exists([(index, size)], (yield from call(_related_by(body, relations))))
         case _:
             return p

@@ -26,7 +26,7 @@ class Indices(Surface):
         return f"<{self.described()}>"
 
     def described(self) -> str:
-        """What this is, for a message."""
+        """A description, for a message."""
         part = f"[{', '.join(map(str, self.at))}]" if self.at else ""
         kind = array(self.array.sizes[len(self.at) :], IndexType(self.array.size))
         return f"the index array {self.array.name}{part}, of type {kind}"

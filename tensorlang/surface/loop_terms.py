@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -24,9 +25,10 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def as_terms(found: Read, mode: str) -> Any:
-    """What `found` gives for its arguments: written out where it has no loops, else calls of scalar functions."""
+    """What `found` gives for its arguments: written out where it has no loops, unless a mode is
+    asked for, else calls of scalar functions."""
     code, arguments = found.code, found.arguments
-    if has_loops(code.body):
+    if has_loops(code.body) or mode != "auto":
         made = [built(scalar_function, code, mode, k) for k in range(len(code.results))]
         results = tuple(term(Call(f, tuple(a.expr for a in arguments)), *arguments) for f in made)
     else:
@@ -40,6 +42,8 @@ def _write(block: Sequence[Stmt], env: dict[str, Any]) -> None:
     """The statements of a block without loops, on terms."""
 
     def get(v: Value) -> Any:
+        if isinstance(v, float) and not math.isfinite(v):  # which no constant of the language is
+            return apply("log", as_term(-1)) if math.isnan(v) else math.copysign(1, -v) * apply("log", as_term(0))
         return env[v] if isinstance(v, str) else v
 
     def condition(v: Any) -> Cond:

@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tensorlang.scalars.code import Code, If, Stmt, Value, While, renamed, without_unused
+from tensorlang.scalars.code import Code, If, Stmt, Value, While, renamed
+from tensorlang.scalars.flags import with_flags, without_flags
 from tensorlang.surface.known import FromSource
 from tensorlang.surface.loop_expressions import MISSING, MOST_STATEMENTS, OVER, Env, Expressions, Missing
 from tensorlang.surface.tail_calls import calls_itself, without_tail_calls
@@ -86,7 +87,7 @@ class _Reader(Expressions):
             frozenset(self.whole),
             self.over,
         )
-        code = without_unused(code)
+        code = with_flags(without_flags(code))
         return Read(code, (*given, *self.lifted.values()))
 
     # statements

@@ -113,7 +113,7 @@ class _Chosen:
 
 @dataclass(frozen=True)
 class _Family:
-    """`text` writes a program with these options, in which so many elements are left over; `lengths` are those of the
+    """`text` writes a program with these options, in which some elements are left over; `lengths` are those of the
     axes without their first step, with their strides."""
 
     options: Options

@@ -32,12 +32,14 @@ from tensorlang.errors import (
 )
 from tensorlang.language.affine import Affine, Index, IndexArray, Lookup, Size, atom_affine
 from tensorlang.language.function import Function, Parameter, did_you_mean, type_text
-from tensorlang.language.functions import KEYWORDS, call, function, functions, raise_to
+from tensorlang.language.functions import KEYWORDS, function, functions, raise_to
+from tensorlang.language.functions import call as application
 from tensorlang.language.grammar import (
     INDEX_HINT,
     RECURRENCES,
     Access,
     Add,
+    Apply,
     Bracket,
     Choice,
     Compared,
@@ -47,6 +49,7 @@ from tensorlang.language.grammar import (
     MakePair,
     Mul,
     Proj,
+    Routine,
     Var,
     bracket,
     extremum,
@@ -57,10 +60,13 @@ from tensorlang.language.grammar import (
 )
 from tensorlang.language.predicates import TRUE, Predicate, Relation
 from tensorlang.language.recurrence import kept_where, recurrence, straight
+from tensorlang.language.routines import known as known_routine
+from tensorlang.language.routines import names as routine_names
+from tensorlang.language.special import BUILT_IN
 from tensorlang.language.types import Array, Pair, R, of_indices, shape
 from tensorlang.language.types import Idx as IndexType
 from tensorlang.memory import cached
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 from tensorlang.sets.check import check
 from tensorlang.surface.declarations import DeclarationReader
 from tensorlang.surface.guards import opposite
@@ -72,9 +78,10 @@ from tensorlang.surface.mistakes import VALUE_CONDITION, elementwise, letters
 from tensorlang.surface.options import Adjustable, adjustable, axes
 from tensorlang.surface.quotients import index_of, said
 from tensorlang.surface.reader import REDUCTIONS
+from tensorlang.surface.scalar_text import ScalarReader, ScalarText
 from tensorlang.surface.scope import Surface
 from tensorlang.surface.share import share
-from tensorlang.surface.terms import Idx, Rel, Term
+from tensorlang.surface.terms import Idx, Rel, Term, as_term
 
 _SHORT = 40
 """The most characters of an expression that a hint repeats."""
@@ -93,7 +100,8 @@ def parse(text: str, source: str = "<text>") -> Function:
     >>> print(f([1.0, 2.0]))
     5.0
     """
-    definitions = list(parse_module(text, source).values())
+    every, scalars = module_of(text, source)
+    definitions = [f for name, f in every.items() if name not in scalars] or list(every.values())
     if len(definitions) != 1:
         end = Span(text, 0, 1, source) if text else None
         found = f"{len(definitions)} of them" if definitions else "none"
@@ -116,6 +124,11 @@ def parse_module(text: str, source: str = "<text>") -> dict[str, Function]:
     >>> list(tl.parse_module("f(x: R) = x * x  g(x: R) = f(x) + 1"))
     ['f', 'g']
     """
+    return module_of(text, source)[0]
+
+
+def module_of(text: str, source: str) -> tuple[dict[str, Function], dict[str, ScalarText]]:
+    """The programs of a text, and those of them that are functions of numbers."""
     if not isinstance(text, str):
         hint = (
             "tl.function makes a program of a Python function"
@@ -127,13 +140,30 @@ def parse_module(text: str, source: str = "<text>") -> dict[str, Function]:
     parser = _Parser(text, source)
     found: dict[str, Function] = {}
     while parser.token.kind != "end":
+        if parser.at_scalar():
+            parser.advance()
+            start = parser.token
+            reader = ScalarReader(parser, parser.scalars)
+            made = run(reader.scalar())
+            parser.position, parser.token = reader.position, reader.token
+            called = made.code.name
+            if called in found or called in BUILT_IN:
+                hint = f"another name, such as {called}0"
+                raise ScopeError(f"{called} is defined already", parser.place(start), hint)
+            parser.scalars[called] = made
+            try:
+                found[called] = parser.programs[called] = made.program
+            except TensorlangError as error:
+                error.place = parser.span(start.start)
+                raise
+            continue
         name = parser.expect("name", "the name of a definition" if not found else "an operator or a definition")
         if name.text in found:
             raise ScopeError(
                 f"{name.text} is defined twice", parser.place(name), f"another name for one of them: {name.text}1"
             )
         found[name.text] = parser.programs[name.text] = check(run(parser.definition(name)))
-    return found
+    return found, parser.scalars
 
 
 @cached
@@ -156,6 +186,7 @@ class _Parser(DeclarationReader):
     def __init__(self, text: str, source: str) -> None:
         super().__init__(text, source)
         self.programs: dict[str, Function] = {}
+        self.scalars: dict[str, ScalarText] = {}
         self.uses_library = source != "lib.tl"
 
     def definition(self, name: Token) -> Deep[Function]:
@@ -175,14 +206,14 @@ class _Parser(DeclarationReader):
                     f"another name for one of them: {token.text}{len(params)}",
                 )
             self.expect(":", f"':' and the type of {token.text}")
-            param: Parameter | Size = yield self.parameter(token)
+            param: Parameter | Size = yield from call(self.parameter(token))
             self.bind(token, param)
             params[token.text] = param
             if not self.accept(","):
                 break
         self.expect(")", "',' or ')'")
         self.expect("=", "'=' and an expression")
-        body: _Piece = yield self._expression()
+        body: _Piece = yield from call(self._expression())
         if self.token.kind != "end" and not self._at_definition():
             meant = VALUE_CONDITION if self.token.kind in ("=", "<", ">", "<=", ">=", "!=") else None
             raise self.unexpected("an operator or the end of the definition", meant)
@@ -197,8 +228,14 @@ class _Parser(DeclarationReader):
 
     def _at_definition(self) -> bool:
         """Whether the current token begins `name()` or `name(param: `, which no expression goes on with."""
+        if self.at_scalar():
+            return True
         ahead = [self.token.kind, *(self.peek(k) for k in (1, 2, 3))]
         return ahead[:3] == ["name", "(", ")"] or ahead == ["name", "(", "name", ":"]
+
+    def at_scalar(self) -> bool:
+        """Whether the current token begins the definition of a function of numbers."""
+        return self.token.text == "scalar" and self.peek() == "name" and self.peek(2) == "("
 
     def callable_names(self) -> Collection[str]:
         """The programs above, and those of the library."""
@@ -206,25 +243,25 @@ class _Parser(DeclarationReader):
 
     def number(self, what: str) -> Deep[Expr]:
         """An expression whose value is a number, up to a comparison."""
-        piece: _Piece = yield self._arithmetic()
+        piece: _Piece = yield from call(self._arithmetic())
         self._need_number(piece, what)
         return piece.expr
 
     def _expression(self) -> Deep[_Piece]:
         """An expression, or a comparison of two, which a `let` names."""
-        left: _Piece = yield self._arithmetic()
+        left: _Piece = yield from call(self._arithmetic())
         if self.token.kind not in ("<", "<=", "=", ">", ">="):
             return left
         operator = self.advance()
         self._need_number(left, f"the left side of {operator.kind}")
-        right: _Piece = yield self._arithmetic()
+        right: _Piece = yield from call(self._arithmetic())
         self._need_number(right, f"the right side of {operator.kind}")
         sides = (left.expr, right.expr) if operator.kind in ("<", "<=", "=") else (right.expr, left.expr)
         return self._piece(Compared(operator.kind.replace(">", "<"), *sides), left.start)
 
     def _arithmetic(self, product: bool = False) -> Deep[_Piece]:
         """An expression that is no comparison; with `product`, without + and - that are not in parentheses."""
-        left: _Piece = yield self._operand()
+        left: _Piece = yield from call(self._operand())
         if left.literal and self.token.kind == "/" and self.peek() == "number" and self.peek(2) != "^":
             self.advance()
             left = self._quotient(left, self.advance())
@@ -233,13 +270,13 @@ class _Parser(DeclarationReader):
                 left = self._rounded(left)
                 continue
             operator = self.advance()
-            right: _Piece = yield self._operand()
+            right: _Piece = yield from call(self._operand())
             self._need_numbers(left, operator.kind, right)
-            factor = right.expr if operator.kind == "*" else call("recip", right.expr)
+            factor = right.expr if operator.kind == "*" else application("recip", right.expr)
             left = _Piece(Mul(left.expr, factor), left.start, right.end)
         while self.token.kind in ("+", "-") and not product:
             operator = self.advance()
-            right = yield self._arithmetic(product=True)
+            right = yield from call(self._arithmetic(product=True))
             self._need_numbers(left, operator.kind, right)
             sign = 1 if operator.kind == "+" else -1
             left = _Piece(Add(left.expr, right.expr, sign), left.start, right.end)
@@ -260,33 +297,33 @@ class _Parser(DeclarationReader):
         piece: _Piece
         match token.kind:
             case "let":
-                piece = yield self._let()
+                piece = yield from call(self._let())
                 return piece
             case "gen" | "sum":
-                piece = yield self._binder()
+                piece = yield from call(self._binder())
                 return piece
             case "name" if token.text in RECURRENCES and self._binds_time():
-                piece = yield self._recurrence()
+                piece = yield from call(self._recurrence())
                 return piece
             case "name" if token.text in REDUCTIONS and (self.peek(), self.peek(2)) == ("name", ":"):
-                piece = yield self._reduction()
+                piece = yield from call(self._reduction())
                 return piece
             case "[":
-                piece = yield self._bracket()
+                piece = yield from call(self._bracket())
                 return piece
             case "if":
-                piece = yield self._if()
+                piece = yield from call(self._if())
                 return piece
             case "-":
-                piece = yield self._negation()
+                piece = yield from call(self._negation())
                 return piece
-        piece = yield self._atom_expression()
+        piece = yield from call(self._atom_expression())
         while self.token.kind == "[":
-            piece = yield self._access(piece)
+            piece = yield from call(self._access(piece))
         if self.token.kind == "^":
             self.advance()
             if self.token.kind in ("name", "("):
-                piece = yield self._variable_power(piece, token)
+                piece = yield from call(self._variable_power(piece, token))
             else:
                 exponent = self._exponent()
                 self._need_number(piece, "the base of ^", f"{{}} ^ {exponent}", self._shown(piece))
@@ -303,12 +340,12 @@ class _Parser(DeclarationReader):
                 self.advance()
                 return self._piece(number(Fraction(token.text)), token.start, literal=True)
             case "(":
-                piece = yield self._parenthesis()
+                piece = yield from call(self._parenthesis())
                 return piece
             case "fst" | "snd":
                 self.advance()
                 self.expect("(")
-                body: _Piece = yield self._expression()
+                body: _Piece = yield from call(self._expression())
                 self.expect(")", "an operator or ')'")
                 if not isinstance(body.expr.type, Pair):
                     message = f"{token.kind} takes a pair, found a value of type {body.expr.type}"
@@ -319,7 +356,7 @@ class _Parser(DeclarationReader):
                 self.advance()
                 if self.token.kind == "(":
                     known = {"pow": self._power, "real": self._integer} if token.text not in self.scope else {}
-                    piece = yield known.get(token.text, self._call)(token)
+                    piece = yield from call(known.get(token.text, self._call)(token))
                     return piece
                 if self.is_size_of_range(token):
                     self.bind(token, Size(token.text))
@@ -344,10 +381,10 @@ class _Parser(DeclarationReader):
                 if isinstance(f, Adjustable) and name in f.options:
                     options[name] = self.integer()
                 else:
-                    sizes[name] = Idx((yield self.affine()))
+                    sizes[name] = Idx((yield from call(self.affine())))
             else:
                 p = f.params[len(given)] if len(given) < len(f.params) else None
-                given.append((yield self._argument(p)))
+                given.append((yield from call(self._argument(p))))
             if not self.accept(","):
                 break
         self.expect(")", "an operator, ',' or ')'")
@@ -365,8 +402,24 @@ class _Parser(DeclarationReader):
             )
             error.hint = error.hint or f"{f.name}({', '.join(f'{p.name}: {type_text(p)}' for p in f.params)}{named})"
             raise
-        e = chosen.body if result is NotImplemented else result.expr
+        e = chosen.body if result is NotImplemented else as_term(result).expr
         return self._piece(e, token.start)
+
+    def _routine(self, token: Token, routine: Routine) -> Deep[_Piece]:
+        """A call of a whole function whose adjoint is declared."""
+        self.expect("(")
+        arguments: list[Expr] = []
+        while self.token.kind != ")":
+            piece: _Piece = yield from call(self._expression())
+            self._need_value(piece, "an argument")
+            arguments.append(piece.expr)
+            if not self.accept(","):
+                break
+        self.expect(")", "an operator, ',' or ')'")
+        try:
+            return self._piece(Apply(routine, tuple(arguments)), token.start)
+        except TypeMismatch as error:
+            raise error.at(self.span(token.start)) from None
 
     def _argument(self, p: Parameter | None) -> Deep[Surface]:
         """What is given for the parameter `p` of another program."""
@@ -378,30 +431,36 @@ class _Parser(DeclarationReader):
             if isinstance(named, IndexArray) and self.peek() in (",", ")"):
                 self.advance()
                 return Indices(named, ()) if named.sizes else Idx(atom_affine(Lookup(named, ())))
-            return Idx((yield self.affine()))
-        piece: _Piece = yield self._expression()
+            return Idx((yield from call(self.affine())))
+        piece: _Piece = yield from call(self._expression())
         self._need_value(piece, "an argument")
         return Term(piece.expr)
 
     def _call(self, token: Token) -> Deep[_Piece]:
         if token.text not in functions():
             named = self.scope.get(token.text)
-            program = self.programs.get(token.text) or (library().get(token.text) if self.uses_library else None)
+            routine = known_routine(token.text)
+            program = self.programs.get(token.text)
+            if program is None and routine is None and self.uses_library:
+                program = library().get(token.text)
             if named is None and program is not None:
-                called: _Piece = yield self._program(token, program)
+                called: _Piece = yield from call(self._program(token, program))
                 return called
+            if named is None and routine is not None:
+                made: _Piece = yield from call(self._routine(token, routine))
+                return made
             if named is not None:
                 self.variable(token)
                 hint = f"an element is written {token.text}[i]; a product is written with *"
                 raise ScalarFunctionError(f"{token.text} is a value, not a function", self.place(token), hint)
             hint_known = self.meant(token) or did_you_mean(
-                token.text, [*self.programs, *functions(), "pow", "real", *library()]
+                token.text, [*self.programs, *functions(), *routine_names(), "pow", "real", *library()]
             )
             raise ScalarFunctionError(f"no scalar function is called {token.text}", self.place(token), hint_known)
         self.advance()
         arguments: list[_Piece] = []
         while True:
-            arguments.append((yield self._expression()))
+            arguments.append((yield from call(self._expression())))
             if not self.accept(","):
                 break
         self.expect(")", "an operator, ',' or ')'")
@@ -414,29 +473,29 @@ class _Parser(DeclarationReader):
         form = f"{f.name}({', '.join(['{}'] * f.arity)})"
         for argument in arguments:
             self._need_number(argument, f"an argument of {f.name}", form, *whole)
-        return self._piece(call(f.name, *(a.expr for a in arguments)), token.start)
+        return self._piece(application(f.name, *(a.expr for a in arguments)), token.start)
 
     def _integer(self, token: Token) -> Deep[_Piece]:
         """`real(a)`, from the parenthesis on."""
         self.expect("(")
         if self.token.kind == ")":
             raise self.unexpected("an index expression", "real(2*i + 1) is the number that 2*i + 1 is")
-        value: Affine = yield self.affine()
+        value: Affine = yield from call(self.affine())
         self.expect(")", "an operator of index expressions or ')'")
         return self._piece(said((value,), real), token.start)
 
     def _power(self, token: Token) -> Deep[_Piece]:
         self.expect("(")
-        base: _Piece = yield self._expression()
+        base: _Piece = yield from call(self._expression())
         self.expect(",", "',' and an exponent")
-        exponent: _Piece = yield self._expression()
+        exponent: _Piece = yield from call(self._expression())
         self.expect(")", "an operator or ')'")
         return self._raised(base, exponent, "pow", token)
 
     def _variable_power(self, base: _Piece, token: Token) -> Deep[_Piece]:
-        exponent: _Piece = yield self._atom_expression()
+        exponent: _Piece = yield from call(self._atom_expression())
         while self.token.kind == "[":
-            exponent = yield self._access(exponent)
+            exponent = yield from call(self._access(exponent))
         return self._raised(base, exponent, "^", token)
 
     def _raised(self, base: _Piece, exponent: _Piece, what: str, token: Token) -> _Piece:
@@ -445,7 +504,7 @@ class _Parser(DeclarationReader):
         if isinstance(exponent.expr, Const):
             place = self.span(exponent.start, exponent.end)
             return self._piece(raise_to(base.expr, _limited(exponent.expr.value, place)), token.start)
-        return self._piece(call("power", base.expr, exponent.expr), token.start)
+        return self._piece(application("power", base.expr, exponent.expr), token.start)
 
     def _exponent(self) -> Fraction:
         start = self.token.start
@@ -458,12 +517,12 @@ class _Parser(DeclarationReader):
 
     def _parenthesis(self) -> Deep[_Piece]:
         token = self.advance()
-        first: _Piece = yield self._expression()
+        first: _Piece = yield from call(self._expression())
         if not self.accept(","):
             self.expect(")", "an operator, ',' or ')'")
             return self._piece(first.expr, token.start)
         self._need_value(first, "a part of a pair")
-        second: _Piece = yield self._expression()
+        second: _Piece = yield from call(self._expression())
         self._need_value(second, "a part of a pair")
         if self.token.kind == ",":
             raise self.unexpected("')'", "a pair has two parts, which may be pairs: (a, (b, c))")
@@ -477,7 +536,7 @@ class _Parser(DeclarationReader):
         starts: list[int] = []
         while True:
             starts.append(self.token.start)
-            at.append((yield self.affine()))
+            at.append((yield from call(self.affine())))
             if not self.accept(","):
                 break
         self.expect("]", "an operator, ',' or ']'")
@@ -499,26 +558,26 @@ class _Parser(DeclarationReader):
 
     def _bracket(self) -> Deep[_Piece]:
         token = self.advance()
-        p = yield self.predicate()
+        p = yield from call(self.predicate())
         self.expect("]", "`and`, `or` or ']'")
         if not self.accept("*"):
             return self._piece(Bracket(p, number(1)), token.start)
-        body: _Piece = yield self._arithmetic(product=True)
+        body: _Piece = yield from call(self._arithmetic(product=True))
         return self._piece(Bracket(p, body.expr), token.start)
 
     def _if(self) -> Deep[_Piece]:
         """`if c then a else b`: [c] * a + [not c] * b."""
         token = self.advance()
-        p = yield self.predicate()
+        p = yield from call(self.predicate())
         self.expect("then", "`and`, `or` or `then`")
-        held: _Piece = yield self._expression()
+        held: _Piece = yield from call(self._expression())
         self._need_number(held, "what follows `then`")
         if self.token.kind != "else":
             raise self.unexpected(
                 "an operator or `else`", "both sides are said: if x > 0 then a else b; [x > 0] * a is 0 elsewhere"
             )
         self.advance()
-        other: _Piece = yield self._expression()
+        other: _Piece = yield from call(self._expression())
         self._need_number(other, "what follows `else`")
         q = opposite(p, self.holds)
         return self._piece(Add(bracket(p, held.expr), bracket(q, other.expr), 1), token.start)
@@ -528,7 +587,7 @@ class _Parser(DeclarationReader):
         if self.token.kind == "number" and self.peek() not in ("^", "["):
             digits = self.advance()
             return self._piece(number(-Fraction(digits.text)), token.start, literal=True)
-        body: _Piece = yield self._operand()
+        body: _Piece = yield from call(self._operand())
         self._need_number(body, "the operand of -", "-{}", self._shown(body))
         return self._piece(Mul(number(-1), body.expr), token.start)
 
@@ -537,7 +596,7 @@ class _Parser(DeclarationReader):
         name = self.expect("name", "the name of a variable")
         self.expect("=", "'=' and an expression")
         self.defining.append(name.text)
-        value: _Piece = yield self._expression()
+        value: _Piece = yield from call(self._expression())
         self.defining.pop()
         if self.token.kind != "in":
             goes_on = self.token.kind in ("name", "number", "(", "let", "gen", "sum", "end", "=")
@@ -548,13 +607,13 @@ class _Parser(DeclarationReader):
         kind = value.expr.type
         var = IndexArray(name.text, sizes, element.size) if isinstance(element, IndexType) else Var(name.text, kind)
         outer = self.bind(name, var)
-        body: _Piece = yield self._expression()
+        body: _Piece = yield from call(self._expression())
         self.restore(name.text, outer)
         return self._piece(Let(var, value.expr, body.expr), token.start)
 
     def _binder(self) -> Deep[_Piece]:
         token = self.advance()
-        binders, where, body = yield self._range(token)
+        binders, where, body = yield from call(self._range(token))
         if token.kind == "gen":
             return self._piece(gen(binders, body.expr), token.start)
         self._need_number(body, "the body of sum")
@@ -571,7 +630,7 @@ class _Parser(DeclarationReader):
         token = self.advance()
         hint = f"a state, its first value, and the step: {token.text} t:n with s = 0 . s + x[t]"
         backwards = self.token.text == "reversed" and self.peek() == "name" and self.accept("name")
-        binders = yield self.binders(token.text)
+        binders = yield from call(self.binders(token.text))
         if len(binders) > 1:
             message = f"a {token.text} has one index, the time"
             raise ParseError(message, self.place(binders[1][0]), f"one {token.text} in the step of another")
@@ -585,7 +644,7 @@ class _Parser(DeclarationReader):
             if names[-1].text in [name.text for name in names[:-1]]:
                 raise ScopeError(f"this {token.text} has two states called {names[-1].text}", self.place(names[-1]))
             self.expect("=", "'=' and the first value of the state")
-            value: _Piece = yield self._expression()
+            value: _Piece = yield from call(self._expression())
             self._need_value(value, f"the first value of {names[-1].text}")
             inits.append(value.expr)
             if not self.accept(","):
@@ -594,13 +653,13 @@ class _Parser(DeclarationReader):
         states = [Var(name.text, e.type) for name, e in zip(names, inits, strict=True)]
         kept: Predicate | None = None
         if self.token.kind == "name" and self.token.text == "until":
-            kept = yield self._until(names, states)
+            kept = yield from call(self._until(names, states))
         if self.token.kind != ".":
             raise self.unexpected("an operator, `until`, ',' or '.'", hint)
         self.advance()
         bound = self.bind_indices(binders)
         bound += [(name.text, self.bind(name, state)) for name, state in zip(names, states, strict=True)]
-        step: _Piece = yield self._expression()
+        step: _Piece = yield from call(self._expression())
         self.restore_all(bound)
         self._need_value(step, f"the step of a {token.text}")
         try:
@@ -615,14 +674,14 @@ class _Parser(DeclarationReader):
         """`until c`, from which on the states are kept. What `c` says of the time would not hold from then on."""
         self.advance()
         bound = [(name.text, self.bind(name, state)) for name, state in zip(names, states, strict=True)]
-        found: Predicate = yield self.predicate()
+        found: Predicate = yield from call(self.predicate())
         self.restore_all(bound)
         return found
 
     def _reduction(self) -> Deep[_Piece]:
         """`max i:n where p. e`, and likewise min, argmax and argmin."""
         token = self.advance()
-        binders, inside, body = yield self._range(token)
+        binders, inside, body = yield from call(self._range(token))
         self._need_number(body, f"the body of {token.text}")
         sign = 1 if token.text.endswith("max") else -1
         where = self.lifted(binders, inside)
@@ -637,18 +696,18 @@ class _Parser(DeclarationReader):
 
     def _range(self, token: Token) -> Deep[tuple[list[tuple[Index, Affine]], Predicate, _Piece]]:
         """The binders, the condition and the body that follow the word `token`."""
-        read = yield self.binders(token.text)
+        read = yield from call(self.binders(token.text))
         bound = self.bind_indices(read)
         where: Predicate = TRUE
         if self.token.kind == "where":
             if token.kind == "gen":
                 raise self.unexpected("',' or '.'", "where a bracket is false there is 0: gen i:n. [p] * e")
             self.advance()
-            where = yield self.predicate()
+            where = yield from call(self.predicate())
             self.expect(".", "`and`, `or` or '.'")
         else:
             self.expect(".", "',' or '.'")
-        body: _Piece = yield (self._expression() if token.kind == "gen" else self._arithmetic())
+        body: _Piece = yield from call(self._expression() if token.kind == "gen" else self._arithmetic())
         self.restore_all(bound)
         return [(index, size) for _, index, size in read], where, body
 

@@ -22,8 +22,8 @@ def fold(size: Any, init: Any, step: Step, *, reverse: bool = False, until: Any 
 
     A state is a number, an array or a pair. Several are a tuple `init`: `step` takes them one by one, step(t, r, s), or
     as a tuple, step(t, states), and gives as many; so does `fold`. With `reverse` it goes from size - 1 to 0. The
-    number of steps is a size, so what is derived holds for all of them. Raises `TypeMismatch` if a step gives states of
-    other types, or `step` is no function of a step and states.
+    number of steps is a size, so a derivative holds for all of them. Raises `TypeMismatch` if a step gives states of
+    other types, or `step` is not a function of a step and states.
 
     The states are kept as they are once until(s) holds of them, with several states until(r, s): steps that would come
     later are not made, and cost nothing. It is a condition on the states, not on the time.
@@ -120,7 +120,7 @@ def _names(word: str, step: Step, count: int) -> list[str]:
 
 
 def _takes(step: Step, count: int) -> bool:
-    """Whether `step` can be called with so many arguments."""
+    """Whether `step` can be called with that many arguments."""
     try:
         inspect.signature(step).bind(*[None] * count)
     except (TypeError, ValueError):

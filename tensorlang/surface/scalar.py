@@ -30,6 +30,7 @@ from tensorlang.language.functions import functions
 from tensorlang.language.grammar import Var
 from tensorlang.language.types import R
 from tensorlang.scalars.black_box import Plan, plan_of
+from tensorlang.scalars.text import code_text
 from tensorlang.surface import scope
 from tensorlang.surface.known import FromSource, home, known_name
 from tensorlang.surface.loop_terms import as_terms
@@ -117,12 +118,16 @@ class ScalarCode(FromSource):
         except TypeError as error:
             raise TypeMismatch(f"{self.body.__name__}: {error}", here()) from None
         bound.apply_defaults()
-        if not self._loops:
+        if not self._loops and self.mode == "auto":
             try:
                 return _Run(self, self.outside()).call(dict(bound.arguments))
             except _DataLoop:
                 pass
         return as_terms(read(self, dict(bound.arguments), self.bound), self.mode)
+
+    def __str__(self) -> str:
+        """The function as text of the language, which `tl.parse_module` reads."""
+        return code_text(self.plan.code, self.mode)
 
     @property
     def plan(self) -> Plan:
@@ -404,8 +409,8 @@ def scalar(
 
     It has assignments, if, elif and else, conditional expressions, and, or, not, comparisons and their chains, for
     loops over ranges, while, break, continue, early returns, several results as a tuple, calls of itself in tail
-    position, and calls of other such functions and of those of math, numpy and jax.numpy that the language has. What it
-    closes over is read when it is called. A parameter that is annotated as `int` is a whole number, without a
+    position, and calls of other such functions and of functions of math, numpy and jax.numpy that the language has.
+    What it closes over is read when it is called. A parameter that is annotated as `int` is a whole number, without a
     derivative.
 
     A loop over a range that is known is unrolled. With loops that data decide the function becomes one scalar function

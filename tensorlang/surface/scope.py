@@ -184,7 +184,7 @@ class Surface(Shown):
         return made
 
     def described(self) -> str:
-        """What this is, for a message."""
+        """A description, for a message."""
         raise NotImplementedError
 
     __hash__ = object.__hash__  # `==` makes a condition or is refused, so it can't be trusted to compare

@@ -25,6 +25,7 @@ from tensorlang.language.affine import Affine, Index, IndexArray, constant
 from tensorlang.language.grammar import (
     Access,
     Add,
+    Apply,
     Bracket,
     Call,
     Choice,
@@ -60,7 +61,7 @@ from tensorlang.sets.solve import project, ranges_predicate
 from tensorlang.surface.guards import guard
 
 Binding = Index | Var | IndexArray
-_ARITHMETIC = (Add, Mul, Call, Sum, Extremum, Choice, Compared, Recur)
+_ARITHMETIC = (Add, Mul, Call, Sum, Extremum, Choice, Compared, Recur, Apply)
 Path = tuple["Path", Predicate] | None
 """The brackets between the top of a scope and a place in it, innermost first."""
 

@@ -73,7 +73,7 @@ class Idx(IndexRefusals, Surface):
         return str(self.affine)
 
     def described(self) -> str:
-        """What this is, for a message."""
+        """A description, for a message."""
         return f"the index expression {self}"
 
     def _combined(self, other: object, combine: Callable[[Affine, Affine], Affine], numbers: Callable[[], Term]) -> Any:
@@ -224,7 +224,7 @@ class Cond(ConditionRefusals, Numeric):
         return str(self.pred)
 
     def described(self) -> str:
-        """What this is, for a message."""
+        """A description, for a message."""
         return "a condition"
 
     def __invert__(self) -> Cond:
@@ -255,7 +255,7 @@ class Term(TermRefusals, Numeric):
         return f"<a term of type {self.expr.type}>"
 
     def described(self) -> str:
-        """What this is, for a message."""
+        """A description, for a message."""
         return f"a value of type {self.expr.type}"
 
     def __getitem__(self, at: object) -> Term:
@@ -331,7 +331,7 @@ class Rel(Surface):
         return str(self.relation)
 
     def described(self) -> str:
-        """What this is, for a message."""
+        """A description, for a message."""
         return f"the relation {self.relation.name}, not applied to indices"
 
     def __call__(self, *at: object) -> Cond:
@@ -528,7 +528,7 @@ def real(i: object) -> Term:
     """The index expression `i` as a number, which costs nothing: real(2 * i + 1). In sums and products with numbers
     indices and sizes are numbers anyway.
 
-    Raises `TypeMismatch` for what is no index expression.
+    Raises `TypeMismatch` for anything but an index expression.
 
     >>> n = tl.sizes("n")
     >>> print(tl.function(lambda x: tl.sum(n, lambda i: x[i]) / tl.real(n), x=tl.R[n]).body)
@@ -626,8 +626,8 @@ def holds(e: Expr) -> Predicate:
 def where(condition: object, a: object, b: object) -> Term:
     """`a` where `condition` holds and `b` elsewhere: numbers, of which only the one that is taken is evaluated.
 
-    The same as condition * a + ~condition * b, for the derivative too: it is that of the number that is taken, and what
-    is not taken has none, whatever it would be. Raises `TypeMismatch` for arrays, of which each element has a condition
+    The same as condition * a + ~condition * b, for the derivative too: it is that of the number that is taken, and the
+    other number has none, whatever it would be. Raises `TypeMismatch` for arrays, of which each element has a condition
     of its own: tl.gen(n, lambda i: tl.where(x[i] > 0, x[i], 0)).
 
     >>> print(tl.function(lambda x: tl.where(x > 0, x, 0), x=tl.R)(-2.0))

@@ -1,4 +1,4 @@
-"""Words of mathematics, NumPy, JAX and Python that are none of the language's, and what is written instead."""
+"""Words of mathematics, NumPy, JAX and Python that the language does not have, and what is written instead."""
 
 from __future__ import annotations
 

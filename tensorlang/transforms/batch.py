@@ -46,7 +46,7 @@ from tensorlang.language.predicates import (
 )
 from tensorlang.language.rebuilt import with_children
 from tensorlang.language.types import Array, shape
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 from tensorlang.simplify import simplify
 from tensorlang.transforms.flat import Statement, paired, reads, taken_apart, under
 from tensorlang.transforms.linear import Linear, Program, once, variable
@@ -175,13 +175,13 @@ class _Copy:
         if not self.atoms and not self.relations:
             return e
         if e not in self.done:
-            self.done[e] = yield self._copy(e)
+            self.done[e] = yield from call(self._copy(e))
         return self.done[e]
 
     def _copy(self, e: Expr) -> Deep[Expr]:
         parts = []
         for part in children(e):
-            parts.append((yield self.expr(part)))
+            parts.append((yield from call(self.expr(part))))
         match with_children(e, parts):
             case Access(a, at, place):
                 return Access(a, at.substitute(self.atoms), place)
@@ -208,9 +208,9 @@ class _Copy:
             case And(parts) | Or(parts):
                 new = []
                 for part in parts:
-                    new.append((yield self._related(part)))
+                    new.append((yield from call(self._related(part))))
                 return conjunction(new) if isinstance(p, And) else disjunction(new)
             case Exists(index, size, body):
-                return exists([(index, size)], (yield self._related(body)))
+                return exists([(index, size)], (yield from call(self._related(body))))
             case _:
                 return p

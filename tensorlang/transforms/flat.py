@@ -17,7 +17,7 @@ from tensorlang.language.function import Function, Parameter, taken_names, unuse
 from tensorlang.language.grammar import Const, Expr, Gen, Let, MakePair, Var, access, gen
 from tensorlang.language.names import free_names
 from tensorlang.language.types import Pair, R, Type, array, leaves, shape
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 from tensorlang.simplify import simplify
 
 Statement = tuple[Var | IndexArray, Expr]
@@ -57,8 +57,8 @@ def _paired(kind: Type, parts: Iterator[Var], outer: tuple[Affine, ...]) -> Deep
         return access(next(parts), *outer)
     binders = [(Index("i"), size) for size in sizes]
     at = (*outer, *(atom_affine(i) for i, _ in binders))
-    first: Expr = yield _paired(element.first, parts, at)
-    second: Expr = yield _paired(element.second, parts, at)
+    first: Expr = yield from call(_paired(element.first, parts, at))
+    second: Expr = yield from call(_paired(element.second, parts, at))
     return gen(binders, MakePair(first, second))
 
 

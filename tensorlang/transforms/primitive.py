@@ -35,10 +35,10 @@ from tensorlang.lower.run import defined
 from tensorlang.normal.recurrences import has_recurrences
 from tensorlang.transforms.batch import batched
 from tensorlang.transforms.linear import Linear, Linearized, Program, Sizes, linearized, once, transposable
+from tensorlang.transforms.recurrences import Rates, rates
 from tensorlang.transforms.recurrences import cotangents as adjoint_of
-from tensorlang.transforms.recurrences import rates
 
-Operation = Program | Linear
+Operation = Program | Linear | Rates
 Given = tuple[tuple[Relation, Coordinates], ...]
 """Relations that are known, not traced, by their points."""
 
@@ -154,6 +154,7 @@ def _jvp(
     args: Sequence[Any], tangents: Sequence[Any], *, op: Operation, sizes: Sizes, how: How
 ) -> tuple[list[Any], list[Any]]:
     # what has no elements has no derivative, and no size can be read off it
+    op = op.program if isinstance(op, Rates) else op
     by = tuple(k for k, t in enumerate(tangents) if not isinstance(t, ad.Zero) and t.size)
     if isinstance(op, Program) and has_recurrences(op.function):
         results = bind(op, args, sizes, how)
@@ -199,6 +200,15 @@ def _program(op: Operation) -> Program:
 def _transpose(cotangents: Sequence[Any], *args: Any, op: Operation, sizes: Sizes, how: How) -> list[Any]:
     by = tuple(k for k, x in enumerate(args) if isinstance(x, ad.UndefinedPrimal))
     known = [x for x in args if not isinstance(x, ad.UndefinedPrimal)]
+    if isinstance(op, Rates):
+        count = len(op.of.params)
+        if all(k >= count for k in by):
+            whole = [ad.instantiate_zeros(ct) for ct in cotangents]  # type: ignore[no-untyped-call]
+            own = tuple(op.by[k - count] for k in by)
+            found = bind(adjoint_of(op.of, own), [*args[:count], *whole], sizes, how)
+            bars = dict(zip(by, found, strict=True))
+            return [_lying_like(bars[k], x.aval) if k in bars else None for k, x in enumerate(args)]
+        op = op.program
     if isinstance(op, Program) and has_recurrences(op.function):
         filled = [jnp.zeros(x.aval.shape, x.aval.dtype) if isinstance(x, ad.UndefinedPrimal) else x for x in args]
         whole = [ad.instantiate_zeros(ct) for ct in cotangents]  # type: ignore[no-untyped-call]
@@ -231,7 +241,7 @@ def _batch(
     args: Sequence[Any], axes: Sequence[int | None], *, op: Operation, sizes: Sizes, how: How
 ) -> tuple[list[Any], list[int | None]]:
     (count, *_) = (x.shape[axis] for x, axis in zip(args, axes, strict=True) if axis is not None)
-    many = batched(op, tuple(axis is not None for axis in axes))
+    many = batched(op.program if isinstance(op, Rates) else op, tuple(axis is not None for axis in axes))
     moved = [x if axis is None else jnp.moveaxis(x, axis, 0) for x, axis in zip(args, axes, strict=True)]
     grown = (*(each for each in sizes if each[0] is not many.batch), (many.batch, count))
     return bind(many.op, moved, grown, how), [0 if along else None for along in many.mapped]

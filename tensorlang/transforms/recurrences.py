@@ -1,24 +1,79 @@
-"""Programs with recurrences under JAX: their derivative and their adjoint, as programs that are derived by our rules.
+"""Programs with recurrences, or calls of routines, under JAX: their derivative and adjoint, as programs.
 
 A program's value is computed again by its adjoint, which stores what it needs of each step.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from tensorlang.derivative.adjoint import adjoint_steps
 from tensorlang.derivative.total import total_derivative
+from tensorlang.language.affine import Affine, Size
+from tensorlang.language.function import Function, Parameter, taken_names
 from tensorlang.language.grammar import Var
+from tensorlang.language.types import shape
 from tensorlang.normal import normal_ssa
 from tensorlang.normal.ssa import SSA
 from tensorlang.simplify import read_simplified, simplify_ssa
-from tensorlang.transforms.flat import flat
-from tensorlang.transforms.linear import Program, once
+from tensorlang.transforms.flat import flat, like
+from tensorlang.transforms.linear import Program, once, variable
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Rates:
+    """The derivative of `of` by the parameters in the places `by`: an operation on all parameters, then on the
+    differentials of these. It is derived when it is run: what is transposed needs the adjoint alone."""
+
+    of: Program
+    by: tuple[int, ...]
+    differentials: tuple[Var, ...]
+
+    def __repr__(self) -> str:
+        return self.name
+
+    @property
+    def name(self) -> str:
+        """What it is called in compiled code."""
+        return f"{self.of.name}_derivative"
+
+    @property
+    def params(self) -> tuple[Parameter, ...]:
+        """What it takes, in order."""
+        return (*self.of.params, *self.differentials)
+
+    @property
+    def shapes(self) -> list[tuple[Affine, ...]]:
+        """The shapes of its results."""
+        return self.of.shapes
+
+    @property
+    def sizes(self) -> tuple[Size, ...]:
+        """The sizes that it must be given."""
+        return self.of.sizes
+
+    @property
+    def program(self) -> Program:
+        """The derivative as a program."""
+        return _derived(self)
+
+    @property
+    def function(self) -> Function:
+        """The derivative as a function."""
+        return self.program.function
 
 
 @once
-def rates(op: Program, by: tuple[int, ...]) -> Program:
-    """The derivative by the parameters in these places: a program of all parameters, then of their differentials."""
-    return Program(flat(read_simplified(total_derivative(*_prepared(op, by)))))
+def rates(op: Program, by: tuple[int, ...]) -> Rates:
+    """The derivative by the parameters in these places."""
+    own = [variable(op.params[k]) for k in by]
+    shapes = [shape(x.type)[0] for x in own]
+    return Rates(op, by, like([f"d{x.name}" for x in own], shapes, taken_names(op.function)))
+
+
+@once
+def _derived(op: Rates) -> Program:
+    return Program(flat(read_simplified(total_derivative(*_prepared(op.of, op.by)))))
 
 
 @once

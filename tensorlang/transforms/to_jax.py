@@ -19,6 +19,7 @@ from tensorlang.language.function import Function
 from tensorlang.language.given import apart, spread, together
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import Relation
+from tensorlang.language.routines import with_rule
 from tensorlang.lower.checked import check_traced
 from tensorlang.lower.coordinates import Coordinates, points_or_mask
 from tensorlang.lower.plan.kept import require_store
@@ -38,9 +39,9 @@ def to_jax(f: Function, check: bool = False, strict: bool = False, store: str = 
     cotangents that are asked for are computed, and only differentials that are not zero are pushed forward. Mapped by
     `jax.vmap` it is a program with an axis more, and so are the derivatives of that. Real arrays are brought to one
     floating-point type, which is the results'; relations and index arrays have no derivative. A relation that is not
-    traced itself and holds at few points is computed with at these, which become part of what is compiled.
+    traced itself and holds at few points is computed with at these, which become part of the compiled program.
 
-    A size that no shape tells is a keyword, as in calling `f`; under `jax.jit` it must not be traced.
+    A size that no shape determines is a keyword, as in calling `f`; under `jax.jit` it must not be traced.
 
     Calling the function raises `ArgumentError` if the arguments don't fit, under tracing as well. Only elements of
     index arrays that are traced themselves are not known then. With `check` there is a `checkify.check` that they are
@@ -61,9 +62,9 @@ def to_jax(f: Function, check: bool = False, strict: bool = False, store: str = 
 
 @once
 def _to_jax(f: Function, check: bool, strict: bool, store: str) -> Callable[..., Any]:
-    program = Program(flat(f))
+    program = Program(flat(with_rule(f)))
     params = {p.name: p for p in f.params}
-    recurrent = has_recurrences(f)
+    recurrent = has_recurrences(with_rule(f))
 
     @placed
     def call(*args: Any, **kwargs: Any) -> Any:

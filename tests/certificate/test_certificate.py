@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import random
+import shutil
+import subprocess
+import sys
+import tomllib
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -195,3 +200,24 @@ def test_a_broken_rule_breaks_a_promise_on_random_programs(
     with pytest.raises(AssertionError):
         for seed in seeds:
             promise(random_ssa_case(random.Random(seed)))
+
+
+def test_the_checker_of_a_wheel_finds_and_checks_without_the_repository(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A wheel has it under a name of its own, as pyproject.toml says."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    included = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+    shutil.copytree(ROOT / "proofs" / "checker", tmp_path / included["proofs/checker"])
+    for name in [name for name in sys.modules if name.split(".")[0] in ("proofs", "tensorlang_checker")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "proofs", None)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    path = tmp_path / "f.json"
+    tl.certify(tl.parse("f(x: [n]R) = sum i:n. x[i]^2")).save(path)
+    assert json.loads(path.read_text())["transports"]
+    command = [sys.executable, "-m", "tensorlang_checker", str(path)]
+    found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert found.returncode == 0 and "decided for all sizes from 1 on" in found.stdout
+    for name in [name for name in sys.modules if name.split(".")[0] == "tensorlang_checker"]:
+        monkeypatch.delitem(sys.modules, name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,41 @@ def test_what_cannot_be_linted_is_said(model: str, arguments: list[str], message
     assert found.exit_code == 1
     assert message in found.output
     assert "Traceback" not in found.output
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package of two modules, one of which imports the other by a relative name."""
+    folder = tmp_path / "linted_models"
+    (folder / "deep").mkdir(parents=True)
+    (folder / "__init__.py").write_text("")
+    (folder / "deep" / "__init__.py").write_text("")
+    (folder / "deep" / "layers.py").write_text(
+        "from ..losses import scaled\n\n# lint: x: n\ndef twice(x):\n    return x * 2\n"
+    )
+    (folder / "losses.py").write_text(MODEL)
+    (folder / "unmarked.py").write_text("1 / 0\n")  # has no shapes, so it is not imported
+    for name in [name for name in sys.modules if name.split(".")[0] == "linted_models"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return folder
+
+
+@pytest.mark.parametrize("by_name", [True, False], ids=["by its name", "by its folder"])
+def test_a_package_is_linted_as_a_whole(package: Path, by_name: bool) -> None:
+    found = run("linted_models" if by_name else str(package))
+    assert found.exit_code == 1
+    assert f"{package / 'losses.py'}:7: TL001 the gradient of scaled does" in found.output
+    assert "twice: fine, " in found.output
+    assert "dense: fine, " in found.output
+    assert found.output.endswith("3 functions: 2 fine, 1 with findings\n")
+
+
+def test_a_module_is_named_as_python_does(package: Path) -> None:
+    assert run("linted_models.losses::dense").output.startswith("dense: fine, ")
+    missing = run("linted_models.nothing")
+    assert missing.exit_code == 1
+    assert "there is no module linted_models.nothing" in missing.output
 
 
 def test_a_file_that_fails_is_no_traceback(tmp_path: Path) -> None:

@@ -124,7 +124,7 @@ def test_blocks_of_rows_work_under_vmap() -> None:
 
 
 def test_functions_that_generated_code_brings_along_have_names_of_their_own() -> None:
-    names = [name for name, _, _ in _FOUND]
+    names = [f.name for f, _ in _FOUND]
     assert len(set(names)) == len(names)
 
 

@@ -26,7 +26,7 @@ FOLDERS = (
     "measure",
     "transforms",
 )
-FLOORS = (*FOLDERS, "pipeline", "sparse", "certificate", "jaxprs", "pictures", "notebook")
+FLOORS = (*FOLDERS, "pipeline", "declared", "sparse", "certificate", "jaxprs", "pictures", "notebook")
 TOP = ("__init__", "__main__", "checks", "cli", "entrances", "files", "fn", "jax", "lib", "passes", "play", "testing")
 
 MODULES = sorted(path.relative_to(ROOT) for path in ROOT.rglob("*.py"))

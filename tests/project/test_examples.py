@@ -18,7 +18,7 @@ from tensorlang.language import functions
 
 def documented() -> dict[str, Any]:
     """The public functions, classes and modules that say more than that something went wrong."""
-    found = {name: getattr(tl, name) for name in tl.__all__}
+    found = {name: getattr(tl, name) for name in dir(tl) if not name.startswith("_")}
     found |= {f"{m}.{name}": getattr(getattr(tl, m), name) for m in ("fn", "passes") for name in getattr(tl, m).__all__}
     return {
         name: what

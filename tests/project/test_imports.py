@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import subprocess
 import sys
 from pathlib import Path
@@ -64,12 +65,18 @@ def test_functions_have_the_names_of_folders_whatever_is_imported_first(first: s
 
 
 def test_every_public_name_is_there_and_listed() -> None:
-    assert set(tl._HOME) | set(tl._MODULES) == set(tl.__all__) <= set(dir(tl))
-    for name in tl.__all__:
+    names = {name for name in dir(tl) if not name.startswith("_")}
+    assert set(tl._HOME) | set(tl._MODULES) == names >= set(tl.__all__)
+    for name in names:
         assert isinstance(getattr(tl, name), ModuleType) == (name in tl._MODULES)
     assert tl._HOMES["surface.embed"].split() == embed.__all__
     with pytest.raises(AttributeError, match="no_such_name"):
         _ = tl.no_such_name
+
+
+def test_a_star_import_brings_all_public_names_but_those_of_builtins() -> None:
+    names = {name for name in dir(tl) if not name.startswith("_")}
+    assert names - set(tl.__all__) == names & set(dir(builtins)) == {"max", "min", "sum"}
 
 
 def test_type_checkers_see_the_same_names_in_the_same_places() -> None:

@@ -54,6 +54,9 @@ MAIN_THEOREMS = [
     ),
     *(f"asked_5_{k}" for k in (1, "1_sub", 2, 3, 4, 5, 6, 7, 8, 9, 10)),
     "asked_in_a_question",
+    *("loop_wf", "loop_cost", "loop_dcost", "loop_bound", "bwd_loop", "back_cost", "back_loop_cost"),
+    *("cotangents", "supports_exact", "states_same", "states_masked", "states_added"),
+    *("adjoint_of_path", "path_bound", "path_transposed", "runs_once"),
 ]
 REAL_THEOREMS = [
     *("program_has_gradient", "program_gradient", "program_partial", "example_well_formed", "example_domains"),
@@ -62,7 +65,8 @@ REAL_THEOREMS = [
     *("conditional_program_has_gradient", "conditions_stay", "strict_comparison_stays", "comparison_has_gradient"),
     *("squares_scoped", "squares_well_formed", "squares_smooth"),
     *("questions_have_gradient", "questions_stay", "fits_near", "each_square_neat", "each_square_well_formed"),
-    *("each_square_smooth", "derive_erfinv"),
+    *("each_square_smooth", "derive_erfinv", "path_has_gradient", "path_stays", "builtin_path_has_gradient"),
+    "builtins_are_cheap",
     *("strict_choice_stays", "greatest_is_derivative", "choice_is_derivative"),
 ]
 REAL_AXIOMS = {

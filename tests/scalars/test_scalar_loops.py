@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,8 @@ from proofs.checker.certificate import check
 from tensorlang.language.grammar import Var
 from tensorlang.language.types import R
 from tensorlang.scalars.black_box import derived, differentiable, unbounded
-from tensorlang.scalars.code import Code
-from tensorlang.scalars.count import run
+from tensorlang.scalars.code import Code, numbered
+from tensorlang.scalars.count import path_cost, run
 from tensorlang.scalars.emit import source
 from tensorlang.surface.loops import read
 from tensorlang.surface.scalar import ScalarCode
@@ -39,7 +40,7 @@ def agree(seed: int) -> float | None:
     """Check one random function at some points; the largest ratio of costs seen, None if it was refused."""
     source, body = random_function(seed)
     try:
-        code = code_of(tl.scalar(body), 50)
+        code = numbered(code_of(tl.scalar(body), 50))
     except tl.TypeMismatch as error:
         # the only reason: a name that some path has given no value
         assert "no value on every path" in str(error), source
@@ -60,6 +61,9 @@ def agree(seed: int) -> float | None:
         value, dual, adjoint = run(code, given), run(forward, given), run(backward, given)
         assert value.results[0] == pytest.approx(true, rel=1e-9), (source, point)
         assert dual.results == pytest.approx(adjoint.results, rel=1e-7, abs=1e-9), (source, point)
+        visits = {**value.visits, 0: 1}
+        spent = [sum(k * visits.get(s, 0) for s, k in path_cost(c).items()) for c in (code, forward, backward)]
+        assert spent[:2] == [value.operations, dual.operations] and spent[2] >= adjoint.operations, (source, point)
         ends = len(given) + 1
         worst = max(worst, (adjoint.operations + ends) / (value.operations + ends))
         for k, p in enumerate(differentiable(code)):
@@ -295,6 +299,54 @@ def test_the_plan_says_how_a_loop_is_differentiated_and_what_a_path_costs() -> N
     assert value.trips == 4 and derivative.operations <= 4 * value.operations
     with pytest.raises(tl.ScalarFunctionError, match="without a bound"):
         tl.scalar(mode="reverse")(newton.body).plan  # noqa: B018
+
+
+@tl.scalar(bound=50, mode="reverse")
+def two_loops(x: Any, y: Any) -> Any:
+    s = 0.0
+    for _ in range(2):
+        while x > 1:
+            if x > y:
+                x = x / 2 - 0.1 * y
+            else:
+                x = x * 0.25
+                s = s + math.sin(x) * y
+        x = x + 3
+    return s + x
+
+
+def test_costs_have_the_trips_of_loops_as_unknowns_which_data_tell() -> None:
+    f = tl.function(lambda a: tl.sum(n, lambda i: newton(a[i], 1.0) * a[i]), a=tl.R[n])
+    a = np.array([1.0, 2.0, 100.0])
+    of_value, of_gradient = tl.cost_polynomial(f), tl.cost_polynomial(tl.grad(f))
+    (trips,) = re.findall(r"trips\(i0:n. newton\w*\(a\[i0\]\)\)", str(of_value))
+    assert trips in str(of_gradient)
+    paths = sum(newton.plan.count(x, 1.0)[0].operations for x in a)
+    assert tl.cost(f, a=a) == of_value(a=a) == paths + 3 + 2
+    assert tl.cost(f, a=a[:0]) == of_value(a=a[:0]) == 0
+    assert tl.read_cost(str(of_gradient), tl.grad(f)) == of_gradient
+    with pytest.raises(tl.ArgumentError, match="which its arguments decide"):
+        tl.cost(f, n=3)
+    with pytest.raises(tl.ParseError, match="visits of the program"):
+        tl.read_cost("2*trips(n)", f)
+    assert "with all trips the program costs" in str(tl.lower(f).explain())
+
+
+def test_costs_tell_loops_and_branches_of_all_calls_apart() -> None:
+    def body(x: Any, y: Any) -> Any:
+        once = tl.gen(n, lambda i: two_loops(x[i], y))
+        return tl.sum(n, lambda i: once[i] * two_loops(once[i] * once[i], 1 + y))
+
+    f = tl.function(body, x=tl.R[n], y=tl.R)
+    x, y = np.array([5.0, 0.2, 40.0]), 2.0
+    first = [two_loops.plan.count(v, y)[0] for v in x]
+    second = [two_loops.plan.count(r.results[0] ** 2, 1 + y)[0] for r in first]
+    found = tl.cost(f, x=x, y=y)
+    # beside the paths: a square, a product, 1 + y and the sum
+    assert found in (sum(r.operations for r in (*first, *second)) + k for k in (3 * 2 + 2 + 1, 3 * 3 + 2))
+    assert tl.cost_polynomial(f)(x=x, y=y) == found
+    gradient = tl.grad(f)
+    assert tl.cost_polynomial(gradient)(x=x, y=y) == tl.cost(gradient, x=x, y=y) <= 4 * (found + 5)
 
 
 def test_certificates_name_loops_as_assumptions() -> None:

@@ -24,6 +24,9 @@ PROGRAMS = {
     "of the greatest": "f(x: [n][m]R) = sum i:n. (max j:m. x[i, j]^2)^2",
     "two parameters": "f(x: [n]R, y: [m]R) = (sum i:n. sin(x[i])) + sum i:n, j:m. [i = j] * x[i]^2 * y[j]^3",
     "grid": "f(x: [n][m]R) = (sum i:n-1, j:m. (x[i+1, j] - x[i, j])^4) + sum i:n, j:m-1. (x[i, j+1] - x[i, j])^4",
+    "of the nearest": "f(x: [n][m]R, c: [k][m]R) = sum i:n. (min j:k. sum l:m. (x[i, l] - c[j, l])^2)^2",
+    "of choices of choices": """f(x: [n]R, y: [n][m]R) =
+        let a = gen i:n. argmax j:m. y[i, j] in sum i:n. max k:n. x[k]^2 * y[k, a[k]]""",
     "relation": "f(x: [n]R, E: rel(n, n)) = sum i:n, j:n. [E(i, j)] * (x[i] - x[j])^4",
     "linear": "f(x: [n]R) = sum i:n. x[i]",
     "triangle": "f(x: [n]R, y: [k]R) = sum i:n, j:k. [i < j] * x[i]^2 * y[j]",
@@ -177,3 +180,22 @@ def test_what_is_masked_somewhere_costs_as_if_it_were_masked_everywhere(name: st
 def _sized(f: tl.Function, given: dict[str, Any]) -> dict[str, Any]:
     relations = {p.name: given[p.name] for p in f.params if isinstance(p, Relation)}
     return {**relations, **{s.name: {"n": 40, "k": 3, "d": 3}[s.name] for s in f.sizes}}
+
+
+CHOSEN = {
+    "the greatest in each row": ("f(x: [n][m]R) = gen i:n. max j:m. x[i, j]^3", 6),
+    "the greatest in windows": ("f(x: [n + 2]R) = gen i:n. max j:n + 2 where i <= j < i + 3. x[j]^2", 6),
+    "the nearest": ("f(x: [m][k]R, c: [n][k]R) = gen i:n. min j:m. sum l:k. (x[j, l] - c[i, l])^2", 60),
+}
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+def test_elements_at_places_that_the_program_chooses_come_with_these_places(name: str) -> None:
+    text, count = CHOSEN[name]
+    f = tl.parse(text)
+    given = arguments(f, SIZES[0])
+    wanted = arrays(tl.evaluate(tl.jacobian(f), **given))
+    sparse = tl.jacobian(f, layout="bcoo")
+    for found in (arrays(sparse(**given)), arrays(jax.jit(lambda given: sparse(**given))(given))):
+        assert close(tuple(x.todense() for x in found), wanted, 1e-3)
+        assert sum(x.nse for x in found) == count

@@ -18,7 +18,7 @@ from tensorlang.language.grammar import Expr, number
 from tensorlang.language.predicates import equal
 
 LONGEST_SCAN = 64
-"""Loops of at most so many steps are written out."""
+"""Loops of at most this many steps are written out."""
 
 
 def _run(b: Builder, closed: Any, arguments: list[Any]) -> list[Any]:

@@ -15,7 +15,7 @@ from tensorlang.jaxprs.rules.structure import shape_of
 from tensorlang.jaxprs.rules.table import rule
 from tensorlang.jaxprs.sizes import affine
 from tensorlang.jaxprs.terms import plus, when
-from tensorlang.jaxprs.values import Bool, Case, Int, Place, Real
+from tensorlang.jaxprs.values import Bool, Case, Datum, Int, Place, Real
 from tensorlang.language.affine import Affine, Lookup, atom_affine, constant
 from tensorlang.language.grammar import Expr, number
 from tensorlang.language.predicates import FALSE, TRUE, Predicate, conjunction, disjunction
@@ -111,7 +111,15 @@ def _gather(b: Builder, eqn: Any, x: Any, starts: Any) -> Any:
                 found.append([(TRUE, offset)])
         return found
 
-    return read_at(b, x, plain(shape), places)
+    few = b.read_few(x, plain(shape)) if isinstance(x, Real) and _are_data(b, starts) else x
+    found = read_at(b, few, plain(shape), places)
+    return found if few is x else b.state(found.axes, found.at, "read")
+
+
+def _are_data(b: Builder, starts: Int) -> bool:
+    """Whether places are those of data: where they are affine, simplification restricts what is read anyway."""
+    place, _ = b.indices(starts.axes)
+    return any(isinstance(a, Datum) for _, a in starts.cases(place))
 
 
 def clamped(b: Builder, starts: Sequence[Any], x: Any, widths: Sequence[Affine]) -> list[Cases]:

@@ -26,7 +26,7 @@ LIMIT = 2**20
 NONE, REVERSED = Name("None"), Slice(step=-1)
 
 _SHORT = 8
-"""Ranges of up to so many indices are short: one index of the range is tried after the other."""
+"""Ranges of up to this many indices are short: one index of the range is tried after the other."""
 
 
 @dataclass(frozen=True)

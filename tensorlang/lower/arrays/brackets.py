@@ -31,7 +31,7 @@ from tensorlang.lower.arrays.undecided import undecided_conditions
 from tensorlang.lower.arrays.values import Value, apply, literal, where
 from tensorlang.lower.plan.dependence import factors, is_finite, is_number, read_by
 from tensorlang.lower.plan.size_guards import is_static
-from tensorlang.recursion import Deep
+from tensorlang.recursion import Deep, call
 
 Compute = Callable[[Scope], Deep[Value]]
 
@@ -43,14 +43,14 @@ def bracket(ctx: Context, scope: Scope, p: Predicate, e: Expr) -> Deep[Value]:
 
 def guarded(ctx: Context, scope: Scope, p: Predicate, e: Expr, compute: Compute) -> Deep[Value]:
     """[p] times what `compute` gives in the scope that it is called with: the array of `e`, or of a sum of it."""
-    v: Value | None = yield banded(ctx, scope, p, e, lambda inner: guarded(ctx, inner, p, e, compute))
+    v: Value | None = yield from call(banded(ctx, scope, p, e, lambda inner: guarded(ctx, inner, p, e, compute)))
     if v is not None:
         return v
     plan = _plan(ctx, scope, p, e)
     if FALSE in plan.masks:
         return literal(Fraction(0))
     inner = ctx.scope(scope, domain=plan.domain, env=plan.env, masks=(*scope.masks, *plan.masks, *plan.pinned))
-    v = yield compute(inner)
+    v = yield from call(compute(inner))
     implied = zero_outside(ctx, inner.env, plan.masks, e)
     visible = [q for q in plan.masks if q not in implied]
     sizes = [q for q in visible if is_static(q) and not v.weak]

@@ -31,7 +31,7 @@ from tensorlang.lower.arrays.ir import List, Node, Tuple
 from tensorlang.lower.arrays.scope import Scope
 from tensorlang.lower.arrays.sums.loop import whole
 from tensorlang.lower.arrays.values import Axes, Value, apply, integer
-from tensorlang.recursion import Deep
+from tensorlang.recursion import Deep, call
 
 _MOST = 64
 """Terms beyond which a sum is not looked at: code of many pieces takes long to compile."""
@@ -47,7 +47,7 @@ class _Term:
     body: Expr
 
     def expr(self, parts: Sequence[Predicate]) -> Expr:
-        """The term but for its sign, with these conjuncts instead of its own."""
+        """The term without its sign, with these conjuncts instead of its own."""
         return sums(list(self.summed), bracket(conjunction(parts), self.body))
 
 
@@ -58,9 +58,9 @@ def assembled(ctx: Context, scope: Scope, e: Add, whole: frozenset[Expr]) -> Dee
     """
     terms = _terms(scope, e, whole)
     for i, r in scope.domain.items():
-        v: Value | None = yield _side_by_side(ctx, scope, i, r, terms)
+        v: Value | None = yield from call(_side_by_side(ctx, scope, i, r, terms))
         if v is None:
-            v = yield _in_turns(ctx, scope, i, r, terms)
+            v = yield from call(_in_turns(ctx, scope, i, r, terms))
         if v is not None:
             return v
     return None
@@ -126,7 +126,7 @@ def _side_by_side(ctx: Context, scope: Scope, i: Index, r: Range, terms: Sequenc
     for piece in pieces:
         own = ctx.integers.restricted(i, r, [piece.start], [piece.stop], scope.fixed)
         scopes.append(ctx.scope(scope, domain={**scope.domain, i: own}))
-        values.append((yield ctx.value(_total(piece.terms), scopes[-1])))
+        values.append((yield from call(ctx.value(_total(piece.terms), scopes[-1]))))
         ranges.append(own)
     if all(v.number == 0 for v in values):
         return values[0]
@@ -225,7 +225,7 @@ def _in_turns(ctx: Context, scope: Scope, i: Index, r: Range, terms: Sequence[_T
         inner = ctx.scope(scope, domain=domain, env={k: a.substitute(at) for k, a in scope.env.items()} | at)
         own = [(each.term.sign, each.moved(t, at)) for each in strides if each.phase == phase]
         scopes.append(inner)
-        values.append((yield ctx.value(_total(own) if own else number(0), inner)))
+        values.append((yield from call(ctx.value(_total(own) if own else number(0), inner))))
     if all(v.number == 0 for v in values):
         return values[0]
     axes = _axes(scopes[0], t, values)
@@ -253,7 +253,7 @@ class _Stride:
     place: Affine
 
     def moved(self, t: Index, at: Mapping[Atom, Affine]) -> Expr:
-        """The term but for its sign, where i = start + phase + step * t."""
+        """The term without its sign, where i = start + phase + step * t."""
         parts = [substitute(p, at) for p in self.term.parts if p is not self.q]
         return self.term.expr([equal(atom_affine(t), self.place), *parts])
 

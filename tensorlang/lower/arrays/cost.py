@@ -16,7 +16,8 @@ from tensorlang.cost.cost import charges, with_arrays_outside
 from tensorlang.cost.counting import Cell, gathered, number_of_points
 from tensorlang.cost.domains import Domain
 from tensorlang.cost.growth import in_terms, outgrown
-from tensorlang.cost.symbolic import CostPolynomial, polynomial
+from tensorlang.cost.loops import has_loops
+from tensorlang.cost.symbolic import CostPolynomial, cost_polynomial, polynomial
 from tensorlang.errors import CountingError
 from tensorlang.language.affine import Index, IndexArray, atom_affine
 from tensorlang.language.function import Function
@@ -207,6 +208,9 @@ def cost_notes(cost: ArrayCost, sizes: Mapping[str, int]) -> list[str]:
         f"At {where} all of it takes {operations} operations and writes {written} bytes; the model counts {model}, "
         "inputs and outputs included, for the worst data."
     ]
+    if has_loops(cost.function):
+        told = _at(cost_polynomial(cost.function), {})
+        notes.append(f"Loops that data end are counted with one trip each; with all trips the program costs {told}.")
     return notes if excess is None else [*notes, f"The bound does not hold in what runs: {excess}."]
 
 

@@ -35,7 +35,7 @@ from tensorlang.lower.arrays.sums.sparse import is_enumerable
 from tensorlang.lower.arrays.sums.strategies import contract, total
 from tensorlang.lower.arrays.sums.summation import Summation
 from tensorlang.lower.arrays.values import Value, compared, where
-from tensorlang.recursion import Deep
+from tensorlang.recursion import Deep, call
 from tensorlang.sets.solve import simplify_in
 
 _MOST_PARTS = 6
@@ -53,7 +53,7 @@ class Compiler:
     def value(self, e: Expr, scope: Scope) -> Deep[Value]:
         """The array of `e` over those axes of `scope` on which it depends."""
         if e not in scope.memo:
-            v = yield self._value(e, scope)
+            v = yield from call(self._value(e, scope))
             v = self.ctx.short(v, scope.block)
             if e in self.shared and v.depth > 0:
                 v = self.ctx.temporary(v, scope.block)
@@ -66,34 +66,34 @@ class Compiler:
             case Var() | Proj() | Access():
                 return access(self.ctx, scope, *self.ctx.held_by(e))
             case Add(Bracket(p, a), Bracket(q, b), sign) if p is q:
-                return (yield self.value(Bracket(p, Add(a, b, sign)), scope))
+                return (yield from call(self.value(Bracket(p, Add(a, b, sign)), scope)))
             case Add(a, b, sign):
-                branches: Value | None = yield joined(self.ctx, scope, e)
+                branches: Value | None = yield from call(joined(self.ctx, scope, e))
                 if branches is not None:
                     return branches
-                pieces: Value | None = yield assembled(self.ctx, scope, e, self.shared)
+                pieces: Value | None = yield from call(assembled(self.ctx, scope, e, self.shared))
                 if pieces is not None:
                     return pieces
-                v = yield self._combined(e, scope)
+                v = yield from call(self._combined(e, scope))
             case Bracket(_, Sum()) | Sum():
-                v = yield total(self.ctx, scope, e)
+                v = yield from call(total(self.ctx, scope, e))
             case Bracket(p, a):
                 if isinstance(p, Or) and a.type is R and _exclude_one_another(scope, p.parts):
-                    pieces = yield assembled(self.ctx, scope, _alternatives(p.parts, a), self.shared)
+                    pieces = yield from call(assembled(self.ctx, scope, _alternatives(p.parts, a), self.shared))
                     if pieces is not None:
                         return pieces
                 if is_enumerable(self.ctx, scope, p):
-                    v = yield contract(self.ctx, Summation(scope, {}, (p,), a))
+                    v = yield from call(contract(self.ctx, Summation(scope, {}, (p,), a)))
                 else:
-                    v = yield bracket(self.ctx, scope, p, a)
+                    v = yield from call(bracket(self.ctx, scope, p, a))
             case Extremum() | Choice():
-                v = yield extremum(self.ctx, scope, e)
+                v = yield from call(extremum(self.ctx, scope, e))
             case Compared(op, a, b):
-                left = yield self.value(a, scope)
-                right = yield self.value(b, scope)
+                left = yield from call(self.value(a, scope))
+                right = yield from call(self.value(b, scope))
                 v = compared(op, left, right, scope.order)
             case _:
-                v = yield self._combined(e, scope)
+                v = yield from call(self._combined(e, scope))
         return v
 
     def _combined(self, e: Expr, scope: Scope) -> Deep[Value]:

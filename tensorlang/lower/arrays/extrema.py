@@ -53,7 +53,7 @@ from tensorlang.lower.arrays.values import (
     where,
 )
 from tensorlang.lower.plan.dependence import accesses, places
-from tensorlang.recursion import Deep
+from tensorlang.recursion import Deep, call
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +99,7 @@ def _at_point(ctx: Context, c: Extreme, point: Affine) -> Deep[Value]:
     if isinstance(c.e, Choice):
         axes = c.scope.axes(point)
         return Value(positions(ctx, c.scope, point, axes), axes, 1)
-    v, m = yield _at(ctx, c, point, c.left[1])
+    v, m = yield from call(_at(ctx, c, point, c.left[1]))
     return where(m, v, c.scope.order, Name("jnp.nan"))
 
 
@@ -110,7 +110,7 @@ def _at(ctx: Context, c: Extreme, point: Affine, p: Predicate) -> Deep[tuple[Val
     bounds = [q for q in (at_most(r.start, point), at_most(point, r.last)) if not _holds(ctx, q)]
     others = conjunction([*bounds, substitute(p, at)])
     inner = ctx.scope(c.scope, env={**c.scope.env, c.e.index: point}, masks=(*c.scope.masks, *conjuncts(others)))
-    v = yield ctx.value(c.e.body, inner)
+    v = yield from call(ctx.value(c.e.body, inner))
     return v, mask(ctx, inner, others)
 
 
@@ -131,9 +131,9 @@ def _one_or_another(ctx: Context, c: Extreme) -> tuple[list[tuple[Affine, Predic
 def _at_either(ctx: Context, c: Extreme, found: tuple[list[tuple[Affine, Predicate]]]) -> Deep[Value]:
     """The greater one of the values at the points that there are."""
     order, larger = c.scope.order, function("max" if c.e.sign > 0 else "min")
-    v, m = yield _at(ctx, c, *found[0][0])
+    v, m = yield from call(_at(ctx, c, *found[0][0]))
     for point, p in found[0][1:]:
-        w, also = yield _at(ctx, c, point, p)
+        w, also = yield from call(_at(ctx, c, point, p))
         both = applied(larger, [v, w], order)
         if also.node != TRUE:
             both = chosen(also, both, v, order)
@@ -152,7 +152,7 @@ def _segments(ctx: Context, c: Extreme) -> Segments | WhyNot:
 
 
 def _in_segments(ctx: Context, c: Extreme, found: Segments) -> Deep[Value]:
-    v = yield over_points(ctx, c.scope, c.e, c.left[0], found)
+    v = yield from call(over_points(ctx, c.scope, c.e, c.left[0], found))
     return _counted(ctx, v, c.e, c.left[0])
 
 
@@ -161,7 +161,7 @@ def _mixing(ctx: Context, c: Extreme) -> Extreme | WhyNot:
 
 
 def _slice_by_slice(ctx: Context, c: Extreme, _: Extreme) -> Deep[Value]:
-    v = yield _running(ctx, c.scope, c.e, *c.left)
+    v = yield from call(_running(ctx, c.scope, c.e, *c.left))
     return _counted(ctx, v, c.e, c.left[0])
 
 
@@ -171,7 +171,7 @@ def _cut_array(ctx: Context, c: Extreme) -> Along | WhyNot:
 
 
 def _on_axis(ctx: Context, c: Extreme, _: None) -> Deep[Value]:
-    v = yield _along_axis(ctx, c.scope, c.e, *c.left)
+    v = yield from call(_along_axis(ctx, c.scope, c.e, *c.left))
     return _counted(ctx, v, c.e, c.left[0])
 
 
@@ -190,7 +190,7 @@ def _by_blocks(ctx: Context, scope: Scope, e: Extremum | Choice, r: Range, p: Pr
     limits = [q for q in conjuncts(p) if isinstance(q, NonNegative) and set(q.value.free) == {row, e.index}]
     index = narrowed(ctx, within, {row: own, e.index: r}, row, limits)[e.index]
     inner = ctx.scope(within, domain={**scope.domain, row: own})
-    v: Value = yield _along_axis(ctx, inner, e, index, p)
+    v: Value = yield from call(_along_axis(ctx, inner, e, index, p))
     taken(ctx, found)
     v = _counted(ctx, v, e, index)
     axes = tuple(i for i in scope.domain if i in v.axes or i is row)
@@ -237,7 +237,7 @@ def _stacked(ctx: Context, scope: Scope, e: Extremum | Choice, i: Index) -> Deep
     name, r, block = ctx.loop_name(i), scope.domain[i], ctx.new_block()
     domain = {k: other for k, other in scope.domain.items() if k is not i}
     inner = ctx.scope(scope, domain=domain, loops={**scope.loops, i: r}, block=block)
-    v = yield extremum(ctx, inner, e)
+    v = yield from call(extremum(ctx, inner, e))
     term = function_of(ctx, scope.block, block, [name], v)
     node = apply("_stack_over", List((ctx.range(r),)), term, ctx.extents(inner, v.axes), dtype_of(e))
     return Value(node, (i, *v.axes), 2)
@@ -245,7 +245,7 @@ def _stacked(ctx: Context, scope: Scope, e: Extremum | Choice, i: Index) -> Deep
 
 def _along_axis(ctx: Context, scope: Scope, e: Extremum | Choice, r: Range, p: Predicate) -> Deep[Value]:
     inner = ctx.scope(scope, domain={**scope.domain, e.index: r}, masks=(*scope.masks, *conjuncts(p)))
-    v = yield ctx.value(e.body, inner)
+    v = yield from call(ctx.value(e.body, inner))
     m = mask(ctx, inner, p)
     axes = union([v, m, Value(TRUE, (e.index,))], inner.order)
     values = expanded(ctx, inner, v, axes) if m.node == TRUE else aligned(v, axes).node
@@ -270,7 +270,7 @@ def _running(ctx: Context, scope: Scope, e: Extremum | Choice, r: Range, p: Pred
     name = ctx.loop_name(e.index)
     block = ctx.new_block()
     inner = ctx.scope(scope, loops={**scope.loops, e.index: r}, masks=(*scope.masks, *conjuncts(p)), block=block)
-    v = yield ctx.value(e.body, inner)
+    v = yield from call(ctx.value(e.body, inner))
     if e.sign < 0:
         v = negated(v)
     if v.weak:

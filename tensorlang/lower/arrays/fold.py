@@ -9,7 +9,7 @@ from tensorlang.language.functions import function
 from tensorlang.language.grammar import Add, Call, Const, Expr, Mul, children
 from tensorlang.lower.arrays.values import Axes, Value, applied, literal, plus, times
 from tensorlang.lower.plan.dependence import variable
-from tensorlang.recursion import Deep
+from tensorlang.recursion import Deep, call
 
 _SMOOTH = frozenset(
     {"abs", "cos", "erf", "logaddexp", "max", "min", "relu", "sigmoid", "sign", "sin", "softplus", "tanh"}
@@ -36,23 +36,23 @@ def combined(
         case Const(number):
             return literal(number)
         case Add(a, b, sign):
-            left = yield value(a)
-            right = yield value(b)
+            left = yield from call(value(a))
+            right = yield from call(value(b))
             return plus(left, right, sign, order)
         case Mul(a, b):
             for numerator, divisor in ((a, b), (b, a)):
                 if isinstance(divisor, Call) and divisor.function is _RECIP and divisor not in shared:
-                    top = yield value(numerator)
-                    below = yield value(divisor.arguments[0])
+                    top = yield from call(value(numerator))
+                    below = yield from call(value(divisor.arguments[0]))
                     if not below.weak:
                         return times(top, guarded(below), order, "/")
-            left = yield value(a)
-            right = yield value(b)
+            left = yield from call(value(a))
+            right = yield from call(value(b))
             return times(left, right, order)
         case Call(f, arguments):
             values = []
             for argument in arguments:
-                v: Value = yield value(argument)
+                v: Value = yield from call(value(argument))
                 values.append(guarded(v) if _is_partial(e) else v)
             return applied(f, values, order)
     raise NormalFormError("code is made of scalar expressions; found a gen, let or pair inside of one")

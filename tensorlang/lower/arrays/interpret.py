@@ -220,7 +220,7 @@ class _Run:
         return self.counted(found)
 
     def counted(self, found: Anything, each: int = 1) -> Anything:
-        """`found`, each of whose elements takes so many operations, if they are real numbers."""
+        """`found`, each of whose elements takes `each` operations, if they are real numbers."""
         if isinstance(found, np.ndarray | np.floating) and found.dtype.kind == "f":
             self.count.operations += each * found.size
         return found

@@ -13,7 +13,7 @@ from tensorlang.lower.arrays.context import Context
 from tensorlang.lower.arrays.masks import mask
 from tensorlang.lower.arrays.scope import Scope
 from tensorlang.lower.arrays.values import Value, chosen, negated
-from tensorlang.recursion import Deep
+from tensorlang.recursion import Deep, call
 
 _MOST_TERMS = 16
 
@@ -25,7 +25,7 @@ def joined(ctx: Context, scope: Scope, e: Add) -> Deep[Value | None]:
     terms = _terms(e) if ctx.conditions else []
     if len(terms) < 2 or not _are_apart(ctx, terms):
         return None
-    return (yield _joined(ctx, scope, terms))
+    return (yield from call(_joined(ctx, scope, terms)))
 
 
 def _terms(e: Expr) -> list[_Term]:
@@ -77,13 +77,13 @@ def _are_apart(ctx: Context, terms: list[_Term]) -> bool:
 def _joined(ctx: Context, scope: Scope, terms: list[_Term]) -> Deep[Value]:
     if len(terms) == 1:
         ((sign, p, e),) = terms
-        v: Value = yield ctx.value(bracket(p, e), scope)
+        v: Value = yield from call(ctx.value(bracket(p, e), scope))
         return v if sign > 0 else negated(v)
     q = _split(ctx, terms)
     assert q is not None
     values: list[Value] = []
     for side, known in zip(_sides(q, terms), (q, negation(q)), strict=True):
         inner = ctx.scope(scope, masks=(*scope.masks, substitute(known or TRUE, scope.env)))
-        values.append((yield _joined(ctx, inner, side)))
+        values.append((yield from call(_joined(ctx, inner, side))))
     a, b = values
     return chosen(mask(ctx, scope, q), a, b, scope.order)

@@ -30,7 +30,7 @@ from tensorlang.lower.arrays.membership import tabled
 from tensorlang.lower.arrays.scope import Scope
 from tensorlang.lower.arrays.undecided import has_elements, undecided_conditions
 from tensorlang.lower.arrays.values import Axes, Value, aligned, integer, some, union
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 
 
 def mask(ctx: Context, scope: Scope, p: Predicate) -> Value:
@@ -76,10 +76,10 @@ def _mask(ctx: Context, scope: Scope, p: Predicate) -> Deep[Value]:
         case And(parts) | Or(parts):
             values = []
             for part in parts:
-                values.append((yield _mask(ctx, scope, part)))
+                values.append((yield from call(_mask(ctx, scope, part))))
             v = _joined(values, isinstance(p, And), scope.order)
         case Exists():
-            v = yield _exists(ctx, scope, p)
+            v = yield from call(_exists(ctx, scope, p))
     short = scope.memo[key] = ctx.short(v, scope.block)
     return short
 
@@ -125,11 +125,11 @@ def _exists(ctx: Context, scope: Scope, p: Exists) -> Deep[Value]:
         others = [q for q in parts if q is not part]
         if abs(c) == 1:
             found = conjuncts(conjunction(substitute(q, {index: rest}) for q in others))
-            v = yield _mask(ctx, scope, conjunction(undecided_conditions(ctx, scope, found)))
+            v = yield from call(_mask(ctx, scope, conjunction(undecided_conditions(ctx, scope, found))))
             return v
         scaled = [_scaled(q, index, rest, abs(c)) for q in others]
         if all(q is not None for q in scaled):
-            v = yield _mask(ctx, scope, conjunction(q for q in scaled if q is not None))
+            v = yield from call(_mask(ctx, scope, conjunction(q for q in scaled if q is not None)))
             at = rest.substitute(scope.env)
             axes = scope.axes(at)
             rest_of = Infix(positions(ctx, scope, at, axes), "%", integer(abs(c)))
@@ -137,7 +137,7 @@ def _exists(ctx: Context, scope: Scope, p: Exists) -> Deep[Value]:
             return _joined([v, divides], True, scope.order)
     given = ctx.sparse.keys() & relations(p.body) or [x for x in lookups(p.body) if any(index in a.free for a in x.at)]
     if given:
-        table: Value | None = yield tabled(ctx, scope, p)
+        table: Value | None = yield from call(tabled(ctx, scope, p))
         if table is not None:
             return table
         # counted, in a sum over what data gives
@@ -145,11 +145,11 @@ def _exists(ctx: Context, scope: Scope, p: Exists) -> Deep[Value]:
         while isinstance(body, Exists):
             bound.append((body.index, body.size))
             body = body.body
-        count = yield ctx.value(sums(bound, Bracket(body, number(1))), scope)
+        count = yield from call(ctx.value(sums(bound, Bracket(body, number(1))), scope))
         return Value(Infix(count.node, ">", integer(0)), count.axes, count.depth + 1)
     r = ctx.integers.range_of(index, size, scope.fixed)
     inner = ctx.scope(scope, domain={**scope.domain, index: r})
-    v = yield _mask(ctx, inner, p.body)
+    v = yield from call(_mask(ctx, inner, p.body))
     if index not in v.axes:
         return _joined([Value(Infix(ctx.integers.node(r.extent), ">", integer(0)), (), 1), v], True, scope.order)
     return some(v, (index,))

@@ -36,7 +36,7 @@ from tensorlang.lower.arrays.ir import Infix, Name, Node
 from tensorlang.lower.arrays.scope import Scope
 from tensorlang.lower.arrays.sums.loop import expanded
 from tensorlang.lower.arrays.values import Value, apply, integer
-from tensorlang.recursion import Deep
+from tensorlang.recursion import Deep, call
 from tensorlang.sets.encode import needs_data
 from tensorlang.sets.isl import implies
 
@@ -62,7 +62,7 @@ def tabled(ctx: Context, scope: Scope, p: Exists) -> Deep[Value | None]:
         return None
     bounds = {u: scope.bounds(a.substitute(scope.env)) for a, u in keys.axes.items()}
     domain = {u: ctx.integers.between(low, high, scope.fixed) for u, (low, high) in bounds.items()}
-    table: Held = yield _table(ctx, scope, domain, binders, abstract)
+    table: Held = yield from call(_table(ctx, scope, domain, binders, abstract))
     return access(ctx, scope, table, tuple(a - bounds[u][0] for a, u in keys.axes.items()))
 
 
@@ -75,7 +75,7 @@ def _table(
     if memo not in inner.memo:
         covered = _covered(ctx, inner, binders, p)
         if covered is None:
-            v: Value = yield ctx.value(sums([*binders.items()], Bracket(p, number(1))), inner)
+            v: Value = yield from call(ctx.value(sums([*binders.items()], Bracket(p, number(1))), inner))
             v = Value(Infix(expanded(ctx, inner, v, inner.order), ">", integer(0)), inner.order)
         else:
             v = Value(covered, inner.order)
@@ -161,7 +161,7 @@ def _place(k: int) -> Index:
 
 @dataclass
 class _Keys:
-    """Gives predicates over bound indices and axes of a table, each of which stands for what is read elsewhere."""
+    """Predicates over bound indices and axes of a table, each of which stands for what is read elsewhere."""
 
     bound: frozenset[Index]
     axes: dict[Affine, Index] = field(default_factory=dict)

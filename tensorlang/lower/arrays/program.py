@@ -14,10 +14,10 @@ from itertools import pairwise
 from typing import Any
 
 from tensorlang.errors import NormalFormError
-from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Size, atom_affine, constant
+from tensorlang.language.affine import Affine, Atom, IndexArray, Size, atom_affine, constant
 from tensorlang.language.arguments import unpack
 from tensorlang.language.function import Function
-from tensorlang.language.grammar import Bracket, Expr, Gen, MakePair, Proj, Var, access, children
+from tensorlang.language.grammar import Expr, MakePair, Proj, Var, children
 from tensorlang.language.predicates import Relation
 from tensorlang.language.show import expr_text
 from tensorlang.language.types import Pair, shape, struct_of_arrays
@@ -53,7 +53,8 @@ from tensorlang.lower.plan.dependence import is_condition, read_by
 from tensorlang.lower.plan.ir import DENSE, AtPoints, FusedSums, Given, RowBlocks, Storage
 from tensorlang.lower.plan.passes import plan
 from tensorlang.lower.plan.size_guards import Required
-from tensorlang.recursion import Deep, run
+from tensorlang.lower.plan.statements import eta
+from tensorlang.recursion import Deep, call, run
 from tensorlang.shown import Shown
 
 _LONG_COMMENT = 100
@@ -220,7 +221,7 @@ class ArrayProgram(Shown):
         return Required(lambda read: self._ctx.held[read_by(read)[0]].required)
 
     def _cut_rows(self, rows: Affine) -> None:
-        """The bounds of the blocks into which so many rows are cut, if they aren't there yet."""
+        """Assign the bounds of the blocks into which `rows` rows are cut, unless they are there."""
         ctx = self._ctx
         if rows not in ctx.rows:
             ctx.rows[rows] = ctx.names.fresh_global("rows")
@@ -231,27 +232,14 @@ class ArrayProgram(Shown):
     def _outputs(self, e: Expr) -> Deep[Any]:
         """The names of the results, in pairs as the program gives them."""
         if isinstance(e, MakePair):
-            return (yield self._outputs(e.first)), (yield self._outputs(e.second))
+            return (yield from call(self._outputs(e.first))), (yield from call(self._outputs(e.second)))
         if isinstance(struct_of_arrays(e.type), Pair):
             if not isinstance(e, Var | Proj):
                 raise NormalFormError("pairs may only be around outputs and in parameters")
-            return (yield self._outputs(Proj(0, e))), (yield self._outputs(Proj(1, e)))
+            return (yield from call(self._outputs(Proj(0, e)))), (yield from call(self._outputs(Proj(1, e))))
         if isinstance(e, Var | Proj):
             return self._ctx.held_by(e)[0].name
         return self._statement("result", e).name
-
-
-def eta(e: Expr) -> tuple[list[tuple[Index, Affine]], Expr]:
-    """The binders of an array's axes and the scalar under them: an array that is no gen is one of its elements."""
-    binders: list[tuple[Index, Affine]] = []
-    while isinstance(e, Gen):
-        binders.append((e.index, e.size))
-        e = e.body
-    sizes, _ = shape(e.type)
-    further = [(Index(f"k{k}"), n) for k, n in enumerate(sizes)]
-    at = [atom_affine(i) for i, _ in further]
-    scalar = Bracket(e.pred, access(e.body, *at)) if isinstance(e, Bracket) else access(e, *at)
-    return [*binders, *further], scalar
 
 
 def _unpacked(ctx: Context, points: Points) -> list[Statement]:

@@ -33,7 +33,7 @@ from tensorlang.lower.arrays.sums.sparse import enumerable
 from tensorlang.lower.arrays.sums.summation import Summation
 from tensorlang.lower.arrays.undecided import undecided_conditions
 from tensorlang.lower.arrays.values import TRUE, Value, apply, cast, negated
-from tensorlang.recursion import Deep
+from tensorlang.recursion import Deep, call
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def over_points(ctx: Context, scope: Scope, e: Extremum | Choice, r: Range, foun
     inner = ctx.scope(scope, domain={**found.points, **rest}, env=composed(scope.env, changed))
     condition = conjunction(undecided_conditions(ctx, inner, conjuncts(conjunction(found.left))))
     inner = ctx.scope(inner, masks=(*scope.masks, *conjuncts(condition)))
-    v: Value = yield ctx.value(e.body, inner)
+    v: Value = yield from call(ctx.value(e.body, inner))
     if e.sign < 0:
         v = negated(v)
     m = mask(ctx, inner, condition)

@@ -20,7 +20,7 @@ from tensorlang.lower.arrays.sums.loop import expanded
 from tensorlang.lower.arrays.values import Axes, Value, apply, integer
 
 _OFFSETS = 36
-"""Windows of up to so many places are taken apart into their places; values for larger ones are scattered."""
+"""Windows of up to this many places are taken apart into their places; values for larger ones are scattered."""
 
 
 @dataclass(frozen=True)

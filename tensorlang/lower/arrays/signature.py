@@ -16,7 +16,7 @@ from tensorlang.lower.arrays.names import Names
 from tensorlang.lower.arrays.sizes import Axis, infer_sizes
 from tensorlang.lower.arrays.values import INT32, apply, cast
 from tensorlang.lower.plan.dependence import Key
-from tensorlang.recursion import Deep
+from tensorlang.recursion import Deep, call
 
 _LONG = 100
 
@@ -90,7 +90,7 @@ def result_of(tree: Any, names: Names, body: Block, width: Callable[[Node], int]
         return Name(tree)
     parts = []
     for part in tree:
-        parts.append((yield result_of(part, names, body, width)))
+        parts.append((yield from call(result_of(part, names, body, width))))
     made = Tuple(tuple(parts))
     if width(made) < _LONG:
         return made

@@ -164,7 +164,7 @@ class _Run:
             boxes[box] = boxes.get(box, 0) + weight
 
     def counted(self, found: Shaped, each: int = 1) -> Shaped:
-        """`found`, each of whose elements takes so many operations, if they are real numbers."""
+        """`found`, each of whose elements takes `each` operations, if they are real numbers."""
         if found.kind == "f" and not found.literal:
             self.charge(found.shape, each)
         return found

@@ -1,1 +1,13 @@
-"""Text: Python's expressions and statements, names, the generated module, and the functions that it copies."""
+"""Python, from nodes: nobody else writes any.
+
+nodes        what kernels and programs on several devices need beyond the nodes of array programs
+python       expressions with few parentheses, statements in lines of limited length
+conditions   predicates as nodes
+operations   how the operations of array programs are called in Python
+module       a whole module: imports, costs, copied functions, definitions
+shared       scalar functions that compute several results at once
+kernels      the module of a program of kernels, which `tpu` and `gpu` write
+mesh         the module of a program on several devices
+recurrences  the module of a program with recurrences
+helpers      the functions of `library`, which generated code brings along
+"""

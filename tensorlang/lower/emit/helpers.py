@@ -63,15 +63,15 @@ def names_read(f: ast.AST) -> frozenset[str]:
 
 
 _SOURCES = [*map(inspect.getsource, _MODULES), _TRITON.read_text()]
-_FOUND = {f.name: (f, text) for source in _SOURCES for f, text in _functions(source)}
+_FOUND = [found for source in _SOURCES for found in _functions(source)]
 
-HELPERS = {name: text for name, (_, text) in _FOUND.items()}
+HELPERS = {f.name: text for f, text in _FOUND}
 """Their source by name."""
 
-READS = {name: names_read(f) for name, (f, _) in _FOUND.items()}
+READS = {f.name: names_read(f) for f, _ in _FOUND}
 """The names that each reads: of modules, and of others of them."""
 
-THRESHOLDS_OF = {name: frozenset(_thresholds(f)) for name, (f, _) in _FOUND.items()}
+THRESHOLDS_OF = {f.name: frozenset(_thresholds(f)) for f, _ in _FOUND}
 """The names of the costs that each goes by."""
 
 

@@ -12,16 +12,18 @@ from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import Relation
 from tensorlang.lower import costs
 from tensorlang.lower.arrays.integers import Integers
-from tensorlang.lower.arrays.ir import Block, Define, Name, Note
+from tensorlang.lower.arrays.ir import Block, Define, Name, Note, Statement
 from tensorlang.lower.arrays.names import Names
 from tensorlang.lower.arrays.signature import result_of, signature
 from tensorlang.lower.arrays.values import apply
 from tensorlang.lower.emit.helpers import HELPERS
 from tensorlang.lower.emit.module import IMPORTS, Source, assembled
 from tensorlang.lower.emit.python import lines, modules_in, text
+from tensorlang.lower.emit.shared import share
 from tensorlang.lower.kernels.ir import Kernel, Plain, Program, Results, leaves_of
 from tensorlang.lower.kernels.operands import Array
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
+from tensorlang.scalars.emit import ANYWHERE
 from tensorlang.simplify import simplify
 
 
@@ -38,8 +40,8 @@ Emit = Callable[[Kernel, Mapping[Array, str], Mapping[Size, str], str, frozenset
 class KernelSource:
     """The text of a module for `program`, whose function `name` takes the parameters, in order, and `interpret`.
 
-    `told` are the sizes that no shape tells, which it takes by keyword. All relations are boolean arrays: there are no
-    `orders` of points.
+    `told` are the sizes that no shape determines, which it takes by keyword. All relations are boolean arrays: there
+    are no `orders` of points.
     """
 
     def __init__(self, program: Program, emit: Emit) -> None:
@@ -58,6 +60,7 @@ class KernelSource:
         self._held.update({x: by_place[place] for x, place in program.parts.items() if place in by_place})
         self._definitions: list[str] = []
         self._read: set[str] = set()
+        self._called: set[str] = set()
         results = frozenset(leaves_of(program.results))
         for step in program.steps:
             if isinstance(step, Plain):
@@ -70,7 +73,7 @@ class KernelSource:
         self._add(Define(self.name, parameters, self._body))
         self.runnable = self.text = assembled(self._definitions, self._read, costs.load())
 
-    def _add(self, definition: Define) -> None:
+    def _add(self, definition: Statement) -> None:
         block = Block([definition])
         self._definitions.append("\n".join(lines(block)))
         self._read |= modules_in(block)
@@ -80,7 +83,14 @@ class KernelSource:
         for out in kernel.outputs:
             self._held[out.var] = self._names.fresh_global(out.var.name)
         emitted = self._emit(kernel, self._held, self._sizes, name, results)
-        self._add(emitted.definition)
+        definition, functions = share(emitted.definition)
+        for called, code in functions.items():
+            if called not in self._called:
+                self._called.add(called)
+                # Triton has no `jnp.any`
+                self._definitions.append(code.replace(ANYWHERE, "jnp.max(state[0].astype(jnp.int32)) > 0"))
+                self._read |= {"jnp", "lax", *(["jax"] if "jax." in code else [])}
+        self._add(definition)
         given = [*(self._held[x] for x in emitted.arrays), *self._sizes.values(), "dtype", "interpret"]
         self._body.unpack([self._held[out.var] for out in kernel.outputs], apply(name, *map(Name, given)))
 
@@ -96,13 +106,13 @@ class KernelSource:
         for var in step.outputs:
             self._held[var] = self._names.fresh_global(var.name)
         targets = [self._held[var] for var in step.outputs]
-        call = apply(made.name, *given, **told)
+        called = apply(made.name, *given, **told)
         if len(targets) == 1:
-            self._body.assign(targets[0], call)
+            self._body.assign(targets[0], called)
         else:
-            self._body.unpack(targets, call)
+            self._body.unpack(targets, called)
 
     def _tree(self, results: Results) -> Deep[Any]:
         if isinstance(results, tuple):
-            return (yield self._tree(results[0])), (yield self._tree(results[1]))
+            return (yield from call(self._tree(results[0]))), (yield from call(self._tree(results[1])))
         return self._held[results]

@@ -22,14 +22,15 @@ from tensorlang.lower.arrays.values import apply, integer, tuple_of
 from tensorlang.lower.emit.helpers import HELPERS
 from tensorlang.lower.emit.module import IMPORTS, Source, assembled
 from tensorlang.lower.emit.python import lines, modules_in, text
-from tensorlang.lower.mesh.asked import Along, results
+from tensorlang.lower.mesh.asked import Along
 from tensorlang.lower.mesh.collectives import Collective, Collectives, Exchange
 from tensorlang.lower.mesh.local import Blocks, Cut, Held, Local, localised
 from tensorlang.lower.mesh.needs import Needs, Part
 from tensorlang.lower.mesh.plan import Plan, Step
-from tensorlang.lower.mesh.statements import Result, parts
+from tensorlang.lower.mesh.statements import parts
 from tensorlang.lower.plan.dependence import Key
-from tensorlang.recursion import Deep, run
+from tensorlang.lower.plan.statements import Result, leaves_of
+from tensorlang.recursion import Deep, call, run
 
 
 class MeshSource:
@@ -54,7 +55,7 @@ class MeshSource:
         self.sent: list[Collective | Exchange] = []
         self.outer, self.device = Block(), Block()
         self.written: dict[Cut, str] = {}
-        self.results = results(plan.program.results)
+        self.results = list(leaves_of(plan.program.results))
         signed = signature(f, self.integers, self.outer)
         self.told = signed.told
         self.held.update({(key, plan.stored(key)): name for key, name in signed.arrays.items()})
@@ -138,7 +139,7 @@ class MeshSource:
             return
         part = self._part(k, steps, locals_, tuple(params), kept)
         told = {name: self._node(atom_affine(size)) for size, name in part.told.items()}
-        call = apply(part.name, *map(Name, params.values()), **told)
+        called = apply(part.name, *map(Name, params.values()), **told)
         for step in kept:
             key = step.statement.key
             self.held[key, self.plan.stored(key)] = self.names.fresh_global(key[0].name)
@@ -147,9 +148,9 @@ class MeshSource:
         if everywhere:
             self.device.note(f"the same on every device: {', '.join(everywhere)}")
         if len(names) == 1:
-            self.device.assign(names[0], call)
+            self.device.assign(names[0], called)
         else:
-            self.device.unpack(names, call)
+            self.device.unpack(names, called)
         for name, step in zip(names, kept, strict=True):
             self._added_up(name, step)
 
@@ -212,10 +213,10 @@ class MeshSource:
     def _gathered(self, key: Key, x: str, wanted: str, d: int, part: Part, shape: tuple[Affine, ...]) -> str:
         name = self.names.fresh_global(wanted)
         axis = integer(d)
-        call: Node = apply("lax.all_gather", Name(x), _axis(part.along), axis=axis, tiled=Name("True"))
+        called: Node = apply("lax.all_gather", Name(x), _axis(part.along), axis=axis, tiled=Name("True"))
         if (part.along, part.size) in self.uneven:
-            call = self._cut(call, d, part)
-        self.device.assign(name, call)
+            called = self._cut(called, d, part)
+        self.device.assign(name, called)
         even = (part.along, part.size) not in self.uneven
         whole = part.size if even else self._block(part) * self.plan.asked.count(part.along)
         self.sent.append(Collective("all_gather", part.along, x, _item(key), (*shape[:d], whole, *shape[d + 1 :])))
@@ -275,11 +276,11 @@ class MeshSource:
         known = {name: Name(name) for name in ("mesh", "in_specs", "out_specs")}
         mapped = apply("jax.shard_map", Name("on_device"), **known, check_vma=Name("False"))
         self.outer.assign(run_, mapped)
-        call = apply(run_, *map(Name, names))
+        called = apply(run_, *map(Name, names))
         if len(got) == 1:
-            self.outer.assign(got[0], call)
+            self.outer.assign(got[0], called)
         else:
-            self.outer.unpack(got, call)
+            self.outer.unpack(got, called)
         for key, name in zip(outputs, got, strict=True):
             for d, part in enumerate(self.plan.stored(key)):
                 if part is not None and self._missing(part) != ZERO_NODE:
@@ -309,7 +310,7 @@ ZERO_NODE = integer(0)
 
 
 def _padded(x: Node, missing: Sequence[Node]) -> Node:
-    """`x` with so many zeros at the end of each axis."""
+    """`x` with `missing` zeros at the end of each axis."""
     return apply("jnp.pad", x, List(tuple(tuple_of((ZERO_NODE, n)) for n in missing)))
 
 
@@ -318,7 +319,7 @@ def _nested(tree: Any, names: Mapping[Key, str]) -> Deep[Any]:
         return names[tree.key]
     found = []
     for part in tree:
-        found.append((yield _nested(part, names)))
+        found.append((yield from call(_nested(part, names))))
     return tuple(found)
 
 
@@ -327,7 +328,7 @@ def _specs(tree: Any, spec: Callable[[Key], jax.P]) -> Deep[Any]:
         return spec(tree.key)
     found = []
     for part in tree:
-        found.append((yield _specs(part, spec)))
+        found.append((yield from call(_specs(part, spec))))
     return tuple(found)
 
 

@@ -19,15 +19,20 @@ from tensorlang.lower.emit.helpers import HELPERS
 from tensorlang.lower.emit.module import Source, assembled
 from tensorlang.lower.emit.python import affine, text
 from tensorlang.lower.explain import Explained
-from tensorlang.lower.plan.recurrences import Stage, Turn, staged
+from tensorlang.lower.plan.recurrences import Called, Stage, Turn, staged
 from tensorlang.lower.plan.windows import WINDOW
 from tensorlang.normal.recurrences import has_recurrences
+from tensorlang.simplify import simplify
+from tensorlang.surface.inline import opened
 
 
 def source(
     f: Function, sparse: Iterable[Relation] = (), exact: bool = False, strict: bool = False, store: str = "needed"
 ) -> Source | Recurrent:
-    """The source of `f`, a simplified program, whose recurrences keep of their steps what `store` says."""
+    """The source of `f`, a simplified program, whose recurrences keep of their steps what `store` says. Routines that
+    are programs are parts of it."""
+    plain = opened(f)
+    f = f if plain is f else simplify(plain)
     return Recurrent(f, exact, strict, store) if has_recurrences(f) else Source(f, tuple(sparse), exact, strict)
 
 
@@ -61,10 +66,13 @@ class Recurrent:
         self.told = self._sizes()
         # what is in a step is small: less is gained by windows than lost
         for part in staged(f, windows=names is None).parts:
-            if isinstance(part, Stage):
-                self._stage(part)
-            else:
-                self._turn(part)
+            match part:
+                case Stage():
+                    self._stage(part)
+                case Turn():
+                    self._turn(part)
+                case Called():
+                    self._routine(part)
         told = f", *, {', '.join(self.told.values())}" if self.told else ""
         head = f"def {self.name}({', '.join(self._spelled[p] for p in f.params)}{told}):"
         own = "\n".join([head, *(f"    {line}".rstrip() for line in self._lines)])
@@ -141,6 +149,25 @@ class Recurrent:
             return
         names = [self._named(v) for v in stage.gives]
         self._lines.append(f"{', '.join(names)} = {call}")
+
+    def _routine(self, call: Called) -> None:
+        """`y, = _called("key", (x0, ..), in_axes, batch, dtype)`"""
+        self.helpers["_called"] = None
+        arguments = "".join(f"{self._spelled[v]}, " for v in call.arguments)
+        axes = "".join(f"{0 if along else None}, " for along in call.mapped)
+        made = self._names.fresh_global(f"{call.routine.name}_value")
+        self._lines.append(f'{made} = _called("{call.routine.key}", ({arguments}), ({axes}), {call.batch}, dtype)')
+        for v, place in call.gives:
+            self._lines.append(f"{self._named(v)} = {made}[{place}]")
+        self.explained.append(
+            Explained(
+                call.routine.name,
+                f"{call.routine.name}: a function of its own",
+                "its adjoint is declared, and so is its cost",
+                "",
+                computed="by the function that was given",
+            )
+        )
 
     def _turn(self, turn: Turn) -> None:
         made = self._made(turn.step)

@@ -22,6 +22,7 @@ from tensorlang.lower.arrays.ir import (
     Statement,
     When,
 )
+from tensorlang.lower.emit.nodes import OnDevice
 
 Key = tuple[Shared, tuple[Node, ...]]
 
@@ -52,8 +53,19 @@ class _Sharing:
                     then, otherwise = self.block(then, dict(known)), self.block(otherwise, dict(known))
                     made.append(When(test, then, otherwise))
                 case _:
-                    made.append(s)
+                    made.append(self._other(s, known, made))
         return Block(made)
+
+    def _other(self, s: Statement, known: dict[Key, str], made: list[Any]) -> Statement:
+        """A statement of kernels: what is known stays so in what is done at once, and not in a loop."""
+        changed: dict[str, Any] = {}
+        for f in fields(s):  # type: ignore[arg-type]
+            before = getattr(s, f.name)
+            if isinstance(before, Block):
+                changed[f.name] = self.block(before, dict(known) if isinstance(s, OnDevice) else {})
+            else:
+                changed[f.name] = self._part(before, known, made)
+        return replace(s, **changed) if changed else s  # type: ignore[type-var]
 
     def node(self, node: Node, known: dict[Key, str], made: list[Any]) -> Node:
         if isinstance(node, Elementwise) and node.function.shared is not None:

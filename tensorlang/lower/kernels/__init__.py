@@ -1,1 +1,14 @@
-"""Lowering to Pallas: kernels over tiles, for accelerators."""
+"""Which tiles compute the arrays of a program, on accelerators.
+
+statements   a simplified program as what is stored, each an expression of inputs and of others stored
+terms        scalar expressions, and sums as a predicate and factors
+roles        what a kernel does with each index of a statement
+grouping     statements over the same tiles as one kernel
+tiles        which tiles are visited, and which of them need masks
+operands     how the arrays that a kernel reads and writes lie
+targets      what differs from one kind of accelerator to another
+ir           the grammar of all that; `check` says whether a program of kernels is well formed
+run          calling it: what runs on the accelerator that there is, or is interpreted
+
+`emit.tpu` and `emit.gpu` write the kernels, `emit.kernels` the module around them.
+"""

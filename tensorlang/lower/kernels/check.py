@@ -59,6 +59,8 @@ def kernel_fault(kernel: Kernel, there: Collection[Var]) -> str | None:
     for acc in kernel.accumulators:
         if acc.shift is not None and acc.shift not in {a.var for a in kernel.accumulators if a.kind is Kind.MAX}:
             return f"{acc.var.name} is scaled by {acc.shift.name}, which is no maximum of the kernel"
+        if acc.shift is not None and acc.shift not in complete:
+            return f"{acc.var.name} is scaled before {acc.shift.name} is taken in"
         depends = free(acc.value) | over(acc.pred)
         known = {x: axes for x, axes in complete.items() if x is acc.shift}
         fault = _Place(kernel, acc.var, acc.axes, depends - reduced).fault(acc.value, {*there, *known}, known)

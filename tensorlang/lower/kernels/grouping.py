@@ -2,8 +2,8 @@
 
 A statement joins a kernel if both have the same tiles and visit the same ones of them, and either it reads, at its own
 tile, what the kernel makes, or both read something in common. What the kernel accumulates may be read after the last
-tile only; but for a maximum m, in sums of exp(a - m) * .. over the elements of which m is the maximum. Those are taken
-up along with m, and multiplied by exp(old m - new m) where it grows: softmax in one pass.
+tile only; except for a maximum m, in sums of exp(a - m) * .. over the elements of which m is the maximum. Those are
+taken up along with m, and multiplied by exp(old m - new m) where it grows: softmax in one pass.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from tensorlang.lower.kernels.ir import (
     leaves_of,
 )
 from tensorlang.lower.kernels.roles import Length, Roles, Unfit, roles
-from tensorlang.lower.kernels.statements import Memory, Statement, statements, takes_apart
+from tensorlang.lower.kernels.statements import Memory, Statement, stored_statements, takes_apart
 from tensorlang.lower.kernels.targets import Tiling
 from tensorlang.lower.kernels.terms import free, multiplied, nodes, reads, reduction, renamed
 from tensorlang.lower.kernels.tiles import tiles_of
 from tensorlang.lower.plan.dependence import places, variable
 from tensorlang.lower.plan.numbers import has_numbers
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 from tensorlang.sets.isl import implies
 
 _KINDS = {0: Kind.SUM, 1: Kind.MAX, -1: Kind.MIN}
@@ -80,7 +80,7 @@ def program(f: Function, tiling: Tiling) -> Program:
         return _left_alone(f, "it chooses points")
     if has_numbers(f):
         return _left_alone(f, "it reads numbers that indices are")
-    found = statements(f)
+    found = stored_statements(f)
     present = conjunction(less(constant(0), atom_affine(s)) for s in f.sizes)
     steps: list[_Group | Plain] = []
     names = _Canonical()
@@ -130,8 +130,8 @@ def _tree(kind: Type, variables: Iterator[Var]) -> Deep[Results]:
     kind = struct_of_arrays(kind)
     if not isinstance(kind, Pair):
         return next(variables)
-    first = yield _tree(kind.first, variables)
-    second = yield _tree(kind.second, variables)
+    first = yield from call(_tree(kind.first, variables))
+    second = yield from call(_tree(kind.second, variables))
     return (first, second)
 
 
@@ -249,7 +249,7 @@ def _accumulator(
         value = Extremum(r.sign, i, axes[i].extent, conjunction([]), value) if r.sign else Sum(i, axes[i].extent, value)
     var = Var(f"{name}_{_KINDS[r.sign].value}", array(tuple(axes[i].extent for i in kept), R))
     shift = None
-    for x in {x for x, _ in reads(*r.factors)} & group.made.keys():
+    for x in dict.fromkeys(x for x, _ in reads(*r.factors) if x in group.made):
         if shift is not None or not _is_shift(x, r.factors, pred, group):
             raise Unfit(f"it reads {x.name} before it is complete")
         shift = next(a.var for a in group.accumulators if _reads_alone(group.made[x], a))

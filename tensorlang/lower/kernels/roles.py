@@ -3,7 +3,7 @@
 An array's last two dimensions lie in a register, the others are addressed. So an index that is only ever in the others
 is taken one value at a time (a batch, the rows of an image), and may be added to another there. In the last two, a
 place with two indices is a window: one of them is held whole, and the other is unrolled, such that for each of its
-values what is left is a product of matrices. All else is cut into tiles, but for what a computed tile is contracted
+values what is left is a product of matrices. All else is cut into tiles, except what a computed tile is contracted
 with: features, which are held whole.
 """
 
@@ -21,7 +21,7 @@ from tensorlang.lower.kernels.terms import Reduction, conditions, free, nodes, o
 from tensorlang.lower.plan.dependence import variable
 
 SHORT = 256
-"""Axes of up to so many elements, if that is known, are held whole."""
+"""Axes of up to this many elements, if that is known, are held whole."""
 
 Length = Callable[[Axis, bool], int]
 """The length of the tiles of an axis, given whether conditions rule anything out."""
@@ -214,7 +214,7 @@ def patterns(s: Statement) -> list[tuple[Affine, ...]]:
 def is_column(places: tuple[Affine, ...], arrays: Sequence[tuple[Affine, ...]]) -> bool:
     """Whether an array lies as if there were one more dimension after its last.
 
-    So do the numbers of rows: they are at the places of another array, but for the last one.
+    So do the numbers of rows: they are at the places of another array, except the last one.
     """
     return any(len(other) == len(places) + 1 and other[:-1] == places for other in arrays)
 

@@ -164,7 +164,7 @@ def _how(axis: Axis) -> str:
 
 
 def _checked(f: Function, blocks: Mapping[str, int]) -> Mapping[str, int]:
-    """Raise `ArgumentError` for lengths of tiles that are none."""
+    """Raise `ArgumentError` for invalid lengths of tiles."""
     for name, length in blocks.items():
         if not isinstance(length, int | np.integer) or length < 8 or length % 8:
             raise ArgumentError(f"tiles are a multiple of 8 long, found {name}={length}")

@@ -12,7 +12,7 @@ reads it reads each element once: sums over the band's width become sums over th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Size, atom_affine, constant
@@ -21,7 +21,6 @@ from tensorlang.language.grammar import (
     Bracket,
     Expr,
     Extremum,
-    MakePair,
     Proj,
     Sum,
     Var,
@@ -31,12 +30,12 @@ from tensorlang.language.grammar import (
 )
 from tensorlang.language.predicates import TRUE, Predicate, conjunction, equal, less, within
 from tensorlang.language.rebuilt import rewrite, with_atoms, with_children
-from tensorlang.language.types import R, array, leaves, shape
-from tensorlang.lower.arrays.program import eta
+from tensorlang.language.types import leaves, shape
 from tensorlang.lower.kernels.ir import Results, leaves_of
 from tensorlang.lower.kernels.terms import Made, Reduction, nodes, reads, rebuilt, reduction, renamed, whole
-from tensorlang.lower.plan.dependence import are_apart, bindings, places, variable
-from tensorlang.recursion import Deep, run
+from tensorlang.lower.plan import statements
+from tensorlang.lower.plan.dependence import Key, are_apart, bindings, places, variable
+from tensorlang.recursion import Deep, call, run
 from tensorlang.sets.isl import implies
 from tensorlang.sets.simplify import simplify
 from tensorlang.sets.solve import Ranges, ranges_predicate
@@ -96,21 +95,21 @@ def takes_apart(f: Function) -> bool:
     return not any(isinstance(x, IndexArray) for x, _ in bindings(f.body)[0])
 
 
-def statements(f: Function) -> Statements:
+def stored_statements(f: Function) -> Statements:
     """The statements of `f`, which is simplified and chooses no points, for sizes of at least 1."""
     parts = {Var(_named(v, path), kind): (v.name, path) for v in f.variables for path, kind in leaves(v.type)}
     by_place = {place: var for var, place in parts.items()}
-    bound, body = bindings(f.body)
-    lets = [(x, e) for x, e in bound if isinstance(x, Var)]
-    results = run(_results(body, by_place, lets))
+    lets, tree = statements.statements_of(f)
+    results = run(_variables(tree, lambda key: by_place.get((key[0].name, key[1])) or _let(key)))
     wanted = set(leaves_of(results))
     memory = Memory(tuple(shape(v.type)[0] for v in (*parts, *wanted)))
-    skewed = _skewed([value for _, value in lets])
+    skewed = _skewed([scalar for _, _, scalar in lets])
     reader = _Reader(by_place)
     present = conjunction(less(constant(0), atom_affine(s)) for s in f.sizes)
     stored = []
-    for var, value in lets:
-        binders, scalar = _with_own_indices(*eta(value))
+    for var, axes, element in lets:
+        assert isinstance(var, Var)
+        binders, scalar = _with_own_indices(axes, element)
         ranges = dict(binders)
         made = run(_settled(reader.read(scalar), ranges, conjunction([present, ranges_predicate(ranges)]), {}))
         made = _without_lookups(made)
@@ -122,7 +121,12 @@ def statements(f: Function) -> Statements:
     return Statements(parts, tuple(stored), results, memory)
 
 
-def _with_own_indices(binders: list[tuple[Index, Affine]], e: Expr) -> tuple[list[tuple[Index, Affine]], Expr]:
+def _let(key: Key) -> Var:
+    assert isinstance(key[0], Var)
+    return key[0]
+
+
+def _with_own_indices(binders: Sequence[tuple[Index, Affine]], e: Expr) -> tuple[list[tuple[Index, Affine]], Expr]:
     """A statement whose indices are in no other one, so that it can be read into others."""
     bound = [i for i, _ in binders] + [part.index for part in nodes(e) if isinstance(part, Sum | Extremum)]
     names = {i: Index(i.name) for i in bound}
@@ -139,34 +143,12 @@ def _named(v: Var, path: tuple[int, ...]) -> str:
     return "_".join([v.name, *map(str, path)])
 
 
-def _results(e: Expr, parts: Mapping[Place, Var], lets: list[tuple[Var, Expr]]) -> Deep[Results]:
-    """The variables of the results; what is none yet becomes a let."""
-    if isinstance(e, MakePair):
-        first = yield _results(e.first, parts, lets)
-        second = yield _results(e.second, parts, lets)
-        return (first, second)
-    if isinstance(e, Var) and any(e is var for var, _ in lets):
-        return e
-    kinds = leaves(e.type)
-    if len(kinds) > 1:  # a parameter, or part of one, as it is
-        parts_of = [_projected(e, path) for path, _ in kinds]
-        found = []
-        for part in parts_of:
-            found.append((yield _results(part, parts, lets)))
-        result = found.pop()
-        while found:
-            result = (found.pop(), result)
-        return result
-    sizes, _ = shape(e.type)
-    var = Var("result", array(sizes, R))
-    lets.append((var, e))
-    return var
-
-
-def _projected(e: Expr, path: tuple[int, ...]) -> Expr:
-    for which in path:
-        e = Proj(which, e)
-    return e
+def _variables(results: statements.Results, of: Callable[[Key], Var]) -> Deep[Results]:
+    """The results as variables, where `of` says what an array is called."""
+    if isinstance(results, statements.Result):
+        return of(results.key)
+    first = yield from call(_variables(results[0], of))
+    return first, (yield from call(_variables(results[1], of)))
 
 
 class _Reader:
@@ -199,10 +181,10 @@ def _place(e: Expr) -> Place:
     return (e.name if isinstance(e, Var) else "", tuple(reversed(path)))
 
 
-def _skewed(values: list[Expr]) -> frozenset[Var]:
+def _skewed(scalars: list[Expr]) -> frozenset[Var]:
     """What is read at places with several indices, all of which the places determine: along a slant, each once."""
     found: dict[Var, bool] = {}
-    for x, at_ in reads(*(eta(value)[1] for value in values)):
+    for x, at_ in reads(*scalars):
         slanted = any(len(a.indices) > 1 for a in at_)
         if not are_apart(at_, {i for a in at_ for i in a.indices}):
             found[x] = False
@@ -226,17 +208,17 @@ def _settled(e: Expr, ranges: Ranges, context: Predicate, memo: dict[Expr, Expr]
             known = conjunction([context, ranges_predicate(dict(r.binders))])
             pred = simplify(r.pred, known)
             for factor in r.factors:
-                parts.append((yield _settled(factor, inner, conjunction([known, pred]), {})))
+                parts.append((yield from call(_settled(factor, inner, conjunction([known, pred]), {}))))
             memo[e] = rebuilt(Reduction(r.sign, r.binders, pred, tuple(parts)))
         case Bracket(p, body):
             p = simplify(p, context)
-            part = yield _settled(body, ranges, conjunction([context, p]), {})
+            part = yield from call(_settled(body, ranges, conjunction([context, p]), {}))
             memo[e] = _bracket(p, part)
         case _ if variable(e) is not None:
             memo[e] = e
         case _:
             for child in children(e):
-                parts.append((yield _settled(child, ranges, context, memo)))
+                parts.append((yield from call(_settled(child, ranges, context, memo))))
             memo[e] = with_children(e, parts)
     return memo[e]
 

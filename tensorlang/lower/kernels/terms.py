@@ -10,7 +10,7 @@ from tensorlang.language.grammar import Access, Bracket, Expr, Extremum, Mul, Su
 from tensorlang.language.predicates import TRUE, Predicate, conjunction, free_atoms
 from tensorlang.language.rebuilt import rewrite, with_atoms
 from tensorlang.lower.plan.dependence import places, variable
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 
 Binders = tuple[tuple[Index, Affine], ...]
 Made = tuple[tuple[Index, ...], Expr]
@@ -152,7 +152,7 @@ def _free(e: Expr, memo: dict[Expr, frozenset[Index]]) -> Deep[frozenset[Index]]
             found.update(i for a in places(e) for i in a.indices)
         else:
             for part in children(e):
-                found |= yield _free(part, memo)
+                found |= yield from call(_free(part, memo))
             if isinstance(e, Bracket | Extremum):
                 found |= over(e.pred)
             if isinstance(e, Sum | Extremum):

@@ -11,10 +11,10 @@ names through simplification and differentiation, so for adjoints, whose indices
     hoist.py        sums over mapped indices as statements of their own, where the statement is not linear in them
     needs.py        the part of an array that reads at a block's indices need
     local.py        statements over blocks, which are programs again, and lowered as all others are
-    source.py       these, and between them what devices send each other, as one function under `jax.shard_map`
     collectives.py  what is sent, as formulas of the sizes
-    compiled.py     what a compiled program sends, read from its text
     run.py          checking arguments, and running it
+
+`emit.mesh` writes these, and between them what devices send each other, as one function under `jax.shard_map`.
 
 What a statement reads is there where it is computed, or it is sent before:
 
@@ -26,7 +26,7 @@ What a statement reads is there where it is computed, or it is sent before:
 - A sum over a mapped index is a part of the sum on each device: `psum`. If an index of the result is to lie along the
   same axes, `psum_scatter`. Of several indices of one statement that would be mapped along the same axes, one is.
 
-An extremum is over an index that is whole. What has no mapped index is computed by every device alike, and the source
+An extremum is over an index that is whole. What has no mapped index is computed by every device, and the source
 says so. None of this changes a result but by the order in which numbers are added.
 
 A program over blocks has no other sizes than blocks' and the program's. Index i of the program is i + start of the

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any, Protocol
+from typing import Protocol
 
 from tensorlang.errors import ArgumentError
 from tensorlang.language.affine import Affine, Index, atom_affine
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Choice, Expr, Extremum, Gen, Sum, children
-from tensorlang.lower.mesh.statements import Result, Scan, program
+from tensorlang.lower.mesh.statements import Scan, program
 from tensorlang.lower.plan.dependence import Key
+from tensorlang.lower.plan.statements import leaves_of
 from tensorlang.normal import eliminate_pairs, let_lift, push_out_gen
-from tensorlang.recursion import Deep, run
 
 Along = tuple[str, ...]
 """The axes of a mesh along which something is laid out: one device after the other along the last; none: it is whole
@@ -38,7 +38,7 @@ class Asked:
     devices: Mapping[str, int]
 
     def of_size(self, size: Affine) -> Along:
-        """Those for an index that runs over `size`, if the sizes in it that are named are named alike."""
+        """Those for an index that runs over `size`, if the sizes in it that are named have the same axes."""
         found = {self.along[s.name] for s in size.sizes if s.name in self.along}
         return found.pop() if len(found) == 1 else ()
 
@@ -54,7 +54,7 @@ class Asked:
 def asked(f: Function, mesh: Mesh, sharding: Mapping[str, str | Along]) -> Asked:
     """`sharding` as names of indices or sizes of `f`, each with axes of `mesh`.
 
-    Raises `ArgumentError` for a name that is neither, for an axis that there is none of, or one given twice.
+    Raises `ArgumentError` for a name that is neither, for an axis that the mesh does not have, or one given twice.
     """
     devices = dict(mesh.shape)
     indices, sizes = _indices(f.body), {s.name for s in f.sizes}
@@ -83,20 +83,6 @@ def _indices(e: Expr) -> set[str]:
         fresh = [child for child in children(part) if child not in seen]
         seen.update(fresh)
         stack += fresh
-    return found
-
-
-def results(tree: Any) -> list[Key]:
-    """The arrays in a program's results, from left to right."""
-    return run(_flat(tree))
-
-
-def _flat(tree: Any) -> Deep[list[Key]]:
-    if isinstance(tree, Result):
-        return [tree.key]
-    found = []
-    for part in tree:
-        found += yield _flat(part)
     return found
 
 
@@ -146,5 +132,5 @@ def wanted(f: Function, asked: Asked) -> Wanted:
     return Wanted(
         {(x.name, path): found[x, path] for x, path in p.shapes},
         {(s.array.name, shapes[s.key]): found[s.key] for s in p.statements},
-        [found[key] for key in results(p.results)],
+        [found[key] for key in leaves_of(p.results)],
     )

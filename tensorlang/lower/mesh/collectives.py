@@ -75,7 +75,7 @@ class Exchange:
     step: Affine
 
     def at(self, sizes: Mapping[Size, int], devices: int) -> Iterator[Sent]:
-        """What is sent at these sizes, those of blocks included, by so many devices."""
+        """What is sent at these sizes, those of blocks included, by that many devices."""
         block = _value(self.shape[self.dim], sizes)
         rest = _elements(self.shape, sizes) // max(block, 1)
         first, length, step = (_value(a, sizes) for a in (self.first, self.length, self.step))

@@ -28,7 +28,7 @@ from tensorlang.language.predicates import Predicate, conjunction, conjuncts, fr
 from tensorlang.language.rebuilt import with_children
 from tensorlang.language.types import R, array
 from tensorlang.lower.mesh.statements import Binder, Ranges, Scan, Statement
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 
 Guards = tuple[Predicate, ...]
 Partial = tuple[Expr, bool]
@@ -56,33 +56,33 @@ class _Hoist:
         if e not in self.having:
             found = e in self.wanted
             for child in children(e):
-                found |= yield self.has(child)
+                found |= yield from call(self.has(child))
             self.having[e] = found
         return self.having[e]
 
     def visit(self, e: Expr, scope: Ranges, linear: bool, guards: Guards) -> Deep[Partial]:
         """`e` without the sums that are made statements; where it stands must be linear in it for it to be a part."""
-        if not (yield self.has(e)):
+        if not (yield from call(self.has(e))):
             return e, False
         key = (e, id(scope), linear, guards)
         if key not in self.memo:
-            self.memo[key] = yield self._visit(e, scope, linear, guards)
+            self.memo[key] = yield from call(self._visit(e, scope, linear, guards))
         return self.memo[key]
 
     def _visit(self, e: Expr, scope: Ranges, linear: bool, guards: Guards) -> Deep[Partial]:
         match e:
             case Bracket(p, a):
-                inner, partial = yield self.visit(a, scope, linear, (*guards, *conjuncts(p)))
+                inner, partial = yield from call(self.visit(a, scope, linear, (*guards, *conjuncts(p))))
                 return bracket(p, inner), partial
             case Sum(index, size, a):
-                inner, partial = yield self.visit(a, self.scan.within(e, scope), True, guards)
+                inner, partial = yield from call(self.visit(a, self.scan.within(e, scope), True, guards))
                 made: Expr = Sum(index, size, inner)
                 partial |= e in self.wanted
                 return (self._statement(made, scope, guards), False) if partial and not linear else (made, partial)
             case Mul(a, b):
-                linear &= not ((yield self.has(a)) and (yield self.has(b)))
-                left, some = yield self.visit(a, scope, linear, guards)
-                right, others = yield self.visit(b, scope, linear, guards)
+                linear &= not ((yield from call(self.has(a))) and (yield from call(self.has(b))))
+                left, some = yield from call(self.visit(a, scope, linear, guards))
+                right, others = yield from call(self.visit(b, scope, linear, guards))
                 return Mul(left, right), some or others
             case Extremum(pred=p) | Choice(pred=p):
                 scope, guards = self.scan.within(e, scope), (*guards, *conjuncts(p))
@@ -90,7 +90,7 @@ class _Hoist:
                 pass
         new = []
         for child in children(e):
-            part, _ = yield self.visit(child, scope, False, guards)
+            part, _ = yield from call(self.visit(child, scope, False, guards))
             new.append(part)
         return with_children(e, new), False
 

@@ -2,7 +2,7 @@
 
 gen i:n. [i <= k] * x[i, k]   =   gen i:n_x. [i + i_start <= k] * x[i, k]
 
-where x now is the block of x. A mapped index counts from 0 in its block, of so many indices as each device has; where
+where x now is the block of x. A mapped index counts from 0 in its block, of as many indices as each device has; where
 it is compared or looked up with, the start of the block is added, which is an index array without axes: data.
 """
 
@@ -50,7 +50,7 @@ from tensorlang.lower.mesh.needs import Needs, Part, needed
 from tensorlang.lower.mesh.plan import Plan, Step
 from tensorlang.lower.mesh.statements import Ranges, Read, Statement
 from tensorlang.lower.plan.dependence import Key, factors, is_finite, read_by
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 
 Cut = tuple[Along, Affine]
 """Axes of the mesh, and a size that is cut into blocks along them."""
@@ -145,7 +145,7 @@ class _Localiser:
         """`e` over blocks, where indices stand for what `scope` says."""
         key = (e, id(scope))
         if key not in self.memo:
-            self.memo[key] = yield self._value(e, scope)
+            self.memo[key] = yield from call(self._value(e, scope))
         return self.memo[key]
 
     def _value(self, e: Expr, scope: Ranges) -> Deep[Expr]:
@@ -156,11 +156,11 @@ class _Localiser:
                 return access(x, *at)
             case Bracket(p, a):
                 p = conjunction(q for q in conjuncts(p) if q not in self._zero_anyway(a, scope))
-                inner = yield self.value(a, scope)
+                inner = yield from call(self.value(a, scope))
                 return bracket(run(self.tested(p, scope)), inner)
             case Sum(index, size, a):
                 within = self.step.scan.within(e, scope)
-                inner = yield self.value(a, within)
+                inner = yield from call(self.value(a, within))
                 along = self.step.mapped.get(within[index])
                 if along is None:
                     return Sum(index, size, inner)
@@ -169,12 +169,12 @@ class _Localiser:
                 return Sum(index, self.blocks.size(along, size), inner)
             case Extremum(sign, index, size, p, a) | Choice(sign, index, size, p, a):
                 within = self.step.scan.within(e, scope)
-                inner = yield self.value(a, within)
+                inner = yield from call(self.value(a, within))
                 return type(e)(sign, index, size, run(self.tested(p, within)), inner)
             case _:
                 parts = []
                 for child in children(e):
-                    parts.append((yield self.value(child, scope)))
+                    parts.append((yield from call(self.value(child, scope))))
                 return with_children(e, parts)
 
     def read(self, array: Key, at: tuple[Affine, ...], scope: Ranges) -> tuple[Held, tuple[Affine, ...]]:
@@ -219,11 +219,11 @@ class _Localiser:
             case And(parts) | Or(parts):
                 new = []
                 for part in parts:
-                    new.append((yield self.tested(part, scope)))
+                    new.append((yield from call(self.tested(part, scope))))
                 return conjunction(new) if isinstance(p, And) else disjunction(new)
             case Exists(index, size, body):
                 inner = {i: binder for i, binder in scope.items() if i is not index}
-                return Exists(index, size, (yield self.tested(body, inner)))
+                return Exists(index, size, (yield from call(self.tested(body, inner))))
 
     def _zero_anyway(self, e: Expr, scope: Ranges) -> Mapping[Predicate, None]:
         """What only says that the places of factors of `e` are inside of arrays: parts of arrays are 0 outside."""

@@ -24,7 +24,7 @@ class Part:
     high: Affine = ZERO
 
     def first(self, block: Affine) -> Affine:
-        """The first of them on the first device, where a block has so many indices."""
+        """The first of them on the first device, where a block has `block` indices."""
         return self.low + ((block - 1) * self.step if self.step < 0 else ZERO)
 
     def length(self, block: Affine) -> Affine:

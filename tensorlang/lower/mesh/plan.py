@@ -1,9 +1,9 @@
 """Which indices of each statement are mapped, how each array lies on the mesh, and what has to be sent for it.
 
 An index is mapped as `sharding` says of its size, as the array is to be laid out whose axis it makes, or else as the
-axes lie at which it reads. Of indices that would be mapped alike in one statement one is; the choice is that for which
-the least has to be sent. Sums over a mapped index are added up over the devices; if an index of the result is to be
-mapped along the same axes, each device only gets its block of it.
+axes lie at which it reads. Of indices that would be mapped along the same axes in one statement one is; the choice is
+that for which the least has to be sent. Sums over a mapped index are added up over the devices; if an index of the
+result is to be mapped along the same axes, each device only gets its block of it.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from tensorlang.errors import ArgumentError
 from tensorlang.language.affine import Affine, atom_affine
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Sum
-from tensorlang.lower.mesh.asked import Along, Asked, results, wanted
+from tensorlang.lower.mesh.asked import Along, Asked, wanted
 from tensorlang.lower.mesh.hoist import hoisted
 from tensorlang.lower.mesh.needs import Merged, Needs, needed, stored
 from tensorlang.lower.mesh.statements import Binder, Program, Read, Scan, Statement, program
 from tensorlang.lower.plan.dependence import Key
 from tensorlang.lower.plan.numbers import has_numbers
+from tensorlang.lower.plan.statements import leaves_of
 from tensorlang.simplify import simplify
 
 _CHOICES = 64
@@ -89,7 +90,7 @@ class _Planner:
         for s in p.statements:
             sizes = tuple(b.size for b in s.own)
             self.seeds[s.key] = lying.named.get((s.array.name, sizes)) or ((),) * len(sizes)
-        for key, along in zip(results(p.results), lying.results, strict=True):
+        for key, along in zip(leaves_of(p.results), lying.results, strict=True):
             if key in self.seeds:
                 self.seeds[key] = tuple(a or b for a, b in zip(along, self.seeds[key], strict=True))
         waiting = list(reversed(p.statements))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from tensorlang.language.affine import Affine, Index, IndexArray
 from tensorlang.language.function import Function, Parameter
@@ -14,17 +13,16 @@ from tensorlang.language.grammar import (
     Choice,
     Expr,
     Extremum,
-    MakePair,
     Proj,
     Sum,
     Var,
     children,
 )
 from tensorlang.language.predicates import And, Equal, Exists, NonNegative, Or, Predicate, Related
-from tensorlang.language.types import Pair, leaves, shape, struct_of_arrays
-from tensorlang.lower.arrays.program import eta
-from tensorlang.lower.plan.dependence import Key, bindings, read_by
-from tensorlang.recursion import Deep, run
+from tensorlang.language.types import leaves, shape
+from tensorlang.lower.plan.dependence import Key, read_by
+from tensorlang.lower.plan.statements import Results, statements_of
+from tensorlang.recursion import Deep, call, run
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,15 +73,14 @@ class Program:
     function: Function
     shapes: dict[Key, tuple[Affine, ...]]
     statements: tuple[Statement, ...]
-    results: Any
+    results: Results
 
 
 def program(f: Function) -> Program:
     """`f`, whose lets must be outermost, and gens outermost in each right-hand side."""
     shapes = {(p, path): sizes for p in f.params for path, sizes in parts(p)}
-    bound, body = bindings(f.body)
-    statements = [_statement(x, e) for x, e in bound]
-    results = run(_results(body, statements))
+    found, results = statements_of(f)
+    statements = (Statement(x, tuple(Binder(i, n) for i, n in axes), scalar) for x, axes, scalar in found)
     return Program(f, shapes, tuple(statements), results)
 
 
@@ -92,31 +89,6 @@ def parts(p: Parameter) -> list[tuple[tuple[int, ...], tuple[Affine, ...]]]:
     if not isinstance(p, Var):
         return [((), p.sizes)]
     return [(path, shape(part)[0]) for path, part in leaves(p.type)]
-
-
-def _statement(x: Var | IndexArray, e: Expr) -> Statement:
-    binders, scalar = eta(e)
-    return Statement(x, tuple(Binder(i, n) for i, n in binders), scalar)
-
-
-def _results(e: Expr, statements: list[Statement]) -> Deep[Any]:
-    if isinstance(e, MakePair):
-        first = yield _results(e.first, statements)
-        return first, (yield _results(e.second, statements))
-    if isinstance(struct_of_arrays(e.type), Pair):
-        first = yield _results(Proj(0, e), statements)
-        return first, (yield _results(Proj(1, e), statements))
-    if isinstance(e, Var | Proj):
-        return Result(read_by(e)[0])
-    statements.append(_statement(Var("result", e.type), e))
-    return Result(statements[-1].key)
-
-
-@dataclass(frozen=True)
-class Result:
-    """An array that the program gives."""
-
-    key: Key
 
 
 @dataclass
@@ -157,7 +129,7 @@ class Scan:
             case _:
                 pass
         for child in children(e):
-            yield self._visit(child, scope)
+            yield from call(self._visit(child, scope))
 
     def _read(self, array: Key, at: tuple[Affine, ...], scope: Ranges) -> None:
         self.reads.append(Read(array, at, scope))

@@ -33,7 +33,7 @@ from tensorlang.language.predicates import Predicate, lookups, mapped
 from tensorlang.language.rebuilt import with_children
 from tensorlang.language.types import R, array, shape
 from tensorlang.lower.plan.dependence import bindings, places, reads, variable
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 
 _SHORT = 8
 """Elements of a row that is short."""
@@ -104,13 +104,13 @@ def _rewritten(e: Expr, new: Mapping[Array, Array], memo: dict[Expr, Expr]) -> D
                 assert isinstance(element, Gen)
                 binders.append((element.index, element.size))
                 element = element.body
-            inner = yield _rewritten(element, new, memo)
-            body = yield _rewritten(e.body, new, memo)
+            inner = yield from call(_rewritten(element, new, memo))
+            body = yield from call(_rewritten(e.body, new, memo))
             memo[e] = Let(new[e.var], gen([binders[-1], *binders[:-1]], inner), body)
         else:
             parts = []
             for part in children(e):
-                parts.append((yield _rewritten(part, new, memo)))
+                parts.append((yield from call(_rewritten(part, new, memo))))
             memo[e] = _reading(with_children(e, parts), new)
     return memo[e]
 

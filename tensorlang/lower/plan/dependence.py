@@ -25,7 +25,7 @@ from tensorlang.language.grammar import (
     children,
 )
 from tensorlang.language.predicates import Relation, conjunction, equal, free_atoms, lookups
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 from tensorlang.sets.solve import determines
 
 Free = frozenset[Index]
@@ -60,24 +60,24 @@ class FreeIndices:
 
     def _leaves(self, e: Expr) -> Deep[frozenset[Free]]:
         if e not in self.found:
-            self.found[e] = yield self._compute(e)
+            self.found[e] = yield from call(self._compute(e))
         return self.found[e]
 
     def _compute(self, e: Expr) -> Deep[frozenset[Free]]:
         if isinstance(e, Access):
             return frozenset({read_indices(e)})
         if isinstance(e, Sum):
-            inner = yield self._leaves(e.body)
+            inner = yield from call(self._leaves(e.body))
             return frozenset({frozenset().union(*inner) - {e.index}})
         if isinstance(e, Extremum | Choice):
-            inner = yield self._leaves(e.body)
+            inner = yield from call(self._leaves(e.body))
             guards = (a for a in free_atoms(e.pred) if isinstance(a, Index))
             return frozenset({frozenset(guards).union(*inner) - {e.index}})
         found: set[Free] = set()
         if isinstance(e, Bracket):
             found.add(frozenset(a for a in free_atoms(e.pred) if isinstance(a, Index)))
         for part in children(e):
-            found |= yield self._leaves(part)
+            found |= yield from call(self._leaves(part))
         return frozenset(found) if len(found) <= _KINDS else _merged(found)
 
 

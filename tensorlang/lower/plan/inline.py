@@ -28,7 +28,7 @@ from tensorlang.language.grammar import Add, Bracket, Const, Expr, Gen, Let, Mul
 from tensorlang.language.rebuilt import with_atoms, with_children
 from tensorlang.language.types import shape
 from tensorlang.lower.plan.dependence import are_apart, bindings, places, reads, results, variable
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 
 _CHEAP = 4
 """Additions and multiplications for an element that is rather computed again than gathered."""
@@ -116,16 +116,16 @@ class _Rewriting:
                 own, body = self.cheap[x]
                 self.memo[e] = with_atoms(body, dict(zip(own, places(e), strict=True)))
             elif isinstance(e, Let):
-                value = yield self.of(e.value)
+                value = yield from call(self.of(e.value))
                 made = _cheap(value) if isinstance(e.var, Var) else None
                 if isinstance(e.var, Var) and made is not None:
                     self.cheap[e.var] = made
-                body = yield self.of(e.body)
+                body = yield from call(self.of(e.body))
                 self.memo[e] = body if e.var in self.once and e.var in self.cheap else Let(e.var, value, body)
             else:
                 parts = []
                 for part in children(e):
-                    parts.append((yield self.of(part)))
+                    parts.append((yield from call(self.of(part))))
                 self.memo[e] = with_children(e, parts)
         return self.memo[e]
 

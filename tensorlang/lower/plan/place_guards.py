@@ -22,7 +22,7 @@ from tensorlang.language.predicates import (
     within,
 )
 from tensorlang.language.rebuilt import with_children
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 from tensorlang.sets.isl import implies, obvious
 from tensorlang.sets.scopes import postorder
 
@@ -60,7 +60,7 @@ def _guarded(e: Expr, known: Facts, looks: set[Expr], memo: dict[tuple[Expr, Fac
             pass
     parts = []
     for part in children(new):
-        parts.append((yield _guarded(part, below, looks, memo)))
+        parts.append((yield from call(_guarded(part, below, looks, memo))))
     memo[key] = with_children(new, parts)
     return memo[key]
 

@@ -1,7 +1,8 @@
-"""Which parts of a program are computed between its recurrences, and what these pass on.
+"""Which parts of a program are computed between its recurrences and calls of routines, and what these pass on.
 
     S1; H = Loop(Step, inits, frees); S2      ->      Stage S1 gives inits, frees and what S2 reads of S1
-                                                      Turn H: a loop over the program of its step
+                                                      Turn H: a loop over the program of its step, or
+                                                      Called H: a routine on what S1 gives
                                                       Stage S2
 
 A stage is a program without recurrences, and so is a step unless there are recurrences in it, which are staged in
@@ -16,7 +17,7 @@ from fractions import Fraction
 
 from tensorlang.language.affine import Affine, IndexArray, Lookup
 from tensorlang.language.function import Function, Parameter, taken_names, unused_name
-from tensorlang.language.grammar import Var
+from tensorlang.language.grammar import Routine, Var
 from tensorlang.language.predicates import FALSE, TRUE, Predicate, conjunction, free_atoms, relations
 from tensorlang.language.types import R, array
 from tensorlang.lower.plan.windows import Along, Sweep, found_sweep
@@ -25,6 +26,7 @@ from tensorlang.normal.recurrences import apart, step_ssa
 from tensorlang.normal.ssa import (
     SSA,
     Addition,
+    Application,
     Constant,
     Defining,
     Input,
@@ -35,6 +37,7 @@ from tensorlang.normal.ssa import (
     States,
     Step,
     Term,
+    Whole,
     live,
     looked_up,
     needs,
@@ -108,11 +111,23 @@ class Turn:
 
 
 @dataclass(frozen=True, eq=False)
+class Called:
+    """Calls of a `routine` on `arguments`, of which those that are `mapped` have `batch` axes more, and so has its
+    value. `gives` tells which variable is the array in which place of that."""
+
+    routine: Routine
+    arguments: tuple[Var, ...]
+    batch: int
+    mapped: tuple[bool, ...]
+    gives: tuple[tuple[Var, int], ...]
+
+
+@dataclass(frozen=True, eq=False)
 class Staged:
-    """A program as stages and turns, in the order in which they run; the last one gives its result."""
+    """A program as stages, turns and calls, in the order in which they run; the last one gives its result."""
 
     function: Function
-    parts: tuple[Stage | Turn, ...]
+    parts: tuple[Stage | Turn | Called, ...]
 
 
 def staged(f: Function, windows: bool = True) -> Staged:
@@ -126,7 +141,7 @@ def staged(f: Function, windows: bool = True) -> Staged:
 
 class _Staging:
     def __init__(
-        self, f: Function, s: SSA, loops: Sequence[Loop], given: dict[Var, tuple[int, int, str]], windows: bool
+        self, f: Function, s: SSA, loops: Sequence[Whole], given: dict[Var, tuple[int, int, str]], windows: bool
     ) -> None:
         assert isinstance(s.outputs, tuple)
         self.f, self.s, self.loops, self.given = f, s, loops, given
@@ -174,7 +189,7 @@ class _Staging:
                         wanted_of[first[x]].setdefault(x)
                     else:
                         stack += needs(x, self.defined)
-        parts: list[Stage | Turn] = []
+        parts: list[Stage | Turn | Called] = []
         for stage, k in enumerate(order):
             names = {x: self._name(x, name) for x, name in self._operands(k).items()}
             gives = {x: names.get(x) or self._name(x, "v") for x in (*names, *wanted_of[stage])}
@@ -183,7 +198,11 @@ class _Staging:
             if fresh:
                 parts.append(self._stage(f"{self.f.name}_part{stage}", tuple(fresh), fresh, passed))
             passed |= fresh
-            turn = self._turn(k, passed)
+            whole = self.loops[k]
+            if isinstance(whole, Application):
+                parts.append(self._call(k, whole, passed))
+                continue
+            turn = self._turn(k, whole, passed)
             parts.append(turn)
             if turn.rest is not None:
                 outputs = (*self.sweeps[k].sums, *self.sweeps[k].rows)
@@ -226,10 +245,13 @@ class _Staging:
                 known[x] = self._loops_of([x]) <= set(earlier)
             return known[x]
 
-        count = len(self.loops[k].inits)
+        loop = self.loops[k]
+        if isinstance(loop, Application):
+            return None
+        count = len(loop.inits)
         others = [x for j in range(len(self.loops)) if j != k for x in self.read[j]]
         return found_sweep(
-            self.loops[k],
+            loop,
             tuple(self.read[k][count:]),
             self._sequences(k),
             [x for j in earlier for x in self._sequences(j)],
@@ -242,6 +264,8 @@ class _Staging:
     def _operands(self, k: int) -> dict[Statement, str]:
         """What is to be there before a recurrence, and what it is called in it."""
         loop = self.loops[k]
+        if isinstance(loop, Application):
+            return {x: p.name for x, p in zip(self.read[k], loop.routine.params, strict=True)}
         count = len(loop.inits)
         sweep = self.sweeps.get(k)
         frees = sweep.frees if sweep is not None else tuple(self.read[k][count:])
@@ -301,9 +325,12 @@ class _Staging:
         s = live(s)
         return read_back(replace(s, params=_parameters(s, self.f.params)))
 
-    def _turn(self, k: int, passed: dict[Statement, Var]) -> Turn:
+    def _call(self, k: int, a: Application, passed: dict[Statement, Var]) -> Called:
+        gives = tuple((v, place) for v, (own, place, _) in self.given.items() if own == k)
+        return Called(a.routine, tuple(passed[x] for x in self.read[k]), len(a.batch), a.mapped, gives)
+
+    def _turn(self, k: int, loop: Loop, passed: dict[Statement, Var]) -> Turn:
         sweep = self.sweeps.get(k)
-        loop = self.loops[k]
         step = sweep.step if sweep is not None else loop.step
         operands = sweep.frees if sweep is not None else self.read[k][len(loop.inits) :]
         slices = sweep.slices if sweep is not None else ()
@@ -356,7 +383,8 @@ class _Staging:
             return True
         whole = set(output_list(self.outputs))
         for j, wanted in enumerate(self.read):
-            count = len(self.loops[j].inits)
+            loop = self.loops[j]
+            count = len(loop.inits) if isinstance(loop, Loop) else len(wanted)
             whole.update(wanted[:count])
             whole.update(self.sweeps[j].frees if j in self.sweeps else wanted[count:])
         stack: list[Statement] = [self.inputs[v]]

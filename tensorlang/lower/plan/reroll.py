@@ -54,10 +54,10 @@ from tensorlang.language.predicates import (
 from tensorlang.language.rebuilt import with_children, with_values
 from tensorlang.language.types import R, array
 from tensorlang.lower.plan.dependence import bindings, occurring
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 
 FEWEST = 8
-"""How many alike are rolled: fewer are as fast, and easier to read, one by one."""
+"""How many of the same form are rolled: fewer are as fast, and easier to read, one by one."""
 _LARGEST = 100  # nodes of a term beyond which it is left as it is
 
 Values = tuple[Fraction, ...]
@@ -73,7 +73,7 @@ class Rerolled:
 
 
 def reroll(f: Function) -> Rerolled:
-    """`f`, simplified, with its many statements and terms that are alike rolled into few."""
+    """`f`, simplified, with its many statements and terms of the same form rolled into few."""
     given, body = bindings(f.body)
     made = _Rolling()
     new, values = made.statements(given)
@@ -93,7 +93,7 @@ class _Rolling:
     memo: dict[Expr, Expr] = field(default_factory=dict)
 
     def statements(self, bindings: Sequence[_Binding]) -> tuple[list[_Binding], dict[Var, Expr]]:
-        """The bindings, with those of many numbers that are alike as one of an array, and what replaces these."""
+        """The bindings, with those of many numbers of the same form as one of an array, and what replaces these."""
         if sum(e.type is R for _, e in bindings) < FEWEST:
             return list(bindings), {}
         new: list[_Binding] = []
@@ -121,20 +121,20 @@ class _Rolling:
         return new, values
 
     def terms(self, e: Expr) -> Deep[Expr]:
-        """`e` with the many terms of each sum that are alike as one."""
+        """`e` with the many terms of the same form in each sum as one."""
         if e not in self.memo:
             points = _points(e.pred) if isinstance(e, Bracket) else None
             if isinstance(e, Add):
-                self.memo[e] = yield self._added(e)
+                self.memo[e] = yield from call(self._added(e))
             elif isinstance(e, Bracket) and points is not None:
-                inner = yield self.terms(e.body)
+                inner = yield from call(self.terms(e.body))
                 q = Index("q")
                 here = equal(points.place, self._place(points.values, q))
                 self.memo[e] = Sum(q, constant(len(points.values)), Bracket(conjunction([here, *points.rest]), inner))
             else:
                 parts = []
                 for part in children(e):
-                    parts.append((yield self.terms(part)))
+                    parts.append((yield from call(self.terms(part))))
                 self.memo[e] = with_children(e, parts)
         return self.memo[e]
 
@@ -153,7 +153,7 @@ class _Rolling:
                 new[min(term.place for term in group)] = (sign, Sum(q, constant(len(group)), self._rolled(group, q)))
         found = []
         for _, (sign, leaf) in sorted(new.items()):
-            found.append((sign, leaf if (sign, leaf) not in leaves else (yield self.terms(leaf))))
+            found.append((sign, leaf if (sign, leaf) not in leaves else (yield from call(self.terms(leaf)))))
         return e if found == leaves else _total(found)
 
     def _rolled(self, group: Sequence[_Term], q: Index) -> Expr:
@@ -199,7 +199,7 @@ class _Term:
 
 @dataclass
 class _Groups:
-    """Expressions by what they are but for constants."""
+    """Expressions by what they are except for constants."""
 
     found: dict[tuple[Expr, int], list[_Term]] = field(default_factory=dict)
 
@@ -260,7 +260,7 @@ Hole = Callable[[Fraction | int], Expr | Affine | None]
 def _mapped(e: Expr, hole: Hole) -> Expr:
     """`e`, a small expression, with its constants with_values by what `hole` gives for each, None standing for 0.
 
-    The constants are the numbers and those in places and predicates that no index moves, but for the only index, with
+    The constants are the numbers and those in places and predicates that no index moves, except the only index, with
     the coefficient 1, of an equality. Bound indices are named by how deep they are.
     """
     return _mapped_in(e, hole, {})

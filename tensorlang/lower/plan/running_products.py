@@ -35,7 +35,7 @@ from tensorlang.language.grammar import (
 from tensorlang.language.predicates import NonNegative, Predicate, conjunction, conjuncts, free_atoms, substitute
 from tensorlang.language.rebuilt import rewrite
 from tensorlang.lower.plan.dependence import bindings, places, results, variable
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 
 _MOST_TERMS, _MOST_FACTORS = 6, 6
 
@@ -138,20 +138,20 @@ def _multiplied_out(e: Expr, known: Mapping[Var, _Triangle], read: set[Var]) -> 
         case Const():
             return (_Term(e),)
         case Bracket(p, a):
-            inner = yield _multiplied_out(a, known, read)
+            inner = yield from call(_multiplied_out(a, known, read))
             return tuple(replace(t, parts=tuple(dict.fromkeys((*conjuncts(p), *t.parts)))) for t in inner)
         case Sum(i, size, a):
-            inner = yield _multiplied_out(a, known, read)
+            inner = yield from call(_multiplied_out(a, known, read))
             return tuple(replace(t, loops=((i, size), *t.loops)) for t in inner)
         case Add(a, b, sign):
-            left = yield _multiplied_out(a, known, read)
-            right = yield _multiplied_out(b, known, read)
+            left = yield from call(_multiplied_out(a, known, read))
+            right = yield from call(_multiplied_out(b, known, read))
             if not left or not right:
                 return ()
             return (*left, *(replace(t, value=_product([number(sign), t.value])) for t in right))
         case Mul(a, b):
-            left = yield _multiplied_out(a, known, read)
-            right = yield _multiplied_out(b, known, read)
+            left = yield from call(_multiplied_out(a, known, read))
+            right = yield from call(_multiplied_out(b, known, read))
             if len(left) * len(right) > _MOST_TERMS:
                 return ()
             return tuple(_times(t, u) for t in left for u in right)

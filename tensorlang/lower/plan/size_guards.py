@@ -27,7 +27,7 @@ from tensorlang.language.grammar import (
 from tensorlang.language.predicates import NonNegative, Predicate, at_most, conjunction, conjuncts
 from tensorlang.language.rebuilt import with_children
 from tensorlang.lower.plan.dependence import is_finite
-from tensorlang.recursion import Deep
+from tensorlang.recursion import Deep, call
 
 Conditions = frozenset[Predicate]
 _NONE: Conditions = frozenset()
@@ -49,7 +49,7 @@ class Required:
     def of(self, e: Expr) -> Deep[Conditions]:
         """Those of `e`, where what it reads is finite."""
         if e not in self.found:
-            self.found[e] = yield self._of(e)
+            self.found[e] = yield from call(self._of(e))
         return self.found[e]
 
     def _of(self, e: Expr) -> Deep[Conditions]:
@@ -58,19 +58,19 @@ class Required:
             case Var() | Access() | Proj():
                 return self.read(e)
             case Gen(_, _, a):
-                inner = yield self.of(a)
+                inner = yield from call(self.of(a))
             case Sum(_, size, a):
-                inner = yield self.of(a)
+                inner = yield from call(self.of(a))
                 inner |= _static(at_most(constant(1), size))
             case Bracket(p, a):
-                inner = yield self.of(a)
+                inner = yield from call(self.of(a))
                 inner |= _static(p)
             case Mul(a, b):
-                left = yield self.of(a)
-                inner = left | (yield self.of(b))
+                left = yield from call(self.of(a))
+                inner = left | (yield from call(self.of(b)))
             case Add(a, b):
-                left = yield self.of(a)
-                inner = left & (yield self.of(b))
+                left = yield from call(self.of(a))
+                inner = left & (yield from call(self.of(b)))
             case _:
                 pass
         return inner
@@ -80,21 +80,21 @@ class Required:
         `known` hold."""
         key = (e, known)
         if key not in self.new:
-            self.new[key] = yield self._unguarded(e, known)
+            self.new[key] = yield from call(self._unguarded(e, known))
         return self.new[key]
 
     def _unguarded(self, e: Expr, known: Conditions) -> Deep[Expr]:
         match e:
             case Bracket(p, a):
                 needless = _static(p)
-                needless = needless & (known | (yield self.of(a))) if needless and is_finite(a) else _NONE
+                needless = needless & (known | (yield from call(self.of(a)))) if needless and is_finite(a) else _NONE
                 p = conjunction(q for q in conjuncts(p) if q not in needless)
-                inner = yield self.drop_implied_guards(a, known | _static(p))
+                inner = yield from call(self.drop_implied_guards(a, known | _static(p)))
                 return bracket(p, inner)
             case Mul(a, b):
-                left = yield self.drop_implied_guards(a, known | (yield self.of(b)))
+                left = yield from call(self.drop_implied_guards(a, known | (yield from call(self.of(b)))))
                 # what was left out on account of the other factor must stay there
-                right = yield self.drop_implied_guards(b, known | (yield self.of(left)))
+                right = yield from call(self.drop_implied_guards(b, known | (yield from call(self.of(left)))))
                 return Mul(left, right)
             case Var() | Access() | Proj():
                 return e
@@ -102,7 +102,7 @@ class Required:
                 below = known if isinstance(e, Add | Sum | Gen | MakePair) else _NONE
                 parts = []
                 for part in children(e):
-                    parts.append((yield self.drop_implied_guards(part, below)))
+                    parts.append((yield from call(self.drop_implied_guards(part, below))))
                 return with_children(e, parts)
 
     def guarded(self, e: Expr, known: Conditions = _NONE) -> Deep[Expr]:
@@ -113,7 +113,7 @@ class Required:
         """
         key = (e, known)
         if key not in self.new:
-            self.new[key] = yield self._guarded(e, known)
+            self.new[key] = yield from call(self._guarded(e, known))
         return self.new[key]
 
     def _guarded(self, e: Expr, known: Conditions) -> Deep[Expr]:
@@ -122,7 +122,7 @@ class Required:
             case Var() | Access() | Proj():
                 return e
             case Mul():
-                needs = (yield self.of(e)) - known
+                needs = (yield from call(self.of(e))) - known
                 known |= needs
             case Bracket(p, _):
                 known |= _static(p)
@@ -132,7 +132,7 @@ class Required:
                 pass
         parts = []
         for part in children(e):
-            parts.append((yield self.guarded(part, known)))
+            parts.append((yield from call(self.guarded(part, known))))
         return bracket(conjunction(sorted(needs, key=str)), with_children(e, parts))
 
 

@@ -12,7 +12,7 @@ from tensorlang.language.function import Function
 from tensorlang.language.grammar import Add, Bracket, Choice, Expr, Extremum, Gen, Mul, Sum, Var, children
 from tensorlang.language.predicates import Predicate, Related, Relation, conjuncts
 from tensorlang.lower.plan.dependence import bindings, places, variable
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 
 
 def stored_at_points(f: Function, given: Collection[Relation]) -> dict[Var, Related]:
@@ -54,16 +54,16 @@ def _support(e: Expr, memo: dict[Expr, frozenset[Related]]) -> Deep[frozenset[Re
         q: frozenset[Related] = frozenset()
         match e:
             case Bracket(p, a):
-                q = _related(p) | (yield _support(a, memo))
+                q = _related(p) | (yield from call(_support(a, memo)))
             case Sum(i, _, a):
-                inner = yield _support(a, memo)
+                inner = yield from call(_support(a, memo))
                 q = frozenset(r for r in inner if not any(i in b.free for b in r.arguments))
             case Add(a, b, _):
-                left = yield _support(a, memo)
-                q = left & (yield _support(b, memo))
+                left = yield from call(_support(a, memo))
+                q = left & (yield from call(_support(b, memo)))
             case Mul(a, b):
-                left = yield _support(a, memo)
-                q = left | (yield _support(b, memo))
+                left = yield from call(_support(a, memo))
+                q = left | (yield from call(_support(b, memo)))
             case _:
                 pass
         memo[e] = q

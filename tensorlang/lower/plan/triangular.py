@@ -31,7 +31,7 @@ from tensorlang.language.grammar import (
 from tensorlang.language.predicates import Equal, NonNegative, Predicate, conjuncts, substitute
 from tensorlang.language.types import R
 from tensorlang.lower.plan.dependence import accesses, bindings, factors, places, variable
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 
 Limits = frozenset[NonNegative]
 _NONE: Limits = frozenset()
@@ -67,7 +67,7 @@ class Cuts:
     work: dict[Affine, dict[tuple[Affine, ...], None]] = field(default_factory=dict)
 
     def note(self, rows: Affine, work: Sequence[Affine]) -> None:
-        """Arrays of so many rows take so much work for an element."""
+        """Note the work that arrays of that number of rows take for an element."""
         self.work.setdefault(rows, {})[tuple(work)] = None
 
 
@@ -117,16 +117,16 @@ class _Supports:
             found = _NONE
             match e:
                 case Bracket(p, a):
-                    found = self._comparisons(p) | (yield self._limits(a))
+                    found = self._comparisons(p) | (yield from call(self._limits(a)))
                 case Sum(i, _, a):
-                    inner = yield self._limits(a)
+                    inner = yield from call(self._limits(a))
                     found = frozenset(q for q in inner if not q.value.coefficient(i))
                 case Add(a, b):
-                    left = yield self._limits(a)
-                    found = left & (yield self._limits(b))
+                    left = yield from call(self._limits(a))
+                    found = left & (yield from call(self._limits(b)))
                 case Mul(a, b):
-                    left = yield self._limits(a)
-                    found = left | (yield self._limits(b))
+                    left = yield from call(self._limits(a))
+                    found = left | (yield from call(self._limits(b)))
                 case Access():
                     x = variable(e)
                     if x in self.cuts and len(places(e)) == len(self.cuts[x].axes):

@@ -29,6 +29,7 @@ WORDS: Mapping[str, str] = {
     "6.29": "Whatever was summed or copied gets the cotangents of all places where it was read, added up.",
     "6.R1": "The cotangent of a state is a recurrence that goes backwards and reads what the steps have stored. All "
     "other cotangents are sums over the steps.",
+    "6.A": "The adjoint that is declared for the function is put in the place of one that would be derived.",
 }
 """What each rule does, by its number."""
 

@@ -18,7 +18,7 @@ from tensorlang.language.function import Function
 from tensorlang.language.grammar import Let
 from tensorlang.language.notation import UNICODE
 from tensorlang.language.show import function_lines
-from tensorlang.normal.ssa import Input
+from tensorlang.normal.ssa import is_given
 from tensorlang.notebook.html import STYLE, block, code, note, preformatted, table
 from tensorlang.notebook.stepper.laws import law, words
 from tensorlang.notebook.stepper.rows import cotangent
@@ -206,7 +206,7 @@ def _set(shown: ShownSet) -> str:
 
 def _program(view: View) -> str:
     d = view.derivation
-    found = [x for x in d.program.statements if not isinstance(x, Input)]
+    found = [x for x in d.program.statements if not is_given(x)]
     statements = [view.names.definition(x) for x in found[:_MOST_STATEMENTS]]
     if len(found) > _MOST_STATEMENTS:
         statements.append(f"… {len(found) - _MOST_STATEMENTS:,} more")

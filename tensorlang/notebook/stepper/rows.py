@@ -15,7 +15,7 @@ from tensorlang.derivative.derivation import Derivation, InnerProduct, Side, Ste
 from tensorlang.derivative.total import active
 from tensorlang.language.grammar import Var
 from tensorlang.language.types import leaves
-from tensorlang.normal.ssa import Constant, Input, Outputs, Statement
+from tensorlang.normal.ssa import Constant, Input, Outputs, Statement, is_given
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,7 +197,7 @@ class Rows:
         if step.rule.number == "6.19":
             assert step.subject is not None
             taken.insert(0, self._differentials.pop(step.subject))
-        given = [self._let(x, time) for x in step.made if not isinstance(x, Input | Constant)]
+        given = [self._let(x, time) for x in step.made if not (is_given(x) or isinstance(x, Constant))]
         products = [Row(q, time) for q in step.after]
         self._open.update(zip(step.after, products, strict=True))
         if not products:

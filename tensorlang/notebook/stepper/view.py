@@ -35,7 +35,7 @@ from tensorlang.notebook.stepper.rows import (
 )
 from tensorlang.notebook.stepper.sets import PointSet, count_text, involved, picture, set_text
 from tensorlang.notebook.stepper.settings import chosen
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 
 _MOST_ROWS = 18
 """So many rows of an expression are shown whole; of a longer one those that the step is about."""
@@ -89,7 +89,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Gap:
-    """So many rows, all alike in their mark, that are not shown."""
+    """A number of rows, all with the same mark, that are not shown."""
 
     mark: str
     count: int
@@ -140,7 +140,7 @@ class View:
             if len(derivation.steps) <= _MOST_COUNTED:
                 self.totals = self._added_up()
             elif any(isinstance(x, Defining) for x in derivation.program.statements):
-                raise LimitError("so many steps are counted only where no points are chosen")
+                raise LimitError("steps can be counted only where no points are chosen")
         except (ArgumentError, LimitError) as error:
             self.ledger, self.trouble = None, str(error)
 
@@ -252,8 +252,8 @@ class View:
     def _pairs(self, outputs: Outputs) -> str:
         def visit(part: Outputs) -> Deep[str]:
             if isinstance(part, tuple):
-                first: str = yield visit(part[0])
-                second: str = yield visit(part[1])
+                first: str = yield from call(visit(part[0]))
+                second: str = yield from call(visit(part[1]))
                 return f"({first}, {second})"
             return self.names.of(part)
 

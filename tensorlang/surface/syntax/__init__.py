@@ -13,10 +13,11 @@ from tensorlang.surface.syntax.conditions import CONDITIONAL
 from tensorlang.surface.syntax.construct import Category, Construct
 from tensorlang.surface.syntax.declarations import DECLARED
 from tensorlang.surface.syntax.expressions import EXPRESSED
+from tensorlang.surface.syntax.scalars import SCALAR
 
 __all__ = ["SYNTAX", "Category", "Construct", "constructs", "grammar"]
 
-SYNTAX: tuple[Category, ...] = (*DECLARED, *EXPRESSED, *CONDITIONAL)
+SYNTAX: tuple[Category, ...] = (*DECLARED, *EXPRESSED, *CONDITIONAL, *SCALAR)
 """All of the syntax, from definitions down to integers."""
 
 TERMINALS = rf"""

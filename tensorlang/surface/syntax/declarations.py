@@ -20,6 +20,15 @@ DEFINITIONS = Category(
             "dot(x: [n]R, y: [n]R) = sum i:n. x[i] * y[i]  -- n is read off the arrays",
             "tl.sum(n, lambda i: x[i] * y[i])",
         ),
+        Construct(
+            "scalar",
+            '"scalar" NAME "(" scalar_parameter ("," scalar_parameter)* ")" ["by" ("dual" | "reverse")] "=" block',
+            "A function of numbers, with branches and with loops that data end: what `tl.scalar` makes of Python, and "
+            "prints. Programs after it call it. Its derivatives come from dual numbers or from a stored reverse pass.",
+            "scalar huber(x, d) = if abs(x) <= d then 0.5 * x ^ 2 else d * (abs(x) - 0.5 * d)  "
+            "f(x: [n]R) = sum i:n. huber(x[i], 1)",
+            None,
+        ),
     ),
 )
 

@@ -222,8 +222,9 @@ ATOMS = Category(
             "call",
             'NAME "(" (expression ",")* NAME "=" affine ("," NAME "=" affine)* ")"',
             "Another program: one that is defined before in the same text, or one of the standard library. Its body is "
-            "put in place. It is called like a scalar function, with arrays, indices and relations as its parameters "
-            "say; sizes that no argument tells are given by name.",
+            "put in place; that of a whole function whose adjoint is declared stays where it is. It is called like a "
+            "scalar function, with arrays, indices and relations as its parameters say; sizes that no argument tells "
+            "are given by name.",
             "f(x: [m]R) = gen i:m. x[i] * linspace(0, 1, n=m)[i]",
             None,
         ),

@@ -17,7 +17,7 @@ from tensorlang.lower.arrays.scope import Scope
 from tensorlang.lower.arrays.sums.loop import expanded
 from tensorlang.lower.arrays.values import Value, apply, dtype_of
 from tensorlang.lower.arrays.values import integers as integers_of
-from tensorlang.recursion import Deep
+from tensorlang.recursion import Deep, call
 
 _LONG = 60
 
@@ -131,7 +131,7 @@ def banded(
     if b is None:
         return None
     w = window(ctx, scope, scope.domain, b)
-    v: Value = yield compute(w.scope)
+    v: Value = yield from call(compute(w.scope))
     if v.number == 0:
         return v
     v = w.named(v)

@@ -24,7 +24,7 @@ from tensorlang.lower.arrays.sums.strategy import DECIDED, NOT_A_SUM, Strategy, 
 from tensorlang.lower.arrays.sums.summation import Summation
 from tensorlang.lower.arrays.values import Axes, Value, apply, integer, times
 from tensorlang.lower.plan.dependence import factors, is_finite
-from tensorlang.recursion import Deep
+from tensorlang.recursion import Deep, call
 
 
 @dataclass(frozen=True)
@@ -130,11 +130,11 @@ def _in_blocks(ctx: Context, c: Summation, found: _Product) -> Deep[Value]:
     if found.outer:
         rest = replace(c, parts=tuple(q for q in c.parts if q not in found.outer))
         compute = lambda inner: ctx.contract(replace(rest, scope=inner))
-        return (yield guarded(ctx, c.scope, conjunction(found.outer), c.body, compute))
-    v = yield (_times(ctx, c, found) if found.pair.j in c.summed else _of(ctx, c, found))
+        return (yield from call(guarded(ctx, c.scope, conjunction(found.outer), c.body, compute)))
+    v = yield from call(_times(ctx, c, found) if found.pair.j in c.summed else _of(ctx, c, found))
     ctx.multiplied = True
     for e in found.outside:
-        factor: Value = yield ctx.value(e, c.scope)
+        factor: Value = yield from call(ctx.value(e, c.scope))
         v = times(v, factor, c.scope.order)
     return v
 
@@ -164,8 +164,8 @@ def _times(ctx: Context, c: Summation, found: _Product) -> Deep[Value]:
     column = pair.u if found.by_columns else pair.i
     alone = [[k for k in further if k in side.uses] for side in (found.x, found.y)]
     alone[0] += [k for k in further if k not in (*alone[0], *alone[1])]
-    x = yield side_array(ctx, c, found.x, (*shared, pair.u, *own), alone[0])
-    p = yield side_array(ctx, c, found.y, (*shared, *others, pair.j, column), alone[1])
+    x = yield from call(side_array(ctx, c, found.x, (*shared, pair.u, *own), alone[0]))
+    p = yield from call(side_array(ctx, c, found.y, (*shared, *others, pair.j, column), alone[1]))
     if pair.dilation < 0:
         p = apply("flip", p, integer(len(shared) + len(others)))
     c.scope.block.note(f"a band with a diagonal for each {pair.j.name} times a matrix: as products of blocks")
@@ -180,8 +180,10 @@ def _of(ctx: Context, c: Summation, found: _Product) -> Deep[Value]:
     both = tuple(k for k in c.summed if k in found.x.uses and k in found.y.uses)
     alone = [k for k in c.summed if k not in both]
     of_x = [k for k in alone if k in found.x.uses]
-    x = yield side_array(ctx, c, found.x, (*shared, *own, pair.u, *both), of_x)
-    y = yield side_array(ctx, c, found.y, (*shared, *others, pair.i, *both), [k for k in alone if k not in of_x])
+    x = yield from call(side_array(ctx, c, found.x, (*shared, *own, pair.u, *both), of_x))
+    y = yield from call(
+        side_array(ctx, c, found.y, (*shared, *others, pair.i, *both), [k for k in alone if k not in of_x])
+    )
     c.scope.block.note(f"a band of a product of matrices, a diagonal for each {pair.j.name}: as products of blocks")
     count = c.ranges[pair.j].extent
     integers = ctx.integers.nodes((_first(c, found), count))

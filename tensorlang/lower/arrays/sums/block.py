@@ -41,7 +41,7 @@ from tensorlang.lower.arrays.sums.strategy import DECIDED, NOT_A_SUM, Strategy, 
 from tensorlang.lower.arrays.sums.summation import Summation
 from tensorlang.lower.arrays.values import Axes, Value, apply, dtype_of, integer, literal, plus
 from tensorlang.lower.plan.dependence import accesses, factors, places
-from tensorlang.recursion import Deep
+from tensorlang.recursion import Deep, call
 
 Cutting = Index | Along | Band
 """What a sum is cut along: the index of a block that it is within, arrays that are cut, or a band."""
@@ -133,7 +133,7 @@ def _by_blocks(ctx: Context, c: Summation, found: Along) -> Deep[Value]:
     for box, parts in _boxes(ctx, within, replace(c, cut=c.cut | {i}), involving(_limits(c), i), ranges):
         inner = ctx.scope(within, domain={k: box[k] for k in scope.domain})
         summed = {k: box[k] for k in c.summed}
-        part = yield ctx.contract(replace(c, scope=inner, summed=summed, parts=parts, cut=c.cut | {i}))
+        part = yield from call(ctx.contract(replace(c, scope=inner, summed=summed, parts=parts, cut=c.cut | {i})))
         v = plus(v, ctx.short(part, block), 1, scope.order)
     taken(ctx, found)
     if v.number == 0:
@@ -207,7 +207,7 @@ def _by_windows(ctx: Context, c: Summation, b: Band) -> Deep[Value]:
     """`c` in blocks of rows, each over a window of columns of a length that only depends on the number of rows."""
     scope, w = c.scope, window(ctx, c.scope, c.ranges, b)
     summed = dict(w.moved.get(k, (k, r)) for k, r in c.summed.items())
-    v: Value = yield ctx.contract(replace(c, scope=w.scope, summed=summed, whole=True))
+    v: Value = yield from call(ctx.contract(replace(c, scope=w.scope, summed=summed, whole=True)))
     if v.number == 0:
         return v
     v = w.named(v)

@@ -25,7 +25,7 @@ from tensorlang.lower.arrays.sums.strategy import DECIDED, Strategy, WhyNot
 from tensorlang.lower.arrays.sums.summation import Summation
 from tensorlang.lower.arrays.values import Value, apply
 from tensorlang.lower.plan.dependence import factors
-from tensorlang.recursion import Deep
+from tensorlang.recursion import Deep, call
 
 
 @dataclass(frozen=True)
@@ -108,15 +108,15 @@ def _in_chunks(ctx: Context, c: Summation, found: _Chunks) -> Deep[Value]:
         def compute(inner: Scope) -> Deep[Value]:
             return ctx.contract(replace(alone, scope=inner))
 
-        return (yield guarded(ctx, c.scope, conjunction(found.outer), c.body, compute))
+        return (yield from call(guarded(ctx, c.scope, conjunction(found.outer), c.body, compute)))
     scope = c.scope
     inner = ctx.scope(scope, domain=c.ranges, masks=())
-    query = yield _laid_out(ctx, inner, found.query, (*found.batch, found.row, found.inner))
-    key = yield _laid_out(ctx, inner, found.key, (*found.batch, found.summed, found.inner))
+    query = yield from call(_laid_out(ctx, inner, found.query, (*found.batch, found.row, found.inner)))
+    key = yield from call(_laid_out(ctx, inner, found.key, (*found.batch, found.summed, found.inner)))
     last = () if found.column is None else (found.column,)
     value = None
     if found.value is not None:
-        value = yield _laid_out(ctx, inner, found.value, (*found.batch, found.summed, *last))
+        value = yield from call(_laid_out(ctx, inner, found.value, (*found.batch, found.summed, *last)))
     scope.block.note(
         f"sums over {found.summed.name} {'from' if found.backwards else 'up to'} {found.row.name}, in chunks"
     )
@@ -127,7 +127,7 @@ def _in_chunks(ctx: Context, c: Summation, found: _Chunks) -> Deep[Value]:
 
 
 def _laid_out(ctx: Context, inner: Scope, e: Expr, axes: Sequence[Index]) -> Deep[Node]:
-    v: Value = yield ctx.value(e, ctx.scope(inner, domain={i: inner.domain[i] for i in axes}))
+    v: Value = yield from call(ctx.value(e, ctx.scope(inner, domain={i: inner.domain[i] for i in axes})))
     return whole(ctx, inner, v, tuple(axes))
 
 

@@ -29,7 +29,7 @@ from tensorlang.lower.arrays.sums.summation import Summation
 from tensorlang.lower.arrays.values import Axes, Value, apply, integer, integers, times
 from tensorlang.lower.costs import COSTS
 from tensorlang.lower.plan.dependence import factors, is_finite, places
-from tensorlang.recursion import Deep
+from tensorlang.recursion import Deep, call
 
 
 @dataclass(frozen=True)
@@ -113,17 +113,17 @@ def _by_library(ctx: Context, c: Summation, found: _Correlated) -> Deep[Value]:
     if found.sides is None:
         rest = replace(c, parts=tuple(q for q in c.parts if q not in found.outer))
         compute = lambda inner: ctx.contract(replace(rest, scope=inner))
-        v = yield guarded(ctx, c.scope, conjunction(found.outer), c.body, compute)
+        v = yield from call(guarded(ctx, c.scope, conjunction(found.outer), c.body, compute))
         return v
     x, w, outside = found.sides
     if not x.body:
-        v = yield _over_windows(ctx, c, found.pairs, x, w)
+        v = yield from call(_over_windows(ctx, c, found.pairs, x, w))
         ctx.multiplied |= bool(outside)
     else:
-        v = yield _correlation(ctx, c, found.pairs, x, w)
+        v = yield from call(_correlation(ctx, c, found.pairs, x, w))
         ctx.multiplied = True
     for e in outside:
-        factor: Value = yield ctx.value(e, c.scope)
+        factor: Value = yield from call(ctx.value(e, c.scope))
         v = times(v, factor, c.scope.order)
     return v
 
@@ -269,7 +269,7 @@ def side_array(ctx: Context, c: Summation, side: Side, axes: Axes, summed: Itera
     scope = ctx.scope(side.scope, domain={k: domain[k] for k in axes})
     body = fold(Mul, side.body) if side.body else Const(Fraction(1))
     inner = {k: domain[k] for k in summed}
-    v: Value = yield ctx.contract(Summation(scope, inner, tuple(side.parts), body, selects=c.selects))
+    v: Value = yield from call(ctx.contract(Summation(scope, inner, tuple(side.parts), body, selects=c.selects)))
     return whole(ctx, scope, ctx.short(v, scope.block), axes)
 
 
@@ -282,8 +282,8 @@ def _correlation(ctx: Context, c: Summation, pairs: Sequence[Pair], x: Side, w: 
     own = [k for k in c.scope.domain if k in x.uses and k not in w.uses]
     others = [k for k in c.scope.domain if k in w.uses and k not in x.uses]
     left = [k for k in further if k not in alone and k not in both]
-    first = yield side_array(ctx, c, x, (*shared, *own, *both, *(p.u for p in pairs)), alone)
-    second = yield side_array(ctx, c, w, (*shared, *others, *both, *(p.j for p in pairs)), left)
+    first = yield from call(side_array(ctx, c, x, (*shared, *own, *both, *(p.u for p in pairs)), alone))
+    second = yield from call(side_array(ctx, c, w, (*shared, *others, *both, *(p.j for p in pairs)), left))
     counts = {name: integer(len(k)) for name, k in (("groups", shared), ("batch", own), ("outer", others)) if k}
     at = [_forwards(c, p, _at(c, p, x.scope.domain[p.u])) for p in pairs]
     read = ", ".join(str(p.form) for p in pairs)
@@ -336,7 +336,7 @@ def _over_windows(ctx: Context, c: Summation, pairs: Sequence[Pair], x: Side, w:
     """The sum of W over the j with u in its range."""
     inner = tuple(p.j for p in pairs)
     axes = tuple(k for k in c.scope.domain if k in w.uses)
-    array = yield side_array(ctx, c, w, (*axes, *inner), [k for k in c.summed if k not in inner])
+    array = yield from call(side_array(ctx, c, w, (*axes, *inner), [k for k in c.summed if k not in inner]))
     ranges = [x.scope.domain[p.u] for p in pairs]
     at = _tuples(ctx, [[*_at(c, p, r), r.extent] for p, r in zip(pairs, ranges, strict=True)])
     read = ", ".join(str(p.form) for p in pairs)

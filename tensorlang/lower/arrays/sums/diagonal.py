@@ -15,7 +15,7 @@ from tensorlang.lower.arrays.values import Value, apply, integers
 from tensorlang.lower.plan.dependence import accesses, places
 
 NARROW = 32
-"""A band of up to so many diagonals is computed one diagonal after the other."""
+"""A band of up to this many diagonals is computed one diagonal after the other."""
 
 
 def diagonal(ctx: Context, scope: Scope, array: Held, places: Sequence[Affine]) -> Value | None:

@@ -20,7 +20,7 @@ from tensorlang.lower.arrays.sums.strategy import Strategy
 from tensorlang.lower.arrays.sums.summation import Summation
 from tensorlang.lower.arrays.values import Value, apply, integer, integers, literal, ordered, times, where
 from tensorlang.lower.plan.dependence import factors, is_finite, places, read_by, through
-from tensorlang.recursion import Deep
+from tensorlang.recursion import Deep, call
 
 
 def _reduced(ctx: Context, c: Summation, _: None) -> Deep[Value]:
@@ -48,7 +48,9 @@ def _reduced(ctx: Context, c: Summation, _: None) -> Deep[Value]:
     whole = masked_factor(ctx, c) if visible and not c.selects else None
     values = []
     for piece in pieces:
-        values.append((yield _selected(ctx, inner, visible, piece) if piece is whole else ctx.value(piece, inner)))
+        values.append(
+            (yield from call(_selected(ctx, inner, visible, piece) if piece is whole else ctx.value(piece, inner)))
+        )
     if visible and whole is None:
         hidden = [mask(ctx, inner, q) for q in visible]
         box = {i for v in (*values, *hidden) for i in v.axes}
@@ -60,7 +62,7 @@ def _reduced(ctx: Context, c: Summation, _: None) -> Deep[Value]:
             return _total_or_zero(ctx, inner, where(m, product, inner.order), c)
         if c.selects and len(pieces) > 1:  # multiplied out it would be larger than all that it is made of
             some = next(s for s in summed if s in box)
-            return (yield ctx.contract(replace(c, loops=frozenset({some}), whole=False)))
+            return (yield from call(ctx.contract(replace(c, loops=frozenset({some}), whole=False))))
         for m in hidden:
             values = _masked(ctx, inner, m, values)
     ctx.multiplied |= bool(visible) and len(pieces) > 1
@@ -96,7 +98,7 @@ def _selected(ctx: Context, inner: Scope, visible: Sequence[Predicate], read: Ex
     """[visible] * read, its axes in the order in which it is stored."""
     first = [i for a in places(read) for i in a.substitute(inner.env).indices if i in inner.domain]
     stored = ctx.scope(inner, domain={i: inner.domain[i] for i in dict.fromkeys((*first, *inner.domain))})
-    v: Value = yield ctx.value(read, stored)
+    v: Value = yield from call(ctx.value(read, stored))
     m = mask(ctx, stored, conjunction(visible))
     return ctx.short(where(m, v, stored.order), inner.block)
 

@@ -1,8 +1,10 @@
-"""Products with sums of terms of which each is computed in a way of its own: Toeplitz plus rank one plus band.
+"""Products that are taken apart so that a better way applies: to the sum of what depends on what is summed, and to each
+term of a factor, as of Toeplitz plus rank one plus band.
 
-    sum s. (e0 + [p] * e1) * x  =  sum s. e0 * x + sum s. [p] * e1 * x
+    gen i. sum j. [j <= i] * a[i] * x[j]  =  gen i. a[i] * sum j. [j <= i] * x[j]
+    sum s. (e0 + [p] * e1) * x            =  sum s. e0 * x + sum s. [p] * e1 * x
 
-Together they would be a loop, since an access mixes a summed index with another one: the last resort.
+In the second, all together would be a loop, since an access mixes a summed index with another one: the last resort.
 """
 
 from __future__ import annotations
@@ -18,12 +20,13 @@ from tensorlang.lower.arrays.context import Context
 from tensorlang.lower.arrays.sums.band_product import BAND_PRODUCT
 from tensorlang.lower.arrays.sums.correlation import CORRELATION
 from tensorlang.lower.arrays.sums.loop import LOOP
-from tensorlang.lower.arrays.sums.prefix_sum import PREFIX_SUM
+from tensorlang.lower.arrays.sums.prefix_sum import BY_VALUE, PREFIX_SUM
 from tensorlang.lower.arrays.sums.strategy import DECIDED, NOT_A_SUM, Strategy, WhyNot
 from tensorlang.lower.arrays.sums.summation import Summation
-from tensorlang.lower.arrays.values import Value, literal, plus
-from tensorlang.lower.plan.dependence import factors
-from tensorlang.recursion import Deep
+from tensorlang.lower.arrays.sums.window import WINDOW
+from tensorlang.lower.arrays.values import Value, literal, plus, times
+from tensorlang.lower.plan.dependence import factors, is_finite
+from tensorlang.recursion import Deep, call
 
 _MOST = 8
 """Terms that are taken apart."""
@@ -80,11 +83,53 @@ def _terms(e: Expr) -> list[_Term]:
 def _expanded(ctx: Context, c: Summation, found: list[tuple[int, Summation]]) -> Deep[Value]:
     total = literal(Fraction(0))
     for sign, term in found:
-        v: Value = yield ctx.contract(term)
+        v: Value = yield from call(ctx.contract(term))
         total = plus(total, v, sign, c.scope.order)
     return total
 
 
+@dataclass(frozen=True)
+class _Factored:
+    """Factors that depend on nothing that is summed over, and the sum of the others."""
+
+    outside: tuple[Expr, ...]
+    inside: Summation
+
+
+def _independent(ctx: Context, c: Summation) -> _Factored | WhyNot:
+    if c.whole or not c.summed:
+        return DECIDED if c.whole else NOT_A_SUM
+    if c.selects:
+        return WhyNot("what is hidden must be selected, not multiplied by zero")
+    body = factors(c.body)
+    outside = tuple(e for e in body if ctx.free_indices.free(e, c.scope.env).isdisjoint(c.summed))
+    inside = [e for e in body if e not in outside]
+    if not outside or not inside:
+        return WhyNot("each factor depends on what is summed over, or none does")
+    rest = replace(c, body=fold(Mul, inside))
+    if not c.parts or not all(map(is_finite, outside)) or all(w.applies(ctx, rest) is not None for w in _RUNNING):
+        return WhyNot("the other factors are no running sums")
+    return _Factored(outside, rest)
+
+
+_RUNNING = (PREFIX_SUM, BY_VALUE, WINDOW)
+
+
+def _times(ctx: Context, c: Summation, found: _Factored) -> Deep[Value]:
+    v: Value = yield from call(ctx.contract(found.inside))
+    ctx.multiplied = True
+    for e in found.outside:
+        factor: Value = yield from call(ctx.value(e, c.scope))
+        v = times(v, factor, c.scope.order)
+    return v
+
+
+FACTOR = Strategy(
+    "factor",
+    "gen i. sum j. [j <= i] * a[i] * x[j] = gen i. a[i] * sum j. [j <= i] * x[j], if that is a running sum",
+    _independent,
+    _times,
+)
 EXPAND = Strategy(
     "expand",
     "sum s. (e0 + [p] * e1) * x = sum s. e0 * x + sum s. [p] * e1 * x, if one of the two needs no loop",

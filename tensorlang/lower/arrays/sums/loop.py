@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from fractions import Fraction
 from itertools import combinations
 
 from tensorlang.language.affine import Affine, Index, atom_affine
@@ -26,7 +27,7 @@ from tensorlang.lower.arrays.sums.strategy import DECIDED, Strategy, WhyNot
 from tensorlang.lower.arrays.sums.summation import Summation
 from tensorlang.lower.arrays.values import DTYPE, Axes, Value, aligned, apply, cast, literal
 from tensorlang.lower.plan.dependence import accesses, places
-from tensorlang.recursion import Deep
+from tensorlang.recursion import Deep, call
 
 _MOST = 8  # indices among which the best set to iterate over is searched for
 _WHOLE = 8  # how many times as fast as a loop whole-array operations are taken to be, per element
@@ -176,10 +177,10 @@ def _choice(ctx: Context, ways: Sequence[Summation]) -> Deep[Value]:
         block = ctx.new_block()
         fixed = block if scope.fixed is scope.block else scope.fixed
         inner = replace(way, scope=ctx.scope(way.scope, block=block, fixed=fixed))
-        values.append((yield _loop(ctx, inner) if way.loops else ctx.contract(inner)))
+        values.append((yield from call(_loop(ctx, inner) if way.loops else ctx.contract(inner))))
         blocks.append(block)
     if all(v.number == 0 for v in values):
-        return literal(values[0].number)
+        return literal(Fraction(0))
     axes = tuple(i for i in scope.domain if any(i in v.axes for v in values))
     for block, v in zip(blocks, values, strict=True):
         block.give(expanded(ctx, scope, v, axes), name)
@@ -215,7 +216,7 @@ def _loop(ctx: Context, c: Summation) -> Deep[Value]:
         loops={**scope.loops, **ranges},
         block=block,
     )
-    v = yield ctx.contract(replace(c, scope=inner, summed=c.without(*here), loops=c.loops.difference(here)))
+    v = yield from call(ctx.contract(replace(c, scope=inner, summed=c.without(*here), loops=c.loops.difference(here))))
     if v.number == 0:
         return literal(v.number)
     term = function_of(ctx, scope.block, block, names, v)

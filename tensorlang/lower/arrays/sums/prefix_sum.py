@@ -7,7 +7,7 @@ an index array; and so may what is compared with it:
 
     gen i. sum j. [i <= y[j]] * e(j)  =  gen i. sum v. [i <= v] * T[v]    where T[v] = sum j. [y[j] = v] * e(j)
 
-Of what does not depend on j at all there are so many as there are j:
+What does not depend on j at all occurs once for each j:
 
     gen i. sum j. [a(i) <= j and j <= b(i)] * e(i)  =  gen i. max(0, b(i) - a(i) + 1) * e(i)
 """
@@ -31,7 +31,7 @@ from tensorlang.lower.arrays.sums.strategy import DECIDED, Strategy, WhyNot
 from tensorlang.lower.arrays.sums.summation import Summation
 from tensorlang.lower.arrays.values import Value, apply, cast, integer, times, where
 from tensorlang.lower.plan.dependence import is_finite, is_number
-from tensorlang.recursion import Deep
+from tensorlang.recursion import Deep, call
 
 
 def _ends(ctx: Context, c: Summation) -> tuple[Affine, Index] | WhyNot:
@@ -54,7 +54,7 @@ def _running(ctx: Context, c: Summation, found: tuple[Affine, Index]) -> Deep[Va
     inside = replace(inside, summed=c.without(j), parts=parts)
     key = ("running", backwards, tuple(domain.items()), inside.key)
     if key not in scope.memo:
-        scope.memo[key] = yield ctx.contract(inside)
+        scope.memo[key] = yield from call(ctx.contract(inside))
     e = scope.memo[key]
     if e.number == 0:
         return e
@@ -112,7 +112,7 @@ def _counted(ctx: Context, c: Summation, found: _Counted) -> Deep[Value]:
     )
     count = Value(cast(apply("maximum", Infix(stop, "-", start), integer(0))), axes, 3)
     parts = tuple(q for q in c.parts if q not in found.bounds)
-    v: Value = yield ctx.contract(replace(c, summed=c.without(j), parts=parts))
+    v: Value = yield from call(ctx.contract(replace(c, summed=c.without(j), parts=parts)))
     count = ctx.short(count, c.scope.block)
     product = times(count, v, c.scope.order)
     if (is_number if ctx.strict else is_finite)(c.body):
@@ -145,7 +145,7 @@ def _by_value(ctx: Context, c: Summation, q: NonNegative) -> Deep[Value]:
     domain = {i: s for i, s in scope.domain.items() if i not in outer} | {value: r}
     inner = ctx.scope(scope, domain=domain, masks=scope.masks_without(outer))
     parts = (*(p for p in c.parts if p is not q), equal(data, atom_affine(value)))
-    v: Value = yield ctx.contract(replace(c, scope=inner, parts=parts))
+    v: Value = yield from call(ctx.contract(replace(c, scope=inner, parts=parts)))
     if v.number == 0:
         return v
     axes = tuple(i for i in inner.domain if i in v.axes or i is value)
@@ -154,7 +154,7 @@ def _by_value(ctx: Context, c: Summation, q: NonNegative) -> Deep[Value]:
     ctx.held[table, ()] = Held(sums, tuple(inner.domain[i].extent for i in axes))
     body = grammar.access(table, *(atom_affine(i) - inner.domain[i].start for i in axes))
     limit = NonNegative(q.value - data + atom_affine(value))
-    return (yield ctx.contract(Summation(scope, {value: r}, (limit,), body, selects=c.selects)))
+    return (yield from call(ctx.contract(Summation(scope, {value: r}, (limit,), body, selects=c.selects))))
 
 
 def _is_compared(ctx: Context, c: Summation, q: NonNegative) -> bool:

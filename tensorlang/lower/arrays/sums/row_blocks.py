@@ -25,7 +25,7 @@ from tensorlang.lower.arrays.sums.loop import whole
 from tensorlang.lower.arrays.values import DTYPE, Value, apply, integer, ordered
 from tensorlang.lower.plan.dependence import Key, read_by, reads
 from tensorlang.lower.plan.triangular import Cut
-from tensorlang.recursion import Deep
+from tensorlang.recursion import Deep, call
 
 Ranges = Mapping[Index, Range]
 Limits = Sequence[NonNegative]
@@ -147,7 +147,7 @@ def in_blocks(ctx: Context, scope: Scope, e: Expr, cut: Cut) -> Deep[Node]:
     found = along(ctx, scope, {cut.row: scope.domain[cut.row]}, reads(e)) or Along(cut.row, ())
     part, _, names = given(ctx, within, found, scope.domain[cut.row])
     inner = ctx.scope(within, domain=narrowed(ctx, within, {**scope.domain, cut.row: part}, cut.row, cut.limits))
-    v: Value = yield ctx.value(e, inner)
+    v: Value = yield from call(ctx.value(e, inner))
     taken(ctx, found)
     block.give(whole(ctx, inner, ordered(v, inner.order), inner.order))
     cuts = found.cuts(ctx) if found.keys else Name(ctx.rows[scope.domain[cut.row].extent])

@@ -45,7 +45,7 @@ from tensorlang.lower.arrays.sums.sparse import enumerable
 from tensorlang.lower.arrays.sums.strategy import Strategy, WhyNot
 from tensorlang.lower.arrays.sums.summation import Summation
 from tensorlang.lower.arrays.values import Axes, Value, apply, cast
-from tensorlang.recursion import Deep
+from tensorlang.recursion import Deep, call
 
 
 def _segments(ctx: Context, c: Summation) -> Placed | WhyNot:
@@ -62,7 +62,7 @@ def _segmented(ctx: Context, c: Summation, found: Placed) -> Deep[Value]:
     rest = {i: r for i, r in scope.domain.items() if i not in found.at and i not in kept}
     domain = {i: scope.domain[i] for i in kept} | {s: c.summed[s] for s in points} | rest
     inner = ctx.scope(scope, domain=domain, env=composed(scope.env, found.at))
-    v: Value = yield ctx.contract(replace(c, scope=inner, summed=c.without(*points), parts=found.rest))
+    v: Value = yield from call(ctx.contract(replace(c, scope=inner, summed=c.without(*points), parts=found.rest)))
     if v.number == 0:
         return v
     at = {i: atom_affine(i) for i in kept} | found.at
@@ -98,7 +98,7 @@ def _shared(ctx: Context, c: Summation) -> _Shared | WhyNot:
 
 def _once_each(ctx: Context, c: Summation, found: _Shared) -> Deep[Value]:
     domain = found.c.scope.domain
-    v: Value = yield ctx.contract(found.c)
+    v: Value = yield from call(ctx.contract(found.c))
     if found.segment not in v.axes:
         return v
     name = ctx.named_array(v, c.scope.block, "sums")
@@ -241,7 +241,7 @@ def _manner(ctx: Context, points: Axes, at: Sequence[Affine]) -> tuple[str, str 
 
 
 def _column(a: Affine, points: Axes) -> IndexArray | None:
-    """The index array whose elements, all of them along the only one of `points`, `a` is but for a static integer."""
+    """The index array whose elements, all of them along the only one of `points`, `a` is, up to a static integer."""
     lookups = [(atom, k) for atom, k in a.terms if not isinstance(atom, Size)]
     if len(lookups) != 1 or len(points) != 1:
         return None

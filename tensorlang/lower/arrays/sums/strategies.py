@@ -37,7 +37,7 @@ from tensorlang.lower.arrays.sums.chunked import CHUNKS
 from tensorlang.lower.arrays.sums.correlation import CORRELATION
 from tensorlang.lower.arrays.sums.diagonal import STACK
 from tensorlang.lower.arrays.sums.einsum import REDUCE
-from tensorlang.lower.arrays.sums.expand import EXPAND
+from tensorlang.lower.arrays.sums.expand import EXPAND, FACTOR
 from tensorlang.lower.arrays.sums.loop import LOOP, expanded, function_of
 from tensorlang.lower.arrays.sums.prefix_sum import BY_VALUE, COUNT, PREFIX_SUM
 from tensorlang.lower.arrays.sums.segment_sum import GROUP, SEGMENT_SUM, SHARED_SEGMENTS
@@ -47,7 +47,7 @@ from tensorlang.lower.arrays.sums.summation import Summation
 from tensorlang.lower.arrays.sums.window import WINDOW
 from tensorlang.lower.arrays.undecided import undecided_conditions
 from tensorlang.lower.arrays.values import TRUE, Value, aligned, apply, integer, literal, plus, times, union
-from tensorlang.recursion import Deep
+from tensorlang.recursion import Deep, call
 
 
 def total(ctx: Context, scope: Scope, e: Bracket | Sum) -> Deep[Value]:
@@ -60,7 +60,8 @@ def contract(ctx: Context, c: Summation) -> Deep[Value]:
     memo = c.scope.memo
     if c.key not in memo:
         outer, ctx.multiplied = ctx.multiplied, False
-        memo[c.key] = yield (_strict(ctx, c) if c.selects is None and _must_select(ctx, c) else _contract(ctx, c))
+        way = _strict if c.selects is None and _must_select(ctx, c) else _contract
+        memo[c.key] = yield from call(way(ctx, c))
         if ctx.multiplied:
             ctx.multiplying.add((id(c.scope), c.key))
         ctx.multiplied |= outer
@@ -81,7 +82,7 @@ def _strict(ctx: Context, c: Summation) -> Deep[Value]:
     The fastest ways to compute a sum multiply by zero what is hidden, which is wrong where that is nan or inf. But then
     the sum is, too, which costs little to find out. So it is only computed by ways that select if it turns out so.
     """
-    v = yield contract(ctx, replace(c, selects=False))
+    v = yield from call(contract(ctx, replace(c, selects=False)))
     if not ctx.multiplied or v.number is not None:
         ctx.multiplied = False
         return v
@@ -90,7 +91,7 @@ def _strict(ctx: Context, c: Summation) -> Deep[Value]:
     target, ctx.target = ctx.target, None
     block = ctx.new_block()
     inner = ctx.scope(scope, block=block, fixed=block if scope.fixed is scope.block else scope.fixed)
-    w = yield contract(ctx, replace(c, scope=inner, selects=True))
+    w = yield from call(contract(ctx, replace(c, scope=inner, selects=True)))
     ctx.target, ctx.multiplied = target, False
     axes = union([v, w], scope.order)
     given = expanded(ctx, scope, v, axes)
@@ -105,7 +106,7 @@ def _contract(ctx: Context, c: Summation) -> Deep[Value]:
     if FALSE in c.parts:
         return literal(Fraction(0))
     about = bracket(conjunction(c.parts), c.body)
-    v: Value = yield by_first(ctx, (LOOP,) if c.loops else STRATEGIES, c, c.summed, about)
+    v: Value = yield from call(by_first(ctx, (LOOP,) if c.loops else STRATEGIES, c, c.summed, about))
     return v
 
 
@@ -133,7 +134,7 @@ def _scale(ctx: Context, c: Summation) -> Mul | WhyNot:
 
 def _scaled(ctx: Context, c: Summation, product: Mul) -> Deep[Value]:
     assert isinstance(product.left, Const)
-    v: Value = yield contract(ctx, replace(c, body=product.right))
+    v: Value = yield from call(contract(ctx, replace(c, body=product.right)))
     return times(literal(product.left.value), v, c.scope.order)
 
 
@@ -185,7 +186,7 @@ def _by_cases(ctx: Context, c: Summation, found: tuple[Or, list[Predicate]]) -> 
     total = literal(Fraction(0))
     for case in cases:
         parts = (*conjuncts(case), *(p for p in c.parts if p is not q))
-        v: Value = yield contract(ctx, replace(c, parts=parts))
+        v: Value = yield from call(contract(ctx, replace(c, parts=parts)))
         total = plus(total, v, 1, c.scope.order)
     return total
 
@@ -207,7 +208,7 @@ def _spread(ctx: Context, c: Summation, found: tuple[Equal, Index, Index]) -> De
     domain = {(s if i is k else i): (r if i is k else other) for i, other in scope.domain.items()}
     inner = ctx.scope(scope, domain=domain, env=_with(scope, k, value))
     parts = tuple(p for p in c.parts if p is not q)
-    v: Value = yield contract(ctx, replace(c, scope=inner, summed=c.without(s), parts=parts))
+    v: Value = yield from call(contract(ctx, replace(c, scope=inner, summed=c.without(s), parts=parts)))
     if v.number == 0:
         return v
     if s not in v.axes:
@@ -290,8 +291,8 @@ def _terms(ctx: Context, c: Summation) -> Add | WhyNot:
 
 
 def _distributed(ctx: Context, c: Summation, terms: Add) -> Deep[Value]:
-    left = yield contract(ctx, replace(c, body=terms.left))
-    right = yield contract(ctx, replace(c, body=terms.right))
+    left = yield from call(contract(ctx, replace(c, body=terms.left)))
+    right = yield from call(contract(ctx, replace(c, body=terms.right)))
     return plus(left, right, terms.sign, c.scope.order)
 
 
@@ -321,6 +322,7 @@ STRATEGIES = (
     BAND_PRODUCT,
     STACK,
     COUNT,
+    FACTOR,
     PREFIX_SUM,
     BY_VALUE,
     WINDOW,

@@ -11,7 +11,7 @@ from tensorlang.language.grammar import Expr
 from tensorlang.lower.arrays.context import Context
 from tensorlang.lower.arrays.integers import Range
 from tensorlang.lower.arrays.values import Value
-from tensorlang.recursion import Deep
+from tensorlang.recursion import Deep, call
 
 C = TypeVar("C")
 
@@ -57,7 +57,7 @@ def by_first(
             found = strategy.match(ctx, c)
             if not isinstance(found, WhyNot):
                 decision.chosen, decision.law, decision.rejected = strategy.name, strategy.law, tuple(rejected)
-                v: Value = yield strategy.rewrite(ctx, c, found)
+                v: Value = yield from call(strategy.rewrite(ctx, c, found))
                 return v
             rejected.append((strategy.name, found.reason))
     raise AssertionError("no strategy applies")

@@ -55,5 +55,5 @@ class Summation:
         return tuple(i for i in self.ranges if a.coefficient(i))
 
     def without(self, *indices: Index) -> Mapping[Index, Range]:
-        """The summed indices but for these."""
+        """The summed indices except these."""
         return {i: r for i, r in self.summed.items() if i not in indices}

@@ -23,7 +23,7 @@ from tensorlang.lower.arrays.sums.prefix_sum import BY_VALUE, PREFIX_SUM
 from tensorlang.lower.arrays.sums.strategy import DECIDED, Strategy, WhyNot
 from tensorlang.lower.arrays.sums.summation import Summation
 from tensorlang.lower.arrays.values import Value, plus
-from tensorlang.recursion import Deep
+from tensorlang.recursion import Deep, call
 
 
 @dataclass(frozen=True)
@@ -78,14 +78,14 @@ def _is_running(ctx: Context, c: Summation) -> bool:
 
 def _difference(ctx: Context, c: Summation, found: _Window) -> Deep[Value]:
     def compute(scope: Scope) -> Deep[Value]:
-        end: Value = yield ctx.contract(replace(found.to_end, scope=scope))
-        start: Value = yield ctx.contract(replace(found.before_start, scope=scope))
+        end: Value = yield from call(ctx.contract(replace(found.to_end, scope=scope)))
+        start: Value = yield from call(ctx.contract(replace(found.before_start, scope=scope)))
         return plus(end, start, -1, scope.order)
 
     ctx.multiplied = True
     if found.outer is None:
-        return (yield compute(c.scope))
-    return (yield guarded(ctx, c.scope, found.outer, c.body, compute))
+        return (yield from call(compute(c.scope)))
+    return (yield from call(guarded(ctx, c.scope, found.outer, c.body, compute)))
 
 
 WINDOW = Strategy(

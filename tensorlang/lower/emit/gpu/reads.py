@@ -50,7 +50,7 @@ from tensorlang.lower.kernels.ir import Kernel, Role
 from tensorlang.lower.kernels.operands import Array
 from tensorlang.lower.kernels.terms import over
 from tensorlang.lower.plan.dependence import places, variable
-from tensorlang.recursion import Deep, run
+from tensorlang.recursion import Deep, call, run
 from tensorlang.sets.isl import implies
 
 Known = Index | Var
@@ -203,7 +203,7 @@ class Reads:
                 if isinstance(e, Bracket | Extremum):
                     found |= self._of_predicate(e.pred)
                 for part in children(e):
-                    found |= yield self._needed(part)
+                    found |= yield from call(self._needed(part))
             if isinstance(e, Sum | Extremum):
                 found -= {e.index}
             self._needs[e] = found

@@ -21,7 +21,7 @@ from tensorlang.lower.kernels.ir import Kernel, Role
 from tensorlang.lower.kernels.operands import expressions_of
 from tensorlang.lower.kernels.terms import multiplied, product, reduction, vanishes
 from tensorlang.lower.plan.dependence import places, variable
-from tensorlang.recursion import Deep
+from tensorlang.recursion import Deep, call
 
 _LONGEST = 60
 IDENTITY: dict[int, Node] = {0: Number(Fraction(0)), 1: Negative(Name("jnp.inf")), -1: Name("jnp.inf")}
@@ -66,7 +66,7 @@ class Values(Reads):
         if known is not None:
             return known
         home = self.home(self._of(e), scope)
-        v: Value = yield self._value(e, home)
+        v: Value = yield from call(self._value(e, home))
         is_long = home is not scope or e in self._shared or len(text(v.node)) > _LONGEST
         if is_long and not isinstance(v.node, Name) and not isinstance(e, Const):
             v = self._named(v, home)
@@ -80,13 +80,13 @@ class Values(Reads):
             return self.load(x, places(e), scope)
         match e:
             case Bracket(p, a):
-                v = yield self.value(a, scope)
+                v = yield from call(self.value(a, scope))
                 return where(self.mask(p, scope), v, self._order)
             case Sum() | Extremum():
                 r = reduction(e)
-                v = yield self.reduced(Reduced(r.sign, r.indices, r.pred, r.factors), scope)
+                v = yield from call(self.reduced(Reduced(r.sign, r.indices, r.pred, r.factors), scope))
                 return v
-        return (yield combined(e, lambda part: self.value(part, scope), self._order, self._shared))
+        return (yield from call(combined(e, lambda part: self.value(part, scope), self._order, self._shared)))
 
     def _named(self, v: Value, scope: Scope) -> Value:
         """`v` by a name, the same one for the same code."""
@@ -104,7 +104,7 @@ class Values(Reads):
         """The sum or extremum: over vectors at once, over unrolled axes one after the other."""
         loops = [i for i in r.indices if self._axes[i].role is Role.UNROLLED]
         if not loops:
-            v = yield self._in_vectors(r, scope)
+            v = yield from call(self._in_vectors(r, scope))
             return v
         inner = scope
         total = self._names.fresh_local("total")
@@ -114,7 +114,7 @@ class Values(Reads):
             count = self.place(self._axes[i].extent, outer).node
             outer.block.statements.append(For(self._naming.places[i], count, inner.block))
         rest = tuple(i for i in r.indices if i not in loops)
-        v = yield self._in_vectors(replace(r, indices=rest), inner)
+        v = yield from call(self._in_vectors(replace(r, indices=rest), inner))
         if r.sign:
             inner.block.assign(total, apply("maximum" if r.sign > 0 else "minimum", Name(total), v.node))
         else:
@@ -125,7 +125,7 @@ class Values(Reads):
         pred, factors = product(multiplied(r.factors)) if not r.sign else (TRUE, list(r.factors))
         parts: list[_Part] = []
         for factor in factors:
-            v = yield self.value(factor, scope)
+            v = yield from call(self.value(factor, scope))
             parts.append(_Part(v, is_read=variable(factor) is not None))
         vectors = [i for i in r.indices if not self._axes[i].is_number]
         parts += [_Part(self.mask(p, scope), True, r.condition) for p in conjuncts(r.pred) if p is not TRUE]

@@ -71,13 +71,13 @@ def _points(shape):
 
 
 def _band_block(count, rows):
-    """The rows of a block of a band with so many diagonals: half as many, so that a third of its products are with
+    """The rows of a block of a band with `count` diagonals: half as many, so that a third of its products are with
     zeros, where these are not few."""
     return min(256, max(8, 1 << max(0, (count // 2).bit_length() - 1)), rows)
 
 
 def _rows_of(x, first, blocks, step, size):
-    """For each of so many blocks k the rows x[.., first + k * step + r, :], r < size, zero outside of x: an array
+    """For each of `blocks` blocks k the rows x[.., first + k * step + r, :], r < size, zero outside of x: an array
     [.., k, r, :]."""
     parts = -(-size // step)
     start, stop = first, first + (blocks + parts - 1) * step

@@ -26,7 +26,7 @@ def _cut_rows(stop, work):
 
 
 def _even_blocks(start, stop, rows, most):
-    """start..stop in at most so many blocks of at least so many rows, of the same multiple of 16 but for the last."""
+    """start..stop in at most `most` blocks of at least `rows` rows, all but the last of one multiple of 16."""
     count = max(1, min((stop - start) // rows, most))
     size = max(1, -(-(stop - start) // (16 * count)) * 16) if count > 1 else max(1, stop - start)
     return [(k, min(k + size, stop)) for k in range(start, stop, size)]
@@ -81,7 +81,7 @@ def _sum_by_windows(start, stop, width, block, shape, dtype):
 
 
 def _band_by_windows(start, stop, width, block, axes, shape, dtype):
-    """Zeros of that shape but for what block(k, rows) gives for blocks of rows from start to stop: an array, and where
+    """Zeros of that shape except what block(k, rows) gives for blocks of rows from start to stop: an array, and where
     its first column is. The axes are those of rows and columns; small arrays are written as one block."""
     count, rows, rest = _windows(start, stop, width)
     if shape[axes[0]] * shape[axes[1]] <= COSTS["band_cells"]:

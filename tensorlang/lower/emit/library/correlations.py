@@ -130,7 +130,7 @@ def _in_rows(x, w, at, compute):
 
 
 def _folded(x, axis, start, rows, step):
-    """The `rows` * `step` elements of x from `start` on along an axis, zero outside of x, as an axis of so many rows;
+    """The `rows` * `step` elements of x from `start` on along an axis, zero outside of x, as an axis of `rows` rows;
     the places in a row become part of axis 1."""
     x = _over(x, *[(start, start + rows * step) if k == axis else (0, n) for k, n in enumerate(x.shape)])
     x = jnp.moveaxis(x.reshape(*x.shape[:axis], rows, step, *x.shape[axis + 1 :]), axis + 1, 2)
@@ -162,7 +162,7 @@ def _line(x, w, at):
 
 
 def _is_wide(x, w, at):
-    """Whether a line of few taps or outputs has so many channels that their products are what takes time."""
+    """Whether a line of few taps or outputs has channels whose products take most of the time."""
     ((_, _, _, n),), taps, channels = at, w.shape[2], COSTS["conv_channels"]
     if min(n, taps) >= COSTS["fft_square"]:
         return False

@@ -26,7 +26,7 @@ def _around(x, axis, dim, first, length, step, size):
         start = lax.slice_in_dim(x, 0, right, axis=dim)
         parts.append(lax.ppermute(start, axis, [(d + 1, d) for d in range(devices - 1)]))
     x = jnp.concatenate(parts, dim) if len(parts) > 1 else x
-    if step == block:  # alike on all devices
+    if step == block:  # the same on all devices
         x = lax.slice_in_dim(x, left + first, left + first + length, axis=dim)
     else:
         x = lax.dynamic_slice_in_dim(x, left + first + lax.axis_index(axis) * (step - block), length, dim)

@@ -19,7 +19,7 @@ def _if_finite(x, selected):
 
 
 def _side_by_side(axis, size, *pieces):
-    """Zeros of that size along an axis, but for the pieces, each from its start on. Where some meet, they add up."""
+    """Zeros of that size along an axis, except the pieces, each from its start on. Where some meet, they add up."""
     zeros = lambda n: jnp.zeros((*pieces[0][1].shape[:axis], n, *pieces[0][1].shape[axis + 1 :]), pieces[0][1].dtype)
     parts, end = [], 0
     for start, x in sorted(pieces, key=lambda piece: piece[0]):

@@ -1,4 +1,4 @@
-"""Recurrences: steps one after the other, and window by window of their times."""
+"""Recurrences, steps one after the other and window by window of their times, and functions called as a whole."""
 
 import jax
 import jax.numpy as jnp
@@ -6,12 +6,12 @@ from jax import lax
 
 
 def _recur(step, first, size, dtype):
-    """The last states of so many steps from the first ones, and what each step gives: step(states, t) is both."""
+    """The last states of `size` steps from the first ones, and what each step gives: step(states, t) is both."""
     return _go_through(_cast(step, dtype), _numbers(first, dtype), 0, size)
 
 
 def _go_through(step, states, first, size, slices=None, backwards=False):
-    """So many steps from the time `first` on, which slices read from the last to the first if they go `backwards`."""
+    """`size` steps from the time `first` on, which slices read from the last to the first if they go `backwards`."""
 
     def one(carry, given):
         t, states = carry
@@ -24,7 +24,7 @@ def _go_through(step, states, first, size, slices=None, backwards=False):
 
 
 def _recur_until(step, first, size, dtype):
-    """The last states of at most so many steps, until a step says, by its one value, that it keeps all states."""
+    """The last states of at most `size` steps, until a step says, by its one value, that it keeps all states."""
     step = _cast(step, dtype)
 
     def one(carry):
@@ -59,6 +59,17 @@ def _before(first, after):
 def _all_states(first, after):
     """The first state and those after each step."""
     return jnp.concatenate([jnp.asarray(first, after.dtype)[None], after])
+
+
+def _called(key, arguments, axes, batch, dtype):
+    """What the function known as `key` gives for these arguments, of which those on axis 0 have `batch` axes more."""
+    from tensorlang.language.routines import by_key
+
+    run = by_key(key).compute
+    assert run is not None
+    for _ in range(batch):
+        run = jax.vmap(run, in_axes=axes)
+    return [jnp.asarray(x, dtype) for x in run(*(jnp.asarray(x, dtype) for x in arguments))]
 
 
 def _window(size, store="needed"):

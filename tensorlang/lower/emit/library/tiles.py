@@ -11,7 +11,7 @@ def _single(dtype):
 
 
 def _filled(x, starts, lengths):
-    """The elements of `x` from `starts` on, so many along each dimension; zeros where there are none."""
+    """The elements of `x` from `starts` on, `lengths` along each dimension; zeros where there are none."""
     ends = [start + length - n for start, length, n in zip(starts, lengths, x.shape, strict=True)]
     if not any(starts) and not any(ends):
         return x

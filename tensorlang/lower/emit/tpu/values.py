@@ -39,7 +39,7 @@ from tensorlang.lower.kernels.ir import Axis, Role
 from tensorlang.lower.kernels.operands import How, Operand
 from tensorlang.lower.kernels.terms import Reduction, over, reduction
 from tensorlang.lower.plan.dependence import places, variable
-from tensorlang.recursion import Deep
+from tensorlang.recursion import Deep, call
 
 LOWEST, HIGHEST = Number(Fraction(-3 * 10**38), True), Number(Fraction(3 * 10**38), True)
 """What is less, and greater, than any number of a program."""
@@ -91,7 +91,7 @@ class Values:
     def value(self, e: Expr, scope: Scope) -> Deep[Value]:
         """The tile of `e`, in float32."""
         if e not in scope.memo:
-            v: Value = yield self._value(e, scope)
+            v: Value = yield from call(self._value(e, scope))
             if v.depth and (e in self._shared or len(text(v.node)) > _LONG):
                 v = self.named(v, scope)
             scope.memo[e] = v
@@ -109,11 +109,11 @@ class Values:
                 v = self.read(e)
                 return v if variable(e) in self._wide or not v.axes else self.widened(v)
             case Bracket(p, a):
-                v = yield self.value(a, scope)
+                v = yield from call(self.value(a, scope))
                 return self.kept(p, v, scope)
             case Sum() | Extremum():
-                return (yield self.reduced(reduction(e), scope))
-        return (yield combined(e, lambda part: self.value(part, scope), self.order, self._shared))
+                return (yield from call(self.reduced(reduction(e), scope)))
+        return (yield from call(combined(e, lambda part: self.value(part, scope), self.order, self._shared)))
 
     def widened(self, v: Value) -> Value:
         """`v` in float32."""
@@ -185,10 +185,10 @@ class Values:
         inner = [p for p in conjuncts(r.pred) if not over(p).isdisjoint(summed)]
         outer = conjunction(p for p in conjuncts(r.pred) if over(p).isdisjoint(summed))
         if r.sign:
-            v = yield self.value(r.factors[0], scope)
+            v = yield from call(self.value(r.factors[0], scope))
             v = self._along("max" if r.sign > 0 else "min", self.kept(r.pred, v, scope, r.sign), summed)
             return v
-        parts: list[_Factor] = yield self._factors(r.factors, inner, scope)
+        parts: list[_Factor] = yield from call(self._factors(r.factors, inner, scope))
         if len(parts) == 2 and parts[0].meets(parts[1], summed):
             v = _dot(parts[0].value, parts[1].value, summed[0], self.order)
         else:
@@ -215,7 +215,7 @@ class Values:
         found: list[_Factor] = []
         for factor in factors:
             stored = variable(factor) is not None and bool(self.read(factor).axes)
-            v = self.read(factor) if stored else (yield self.value(factor, scope))
+            v = self.read(factor) if stored else (yield from call(self.value(factor, scope)))
             found.append(_Factor(v, stored))
         for p in inner:
             axes = self.axes_of(p)

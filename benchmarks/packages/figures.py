@@ -1,0 +1,134 @@
+"""What the gradients of one function cost, by `jax.grad` and `tl.jax.grad`: operations, times, their difference."""
+
+from __future__ import annotations
+
+import random
+import re
+import statistics
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+import tensorlang as tl
+from benchmarks.packages.pool import Made, PackageFunction
+from tensorlang.jaxprs.explain import explanation
+from tensorlang.jaxprs.lint import Report, judged
+from tensorlang.jaxprs.rewrite import plan, traced
+from tensorlang.measure.count import CountError, count_compiled
+
+_NAMES = re.compile(
+    r"metadata=\{[^}]*\}|HloModule [^,]*|#\S+|(FileNames|FunctionNames|FileLocations|StackFrames)\n(.+\n)*"
+)
+
+LEAST = 2e-3
+"""Seconds that a gradient runs in each round, again and again if it is faster."""
+
+
+@dataclass(frozen=True)
+class Figures:
+    """One function: parts that are derived, parts that stay JAX and why, and JAX's figures beside ours, in this order.
+
+    `operations` are XLA's, None where they can't be told; `seconds` medians of rounds in turns, and `ratio` the median
+    of ours by JAX's in the same rounds; `first` the seconds until the first gradient is there: tracing, deriving,
+    compiling, running; `apart` the largest difference by the largest element; `same` says that nothing is derived, and
+    that XLA compiles the same program, so that no times differ.
+    """
+
+    source: str
+    derived: int
+    left: tuple[str, ...]
+    apart: float
+    first: tuple[float, float]
+    operations: tuple[int, int] | None = None
+    seconds: tuple[float, float] = (0.0, 0.0)
+    ratio: float = 1.0
+    same: bool = False
+
+
+def measured(f: PackageFunction, n: int, rounds: int) -> Figures:
+    """The figures of a function at the size n; with no rounds, without times."""
+    made = f.make(n)
+    closed, _, active, _ = traced(made.fun, made.args, {}, made.wanted)
+    firsts = []
+    runs = []
+    for gradient in (jax.grad, tl.jax.grad):
+        start = time.perf_counter()
+        compiled = jax.jit(gradient(made.fun, made.wanted)).lower(*made.args).compile()
+        result = jax.block_until_ready(compiled(*made.args))
+        firsts.append(time.perf_counter() - start)
+        runs.append((compiled, result))
+    (theirs, want), (ours, got) = runs
+    told = explanation(f.source, plan(closed, active))
+    derived = sum(row.what == "derived" for row in told.rows)
+    same = not derived and text(theirs) == text(ours)
+    seconds, ratio = ((0.0, 0.0), 1.0) if same or not rounds else in_turns(theirs, ours, made, rounds)
+    return Figures(
+        f.source,
+        derived,
+        tuple(dict.fromkeys(row.why for row in told.rows if row.what != "derived")),
+        apart(got, want),
+        (firsts[0], firsts[1]),
+        operations(theirs, ours),
+        seconds,
+        ratio,
+        same,
+    )
+
+
+def text(compiled: Any) -> str:
+    """What XLA compiled, without what it is called and where it is from."""
+    return _NAMES.sub("", compiled.as_text())
+
+
+def apart(got: Any, want: Any) -> float:
+    """The largest difference of elements, by the largest element of the same array."""
+    pairs = zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True)
+    found = 0.0
+    for g, w in pairs:
+        if np.size(w) and np.asarray(w).dtype.kind == "f":
+            g, w = np.asarray(g, np.float64), np.asarray(w, np.float64)  # noqa: PLW2901
+            known = np.isfinite(w)  # where JAX's gradient is nan, ours need not be
+            if known.any():
+                found = max(found, float(np.max(np.abs(g - w)[known]) / max(1e-6, np.max(np.abs(w[known])))))
+    return found
+
+
+def operations(theirs: Any, ours: Any) -> tuple[int, int] | None:
+    """XLA's operations of both, None where these can't be told."""
+    try:
+        return count_compiled(theirs).operations, count_compiled(ours).operations
+    except CountError:
+        return None
+
+
+def in_turns(theirs: Any, ours: Any, made: Made, rounds: int) -> tuple[tuple[float, float], float]:
+    """The medians of the times of both, and that of the ratios, each round in an order of its own."""
+
+    def timed(run: Any, repeats: int) -> float:
+        start = time.perf_counter()
+        for _ in range(repeats):
+            jax.block_until_ready(run(*made.args))
+        return (time.perf_counter() - start) / repeats
+
+    once = min(timed(run, 1) for run in (theirs, ours) for _ in range(3))
+    repeats = max(1, min(200, int(LEAST / once)))
+    order = random.Random(0)
+    times: list[list[float]] = [[], []]
+    for _ in range(rounds):
+        for k in order.sample([0, 1], 2):
+            times[k].append(timed((theirs, ours)[k], repeats))
+    ratio = statistics.median(b / a for a, b in zip(*times, strict=True))
+    return (statistics.median(times[0]), statistics.median(times[1])), ratio
+
+
+def linted(f: PackageFunction, sizes: tuple[int, int], compiled: bool) -> Report:
+    """The linter's report at two sizes."""
+
+    def made(n: int) -> Any:
+        found = f.make(n)
+        return found.fun, jax.eval_shape(lambda *args: args, *found.args), found.wanted
+
+    return judged(f.source, made, sizes, compiled)

@@ -1,0 +1,94 @@
+"""Functions of numbers with loops in kernels: one kernel for the value and all partial derivatives, on both targets."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from benchmarks import control
+
+n, m = tl.sizes("n m")
+
+
+def newton(a: Any, x: Any) -> Any:
+    while abs(x * x - a) > 1e-5 * a:
+        x = 10.0 if x > 100 else 0.5 * (x + a / x)
+    return x
+
+
+def interpreted(f: tl.Lowered, *arrays: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return f(*arrays)
+
+
+@pytest.mark.parametrize(
+    ("target", "mode"), [("pallas-tpu", "dual"), ("pallas-tpu", "reverse"), ("pallas-gpu", "dual")]
+)
+def test_value_and_all_partial_derivatives_are_one_kernel(target: str, mode: str) -> None:
+    root = tl.scalar(bound=20, mode=mode)(newton)
+    f = tl.function(lambda a, x: tl.gen((n, m), lambda i, j: root(a[i, j], x[i, j])), a=tl.R[n, m], x=tl.R[n, m])
+    both = tl.function(lambda a, x, t: (f(a, x), tl.adjoint(f)(a, x, t)), a=tl.R[n, m], x=tl.R[n, m], t=tl.R[n, m])
+    made = tl.lower(both, target=target)
+    assert made.source.count("pl.pallas_call") == 1 and "Left to jax.numpy" not in made.source
+    assert made.source.count("= _newton") == 1, "one call for the value and both derivatives"
+    rng = np.random.default_rng(0)
+    a, x, t = (rng.uniform(low, high, (9, 33)).astype(np.float32) for low, high in ((1.1, 60), (150, 200), (-1, 1)))
+    value, bars = interpreted(made, a, x, t)
+    expected = np.array(
+        [[newton(float(p), float(q)) for p, q in zip(*rows, strict=True)] for rows in zip(a, x, strict=True)]
+    )
+    np.testing.assert_allclose(value, expected, rtol=1e-5)
+    _, exact = tl.evaluate(both, a, x, t)
+    for found, right in zip(bars, exact, strict=True):
+        np.testing.assert_allclose(found, right, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("target", ["pallas-tpu", "pallas-gpu"])
+def test_a_passed_bound_is_nan_in_a_kernel_and_what_has_none_is_left_to_jax(target: str) -> None:
+    root = tl.scalar(bound=2)(newton)
+    f = tl.function(lambda a: tl.gen((n, m), lambda i, j: root(a[i, j], 1.0)), a=tl.R[n, m])
+    a = np.full((9, 17), 50, np.float32)
+    a[3, 4] = 1
+    value = interpreted(tl.lower(f, target=target), a)
+    assert np.isnan(np.asarray(value)).sum() == a.size - 1 and value[3, 4] == 1
+    endless = tl.scalar(newton)
+    g = tl.function(lambda a: tl.gen((n, m), lambda i, j: endless(a[i, j], 1.0)), a=tl.R[n, m])
+    assert "has no bound" in tl.lower(g, target=target).source
+
+
+def test_triton_leaves_what_stores_to_jax() -> None:
+    root = tl.scalar(bound=20, mode="reverse")(newton)
+    f = tl.function(lambda a: tl.sum(n, lambda i: tl.sum(m, lambda j: root(a[i, j], a[i, j]))), a=tl.R[n, m])
+    assert 'mode="dual"' in str(tl.lower(tl.grad(f), target="pallas-gpu").source)
+
+
+@pytest.mark.parametrize("target", ["pallas-tpu", "pallas-gpu"])
+def test_the_cell_of_the_paper_on_mixed_mode_is_one_kernel_with_its_four_derivatives(target: str) -> None:
+    types = {**dict.fromkeys("cfig", tl.R[n, n]), "before": tl.R[n], "below": tl.R[n]}
+    written, called = control.cells(), control.cells(tl.scalar(mode="dual")(control.cell.body))
+    inputs = ("c", "f", "i", "g")
+
+    def both(c: Any, f: Any, i: Any, g: Any, before: Any, below: Any, t: Any) -> Any:
+        given = c, f, i, g, before, below
+        return called(*given), tl.adjoint(called, wrt=inputs)(*given, t)
+
+    made = tl.lower(
+        tl.function(both, **{k: tl.R[n, n] if k in inputs else v for k, v in types.items()}, t=tl.R[n, n]),
+        target=target,
+    )
+    assert made.source.count("pl.pallas_call") == 1 and "Left to jax.numpy" not in made.source
+    rng = np.random.default_rng(0)
+    arrays = [
+        *(rng.normal(size=(9, 9)) for _ in inputs),
+        *(rng.integers(0, 2, 9) for _ in range(2)),
+        rng.normal(size=(9, 9)),
+    ]
+    value, bars = interpreted(made, *(x.astype(np.float32) for x in arrays))
+    np.testing.assert_allclose(value, tl.evaluate(written, *arrays[:6]), rtol=1e-5, atol=1e-6)
+    for found, right in zip(bars, tl.evaluate(tl.adjoint(written, wrt=inputs), *arrays), strict=True):
+        np.testing.assert_allclose(found, right, rtol=1e-4, atol=1e-6)

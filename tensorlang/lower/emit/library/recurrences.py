@@ -128,7 +128,8 @@ def _sweep(step, rest, pick, first, stored, kept, size, turned, dtype):
     for whole in (False, True) if turned else (True, False):
         if whole and count:
             k = jnp.asarray(count - 1 if turned else 0, jnp.int32)
-            (_, *carry), rows = lax.scan(one, (k, *carry), length=count, reverse=turned)
+            (_, *last), rows = lax.scan(one, (k, *carry), length=count, reverse=turned)
+            carry = last[0], last[1], last[2]
             parts.append(tuple(x.reshape(count * length, *x.shape[2:]) for x in rows))
         elif not whole and (left or not count):
             states, marks, sums = carry

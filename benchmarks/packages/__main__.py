@@ -1,6 +1,7 @@
 """Gradients of functions of published packages, by `jax.grad` and by `tl.jax.grad`, both under `jax.jit`.
 
     python -m benchmarks.packages [--size N] [--rounds N] [--only WORD ..] [--lint] [--save FILE.json]
+    python -m benchmarks.packages --page FILE.json ..   # tables of what was saved
 
 Needs `pip install -c constraints.txt -e '.[packages]'`; functions whose packages are not there are left out. Both
 gradients are timed in turns. `--lint` runs the linter on those of which parts are derived, at a quarter of the size and
@@ -30,7 +31,12 @@ def main() -> None:
     asked.add_argument("--only", nargs="*", default=[])
     asked.add_argument("--lint", action="store_true")
     asked.add_argument("--save", type=Path)
+    asked.add_argument("--page", type=Path, nargs="*")
     given = asked.parse_args()
+    if given.page:
+        saved = {row["code"]: row for path in given.page for row in json.loads(path.read_text())["rows"]}
+        print(page(list(saved.values())))
+        return
     warnings.simplefilter("ignore")  # of packages that are older than this JAX
     rows: list[dict[str, Any]] = []
     missing: dict[str, str] = {}
@@ -90,6 +96,26 @@ def summary(rows: Sequence[dict[str, Any]]) -> str:
             f"more than 2: {', '.join(late) or 'none'}",
         ]
     )
+
+
+def page(rows: Sequence[dict[str, Any]]) -> str:
+    """The summary, the functions of which parts are derived with their figures, and all functions by package."""
+    lines = [summary(rows), "", "| function | derived | XLA's operations, jax.grad | derived | time | linter |"]
+    lines.append("|---|---|---|---|---|---|")
+    for row in rows:
+        if row["derived"]:
+            kind = "in parts" if row["left"] else "whole"
+            theirs, ours = (f"{n:,}" for n in row["operations"]) if row["operations"] else ("", "")
+            told = "" if "finding" not in row else row["finding"][0][:5] if row["finding"] else "fine"
+            cells = [f"`{row['code']}`".replace(" | ", " of "), kind, theirs, ours, f"{row['ratio']:.2f}", told]
+            lines.append(f"| {' | '.join(cells)} |")
+    by_package: dict[str, list[str]] = {}
+    for row in rows:
+        package, _, name = row["source"].partition(".")
+        by_package.setdefault(package, []).append(name)
+    lines += ["", "| package | functions |", "|---|---|"]
+    lines += [f"| {package} | {', '.join(dict.fromkeys(names))} |" for package, names in by_package.items()]
+    return "\n".join(lines)
 
 
 def ratio_of_first(row: dict[str, Any]) -> float:

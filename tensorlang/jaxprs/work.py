@@ -110,7 +110,8 @@ def operations(equation: Any) -> int:
         kernel, spec = equation.invars[1].aval.shape, equation.params["dimension_numbers"].rhs_spec
         taps = math.prod(int(n) for d, n in enumerate(kernel) if d != spec[0])
         apart = math.prod(equation.params["lhs_dilation"] or (1,))  # the zeros between cost no time in XLA's code
-        return 2 * out * taps // apart
+        groups = equation.params["batch_group_count"]  # XLA computes all pairs of groups, and keeps those of the same
+        return 2 * out * taps * groups // apart
     if name.startswith(("reduce_window", "select_and_scatter")):
         return out * math.prod(equation.params.get("window_dimensions", (1,)))
     if name.startswith(("reduce", "arg", "cum")):

@@ -22,7 +22,7 @@ from tests.support import ROOT
 nbformat = pytest.importorskip("nbformat", reason="notebooks are read by nbformat")
 
 FOLDER = ROOT / "notebooks"
-NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
+NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"), key=lambda path: int(path.name.split("-")[0]))
 MACHINE = re.compile(r"(?<![\w.:/])/(?:home|root|tmp|work|opt|usr|var|Users|mnt)/[\w.\-]+|[A-Z]:\\\\")
 WIDGET = "application/vnd.jupyter.widget-view+json"
 TEXTS = ("text/plain", "text/latex", "text/markdown")

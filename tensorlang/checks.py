@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorlang.certificate import Certificate
-from tensorlang.cost.cost import cost
+from tensorlang.cost.cost import cost_of_one_trip
 from tensorlang.errors import CountError, LimitError
 from tensorlang.language.affine import Affine, Atom, IndexArray
 from tensorlang.language.arguments import from_leaves, size_values
@@ -120,7 +120,7 @@ def charge(f: Function, derived: Function, sizes: Mapping[str, int], data: Mappi
     results = sum(math.prod(max(0, n.value(values)) for n in shape(part)[0]) for _, part in leaves(f.type))
     asked = sorted(f.sizes, key=lambda s: list(sizes).index(s.name) if s.name in sizes else len(sizes))
     named = {s.name: values[s] for s in asked}
-    return Charge(cost(f, given), cost(derived, given), results, named)
+    return Charge(cost_of_one_trip(f, given), cost_of_one_trip(derived, given), results, named)
 
 
 def compiled(f: Function, wrt: Wrt, sizes: Mapping[str, int], data: Mapping[str, Any]) -> dict[str, Machine | str]:
@@ -135,7 +135,7 @@ def compiled(f: Function, wrt: Wrt, sizes: Mapping[str, int], data: Mapping[str,
         told = {s.name: values[s] for s in g.sizes}
         try:
             made = count(lower(g), *(_argument(p, values, data) for p in g.params), **_unread(g, told))
-            found[name] = Machine(cost(g, given), made)
+            found[name] = Machine(cost_of_one_trip(g, given), made)
         except (CountError, LimitError) as error:
             found[name] = f"not counted: {error.message}"
     return found

@@ -19,14 +19,15 @@ from fractions import Fraction
 from . import trees
 from .budget import Budget, Undecided
 from .equal import Opened, Side
-from .facts import Facts, fresh
+from .facts import Facts, fresh, is_index
 from .functions import derivatives
 from .kinds import Path, flat_type, leaves, shape
+from .linear import isolated
 from .meaning import ONE
 from .normal import CUTS, REAL, Atom, Term, Value, Values, at, negated, normals, number, summed, times
-from .predicates import renamed, within
+from .predicates import moved, renamed, within
 from .recurrences import State, States, free_in
-from .semantics import Function
+from .semantics import Function, names_in
 from .trees import Add, Affine, Call, Compare, Expr, Mul, Name, Num, Pred, Program, Refused, Type, name
 
 _MOST_ITEMS = 2000
@@ -178,8 +179,8 @@ class Gradient:
                 raise Undecided("a derivative of too many terms")
             self.values.facts.budget.spend()
             item = waiting.pop()
+            item = replace(item, atom=self.states.atom(item.atom))
             key, places = item.atom
-            key = self.states.called(key)
             if key == REAL or not self.states.reached(self.states.keys([Term(ONE, ((key, places),))])) & (
                 self.inputs | ends
             ):
@@ -246,53 +247,102 @@ class Gradient:
             return
         size = group[0].size
         outer = free_in([v for _, v in given.values()], [x for names, _ in given.values() for x in names])
+        pin = _pinned(given, outer)
+        if pin is not None:
+            outer.remove(pin.outer)
         at_outer = tuple(map(name, outer))
         r = fresh()
         turned = size - name(r) - trees.number(1)
         bars = dict(zip(active, self.states.names(len(active)), strict=True))
         start: list[Item] = []
         for key in active:
-            state = mine[key]
-            dims = tuple(fresh() for _ in state.formal)
-            names = dict(zip(state.formal, map(name, dims), strict=True))
-            ranges = [renamed(p, names) for p in state.around]
-            bar = (bars[key], (name(r), *at_outer, *map(name, dims)))
-            start += items(state.after(turned, tuple(map(name, dims))), dims, ranges, (bar,))
+            box = _Box(mine[key], pin, None if pin is None else name(pin.free))
+            bar = (bars[key], (name(r), *at_outer, *box.places))
+            start += items(mine[key].after(turned, box.places), box.dims, box.ranges, (bar,))
         inner = self._of(start, frozenset(mine), ends | mine.keys())
         made = []
         for key in active:
-            state = mine[key]
-            dims = tuple(fresh() for _ in state.formal)
-            at_dims = tuple(map(name, dims))
-            names = dict(zip(state.formal, at_dims, strict=True))
-            around = tuple(renamed(p, names) for p in state.around)
-            outside = _given(given, key, (size, *at_dims))
-            step = [*_given(given, key, (turned, *at_dims)), *inner.at(key, (turned, *at_dims))]
-            inside = (*around, within(name(r), size))
-            opened = self.states.opened
-            made.append(
-                State(
-                    bars[key], size, (*outer, *dims), around, opened(outside, around), r, opened(normals(step), inside)
-                )
-            )
+            box = _Box(mine[key], None, None)
+            pinned = {} if pin is None else pin.at(box.places)
+            outside = at(_given(given, key, (size, *box.places)), pinned)
+            step = [*_given(given, key, (turned, *box.places)), *inner.at(key, (turned, *box.places))]
+            inside = (*box.ranges, within(name(r), size))
+            first = self.states.opened(normals(outside), box.ranges)
+            later = self.states.opened(normals(at(step, pinned)), inside)
+            made.append(State(bars[key], size, (*outer, *box.dims), box.ranges, first, r, later))
         self.states.add(made)
         for key, (places, v) in inner.found.items():
             if key not in mine:
-                found.include(key, places, summed(r, size, self.states.current(v, bars.values())))
+                here = v if pin is None else at(v, {pin.free: pin.place})
+                found.include(key, places, summed(r, size, self.states.current(here, bars.values())))
         rest: list[Item] = []
         for key in active:
-            state = mine[key]
-            dims = tuple(fresh() for _ in state.formal)
-            at_dims = tuple(map(name, dims))
-            names = dict(zip(state.formal, at_dims, strict=True))
-            ranges = [renamed(p, names) for p in state.around]
-            for t in self.states.read(bars[key], size, (*at_outer, *at_dims), ranges):
+            box = _Box(mine[key], pin, None if pin is None else pin.place)
+            for t in self.states.read(bars[key], size, (*at_outer, *box.places), box.ranges):
                 u = t.moved({})
                 rest += (
                     replace(item, coefficient=item.coefficient * u.coefficient)
-                    for item in items(state.first(at_dims), (*dims, *u.binders), (*ranges, *u.preds), u.atoms)
+                    for item in items(
+                        mine[key].first(box.places), (*box.dims, *u.binders), (*box.ranges, *u.preds), u.atoms
+                    )
                 )
         self._spread(rest, found, ends)
+
+
+@dataclass(frozen=True)
+class Pin:
+    """That what is given is 0 but where the place with number `which` is `place`, which tells the index `outer`: it is
+    `back` where that place is `free`."""
+
+    which: int
+    outer: str
+    place: Affine
+    free: str
+    back: Affine
+
+    def at(self, places: Sequence[Affine]) -> dict[str, Affine]:
+        """What the two names are at these places."""
+        here = places[self.which]
+        return {self.free: here, self.outer: moved(self.back, {self.free: here})}
+
+
+def _pinned(given: Mapping[str, tuple[list[str], Value]], outer: Sequence[str]) -> Pin | None:
+    """The place that what is given pins to an index around, if all of it does."""
+    pins: list[set[tuple[int, str, Affine, Affine]]] = []
+    for (_, *places), v in given.values():
+        for t in normals(v):
+            mine = set()
+            for p in t.preds:
+                if not isinstance(p, Compare) or not p.equal:
+                    continue
+                for k, f in enumerate(places):
+                    for x in outer:
+                        place, back = isolated(p.value, f), isolated(p.value, x)
+                        if place is None or back is None or {i for i in names_in(p.value) if is_index(i)} != {f, x}:
+                            continue
+                        mine.add((k, x, place, moved(back, {f: name(_FREE)})))
+            pins.append(mine)
+    common = set.intersection(*pins) if pins else set()
+    if not common:
+        return None
+    k, x, place, back = min(common, key=repr)
+    free = fresh()
+    return Pin(k, x, place, free, moved(back, {_FREE: name(free)}))
+
+
+_FREE = "$free"
+
+
+class _Box:
+    """The places of a state, one of which is pinned, with names of their own, and what is known of them."""
+
+    def __init__(self, state: State, pin: Pin | None, pinned: Affine | None) -> None:
+        given = {} if pin is None or pinned is None else {pin.which: pinned}
+        names = [fresh() for _ in state.formal]
+        self.dims = tuple(i for k, i in enumerate(names) if k not in given)
+        self.places = tuple(given.get(k, name(i)) for k, i in enumerate(names))
+        held = dict(zip(state.formal, self.places, strict=True))
+        self.ranges = tuple(renamed(p, held) for p in state.around)
 
 
 def _given(given: Mapping[str, tuple[list[str], Value]], key: str, places: Sequence[Affine]) -> Value:

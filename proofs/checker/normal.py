@@ -400,7 +400,7 @@ class Values:
             known = [*context, *outside]
             some: Pred = trees.All(tuple(inside))
             for b in bound:
-                size = _range(b or "", inside)
+                size = range_of(b or "", inside)
                 if size is None:
                     break
                 some = Exists(b or "", size, some)
@@ -476,7 +476,7 @@ class Values:
         for t in normals(v):
             some: Pred = trees.All(t.preds)
             for b in t.binders:
-                size = _range(b, t.preds)
+                size = range_of(b, t.preds)
                 if size is None or not self.facts.implies(t.preds, Compare(False, trees.name(b))):
                     return ()
                 some = Exists(b, size, some)
@@ -641,7 +641,7 @@ def _only_name(a: Affine) -> str | None:
     return None
 
 
-def _range(b: str, preds: Sequence[Pred]) -> Affine | None:
+def range_of(b: str, preds: Sequence[Pred]) -> Affine | None:
     """The size below which `preds` say that `b` is."""
     for p in preds:
         if isinstance(p, Compare) and not p.equal and (b, -1) in p.value.terms:

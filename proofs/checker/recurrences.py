@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from itertools import islice, product
 from typing import TYPE_CHECKING
@@ -20,9 +21,9 @@ from .budget import Undecided
 from .facts import conjunction, fresh, is_index
 from .kinds import Path, leaves, shape
 from .linear import names_of
-from .normal import CHOICE, TEST, Atom, Term, Value, Values, at, negated, normals, number, within_term
+from .normal import CHOICE, TEST, Atom, Term, Value, Values, at, negated, normals, range_of, within_term
 from .predicates import within
-from .semantics import names_in
+from .semantics import fine, names_in
 from .trees import Affine, All, Compare, Element, Exists, Holds, Pred, Recur, Type, name
 
 if TYPE_CHECKING:
@@ -53,6 +54,23 @@ class State:
         return at(self.step, {self.time: time, **dict(zip(self.formal, places, strict=True))})
 
 
+Turns = tuple[Affine | None, ...]
+"""For each place of a state the size in which it is turned around, n - 1 - i for i; None where it is not."""
+
+
+@dataclass(frozen=True, eq=False)
+class Same:
+    """Another state, which is the same at places some of which are turned around."""
+
+    state: State
+    turns: Turns
+
+    def at(self, places: Sequence[Affine]) -> tuple[Affine, ...]:
+        """Its places."""
+        both = zip(places, self.turns, strict=True)
+        return tuple(a if n is None else n - a - trees.number(1) for a, n in both)
+
+
 Swap = Mapping[str, Callable[[tuple[Affine, ...]], Value]]
 
 
@@ -62,7 +80,7 @@ class States:
     def __init__(self, values: Values) -> None:
         self.values = values
         self.known: dict[str, State] = {}
-        self.same: dict[str, str] = {}
+        self.same: dict[str, Same] = {}
         """What states are called that are known by another name."""
         self.groups: list[list[State]] = []
         self._reads: dict[str, frozenset[str]] = {}
@@ -84,7 +102,15 @@ class States:
 
     def called(self, key: str) -> str:
         """What a state is called."""
-        return self.same.get(key, key)
+        return self.same[key].state.key if key in self.same else key
+
+    def atom(self, atom: Atom) -> Atom:
+        """The same atom, by the name that its state is known by."""
+        key, (*places,) = atom
+        if key not in self.same:
+            return atom
+        other = self.same[key]
+        return other.state.key, (places[0], *other.at(places[1:]))
 
     # ---- what is read
 
@@ -139,7 +165,8 @@ class States:
 
     def read(self, key: str, time: Affine, places: tuple[Affine, ...], context: Sequence[Pred]) -> Value:
         """The state at a time: what its step or its start says it is, where that is known and it is not kept."""
-        key = self.called(key)
+        key, (time, *rest) = self.atom((key, (time, *places)))
+        places = tuple(rest)
         state, facts = self.known[key], self.values.facts
         if facts.implies(context, Compare(True, time)):
             return state.first(places)
@@ -186,8 +213,9 @@ class States:
         return v
 
     def _unrolled(self, t: Term, context: Sequence[Pred]) -> Value:
-        for k, (key, places) in enumerate(t.atoms):
-            state = self.known.get(self.called(key))
+        for k, atom in enumerate(t.atoms):
+            key, places = self.atom(atom)
+            state = self.known.get(key)
             if state is None:
                 continue
             around = (*context, *t.preds)
@@ -269,14 +297,14 @@ class States:
         return normals(found)
 
     def _swapped_atom(self, atom: Atom, swap: Swap, context: Sequence[Pred]) -> Value:
-        key, places = atom
-        if self.called(key) in swap:
-            return swap[self.called(key)](places)
+        key, places = self.atom(atom)
+        if key in swap:
+            return swap[key](places)
         if not self.reached(self._keys_of(key)) & swap.keys():
-            return [Term(_ONE, ((self.called(key), places),))]
+            return [Term(_ONE, ((key, places),))]
         if key in self.values.nodes:
             return [Term(_ONE, (self._swapped_node(key, places, swap, context),))]
-        return [Term(_ONE, ((self._copied(self.called(key), swap), places),))]
+        return [Term(_ONE, (self.atom((self._copied(key, swap), places)),))]
 
     def _copied(self, key: str, swap: Swap) -> str:
         """The state of a recurrence like that of `key`, with other values in the places of some states."""
@@ -289,7 +317,7 @@ class States:
             init, step = self.swapped(state.init, swap, state.around), self.swapped(state.step, swap, inside)
             made.append(replace(state, key=own[state.key], init=init, step=step))
         self.add(made)
-        return self.called(own[key])
+        return own[key]
 
     def _swapped_node(self, key: str, places: tuple[Affine, ...], swap: Swap, context: Sequence[Pred]) -> Atom:
         node = self.values.nodes[key]
@@ -343,7 +371,7 @@ class States:
         """Know the states of a recurrence, each by the name of one that is the same, if one is."""
         for state in states:
             self.known[state.key] = state
-        best: dict[str, State] = {}
+        best: dict[str, Same] = {}
         for group in reversed(self.groups):
             if group and group[0].size == states[0].size:
                 for guess in self._guesses(states, group):
@@ -355,7 +383,7 @@ class States:
             if len(best) == len(states):
                 break
         for key, other in best.items():
-            self.same[key] = other.key
+            self.same[key] = other
             del self.known[key]
         if best:
             self._reads.clear()
@@ -370,7 +398,7 @@ class States:
             self.groups.append(left)
 
     def _named_anew(
-        self, v: Value, best: Mapping[str, State], context: Sequence[Pred], own: Sequence[str] = ()
+        self, v: Value, best: Mapping[str, Same], context: Sequence[Pred], own: Sequence[str] = ()
     ) -> Value:
         """`v`, in which states have the names that they are called by now."""
         for key in best:
@@ -378,35 +406,49 @@ class States:
         self._reads.clear()
         try:
             swap = {key: self._renamed(key) for key in own}
-            return self.swapped(v, {**swap, **{key: self._renamed(other.key) for key, other in best.items()}}, context)
+            swap |= {key: self._called(other) for key, other in best.items()}
+            return self.swapped(v, swap, context)
         finally:
-            self.same.update({key: other.key for key, other in best.items()})
+            self.same.update(best)
             self._reads.clear()
 
     def current(self, v: Value, keys: Iterable[str]) -> Value:
         """`v`, which was made before it was known what states are called."""
-        best = {key: self.known[self.same[key]] for key in keys if key in self.same}
+        best = {key: self.same[key] for key in keys if key in self.same}
         return self._named_anew(v, best, ()) if best else v
 
     @staticmethod
     def _renamed(key: str) -> Callable[[tuple[Affine, ...]], Value]:
         return lambda places: [Term(_ONE, ((key, places),))]
 
-    def _guesses(self, states: Sequence[State], group: Sequence[State]) -> Iterator[dict[str, State]]:
-        choices: list[list[State | None]] = []
+    @staticmethod
+    def _called(other: Same) -> Callable[[tuple[Affine, ...]], Value]:
+        return lambda places: [Term(_ONE, ((other.state.key, (places[0], *other.at(places[1:]))),))]
+
+    def _guesses(self, states: Sequence[State], group: Sequence[State]) -> Iterator[dict[str, Same]]:
+        choices: list[list[Same | None]] = []
         for state in states:
-            mine = [
-                other for other in group if len(other.formal) == len(state.formal) and self._starts_as(state, other)
-            ]
-            choices.append([*mine, None])
+            alike = [other for other in group if len(other.formal) == len(state.formal)]
+            mine = [Same(other, turns) for other in alike for turns in self._turns(state)]
+            choices.append([*(one for one in mine if self._starts_as(state, one)), None])
         for chosen in islice(product(*choices), _GUESSES):
             yield {s.key: other for s, other in zip(states, chosen, strict=True) if other is not None}
 
-    def _starts_as(self, state: State, other: State) -> bool:
-        theirs = other.first(tuple(map(name, state.formal)))
+    @staticmethod
+    def _turns(state: State) -> Iterator[Turns]:
+        """No place turned around, then each of them."""
+        none: Turns = (None,) * len(state.formal)
+        yield none
+        for k, i in enumerate(state.formal):
+            size = range_of(i, [q for p in state.around for q in fine(p)])
+            if size is not None:
+                yield (*none[:k], size, *none[k + 1 :])
+
+    def _starts_as(self, state: State, other: Same) -> bool:
+        theirs = other.state.first(other.at(tuple(map(name, state.formal))))
         return self.values.is_zero([*state.init, *negated(theirs)], state.around)
 
-    def _refined(self, guess: dict[str, State], states: Mapping[str, State]) -> dict[str, State]:
+    def _refined(self, guess: dict[str, Same], states: Mapping[str, State]) -> dict[str, Same]:
         while guess:
             wrong = [key for key, other in guess.items() if not self._goes_on_as(states[key], other, guess, states)]
             if not wrong:
@@ -414,10 +456,10 @@ class States:
             guess = {key: other for key, other in guess.items() if key not in wrong}
         return {}
 
-    def _goes_on_as(self, state: State, other: State, guess: Mapping[str, State], states: Iterable[str]) -> bool:
+    def _goes_on_as(self, state: State, other: Same, guess: Mapping[str, Same], states: Iterable[str]) -> bool:
         context = (*state.around, within(name(state.time), state.size))
-        theirs = other.after(name(state.time), tuple(map(name, state.formal)))
-        swap: Swap = {key: self._renamed(guess[key].key if key in guess else key) for key in states}
+        theirs = other.state.after(name(state.time), other.at(tuple(map(name, state.formal))))
+        swap: Swap = {key: self._called(guess[key]) if key in guess else self._renamed(key) for key in states}
         try:
             mine = self.swapped(state.step, swap, context)
             return self.is_zero([*mine, *negated(theirs)], context)
@@ -484,7 +526,7 @@ class Recurrence:
         return self.meaning.states.read(key, time, (*map(name, self.params), *places), context)
 
 
-_ONE = number(trees.Fraction(1))[0].coefficient
+_ONE = Fraction(1)
 
 
 def free_in(values: Iterable[Value], apart: Iterable[str]) -> list[str]:

@@ -240,7 +240,7 @@ def drawn_env(
     held: _Checked, meaning: Semantics, sizes: Mapping[str, int], rng: random.Random, numbers: Numbers, budget: Budget
 ) -> dict[str, Any] | None:
     """Sizes and random data; None if an index array can have no elements, but some are asked for."""
-    env: dict[str, Any] = {**sizes, **Sets(held.data, budget).draw(sizes, rng)}
+    env: dict[str, Any] = {**Sets(held.data, budget).draw(sizes, rng), **sizes}
     for x, kind in held.derivation.params:
         if x not in env:
             env[x] = _typed(meaning, _drawn(meaning, kind, sizes, rng, numbers), kind, sizes)

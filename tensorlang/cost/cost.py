@@ -90,7 +90,10 @@ def cost(
 def cost_of_one_trip(f: Function, given: Mapping[str, Any]) -> int:
     """What `f` costs where each loop that data end has one trip, and each of its branches takes the cheaper side."""
     f = with_arrays_outside(f)
-    counter = Counter(known(f, given))
+    found = known(f, given)
+    if height(f.body):
+        _require_known_choices(f, found)
+    counter = Counter(found)
     return sum(weight * counter.points(domain) for domain, weight in charges(f.body).items())
 
 

@@ -1,6 +1,6 @@
 """Guesses at where the cotangents of a recurrence's states are not 0.
 
-They are read off the first steps backwards: Q_0 where cotangents of the last states are given, Q_j what j steps make of it.
+They are read off the first steps backwards: Q_0 where cotangents of the last states are given, Q_j what j steps give.
 
     Q_j = Q_{j+p} from some j on                  Q(t) = Q_j where n - t = j, or j + p, or j + 2 p, ..
     the bounds in Q_1, Q_2, Q_3 grow evenly       Q(t) = Q_1 with bounds that are as much further as n - t - 1 says

@@ -21,7 +21,7 @@ from tensorlang.language.functions import KEYWORDS, functions
 from tensorlang.language.grammar import Var
 from tensorlang.language.recurrence import paired
 from tensorlang.language.types import R
-from tensorlang.recursion import Deep
+from tensorlang.recursion import Deep, call
 from tensorlang.scalars.code import Code, If, Names, Op, Stmt, Value, While, defined
 from tensorlang.scalars.flags import with_flags, without_flags
 from tensorlang.scalars.ops import COMPARISONS, LOGIC, WHOLE, as_power, types
@@ -103,7 +103,7 @@ class ScalarReader(Reader):
         self.expect("=", "'=' and a number")
         params = tuple(env)
         out: list[Stmt] = []
-        results: list[Value] = yield self._block(env, out)
+        results: list[Value] = yield from call(self._block(env, out))
         code = without_flags(Code(name.text, params, tuple(out), tuple(results), frozenset(whole)))
         self._check(code)
         return ScalarText(with_flags(code), mode)
@@ -137,7 +137,7 @@ class ScalarReader(Reader):
                 tokens.append(self._new_name("a name"))
             self.expect("=", "'=' and a value")
             start = self.token
-            found = yield self._block(env, out)
+            found = yield from call(self._block(env, out))
             if len(found) != len(tokens):
                 message = f"expected {_many(len(tokens))}, found {_many(len(found))}"
                 raise TypeMismatch(message, self.span(start.start))
@@ -145,12 +145,12 @@ class ScalarReader(Reader):
                 env[token.text] = self._named(token.text, v, out)
             self.expect("in", "an operator or 'in'")
         if self.token.kind == "if":
-            found = yield self._if(env, out)
+            found = yield from call(self._if(env, out))
             return found
         if self.token.text == "loop" and self.peek() == "name":
-            found = yield self._loop(env, out)
+            found = yield from call(self._loop(env, out))
             return found
-        found = yield self._values(env, out)
+        found = yield from call(self._values(env, out))
         return found
 
     def _named(self, name: str, v: Value, out: list[Stmt]) -> Value:
@@ -169,12 +169,12 @@ class ScalarReader(Reader):
 
     def _if(self, env: dict[str, Value], out: list[Stmt]) -> Deep[list[Value]]:
         start = self.advance().start
-        test: Value = yield self._expression(env, out)
+        test: Value = yield from call(self._expression(env, out))
         self.expect("then", "an operator or 'then'")
         sides: list[tuple[list[Stmt], list[Value]]] = []
         for word in ("else", ""):
             own: list[Stmt] = []
-            values: list[Value] = yield self._block(env, own)
+            values: list[Value] = yield from call(self._block(env, own))
             sides.append((own, values))
             if word:
                 self.expect("else", "an operator or 'else'")
@@ -195,7 +195,7 @@ class ScalarReader(Reader):
         while True:
             token = self._new_name("a name that the loop carries")
             self.expect("=", "'=' and its first value")
-            inits.append((yield self._level(4, env, out)))
+            inits.append((yield from call(self._level(4, env, out))))
             named = token.text if _is_numbered(token.text) and token.text not in reading.taken else ""
             carried.append(named or self._fresh(token.text, token.start))
             reading.taken.add(carried[-1])
@@ -210,12 +210,12 @@ class ScalarReader(Reader):
             self._word("times")
         self._word("while")
         head: list[Stmt] = []
-        tests: list[Value] = yield self._block(own, head)
+        tests: list[Value] = yield from call(self._block(own, head))
         if len(tests) != 1:
             raise TypeMismatch(f"while needs one condition, found {_many(len(tests))}", self.span(start))
         self._word("do")
         body: list[Stmt] = []
-        nexts: list[Value] = yield self._block(own, body)
+        nexts: list[Value] = yield from call(self._block(own, body))
         if len(nexts) != len(carried):
             message = f"the loop carries {_many(len(carried))}, and do gives {_many(len(nexts))}"
             raise TypeMismatch(message, self.span(start), "a tuple: do (a, b)" if len(carried) > 1 else None)
@@ -235,35 +235,35 @@ class ScalarReader(Reader):
         if self.token.kind == "(":
             self.advance()
             mark = len(out)
-            first: Value = yield self._nested(env, out)
+            first: Value = yield from call(self._nested(env, out))
             if self.token.kind == ",":
                 found = [first]
                 while self.accept(","):
-                    found.append((yield self._nested(env, out)))
+                    found.append((yield from call(self._nested(env, out))))
                 self.expect(")", "an operator, ',' or ')'")
                 return found
             # an expression that begins with a parenthesis: read anew as a whole
             del out[mark:]
             self.position = start
             self.token = self.tokens[start]
-        value: Value = yield self._expression(env, out)
+        value: Value = yield from call(self._expression(env, out))
         return [value]
 
     def _nested(self, env: dict[str, Value], out: list[Stmt]) -> Deep[Value]:
         """One number or condition in parentheses, which may be a block."""
         start = self.token
         if self.token.kind in ("let", "if") or (self.token.text == "loop" and self.peek() == "name"):
-            found: list[Value] = yield self._block(env, out)
+            found: list[Value] = yield from call(self._block(env, out))
             if len(found) != 1:
                 raise TypeMismatch(f"expected one number, found {_many(len(found))}", self.span(start.start))
             return found[0]
-        value: Value = yield self._expression(env, out)
+        value: Value = yield from call(self._expression(env, out))
         return value
 
     # expressions
 
     def _expression(self, env: dict[str, Value], out: list[Stmt]) -> Deep[Value]:
-        value: Value = yield self._level(0, env, out)
+        value: Value = yield from call(self._level(0, env, out))
         return value
 
     def _level(self, level: int, env: dict[str, Value], out: list[Stmt]) -> Deep[Value]:
@@ -271,17 +271,17 @@ class ScalarReader(Reader):
         made: Value
         if level == 2:
             if self.accept("not"):
-                made = yield self._level(2, env, out)
+                made = yield from call(self._level(2, env, out))
                 return self._op("not", (made,), start, out)
-            made = yield self._level(3, env, out)
+            made = yield from call(self._level(3, env, out))
             return made
         if level == 5:
-            made = yield self._product(env, out)
+            made = yield from call(self._product(env, out))
             return made
-        made = yield self._level(level + 1, env, out)
+        made = yield from call(self._level(level + 1, env, out))
         while self.token.kind in _OPERATORS[level]:
             kind = self.advance().kind
-            other: Value = yield self._level(level + 1, env, out)
+            other: Value = yield from call(self._level(level + 1, env, out))
             made = self._op("==" if kind == "=" else kind, (made, other), start, out)
             if level == 3:
                 break
@@ -289,10 +289,10 @@ class ScalarReader(Reader):
 
     def _product(self, env: dict[str, Value], out: list[Stmt]) -> Deep[Value]:
         start = self.token.start
-        made: Value = yield self._unary(env, out)
+        made: Value = yield from call(self._unary(env, out))
         while self.token.kind in ("*", "/", "//", "%"):
             f = self.advance().kind
-            other: Value = yield self._unary(env, out)
+            other: Value = yield from call(self._unary(env, out))
             made = self._op(f, (made, other), start, out)
         return made
 
@@ -301,11 +301,11 @@ class ScalarReader(Reader):
         made: Value
         if self.accept("-"):
             literal = self.token.kind == "number" and self.peek() != "^"
-            made = yield self._unary(env, out)
+            made = yield from call(self._unary(env, out))
             if literal and not isinstance(made, str):
                 return -made
             return self._op("neg", (made,), start, out)
-        made = yield self._atom(env, out)
+        made = yield from call(self._atom(env, out))
         if not self.accept("^"):
             return made
         sign = -1 if self.accept("-") else 1
@@ -324,7 +324,7 @@ class ScalarReader(Reader):
             self.advance()
             return _number(token.text)
         if self.accept("("):
-            made = yield self._nested(env, out)
+            made = yield from call(self._nested(env, out))
             if self.token.kind == ",":
                 raise self.unexpected("an operator or ')'", "several values stand alone: they are no number")
             self.expect(")", "an operator or ')'")
@@ -332,7 +332,7 @@ class ScalarReader(Reader):
         if token.kind != "name" and token.text not in ("max", "min", "where"):
             raise self.unexpected("a number, a name or '('", "let and if stand at the beginning or in parentheses")
         if self.peek() == "(":
-            made = yield self._call(token, env, out)
+            made = yield from call(self._call(token, env, out))
             return made
         self.advance()
         if token.text in env:
@@ -347,7 +347,7 @@ class ScalarReader(Reader):
         self.advance()
         arguments: list[Value] = []
         while True:
-            arguments.append((yield self._nested(env, out)))
+            arguments.append((yield from call(self._nested(env, out))))
             if not self.accept(","):
                 break
         self.expect(")", "an operator, ',' or ')'")

@@ -238,3 +238,51 @@ def test_kernels_take_conditions(target: Any) -> None:
         want = jax.tree.leaves(tl.evaluate(h, **given))
         got = jax.tree.leaves(tl.lower(h, target=target)(**given))
         assert all(np.allclose(a, b, rtol=1e-3, atol=1e-4) for a, b in zip(want, got, strict=True))
+
+
+REPORTED = {
+    "jax#347": (
+        "f(x: [n][m]R) = sum i:n. let s = sum j:m. x[i, j]^2 in if s > 0.25 then sqrt(s) else 1",
+        lambda x: jnp.where(jnp.sum(x**2, 1) > 0.25, jnp.sqrt(jnp.sum(x**2, 1)), 1),
+        [[1.0, 2.0], [3.0, 4.0], [0.0, 0.0]],
+    ),
+    "jax#1052": (
+        "f(a: [n]R) = sum i:n. if i = 1 then 0 else atan2(a[i], a[i])",
+        lambda a: jnp.where(jnp.arange(3) == 1, 0.0, jnp.arctan2(a, a)),
+        [3.0, 0.0, -5.0],
+    ),
+    "jax#5798": (
+        "f(x: [n]R) = sum i:n. if x[i] < 1 then x[i] else sqrt(x[i])",
+        lambda x: jnp.where(x < 1, x, jnp.sqrt(x)),
+        [1e-9, 0.0, 4.0],
+    ),
+    "jax#1538": (
+        "f(x: [n]R) = sum i:n. if x[i] > 0 then x[i] else expm1(x[i])",
+        lambda x: jnp.where(x > 0, x, jnp.expm1(x)),
+        [1e10, -1.0],
+    ),
+    "jax#654": (
+        "f(x: [n][m]R) = sum i:n, j:n. [i != j] * recip(sqrt(sum k:m. (x[i, k] - x[j, k])^2))",
+        lambda x: jnp.where(jnp.eye(3) == 0, 1 / jnp.sqrt(jnp.sum((x[:, None] - x[None]) ** 2, -1)), 0),
+        [[0.0, 1.0], [2.0, 0.0], [1.0, 1.0]],
+    ),
+    "tinygrad#12409": (
+        "f(x: [n]R) = sum i:n. if x[i] = 0 then 0 else x[i] * sqrt(x[i])",
+        lambda x: jnp.where(x == 0, 0, x * jnp.sqrt(x)),
+        [0.0, 4.0],
+    ),
+}
+"""Programs whose gradients users of JAX and tinygrad have reported as nan, and where."""
+
+
+@pytest.mark.parametrize("row", REPORTED)
+def test_what_users_report_as_nan_has_the_gradient_of_the_branch_that_is_taken(row: str) -> None:
+    text, theirs, at = REPORTED[row]
+    f, x = tl.parse(text), np.array(at, np.float32)
+    elsewhere = np.asarray(jax.grad(lambda x: jnp.sum(theirs(x)))(x))
+    assert np.isnan(elsewhere).any()
+    for gradient in (tl.grad(f), jax.jit(jax.grad(tl.to_jax(f)))):
+        found = np.asarray(gradient(x))
+        assert np.isfinite(found).all()
+        np.testing.assert_allclose(found[np.isfinite(elsewhere)], elsewhere[np.isfinite(elsewhere)], rtol=1e-5)
+    assert np.isfinite(tl.hessian(f)(x)).all()

@@ -318,6 +318,67 @@ def test_a_python_step_must_give_its_states() -> None:
         tl.function(lambda x: tl.fold(T, 0, lambda t: t), x=tl.R[T])
 
 
+NEWTON = "newton(a: R, w: [T]R) = fold t:T with s = a until abs(s * s - a) < 0.00001. w[t] * (s + a / s)"
+
+
+def test_until_keeps_the_state_from_the_first_time_at_which_a_condition_on_it_holds() -> None:
+    f = tl.parse(NEWTON)
+    assert str(tl.parse(str(f))) == str(f)
+    assert "lax.while_loop" in tl.lower(f).source
+    with jax.enable_x64(True):
+        for steps in (0, 1, 3, 12):
+            w = np.linspace(0.45, 0.55, steps)
+            wanted = 2.0
+            for t in range(steps):
+                wanted = wanted if abs(wanted * wanted - 2.0) < 0.00001 else w[t] * (wanted + 2.0 / wanted)
+            assert_close(tl.evaluate(f, 2.0, w), wanted)
+            assert_close(f(2.0, w), wanted)
+
+
+def test_until_is_asked_of_several_states_and_in_python_and_under_jax() -> None:
+    T, n = tl.sizes("T n")
+
+    @tl.function
+    def f(b: tl.R[n], u: tl.R[T]):  # type: ignore[no-untyped-def, valid-type]
+        step = lambda t, s, k: (tl.gen(n, lambda i: b[i] - u[t] * s[i]), k + 1)
+        return tl.fold(T, (b, 0), step, until=lambda s, k: tl.sum(n, lambda i: s[i] * s[i]) < 0.1)
+
+    assert "lax.while_loop" in tl.lower(f).source
+
+    def plain(b: Any, u: Any) -> Any:
+        def step(state: Any, u: Any) -> Any:
+            s, k = state
+            done = jnp.sum(s * s) < 0.1
+            return (jnp.where(done, s, b - u * s), jnp.where(done, k, k + 1)), None
+
+        return jax.lax.scan(step, (b, 0.0), u)[0]
+
+    with jax.enable_x64(True):
+        b, u = jnp.array([0.2, 0.5, 0.1]), jnp.array([0.3, 0.6, 0.9, 0.2])
+        assert_close(f(b, u), plain(b, u))
+        total = lambda F: lambda b, u: jnp.sum(F(b, u)[0] ** 2)
+        pair = (tl.to_jax(f), plain)
+        assert_close(*(jax.grad(total(F), (0, 1))(b, u) for F in pair))
+        many = jnp.stack([b, 3 * b])
+        assert_close(*(jax.vmap(jax.grad(total(F)), (0, None))(many, u) for F in pair))
+
+
+UNTIL_REFUSED = {
+    "f(x: [T]R) = fold t:T with s = 1 until x[t] < s. s": (tl.ScopeError, "no index or size is called t"),
+    "f(x: [T]R) = fold t:T with s = 1 until s. s": (tl.ParseError, "expected a comparison"),
+    "f(x: [T]R) = fold t:T with s = 1, r = 2 until s < r. s": (tl.TypeMismatch, "2 states"),
+    "f(x: [T]R) = fold t:T with s = 1 while s < 3. s": (tl.ParseError, "`until`"),
+}
+
+
+@pytest.mark.parametrize("text", UNTIL_REFUSED)
+def test_an_until_that_says_nothing_of_the_states_is_refused(text: str) -> None:
+    kind, said = UNTIL_REFUSED[text]
+    with pytest.raises(kind) as found:
+        tl.parse(text)
+    assert said in str(found.value)
+
+
 def agrees_with_its_unrolled_program(p: Recurrent, store: str | None) -> bool:
     """Whether `p` is not beyond the limits; else it is refused. What is compiled has this `store`, if any."""
     try:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 import tensorlang as tl
 from benchmarks.programs.kernels import KERNELS
 from tensorlang.language.affine import Index, atom_affine
 from tensorlang.language.grammar import Expr, Sum, Var, access
-from tensorlang.language.types import R, array
+from tensorlang.language.types import R, array, shape
 from tensorlang.lower.kernels.check import why_not
-from tensorlang.lower.kernels.ir import Kernel, Plain, Program, Role
+from tensorlang.lower.kernels.ir import Kernel, KernelProgram, Plain, Role
 from tensorlang.lower.kernels.run import Kernels
+from tests.support.programs import random_function
 
 TARGETS = ("pallas-tpu", "pallas-gpu")
 PRODUCT = "f(A: [n][m]R, B: [m][p]R) = gen i:n, j:p. exp(sum k:m. A[i, k] * B[k, j])"
@@ -71,17 +74,17 @@ def test_an_explanation_says_why_two_kernels_are_not_one() -> None:
     assert "    not with    t1: it reads z before it is complete" in list(last.lines())
 
 
-def _kernel(program: Program) -> Kernel:
+def _kernel(program: KernelProgram) -> Kernel:
     (kernel,) = program.steps
     assert isinstance(kernel, Kernel)
     return kernel
 
 
-def _changed(change: Callable[[Kernel], Kernel]) -> Callable[[Program], Program]:
+def _changed(change: Callable[[Kernel], Kernel]) -> Callable[[KernelProgram], KernelProgram]:
     return lambda program: replace(program, steps=(change(_kernel(program)),))
 
 
-def _with_value(value: Callable[[Kernel], Expr]) -> Callable[[Program], Program]:
+def _with_value(value: Callable[[Kernel], Expr]) -> Callable[[KernelProgram], KernelProgram]:
     return _changed(lambda k: replace(k, outputs=(replace(k.outputs[0], value=value(k)),)))
 
 
@@ -95,7 +98,7 @@ def _read_at(k: Kernel, *indices: Index) -> Expr:
 
 _OTHER = Var("other", array((), R))
 
-WRONG: dict[str, Callable[[Program], Program]] = {
+WRONG: dict[str, Callable[[KernelProgram], KernelProgram]] = {
     "the result result is not made": lambda program: replace(program, steps=()),
     "result is made twice": lambda program: replace(program, steps=program.steps * 2),
     "result: an index has two axes": _changed(lambda k: replace(k, axes=k.axes + k.axes[:1])),
@@ -135,3 +138,27 @@ def test_a_softmax_is_scaled_by_a_maximum_of_its_own_kernel() -> None:
     assert total.shift is largest.var
     swapped = replace(kernel, accumulators=(total, largest, *others))
     assert why_not(replace(program, steps=(swapped,))) == "result: z_sum is scaled before t1_max is taken in"
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_random_programs_become_well_formed_kernels_or_say_why_not(target: str) -> None:
+    for seed in (198, 235, 298, *range(8)):
+        found = lowered(random_function(random.Random(seed)), target)
+        assert why_not(found.program) is None
+        assert all(step.reason for step in found.program.steps if isinstance(step, Plain))
+
+
+NAMED_ALIKE = """f(x: [n]R, A: [n][m]R) =
+  let x = sum i:n. x[i] in
+  gen i:n, j:m. x * A[i, j]"""
+DIAGONAL = "f(A: [n][n]R, B: [n][n]R) = gen i:n, j:n. A[i, j] * B[i, i]"
+
+
+@pytest.mark.parametrize("text", [NAMED_ALIKE, DIAGONAL])
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.filterwarnings("ignore::tensorlang.lower.kernels.run.InterpretedWarning")
+def test_arrays_of_one_name_and_diagonals_are_read_as_they_are_meant(text: str, target: str) -> None:
+    f = tl.parse(text)
+    rng = np.random.default_rng(0)
+    given = [rng.normal(size=[9] * len(shape(p.type)[0])).astype(np.float32) for p in f.params if isinstance(p, Var)]
+    assert np.allclose(lowered(f, target)(*given), tl.evaluate(f, *(x.astype(float) for x in given)), atol=1e-4)

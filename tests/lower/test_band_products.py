@@ -114,7 +114,7 @@ def test_attention_through_a_window_is_that_of_the_mask() -> None:
         return jax.nn.softmax(jnp.where((ahead >= 0) & (ahead < 40), q @ k.T, -np.inf), axis=1) @ v
 
     f = tl.parse(ATTENTION)
-    for n in (1, 39, 130):
+    for n in (1, 130):
         given = arguments(f, {"n": n, "d": 5})
         with jax.enable_x64(True):
             wanted, back = jax.vjp(masked, *given)

@@ -40,7 +40,11 @@ def recurrent(random: Random, steps: int | None = None, n: int | None = None) ->
     bound = ", ".join(f"{name} = {init}" for name, init in zip(names, inits, strict=True))
     body = nexts[0] if len(nexts) == 1 else f"({', '.join(nexts)})"
     body = _named(body, names, "now")
-    loop = f"{word} {'reversed ' * backwards}now:T with {bound}. {body}"
+    until = ""
+    if states == ("number",) and len(body) % 2:
+        until = " until s0 * s0 < 0.25"
+        nexts = [f"(if <s0> * <s0> < 0.25 then <s0> else {nexts[0]})"]
+    loop = f"{word} {'reversed ' * backwards}now:T with {bound}{until}. {body}"
     text = f"f({PARAMS}) = let h = {loop} in {_outputs(random, word, states, 'h')}"
     return Recurrent(
         _sized(text),

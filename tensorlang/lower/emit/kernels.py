@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
@@ -16,11 +17,11 @@ from tensorlang.lower.arrays.ir import Block, Define, Name, Note, Statement
 from tensorlang.lower.arrays.names import Names
 from tensorlang.lower.arrays.signature import result_of, signature
 from tensorlang.lower.arrays.values import apply
-from tensorlang.lower.emit.helpers import HELPERS
+from tensorlang.lower.emit.helpers import HELPERS, names_read
 from tensorlang.lower.emit.module import IMPORTS, Source, assembled
 from tensorlang.lower.emit.python import lines, modules_in, text
 from tensorlang.lower.emit.shared import share
-from tensorlang.lower.kernels.ir import Kernel, Plain, Program, Results, leaves_of
+from tensorlang.lower.kernels.ir import Kernel, KernelProgram, Plain, Results, leaves_of
 from tensorlang.lower.kernels.operands import Array
 from tensorlang.recursion import Deep, call, run
 from tensorlang.scalars.emit import ANYWHERE
@@ -44,7 +45,7 @@ class KernelSource:
     are no `orders` of points.
     """
 
-    def __init__(self, program: Program, emit: Emit) -> None:
+    def __init__(self, program: KernelProgram, emit: Emit) -> None:
         f = program.function
         self.orders: dict[Relation, Any] = {}
         self._emit = emit
@@ -89,7 +90,7 @@ class KernelSource:
                 self._called.add(called)
                 # Triton has no `jnp.any`
                 self._definitions.append(code.replace(ANYWHERE, "jnp.max(state[0].astype(jnp.int32)) > 0"))
-                self._read |= {"jnp", "lax", *(["jax"] if "jax." in code else [])}
+                self._read |= names_read(ast.parse(code))
         self._add(definition)
         given = [*(self._held[x] for x in emitted.arrays), *self._sizes.values(), "dtype", "interpret"]
         self._body.unpack([self._held[out.var] for out in kernel.outputs], apply(name, *map(Name, given)))

@@ -25,8 +25,8 @@ from tensorlang.lower.emit.python import lines, modules_in, text
 from tensorlang.lower.mesh.asked import Along
 from tensorlang.lower.mesh.collectives import Collective, Collectives, Exchange
 from tensorlang.lower.mesh.local import Blocks, Cut, Held, Local, localised
-from tensorlang.lower.mesh.needs import Needs, Part
-from tensorlang.lower.mesh.plan import Plan, Step
+from tensorlang.lower.mesh.needs import Needs, Region
+from tensorlang.lower.mesh.plan import MeshPlan, MeshStep
 from tensorlang.lower.mesh.statements import parts
 from tensorlang.lower.plan.dependence import Key
 from tensorlang.lower.plan.statements import Result, leaves_of
@@ -41,7 +41,7 @@ class MeshSource:
     those are padded with zeros.
     """
 
-    def __init__(self, plan: Plan, uneven: Collection[Cut], exact: bool) -> None:
+    def __init__(self, plan: MeshPlan, uneven: Collection[Cut], exact: bool) -> None:
         self.plan = plan
         self.uneven = uneven
         self.exact = exact
@@ -101,7 +101,7 @@ class MeshSource:
                     self.outer.assign(name, _padded(Name(name), missing))
         return given
 
-    def _missing(self, part: Part) -> Node:
+    def _missing(self, part: Region) -> Node:
         """How many elements the blocks have beyond the array's."""
         if (part.along, part.size) not in self.uneven:
             return ZERO_NODE
@@ -115,14 +115,14 @@ class MeshSource:
         node = self._node(size)
         return node if self.integers.is_nonnegative(size) else apply("greatest", node, integer(0))
 
-    def _cut(self, x: Node, d: int, part: Part) -> Node:
+    def _cut(self, x: Node, d: int, part: Region) -> Node:
         """`x` without what its blocks have beyond its end."""
         return apply("lax.slice_in_dim", x, ZERO_NODE, self._extent(part.size), axis=integer(d))
 
-    def _block(self, part: Part) -> Affine:
+    def _block(self, part: Region) -> Affine:
         return self.blocks.size(part.along, part.size)
 
-    def _stage(self, k: int, steps: Sequence[Step]) -> None:
+    def _stage(self, k: int, steps: Sequence[MeshStep]) -> None:
         """Send what the statements of a stage need, compute them, and add up over devices what are parts of sums."""
         locals_ = [localised(self.blocks, step) for step in steps]
         made = {step.statement.key: step for step in steps}
@@ -155,7 +155,12 @@ class MeshSource:
             self._added_up(name, step)
 
     def _part(
-        self, k: int, steps: Sequence[Step], locals_: Sequence[Local], params: tuple[Held, ...], kept: Sequence[Step]
+        self,
+        k: int,
+        steps: Sequence[MeshStep],
+        locals_: Sequence[Local],
+        params: tuple[Held, ...],
+        kept: Sequence[MeshStep],
     ) -> Source:
         """The function over blocks that computes the statements of a stage."""
         bound = [self._bound(step) for step in steps]
@@ -171,7 +176,7 @@ class MeshSource:
         self.parts.append(part)
         return part
 
-    def _bound(self, step: Step) -> Var | IndexArray:
+    def _bound(self, step: MeshStep) -> Var | IndexArray:
         """What the value of a statement is called in a function over blocks: the array that is stored, or is added up
         before it is."""
         key = step.statement.key
@@ -210,7 +215,7 @@ class MeshSource:
             self.held[key, needs] = name
         return self.held[key, needs]
 
-    def _gathered(self, key: Key, x: str, wanted: str, d: int, part: Part, shape: tuple[Affine, ...]) -> str:
+    def _gathered(self, key: Key, x: str, wanted: str, d: int, part: Region, shape: tuple[Affine, ...]) -> str:
         name = self.names.fresh_global(wanted)
         axis = integer(d)
         called: Node = apply("lax.all_gather", Name(x), _axis(part.along), axis=axis, tiled=Name("True"))
@@ -223,7 +228,7 @@ class MeshSource:
         return name
 
     def _taken(
-        self, key: Key, x: str, stem: str, d: int, part: Part | None, need: Part, shape: tuple[Affine, ...]
+        self, key: Key, x: str, stem: str, d: int, part: Region | None, need: Region, shape: tuple[Affine, ...]
     ) -> str:
         block = self._block(need)
         first, length, step = need.first(block), need.length(block), block * need.step
@@ -237,7 +242,7 @@ class MeshSource:
             self.sent.append(Exchange(need.along, x, _item(key), shape, d, first, length, step))
         return name
 
-    def _added_up(self, name: str, step: Step) -> None:
+    def _added_up(self, name: str, step: MeshStep) -> None:
         key = step.statement.key
         needs = list(self.plan.stored(key))
         for d in step.scattered:
@@ -345,7 +350,7 @@ def _item(key: Key) -> int:
     return 1 if isinstance(key[0], Relation) else 4
 
 
-def uneven(plan: Plan, sizes: Mapping[Size, int] | None) -> frozenset[Cut]:
+def uneven(plan: MeshPlan, sizes: Mapping[Size, int] | None) -> frozenset[Cut]:
     """The sizes that leave a remainder when they are cut into blocks, and those without an index: of nothing JAX sends
     nothing.
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from tensorlang.language.affine import Index, atom_affine
 from tensorlang.language.grammar import Add, Bracket, Call, Const, Expr, Extremum, Mul, Sum, Var
 from tensorlang.language.predicates import And, Exists, Or, Predicate
-from tensorlang.lower.kernels.ir import Kernel, Kind, Program, Role, leaves_of
+from tensorlang.lower.kernels.ir import Kernel, KernelProgram, Kind, Role, leaves_of
 from tensorlang.lower.kernels.operands import expressions_of
 from tensorlang.lower.kernels.terms import conditions, free, nodes, over
 from tensorlang.lower.plan.dependence import places, variable
 
 
-def why_not(program: Program) -> str | None:
+def why_not(program: KernelProgram) -> str | None:
     """Why `program` is no program of kernels; None if it is one.
 
     Each array must be made once, before it is read, and each kernel must be well formed by itself.

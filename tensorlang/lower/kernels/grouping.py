@@ -23,20 +23,20 @@ from tensorlang.language.types import Pair, R, Type, array, leaves, shape, struc
 from tensorlang.lower.kernels.check import why_not
 from tensorlang.lower.kernels.ir import (
     Accumulator,
-    Axis,
     Kernel,
+    KernelProgram,
     Kind,
     Output,
     Plain,
-    Program,
     Results,
     Role,
     Step,
+    TileAxis,
     Tiles,
     leaves_of,
 )
 from tensorlang.lower.kernels.roles import Length, Roles, Unfit, roles
-from tensorlang.lower.kernels.statements import Memory, Statement, stored_statements, takes_apart
+from tensorlang.lower.kernels.statements import Memory, StoredStatement, stored_statements, takes_apart
 from tensorlang.lower.kernels.targets import Tiling
 from tensorlang.lower.kernels.terms import free, multiplied, nodes, reads, reduction, renamed
 from tensorlang.lower.kernels.tiles import tiles_of
@@ -54,14 +54,14 @@ Read = tuple[Var, tuple[Affine, ...]]
 class _Group:
     """A kernel to be: statements over the same tiles."""
 
-    axes: dict[Index, Axis] = field(default_factory=dict)
+    axes: dict[Index, TileAxis] = field(default_factory=dict)
     accumulators: list[Accumulator] = field(default_factory=list)
     outputs: list[Output] = field(default_factory=list)
     reads: set[Read] = field(default_factory=set)
-    statements: list[Statement] = field(default_factory=list)
+    statements: list[StoredStatement] = field(default_factory=list)
     apart: dict[str, str] = field(default_factory=dict)
 
-    def tiled(self) -> list[Axis]:
+    def tiled(self) -> list[TileAxis]:
         """The axes that are cut into tiles, in order."""
         return [axis for axis in self.axes.values() if axis.is_tiled]
 
@@ -71,7 +71,7 @@ class _Group:
         return {output.var: output for output in self.outputs}
 
 
-def program(f: Function, tiling: Tiling) -> Program:
+def program(f: Function, tiling: Tiling) -> KernelProgram:
     """The steps of `f`, which is simplified, for sizes of at least 1, as a target has them.
 
     Kernels for which it has a reason against them are left to `jax.numpy`.
@@ -96,7 +96,7 @@ def program(f: Function, tiling: Tiling) -> Program:
         for each in reversed(made):
             wanted |= _read_by(each)
         reversed_steps += reversed(made)
-    result = Program(f, found.parts, tuple(reversed(reversed_steps)), found.results)
+    result = KernelProgram(f, found.parts, tuple(reversed(reversed_steps)), found.results)
     wrong = why_not(result)
     if wrong is not None:
         raise NormalFormError(f"lowering made no kernels: {wrong}")
@@ -119,11 +119,11 @@ def _read_by(step: Step) -> set[Var]:
     return {x for x, _ in reads(*values)}
 
 
-def _left_alone(f: Function, reason: str) -> Program:
+def _left_alone(f: Function, reason: str) -> KernelProgram:
     """A program all of which is left to `jax.numpy`."""
     outputs = tuple(Var("_".join(["result", *map(str, path)]), kind) for path, kind in leaves(f.type))
     remaining = iter(outputs)
-    return Program(f, {}, (Plain(f, outputs, reason),), run(_tree(f.type, remaining)))
+    return KernelProgram(f, {}, (Plain(f, outputs, reason),), run(_tree(f.type, remaining)))
 
 
 def _tree(kind: Type, variables: Iterator[Var]) -> Deep[Results]:
@@ -141,7 +141,7 @@ class _Canonical:
     def __init__(self) -> None:
         self._known: dict[tuple[object, ...], Index] = {}
 
-    def of(self, axis: Axis, number: int) -> Index:
+    def of(self, axis: TileAxis, number: int) -> Index:
         """The index of the axis with this number among those of its role, block and extent."""
         key = (axis.role, axis.block, axis.extent, number)
         if key not in self._known:
@@ -150,7 +150,12 @@ class _Canonical:
 
 
 def _place(
-    s: Statement, steps: list[_Group | Plain], memory: Memory, length: Length, names: _Canonical, present: Predicate
+    s: StoredStatement,
+    steps: list[_Group | Plain],
+    memory: Memory,
+    length: Length,
+    names: _Canonical,
+    present: Predicate,
 ) -> None:
     """Add `s` to one of the kernels in `steps`, or as a new one at the end. Raises `Unfit`."""
     earliest = 0
@@ -178,7 +183,7 @@ def _place(
     steps.append(alone)
 
 
-def _draft(s: Statement, found: Roles, names: _Canonical, group: _Group) -> _Group:
+def _draft(s: StoredStatement, found: Roles, names: _Canonical, group: _Group) -> _Group:
     """The kernel of `s` alone, where what `group` makes is read as it is made there. Raises `Unfit`."""
     axes, renaming = _renaming(s, found, names)
     heads = {renamed(head, renaming): None for head in found.tiled}
@@ -199,7 +204,7 @@ def _draft(s: Statement, found: Roles, names: _Canonical, group: _Group) -> _Gro
     return draft
 
 
-def _renaming(s: Statement, found: Roles, names: _Canonical) -> tuple[dict[Index, Axis], dict[Index, Index]]:
+def _renaming(s: StoredStatement, found: Roles, names: _Canonical) -> tuple[dict[Index, TileAxis], dict[Index, Index]]:
     """The axes with canonical indices, and which index became which."""
     numbers: Counter[tuple[Role, int, Affine]] = Counter()
     renaming: dict[Index, Index] = {}
@@ -220,7 +225,7 @@ def _renaming(s: Statement, found: Roles, names: _Canonical) -> tuple[dict[Index
 
 
 def _free_number(
-    s: Statement, i: Index, axis: Axis, found: Roles, renaming: Mapping[Index, Index], names: _Canonical
+    s: StoredStatement, i: Index, axis: TileAxis, found: Roles, renaming: Mapping[Index, Index], names: _Canonical
 ) -> int:
     """The first number of a WHOLE axis whose index is not free where `i` is bound."""
     bodies = [e.body for e in nodes(s.body) if isinstance(e, Sum | Extremum) and e.index is i]
@@ -232,7 +237,7 @@ def _free_number(
 
 
 def _accumulator(
-    name: str, head: Expr, own: tuple[Index, ...], axes: Mapping[Index, Axis], group: _Group
+    name: str, head: Expr, own: tuple[Index, ...], axes: Mapping[Index, TileAxis], group: _Group
 ) -> Accumulator:
     """What `head`, a reduction over tiles, accumulates. Raises `Unfit` if it reads what `group` has not made yet."""
     assert isinstance(head, Sum | Extremum)
@@ -371,7 +376,7 @@ def _indices(e: Expr) -> set[Index]:
     return found
 
 
-def _plain(s: Statement, reason: str) -> Plain:
+def _plain(s: StoredStatement, reason: str) -> Plain:
     """A statement as a function of what it reads."""
     body: Expr = gen(list(s.axes), s.body)
     params: list[Parameter] = [x for x in free_names(body) if isinstance(x, Var | Relation | IndexArray)]

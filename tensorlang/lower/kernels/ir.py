@@ -47,7 +47,7 @@ class Role(Enum):
 
 
 @dataclass(frozen=True)
-class Axis:
+class TileAxis:
     """The values 0 <= index < extent, in tiles of `block` for PARALLEL and REDUCED axes; 0 for the others.
 
     An extent smaller than the block makes one smaller tile. Of block 1 are the axes that are nowhere among the last
@@ -118,7 +118,7 @@ class Tiles:
     masks unless they hold on all of it.
     """
 
-    axes: tuple[Axis, ...]
+    axes: tuple[TileAxis, ...]
     numbers: tuple[Index, ...]
     some: Predicate
     part: Predicate
@@ -133,13 +133,13 @@ class Kernel:
     """
 
     name: str
-    axes: tuple[Axis, ...]
+    axes: tuple[TileAxis, ...]
     accumulators: tuple[Accumulator, ...]
     outputs: tuple[Output, ...]
     tiles: Tiles | None
     apart: tuple[tuple[str, str], ...] = ()
 
-    def of_role(self, role: Role) -> tuple[Axis, ...]:
+    def of_role(self, role: Role) -> tuple[TileAxis, ...]:
         """The axes of a role, in order."""
         return tuple(axis for axis in self.axes if axis.role is role)
 
@@ -183,7 +183,7 @@ Results = Var | tuple["Results", "Results"]
 
 
 @dataclass(frozen=True)
-class Program:
+class KernelProgram:
     """The steps of a simplified program, and the arrays that are its results.
 
     The arrays of a parameter that is a pair are variables of their own: `parts` has for each variable that is no step's

@@ -12,7 +12,7 @@ from enum import Enum
 from tensorlang.language.affine import Affine, Index, IndexArray, Lookup, Size, constant, total
 from tensorlang.language.grammar import Expr, Var
 from tensorlang.language.predicates import Related, Relation
-from tensorlang.lower.kernels.ir import Axis, Kernel, Role
+from tensorlang.lower.kernels.ir import Kernel, Role, TileAxis
 from tensorlang.lower.kernels.roles import is_column, looked_up
 from tensorlang.lower.kernels.terms import conditions, reads
 
@@ -40,7 +40,7 @@ class Dimension:
     at: Affine
     low: Affine
     length: Affine
-    axis: Axis | None = None
+    axis: TileAxis | None = None
     """The axis of values along it, if there is one."""
 
 
@@ -107,7 +107,7 @@ def _all_related(p: object) -> list[Related]:
     return found
 
 
-def _dimension(a: Affine, axes: dict[Index, Axis]) -> Dimension:
+def _dimension(a: Affine, axes: dict[Index, TileAxis]) -> Dimension:
     here = [axes[i] for i in a.indices]
     low = _end(a, axes, lowest=True)
     length = _end(a, axes, lowest=False) - low + 1
@@ -119,7 +119,7 @@ def _dimension(a: Affine, axes: dict[Index, Axis]) -> Dimension:
     return Dimension(How.TILE if axis.is_tiled else How.WHOLE, a, low, length, axis)
 
 
-def _end(a: Affine, axes: dict[Index, Axis], lowest: bool) -> Affine:
+def _end(a: Affine, axes: dict[Index, TileAxis], lowest: bool) -> Affine:
     """The lowest or highest place in the ranges of the axes."""
     parts = [(constant(1), a.constant)]
     for atom, k in a.terms:

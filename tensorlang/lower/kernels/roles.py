@@ -15,15 +15,15 @@ from dataclasses import dataclass, field
 from tensorlang.language.affine import Affine, Index, Lookup
 from tensorlang.language.grammar import Const, Expr, Extremum, Sum, children
 from tensorlang.language.predicates import TRUE, And, Exists, Or, Predicate, Related, conjuncts, lookups
-from tensorlang.lower.kernels.ir import Axis, Role
-from tensorlang.lower.kernels.statements import Memory, Statement
+from tensorlang.lower.kernels.ir import Role, TileAxis
+from tensorlang.lower.kernels.statements import Memory, StoredStatement
 from tensorlang.lower.kernels.terms import Reduction, conditions, free, nodes, over, reads, reduction
 from tensorlang.lower.plan.dependence import variable
 
 SHORT = 256
 """Axes of up to this many elements, if that is known, are held whole."""
 
-Length = Callable[[Axis, bool], int]
+Length = Callable[[TileAxis, bool], int]
 """The length of the tiles of an axis, given whether conditions rule anything out."""
 
 Heads = tuple[Expr, ...]
@@ -48,11 +48,11 @@ class Layout:
 class Roles:
     """The axes of a statement by their indices, and the reductions that go over tiles."""
 
-    axes: dict[Index, Axis] = field(default_factory=dict)
+    axes: dict[Index, TileAxis] = field(default_factory=dict)
     tiled: Heads = ()
 
 
-def roles(s: Statement, memory: Memory, length: Length, rows: frozenset[Affine] = frozenset()) -> Roles:
+def roles(s: StoredStatement, memory: Memory, length: Length, rows: frozenset[Affine] = frozenset()) -> Roles:
     """The roles of the indices of `s`. Those of the extents `rows` that are lanes are held whole.
 
     Raises `Unfit`.
@@ -75,7 +75,7 @@ def roles(s: Statement, memory: Memory, length: Length, rows: frozenset[Affine] 
     ruled_out = any(not over(_reduction(head).pred).isdisjoint(own | summed) for head in found.tiled)
     for i, n in extents.items():
         role = Role.REDUCED if i in summed else Role.PARALLEL
-        block = length(Axis(i, n, role), ruled_out)
+        block = length(TileAxis(i, n, role), ruled_out)
         if i in unrolled:
             role, block = Role.UNROLLED if unrolled[i] else Role.WHOLE, 0
         elif i in held:
@@ -86,13 +86,13 @@ def roles(s: Statement, memory: Memory, length: Length, rows: frozenset[Affine] 
             n.is_constant and n.constant <= SHORT
         ):
             role, block = Role.WHOLE, 0
-        found.axes[i] = Axis(i, n, role, block)
+        found.axes[i] = TileAxis(i, n, role, block)
     if not any(axis.role is Role.PARALLEL for axis in found.axes.values()):
         raise Unfit("none of its axes is cut into tiles")
     return found
 
 
-def _check(s: Statement, tiled: Heads) -> None:
+def _check(s: StoredStatement, tiled: Heads) -> None:
     """Raise `Unfit` for what data choose, other than along rows, and for conditions with quantifiers."""
     if any(a.lookups for _, places in reads(s.body) for a in places):
         raise Unfit("it reads at places that data choose")
@@ -111,7 +111,7 @@ def _reduction(e: Expr) -> Reduction:
     return reduction(e)
 
 
-def _tiled(s: Statement, memory: Memory, extents: Mapping[Index, Affine]) -> tuple[Heads, frozenset[Index]]:
+def _tiled(s: StoredStatement, memory: Memory, extents: Mapping[Index, Affine]) -> tuple[Heads, frozenset[Index]]:
     """The reductions that are accumulated tile by tile, and the indices of the tiles that are computed for them.
 
     Those of computed arrays that don't fit in memory; if there are none, the outermost ones that are products of
@@ -174,7 +174,7 @@ def _is_column(head: Expr) -> bool:
     return any(not summed.isdisjoint(a.indices) for _, places in reads(head) for a in places[:-1])
 
 
-def _layout(s: Statement) -> Layout:
+def _layout(s: StoredStatement) -> Layout:
     """How the arrays lie that `s` reads and writes."""
     lanes: set[Index] = set()
     sublanes: set[Index] = set()
@@ -203,7 +203,7 @@ def _layout(s: Statement) -> Layout:
     return Layout(frozenset(lanes), frozenset(sublanes), frozenset(alone), tuple(windows))
 
 
-def patterns(s: Statement) -> list[tuple[Affine, ...]]:
+def patterns(s: StoredStatement) -> list[tuple[Affine, ...]]:
     """The places at which `s` reads and writes arrays, those without dimensions left out."""
     found = [places for _, places in reads(s.body)]
     found.append(tuple(_plain(i) for i, _ in s.axes))

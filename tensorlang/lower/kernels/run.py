@@ -19,7 +19,7 @@ from tensorlang.lower.emit.kernels import Emit, KernelSource
 from tensorlang.lower.emit.tpu.launch import TpuKernel
 from tensorlang.lower.explain import Explained, Explanation
 from tensorlang.lower.kernels.grouping import program
-from tensorlang.lower.kernels.ir import Axis, Kernel, Plain, Program
+from tensorlang.lower.kernels.ir import Kernel, KernelProgram, Plain, TileAxis
 from tensorlang.lower.kernels.targets import GPU, TPU, Tiling
 from tensorlang.lower.run import Form, Lowered, defined
 
@@ -70,7 +70,7 @@ class Kernels(Lowered):
         super().__init__(f, exact, sizes, check)
 
     @property
-    def program(self) -> Program:
+    def program(self) -> KernelProgram:
         """The steps: kernels, and what is left to `jax.numpy`, with the reason."""
         return self._program
 
@@ -88,7 +88,7 @@ class Kernels(Lowered):
         if () not in self._forms:
             target = TARGETS[self.target]
 
-            def length(axis: Axis, ruled_out: bool) -> int:
+            def length(axis: TileAxis, ruled_out: bool) -> int:
                 return self._lengths.get(str(axis.extent)) or target.tiling.length(axis, ruled_out)
 
             self._program = program(self._simplified, replace(target.tiling, length=length))
@@ -159,7 +159,7 @@ def _explained(step: Kernel | Plain) -> Explained:
     )
 
 
-def _how(axis: Axis) -> str:
+def _how(axis: TileAxis) -> str:
     return f"{axis.role.value}, in tiles of {axis.block}" if axis.is_tiled else axis.role.value
 
 

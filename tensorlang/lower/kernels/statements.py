@@ -21,7 +21,6 @@ from tensorlang.language.grammar import (
     Bracket,
     Expr,
     Extremum,
-    Proj,
     Sum,
     Var,
     access,
@@ -34,7 +33,7 @@ from tensorlang.language.types import leaves, shape
 from tensorlang.lower.kernels.ir import Results, leaves_of
 from tensorlang.lower.kernels.terms import Made, Reduction, nodes, reads, rebuilt, reduction, renamed, whole
 from tensorlang.lower.plan import statements
-from tensorlang.lower.plan.dependence import Key, are_apart, bindings, places, variable
+from tensorlang.lower.plan.dependence import Key, are_apart, bindings, places, read_by, variable
 from tensorlang.recursion import Deep, call, run
 from tensorlang.sets.isl import implies
 from tensorlang.sets.simplify import simplify
@@ -44,7 +43,7 @@ Place = tuple[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
-class Statement:
+class StoredStatement:
     """var = gen axes. body, where the body reads parameters and other statements' variables."""
 
     var: Var
@@ -53,11 +52,11 @@ class Statement:
 
 
 @dataclass(frozen=True)
-class Statements:
-    """A program as statements in order; `parts` and `results` as those of `kernel.Program`."""
+class StoredStatements:
+    """A program as statements in order; `parts` and `results` as those of `ir.KernelProgram`."""
 
     parts: dict[Var, Place]
-    stored: tuple[Statement, ...]
+    stored: tuple[StoredStatement, ...]
     results: Results
     memory: Memory
 
@@ -95,16 +94,18 @@ def takes_apart(f: Function) -> bool:
     return not any(isinstance(x, IndexArray) for x, _ in bindings(f.body)[0])
 
 
-def stored_statements(f: Function) -> Statements:
+def stored_statements(f: Function) -> StoredStatements:
     """The statements of `f`, which is simplified and chooses no points, for sizes of at least 1."""
-    parts = {Var(_named(v, path), kind): (v.name, path) for v in f.variables for path, kind in leaves(v.type)}
-    by_place = {place: var for var, place in parts.items()}
+    by_key: dict[Key, Var] = {
+        (v, path): Var(_named(v, path), kind) for v in f.variables for path, kind in leaves(v.type)
+    }
+    parts = {var: (v.name, path) for (v, path), var in by_key.items()}
     lets, tree = statements.statements_of(f)
-    results = run(_variables(tree, lambda key: by_place.get((key[0].name, key[1])) or _let(key)))
+    results = run(_variables(tree, lambda key: by_key.get(key) or _let(key)))
     wanted = set(leaves_of(results))
     memory = Memory(tuple(shape(v.type)[0] for v in (*parts, *wanted)))
     skewed = _skewed([scalar for _, _, scalar in lets])
-    reader = _Reader(by_place)
+    reader = _Reader(by_key)
     present = conjunction(less(constant(0), atom_affine(s)) for s in f.sizes)
     stored = []
     for var, axes, element in lets:
@@ -117,8 +118,8 @@ def stored_statements(f: Function) -> Statements:
         if not sums or not memory.holds(n for _, n in binders) or var in skewed or _slanted(binders, made):
             reader.inlined[var] = (tuple(i for i, _ in binders), made)
         if var in wanted or var not in reader.inlined:
-            stored.append(Statement(var, tuple(binders), made))
-    return Statements(parts, tuple(stored), results, memory)
+            stored.append(StoredStatement(var, tuple(binders), made))
+    return StoredStatements(parts, tuple(stored), results, memory)
 
 
 def _let(key: Key) -> Var:
@@ -154,7 +155,7 @@ def _variables(results: statements.Results, of: Callable[[Key], Var]) -> Deep[Re
 class _Reader:
     """Reads expressions with parts of parameters as variables, and what is not stored as what it is computed from."""
 
-    def __init__(self, parts: Mapping[Place, Var]) -> None:
+    def __init__(self, parts: Mapping[Key, Var]) -> None:
         self._parts = parts
         self.inlined: dict[Var, Made] = {}
 
@@ -166,19 +167,11 @@ class _Reader:
             if x is None:
                 return None
             if x not in self.inlined:
-                return access(self._parts.get(_place(whole(old)), x), *places(old))
+                return access(self._parts.get(read_by(old)[0], x), *places(old))
             own, body = self.inlined[x]
             return with_atoms(body, dict(zip(own, places(old), strict=True)))
 
         return rewrite(e, given)
-
-
-def _place(e: Expr) -> Place:
-    path: list[int] = []
-    while isinstance(e, Proj):
-        path.append(e.which)
-        e = e.body
-    return (e.name if isinstance(e, Var) else "", tuple(reversed(path)))
 
 
 def _skewed(scalars: list[Expr]) -> frozenset[Var]:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from tensorlang.language.affine import Index
 from tensorlang.language.grammar import Call, Expr, Extremum, Sum
 from tensorlang.language.predicates import TRUE
-from tensorlang.lower.kernels.ir import Axis, Kernel, Kind, Role
-from tensorlang.lower.kernels.operands import expressions_of
+from tensorlang.lower.kernels.ir import Kernel, Kind, Role, TileAxis
+from tensorlang.lower.kernels.operands import expressions_of, relations_of
 from tensorlang.lower.kernels.terms import free, nodes, reads, rebuilt, reduction, vanishes
 
 
@@ -19,12 +19,12 @@ class Tiling:
     """The length of an axis' tiles, given whether conditions rule anything out; a kernel as the target has it; and why
     the target can't have a kernel, or None."""
 
-    length: Callable[[Axis, bool], int]
+    length: Callable[[TileAxis, bool], int]
     adapted: Callable[[Kernel], Kernel]
     unfit: Callable[[Kernel], str | None]
 
 
-def _length_on_tpus(axis: Axis, ruled_out: bool) -> int:
+def _length_on_tpus(axis: TileAxis, ruled_out: bool) -> int:
     """512, at which the matrix unit is busy while blocks of bfloat16 are fetched, but 256 where conditions rule tiles
     out, for of those at a border half is masked. Both leave most of the VMEM free."""
     return 256 if ruled_out else 512
@@ -34,7 +34,11 @@ def _unfit_for_tpus(kernel: Kernel) -> str | None:
     axes = {axis.index: axis for axis in kernel.axes}
     made = [*(acc.axes for acc in kernel.accumulators), *(output.axes for output in kernel.outputs)]
     made += [tuple(i for a in at for i in a.indices) for _, at in reads(*expressions_of(kernel))]
-    if any(sum(not axes[i].is_number for i in at) > 2 for at in made):
+    values = [[i for i in at if not axes[i].is_number] for at in made]
+    values += [[i for a in p.arguments for i in a.indices if not axes[i].is_number] for p in relations_of(kernel)]
+    if any(len(set(at)) < len(at) for at in values):
+        return "it reads along a diagonal of a tile"
+    if any(len(at) > 2 for at in values):
         return "its tiles have more than two axes"
     return _calls_unfit(kernel)
 

@@ -29,14 +29,14 @@ from tensorlang.language.predicates import (
     lookups,
     not_equal,
 )
-from tensorlang.lower.kernels.ir import Accumulator, Axis, Role, Tiles
+from tensorlang.lower.kernels.ir import Accumulator, Role, TileAxis, Tiles
 from tensorlang.lower.kernels.roles import Unfit, related
 from tensorlang.lower.kernels.terms import over
 from tensorlang.sets.isl import gist
 from tensorlang.sets.simplify import simplify
 
 
-def tiles_of(axes: Sequence[Axis], accumulators: Sequence[Accumulator], present: Predicate) -> Tiles | None:
+def tiles_of(axes: Sequence[TileAxis], accumulators: Sequence[Accumulator], present: Predicate) -> Tiles | None:
     """The tiles that have something for one of `accumulators`; None if all have, at all of their points.
 
     `present` is what is known of the sizes. If anything is ruled out, all reduced axes are among those of the tiles.
@@ -71,7 +71,7 @@ def _number(i: Index) -> Index:
 
 
 def _tiles(
-    axes: tuple[Axis, ...], numbers: tuple[Index, ...], said: Sequence[Predicate], p: Predicate, present: Predicate
+    axes: tuple[TileAxis, ...], numbers: tuple[Index, ...], said: Sequence[Predicate], p: Predicate, present: Predicate
 ) -> Predicate:
     """The tiles with a point where `p` holds; an axis has points beyond its end if `said` says of it where it ends."""
     if p is FALSE or p is TRUE:
@@ -89,7 +89,7 @@ def _tiles(
     return found
 
 
-def _in_range(axes: tuple[Axis, ...], numbers: tuple[Index, ...], present: Predicate) -> Predicate:
+def _in_range(axes: tuple[TileAxis, ...], numbers: tuple[Index, ...], present: Predicate) -> Predicate:
     """What is known of the numbers of tiles: each has an element of the axis."""
     parts = [present]
     for axis, t in zip(axes, numbers, strict=True):

@@ -27,7 +27,7 @@ from tensorlang.language.names import free_names
 from tensorlang.language.predicates import Predicate, conjunction, conjuncts, free_atoms
 from tensorlang.language.rebuilt import with_children
 from tensorlang.language.types import R, array
-from tensorlang.lower.mesh.statements import Binder, Ranges, Scan, Statement
+from tensorlang.lower.mesh.statements import Binder, MeshStatement, Ranges, Scan
 from tensorlang.recursion import Deep, call, run
 
 Guards = tuple[Predicate, ...]
@@ -35,19 +35,19 @@ Partial = tuple[Expr, bool]
 """An expression, and whether its value on a device is a part of its value."""
 
 
-def hoisted(scan: Scan, mapped: Collection[Binder]) -> tuple[Statement, ...]:
+def hoisted(scan: Scan, mapped: Collection[Binder]) -> tuple[MeshStatement, ...]:
     """The statement after those of the sums over `mapped` indices in it that are not linear in its value."""
     h = _Hoist(scan, {e for e, binder in scan.binders.items() if isinstance(e, Sum) and binder in mapped})
     s = scan.statement
     scalar, _ = run(h.visit(s.scalar, scan.root, True, ()))
-    return (*h.made, s if scalar is s.scalar else Statement(s.array, s.own, scalar))
+    return (*h.made, s if scalar is s.scalar else MeshStatement(s.array, s.own, scalar))
 
 
 class _Hoist:
     def __init__(self, scan: Scan, wanted: Collection[Expr]) -> None:
         self.scan = scan
         self.wanted = wanted
-        self.made: list[Statement] = []
+        self.made: list[MeshStatement] = []
         self.memo: dict[tuple[Expr, int, bool, Guards], Partial] = {}
         self.having: dict[Expr, bool] = {}
 
@@ -102,7 +102,7 @@ class _Hoist:
             free |= _indices(q)
         own = tuple(Binder(i, binder.size) for i, binder in scope.items() if i in free)
         x = Var(f"{self.scan.statement.array.name}_sum", array(tuple(b.size for b in own), R))
-        self.made.append(Statement(x, own, bracket(conjunction(hidden), e)))
+        self.made.append(MeshStatement(x, own, bracket(conjunction(hidden), e)))
         return access(x, *(atom_affine(b.index) for b in own))
 
 

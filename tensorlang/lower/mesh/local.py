@@ -46,9 +46,9 @@ from tensorlang.language.predicates import (
 from tensorlang.language.rebuilt import with_children
 from tensorlang.language.types import R, array
 from tensorlang.lower.mesh.asked import Along
-from tensorlang.lower.mesh.needs import Needs, Part, needed
-from tensorlang.lower.mesh.plan import Plan, Step
-from tensorlang.lower.mesh.statements import Ranges, Read, Statement
+from tensorlang.lower.mesh.needs import Needs, Region, needed
+from tensorlang.lower.mesh.plan import MeshPlan, MeshStep
+from tensorlang.lower.mesh.statements import MeshStatement, Ranges, Read
 from tensorlang.lower.plan.dependence import Key, factors, is_finite, read_by
 from tensorlang.recursion import Deep, call, run
 
@@ -61,7 +61,7 @@ Held = Var | Relation | IndexArray
 class Blocks:
     """The sizes of blocks, where they start on a device, and the arrays of the programs over blocks."""
 
-    plan: Plan
+    plan: MeshPlan
     uneven: Collection[Cut]
     sizes: dict[Cut, Size] = field(default_factory=dict)
     starts: dict[Cut, IndexArray] = field(default_factory=dict)
@@ -120,7 +120,7 @@ class Local:
     starts: tuple[Cut, ...]
 
 
-def localised(blocks: Blocks, step: Step) -> Local:
+def localised(blocks: Blocks, step: MeshStep) -> Local:
     """The statement of `step` as a device computes it: its block, or its part of what is to be added up."""
     return _Localiser(blocks, step).made(step.statement)
 
@@ -128,12 +128,12 @@ def localised(blocks: Blocks, step: Step) -> Local:
 @dataclass
 class _Localiser:
     blocks: Blocks
-    step: Step
+    step: MeshStep
     reads: dict[tuple[Key, Needs], None] = field(default_factory=dict)
     starts: dict[Cut, None] = field(default_factory=dict)
     memo: dict[tuple[Expr, int], Expr] = field(default_factory=dict)
 
-    def made(self, s: Statement) -> Local:
+    def made(self, s: MeshStatement) -> Local:
         scalar = run(self.value(s.scalar, self.step.scan.root))
         binders = []
         for b in s.own:
@@ -186,7 +186,7 @@ class _Localiser:
             places.append(self.moved(a, scope) if part is None else a - self._first(part))
         return self.blocks.array(array, needs), tuple(places)
 
-    def _first(self, part: Part) -> Affine:
+    def _first(self, part: Region) -> Affine:
         return part.first(self.blocks.size(part.along, part.size))
 
     def moved(self, a: Affine, scope: Ranges) -> Affine:

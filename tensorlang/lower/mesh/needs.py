@@ -13,7 +13,7 @@ from tensorlang.lower.plan.dependence import Key
 
 
 @dataclass(frozen=True)
-class Part:
+class Region:
     """The elements at step * i + r, for all i in a device's block of an index of this size, and all r from `low` to
     `high`. The index is cut into blocks along the axes `along` of the mesh."""
 
@@ -32,13 +32,13 @@ class Part:
         return (block - 1) * abs(self.step) + self.high - self.low + 1
 
 
-Needs = tuple[Part | None, ...]
+Needs = tuple[Region | None, ...]
 """For each axis of an array the part that is needed; None if all of it is."""
 
 
 def stored(along: tuple[Along, ...], shape: tuple[Affine, ...]) -> Needs:
     """An array that is cut into blocks along axes of the mesh, as the devices have it."""
-    return tuple(Part(axes, size) if axes else None for axes, size in zip(along, shape, strict=True))
+    return tuple(Region(axes, size) if axes else None for axes, size in zip(along, shape, strict=True))
 
 
 def needed(read: Read, mapped: Mapping[Binder, Along]) -> Needs:
@@ -47,11 +47,11 @@ def needed(read: Read, mapped: Mapping[Binder, Along]) -> Needs:
     if isinstance(read.array[0], IndexArray):
         # an element that is not there compares with nothing; the zero in its place would
         sizes = read.array[0].sizes
-        found = tuple(p if p is None or p == Part(p.along, n) else None for p, n in zip(found, sizes, strict=True))
+        found = tuple(p if p is None or p == Region(p.along, n) else None for p, n in zip(found, sizes, strict=True))
     return found
 
 
-def _needed(a: Affine, scope: Ranges, mapped: Mapping[Binder, Along]) -> Part | None:
+def _needed(a: Affine, scope: Ranges, mapped: Mapping[Binder, Along]) -> Region | None:
     moved = [i for i in a.indices if scope.get(i) in mapped]
     if a.lookups or len(moved) != 1:
         return None
@@ -65,7 +65,7 @@ def _needed(a: Affine, scope: Ranges, mapped: Mapping[Binder, Along]) -> Part | 
             ends.reverse()
         low, high = low.substitute(ends[0]), high.substitute(ends[1])
     binder = scope[moved[0]]
-    return Part(mapped[binder], binder.size, step, low, high)
+    return Region(mapped[binder], binder.size, step, low, high)
 
 
 @dataclass
@@ -91,7 +91,7 @@ class Merged:
 
 def _both(p: Needs, q: Needs) -> Needs | None:
     """What includes `p` and `q`, if it is known whatever the sizes."""
-    merged: list[Part | None] = []
+    merged: list[Region | None] = []
     for a, b in zip(p, q, strict=True):
         if a is None or b is None:
             if a is not b:
@@ -102,7 +102,7 @@ def _both(p: Needs, q: Needs) -> Needs | None:
         high = _least(-a.high, -b.high)
         if (a.along, a.size, a.step) != (b.along, b.size, b.step) or low is None or high is None:
             return None
-        merged.append(Part(a.along, a.size, a.step, low, -high))
+        merged.append(Region(a.along, a.size, a.step, low, -high))
     return tuple(merged)
 
 

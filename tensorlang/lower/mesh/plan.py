@@ -19,7 +19,7 @@ from tensorlang.language.grammar import Sum
 from tensorlang.lower.mesh.asked import Along, Asked, wanted
 from tensorlang.lower.mesh.hoist import hoisted
 from tensorlang.lower.mesh.needs import Merged, Needs, needed, stored
-from tensorlang.lower.mesh.statements import Binder, Program, Read, Scan, Statement, program
+from tensorlang.lower.mesh.statements import Binder, MeshProgram, MeshStatement, Read, Scan, program
 from tensorlang.lower.plan.dependence import Key
 from tensorlang.lower.plan.numbers import has_numbers
 from tensorlang.lower.plan.statements import leaves_of
@@ -30,14 +30,14 @@ _CHOICES = 64
 
 
 @dataclass(frozen=True)
-class Step:
+class MeshStep:
     """A statement, which of its indices are mapped, and what it needs of arrays.
 
     Its value on a device is a part of a sum over devices along `reduced`; of the axis `scattered` of the result each
     device only gets the block that it stores. All arrays of the statements of a stage are there before any is computed.
     """
 
-    statement: Statement
+    statement: MeshStatement
     scan: Scan
     mapped: Mapping[Binder, Along]
     needs: Merged
@@ -47,12 +47,12 @@ class Step:
 
 
 @dataclass
-class Plan:
+class MeshPlan:
     """How a program runs on a mesh: its statements in order, and for each array the axes along which it is stored."""
 
-    program: Program
+    program: MeshProgram
     asked: Asked
-    steps: list[Step] = field(default_factory=list)
+    steps: list[MeshStep] = field(default_factory=list)
     shapes: dict[Key, tuple[Affine, ...]] = field(default_factory=dict)
     along: dict[Key, tuple[Along, ...]] = field(default_factory=dict)
 
@@ -61,13 +61,13 @@ class Plan:
         return stored(self.along[array], self.shapes[array])
 
     @property
-    def stages(self) -> list[list[Step]]:
+    def stages(self) -> list[list[MeshStep]]:
         """The steps of each stage."""
         count = 1 + max((step.stage for step in self.steps), default=-1)
         return [[step for step in self.steps if step.stage == k] for k in range(count)]
 
 
-def plan(f: Function, asked: Asked, sizes: Mapping[str, int] | None = None) -> Plan:
+def plan(f: Function, asked: Asked, sizes: Mapping[str, int] | None = None) -> MeshPlan:
     """`f` on a mesh as `asked`; its products are ordered by what they cost at `sizes`, as by `simplify`."""
     simplified = simplify(f, **(sizes or {}))
     if has_numbers(simplified):
@@ -79,8 +79,8 @@ def plan(f: Function, asked: Asked, sizes: Mapping[str, int] | None = None) -> P
 
 
 class _Planner:
-    def __init__(self, p: Program, asked: Asked, f: Function) -> None:
-        self.plan = Plan(p, asked, shapes=dict(p.shapes))
+    def __init__(self, p: MeshProgram, asked: Asked, f: Function) -> None:
+        self.plan = MeshPlan(p, asked, shapes=dict(p.shapes))
         lying = wanted(f, asked)
         for (x, path), sizes in p.shapes.items():
             self.plan.along[x, path] = lying.parameters.get((x.name, path)) or ((),) * len(sizes)
@@ -145,7 +145,7 @@ class _Planner:
                 scattered[k] = axes[binder]
         reduced = tuple(name for along in summed if along not in scattered.values() for name in along)
         stage = max((self._there(array, n) for array, several in needs.found.items() for n in several), default=0)
-        self.plan.steps.append(Step(s, scan, mapped, needs, reduced, scattered, stage))
+        self.plan.steps.append(MeshStep(s, scan, mapped, needs, reduced, scattered, stage))
         self.plan.shapes[s.key] = tuple(b.size for b in s.own)
         self.plan.along[s.key] = tuple(own.get(b, scattered.get(k, ())) for k, b in enumerate(s.own))
         self.made[s.key] = stage

@@ -21,7 +21,7 @@ from tensorlang.lower.explain import Explained, Explanation
 from tensorlang.lower.mesh.asked import Along, asked
 from tensorlang.lower.mesh.collectives import Collectives
 from tensorlang.lower.mesh.local import Cut
-from tensorlang.lower.mesh.plan import Step, plan
+from tensorlang.lower.mesh.plan import MeshStep, plan
 from tensorlang.lower.run import check_extrema, defined, values_of
 from tensorlang.shown import Shown
 
@@ -67,7 +67,7 @@ class Distributed(Shown):
             "mesh", tuple(map(self._explained, self._plan.steps)), tuple(str(self.collectives).splitlines())
         )
 
-    def _explained(self, step: Step) -> Explained:
+    def _explained(self, step: MeshStep) -> Explained:
         name = step.statement.array.name
         mapped = ", ".join(f"{i.index} along {', '.join(axes)}" for i, axes in step.mapped.items() if axes)
         kept = f"added up over the devices along {', '.join(step.reduced)}" if step.reduced else ""

@@ -47,7 +47,7 @@ class Read:
 
 
 @dataclass(frozen=True, eq=False)
-class Statement:
+class MeshStatement:
     """let array = gen own. scalar."""
 
     array: Var | IndexArray
@@ -66,22 +66,22 @@ class Statement:
 
 
 @dataclass(frozen=True)
-class Program:
+class MeshProgram:
     """A function's parameters, taken apart where they are pairs; its statements; and its results, which are arrays of
     these, in pairs as the function's value is."""
 
     function: Function
     shapes: dict[Key, tuple[Affine, ...]]
-    statements: tuple[Statement, ...]
+    statements: tuple[MeshStatement, ...]
     results: Results
 
 
-def program(f: Function) -> Program:
+def program(f: Function) -> MeshProgram:
     """`f`, whose lets must be outermost, and gens outermost in each right-hand side."""
     shapes = {(p, path): sizes for p in f.params for path, sizes in parts(p)}
     found, results = statements_of(f)
-    statements = (Statement(x, tuple(Binder(i, n) for i, n in axes), scalar) for x, axes, scalar in found)
-    return Program(f, shapes, tuple(statements), results)
+    statements = (MeshStatement(x, tuple(Binder(i, n) for i, n in axes), scalar) for x, axes, scalar in found)
+    return MeshProgram(f, shapes, tuple(statements), results)
 
 
 def parts(p: Parameter) -> list[tuple[tuple[int, ...], tuple[Affine, ...]]]:
@@ -95,7 +95,7 @@ def parts(p: Parameter) -> list[tuple[tuple[int, ...], tuple[Affine, ...]]]:
 class Scan:
     """The reads in a statement, and its binders: one for each node, whatever its index is called."""
 
-    statement: Statement
+    statement: MeshStatement
     reads: list[Read] = field(default_factory=list)
     binders: dict[Expr, Binder] = field(default_factory=dict)
     inner: dict[tuple[int, Binder], Ranges] = field(default_factory=dict)

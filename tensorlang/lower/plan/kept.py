@@ -50,7 +50,7 @@ def memory_polynomial(f: Function, store: str = "needed") -> CostPolynomial:
 
     >>> f = tl.parse("f(a: [T]R, x: [n]R) = let s = fold t:T with s = x. gen i:n. sin(a[t] * s[i]) in sum i:n. s[i]")
     >>> print(tl.memory_polynomial(tl.grad(f)), tl.memory_polynomial(tl.grad(f), "sqrt"), sep="; ")
-    2*T*n + n*window; n*windows + 3*n*window
+    2*T*n + n*window; 3*n*window + n*windows
     """
     require_store(store)
     cells: list[Cell] = []

@@ -19,33 +19,33 @@ from tensorlang.language.grammar import Expr, Extremum, Sum, Var, access
 from tensorlang.language.predicates import TRUE
 from tensorlang.lower.arrays.ir import Block, Define, Function, Infix, Name, Node, Number, Subscript
 from tensorlang.lower.arrays.values import Axes, Value, aligned, apply, integer, product_of, tuple_of
-from tensorlang.lower.emit.gpu.naming import Naming
-from tensorlang.lower.emit.gpu.reads import Scope, if_ragged, spread
+from tensorlang.lower.emit.gpu.naming import GpuNaming
+from tensorlang.lower.emit.gpu.reads import GpuScope, if_ragged, spread
 from tensorlang.lower.emit.gpu.table import has_intervals
-from tensorlang.lower.emit.gpu.values import IDENTITY, Reduced, Values
+from tensorlang.lower.emit.gpu.values import IDENTITY, GpuValues, Reduced
 from tensorlang.lower.emit.nodes import Do
-from tensorlang.lower.kernels.ir import Accumulator, Axis, Kernel, Kind, Output, Role
+from tensorlang.lower.kernels.ir import Accumulator, Kernel, Kind, Output, Role, TileAxis
 from tensorlang.lower.kernels.terms import reduction
 from tensorlang.recursion import run
 
 _SIGNS = {Kind.SUM: 0, Kind.MAX: 1, Kind.MIN: -1}
 
 
-class Body:
+class GpuBody:
     """The function that is each program: `written`, and whether it multiplies matrices."""
 
-    def __init__(self, kernel: Kernel, naming: Naming) -> None:
+    def __init__(self, kernel: Kernel, naming: GpuNaming) -> None:
         self._kernel = kernel
         self._naming = naming
         self._axes = {axis.index: axis for axis in kernel.axes}
-        self._values = Values(kernel, naming)
+        self._values = GpuValues(kernel, naming)
         self.written = self._write()
         self.multiplies = self._values.multiplies
 
     def _write(self) -> Define:
         kernel, naming = self._kernel, self._naming
         accumulators = kernel.accumulators
-        scope = Scope(Block())
+        scope = GpuScope(Block())
         names = [*naming.arrays.values(), *(["table"] if kernel.tiles else []), *naming.outputs.values()]
         for k, axis in enumerate(kernel.of_role(Role.PARALLEL)):
             number = naming.numbers[axis.index]
@@ -62,14 +62,14 @@ class Body:
             scope.block.blank()
             scope.closed = True
             self._loops(scope.block, carried)
-            last = Scope(scope.block, frozenset(acc.var for acc in accumulators), scope)
+            last = GpuScope(scope.block, frozenset(acc.var for acc in accumulators), scope)
             for acc, name in zip(accumulators, carried, strict=True):
                 last.memo[_read(acc)] = Value(Name(name), self._axes_of(acc))
         for output in kernel.outputs:
             self._store(output, last)
         return Define("kernel", tuple(f"{name}_ref" for name in names), scope.block)
 
-    def _place(self, axis: Axis, number: Node, scope: Scope) -> None:
+    def _place(self, axis: TileAxis, number: Node, scope: GpuScope) -> None:
         if not axis.is_number:
             length = Name(self._naming.lengths[axis.index])
             number = Infix(Infix(number, "*", length), "+", _along(length))
@@ -80,12 +80,12 @@ class Body:
 
     # Taking in tiles
 
-    def _step(self, carried: Sequence[str], scope: Scope) -> Define:
+    def _step(self, carried: Sequence[str], scope: GpuScope) -> Define:
         """The function that takes in a tile, and gives the accumulators anew."""
         kernel, names = self._kernel, self._naming.names
         reduced = kernel.of_role(Role.REDUCED)
         growing = {acc.shift for acc in kernel.accumulators if acc.shift is not None}
-        inner = Scope(Block(), frozenset({*(axis.index for axis in reduced), *growing}), scope)
+        inner = GpuScope(Block(), frozenset({*(axis.index for axis in reduced), *growing}), scope)
         inner.block.unpack(carried, Name("carry"))
         self._numbers(reduced, inner)
         scales: dict[Var, Value] = {}
@@ -110,7 +110,7 @@ class Body:
         inner.block.give(tuple_of(new))
         return Define("step", ("number", "carry", *(["masked"] if kernel.tiles is not None else [])), inner.block)
 
-    def _numbers(self, reduced: tuple[Axis, ...], scope: Scope) -> None:
+    def _numbers(self, reduced: tuple[TileAxis, ...], scope: GpuScope) -> None:
         """The places in the tile of this number, of which those of the last axis follow one another."""
         number = Name("number")
         for k, axis in enumerate(reduced):
@@ -165,7 +165,7 @@ class Body:
         start = IDENTITY[sign] if sign else Number(Fraction(0), True)
         return apply("full", extents, start, Name("jnp.float32"))
 
-    def _store(self, output: Output, scope: Scope) -> None:
+    def _store(self, output: Output, scope: GpuScope) -> None:
         values, naming = self._values, self._naming
         v = run(values.value(output.value, scope))
         axes = tuple(i for i in output.axes if not self._axes[i].is_number)
@@ -190,7 +190,7 @@ def _along(length: Node) -> Node:
     return apply("lax.iota", Name("jnp.int32"), length)
 
 
-def _taken_in(acc: Accumulator, axes: Mapping[Index, Axis], has_masks: bool) -> Reduced:
+def _taken_in(acc: Accumulator, axes: Mapping[Index, TileAxis], has_masks: bool) -> Reduced:
     """What an accumulator takes in of a tile; a sum in its value is part of its own."""
     sign = _SIGNS[acc.kind]
     over = [i for i, axis in axes.items() if axis.role is Role.REDUCED]

@@ -22,12 +22,12 @@ from tensorlang.lower.arrays.integers import Integers
 from tensorlang.lower.arrays.ir import Block, Define, Infix, List, Name, Node, Text
 from tensorlang.lower.arrays.names import Names
 from tensorlang.lower.arrays.values import apply, integer, product_of, tuple_of
-from tensorlang.lower.emit.gpu.body import Body
-from tensorlang.lower.emit.gpu.naming import Naming, inputs
+from tensorlang.lower.emit.gpu.body import GpuBody
+from tensorlang.lower.emit.gpu.naming import GpuNaming, inputs
 from tensorlang.lower.emit.gpu.table import table
 from tensorlang.lower.emit.helpers import HELPERS
 from tensorlang.lower.emit.nodes import Attribute, Conditional
-from tensorlang.lower.kernels.ir import Axis, Kernel, Output, Role
+from tensorlang.lower.kernels.ir import Kernel, Output, Role, TileAxis
 from tensorlang.lower.kernels.operands import Array
 from tensorlang.lower.kernels.terms import reads
 
@@ -58,7 +58,7 @@ class GpuKernel:
         integers = Integers(Names(frozenset({*_RESERVED, *HELPERS, "np", "pl", "plgpu", *sizes.values(), name})))
         integers.spell(sizes)
         new = integers.names.fresh_global
-        self._naming = Naming(
+        self._naming = GpuNaming(
             integers,
             arrays={x: arrays[x] for x in self.arrays},
             outputs={o.var: new(f"{o.var.name}_out") for o in kernel.outputs},
@@ -66,7 +66,7 @@ class GpuKernel:
             lengths={a.index: new(f"{a.index.name}_block") for a in kernel.axes if not a.is_number},
             numbers={a.index: new(f"{a.index.name}_tile") for a in kernel.axes if a.is_tiled},
         )
-        self._body = Body(kernel, self._naming)
+        self._body = GpuBody(kernel, self._naming)
         self.definition = self._function()
 
     def _function(self) -> Define:
@@ -155,7 +155,7 @@ class GpuKernel:
         return apply("greatest", integer(1), apply("least", integer(4), fitting))
 
 
-def _cut(kernel: Kernel) -> list[Axis]:
+def _cut(kernel: Kernel) -> list[TileAxis]:
     """The axes along which tiles may be made shorter, the first ones first; memory is read along the last one."""
     tiled = [axis for axis in kernel.axes if not axis.is_number and axis.is_tiled]
     reduced = [axis for axis in tiled if axis.role is Role.REDUCED]

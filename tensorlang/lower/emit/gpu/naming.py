@@ -12,13 +12,13 @@ from tensorlang.lower.arrays.integers import Integers
 from tensorlang.lower.arrays.ir import Name, Node, Tuple
 from tensorlang.lower.arrays.names import Names
 from tensorlang.lower.arrays.values import apply
-from tensorlang.lower.kernels.ir import Axis, Kernel
+from tensorlang.lower.kernels.ir import Kernel, TileAxis
 from tensorlang.lower.kernels.operands import Array, expressions_of, relations_of
 from tensorlang.lower.kernels.terms import conditions, reads
 
 
 @dataclass(frozen=True)
-class Naming:
+class GpuNaming:
     """Names: of sizes, as `integers` has them, of the arrays that are read and made, and for each axis of its places in
     a tile, of a tile's length, and of a tile's number."""
 
@@ -38,7 +38,7 @@ class Naming:
         """An affine combination of sizes, and of `numbers`."""
         return self.integers.position(a, numbers or {})
 
-    def count(self, axis: Axis) -> Node:
+    def count(self, axis: TileAxis) -> Node:
         """How many tiles an axis is cut into."""
         n = self.node(axis.extent)
         return apply("pl.cdiv", n, Name(self.lengths[axis.index])) if axis.index in self.lengths else n

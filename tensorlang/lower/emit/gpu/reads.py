@@ -44,7 +44,7 @@ from tensorlang.lower.arrays.values import (
     union,
 )
 from tensorlang.lower.emit.conditions import joined, sides
-from tensorlang.lower.emit.gpu.naming import Naming
+from tensorlang.lower.emit.gpu.naming import GpuNaming
 from tensorlang.lower.emit.nodes import Conditional
 from tensorlang.lower.kernels.ir import Kernel, Role
 from tensorlang.lower.kernels.operands import Array
@@ -57,7 +57,7 @@ Known = Index | Var
 
 
 @dataclass
-class Scope:
+class GpuScope:
     """A block of code, in which `known` is known beside what is known around it; what has been computed there.
 
     A `closed` one has been left: its values may be used, and none are added.
@@ -65,19 +65,19 @@ class Scope:
 
     block: Block
     known: frozenset[Known] = frozenset()
-    outer: Scope | None = None
+    outer: GpuScope | None = None
     memo: dict[object, Value] = field(default_factory=dict)
     closed: bool = False
 
-    def inner(self, known: Iterable[Known] = ()) -> Scope:
+    def inner(self, known: Iterable[Known] = ()) -> GpuScope:
         """A scope for a block within this one's."""
-        return Scope(Block(), frozenset(known), self)
+        return GpuScope(Block(), frozenset(known), self)
 
 
 class Reads:
     """Writes what the values of one kernel are made of."""
 
-    def __init__(self, kernel: Kernel, naming: Naming) -> None:
+    def __init__(self, kernel: Kernel, naming: GpuNaming) -> None:
         self._axes = {axis.index: axis for axis in kernel.axes}
         self._naming = naming
         self._names = naming.names
@@ -88,7 +88,7 @@ class Reads:
 
     # Places and conditions
 
-    def place(self, a: Affine, scope: Scope) -> Value:
+    def place(self, a: Affine, scope: GpuScope) -> Value:
         """The places `a`, over the axes that are vectors in it."""
         total = literal(Fraction(0))
         for atom, k in a.terms:
@@ -103,7 +103,7 @@ class Reads:
             total = plus(total, times(literal(Fraction(abs(k))), part, self._order), 1 if k > 0 else -1, self._order)
         return plus(total, literal(Fraction(a.constant)), 1, self._order)
 
-    def mask(self, p: Predicate, scope: Scope) -> Value:
+    def mask(self, p: Predicate, scope: GpuScope) -> Value:
         """Where `p` holds."""
         key = ("mask", p)
         known = self.remembered(key, scope)
@@ -114,7 +114,7 @@ class Reads:
         home.memo[key] = v
         return v
 
-    def _mask(self, p: Predicate, scope: Scope) -> Value:
+    def _mask(self, p: Predicate, scope: GpuScope) -> Value:
         match p:
             case Equal() | NonNegative():
                 left, operator, right = sides(p)
@@ -133,14 +133,14 @@ class Reads:
         axes = union(list(masks), order or self._order)
         return Value(joined((aligned(m, axes).node for m in masks), every), axes, 2)
 
-    def ends(self, indices: Iterable[Index], scope: Scope) -> list[Value]:
+    def ends(self, indices: Iterable[Index], scope: GpuScope) -> list[Value]:
         """Where the indices of vectors are in their ranges: a tile may reach beyond the end of its axis."""
         cut = [i for i in indices if not self._axes[i].is_number]
         return [self.mask(less(atom_affine(i), self._axes[i].extent), scope) for i in cut]
 
     # Reading
 
-    def load(self, array: Array, at: Sequence[Affine], scope: Scope) -> Value:
+    def load(self, array: Array, at: Sequence[Affine], scope: GpuScope) -> Value:
         """The elements of an array; 0 beyond its ends."""
         key = ("load", array, tuple(at))
         known = self.remembered(key, scope)
@@ -174,16 +174,16 @@ class Reads:
 
     # Where things are computed
 
-    def remembered(self, key: object, scope: Scope) -> Value | None:
+    def remembered(self, key: object, scope: GpuScope) -> Value | None:
         """What was computed before, here or around here."""
-        around: Scope | None = scope
+        around: GpuScope | None = scope
         while around is not None:
             if key in around.memo:
                 return around.memo[key]
             around = around.outer
         return None
 
-    def home(self, needs: frozenset[Known], scope: Scope) -> Scope:
+    def home(self, needs: frozenset[Known], scope: GpuScope) -> GpuScope:
         """The outermost open scope in which all of `needs` is known."""
         while scope.outer is not None and not scope.outer.closed and needs.isdisjoint(scope.known):
             scope = scope.outer

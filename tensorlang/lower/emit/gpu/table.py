@@ -11,7 +11,7 @@ from tensorlang.language.predicates import Equal, NonNegative, Related, conjunct
 from tensorlang.lower.arrays.ir import ALL, NEW, Block, Infix, Name, Node, Subscript, Transpose
 from tensorlang.lower.arrays.values import apply, integer, integers, product_of, tuple_of
 from tensorlang.lower.emit.conditions import condition
-from tensorlang.lower.emit.gpu.naming import Naming
+from tensorlang.lower.emit.gpu.naming import GpuNaming
 from tensorlang.lower.emit.nodes import Attribute, Call
 from tensorlang.lower.kernels.ir import Role, Tiles
 
@@ -22,7 +22,7 @@ def has_intervals(tiles: Tiles) -> bool:
     return one and not tiles.data and all(isinstance(p, Equal | NonNegative) for p in conjuncts(tiles.some))
 
 
-def table(tiles: Tiles, naming: Naming) -> Block:
+def table(tiles: Tiles, naming: GpuNaming) -> Block:
     """Code that makes the table: a row for each tile of the parallel axes among `tiles`, in order."""
     block = Block()
     held = [naming.numbers[axis.index] for axis in tiles.axes]
@@ -41,7 +41,7 @@ def table(tiles: Tiles, naming: Naming) -> Block:
     return block
 
 
-def _narrow(block: Block, tiles: Tiles, related: Related, naming: Naming) -> None:
+def _narrow(block: Block, tiles: Tiles, related: Related, naming: GpuNaming) -> None:
     """Of the tiles only those are visited in which a relation holds somewhere, without masks if it does everywhere."""
     places = [[k for k, a in enumerate(tiles.axes) if atom_affine(a.index) is at] for at in related.arguments]
     axes = [k for found in places for k in found]

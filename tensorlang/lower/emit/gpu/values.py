@@ -13,8 +13,8 @@ from tensorlang.language.predicates import TRUE, Predicate, conjuncts, less
 from tensorlang.lower.arrays.fold import combined, used_twice
 from tensorlang.lower.arrays.ir import Infix, Name, Negative, Node, Number
 from tensorlang.lower.arrays.values import Value, apply, integer, literal, ordered, times, where
-from tensorlang.lower.emit.gpu.naming import Naming
-from tensorlang.lower.emit.gpu.reads import Reads, Scope
+from tensorlang.lower.emit.gpu.naming import GpuNaming
+from tensorlang.lower.emit.gpu.reads import GpuScope, Reads
 from tensorlang.lower.emit.nodes import Attribute, Call, Conditional, For
 from tensorlang.lower.emit.python import text
 from tensorlang.lower.kernels.ir import Kernel, Role
@@ -52,15 +52,15 @@ class _Part:
     is_read: bool = False
 
 
-class Values(Reads):
+class GpuValues(Reads):
     """Writes the values of one kernel; `multiplies` says whether products of matrices are among them."""
 
-    def __init__(self, kernel: Kernel, naming: Naming) -> None:
+    def __init__(self, kernel: Kernel, naming: GpuNaming) -> None:
         super().__init__(kernel, naming)
         self._shared = used_twice(*expressions_of(kernel))
         self.multiplies = False
 
-    def value(self, e: Expr, scope: Scope) -> Deep[Value]:
+    def value(self, e: Expr, scope: GpuScope) -> Deep[Value]:
         """The value of `e`, over those axes of the tile on which it depends."""
         known = self.remembered(e, scope)
         if known is not None:
@@ -73,7 +73,7 @@ class Values(Reads):
         home.memo[e] = v
         return v
 
-    def _value(self, e: Expr, scope: Scope) -> Deep[Value]:
+    def _value(self, e: Expr, scope: GpuScope) -> Deep[Value]:
         x = variable(e)
         if x is not None:
             assert x in self._naming.arrays
@@ -88,7 +88,7 @@ class Values(Reads):
                 return v
         return (yield from call(combined(e, lambda part: self.value(part, scope), self._order, self._shared)))
 
-    def _named(self, v: Value, scope: Scope) -> Value:
+    def _named(self, v: Value, scope: GpuScope) -> Value:
         """`v` by a name, the same one for the same code."""
         key = ("code", v.node)
         known = self.remembered(key, scope)
@@ -100,7 +100,7 @@ class Values(Reads):
 
     # Reductions
 
-    def reduced(self, r: Reduced, scope: Scope) -> Deep[Value]:
+    def reduced(self, r: Reduced, scope: GpuScope) -> Deep[Value]:
         """The sum or extremum: over vectors at once, over unrolled axes one after the other."""
         loops = [i for i in r.indices if self._axes[i].role is Role.UNROLLED]
         if not loops:
@@ -121,7 +121,7 @@ class Values(Reads):
             inner.block.assign(total, Infix(Name(total), "+", v.node))
         return Value(Name(total), v.axes)
 
-    def _in_vectors(self, r: Reduced, scope: Scope) -> Deep[Value]:
+    def _in_vectors(self, r: Reduced, scope: GpuScope) -> Deep[Value]:
         pred, factors = product(multiplied(r.factors)) if not r.sign else (TRUE, list(r.factors))
         parts: list[_Part] = []
         for factor in factors:
@@ -146,7 +146,7 @@ class Values(Reads):
             v = Value(along, v.axes[:k] + v.axes[k + 1 :], v.depth + 1)
         return v
 
-    def _multiplied(self, parts: Sequence[_Part], scope: Scope, otherwise: Node | None = None) -> Value:
+    def _multiplied(self, parts: Sequence[_Part], scope: GpuScope, otherwise: Node | None = None) -> Value:
         """The product of factors where all masks hold, else `otherwise`, or 0."""
         v = reduce(
             lambda a, b: times(a, b, self._order), [p.value for p in parts if not p.is_mask], literal(Fraction(1))
@@ -164,7 +164,7 @@ class Values(Reads):
         return v
 
     def _dot(
-        self, vectors: Sequence[Index], parts: Sequence[_Part], scope: Scope
+        self, vectors: Sequence[Index], parts: Sequence[_Part], scope: GpuScope
     ) -> tuple[list[Index], list[_Part]] | None:
         """If the parts are a product of two matrices along one of `vectors`: the others, and parts with the product."""
         for i in vectors:

@@ -7,7 +7,20 @@ from jax import lax
 
 def _recur(step, first, size, dtype):
     """The last states of `size` steps from the first ones, and what each step gives: step(states, t) is both."""
-    return lax.scan(_cast(step, dtype), _numbers(first, dtype), jnp.arange(size, dtype=jnp.int32))
+    return _go_through(_cast(step, dtype), _numbers(first, dtype), 0, size)
+
+
+def _go_through(step, states, first, size, slices=None, backwards=False):
+    """`size` steps from the time `first` on, which slices read from the last to the first if they go `backwards`."""
+
+    def one(carry, given):
+        t, states = carry
+        states, values = step(states, t if slices is None else (t, given))
+        return (t + 1, states), values
+
+    carry = jnp.asarray(first, jnp.int32), states
+    (_, states), values = lax.scan(one, carry, slices, length=size, reverse=backwards)
+    return states, values
 
 
 def _recur_until(step, first, size, dtype):
@@ -88,15 +101,16 @@ def _sweep(step, rest, pick, first, stored, kept, size, turned, dtype):
             _again(store, one, data, x, start, times, length) for (store, one, data), x in zip(kept, marks, strict=True)
         ]
         read = tuple(lax.dynamic_slice_in_dim(x, start, n) for x in stored), tuple(found for found, _ in again)
-        now = size - 1 - times if turned else times
-        states, each = lax.scan(step, states, (now, pick(read)) if pick else now, reverse=turned)
+        states, each = _go_through(
+            step, states, size - start - n if turned else start, n, pick(read) if pick else None, turned
+        )
         sums, rows = rest(start, n, read, each)
         return states, tuple(mark for _, mark in again), _numbers(sums, dtype), _numbers(rows, dtype), each
 
-    def one(carry, k):
-        states, marks, sums = carry
+    def one(carry, _):
+        k, states, marks, sums = carry
         states, marks, more, rows, _ = window(states, marks, k * length, length)
-        return (states, marks, tuple(x + y for x, y in zip(sums, more, strict=True))), rows
+        return (k - 1 if turned else k + 1, states, marks, tuple(x + y for x, y in zip(sums, more, strict=True))), rows
 
     states = _numbers(first, dtype)
     marks = tuple(_marks(store, size, length, data) for store, _, data in kept)
@@ -113,7 +127,9 @@ def _sweep(step, rest, pick, first, stored, kept, size, turned, dtype):
     carry, parts = (states, marks, sums), []
     for whole in (False, True) if turned else (True, False):
         if whole and count:
-            carry, rows = lax.scan(one, carry, jnp.arange(count, dtype=jnp.int32), reverse=turned)
+            k = jnp.asarray(count - 1 if turned else 0, jnp.int32)
+            (_, *last), rows = lax.scan(one, (k, *carry), length=count, reverse=turned)
+            carry = last[0], last[1], last[2]
             parts.append(tuple(x.reshape(count * length, *x.shape[2:]) for x in rows))
         elif not whole and (left or not count):
             states, marks, sums = carry
@@ -133,15 +149,14 @@ def _keep(store, step, first, size, dtype):
     count, left = size // length, size % length
 
     def steps(states, start, n):
-        return lax.scan(lambda states, t: (step(states, t)[0], None), states, start + jnp.arange(n, dtype=jnp.int32))[0]
+        return _go_through(lambda states, t: (step(states, t)[0], ()), states, start, n)[0]
 
     if store == "states":
-        times = jnp.arange(size, dtype=jnp.int32)
-        last, before = lax.scan(lambda states, t: (step(states, t)[0], states), first, times)
+        last, before = _go_through(lambda states, t: (step(states, t)[0], states), first, 0, size)
         return last, (store, step, before)
     if store == "log":
         return steps(first, 0, size), (store, step, first)
-    ends, starts = lax.scan(lambda x, k: (steps(x, k * length, length), x), first, jnp.arange(count, dtype=jnp.int32))
+    ends, starts = _go_through(lambda x, k: (steps(x, k * length, length), x), first, 0, count)
     starts = tuple(jnp.concatenate([x, end[None]]) for x, end in zip(starts, ends, strict=True))
     return steps(ends, count * length, left), (store, step, starts)
 
@@ -165,7 +180,7 @@ def _again(store, step, data, mark, start, times, length):
         return jax.vmap(step)(before, times)[1], mark
     k = jnp.asarray(start // length, jnp.int32)
     if store == "sqrt":
-        return lax.scan(step, tuple(x[k] for x in data), times)[1], mark
+        return _go_through(step, tuple(x[k] for x in data), start, times.shape[0])[1], mark
     at, held, top = mark
     top = lax.while_loop(lambda top: at[top] > k, lambda top: top - 1, top)
 
@@ -178,4 +193,4 @@ def _again(store, step, data, mark, start, times, length):
         return at.at[top + 1].set(middle), held, top + 1
 
     at, held, top = lax.while_loop(lambda mark: mark[0][mark[2]] < k, further, (at, held, top))
-    return lax.scan(step, tuple(x[top] for x in held), times)[1], (at, held, top)
+    return _go_through(step, tuple(x[top] for x in held), start, times.shape[0])[1], (at, held, top)

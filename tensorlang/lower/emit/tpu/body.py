@@ -13,9 +13,9 @@ from tensorlang.lower.arrays.fold import used_twice
 from tensorlang.lower.arrays.ir import ALL, NEW, Block, Define, Infix, Name, Node, Number, Subscript, When
 from tensorlang.lower.arrays.values import Value, aligned, apply, ordered, times, tuple_of
 from tensorlang.lower.emit.nodes import Attribute, Call, Do, Everything, For, OnDevice, Store
-from tensorlang.lower.emit.tpu.grid import ALWAYS, Grid, Naming
-from tensorlang.lower.emit.tpu.values import HIGHEST, LOWEST, Flagged, Scope, Values, part_of
-from tensorlang.lower.kernels.ir import Accumulator, Axis, Kernel, Kind, Output, Role
+from tensorlang.lower.emit.tpu.grid import ALWAYS, Grid, TpuNaming
+from tensorlang.lower.emit.tpu.values import HIGHEST, LOWEST, Flagged, TpuScope, TpuValues, part_of
+from tensorlang.lower.kernels.ir import Accumulator, Kernel, Kind, Output, Role, TileAxis
 from tensorlang.lower.kernels.operands import (
     Dimension,
     How,
@@ -35,13 +35,13 @@ Named = tuple[Operand, str]
 """An array, and the reference to its block."""
 
 
-class Body:
+class TpuBody:
     """The function that Pallas runs at each step: `function` writes it.
 
     `inputs`, `outputs` and `scratch` are what it takes, after the table of tiles if there is one.
     """
 
-    def __init__(self, naming: Naming, grid: Grid) -> None:
+    def __init__(self, naming: TpuNaming, grid: Grid) -> None:
         self._naming, self._grid = naming, grid
         self._kernel = kernel = naming.kernel
         self._axes = {axis.index: axis for axis in kernel.axes}
@@ -62,7 +62,7 @@ class Body:
         return any(axis is not None and axis.index is i for axis in rows)
 
     def _all_inputs(self) -> dict[object, Named]:
-        """What is read, by what `Values.read` asks for."""
+        """What is read, by what `TpuValues.read` asks for."""
         kernel, naming = self._kernel, self._naming
         own = {acc.var for acc in kernel.accumulators}
         found: dict[object, Operand] = {}
@@ -98,7 +98,7 @@ class Body:
         for acc in kernel.accumulators:
             known[acc.var, tuple(map(atom_affine, acc.axes))] = self._places[acc.var]
         wide = frozenset(x for x, _ in reads(*expressions_of(kernel)) if x not in narrow)
-        writer = Values(self._naming, known, used_twice(*expressions_of(kernel), reads=True), wide)
+        writer = TpuValues(self._naming, known, used_twice(*expressions_of(kernel), reads=True), wide)
         self._grid.head(block, _used(kernel))
         if kernel.accumulators:
             self._steps(block, writer)
@@ -106,7 +106,7 @@ class Body:
             self._stores(block, writer)
         return Define("kernel", (*(["steps"] if self._grid.listed else []), *references), block)
 
-    def _steps(self, block: Block, writer: Values) -> None:
+    def _steps(self, block: Block, writer: TpuValues) -> None:
         """Accumulators are cleared at an output's first tile, and read at its last one."""
         when = self._grid.conditions()
         cleared, stored = Block(), Block()
@@ -123,16 +123,16 @@ class Body:
         self._stores(stored, writer)
         _when(block, when.last, stored)
 
-    def _take_in(self, writer: Values) -> Define:
+    def _take_in(self, writer: TpuValues) -> Define:
         """What is done with each tile, with masks or without."""
         none, masks, each = Block(), Block(), Block()
-        scope = Scope(each, {}, Flagged(none, Scope(masks)))
+        scope = TpuScope(each, {}, Flagged(none, TpuScope(masks)))
         for acc in self._kernel.accumulators:
             self._accumulate(acc, writer, scope)
         choice = [When(Name("masked"), masks, Block())] if masks.statements else []
         return Define("take_in", ("masked",), Block([*none.statements, *choice, *each.statements]))
 
-    def _accumulate(self, acc: Accumulator, writer: Values, scope: Scope) -> None:
+    def _accumulate(self, acc: Accumulator, writer: TpuValues, scope: TpuScope) -> None:
         tiles = tuple((a.index, a.extent) for a in self._kernel.of_role(Role.REDUCED) if not a.is_number)
         pred = conjunction(p for p in conjuncts(acc.pred) if not isinstance(p, Related) or writer.axes_of(p))
         value = acc.value
@@ -156,7 +156,7 @@ class Body:
             kept = times(old, scope.memo["scale", acc.shift], writer.order)
             self._put(acc, Value(Infix(kept.node, "+", aligned(v, old.axes).node), old.axes), scope)
 
-    def _raise(self, acc: Accumulator, old: Value, v: Value, writer: Values, scope: Scope) -> None:
+    def _raise(self, acc: Accumulator, old: Value, v: Value, writer: TpuValues, scope: TpuScope) -> None:
         """An extremum with another tile taken in; what is shifted by it is to be scaled."""
         name = acc.var.name
         before = writer.named(old, scope, f"{name}_before")
@@ -168,17 +168,17 @@ class Body:
             scope.memo["scale", acc.var] = writer.named(scale, scope, f"{name}_scale")
             scope.memo[access(acc.var, *map(atom_affine, acc.axes))] = now
 
-    def _put(self, acc: Accumulator, v: Value, scope: Scope) -> None:
+    def _put(self, acc: Accumulator, v: Value, scope: TpuScope) -> None:
         """Make `v` the value of an accumulator."""
         found, ref = self._places[acc.var]
         scope.block.statements.append(Store(self._target(found, ref), _spread(found, aligned(v, found.axes))))
 
-    def _stores(self, block: Block, writer: Values) -> None:
-        scope = Scope(block)
+    def _stores(self, block: Block, writer: TpuValues) -> None:
+        scope = TpuScope(block)
         for output, (found, ref) in zip(self._kernel.outputs, self.outputs, strict=True):
             self._store(output, found, ref, writer, scope)
 
-    def _store(self, output: Output, found: Operand, ref: str, writer: Values, scope: Scope) -> None:
+    def _store(self, output: Output, found: Operand, ref: str, writer: TpuValues, scope: TpuScope) -> None:
         loops = [self._axes[i] for i in output.axes if self._axes[i].role is Role.UNROLLED]
         scope = self._loops(loops, scope)
         v = ordered(run(writer.value(output.value, scope)), found.axes)
@@ -189,7 +189,7 @@ class Body:
         cast = Call(Attribute(node, "astype"), (Attribute(Name(ref), "dtype"),))
         scope.block.statements.append(Store(self._target(found, ref), cast))
 
-    def _loops(self, axes: Iterable[Axis], scope: Scope) -> Scope:
+    def _loops(self, axes: Iterable[TileAxis], scope: TpuScope) -> TpuScope:
         """Loops over unrolled axes, and the scope in the innermost one."""
         for axis in axes:
             inside = Block()

@@ -12,7 +12,7 @@ from tensorlang.lower.arrays.ir import Block, Infix, Length, Name, Node, Subscri
 from tensorlang.lower.arrays.names import Names
 from tensorlang.lower.arrays.values import Value, aligned, apply, integer, tuple_of
 from tensorlang.lower.emit.conditions import condition, joined
-from tensorlang.lower.kernels.ir import Axis, Kernel, Role
+from tensorlang.lower.kernels.ir import Kernel, Role, TileAxis
 from tensorlang.lower.kernels.operands import Array, Dimension
 
 RESERVED = frozenset(
@@ -22,7 +22,7 @@ RESERVED = frozenset(
 
 
 @dataclass
-class Naming:
+class TpuNaming:
     """Names: of arrays and sizes, as given, and of lengths of tiles, how many there are, and where one starts.
 
     `places` are of the axes that are numbers. `integers` has the names of all that are numbers.
@@ -59,11 +59,11 @@ class Naming:
         """An affine expression of sizes and places, and of what `numbers` has."""
         return self.integers.position(a, numbers or {})
 
-    def count(self, axis: Axis) -> Node:
+    def count(self, axis: TileAxis) -> Node:
         """How many tiles an axis has."""
         return Name(self.counts[axis.index]) if axis.index in self.counts else self.integer(axis.extent)
 
-    def along(self, axis: Axis) -> Node:
+    def along(self, axis: TileAxis) -> Node:
         """The length of an axis in values."""
         return Name(self.blocks[axis.index]) if axis.index in self.blocks else self.integer(axis.extent)
 
@@ -77,16 +77,16 @@ class Naming:
 class Grid:
     """The axes of the grid in order, those of outputs first; None is the table's, if tiles are ruled out."""
 
-    def __init__(self, naming: Naming) -> None:
+    def __init__(self, naming: TpuNaming) -> None:
         self._naming = naming
         self._kernel = naming.kernel
         tiles = self._tiles = self._kernel.tiles
         listed = tiles is not None and (tiles.some is not TRUE or bool(tiles.data))
-        self.listed: tuple[Axis, ...] = tiles.axes if tiles is not None and listed else ()
+        self.listed: tuple[TileAxis, ...] = tiles.axes if tiles is not None and listed else ()
         free = [a for a in self._kernel.axes if a.is_tiled and a not in self.listed]
         parallel = [a for a in free if a.role is Role.PARALLEL]
         reduced = [a for a in free if a.role is Role.REDUCED]
-        self.order: list[Axis | None] = [*parallel, *([None] if listed else []), *reduced]
+        self.order: list[TileAxis | None] = [*parallel, *([None] if listed else []), *reduced]
 
     @property
     def counts(self) -> list[Node]:
@@ -100,7 +100,7 @@ class Grid:
         grid = ("step" if a is None else self._naming.tiles[a.index] for a in self.order)
         return (*grid, *(["steps"] if self.listed else []))
 
-    def number(self, axis: Axis, inside: bool = False) -> Node:
+    def number(self, axis: TileAxis, inside: bool = False) -> Node:
         """The number of an axis' tile, in an index map, or in the kernel."""
         if axis in self.listed:
             return Subscript(Name("steps"), (integer(self.listed.index(axis)), Name("step")))

@@ -19,9 +19,9 @@ from tensorlang.lower.arrays.ir import ALL, NEW, Block, Define, Function, Infix,
 from tensorlang.lower.arrays.names import Names
 from tensorlang.lower.arrays.values import apply, integer, product_of, tuple_of
 from tensorlang.lower.emit.nodes import Attribute, Call
-from tensorlang.lower.emit.tpu.body import Body
-from tensorlang.lower.emit.tpu.grid import RESERVED, Grid, Naming
-from tensorlang.lower.kernels.ir import Axis, Kernel, Role
+from tensorlang.lower.emit.tpu.body import TpuBody
+from tensorlang.lower.emit.tpu.grid import RESERVED, Grid, TpuNaming
+from tensorlang.lower.kernels.ir import Kernel, Role, TileAxis
 from tensorlang.lower.kernels.operands import Array, How, Operand
 
 _LONGEST = 100
@@ -43,9 +43,9 @@ class TpuKernel:
         self._narrow = narrow
         integers = Integers(Names(frozenset({*RESERVED, *arrays.values(), *sizes.values(), name})))
         integers.spell(sizes)
-        self._naming = Naming(kernel, arrays, integers)
+        self._naming = TpuNaming(kernel, arrays, integers)
         self._grid = Grid(self._naming)
-        self._body = Body(self._naming, self._grid)
+        self._body = TpuBody(self._naming, self._grid)
         read = [x.array for x, _ in self._body.inputs]
         read += [related.relation for related in kernel.tiles.data] if kernel.tiles is not None else []
         self.arrays = tuple(dict.fromkeys(read))
@@ -70,7 +70,7 @@ class TpuKernel:
         self._call(block)
         return block
 
-    def _block(self, axis: Axis) -> Node:
+    def _block(self, axis: TileAxis) -> Node:
         """The extent, or the block if that is less; where nothing is accumulated, as many rows as fit."""
         naming, most = self._naming, integer(axis.block)
         extent = naming.integer(axis.extent)
@@ -148,7 +148,7 @@ class TpuKernel:
         return apply("_filled", whole, starts, tuple_of(lengths))
 
 
-def _check(body: Body) -> None:
+def _check(body: TpuBody) -> None:
     """Raise `ArgumentError` if tiles are shorter along a register than a register is."""
     for x, _ in (*body.inputs, *body.outputs):
         axis = x.dimensions[-1].axis

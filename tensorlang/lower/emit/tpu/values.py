@@ -34,8 +34,8 @@ from tensorlang.lower.arrays.values import (
 from tensorlang.lower.emit.conditions import condition, joined
 from tensorlang.lower.emit.nodes import Attribute, Call, Everything
 from tensorlang.lower.emit.python import text
-from tensorlang.lower.emit.tpu.grid import Naming
-from tensorlang.lower.kernels.ir import Axis, Role
+from tensorlang.lower.emit.tpu.grid import TpuNaming
+from tensorlang.lower.kernels.ir import Role, TileAxis
 from tensorlang.lower.kernels.operands import How, Operand
 from tensorlang.lower.kernels.terms import Reduction, over, reduction
 from tensorlang.lower.plan.dependence import places, variable
@@ -47,16 +47,16 @@ _LONG = 60
 
 
 @dataclass
-class Scope:
+class TpuScope:
     """A block of code, and what has been computed in it and around it."""
 
     block: Block
     memo: dict[object, Value] = field(default_factory=dict)
     flagged: Flagged | None = None
 
-    def inner(self, block: Block) -> Scope:
+    def inner(self, block: Block) -> TpuScope:
         """A block inside of it."""
-        return Scope(block, dict(self.memo), self.flagged)
+        return TpuScope(block, dict(self.memo), self.flagged)
 
 
 @dataclass
@@ -65,30 +65,30 @@ class Flagged:
     that is only run for such a tile, with the scope `scope`."""
 
     none: Block
-    scope: Scope
+    scope: TpuScope
 
 
-class Values:
+class TpuValues:
     """Writes values. `operands` are the references to blocks of what is read, `shared` the expressions that get names,
     and `wide` the arrays of float32.
     """
 
     def __init__(
         self,
-        naming: Naming,
+        naming: TpuNaming,
         operands: Mapping[object, tuple[Operand, str]],
         shared: frozenset[Expr],
         wide: frozenset[Var],
     ) -> None:
         self._naming = naming
-        self.axes: Mapping[Index, Axis] = {axis.index: axis for axis in naming.kernel.axes}
+        self.axes: Mapping[Index, TileAxis] = {axis.index: axis for axis in naming.kernel.axes}
         self._lengths = {axis.index: naming.along(axis) for axis in naming.kernel.axes if not axis.is_number}
         self._operands = operands
         self._shared = shared
         self._wide = wide
         self.order: Axes = tuple(self.axes)
 
-    def value(self, e: Expr, scope: Scope) -> Deep[Value]:
+    def value(self, e: Expr, scope: TpuScope) -> Deep[Value]:
         """The tile of `e`, in float32."""
         if e not in scope.memo:
             v: Value = yield from call(self._value(e, scope))
@@ -97,13 +97,13 @@ class Values:
             scope.memo[e] = v
         return scope.memo[e]
 
-    def named(self, v: Value, scope: Scope, wanted: str = "t") -> Value:
+    def named(self, v: Value, scope: TpuScope, wanted: str = "t") -> Value:
         """`v` as a name."""
         name = self._naming.names.fresh_local(wanted)
         scope.block.assign(name, v.node)
         return Value(Name(name), v.axes, weak=v.weak)
 
-    def _value(self, e: Expr, scope: Scope) -> Deep[Value]:
+    def _value(self, e: Expr, scope: TpuScope) -> Deep[Value]:
         match e:
             case Var() | Access():
                 v = self.read(e)
@@ -141,7 +141,7 @@ class Values:
     def _is_number(self, i: Index) -> bool:
         return i not in self._lengths
 
-    def condition(self, p: Predicate, axes: Axes, scope: Scope) -> Value:
+    def condition(self, p: Predicate, axes: Axes, scope: TpuScope) -> Value:
         """Where `p` holds, over `axes`."""
         key = ("condition", p, axes)
         if key not in scope.memo:
@@ -149,7 +149,7 @@ class Values:
             scope.memo[key] = Value(joined(parts, True), axes, 1)
         return scope.memo[key]
 
-    def _condition(self, p: Predicate, axes: Axes, scope: Scope) -> Node:
+    def _condition(self, p: Predicate, axes: Axes, scope: TpuScope) -> Node:
         match p:
             case Equal() | NonNegative():
                 return condition(p, lambda a: self._places(a, axes, scope))
@@ -159,7 +159,7 @@ class Values:
                 return joined((self.condition(q, axes, scope).node for q in parts), False)
         raise NormalFormError("a condition on elements has a quantifier")
 
-    def _places(self, a: Affine, axes: Axes, scope: Scope) -> Node:
+    def _places(self, a: Affine, axes: Axes, scope: TpuScope) -> Node:
         """An affine expression as a number, or an array over all of `axes`."""
         arrays: dict[Atom, Node] = {}
         for atom in a.atoms:
@@ -169,7 +169,7 @@ class Values:
                 arrays[atom] = self._along_axis(atom, axes, scope).node
         return self._naming.integer(a, arrays)
 
-    def _along_axis(self, i: Index, axes: Axes, scope: Scope) -> Value:
+    def _along_axis(self, i: Index, axes: Axes, scope: TpuScope) -> Value:
         """The values of an index, as an array over all of `axes`."""
         key = ("index", i, axes)
         if key not in scope.memo:
@@ -179,7 +179,7 @@ class Values:
             scope.memo[key] = self.named(Value(node), scope, i.name)
         return scope.memo[key]
 
-    def reduced(self, r: Reduction, scope: Scope) -> Deep[Value]:
+    def reduced(self, r: Reduction, scope: TpuScope) -> Deep[Value]:
         """The sum or extremum of a tile over the axes of `r`, of those it has."""
         summed = tuple(i for i in r.indices if not self._is_number(i))
         inner = [p for p in conjuncts(r.pred) if not over(p).isdisjoint(summed)]
@@ -210,7 +210,7 @@ class Values:
                 v = times(v, Value(self._lengths[i]), self.order)
         return v
 
-    def _factors(self, factors: Sequence[Expr], inner: Sequence[Predicate], scope: Scope) -> Deep[list[_Factor]]:
+    def _factors(self, factors: Sequence[Expr], inner: Sequence[Predicate], scope: TpuScope) -> Deep[list[_Factor]]:
         """The factors of a sum, those multiplied that fit into others, masked where `inner` says so."""
         found: list[_Factor] = []
         for factor in factors:
@@ -236,7 +236,7 @@ class Values:
         """The axes of the values that a predicate is over."""
         return tuple(i for i in self.order if i in over(p) and not self._is_number(i))
 
-    def kept(self, p: Predicate, v: Value, scope: Scope, sign: int = 0) -> Value:
+    def kept(self, p: Predicate, v: Value, scope: TpuScope, sign: int = 0) -> Value:
         """`v` where `p` holds; elsewhere 0, or for `sign` 1 and -1 what is less or greater than any number."""
         if p is TRUE:
             return v
@@ -249,7 +249,7 @@ class Values:
             mask = self._flagged_mask(p, axes, scope, scope.flagged)
         return Value(apply("_kept", mask, aligned(v, axes).node, *otherwise), axes, 1 + v.depth)
 
-    def _flagged_mask(self, p: Predicate, axes: Axes, scope: Scope, flagged: Flagged) -> Node:
+    def _flagged_mask(self, p: Predicate, axes: Axes, scope: TpuScope, flagged: Flagged) -> Node:
         """The mask of `p`, which is None in tiles that need none."""
         key = ("mask", p, axes)
         if key not in scope.memo:

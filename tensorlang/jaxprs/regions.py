@@ -27,10 +27,10 @@ GAIN = 1.25
 PRODUCTS = 4
 """So many operations of matrix products and convolutions take the time of another one, when that is weighed."""
 
-LEAST = 1000
+LEAST = 5000
 """A region saves at least this many operations."""
 
-LEAST_BY_TRAFFIC = 2
+LEAST_BY_TRAFFIC = 4
 """A region saves at least this many operations for each number that it reads or writes."""
 
 _STRUCTURED = (

@@ -58,7 +58,7 @@ def expand_squares(f: Function) -> Function:
     >>> f = tl.parse("f(x: [n][d]R, c: [m][d]R) = gen i:n. min k:m. sum j:d. (x[i, j] - c[k, j])^2")
     >>> print(tl.expand_squares(f))
     f(x: [n][d]R, c: [m][d]R) =
-      gen i:n. min j:m. sum k:d. (x[i, k] ^ 2 - 2 * (x[i, k] * c[j, k]) + c[j, k] ^ 2)
+      gen i:n. min j:m. sum k:d. x[i, k] * x[i, k] - 2 * (x[i, k] * c[j, k]) + c[j, k] * c[j, k]
     """
     f = simplify(f)
     body = run(_Expanding().of(f.body, False))

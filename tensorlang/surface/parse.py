@@ -90,6 +90,7 @@ EXPONENT_LIMIT = 10**6
 """The exponents in e ^ k and pow(e, k) are less than this."""
 
 
+@limited
 def parse(text: str, source: str = "<text>") -> Function:
     """The program that `text` defines; `source` is the text's name in messages.
 

@@ -23,7 +23,7 @@ from click.testing import CliRunner
 import tensorlang as tl
 from tensorlang import shown
 from tensorlang.cli import main
-from tensorlang.derivative.derivation import RECURRENCE, RULES, Derivation, InnerProduct, Side
+from tensorlang.derivative.derivation import DECLARED, RECURRENCE, RULES, Derivation, InnerProduct, Side
 from tensorlang.derivative.ledger import Ledger
 from tensorlang.derivative.transcript import tell
 from tensorlang.normal.ssa import Constant, Input
@@ -217,7 +217,7 @@ def test_where_costs_depend_on_all_arrays_the_reader_is_told_what_is_missing() -
 
 
 def test_every_rule_has_a_sentence_and_a_law_in_the_notation_of_the_derivations() -> None:
-    assert set(WORDS) == {*RULES, RECURRENCE.number}
+    assert set(WORDS) == {*RULES, RECURRENCE.number, DECLARED.number}
     for rule in RULES.values():
         assert not re.search(r"->|\b(gen|sum|exists|and|or|fst|snd)\b|\*", law(rule)), rule.number
     assert law(RULES["6.21"]) == "⟨e | <b>D</b> X⟩<sub>[P]</sub>  →  ⟨e | dX⟩<sub>[P]</sub>"

@@ -133,8 +133,9 @@ def test_default_limits_name_the_stage(monkeypatch: pytest.MonkeyPatch) -> None:
     for stage in (tl.derive, tl.simplify, tl.lower, tl.cost_polynomial, tl.certify):
         with pytest.raises(LimitError, match=rf"{stage.__name__} takes more than 10 steps"):
             stage(f)  # type: ignore[operator]
-    with pytest.raises(LimitError, match="parse_module takes more than 10 steps"):
-        tl.parse(str(f))
+    for reader in (tl.parse, tl.parse_module):
+        with pytest.raises(LimitError, match=f"{reader.__name__} takes more than 10 steps"):
+            reader(str(f))
 
 
 def test_what_ended_at_a_limit_works_with_a_larger_one() -> None:

@@ -7,7 +7,7 @@ import keyword
 import re
 
 RESERVED = frozenset(keyword.kwlist) | frozenset(keyword.softkwlist) | frozenset(dir(builtins))
-MODULES = frozenset("jax jnp lax np pl pltpu plgpu set_xla_metadata dtype COSTS".split())
+MODULES = frozenset(["jax", "jnp", "lax", "np", "pl", "pltpu", "plgpu", "set_xla_metadata", "dtype", "COSTS"])
 
 
 def identifier(wanted: str) -> str:

@@ -25,11 +25,12 @@ class Undecided(Exception):
 
 
 class Budget:
-    """A time by which to be done, of the processor: what is decided does not depend on how busy the machine is."""
+    """A time of the processor by which to be done, in the thread that makes it: what is decided does not depend on how
+    busy the machine is, or other threads are."""
 
     def __init__(self, seconds: float = 60) -> None:
         self.seconds = seconds
-        self.end = time.process_time() + seconds
+        self.end = time.thread_time() + seconds
         self.again = 0.0
 
     def spend(self) -> None:
@@ -48,11 +49,11 @@ class Budget:
     @property
     def is_over(self) -> bool:
         """Whether the time is over."""
-        return time.process_time() > self.end
+        return time.thread_time() > self.end
 
     def part(self, seconds: float) -> Budget:
         """A budget of so many seconds, and of no more than is left of this."""
-        return Budget(max(0.0, min(seconds, self.end - time.process_time())))
+        return Budget(max(0.0, min(seconds, self.end - time.thread_time())))
 
 
 @contextmanager

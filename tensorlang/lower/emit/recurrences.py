@@ -213,8 +213,8 @@ class Recurrent:
             self._kept.update(
                 {v: (kept, read.index((k, word)), len(read)) for v, k, word in turn.gives if v in turn.again}
             )
-            if set(read) - set(again) and (
-                turn.rest is not None or turn.stored & {v for v, _, w in turn.gives if w != "fold"}
+            if turn.rest is not None or (
+                set(read) - set(again) and turn.stored & {v for v, _, w in turn.gives if w != "fold"}
             ):
                 last = self._names.fresh_global("last")
                 arrays = self._run(turn, step, read, stored, last, first, size, swept)

@@ -161,3 +161,13 @@ def test_toeplitz_plus_rank_one_plus_a_band_is_no_loop_over_rows_nor_stored() ->
     n = 4096
     ones = [np.ones(s, np.float32) for s in (2 * n, n, n, (5, n), n, n)]
     assert work(tl.lower(f), *ones[:5]).elements + work(tl.lower(g), *ones).elements < 300 * n
+
+
+def test_a_band_that_data_cut_is_no_product_of_blocks() -> None:
+    f = tl.parse(
+        "f(z: [n]R, A: [n][k]R, y: [n]idx(n)) = gen i:n, l:k. sum j:n. [j <= i + 2 and y[j] <= i <= j + 1] * z[j] * A[j, l]"
+    )
+    rng = np.random.default_rng(0)
+    given = rng.normal(size=7), rng.normal(size=(7, 3)), rng.integers(0, 7, 7)
+    with jax.enable_x64(True):
+        np.testing.assert_allclose(tl.lower(f)(*given), tl.evaluate(f, *given), atol=1e-12)

@@ -66,7 +66,7 @@ def _band_product(ctx: Context, c: Summation) -> _Product | WhyNot:
 def _pairs(c: Summation, body: Sequence[Expr]) -> list[Pair]:
     """The only two indices that are mixed, both ways round if both are the result's: the second is the diagonal."""
     ties = [q for q in c.parts if len(c.ranges.keys() & free_atoms(q)) > 1]
-    if not all(isinstance(q, NonNegative) for q in ties):
+    if not all(isinstance(q, NonNegative) and not q.value.lookups for q in ties):
         return []
     values = [a.substitute(c.scope.env) for e in body for a in positions_in(e)]
     values += [q.value for q in ties if isinstance(q, NonNegative)]

@@ -165,7 +165,8 @@ def test_toeplitz_plus_rank_one_plus_a_band_is_no_loop_over_rows_nor_stored() ->
 
 def test_a_band_that_data_cut_is_no_product_of_blocks() -> None:
     f = tl.parse(
-        "f(z: [n]R, A: [n][k]R, y: [n]idx(n)) = gen i:n, l:k. sum j:n. [j <= i + 2 and y[j] <= i <= j + 1] * z[j] * A[j, l]"
+        "f(z: [n]R, A: [n][k]R, y: [n]idx(n)) = "
+        "gen i:n, l:k. sum j:n. [j <= i + 2 and y[j] <= i <= j + 1] * z[j] * A[j, l]"
     )
     rng = np.random.default_rng(0)
     given = rng.normal(size=7), rng.normal(size=(7, 3)), rng.integers(0, 7, 7)

@@ -158,12 +158,14 @@ def test_what_is_read_often_is_computed_once() -> None:
 
 DEARER = {
     "variance in segments": "clip(count, 1) is a maximum for each segment, which the program by hand does without",
-    "sums up to given limits": "the mask is a comparison with data, which is a number for each place",
-    "sums over given windows": "the same",
+    "sums over given windows": "the mask is a comparison with data, which is a number for each place",
     "self-attention without shift": "JAX's softmax shifts by the greatest value",
     "layer norm": "sums are taken apart in another order: 7 operations of 26,926, for a cheaper value",
 }
 """Programs whose import has an adjoint that costs more than that of the program by hand, and why."""
+
+TRANSFORMED = {"long causal convolution", "Toeplitz plus rank one plus band"}
+"""Programs that JAX users write with Fourier transforms."""
 
 QUICK = {"30 reads", "tr(MAN)", "diag(AB)", "2-D convolution, stride 2", "triangle times matrix", "layer norm"}
 
@@ -197,7 +199,12 @@ def test_a_natural_jax_program_gets_the_gradient_of_the_program_by_hand(case: Ca
     program, names = named(case)
     arrays = case.arguments(case.odd)
     given, cotangent = [jnp.asarray(dense(a)) for a in arrays[: len(names)]], arrays[len(names) :]
-    found = tl.from_jax(program, *(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in given))
+    specs = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in given]
+    if case.name in TRANSFORMED:
+        with pytest.raises(tl.ImportRefused, match="complex"):
+            tl.from_jax(program, *specs)
+        return
+    found = tl.from_jax(program, *specs)
     full = found.arguments(*given)
     reference = case.reference or case.program
     want = np.asarray(jax.jit(lambda *a: reference(jnp, *a))(*given))

@@ -5,10 +5,13 @@ from __future__ import annotations
 import itertools
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tensorlang.memory import clear_caches
 
 settings.register_profile(
     "default", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
@@ -29,6 +32,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def program_count(request: pytest.FixtureRequest) -> int:
     """How many random programs a bulk test runs."""
     return int(request.config.getoption("--programs"))
+
+
+@pytest.fixture
+def monkeypatch() -> Iterator[pytest.MonkeyPatch]:
+    """pytest's own; what is remembered from before a test breaks something is forgotten, and what the broken gave."""
+    clear_caches()
+    with pytest.MonkeyPatch.context() as patch:
+        yield patch
+    clear_caches()
 
 
 _finished = itertools.count(1)

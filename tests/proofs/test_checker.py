@@ -206,7 +206,7 @@ def altered(path: Place, value: Any, choose: Any) -> Any:
         case bool() | int():
             return value + 1 + choose(3)
     if path[0] == "compared":
-        return "some sizes"
+        return "some sizes" if value == "all sizes" else "all sizes"
     if path[0] == "bound":
         return "1/2"
     if path == ("supremum", "most") and value is None:

@@ -31,18 +31,22 @@ PYODIDE, ISLPY, CLICK = "314.0.7", "2026.2.2", "8.5.1"
 TOOLS = ("emcc", "npm", "node")
 RUNTIME = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip")
 """What of Pyodide the page loads."""
-POLICY = "default-src 'none'; script-src 'self' 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; img-src data:; worker-src 'self'; frame-src 'self'"
+POLICY = (
+    "default-src 'none'; script-src 'self' 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; "
+    "img-src data:; worker-src 'self'; frame-src 'self'"
+)
 """What the page may do: nothing of another host."""
 OWN = ("engine.mjs", "worker.mjs")
 
 _IMATH = ("isl_imath", "imath/imath", "imath/imrat", "imath/gmp_compat", "isl_int_sioimath", "isl_val_sioimath")
 _COMPILE = (
-    '-O2 -w -D__OPTIMIZE_SIZE__ -DUSE_IMATH_FOR_MP=1 -DUSE_SMALL_INT_OPT=1 -DGIT_HEAD_ID="islpy" '
-    "-Iisl-supplementary -Iisl/include -Iisl -Iisl/imath"
-).split()
+    *("-O2", "-w", "-D__OPTIMIZE_SIZE__", "-DUSE_IMATH_FOR_MP=1", "-DUSE_SMALL_INT_OPT=1", '-DGIT_HEAD_ID="islpy"'),
+    *("-Iisl-supplementary", "-Iisl/include", "-Iisl", "-Iisl/imath"),
+)
 _LINK = (
-    "-O2 --no-entry -sSTANDALONE_WASM=1 -sALLOW_MEMORY_GROWTH=1 -sTOTAL_STACK=4MB -sINITIAL_MEMORY=16MB -sFILESYSTEM=0"
-).split()
+    *("-O2", "--no-entry", "-sSTANDALONE_WASM=1", "-sFILESYSTEM=0"),
+    *("-sALLOW_MEMORY_GROWTH=1", "-sTOTAL_STACK=4MB", "-sINITIAL_MEMORY=16MB"),
+)
 
 
 def run(*command: str | Path, cwd: Path = ROOT) -> None:
@@ -125,6 +129,12 @@ def build(folder: Path) -> None:
     lock = json.loads((pyodide() / "pyodide-lock.json").read_text())
     (folder / "pyodide-lock.json").write_text(json.dumps(lock | {"packages": {}}))  # of which none is loaded
     shutil.copyfile(isl(), folder / "isl.wasm")
+    own(folder)
+    print(f"{folder}: {sum(f.stat().st_size for f in folder.iterdir()) / 1e6:.1f} MB")
+
+
+def own(folder: Path) -> None:
+    """Write the page, its scripts and the package as they are now."""
     packages(folder / "packages.zip")
     for name in OWN:
         shutil.copyfile(HERE / name, folder / name)
@@ -132,10 +142,9 @@ def build(folder: Path) -> None:
     policy = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
     page = page.replace('<html lang="en">', '<html lang="en" data-engine="worker">', 1)
     (folder / "index.html").write_text(page.replace('<meta charset="utf-8">', f'<meta charset="utf-8">\n{policy}', 1))
-    version = sha256(b"".join(f.read_bytes() for f in sorted(folder.iterdir()) if f.is_file())).hexdigest()[:12]
-    offline = (HERE / "offline.mjs").read_text()
-    (folder / "offline.mjs").write_text(offline.replace("BUILD", version))
-    print(f"{folder}: {sum(f.stat().st_size for f in folder.iterdir()) / 1e6:.1f} MB")
+    files = [f for f in sorted(folder.iterdir()) if f.is_file() and f.name != "offline.mjs"]
+    version = sha256(b"".join(f.read_bytes() for f in files)).hexdigest()[:12]
+    (folder / "offline.mjs").write_text((HERE / "offline.mjs").read_text().replace("BUILD", version))
 
 
 if __name__ == "__main__":

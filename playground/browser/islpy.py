@@ -14,7 +14,7 @@ class Error(RuntimeError):
     """isl refused."""
 
 
-class dim_type(IntEnum):  # noqa: N801
+class dim_type(IntEnum):
     """isl's kinds of dimensions."""
 
     cst = 0

@@ -18,7 +18,7 @@ from fractions import Fraction
 inf, nan, pi, e, newaxis = math.inf, math.nan, math.pi, math.e, None
 
 
-class dtype:  # noqa: N801
+class dtype:
     """A kind of elements: "b", "i", "f" or "O", with what makes one of another number."""
 
     def __new__(cls, kind, name=None, make=None):
@@ -53,41 +53,41 @@ class _Kind(type):
         return _each(cls.dtype.make, x, cls.dtype) if isinstance(x, ndarray) else cls.dtype.make(x)
 
 
-class generic:  # noqa: N801
+class generic:
     """A number of NumPy's, of which there is none."""
 
 
-class number(generic):  # noqa: N801
+class number(generic):
     """A number, not a truth value."""
 
 
-class integer(number):  # noqa: N801
+class integer(number):
     """A whole number."""
 
 
-class floating(number):  # noqa: N801
+class floating(number):
     """A real number."""
 
 
-class int64(integer, metaclass=_Kind):  # noqa: N801
+class int64(integer, metaclass=_Kind):
     """A whole number."""
 
     dtype = dtype("i", "int64", int)
 
 
-class float64(floating, metaclass=_Kind):  # noqa: N801
+class float64(floating, metaclass=_Kind):
     """A real number."""
 
     dtype = dtype("f", "float64", float)
 
 
-class bool_(generic, metaclass=_Kind):  # noqa: N801
+class bool_(generic, metaclass=_Kind):
     """A truth value."""
 
     dtype = dtype("b", "bool", bool)
 
 
-class object_(generic, metaclass=_Kind):  # noqa: N801
+class object_(generic, metaclass=_Kind):
     """Anything, such as a fraction."""
 
     dtype = dtype("O", "object", lambda x: x)
@@ -124,7 +124,7 @@ def _joined(kinds):
     return _CLASSES[builtins.max(kinds, key=_ORDER.index, default="f")].dtype
 
 
-class ndarray:  # noqa: N801
+class ndarray:
     """Numbers in row-major order, with a shape."""
 
     __slots__ = ("data", "dtype", "shape")
@@ -152,7 +152,7 @@ class ndarray:  # noqa: N801
         return len(self.data) * self.dtype.itemsize
 
     @property
-    def T(self):  # noqa: N802
+    def T(self):
         return self.transpose()
 
     def __len__(self):
@@ -189,7 +189,7 @@ class ndarray:  # noqa: N801
         keys = list(key) if isinstance(key, tuple) else [key]
         keys = [asarray(k) if isinstance(k, list) else k for k in keys]
         masks = [k for k in keys if isinstance(k, ndarray) and k.dtype.kind == "b"]
-        used = builtins.sum(k is not None and k is not Ellipsis for k in keys) + builtins.sum(m.ndim - 1 for m in masks)
+        used = len([k for k in keys if k is not None and k is not Ellipsis]) + builtins.sum(m.ndim - 1 for m in masks)
         if not any(k is Ellipsis for k in keys):
             keys.append(Ellipsis)
         axis, strides = 0, _strides(self.shape)
@@ -234,7 +234,7 @@ class ndarray:  # noqa: N801
 
     def __getitem__(self, key):
         places, shape = self._places(key)
-        if not shape and not isinstance(key, tuple) or (not shape and Ellipsis not in key):
+        if not shape and not (isinstance(key, tuple) and Ellipsis in key):
             return self.data[places[0]]
         return ndarray([self.data[p] for p in places], shape, self.dtype)
 
@@ -521,11 +521,11 @@ less, less_equal, equal = (_pointwise(f, "b") for f in (operator.lt, operator.le
 logical_and = _pointwise(lambda x, y: bool(x and y), "b")
 isnan = _pointwise(lambda x: x != x, "b")
 isfinite = _pointwise(lambda x: -inf < x < inf, "b")
-abs = absolute = _pointwise(builtins.abs)  # noqa: A001
+abs = absolute = _pointwise(builtins.abs)
 sign = _pointwise(lambda x: x if x != x else type(x)((x > 0) - (x < 0)))
 clip = _pointwise(lambda x, low, high: min(builtins.max(x, low), high))
 floor = _pointwise(lambda x: float(math.floor(x)) if isfinite(x) else x, "f")
-round = _pointwise(lambda x: float(builtins.round(x)) if isfinite(x) else x, "f")  # noqa: A001
+round = _pointwise(lambda x: float(builtins.round(x)) if isfinite(x) else x, "f")
 ceil = _pointwise(lambda x: float(math.ceil(x)) if isfinite(x) else x, "f")
 
 
@@ -708,7 +708,7 @@ def size(a):
     return asarray(a).size
 
 
-def sum(a, axis=None, dtype=None):  # noqa: A001
+def sum(a, axis=None, dtype=None):
     """The sum of elements."""
     return asarray(a).sum(axis, dtype)
 
@@ -718,7 +718,7 @@ def prod(a, axis=None, dtype=None):
     return asarray(a).prod(axis)
 
 
-def max(a, axis=None, initial=None):  # noqa: A001
+def max(a, axis=None, initial=None):
     """The highest element."""
     return asarray(a).max(axis, initial)
 

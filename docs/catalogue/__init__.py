@@ -37,7 +37,9 @@ PARTS: dict[str, Callable[[], str]] = {
 }
 
 _PLACE = re.compile(r"<!-- generated: (.+?) -->(?:.*?<!-- end of \1 -->)?", re.DOTALL)
-_FOR_SPHINX = re.compile(r"^\([\w-]+\)=\n|```\{raw\} html.*?```\n|```\{eval-rst\}.*?```\n|(?<=\.html)#L-\d+", re.MULTILINE | re.DOTALL)
+_FOR_SPHINX = re.compile(
+    r"^\([\w-]+\)=\n|```\{raw\} html.*?```\n|```\{eval-rst\}.*?```\n|(?<=\.html)#L-\d+", re.MULTILINE | re.DOTALL
+)
 DOCS = Path(__file__).parent.parent
 
 _LINKED = ("paper", "proofs")

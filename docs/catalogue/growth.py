@@ -17,7 +17,7 @@ from docs.catalogue.markdown import folded, table
 KEPT = Path(__file__).with_name("growth.json")
 OURS, PROGRAM, JAX = "tensorlang", "tensorlang, program", "jax.grad"
 WHO = (OURS, PROGRAM, JAX)
-SHOWN = ("dot of a diagonal's row and column", "Toeplitz matrix times vector", "band times vector")
+SHOWN = ("dot of a diagonal's row and column", "Toeplitz matrix times vector", "band times vector, by the vector")
 """The programs on the home page."""
 _NOTHING = "figures are zero or were not taken"
 
@@ -57,8 +57,8 @@ def _kept() -> dict[str, Any]:
 def _under_what() -> str:
     known = _kept()["environment"]
     return (
-        f"Operations are counted in what XLA compiles, with jax {known['jax']}. Times were measured on {known['cores']} virtual "
-        f"cores ({known['processor']}), which others used as well: {known['load']:.0f} processes were waiting at the end."
+        f"Operations are counted in what XLA compiles, with jax {known['jax']}. Times were measured on {known['cores']} "
+        f"virtual cores ({known['processor']}), which others used as well (a load of {known['load']:.0f})."
     )
 
 
@@ -157,7 +157,9 @@ def home_page() -> str:
 
 
 def _milliseconds(seconds: float | None) -> str:
-    return "" if seconds is None else f"{1e3 * seconds:.2g}"
+    if seconds is None:
+        return ""
+    return f"{1e3 * seconds:,.0f}" if seconds >= 0.01 else f"{1e3 * seconds:.2g}"
 
 
 def _told(g: dict[str, Any]) -> str:
@@ -171,8 +173,8 @@ def _told(g: dict[str, Any]) -> str:
 
 def _panel(g: dict[str, Any], what: str, titled: bool) -> str:
     caption, unit = _WHAT[what]
-    top = _TOP if titled else _TOP - 16
-    height = _HEIGHT if titled else _HEIGHT - 16
+    top = _TOP + 3 if titled else _TOP - 13
+    height = _HEIGHT + 3 if titled else _HEIGHT - 13
     figures = {who: [None if c is None else c * unit for c in g[what][who]] for who, _ in _MARKS}
     known = [n for row in figures.values() for n in row if n]
     title = f'<text class="title" x="4" y="14">{_escaped(g["case"])}</text>' if titled else ""
@@ -197,7 +199,7 @@ def _panel(g: dict[str, Any], what: str, titled: bool) -> str:
     for n in (g["at"][0], g["at"][-1]):
         parts.append(f'<text class="tick" x="{x(n):.0f}" y="{bottom + 16}">{n:,}</text>')
     parts.append(f'<text class="tick" x="{_LEFT + _PLOT_WIDTH / 2:.0f}" y="{bottom + 16}">{g["index"]}</text>')
-    parts.append(f'<text class="tick start" x="4" y="{top - 10}">{caption}</text>')
+    parts.append(f'<text class="tick start" x="4" y="{top - 13}">{caption}</text>')
     for who, kind in _MARKS:
         points = [(x(n), y(c)) for n, c in zip(g["at"], figures[who], strict=True) if c]
         line = " ".join(f"{a:.1f},{b:.1f}" for a, b in points)
@@ -241,13 +243,14 @@ def ratios_page() -> str:
     timed = [q for g in growth if (q := ratio(g, "seconds")) is not None]
     worst = max(growth, key=lambda g: ratio(g, "seconds") or 0.0)
     told = (
-        f"Our gradient by JAX's for {len(growth)} programs, from {min(found):.2g} to {max(found):.2g}. In time it is less "
-        f"than 1 for {sum(q < 1 for q in timed)} of {len(timed)}, and most for {worst['case']}."
+        f"Our gradient by JAX's for {len(growth)} programs, from {min(found):.2g} to {max(found):.2g}. In time it is "
+        f"less than 1 for {sum(q < 1 for q in timed)} of {len(timed)}, and most for {worst['case']}."
     )
     picture = (
         f'<div class="growth ratios" role="img" aria-label="{_escaped(told)}">\n'
         f'<svg viewBox="0 0 {_NAMES + _SCALE + 20} {bottom + 6}" aria-hidden="true">{"".join(parts)}</svg>\n'
-        f'<p class="legend"><span>{_dot("ours")} time</span><span>{_dot("ours hollow")} operations</span>'
+        f'<p class="legend"><span>{_dot("ours")} time</span>'
+        f"<span>{_dot('ours hollow')} operations, at the left edge none</span>"
         f"<span>{_dot('theirs')}{_dot('theirs hollow')} where ours takes more time</span></p>\n</div>"
     )
     return _html(picture) + f"\n{told} {_under_what()}\n"

@@ -77,6 +77,7 @@ NUMBERS = (
     "f(x: [n]R, a: [n]idx(m)) = sum i:n. exp(real(2*a[i] + 1) * x[i])",
     "f(x: [n][m]R) = let a = gen i:n. argmax j:m. x[i, j] in sum i:n. x[i, a[i]]^2 * real(a[i] + i)",
     "f(x: [n]R, y: [n]R) = gen i:n. sum j:n. exp(real(i - j) * x[j]) * real(i - j) * y[i]",
+    "f(x: [n]R) = gen i:n. x[i]^2 + (let k = argmax j:n. x[j] in real(k)) + (let k = argmin j:n. x[j] in real(k - 1))",
 )
 """Programs with numbers that are index expressions, or sizes."""
 

@@ -57,8 +57,9 @@ def _kept() -> dict[str, Any]:
 def _under_what() -> str:
     known = _kept()["environment"]
     return (
-        f"Operations are counted in what XLA compiles, with jax {known['jax']}. Times were measured on {known['cores']} "
-        f"virtual cores ({known['processor']}), which others used as well (a load of {known['load']:.0f})."
+        f"Operations are counted in what XLA compiles, with jax {known['jax']}. Times were measured on "
+        f"{known['cores']} virtual cores ({known['processor']}), which others used as well (a load of "
+        f"{known['load']:.0f})."
     )
 
 

@@ -55,6 +55,7 @@ PLAYGROUND = ROOT / "out" / "playground"
 """Where `python tasks.py playground` puts the page that needs no server; it goes with the site where it is built."""
 if PLAYGROUND.exists():
     tags.add("playground")  # noqa: F821  Sphinx's own
+    html_js_files = ["playground.js"]
 
 
 def _with_playground(app: Any, error: Exception | None) -> None:

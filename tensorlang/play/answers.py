@@ -66,7 +66,7 @@ def _answered(
         "parameters": [v.name for v in f.variables],
         "sizes": [s.name for s in f.sizes],
         "program": str(f),
-        "cost": str(tl.cost_polynomial(f)),
+        "cost": _cost(f, given),
     }
     sizes = {s.name: given.get(s.name, _SMALL) for s in f.sizes}
     if show == "run":
@@ -74,7 +74,7 @@ def _answered(
     if not f.variables:
         return found
     adjoint = tl.adjoint(f, wrt=wrt)
-    found |= {"adjoint": str(adjoint), "adjoint_cost": str(tl.cost_polynomial(adjoint))}
+    found |= {"adjoint": str(adjoint), "adjoint_cost": _cost(adjoint, given)}
     match show:
         case "derivation":
             derivation = tl.derive(f, wrt=wrt)
@@ -85,6 +85,16 @@ def _answered(
         case "source":
             found["source"] = tl.lower(adjoint).source
     return found
+
+
+def _cost(f: Function, given: Mapping[str, int]) -> str:
+    """The cost of `f` for all sizes, and at those that are given if it needs nothing else."""
+    polynomial = tl.cost_polynomial(f)
+    names = [s.name for s in f.sizes]
+    if not names or not given.keys() >= set(names) or any(isinstance(p, Relation | IndexArray) for p in f.params):
+        return str(polynomial)
+    at = ", ".join(f"{name} = {given[name]:,}" for name in names)
+    return f"{polynomial}\n{polynomial({name: given[name] for name in names}):,} at {at}"
 
 
 def _run(f: Function, sizes: dict[str, int], value: Callable[..., Any]) -> dict[str, Any]:

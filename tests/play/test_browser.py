@@ -8,6 +8,7 @@ import importlib.util
 import itertools
 import json
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -112,6 +113,21 @@ def test_what_is_written_into_arrays_of_a_browser_is_as_in_numpy(small: Any) -> 
 def test_the_page_says_which_engine_answers() -> None:
     page = (ROOT / "tensorlang" / "play" / "page.html").read_text()
     assert page.count('<html lang="en">') == page.count('<meta charset="utf-8">') == 1  # what the build looks for
+
+
+def test_programs_that_pages_lead_to_the_playground_with_are_programs() -> None:
+    script = (ROOT / "docs" / "_static" / "playground.js").read_text()
+    written, defined = re.findall(r"(?:WRITTEN|DEFINED) = /(.*?)/[,;]", script)
+    found = 0
+    for page in (ROOT / "docs").rglob("*.md"):
+        for kind, code in re.findall(r"```(tl|python)\n(.*?)```", page.read_text(), re.DOTALL):
+            inside = re.search(written, code)
+            text = code if kind == "tl" else inside[1] if inside else ""
+            text = text.split("-- becomes")[0]
+            if re.match(defined, re.sub("--.*", "", text)):
+                assert tl.parse_module(text)
+                found += 1
+    assert found > 50
 
 
 # -- built

@@ -30,6 +30,13 @@ def test_it_shows_what_the_package_says() -> None:
     found = ask(LOSS, wrt="x")
     assert found["adjoint"] == str(tl.adjoint(f, wrt="x"))
     assert found["cost"] == str(tl.cost_polynomial(f))
+    at = ask(LOSS, wrt="x", n=100, m=5)
+    assert at["cost"].splitlines()[1:] == [
+        *found["cost"].splitlines()[1:],
+        f"{tl.cost(f, n=100, m=5):,} at m = 5, n = 100",
+    ]
+    assert at["adjoint_cost"].endswith(f"{tl.cost(tl.adjoint(f, wrt='x'), n=100, m=5):,} at m = 5, n = 100")
+    assert ask("f(x: [n]R, y: [n]idx(n)) = sum i:n. x[y[i]]", n=3)["cost"] == ask("f(x: [n]R) = sum i:n. x[i]")["cost"]
     assert (found["parameters"], sorted(found["sizes"])) == (["x", "w"], ["m", "n"])
     assert "loss_adjoint" in ask(LOSS, "source")["source"]
     assert ask(LOSS, "certificate")["certificate"] == str(tl.certify(f, bound=4))

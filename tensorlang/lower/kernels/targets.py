@@ -114,3 +114,5 @@ def _without_sums(e: Expr, indices: frozenset[Index]) -> Expr:
 
 TPU = Tiling(_length_on_tpus, lambda kernel: kernel, _unfit_for_tpus)
 GPU = Tiling(lambda axis, _: _LENGTHS_ON_GPUS[axis.role], _cut_for_gpus, _unfit_for_gpus)
+MOSAIC_GPU = Tiling(lambda axis, _: 64, _cut_for_gpus, _unfit_for_gpus)
+"""With 64 elements on each side a warpgroup has the accumulators of two products of matrices in its registers."""

@@ -19,11 +19,11 @@ from tensorlang.lower.kernels.ir import Kernel, KernelProgram, Plain, Role
 from tensorlang.lower.kernels.run import Kernels
 from tests.support.programs import random_function
 
-TARGETS = ("pallas-tpu", "pallas-gpu")
+TARGETS = ("pallas-tpu", "pallas-triton")
 PRODUCT = "f(A: [n][m]R, B: [m][p]R) = gen i:n, j:p. exp(sum k:m. A[i, k] * B[k, j])"
 
 
-def lowered(f: str | tl.Function, target: str = "pallas-gpu") -> Kernels:
+def lowered(f: str | tl.Function, target: str = "pallas-triton") -> Kernels:
     found = tl.lower(tl.parse(f) if isinstance(f, str) else f, target)
     assert isinstance(found, Kernels)
     return found

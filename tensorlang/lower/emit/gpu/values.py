@@ -81,7 +81,7 @@ class GpuValues(Reads):
         match e:
             case Bracket(p, a):
                 v = yield from call(self.value(a, scope))
-                return where(self.mask(p, scope), v, self._order)
+                return self._where(self.mask(p, scope), v)
             case Sum() | Extremum():
                 r = reduction(e)
                 v = yield from call(self.reduced(Reduced(r.sign, r.indices, r.pred, r.factors), scope))
@@ -160,12 +160,16 @@ class GpuValues(Reads):
             if condition:
                 v = ordered(v, self._order)
                 v = v if isinstance(v.node, Name) else self._named(v, scope)
-            chosen = where(masks, v, self._order, otherwise)
+            chosen = self._where(masks, v, otherwise)
             if condition and chosen.axes == v.axes:
                 either = Conditional(Name(condition), chosen.node, v.node)
                 chosen = self._named(replace(chosen, node=either), scope)
             v = chosen
         return v
+
+    def _where(self, mask: Value, v: Value, otherwise: Node | None = None) -> Value:
+        """`v` where the mask holds, else `otherwise`, or 0."""
+        return where(mask, v, self._order, otherwise)
 
     def _dot(
         self, vectors: Sequence[Index], parts: Sequence[Part], scope: GpuScope

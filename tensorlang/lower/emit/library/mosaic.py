@@ -5,6 +5,8 @@ from jax import lax
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import mosaic_gpu
 
+from tensorlang.lower.emit.library.tiles import _filled
+
 
 def _simulated(interpret):
     """How a kernel is interpreted: on a simulated GPU, which can look for races, too."""
@@ -24,7 +26,7 @@ def _laid(x, gone=None):
     return mosaic_gpu.layout_cast(x, layout if gone is None else layout.reduce(gone))
 
 
-def _read(ref, gone=None):
+def _in_registers(ref, gone=None):
     """A tile from shared memory, reals in single precision."""
     x = _laid(ref[...], gone)
     return x.astype(jnp.float32) if jnp.issubdtype(x.dtype, jnp.floating) else x
@@ -45,9 +47,14 @@ def _everywhere(value, shape, gone=None):
     return _laid(jnp.full(shape, value, jnp.float32), gone) if shape else jnp.asarray(value, jnp.float32)
 
 
-def _along(value, shape, axis):
+def _spread_along(value, shape, axis):
     """A tile of the same vector everywhere."""
     return lax.broadcast_in_dim(value, shape, (axis,))
+
+
+def _all_or_none(condition, shape, gone=None):
+    """A mask of one condition."""
+    return _laid(jnp.full(shape, condition), gone)
 
 
 def _fetch(pairs, arrived):
@@ -63,7 +70,7 @@ def _fetched(ref, gone=None):
     def through(tile, arrived):
         mosaic_gpu.copy_gmem_to_smem(ref, tile, arrived)
         mosaic_gpu.barrier_wait(arrived)
-        return _read(tile, gone)
+        return _in_registers(tile, gone)
 
     return pl.run_scoped(through, mosaic_gpu.SMEM(ref.shape, ref.dtype), mosaic_gpu.Barrier())
 
@@ -85,7 +92,7 @@ def _matrix_product(a, a_turned, b, b_turned, dtype):
     def parts_of(x, then):
         if x.dtype == jnp.bfloat16:  # computed ones are of single precision
             return then([x])
-        value = _read(x)
+        value = _in_registers(x)
         count = 1 if dtype == jnp.bfloat16 else 3
 
         def split(parts):
@@ -110,7 +117,7 @@ def _matrix_product(a, a_turned, b, b_turned, dtype):
             return _laid(total[...])
 
         shape = (lefts[0].shape[0], rights[0].shape[1])
-        return pl.run_scoped(summed, mosaic_gpu.ACC(shape, jnp.float32))
+        return pl.run_scoped(summed, mosaic_gpu.WGMMAAccumulatorRef(shape, jnp.float32))
 
     return parts_of(a, lambda lefts: parts_of(b, lambda rights: multiplied(lefts, rights)))
 

@@ -1,10 +1,10 @@
 """What one program of a kernel's grid does: tiles in, reduced tiles taken in as they arrive, outputs out.
 
-    def kernel(A_ref, .., table_ref, .., out_ref, .., A_tile, .., out_tile, .., arrived):
-        where the program's tile is; the tiles that don't move are fetched
-        def step(number, carry, masked, B_tile, ..): ..     takes in one reduced tile; masks only where `masked`
-        pipelines over the tiles without masks, then over those with
-        what is made of the accumulators, copied to memory by way of shared memory
+def kernel(A_ref, .., table_ref, .., out_ref, .., A_tile, .., out_tile, .., arrived):
+    where the program's tile is; the tiles that don't move are fetched
+    def step(number, carry, masked, B_tile, ..): ..     takes in one reduced tile; masks only where `masked`
+    pipelines over the tiles without masks, then over those with
+    what is made of the accumulators, copied to memory by way of shared memory
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class MosaicBody(GpuBody):
         if not v.axes:
             node = apply("_everywhere", node, extents, *self.values.gone(axes))
         elif v.axes != axes:
-            node = apply("_along", v.node, extents, integer(axes.index(v.axes[0])))
+            node = apply("_spread_along", v.node, extents, integer(axes.index(v.axes[0])))
         self.values.recorded(Value(node, axes))
         starts: list[Node] = [Name(naming.places[i]) for i in output.axes if self._axes[i].is_number]
         lengths: list[Node | None] = [None] * len(starts)
@@ -152,4 +152,3 @@ class MosaicBody(GpuBody):
 
 def _extents(extents: Sequence[Node | None]) -> Node:
     return tuple_of(Name("None") if n is None else n for n in extents)
-

@@ -36,7 +36,9 @@ def mosaic_or_triton(
             others = (_noted(GpuKernel(kernel, arrays, sizes, other, narrow).definition, why),)
     except Unfit as reason:
         triton = GpuKernel(kernel, arrays, sizes, name, narrow)
-        return _Written(_noted(triton.definition, f"By Triton, since {reason}."), triton.arrays, f"Triton, since {reason}")
+        return _Written(
+            _noted(triton.definition, f"By Triton, since {reason}."), triton.arrays, f"Triton, since {reason}"
+        )
     return _Written(made.definition, made.arrays, _described(made), others)
 
 

@@ -17,7 +17,22 @@ from tensorlang.language.affine import Index, Size
 from tensorlang.language.grammar import Var
 from tensorlang.language.types import shape
 from tensorlang.lower.arrays.integers import Integers
-from tensorlang.lower.arrays.ir import ALL, Block, Define, Infix, Item, List, Name, Node, Return, Slice, Subscript, Text, Transpose, When
+from tensorlang.lower.arrays.ir import (
+    ALL,
+    Block,
+    Define,
+    Infix,
+    Item,
+    List,
+    Name,
+    Node,
+    Return,
+    Slice,
+    Subscript,
+    Text,
+    Transpose,
+    When,
+)
 from tensorlang.lower.arrays.names import Names
 from tensorlang.lower.arrays.values import Axes, apply, integer, product_of, tuple_of
 from tensorlang.lower.emit.gpu.naming import GpuNaming, inputs
@@ -46,10 +61,10 @@ class MosaicKernel:
     """The function that runs one kernel: `definition` has it under `name`, for `arrays`, the sizes, the dtype, and how
     it is interpreted, if it is.
 
-    Outputs in `narrow` are of the program's dtype, the others float32. `rows` and `lanes` are the axes of its tiles, and
-    `shared` the bytes of shared memory that it takes with one stage and operands of single precision, where axes of
-    unknown extent that are held from end to end have 64 elements. Where such an axis turns out to be longer than fits,
-    the function `otherwise` is called. Raises `Unfit` for what Mosaic GPU can't express.
+    Outputs in `narrow` are of the program's dtype, the others float32. `rows` and `lanes` are the axes of its tiles,
+    and `shared` the bytes of shared memory that it takes with one stage and operands of single precision, where axes
+    of unknown extent that are held from end to end have 64 elements. Where such an axis turns out to be longer than
+    fits, the function `otherwise` is called. Raises `Unfit` for what Mosaic GPU can't express.
     """
 
     def __init__(
@@ -130,7 +145,9 @@ class MosaicKernel:
 
         fixed: list[Node] = [integer(_SPARE)]
         fixed += [size(t.source, t.axes) for t in body.tiles.held.values()]
-        fixed += [Infix(integer(4), "*", elements(axes)) for axes in (*body.values.fetched, *(a for *_, a in body.made))]
+        fixed += [
+            Infix(integer(4), "*", elements(axes)) for axes in (*body.values.fetched, *(a for *_, a in body.made))
+        ]
         if body.values.products:
             both = [Infix(elements(a), "+", elements(b)) for a, b in _in_pairs(body.values.products)]
             most = apply("greatest", *both) if len(both) > 1 else both[0]

@@ -1,8 +1,8 @@
 """Which arrays a kernel reads in which tiles, and when these are copied to shared memory.
 
-An array is read at the places `at`: each is a number, or runs along one axis of the kernel. It is copied in boxes, which
-begin anywhere but go on from element to element, so that axis has the coefficient 1. Before the kernel starts arrays
-are filled up with zeros to whole tiles, and turned where a box has its axes in another order.
+An array is read at the places `at`: each is a number, or runs along one axis of the kernel. It is copied in boxes,
+which begin anywhere but go on from element to element, so that axis has the coefficient 1. Before the kernel starts
+arrays are filled up with zeros to whole tiles, and turned where a box has its axes in another order.
 
     held      not along reduced axes: fetched once, before the first step
     moving    along reduced axes: on their way while the steps before them are taken

@@ -73,8 +73,8 @@ class MosaicValues(GpuValues):
     # Reading
 
     def _at(self, i: Index) -> Value:
-        """The places of an axis. They are written where they are used, for of vectors that are not used Mosaic GPU finds
-        no layout, and what masks use is not where there are none."""
+        """The places of an axis. They are written where they are used: of vectors that nothing uses Mosaic GPU finds no
+        layout, and what masks use is not used where there are none."""
         if self._axes[i].is_number:
             return super()._at(i)
         length = Name(self._naming.lengths[i])
@@ -95,7 +95,7 @@ class MosaicValues(GpuValues):
             self.fetched.append(axes)
             node = apply("_fetched", self.tiles.part(array, at, axes), *self.gone(axes))
         else:
-            node = apply("_read", Name(self.tiles.tile(array, at, axes).name), *self.gone(axes))
+            node = apply("_in_registers", Name(self.tiles.tile(array, at, axes).name), *self.gone(axes))
         if isinstance(array, Relation):
             node = Infix(node, ">", integer(0))
         name = self._names.fresh_local(self._naming.arrays[array])
@@ -152,6 +152,12 @@ class MosaicValues(GpuValues):
             names = ", ".join(i.name for i in self._order if i in axes)
             raise Unfit(f"it computes a tile over {names}, more than two axes")
         return self.recorded(super()._multiplied(parts, scope, otherwise))
+
+    def _where(self, mask: Value, v: Value, otherwise: Node | None = None) -> Value:
+        if v.axes and not mask.axes:  # a choice by one number is not spread over a tile by itself
+            node = apply("_all_or_none", mask.node, self._naming.extents(v.axes), *self.gone(v.axes))
+            mask = replace(mask, node=node, axes=v.axes)
+        return super()._where(mask, v, otherwise)
 
     def _product(self, left: Sequence[Part], right: Sequence[Part], i: Index, sides: Axes, scope: GpuScope) -> Node:
         arguments: list[Node] = []

@@ -309,7 +309,7 @@ def has_gpu() -> bool:
 
 
 def check(subject: Subject, dtype: str) -> Row:
-    """What can be checked without a GPU: numbers in the interpreter, and that code of Mosaic GPU's or Triton's is made."""
+    """What can be checked without a GPU: numbers in the interpreter, and that code for GPUs is made."""
     sizes = subject.case.odd
     row = Row(subject.case.name, subject.of, dtype, dict(sizes))
     with _failures(row, OURS):

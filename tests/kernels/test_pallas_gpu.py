@@ -1,4 +1,4 @@
-"""Kernels for GPUs by Triton, without one: their numbers in Pallas' interpreter, Triton's code, and machine code for Hopper."""
+"""Kernels for GPUs by Triton, without one: numbers by Pallas' interpreter, Triton's code, machine code for Hopper."""
 
 from __future__ import annotations
 

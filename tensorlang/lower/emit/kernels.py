@@ -120,7 +120,7 @@ class KernelSource:
         if len(targets) == 1:
             self._body.assign(targets[0], called)
         else:
-            self._body.unpack(targets, called)
+            self._body.unpack(targets, apply("jax.tree.leaves", called))
 
     def _tree(self, results: Results) -> Deep[Any]:
         if isinstance(results, tuple):

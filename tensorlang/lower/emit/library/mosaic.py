@@ -9,8 +9,8 @@ from tensorlang.lower.emit.library.tiles import _filled
 
 
 def _simulated(interpret):
-    """How a kernel is interpreted: on a simulated GPU, which can look for races, too."""
-    return mosaic_gpu.InterpretGPUParams() if interpret is True else interpret
+    """How a kernel is interpreted: on a simulated GPU, where races are errors."""
+    return mosaic_gpu.InterpretGPUParams(detect_races=True) if interpret is True else interpret
 
 
 def _in_tiles(x, starts, lengths, order):

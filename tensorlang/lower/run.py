@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from numbers import Real
 from types import ModuleType
 from typing import Any, Protocol
@@ -27,11 +28,11 @@ from tensorlang.lower.arrays.program import ArrayProgram
 from tensorlang.lower.checked import check_traced
 from tensorlang.lower.coordinates import Coordinates, points_or_mask
 from tensorlang.lower.emit.module import Source
-from tensorlang.lower.emit.recurrences import Recurrent, source
+from tensorlang.lower.emit.recurrences import Recurrent
+from tensorlang.lower.emit.runnable import Runnable, runnable
 from tensorlang.lower.explain import Explained, Explanation
 from tensorlang.lower.kept import Kept
 from tensorlang.lower.plan.ir import Plan
-from tensorlang.normal.recurrences import has_recurrences
 from tensorlang.shown import Code
 from tensorlang.simplify import simplify
 from tensorlang.surface.inline import opened
@@ -92,13 +93,17 @@ class Lowered(Code):
     ) -> None:
         self.function = f
         self._exact, self._check, self._strict, self._store = exact, check, strict, store
-        self._simplified = simplify(opened(f), **(sizes or {}))
+        self._sizes = tuple((sizes or {}).items())
         self._forms: dict[tuple[Relation, ...], Form] = {}
         self._plans: dict[Hashable, _Plan] = {}
         self._form(())
 
     def __str__(self) -> str:
         return self.source
+
+    @cached_property
+    def _simplified(self) -> Function:
+        return simplify(opened(self.function), **dict(self._sizes))
 
     @property
     def source(self) -> str:  # type: ignore[override]
@@ -127,6 +132,7 @@ class Lowered(Code):
 
     def _source(self, on_points: tuple[Relation, ...] = ()) -> Source:
         made = self._form(on_points).made
+        made = made.whole if isinstance(made, Runnable) else made
         if not isinstance(made, Source):
             raise ArgumentError(f"{type(self).__name__} has no array program of its own", hint="the target 'jax' has")
         return made
@@ -144,7 +150,8 @@ class Lowered(Code):
         """
         relations = tuple(p for p in self.function.params if isinstance(p, Relation)) if on_points else ()
         sizes = together(given, by_name)
-        recurrent = self._form(relations).made
+        form = self._form(relations).made
+        recurrent = form.whole if isinstance(form, Runnable) else form
         if isinstance(recurrent, Recurrent):
             if sizes:
                 hint = "tl.cost and tl.cost_polynomial count the model's operations; explain() tells the rest"
@@ -200,7 +207,8 @@ class Lowered(Code):
 
     def _points_or_mask(self, value: Any) -> Any:
         """How a relation is given to the generated function: its points, or a boolean array."""
-        if has_recurrences(self._simplified):
+        made = self._form(()).made
+        if isinstance(made, Runnable) and made.is_recurrent:
             return value.toarray() if hasattr(value, "toarray") else value
         return points_or_mask(value)
 
@@ -237,7 +245,7 @@ class Lowered(Code):
     def _form(self, on_points: tuple[Relation, ...]) -> Form:
         """The program for these relations given by their points, the others as boolean arrays."""
         if on_points not in self._forms:
-            made = source(self._simplified, on_points, self._exact, self._strict, self._store)
+            made = runnable(self.function, self._sizes, on_points, self._exact, self._strict, self._store)
             run = jax.jit(defined(made), static_argnames=list(made.told.values()))
             self._forms[on_points] = Form(made, run)
         return self._forms[on_points]

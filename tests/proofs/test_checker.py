@@ -30,6 +30,7 @@ from proofs.checker.trees import (
 from tensorlang.certificate import certify
 from tests.certificate.test_certificate import BROKEN, PAPER
 from tests.support import ROOT
+from tests.support.nests import random_nest
 from tests.support.programs import random_function
 
 TEXTS = (
@@ -69,6 +70,11 @@ def test_certificates_with_data_and_scalar_functions_hold(text: str) -> None:
 def test_certificates_of_random_programs_hold(seed: int) -> None:
     f = random_function(random.Random(seed), scalars="powers", chooses=seed % 2 == 0, numbers=seed % 3 == 0)
     assert check(certify(f).to_json()).decided
+
+
+@pytest.mark.parametrize("seed", [21, pytest.param(13, marks=pytest.mark.slow)])
+def test_elements_that_are_read_where_other_conditions_hold_are_in_bounds(seed: int) -> None:
+    assert check(certify(tl.parse(random_nest(random.Random(seed)).text)).to_json()).samples
 
 
 NUMBERS = (

@@ -257,7 +257,7 @@ def _adjoint(view: View) -> str:
 def _origins(view: View) -> str:
     """Each cotangent as it was derived, with the statement that it is of, the rule and the step."""
     own = set(view.derivation.program.statements)
-    rows = []
+    rows: list[list[str]] = []
     for step, x in view.made.values():
         if x not in own and len(rows) < _MOST_ORIGINS:
             subject = view.derivation.steps[step - 1].subject

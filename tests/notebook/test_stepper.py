@@ -546,12 +546,14 @@ def test_a_page_of_many_steps_shows_those_that_are_no_folds(
     browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(page, "_READ_THROUGH", 10)
+    monkeypatch.setattr(page, "_IN_A_CHUNK", 4)
     tl.derive(LOSS).save(tmp_path / "loss.html")
     tab = browser.new_page()
     tab.goto((tmp_path / "loss.html").as_uri())
     stage = Stage(tab)
     for step, heading in ((10, "10. reversal (6.19): X5"), (11, "11. scalar function (6.27): X5"), (24, "24. pr")):
         tab.get_by_role("slider", name="step").fill(str(step))
+        tab.locator(".stage summary", has_text=heading).wait_for()  # it is unpacked
         assert stage.heading.startswith(heading)
         assert tab.locator("details.frame").count() == 1
     tab.close()

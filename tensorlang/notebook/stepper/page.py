@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64encode
 from collections.abc import Iterator
 from html import escape
 from importlib.resources import files
+from zlib import compress
 
 from tensorlang.cost.cost import cost
 from tensorlang.cost.symbolic import cost_polynomial
@@ -33,8 +35,10 @@ CSS = STYLE + (_FOLDER / "stepper.css").read_text(encoding="utf-8")
 
 _IN_A_NOTEBOOK = 250_000
 """So many characters of steps are put into a notebook."""
-_ON_A_PAGE = 1_000
-"""So many steps are saved if nobody says how many."""
+_ON_A_PAGE = 10_000
+"""So many steps are saved if nobody says how many; each takes some 3 ms to write, and, compressed, 200 bytes."""
+_IN_A_CHUNK = 200
+"""Steps that are compressed together, and unpacked when one of them is looked at."""
 _READ_THROUGH = 200
 """So many of them are folds that can be read without scripts."""
 _MOST_STATEMENTS = 200
@@ -97,7 +101,11 @@ def page(view: View, steps: range | None = None) -> str:
         held = {
             "titles": [title(view, k) for k in rest],
             "about": [about(view, k) for k in rest],
-            "frames": [frame(view, k) for k in rest],
+            "size": _IN_A_CHUNK,
+            "chunks": [
+                _packed([frame(view, k) for k in rest[first : first + _IN_A_CHUNK]])
+                for first in range(0, len(rest), _IN_A_CHUNK)
+            ],
         }
         text = json.dumps(held).replace("<", r"\u003c")
         more = f'<script type="application/json" class="rest">{text}</script>'
@@ -111,6 +119,10 @@ def page(view: View, steps: range | None = None) -> str:
         "padding: 0 1em; max-width: 68em; color: CanvasText; background: Canvas}</style></head>"
         f"<body><h1>{name}</h1>{_styled(_section(view, shown, more, is_page=True))}</body></html>\n"
     )
+
+
+def _packed(frames: list[str]) -> str:
+    return b64encode(compress(json.dumps(frames).encode(), 9)).decode()
 
 
 def _within(budget: int, parts: Iterator[str]) -> Iterator[str]:

@@ -120,10 +120,22 @@ function stepper(section, source) {
   return { show, bar, at: () => at };
 }
 
+// Steps that a page holds compressed, as a list of HTML.
+function unpack(text) {
+  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).json();
+}
+
 function fromPage(section) {
   const inside = [...section.querySelectorAll("details.frame")];
   const text = section.querySelector("script.rest")?.textContent;
-  const rest = text ? JSON.parse(text) : { titles: [], about: [], frames: [] };
+  const rest = text ? JSON.parse(text) : { titles: [], about: [], chunks: [] };
+  const unpacked = new Map();
+  const far = async (k) => {
+    const chunk = Math.floor(k / rest.size);
+    if (!unpacked.has(chunk)) unpacked.set(chunk, unpack(rest.chunks[chunk]));
+    return element((await unpacked.get(chunk))[k % rest.size]);
+  };
   const end = inside.pop();
   const titles = [...inside.map((frame) => frame.dataset.title), ...rest.titles, end.dataset.title];
   const names = (frame) => frame.dataset.about.split(" ").filter(Boolean);
@@ -139,7 +151,8 @@ function fromPage(section) {
     moved: (k) => { // the address leads to the step; a page without one, such as in a frame, has none to follow
       if (isWholePage && location.protocol !== "about:" && k !== fromAddress()) history.replaceState(null, "", `#step-${k}`);
     },
-    frame: (k) => (k === titles.length - 1 ? end : inside[k] ?? element(rest.frames[k - inside.length])),
+    frame: (k) => (k === titles.length - 1 ? end : inside[k] ?? far(k - inside.length)),
+    missing: "This step is being unpacked.",
   });
   if (isWholePage) addEventListener("hashchange", () => shown.show(fromAddress()));
 }

@@ -64,5 +64,12 @@ export async function start(read, folder) {
   python.unpackArchive(packages, "zip", { extractDir: "/lib/tensorlang" });
   python.runPython("import sys; sys.path.insert(0, '/lib/tensorlang'); from start import asked");
   const asked = python.globals.get("asked");
-  return (question) => JSON.parse(asked(JSON.stringify(question)));
+  return (question) => {
+    try {
+      return JSON.parse(asked(JSON.stringify(question)));
+    } catch (error) {
+      if (error.constructor.name !== "PythonError") throw error; // Python itself is gone
+      return { error: { message: `this fails in a browser: ${error.message.trim().split("\n").at(-1)}` } };
+    }
+  };
 }

@@ -205,7 +205,7 @@ def _installed(package: str) -> str | None:
     found = find_spec(package)
     try:
         return sha256(Path(found.origin or "").with_name("version.py").read_bytes()).hexdigest() if found else None
-    except OSError:
+    except (OSError, ValueError):  # a package without files, such as a stand-in, has no version
         return None
 
 

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 
 import absent  # noqa: F401  JAX is found where there is none
+
+os.environ["TENSORLANG_CACHE"] = "off"  # files end with the page
+if not hasattr(time, "thread_time"):
+    time.thread_time = time.process_time  # there is one thread
 
 import tensorlang as tl
 from tensorlang.play.answers import answer

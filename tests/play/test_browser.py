@@ -134,13 +134,14 @@ def test_programs_that_pages_lead_to_the_playground_with_are_programs() -> None:
 
 
 @pytest.fixture(scope="module")
-def built() -> Path:
-    """The playground with the package as it is now."""
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The playground as it was built, with the package as it is now."""
     if not (BUILT / "isl.wasm").exists():
         pytest.skip("python playground/build.py was not run")
-    build = loaded("playground_build", SOURCES / "build.py")
-    build.own(BUILT)
-    return BUILT
+    folder = tmp_path_factory.mktemp("playground")
+    shutil.copytree(BUILT, folder, dirs_exist_ok=True)
+    loaded("playground_build", SOURCES / "build.py").own(folder)
+    return folder
 
 
 def in_node(built: Path, questions: list[dict[str, Any]]) -> list[dict[str, Any]]:

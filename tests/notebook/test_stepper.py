@@ -471,6 +471,23 @@ def link_step(title: str | None) -> int:
     return int(str(title).split()[3])
 
 
+def test_the_page_evaluates_costs_at_the_sizes_of_its_reader(browser: Any, tmp_path: Path) -> None:
+    thirds = tl.parse("f(x: [n]R) = gen i:n. [i % 3 = 1] * x[i] * x[i]")
+    triangle = tl.parse("f(x: [n]R, y: [m]R) = sum i:n, j:m. [j <= 2*i] * x[i] * y[j]")
+    for f in (LOSS, thirds, triangle):
+        d = tl.derive(f)
+        d.save(tmp_path / "page.html")
+        tab = browser.new_page()
+        tab.goto((tmp_path / "page.html").as_uri() + f"#step-{len(d.steps) + 1}")
+        for sizes in ((7, 2), (0, 4), (1, 0), (123, 45), (4000, 3000)):
+            given = dict(zip((size.name for size in f.sizes), sizes, strict=False))
+            for name, n in given.items():
+                tab.get_by_label(f"size {name}").fill(str(n))
+            expected = [f"{tl.cost_polynomial(g)(**given):,}" for g in (f, d.adjoint)]
+            assert tab.locator(".stage .cost").all_text_contents() == expected
+        tab.close()
+
+
 def test_the_page_steps_by_keys(saved: Stage) -> None:
     for key, status in (
         ("ArrowRight", "step 1 of 24: 6.14 let"),

@@ -4,6 +4,7 @@
     settings    sizes and data to count at where none are given
     laws        the rules in the paper's notation, and in words
     sets        the sets that a step is about, and small pictures of them
+    formulas    costs for all sizes, as data that a page evaluates
     view        what a reader sees of a step, as data
     page        the same as HTML; with stepper.js and stepper.css, as a page to step through
     widget      the same in a live notebook, made step by step as it is looked at (needs anywidget)

@@ -15,7 +15,7 @@ from importlib.resources import files
 from zlib import compress
 
 from tensorlang.cost.cost import cost
-from tensorlang.cost.symbolic import cost_polynomial
+from tensorlang.cost.symbolic import CostPolynomial, cost_polynomial
 from tensorlang.errors import ArgumentError, CountingError, LimitError
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Let
@@ -23,6 +23,7 @@ from tensorlang.language.notation import UNICODE
 from tensorlang.language.show import function_lines
 from tensorlang.normal.ssa import is_given
 from tensorlang.notebook.html import STYLE, block, code, note, preformatted, table
+from tensorlang.notebook.stepper.formulas import formula
 from tensorlang.notebook.stepper.laws import law, words
 from tensorlang.notebook.stepper.rows import cotangent
 from tensorlang.notebook.stepper.sets import points_text
@@ -260,9 +261,7 @@ def _adjoint(view: View) -> str:
     ]
     parts.append(_origins(view))
     if view.ledger is not None:
-        named = (("the program", d.function), ("its adjoint", d.adjoint))
-        rows = [[name, _here(view, f), _for_all_sizes(f)] for name, f in named]
-        parts.append(table(rows, ("cost (Figure 6)", "at these sizes", "for all sizes"), numbers=(1,)))
+        parts.append(_costs(view))
     return "".join(parts)
 
 
@@ -282,6 +281,24 @@ def _origins(view: View) -> str:
     return table(rows, header)
 
 
+def _costs(view: View) -> str:
+    """The costs of program and adjoint at the sizes counted at, which a script lets the reader change."""
+    d = view.derivation
+    rows = []
+    formulas = True
+    for name, f in (("the program", d.function), ("its adjoint", d.adjoint)):
+        found = _for_all_sizes(f)
+        data = None if found is None else formula(found)
+        formulas = formulas and data is not None
+        here = f'<span class="cost" data-formula="{escape(data or "")}">{_here(view, f)}</span>'
+        rows.append([name, here, "" if found is None else points_text(found)])
+    counted = table(rows, ("cost (Figure 6)", "at these sizes", "for all sizes"), numbers=(1,))
+    sizes = {size.name: view.setting.data[size.name] for size in d.function.sizes}
+    if not formulas or not sizes:
+        return counted
+    return f'<div class="costs" data-sizes="{escape(json.dumps(sizes))}">{counted}</div>'
+
+
 def _here(view: View, f: Function) -> str:
     try:
         return f"{cost(f, view.setting.data):,}"
@@ -289,12 +306,12 @@ def _here(view: View, f: Function) -> str:
         return ""
 
 
-def _for_all_sizes(f: Function) -> str:
+def _for_all_sizes(f: Function) -> CostPolynomial | None:
     lets = 0
     e = f.body
     while isinstance(e, Let):
         lets, e = lets + 1, e.body
     try:
-        return points_text(cost_polynomial(f)) if lets <= _SHORT else ""
+        return cost_polynomial(f) if lets <= _SHORT else None
     except CountingError:
-        return ""
+        return None

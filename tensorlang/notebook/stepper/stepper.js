@@ -120,6 +120,35 @@ function stepper(section, source) {
   return { show, bar, at: () => at };
 }
 
+// Costs for all sizes, as formulas.py writes them, at sizes.
+const atomAt = (atom, sizes) =>
+  typeof atom === "string" ? sizes[atom] : Math.floor(affineAt(atom[0], sizes) / atom[1]);
+const affineAt = ([constant, terms], sizes) => terms.reduce((sum, [atom, k]) => sum + k * atomAt(atom, sizes), constant);
+const holds = ([sign, a], sizes) => (sign === "=" ? affineAt(a, sizes) === 0 : affineAt(a, sizes) >= 0);
+const polynomialAt = ([denominator, terms], sizes) =>
+  terms.reduce((sum, [k, atoms]) => sum + atoms.reduce((product, atom) => product * atomAt(atom, sizes), k), 0) / denominator;
+const costAt = (cells, sizes) =>
+  cells.filter(([conditions]) => conditions.every((c) => holds(c, sizes)))
+    .reduce((sum, [, polynomial]) => sum + polynomialAt(polynomial, sizes), 0);
+
+// Lets the reader change the sizes that costs are shown at.
+function changeable(costs) {
+  const sizes = JSON.parse(costs.dataset.sizes);
+  const bar = make("div", { class: "sizes" });
+  for (const [name, value] of Object.entries(sizes)) {
+    const input = make("input", { type: "number", min: "0", step: "1", value: `${value}`, "aria-label": `size ${name}` });
+    input.addEventListener("input", () => {
+      if (!/^\d+$/.test(input.value)) return;
+      sizes[name] = Number(input.value);
+      for (const cost of costs.querySelectorAll(".cost")) {
+        cost.textContent = costAt(JSON.parse(cost.dataset.formula), sizes).toLocaleString("en-US");
+      }
+    });
+    bar.append(make("label", {}, `${name} = `, input));
+  }
+  costs.prepend(bar);
+}
+
 // Steps that a page holds compressed, as a list of HTML.
 function unpack(text) {
   const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
@@ -137,6 +166,7 @@ function fromPage(section) {
     return element((await unpacked.get(chunk))[k % rest.size]);
   };
   const end = inside.pop();
+  for (const costs of end.querySelectorAll(".costs")) changeable(costs);
   const titles = [...inside.map((frame) => frame.dataset.title), ...rest.titles, end.dataset.title];
   const names = (frame) => frame.dataset.about.split(" ").filter(Boolean);
   const about = [...inside.map(names), ...rest.about, names(end)];

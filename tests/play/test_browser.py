@@ -22,7 +22,7 @@ import pytest
 
 import tensorlang as tl
 from tensorlang.play.answers import answer
-from tests.play.test_play import CHROMIUM
+from tests.play.test_play import CHROMIUM, examples
 from tests.support import GOLDEN, ROOT
 from tests.support.programs import random_function
 
@@ -155,11 +155,12 @@ def in_node(built: Path, questions: list[dict[str, Any]]) -> list[dict[str, Any]
 
 
 def questions() -> list[dict[str, Any]]:
-    """The paper's programs in all views, random programs, and mistakes."""
+    """The paper's programs in all views, random programs, the page's examples, and mistakes."""
     paper = tl.parse_module((GOLDEN / "paper.tl").read_text()).values()
     views = ("adjoint", "derivation", "certificate", "source")
     asked = [(str(f), show) for f, show in itertools.product(paper, views)]
-    asked += [(str(random_function(random.Random(seed))), "adjoint") for seed in range(60)]
+    asked += [(str(random_function(random.Random(seed))), "adjoint") for seed in range(40)]
+    asked += [(text, show) for text, show in itertools.product(examples().values(), ("certificate", "source"))]
     asked += [
         (text, "adjoint") for text in ("f(x: [n]R) = gen i:n. x[i + 1]", "f(x: [n]R) = sum i:n. x[i", "f() = y", "")
     ]

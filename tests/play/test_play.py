@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import threading
 import urllib.error
@@ -146,6 +147,24 @@ def test_the_page_answers_while_one_types_and_its_address_has_the_program(addres
         assert other.input_value("#text") == "f(x: [n]R) = gen i:n. x[i] * x[i]"
         browser.close()
     assert not wrong
+
+
+def examples() -> dict[str, str]:
+    """The programs that the page offers."""
+    from tensorlang.play.server import PAGE
+
+    block = re.search(r"const EXAMPLES = (\{.*?\n\});", PAGE.read_text(), re.DOTALL)
+    assert block is not None
+    found: dict[str, str] = json.loads(re.sub(r",\s*\}$", "}", block[1]))
+    return found
+
+
+def test_every_example_of_the_page_is_a_program_with_an_adjoint_that_runs() -> None:
+    assert len(examples()) >= 10
+    for text in examples().values():
+        assert "adjoint" in ask(text), text
+        found = answer({"text": text, "wrt": "", "sizes": {}, "show": "run"}, value=tl.evaluate)
+        assert "results" in found, text
 
 
 def test_every_choice_of_the_page_is_answered() -> None:

@@ -23,7 +23,13 @@ def formula(cost: CostPolynomial) -> str | None:
     """`cost` as JSON; None if it depends on data."""
     if not all(isinstance(x, Size | Quotient) for _, a in cost.cells for x in a.unknowns):
         return None
-    return json.dumps([[_conditions(p), _polynomial(a)] for p, a in cost.cells], separators=(",", ":"))
+    cells = [[_conditions(p), _polynomial(a)] for p, a in cost.cells]
+    return json.dumps(_sorted(cells), separators=(",", ":"))
+
+
+def _sorted(parts: list[Any]) -> list[Any]:
+    """Parts whose order says nothing, in one that is the same in all processes."""
+    return sorted(parts, key=str)
 
 
 def _conditions(p: Predicate) -> list[Any]:
@@ -31,16 +37,16 @@ def _conditions(p: Predicate) -> list[Any]:
     for q in conjuncts(p):
         assert isinstance(q, Equal | NonNegative), "costs have conjunctions of comparisons"
         found.append(["=", _affine(q.difference)] if isinstance(q, Equal) else [">=", _affine(q.value)])
-    return found
+    return _sorted(found)
 
 
 def _polynomial(a: Polynomial) -> list[Any]:
     whole = a.denominator
-    return [whole, [[int(k * whole), [_atom(x) for x in monomial]] for monomial, k in a.terms.items()]]
+    return [whole, _sorted([[int(k * whole), _sorted(list(map(_atom, xs)))] for xs, k in a.terms.items()])]
 
 
 def _affine(a: Affine) -> list[Any]:
-    return [a.constant, [[_atom(x), k] for x, k in a.terms]]
+    return [a.constant, _sorted([[_atom(x), k] for x, k in a.terms])]
 
 
 def _atom(x: Atom | Any) -> Any:

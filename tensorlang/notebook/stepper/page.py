@@ -94,9 +94,7 @@ def page(view: View, steps: range | None = None) -> str:
     count = len(view.derivation.steps)
     wanted = [k for k in (steps or range(1, _ON_A_PAGE + 1)) if 1 <= k <= count]
     readable, rest = wanted[:_READ_THROUGH], wanted[_READ_THROUGH:]
-    shown = [
-        frame(view, k).replace("<details", f'<details id="step-{k}"', 1) for k in (0, *readable, count + 1)
-    ]  # where no script runs, names lead to folds
+    shown = [frame(view, k) for k in (0, *readable, count + 1)]
     more = ""
     if rest:
         held = {
@@ -168,14 +166,14 @@ def _frame(view: View, k: int, content: str) -> str:
 
 
 def _traced(text: str, view: View) -> str:
-    """HTML in which the name of each statement leads to the step that made it."""
+    """HTML in which the name of each statement leads to the step that made it, where scripts run."""
 
     def link(token: re.Match[str]) -> str:
         if token[0] not in view.made:
             return token[0]
         step, _ = view.made[token[0]]
         made = escape(f"made in step {step} by {view.title(step)}")
-        return f'<a class="from" tabindex="-1" href="#step-{step}" data-step="{step}" title="{made}">{token[0]}</a>'
+        return f'<a class="from" data-step="{step}" title="{made}">{token[0]}</a>'
 
     return _TOKENS.sub(link, text)
 

@@ -112,7 +112,7 @@ function stepper(section, source) {
     const name = origin(event)?.textContent;
     for (const link of stage.querySelectorAll("a.from")) link.classList.toggle("lit", link.textContent === name);
   };
-  for (const kind of ["pointerover", "focusin", "focusout", "pointerleave"]) stage.addEventListener(kind, light);
+  for (const kind of ["pointerover", "pointerleave"]) stage.addEventListener(kind, light);
   section.setAttribute("data-lm-suppress-shortcuts", "true"); // JupyterLab would take the arrow keys
   section.classList.add("live");
   section.append(bar, stage);

@@ -10,3 +10,9 @@ scaling.py    time, operations and memory against size; exponents
 statements.py how long programs of 100, 1,000 and 10,000 statements take to differentiate
 report.py     JSON, table, plots
 """
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("TENSORLANG_CACHE", "off")  # what is measured is made

@@ -388,6 +388,33 @@ def tune(style: str) -> None:
 
 
 @main.command()
+@click.option("--clear", is_flag=True, help="Remove all of it.")
+@_format("text", "json")
+def cache(clear: bool, style: str) -> None:
+    """Say what is kept on disk so that a later process need not derive it again, and where.
+
+    It is in the user's cache directory, or in that which the environment variable TENSORLANG_CACHE names; with
+    TENSORLANG_CACHE=off nothing is kept.
+    """
+    from tensorlang import disk
+
+    if clear:
+        disk.clear()
+    where = disk.place()
+    entries, taken = disk.usage()
+    used = disk.directory() is not None
+    if style == "json":
+        about = {"directory": where and str(where), "used": used, "entries": entries, "bytes": taken, "most": disk.MOST}
+        _print_json(about)
+    elif where is None:
+        click.echo("nothing is kept on disk")
+    elif not used:
+        click.echo(f"{where} is not used: it must be a directory of this user's that nobody else may write to")
+    else:
+        click.echo(f"{where}\n{entries} entries, {taken:,} of at most {disk.MOST:,} bytes")
+
+
+@main.command()
 @program
 @inputs
 @size

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from functools import _lru_cache_wrapper, lru_cache
 from typing import Any, TypeVar
 
+from tensorlang.disk import clear
+
 T = TypeVar("T")
 
 MOST = 2048
@@ -35,10 +37,12 @@ def _bounded(f: Callable[..., T], most: int) -> _lru_cache_wrapper[T]:
     return made
 
 
-def clear_caches() -> None:
-    """Forget all that is remembered to save time.
+def clear_caches(disk: bool = False) -> None:
+    """Forget all that is remembered to save time; with `disk` what is kept for other processes, too.
 
     >>> tl.clear_caches()
     """
     for cache in _caches:
         cache.cache_clear()
+    if disk:
+        clear()

@@ -24,7 +24,7 @@ from tensorlang.language.types import R, Type, leaves, shape, struct_of_arrays
 from tensorlang.normal import normal_ssa
 from tensorlang.normal.ssa import SSA, Constant, Input
 from tensorlang.normal.tidy import replaced, tidy
-from tensorlang.simplify import read_simplified, simplify_ssa
+from tensorlang.simplify import on_disk, read_simplified, simplify_ssa
 from tensorlang.simplify.points import over_points
 from tensorlang.simplify.read_back import read_back
 
@@ -32,6 +32,7 @@ Wrt = str | tuple[str, ...] | None
 
 
 @limited
+@on_disk
 def derivative(f: Function, wrt: Wrt = None) -> Function:
     """The total derivative (Figure 13): a function of f's parameters, then one differential for each of `wrt`.
 
@@ -62,6 +63,7 @@ def derive(f: Function, wrt: Wrt = None) -> Derivation:
     return Derivation(f, s, variables, tuple(steps), result, derived(read_simplified(result), f))
 
 
+@on_disk
 def adjoint(f: Function, wrt: Wrt = None) -> Function:
     """The adjoint: a function of f's parameters, then the output's cotangent, that gives the cotangents of `wrt`.
 
@@ -80,6 +82,7 @@ def adjoint(f: Function, wrt: Wrt = None) -> Function:
 
 
 @limited
+@on_disk
 def grad(f: Function, wrt: Wrt = None) -> Function:
     """The gradient of a scalar `f`: its adjoint at the cotangent 1, a function of f's parameters.
 
@@ -94,6 +97,7 @@ def grad(f: Function, wrt: Wrt = None) -> Function:
 
 
 @limited
+@on_disk
 def value_and_grad(f: Function, wrt: Wrt = None) -> Function:
     """The pair of f's value and its gradient, sharing all they have in common. Raises what `grad` raises.
 
@@ -109,6 +113,7 @@ def value_and_grad(f: Function, wrt: Wrt = None) -> Function:
 
 
 @limited
+@on_disk
 def hvp(f: Function, wrt: Wrt = None) -> Function:
     """The Hessian of a scalar `f` times a vector: a function of f's parameters, then a vector for each of `wrt`.
 
@@ -124,6 +129,7 @@ def hvp(f: Function, wrt: Wrt = None) -> Function:
 
 
 @limited
+@on_disk
 def jacobian(f: Function, wrt: Wrt = None) -> Function:
     """The Jacobian: for each number of f's output the cotangents of `wrt`, an array of the output's sizes and then
     the parameter's; a tuple of them for several parameters, pairs of these for an output of pairs.
@@ -150,6 +156,7 @@ def jacobian(f: Function, wrt: Wrt = None) -> Function:
 
 
 @limited
+@on_disk
 def hessian(f: Function, wrt: Wrt = None) -> Function:
     """The Hessian of a scalar `f`: the Jacobian of its gradient, of the parameter's sizes twice; for several parameters
     a tuple, for each of them, of tuples. Raises what `grad` and `jacobian` raise.

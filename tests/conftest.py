@@ -20,6 +20,8 @@ settings.load_profile("default")
 
 # the tests go by the default cost table, not by what was measured on this machine
 os.environ["TENSORLANG_COSTS"] = str(Path(__file__).parent / "no-costs.json")
+# and they make everything themselves: nothing is read from the user's cache, or written to it
+os.environ["TENSORLANG_CACHE"] = "off"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

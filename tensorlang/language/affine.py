@@ -8,10 +8,10 @@ from itertools import count
 
 from tensorlang.budget import spend
 from tensorlang.errors import LimitError
-from tensorlang.interning import Interned
+from tensorlang.interning import Interned, shared
 from tensorlang.memory import cached
 
-_serial = count()
+serials = count()
 
 _DEEPEST = 64
 """Lookups are nested at most so deep, so that recursion over them is harmless."""
@@ -26,7 +26,7 @@ class Index:
     """
 
     name: str
-    serial: int = field(default_factory=lambda: next(_serial))
+    serial: int = field(default_factory=lambda: next(serials))
     size: Affine | None = None
     written: str = ""
 
@@ -43,6 +43,13 @@ def canonical(name: str, place: int = 0) -> Index:
     So the order of terms does not depend on what was done before. Callers make it once (`interning.shared`).
     """
     return Index(name, place - _CANONICAL)
+
+
+@cached
+@shared
+def bound_index(name: str) -> Index:
+    """The index of this name: what is read back has one only once around any place, so one is enough."""
+    return canonical(name)
 
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
@@ -67,7 +74,7 @@ class IndexArray:
     name: str
     sizes: tuple[Affine, ...]
     size: Affine
-    serial: int = field(default_factory=lambda: next(_serial))
+    serial: int = field(default_factory=lambda: next(serials))
     partial: bool = False
 
     def __repr__(self) -> str:

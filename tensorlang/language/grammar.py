@@ -52,7 +52,7 @@ from tensorlang.language.types import Array, Idx, Pair, R, Type, array, of_indic
 from tensorlang.recursion import Deep, call, run
 from tensorlang.shown import MOST_CHARACTERS, Shown, lines, text
 
-_serial = count()
+serials = count()
 
 INDEX_HINT = "a let names it: let k = argmax i:n. x[i] in y[k]"
 """What to do with an index where a value is wanted."""
@@ -76,7 +76,7 @@ class Var(Node):
 
     name: str
     type: Type
-    serial: int = field(default_factory=lambda: next(_serial))
+    serial: int = field(default_factory=lambda: next(serials))
 
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True, repr=False)

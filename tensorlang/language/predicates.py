@@ -12,7 +12,7 @@ from tensorlang.memory import cached
 from tensorlang.recursion import Deep, call, run
 from tensorlang.shown import Shown, text
 
-_serial = count()
+serials = count()
 
 
 class Condition(Shown):
@@ -30,7 +30,7 @@ class Relation(Shown):
 
     name: str
     sizes: tuple[Affine, ...]
-    serial: int = field(default_factory=lambda: next(_serial))
+    serial: int = field(default_factory=lambda: next(serials))
 
     def __str__(self) -> str:
         return f"{self.name}: rel({', '.join(map(str, self.sizes))})"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from numbers import Real
 from types import ModuleType
 from typing import Any, Protocol
@@ -27,11 +28,11 @@ from tensorlang.lower.arrays.program import ArrayProgram
 from tensorlang.lower.checked import check_traced
 from tensorlang.lower.coordinates import Coordinates, points_or_mask
 from tensorlang.lower.emit.module import Source
-from tensorlang.lower.emit.recurrences import Recurrent, source
+from tensorlang.lower.emit.recurrences import Recurrent
+from tensorlang.lower.emit.runnable import Runnable, runnable
 from tensorlang.lower.explain import Explained, Explanation
 from tensorlang.lower.kept import Kept
 from tensorlang.lower.plan.ir import Plan
-from tensorlang.normal.recurrences import has_recurrences
 from tensorlang.shown import Code
 from tensorlang.simplify import simplify
 from tensorlang.surface.inline import opened
@@ -92,13 +93,17 @@ class Lowered(Code):
     ) -> None:
         self.function = f
         self._exact, self._check, self._strict, self._store = exact, check, strict, store
-        self._simplified = simplify(opened(f), **(sizes or {}))
+        self._sizes = tuple((sizes or {}).items())
         self._forms: dict[tuple[Relation, ...], Form] = {}
         self._plans: dict[Hashable, _Plan] = {}
         self._form(())
 
     def __str__(self) -> str:
         return self.source
+
+    @cached_property
+    def _simplified(self) -> Function:
+        return simplify(opened(self.function), **dict(self._sizes))
 
     @property
     def source(self) -> str:  # type: ignore[override]
@@ -127,6 +132,7 @@ class Lowered(Code):
 
     def _source(self, on_points: tuple[Relation, ...] = ()) -> Source:
         made = self._form(on_points).made
+        made = made.whole if isinstance(made, Runnable) else made
         if not isinstance(made, Source):
             raise ArgumentError(f"{type(self).__name__} has no array program of its own", hint="the target 'jax' has")
         return made
@@ -144,7 +150,8 @@ class Lowered(Code):
         """
         relations = tuple(p for p in self.function.params if isinstance(p, Relation)) if on_points else ()
         sizes = together(given, by_name)
-        recurrent = self._form(relations).made
+        form = self._form(relations).made
+        recurrent = form.whole if isinstance(form, Runnable) else form
         if isinstance(recurrent, Recurrent):
             if sizes:
                 hint = "tl.cost and tl.cost_polynomial count the model's operations; explain() tells the rest"
@@ -169,6 +176,8 @@ class Lowered(Code):
 
         Raises `ArgumentError` if they don't fit, or leave an extremum without a point.
         """
+        if not kwargs and are_arrays(args) and (direct := self._form(()).direct) is not None:
+            return direct(*args)
         if list in map(type, args):  # not to look at each of its numbers
             args, kwargs = self._plain(args, kwargs)
         leaves, tree = jax.tree.flatten((args, kwargs))
@@ -178,9 +187,10 @@ class Lowered(Code):
             if None in kinds or _has_lists((args, kwargs)):
                 args, kwargs = self._plain(args, kwargs)
                 return self(*args, **kwargs)
+            _concrete.update(type(x) for x in leaves if isinstance(x, jax.Array) and not isinstance(x, jax.core.Tracer))
             if len(self._plans) >= _PLANS:
                 self._plans.clear()
-            plan = self._plans[tree, kinds] = self._plan(leaves, tree)
+            plan = self._plans[tree, kinds] = _plan(self.function, leaves, tree)
         values = [leaves[k] if isinstance(k, int) else k for k in plan.sources]
         for k in plan.numbers:
             values[k] = np.asarray(values[k])
@@ -200,7 +210,8 @@ class Lowered(Code):
 
     def _points_or_mask(self, value: Any) -> Any:
         """How a relation is given to the generated function: its points, or a boolean array."""
-        if has_recurrences(self._simplified):
+        made = self._form(()).made
+        if isinstance(made, Runnable) and made.is_recurrent:
             return value.toarray() if hasattr(value, "toarray") else value
         return points_or_mask(value)
 
@@ -215,31 +226,13 @@ class Lowered(Code):
         told = self._form(()).made.told
         return values_of(self.function, bound), {size.name: n for size, n in bound.sizes.items() if size in told}
 
-    def _plan(self, leaves: Sequence[Any], tree: Any) -> _Plan:
-        """What to do with arguments of these shapes and dtypes. Raises `ArgumentError` if they don't fit, whatever they
-        hold."""
-        args, kwargs = tree.unflatten([_placeholder(k, x) for k, x in enumerate(leaves)])
-        bound = bind(self.function, args, kwargs)
-        check_extrema(self.function, bound.sizes)
-        values = values_of(self.function, bound)
-        parts, shaped = jax.tree.flatten(values)
-        starts = np.cumsum([0, *(len(jax.tree.leaves(value)) for value in values)]).tolist()
-        places = list(zip(starts, self.function.params, strict=False))
-        return _Plan(
-            sources=tuple(x.place if isinstance(x, _Placeholder) else x for x in parts),
-            tree=shaped,
-            sizes=bound.sizes,
-            numbers=tuple(k for k, x in enumerate(parts) if isinstance(x, _Placeholder) and x.is_number),
-            indices=tuple((k, p) for k, p in places if isinstance(p, IndexArray)),
-            relations=tuple((k, p) for k, p in places if isinstance(p, Relation)),
-        )
-
     def _form(self, on_points: tuple[Relation, ...]) -> Form:
         """The program for these relations given by their points, the others as boolean arrays."""
         if on_points not in self._forms:
-            made = source(self._simplified, on_points, self._exact, self._strict, self._store)
-            run = jax.jit(defined(made), static_argnames=list(made.told.values()))
-            self._forms[on_points] = Form(made, run)
+            made = runnable(self.function, self._sizes, on_points, self._exact, self._strict, self._store)
+            run = defined(made)
+            direct = None if self._check else _direct(self.function, made, run)
+            self._forms[on_points] = Form(made, jax.jit(run, static_argnames=list(made.told.values())), direct)
         return self._forms[on_points]
 
 
@@ -257,10 +250,46 @@ class Made(Protocol):
 
 @dataclass(frozen=True)
 class Form:
-    """The program for one way to give the relations."""
+    """The program for one way to give the relations: its source, the compiled function, and one that is called with
+    arrays as a user has given them, by position, if only their shapes and dtypes matter."""
 
     made: Made
     run: Callable[..., Any]
+    direct: Callable[..., Any] | None = None
+
+
+def _direct(f: Function, made: Made, run: Callable[..., Any]) -> Callable[..., Any] | None:
+    """`run` compiled for arrays as `f` takes them. As it is traced these are checked, once for their shapes and dtypes,
+    so that a call does nothing but to run the code. None if elements matter, or sizes that no shape determines."""
+    if made.told or not all(isinstance(p, Var) for p in f.params):
+        return None
+
+    def direct(*args: Any) -> Any:
+        leaves, tree = jax.tree.flatten((args, {}))
+        plan = _plan(f, leaves, tree)
+        return run(*plan.tree.unflatten([leaves[k] if isinstance(k, int) else k for k in plan.sources]))
+
+    direct.__name__ = direct.__qualname__ = made.name
+    return jax.jit(direct)
+
+
+def are_arrays(args: tuple[Any, ...]) -> bool:
+    """Whether these are arrays of numbers, or pairs of them, none of which is traced."""
+    for x in args:
+        kind = type(x)
+        if kind is np.ndarray:
+            if x.dtype.kind not in "biuf":
+                return False
+        elif kind is tuple:
+            if not are_arrays(x):
+                return False
+        elif kind not in _concrete:
+            return False
+    return True
+
+
+_concrete: set[type] = set()
+"""The types of JAX's arrays that hold data, as far as any have been met."""
 
 
 @dataclass(frozen=True)
@@ -277,6 +306,26 @@ class _Plan:
     numbers: tuple[int, ...]
     indices: tuple[tuple[int, IndexArray], ...]
     relations: tuple[tuple[int, Relation], ...]
+
+
+def _plan(f: Function, leaves: Sequence[Any], tree: Any) -> _Plan:
+    """What to do with arguments of these shapes and dtypes. Raises `ArgumentError` if they don't fit, whatever they
+    hold."""
+    args, kwargs = tree.unflatten([_placeholder(k, x) for k, x in enumerate(leaves)])
+    bound = bind(f, args, kwargs)
+    check_extrema(f, bound.sizes)
+    values = values_of(f, bound)
+    parts, shaped = jax.tree.flatten(values)
+    starts = np.cumsum([0, *(len(jax.tree.leaves(value)) for value in values)]).tolist()
+    places = list(zip(starts, f.params, strict=False))
+    return _Plan(
+        sources=tuple(x.place if isinstance(x, _Placeholder) else x for x in parts),
+        tree=shaped,
+        sizes=bound.sizes,
+        numbers=tuple(k for k, x in enumerate(parts) if isinstance(x, _Placeholder) and x.is_number),
+        indices=tuple((k, p) for k, p in places if isinstance(p, IndexArray)),
+        relations=tuple((k, p) for k, p in places if isinstance(p, Relation)),
+    )
 
 
 _EXACT = np.dtype(object)

@@ -1,7 +1,9 @@
 """Simplification of tensor SSA, and reading it back as a program."""
 
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Callable, Mapping
+from functools import partial, wraps
+from inspect import signature
+from typing import ParamSpec
 from weakref import WeakSet
 
 from tensorlang.budget import limited
@@ -10,6 +12,7 @@ from tensorlang.language.affine import Size
 from tensorlang.language.function import Function, derived
 from tensorlang.language.given import together
 from tensorlang.language.grammar import Expr
+from tensorlang.language.on_disk import recall
 from tensorlang.normal import normal_ssa
 from tensorlang.normal.recurrences import apart, step_ssa, with_outputs
 from tensorlang.normal.ssa import SSA, States, Step
@@ -29,10 +32,42 @@ from tensorlang.simplify.ring import apply_ring_laws
 from tensorlang.simplify.same import same
 from tensorlang.simplify.supports import on_supports
 
-__all__ = ["read_simplified", "simplify", "simplify_ssa"]
+__all__ = ["is_simple", "on_disk", "read_simplified", "simplify", "simplify_ssa"]
+
+P = ParamSpec("P")
 
 _simple: WeakSet[Expr] = WeakSet()
 """The bodies of simplified programs, which are not simplified again."""
+
+
+def is_simple(f: Function) -> bool:
+    """Whether `simplify` leaves `f` as it is, since that is what it gave."""
+    return f.body in _simple
+
+
+def on_disk(function: Callable[P, Function]) -> Callable[P, Function]:
+    """`function`, of programs and options, whose answers are kept on disk; simple programs come back as such."""
+    parameters = signature(function)
+    what = f"{function.__module__}.{function.__qualname__}"
+
+    def tell(made: Function) -> tuple[Function, bool]:
+        return made, is_simple(made)
+
+    def read(kept: tuple[Function, bool]) -> Function:
+        made, simple = kept
+        if simple:
+            _simple.add(made.body)
+        return made
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> Function:
+        given = parameters.bind(*args, **kwargs)
+        given.apply_defaults()
+        asked = tuple(given.arguments.values())
+        simple = tuple(is_simple(x) for x in asked if isinstance(x, Function))
+        return recall(what, (*asked, simple), lambda: function(*args, **kwargs), tell, read)
+
+    return call
 
 
 @limited

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import chain, count
 
-from tensorlang.interning import shared
-from tensorlang.language.affine import Affine, Atom, Index, IndexArray, atom_affine, canonical
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, atom_affine, bound_index
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import (
     Call,
@@ -34,7 +33,6 @@ from tensorlang.language.grammar import (
 )
 from tensorlang.language.predicates import FALSE, TRUE, Equal, Predicate, conjunction, conjuncts, substitute
 from tensorlang.language.types import R, array
-from tensorlang.memory import cached
 from tensorlang.normal.contraction import inner_solution, reads_each_once
 from tensorlang.normal.recurrences import apart, put_together
 from tensorlang.normal.ssa import (
@@ -125,13 +123,6 @@ def _reads_each_once(x: Statement, k: int) -> bool:
     return not isinstance(x, Contraction) or reads_each_once(x.pattern, k)
 
 
-@cached
-@shared
-def _called(name: str) -> Index:
-    """The index of this name: what is read back has one only once around any place, so one is enough."""
-    return canonical(name)
-
-
 class _Reader:
     def __init__(self, inlined: set[Statement], extrema: Extrema, choices: Choices, taken: set[str]) -> None:
         self.inlined = inlined
@@ -147,7 +138,7 @@ class _Reader:
         if isinstance(x, Input) and x not in self.extrema and not isinstance(x, Integers):
             return _input(x)
         names = self._names()
-        g = [(_called(next(names)), size) for size in x.shape]
+        g = [(bound_index(next(names)), size) for size in x.shape]
         body = run(self.element(x, tuple(atom_affine(i) for i, _ in g), dict(g), TRUE))
         return gen(g, body)
 
@@ -210,7 +201,7 @@ class _Reader:
             rest, free = again.rest, again.free
         used = {i.name for i in ranges}
         names = (name for name in self._names() if name not in used)
-        binders = [(_called(next(names)), inner[i]) for i in free]
+        binders = [(bound_index(next(names)), inner[i]) for i in free]
         named = dict(here)
         named.update((i, atom_affine(j)) for i, (j, _) in zip(free, binders, strict=True))
         ranges = {**ranges, **dict(binders)}
@@ -247,7 +238,7 @@ class _Reader:
         known = conjunction([known, guard])
         s = own_indices(x.operand)[-1]
         used = {i.name for i in ranges}
-        index = _called(next(name for name in self._names() if name not in used))
+        index = bound_index(next(name for name in self._names() if name not in used))
         ranges = {**ranges, index: x.array.size}
         p = _reduced(x.pred, own_ranges(x.operand), {**here, s: atom_affine(index)}, ranges, known)
         body = yield from call(self.element(x.operand, (*at, atom_affine(index)), ranges, conjunction([known, p])))

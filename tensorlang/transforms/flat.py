@@ -18,7 +18,7 @@ from tensorlang.language.grammar import Const, Expr, Gen, Let, MakePair, Var, ac
 from tensorlang.language.names import free_names
 from tensorlang.language.types import Pair, R, Type, array, leaves, shape
 from tensorlang.recursion import Deep, call, run
-from tensorlang.simplify import simplify
+from tensorlang.simplify import on_disk, simplify
 
 Statement = tuple[Var | IndexArray, Expr]
 """let x = e."""
@@ -32,6 +32,7 @@ class Parts:
     results: tuple[Expr, ...]
 
 
+@on_disk
 def flat(f: Function) -> Function:
     """`f`, simplified, with a parameter for each array that it takes, as far as its value depends on them."""
     params: list[Parameter] = []

@@ -31,7 +31,7 @@ from tensorlang.normal import normal_ssa
 from tensorlang.normal.ssa import SSA, Input, Outputs, output_list
 from tensorlang.normal.ssa import Statement as SSAStatement
 from tensorlang.normal.tidy import replaced, tidy
-from tensorlang.simplify import simplify, simplify_ssa
+from tensorlang.simplify import on_disk, simplify, simplify_ssa
 from tensorlang.simplify.read_back import read_back
 from tensorlang.transforms.flat import Parts, Statement, is_zero, like, put_together, reads, result_shapes, taken_apart
 
@@ -218,11 +218,7 @@ def _joint(program: Program, by: tuple[int, ...], of: tuple[int, ...]) -> _Joint
     f = program.function
     shapes = program.shapes
     outputs = like([f"{f.name}_bar"] * len(of), [shapes[k] for k in of], taken_names(f))
-    s = tidy(normal_ssa(f))
-    results = output_list(s.outputs)
-    a = _adjoint(s, [results[k] for k in of], tuple(variable(f.params[k]) for k in by), outputs)
-    both = replace(a, statements=(*s.statements, *a.statements), outputs=(s.outputs, a.outputs))
-    parts = taken_apart(read_back(simplify_ssa(both)))
+    parts = taken_apart(_with_adjoint(f, by, of, outputs))
     cotangents = parts.results[len(shapes) :]
     active = [k for k, e in enumerate(cotangents) if not is_zero(e)]
     read = _behind(parts.statements, cotangents)
@@ -232,6 +228,17 @@ def _joint(program: Program, by: tuple[int, ...], of: tuple[int, ...]) -> _Joint
         tuple(x for x in outputs if x in read),
         tuple(by[k] for k in active),
         tuple(k for k, x in zip(of, outputs, strict=True) if x in read),
+    )
+
+
+@on_disk
+def _with_adjoint(f: Function, by: tuple[int, ...], of: tuple[int, ...], outputs: tuple[Var, ...]) -> Function:
+    """The results of `f`, and then its adjoint, by those parameters, of those results, at the cotangents `outputs`."""
+    s = tidy(normal_ssa(f))
+    results = output_list(s.outputs)
+    a = _adjoint(s, [results[k] for k in of], tuple(variable(f.params[k]) for k in by), outputs)
+    return read_back(
+        simplify_ssa(replace(a, statements=(*s.statements, *a.statements), outputs=(s.outputs, a.outputs)))
     )
 
 
@@ -278,6 +285,7 @@ def _turned(op: Linear) -> Linear:
 
 
 @once
+@on_disk
 def _transposed(
     f: Function, known: tuple[Parameter, ...], inputs: tuple[Var, ...], outputs: tuple[Var, ...]
 ) -> Function:

@@ -29,8 +29,7 @@ from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import shape
 from tensorlang.lower.coordinates import Coordinates
-from tensorlang.lower.emit.module import Source
-from tensorlang.lower.emit.recurrences import Recurrent, source
+from tensorlang.lower.emit.runnable import Runnable, runnable
 from tensorlang.lower.run import defined
 from tensorlang.normal.recurrences import has_recurrences
 from tensorlang.transforms.batch import batched
@@ -121,12 +120,13 @@ def _layout(op: Operation, kinds: Sequence[Any]) -> list[jax.NamedSharding] | No
 
 
 @once
-def _source(op: Operation, on_points: frozenset[Relation], strict: bool, store: str) -> Source | Recurrent:
-    return source(op.function, on_points, strict=strict, store=store)
+def _source(op: Operation, on_points: frozenset[Relation], strict: bool, store: str) -> Runnable:
+    sparse = tuple(p for p in op.params if isinstance(p, Relation) and p in on_points)
+    return runnable(op.function, None, sparse, False, strict, store)
 
 
 @once
-def _defined(made: Source | Recurrent) -> Any:
+def _defined(made: Runnable) -> Any:
     return defined(made)
 
 

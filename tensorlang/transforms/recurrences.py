@@ -15,7 +15,7 @@ from tensorlang.language.grammar import Var
 from tensorlang.language.types import shape
 from tensorlang.normal import normal_ssa
 from tensorlang.normal.ssa import SSA
-from tensorlang.simplify import read_simplified, simplify_ssa
+from tensorlang.simplify import on_disk, read_simplified, simplify_ssa
 from tensorlang.transforms.flat import flat, like
 from tensorlang.transforms.linear import Program, once, variable
 
@@ -73,16 +73,26 @@ def rates(op: Program, by: tuple[int, ...]) -> Rates:
 
 @once
 def _derived(op: Rates) -> Program:
-    return Program(flat(read_simplified(total_derivative(*_prepared(op.of, op.by)))))
+    return Program(_total(op.of.function, op.by))
+
+
+@on_disk
+def _total(f: Function, by: tuple[int, ...]) -> Function:
+    return flat(read_simplified(total_derivative(*_prepared(f, by))))
 
 
 @once
 def cotangents(op: Program, by: tuple[int, ...]) -> Program:
     """The adjoint by the parameters in these places: a program of all parameters, then of the results' cotangents."""
-    s, _ = adjoint_steps(*_prepared(op, by), op.function.type)
-    return Program(flat(read_simplified(s)))
+    return Program(_adjoint(op.function, by))
 
 
-def _prepared(op: Program, by: tuple[int, ...]) -> tuple[SSA, tuple[Var, ...]]:
-    variables = tuple(p for p in (op.params[k] for k in by) if isinstance(p, Var))
-    return simplify_ssa(normal_ssa(op.function)), variables
+@on_disk
+def _adjoint(f: Function, by: tuple[int, ...]) -> Function:
+    s, _ = adjoint_steps(*_prepared(f, by), f.type)
+    return flat(read_simplified(s))
+
+
+def _prepared(f: Function, by: tuple[int, ...]) -> tuple[SSA, tuple[Var, ...]]:
+    variables = tuple(p for p in (f.params[k] for k in by) if isinstance(p, Var))
+    return simplify_ssa(normal_ssa(f)), variables

@@ -23,7 +23,7 @@ from tensorlang.language.routines import with_rule
 from tensorlang.lower.checked import check_traced
 from tensorlang.lower.coordinates import Coordinates, points_or_mask
 from tensorlang.lower.plan.kept import require_store
-from tensorlang.lower.run import Lowered
+from tensorlang.lower.run import Lowered, are_arrays
 from tensorlang.normal.recurrences import has_recurrences
 from tensorlang.transforms.flat import flat
 from tensorlang.transforms.linear import Program, once
@@ -66,11 +66,21 @@ def _to_jax(f: Function, check: bool, strict: bool, store: str) -> Callable[...,
     params = {p.name: p for p in f.params}
     recurrent = has_recurrences(with_rule(f))
 
+    compiled: list[Lowered] = []
+
+    def lowered() -> Lowered:
+        if not compiled:
+            compiled.append(Lowered(f, check=check, strict=strict, store=store))
+        return compiled[0]
+
     @placed
     def call(*args: Any, **kwargs: Any) -> Any:
+        # where nothing is traced compiled code is called, by shapes and dtypes
+        if not kwargs and are_arrays(args) and _are_stored(args):
+            return lowered()(*args)
         in_place, by_name = spread(f, args, kwargs)
-        if _are_data(in_place, by_name):  # nothing is traced: compiled code is called, by shapes and dtypes
-            return _lowered(f, check, strict, store)(*in_place, **by_name)
+        if _are_data(in_place, by_name):
+            return lowered()(*in_place, **by_name)
         by_position, mapping = apart(in_place)
         args, kwargs = tuple(by_position), together(mapping, by_name)
         given = [_weak(x) if isinstance(p, Var) else x for p, x in zip(f.params, args, strict=False)]
@@ -110,17 +120,17 @@ def _to_jax(f: Function, check: bool, strict: bool, store: str) -> Callable[...,
     return call
 
 
-@once
-def _lowered(f: Function, check: bool, strict: bool, store: str) -> Lowered:
-    return Lowered(f, check=check, strict=strict, store=store)
-
-
 def _are_data(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     """Whether these are arrays, and sizes by name, none of which is traced or lies on several devices."""
     leaves = jax.tree.leaves((args, [x for x in kwargs.values() if type(x) is not int]))
     return all(_is_stored(x) if isinstance(x, jax.Array) else isinstance(x, np.ndarray) for x in leaves) and all(
         x.dtype.kind in "biuf" or x.dtype == jnp.bfloat16 for x in leaves
     )
+
+
+def _are_stored(args: tuple[Any, ...]) -> bool:
+    """Whether none of these arrays lies on several devices."""
+    return all(type(x) is np.ndarray or (_are_stored(x) if type(x) is tuple else len(x.devices()) == 1) for x in args)
 
 
 def _is_stored(x: jax.Array) -> bool:

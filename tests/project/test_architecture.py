@@ -12,7 +12,7 @@ import pytest
 import tensorlang
 
 ROOT = Path(tensorlang.__file__).parent
-BASE = ("budget", "errors", "interning", "memory", "recursion", "shown")
+BASE = ("budget", "disk", "errors", "interning", "memory", "recursion", "shown")
 FOLDERS = (
     "language",
     "scalars",

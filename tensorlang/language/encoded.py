@@ -1,0 +1,273 @@
+"""Programs as JSON, and back: exactly, with their names, what they share, and the order of their indices.
+
+    told    = [numbers, nodes, value]     how many variables and indices are new, by families; the new nodes; the value
+    node    = [tag, field, ..]            after those that it is made of, which it has by their places: see `_FORMS`
+    value   = [place] | [-1, value, ..]   a node, several values, or a text, a number or none as it is
+
+A question and its answer are told one after the other: an answer has the question's nodes by their places, and so
+shares them, its parameters above all. Variables and indices that only the answer has are new ones, in the order in
+which they were made, which is that of the terms of affine expressions.
+
+Programs that call functions of users are refused: a name does not say what these are.
+"""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from typing import Any
+
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, Size, bound_index, serials
+from tensorlang.language.function import Function
+from tensorlang.language.functions import function, power
+from tensorlang.language.grammar import (
+    Access,
+    Add,
+    Bracket,
+    Call,
+    Choice,
+    Compared,
+    Const,
+    Expr,
+    Extremum,
+    Gen,
+    Integer,
+    Let,
+    MakePair,
+    Mul,
+    Proj,
+    Recur,
+    Sum,
+    Var,
+)
+from tensorlang.language.grammar import serials as variables
+from tensorlang.language.predicates import And, Equal, Exists, NonNegative, Or, Predicate, Related, Relation
+from tensorlang.language.predicates import serials as relations
+from tensorlang.language.routines import of_program
+from tensorlang.language.special import BUILT_IN
+from tensorlang.language.types import Array, Idx, Pair, Real, Type
+
+_FORMS: dict[type, str] = {
+    Real: "",
+    Pair: "tt",
+    Array: "at",
+    Idx: "a",
+    Size: "s",
+    Index: "sr?s",
+    IndexArray: "sAarb",
+    Lookup: "yA",
+    Affine: "+i",
+    Relation: "sAr",
+    Equal: "a",
+    NonNegative: "a",
+    Related: "RA",
+    And: "P",
+    Or: "P",
+    Exists: "xap",
+    Var: "str",
+    Const: "q",
+    Integer: "a",
+    Add: "eei",
+    Mul: "ee",
+    Call: "fE",
+    MakePair: "ee",
+    Proj: "ie",
+    Gen: "xae",
+    Sum: "xae",
+    Extremum: "ixape",
+    Choice: "ixape",
+    Compared: "see",
+    Access: "ea.",
+    Bracket: "pe",
+    Let: "lee",
+    Recur: "sxavee",
+    Function: "sMeuZ",
+}
+"""The fields of each class, in order, as `_NODES` and `_SEVERAL` say, and
+
+    s   a text       i   a whole number     +   terms: atoms with whole numbers     r   the rank in its family
+    b   a truth      q   a fraction         f   a scalar function                   u   nested tuples
+    ?   an affine expression or none        .   a place in a text, which is dropped: nothing depends on it
+"""
+
+_PARAMETERS = (Var, Relation, IndexArray)
+_NODES: dict[str, Any] = {
+    "a": Affine,
+    "e": Expr,
+    "l": (Var, IndexArray),
+    "p": Predicate,
+    "R": Relation,
+    "t": Type,
+    "v": Var,
+    "x": Index,
+    "y": IndexArray,
+}
+_SEVERAL: dict[str, Any] = {"A": Affine, "E": Expr, "M": _PARAMETERS, "P": Predicate, "Z": Size}
+_PLAIN: dict[str, type] = {"s": str, "i": int, "b": bool}
+
+_KINDS = list(_FORMS)
+_FIELDS = {
+    kind: tuple(zip(form, kind.__dataclass_fields__, strict=False))  # type: ignore[attr-defined]
+    for kind, form in _FORMS.items()
+}
+_TAGS = {kind: tag for tag, kind in enumerate(_FORMS)}
+_FAMILIES = {Index: 0, IndexArray: 0, Var: 1, Relation: 2}
+_COUNTERS = (serials, variables, relations)
+"""Kinds of nodes that are what they are by their identity, and what says which of a family was made first."""
+
+
+class Refused(Exception):
+    """Why something can't be encoded."""
+
+
+class Encoding:
+    """The nodes that have been told so far, by their places: those of a question, and then those of its answer."""
+
+    def __init__(self) -> None:
+        self._nodes: list[Any] = []
+        self._places: dict[Any, int] = {}
+        self._newest = [-1] * len(_COUNTERS)
+
+    def encode(self, value: Any) -> bytes:
+        """Tell `value`: tuples, texts, numbers and None, and nodes. Raises `Refused` if something in it can't be."""
+        told = len(self._nodes)
+        whole = self._value(value)
+        new = self._nodes[told:]
+        orders: list[list[int]] = [[] for _ in _COUNTERS]
+        for node in new:
+            if (family := _FAMILIES.get(type(node))) is not None and node.serial >= 0:
+                orders[family].append(node.serial)
+        ranks: list[dict[int, int]] = []
+        for family, order in enumerate(orders):
+            order.sort()
+            if order and order[0] <= self._newest[family]:
+                raise Refused("something that was told later was made before what was told")
+            self._newest[family] = order[-1] if order else self._newest[family]
+            ranks.append({serial: rank for rank, serial in enumerate(order)})
+        rows = [self._row(node, ranks) for node in new]
+        return json.dumps([list(map(len, ranks)), rows, whole], separators=(",", ":")).encode()
+
+    def decode(self, data: bytes) -> Any:
+        """What was told, after the same as here. Raises an error, of Python or ours, if `data` is damaged."""
+        counts, rows, whole = json.loads(data)
+        fresh = [[next(counter) for _ in range(count)] for counter, count in zip(_COUNTERS, counts, strict=True)]
+        for tag, *fields in rows:
+            kind = _KINDS[tag]
+            own = fresh[_FAMILIES.get(kind, 0)]
+            parts = [self._read(form, x, own) for (form, _), x in zip(_FIELDS[kind], fields, strict=True)]
+            self._add(bound_index(parts[0]) if kind is Index and parts[1] == -1 else kind(*parts))
+        return self._told(whole)
+
+    def _value(self, value: Any) -> Any:
+        if value is None or type(value) in (str, int, bool):
+            return value
+        if type(value) is tuple:
+            return [-1, *map(self._value, value)]
+        if type(value) not in _FIELDS:
+            raise Refused(f"a {type(value).__name__}")
+        self._enter(value)
+        return [self._places[value]]
+
+    def _told(self, value: Any) -> Any:
+        if not isinstance(value, list):
+            return value
+        return tuple(map(self._told, value[1:])) if value[0] == -1 else self._node(value[0], tuple(_FIELDS))
+
+    def _enter(self, root: Any) -> None:
+        """Give places to all nodes that `root` is made of, and then to it."""
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            if node in self._places:
+                stack.pop()
+                continue
+            parts = [part for part in _parts(node) if part not in self._places]
+            if parts:
+                stack += reversed(parts)
+            else:
+                self._add(node)
+                stack.pop()
+
+    def _add(self, node: Any) -> None:
+        self._places[node] = len(self._nodes)
+        self._nodes.append(node)
+
+    def _node(self, place: Any, kind: Any) -> Any:
+        if type(place) is not int or place < 0 or not isinstance(node := self._nodes[place], kind):
+            raise ValueError(f"no {kind} has the place {place!r}")
+        return node
+
+    def _row(self, node: Any, ranks: list[dict[int, int]]) -> list[Any]:
+        places = self._places
+        row: list[Any] = [_TAGS[type(node)]]
+        for form, name in _FIELDS[type(node)]:
+            x = getattr(node, name)
+            if form in _NODES:
+                row.append(places[x])
+            elif form in _SEVERAL:
+                row.append([places[each] for each in x])
+            elif form == "+":
+                row.append([each for atom, k in x for each in (places[atom], k)])
+            elif form == "?":
+                row.append(None if x is None else places[x])
+            elif form == "r" and x < 0:
+                row.append(-1 if node is bound_index(node.name) else x)
+            elif form == "r":
+                row.append(ranks[_FAMILIES[type(node)]][x])
+            elif form == "q":
+                row.append(str(x))
+            elif form == "f":
+                row.append(x.name if x.exponent is None else [str(x.exponent)])
+            else:
+                row.append(None if form == "." else x)
+        return row
+
+    def _read(self, form: str, x: Any, fresh: list[int]) -> Any:
+        if form in _NODES:
+            return self._node(x, _NODES[form])
+        if form in _SEVERAL:
+            return tuple(self._node(each, _SEVERAL[form]) for each in x)
+        if form in _PLAIN:
+            if type(x) is not _PLAIN[form]:
+                raise ValueError(f"expected a {_PLAIN[form].__name__}, found {x!r}")
+            return x
+        match form:
+            case "+":
+                if not all(type(k) is int for k in x):
+                    raise ValueError(f"no terms: {x!r}")
+                atoms = [self._node(each, Atom) for each in x[::2]]
+                return tuple(zip(atoms, x[1::2], strict=True))
+            case "r":
+                return x if x < 0 else fresh[x]
+            case "q":
+                return Fraction(x)
+            case "f":
+                return function(x) if isinstance(x, str) else power(Fraction(x[0]))
+            case "u":
+                return _nested(x)
+            case _:  # "?" and "."
+                return None if x is None else self._node(x, Affine)
+
+
+def _parts(node: Any) -> list[Any]:
+    """The nodes that `node` is made of. Raises `Refused` for a node that can't be encoded."""
+    found: list[Any] = []
+    for form, name in _FIELDS[type(node)]:
+        x = getattr(node, name)
+        if form in _NODES or (form == "?" and x is not None):
+            found.append(x)
+        elif form in _SEVERAL:
+            found += x
+        elif form == "+":
+            found += [atom for atom, _ in x]
+        elif form == "f" and x.exponent is None and not (x.name in BUILT_IN and function(x.name) is x):
+            raise Refused(f"the function {x.name} of a user")
+    if not all(type(part) in _FIELDS for part in found):
+        raise Refused("a function of arrays whose adjoint is declared")
+    if isinstance(node, Function) and of_program(node) is not None:
+        raise Refused(f"{node.name}, whose adjoint is declared")
+    return found
+
+
+def _nested(x: Any) -> Any:
+    return None if x is None else tuple(map(_nested, x))

@@ -1,0 +1,73 @@
+"""The source of a function as it is run, which is kept on disk; what it was made from is made when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from tensorlang.language.affine import Size
+from tensorlang.language.function import Function
+from tensorlang.language.on_disk import recall
+from tensorlang.language.predicates import Relation
+from tensorlang.lower import costs
+from tensorlang.lower.arrays.points import Order
+from tensorlang.lower.emit.module import Source
+from tensorlang.lower.emit.recurrences import Recurrent, source
+from tensorlang.simplify import is_simple, simplify
+from tensorlang.surface.inline import opened
+
+Sizes = tuple[tuple[str, int], ...]
+
+
+@dataclass(eq=False)
+class Runnable:
+    """The Python of a function without comments, its name there, the sizes that it must be told, and the orders in
+    which it takes the points of relations; whether it has recurrences. See `Source`, of which `make` makes the whole.
+    """
+
+    name: str
+    runnable: str
+    told: dict[Size, str]
+    orders: dict[Relation, tuple[Order, ...]]
+    is_recurrent: bool
+    make: Callable[[], Source | Recurrent]
+
+    @cached_property
+    def whole(self) -> Source | Recurrent:
+        """All of the source, with the array program that it was written from."""
+        return self.make()
+
+    @property
+    def text(self) -> str:
+        """The Python, with comments."""
+        return self.whole.text
+
+
+def runnable(
+    f: Function, sizes: Sizes | None, sparse: tuple[Relation, ...], exact: bool, strict: bool, store: str
+) -> Runnable:
+    """As `source`, of `f` itself if `sizes` is None, else of `f` simplified for these sizes."""
+    found: list[Source | Recurrent] = []
+
+    def whole() -> Source | Recurrent:
+        if not found:
+            g = f if sizes is None else simplify(opened(f), **dict(sizes))
+            found.append(source(g, sparse, exact, strict, store))
+        return found[0]
+
+    def make() -> Runnable:
+        made = whole()
+        return Runnable(made.name, made.runnable, made.told, made.orders, isinstance(made, Recurrent), whole)
+
+    def read(kept: tuple[Any, ...]) -> Runnable:
+        name, code, told, orders, is_recurrent = kept
+        return Runnable(name, code, dict(told), dict(orders), is_recurrent, whole)
+
+    table = tuple(sorted(costs.load().items()))
+    return recall("source", (f, is_simple(f), sizes, sparse, exact, strict, store, table), make, _kept, read)
+
+
+def _kept(made: Runnable) -> tuple[Any, ...]:
+    return made.name, made.runnable, tuple(made.told.items()), tuple(made.orders.items()), made.is_recurrent

@@ -84,7 +84,7 @@ def test_operands_of_half_the_length_are_summed_in_single_precision(subject: Sub
     assert error(found, answer(subject, arguments)) < BOUNDS["bfloat16"]
 
 
-@pytest.mark.parametrize("subject", _each(_QUICK | {"matrix product", "block-sparse product"}))
+@pytest.mark.parametrize("subject", _each(_QUICK | {"matrix product", "block-sparse product", "2-D convolution"}))
 @pytest.mark.parametrize("dtype", ["bfloat16", pytest.param("float32", marks=pytest.mark.slow)])
 def test_all_kernels_are_lowered_for_hopper_within_its_shared_memory(subject: Subject, dtype: str) -> None:
     lowered = tl.lower(subject.function, target="pallas-gpu")

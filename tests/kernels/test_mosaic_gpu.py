@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -93,6 +94,19 @@ def test_all_kernels_are_lowered_for_hopper_within_its_shared_memory(subject: Su
     by = [step.computed for step in lowered.explain().steps if "no kernel" not in step.text]
     assert text.count("@mosaic_gpu_v2(") == sum("by Mosaic GPU" in each for each in by) > 0
     assert text.count("@__gpu$xla.gpu.triton") == sum("by Triton, since" in each for each in by)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+@pytest.mark.parametrize("subject", _each(set()))
+def test_what_is_counted_of_shared_memory_suffices_at_the_largest_sizes(subject: Subject, dtype: str) -> None:
+    shapes = subject.case.shapes(subject.case.sizes[-1])
+    shapes = shapes[:-1] if subject.of == "program" and subject.case.takes_cotangent else shapes
+    given = [jax.ShapeDtypeStruct(a.shape, dtype if a.dtype == np.float32 else a.dtype) for a in shapes]
+    text = lowered_for_gpu(
+        _alone(tl.lower(subject.function, target="pallas-gpu").source)[subject.function.name], given
+    ).as_text()
+    assert "@mosaic_gpu_v2(" in text or "gpu.triton" in text
 
 
 @pytest.mark.parametrize("n", [1, 64, 65])
@@ -195,7 +209,14 @@ def _made(rng: random.Random) -> str:
       s: R, E: rel(n, m), c: [m]idx(n)) = {body}"""
 
 
-@pytest.mark.parametrize("seed", [*range(4), *(pytest.param(k, marks=pytest.mark.slow) for k in range(4, 60))])
+@pytest.mark.parametrize(("capability", "by"), [("8.0", "Triton"), ("9.0", "Mosaic GPU"), ("10.0", "Triton")])
+def test_mosaic_gpu_is_for_hopper(capability: str, by: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    monkeypatch.setattr(jax, "devices", lambda: [SimpleNamespace(compute_capability=capability)])
+    assert f", by {by}" in str(tl.lower(tl.parse(PRODUCT), target="pallas-gpu").explain())
+
+
+@pytest.mark.parametrize("seed", [*range(2), *(pytest.param(k, marks=pytest.mark.slow) for k in range(2, 60))])
 def test_programs_that_a_machine_wrote_are_right_race_free_and_lowered(seed: int, simulated: Any) -> None:
     rng, draw = random.Random(seed), np.random.default_rng(seed)
     f = tl.parse(_made(rng))

@@ -157,6 +157,13 @@ def test_rows_that_are_too_long_to_be_held_are_left_to_triton_when_the_shapes_ar
         assert (text.count("@mosaic_gpu_v2("), "gpu.triton" in text) == (count, not count)
 
 
+def test_kernels_are_mapped_over_batches_and_called_in_compiled_code() -> None:
+    product = tl.lower(tl.parse(PRODUCT), target="pallas-gpu")
+    a, b = np.random.default_rng(0).normal(size=(2, 2, 5, 5)).astype(np.float32)
+    assert np.allclose(jax.vmap(product)(a, b), a @ b, atol=1e-5)
+    assert np.allclose(jax.jit(lambda a, b: 2 * product(a, b))(a[0], b[0]), 2 * a[0] @ b[0], atol=1e-5)
+
+
 REFUSED = {
     "Mosaic GPU has no tan": ("f(A: [n][m]R, B: [m][p]R) = gen i:n, k:p. tan(sum j:m. A[i, j] * B[j, k])", {}),
     "tiles of 16 along n are no multiple of 64": (PRODUCT, {"n": 16}),

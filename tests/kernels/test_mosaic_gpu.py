@@ -77,7 +77,7 @@ def test_kernels_agree_with_double_precision_and_nothing_races(subject: Subject,
     assert error(simulated(subject.function, *arguments), answer(subject, arguments)) < 1e-6
 
 
-@pytest.mark.parametrize("subject", _each({"triangle times matrix"}))
+@pytest.mark.parametrize("subject", _each({"triangle times matrix"})[:4])
 def test_operands_of_half_the_length_are_summed_in_single_precision(subject: Subject, simulated: Any) -> None:
     arguments = cast(subject.arguments(subject.case.odd, 4), "bfloat16")
     found = simulated(subject.function, *arguments)
@@ -223,7 +223,7 @@ def test_mosaic_gpu_is_for_hopper(capability: str, by: str, monkeypatch: pytest.
     assert f", by {by}" in str(tl.lower(tl.parse(PRODUCT), target="pallas-gpu").explain())
 
 
-@pytest.mark.parametrize("seed", [*range(2), *(pytest.param(k, marks=pytest.mark.slow) for k in range(2, 60))])
+@pytest.mark.parametrize("seed", [*range(2), *(pytest.param(k, marks=pytest.mark.slow) for k in range(2, 24))])
 def test_programs_that_a_machine_wrote_are_right_race_free_and_lowered(seed: int, simulated: Any) -> None:
     rng, draw = random.Random(seed), np.random.default_rng(seed)
     f = tl.parse(_made(rng))

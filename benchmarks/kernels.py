@@ -5,7 +5,7 @@
 For each program of `benchmarks.programs.kernels` and its adjoint, in bfloat16 and float32, it compares with double
 precision, at an odd size and at those that are timed, and then times, in turns: the kernels; our `jax.numpy` code for
 the same program; and XLA's own code for the natural program under its mask, differentiated by `jax.vjp`. The card's
-bandwidth and rate are measured beforehand. Without a GPU, kernels are interpreted and lowered to Triton's code at the
+bandwidth and rate are measured beforehand. Without a GPU, kernels are interpreted and lowered for an H100 at the
 smallest sizes, and nothing is timed.
 """
 
@@ -258,7 +258,7 @@ def table(rows: Sequence[Row], card: Limits | None) -> str:
     ]
     lines = ["# Kernels", ""]
     if card is None:
-        lines += ["There was no GPU: kernels were interpreted and lowered to Triton's code, nothing was timed.", ""]
+        lines += ["There was no GPU: kernels were interpreted and lowered for an H100, nothing was timed.", ""]
     else:
         rates = ", ".join(f"{rate / 1e12:.0f} TFLOP/s in {dtype}" for dtype, rate in card.rates.items())
         lines += [f"{card.device}: {card.bandwidth / 1e12:.2f} TB/s; {rates}, as measured.", ""]

@@ -30,8 +30,10 @@ Where it is decided
     what gets a name of its own in a statement                    arrays/scope.py (`short`), arrays/expressions.py
     what is computed from parts of scalar expressions, anywhere   arrays/fold.py
     how parameters become arrays, and which sizes shapes tell     arrays/signature.py, for all targets
-    how all of that is written                                    emit/python.py, from nodes: for kernels emit/tpu/ and
-                                                                  emit/gpu/ make them, for several devices emit/mesh.py
+    how all of that is written                                    emit/python.py, from nodes: for kernels emit/tpu/,
+                                                                  emit/mosaic/ and emit/gpu/ make them, for several
+                                                                  devices emit/mesh.py
+    which kernels are by Mosaic GPU, which by Triton              emit/mosaic/choice.py
     what is chosen by sizes when the program is traced            emit/library/, by the thresholds in costs.py
     which loops become a kernel, and which are left to jax.numpy  kernels/grouping.py, kernels/roles.py
     how long tiles are, and what an accelerator can't have        kernels/targets.py

@@ -82,7 +82,8 @@ def lower(
     out not to be finite are computed once more, by ways that select, and none by Fourier transforms. JAX's own
     derivative of such code is not strict: lower a derivative, or use `to_jax`.
 
-    The targets "pallas-tpu" and "pallas-gpu" are kernels over tiles: see `tensorlang.lower.kernels.run.Kernels`.
+    The targets "pallas-tpu" and "pallas-gpu" are kernels over tiles: see `tensorlang.lower.kernels.run.Kernels`. Those
+    for GPUs are by Mosaic GPU where JAX and the GPU have it, else by Triton, and by the target "pallas-triton" always.
     `blocks` has lengths of tiles along axes, by the sizes of these: {"n": 256}.
 
     `store` says what a recurrence keeps of its steps for one that goes back over them, as that of an adjoint does:

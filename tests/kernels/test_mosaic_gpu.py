@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -76,7 +77,7 @@ def test_kernels_agree_with_double_precision_and_nothing_races(subject: Subject,
     assert error(simulated(subject.function, *arguments), answer(subject, arguments)) < 1e-6
 
 
-@pytest.mark.parametrize("subject", _each({"triangle times matrix"}))
+@pytest.mark.parametrize("subject", _each({"triangle times matrix"})[:4])
 def test_operands_of_half_the_length_are_summed_in_single_precision(subject: Subject, simulated: Any) -> None:
     arguments = cast(subject.arguments(subject.case.odd, 4), "bfloat16")
     found = simulated(subject.function, *arguments)
@@ -84,7 +85,7 @@ def test_operands_of_half_the_length_are_summed_in_single_precision(subject: Sub
     assert error(found, answer(subject, arguments)) < BOUNDS["bfloat16"]
 
 
-@pytest.mark.parametrize("subject", _each(_QUICK | {"matrix product", "block-sparse product"}))
+@pytest.mark.parametrize("subject", _each(_QUICK | {"matrix product", "block-sparse product", "2-D convolution"}))
 @pytest.mark.parametrize("dtype", ["bfloat16", pytest.param("float32", marks=pytest.mark.slow)])
 def test_all_kernels_are_lowered_for_hopper_within_its_shared_memory(subject: Subject, dtype: str) -> None:
     lowered = tl.lower(subject.function, target="pallas-gpu")
@@ -93,6 +94,19 @@ def test_all_kernels_are_lowered_for_hopper_within_its_shared_memory(subject: Su
     by = [step.computed for step in lowered.explain().steps if "no kernel" not in step.text]
     assert text.count("@mosaic_gpu_v2(") == sum("by Mosaic GPU" in each for each in by) > 0
     assert text.count("@__gpu$xla.gpu.triton") == sum("by Triton, since" in each for each in by)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+@pytest.mark.parametrize("subject", _each(set()))
+def test_what_is_counted_of_shared_memory_suffices_at_the_largest_sizes(subject: Subject, dtype: str) -> None:
+    shapes = subject.case.shapes(subject.case.sizes[-1])
+    shapes = shapes[:-1] if subject.of == "program" and subject.case.takes_cotangent else shapes
+    given = [jax.ShapeDtypeStruct(a.shape, dtype if a.dtype == np.float32 else a.dtype) for a in shapes]
+    text = lowered_for_gpu(
+        _alone(tl.lower(subject.function, target="pallas-gpu").source)[subject.function.name], given
+    ).as_text()
+    assert "@mosaic_gpu_v2(" in text or "gpu.triton" in text
 
 
 @pytest.mark.parametrize("n", [1, 64, 65])
@@ -141,6 +155,13 @@ def test_rows_that_are_too_long_to_be_held_are_left_to_triton_when_the_shapes_ar
         x = jax.ShapeDtypeStruct((5, m), jnp.float32)
         text = lowered_for_gpu(_alone(lowered.source)["lse"], [x]).as_text()
         assert (text.count("@mosaic_gpu_v2("), "gpu.triton" in text) == (count, not count)
+
+
+def test_kernels_are_mapped_over_batches_and_called_in_compiled_code() -> None:
+    product = tl.lower(tl.parse(PRODUCT), target="pallas-gpu")
+    a, b = np.random.default_rng(0).normal(size=(2, 2, 5, 5)).astype(np.float32)
+    assert np.allclose(jax.vmap(product)(a, b), a @ b, atol=1e-5)
+    assert np.allclose(jax.jit(lambda a, b: 2 * product(a, b))(a[0], b[0]), 2 * a[0] @ b[0], atol=1e-5)
 
 
 REFUSED = {
@@ -195,7 +216,14 @@ def _made(rng: random.Random) -> str:
       s: R, E: rel(n, m), c: [m]idx(n)) = {body}"""
 
 
-@pytest.mark.parametrize("seed", [*range(4), *(pytest.param(k, marks=pytest.mark.slow) for k in range(4, 60))])
+@pytest.mark.parametrize(("capability", "by"), [("8.0", "Triton"), ("9.0", "Mosaic GPU"), ("10.0", "Triton")])
+def test_mosaic_gpu_is_for_hopper(capability: str, by: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    monkeypatch.setattr(jax, "devices", lambda: [SimpleNamespace(compute_capability=capability)])
+    assert f", by {by}" in str(tl.lower(tl.parse(PRODUCT), target="pallas-gpu").explain())
+
+
+@pytest.mark.parametrize("seed", [*range(2), *(pytest.param(k, marks=pytest.mark.slow) for k in range(2, 24))])
 def test_programs_that_a_machine_wrote_are_right_race_free_and_lowered(seed: int, simulated: Any) -> None:
     rng, draw = random.Random(seed), np.random.default_rng(seed)
     f = tl.parse(_made(rng))

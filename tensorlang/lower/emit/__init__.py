@@ -6,7 +6,7 @@ conditions   predicates as nodes
 operations   how the operations of array programs are called in Python
 module       a whole module: imports, costs, copied functions, definitions
 shared       scalar functions that compute several results at once
-kernels      the module of a program of kernels, which `tpu` and `gpu` write
+kernels      the module of a program of kernels, which `tpu`, `mosaic` (GPUs by Mosaic GPU) and `gpu` (by Triton) write
 mesh         the module of a program on several devices
 recurrences  the module of a program with recurrences
 helpers      the functions of `library`, which generated code brings along

@@ -10,5 +10,5 @@ targets      what differs from one kind of accelerator to another
 ir           the grammar of all that; `check` says whether a program of kernels is well formed
 run          calling it: what runs on the accelerator that there is, or is interpreted
 
-`emit.tpu` and `emit.gpu` write the kernels, `emit.kernels` the module around them.
+`emit.tpu`, `emit.mosaic` and `emit.gpu` write the kernels, `emit.kernels` the module around them.
 """

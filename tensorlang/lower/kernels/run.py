@@ -71,7 +71,8 @@ class Kernels(Lowered):
     `source` is the Python: a function for each kernel, and one named after the program that takes its parameters in
     order. Numbers are bfloat16 if all arguments are, else float32; sums are in float32. On a machine without such an
     accelerator Pallas interprets the kernels, which a warning says once. Relations are read as boolean arrays.
-    Where a size is 0, there are no tiles, and `jax.numpy` does it all.
+    Where a size is 0, there are no tiles, and `jax.numpy` does it all. Kernels by Mosaic GPU are interpreted on a
+    simulated GPU, where a race is an error.
     """
 
     def __init__(

@@ -221,6 +221,7 @@ class MosaicKernel:
             grid=tuple_of(naming.count(axis) for axis in parallel),
             grid_names=tuple_of(Text(naming.numbers[axis.index]) for axis in parallel),
             interpret=apply("_simulated", Name("interpret")),
+            kernel_name=Text(self.name.strip("_")),
         )
         block.assign("call", call)
         block.assign("made", apply("call", *map(Name, given)))

@@ -14,14 +14,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tensorlang.language.affine import Affine, Atom, Index, constant
+from tensorlang.language.affine import Affine, Atom, Index, atom_affine, constant
 from tensorlang.lower.arrays.ir import Infix, Name, Node, Subscript
 from tensorlang.lower.arrays.values import Axes, apply, integer, integers, product_of, tuple_of
 from tensorlang.lower.emit.gpu.naming import GpuNaming
 from tensorlang.lower.emit.nodes import Attribute
 from tensorlang.lower.kernels.ir import Kernel, Role
-from tensorlang.lower.kernels.operands import Array, dimension
+from tensorlang.lower.kernels.operands import Array, Dimension, dimension
 from tensorlang.lower.kernels.roles import Unfit
+
+_ALIGNED = 64
+"""Rows are a multiple of it long: they must be one of 16 bytes to be copied in boxes."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,10 @@ class Tiles:
         """Whether the places are those of a loop's index."""
         return any(self._axes[i].role is Role.UNROLLED for a in at for i in a.indices)
 
+    def is_aligned(self, at: Iterable[Affine]) -> bool:
+        """Whether the boxes at these places begin where tiles do, as the matrix units need it."""
+        return all(d.axis is None or _is_aligned(d) for d in (dimension(a, self._axes) for a in at))
+
     def tile(self, array: Array, at: tuple[Affine, ...], axes: Axes) -> Tile:
         """The tile at these places, with its axes in this order, held or moving."""
         moves = any(self._axes[i].role is Role.REDUCED for a in at for i in a.indices)
@@ -91,13 +98,16 @@ class Tiles:
         found = [dimension(a, self._axes) for a in at]
         order = [k for k, d in enumerate(found) if d.axis is None]
         order += [next(k for k, d in enumerate(found) if d.axis is not None and d.axis.index is i) for i in axes]
+        if axes and not _is_aligned(found[order[-1]]):
+            raise Unfit(f"its tiles begin anywhere along {found[order[-1]].at}, their last axis")
         lengths: list[Node] = []
         for d in found:
             length = naming.node(d.length)
             if d.axis is not None:
                 filled = Infix(naming.count(d.axis), "*", Name(naming.lengths[d.axis.index]))
                 rest = d.length - d.axis.extent
-                length = filled if rest is constant(0) else Infix(filled, "+", naming.node(rest))
+                more = Infix(integer(_ALIGNED), "*", apply("pl.cdiv", naming.node(rest), integer(_ALIGNED)))
+                length = filled if rest is constant(0) else Infix(filled, "+", more)
             lengths.append(length)
         starts = tuple_of(naming.node(d.low) for d in found)
         prepared = apply("_in_tiles", Name(naming.arrays[array]), starts, tuple_of(lengths), integers(order))
@@ -136,6 +146,10 @@ class Tiles:
                 own = apply("lax.rem", own, self._naming.count(axis))
             found[axis.index] = own if axis.is_number else Infix(own, "*", Name(self._naming.lengths[axis.index]))
         return found
+
+
+def _is_aligned(d: Dimension) -> bool:
+    return d.axis is not None and d.at - d.low is atom_affine(d.axis.index)
 
 
 def part(source: str, extents: Sequence[Node | None], starts: Sequence[Node]) -> Node:

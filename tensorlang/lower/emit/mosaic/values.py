@@ -170,10 +170,12 @@ class MosaicValues(GpuValues):
 
     def _matrix(self, parts: Sequence[Part], scope: GpuScope) -> tuple[Node, Axes]:
         """A matrix that is multiplied: where it lies in shared memory, or if it is computed, in registers."""
-        if len(parts) == 1 and isinstance(parts[0], _Read) and parts[0].read is not None:
-            x, axes = variable(parts[0].read), parts[0].value.axes
-            assert x is not None
-            return Name(self.tiles.tile(x, tuple(places(parts[0].read)), axes).name), axes
+        read = parts[0].read if len(parts) == 1 and isinstance(parts[0], _Read) else None
+        x = variable(read) if read is not None else None
+        if read is not None and x is not None:
+            at, axes = tuple(places(read)), parts[0].value.axes
+            tile = Name(self.tiles.tile(x, at, axes).name)
+            return (tile if self.tiles.is_aligned(at) else apply("_in_registers", tile)), axes
         v = self._multiplied(parts, scope)
         if len(v.axes) < 2:
             raise Unfit("it multiplies by a matrix that is the same along one axis")

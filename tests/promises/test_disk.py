@@ -25,7 +25,7 @@ from tensorlang.cli import main
 from tensorlang.errors import LimitError
 from tensorlang.language import on_disk
 from tensorlang.language.encoded import Encoding, Refused
-from tensorlang.lower.emit import runnable
+from tensorlang.lower.emit import recurrences
 from tests.support.programs import random_function
 
 NAMES = [case.name for case in CASES]
@@ -52,8 +52,7 @@ def nothing_is_made(cache: Path) -> Callable[[], None]:
 
         for name in ("normal_ssa", "simplify_ssa", "adjoint_steps", "read_simplified"):
             patch.setattr(pipeline, name, fail)
-        for name in ("source", "simplify"):
-            patch.setattr(runnable, name, fail)
+        patch.setattr(recurrences, "source", fail)
 
     yield begin
     patch.undo()
@@ -353,6 +352,28 @@ def test_what_is_no_program_is_refused() -> None:
     for value in (object(), [1], {"a": 1}, 1.5, b"x", replace):
         with pytest.raises(Refused):
             Encoding().encode(value)
+
+
+AGAIN = """
+import sys
+import tensorlang as tl
+from tensorlang.language import on_disk
+on_disk.LEAST = 0.0
+f = tl.grad(tl.parse("f(x: [n]R, w: [m]R) = sum i:n, j:m. [i < j] * sin(x[i]) * w[j]"))
+print(f([1.0, 2.0], [1.0, 1.0, 1.0]))
+print(*sorted(sys.modules), sep="\\n")
+"""
+
+
+def test_a_second_process_imports_nothing_that_makes_code(cache: Path) -> None:
+    first, second = [
+        subprocess.run([sys.executable, "-c", AGAIN], capture_output=True, text=True, check=True).stdout.splitlines()
+        for _ in range(2)
+    ]
+    assert first[0] == second[0]
+    gone = {"tensorlang.lower.emit.module", "tensorlang.lower.arrays.program", "tensorlang.lower.plan.passes"}
+    assert gone <= set(first)
+    assert not gone & set(second)
 
 
 PROCESS = """

@@ -4,10 +4,13 @@ Pages are Markdown, lessons are the notebooks with the outputs that are stored i
 package by `docs/catalogue`. Nothing is fetched, neither when the site is built nor when it is read.
 """
 
+import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))
 
 project = "tensorlang"
 author = "the tensorlang authors"
@@ -47,3 +50,18 @@ html_css_files = ["site.css"]
 html_copy_source = False
 copybutton_exclude = ".linenos, .gp, .go"
 pygments_style = "default"
+
+PLAYGROUND = ROOT / "out" / "playground"
+"""Where `python tasks.py playground` puts the page that needs no server; it goes with the site where it is built."""
+if PLAYGROUND.exists():
+    tags.add("playground")  # noqa: F821  Sphinx's own
+
+
+def _with_playground(app: Any, error: Exception | None) -> None:
+    if error is None and PLAYGROUND.exists() and app.builder.name == "html":
+        shutil.copytree(PLAYGROUND, Path(app.outdir) / "playground", dirs_exist_ok=True)
+
+
+def setup(app: Any) -> None:
+    """Take the playground along."""
+    app.connect("build-finished", _with_playground)

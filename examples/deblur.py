@@ -126,6 +126,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description="Restore a blurred photograph.")
     options.add_argument("--out", type=Path, default=Path("out/deblur.png"), help="where the figure goes")
     options.add_argument("--arrays", type=Path, help="where the arrays of the program go, as an .npz file")
+    options.add_argument("--pictures", type=Path, help="the folder for the pictures one by one, as .jpg files")
     options.add_argument("--steps", type=int, default=200, help="the most steps to take")
     chosen = options.parse_args()
 
@@ -153,6 +154,11 @@ def main() -> None:
         f"Restored, {psnr(after):.1f} dB": restored[border:-border, border:-border],
     }
     figure(chosen.out, pictures, kernel, losses, taken.size * NOISE**2)
+
+    if chosen.pictures:
+        for name, picture in zip(("before", "blurred", "restored"), pictures.values(), strict=True):
+            path = chosen.pictures / f"{name}.jpg"
+            plt.imsave(path, picture, cmap="gray", vmin=0, vmax=1, pil_kwargs={"quality": 88})
 
     print(f"loss            {losses[0]:.4g} before, {losses[-1]:.4g} after {len(losses)} steps")
     print(f"error (RMS)     {before:.4f} before, {after:.4f} after")

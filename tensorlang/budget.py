@@ -16,7 +16,7 @@ from functools import wraps
 from math import inf
 from typing import ParamSpec, TypeVar
 
-from tensorlang.errors import LimitError
+from tensorlang.errors import ArgumentError, LimitError, here
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -109,6 +109,9 @@ def limits(steps: int | None = None, seconds: float | None = None, memory: int =
     >>> with tl.limits(seconds=10):
     ...     f = tl.adjoint(tl.parse("f(x: R) = x * x"))
     """
+    for name, given in (("steps", steps), ("seconds", seconds), ("memory", memory)):
+        if given is not None and (not isinstance(given, int | float) or given < 0):
+            raise ArgumentError(f"{name} must be a number from 0 on, found {given!r}", here(), "tl.limits(seconds=10)")
     outer = _current.get()
     most, longest = (inf if x is None else x for x in (steps, seconds))
     account = _Account("what is done within tl.limits", most, longest, memory, outer)

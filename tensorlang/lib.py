@@ -5,13 +5,17 @@ tl.gen(n, lambda i: tl.lib.mean(A[i]))                        in a program
 tl.parse("f(A: [n][m]R) = gen i:n. softmax(A[i])")            in text
 """
 
-from tensorlang.language.function import Function
+from tensorlang.errors import UnknownAttribute, here
+from tensorlang.language.function import Function, did_you_mean
 from tensorlang.surface.parse import library
 
 
 def __getattr__(name: str) -> Function:
     if name not in library():
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        if name.startswith("_"):
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        hint = did_you_mean(name, list(library())) or "docs/library.md has what there is"
+        raise UnknownAttribute(f"the library has no program called {name}", here(), hint)
     return library()[name]
 
 

@@ -27,6 +27,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "gallery": tasks.gallery_page,
     "growth": growth.growth_page,
     "gain": growth.home_page,
+    "panels": growth.panels_page,
+    "ratios": growth.ratios_page,
     "grammar": language.grammar_page,
     "nodes": language.nodes_page,
     "syntax": language.syntax_page,
@@ -35,7 +37,9 @@ PARTS: dict[str, Callable[[], str]] = {
 }
 
 _PLACE = re.compile(r"<!-- generated: (.+?) -->(?:.*?<!-- end of \1 -->)?", re.DOTALL)
-_FOR_SPHINX = re.compile(r"^\([\w-]+\)=\n|```\{eval-rst\}.*?```\n|(?<=\.html)#L-\d+", re.MULTILINE | re.DOTALL)
+_FOR_SPHINX = re.compile(
+    r"^\([\w-]+\)=\n|```\{raw\} html.*?```\n|```\{eval-rst\}.*?```\n|(?<=\.html)#L-\d+", re.MULTILINE | re.DOTALL
+)
 DOCS = Path(__file__).parent.parent
 
 _LINKED = ("paper", "proofs")

@@ -174,7 +174,8 @@ class _Checked:
         if not all(finding.decided for finding in (steps, *values)):
             own = self._derived(self.budget.part(_SECONDS))
             if own.decided:
-                steps, values = own, []
+                steps = replace(own, how="and not by the derivation that the file holds, of which not all is decided")
+                values = []
         findings = (steps, *values, cost)
         if not all(finding.decided for finding in findings):
             self.budget.ask()

@@ -90,6 +90,13 @@ def leaves(kind: Type, path: Path = ()) -> list[tuple[Path, Type]]:
     return [(path, kind)]
 
 
+_OUT = "an array is read where it is not shown to be in bounds"
+
+
+class OutOfBounds(Refused):
+    """An array is read where it is not shown to be in bounds, though other parts of a conjunction may say so."""
+
+
 @dataclass(frozen=True)
 class Scope:
     """What is known at a place of a program: variables with types, indices with what stands for them, and
@@ -131,6 +138,7 @@ class Kinds:
     def __init__(self, facts: Facts, program: Program) -> None:
         self.facts = facts
         self.lets: dict[int, Type] = {}
+        self.asked: list[list[Pred]] = []
         params = dict(program.params)
         if len(params) < len(program.params):
             raise Refused(f"{program.name} has two parameters of one name")
@@ -227,7 +235,9 @@ class Kinds:
                 return PairType(self._read(first, at, scope), self._read(second, at, scope))
             case ArrayType(size, element):
                 if not self.facts.implies(scope.known, within(at, size)):
-                    raise Refused("an array is read where it is not shown to be in bounds")
+                    if not self.asked:
+                        raise OutOfBounds(_OUT)
+                    self.asked[-1].append(within(at, size))
                 return element
         raise Refused("an index into what is no array")
 
@@ -264,6 +274,20 @@ class Kinds:
         ranges = (within(Affine(((e, 1),)), self.facts.arrays[e.array][1]) for e in elements)
         return All((p, *(q for r in ranges for q in fine(r)))) if elements else p
 
+    def _together(self, parts: Sequence[Pred], scope: Scope) -> list[Pred]:
+        """Comparisons that are in bounds where all of them hold, whatever elements that are out of bounds are taken to
+        be: then these never make a difference."""
+        asked: list[Pred] = []
+        self.asked.append(asked)
+        try:
+            found = [self._pred(part, scope) for part in parts]
+        finally:
+            self.asked.pop()
+        known = scope.where(All(tuple(found))).known
+        if not parts or not all(self.facts.implies(known, q) for q in asked):
+            raise OutOfBounds(_OUT)
+        return found
+
     def _pred(self, p: Pred, scope: Scope) -> Pred:
         match p:
             case Compare(equal, a):
@@ -284,9 +308,23 @@ class Kinds:
                 return Exists(own, size, found)
             case All():
                 done: dict[int, Pred] = {}
-                for k, part in sorted(enumerate(fine(p)), key=lambda pair: _depth(pair[1])):
-                    done[k] = self._pred(part, scope)
-                    scope = scope.where(done[k])
+                waiting = sorted(enumerate(fine(p)), key=lambda pair: _depth(pair[1]))
+                while waiting:
+                    later = []
+                    for k, part in waiting:
+                        try:
+                            done[k] = self._pred(part, scope)
+                        except OutOfBounds:
+                            later.append((k, part))
+                        else:
+                            scope = scope.where(done[k])
+                    if len(later) == len(waiting):
+                        compared = [(k, part) for k, part in later if isinstance(part, Compare | Holds)]
+                        found = self._together([part for _, part in compared], scope)
+                        done.update(zip((k for k, _ in compared), found, strict=True))
+                        scope = scope.where(All(tuple(found)))
+                        later = [(k, part) for k, part in later if k not in done]
+                    waiting = later
                 return All(tuple(done[k] for k in sorted(done)))
             case trees.Any(parts):
                 return trees.Any(tuple(self._pred(part, scope) for part in parts))

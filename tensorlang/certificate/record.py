@@ -13,6 +13,7 @@ from tensorlang.derivative.transcript import Names
 from tensorlang.language.affine import Index, IndexArray
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Expr, Let, MakePair, ScalarFunction, Var, bracket, gen, number
+from tensorlang.language.names import Named
 from tensorlang.language.predicates import TRUE, Predicate
 from tensorlang.language.show import expr_text
 from tensorlang.language.types import R, array
@@ -70,7 +71,7 @@ class Record:
 
     def _name(self, x: Statement) -> str:
         e = self.names.expr(x)
-        return self.spelling[e] if e in self.spelling else expr_text(e)
+        return self.spelling[e] if isinstance(e, Var) and e in self.spelling else expr_text(e, self.spelling)
 
     def _where(self, product: InnerProduct) -> Var | None:
         """The variable for the predicate of `product`; None where that is true."""
@@ -104,13 +105,12 @@ class Record:
             return MakePair((yield from call(self._tree(outputs[0]))), (yield from call(self._tree(outputs[1]))))
         return self.names.expr(outputs)
 
-    def _spellings(self) -> dict[Expr, str]:
-        """What each variable that a let binds is called in the text."""
+    def _spellings(self) -> dict[Named, str]:
+        """What each variable or index array that a let binds is called in the text."""
         ours, theirs = self.function.body, reread(self.text).body
-        found: dict[Expr, str] = {}
+        found: dict[Named, str] = {}
         while isinstance(ours, Let) and isinstance(theirs, Let):
-            if isinstance(ours.var, Var):
-                found[ours.var] = theirs.var.name
+            found[ours.var] = theirs.var.name
             ours, theirs = ours.body, theirs.body
         return found
 

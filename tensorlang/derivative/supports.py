@@ -36,6 +36,8 @@ Family = Mapping[int, Predicate]
 
 _STEPS = 7
 _SETTLED = 3
+_LARGEST = 24
+"""Conditions of a support: one that data decide at each step has more with each, and is no guess."""
 
 
 def guesses(
@@ -55,6 +57,8 @@ def guesses(
     for j in range(1, _STEPS + 1):
         there = at_most(constant(j), gone)
         found.append({k: _given(p, there) for k, p in step(found[-1]).items()})
+        if any(_conditions(p) > _LARGEST for p in found[-1].values()):
+            return
         if j <= _SETTLED:
             yield _periodic(found, 1, 1, gone) if j == 1 else _periodic([first, found[-1]], 1, 1, gone)
         for p in range(1, len(found)):
@@ -70,6 +74,16 @@ def guesses(
                 (at_most(constant(start), gone), grown)
             ]
             yield _union(begun)
+
+
+def _conditions(p: Predicate) -> int:
+    """How many conditions `p` is made of."""
+    match p:
+        case And(parts) | Or(parts):
+            return sum(map(_conditions, parts))
+        case Exists(_, _, body):
+            return _conditions(body)
+    return 1
 
 
 def _given(p: Predicate, context: Predicate) -> Predicate:

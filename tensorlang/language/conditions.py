@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import count
 
 from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, Size, render
@@ -23,9 +23,9 @@ _OR, _AND, _TEST = range(3)
 class ConditionPrinter:
     """Prints index expressions and predicates; what has been named keeps its name in what is printed later."""
 
-    def __init__(self, notation: Notation) -> None:
+    def __init__(self, notation: Notation, given: Mapping[Named, str] | None = None) -> None:
         self.notation = notation
-        self.names = Names()
+        self.names = Names(given)
         self._scope = 0
         self._scopes = count(1)
         self._known: dict[tuple[Expr | Predicate, int, int, int], Doc] = {}

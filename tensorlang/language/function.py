@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from importlib import import_module
-from typing import Any
+from typing import Any, NoReturn
 
-from tensorlang.errors import ScopeError, TensorlangError, here
+from tensorlang.errors import ScopeError, TensorlangError, TypeMismatch, UnknownAttribute, here
 from tensorlang.language.affine import Affine, IndexArray, Size
 from tensorlang.language.grammar import Expr, Var, expressions, type_of
 from tensorlang.language.names import free_names
@@ -28,6 +28,7 @@ Python embedding puts a call on terms here; neither is known to the language its
 _ON_ARRAYS = "tensorlang.lower.lowering"
 _call_on_arrays: list[Callable[[Function, tuple[Any, ...], dict[str, Any]], Any]] = []
 """The function there, once it has been imported."""
+_FROM_TEXT = "tensorlang.surface.parse"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -92,6 +93,16 @@ class Function(Named, Shown):
             error.at(here())
             raise
 
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        hint = "what is done with programs are functions: tl.grad(f), tl.cost(f), tl.lower(f), .."
+        raise UnknownAttribute(f"a program has no attribute {name}", here(), hint)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy is the program that its text says; what its text calls must be registered where it is read."""
+        return _read_back, (text(self), self.results, tuple(size.name for size in self.further))
+
     def __str__(self) -> str:
         return text(self)
 
@@ -100,6 +111,24 @@ class Function(Named, Shown):
 
     def _called(self) -> str:
         return self.name
+
+
+def _read_back(said: str, results: Results, further: tuple[str, ...]) -> Function:
+    f: Function = import_module(_FROM_TEXT).parse(said)
+    return replace(f, results=results, further=tuple(map(Size, further)))
+
+
+def _no_value(f: Function, *_: object) -> NoReturn:
+    """An operator, given a program where it takes values."""
+    hint = f"call it: {f.name}(..) of arrays, or of the terms of another program"
+    raise TypeMismatch(f"{f.name} is a program, not one of its values", here(), hint)
+
+
+for _name in ("add", "sub", "mul", "truediv", "matmul", "pow"):
+    setattr(Function, f"__{_name}__", _no_value)
+    setattr(Function, f"__r{_name}__", _no_value)
+for _name in ("neg", "getitem", "iter"):
+    setattr(Function, f"__{_name}__", _no_value)
 
 
 def differentiated(f: Function, wrt: str | tuple[str, ...] | None) -> tuple[Var, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from tensorlang.language.affine import Affine, Index, IndexArray, Size
 from tensorlang.language.functions import KEYWORDS, functions
@@ -42,9 +43,9 @@ class Names:
     Two that are in scope at once never share a spelling, and none is a keyword or a scalar function.
     """
 
-    def __init__(self) -> None:
-        self._spelling: dict[Named, str] = {}
-        self._taken: set[str] = {*KEYWORDS, *functions(), "pow", "real"}
+    def __init__(self, given: Mapping[Named, str] | None = None) -> None:
+        self._spelling: dict[Named, str] = dict(given or {})
+        self._taken: set[str] = {*KEYWORDS, *functions(), "pow", "real", *self._spelling.values()}
         self._next: dict[str, int] = {}
 
     def __getitem__(self, named: Named) -> str:

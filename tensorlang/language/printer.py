@@ -7,7 +7,7 @@ right as they can, and a bracket has the whole rest of a product as its body.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from tensorlang.language.affine import Affine, IndexArray, Size
 from tensorlang.language.conditions import ConditionPrinter, Restorable
@@ -37,7 +37,7 @@ from tensorlang.language.grammar import (
     type_of,
 )
 from tensorlang.language.layout import LINE, Doc, Row, concat, group, joined, nest, rigid
-from tensorlang.language.names import free_names, plain_name
+from tensorlang.language.names import Named, free_names, plain_name
 from tensorlang.language.notation import ATOM, CLOSED, FACTOR, LOOSE, POWER, PRODUCT, SUM, Notation, decimal
 from tensorlang.language.predicates import TRUE, Predicate, Relation
 from tensorlang.language.types import Idx, Pair, Type, shape
@@ -47,10 +47,10 @@ _END, _SUM_GOES_ON, _PRODUCT_GOES_ON = range(3)
 
 
 class Printer(ConditionPrinter):
-    """Prints in one notation; what has been printed keeps its name in what is printed later."""
+    """Prints in one notation; what has been printed, or is `given`, keeps its name in what is printed later."""
 
-    def __init__(self, notation: Notation) -> None:
-        super().__init__(notation)
+    def __init__(self, notation: Notation, given: Mapping[Named, str] | None = None) -> None:
+        super().__init__(notation, given)
         self._types: dict[Type | Parameter, Doc] = {}
 
     def function(self, f: Function) -> Iterator[Row]:

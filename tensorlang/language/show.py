@@ -7,13 +7,14 @@ written out. A number that is no finite decimal is printed as such a quotient.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from math import inf
 
 from tensorlang import shown
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Expr, Node
 from tensorlang.language.layout import Row, lines
+from tensorlang.language.names import Named
 from tensorlang.language.notation import TEXT, UNICODE, Notation
 from tensorlang.language.predicates import Condition, Predicate
 from tensorlang.language.printer import Printer
@@ -52,9 +53,9 @@ def function_text(f: Function) -> str:
     return "\n".join(function_lines(f))
 
 
-def expr_text(e: Expr) -> str:
-    """`e` in the text syntax."""
-    return "\n".join(expr_lines(e))
+def expr_text(e: Expr, given: Mapping[Named, str] | None = None) -> str:
+    """`e` in the text syntax; what is `given` is spelled so."""
+    return "\n".join(_lines(Printer(TEXT, given).whole(e)))
 
 
 def predicate_text(p: Predicate) -> str:

@@ -20,7 +20,7 @@ from tensorlang.surface.inline import opened
 if TYPE_CHECKING:
     from tensorlang.lower.mesh.run import Distributed
 
-TARGETS = ("jax", "pallas-tpu", "pallas-gpu")
+TARGETS = ("jax", "pallas-tpu", "pallas-gpu", "pallas-triton")
 
 
 @overload

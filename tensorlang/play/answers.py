@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -24,15 +24,17 @@ _SMALL = 8
 _DENSITY = 0.3
 
 
-def answer(question: Mapping[str, Any]) -> dict[str, Any]:
+def answer(question: Mapping[str, Any], value: Callable[..., Any] = Function.__call__) -> dict[str, Any]:
     """The answer to a question: a program's `text`, the parameter `wrt` or none for all, `sizes`, and what to `show`.
+
+    Programs are run by `value`, at arguments that are given by name.
 
     An error of the program or of the question is the answer's `error`: its message, its place, if it has one in the
     text, and its hint. A question takes at most 10 seconds and half a gigabyte.
     """
     try:
         with tl.limits(seconds=SECONDS, memory=MEMORY):
-            return _answered(*_checked(question))
+            return _answered(*_checked(question), value)
     except TensorlangError as error:
         place = error.place
         if not isinstance(place, Span):
@@ -52,7 +54,9 @@ def _checked(question: Mapping[str, Any]) -> tuple[str, str | None, dict[str, in
     return text, wrt or None, {str(name): int(n) for name, n in sizes.items()}, show
 
 
-def _answered(text: str, wrt: str | None, given: dict[str, int], show: str) -> dict[str, Any]:
+def _answered(
+    text: str, wrt: str | None, given: dict[str, int], show: str, value: Callable[..., Any]
+) -> dict[str, Any]:
     programs = tl.parse_module(text, "program")
     if not programs:
         raise ArgumentError("there is no program yet", hint="f(x: [n]R) = sum i:n. x[i] * x[i]")
@@ -66,7 +70,7 @@ def _answered(text: str, wrt: str | None, given: dict[str, int], show: str) -> d
     }
     sizes = {s.name: given.get(s.name, _SMALL) for s in f.sizes}
     if show == "run":
-        return {**found, **_run(f, sizes)}
+        return {**found, **_run(f, sizes, value)}
     if not f.variables:
         return found
     adjoint = tl.adjoint(f, wrt=wrt)
@@ -83,12 +87,12 @@ def _answered(text: str, wrt: str | None, given: dict[str, int], show: str) -> d
     return found
 
 
-def _run(f: Function, sizes: dict[str, int]) -> dict[str, Any]:
+def _run(f: Function, sizes: dict[str, int], value: Callable[..., Any]) -> dict[str, Any]:
     """The value of `f` at random arguments, each result with its shape."""
     rng = np.random.default_rng(0)
     arguments = {p.name: _random(p, sizes, rng) for p in f.params}
     unread = {s.name: sizes[s.name] for s in f.sizes if not any(s in _named_sizes(p) for p in f.params)}
-    results = [np.asarray(part) for part in _parts(f(**arguments, **unread))]
+    results = [np.asarray(part) for part in _parts(value(f, **arguments, **unread))]
     return {"results": [_plain(part) for part in results], "at": ", ".join(f"{k} = {n}" for k, n in sizes.items())}
 
 

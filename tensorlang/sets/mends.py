@@ -4,6 +4,7 @@ A mend is proposed only if the bounds check proves more of the changed program. 
 
     another size         gen i:p. x[i]            a range over a size that no parameter has was meant to be n
     other places         A[j, i]                  two indices are swapped
+    from the end         x[n - i]                 counted from the end, the first is x[n - i - 1]
     one length           x: [n]R, y: [m]R         x[i] * y[i] reads arrays of the same length
     a range              gen i:n. x[i + 1]        gen i:n - 1, which may take other ranges with it
     an array             gen i:n. x[i + 1]        x: [n + 1]R
@@ -145,7 +146,7 @@ class _Mending:
         """The mends, as text."""
         if self.chooses:
             return
-        for likely in (self._another_size, self._swapped):
+        for likely in (self._another_size, self._swapped, self._from_end):
             if found := list(likely()):
                 yield from found
                 return
@@ -206,6 +207,15 @@ class _Mending:
                 name = self.root.name if isinstance(self.root, Var) else "(..)"
                 yield f"did you mean {name}[{', '.join(map(str, at))}]?"
 
+    def _from_end(self) -> Iterator[str]:
+        """One element less from the end, where an index counts down."""
+        if not self._is_as_written() or not any(self.claim.at.coefficient(i) < 0 for i in self.claim.at.indices):
+            return
+        at = [place - 1 if place is self.claim.at else place for place in self.places]
+        new = access(self.root, *at)
+        if isinstance(self.root, Var) and self._helps(_Change(accesses={self.top: new})):
+            yield f"did you mean {self.root.name}[{', '.join(map(str, at))}]? Elements count from 0"
+
     def _one_length(self) -> Iterator[str]:
         """The array's size and the range's are the same."""
         size, at = self.claim.size, self.claim.at
@@ -263,7 +273,10 @@ class _Mending:
         axis = next(k for k, at in enumerate(self.places) if at is self.claim.at) if self._is_as_written() else None
         if element is not R or axis is None:
             return
-        if not last.is_constant:
+        behind = last - self.claim.size
+        if not self.claim.at.indices and behind.is_constant and behind.constant < 0 and not last.is_constant:
+            size, back = self.claim.size - behind.constant, behind.constant
+        elif not last.is_constant:
             size, back = last + 1, 0
         elif not self.claim.size.is_constant:
             back = min(0, last.constant)

@@ -33,6 +33,7 @@ from tensorlang.normal.pattern import axes, renamed
 from tensorlang.normal.ssa import (
     SSA,
     Addition,
+    Comparison,
     Contraction,
     Integers,
     Map,
@@ -181,5 +182,7 @@ def _looking_up(x: Statement, stored: Mapping[IndexArray, _Element]) -> Statemen
             return Contraction(mapped(p, moved), factors, summed, shape)
         case Selection(array, sign, guard, p, operand):
             return Selection(array, sign, mapped(guard, moved), mapped(p, moved), operand)
+        case Comparison(array, op, guard, left, right):
+            return Comparison(array, op, mapped(guard, moved), left, right)
         case _:
             return x

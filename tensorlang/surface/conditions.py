@@ -28,7 +28,7 @@ from tensorlang.language.types import shape
 from tensorlang.recursion import Deep, call
 from tensorlang.surface.guards import compared, is_condition, lifted, opposite
 from tensorlang.surface.lex import INTEGER_DIGITS, Token
-from tensorlang.surface.mistakes import VALUE_CONDITION, letters, unclosed
+from tensorlang.surface.mistakes import COMPUTED_PLACE, VALUE_CONDITION, in_access, letters, unclosed
 from tensorlang.surface.quotients import HALVES, Quotient, asked, quotient, remainder
 from tensorlang.surface.reader import Named, Reader
 from tensorlang.surface.words import WORDS
@@ -113,7 +113,8 @@ class ConditionReader(Reader):
         while True:
             token = self.expect("name", "the name of an index")
             if token.text in names:
-                raise ScopeError(f"this {what} binds {token.text} twice", self.place(token))
+                hint = f"another name for one of them: {token.text}1"
+                raise ScopeError(f"this {what} binds {token.text} twice", self.place(token), hint)
             names.add(token.text)
             self.expect(":", "':' and a size")
             self.introduces_sizes = True
@@ -395,10 +396,11 @@ class ConditionReader(Reader):
             raise TypeMismatch(message, self.place(token), hint)
         if self.token.kind == "(":
             is_value = token.text in functions() or token.text in self.callable_names()
+            is_place = in_access(self.tokens, self.position) and (is_value or token.text not in WORDS)
             raise ScopeError(
                 f"no relation is called {token.text}",
                 self.place(token),
-                (VALUE_CONDITION if is_value else None)
+                (COMPUTED_PLACE if is_place else VALUE_CONDITION if is_value else None)
                 or (WORDS[token.text].text if token.text in WORDS else self.suggestion(token.text, Relation))
                 or "a relation is a parameter: r: rel(n, m)",
             )

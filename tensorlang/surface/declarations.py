@@ -87,7 +87,8 @@ class DeclarationReader(ConditionReader):
             ahead += 1
         size: Affine = yield from call(self.size())
         if size.is_constant and size.constant < 0:
-            raise TypeMismatch(f"expected a size, which is at least 0, found {size}", self.span(token.start))
+            message = f"expected a size, which is at least 0, found {size}"
+            raise TypeMismatch(message, self.span(token.start), "[n]R is an array of n numbers, counted from 0")
         return size
 
 
@@ -96,6 +97,10 @@ def _type_hint(token: Token) -> str | None:
         close = did_you_mean(token.text, ["R", "rel"])
         if token.text in ("int", "Int", "index", "Index"):
             return "indices that are less than m are of the type idx(m)"
+        if token.text.lower() in ("bool", "boolean", "mask"):
+            return "what holds or not is a relation, r: rel(n), with [r(i)] * e; or numbers 0 and 1, [n]R"
+        if token.text.lower() in ("vector", "matrix", "array", "tensor", "list"):
+            return "an array's type says its sizes: [n]R, [n][m]R"
         if token.text in ("r", "real", "Real", "float", "number", "double") or close:
             return "the type of numbers is R"
     if token.kind == "rel":

@@ -24,6 +24,11 @@ VALUE_CONDITION = (
     "let c = x < y in .. names it; data say where by a relation, r: rel(n)"
 )
 
+COMPUTED_PLACE = (
+    "indices have + and -, and *, // and % by integers; a place that data give is an element of an index array, "
+    "y: [m]idx(n) and x[y[i]]"
+)
+
 
 def _axes(match: re.Match[str]) -> str:
     sizes = [part.strip() for part in (match[1] + match[2]).split(",")]
@@ -53,17 +58,26 @@ _MISTAKES: tuple[tuple[str, Mend], ...] = (
     (rf"\bR\s*{_MARK}\^\s*\(?(\w+)", r"an array's sizes stand in front: [\1]R"),
     (rf"\]\s*{_MARK}[,)]", "the type of the elements follows the sizes: [n]R"),
     (rf"[(,]\s*{_NAME}\s*{_MARK}[,)]", r"\1: R for a number, \1: [n]R for an array of them"),
+    (rf"[(,]\s*{_MARK}:", "a parameter has a name: x: R"),
+    (rf"[(,]\s*{_NAME}\s*:[^@]*\w\s+{_MARK}{_NAME}\s*:", r"a comma stands between parameters: .., \2: R"),
+    (
+        rf"[\w\]]\s*{_MARK}=[^=()]*[,)]\s*=",
+        "parameters have no values of their own; a constant is given by let, or in Python",
+    ),
+    (rf"^\s*{_MARK}\(", "a definition has a name: f(x: R) = e"),
+    (rf"\)\s*=\s*{_MARK}>", "= follows the parameters: f(x: R) = e"),
     (rf"\)\s*{_MARK}(?::|->)", "the type of the result follows from the expression: f(x: [n]R) = x[0]"),
     (rf"^\s*{_NAME}\s*\([^=]*\)\s*{_MARK}[\w(\[]", r"'=' follows the parameters: \1(..) = e"),
     (rf"^\s*(?:def|fn|fun|func|function|let)\s+{_MARK}", "a definition is written f(x: [n]R) = e"),
     (rf"^\s*{_NAME}\s+{_MARK}[\w=]", r"a definition names its parameters and their types: \1(x: R) = e"),
-    (rf"^\s*{_NAME}\s*{_MARK}\.", "text is read, not a file: tl.parse(open(path).read())"),
+    (rf"^\s*{_NAME}\s*{_MARK}[./\\]", "text is read, not a file: tl.parse(open(path).read())"),
     # ranges
     (rf"{_BINDER}\s*{_MARK}\(\s*{_NAME}\s*:\s*([^.)]*)", r"no parentheses around a range: (\1 \2:\3. e)"),
     (rf"{_BINDER}\s*{_MARK}\(\s*{_NAME}\s*,", r"\1 i:n, j:m. e"),
     (rf"{_BINDER}\s*{_MARK}\(\s*{_NAME}\s*\)", r"\1 names its index and range: \1 i:n. \2[i]"),
     (rf"{_BINDER}\s*{_MARK}\(", r"\1 names its index and range: \1 i:n. e"),
-    (rf"{_BINDER}\s+{_NAME}\s*{_MARK}(?:in\b|=|<)\s*(?:range\()?(?:0\s*(?:\.\.+|:|,)\s*)?([\w+* -]*)", _counted),
+    (rf"{_BINDER}\s+{_NAME}\s*{_MARK}(?:in\b|=|<)\s*(?:range\()?(?:\d+\s*(?:\.\.+|:|,)\s*)?([\w+* -]*)", _counted),
+    (rf"{_BINDER}\s+{_NAME}\s*:[^.@]*{_MARK}\^", r"two sizes are two ranges: \1 \2:n, j:n. e"),
     (rf"{_BINDER}\s+{_NAME}\s*:\s*\d+\s*\.?{_MARK}\.+\s*([\w+* -]*)", _counted),
     (rf"{_BINDER}\s+{_NAME}\s*{_MARK}((?:,\s*\w+\s*)+):\s*([\w+* -]+)", _indices),
     (rf"{_BINDER}\s+{_NAME}\s*:\s*{_MARK}\[([^\]]*)\]", r"a range is a size without brackets: \1 \2:\3. e"),
@@ -87,8 +101,25 @@ _MISTAKES: tuple[tuple[str, Mend], ...] = (
     (rf"{_MARK}\.\d", "a number begins with a digit: 0.5"),
     (rf"\]\s*idx\s*{_MARK}", "the type says what the indices are less than: [n]idx(m)"),
     (rf"\(\s*{_MARK}\)", "an expression stands between parentheses"),
-    (rf"[=(,+*/-]\s*{_MARK}[*/]", "an operator stands between two values: x * y"),
+    (rf"/{_MARK}\*", "a comment begins with --, and ends with its line"),
+    (rf"[=(,+*/-]\s*{_MARK}[*/]|[+*/-]\s*{_MARK}\]", "an operator stands between two values: x * y"),
+    (
+        rf"=\s*\[\s*[\d.]+\s*{_MARK},",
+        "an array of numbers is a parameter, or made by place: gen i:2. [i = 0] * 5 + [i = 1] * 7",
+    ),
+    (rf"\d{_MARK},\d{{3}}", "a number has no commas: 1000"),
     (rf"[\w)\]]\s*{_MARK},", "two values are a pair, in parentheses: (a, b)"),
+    (rf"{_MARK}(?:and|or)\b", VALUE_CONDITION),
+    (
+        rf"{_MARK}where\b",
+        "conditions stand before the dot, sum i:n where i > 0. e, or in a bracket: [i > 0] * e",
+    ),
+    (rf"{_MARK}mod\b", "mod(x, y) of numbers; of indices x[i % 2]"),
+    (rf"\bif\b[^@]*{_MARK}[:{{]", "if x > 0 then a else b"),
+    (rf"\[[^\]@]*{_MARK}in\b", "a condition compares: [0 <= i < 3] * e"),
+    (rf"<{_MARK}>", "unequal is written !="),
+    (rf"\w\[{_MARK}\[", "one bracket for each element: x[i], A[i, j]"),
+    (rf"\[[\w+* -]*{_MARK}\d*\.\d", "indices are whole numbers: x[i], x[2*i + 1], x[i // 2]"),
     (rf"\]\s*{_MARK}[\w(]", "a product is written with *: [p] * e"),
     (rf"{_MARK}(sum|gen|prod|mean|max|min)_", r"\1 i:n. e"),
     (rf"{_MARK}([A-Za-z]+)_([a-z])\b(?!\()", r"an element is written with brackets: \1[\2]"),
@@ -145,6 +176,16 @@ def unclosed(text: str, tokens: Sequence[Token], position: int) -> str | None:
     if not stack and token.kind in (")", "]"):
         return f"no '{'(' if token.kind == ')' else '['}' before it is open"
     return None
+
+
+def in_access(tokens: Sequence[Token], position: int) -> bool:
+    """Whether the token at `position` stands in the brackets of an access, not in those of a condition."""
+    depth = 0
+    for k in range(position - 1, 0, -1):
+        depth += {"]": 1, "[": -1}.get(tokens[k].kind, 0)
+        if depth < 0:
+            return tokens[k - 1].kind in ("name", "]")
+    return False
 
 
 def _word(word: str) -> str | None:

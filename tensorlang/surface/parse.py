@@ -189,6 +189,7 @@ class _Parser(DeclarationReader):
         self.programs: dict[str, Function] = {}
         self.scalars: dict[str, ScalarText] = {}
         self.uses_library = source != "lib.tl"
+        self.defined = ""
 
     def definition(self, name: Token) -> Deep[Function]:
         """What follows a definition's name."""
@@ -196,6 +197,7 @@ class _Parser(DeclarationReader):
             hint = f"another name, such as {name.text}0"
             raise ParseError(f"{name.text} is a keyword; the definition needs another name", self.place(name), hint)
         self.scope = {}
+        self.defined = name.text
         self.expect("(", f"'(' and the parameters of {name.text}")
         params: dict[str, Parameter | Size] = {}
         while self.token.kind != ")":
@@ -225,7 +227,9 @@ class _Parser(DeclarationReader):
             made_under = {value: tuple(self.free(value)) for value in asked.values()}
             e = share(e, made_under=made_under, choices=asked, shared=(Compared,))
             self.conditions = {}
-        return Function(name.text, tuple(p for p in params.values() if not isinstance(p, Size)), straight(e))
+        declared = tuple(p for p in params.values() if isinstance(p, Size))
+        made = Function(name.text, tuple(p for p in params.values() if not isinstance(p, Size)), straight(e))
+        return replace(made, further=tuple(size for size in declared if size not in made.sizes))
 
     def _at_definition(self) -> bool:
         """Whether the current token begins `name()` or `name(param: `, which no expression goes on with."""
@@ -454,9 +458,12 @@ class _Parser(DeclarationReader):
                 self.variable(token)
                 hint = f"an element is written {token.text}[i]; a product is written with *"
                 raise ScalarFunctionError(f"{token.text} is a value, not a function", self.place(token), hint)
-            hint_known = self.meant(token) or did_you_mean(
-                token.text, [*self.programs, *functions(), *routine_names(), "pow", "real", *library()]
-            )
+            if token.text == self.defined:
+                hint_known: str | None = "no program calls itself: a loop is a fold, fold t:n with s = 0 . s + x[t]"
+            else:
+                known = [*self.programs, *functions(), *routine_names(), "pow", "real", *library()]
+                hint_known = self.meant(token) or did_you_mean(token.text, known)
+            hint_known = hint_known or "programs that are called stand above; tl.scalar_function registers functions"
             raise ScalarFunctionError(f"no scalar function is called {token.text}", self.place(token), hint_known)
         self.advance()
         arguments: list[_Piece] = []

@@ -93,7 +93,10 @@ class Reader:
     def integer(self) -> int:
         """An integer. Raises `ParseError` at another number, `LimitError` at one of too many digits."""
         if self.token.kind == "number" and not self.token.text.isdigit():
-            hint = "a blank after the dot ends the integer: gen i:3. e" if "." in self.token.text else None
+            ends_range = self.peek() not in ("]", ",", ")")
+            hint = (
+                "a blank after the dot ends the integer: gen i:3. e" if "." in self.token.text and ends_range else None
+            )
             raise self.unexpected("an integer", hint)
         token = self.expect("number", "an integer")
         if len(token.text) > INTEGER_DIGITS:

@@ -269,7 +269,10 @@ class Term(TermRefusals, Numeric):
         for a in places:
             if not isinstance(result.type, Array):
                 axes, _ = shape(self.expr.type)
-                hint = f"an element of it has {len(axes)} ind{'ex' if len(axes) == 1 else 'ices'}"
+                ends = "" if len(axes) == 1 else "s"
+                hint = f"the array has {len(axes)} ax{'i' if len(axes) == 1 else 'e'}s: {len(axes)} place{ends} in all"
+                if not axes:
+                    hint = "it is a number already: an element of an array, or a parameter x: tl.R"
                 if isinstance(result.type, Pair):
                     hint = "the parts of a pair: a, b = p, or tl.fst(p) and tl.snd(p)"
                 refuse(f"only an array has elements, found [{a}] after a value of type {result.type}", hint)
@@ -468,6 +471,8 @@ def as_size(value: object) -> Affine:
             if any(isinstance(i, Quotient) for i in unfit)
             else "a condition makes a range depend on an index: tl.sum(n, lambda j: (j < i) * x[j])",
         )
+    if a.is_constant and a.constant < 0:
+        refuse(f"a size is at least 0, found {a}", 'such as 3, or n = tl.sizes("n")')
     return a
 
 

@@ -63,6 +63,8 @@ _SOFTMAX = Word(
     "tl.gen(n, lambda i: e[i] / tl.sum(n, lambda j: e[j]))",
 )
 _PI = Word("a constant is written as a number: 3.141592653589793", "a constant is a Python number: math.pi")
+_INFINITE = _same("values are finite: where some are left out, max i:n where p. e, and a bracket [p] * e, say which")
+_CONSTANT = _same("what is held constant is what no derivative is taken by: a parameter that wrt does not name")
 _RANGE = Word("the numbers from 0 to n - 1: gen i:n. i", "the numbers from 0 to n - 1: tl.gen(n, lambda i: i)")
 
 WORDS: dict[str, Word] = {
@@ -81,7 +83,10 @@ WORDS: dict[str, Word] = {
     **dict.fromkeys(("range", "arange", "linspace", "enumerate", "iota"), _RANGE),
     **dict.fromkeys(("norm", "length"), _NORM),
     **dict.fromkeys(("softmax", "log_softmax"), _SOFTMAX),
-    **dict.fromkeys(("pi", "tau", "inf", "nan"), _PI),
+    **dict.fromkeys(("pi", "tau"), _PI),
+    **dict.fromkeys(("inf", "infinity", "nan"), _INFINITE),
+    **dict.fromkeys(("stop_gradient", "detach", "no_grad"), _CONSTANT),
+    **dict.fromkeys(("ln", "loge"), Word("log(x)", "tl.log(x)")),
     **dict.fromkeys(
         ("std", "stddev"),
         Word("sqrt(var(x)) of an array", "tl.sqrt(tl.lib.var(x)) of an array"),
@@ -153,7 +158,7 @@ WORDS: dict[str, Word] = {
     **dict.fromkeys(("power", "float_power"), Word("x^2, pow(x, 3/2)", "x ** 1.5")),
     "gelu": Word("0.5 * x * (1 + erf(x / sqrt(2)))", "0.5 * x * (1 + tl.erf(x / math.sqrt(2)))"),
     **dict.fromkeys(
-        ("arctan", "arcsin", "arccos", "atan2", "arctan2", "floor", "ceil", "round", "mod", "expm1", "log1p"),
+        ("arctan", "arcsin", "arccos", "atan2", "arctan2", "floor", "ceil", "round", "expm1", "log1p"),
         _same("tl.scalar_function registers a function with its derivative, cost and code"),
     ),
     **dict.fromkeys(("jit", "compile"), _same("f(..) runs compiled, and jax.jit(tl.to_jax(f)) inside of JAX")),

@@ -151,6 +151,14 @@ def test_conditions_stand_wherever_predicates_do(text: str) -> None:
         assert shown
 
 
+def test_conditions_that_look_up_choices_look_where_these_are_stored() -> None:
+    f = tl.parse(
+        "f(x: [n]R, w: [n]R) = gen t:n. sum j:n. let k = argmax l:n. [j + l < n] * x[j + l] in "
+        "let y = [k != t] * (w[j] < 1) in [k != t and y = 0] * w[t]"
+    )
+    assert tl.certify(f).record  # which is read back from its text
+
+
 def test_conditions_in_python() -> None:
     @tl.function
     def f(x: tl.R[n], y: tl.R[m]) -> Any:

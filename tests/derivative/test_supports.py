@@ -82,3 +82,13 @@ def test_where_no_support_is_proved_the_derivation_says_that_the_cost_is_only_co
     f = tl.parse(FULL)
     assert not is_exact(f)
     assert "6.R1 recurrence, on all of its states: its cost is counted" in str(tl.derive(f))
+
+
+def test_supports_that_data_change_at_every_step_are_given_up_early() -> None:
+    text = (
+        "f(c: R, k: [T]idx(n + 1)) = fold t:T with s = gen i:n + 1. 0. "
+        "(prescan j:n + 1 with z = c. [0 < j] * z * ([j != k[t]] * s[j]))"
+    )
+    tl.clear_caches()
+    with tl.limits(steps=20_000_000):
+        assert not is_exact(tl.parse(text))

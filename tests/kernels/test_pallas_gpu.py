@@ -1,4 +1,4 @@
-"""Kernels for GPUs, without one: their numbers in Pallas' interpreter, Triton's code, and machine code for Hopper."""
+"""Kernels for GPUs by Triton, without one: numbers by Pallas' interpreter, Triton's code, machine code for Hopper."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _interpreted() -> Iterator[None]:
 
 def _lowered(f: tl.Function, **blocks: int) -> Any:
     known = {size.name for size in f.sizes}
-    return tl.lower(f, target="pallas-gpu", blocks={name: n for name, n in blocks.items() if name in known})
+    return tl.lower(f, target="pallas-triton", blocks={name: n for name, n in blocks.items() if name in known})
 
 
 def _module(source: str) -> dict[str, Any]:
@@ -92,7 +92,7 @@ def _named(name: str) -> Case:
 
 def _tables(f: tl.Function, shapes: list[tuple[int, ...]]) -> list[np.ndarray[Any, Any]]:
     """The tables of visited tiles that the kernels of `f` are given, which are not run."""
-    namespace = _module(tl.lower(f, target="pallas-gpu").source)
+    namespace = _module(tl.lower(f, target="pallas-triton").source)
     tables: list[np.ndarray[Any, Any]] = []
 
     def call(_: Any, out_shape: Any, **__: Any) -> Any:
@@ -146,7 +146,7 @@ def test_a_row_of_which_no_tile_is_visited_is_zero() -> None:
 
 def test_functions_that_triton_lacks_are_left_to_jax_numpy_and_the_source_says_so() -> None:
     f = tl.parse("f(A: [n][m]R, B: [m][p]R) = gen i:n, k:p. erf(sum j:m. A[i, j] * B[j, k])")
-    lowered = tl.lower(f, target="pallas-gpu")
+    lowered = tl.lower(f, target="pallas-triton")
     assert "Triton has no erf" in lowered.source
     assert "pallas_call" not in lowered.source
 
@@ -161,7 +161,7 @@ _CALLS = (
 @pytest.mark.parametrize("call", _CALLS)
 def test_scalar_functions_become_code_of_triton(call: str) -> None:
     f = tl.parse(f"f(A: [n][m]R, B: [n][m]R) = gen i:n, k:m. B[i, k] * {call.format('A[i, k]')}")
-    run = _module(tl.lower(f, target="pallas-gpu").source)["f"]
+    run = _module(tl.lower(f, target="pallas-triton").source)["f"]
     x = jax.ShapeDtypeStruct((32, 32), jnp.float32)
     assert len(triton_kernels(run, x, x)) == 1
 
@@ -169,7 +169,7 @@ def test_scalar_functions_become_code_of_triton(call: str) -> None:
 def test_tiles_of_other_lengths_than_powers_of_two_are_refused() -> None:
     f = tl.parse("f(A: [n][m]R, B: [m][p]R) = gen i:n, k:p. sum j:m. A[i, j] * B[j, k]")
     with pytest.raises(tl.ArgumentError, match="a power of 2 long, found 48 along n"):
-        tl.lower(f, target="pallas-gpu", blocks={"n": 48})
+        tl.lower(f, target="pallas-triton", blocks={"n": 48})
 
 
 def test_tables_list_the_tiles_of_each_row() -> None:
@@ -203,7 +203,7 @@ def _as_on_a_gpu() -> None:
     """Run kernels as far as a machine without a GPU goes: until they are compiled."""
     f = tl.parse("f(A: [n][m]R, B: [m][p]R) = gen i:n, k:p. sum j:m. A[i, j] * B[j, k]")
     x = jax.ShapeDtypeStruct((32, 32), jnp.float32)
-    assert "triton" in lowered_for_gpu(tl.lower(f, target="pallas-gpu"), [x, x]).as_text()
+    assert "triton" in lowered_for_gpu(tl.lower(f, target="pallas-triton"), [x, x]).as_text()
 
 
 @pytest.fixture
@@ -242,7 +242,7 @@ def test_that_triton_is_deprecated_is_said_once_and_only_where_it_is() -> None:
 @pytest.mark.usefixtures("_gpu")
 def test_a_program_without_kernels_says_nothing_of_what_runs_them() -> None:
     warnings.simplefilter("error")
-    lowered = tl.lower(tl.parse("f(A: [n][m]R) = sum i:n, j:m. A[i, j]"), target="pallas-gpu")
+    lowered = tl.lower(tl.parse("f(A: [n][m]R) = sum i:n, j:m. A[i, j]"), target="pallas-triton")
     assert "pallas_call" not in lowered.source
     assert lowered(np.eye(3)) == 3
 
@@ -251,8 +251,8 @@ def test_a_jax_without_triton_is_an_error_that_says_so(monkeypatch: pytest.Monke
     monkeypatch.delattr("jax.experimental.pallas.triton")
     monkeypatch.setitem(sys.modules, "jax.experimental.pallas.triton", None)
     f = tl.parse("f(A: [n][m]R, B: [m][p]R) = gen i:n, k:p. sum j:m. A[i, j] * B[j, k]")
-    with pytest.raises(tl.MissingPackage, match=r"can't run the kernels of 'pallas-gpu'.*triton"):
-        tl.lower(f, target="pallas-gpu")(np.ones((3, 4)), np.ones((4, 5)))
+    with pytest.raises(tl.MissingPackage, match=r"can't run the kernels of 'pallas-triton'.*triton"):
+        tl.lower(f, target="pallas-triton")(np.ones((3, 4)), np.ones((4, 5)))
 
 
 @pytest.mark.slow
@@ -265,7 +265,7 @@ def test_machine_code_for_hopper_fits_its_memory_and_uses_its_matrix_units(
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("TRITON_DEFAULT_FP_FUSION", "1")
     case = _named(name)
-    run = _module(tl.lower(case.function, target="pallas-gpu").source)[case.function.name]
+    run = _module(tl.lower(case.function, target="pallas-triton").source)[case.function.name]
     shapes = case.shapes(case.sizes[1])
     given = [jax.ShapeDtypeStruct(a.shape, dtype if a.dtype != bool else bool) for a in shapes]
     for kernel in triton_kernels(run, *(given[:-1] if case.takes_cotangent else given)):

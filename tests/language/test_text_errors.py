@@ -211,7 +211,7 @@ ERRORS: dict[str, tuple[type[TensorlangError], str]] = {
     ),
     "f(x: R) = gen i:2, i:3. x": (
         ScopeError,
-        "                   ^\nthis gen binds i twice",
+        "                   ^\nthis gen binds i twice\nhint: another name for one of them: i1",
     ),
     "f(x: R) = [r(1)] * x": (
         ScopeError,

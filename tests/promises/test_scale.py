@@ -300,7 +300,7 @@ def test_what_is_live_is_put_in_order() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("program", "length"),
-    [(long_program, 10_000), (scalar_program, 10_000), *((program, 2_000) for program in PROGRAMS[2:])],
+    [(long_program, 4_000), (scalar_program, 4_000), *((program, 2_000) for program in PROGRAMS[2:])],
     ids=lambda value: getattr(value, "__name__", str(value)),
 )
 def test_long_and_deep_programs_go_through_every_stage(program: Callable[[int], Function], length: int) -> None:

@@ -30,6 +30,7 @@ from proofs.checker.trees import (
 from tensorlang.certificate import certify
 from tests.certificate.test_certificate import BROKEN, PAPER
 from tests.support import ROOT
+from tests.support.nests import random_nest
 from tests.support.programs import random_function
 
 TEXTS = (
@@ -71,12 +72,18 @@ def test_certificates_of_random_programs_hold(seed: int) -> None:
     assert check(certify(f).to_json()).decided
 
 
+@pytest.mark.parametrize("seed", [21, pytest.param(13, marks=pytest.mark.slow)])
+def test_elements_that_are_read_where_other_conditions_hold_are_in_bounds(seed: int) -> None:
+    assert check(certify(tl.parse(random_nest(random.Random(seed)).text)).to_json()).samples
+
+
 NUMBERS = (
     "f(x: [n]R) = sum i:n, j:n. real(i + 2*j) * x[i] * x[j]^2 / n",
     "f(x: [n]R, k: size) = (sum i:n. [i < k] * x[i]^2 * k, gen i:n. i * x[i])",
     "f(x: [n]R, a: [n]idx(m)) = sum i:n. exp(real(2*a[i] + 1) * x[i])",
     "f(x: [n][m]R) = let a = gen i:n. argmax j:m. x[i, j] in sum i:n. x[i, a[i]]^2 * real(a[i] + i)",
     "f(x: [n]R, y: [n]R) = gen i:n. sum j:n. exp(real(i - j) * x[j]) * real(i - j) * y[i]",
+    "f(x: [n]R) = gen i:n. x[i]^2 + (let k = argmax j:n. x[j] in real(k)) + (let k = argmin j:n. x[j] in real(k - 1))",
 )
 """Programs with numbers that are index expressions, or sizes."""
 

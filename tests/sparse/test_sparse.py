@@ -24,7 +24,7 @@ PROGRAMS = {
     "of the greatest": "f(x: [n][m]R) = sum i:n. (max j:m. x[i, j]^2)^2",
     "two parameters": "f(x: [n]R, y: [m]R) = (sum i:n. sin(x[i])) + sum i:n, j:m. [i = j] * x[i]^2 * y[j]^3",
     "grid": "f(x: [n][m]R) = (sum i:n-1, j:m. (x[i+1, j] - x[i, j])^4) + sum i:n, j:m-1. (x[i, j+1] - x[i, j])^4",
-    "of the nearest": "f(x: [n][m]R, c: [k][m]R) = sum i:n. (min j:k. sum l:m. (x[i, l] - c[j, l])^2)^2",
+    "of the nearest": "f(x: [n][m]R, c: [k + 1][m]R) = sum i:n. (min j:k + 1. sum l:m. (x[i, l] - c[j, l])^2)^2",
     "of choices of choices": """f(x: [n]R, y: [n][m]R) =
         let a = gen i:n. argmax j:m. y[i, j] in sum i:n. max k:n. x[k]^2 * y[k, a[k]]""",
     "relation": "f(x: [n]R, E: rel(n, n)) = sum i:n, j:n. [E(i, j)] * (x[i] - x[j])^4",

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import itertools
+import pickle
 import re
 from collections.abc import Callable
 from typing import Any
@@ -37,6 +39,9 @@ TEXTS: dict[str, str] = {
     "f(x: [n]R) = x[0]": "a longer array: x: [n + 1]R",
     "f(x: [n]R) = x[-1]": "number 1 from the end of x: [n + 1]R is x[n]",
     "f(x: [n]R) = sum i:n. x[2*i]": "a longer array: x: [2*n - 1]R",
+    "f(x: [n]R) = x[n - 1]": "number 1 from the end of x: [n + 1]R is x[n]",
+    "f(x: [n]R) = x[n - 2]": "number 2 from the end of x: [n + 2]R is x[n]",
+    "f(x: [n]R) = gen i:n. x[n - i]": "did you mean x[n - i - 1]?",
     # names
     "f(x: R) = y = x * x in y + y": "let y = e in ..",
     "f(x: R) = let y = x * x; y": "ends with `in`",
@@ -51,7 +56,23 @@ TEXTS: dict[str, str] = {
     "f(x: [n]R) = sum_i x[i]": "sum i:n. e",
     "f(x: R) = e^x": "exp(x)",
     "f(x: R) = pi * x": "3.14159",
+    "f(x: [n]R) = sum i:n, i:n. x[i]": "another name for one of them: i1",
+    "f(x: R) = inf": "values are finite",
+    "f(x: [n]R) = stop_gradient(x)": "that wrt does not name",
+    "f(x: [n]R) = sum i:n. ln(x[i])": "log(x)",
+    "f(x: R) = f(x) + 1": "no program calls itself: a loop is a fold",
+    "f(x: R) = zork(x)": "programs that are called stand above",
     # types and definitions
+    "(x: R) = x": "a definition has a name",
+    "f(: R) = 1": "a parameter has a name: x: R",
+    "f(x: [n]R y: R) = 1": "a comma stands between parameters: .., y: R",
+    "f(x: [n]R = 3) = x": "no values of their own",
+    "f(x: R) => x": "= follows the parameters",
+    "f(x: [-1]R) = 1": "[n]R is an array of n numbers",
+    "f(x: [n+]R) = 1": "an operator stands between two values",
+    "f(x: [n]bool) = 1": "r: rel(n)",
+    "f(x: matrix) = 1": "[n][m]R",
+    "examples/deblur.tl": "text is read, not a file",
     "f(x: R[n]) = 1": "sizes stand in front: [n]R",
     "f(x: R[n][m]) = 1": "sizes stand in front: [n][m]R",
     "f(x: [n, m]R) = 1": "[n][m]R",
@@ -76,7 +97,14 @@ TEXTS: dict[str, str] = {
     "f(x: [n]R) = sum i, j:n. x[i]": "sum i:n, j:n. e",
     "f(x: [n]R) = gen i: [n]. x[i]": "gen i:n. e",
     "f(x: [n]R) = sum i:n. sum j:i. x[j]": "sum j:n. [j < i] * e",
+    "f(x: [n]R) = sum i=1..n. x[i]": "sum i:n. e has 0 <= i < n",
+    "f(x: [n]R) = sum i:n^2. 1": "two sizes are two ranges: sum i:n, j:n. e",
+    "f(x: [n]R) = sum i:n. x[i] where i > 0": "sum i:n where i > 0. e",
     # conditions
+    "f(x: R) = x and x": "[x < y] * e",
+    "f(x: [n]R) = sum i:n. if i = 0: x[i] else 0": "if x > 0 then a else b",
+    "f(x: [n]R) = sum i:n. [i <> 0] * x[i]": "unequal is written !=",
+    "f(x: [n]R) = sum i:n. [i in 0..3] * x[i]": "[0 <= i < 3] * e",
     "f(x: R) = if x > 0 then x": "if x > 0 then a else b",
     "f(x: R, y: R) = x < y": "if x < y then a else b",
     "f(x: [n]R) = [x > 0] * x[0]": "an element of it: x[i]",
@@ -93,6 +121,10 @@ TEXTS: dict[str, str] = {
     "f(x: [n]R, r: rel(n)) = sum i:n. r(i) * x[i]": "stands in a bracket",
     "f(x: [n]R, r: rel(n, n)) = sum i:n. [r[i, i]] * x[i]": "r(i, j)",
     # indices
+    "f(x: [n]R) = x[0.5]": "indices are whole numbers",
+    "f(x: [n]R) = sum i:n. x[[i]]": "x[i], A[i, j]",
+    "f(x: [n]R) = sum i:n. x[abs(i)]": "an element of an index array, y: [m]idx(n)",
+    "f(x: [n]R) = sum i:n. x[i] mod 2": "mod(x, y) of numbers",
     "f(x: [n]R, y: [m]R) = gen i:m. x[y[i]]": "y: [m]idx(n)",
     "f(x: [2*n]R) = gen i:2*n. x[i/2]": "x[i // 2]",
     "f(x: [n]R) = x[1:n]": "gen i:n - 1. x[i + 1]",
@@ -148,6 +180,9 @@ TEXTS: dict[str, str] = {
     "f(x: R) = x, x": "(a, b)",
     "f(x: [n]idx) = 1": "[n]idx(m)",
     "f(x: [n]R, n: R) = x": "such as n0",
+    "f(x: R) = 1,000 * x": "a number has no commas",
+    "f(x: R) = [1, 2, 3]": "an array of numbers is a parameter",
+    "f(x: R) = x /* twice */": "a comment begins with --",
     # brackets
     "f(x: R) = (x + (x * 2)": "the '(' at 1:11 is not closed: (x + (x * 2)",
     "f(x: [n]R) = sum i:n. x[i * x[i]": "the '[' at 1:24 is not closed",
@@ -262,6 +297,14 @@ PYTHON: list[tuple[Callable[[], Any], str]] = [
     (lambda: total(np.ones(3), n=2.5), "such as n=3"),
     (lambda: inner(np.ones(3), np.ones(4)), "where the lengths differ, they are two sizes"),
     (lambda: tl.to_jax(inner)(np.ones(3), np.ones(4)), "where the lengths differ, they are two sizes"),
+    (lambda: tl.R[-1], 'n = tl.sizes("n")'),
+    (lambda: total + 1, "call it: total(..)"),
+    (lambda: 2 * total, "call it: total(..)"),
+    (lambda: total[0], "call it: total(..)"),
+    (lambda: total.gradient, "tl.grad(f)"),
+    (lambda: tl.lib.sofmax, "did you mean softmax"),
+    (lambda: tl.limits(seconds="10").__enter__(), "tl.limits(seconds=10)"),
+    (program(lambda x: tl.gen(n, lambda i: x[i][i]), x=V), "it is a number already"),
     (lambda: tl.scalar_function("mine", derivative=lambda x: x, evaluate=np.sin, source="{0}"), "lambda x, y: .."),
 ]  # fmt: skip
 
@@ -429,3 +472,21 @@ def test_a_public_function_that_is_called_with_anything_gives_a_value_or_a_place
 def test_a_line_of_a_notebook_is_told_by_its_number_alone() -> None:
     line = PythonLine("/tmp/ipykernel_123/456.py", 2, "f(x)")
     assert str(line) == "line 2\n  f(x)"
+
+
+def test_a_size_that_is_declared_and_not_used_is_taken() -> None:
+    f = tl.parse("f(x: [6]R, n: size) = sum i:6. x[i]")
+    x = np.ones(6, np.float32)
+    assert f(x) == f(x, n=4) == tl.evaluate(f, x, n=4) == tl.to_jax(f)(x, n=4) == 6
+    assert np.array_equal(tl.grad(f)(x, n=4), x)
+    assert tl.cost(f, n=4) == 5
+    with pytest.raises(tl.ArgumentError):
+        f(x, m=4)
+
+
+def test_a_program_is_copied_by_its_text() -> None:
+    f = tl.function(lambda x, k: (x, (x, 2 * x)), x=tl.R, k=tl.idx(n))
+    for made in (copy.copy(f), copy.deepcopy(f), pickle.loads(pickle.dumps(f))):
+        assert str(made) == str(f)
+        assert made(3.0, 0, n=2) == f(3.0, 0, n=2) == (3, (3, 6))
+        assert str(tl.adjoint(made)) == str(tl.adjoint(f))

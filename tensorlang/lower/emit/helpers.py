@@ -37,8 +37,9 @@ _MODULES: tuple[ModuleType, ...] = (
 )
 
 
-_TRITON = Path(inspect.getfile(tiles)).with_name("triton.py")
-"""Never imported here: newer versions of JAX warn of Triton, and will be without it."""
+_FOR_GPUS = [Path(inspect.getfile(tiles)).with_name(name) for name in ("triton.py", "mosaic.py")]
+"""Never imported here: newer versions of JAX warn of Triton, and will be without it; older ones have no Mosaic GPU that
+can be interpreted."""
 
 
 def _functions(source: str) -> Iterator[tuple[ast.FunctionDef, str]]:
@@ -62,7 +63,7 @@ def names_read(f: ast.AST) -> frozenset[str]:
     return frozenset(node.id for node in ast.walk(f) if isinstance(node, ast.Name))
 
 
-_SOURCES = [*map(inspect.getsource, _MODULES), _TRITON.read_text()]
+_SOURCES = [*map(inspect.getsource, _MODULES), *(path.read_text() for path in _FOR_GPUS)]
 _FOUND = [found for source in _SOURCES for found in _functions(source)]
 
 HELPERS = {f.name: text for f, text in _FOUND}

@@ -29,10 +29,15 @@ from tensorlang.simplify import simplify
 
 
 class EmittedKernel(Protocol):
-    """A kernel in Python: a function of arrays, then all sizes, the dtype and `interpret`, that gives a list."""
+    """A kernel in Python: a function of arrays, then all sizes, the dtype and `interpret`, that gives a list.
+
+    It may call `others`. `by` says what makes it, and why.
+    """
 
     definition: Define
     arrays: tuple[Array, ...]
+    others: tuple[Define, ...]
+    by: str
 
 
 Emit = Callable[[Kernel, Mapping[Array, str], Mapping[Size, str], str, frozenset[Var]], EmittedKernel]
@@ -62,6 +67,8 @@ class KernelSource:
         self._definitions: list[str] = []
         self._read: set[str] = set()
         self._called: set[str] = set()
+        self.made_by: dict[str, str] = {}
+        """What makes the kernels, by their names."""
         results = frozenset(leaves_of(program.results))
         for step in program.steps:
             if isinstance(step, Plain):
@@ -84,14 +91,16 @@ class KernelSource:
         for out in kernel.outputs:
             self._held[out.var] = self._names.fresh_global(out.var.name)
         emitted = self._emit(kernel, self._held, self._sizes, name, results)
-        definition, functions = share(emitted.definition)
-        for called, code in functions.items():
-            if called not in self._called:
-                self._called.add(called)
-                # Triton has no `jnp.any`
-                self._definitions.append(code.replace(ANYWHERE, "jnp.max(state[0].astype(jnp.int32)) > 0"))
-                self._read |= names_read(ast.parse(code))
-        self._add(definition)
+        self.made_by[kernel.name] = emitted.by
+        for each in (*emitted.others, emitted.definition):
+            definition, functions = share(each)
+            for called, code in functions.items():
+                if called not in self._called:
+                    self._called.add(called)
+                    # Triton has no `jnp.any`
+                    self._definitions.append(code.replace(ANYWHERE, "jnp.max(state[0].astype(jnp.int32)) > 0"))
+                    self._read |= names_read(ast.parse(code))
+            self._add(definition)
         given = [*(self._held[x] for x in emitted.arrays), *self._sizes.values(), "dtype", "interpret"]
         self._body.unpack([self._held[out.var] for out in kernel.outputs], apply(name, *map(Name, given)))
 
@@ -111,7 +120,7 @@ class KernelSource:
         if len(targets) == 1:
             self._body.assign(targets[0], called)
         else:
-            self._body.unpack(targets, called)
+            self._body.unpack(targets, apply("jax.tree.leaves", called))
 
     def _tree(self, results: Results) -> Deep[Any]:
         if isinstance(results, tuple):

@@ -67,6 +67,7 @@ IMPORTS = {
     "pl": "from jax.experimental import pallas as pl",
     "pltpu": "from jax.experimental.pallas import tpu as pltpu",
     "plgpu": "from jax.experimental.pallas import triton as plgpu",
+    "mosaic_gpu": "from jax.experimental.pallas import mosaic_gpu",
     "set_xla_metadata": "from jax.experimental.xla_metadata import set_xla_metadata",
 }
 """The import of each module that generated code may read, by its name there."""

@@ -62,7 +62,7 @@ def operand(kernel: Kernel, array: Array, places: tuple[Affine, ...]) -> Operand
     axes = {axis.index: axis for axis in kernel.axes}
     zero = constant(0)
     absent = Dimension(How.ABSENT, zero, zero, constant(1))
-    found = [_dimension(a, axes) for a in places]
+    found = [dimension(a, axes) for a in places]
     if places and is_column(places, patterns(kernel)):
         found.append(absent)
     missing = max(0, 2 - len(found))
@@ -107,7 +107,8 @@ def _all_related(p: object) -> list[Related]:
     return found
 
 
-def _dimension(a: Affine, axes: dict[Index, TileAxis]) -> Dimension:
+def dimension(a: Affine, axes: dict[Index, TileAxis]) -> Dimension:
+    """How the dimension that is read at `a` is read; of the axes in it one at most is an axis of values."""
     here = [axes[i] for i in a.indices]
     low = _end(a, axes, lowest=True)
     length = _end(a, axes, lowest=False) - low + 1

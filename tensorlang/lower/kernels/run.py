@@ -16,11 +16,12 @@ from tensorlang.language.function import Function
 from tensorlang.language.predicates import Relation
 from tensorlang.lower.emit.gpu.launch import GpuKernel
 from tensorlang.lower.emit.kernels import Emit, KernelSource
+from tensorlang.lower.emit.mosaic.choice import mosaic_or_triton
 from tensorlang.lower.emit.tpu.launch import TpuKernel
 from tensorlang.lower.explain import Explained, Explanation
 from tensorlang.lower.kernels.grouping import program
 from tensorlang.lower.kernels.ir import Kernel, KernelProgram, Plain, TileAxis
-from tensorlang.lower.kernels.targets import GPU, TPU, Tiling
+from tensorlang.lower.kernels.targets import GPU, MOSAIC_GPU, TPU, Tiling
 from tensorlang.lower.run import Form, Lowered, defined
 
 
@@ -37,13 +38,31 @@ class Target:
     emit: Emit
 
 
-TARGETS = {"pallas-tpu": Target("tpu", TPU, TpuKernel), "pallas-gpu": Target("gpu", GPU, GpuKernel)}
+_TRITON = Target("gpu", GPU, GpuKernel)
+_MOSAIC_GPU = Target("gpu", MOSAIC_GPU, mosaic_or_triton)
+
+TARGETS = {"pallas-tpu": Target("tpu", TPU, TpuKernel), "pallas-gpu": _MOSAIC_GPU, "pallas-triton": _TRITON}
+
+_MOSAIC_GPU_FROM = (0, 12)  # the version of JAX that can interpret it
 
 TRITON_WARNING = "The Pallas Triton backend is deprecated"
 """How JAX's warning of it begins, and ours."""
 
 _TRITON_DEPRECATED = (0, 11)  # the version of JAX that began to warn
 _warned: set[str] = set()
+
+
+def has_mosaic_gpu() -> bool:
+    """Whether "pallas-gpu" is Mosaic GPU: JAX has it, and the GPU, if there is one here, is of Hopper's kind."""
+    if jax.__version_info__ < _MOSAIC_GPU_FROM:
+        return False
+    if jax.default_backend() != "gpu":
+        return True
+    return str(getattr(jax.devices()[0], "compute_capability", "9")).startswith("9")
+
+
+def _target(name: str) -> Target:
+    return TARGETS[name] if name != "pallas-gpu" or has_mosaic_gpu() else _TRITON
 
 
 class Kernels(Lowered):
@@ -81,12 +100,12 @@ class Kernels(Lowered):
 
         Relations are read as boolean arrays, whatever `on_points` says, and no costs are told at `sizes`.
         """
-        self._form(())
-        return Explanation(self.target, tuple(_explained(step) for step in self.program.steps))
+        made = cast(KernelSource, self._form(()).made)
+        return Explanation(self.target, tuple(_explained(step, made.made_by) for step in self.program.steps))
 
     def _form(self, on_points: tuple[Relation, ...]) -> Form:
         if () not in self._forms:
-            target = TARGETS[self.target]
+            target = _target(self.target)
 
             def length(axis: TileAxis, ruled_out: bool) -> int:
                 return self._lengths.get(str(axis.extent)) or target.tiling.length(axis, ruled_out)
@@ -123,7 +142,7 @@ class Kernels(Lowered):
             message = f"there is no {kind.upper()} here: Pallas interprets the kernels of {self.target}"
             self._say_once(message, InterpretedWarning)
             return True
-        if kind == "gpu" and jax.__version_info__ >= _TRITON_DEPRECATED:
+        if self._has_triton() and jax.__version_info__ >= _TRITON_DEPRECATED:
             self._say_once(
                 f"{TRITON_WARNING} by JAX {jax.__version__}, and runs the kernels of {self.target} as long as JAX "
                 "has it. JAX warns too, as it compiles each. Where warnings are errors, this lets both pass: "
@@ -132,13 +151,18 @@ class Kernels(Lowered):
             )
         return False
 
+    def _has_triton(self) -> bool:
+        """Whether Triton makes some of the kernels."""
+        made = cast(KernelSource, self._form(()).made)
+        return any("Triton" in by for by in made.made_by.values())
+
     def _say_once(self, message: str, category: type[Warning]) -> None:
         if self.target not in _warned:
             warnings.warn(message, category, stacklevel=4)
             _warned.add(self.target)  # not if the warning is an error: then the next call must say it too
 
 
-def _explained(step: Kernel | Plain) -> Explained:
+def _explained(step: Kernel | Plain, made_by: Mapping[str, str]) -> Explained:
     if isinstance(step, Plain):
         names = ", ".join(x.name for x in step.outputs)
         return Explained(
@@ -153,7 +177,7 @@ def _explained(step: Kernel | Plain) -> Explained:
         f"{names}: the kernel {step.name} over {axes or 'one tile'}",
         "dense",
         f"accumulated in fast memory: {inside}" if inside else "",
-        computed=f"tile by tile, {tiles}:",
+        computed=f"tile by tile, {tiles}, by {made_by[step.name]}:",
         parts=tuple(step.formulas()),
         apart=step.apart,
     )

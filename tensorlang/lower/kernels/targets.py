@@ -3,7 +3,7 @@ be made of, and which of its axes are cut into tiles."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from tensorlang.language.affine import Index
@@ -43,7 +43,6 @@ def _unfit_for_tpus(kernel: Kernel) -> str | None:
     return _calls_unfit(kernel)
 
 
-_LENGTHS_ON_GPUS = {Role.PARALLEL: 128, Role.REDUCED: 64}
 _NOT_IN_TRITON = frozenset({"erf"})
 _STORES = "dynamic_update_index_in_dim"
 """What stored values of loops are written by."""
@@ -65,7 +64,7 @@ def _calls_unfit(kernel: Kernel) -> str | None:
     return None
 
 
-def _cut_for_gpus(kernel: Kernel) -> Kernel:
+def _cut_for_gpus(kernel: Kernel, lengths: Mapping[Role, int]) -> Kernel:
     """`kernel` with more axes cut into tiles, since on GPUs values may have any axes, and be read at any places.
 
     Those are the axes of outputs that nothing is summed over; and if all tiles are visited, what all accumulators sum
@@ -82,7 +81,7 @@ def _cut_for_gpus(kernel: Kernel) -> Kernel:
         if role is None or axis.is_tiled:
             axes.append(axis)
         else:
-            block = 1 if axis.role is Role.UNROLLED else _LENGTHS_ON_GPUS[role]
+            block = 1 if axis.role is Role.UNROLLED else lengths[role]
             axes.append(replace(axis, role=role, block=block))
     accumulators = tuple(replace(a, value=_without_sums(a.value, summed)) for a in kernel.accumulators)
     return replace(kernel, axes=tuple(axes), accumulators=accumulators)
@@ -112,5 +111,11 @@ def _without_sums(e: Expr, indices: frozenset[Index]) -> Expr:
     return rebuilt(replace(r, binders=tuple((i, n) for i, n in r.binders if i not in indices)))
 
 
+def _for_gpus(lengths: Mapping[Role, int]) -> Tiling:
+    return Tiling(lambda axis, _: lengths[axis.role], lambda kernel: _cut_for_gpus(kernel, lengths), _unfit_for_gpus)
+
+
 TPU = Tiling(_length_on_tpus, lambda kernel: kernel, _unfit_for_tpus)
-GPU = Tiling(lambda axis, _: _LENGTHS_ON_GPUS[axis.role], _cut_for_gpus, _unfit_for_gpus)
+GPU = _for_gpus({Role.PARALLEL: 128, Role.REDUCED: 64})
+MOSAIC_GPU = _for_gpus({Role.PARALLEL: 64, Role.REDUCED: 64})
+"""With 64 elements on each side a warpgroup has the accumulators of two products of matrices in its registers."""

@@ -7,6 +7,7 @@ there are plain tables and folds. The live widget shows the same frames.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from html import escape
 from importlib.resources import files
@@ -37,6 +38,9 @@ _ON_A_PAGE = 1_000
 _READ_THROUGH = 200
 """So many of them are folds that can be read without scripts."""
 _MOST_STATEMENTS = 200
+_MOST_ORIGINS = 50
+"""So many cotangents are listed with the steps that made them."""
+_TOKENS = re.compile(r"<[^>]*>|&\w+;|[A-Za-z_]\w*")
 _SHORT = 20
 """Programs of so few lets have their costs written for all sizes."""
 
@@ -47,7 +51,7 @@ def frame(view: View, k: int) -> str:
         return _frame(view, k, _program(view))
     if k == len(view.derivation.steps) + 1:
         return _frame(view, k, _adjoint(view))
-    return _frame(view, k, _step(view.frame(k)))
+    return _frame(view, k, _step(view, view.frame(k)))
 
 
 def title(view: View, k: int) -> str:
@@ -85,7 +89,9 @@ def page(view: View, steps: range | None = None) -> str:
     count = len(view.derivation.steps)
     wanted = [k for k in (steps or range(1, _ON_A_PAGE + 1)) if 1 <= k <= count]
     readable, rest = wanted[:_READ_THROUGH], wanted[_READ_THROUGH:]
-    shown = [frame(view, k) for k in (0, *readable, count + 1)]
+    shown = [
+        frame(view, k).replace("<details", f'<details id="step-{k}"', 1) for k in (0, *readable, count + 1)
+    ]  # where no script runs, names lead to folds
     more = ""
     if rest:
         held = {
@@ -148,7 +154,20 @@ def _frame(view: View, k: int, content: str) -> str:
     )
 
 
-def _step(shown: Frame) -> str:
+def _traced(text: str, view: View) -> str:
+    """HTML in which the name of each statement leads to the step that made it."""
+
+    def link(token: re.Match[str]) -> str:
+        if token[0] not in view.made:
+            return token[0]
+        step, _ = view.made[token[0]]
+        made = escape(f"made in step {step} by {view.title(step)}")
+        return f'<a class="from" tabindex="-1" href="#step-{step}" data-step="{step}" title="{made}">{token[0]}</a>'
+
+    return _TOKENS.sub(link, text)
+
+
+def _step(view: View, shown: Frame) -> str:
     rule = shown.rule
     proved = ""
     if rule.theorems:
@@ -157,7 +176,7 @@ def _step(shown: Frame) -> str:
     parts = [
         block("p", block("code", law(rule)), "law"),
         block("p", f"{words(rule)} {proved}", "note"),
-        _expression(shown),
+        _expression(view, shown),
     ]
     if shown.own is not None:
         parts.append(_ledger(shown))
@@ -166,14 +185,14 @@ def _step(shown: Frame) -> str:
     return "".join(parts)
 
 
-def _expression(shown: Frame) -> str:
+def _expression(view: View, shown: Frame) -> str:
     rows = []
     for line in shown.lines:
         if isinstance(line, Gap):
             cells = f"<td>⋮ {line.count:,} more</td><td></td>"
         else:
             spent = "" if line.cost is None else f"{line.cost:,}"
-            cells = f'<td><code>{line.text}</code></td><td class="number">{spent}</td>'
+            cells = f'<td><code>{_traced(line.text, view)}</code></td><td class="number">{spent}</td>'
         rows.append(f'<tr class="{line.mark or "both"}"><th scope="row">{line.mark}</th>{cells}</tr>')
     counted = "cost" if shown.own is not None else ""
     head = f'<thead><tr><th></th><th>expression</th><th class="number">{counted}</th></tr></thead>'
@@ -225,13 +244,30 @@ def _adjoint(view: View) -> str:
     d = view.derivation
     parts = [
         block("p", "What stands left of the parameters' differentials is the adjoint. Simplified, it reads:"),
-        preformatted([beginning(function_lines(d.adjoint, UNICODE))]),
+        _traced(preformatted([beginning(function_lines(d.adjoint, UNICODE))]), view),
     ]
+    parts.append(_origins(view))
     if view.ledger is not None:
         named = (("the program", d.function), ("its adjoint", d.adjoint))
         rows = [[name, _here(view, f), _for_all_sizes(f)] for name, f in named]
         parts.append(table(rows, ("cost (Figure 6)", "at these sizes", "for all sizes"), numbers=(1,)))
     return "".join(parts)
+
+
+def _origins(view: View) -> str:
+    """Each cotangent as it was derived, with the statement that it is of, the rule and the step."""
+    own = set(view.derivation.program.statements)
+    rows: list[list[str]] = []
+    for step, x in view.made.values():
+        if x not in own and len(rows) < _MOST_ORIGINS:
+            subject = view.derivation.steps[step - 1].subject
+            texts = (view.names.definition(x), "" if subject is None else view.names.of(subject))
+            parts = [_traced(block("code", text), view) for text in texts]
+            rows.append([*parts, f"{view.title(step)}, step {step}"])
+    if not rows:
+        return ""
+    header = ("before it was simplified", "from the statement", "by the rule")
+    return table(rows, header)
 
 
 def _here(view: View, f: Function) -> str:

@@ -101,9 +101,18 @@ function stepper(section, source) {
     show(STEPS[event.key] === -Infinity ? 0 : STEPS[event.key] === Infinity ? last : at + STEPS[event.key]);
   };
   (source.isWholePage ? document : section).addEventListener("keydown", keys);
+  const origin = (event) => event.target.closest("a.from");
   stage.addEventListener("click", (event) => {
     if (event.target.closest("details.frame > summary")) event.preventDefault();
+    if (!origin(event)) return;
+    event.preventDefault();
+    show(Number(origin(event).dataset.step));
   });
+  const light = (event) => {
+    const name = origin(event)?.textContent;
+    for (const link of stage.querySelectorAll("a.from")) link.classList.toggle("lit", link.textContent === name);
+  };
+  for (const kind of ["pointerover", "focusin", "focusout", "pointerleave"]) stage.addEventListener(kind, light);
   section.setAttribute("data-lm-suppress-shortcuts", "true"); // JupyterLab would take the arrow keys
   section.classList.add("live");
   section.append(bar, stage);
@@ -120,14 +129,19 @@ function fromPage(section) {
   const names = (frame) => frame.dataset.about.split(" ").filter(Boolean);
   const about = [...inside.map(names), ...rest.about, names(end)];
   for (const frame of [...inside, end]) frame.remove();
-  stepper(section, {
+  const isWholePage = section.dataset.page === "whole";
+  const fromAddress = () => Number(/^#step-(\d+)$/.exec(location.hash)?.[1] ?? 0);
+  const shown = stepper(section, {
     titles,
     about,
-    start: 0,
-    isWholePage: section.dataset.page === "whole",
-    moved: () => {},
+    start: isWholePage ? fromAddress() : 0,
+    isWholePage,
+    moved: (k) => { // the address leads to the step; a page without one, such as in a frame, has none to follow
+      if (isWholePage && location.protocol !== "about:" && k !== fromAddress()) history.replaceState(null, "", `#step-${k}`);
+    },
     frame: (k) => (k === titles.length - 1 ? end : inside[k] ?? element(rest.frames[k - inside.length])),
   });
+  if (isWholePage) addEventListener("hashchange", () => shown.show(fromAddress()));
 }
 
 function fromKernel({ model, el }) {

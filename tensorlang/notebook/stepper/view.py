@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from html import escape
 from itertools import accumulate, groupby
 from typing import NamedTuple, assert_never
@@ -156,6 +157,16 @@ class View:
         change = self.rows.changes[number - 1]
         made = [row.part.statement for row in change.given if isinstance(row.part, Let)]
         return tuple(dict.fromkeys(map(self.names.of, (*own, *made))))
+
+    @cached_property
+    def made(self) -> dict[str, tuple[int, Statement]]:
+        """The statements that steps make, by name, each with its first step: the program's, and then cotangents."""
+        found: dict[str, tuple[int, Statement]] = {}
+        for number, change in enumerate(self.rows.changes, 1):
+            for row in change.given:
+                if isinstance(row.part, Let):
+                    found.setdefault(self.names.of(row.part.statement), (number, row.part.statement))
+        return found
 
     def frame(self, number: int) -> Frame:
         """Step `number`."""

@@ -24,21 +24,22 @@ from tensorlang.lower.emit.gpu.reads import GpuScope, if_ragged, spread
 from tensorlang.lower.emit.gpu.table import has_intervals
 from tensorlang.lower.emit.gpu.values import IDENTITY, GpuValues, Reduced
 from tensorlang.lower.emit.nodes import Do
-from tensorlang.lower.kernels.ir import Accumulator, Kernel, Kind, Output, Role, TileAxis
+from tensorlang.lower.kernels.ir import Accumulator, Kernel, Kind, Output, Role, TileAxis, Tiles
 from tensorlang.lower.kernels.terms import reduction
 from tensorlang.recursion import run
 
-_SIGNS = {Kind.SUM: 0, Kind.MAX: 1, Kind.MIN: -1}
+SIGNS = {Kind.SUM: 0, Kind.MAX: 1, Kind.MIN: -1}
+"""How a `Reduced` says what an accumulator does."""
 
 
 class GpuBody:
     """The function that is each program: `written`, and whether it multiplies matrices."""
 
-    def __init__(self, kernel: Kernel, naming: GpuNaming) -> None:
+    def __init__(self, kernel: Kernel, naming: GpuNaming, values: GpuValues | None = None) -> None:
         self._kernel = kernel
         self._naming = naming
         self._axes = {axis.index: axis for axis in kernel.axes}
-        self._values = GpuValues(kernel, naming)
+        self._values = values or GpuValues(kernel, naming)
         self.written = self._write()
         self.multiplies = self._values.multiplies
 
@@ -64,7 +65,7 @@ class GpuBody:
             self._loops(scope.block, carried)
             last = GpuScope(scope.block, frozenset(acc.var for acc in accumulators), scope)
             for acc, name in zip(accumulators, carried, strict=True):
-                last.memo[_read(acc)] = Value(Name(name), self._axes_of(acc))
+                last.memo[element(acc)] = Value(Name(name), self._axes_of(acc))
         for output in kernel.outputs:
             self._store(output, last)
         return Define("kernel", tuple(f"{name}_ref" for name in names), scope.block)
@@ -92,7 +93,7 @@ class GpuBody:
         new = []
         for acc, name in zip(kernel.accumulators, carried, strict=True):
             axes, old = self._axes_of(acc), Name(name)
-            made = run(self._values.reduced(_taken_in(acc, self._axes, kernel.tiles is not None), inner))
+            made = run(self._values.reduced(taken_in(acc, self._axes, kernel.tiles is not None), inner))
             more = aligned(made, axes).node
             fresh = names.fresh_local(f"{name}_new")
             match acc.kind:
@@ -103,12 +104,17 @@ class GpuBody:
                     inner.block.assign(fresh, apply("maximum" if acc.kind is Kind.MAX else "minimum", old, more))
             new.append(Name(fresh))
             if acc.var in growing:
-                inner.memo[_read(acc)] = Value(Name(fresh), axes)
+                inner.memo[element(acc)] = Value(Name(fresh), axes)
                 scale = names.fresh_local("scale")
                 scales[acc.var] = Value(Name(scale), axes)
                 inner.block.assign(scale, apply("_rescaling", old, Name(fresh)))
         inner.block.give(tuple_of(new))
-        return Define("step", ("number", "carry", *(["masked"] if kernel.tiles is not None else [])), inner.block)
+        masked = ["masked"] if kernel.tiles is not None else []
+        return Define("step", ("number", "carry", *masked, *self._tiles_of_step()), inner.block)
+
+    def _tiles_of_step(self) -> Sequence[str]:
+        """The names of the tiles that a step is given."""
+        return ()
 
     def _numbers(self, reduced: tuple[TileAxis, ...], scope: GpuScope) -> None:
         """The places in the tile of this number, of which those of the last axis follow one another."""
@@ -138,15 +144,10 @@ class GpuBody:
             count = product_of(naming.count(axis) for axis in kernel.of_role(Role.REDUCED))
             block.unpack(carried, loop(zero, count, Name("step")))
             return
-        row: Node | None = None
-        for axis in kernel.tiles.axes:
-            if axis.role is Role.PARALLEL:
-                number = Name(naming.numbers[axis.index])
-                row = Infix(Infix(row, "*", naming.count(axis)), "+", number) if row is not None else number
-        block.assign("row", row or zero)
+        self._row(block, kernel.tiles)
         if has_intervals(kernel.tiles):
             first, start, stop, last, count = map(Name, ("first", "start", "stop", "last", "count"))
-            block.unpack(("first", "start", "stop", "last"), tuple_of(_column(integer(k)) for k in range(4)))
+            block.unpack(("first", "start", "stop", "last"), tuple_of(column(integer(k)) for k in range(4)))
             block.assign("carry", loop(start, stop, step("number", Name("number"), False)))
             before = Infix(first, "+", k)
             after = Infix(Infix(Infix(stop, "-", start), "+", first), "+", k)
@@ -155,13 +156,22 @@ class GpuBody:
             block.unpack(carried, loop(zero, count, step("k", apply("around", k), True)))
         else:
             whole, count, tile = Name("whole"), Name("count"), apply("listed", k)
-            block.unpack(("whole", "count"), tuple_of(_column(integer(k)) for k in range(2)))
-            block.assign("listed", Function(("k",), _column(Infix(integer(2), "+", k))))
+            block.unpack(("whole", "count"), tuple_of(column(integer(k)) for k in range(2)))
+            block.assign("listed", Function(("k",), column(Infix(integer(2), "+", k))))
             block.assign("carry", loop(zero, whole, step("k", tile, False)))
             block.unpack(carried, loop(whole, count, step("k", tile, True)))
 
+    def _row(self, block: Block, tiles: Tiles) -> None:
+        """The program's row of the table."""
+        row: Node | None = None
+        for axis in tiles.axes:
+            if axis.role is Role.PARALLEL:
+                number = Name(self._naming.numbers[axis.index])
+                row = Infix(Infix(row, "*", self._naming.count(axis)), "+", number) if row is not None else number
+        block.assign("row", row or integer(0))
+
     def _start(self, acc: Accumulator) -> Node:
-        extents, sign = self._naming.extents(self._axes_of(acc)), _SIGNS[acc.kind]
+        extents, sign = self._naming.extents(self._axes_of(acc)), SIGNS[acc.kind]
         start = IDENTITY[sign] if sign else Number(Fraction(0), True)
         return apply("full", extents, start, Name("jnp.float32"))
 
@@ -180,7 +190,7 @@ class GpuBody:
         scope.block.statements.append(Do(apply("_store", *arguments)))
 
 
-def _column(k: Node) -> Node:
+def column(k: Node) -> Node:
     """A number of the table's row."""
     return Subscript(Name("table_ref"), (Name("row"), k))
 
@@ -190,9 +200,9 @@ def _along(length: Node) -> Node:
     return apply("lax.iota", Name("jnp.int32"), length)
 
 
-def _taken_in(acc: Accumulator, axes: Mapping[Index, TileAxis], has_masks: bool) -> Reduced:
+def taken_in(acc: Accumulator, axes: Mapping[Index, TileAxis], has_masks: bool) -> Reduced:
     """What an accumulator takes in of a tile; a sum in its value is part of its own."""
-    sign = _SIGNS[acc.kind]
+    sign = SIGNS[acc.kind]
     over = [i for i, axis in axes.items() if axis.role is Role.REDUCED]
     factors: tuple[Expr, ...] = (acc.value,)
     if isinstance(acc.value, Sum | Extremum):
@@ -203,5 +213,6 @@ def _taken_in(acc: Accumulator, axes: Mapping[Index, TileAxis], has_masks: bool)
     return Reduced(sign, tuple(over), acc.pred, factors, "masked" if has_masks else "")
 
 
-def _read(acc: Accumulator) -> Expr:
+def element(acc: Accumulator) -> Expr:
+    """The accumulator where it is read."""
     return access(acc.var, *map(atom_affine, acc.axes))

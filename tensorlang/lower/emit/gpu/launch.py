@@ -44,6 +44,9 @@ class GpuKernel:
     that is no power of 2.
     """
 
+    others: tuple[Define, ...] = ()
+    by = "Triton"
+
     def __init__(
         self, kernel: Kernel, arrays: Mapping[Array, str], sizes: Mapping[Size, str], name: str, narrow: frozenset[Var]
     ) -> None:
@@ -98,7 +101,7 @@ class GpuKernel:
             in_specs=Infix(anywhere, "*", integer(inputs)),
             out_specs=Infix(anywhere, "*", integer(len(outputs))),
             compiler_params=apply("plgpu.CompilerParams", num_warps=Name("warps"), num_stages=Name("stages")),
-            interpret=Name("interpret"),
+            interpret=apply("bool", Name("interpret")),
             name=Text(self.name.strip("_")),
         )
         block.assign("call", call)

@@ -94,14 +94,17 @@ class Reads:
         for atom, k in a.terms:
             match atom:
                 case Index():
-                    axes = () if self._axes[atom].is_number else (atom,)
-                    part = Value(Name(self._naming.places[atom]), axes)
+                    part = self._at(atom)
                 case Size():
                     part = Value(self._naming.node(atom_affine(atom)))
                 case Lookup(array, at):
                     part = self.load(array, at, scope)
             total = plus(total, times(literal(Fraction(abs(k))), part, self._order), 1 if k > 0 else -1, self._order)
         return plus(total, literal(Fraction(a.constant)), 1, self._order)
+
+    def _at(self, i: Index) -> Value:
+        """The places of an axis."""
+        return Value(Name(self._naming.places[i]), () if self._axes[i].is_number else (i,))
 
     def mask(self, p: Predicate, scope: GpuScope) -> Value:
         """Where `p` holds."""

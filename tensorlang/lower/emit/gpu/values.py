@@ -12,7 +12,7 @@ from tensorlang.language.grammar import Bracket, Const, Expr, Extremum, Sum
 from tensorlang.language.predicates import TRUE, Predicate, conjuncts, less
 from tensorlang.lower.arrays.fold import combined, used_twice
 from tensorlang.lower.arrays.ir import Infix, Name, Negative, Node, Number
-from tensorlang.lower.arrays.values import Value, apply, integer, literal, ordered, times, where
+from tensorlang.lower.arrays.values import Axes, Value, apply, integer, literal, ordered, times, where
 from tensorlang.lower.emit.gpu.naming import GpuNaming
 from tensorlang.lower.emit.gpu.reads import GpuScope, Reads
 from tensorlang.lower.emit.nodes import Attribute, Call, Conditional, For
@@ -43,7 +43,7 @@ class Reduced:
 
 
 @dataclass(frozen=True)
-class _Part:
+class Part:
     """A factor of a product, or a condition on it."""
 
     value: Value
@@ -81,7 +81,7 @@ class GpuValues(Reads):
         match e:
             case Bracket(p, a):
                 v = yield from call(self.value(a, scope))
-                return where(self.mask(p, scope), v, self._order)
+                return self._where(self.mask(p, scope), v)
             case Sum() | Extremum():
                 r = reduction(e)
                 v = yield from call(self.reduced(Reduced(r.sign, r.indices, r.pred, r.factors), scope))
@@ -123,17 +123,17 @@ class GpuValues(Reads):
 
     def _in_vectors(self, r: Reduced, scope: GpuScope) -> Deep[Value]:
         pred, factors = product(multiplied(r.factors)) if not r.sign else (TRUE, list(r.factors))
-        parts: list[_Part] = []
+        parts: list[Part] = []
         for factor in factors:
-            v = yield from call(self.value(factor, scope))
-            parts.append(_Part(v, is_read=variable(factor) is not None))
+            part = yield from call(self._factor(factor, scope))
+            parts.append(part)
         vectors = [i for i in r.indices if not self._axes[i].is_number]
-        parts += [_Part(self.mask(p, scope), True, r.condition) for p in conjuncts(r.pred) if p is not TRUE]
-        parts += [_Part(self.mask(p, scope), True) for p in conjuncts(pred) if p is not TRUE]
+        parts += [Part(self.mask(p, scope), True, r.condition) for p in conjuncts(r.pred) if p is not TRUE]
+        parts += [Part(self.mask(p, scope), True) for p in conjuncts(pred) if p is not TRUE]
         whole = [i for i in vectors if self._axes[i].role is Role.WHOLE and (r.sign or not vanishes(factors, i))]
         said = conjuncts(r.pred)
         whole = [i for i in whole if less(atom_affine(i), self._axes[i].extent) not in said]
-        parts += [_Part(mask, True) for mask in self.ends(whole, scope)]
+        parts += [Part(mask, True) for mask in self.ends(whole, scope)]
         if not r.sign:
             dotted = self._dot(vectors, parts, scope)
             if dotted is not None:
@@ -146,7 +146,11 @@ class GpuValues(Reads):
             v = Value(along, v.axes[:k] + v.axes[k + 1 :], v.depth + 1)
         return v
 
-    def _multiplied(self, parts: Sequence[_Part], scope: GpuScope, otherwise: Node | None = None) -> Value:
+    def _factor(self, e: Expr, scope: GpuScope) -> Deep[Part]:
+        v = yield from call(self.value(e, scope))
+        return Part(v, is_read=variable(e) is not None)
+
+    def _multiplied(self, parts: Sequence[Part], scope: GpuScope, otherwise: Node | None = None) -> Value:
         """The product of factors where all masks hold, else `otherwise`, or 0."""
         v = reduce(
             lambda a, b: times(a, b, self._order), [p.value for p in parts if not p.is_mask], literal(Fraction(1))
@@ -156,16 +160,20 @@ class GpuValues(Reads):
             if condition:
                 v = ordered(v, self._order)
                 v = v if isinstance(v.node, Name) else self._named(v, scope)
-            chosen = where(masks, v, self._order, otherwise)
+            chosen = self._where(masks, v, otherwise)
             if condition and chosen.axes == v.axes:
                 either = Conditional(Name(condition), chosen.node, v.node)
                 chosen = self._named(replace(chosen, node=either), scope)
             v = chosen
         return v
 
+    def _where(self, mask: Value, v: Value, otherwise: Node | None = None) -> Value:
+        """`v` where the mask holds, else `otherwise`, or 0."""
+        return where(mask, v, self._order, otherwise)
+
     def _dot(
-        self, vectors: Sequence[Index], parts: Sequence[_Part], scope: GpuScope
-    ) -> tuple[list[Index], list[_Part]] | None:
+        self, vectors: Sequence[Index], parts: Sequence[Part], scope: GpuScope
+    ) -> tuple[list[Index], list[Part]] | None:
         """If the parts are a product of two matrices along one of `vectors`: the others, and parts with the product."""
         for i in vectors:
             along = [p for p in parts if i in p.value.axes]
@@ -177,10 +185,13 @@ class GpuValues(Reads):
             alone = [p for p in along if p.value.axes == (i,)]
             read_only = len(left) == 1 and left[0].is_read
             (right if read_only else left).extend(alone)
-            a = ordered(self._multiplied(left, scope), (sides[0], i))
-            b = ordered(self._multiplied(right, scope), (i, sides[1]))
             self.multiplies = True
-            product_ = apply("_product", a.node, b.node, Name("dtype"), Name("interpret"))
-            dot = self._named(Value(product_, sides), scope)
-            return [j for j in vectors if j is not i], [_Part(dot), *(p for p in parts if p not in along)]
+            dot = self._named(Value(self._product(left, right, i, sides, scope), sides), scope)
+            return [j for j in vectors if j is not i], [Part(dot), *(p for p in parts if p not in along)]
         return None
+
+    def _product(self, left: Sequence[Part], right: Sequence[Part], i: Index, sides: Axes, scope: GpuScope) -> Node:
+        """The product along `i` of the matrices that are the products of these parts."""
+        a = ordered(self._multiplied(left, scope), (sides[0], i))
+        b = ordered(self._multiplied(right, scope), (i, sides[1]))
+        return apply("_product", a.node, b.node, Name("dtype"), Name("interpret"))

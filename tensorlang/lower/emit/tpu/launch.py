@@ -35,6 +35,9 @@ class TpuKernel:
     their lengths.
     """
 
+    others: tuple[Define, ...] = ()
+    by = "Mosaic"
+
     def __init__(
         self, kernel: Kernel, arrays: Mapping[Array, str], sizes: Mapping[Size, str], name: str, narrow: frozenset[Var]
     ) -> None:

@@ -1,0 +1,149 @@
+"""What generated kernels by Mosaic GPU call: tiles between memory and registers, products of matrices, pipelines."""
+
+import jax.numpy as jnp
+from jax import lax
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import mosaic_gpu
+
+from tensorlang.lower.emit.library.tiles import _filled
+
+
+def _simulated(interpret):
+    """How a kernel is interpreted: on a simulated GPU, where races are errors."""
+    return mosaic_gpu.InterpretGPUParams(detect_races=True) if interpret is True else interpret
+
+
+def _in_tiles(x, starts, lengths, order):
+    """What tiles are copied of: `x` from `starts` on, filled up with zeros, its dimensions in `order`; 1 for true."""
+    x = x.astype(jnp.bfloat16) if x.dtype == jnp.bool_ else x
+    return _filled(x, starts, lengths).transpose(order) if x.ndim else x.reshape(1)
+
+
+def _laid(x, gone=None):
+    """A tile in registers as the matrix units have it, spread over 128 threads; vectors as if along one of its axes,
+    where the axis `gone` was summed over."""
+    layout = mosaic_gpu.Layout.WGMMA
+    return mosaic_gpu.layout_cast(x, layout if gone is None else layout.reduce(gone))
+
+
+def _in_registers(ref, gone=None):
+    """A tile from shared memory, reals in single precision."""
+    x = _laid(ref[...], gone)
+    return x.astype(jnp.float32) if jnp.issubdtype(x.dtype, jnp.floating) else x
+
+
+def _number(x):
+    """A number from memory, a real one in single precision."""
+    return x.astype(jnp.float32) if jnp.issubdtype(x.dtype, jnp.floating) else x
+
+
+def _places(first, count, gone):
+    """first, first + 1, .."""
+    return _laid(lax.iota(jnp.int32, count), gone) + first
+
+
+def _everywhere(value, shape, gone=None):
+    """A tile of one number."""
+    return _laid(jnp.full(shape, value, jnp.float32), gone) if shape else jnp.asarray(value, jnp.float32)
+
+
+def _spread_along(value, shape, axis):
+    """A tile of the same vector everywhere."""
+    return lax.broadcast_in_dim(value, shape, (axis,))
+
+
+def _all_or_none(condition, shape, gone=None):
+    """A mask of one condition."""
+    return _laid(jnp.full(shape, condition), gone)
+
+
+def _fetch(pairs, arrived):
+    """Copy tiles to shared memory, all at once."""
+    for ref, tile in pairs:
+        mosaic_gpu.copy_gmem_to_smem(ref, tile, arrived)
+    mosaic_gpu.barrier_wait(arrived)
+
+
+def _fetched(ref, gone=None):
+    """A tile from memory."""
+
+    def through(tile, arrived):
+        mosaic_gpu.copy_gmem_to_smem(ref, tile, arrived)
+        mosaic_gpu.barrier_wait(arrived)
+        return _in_registers(tile, gone)
+
+    return pl.run_scoped(through, mosaic_gpu.SMEM(ref.shape, ref.dtype), mosaic_gpu.Barrier())
+
+
+def _put(value, tile, ref):
+    """Copy a tile to memory by way of shared memory."""
+    tile[...] = value.astype(tile.dtype)
+    mosaic_gpu.commit_smem()
+    mosaic_gpu.copy_smem_to_gmem(tile, ref)
+
+
+def _matrix_product(a, a_turned, b, b_turned, dtype):
+    """The product of two matrices, summed in single precision; one that is `turned` is the transpose of what is given.
+
+    The matrix units take bfloat16. Single precision is three of it, the further ones what the ones before leave, and
+    the product is that of the six pairs which matter: what is left out is below 2^-24 of it.
+    """
+
+    def parts_of(x, then):
+        if x.dtype == jnp.bfloat16:  # computed ones are of single precision
+            return then([x])
+        value = _in_registers(x)
+        count = 1 if dtype == jnp.bfloat16 else 3
+
+        def split(parts):
+            rest = value
+            for k in range(count):
+                part = rest.astype(jnp.bfloat16)
+                parts[k] = part
+                rest = rest - part.astype(jnp.float32)
+            return then([parts.at[k] for k in range(count)])
+
+        return pl.run_scoped(split, mosaic_gpu.SMEM((count, *value.shape), jnp.bfloat16))
+
+    def multiplied(lefts, rights):
+        mosaic_gpu.commit_smem()
+        lefts = [x.transpose((1, 0)) if a_turned else x for x in lefts]
+        rights = [x.transpose((1, 0)) if b_turned else x for x in rights]
+        pairs = [(x, y) for i, x in enumerate(lefts) for j, y in enumerate(rights) if i + j < 3]
+
+        def summed(total):
+            for x, y in reversed(pairs):
+                mosaic_gpu.wgmma(total, x, y)
+            return _laid(total[...])
+
+        shape = (lefts[0].shape[0], rights[0].shape[1])
+        return pl.run_scoped(summed, mosaic_gpu.WGMMAAccumulatorRef(shape, jnp.float32))
+
+    return parts_of(a, lambda lefts: parts_of(b, lambda rights: multiplied(lefts, rights)))
+
+
+def _pipelined(step, tile, count, blocks, carry, stages, *masked):
+    """`carry` after `count` steps, of which the k-th takes in the tile with the number tile(k), `masked` or not.
+
+    A block is an array, the extents of its tiles, and where the tile with a number begins. Those of the next steps are
+    on their way to shared memory while one is taken in.
+    """
+
+    def body(at, *tiles_and_carry):
+        *tiles, carry = tiles_and_carry
+        carry = step(tile(at[0]), carry, *masked, *tiles)
+        mosaic_gpu.commit_smem()  # all has been read before the next tiles are written over it
+        return carry
+
+    def spec(extents, start):
+        shape = tuple(None if n is None else pl.Element(n) for n in extents)
+        return mosaic_gpu.BlockSpec(shape, lambda k: start(tile(k)))
+
+    run = mosaic_gpu.emit_pipeline(
+        body,
+        grid=(count,),
+        in_specs=[spec(extents, start) for _, extents, start in blocks],
+        max_concurrent_steps=stages,
+        init_carry=carry,
+    )
+    return run(*(ref for ref, _, _ in blocks))

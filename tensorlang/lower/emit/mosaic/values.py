@@ -1,0 +1,180 @@
+"""The expressions of a kernel as code for one tile in registers, and products of matrices in shared memory.
+
+A value has two axes at most. The threads hold it as the matrix units do (`WGMMA`), by rows; what has one axis lies as
+a sum along the other one of such a tile does. So each axis is either one of rows or one of lanes in all values of a
+kernel; `pairs` are the axes that occur together, by which that is decided. Matrices that are multiplied may be read in
+any order, for they are never in registers unless something is computed of them before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tensorlang.language.affine import Affine, Index
+from tensorlang.language.grammar import Call, Expr
+from tensorlang.language.predicates import Predicate, Relation
+from tensorlang.lower.arrays.ir import Infix, Name, Node
+from tensorlang.lower.arrays.values import Axes, Value, apply, integer
+from tensorlang.lower.emit.gpu.naming import GpuNaming
+from tensorlang.lower.emit.gpu.reads import GpuScope
+from tensorlang.lower.emit.gpu.values import GpuValues, Part, Reduced
+from tensorlang.lower.emit.mosaic.tiles import Tiles
+from tensorlang.lower.kernels.ir import Kernel
+from tensorlang.lower.kernels.operands import Array
+from tensorlang.lower.kernels.roles import Unfit
+from tensorlang.lower.plan.dependence import places, variable
+from tensorlang.recursion import Deep, call, run
+
+_KNOWN = frozenset(
+    {"abs", "cos", "exp", "log", "log2", "max", "min", "recip", "relu", "rsqrt", "sigmoid", "sign", "sin", "sqrt"}
+    | {"tanh", "where_ge", "where_gt"}
+)
+"""The functions that Mosaic GPU has, beside powers of whole exponents."""
+
+
+@dataclass(frozen=True)
+class _Read(Part):
+    """A matrix that is read, and nothing more."""
+
+    read: Expr | None = None
+
+
+class MosaicValues(GpuValues):
+    """Writes the values of one kernel; the axes `rows` are those of rows, the others those of lanes.
+
+    Raises `Unfit` for what Mosaic GPU can't express.
+    """
+
+    def __init__(self, kernel: Kernel, naming: GpuNaming, rows: frozenset[Index] | None) -> None:
+        super().__init__(kernel, naming)
+        self.tiles = Tiles(kernel, naming)
+        self.pairs: set[frozenset[Index]] = set()
+        self.products: list[tuple[Axes, Axes]] = []
+        """The axes of the matrices that are multiplied."""
+        self.fetched: list[Axes] = []
+        self.begins: dict[Index, Node] = {}
+        """Where the tiles of axes begin, unless at 0."""
+        self._rows = rows
+        if rows is not None:
+            self._order = tuple(sorted(self._order, key=lambda i: i not in rows))
+
+    @property
+    def order(self) -> Axes:
+        """The axes, those of rows first."""
+        return self._order
+
+    def gone(self, axes: Axes) -> tuple[Node, ...]:
+        """For a vector which axis of a tile it lacks."""
+        if len(axes) != 1:
+            return ()
+        return (integer(1 if self._rows is None or axes[0] in self._rows else 0),)
+
+    # Reading
+
+    def _at(self, i: Index) -> Value:
+        """The places of an axis. They are written where they are used: of vectors that nothing uses Mosaic GPU finds no
+        layout, and what masks use is not used where there are none."""
+        if self._axes[i].is_number:
+            return super()._at(i)
+        length = Name(self._naming.lengths[i])
+        return Value(apply("_places", self.begins.get(i, integer(0)), length, *self.gone((i,))), (i,))
+
+    def load(self, array: Array, at: Sequence[Affine], scope: GpuScope) -> Value:
+        """The elements of an array, which is filled up with zeros."""
+        at = tuple(at)
+        key = ("load", array, at)
+        known = self.remembered(key, scope)
+        if known is not None:
+            return known
+        home = self.home(frozenset().union(*(self._of_affine(a) for a in at)), scope)
+        axes = tuple(sorted(self.tiles.axes(at), key=self._order.index))
+        if not axes:
+            node: Node = apply("_number", self.tiles.part(array, at, ()))
+        elif self.tiles.is_in_loop(at):
+            self.fetched.append(axes)
+            node = apply("_fetched", self.tiles.part(array, at, axes), *self.gone(axes))
+        else:
+            node = apply("_in_registers", Name(self.tiles.tile(array, at, axes).name), *self.gone(axes))
+        if isinstance(array, Relation):
+            node = Infix(node, ">", integer(0))
+        name = self._names.fresh_local(self._naming.arrays[array])
+        home.block.assign(name, node)
+        v = home.memo[key] = self.recorded(Value(Name(name), axes))
+        return v
+
+    def mask(self, p: Predicate, scope: GpuScope) -> Value:
+        """Where `p` holds."""
+        return self.recorded(super().mask(p, scope))
+
+    def value(self, e: Expr, scope: GpuScope) -> Deep[Value]:
+        """The value of `e`, over those axes of the tile on which it depends."""
+        if isinstance(e, Call):
+            f = e.function
+            whole = f.exponent is not None and f.exponent.denominator == 1
+            if (f.name not in _KNOWN and not whole) or f.shared is not None:
+                raise Unfit(f"Mosaic GPU has no {f.name}")
+        v = yield from call(super().value(e, scope))
+        return self.recorded(v)
+
+    def recorded(self, v: Value) -> Value:
+        """`v`, whose axes occur together."""
+        if len(v.axes) > 2:
+            raise Unfit(f"it computes a tile over {', '.join(i.name for i in v.axes)}, more than two axes")
+        if len(v.axes) == 2:
+            self.pairs.add(frozenset(v.axes))
+        return v
+
+    # Sums and products
+
+    def _in_vectors(self, r: Reduced, scope: GpuScope) -> Deep[Value]:
+        v = yield from call(super()._in_vectors(r, scope))
+        if not v.axes and any(not self._axes[i].is_number for i in r.indices):
+            raise Unfit("it sums a tile to a single number")
+        return self.recorded(v)
+
+    def _factor(self, e: Expr, scope: GpuScope) -> Deep[Part]:
+        x = variable(e)
+        if x is not None and x in self._naming.arrays:
+            axes, at = self.tiles.axes(places(e)), places(e)
+            if len(axes) == 2 and not self.tiles.is_in_loop(at):
+                return _Read(Value(Name("unread"), axes), is_read=True, read=e)
+        part = yield from call(super()._factor(e, scope))
+        return part
+
+    def _multiplied(self, parts: Sequence[Part], scope: GpuScope, otherwise: Node | None = None) -> Value:
+        parts = [
+            replace(p, value=run(self.value(p.read, scope))) if isinstance(p, _Read) and p.read is not None else p
+            for p in parts
+        ]
+        axes = {i for p in parts for i in p.value.axes}
+        if len(axes) > 2:
+            names = ", ".join(i.name for i in self._order if i in axes)
+            raise Unfit(f"it computes a tile over {names}, more than two axes")
+        return self.recorded(super()._multiplied(parts, scope, otherwise))
+
+    def _where(self, mask: Value, v: Value, otherwise: Node | None = None) -> Value:
+        if v.axes and not mask.axes:  # a choice by one number is not spread over a tile by itself
+            node = apply("_all_or_none", mask.node, self._naming.extents(v.axes), *self.gone(v.axes))
+            mask = replace(mask, node=node, axes=v.axes)
+        return super()._where(mask, v, otherwise)
+
+    def _product(self, left: Sequence[Part], right: Sequence[Part], i: Index, sides: Axes, scope: GpuScope) -> Node:
+        arguments: list[Node] = []
+        for parts, wanted in ((left, (sides[0], i)), (right, (i, sides[1]))):
+            node, axes = self._matrix(parts, scope)
+            self.products.append((axes, wanted))
+            arguments += [node, Name(str(axes != wanted))]
+        self.pairs.add(frozenset(sides))
+        return apply("_matrix_product", *arguments, Name("dtype"))
+
+    def _matrix(self, parts: Sequence[Part], scope: GpuScope) -> tuple[Node, Axes]:
+        """A matrix that is multiplied: where it lies in shared memory, or if it is computed, in registers."""
+        if len(parts) == 1 and isinstance(parts[0], _Read) and parts[0].read is not None:
+            x, axes = variable(parts[0].read), parts[0].value.axes
+            assert x is not None
+            return Name(self.tiles.tile(x, tuple(places(parts[0].read)), axes).name), axes
+        v = self._multiplied(parts, scope)
+        if len(v.axes) < 2:
+            raise Unfit("it multiplies by a matrix that is the same along one axis")
+        return v.node, v.axes

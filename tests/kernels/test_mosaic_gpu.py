@@ -1,0 +1,217 @@
+"""Kernels for GPUs by Mosaic GPU, without one: run on a GPU that JAX simulates, and lowered for Hopper."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from benchmarks.case import Case
+from benchmarks.kernels import BOUNDS, Subject, answer, cast, error, lowered_for_gpu
+from benchmarks.programs.kernels import KERNELS
+from tensorlang.language.types import shape
+from tensorlang.lower.emit.mosaic.launch import SHARED
+from tensorlang.lower.kernels.run import has_mosaic_gpu
+
+pytestmark = [
+    pytest.mark.skipif(not has_mosaic_gpu(), reason="JAX before 0.12 has no Mosaic GPU that can be interpreted"),
+    pytest.mark.filterwarnings("ignore:there is no GPU here"),
+    pytest.mark.filterwarnings("ignore:The Pallas Triton backend is deprecated"),
+]
+
+_QUICK = {"triangle times matrix", "HM-LSTM cell", "softmax cross-entropy"}
+PRODUCT = "f(A: [n][m]R, B: [m][p]R) = gen i:n, k:p. sum j:m. A[i, j] * B[j, k]"
+
+
+def _each(names: set[str] = _QUICK) -> list[Any]:
+    """Programs and adjoints; those of `names` are quick."""
+    return [
+        pytest.param(
+            Subject(case, of), id=f"{case.name}, {of}", marks=() if case.name in names else (pytest.mark.slow,)
+        )
+        for case in KERNELS
+        for of in ("program", "adjoint")
+    ]
+
+
+def _named(name: str) -> Case:
+    return next(case for case in KERNELS if case.name == name)
+
+
+def _alone(source: str) -> dict[str, Any]:
+    """What the source defines, with nothing of ours around it."""
+    namespace: dict[str, Any] = {}
+    exec(compile(source, "<generated>", "exec"), namespace)
+    return namespace
+
+
+@pytest.fixture
+def simulated() -> Iterator[Any]:
+    """Run a lowered program on a simulated GPU; that no two accesses raced is asserted at the end of each run."""
+    from jax._src.pallas.mosaic_gpu.interpret import interpret_pallas_call as interpreter
+    from jax.experimental.pallas import mosaic_gpu
+
+    def run(f: tl.Function, *arguments: Any, **blocks: int) -> Any:
+        source = tl.lower(f, target="pallas-gpu", blocks=blocks).source
+        assert "mosaic_gpu.kernel(" in source
+        found = _alone(source)[f.name](*arguments, interpret=mosaic_gpu.InterpretGPUParams(detect_races=True))
+        found = jax.block_until_ready(found)
+        races = interpreter.get_races()
+        assert races is not None and not races.races_found
+        return found
+
+    yield run
+    interpreter.reset_gpu_interpret_mode_state()
+
+
+@pytest.mark.parametrize("subject", _each())
+def test_kernels_agree_with_double_precision_and_nothing_races(subject: Subject, simulated: Any) -> None:
+    arguments = cast(subject.arguments(subject.case.odd, 3), "float32")
+    assert error(simulated(subject.function, *arguments), answer(subject, arguments)) < 1e-6
+
+
+@pytest.mark.parametrize("subject", _each({"triangle times matrix"}))
+def test_operands_of_half_the_length_are_summed_in_single_precision(subject: Subject, simulated: Any) -> None:
+    arguments = cast(subject.arguments(subject.case.odd, 4), "bfloat16")
+    found = simulated(subject.function, *arguments)
+    assert all(x.dtype == jnp.bfloat16 for x in jax.tree.leaves(found))
+    assert error(found, answer(subject, arguments)) < BOUNDS["bfloat16"]
+
+
+@pytest.mark.parametrize("subject", _each(_QUICK | {"matrix product", "block-sparse product"}))
+@pytest.mark.parametrize("dtype", ["bfloat16", pytest.param("float32", marks=pytest.mark.slow)])
+def test_all_kernels_are_lowered_for_hopper_within_its_shared_memory(subject: Subject, dtype: str) -> None:
+    lowered = tl.lower(subject.function, target="pallas-gpu")
+    run = _alone(lowered.source)[subject.function.name]
+    text = lowered_for_gpu(run, cast(subject.arguments(subject.case.odd, 0), dtype)).as_text()
+    by = [step.computed for step in lowered.explain().steps if "no kernel" not in step.text]
+    assert text.count("@mosaic_gpu_v2(") == sum("by Mosaic GPU" in each for each in by) > 0
+    assert text.count("@__gpu$xla.gpu.triton") == sum("by Triton, since" in each for each in by)
+
+
+@pytest.mark.parametrize("n", [1, 64, 65])
+def test_sizes_may_be_one_a_tile_or_one_more(n: int, simulated: Any) -> None:
+    f = tl.parse(PRODUCT)
+    rng = np.random.default_rng(n)
+    a, b = rng.normal(size=(n, n)).astype(np.float32), rng.normal(size=(n, 1)).astype(np.float32)
+    assert error(simulated(f, a, b), a.astype(float) @ b.astype(float)) < 1e-6
+
+
+def test_single_precision_is_kept_through_products_in_bfloat16(simulated: Any) -> None:
+    """Also where terms of a sum cancel to a thousandth of them."""
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=(20, 40)).astype(np.float32) * 1e3
+    a[:, 20:] = -a[:, :20]
+    b = rng.normal(size=(40, 9)).astype(np.float32)
+    b[20:] = b[:20] * np.float32(1.001)
+    exact = a.astype(float) @ b.astype(float)
+    scale = np.abs(a).astype(float) @ np.abs(b).astype(float)
+    assert np.max(np.abs(np.asarray(simulated(tl.parse(PRODUCT), a, b)) - exact) / scale) < 2e-7
+
+
+def test_tiles_that_are_ruled_out_are_not_read(simulated: Any) -> None:
+    f = tl.parse("f(A: [n][n]R, B: [n][p]R) = gen i:n, k:p. sum j:n. [j + 150 <= i] * A[i, j] * B[j, k]")
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(200, 200)).astype(np.float32), rng.normal(size=(200, 3)).astype(np.float32)
+    exact = np.tril(a.astype(float), -150) @ b
+    b[64:] = np.nan
+    found = np.asarray(simulated(f, a, b))
+    assert np.all(found[:150] == 0)
+    assert np.allclose(found, exact, atol=1e-5)
+
+
+def test_results_are_the_same_in_every_run_to_the_last_bit(simulated: Any) -> None:
+    subject = Subject(_named("triangle times matrix"), "adjoint")
+    arguments = cast(subject.arguments({"n": 70, "p": 9}, 5), "float32")
+    for a, b in zip(simulated(subject.function, *arguments), simulated(subject.function, *arguments), strict=True):
+        assert np.array_equal(np.asarray(a), np.asarray(b))
+
+
+def test_rows_that_are_too_long_to_be_held_are_left_to_triton_when_the_shapes_are_known() -> None:
+    subject = Subject(_named("logsumexp"), "program")
+    lowered = tl.lower(subject.function, target="pallas-gpu")
+    assert "By Triton where an axis is longer than Mosaic GPU can hold" in lowered.source
+    for m, count in ((256, 1), (257, 0)):
+        x = jax.ShapeDtypeStruct((5, m), jnp.float32)
+        text = lowered_for_gpu(_alone(lowered.source)["lse"], [x]).as_text()
+        assert (text.count("@mosaic_gpu_v2("), "gpu.triton" in text) == (count, not count)
+
+
+REFUSED = {
+    "Mosaic GPU has no tan": ("f(A: [n][m]R, B: [m][p]R) = gen i:n, k:p. tan(sum j:m. A[i, j] * B[j, k])", {}),
+    "tiles of 16 along n are no multiple of 64": (PRODUCT, {"n": 16}),
+    "it reads along a diagonal of a tile": ("f(A: [n][n]R, B: [n][n]R) = gen i:n, j:n. A[i, j] * B[i, i]", {}),
+}
+
+
+@pytest.mark.parametrize("reason", REFUSED)
+def test_what_mosaic_gpu_cannot_express_is_by_triton_and_source_and_explanation_say_why(reason: str) -> None:
+    text, blocks = REFUSED[reason]
+    f = tl.parse(text)
+    lowered = tl.lower(f, target="pallas-gpu", blocks=blocks)
+    assert f"# By Triton, since {reason}." in lowered.source
+    assert f"by Triton, since {reason}" in str(lowered.explain())
+    rng = np.random.default_rng(0)
+    given = [rng.uniform(-0.1, 0.1, [9] * len(shape(p.type)[0])).astype(np.float32) for p in f.params]
+    assert np.allclose(lowered(*given), tl.evaluate(f, *(x.astype(float) for x in given)), atol=1e-5)
+
+
+def test_a_kernel_is_not_made_beyond_the_shared_memory_and_says_how_much_it_would_take() -> None:
+    f = tl.parse(PRODUCT)
+    assert "104 KiB of 227 KiB of shared memory" in str(tl.lower(f, target="pallas-gpu").explain())
+    larger = tl.lower(f, target="pallas-gpu", blocks={"n": 256, "m": 256})
+    assert "# By Triton, since its tiles take" in larger.source
+    assert SHARED == 227 * 1024
+
+
+def test_triton_is_not_used_where_mosaic_gpu_has_all() -> None:
+    source = tl.lower(_named("HM-LSTM cell").derived, target="pallas-gpu").source
+    assert "mosaic_gpu.kernel(" in source and "triton" not in source.lower()
+
+
+def _made(rng: random.Random) -> str:
+    """A program with a sum, or an extremum, that a kernel can be: operands read in any order, or computed; conditions,
+    relations and index arrays; and an epilogue."""
+    left = rng.choice(["A[i, j]", "A[i, j]", "At[j, i]", "A[i, j] * u[i]", "A[i, j] * v[j]", "tanh(A[i, j]) + u[i]"])
+    right = rng.choice(["B[j, k]", "B[j, k]", "Bt[k, j]", "B[j, k] * w[k]", "B[j, k] * v[j]", "exp(0.1 * Bt[k, j])"])
+    pred = rng.choice(
+        ["", "", "[j <= i] * ", "[i <= j + 3] * ", "[i + 9 <= j or j = i] * ", "[E(i, j)] * ", "[c[j] = i] * "]
+    )
+    summed = f"(sum j:m. {pred}{left} * {right})"
+    epilogue = rng.choice(["{}", "{}", "exp(0.1 * {}) + w[k]", "{} * D[i, k]", "tanh({}) - Dt[k, i]", "s * {} + u[i]"])
+    rows = (
+        "gen i:n. max j:m. A[i, j] + v[j]",
+        "gen i:n. sum j:m. exp(A[i, j]) * v[j]",
+        "gen j:m. sum i:n. A[i, j] * u[i]",
+    )
+    body = rng.choice([f"gen i:n, k:p. {epilogue.format(summed)}"] * 5 + list(rows))
+    return f"""f(A: [n][m]R, At: [m][n]R, B: [m][p]R, Bt: [p][m]R, D: [n][p]R, Dt: [p][n]R, u: [n]R, v: [m]R, w: [p]R,
+      s: R, E: rel(n, m), c: [m]idx(n)) = {body}"""
+
+
+@pytest.mark.parametrize("seed", [*range(4), *(pytest.param(k, marks=pytest.mark.slow) for k in range(4, 60))])
+def test_programs_that_a_machine_wrote_are_right_race_free_and_lowered(seed: int, simulated: Any) -> None:
+    rng, draw = random.Random(seed), np.random.default_rng(seed)
+    f = tl.parse(_made(rng))
+    n, m, p = (rng.choice([1, 3, 64, 65, 70]) for _ in range(3))
+    shapes = [(n, m), (m, n), (m, p), (p, m), (n, p), (p, n), (n,), (m,), (p,), ()]
+    given = [np.asarray(0.5 * draw.normal(size=x), np.float32) for x in shapes]
+    given += [draw.random((n, m)) < 0.5, draw.integers(0, n, m).astype(np.int32)]
+    wide = [x.astype(float) if x.dtype == np.float32 else x for x in given]
+    adjoint = tl.adjoint(f)
+    value = tl.evaluate(f, *wide)
+    cotangent = draw.normal(size=np.shape(value)).astype(np.float32)
+    for g, more in ((f, []), (adjoint, [cotangent])):
+        source = tl.lower(g, target="pallas-gpu").source
+        run = _alone(source)[g.name]
+        lowered_for_gpu(run, [jnp.asarray(x) for x in (*given, *more)])
+        found = jax.tree.leaves(run(*given, *more, interpret=True))
+        exact = jax.tree.leaves(tl.evaluate(g, *wide, *(x.astype(float) for x in more)))
+        for a, b in zip(found, exact, strict=True):
+            assert np.allclose(np.asarray(a, float), b, rtol=1e-4, atol=2e-5 * (1 + np.abs(b).max())), g

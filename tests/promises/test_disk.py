@@ -96,6 +96,11 @@ def test_what_is_read_of_random_programs_is_what_is_made(seed: int, cache: Path)
         check_what_is_read(random_function(rng, **kind), deeper=seed < 3)
 
 
+def test_what_predicates_bind_comes_back_as_it_was(cache: Path) -> None:
+    """Which shares an array of a relation's elements, if it is the same index in several."""
+    check_what_is_read(random_function(random.Random(10088), scalars="smooth"))
+
+
 def test_programs_come_back_with_all_that_they_share() -> None:
     rng = random.Random(7)
     for k in range(60):

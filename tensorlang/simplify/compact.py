@@ -193,14 +193,15 @@ def ignores(x: Statement, i: Index) -> bool:
         case Constant():
             return True
         case Addition(terms, _):
-            return all(i not in free_atoms(t.pred) and _reads_all_alike(t.operand, i) for t in terms)
+            return all(i not in free_atoms(t.pred) and reads_all_alike(t.operand, i) for t in terms)
         case Map(p, _, arguments, _):
-            return i not in free_atoms(p) and all(_reads_all_alike(y, i) for y in arguments)
+            return i not in free_atoms(p) and all(reads_all_alike(y, i) for y in arguments)
         case Contraction(p, _, _, _):
             return i not in free_atoms(p)
 
 
-def _reads_all_alike(y: Statement, i: Index) -> bool:
+def reads_all_alike(y: Statement, i: Index) -> bool:
+    """Whether `y` is read at the same element for all `i`."""
     return isinstance(y, Constant) or (isinstance(y, Contraction) and i not in free_atoms(y.pred))
 
 

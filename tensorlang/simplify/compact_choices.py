@@ -6,6 +6,8 @@
                                                                 K[b, c] is K'[c]
     K = gen i. argmax s where i <= s and s < i + 3. X[i, s] ->  K' = gen i. argmax d:3 where i + d < n. X[i, i + d];
                                                                 K[b] is b + K'[b]
+    C = gen i, j. [p] * (X[j] < Y[j])                       ->  C' = gen j. [exists i. p] * (X[j] < Y[j]);
+                                                                C[b, c] is C'[c]
 
 Elements are only looked up where the guard holds, so those that remain are all that are ever read.
 """
@@ -35,11 +37,13 @@ from tensorlang.normal.ssa import (
     Addition,
     Comparison,
     Contraction,
+    Defining,
     Integers,
     Map,
     Selection,
     Statement,
     Term,
+    comparison,
     integers,
     looked_up,
     own_indices,
@@ -48,7 +52,7 @@ from tensorlang.normal.ssa import (
 )
 from tensorlang.normal.tidy import is_index_only, map_outputs, with_operands
 from tensorlang.sets.solve import in_range, project, solve
-from tensorlang.simplify.compact import without
+from tensorlang.simplify.compact import reads_all_alike, without
 
 _NARROW = 16
 """The widest windows that are always taken apart. Wider ones are only where bands lie by diagonals: those of matrices
@@ -65,13 +69,13 @@ class _Element:
 
 def compact_choices(s: SSA) -> SSA:
     """`s` with every choice stored without the indices that it does not depend on, its windows apart."""
-    if not any(isinstance(x, Selection) for x in s.statements):
+    if not any(isinstance(x, Defining) for x in s.statements):
         return s
     new: dict[Statement, Statement] = {}
     stored: dict[IndexArray, _Element] = {}
     for x in s.statements:
         y = _looking_up(with_operands(x, new), stored)
-        while isinstance(y, Selection) and (made := _forced(y) or _idle(y) or _window(y)) is not None:
+        while isinstance(y, Defining) and (made := _compacted(y)) is not None:
             stored[y.array] = made[1]
             y = made[0]
         new[x] = y
@@ -79,7 +83,11 @@ def compact_choices(s: SSA) -> SSA:
     return replace(s, statements=tuple(new.values()), outputs=map_outputs(s.outputs, new), names=names)
 
 
-_Made = tuple[Selection, _Element]
+_Made = tuple[Defining, _Element]
+
+
+def _compacted(x: Defining) -> _Made | None:
+    return _alike(x) if isinstance(x, Comparison) else _forced(x) or _idle(x) or _window(x)
 
 
 def _forced(x: Selection) -> _Made | None:
@@ -104,6 +112,26 @@ def _idle(x: Selection) -> _Made | None:
         guard = project({i: ranges[i]}, x.guard, {j: ranges[j] for j in own if j is not i})
         return _in_terms_of(Selection(x.array, x.sign, x.guard, x.pred, operand), {i: constant(0)}, guard)
     return None
+
+
+def _alike(x: Comparison) -> _Made | None:
+    """The fourth law."""
+    ranges = own_ranges(x)
+    idle = [i for i in ranges if all(reads_all_alike(y, i) for y in (x.left, x.right))]
+    if not idle:
+        return None
+    left = {i: n for i, n in ranges.items() if i not in idle}
+    guard = project({i: ranges[i] for i in idle}, x.guard, left)
+    read = tuple(Index(i.name) for i in ranges)
+    places = [
+        equal(atom_affine(j), constant(0) if i in idle else atom_affine(i)) for i, j in zip(ranges, read, strict=True)
+    ]
+    sides = [
+        contraction(tuple(left.values()), tuple(left), [(y, read)], {}, conjunction([*places, guard]))
+        for y in (x.left, x.right)
+    ]
+    y = comparison(x.op, renamed(guard, tuple(left), axes(0, len(left))), sides[0], sides[1], x.array.name)
+    return y, _Element(tuple(ranges), atom_affine(Lookup(y.array, tuple(map(atom_affine, left)))))
 
 
 def _window(x: Selection) -> _Made | None:

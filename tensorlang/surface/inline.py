@@ -113,7 +113,7 @@ def _moved(given: dict[Parameter, Any], new: Iterator[Affine]) -> dict[Parameter
 def inlined(f: Function, given: dict[Parameter, Any], sizes: dict[str, Affine]) -> Expr:
     """The body of `f` in terms of what is given for its parameters and sizes."""
     equations = [_Equation(f"the size {name} of {f.name}", atom_affine(Size(name)), a) for name, a in sizes.items()]
-    inlining = _Inlining()
+    inlining = Inlining()
     lets: list[tuple[Var, Expr]] = []
     for p, value in given.items():
         what = f"the argument {p.name} of {f.name}"
@@ -164,7 +164,7 @@ def opened_expr(e: Expr, memo: dict[Expr, Expr]) -> Deep[Expr]:
     return memo[e]
 
 
-def _index_argument(what: str, p: IndexArray, value: Any, inlining: _Inlining) -> list[_Equation]:
+def _index_argument(what: str, p: IndexArray, value: Any, inlining: Inlining) -> list[_Equation]:
     """Let `value` stand for the index array `p`: another one, a part of one, or for one without axes an index."""
     wrong = TypeMismatch(f"{what} must have type {type_of(p)}, found {described(value)}", here())
     if not isinstance(value, Indices | Idx):
@@ -264,8 +264,9 @@ def _solved(f: Function, equations: list[_Equation]) -> dict[Atom, Affine]:
     renamed: dict[Atom, Affine] = {s: atom_affine(i) for s, i in unknowns.items()}
     open_ = [(q, q.declared.substitute(renamed) - q.actual) for q in equations]
     pivots: list[tuple[Index, Affine]] = []
+    own = set(unknowns.values())
     while True:
-        candidates = [(abs(a.coefficient(i)), k, i) for k, (_, a) in enumerate(open_) for i in a.indices]
+        candidates = [(abs(a.coefficient(i)), k, i) for k, (_, a) in enumerate(open_) for i in a.indices if i in own]
         if not candidates:
             break
         _, k, i = min(candidates, key=lambda c: c[:2])
@@ -301,7 +302,7 @@ def _quotient(f: Function, i: Index, a: Affine, divisor: int) -> Affine:
 
 
 @dataclass
-class _Inlining:
+class Inlining:
     """A copy of an expression with sizes, variables and relations replaced, and its binders its own."""
 
     atoms: dict[Atom, Affine] = field(default_factory=dict)
@@ -311,6 +312,7 @@ class _Inlining:
     done: dict[Expr, Expr] = field(default_factory=dict)
 
     def expr(self, e: Expr) -> Deep[Expr]:
+        """The copy of `e`."""
         if e not in self.done:
             self.done[e] = yield from call(self._copy(e))
         return self.done[e]

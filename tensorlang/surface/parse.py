@@ -16,9 +16,10 @@ The quotient of two literals at the head of a product, `1/3`, is a constant; eve
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 from tensorlang.budget import limited
 from tensorlang.errors import (
@@ -75,6 +76,7 @@ from tensorlang.surface.lex import Token
 from tensorlang.surface.library import TEXT
 from tensorlang.surface.lookups import Indices
 from tensorlang.surface.mistakes import VALUE_CONDITION, elementwise, letters
+from tensorlang.surface.operators import OF_NUMBERS, OPERATORS, derived_in_place, without_lets
 from tensorlang.surface.options import Adjustable, adjustable, axes
 from tensorlang.surface.quotients import index_of, said
 from tensorlang.surface.reader import REDUCTIONS
@@ -163,7 +165,9 @@ def module_of(text: str, source: str) -> tuple[dict[str, Function], dict[str, Sc
             raise ScopeError(
                 f"{name.text} is defined twice", parser.place(name), f"another name for one of them: {name.text}1"
             )
-        found[name.text] = parser.programs[name.text] = check(run(parser.definition(name)))
+        found[name.text] = parser.programs[name.text] = without_lets(
+            check(run(parser.definition(name))), parser.looked_through
+        )
     return found, parser.scalars
 
 
@@ -190,6 +194,8 @@ class _Parser(DeclarationReader):
         self.scalars: dict[str, ScalarText] = {}
         self.uses_library = source != "lib.tl"
         self.defined = ""
+        self.looked_through: list[Var] = []
+        """Variables of the bodies of operators, which a check of bounds is to see."""
 
     def definition(self, name: Token) -> Deep[Function]:
         """What follows a definition's name."""
@@ -221,12 +227,8 @@ class _Parser(DeclarationReader):
             meant = VALUE_CONDITION if self.token.kind in ("=", "<", ">", "<=", ">=", "!=") else None
             raise self.unexpected("an operator or the end of the definition", meant)
         self._need_value(body, f"the value of {name.text}")
-        e = body.expr
-        if self.conditions:
-            asked = dict(self.conditions.values())
-            made_under = {value: tuple(self.free(value)) for value in asked.values()}
-            e = share(e, made_under=made_under, choices=asked, shared=(Compared,))
-            self.conditions = {}
+        e = self._with_conditions(body.expr, self.conditions)
+        self.conditions = {}
         declared = tuple(p for p in params.values() if isinstance(p, Size))
         made = Function(name.text, tuple(p for p in params.values() if not isinstance(p, Size)), straight(e))
         return replace(made, further=tuple(size for size in declared if size not in made.sizes))
@@ -309,6 +311,9 @@ class _Parser(DeclarationReader):
                 return piece
             case "name" if token.text in RECURRENCES and self._binds_time():
                 piece = yield from call(self._recurrence())
+                return piece
+            case "name" if token.text in OPERATORS and self.peek() == "name":
+                piece = yield from call(self._operator())
                 return piece
             case "name" if token.text in REDUCTIONS and (self.peek(), self.peek(2)) == ("name", ":"):
                 piece = yield from call(self._reduction())
@@ -627,6 +632,62 @@ class _Parser(DeclarationReader):
         self._need_number(body, "the body of sum")
         e = body.expr if where is TRUE else Bracket(where, body.expr)
         return self._piece(sums(binders, e), token.start)
+
+    def _operator(self) -> Deep[_Piece]:
+        """`grad x, y. e` and its like; `derivative x = dx. e` has differentials, `adjoint x with c. e` a cotangent."""
+        token = self.advance()
+        wrt: list[Var] = []
+        seeds: list[_Piece] = []
+        while True:
+            wrt.append(self._differentiable(self.expect("name", "the name of a variable"), wrt))
+            if token.text == "derivative":
+                self.expect("=", f"'=' and how {wrt[-1].name} changes")
+                seeds.append((yield from call(self._expression())))
+            if not self.accept(","):
+                break
+        if token.text == "adjoint":
+            if self.token.text != "with":
+                raise self.unexpected("',' or `with`", f"the cotangent of e: adjoint {wrt[0].name} with c. e")
+            self.advance()
+            seeds.append((yield from call(self._expression())))
+        if self.token.kind != ".":
+            raise self.unexpected(
+                "an operator, ',' or '.'", f"what is differentiated follows a point: {token.text} x. e"
+            )
+        self.advance()
+        asked = dict(self.conditions)
+        body: _Piece = yield from call(self._expression())
+        self._need_value(body, f"the body of {token.text}")
+        if token.text in OF_NUMBERS:
+            self._need_number(body, f"the body of {token.text}", f"{token.text} {wrt[0].name}. {{}}", self._shown(body))
+        e = self._with_conditions(body.expr, {k: v for k, v in self.conditions.items() if k not in asked})
+        self.conditions = asked
+        try:
+            derived = derived_in_place(token.text, e, wrt, [seed.expr for seed in seeds])
+        except TensorlangError as error:
+            error.place = self.span(token.start)
+            raise
+        # the body is looked through for accesses that are out of bounds, and then left out
+        self.looked_through.append(Var("e", e.type))
+        return self._piece(Let(self.looked_through[-1], e, derived), token.start)
+
+    def _differentiable(self, token: Token, others: list[Var]) -> Var:
+        """The variable that `token` names, by which there are derivatives."""
+        named = self.scope.get(token.text)
+        if not isinstance(named, Var):
+            self.variable(token)
+            raise TypeMismatch(f"derivatives are by real variables, and {token.text} is none", self.place(token))
+        if named in others:
+            raise ScopeError(f"{token.text} stands here twice", self.place(token))
+        return named
+
+    def _with_conditions(self, e: Expr, found: Mapping[Any, tuple[IndexArray, Expr]]) -> Expr:
+        """`e` with lets for the conditions on values that are asked in it."""
+        if not found:
+            return e
+        asked = dict(found.values())
+        made_under = {value: tuple(self.free(value)) for value in asked.values()}
+        return share(e, made_under=made_under, choices=asked, shared=(Compared,))
 
     def _binds_time(self) -> bool:
         """Whether an index follows: `fold t:n`, or `fold reversed t:n`. Else it is a name like others."""

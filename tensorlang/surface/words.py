@@ -105,8 +105,8 @@ WORDS: dict[str, Word] = {
         _same("programs are functions: random numbers are parameters, drawn outside"),
     ),
     **dict.fromkeys(
-        ("grad", "derivative", "adjoint", "diff"),
-        _same("derivatives are taken of programs, in Python: tl.grad(f), tl.adjoint(f), tl.jacobian(f)"),
+        ("grad", "derivative", "adjoint", "jacobian", "hessian", "jacob", "deriv", "diff"),
+        _same("derivatives are by variables: grad x. e, jacobian x. e, derivative x = dx. e; in Python tl.grad(f)"),
     ),
     **dict.fromkeys(
         ("true", "false", "True", "False"), _same("a condition says when: [i < n] * e; numbers are 1 and 0")

@@ -158,6 +158,19 @@ OPERANDS = Category(
             (Recur,),
         ),
         Construct(
+            "differentiation",
+            '(("grad" | "jacobian" | "hessian") NAME ("," NAME)* | "derivative" NAME "=" expression'
+            ' ("," NAME "=" expression)* | "adjoint" NAME ("," NAME)* "with" expression) "." expression',
+            "The derivative of the last expression by variables, at their values: the gradient or Hessian of a number, "
+            "the Jacobian of any value, the change where `derivative x = dx` says how each variable changes, the "
+            "cotangents where `adjoint x with c` gives that of the expression. It is derived as that of a program is, "
+            "whose parameters are what is free in the expression, and costs what that does. Operators may stand in "
+            "one another.",
+            "slope(x: [n]R) = grad x. sum i:n. sin(x[i])",
+            "tl.grad(tl.function(lambda x: tl.sum(n, lambda i: tl.sin(x[i])), x=tl.R[n]))(x)",
+            (),
+        ),
+        Construct(
             "bracket",
             '"[" predicate "]" ["*" product]',
             "Iverson's bracket: the value where the predicate holds, and the zero of its type elsewhere, where "

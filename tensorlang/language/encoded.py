@@ -155,7 +155,10 @@ class Encoding:
             self._newest[family] = order[-1] if order else self._newest[family]
             ranks.append({serial: rank for rank, serial in enumerate(order)})
         rows = [self._row(node, ranks) for node in new]
-        return json.dumps([list(map(len, ranks)), rows, whole], separators=(",", ":")).encode()
+        try:
+            return json.dumps([list(map(len, ranks)), rows, whole], separators=(",", ":")).encode()
+        except ValueError as error:  # Python writes no integers of some thousand digits
+            raise Refused(str(error)) from None
 
     def decode(self, data: bytes) -> Any:
         """What was told, after the same as here. Raises an error, of Python or ours, if `data` is damaged."""
@@ -228,9 +231,9 @@ class Encoding:
             elif form == "r":
                 row.append(ranks[_FAMILIES[type(node)]][x])
             elif form == "q":
-                row.append(str(x))
+                row.append(_digits(x))
             elif form == "f":
-                row.append(x.name if x.exponent is None else [str(x.exponent)])
+                row.append(x.name if x.exponent is None else [_digits(x.exponent)])
             else:
                 row.append(None if form == "." else x)
         return row
@@ -253,9 +256,9 @@ class Encoding:
             case "r":
                 return x if x < 0 else fresh[x]
             case "q":
-                return Fraction(x)
+                return _fraction(x)
             case "f":
-                return function(x) if isinstance(x, str) else power(Fraction(x[0]))
+                return function(x) if isinstance(x, str) else power(_fraction(x[0]))
             case "u":
                 return _nested(x)
             case _:  # "?" and "."
@@ -294,6 +297,16 @@ def _canonical_rank(i: Index) -> int:
 
 def _canonical(name: str, rank: int) -> Index:
     return bound_index(name) if rank == -1 else bound_in_predicate(name, -2 - rank)
+
+
+def _digits(x: Fraction) -> str:
+    """In hexadecimal, which has no limit of digits."""
+    return f"{x.numerator:x}/{x.denominator:x}"
+
+
+def _fraction(text: str) -> Fraction:
+    above, below = text.split("/")
+    return Fraction(int(above, 16), int(below, 16))
 
 
 def _nested(x: Any) -> Any:

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,11 @@ from tensorlang import disk, pipeline
 from tensorlang.cli import main
 from tensorlang.errors import LimitError
 from tensorlang.language import on_disk
+from tensorlang.language.affine import Size, atom_affine
 from tensorlang.language.encoded import Encoding, Refused
+from tensorlang.language.function import Function
+from tensorlang.language.grammar import Integer, Mul, Var, expressions, number
+from tensorlang.language.types import R
 from tensorlang.lower.emit import recurrences
 from tests.support.programs import random_function
 
@@ -94,6 +99,16 @@ def test_what_is_read_of_random_programs_is_what_is_made(seed: int, cache: Path)
     rng = random.Random(seed)
     for kind in ({}, {"scalars": "smooth"}, {"chooses": True}, {"numbers": True}, {"compares": True}):
         check_what_is_read(random_function(rng, **kind), deeper=seed < 3)
+
+
+def test_numbers_of_thousands_of_digits_do_no_harm(cache: Path) -> None:
+    x, large = Var("x", R), number(Fraction(10**6000 + 1, 3))
+    for _ in range(2):
+        assert large in expressions(tl.adjoint(Function("f", (x,), Mul(large, x))).body)
+    kept = entries(cache)
+    assert len(kept) == 1
+    assert tl.adjoint(Function("f", (x,), Mul(Integer(atom_affine(Size("n")) + 10**6000), x))).params[0] is x
+    assert entries(cache) == kept  # Python would not write it
 
 
 def test_what_predicates_bind_comes_back_as_it_was(cache: Path) -> None:
@@ -363,6 +378,7 @@ AGAIN = """
 import sys
 import tensorlang as tl
 from tensorlang.language import on_disk
+from tensorlang.language.affine import Size, atom_affine
 on_disk.LEAST = 0.0
 f = tl.grad(tl.parse("f(x: [n]R, w: [m]R) = sum i:n, j:m. [i < j] * sin(x[i]) * w[j]"))
 print(f([1.0, 2.0], [1.0, 1.0, 1.0]))
@@ -386,6 +402,7 @@ import random, sys
 import tensorlang as tl
 from tensorlang import disk
 from tensorlang.language import on_disk
+from tensorlang.language.affine import Size, atom_affine
 on_disk.LEAST = 0.0
 disk.MOST = 16 * 5_000  # so that entries go while others are read
 texts = [f"f{k}(x: [n]R) = sum i:n. [i < {k}] * sin({k} * x[i])" for k in range(8)]

@@ -8,6 +8,8 @@ rivals/       our programs, translated for those that aren't NumPy-like: Halide,
 measure.py    running them in turns
 scaling.py    time, operations and memory against size; exponents
 statements.py how long programs of 100, 1,000 and 10,000 statements take to differentiate
+first.py      the way to the first gradient, in a first and in a second process, beside JAX's
+calls.py      what a call with small arrays costs
 report.py     JSON, table, plots
 """
 

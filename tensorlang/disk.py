@@ -69,11 +69,14 @@ def directory() -> Path | None:
 
 
 def versions() -> tuple[str, ...] | None:
-    """What answers depend on beside programs and options: the package and its files, and the packages that it asks.
+    """What answers depend on beside programs and options: the package and its files, and the packages that it asks, as
+    they were when this process began to use them. None if that is unknown."""
+    return _begun
 
-    None if the files are other ones than when this process began to use them.
-    """
-    return _begun if _begun is not None and _sources() == _begun[-1] else None
+
+def is_unchanged() -> bool:
+    """Whether the package's files are still those; if not, what is made by now may be of both."""
+    return _begun is not None and _sources() == _begun[-1]
 
 
 def read(question: bytes) -> bytes | None:

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from fractions import Fraction
 from functools import wraps
+from importlib import import_module
 from types import ModuleType
 from typing import Any, NoReturn
 
-from tensorlang.certificate import Certificate
 from tensorlang.errors import ArgumentError, TensorlangError, UnknownAttribute, here
 from tensorlang.language.function import Function
 from tensorlang.language.functions import functions
@@ -27,11 +27,13 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
     "Mapping": Mapping,
     "Sequence": Sequence,
     "Function": Function,
-    "Certificate": Certificate,
     "Axes": type(None),  # of Matplotlib, which has its own words for anything else
 }
 """The types of parameters that are compared with arguments: of switches at the door, as any value would do for one,
 of others once these have made a call fail."""
+
+_LATER = {"Certificate": "tensorlang.certificate"}
+"""The same for types that are imported when they are asked for, by their modules."""
 
 _BINDERS = ("gen", "sum", "max", "min", "argmax", "argmin", "exists")
 
@@ -119,7 +121,7 @@ def _misfit(
         kinds = _kinds_of(parameter) if names is None or name in names else []
         if name in own:
             continue  # whether the option is meant or what the program calls so is asked later
-        if kinds and not any(isinstance(value, _KINDS[part]) for part in kinds):
+        if kinds and not any(isinstance(value, _kind(part)) for part in kinds):
             return f"{name} must be {parameter.annotation}, found {type(value).__name__}"
     return None
 
@@ -128,7 +130,11 @@ def _kinds_of(parameter: inspect.Parameter) -> list[str]:
     """The types that a parameter may have, if all of them are known here; none of several parameters at once."""
     outer = re.sub(r"\[.*?\]", "", str(parameter.annotation)).split(" | ")
     several = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-    return outer if set(outer) <= _KINDS.keys() and not several else []
+    return outer if set(outer) <= _KINDS.keys() | _LATER.keys() and not several else []
+
+
+def _kind(name: str) -> Any:
+    return getattr(import_module(_LATER[name]), name) if name in _LATER else _KINDS[name]
 
 
 def _form(name: str, parameters: list[inspect.Parameter]) -> str:

@@ -27,7 +27,6 @@ from tensorlang.normal.tidy import replaced, tidy
 from tensorlang.simplify import on_disk, read_simplified, simplify_ssa
 from tensorlang.simplify.points import over_points
 from tensorlang.simplify.read_back import read_back
-from tensorlang.surface.operators import OPERATORS
 
 Wrt = str | tuple[str, ...] | None
 
@@ -210,6 +209,3 @@ def _named(g: Function, f: Function, what: str, results: Results = None) -> Func
     """`g`, which is what is so called of `f`."""
     results = results if results is not None else g.results
     return derived(replace(g, name=f"{f.name}_{what}", results=results), f)
-
-
-OPERATORS.update(grad=grad, jacobian=jacobian, hessian=hessian, derivative=derivative, adjoint=adjoint)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import singledispatch
 from math import inf
+from types import CodeType
 from typing import Any
 
 MOST_LINES = 200
@@ -40,12 +41,35 @@ class Shown:
         return bundle(self)
 
 
-class Code(Shown):
+class Named:
+    """A value that is called, and says as functions do what it is called and where its code is: JAX asks for that when
+    it traces it, and would have all of its text made otherwise."""
+
+    __slots__ = ()
+
+    @property
+    def __name__(self) -> str:
+        return self._called()
+
+    @property
+    def __code__(self) -> CodeType:
+        code: CodeType = type(self).__call__.__code__
+        return code
+
+    def _called(self) -> str:
+        raise NotImplementedError
+
+
+class Code(Named, Shown):
     """Generated Python."""
 
     source: str
     function: Any
     """The program that it runs."""
+
+    def _called(self) -> str:
+        name: str = self.function.name
+        return name
 
 
 class Table(Shown):

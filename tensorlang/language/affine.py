@@ -34,7 +34,7 @@ class Index:
         return self.name
 
 
-_CANONICAL = 1 << 62
+CANONICAL = 1 << 62
 
 
 def canonical(name: str, place: int = 0) -> Index:
@@ -42,7 +42,7 @@ def canonical(name: str, place: int = 0) -> Index:
 
     So the order of terms does not depend on what was done before. Callers make it once (`interning.shared`).
     """
-    return Index(name, place - _CANONICAL)
+    return Index(name, place - CANONICAL)
 
 
 @cached

@@ -17,7 +17,7 @@ import json
 from fractions import Fraction
 from typing import Any
 
-from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, Size, bound_index, serials
+from tensorlang.language.affine import CANONICAL, Affine, Atom, Index, IndexArray, Lookup, Size, bound_index, serials
 from tensorlang.language.function import Function
 from tensorlang.language.functions import function, power
 from tensorlang.language.grammar import (
@@ -41,7 +41,17 @@ from tensorlang.language.grammar import (
     Var,
 )
 from tensorlang.language.grammar import serials as variables
-from tensorlang.language.predicates import And, Equal, Exists, NonNegative, Or, Predicate, Related, Relation
+from tensorlang.language.predicates import (
+    And,
+    Equal,
+    Exists,
+    NonNegative,
+    Or,
+    Predicate,
+    Related,
+    Relation,
+    bound_in_predicate,
+)
 from tensorlang.language.predicates import serials as relations
 from tensorlang.language.routines import of_program
 from tensorlang.language.special import BUILT_IN
@@ -145,7 +155,10 @@ class Encoding:
             self._newest[family] = order[-1] if order else self._newest[family]
             ranks.append({serial: rank for rank, serial in enumerate(order)})
         rows = [self._row(node, ranks) for node in new]
-        return json.dumps([list(map(len, ranks)), rows, whole], separators=(",", ":")).encode()
+        try:
+            return json.dumps([list(map(len, ranks)), rows, whole], separators=(",", ":")).encode()
+        except ValueError as error:  # Python writes no integers of some thousand digits
+            raise Refused(str(error)) from None
 
     def decode(self, data: bytes) -> Any:
         """What was told, after the same as here. Raises an error, of Python or ours, if `data` is damaged."""
@@ -155,7 +168,8 @@ class Encoding:
             kind = _KINDS[tag]
             own = fresh[_FAMILIES.get(kind, 0)]
             parts = [self._read(form, x, own) for (form, _), x in zip(_FIELDS[kind], fields, strict=True)]
-            self._add(bound_index(parts[0]) if kind is Index and parts[1] == -1 else kind(*parts))
+            is_canonical = kind is Index and parts[1] < 0
+            self._add(_canonical(parts[0], parts[1]) if is_canonical else kind(*parts))
         return self._told(whole)
 
     def _value(self, value: Any) -> Any:
@@ -163,6 +177,8 @@ class Encoding:
             return value
         if type(value) is tuple:
             return [-1, *map(self._value, value)]
+        if isinstance(value, Function) and type(value) is not Function and of_program(value) is None:
+            value = Function(value.name, value.params, value.body, value.results, value.further)
         if type(value) not in _FIELDS:
             raise Refused(f"a {type(value).__name__}")
         self._enter(value)
@@ -211,13 +227,13 @@ class Encoding:
             elif form == "?":
                 row.append(None if x is None else places[x])
             elif form == "r" and x < 0:
-                row.append(-1 if node is bound_index(node.name) else x)
+                row.append(_canonical_rank(node))
             elif form == "r":
                 row.append(ranks[_FAMILIES[type(node)]][x])
             elif form == "q":
-                row.append(str(x))
+                row.append(_digits(x))
             elif form == "f":
-                row.append(x.name if x.exponent is None else [str(x.exponent)])
+                row.append(x.name if x.exponent is None else [_digits(x.exponent)])
             else:
                 row.append(None if form == "." else x)
         return row
@@ -240,9 +256,9 @@ class Encoding:
             case "r":
                 return x if x < 0 else fresh[x]
             case "q":
-                return Fraction(x)
+                return _fraction(x)
             case "f":
-                return function(x) if isinstance(x, str) else power(Fraction(x[0]))
+                return function(x) if isinstance(x, str) else power(_fraction(x[0]))
             case "u":
                 return _nested(x)
             case _:  # "?" and "."
@@ -267,6 +283,30 @@ def _parts(node: Any) -> list[Any]:
     if isinstance(node, Function) and of_program(node) is not None:
         raise Refused(f"{node.name}, whose adjoint is declared")
     return found
+
+
+def _canonical_rank(i: Index) -> int:
+    """-1 for an index that is read back, -2 - depth for one that a predicate binds."""
+    if i is bound_index(i.name):
+        return -1
+    depth = i.serial + CANONICAL
+    if i is bound_in_predicate(i.name, depth):
+        return -2 - depth
+    raise Refused(f"the index {i.name} of a normal form")
+
+
+def _canonical(name: str, rank: int) -> Index:
+    return bound_index(name) if rank == -1 else bound_in_predicate(name, -2 - rank)
+
+
+def _digits(x: Fraction) -> str:
+    """In hexadecimal, which has no limit of digits."""
+    return f"{x.numerator:x}/{x.denominator:x}"
+
+
+def _fraction(text: str) -> Fraction:
+    above, below = text.split("/")
+    return Fraction(int(above, 16), int(below, 16))
 
 
 def _nested(x: Any) -> Any:

@@ -10,11 +10,11 @@ from typing import Any, NoReturn
 
 from tensorlang.errors import ScopeError, TensorlangError, TypeMismatch, UnknownAttribute, here
 from tensorlang.language.affine import Affine, IndexArray, Size
-from tensorlang.language.grammar import Expr, Var, children, type_of
+from tensorlang.language.grammar import Expr, Var, expressions, type_of
 from tensorlang.language.names import free_names
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import Pair, Type, leaves, shape
-from tensorlang.shown import MOST_CHARACTERS, Shown, lines, text
+from tensorlang.shown import MOST_CHARACTERS, Named, Shown, lines, text
 
 Parameter = Var | Relation | IndexArray
 Results = tuple["Results", ...] | None
@@ -26,11 +26,13 @@ call_handlers: list[Callable[[Function, tuple[Any, ...], dict[str, Any]], Any]] 
 Python embedding puts a call on terms here; neither is known to the language itself."""
 
 _ON_ARRAYS = "tensorlang.lower.lowering"
+_call_on_arrays: list[Callable[[Function, tuple[Any, ...], dict[str, Any]], Any]] = []
+"""The function there, once it has been imported."""
 _FROM_TEXT = "tensorlang.surface.parse"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Function(Shown):
+class Function(Named, Shown):
     """A tensor program: a name, parameters, and the expression that is its value.
 
     `str(f)` is its text. `f(*arrays, **arrays)` runs it compiled: arrays of NumPy or JAX, numbers for parameters of
@@ -75,14 +77,7 @@ class Function(Shown):
     @property
     def nodes(self) -> int:
         """The number of different expressions in it."""
-        found: set[Expr] = set()
-        stack: list[Expr] = [self.body]
-        while stack:
-            e = stack.pop()
-            if e not in found:
-                found.add(e)
-                stack += children(e)
-        return len(found)
+        return sum(1 for _ in expressions(self.body))
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """The value at these arguments, by the first of `call_handlers` that takes them, or of compiled code."""
@@ -91,7 +86,9 @@ class Function(Shown):
                 result = handler(self, args, kwargs)
                 if result is not NotImplemented:
                     return result
-            return import_module(_ON_ARRAYS).call(self, args, kwargs)
+            if not _call_on_arrays:
+                _call_on_arrays.append(import_module(_ON_ARRAYS).call)
+            return _call_on_arrays[0](self, args, kwargs)
         except TensorlangError as error:
             error.at(here())
             raise
@@ -111,6 +108,9 @@ class Function(Shown):
 
     def _text_lines(self) -> Iterable[str]:
         return lines(self, MOST_CHARACTERS)
+
+    def _called(self) -> str:
+        return self.name
 
 
 def _read_back(said: str, results: Results, further: tuple[str, ...]) -> Function:

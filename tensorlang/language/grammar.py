@@ -29,7 +29,7 @@ function, g the indices of an SSA statement's result, s the further indices that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import count
@@ -591,21 +591,32 @@ def _zero(kind: Type) -> Deep[Expr]:
     return gen([(Index("i"), size) for size in sizes], body)
 
 
+_CHILDREN: dict[type, Callable[[Any], tuple[Expr, ...]]] = {
+    **dict.fromkeys((Var, Const, Integer), lambda e: ()),
+    **dict.fromkeys((Add, Mul, Compared), lambda e: (e.left, e.right)),
+    **dict.fromkeys((Access, Bracket, Gen, Sum, Proj, Extremum, Choice), lambda e: (e.body,)),
+    **dict.fromkeys((Call, Apply), lambda e: e.arguments),
+    MakePair: lambda e: (e.first, e.second),
+    Let: lambda e: (e.value, e.body),
+    Recur: lambda e: (e.init, e.step),
+}
+
+
 def children(e: Expr) -> tuple[Expr, ...]:
     """The expressions directly under `e`."""
-    match e:
-        case Access(body=a):  # the most frequent ones first
-            return (a,)
-        case Var() | Const() | Integer():
-            return ()
-        case Add(a, b, _) | Mul(a, b) | MakePair(a, b) | Let(_, a, b) | Compared(_, a, b):
-            return (a, b)
-        case Bracket(body=a) | Gen(body=a) | Sum(body=a) | Proj(body=a) | Extremum(body=a) | Choice(body=a):
-            return (a,)
-        case Call(_, arguments) | Apply(_, arguments):
-            return arguments
-        case Recur(init=a, step=b):
-            return (a, b)
+    return _CHILDREN[type(e)](e)
+
+
+def expressions(root: Expr) -> Iterator[Expr]:
+    """The different expressions in `root`, and itself."""
+    found: set[Expr] = set()
+    stack = [root]
+    while stack:
+        e = stack.pop()
+        if e not in found:
+            found.add(e)
+            yield e
+            stack += children(e)
 
 
 def holds(array: IndexArray, *at: Affine) -> Predicate:

@@ -51,7 +51,7 @@ def recall(
             encoding.encode(given)
     start = thread_time()
     made = make()
-    if thread_time() - start >= LEAST and disk.versions() is not None:
+    if thread_time() - start >= LEAST and disk.is_unchanged():
         with suppress(Refused):
             disk.write(question, encoding.encode(tell(made)))
     return made

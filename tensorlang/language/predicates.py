@@ -178,18 +178,19 @@ def exists(binders: Iterable[tuple[Index, Affine]], p: Predicate) -> Predicate:
     for index, size in reversed(tuple(binders)):
         if p is not FALSE:
             depth = _depth(p)
-            bound = _bound(index.name, depth)
+            bound = bound_in_predicate(index.name, depth)
             # part of a quantifier's body may stand here alone, with that quantifier's index free in it
             while bound is not index and bound in free_atoms(p):
                 depth += 1
-                bound = _bound(index.name, depth)
+                bound = bound_in_predicate(index.name, depth)
             p = Exists(bound, size, substitute(p, {index: atom_affine(bound)}) if index is not bound else p)
     return p
 
 
 @cached
 @shared
-def _bound(name: str, depth: int) -> Index:
+def bound_in_predicate(name: str, depth: int) -> Index:
+    """The index of this name that quantifiers bind in which others are nested so deep."""
     return canonical(name, depth)
 
 

@@ -13,8 +13,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import click
-
 from tensorlang.errors import CostTableError
 
 VARIABLE = "TENSORLANG_COSTS"
@@ -66,8 +64,11 @@ COSTS: dict[str, int] = {name: t.default for name, t in THRESHOLDS.items()}
 
 def path() -> Path:
     """The file that holds the user's table, if there is one."""
-    given = os.environ.get(VARIABLE)
-    return Path(given) if given else Path(click.get_app_dir("tensorlang")) / "costs.json"
+    if given := os.environ.get(VARIABLE):
+        return Path(given)
+    import click  # which takes some milliseconds
+
+    return Path(click.get_app_dir("tensorlang")) / "costs.json"
 
 
 def load() -> dict[str, int]:

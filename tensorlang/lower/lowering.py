@@ -115,7 +115,7 @@ def lower(
         where = "a mesh" if target == "jax" else f"the target {target!r}"
         hint = "what brackets hide must be finite there; the target 'jax' on one device takes strict=True"
         raise ArgumentError(f"no strict code is made for {where}", hint=hint)
-    if has_recurrences(opened(f)) and (target != "jax" or mesh is not None or sharding is not None):
+    if (target != "jax" or mesh is not None or sharding is not None) and has_recurrences(opened(f)):
         where = "for a mesh" if target == "jax" else f"as kernels for {target!r}"
         hint = "the target 'jax' on one device, where steps are a lax.scan; its arrays may be sharded by jax.jit"
         what = f"recurrences are not lowered {where} yet, and {f.name} has one"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Real
 from types import ModuleType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import jax
 import numpy as np
@@ -23,19 +23,19 @@ from tensorlang.language.given import together
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import Type
-from tensorlang.lower.arrays.cost import cost_notes, cost_of, step_cost
-from tensorlang.lower.arrays.program import ArrayProgram
 from tensorlang.lower.checked import check_traced
 from tensorlang.lower.coordinates import Coordinates, points_or_mask
-from tensorlang.lower.emit.module import Source
-from tensorlang.lower.emit.recurrences import Recurrent
 from tensorlang.lower.emit.runnable import Runnable, runnable
-from tensorlang.lower.explain import Explained, Explanation
 from tensorlang.lower.kept import Kept
-from tensorlang.lower.plan.ir import Plan
 from tensorlang.shown import Code
 from tensorlang.simplify import simplify
 from tensorlang.surface.inline import opened
+
+if TYPE_CHECKING:  # what made the code is imported when it is asked for: code that is kept on disk needs none of it
+    from tensorlang.lower.arrays.program import ArrayProgram
+    from tensorlang.lower.emit.module import Source
+    from tensorlang.lower.explain import Explanation
+    from tensorlang.lower.plan.ir import Plan
 
 _BUILTINS = (
     "abs",
@@ -131,6 +131,8 @@ class Lowered(Code):
         return self._source().definition
 
     def _source(self, on_points: tuple[Relation, ...] = ()) -> Source:
+        from tensorlang.lower.emit.module import Source
+
         made = self._form(on_points).made
         made = made.whole if isinstance(made, Runnable) else made
         if not isinstance(made, Source):
@@ -148,6 +150,10 @@ class Lowered(Code):
 
         Raises `ArgumentError` if some sizes are given and others not.
         """
+        from tensorlang.lower.arrays.cost import cost_notes, cost_of, step_cost
+        from tensorlang.lower.emit.recurrences import Recurrent
+        from tensorlang.lower.explain import Explained, Explanation
+
         relations = tuple(p for p in self.function.params if isinstance(p, Relation)) if on_points else ()
         sizes = together(given, by_name)
         form = self._form(relations).made

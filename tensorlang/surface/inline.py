@@ -27,6 +27,7 @@ from tensorlang.language.grammar import (
     Sum,
     Var,
     children,
+    expressions,
     real,
     type_of,
 )
@@ -142,6 +143,8 @@ def inlined(f: Function, given: dict[Parameter, Any], sizes: dict[str, Affine]) 
 
 def opened(f: Function) -> Function:
     """`f` with the bodies of routines that are programs in the places of their calls."""
+    if not any(isinstance(e, Apply) for e in expressions(f.body)):
+        return f
     body = run(opened_expr(f.body, {}))
     return f if body is f.body else Function(f.name, f.params, body, f.results, f.further)
 
@@ -184,6 +187,8 @@ def _index_argument(what: str, p: IndexArray, value: Any, inlining: Inlining) ->
 def _belongs_to_a_program(value: object) -> bool:
     if isinstance(value, Surface):
         return True
+    if hasattr(value, "dtype"):  # an array
+        return False
     parts = value if isinstance(value, tuple) else (record(value) or {}).values()
     return any(map(_belongs_to_a_program, parts))
 

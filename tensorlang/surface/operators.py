@@ -8,8 +8,9 @@ can't be taken for one another. They are the operators of dF~ (`grad`, `jacob`, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 
 from tensorlang.language.affine import Affine, Index, IndexArray, Lookup, Size, atom_affine
 from tensorlang.language.function import Function, Parameter, unused_name
@@ -25,9 +26,11 @@ from tensorlang.surface.lookups import Indices
 from tensorlang.surface.scope import Surface
 from tensorlang.surface.terms import Idx, Rel, Term
 
-Operator = Callable[[Function, tuple[str, ...]], Function]
-OPERATORS: dict[str, Operator] = {}
-"""From a program and the names of parameters to its derivative by these; `tensorlang.pipeline` offers them."""
+OPERATORS = ("grad", "jacobian", "hessian", "derivative", "adjoint")
+"""Functions of a program, and of the names of parameters, that give its derivative by these."""
+
+_DERIVATIVES = "tensorlang.pipeline"
+"""Where they are: above, and imported when the first is met."""
 
 OF_NUMBERS = ("grad", "hessian")
 """Those of expressions whose value is a number."""
@@ -41,7 +44,7 @@ def derived_in_place(word: str, e: Expr, wrt: Sequence[Var], seeds: Sequence[Exp
     closed = _Closed()
     f = Function(word, (), straight(closed.over(e, wrt)))
     f = Function(word, tuple(closed.given), f.body)
-    g = OPERATORS[word](f, tuple(closed.names[x] for x in wrt))
+    g = getattr(import_module(_DERIVATIVES), word)(f, tuple(closed.names[x] for x in wrt))
     values: list[Surface] = [*closed.given.values(), *(Term(_pairs_of_arrays(seed)) for seed in seeds)]
     sizes = {s.name: closed.sizes.get(s, atom_affine(s)) for s in g.sizes}
     return inlined(g, dict(zip(g.params, values, strict=True)), sizes)

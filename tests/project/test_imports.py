@@ -21,6 +21,7 @@ PROGRAM = "f = tl.parse('f(x: [n]R, w: [m]R) = sum i:n. [i < m] * sin(x[i]) * w[
 WITHOUT_JAX = {
     "import": "",
     "parse": PROGRAM,
+    "operators": "tl.parse('f(x: [n]R) = grad x. sum i:n. x[i]^2')",
     "embed": "f = tl.function(lambda x: tl.sum(3, lambda i: x[i] * x[i]), x=tl.R[3])",
     "text": f"{PROGRAM}; str(f), repr(f), tl.unicode_text(f)",
     "passes": f"{PROGRAM}; tl.normalize(f), tl.to_ssa(f), tl.simplify(f)",

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,12 @@ from tensorlang import disk, pipeline
 from tensorlang.cli import main
 from tensorlang.errors import LimitError
 from tensorlang.language import on_disk
+from tensorlang.language.affine import Size, atom_affine
 from tensorlang.language.encoded import Encoding, Refused
-from tensorlang.lower.emit import runnable
+from tensorlang.language.function import Function
+from tensorlang.language.grammar import Integer, Mul, Var, expressions, number
+from tensorlang.language.types import R
+from tensorlang.lower.emit import recurrences
 from tests.support.programs import random_function
 
 NAMES = [case.name for case in CASES]
@@ -52,8 +57,7 @@ def nothing_is_made(cache: Path) -> Callable[[], None]:
 
         for name in ("normal_ssa", "simplify_ssa", "adjoint_steps", "read_simplified"):
             patch.setattr(pipeline, name, fail)
-        for name in ("source", "simplify"):
-            patch.setattr(runnable, name, fail)
+        patch.setattr(recurrences, "source", fail)
 
     yield begin
     patch.undo()
@@ -95,6 +99,21 @@ def test_what_is_read_of_random_programs_is_what_is_made(seed: int, cache: Path)
     rng = random.Random(seed)
     for kind in ({}, {"scalars": "smooth"}, {"chooses": True}, {"numbers": True}, {"compares": True}):
         check_what_is_read(random_function(rng, **kind), deeper=seed < 3)
+
+
+def test_numbers_of_thousands_of_digits_do_no_harm(cache: Path) -> None:
+    x, large = Var("x", R), number(Fraction(10**6000 + 1, 3))
+    for _ in range(2):
+        assert large in expressions(tl.adjoint(Function("f", (x,), Mul(large, x))).body)
+    kept = entries(cache)
+    assert len(kept) == 1
+    assert tl.adjoint(Function("f", (x,), Mul(Integer(atom_affine(Size("n")) + 10**6000), x))).params[0] is x
+    assert entries(cache) == kept  # Python would not write it
+
+
+def test_what_predicates_bind_comes_back_as_it_was(cache: Path) -> None:
+    """Which shares an array of a relation's elements, if it is the same index in several."""
+    check_what_is_read(random_function(random.Random(10088), scalars="smooth"))
 
 
 def test_programs_come_back_with_all_that_they_share() -> None:
@@ -355,11 +374,35 @@ def test_what_is_no_program_is_refused() -> None:
             Encoding().encode(value)
 
 
+AGAIN = """
+import sys
+import tensorlang as tl
+from tensorlang.language import on_disk
+from tensorlang.language.affine import Size, atom_affine
+on_disk.LEAST = 0.0
+f = tl.grad(tl.parse("f(x: [n]R, w: [m]R) = sum i:n, j:m. [i < j] * sin(x[i]) * w[j]"))
+print(f([1.0, 2.0], [1.0, 1.0, 1.0]))
+print(*sorted(sys.modules), sep="\\n")
+"""
+
+
+def test_a_second_process_imports_nothing_that_makes_code(cache: Path) -> None:
+    first, second = [
+        subprocess.run([sys.executable, "-c", AGAIN], capture_output=True, text=True, check=True).stdout.splitlines()
+        for _ in range(2)
+    ]
+    assert first[0] == second[0]
+    gone = {"tensorlang.lower.emit.module", "tensorlang.lower.arrays.program", "tensorlang.lower.plan.passes"}
+    assert gone <= set(first)
+    assert not gone & set(second)
+
+
 PROCESS = """
 import random, sys
 import tensorlang as tl
 from tensorlang import disk
 from tensorlang.language import on_disk
+from tensorlang.language.affine import Size, atom_affine
 on_disk.LEAST = 0.0
 disk.MOST = 16 * 5_000  # so that entries go while others are read
 texts = [f"f{k}(x: [n]R) = sum i:n. [i < {k}] * sin({k} * x[i])" for k in range(8)]

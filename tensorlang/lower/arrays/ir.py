@@ -29,9 +29,10 @@ their names (`named`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
+from functools import partial
 
 from tensorlang.language.affine import Affine, Atom, Index, canonical
 from tensorlang.language.grammar import ScalarFunction
@@ -63,7 +64,7 @@ class Node:
 
     def parts(self) -> Iterator[object]:
         """The values of its fields."""
-        return (getattr(self, f.name) for f in fields(self))  # type: ignore[arg-type]
+        return map(partial(getattr, self), _fields(type(self)))  # type: ignore[arg-type]
 
     def walk(self) -> Iterator[Node]:
         """It and all expressions in it."""
@@ -72,6 +73,11 @@ class Node:
             node = stack.pop()
             yield node
             stack += node.children()
+
+
+@cached
+def _fields(kind: Hashable) -> tuple[str, ...]:
+    return tuple(f.name for f in fields(kind))  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,8 @@ class Source:
     be faster; so does `strict`, by which what brackets hide has no influence, whatever it is.
     """
 
+    is_recurrent = False
+
     def __init__(
         self, f: Function, sparse: Collection[Relation] = (), exact: bool = False, strict: bool = False
     ) -> None:

@@ -44,6 +44,8 @@ def _listed(names: Sequence[str]) -> str:
 class Recurrent:
     """The generated source of a program with recurrences, as `Source` is; relations come as masks."""
 
+    is_recurrent = True
+
     def __init__(
         self,
         f: Function,

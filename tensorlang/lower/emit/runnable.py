@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tensorlang.language.affine import Size
 from tensorlang.language.function import Function
 from tensorlang.language.on_disk import recall
 from tensorlang.language.predicates import Relation
 from tensorlang.lower import costs
-from tensorlang.lower.arrays.points import Order
-from tensorlang.lower.emit.module import Source
-from tensorlang.lower.emit.recurrences import Recurrent, source
 from tensorlang.simplify import is_simple, simplify
 from tensorlang.surface.inline import opened
+
+if TYPE_CHECKING:
+    from tensorlang.lower.arrays.points import Order
+    from tensorlang.lower.emit.module import Source
+    from tensorlang.lower.emit.recurrences import Recurrent
 
 Sizes = tuple[tuple[str, int], ...]
 
@@ -53,13 +55,15 @@ def runnable(
 
     def whole() -> Source | Recurrent:
         if not found:
+            from tensorlang.lower.emit.recurrences import source  # what is on disk needs none of it
+
             g = f if sizes is None else simplify(opened(f), **dict(sizes))
             found.append(source(g, sparse, exact, strict, store))
         return found[0]
 
     def make() -> Runnable:
         made = whole()
-        return Runnable(made.name, made.runnable, made.told, made.orders, isinstance(made, Recurrent), whole)
+        return Runnable(made.name, made.runnable, made.told, made.orders, made.is_recurrent, whole)
 
     def read(kept: tuple[Any, ...]) -> Runnable:
         name, code, told, orders, is_recurrent = kept

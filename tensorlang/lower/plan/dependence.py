@@ -108,9 +108,13 @@ def places(e: Expr) -> list[Affine]:
 
 def variable(e: Expr) -> Var | None:
     """The variable that `e` is or reads."""
-    while isinstance(e, Access | Proj):
-        e = e.body
-    return e if isinstance(e, Var) else None
+    while True:
+        kind = type(e)
+        if kind is Var:
+            return e  # type: ignore[return-value]
+        if kind is not Access and kind is not Proj:
+            return None
+        e = e.body  # type: ignore[union-attr]
 
 
 def read_by(e: Expr) -> tuple[Key, tuple[Affine, ...]]:

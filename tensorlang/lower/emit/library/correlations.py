@@ -327,11 +327,13 @@ def _slices(x, w, at):
         points = [(*point, j) for point in points for j in range(taps)]
     total = None
     for e in range(w.shape[1]):
+        own = lax.slice_in_dim(x, e, e + 1, axis=1)
         for point in points:
             starts = [b * j for (_, b, _, _), j in zip(at, point, strict=True)]
             stops = [start + a * (n - 1) + 1 for start, (a, _, _, n) in zip(starts, at, strict=True)]
-            part = lax.slice(x[:, e], (0, *starts), (x.shape[0], *stops), (1, *(a for a, _, _, _ in at)))
-            term = part[:, None] * w[(slice(None), e, *point, *[None] * len(at))]
+            part = lax.slice(own, (0, 0, *starts), (x.shape[0], 1, *stops), (1, 1, *(a for a, _, _, _ in at)))
+            tap = lax.slice(w, (0, e, *point), (w.shape[0], e + 1, *(j + 1 for j in point)))
+            term = part * tap.reshape(1, *w.shape[:1], *[1] * len(at))
             total = term if total is None else total + term
     return total
 

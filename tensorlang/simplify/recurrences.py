@@ -2,7 +2,8 @@
 
 fold t with s, r = .. where no step that s needs reads r, nor anything else    ->  fold t with s = ..       (5.R2)
 a value that a step reads, which is that of another one moved, is moved in the step: no copy is made of it
-a state that no step changes is a value that the steps read                                                 (5.R4)
+a state that no step changes, or none of no steps, is a value that the steps read                           (5.R4)
+a state that no step reads, or that steps only add to, is no recurrence                              (5.R5, 5.R6)
 two recurrences of which one has all states of the other are one
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tensorlang.language.affine import atom_affine
+from tensorlang.language.affine import constant as constant_size
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import conjunction, equal
 from tensorlang.language.types import R, array
@@ -32,6 +34,7 @@ from tensorlang.normal.ssa import (
     states,
 )
 from tensorlang.normal.tidy import map_outputs, with_operands
+from tensorlang.simplify.leaving import left
 
 
 def tidy_recurrences(s: SSA) -> SSA:
@@ -41,11 +44,12 @@ def tidy_recurrences(s: SSA) -> SSA:
 
 
 def _rebuilt(s: SSA) -> SSA:
-    read: dict[Loop, set[int]] = {}
+    read: dict[Loop, dict[int, set[str]]] = {}
     for x in s.statements:
         if isinstance(x, States):
-            read.setdefault(x.loop, set()).add(x.place)
+            read.setdefault(x.loop, {}).setdefault(x.place, set()).add(x.word)
     made: dict[Loop, tuple[Loop, dict[int, int], dict[int, Statement]]] = {}
+    gone: dict[Loop, dict[tuple[int, str], Statement]] = {}
     new: dict[Statement, Statement] = {}
     for x in s.statements:
         if not isinstance(x, States):
@@ -53,9 +57,14 @@ def _rebuilt(s: SSA) -> SSA:
             continue
         if x.loop not in made:
             inits, frees = (tuple(new[y] for y in part) for part in (x.loop.inits, x.loop.frees))
-            made[x.loop] = _tidied(Loop(x.loop.size, x.loop.step, inits, frees), read[x.loop])
+            loop = Loop(x.loop.size, x.loop.step, inits, frees)
+            gone[x.loop] = left(loop, read[x.loop])
+            made[x.loop] = _tidied(loop, read[x.loop].keys() - {place for place, _ in gone[x.loop]})
         loop, places, constant = made[x.loop]
-        new[x] = _unchanged(x, constant[x.place]) if x.place in constant else states(loop, places[x.place], x.word)
+        if x.place in constant:
+            new[x] = _unchanged(x, constant[x.place])
+        else:
+            new[x] = gone[x.loop].get((x.place, x.word)) or states(loop, places[x.place], x.word)
     listed: dict[Statement, None] = {}
     for x in new.values():
         stack = [x]
@@ -75,7 +84,8 @@ def _tidied(loop: Loop, read: set[int]) -> tuple[Loop, dict[int, int], dict[int,
     step = loop.step
     s = step_ssa(step)
     inputs = [Input(v, (), x.shape) for v, x in zip(step.states, loop.inits, strict=True)]
-    constant = {k: loop.inits[k] for k, x in enumerate(step.outputs) if x is inputs[k]}
+    never = loop.size is constant_size(0)
+    constant = {k: loop.inits[k] for k, x in enumerate(step.outputs) if x is inputs[k] or never}
     for k, (x, init) in enumerate(zip(step.outputs, loop.inits, strict=True)):
         if isinstance(x, Constant) and x is init:
             constant[k] = init

@@ -1,4 +1,4 @@
-"""Recurrences that are none: states that no step reads, and states to which steps only add.
+"""States that need no steps one after the other: those that no step reads, and those to which steps only add.
 
     scan t:n with s = e0 . e       where e does not read s    ->  gen t:n. e                (5.R5)
     fold t:n with s = e0 . s + e   where e does not read s    ->  e0 + sum t:n. e           (5.R6)
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from tensorlang.language.affine import Affine, Index, Lookup, atom_affine, constant
+from tensorlang.language.affine import Affine, Atom, Index, Lookup, atom_affine, constant
 from tensorlang.language.predicates import TRUE, Predicate, conjunction, equal, less, substitute
 from tensorlang.normal.contraction import contraction, is_determined
 from tensorlang.normal.pattern import axes, renamed
@@ -87,7 +87,9 @@ class _AllTimes:
         whole = {y: z if timed else self._repeated(z) for y, (z, timed) in known.items()}
         match x:
             case Integers(value=value):
-                later = dict(zip(own_indices(x), map(atom_affine, axes(1, len(x.shape))), strict=True))
+                later: dict[Atom, Affine] = dict(
+                    zip(own_indices(x), map(atom_affine, axes(1, len(x.shape))), strict=True)
+                )
                 return integers(value.substitute({**later, self.now: atom_affine(axes(0, 1)[0])}), shape)
             case Addition(terms, _):
                 return Addition(tuple(Term(t.sign, self._later(t.pred, x), whole[t.operand]) for t in terms), shape)
@@ -108,7 +110,7 @@ class _AllTimes:
     ) -> Statement:
         t = Index("t")
         fresh = {i: Index(i.name) for i in x.pattern.indices}
-        at = {i: atom_affine(j) for i, j in fresh.items()}
+        at: dict[Atom, Affine] = {i: atom_affine(j) for i, j in fresh.items()}
         where = [substitute(x.pattern.pred, {**at, self.now: atom_affine(t)})]
         factors: list[tuple[Statement, tuple[Index, ...]]] = []
         for y, places in zip(x.factors, factor_indices(x), strict=True):

@@ -421,3 +421,23 @@ def test_many_random_recurrences_agree_with_their_unrolled_programs(block: int) 
         agrees_with_its_unrolled_program(recurrent(Random(10**6 + 1000 * block + k)), stores.get(k)) for k in range(60)
     ]
     assert sum(tried) >= 40
+
+
+@pytest.mark.parametrize(
+    ("text", "simple"),
+    [
+        ("f(x: [n]R, y: R) = fold t:n with s = y . s + x[t]^2", "y + sum i:n. x[i] ^ 2"),
+        ("f(x: [n]R, y: R) = fold t:0 with s = y . s * x[0]", "y"),
+        ("f(x: [n]R) = scan t:n with s = 1 . 2 * x[t]", "gen i:n. 2 * x[i]"),
+        ("f(x: [n]R) = prescan t:n with s = 1 . 2 * x[t]", "gen i:n. [i = 0] + [0 < i] * 2 * x[i - 1]"),
+        ("f(x: [n + 1]R) = fold t:n + 1 with s = 1 . 2 * x[t]", "2 * x[n]"),
+        ("f(x: [n]R) = gen i:n. fold t:n with s = 0 . if t = i then s + x[t] else s", "x"),
+        ("f(x: [n]R, y: R) = snd(fold t:n with s = y, r = 0 . (s * x[t], r + sin(x[t])))", "sum i:n. sin(x[i])"),
+    ],
+)
+def test_states_that_need_no_steps_have_none(text: str, simple: str) -> None:
+    f = tl.parse(text.replace("x[0]", "y"))
+    assert str(tl.simplify(f)).partition(" =")[2].split() == simple.split()
+    data = {"x": np.arange(1.0, 5.0), "y": 3.0}
+    given = {p.name: data[p.name] for p in f.params}
+    assert_close(tl.evaluate(tl.simplify(f), given), tl.evaluate(f, given))

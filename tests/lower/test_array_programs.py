@@ -182,7 +182,7 @@ def random_programs(kind: str, seed: int) -> list[tl.Function]:
 
 
 QUICK = [(kind, seed) for kind in ("random", "nest", "graph") for seed in range(8)]
-SLOW = [(kind, seed) for kind in ("random", "nest", "graph") for seed in range(8, 60)]
+SLOW = [(kind, seed) for kind in ("random", "nest", "graph") for seed in range(8, 32)]
 
 
 @pytest.mark.parametrize(("kind", "seed"), [*QUICK, *(pytest.param(*p, marks=pytest.mark.slow) for p in SLOW)])

@@ -206,7 +206,7 @@ def test_random_masked_sums_are_strict(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("which", "seeds"), [("value", 100), ("adjoint", 15), ("forward", 15), ("second", 3)], ids=str)
+@pytest.mark.parametrize(("which", "seeds"), [("value", 40), ("adjoint", 6), ("forward", 6), ("second", 2)], ids=str)
 @pytest.mark.usefixtures("_small_costs")
 def test_many_random_masked_sums_and_their_derivatives_are_strict(which: str, seeds: int) -> None:
     for seed in range(100, 100 + seeds):
@@ -234,7 +234,7 @@ def test_random_programs_are_strict() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("which", "seeds"), [("value", 200), ("adjoint", 60)], ids=str)
+@pytest.mark.parametrize(("which", "seeds"), [("value", 80), ("adjoint", 25)], ids=str)
 def test_many_random_programs_and_their_adjoints_are_strict(which: str, seeds: int) -> None:
     for seed in range(1000, 1000 + seeds):
         random_is_strict(seed, which)

@@ -449,7 +449,7 @@ class _Parser(DeclarationReader):
     def _call(self, token: Token) -> Deep[_Piece]:
         if token.text not in functions():
             named = self.scope.get(token.text)
-            routine = known_routine(token.text)
+            routine = known_routine(token.text) if token.text != self.defined else None
             program = self.programs.get(token.text)
             if program is None and routine is None and self.uses_library:
                 program = library().get(token.text)

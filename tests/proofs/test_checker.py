@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 import tensorlang as tl
@@ -242,8 +242,9 @@ def test_an_altered_certificate_is_refused(data: Any) -> None:
     hints = ("matches", "transports")
     places = [place for place in leaves(json.loads(text)) if place[0][0] not in hints]
     path, value = places[choose(len(places))]
+    other = altered(path, value, choose)
     with pytest.raises(Refused):
-        check(with_leaf(text, path, altered(path, value, choose)))
+        note(f"{path}: {value} becomes {other}\n{check(with_leaf(text, path, other))}")
 
 
 WEIRD = (

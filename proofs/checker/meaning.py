@@ -155,7 +155,8 @@ class Meaning:
         self.params = dict(program.params)
         self.states = States.of(values)
         self.recurrences: dict[tuple[int, int], Recurrence] = {}
-        self._named_in: dict[int, list[str]] = {}
+        self._named_in: dict[int, tuple[Bound, list[str]]] = {}
+        """By the identity of what is bound, which is kept: another object might have it later."""
 
     def bound(self, let: Let, value: Expr, place: Place) -> Bound:
         """What `let` binds."""
@@ -183,8 +184,8 @@ class Meaning:
         if isinstance(bound, Recurrence):
             return {bound.time, *bound.params}
         if id(bound) not in self._named_in:
-            self._named_in[id(bound)] = self.dependent(bound.expr, bound.place)
-        return set(self._named_in[id(bound)])
+            self._named_in[id(bound)] = bound, self.dependent(bound.expr, bound.place)
+        return set(self._named_in[id(bound)][1])
 
     def affine(self, a: Affine, place: Place) -> Affine:
         """An index expression in the normal form's names."""

@@ -28,7 +28,7 @@ class Budget:
     """A time of the processor by which to be done, in the thread that makes it: what is decided does not depend on how
     busy the machine is, or other threads are."""
 
-    def __init__(self, seconds: float = 60) -> None:
+    def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self.end = time.thread_time() + seconds
         self.again = 0.0

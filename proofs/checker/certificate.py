@@ -393,7 +393,7 @@ class _Checked:
             _need(text is None or isinstance(text, str), "a formula or null")
             arrays = [x for x, kind in program.params if isinstance(_shape(kind)[1], Indices)]
             arrays += [x for x, value in trees.lets(program.body)[0] if chooses(value)]
-            found[key] = None if text is None else formula(text, arrays)
+            found[key] = None if text is None else formula(text, arrays, self.budget)
         return found
 
     def _supremum(self) -> Supremum | None:

@@ -42,14 +42,21 @@ class Left(Exception):
 
 
 def agrees(
-    d: Derivation, own: Sequence[str], values: Mapping[Operand, Any], env: Env, cost: int, derived: int, results: Any
+    d: Derivation,
+    own: Sequence[str],
+    values: Mapping[Operand, Any],
+    meaning: Semantics,
+    env: Env,
+    cost: int,
+    derived: int,
+    results: Any,
 ) -> bool:
     """Whether the extracted adjoint was asked, and agrees: in its cost, which is no less than `derived`, the program's,
     which is `cost`, and in the `results`. Raises `Refused` if it disagrees."""
     if not DRIVER.exists():
         return False
     try:
-        text = _Listing(d, own, values, env).case()
+        text = _Listing(d, own, values, meaning, env).case()
     except Left:
         return False
     done = subprocess.run([DRIVER], input=text, capture_output=True, text=True, check=True)
@@ -65,9 +72,11 @@ def agrees(
 
 
 class _Listing:
-    def __init__(self, d: Derivation, own: Sequence[str], values: Mapping[Operand, Any], env: Env) -> None:
+    def __init__(
+        self, d: Derivation, own: Sequence[str], values: Mapping[Operand, Any], meaning: Semantics, env: Env
+    ) -> None:
         self.d = d
-        self.meaning = Semantics(d.functions)
+        self.meaning = meaning
         self.env = env
         self.values = values
         self.statements = [d.statements[x] for x in own]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from .budget import TooLarge
+from .budget import Budget, TooLarge
 from .semantics import Env, Semantics
 from .syntax import (
     Reader,
@@ -30,30 +30,29 @@ class Formula:
     value: Value
     quotients: tuple[tuple[str, Affine, int], ...]
     has_data: bool
+    meaning: Semantics
 
     def at(self, env: Env) -> Fraction:
         """The cost at these sizes and data."""
         known = dict(env)
         for x, a, divisor in self.quotients:
-            known[x] = _MEANING.index(a, known) // divisor
+            known[x] = self.meaning.index(a, known) // divisor
         return self.value(known)
 
 
-_MEANING = Semantics({})
-
-
-def formula(text: str, arrays: Iterable[str]) -> Formula:
-    """The cost that `text` says, where `arrays` are the names of index arrays."""
-    reader = _FormulaReader(text)
+def formula(text: str, arrays: Iterable[str], budget: Budget) -> Formula:
+    """The cost that `text` says, where `arrays` are the names of index arrays, to be counted within a budget."""
+    reader = _FormulaReader(text, Semantics({}, budget))
     reader.arrays = set(arrays)
     value = reader.cells()
     reader.end()
-    return Formula(value, tuple(reader.quotients), reader.has_data)
+    return Formula(value, tuple(reader.quotients), reader.has_data, reader.meaning)
 
 
 class _FormulaReader(Reader):
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, meaning: Semantics) -> None:
         super().__init__(text)
+        self.meaning = meaning
         self.quotients: list[tuple[str, Affine, int]] = []
         self.has_data = False
         self.no_relations.add("floor")
@@ -72,7 +71,7 @@ class _FormulaReader(Reader):
             if self.peek() not in ("+", "-"):
                 break
             sign = 1 if self.take() == "+" else -1
-        return lambda env: sum((s * a(env) for s, p, a in found if _MEANING.holds(p, env)), Fraction(0))
+        return lambda env: sum((s * a(env) for s, p, a in found if self.meaning.holds(p, env)), Fraction(0))
 
     def product(self) -> Value:
         """Powers, multiplied and divided."""
@@ -106,7 +105,7 @@ class _FormulaReader(Reader):
         a = self.affine_atom()
         if not isinstance(a, Affine):
             self.stop("expected a size")
-        return lambda env: Fraction(_MEANING.index(a, env))
+        return lambda env: Fraction(self.meaning.index(a, env))
 
     def relation(self) -> Value:
         """nnz(E), from the parenthesis on."""
@@ -132,7 +131,7 @@ class _FormulaReader(Reader):
             self.take(".")
         p = self.pred()
         self.take(")")
-        return lambda env: Fraction(sum(1 for _ in _MEANING.points(binders, p, env)))
+        return lambda env: Fraction(sum(1 for _ in self.meaning.points(binders, p, env)))
 
     def affine_atom(self) -> Pred | Affine:
         """As in programs; also floor(a/k)."""

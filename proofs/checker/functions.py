@@ -127,7 +127,7 @@ def _check_other(f: Function, functions: Mapping[str, Function], budget: Budget)
     least = max(1, operations(f.body, functions))
     if f.cost > least:
         raise Refused(f"{f.name} costs {f.cost}, more than its body, {least}")
-    _compare(f, functions)
+    _compare(f, functions, budget)
     for k, told in enumerate(f.components):
         own = Mul(derivative(f.body, f"x{k}"), Name("t"))
         if not _same(own, _with_value(told or Num(Fraction(0)), f.body), f.arity, budget):
@@ -192,10 +192,10 @@ def _called(e: Expr) -> set[str]:
     return set()
 
 
-def _compare(f: Function, functions: Mapping[str, Function]) -> None:
+def _compare(f: Function, functions: Mapping[str, Function], budget: Budget) -> None:
     """Compare the declared derivative with the body's at many points of the reals. Raises `Refused` where it is another
     one."""
-    meaning = Semantics(functions)
+    meaning = Semantics(functions, budget)
     rng = random.Random(f.name)
     assert f.body is not None
     for _ in range(_POINTS):

@@ -98,11 +98,12 @@ def _check_supremum(held: _Checked, names: list[str]) -> None:
         return
 
     def ratio(sizes: Mapping[str, int]) -> Fraction | None:
-        others = sum(_numbers(kind, sizes) for x, kind in held.derivation.params if x in counted)
+        others = sum(_numbers(meaning, kind, sizes) for x, kind in held.derivation.params if x in counted)
         below = own.at(sizes) + others
         return (adjoint.at(sizes) + others) / below if below else None
 
     counted = {*held.wrt, held.held["cotangent"]}
+    meaning = Semantics({}, held.budget)
     for values in islice(product(_LARGER, repeat=len(names)), _MOST_VECTORS):
         sizes = dict(zip(names, values, strict=True))
         found = ratio(sizes) if _fits(held, sizes) else None
@@ -132,13 +133,13 @@ def _is_reached(ratio: Any, told: Supremum, names: list[str], speeds: tuple[int,
     return distances[1] <= distances[0] and distances[1] < Fraction(1, 1000)
 
 
-def _numbers(kind: Any, sizes: Mapping[str, int]) -> int:
+def _numbers(meaning: Semantics, kind: Any, sizes: Mapping[str, int]) -> int:
     """How many numbers a value holds."""
     match kind:
         case trees.ArrayType(size, element):
-            return max(0, Semantics({}).index(size, sizes)) * _numbers(element, sizes)
+            return max(0, meaning.index(size, sizes)) * _numbers(meaning, element, sizes)
         case trees.PairType(first, second):
-            return _numbers(first, sizes) + _numbers(second, sizes)
+            return _numbers(meaning, first, sizes) + _numbers(meaning, second, sizes)
     return 1
 
 
@@ -156,7 +157,7 @@ def _check_formulas(held: _Checked, names: list[str]) -> None:
 
 def _fits(held: _Checked, sizes: Mapping[str, int]) -> bool:
     """Whether every parameter can have these sizes."""
-    meaning = Semantics({})
+    meaning = Semantics({}, held.budget)
     return all(n >= 0 for _, kind in held.derivation.params for n in _extents(meaning, kind, sizes))
 
 
@@ -232,7 +233,7 @@ def _sample(
     d = held.replayed
     values = {leaf: forced(meaning.value(leaf, env)) for leaf in held.leaves}
     own = [x for x in d.statements if x in held.own]
-    held.extracted += agrees(d, own, values, _with_lets(held.bound_lets, meaning, env), ssa, derived, results)
+    held.extracted += agrees(d, own, values, meaning, _with_lets(held.bound_lets, meaning, env), ssa, derived, results)
     return derived
 
 

@@ -292,9 +292,9 @@ def names_in_atom(atom: str | Element) -> frozenset[str]:
 class Semantics:
     """The meaning and the cost of programs over some scalar functions."""
 
-    def __init__(self, functions: Mapping[str, Function], budget: Budget | None = None) -> None:
+    def __init__(self, functions: Mapping[str, Function], budget: Budget) -> None:
         self.functions = functions
-        self.budget = budget or Budget()
+        self.budget = budget
 
     # ---- index expressions and predicates
 

@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -75,6 +76,13 @@ def test_certificates_of_random_programs_hold(seed: int) -> None:
 @pytest.mark.parametrize("seed", [21, pytest.param(13, marks=pytest.mark.slow)])
 def test_elements_that_are_read_where_other_conditions_hold_are_in_bounds(seed: int) -> None:
     assert check(certify(tl.parse(random_nest(random.Random(seed)).text)).to_json()).samples
+
+
+def test_a_process_that_has_run_for_long_samples_no_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = certify(tl.parse(TEXTS[1])).to_json()
+    now = time.thread_time
+    monkeypatch.setattr(time, "thread_time", lambda: now() + 3600)
+    assert check(text).samples == check(text).samples > 0
 
 
 NUMBERS = (

@@ -40,7 +40,7 @@ def test_points_are_counted_as_they_are_listed(seed: int) -> None:
     sizes = {"n": rng.randint(1, 4), "m": rng.randint(1, 4)}
     full = rng.random() < 0.5
     e = {(i, j) for i in range(sizes["n"]) for j in range(sizes["m"])} if full else set()
-    listed = Semantics({}).points([(x, N + M) for x in d.dims], All(d.preds), {**sizes, "e": e})
+    listed = Semantics({}, Budget(20)).points([(x, N + M) for x in d.dims], All(d.preds), {**sizes, "e": e})
     counter = Counter(sizes, Budget(20), relations={"e": (N, M)}, full=full)
     assert counter.points(d) == sum(1 for _ in listed)
 

@@ -73,7 +73,7 @@ def drawn(p: Program, rng: random.Random, most: int) -> dict[str, Any] | None:
     kinds = {x: shape(kind) for x, kind in p.params}
     relations = {x: element.sizes for x, (_, element) in kinds.items() if isinstance(element, Rel)}
     arrays = {x: (dims, element.size) for x, (dims, element) in kinds.items() if isinstance(element, Indices)}
-    meaning = Semantics({})
+    meaning = Semantics({}, Budget(5))
     if any(n < 0 for _, kind in p.params for n in samples._extents(meaning, kind, sizes)):
         return None
     if any(meaning.index(size, sizes) < 1 for _, size in arrays.values()):

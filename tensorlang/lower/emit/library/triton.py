@@ -5,6 +5,8 @@ import numpy as np
 from jax import lax
 from jax.experimental.pallas import triton as plgpu
 
+from tensorlang.lower.emit.library.tiles import _product_of_kept
+
 
 def _tile(ref, at, mask=None):
     """The elements at `at`, reals in single precision; 0 where the mask is false."""
@@ -23,6 +25,11 @@ def _product(a, b, dtype, interpret):
     split = dtype == jnp.float32 and not interpret
     precision = lax.DotAlgorithmPreset.TF32_TF32_F32_X3 if split else lax.Precision.HIGHEST
     return jnp.dot(a.astype(dtype), b.astype(dtype), precision=precision, preferred_element_type=jnp.float32)
+
+
+def _product_where(a, b, in_a, in_b, dtype, interpret):
+    """As `_product`, of what is in `in_a` and `in_b` alone, whatever the other elements are."""
+    return _product_of_kept(lambda a, b: _product(a, b, dtype, interpret), a, b, in_a, in_b)
 
 
 def _rescaling(old, new):

@@ -10,6 +10,7 @@ from tensorlang.lower.emit.library.tiles import _product_of_kept
 
 def _tile(ref, at, mask=None):
     """The elements at `at`, reals in single precision; 0 where the mask is false."""
+    at = tuple(np.int32(k) if isinstance(k, int) else k for k in at)  # JAX's interpreter takes no Python's integers
     value = plgpu.load(ref.at[at], mask=mask, other=None if mask is None else ref.dtype.type(0))
     return value.astype(jnp.float32) if jnp.issubdtype(value.dtype, jnp.floating) else value
 

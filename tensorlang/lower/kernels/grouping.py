@@ -35,10 +35,12 @@ from tensorlang.lower.kernels.ir import (
     Tiles,
     leaves_of,
 )
+from tensorlang.lower.kernels.loops import with_ends
+from tensorlang.lower.kernels.masks import said
 from tensorlang.lower.kernels.roles import Length, Roles, Unfit, is_large, roles
 from tensorlang.lower.kernels.statements import Memory, StoredStatement, stored_statements, takes_apart
 from tensorlang.lower.kernels.targets import Tiling
-from tensorlang.lower.kernels.terms import free, masks_around, multiplied, nodes, reads, reduction, renamed
+from tensorlang.lower.kernels.terms import free, multiplied, nodes, paths_to, reads, reduction, renamed
 from tensorlang.lower.kernels.tiles import tiles_of
 from tensorlang.lower.plan.dependence import places, variable
 from tensorlang.lower.plan.numbers import has_numbers
@@ -105,7 +107,7 @@ def program(f: Function, tiling: Tiling) -> KernelProgram:
 
 def _finished(group: _Group, wanted: set[Var], present: Predicate, tiling: Tiling) -> Sequence[Step]:
     """The kernel of `group`, or its statements, if the target can't have the kernel."""
-    kernel = tiling.adapted(_kernel(group, wanted, present))
+    kernel = with_ends(tiling.adapted(_kernel(group, wanted, present)))
     reason = tiling.unfit(kernel)
     if reason is None:
         return [kernel]
@@ -269,13 +271,15 @@ def _tests(acc: Accumulator, head: Expr, body: Expr, group: _Group) -> tuple[Exp
     r = reduction(head)
     if acc.shift is not None or not is_large(r):
         return ()
-    around = [m for m in masks_around(head, body) if free(m) <= set(acc.axes) and not _is_made(m, group)]
-    return (*r.masks, *around)
+    paths = paths_to(head, body)
+    around = [m for m in paths[0] if all(m in path for path in paths[1:]) and not isinstance(m, bool)]
+    return (*r.masks, *(m for m in around if said(m) is None and _is_known(m, acc, group)))
 
 
-def _is_made(mask: Expr, group: _Group) -> bool:
-    """Whether a mask is of sums, or of what the kernel makes."""
-    return any(isinstance(e, Sum | Extremum) or variable(e) in group.made for e in nodes(mask))
+def _is_known(mask: Expr, acc: Accumulator, group: _Group) -> bool:
+    """Whether a mask around a sum is known in each tile: it is of neither sums nor what the kernel makes."""
+    late = any(isinstance(e, Sum | Extremum) or variable(e) in group.made for e in nodes(mask))
+    return not late and free(mask) <= set(acc.axes)
 
 
 def _vanishes(factors: Sequence[Expr], i: Index) -> bool:

@@ -140,35 +140,45 @@ def _split(parts: Sequence[Predicate], conditions: Conditions) -> tuple[Predicat
     return conjunction(preds), list(masks)
 
 
-_Mask = Expr | bool
+Mask = Expr | bool
+"""A mask, or that it holds everywhere or nowhere."""
 
 
-def _mask(p: Predicate, conditions: Conditions) -> _Mask:
+def _mask(p: Predicate, conditions: Conditions) -> Mask:
     """Where `p` holds, which says something of values and indices."""
     if p is TRUE or p is FALSE:
         return p is TRUE
     if isinstance(p, And | Or):
-        return reduce(_both if isinstance(p, And) else _either, [_mask(part, conditions) for part in p.parts])
+        return reduce(both if isinstance(p, And) else either, [_mask(part, conditions) for part in p.parts])
     x = _first(p, conditions)
     if x is None:
         return Call(_HOLDS, (Bracket(p, number(1)),))
     guard, compared = _at(x, conditions)
-    holds = _both(_mask(guard, conditions), compared)
+    holds = both(_mask(guard, conditions), compared)
     where_not, where = (_mask(_with(p, x, k), conditions) for k in (0, 1))
-    return _either(_both(holds, where), _both(_not(holds), where_not))
+    return either(both(holds, where), both(_not(holds), where_not))
 
 
-def _both(a: _Mask, b: _Mask) -> _Mask:
+def mask_of(p: Predicate) -> Mask:
+    """Where a predicate on indices holds."""
+    return _mask(p, {})
+
+
+def both(a: Mask, b: Mask) -> Mask:
+    """Where `a` and `b` hold."""
     if isinstance(a, bool) or isinstance(b, bool):
         return (b if a else False) if isinstance(a, bool) else (a if b else False)
     return Call(_BOTH, (a, b))
 
 
-def _either(a: _Mask, b: _Mask) -> _Mask:
-    return _not(_both(_not(a), _not(b))) if isinstance(a, bool) or isinstance(b, bool) else Call(_EITHER, (a, b))
+def either(a: Mask, b: Mask) -> Mask:
+    """Where `a` or `b` holds."""
+    if a is b:
+        return a
+    return _not(both(_not(a), _not(b))) if isinstance(a, bool) or isinstance(b, bool) else Call(_EITHER, (a, b))
 
 
-def _not(a: _Mask) -> _Mask:
+def _not(a: Mask) -> Mask:
     if isinstance(a, bool):
         return not a
     return a.arguments[0] if isinstance(a, Call) and a.function is _NOT else Call(_NOT, (a,))

@@ -9,7 +9,7 @@ from tensorlang.language.affine import Affine, Atom, Index, atom_affine
 from tensorlang.language.grammar import Access, Bracket, Call, Expr, Extremum, Mul, Sum, Var, children
 from tensorlang.language.predicates import TRUE, Predicate, conjunction, free_atoms
 from tensorlang.language.rebuilt import rewrite, with_atoms
-from tensorlang.lower.kernels.masks import KEPT, kept
+from tensorlang.lower.kernels.masks import CHOICES, KEPT, Mask, kept, mask_of
 from tensorlang.lower.plan.dependence import places, variable
 from tensorlang.recursion import Deep, call, run
 
@@ -160,23 +160,25 @@ def nodes(*expressions: Expr) -> list[Expr]:
     return list(seen)
 
 
-def masks_around(e: Expr, root: Expr) -> list[Expr]:
-    """The masks that hold wherever `root` reads `e`."""
-    found: tuple[Expr, ...] | None = None
-    seen: set[tuple[Expr, tuple[Expr, ...]]] = set()
-    stack: list[tuple[Expr, tuple[Expr, ...]]] = [(root, ())]
+def paths_to(e: Expr, root: Expr) -> list[tuple[Mask, ...]]:
+    """On each way from `root` to `e`, the masks without which `e` does not count."""
+    found: dict[tuple[Mask, ...], None] = {}
+    seen: set[tuple[Expr, tuple[Mask, ...]]] = set()
+    stack: list[tuple[Expr, tuple[Mask, ...]]] = [(root, ())]
     while stack:
-        part, masks = stack.pop()
+        part, path = stack.pop()
         if part is e:
-            found = tuple(m for m in (masks if found is None else found) if m in masks)
-        elif (part, masks) not in seen and variable(part) is None:
-            seen.add((part, masks))
-            if isinstance(part, Call) and is_kept(part):
-                mask, body = part.arguments
-                stack += [(mask, masks), (body, (*masks, mask))]
-            else:
-                stack += [(child, masks) for child in children(part)]
-    return list(found or ())
+            found[path] = None
+        elif (part, path) not in seen and variable(part) is None:
+            seen.add((part, path))
+            match part:
+                case Call(f, (mask, body)) if f in CHOICES:
+                    stack += [(mask, path), (body, (*path, mask))]
+                case Bracket(p, body) | Extremum(_, _, _, p, body):
+                    stack.append((body, (*path, mask_of(p))))
+                case _:
+                    stack += [(child, path) for child in children(part)]
+    return list(found)
 
 
 def conditions(*expressions: Expr) -> list[Predicate]:

@@ -151,7 +151,7 @@ class _Checked:
 
     def report(self) -> Report:
         """Check everything."""
-        assumptions = check_functions(self.functions, self.budget)
+        assumptions = check_functions(self.functions, frozenset(f for f, _ in calls(self.program.body)), self.budget)
         if self.recurs:
             return self._gradient(assumptions)
         derivation = self.replayed = self._statements()

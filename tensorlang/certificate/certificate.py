@@ -367,9 +367,9 @@ def _told(name: str, cost: CostPolynomial | None) -> list[str]:
 
 
 def _functions(programs: Sequence[Function]) -> list[ScalarFunction]:
-    """The scalar functions of these programs and of their derivatives, by name; of powers, whose derivatives may be
-    powers without end, those of the programs and their first derivatives; of functions with loops those alone that the
-    first program, which is differentiated, calls."""
+    """The scalar functions of these programs, of their derivatives and bodies, by name; of powers, whose derivatives
+    may be powers without end, those of the programs, their first derivatives and bodies; of functions with loops those
+    alone that the first program, which is differentiated, calls."""
     found: dict[str, ScalarFunction] = {}
     waiting = [f for g in programs for f in _called(g.body)]
     first, own = set(waiting), set(_called(programs[0].body))
@@ -381,8 +381,8 @@ def _functions(programs: Sequence[Function]) -> list[ScalarFunction]:
             if f.shared is not None and f not in own:
                 continue
             arguments = tuple(Var(f"x{k}", R) for k in range(f.arity))
-            components = f.transpose(arguments, Var("y", R), Var("t", R))
-            waiting += [g for e in components if e is not None for g in _called(e) if g.exponent is None or f in first]
+            told = [e for e in (*f.transpose(arguments, Var("y", R), Var("t", R)), f.body) if e is not None]
+            waiting += [g for e in told for g in _called(e) if g.exponent is None or f in first or e is f.body]
     return [found[name] for name in sorted(found)]
 
 

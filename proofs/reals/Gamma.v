@@ -266,16 +266,19 @@ Proof.
   unfold lgamma. rewrite Rabs_R1, ln_1, Ropp_0, Rplus_0_l, (Series_ext _ (fun _ => 0 * 0)); [rewrite (Series_scal_l 0 (fun _ => 0)); ring|]. intros k.
   pose proof (INR_S_positive k) as P. pose proof (Rinv_0_lt_compat _ P). unfold Rdiv. rewrite !Rmult_1_l, Rabs_pos_eq by lra. ring.
 Qed.
-Theorem lgamma_next x : no_pole x -> lgamma (x + 1) = lgamma x + ln (Rabs x).
+Lemma logs_vanish x : is_lim_seq (fun n => ln (Rabs (1 + x * / INR (S n)))) 0.
 Proof.
-  intros H. assert (H' : no_pole (x + 1)) by (intros k E; apply (H (S k)); rewrite S_INR; lra).
   set (f := fun t => ln (Rabs (1 + t))). assert (C : is_lim_seq (fun n => f (x * / INR (S n))) (f 0)).
   { apply is_lim_seq_continuous.
     - apply derivable_continuous_pt. exists (1 * / (1 + 0)). apply is_derive_Reals, (derive_ln_abs (fun t => 1 + t)); [|lra].
       auto_derive; [exact I|ring].
     - replace 0 with (x * 0) by ring. apply (is_lim_seq_scal_l _ x 0), inverses_vanish. }
-  unfold f at 2 in C. rewrite Rplus_0_r, Rabs_R1, ln_1 in C.
-  pose proof (is_lim_seq_minus' _ _ _ _ (is_lim_seq_plus' _ _ _ _ (euler x H) (is_lim_seq_const (ln (Rabs x)))) C) as L.
+  unfold f at 2 in C. rewrite Rplus_0_r, Rabs_R1, ln_1 in C. exact C.
+Qed.
+Theorem lgamma_next x : no_pole x -> lgamma (x + 1) = lgamma x + ln (Rabs x).
+Proof.
+  intros H. assert (H' : no_pole (x + 1)) by (intros k E; apply (H (S k)); rewrite S_INR; lra).
+  pose proof (is_lim_seq_minus' _ _ _ _ (is_lim_seq_plus' _ _ _ _ (euler x H) (is_lim_seq_const (ln (Rabs x)))) (logs_vanish x)) as L.
   assert (E : forall n, sum_f_R0 (fun k => ln (Rabs (x + 1 + INR k))) n
     = sum_f_R0 (fun k => ln (Rabs (x + INR k))) n + ln (Rabs (x + INR (S n))) - ln (Rabs x)).
   { induction n as [|n IH]; cbn [sum_f_R0].
@@ -283,7 +286,7 @@ Proof.
     - rewrite IH, (S_INR (S n)). replace (x + 1 + INR (S n)) with (x + (INR (S n) + 1)) by ring. ring. }
   apply (is_lim_seq_ext _ (fun n => (x + 1) * ln (INR (S n)) + ln (INR (fact n)) - sum_n (fun k => ln (Rabs (x + 1 + INR k))) n)) in L.
   - apply is_lim_seq_unique in L. pose proof (is_lim_seq_unique _ _ (euler (x + 1) H')) as L'. rewrite L in L'. injection L' as <-. ring.
-  - intros n. rewrite !sum_n_Reals, E. unfold f. pose proof (INR_S_positive n) as P. pose proof (Rabs_pos_lt _ (H (S n))) as Q.
+  - intros n. rewrite !sum_n_Reals, E. pose proof (INR_S_positive n) as P. pose proof (Rabs_pos_lt _ (H (S n))) as Q.
     replace (1 + x * / INR (S n)) with ((x + INR (S n)) / INR (S n)) by (field; lra).
     rewrite Rabs_div, (Rabs_pos_eq (INR _)), ln_div by (assumption || lra). ring.
 Qed.
@@ -292,4 +295,67 @@ Proof.
   induction n as [|n IH]; [cbn [fact INR]; rewrite ln_1; exact lgamma_1|]. pose proof (INR_S_positive n) as P.
   rewrite S_INR, lgamma_next, IH by (intros k E; pose proof (pos_INR k); lra).
   change (fact (S n)) with (S n * fact n)%nat. rewrite mult_INR, ln_mult, Rabs_pos_eq by (try apply lt_0_INR, lt_O_fact; lra). ring.
+Qed.
+
+(** * Bohr and Mollerup (1922): on the positive numbers it is the only such function that is convex *)
+Definition convex (f : R -> R) : Prop :=
+  forall a b c, 0 < a -> a < b -> b < c -> (f b - f a) * (c - b) <= (f c - f b) * (b - a).
+Lemma positive_no_pole x : 0 < x -> no_pole x.
+Proof. intros H k E. pose proof (pos_INR k). lra. Qed.
+Lemma slope_of (f g : R -> R) a b : 0 < a -> a < b -> (forall x, 0 < x -> is_derive f x (g x)) ->
+  exists x, a <= x <= b /\ f b - f a = g x * (b - a).
+Proof.
+  intros Ha L D. pose proof (MVT_gen f a b g) as M. rewrite Rmin_left, Rmax_right in M by lra. apply M; intros x Hx.
+  - apply D. lra.
+  - apply derivable_continuous_pt. exists (g x). apply is_derive_Reals, D. lra.
+Qed.
+Lemma digamma_increases a b : 0 < a -> a <= b -> digamma a <= digamma b.
+Proof.
+  intros Ha [L| ->]; [|lra]. destruct (slope_of digamma (polygamma 1) a b Ha L) as [x [Hx E]]; [intros; apply derive_digamma, positive_no_pole; lra|].
+  assert (0 <= polygamma 1 x); [|nra]. unfold polygamma. cbn [pow fact INR Nat.mul Nat.add].
+  assert (P : forall k, 0 <= 0 * 0 <= / (x + INR k) ^ 2).
+  { intros k. pose proof (pos_INR k). split; [lra|]. rewrite Rmult_0_l. left. apply Rinv_0_lt_compat, pow_lt. lra. }
+  pose proof (Series_le _ _ P (polygamma_converges 0 x (positive_no_pole x ltac:(lra)))) as Q. rewrite (Series_scal_l 0 (fun _ => 0)) in Q.
+  cbn [pow] in Q. lra.
+Qed.
+Theorem lgamma_convex : convex lgamma.
+Proof.
+  intros a b c Ha Hab Hbc. assert (D : forall x, 0 < x -> is_derive lgamma x (digamma x)) by (intros; apply derive_lgamma, positive_no_pole; lra).
+  destruct (slope_of lgamma digamma a b Ha Hab D) as [x [Hx ->]]. destruct (slope_of lgamma digamma b c ltac:(lra) Hbc D) as [y [Hy ->]].
+  pose proof (digamma_increases x y ltac:(lra) ltac:(lra)). assert (0 <= (b - a) * (c - b)) by nra. nra.
+Qed.
+Theorem only_lgamma f : convex f -> f 1 = 0 -> (forall x, 0 < x -> f (x + 1) = f x + ln x) -> forall x, 0 < x -> f x = lgamma x.
+Proof.
+  intros Cv F1 Next. assert (Fact : forall n, f (INR (S n)) = ln (INR (fact n))).
+  { induction n as [|n IH]; [cbn [INR fact]; now rewrite ln_1|]. rewrite S_INR, Next, IH by apply INR_S_positive.
+    change (fact (S n)) with (S n * fact n)%nat. rewrite mult_INR, ln_mult by (try apply INR_S_positive; apply lt_0_INR, lt_O_fact). ring. }
+  assert (Far : forall x n, 0 < x -> f (x + INR (S n)) = f x + sum_f_R0 (fun k => ln (Rabs (x + INR k))) n).
+  { intros x n Hx. induction n as [|n IH]; cbn [sum_f_R0].
+    - cbn [INR]. rewrite Rplus_0_r, Rabs_pos_eq by lra. now apply Next.
+    - pose proof (INR_S_positive n). rewrite (S_INR (S n)), Rabs_pos_eq by lra.
+      replace (x + (INR (S n) + 1)) with (x + INR (S n) + 1) by ring. rewrite Next, IH by lra. ring. }
+  assert (Unit : forall x, 0 < x < 1 -> f x = lgamma x).
+  { intros x Hx. pose proof (euler x (positive_no_pole x (proj1 Hx))) as L. apply is_lim_seq_incr_1 in L.
+    pose proof (is_lim_seq_minus' _ _ _ _ L (is_lim_seq_scal_l _ x _ (logs_vanish 1))) as L'. cbn [Rbar_mult] in L'.
+    assert (B : forall n, let e := x * ln (INR (S (S n))) + ln (INR (fact (S n))) - sum_n (fun k => ln (Rabs (x + INR k))) (S n) in
+      e - x * ln (Rabs (1 + 1 * / INR (S n))) <= f x <= e).
+    { intros n. cbv zeta. rewrite sum_n_Reals. pose proof (Far x (S n) (proj1 Hx)) as A. set (s := sum_f_R0 _ (S n)) in *.
+      pose proof (INR_S_positive n) as P. pose proof (Rinv_0_lt_compat _ P). pose proof (Fact (S n)) as F.
+      pose proof (Fact n) as G. pose proof (Next _ (INR_S_positive n)) as G'. rewrite <- S_INR, G, F in G'.
+      pose proof (Next _ (INR_S_positive (S n))) as H'. rewrite F in H'.
+      pose proof (Cv (INR (S n)) (INR (S (S n))) (x + INR (S (S n)))) as C0. pose proof (Cv (INR (S (S n))) (x + INR (S (S n))) (INR (S (S n)) + 1)) as C1.
+      rewrite F, G in C0. rewrite F, H' in C1. rewrite Rabs_pos_eq by lra.
+      replace (ln (1 + 1 * / INR (S n))) with (ln (INR (S (S n))) - ln (INR (S n)))
+        by (rewrite <- ln_div by (apply INR_S_positive); f_equal; rewrite (S_INR (S n)); field; lra).
+      rewrite (S_INR (S n)) in *. set (N := INR (S n)) in *. specialize (C0 P ltac:(lra) ltac:(lra)). specialize (C1 ltac:(lra) ltac:(lra) ltac:(lra)). nra. }
+    apply Rle_antisym.
+    - apply (is_lim_seq_le (fun _ => f x) _ (f x) (lgamma x) (fun n => proj2 (B n))); [apply is_lim_seq_const|exact L].
+    - apply (is_lim_seq_le _ (fun _ => f x) (lgamma x) (f x) (fun n => proj1 (B n))); [|apply is_lim_seq_const].
+      replace (lgamma x) with (lgamma x - x * 0) by ring. exact L'. }
+  assert (All : forall n x, 0 < x <= INR (S n) -> f x = lgamma x).
+  { induction n as [|n IH]; intros x Hx.
+    - cbn [INR] in Hx. destruct (Req_dec x 1) as [->|N]; [now rewrite F1, lgamma_1|]. apply Unit. lra.
+    - destruct (Rle_or_lt x (INR (S n))) as [L|L]; [now apply IH|]. rewrite (S_INR (S n)) in Hx. rewrite S_INR in L. pose proof (pos_INR n).
+      replace x with (x - 1 + 1) by ring. rewrite Next, lgamma_next, IH, Rabs_pos_eq by (try apply positive_no_pole; lra). reflexivity. }
+  intros x Hx. destruct (nfloor_ex x ltac:(lra)) as [n Hn]. apply (All n). rewrite S_INR. lra.
 Qed.

@@ -68,6 +68,7 @@ REAL_THEOREMS = [
     *("each_square_smooth", "derive_erfinv", "path_has_gradient", "path_stays", "builtin_path_has_gradient"),
     "builtins_are_cheap",
     *("derive_lgamma", "derive_digamma", "derive_polygamma", "euler", "lgamma_1", "lgamma_next", "lgamma_factorial"),
+    *("lgamma_convex", "only_lgamma"),
     *("strict_choice_stays", "greatest_is_derivative", "choice_is_derivative"),
 ]
 REAL_AXIOMS = {

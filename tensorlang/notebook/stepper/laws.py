@@ -61,3 +61,23 @@ def law(rule: Rule) -> str:
 def words(rule: Rule) -> str:
     """What `rule` does, as HTML."""
     return escape(WORDS[rule.number], quote=False)
+
+
+def anchor(rule: Rule) -> str:
+    """The id of the entry of `rule` below a derivation."""
+    return f"tensorlang-rule-{rule.number}"
+
+
+def rule_link(rule: Rule, text: str) -> str:
+    """A link with this HTML to where `rule` is stated: below the derivation, and in the documentation on its page."""
+    return f'<a class="rule" href="#{anchor(rule)}">{text}</a>'
+
+
+def rule_entry(rule: Rule) -> str:
+    """`rule` in a list of definitions: its law, what it is for, and the theorems that prove it."""
+    proved = " and ".join(f"<code>{name}</code>" for name in rule.theorems)
+    told = f" Proved in Coq: {proved}." if proved else " Not proved."
+    return (
+        f'<dt id="{anchor(rule)}">{rule.number} {escape(rule.name)}</dt>'
+        f'<dd><p class="law"><code>{law(rule)}</code></p><p class="note">{words(rule)}{told}</p></dd>'
+    )

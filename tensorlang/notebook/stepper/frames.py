@@ -8,6 +8,7 @@ from html import escape
 
 from tensorlang.cost.cost import cost
 from tensorlang.cost.symbolic import CostPolynomial, cost_polynomial
+from tensorlang.derivative.derivation import Rule
 from tensorlang.errors import ArgumentError, CountingError, LimitError, TensorlangError
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Let
@@ -17,7 +18,7 @@ from tensorlang.lower.lowering import lower
 from tensorlang.normal.ssa import is_given
 from tensorlang.notebook.html import block, code, fold, note, preformatted, table
 from tensorlang.notebook.stepper.formulas import formula
-from tensorlang.notebook.stepper.laws import law, rule_link, words
+from tensorlang.notebook.stepper.laws import law, rule_id, words
 from tensorlang.notebook.stepper.rows import cotangent
 from tensorlang.notebook.stepper.sets import points_text
 from tensorlang.notebook.stepper.view import HTML, Amount, Frame, Gap, ShownSet, View
@@ -60,10 +61,12 @@ def _frame(view: View, k: int, content: str) -> str:
         head = f"{name[0].upper()}{name[1:]}"
     else:
         rule = view.derivation.steps[k - 1].rule
-        head = f"{k}. {rule_link(rule, f'{rule.name} ({rule.number})')}" + (f": <code>{of[0]}</code>" if of else "")
+        head = f"{k}. {_rule_link(view, rule, f'{rule.name} ({rule.number})')}" + (
+            f": <code>{of[0]}</code>" if of else ""
+        )
     is_open = " open" if k in (0, last) else ""
     return (
-        f'<details class="frame" data-step="{k}" data-title="{escape(name)}" '
+        f'<details class="frame" id="{view.key}-step-{k}" data-step="{k}" data-title="{escape(name)}" '
         f'data-about="{escape(" ".join(of))}"{is_open}>'
         f"<summary>{head}</summary>{content}</details>"
     )
@@ -74,7 +77,7 @@ def _traced(text: str, view: View) -> str:
 
     def link(token: re.Match[str]) -> str:
         found = view.origins.get(token[0])
-        return token[0] if found is None else f'<a class="from" href="#step-{found.step}">{token[0]}</a>'
+        return token[0] if found is None else f'<a class="from" href="#{view.key}-step-{found.step}">{token[0]}</a>'
 
     return _TOKENS.sub(link, text)
 
@@ -89,11 +92,16 @@ def _lines(html: str, view: View) -> str:
     return block("pre", "\n".join(lines))
 
 
+def _rule_link(view: View, rule: Rule, text: str) -> str:
+    """A link to where `rule` is stated: below the derivation, and in the documentation on its page."""
+    return f'<a class="rule" href="#{rule_id(view.key, rule)}">{text}</a>'
+
+
 def _step(view: View, shown: Frame) -> str:
     rule = shown.rule
     proved = ""
     if rule.theorems:
-        value, spent = (rule_link(rule, code(name)) for name in rule.theorems)
+        value, spent = (_rule_link(view, rule, code(name)) for name in rule.theorems)
         proved = f"It keeps the value and never costs more: theorems {value} and {spent}."
     parts = [
         block("p", block("code", law(rule)), "law"),

@@ -63,21 +63,16 @@ def words(rule: Rule) -> str:
     return escape(WORDS[rule.number], quote=False)
 
 
-def anchor(rule: Rule) -> str:
-    """The id of the entry of `rule` below a derivation."""
-    return f"tensorlang-rule-{rule.number}"
+def rule_id(key: str, rule: Rule) -> str:
+    """The id of the entry of `rule` below the derivation whose ids begin with `key`."""
+    return f"{key}-rule-{rule.number}"
 
 
-def rule_link(rule: Rule, text: str) -> str:
-    """A link with this HTML to where `rule` is stated: below the derivation, and in the documentation on its page."""
-    return f'<a class="rule" href="#{anchor(rule)}">{text}</a>'
-
-
-def rule_entry(rule: Rule) -> str:
+def rule_entry(key: str, rule: Rule) -> str:
     """`rule` in a list of definitions: its law, what it is for, and the theorems that prove it."""
     proved = " and ".join(f"<code>{name}</code>" for name in rule.theorems)
     told = f" Proved in Coq: {proved}." if proved else " Not proved."
     return (
-        f'<dt id="{anchor(rule)}">{rule.number} {escape(rule.name)}</dt>'
+        f'<dt id="{rule_id(key, rule)}">{rule.number} {escape(rule.name)}</dt>'
         f'<dd><p class="law"><code>{law(rule)}</code></p><p class="note">{words(rule)}{told}</p></dd>'
     )

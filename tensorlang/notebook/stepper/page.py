@@ -145,7 +145,7 @@ def rules_of(view: View) -> list[Rule]:
 
 def rules_html(view: View) -> str:
     """The rules, to which steps lead."""
-    entries = "".join(map(rule_entry, rules_of(view)))
+    entries = "".join(rule_entry(view.key, rule) for rule in rules_of(view))
     return f'<details class="rules"><summary>The rules of this derivation</summary><dl>{entries}</dl></details>'
 
 

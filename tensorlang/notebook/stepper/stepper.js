@@ -172,8 +172,8 @@ function stepper(section, source) {
     if (event.target.closest("details.frame > summary")) event.preventDefault();
     const law = event.target.closest("a.rule[href^='#']");
     const entry = law && laws.querySelector(`[id="${law.hash.slice(1)}"]`);
-    const link = event.target.closest("a[href^='#step-']");
-    const to = link ? link.hash.slice("#step-".length) : event.target.closest("g.node")?.dataset.reversed;
+    const link = event.target.closest("a[href^='#']:not(.rule)");
+    const to = link ? /step-(\d+)$/.exec(link.hash)[1] : event.target.closest("g.node")?.dataset.reversed;
     if (entry) {
       event.preventDefault();
       laws.open = true;

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import sha256
 from html import escape
 from itertools import accumulate, groupby
 from typing import NamedTuple, assert_never
@@ -159,6 +160,13 @@ class View:
                 raise LimitError("steps can be counted only where no points are chosen")
         except (ArgumentError, LimitError) as error:
             self.ledger, self.trouble = None, str(error)
+
+    @cached_property
+    def key(self) -> str:
+        """What ids on a page begin with, so that those of other derivations there differ."""
+        d = self.derivation
+        by = ",".join(x.name for x in d.wrt)
+        return f"d{sha256(f'{d.function.name} {by} {len(d.steps)}'.encode()).hexdigest()[:6]}"
 
     def title(self, number: int) -> str:
         """The rule of step `number`."""

@@ -14,7 +14,6 @@ from tensorlang.language.function import Function
 from tensorlang.language.grammar import Let
 from tensorlang.language.notation import UNICODE
 from tensorlang.language.show import function_lines
-from tensorlang.lower.lowering import lower
 from tensorlang.normal.ssa import is_given
 from tensorlang.notebook.html import block, code, fold, note, preformatted, table
 from tensorlang.notebook.stepper.formulas import formula
@@ -200,6 +199,8 @@ def _generated(view: View) -> str:
     """The code that is generated for the adjoint, of which lines are defined by the same names."""
     if _lets(view.derivation.adjoint) > _SHORT:
         return ""
+    from tensorlang.lower.lowering import lower  # which imports JAX
+
     try:
         source = lower(view.derivation.adjoint).source
     except TensorlangError:

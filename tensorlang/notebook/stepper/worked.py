@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from math import prod
+from math import isfinite, prod
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -81,13 +82,13 @@ class Worked:
         if left is None or right is None:
             return None
         if product.pred is TRUE:
-            return product.sign * float((left * right).sum())
+            return product.sign * float(np.sum(left * right))
         if any(lookup.array not in self.setting.arrays for lookup in lookups(product.pred)):
             return None
         ranges = own_ranges(product.right)
         points, _ = expand(ORIGIN, list(ranges.items()), product.pred, self.setting)
         at = tuple(points.columns[i] for i in ranges)
-        return product.sign * float((left * right)[at].sum()) if points.count else 0.0
+        return product.sign * float(np.sum(np.asarray(left * right)[at])) if points.count else 0.0
 
     def given(self) -> list[tuple[str, str]]:
         """The parameters, the differentials of those that are differentiated, and their values."""
@@ -156,7 +157,7 @@ def worked(d: Derivation, chosen: Chosen) -> Worked | None:
             args = {p: draw(p) for p in (*d.result.params, *total.params[len(program.params) :])}
             values = _values(replace(program, params=d.result.params), wanted, args)
             found = _values(total, differentials.values(), args)
-            if all(np.isfinite(x).all() for x in (*values.values(), *found.values())):
+            if all(isfinite(v) for x in (*values.values(), *found.values()) for v in x.reshape(-1).tolist()):
                 break
     except TensorlangError:
         return None
@@ -177,7 +178,7 @@ class _Draw:
 
     def __init__(self, sizes: Mapping[Size, int], given: Mapping[str, Any], positive: bool) -> None:
         self.sizes, self.given = sizes, given
-        self.random = np.random.default_rng(_SEED)
+        self.random = Random(_SEED)  # of Python, which draws the same where NumPy is another
         self.least = 0.5 if positive else -1.5
 
     def __call__(self, p: Parameter) -> Any:
@@ -186,7 +187,11 @@ class _Draw:
         shapes = [tuple(n.value(self.sizes) for n in shape) for shape in leaf_shapes(p.type)]  # type: ignore[arg-type]
         if any(n < 0 for shape in shapes for n in shape) or sum(map(prod, shapes)) > _MOST_ELEMENTS:
             raise ArgumentError("an axis is negative, or there are too many numbers to look at")
-        return from_leaves(p.type, (np.round(self.random.uniform(self.least, 1.5, shape), 1) for shape in shapes))
+        return from_leaves(p.type, map(self._array, shapes))
+
+    def _array(self, shape: tuple[int, ...]) -> Reals:
+        drawn = [round(self.random.uniform(self.least, 1.5), 1) for _ in range(prod(shape))]
+        return np.asarray(drawn, np.float64).reshape(shape)
 
 
 def _values(s: SSA, wanted: Iterable[Statement], args: Mapping[Parameter, Any]) -> dict[Statement, Reals]:

@@ -7,7 +7,8 @@ Import ListNotations.
 Inductive builtin :=
 | Exp | Log | Sin | Cos | Tan | Tanh | Sinh | Cosh | Sigmoid | Sqrt | Recip | WhereGe | WhereGt | Sign | Relu | Abs | Max | Min
 | Erf | Softplus | Logaddexp
-| Log1p | Expm1 | Log2 | Log10 | Asin | Acos | Atan | Asinh | Acosh | Atanh | Cbrt | Rsqrt | Erfc | Erfinv | Floor | Ceil | Round
+| Log1p | Expm1 | Log2 | Log10 | Asin | Acos | Atan | Asinh | Acosh | Atanh | Cbrt | Rsqrt | Erfc | Erfinv
+| Lgamma | Digamma | Trigamma | Tetragamma | Pentagamma | Floor | Ceil | Round
 | Mod | Atan2
 | PowerOf                     (** x ^ y *)
 | Power (n : positive)        (** x ^ (n + 1) *)
@@ -83,6 +84,11 @@ Definition transpose (f : builtin) : list scalar :=
   | Rsqrt => [Times (Times (Number (-1 # 2)) (Times Value (square Value))) Cotangent]
   | Erfc => [Times (Times (Irrational MinusSlope) gauss) Cotangent]
   | Erfinv => [Times (Times (Irrational OverSlope) (Call Exp [square Value])) Cotangent]
+  | Lgamma => [Times (Call Digamma [x]) Cotangent]
+  | Digamma => [Times (Call Trigamma [x]) Cotangent]
+  | Trigamma => [Times (Call Tetragamma [x]) Cotangent]
+  | Tetragamma => [Times (Call Pentagamma [x]) Cotangent]
+  | Pentagamma => [Times (Call Log [Number (-1)]) Cotangent]   (** no number: the package has no derivative of it *)
   | Floor | Ceil | Round => [zero]
   | Mod => [Cotangent; Times (Number (-1)) (Times (Call Floor [Times x (recip x1)]) Cotangent)]
   | Atan2 => let over e := Times e (recip (Plus (square x) (square x1))) in

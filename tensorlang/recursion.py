@@ -28,19 +28,23 @@ def run(step: Deep[T]) -> T:
     stack: list[Deep[Any]] = [step]
     value: Any = None
     calls = 1
-    while stack:
-        try:
-            callee = stack[-1].send(value)
-        except StopIteration as stop:
-            stack.pop()
-            value = stop.value
-        else:
-            stack.append(callee)
-            value = None
-            calls += 1
-            if calls == _PORTION:
-                spend(calls, "a recursion")
-                calls = 0
+    try:
+        while stack:
+            try:
+                callee = stack[-1].send(value)
+            except StopIteration as stop:
+                stack.pop()
+                value = stop.value
+            else:
+                stack.append(callee)
+                value = None
+                calls += 1
+                if calls == _PORTION:
+                    spend(calls, "a recursion")
+                    calls = 0
+    finally:
+        while stack:  # from the innermost on: each holds the next, and Python would free them by recursion
+            stack.pop().close()
     spend(calls, "a recursion")
     result: T = value
     return result

@@ -132,13 +132,13 @@ class _Checked:
         self.bound = _fraction(held["bound"])
         self.program = syntax.program(held["program"])
         self.adjoint = syntax.program(held["adjoint"])
-        self.recurs = trees.recurs(self.program.body)
-        if self.recurs:
-            _need(held["derivation"] is None and not held["steps"], "no derivation of a program with recurrences")
-            self.derivation = replace(self.adjoint, body=Num(Fraction(0)))
-        else:
-            _need(held["derivation"] is not None, "the derivation")
+        self.has_steps = held["derivation"] is not None
+        if self.has_steps:
+            _need(not trees.recurs(self.program.body), "no derivation of a program with recurrences")
             self.derivation = syntax.program(held["derivation"])
+        else:
+            _need(not held["steps"], "the derivation, as there are steps")
+            self.derivation = replace(self.adjoint, body=Num(Fraction(0)))
         self.wrt: list[str] = held["wrt"]
         self._parameters()
         self.functions = self._functions()
@@ -151,8 +151,8 @@ class _Checked:
 
     def report(self) -> Report:
         """Check everything."""
-        assumptions = check_functions(self.functions, self.budget)
-        if self.recurs:
+        assumptions = check_functions(self.functions, frozenset(f for f, _ in calls(self.program.body)), self.budget)
+        if not self.has_steps:
             return self._gradient(assumptions)
         derivation = self.replayed = self._statements()
         self.extracted = 0
@@ -196,7 +196,7 @@ class _Checked:
         )
 
     def _gradient(self, assumptions: list[str]) -> Report:
-        """Of a program with recurrences: that the adjoint is its gradient, by a derivation of its own, and cheap."""
+        """Of a file without steps: that the adjoint is the gradient, by a derivation of its own here, and cheap."""
         self.extracted = 0
         value = self._derived(self.budget.part(self.budget.seconds / 2))
         (cost,) = self._cheap(derived=False)
@@ -222,7 +222,7 @@ class _Checked:
 
     def carried(self) -> dict[str, list[Any]]:
         """How costs are carried, whether or not anything else is so."""
-        if self.recurs:
+        if not self.has_steps:
             costs = Costs(self.derivation, self.functions, self.budget, self.transports)
             costs.cheap(self.program, self.adjoint, self.bound, self.counted)
             return costs.plain()

@@ -53,6 +53,11 @@ _DERIVATIVES = {
     "rsqrt": ["-1/2 * (y * (y * y)) * t"],
     "erfc": ["-1.1283791670955126 * exp(-(x0 * x0)) * t"],
     "erfinv": ["0.8862269254527579 * exp(y * y) * t"],
+    "lgamma": ["digamma(x0) * t"],
+    "digamma": ["trigamma(x0) * t"],
+    "trigamma": ["tetragamma(x0) * t"],
+    "tetragamma": ["pentagamma(x0) * t"],
+    "pentagamma": ["log(-1) * t"],
     "floor": ["0"],
     "ceil": ["0"],
     "round": ["0"],
@@ -62,6 +67,9 @@ _DERIVATIVES = {
 }
 """Of each argument, over the arguments, the value y and the cotangent t. That these are the derivatives, wherever the
 functions have one, is calculus; at a kink the first of equals is the one that is chosen, and the slope of sign is 0."""
+
+_NONE = frozenset(["pentagamma"])
+"""Those whose derivative is no function of the language: log(-1), which is no number, stands for it."""
 
 _POINTS = 200
 _SECONDS = 2.0
@@ -84,9 +92,12 @@ def _text(x: Fraction) -> str:
     return str(x) if x >= 0 else f"(0 - {-x})"
 
 
-def check_functions(functions: Mapping[str, Function], budget: Budget) -> list[str]:
-    """What has to be assumed of these functions. Raises `Refused` for one that is not declared as it is."""
-    assumed = []
+def check_functions(functions: Mapping[str, Function], called: frozenset[str], budget: Budget) -> list[str]:
+    """What has to be assumed of these functions, of which the program calls some. Raises `Refused` for one that is not
+    declared as it is."""
+    bodies = [f.body for f in functions.values() if f.name in called and f.body is not None]
+    without = _NONE & called.union(*map(_called, bodies))
+    assumed = [f"the derivative of {f}, for which log(-1) stands" for f in sorted(without)]
     for f in functions.values():
         if not known(f.name):
             assumed += _check_other(f, functions, budget)
@@ -127,11 +138,11 @@ def _check_other(f: Function, functions: Mapping[str, Function], budget: Budget)
     least = max(1, operations(f.body, functions))
     if f.cost > least:
         raise Refused(f"{f.name} costs {f.cost}, more than its body, {least}")
-    _compare(f, functions, budget)
+    compared = _compare(f, functions, budget)
     for k, told in enumerate(f.components):
         own = Mul(derivative(f.body, f"x{k}"), Name("t"))
         if not _same(own, _with_value(told or Num(Fraction(0)), f.body), f.arity, budget):
-            return [f"the derivative of {f.name}, which agrees with its body at {_POINTS} points"]
+            return [f"the derivative of {f.name}, which agrees with its body at {compared} points"]
     return []
 
 
@@ -192,12 +203,13 @@ def _called(e: Expr) -> set[str]:
     return set()
 
 
-def _compare(f: Function, functions: Mapping[str, Function], budget: Budget) -> None:
-    """Compare the declared derivative with the body's at many points of the reals. Raises `Refused` where it is another
-    one."""
+def _compare(f: Function, functions: Mapping[str, Function], budget: Budget) -> int:
+    """Compare the declared derivative with the body's at many points of the reals. The number of those where both have
+    values. Raises `Refused` where it is another one."""
     meaning = Semantics(functions, budget)
     rng = random.Random(f.name)
     assert f.body is not None
+    compared = 0
     for _ in range(_POINTS):
         xs = {f"x{k}": rng.uniform(-4, 4) * 10 ** rng.randint(-2, 1) for k in range(f.arity)}
         try:
@@ -207,5 +219,7 @@ def _compare(f: Function, functions: Mapping[str, Function], budget: Budget) -> 
                 declared = 0.0 if told is None else meaning.value(told, {**xs, "y": y, "t": 1.5})
                 if math.isfinite(own) and abs(declared - own) > 1e-6 * (1 + abs(own)):
                     raise Refused(f"component {k} of {f.name} is {declared} at {xs}, the derivative of its body {own}")
+            compared += 1
         except (Undefined, OverflowError):
             continue
+    return compared

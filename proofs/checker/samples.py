@@ -225,7 +225,7 @@ def _sample(
     if env is None:
         return None
     slopes = drawn_slopes(held, env, rng)
-    if held.recurs:
+    if not held.has_steps:
         check_gradient(held, meaning, env, slopes)
         return _check_costs(held, meaning, env)[1]
     results = _check_values(held, meaning, env, slopes)
@@ -343,7 +343,7 @@ def same_values(first: list[Any], second: list[Any], what: str) -> None:
 def _check_costs(held: _Checked, meaning: Semantics, env: Mapping[str, Any]) -> tuple[int, int]:
     program = meaning.cost(held.program.body, env)
     adjoint = meaning.cost(held.adjoint.body, env)
-    if held.recurs:
+    if not held.has_steps:
         _check_told(held, meaning, env, {"program": program, "adjoint": adjoint})
         if all(env[x] for x in held.sizes):
             _need_cheap(held, env, program, adjoint)

@@ -79,7 +79,7 @@ def _compare(
     env = drawn_env(held, meaning, sizes, rng, numbers, budget)
     if env is None:
         return
-    if held.recurs:
+    if not held.has_steps:
         try:
             check_gradient(held, meaning, env, drawn_slopes(held, env, rng))
         except (Undefined, OverflowError):

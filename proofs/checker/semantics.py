@@ -11,13 +11,14 @@ import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache, reduce
+from functools import cache, partial, reduce
 from itertools import chain
 from statistics import NormalDist
 from typing import Any
 
 from . import trees
 from .budget import Budget, TooLarge
+from .polygamma import polygamma
 from .trees import (
     Add,
     Affine,
@@ -204,6 +205,11 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "rsqrt": lambda x: 1 / math.sqrt(x),
     "erfc": math.erfc,
     "erfinv": lambda x: NormalDist().inv_cdf((x + 1) / 2) / math.sqrt(2),
+    "lgamma": math.lgamma,
+    "digamma": partial(polygamma, 0),
+    "trigamma": partial(polygamma, 1),
+    "tetragamma": partial(polygamma, 2),
+    "pentagamma": partial(polygamma, 3),
     "floor": math.floor,
     "ceil": math.ceil,
     "round": round,

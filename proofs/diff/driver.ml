@@ -407,7 +407,9 @@ let builtins =
     "sigmoid", Sigmoid; "sqrt", Sqrt; "recip", Recip; "where_ge", WhereGe; "where_gt", WhereGt; "sign", Sign;
     "relu", Relu; "abs", Abs; "max", Max; "min", Min; "erf", Erf; "softplus", Softplus; "logaddexp", Logaddexp;
     "log1p", Log1p; "expm1", Expm1; "log2", Log2; "log10", Log10; "asin", Asin; "acos", Acos; "atan", Atan;
-    "asinh", Asinh; "acosh", Acosh; "atanh", Atanh; "cbrt", Cbrt; "rsqrt", Rsqrt; "erfc", Erfc; "erfinv", Erfinv; "floor", Floor;
+    "asinh", Asinh; "acosh", Acosh; "atanh", Atanh; "cbrt", Cbrt; "rsqrt", Rsqrt; "erfc", Erfc; "erfinv", Erfinv;
+    "lgamma", Lgamma; "digamma", Digamma; "trigamma", Trigamma; "tetragamma", Tetragamma; "pentagamma", Pentagamma;
+    "floor", Floor;
     "ceil", Ceil; "round", Round; "mod", Mod; "atan2", Atan2; "power", PowerOf ]
 
 let irrationals = [ Slope, "slope"; MinusSlope, "minus_slope"; OverSlope, "over_slope"; OverLog2, "over_log2"; OverLog10, "over_log10" ]

@@ -4,7 +4,7 @@ Require Import List Bool ZArith QArith Qreals Reals Lra Lia.
 From Coquelicot Require Import Coquelicot.
 Require Import Ranalysis5.
 Import ListNotations.
-Require Import TL.Sums TL.SSA TL.Functions TL.reals.Gradient.
+Require Import TL.Sums TL.SSA TL.Functions TL.reals.Gradient TL.reals.Gamma.
 Open Scope R_scope.
 
 (** * Values *)
@@ -43,7 +43,8 @@ Definition bval (f : builtin) (xs : list R) : R :=
   | Log1p, [a] => ln (1 + a) | Expm1, [a] => exp a - 1 | Log2, [a] => ln a / ln 2 | Log10, [a] => ln a / ln 10
   | Asin, [a] => asin a | Acos, [a] => acos a | Atan, [a] => atan a | Asinh, [a] => asinh a | Acosh, [a] => acosh a
   | Atanh, [a] => atanh a | Cbrt, [a] => cbrt a | Rsqrt, [a] => / sqrt a | Erfc, [a] => 1 - erf a | Erfinv, [a] => erfinv a
-  | Floor, [a] => floor a | Ceil, [a] => ceil a | Round, [a] => round a
+  | Lgamma, [a] => lgamma a | Digamma, [a] => digamma a | Trigamma, [a] => polygamma 1 a | Tetragamma, [a] => polygamma 2 a
+  | Pentagamma, [a] => polygamma 3 a | Floor, [a] => floor a | Ceil, [a] => ceil a | Round, [a] => round a
   | Mod, [a; b] => modulo a b | Atan2, [a; b] => atan2 a b | PowerOf, [a; b] => Rpower a b
   | Power n, [a] => a ^ Pos.to_nat (Pos.succ n) | RealPower q, [a] => Rpower a (Q2R q)
   | _, _ => 0
@@ -113,6 +114,7 @@ Definition domain (f : builtin) (xs : list R) : Prop :=
   | Acosh, [a] => 1 < a
   | Erfinv, [a] => exists x, erf x = a
   | Cbrt, [a] => a <> 0
+  | (Lgamma | Digamma | Trigamma | Tetragamma), [a] => no_pole a
   | Floor, [a] => a <> floor a
   | Ceil, [a] => - a <> floor (- a)
   | Round, [a] => a + / 2 <> floor (a + / 2)
@@ -139,8 +141,6 @@ Proof.
   assert (C : forall p q : R, p * q = q * p + 0) by (intros; ring).
   exact (eq_ind _ (fun e : R => is_derive (fun u => bval f [g u]) t e) Q _ (C d (partial (Function f) 0 [g t]))).
 Qed.
-Lemma derive_eq (g : R -> R) t (a b : R) : is_derive g t a -> a = b -> is_derive g t b.
-Proof. now intros H <-. Qed.
 Ltac table := unfold partial, component; cbn [nth transpose]; unfold gauss, recip, root, square; cbn [nth sval map bval].
 Lemma Q2R_1 : Q2R 1 = 1.
 Proof. unfold Q2R. cbn. lra. Qed.
@@ -304,6 +304,10 @@ Proof.
   - rewrite Rmult_1_r. apply (derive_eq _ _ (0 - slope * exp (-1 * (a * a)))); [|cbn [constant]; ring].
     apply (is_derive_minus (K := R_AbsRing) (V := R_NormedModule) (fun _ => 1) erf); [apply derive_const|apply derive_erf].
   - destruct H as [x <-]. rewrite erfinv_erf, Rmult_1_r. exact (derive_erfinv x).
+  - rewrite Rmult_1_r. exact (derive_lgamma a H).
+  - rewrite Rmult_1_r. exact (derive_digamma a H).
+  - rewrite Rmult_1_r. apply derive_polygamma; [lia|exact H].
+  - rewrite Rmult_1_r. apply derive_polygamma; [lia|exact H].
   - exact (derive_floor a H).
   - cbn in H. unfold ceil. apply (derive_eq _ _ (- (-1 * 0))); [|ring]. apply derive_opp.
     apply (is_derive_comp floor (fun u => - u)); [exact (derive_floor _ H)|]. auto_derive; [exact I|reflexivity].

@@ -6,7 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from importlib import import_module
@@ -38,6 +38,7 @@ from tensorlang.normal.recurrences import has_recurrences
 from tensorlang.pipeline import Wrt, derive
 from tensorlang.sets.scopes import postorder
 from tensorlang.shown import Shown
+from tensorlang.surface.inline import opened
 from tensorlang.surface.parse import parse, reread
 
 FORMAT = "tensorlang certificate 1"
@@ -67,6 +68,9 @@ class Certificate(Shown):
     costs: Mapping[str, CostPolynomial | None]
     compared: Mapping[str, str]
     supremum: Supremum | None
+    has_steps: bool = True
+    """Whether its file has the derivation. Else a checker derives the gradient on its own, and compares it: of programs
+    with recurrences, and where adjoints are declared."""
 
     @property
     def is_decided(self) -> bool:
@@ -82,11 +86,6 @@ class Certificate(Shown):
     def adjoint_cost(self) -> CostPolynomial | None:
         """The adjoint's cost."""
         return self.costs["adjoint"]
-
-    @cached_property
-    def recurs(self) -> bool:
-        """Whether the program has recurrences: then the checker derives the gradient on its own, and compares it."""
-        return height(self.derivation.function.body) > 0
 
     @cached_property
     def record(self) -> Record:
@@ -107,11 +106,31 @@ class Certificate(Shown):
         """The functions with declared adjoints that the program or its adjoint calls."""
         d = self.derivation
         bodies = [with_rule(d.function).body, d.adjoint.body]
-        return tuple(dict.fromkeys(e.routine for body in bodies for e in postorder(body) if isinstance(e, Apply)))
+        return tuple(dict.fromkeys(r for body in bodies for r in _routines(body)))
 
     def to_json(self) -> str:
-        """The certificate as text that `proofs/checker` checks; the same for the same program."""
-        return json.dumps({**self._held, "transports": self.transports}, indent=1) + "\n"
+        """The certificate as text that `proofs/checker` checks; the same for the same program.
+
+        Programs whose adjoints are declared stand in it with their bodies. Raises `CertificateError` for a program that
+        calls external functions, which have none.
+        """
+        file = self._written
+        return json.dumps({**file._held, "transports": file.transports}, indent=1) + "\n"
+
+    @cached_property
+    def _written(self) -> Certificate:
+        """What its file says: nothing of declared adjoints, but that with the bodies of all functions in both, the
+        adjoint is the program's."""
+        if not self.routines:
+            return self
+        d = replace(self.derivation, function=opened(self.derivation.function), adjoint=opened(self.derivation.adjoint))
+        outside = next((r for f in (d.function, d.adjoint) for r in _routines(f.body)), None)
+        if outside is not None:
+            raise CertificateError(
+                f"{d.function.name} calls {outside.name}, an external function, and files hold programs alone",
+                hint="str(certificate) has what it says and assumes",
+            )
+        return _without_steps(d, self.bound)
 
     @cached_property
     def transports(self) -> dict[str, list[Any]]:
@@ -134,38 +153,32 @@ class Certificate(Shown):
     @cached_property
     def _held(self) -> dict[str, Any]:
         d = self.derivation
-        if self.routines:
-            raise CertificateError(
-                f"{d.function.name} calls {self.routines[0].name}, whose adjoint is declared, and files don't hold "
-                "such steps yet",
-                hint="str(certificate) has what it says and assumes",
-            )
         return {
             "format": FORMAT,
             "bound": str(self.bound),
             "program": str(d.function),
             "wrt": [x.name for x in d.wrt],
             "adjoint": str(d.adjoint),
-            "derivation": None if self.recurs else self.record.text,
+            "derivation": self.record.text if self.has_steps else None,
             "cotangent": d.adjoint.params[-1].name,
             "functions": [
                 described(f, f.shared is None or f in set(_called(d.function.body))) for f in _functions(self._programs)
             ],
-            "steps": [] if self.recurs else self.record.steps(),
+            "steps": self.record.steps() if self.has_steps else [],
             "costs": {
                 name: None if cost is None else _as_text(cost, self._texts[name]) for name, cost in self.costs.items()
             },
             "compared": dict(self.compared),
             "supremum": self._plain_supremum(),
             "matches": {
-                name: [] if self.recurs else matches(f, self.record.function) for name, f in self._named.items()
+                name: matches(f, self.record.function) if self.has_steps else [] for name, f in self._named.items()
             },
         }
 
     @property
     def _programs(self) -> tuple[Function, ...]:
         own = self.derivation.function, self.derivation.adjoint
-        return own if self.recurs else (*own, self.record.function)
+        return (*own, self.record.function) if self.has_steps else own
 
     @property
     def _named(self) -> dict[str, Function]:
@@ -173,11 +186,8 @@ class Certificate(Shown):
 
     @property
     def _texts(self) -> dict[str, Function]:
-        return (
-            {**self._named}
-            if self.recurs
-            else {**self._named, "ssa": self._programs[-1], "derived": self._programs[-1]}
-        )
+        more = {"ssa": self._programs[-1], "derived": self._programs[-1]} if self.has_steps else {}
+        return {**self._named, **more}
 
     def _plain_supremum(self) -> dict[str, Any] | None:
         """The supremum as JSON has it: if it is exact, and as sizes grow at one rate, or one as the square of another,
@@ -221,10 +231,14 @@ class Certificate(Shown):
             raise CertificateError(f"{fspath(path)} can't be read: {error.strerror}") from None
         except (ValueError, KeyError, TypeError):
             raise CertificateError(f"{fspath(path)} is no certificate") from None
-        if made._held != {key: value for key, value in held.items() if key != "transports"}:
-            raise CertificateError(
-                f"{fspath(path)} is not the certificate of its program", hint="make it anew by certify"
+        if made._written._held != {key: value for key, value in held.items() if key != "transports"}:
+            declared = made.has_steps and held.get("derivation", "") is None
+            hint = (
+                "python -m proofs.checker checks it: an adjoint in it was declared"
+                if declared
+                else "make it anew by certify"
             )
+            raise CertificateError(f"{fspath(path)} is not the certificate of its program", hint=hint)
         return made
 
     def __str__(self) -> str:
@@ -239,11 +253,11 @@ class Certificate(Shown):
             lines.append(f"  largest ratio: {self.supremum}")
         decided = Counter(o.decided for o in self.obligations)
         counts = ", ".join(f"{many} by {how}" for how, many in decided.items())
-        if self.recurs:
-            lines.append("  that the adjoint is the gradient is for a checker to derive")
-        else:
+        if self.has_steps:
             lines.append(f"  {len(d.steps)} steps, {len(self.obligations)} obligations: {counts}")
-        for name, how in () if self.recurs else self.compared.items():
+        else:
+            lines.append("  that the adjoint is the gradient is for a checker to derive")
+        for name, how in self.compared.items() if self.has_steps else ():
             if how != "all sizes":
                 lines.append(f"  that the {name} costs no more than what it is made of was counted at {how} only")
         lines += [f"  assuming: {what}" for what in self.assumed]
@@ -265,7 +279,7 @@ def certify(f: Function, bound: int | float | Fraction = 4, wrt: Wrt = None) -> 
     limit = _bound(bound)
     d = derive(f, wrt)
     if height(f.body):
-        return _of_recurrences(d, limit)
+        return _without_steps(d, limit)
     shown = tuple(obligations(d))
     for obligation in shown:
         if obligation.decided == "open":
@@ -295,9 +309,9 @@ def _assumed_of(r: Routine) -> Iterator[str]:
         yield f"that a call of {r.name} costs what is declared"
 
 
-def _of_recurrences(d: Derivation, bound: Fraction) -> Certificate:
-    """A certificate of a program with recurrences: its costs are compared directly, by closed forms for any number of
-    steps, or else at small sizes. That the adjoint is the gradient is for a checker to derive."""
+def _without_steps(d: Derivation, bound: Fraction) -> Certificate:
+    """A certificate of program and adjoint alone: their costs are compared directly, by closed forms, with recurrences
+    for any number of steps, or else at small sizes. That the adjoint is the gradient is for a checker to derive."""
     costs = {"program": _cost(d.function), "ssa": None, "derived": None, "adjoint": _cost(d.adjoint)}
     largest = _supremum(d, costs["program"], costs["adjoint"])
     cheap = CheapAdjoint(d, largest)
@@ -308,7 +322,7 @@ def _of_recurrences(d: Derivation, bound: Fraction) -> Certificate:
     how = "all sizes" if decided else "small sizes"
     if bound < PROVED:
         cheap.decide(bound)
-    return Certificate(d, bound, (), costs, {"program": how, "adjoint": how}, largest)
+    return Certificate(d, bound, (), costs, {"program": how, "adjoint": how}, largest, has_steps=False)
 
 
 def _supremum(d: Derivation, own: CostPolynomial | None, adjoint: CostPolynomial | None) -> Supremum | None:
@@ -370,9 +384,9 @@ def _told(name: str, cost: CostPolynomial | None) -> list[str]:
 
 
 def _functions(programs: Sequence[Function]) -> list[ScalarFunction]:
-    """The scalar functions of these programs and of their derivatives, by name; of powers, whose derivatives may be
-    powers without end, those of the programs and their first derivatives; of functions with loops those alone that the
-    first program, which is differentiated, calls."""
+    """The scalar functions of these programs, of their derivatives and bodies, by name; of powers, whose derivatives
+    may be powers without end, those of the programs, their first derivatives and bodies; of functions with loops those
+    alone that the first program, which is differentiated, calls."""
     found: dict[str, ScalarFunction] = {}
     waiting = [f for g in programs for f in _called(g.body)]
     first, own = set(waiting), set(_called(programs[0].body))
@@ -384,9 +398,13 @@ def _functions(programs: Sequence[Function]) -> list[ScalarFunction]:
             if f.shared is not None and f not in own:
                 continue
             arguments = tuple(Var(f"x{k}", R) for k in range(f.arity))
-            components = f.transpose(arguments, Var("y", R), Var("t", R))
-            waiting += [g for e in components if e is not None for g in _called(e) if g.exponent is None or f in first]
+            told = [e for e in (*f.transpose(arguments, Var("y", R), Var("t", R)), f.body) if e is not None]
+            waiting += [g for e in told for g in _called(e) if g.exponent is None or f in first or e is f.body]
     return [found[name] for name in sorted(found)]
+
+
+def _routines(e: Expr) -> Iterator[Routine]:
+    return (node.routine for node in postorder(e) if isinstance(node, Apply))
 
 
 def _called(e: Expr) -> Iterator[ScalarFunction]:

@@ -537,7 +537,7 @@ class _Backwards:
             if x in outputs and x.shape == like.shape:
                 return [x]
             elementwise = isinstance(x, Map | Addition) or (isinstance(x, Contraction) and is_determined(x.pattern))
-            if x in own or not elementwise or looked_up(x):
+            if x in own or not elementwise or not set(looked_up(x)) <= {self.step.time}:
                 return None
             parts = [leaves(y, like) for y in operands(x)]
             return None if None in parts else [y for part in parts for y in part or ()]

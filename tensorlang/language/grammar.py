@@ -492,12 +492,14 @@ class Loops:
 @dataclass(frozen=True)
 class Shared:
     """Python that computes several scalar functions of the same `arity` arguments at once: `value` the first of them,
-    as a function `name`, `joint` all of them, as a function `name`_with_derivatives."""
+    as a function `name`, `joint` all of them, as a function `name`_with_derivatives, which `stores` values of each trip
+    of loops or not. A further argument says where their loops run: everywhere, if it is not there."""
 
     name: str
     arity: int
     value: str
     joint: str
+    stores: bool = False
 
 
 def type_of(x: Var | IndexArray) -> Type:

@@ -1,8 +1,7 @@
 """More elementary functions: inverses, logarithms and exponentials near 0, roots, roundings, and their derivatives.
 
 Each costs the least that its derivative allows, which may cost three times as much. Where a function has no value its
-derivative has none either; roundings have the derivative 0, at their steps, too. The proofs have all of these but
-erfinv, lgamma and the derivatives of that.
+derivative has none either; roundings have the derivative 0, at their steps, too.
 """
 
 from __future__ import annotations

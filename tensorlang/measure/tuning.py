@@ -15,6 +15,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from tensorlang.lower.costs import NEVER, THRESHOLDS
 from tensorlang.lower.emit.library import blocks, correlations, loops
@@ -43,7 +44,7 @@ class Rivalry:
 
 
 def _random(*shape: int) -> jax.Array:
-    return jax.random.normal(jax.random.key(0), (1, 1, *shape), jnp.float32)
+    return jnp.asarray(np.random.default_rng(0).standard_normal((1, 1, *shape), np.float32))
 
 
 _LONG = 100_000

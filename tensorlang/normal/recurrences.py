@@ -419,7 +419,7 @@ def _without_trace(
             continue
         size, of = whole
         value = found.values.get(at[0])
-        times = [now for _, (now, _) in given.items()]
+        times = [i for i, n in ranges.items() if n is size]
         word = _read_as(at[0], value.substitute(as_indices) if value is not None else None, size, known, times)
         if word is None:
             factors.append((y, at))
@@ -439,7 +439,7 @@ def _without_trace(
 def _read_as(i: Index, value: Affine | None, last: Affine, known: Predicate, times: Sequence[Index]) -> str | None:
     """The word that says what is read of a trace at i, which is `value` if that is known; None if none does.
 
-    Of two words it is the one by which a step, at one of the `times`, reads a state of its own time, from either end.
+    Of two words it is the one by which a state of one of the `times`, counted from either end, is read at that time.
     """
     at = atom_affine(i)
     if value is not None and implies(known, equal(value, last)):

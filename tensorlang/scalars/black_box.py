@@ -134,6 +134,15 @@ def _fresh(code: Code) -> Names:
     return Names(count(1 + max((int(k) for k in numbers if k.isdigit()), default=-1)))
 
 
+def _stores(block: Sequence[Stmt]) -> bool:
+    """Whether it has a loop that stores something for each trip."""
+    return any(
+        (isinstance(s, While) and (bool(s.saves) or _stores((*s.head, *s.body))))
+        or (isinstance(s, If) and _stores((*s.then, *s.otherwise)))
+        for s in block
+    )
+
+
 def plan_of(code: Code, mode: str = "auto") -> Plan:
     """The plan for a function. Raises `ScalarFunctionError` if `mode` is "reverse" and a loop has no bound."""
     value = shortest(code)
@@ -189,7 +198,8 @@ def _made(code: Code, plan: Plan) -> ScalarFunction:
     name = _name(code.name)
     wrt = differentiable(code)
     joint = plan.derived
-    shared = Shared(name, len(code.params), source(code, f"_{name}"), source(joint, f"_{name}_with_derivatives"))
+    written = source(code, f"_{name}"), source(joint, f"_{name}_with_derivatives")
+    shared = Shared(name, len(code.params), *written, _stores(joint.body))
     if plan.mode == "reverse":
         each = [plan.derivatives // len(wrt)] * len(wrt)
         each[0] += plan.derivatives - sum(each)

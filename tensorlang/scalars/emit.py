@@ -18,10 +18,6 @@ _INFIX = {**{op: op for op in COMPARISONS}, "+": "+", "-": "-", "*": "*", "/": "
 _INFIX |= {"and": "&", "or": "|", "acc": "+", "less": "-"}
 
 
-ANYWHERE = "jnp.any(state[0])"
-"""Whether a loop goes on anywhere."""
-
-
 class _Writer:
     def __init__(self, code: Code) -> None:
         self.code = code
@@ -120,6 +116,8 @@ class _Writer:
         self.line(f"def {body}(state):")
         self.level += 1
         self.line(f"{self._tuple(state)} = state")
+        self.line(f"{run} = {run} > 0")
+        self._truths(s.carried, s.carried)
         self.block(s.body, run)
         for stack, name in zip(s.stacks, s.saves, strict=True):
             # all points take their trips together until they end
@@ -134,20 +132,33 @@ class _Writer:
             self.line(f"{trips} = {trips} + {run}")
         limit = f" & ({trips} < {bound})" if bound is not None else ""
         self.line(f"{run} = {run} & {head}({', '.join(following)}){limit}")
-        self.line(f"return {self._tuple([run, *([trips] if counted else []), *following, *s.stacks])}")
+        kept = [self._number(c, new) for c, new in zip(s.carried, following, strict=True)]
+        self.line(f"return {self._tuple([f'{run}.astype(int)', *([trips] if counted else []), *kept, *s.stacks])}")
         self.level -= 1
         first = [self.new("start") for _ in s.carried]
         for name, code in zip(first, start, strict=True):
             self.line(f"{name} = {code}")
         limit = f" & (0 < {bound})" if bound is not None else ""
-        initial = [f"{on} & {head}({', '.join(first)}){limit}"]
+        initial = [f"({on} & {head}({', '.join(first)}){limit}).astype(int)"]
         initial += ["jnp.zeros_like(one, int)"] if counted else []
+        kept_first = [self._number(c, name) for c, name in zip(s.carried, first, strict=True)]
         self.line(
             f"{self._tuple([run, *([trips] if counted else []), *s.outs, *s.stacks])} = lax.while_loop("
-            f"lambda state: {ANYWHERE}, {body}, ({', '.join([*initial, *first, *stacks])},))"
+            f"lambda state: jnp.max(state[0], initial=0) > 0, {body}, ({', '.join([*initial, *kept_first, *stacks])},))"
         )
+        self._truths(s.outs, s.carried)
         if s.over:
             self.line(f"{s.over} = {on} & ({trips} >= {bound}) & {head}({', '.join(s.outs)})")
+
+    def _number(self, name: str, value: str) -> str:
+        """What a loop carries, truths as 1 and 0: kernels have no masks in the state of a loop, and no `jnp.any`."""
+        return f"{value}.astype(int)" if self.kinds.get(name) is bool else value
+
+    def _truths(self, names: Sequence[str], carried: Sequence[str]) -> None:
+        """Truths again, of what a loop carries for them."""
+        for name, like in zip(names, carried, strict=True):
+            if self.kinds.get(like) is bool:
+                self.line(f"{name} = {name} > 0")
 
     def _stack(self, name: str, bound: int | None) -> str:
         dtype = {float: "real", int: "int", bool: "bool"}[self.kinds.get(name, float)]
@@ -204,7 +215,8 @@ def _dims(block: Sequence[Stmt], known: dict[str, tuple[int | None, ...]]) -> di
 
 
 def source(code: Code, name: str) -> str:
-    """A function of JAX called `name` that gives the results of `code` as a tuple, elementwise on arrays."""
+    """A function of JAX called `name` that gives the results of `code` as a tuple, elementwise on arrays; its loops make
+    no trips where it is not `on`."""
     w = _Writer(code)
     params = list(code.params)
     w.line(f"real = jnp.result_type(float, {', '.join(params)})")
@@ -212,7 +224,7 @@ def source(code: Code, name: str) -> str:
     w.line(f"one = jnp.ones({params[0]}.shape, real)")
     for p in params:
         w.line(f"{p} = {f'{p}.astype(int)' if p in code.whole else f'{p}.astype(real)'}")
-    w.line("on = jnp.ones(one.shape, bool)")
+    w.line("on = jnp.full_like(one, on, bool)")
     w.block(code.body, "on")
     results = [f"jnp.full_like(one, {w.value(v)})" for v in code.results]
     if code.over is not False:
@@ -220,4 +232,4 @@ def source(code: Code, name: str) -> str:
         w.line(f"kept = jnp.where({w.value(code.over)}, 0.0, one)")
         results = [f"{r} * (kept / kept)" for r in results]
     w.line(f"return {w._tuple(results)}")
-    return "\n".join([f"def {name}({', '.join(params)}):", *w.lines])
+    return "\n".join([f"def {name}({', '.join(params)}, on=True):", *w.lines])

@@ -19,23 +19,12 @@ _POINTS = 64
 _STEP = 1e-5
 _TOLERANCE = 1e-3
 
-_CALLS = {
-    "exp": "exp",
-    "log": "log",
-    "sin": "sin",
-    "cos": "cos",
-    "tan": "tan",
-    "tanh": "tanh",
-    "sinh": "sinh",
-    "cosh": "cosh",
-    "logistic": "sigmoid",
-    "sqrt": "sqrt",
-    "erf": "erf",
-    "abs": "abs",
-    "sign": "sign",
-    "max": "max",
-    "min": "min",
-}
+_CALLS = {"logistic": "sigmoid", "erf_inv": "erfinv"}
+for _names in (
+    "exp log sin cos tan tanh sinh cosh sqrt erf abs sign max min log1p expm1 asin acos atan asinh acosh atanh atan2",
+    "cbrt rsqrt erfc floor ceil lgamma digamma",
+):
+    _CALLS |= {f: f for f in _names.split()}
 """JAX's operations that are functions of the language, by name."""
 _SAME = {"convert_element_type", "copy", "stop_gradient", "broadcast_in_dim", "reshape", "squeeze"}
 _NESTED = {"pjit", "jit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -11,6 +12,8 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
+from proofs.checker.certificate import check
+from proofs.checker.trees import Refused
 
 n, m = tl.sizes("n m")
 RNG = np.random.default_rng(0)
@@ -192,7 +195,57 @@ def test_certificates_name_what_is_declared() -> None:
     assert any("declared adjoint of solve" in what for what in found.assumed)
     assert "that a call of solve costs what is declared" in str(found)
     refused(tl.CostBoundExceeded, "11/6", lambda: tl.certify(SOLVED, "3/2"))
-    refused(tl.CertificateError, "files don't hold", found.to_json)
+    refused(tl.CertificateError, "solve, an external function", found.to_json)
+
+
+def test_files_have_the_bodies_of_programs_with_declared_adjoints_and_the_checker_assumes_nothing(
+    tmp_path: Path,
+) -> None:
+    weights = tl.parse("weights(x: [n]R) = let e = gen i:n. exp(x[i]) in let s = sum i:n. e[i] in gen i:n. e[i] / s")
+    both = tl.parse("both(x: [n]R, c: R) = (gen i:n. c * x[i], sum i:n. x[i]^2)")
+
+    @tl.adjoint_of(weights)
+    def weights_rule(x, y, y_bar):  # type: ignore[no-untyped-def]
+        d = tl.sum(n, lambda i: y[i] * y_bar[i])
+        return tl.gen(n, lambda i: y[i] * (y_bar[i] - d))
+
+    @tl.adjoint_of(both)
+    def both_rule(x, c, y, y_bar):  # type: ignore[no-untyped-def]
+        a, b = y_bar
+        return tl.gen(n, lambda i: c * a[i] + 2 * x[i] * b), tl.sum(n, lambda i: a[i] * x[i])
+
+    energy = tl.parse("energy(x: [n]R) = let p = weights(x) in sum i:n. p[i]^2")
+
+    @tl.adjoint_of(energy)
+    def energy_rule(x, y, y_bar):  # type: ignore[no-untyped-def]
+        p, t = weights(x), 2 * y_bar
+        return weights_rule(x, p, tl.gen(n, lambda i: t * p[i]))
+
+    texts = [
+        "f(x: [n]R) = energy(x) + sum i:n. snd(both(gen j:n. [j <= i] * x[j], x[i]))",
+        "f(x: [m][n]R, z: [n]R) = fold t:m with s = z. weights(gen i:n. s[i] + x[t, i])",
+        "f(x: [m][n]R, c: R) = let t = both(gen j:n. sum i:m. x[i, j], c) in let a = fst(t) in sum i:n. sin(a[i])",
+        "f(x: [n]R) = max i:n. weights(x)[i]",
+    ]
+    again = tl.adjoint(tl.parse("f(x: [n]R, c: R) = snd(both(x, c))^2"))
+    for made in [*map(tl.parse, texts), again, weights, both, energy]:
+        found = tl.certify(made)
+        assert any("declared adjoint" in what for what in found.assumed)
+        found.save(tmp_path / "made.json")
+        report = check((tmp_path / "made.json").read_text())
+        assert report.decided, report
+        assert not report.assumptions
+        assert not report.searched
+    loss = tl.parse("f(x: [n]R) = sum i:n. weights(x)[i]^2")
+    tl.certify(loss).save(tmp_path / "loss.json")
+    refused(tl.CertificateError, "python -m proofs.checker", lambda: tl.Certificate.load(tmp_path / "loss.json"))
+
+
+def test_a_declared_adjoint_that_is_wrong_at_sizes_that_were_not_tried_is_refused_by_the_checker() -> None:
+    f = tl.parse("squares(x: [n]R) = sum i:n. x[i]^2")
+    tl.adjoint_of(f)(lambda x, y, c: tl.gen(n, lambda i: 2 * c * x[i] + (i > 4) * c))
+    with pytest.raises(Refused):
+        check(tl.certify(f).to_json())
 
 
 def test_a_wrong_adjoint_is_refused_with_a_counterexample() -> None:

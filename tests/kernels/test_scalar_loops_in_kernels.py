@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
@@ -49,16 +50,73 @@ def test_value_and_all_partial_derivatives_are_one_kernel(target: str, mode: str
 
 
 @pytest.mark.parametrize("target", ["pallas-tpu", "pallas-gpu"])
-def test_a_passed_bound_is_nan_in_a_kernel_and_what_has_none_is_left_to_jax(target: str) -> None:
+def test_a_passed_bound_is_nan_in_a_kernel(target: str) -> None:
     root = tl.scalar(bound=2)(newton)
     f = tl.function(lambda a: tl.gen((n, m), lambda i, j: root(a[i, j], 1.0)), a=tl.R[n, m])
     a = np.full((9, 17), 50, np.float32)
     a[3, 4] = 1
     value = interpreted(tl.lower(f, target=target), a)
     assert np.isnan(np.asarray(value)).sum() == a.size - 1 and value[3, 4] == 1
-    endless = tl.scalar(newton)
-    g = tl.function(lambda a: tl.gen((n, m), lambda i, j: endless(a[i, j], 1.0)), a=tl.R[n, m])
-    assert "has no bound" in tl.lower(g, target=target).source
+
+
+def decay(x: Any, r: Any) -> Any:
+    s = 0.0
+    while x > 1e-3:  # it has no end where r >= 1
+        s = s + x * x
+        x = x * r
+    return s
+
+
+def _endless() -> dict[str, tl.Function]:
+    f = tl.scalar(decay)
+    types = {"x": tl.R[n, m], "r": tl.R[n, m]}
+    summed = {**types, "b": tl.R[m, n]}
+    return {
+        "elements": tl.function(lambda x, r: tl.gen((n, m), lambda i, j: (r[i, j] < 1) * f(x[i, j], r[i, j])), **types),
+        "rows": tl.function(lambda x, r: tl.gen(n, lambda i: tl.sum(m, lambda j: f(x[i, j], r[i, j] / 2))), **types),
+        "products": tl.function(
+            lambda x, r, b: tl.gen(
+                (n, n), lambda i, k: tl.sum(m, lambda j: (r[i, j] < 1) * f(x[i, j], r[i, j]) * b[j, k])
+            ),
+            **summed,
+        ),
+        "two branches": tl.function(
+            lambda x, r: tl.gen(
+                (n, m),
+                lambda i, j: tl.where(x[i, j] > 2, f(x[i, j], 0.5), (r[i, j] < 1) * (i + j < m) * f(x[i, j], r[i, j])),
+            ),
+            **types,
+        ),
+    }
+
+
+@pytest.mark.parametrize("target", ["pallas-tpu", "pallas-gpu"])
+@pytest.mark.parametrize("name", ["elements", "rows", "products", "two branches"])
+def test_loops_without_a_bound_run_in_kernels_where_their_values_count(name: str, target: str) -> None:
+    f = _endless()[name]
+    adjoint = tl.adjoint(f)
+    for rows, columns in ((9, 33), (1, 1)) if name in ("elements", "products") else ((9, 33),):
+        rng = np.random.default_rng(0)
+        x, r = (rng.uniform(low, high, (rows, columns)) for low, high in ((1, 5), (0.1, 0.9)))
+        r.flat[1::3] = 1.5  # no loop ends there, nor in lanes beyond the arrays that hold what is left of others
+        shapes = {"elements": (rows, columns), "rows": rows, "products": (rows, rows), "two branches": (rows, columns)}
+        given = [x, r, rng.normal(size=(columns, rows))][: len(f.params)]
+        for g, arguments in ((f, given), (adjoint, [*given, rng.normal(size=shapes[name])])):
+            made = tl.lower(g, target=target)
+            assert "Left to jax.numpy" not in made.source
+            found = jax.tree.leaves(interpreted(made, *(a.astype(np.float32) for a in arguments)))
+            for a, b in zip(found, jax.tree.leaves(tl.evaluate(g, *arguments)), strict=True):
+                np.testing.assert_allclose(a, b, rtol=2e-3, atol=1e-4 * (1 + np.abs(b).max()))
+
+
+@pytest.mark.parametrize("target", ["pallas-tpu", "pallas-gpu"])
+def test_the_value_and_all_derivatives_of_a_loop_without_a_bound_are_one_kernel_and_one_call(target: str) -> None:
+    root = tl.scalar(newton)
+    f = tl.function(lambda a, x: tl.gen((n, m), lambda i, j: root(a[i, j], x[i, j])), a=tl.R[n, m], x=tl.R[n, m])
+    both = tl.function(lambda a, x, t: (f(a, x), tl.adjoint(f)(a, x, t)), a=tl.R[n, m], x=tl.R[n, m], t=tl.R[n, m])
+    made = tl.lower(both, target=target)
+    assert made.source.count("pl.pallas_call") == 1 and "Left to jax.numpy" not in made.source
+    assert made.source.count("= _newton") == 1
 
 
 def test_triton_leaves_what_stores_to_jax() -> None:

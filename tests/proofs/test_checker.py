@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.special
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
@@ -25,6 +26,7 @@ import tensorlang as tl
 from benchmarks.programs import CASES
 from proofs.checker.budget import TooLarge
 from proofs.checker.certificate import check
+from proofs.checker.polygamma import polygamma
 from proofs.checker.trees import (
     Refused,
 )
@@ -372,6 +374,49 @@ def test_a_user_s_function_stands_in_a_certificate_with_its_body_or_as_an_assump
     assert report.decided
     assert "the derivative of bump_for_test" in report.assumptions
     assert "assuming: the derivative of bump_for_test" in str(report)
+
+
+def test_the_derivatives_of_lgamma_are_known_up_to_the_last_which_is_assumed() -> None:
+    for f in ("lgamma", "digamma", "trigamma", "tetragamma"):
+        report = check(certify(tl.parse(f"f(x: [n]R) = sum i:n. x[i] * {f}(x[i])")).to_json())
+        assert report.decided
+        assert report.samples
+        assert not report.assumptions
+    held = json.loads(certify(tl.parse("f(x: [n]R) = sum i:n. lgamma(x[i])")).to_json())
+    (function,) = (f for f in held["functions"] if f["name"] == "digamma")
+    function["components"] = ["-trigamma(x0) * t"]
+    with pytest.raises(Refused, match="component 0 of digamma is not its derivative"):
+        check(json.dumps(held))
+    report = check(certify(tl.parse("f(x: [n]R) = sum i:n. pentagamma(x[i])")).to_json())
+    assert report.assumptions == ("the derivative of pentagamma, for which log(-1) stands",)
+
+
+@pytest.mark.parametrize("order", range(4))
+def test_the_checker_s_polygammas_are_those_of_scipy(order: int) -> None:
+    xs = np.concatenate([np.linspace(-20.3, 40.1, 301), [1e-9, 1e9, -99.5]])
+    found = [polygamma(order, x) for x in xs]
+    np.testing.assert_allclose(found, scipy.special.polygamma(order, xs), rtol=1e-11, atol=1e-13)
+    for x in (0, -1, -7, float("nan"), float("-inf"), -1e300):
+        with pytest.raises(ArithmeticError):
+            polygamma(order, x)
+
+
+def test_bodies_of_functions_of_special_functions_are_compared_with_what_is_declared() -> None:
+    tl.scalar_function(
+        "ratio_for_test",
+        derivative=lambda x, y: tl.digamma(x) - tl.digamma(x + 1),
+        evaluate=lambda x: scipy.special.gammaln(x) - scipy.special.gammaln(x + 1),
+        source="jax.scipy.special.gammaln({0}) - jax.scipy.special.gammaln({0} + 1)",
+        cost=3,
+    )
+    held = json.loads(certify(tl.parse("f(x: [n]R) = sum i:n. ratio_for_test(x[i])")).to_json())
+    report = check(json.dumps(held))
+    assert report.decided
+    assert not report.assumptions
+    (function,) = (f for f in held["functions"] if f["name"] == "ratio_for_test")
+    function["components"] = ["(digamma(x0) - digamma(x0 + 2)) * t"]
+    with pytest.raises(Refused, match="component 0 of ratio_for_test is"):
+        check(json.dumps(held))
 
 
 def status(tmp_path: Path, held: dict[str, Any], *options: str) -> tuple[int, str]:

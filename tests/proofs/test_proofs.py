@@ -67,6 +67,8 @@ REAL_THEOREMS = [
     *("questions_have_gradient", "questions_stay", "fits_near", "each_square_neat", "each_square_well_formed"),
     *("each_square_smooth", "derive_erfinv", "path_has_gradient", "path_stays", "builtin_path_has_gradient"),
     "builtins_are_cheap",
+    *("derive_lgamma", "derive_digamma", "derive_polygamma", "euler", "lgamma_1", "lgamma_next", "lgamma_factorial"),
+    *("lgamma_convex", "only_lgamma"),
     *("strict_choice_stays", "greatest_is_derivative", "choice_is_derivative"),
 ]
 REAL_AXIOMS = {

@@ -24,7 +24,6 @@ from tensorlang.lower.emit.shared import share
 from tensorlang.lower.kernels.ir import Kernel, KernelProgram, Plain, Results, leaves_of
 from tensorlang.lower.kernels.operands import Array
 from tensorlang.recursion import Deep, call, run
-from tensorlang.scalars.emit import ANYWHERE
 from tensorlang.simplify import simplify
 
 
@@ -97,8 +96,7 @@ class KernelSource:
             for called, code in functions.items():
                 if called not in self._called:
                     self._called.add(called)
-                    # Triton has no `jnp.any`
-                    self._definitions.append(code.replace(ANYWHERE, "jnp.max(state[0].astype(jnp.int32)) > 0"))
+                    self._definitions.append(code)
                     self._read |= names_read(ast.parse(code))
             self._add(definition)
         given = [*(self._held[x] for x in emitted.arrays), *self._sizes.values(), "dtype", "interpret"]

@@ -195,7 +195,7 @@ def _template(f: ScalarFunction) -> _Template:
     separate = {id(argument) for call in calls for argument in call.args}
     names = [n for n in ast.walk(tree) if isinstance(n, ast.Name)]
     tight = {n.id for n in names if id(n) not in separate}
-    plain = isinstance(tree, ast.Call) and [n.id for n in tree.args if isinstance(n, ast.Name)] == own
+    plain = isinstance(tree, ast.Call) and [n.id if isinstance(n, ast.Name) else "" for n in tree.args] == own
     return _Template(
         level,
         tuple(name not in tight for name in own),

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from tensorlang.errors import NormalFormError
 from tensorlang.language.affine import Affine, Index, IndexArray, atom_affine, constant
 from tensorlang.language.function import Function, Parameter, unused_name
-from tensorlang.language.grammar import Add, Call, Const, Expr, Extremum, Sum, Var, access, gen
+from tensorlang.language.grammar import Add, Call, Const, Expr, Extremum, Sum, Var, access
 from tensorlang.language.names import free_names
 from tensorlang.language.predicates import TRUE, Predicate, Related, Relation, conjunction, conjuncts, less, within
 from tensorlang.language.rebuilt import rewrite
@@ -35,10 +35,12 @@ from tensorlang.lower.kernels.ir import (
     Tiles,
     leaves_of,
 )
-from tensorlang.lower.kernels.roles import Length, Roles, Unfit, roles
+from tensorlang.lower.kernels.loops import with_ends
+from tensorlang.lower.kernels.masks import said
+from tensorlang.lower.kernels.roles import Length, Roles, Unfit, is_large, roles
 from tensorlang.lower.kernels.statements import Memory, StoredStatement, stored_statements, takes_apart
 from tensorlang.lower.kernels.targets import Tiling
-from tensorlang.lower.kernels.terms import free, multiplied, nodes, reads, reduction, renamed
+from tensorlang.lower.kernels.terms import free, multiplied, nodes, paths_to, reads, reduction, renamed
 from tensorlang.lower.kernels.tiles import tiles_of
 from tensorlang.lower.plan.dependence import places, variable
 from tensorlang.lower.plan.numbers import has_numbers
@@ -105,7 +107,7 @@ def program(f: Function, tiling: Tiling) -> KernelProgram:
 
 def _finished(group: _Group, wanted: set[Var], present: Predicate, tiling: Tiling) -> Sequence[Step]:
     """The kernel of `group`, or its statements, if the target can't have the kernel."""
-    kernel = tiling.adapted(_kernel(group, wanted, present))
+    kernel = with_ends(tiling.adapted(_kernel(group, wanted, present)))
     reason = tiling.unfit(kernel)
     if reason is None:
         return [kernel]
@@ -193,9 +195,9 @@ def _draft(s: StoredStatement, found: Roles, names: _Canonical, group: _Group) -
     accumulated: dict[Expr, Expr] = {}
     for head in heads:
         acc = _accumulator(s.var.name, head, own, axes, group)
-        known = next(
-            (a for a in group.accumulators if (a.kind, a.pred, a.value) == (acc.kind, acc.pred, acc.value)), None
-        )
+        acc = replace(acc, tests=_tests(acc, head, body, group))
+        same = (acc.kind, acc.pred, acc.value, acc.tests)
+        known = next((a for a in group.accumulators if (a.kind, a.pred, a.value, a.tests) == same), None)
         if known is None:
             draft.accumulators.append(acc)
         accumulated[head] = access((known or acc).var, *map(atom_affine, (known or acc).axes))
@@ -244,7 +246,7 @@ def _accumulator(
     r = reduction(head)
     outer = free(head)
     kept = (*(i for i in own if i in outer), *(i for i in axes if i in outer and i not in own))
-    value = multiplied(r.factors)
+    value = multiplied(r.factors, r.masks)
     tiles = [axes[i] for i in r.indices if axes[i].role is Role.REDUCED and axes[i].block > 1]
     ends = [less(atom_affine(a.index), a.extent) for a in tiles if not _vanishes(r.factors, a.index) or r.sign]
     guards = _guards(r.factors) if not r.sign else set()
@@ -254,13 +256,30 @@ def _accumulator(
         value = Extremum(r.sign, i, axes[i].extent, conjunction([]), value) if r.sign else Sum(i, axes[i].extent, value)
     var = Var(f"{name}_{_KINDS[r.sign].value}", array(tuple(axes[i].extent for i in kept), R))
     shift = None
-    for x in dict.fromkeys(x for x, _ in reads(*r.factors) if x in group.made):
+    for x in dict.fromkeys(x for x, _ in reads(*r.parts) if x in group.made):
         if shift is not None or not _is_shift(x, r.factors, pred, group):
             raise Unfit(f"it reads {x.name} before it is complete")
         shift = next(a.var for a in group.accumulators if _reads_alone(group.made[x], a))
     if shift is not None:
         value = _with(value, {}, group.made)
     return Accumulator(var, kept, _KINDS[r.sign], pred, value, shift)
+
+
+def _tests(acc: Accumulator, head: Expr, body: Expr, group: _Group) -> tuple[Expr, ...]:
+    """The masks without which nothing of a tile counts: of what is summed, and of all that reads the sum in `body`."""
+    assert isinstance(head, Sum | Extremum)
+    r = reduction(head)
+    if acc.shift is not None or not is_large(r):
+        return ()
+    paths = paths_to(head, body)
+    around = [m for m in paths[0] if all(m in path for path in paths[1:]) and not isinstance(m, bool)]
+    return (*r.masks, *(m for m in around if said(m) is None and _is_known(m, acc, group)))
+
+
+def _is_known(mask: Expr, acc: Accumulator, group: _Group) -> bool:
+    """Whether a mask around a sum is known in each tile: it is of neither sums nor what the kernel makes."""
+    late = any(isinstance(e, Sum | Extremum) or variable(e) in group.made for e in nodes(mask))
+    return not late and free(mask) <= set(acc.axes)
 
 
 def _vanishes(factors: Sequence[Expr], i: Index) -> bool:
@@ -378,6 +397,5 @@ def _indices(e: Expr) -> set[Index]:
 
 def _plain(s: StoredStatement, reason: str) -> Plain:
     """A statement as a function of what it reads."""
-    body: Expr = gen(list(s.axes), s.body)
-    params: list[Parameter] = [x for x in free_names(body) if isinstance(x, Var | Relation | IndexArray)]
-    return Plain(Function(s.var.name, tuple(params), body), (s.var,), reason)
+    params: list[Parameter] = [x for x in free_names(s.plain) if isinstance(x, Var | Relation | IndexArray)]
+    return Plain(Function(s.var.name, tuple(params), s.plain), (s.var,), reason)

@@ -85,6 +85,8 @@ class Accumulator:
     `var` is how other expressions access it: at `axes`. If `shift` is there, it is a MAX accumulator m of the same
     kernel, and `value` has the factor exp(a - m): where m grows from one tile to the next, acc is multiplied by
     exp(old m - new m). `pred` implies that of m.
+
+    Of `tests`, masks of the value, each must hold somewhere in a tile, or nothing of the tile is computed or taken in.
     """
 
     var: Var
@@ -93,6 +95,7 @@ class Accumulator:
     pred: Predicate
     value: Expr
     shift: Var | None = None
+    tests: tuple[Expr, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -148,7 +151,8 @@ class Kernel:
         for acc in self.accumulators:
             guard = f"[{predicate_text(acc.pred)}] " if acc.pred is not TRUE else ""
             moved = f", scaled as {acc.shift.name} grows" if acc.shift is not None else ""
-            yield f"{_element(acc.var, acc.axes)} {_TAKES[acc.kind]} {guard}{_line(acc.value)}{moved}"
+            tested = f", in tiles with {' and '.join(map(_line, acc.tests))} somewhere" if acc.tests else ""
+            yield f"{_element(acc.var, acc.axes)} {_TAKES[acc.kind]} {guard}{_line(acc.value)}{moved}{tested}"
         for output in self.outputs:
             yield f"{_element(output.var, output.axes)} = {_line(output.value)}"
 

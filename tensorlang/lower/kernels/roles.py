@@ -72,7 +72,8 @@ def roles(s: StoredStatement, memory: Memory, length: Length, rows: frozenset[Af
     unrolled = _unrolled(found.tiled, own | summed, layout)
     held = {i for e in nodes(s.body) if isinstance(e, Sum | Extremum) for i in [e.index] if i not in summed}
     row = rows | {extents[i] for i in held} if not found.tiled else frozenset()
-    ruled_out = any(not over(_reduction(head).pred).isdisjoint(own | summed) for head in found.tiled)
+    heads = [_reduction(head) for head in found.tiled]
+    ruled_out = any(r.masks or not over(r.pred).isdisjoint(own | summed) for r in heads)
     for i, n in extents.items():
         role = Role.REDUCED if i in summed else Role.PARALLEL
         block = length(TileAxis(i, n, role), ruled_out)
@@ -121,7 +122,7 @@ def _tiled(s: StoredStatement, memory: Memory, extents: Mapping[Index, Affine]) 
     beyond: list[Expr] = []
     computed: frozenset[Index] = frozenset()
     for head, around in heads:
-        for factor in _reduction(head).factors:
+        for factor in _reduction(head).parts:
             made = free(factor) if variable(factor) is None and not isinstance(factor, Const) else frozenset()
             if made and not memory.holds(extents[i] for i in made):
                 computed |= made
@@ -147,7 +148,7 @@ def _heads(e: Expr) -> list[tuple[Expr, Heads]]:
             if part in found:
                 continue
             found[part] = around
-            stack += [(factor, (*around, part)) for factor in reversed(reduction(part).factors)]
+            stack += [(factor, (*around, part)) for factor in reversed(reduction(part).parts)]
         elif variable(part) is None:
             stack += [(child, around) for child in reversed(children(part))]
     return list(found.items())
@@ -155,7 +156,7 @@ def _heads(e: Expr) -> list[tuple[Expr, Heads]]:
 
 def groups(r: Reduction) -> list[frozenset[Index]]:
     """The indices of the factors, and of the conditions on what is summed, without those that are within others'."""
-    sets = [free(factor) for factor in r.factors]
+    sets = [free(part) for part in r.parts]
     sets += [over(p) for p in conjuncts(r.pred) if p is not TRUE and not over(p).isdisjoint(r.indices)]
     largest: list[frozenset[Index]] = []
     for candidate in sorted(sets, key=len, reverse=True):
@@ -166,6 +167,12 @@ def groups(r: Reduction) -> list[frozenset[Index]]:
 
 def _is_product(head: Expr) -> bool:
     return len(groups(_reduction(head))) > 1
+
+
+def is_large(r: Reduction) -> bool:
+    """Whether a tile of a sum is worth a test first: it is a product of matrices, or of what is summed in turn."""
+    summed = any(isinstance(e, Sum | Extremum) for e in nodes(*r.factors))
+    return not r.sign and (summed or len(groups(r)) > 1)
 
 
 def _is_column(head: Expr) -> bool:

@@ -19,21 +19,26 @@ from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Size, at
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import (
     Bracket,
+    Compared,
     Expr,
     Extremum,
+    Let,
     Sum,
     Var,
     access,
     bracket,
     children,
+    gen,
 )
+from tensorlang.language.names import free_names
 from tensorlang.language.predicates import TRUE, Predicate, conjunction, equal, less, within
 from tensorlang.language.rebuilt import rewrite, with_atoms, with_children
 from tensorlang.language.types import leaves, shape
 from tensorlang.lower.kernels.ir import Results, leaves_of
+from tensorlang.lower.kernels.masks import Condition, Conditions, with_masks
 from tensorlang.lower.kernels.terms import Made, Reduction, nodes, reads, rebuilt, reduction, renamed, whole
 from tensorlang.lower.plan import statements
-from tensorlang.lower.plan.dependence import Key, are_apart, bindings, places, read_by, variable
+from tensorlang.lower.plan.dependence import Key, are_apart, bindings, is_condition, places, read_by, variable
 from tensorlang.recursion import Deep, call, run
 from tensorlang.sets.isl import implies
 from tensorlang.sets.simplify import simplify
@@ -44,11 +49,13 @@ Place = tuple[str, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class StoredStatement:
-    """var = gen axes. body, where the body reads parameters and other statements' variables."""
+    """var = gen axes. body, where the body reads parameters and other statements' variables; `plain` is the same, as an
+    array, without masks."""
 
     var: Var
     axes: tuple[tuple[Index, Affine], ...]
     body: Expr
+    plain: Expr
 
 
 @dataclass(frozen=True)
@@ -90,8 +97,8 @@ def _covers(m: Affine, n: Affine) -> bool:
 
 
 def takes_apart(f: Function) -> bool:
-    """Whether a program is one of values: none of its lets chooses points."""
-    return not any(isinstance(x, IndexArray) for x, _ in bindings(f.body)[0])
+    """Whether a program is one of values: none of its lets chooses points, other than by comparing values."""
+    return all(is_condition(e) for x, e in bindings(f.body)[0] if isinstance(x, IndexArray))
 
 
 def stored_statements(f: Function) -> StoredStatements:
@@ -108,18 +115,38 @@ def stored_statements(f: Function) -> StoredStatements:
     reader = _Reader(by_key)
     present = conjunction(less(constant(0), atom_affine(s)) for s in f.sizes)
     stored = []
+    conditions: dict[IndexArray, Condition] = {}
     for var, axes, element in lets:
-        assert isinstance(var, Var)
         binders, scalar = _with_own_indices(axes, element)
         ranges = dict(binders)
         made = run(_settled(reader.read(scalar), ranges, conjunction([present, ranges_predicate(ranges)]), {}))
         made = _without_lookups(made)
+        if isinstance(var, IndexArray):
+            conditions[var] = _condition(binders, made)
+            continue
         sums = any(isinstance(e, Sum | Extremum) for e in nodes(made))
         if not sums or not memory.holds(n for _, n in binders) or var in skewed or _slanted(binders, made):
             reader.inlined[var] = (tuple(i for i, _ in binders), made)
         if var in wanted or var not in reader.inlined:
-            stored.append(StoredStatement(var, tuple(binders), made))
+            body, plain = with_masks(made, conditions), _bound(gen(binders, made), conditions)
+            stored.append(StoredStatement(var, tuple(binders), body, plain))
     return StoredStatements(parts, tuple(stored), results, memory)
+
+
+def _condition(binders: Sequence[tuple[Index, Affine]], e: Expr) -> Condition:
+    guard: Predicate = TRUE
+    while isinstance(e, Bracket):
+        guard, e = conjunction([guard, e.pred]), e.body
+    assert isinstance(e, Compared)
+    return Condition(tuple(binders), guard, e)
+
+
+def _bound(e: Expr, conditions: Conditions) -> Expr:
+    """`e` with lets for those conditions that it mentions."""
+    for x, c in reversed(list(conditions.items())):
+        if any(x is y for y in free_names(e)):
+            e = Let(x, gen(list(c.binders), bracket(c.guard, c.compared)), e)
+    return e
 
 
 def _let(key: Key) -> Var:

@@ -26,7 +26,7 @@ class Tiling:
 
 def _length_on_tpus(axis: TileAxis, ruled_out: bool) -> int:
     """512, at which the matrix unit is busy while blocks of bfloat16 are fetched, but 256 where conditions rule tiles
-    out, for of those at a border half is masked. Both leave most of the VMEM free."""
+    out, for of those at a border half is masked. Both leave most of the VMEM free: products under masks take much."""
     return 256 if ruled_out else 512
 
 
@@ -40,27 +40,18 @@ def _unfit_for_tpus(kernel: Kernel) -> str | None:
         return "it reads along a diagonal of a tile"
     if any(len(at) > 2 for at in values):
         return "its tiles have more than two axes"
-    return _calls_unfit(kernel)
+    return None
 
 
 _NOT_IN_TRITON = frozenset({"erf"})
-_STORES = "dynamic_update_index_in_dim"
-"""What stored values of loops are written by."""
 
 
 def _unfit_for_gpus(kernel: Kernel) -> str | None:
     for e in nodes(*expressions_of(kernel)):
         if isinstance(e, Call) and e.function.name in _NOT_IN_TRITON:
             return f"Triton has no {e.function.name}"
-        if isinstance(e, Call) and e.function.shared is not None and _STORES in e.function.shared[0].joint:
+        if isinstance(e, Call) and e.function.shared is not None and e.function.shared[0].stores:
             return f'Triton stores nothing for each trip of {e.function.name}, which mode="dual" does not need'
-    return _calls_unfit(kernel)
-
-
-def _calls_unfit(kernel: Kernel) -> str | None:
-    for e in nodes(*expressions_of(kernel)):
-        if isinstance(e, Call) and e.function.loops is not None and not e.function.loops.bounded:
-            return f"a loop of {e.function.name} has no bound, so it may have no end where a tile is beyond the arrays"
     return None
 
 
@@ -96,7 +87,7 @@ def _summed_by_all(kernel: Kernel) -> frozenset[Index]:
         sums: frozenset[Index] = frozenset()
         if acc.kind is Kind.SUM and isinstance(acc.value, Sum):
             r = reduction(acc.value)
-            inner = {e.index for e in nodes(*r.factors) if isinstance(e, Sum | Extremum)}
+            inner = {e.index for e in nodes(*r.parts) if isinstance(e, Sum | Extremum)}
             if r.pred is TRUE:
                 sums = frozenset(i for i in r.indices if i not in inner and vanishes(r.factors, i))
         found.append(sums)

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tensorlang.language.affine import Affine, Atom, Index, atom_affine
-from tensorlang.language.grammar import Access, Bracket, Expr, Extremum, Mul, Sum, Var, children
+from tensorlang.language.grammar import Access, Bracket, Call, Expr, Extremum, Mul, Sum, Var, children
 from tensorlang.language.predicates import TRUE, Predicate, conjunction, free_atoms
 from tensorlang.language.rebuilt import rewrite, with_atoms
+from tensorlang.lower.kernels.masks import CHOICES, KEPT, Mask, kept, mask_of
 from tensorlang.lower.plan.dependence import places, variable
 from tensorlang.recursion import Deep, call, run
 
@@ -19,12 +20,19 @@ Made = tuple[tuple[Index, ...], Expr]
 
 @dataclass(frozen=True)
 class Reduction:
-    """The sum (`sign` 0), greatest or least value (1, -1) over `binders` where `pred` of the product of `factors`."""
+    """The sum (`sign` 0), greatest or least value (1, -1) over `binders`, where `pred` and all `masks` hold, of the
+    product of `factors`."""
 
     sign: int
     binders: Binders
     pred: Predicate
     factors: tuple[Expr, ...]
+    masks: tuple[Expr, ...] = ()
+
+    @property
+    def parts(self) -> tuple[Expr, ...]:
+        """All that it is computed from."""
+        return (*self.factors, *self.masks)
 
     @property
     def indices(self) -> tuple[Index, ...]:
@@ -36,6 +44,7 @@ def reduction(e: Sum | Extremum) -> Reduction:
     """What `e` reduces, directly nested ones together, brackets of factors in one predicate."""
     binders: list[tuple[Index, Affine]] = []
     preds: list[Predicate] = []
+    masks: list[Expr] = []
     sign = e.sign if isinstance(e, Extremum) else 0
     body: Expr = e
     while isinstance(body, Sum) if sign == 0 else isinstance(body, Extremum) and body.sign == sign:
@@ -44,19 +53,31 @@ def reduction(e: Sum | Extremum) -> Reduction:
         if isinstance(body, Extremum):
             preds.append(body.pred)
         body = body.body
-        while sign == 0 and isinstance(body, Bracket):
-            preds.append(body.pred)
-            body = body.body
+        while sign == 0 and (isinstance(body, Bracket) or is_kept(body)):
+            if isinstance(body, Bracket):
+                preds.append(body.pred)
+                body = body.body
+            elif isinstance(body, Call):
+                mask, body = body.arguments
+                masks.append(mask)
     factors: list[Expr] = [body]
     if sign == 0:
-        inner, factors = product(body)
+        inner, more, factors = product(body)
         preds.append(inner)
-    return Reduction(sign, tuple(binders), conjunction(preds), tuple(factors))
+        masks += more
+    return Reduction(sign, tuple(binders), conjunction(preds), tuple(factors), tuple(dict.fromkeys(masks)))
 
 
-def product(e: Expr) -> tuple[Predicate, list[Expr]]:
-    """[p] * the product of factors that are no products or brackets themselves."""
+def is_kept(e: Expr) -> bool:
+    """Whether `e` is kept(mask, ..)."""
+    return isinstance(e, Call) and e.function is KEPT
+
+
+def product(e: Expr) -> tuple[Predicate, list[Expr], list[Expr]]:
+    """A predicate, masks, and factors that are no products or brackets themselves: [p] * their product where the masks
+    hold."""
     preds: list[Predicate] = []
+    masks: list[Expr] = []
     factors: list[Expr] = []
     stack = [e]
     while stack:
@@ -66,22 +87,26 @@ def product(e: Expr) -> tuple[Predicate, list[Expr]]:
         elif isinstance(part, Bracket):
             preds.append(part.pred)
             stack.append(part.body)
+        elif isinstance(part, Call) and is_kept(part):
+            mask, body = part.arguments
+            masks.append(mask)
+            stack.append(body)
         else:
             factors.append(part)
-    return conjunction(preds), factors
+    return conjunction(preds), masks, factors
 
 
-def multiplied(factors: Sequence[Expr]) -> Expr:
-    """The product."""
+def multiplied(factors: Sequence[Expr], masks: Sequence[Expr] = ()) -> Expr:
+    """The product, where all masks hold."""
     result = factors[0]
     for factor in factors[1:]:
         result = Mul(result, factor)
-    return result
+    return kept(masks, result)
 
 
 def rebuilt(r: Reduction, make: Mapping[Index, Index] | None = None) -> Expr:
     """`r` as an expression; sums have their predicate innermost."""
-    e = multiplied(r.factors)
+    e = multiplied(r.factors, r.masks)
     if r.sign == 0 and r.pred is not TRUE:
         e = Bracket(r.pred, e)
     for depth, (i, n) in enumerate(reversed(r.binders)):
@@ -133,6 +158,27 @@ def nodes(*expressions: Expr) -> list[Expr]:
             if variable(part) is None:
                 stack += reversed(children(part))
     return list(seen)
+
+
+def paths_to(e: Expr, root: Expr) -> list[tuple[Mask, ...]]:
+    """On each way from `root` to `e`, the masks without which `e` does not count."""
+    found: dict[tuple[Mask, ...], None] = {}
+    seen: set[tuple[Expr, tuple[Mask, ...]]] = set()
+    stack: list[tuple[Expr, tuple[Mask, ...]]] = [(root, ())]
+    while stack:
+        part, path = stack.pop()
+        if part is e:
+            found[path] = None
+        elif (part, path) not in seen and variable(part) is None:
+            seen.add((part, path))
+            match part:
+                case Call(f, (mask, body)) if f in CHOICES:
+                    stack += [(mask, path), (body, (*path, mask))]
+                case Bracket(p, body) | Extremum(_, _, _, p, body):
+                    stack.append((body, (*path, mask_of(p))))
+                case _:
+                    stack += [(child, path) for child in children(part)]
+    return list(found)
 
 
 def conditions(*expressions: Expr) -> list[Predicate]:

@@ -65,6 +65,7 @@ def materialized(f: Function, on_points: Collection[Var] = ()) -> frozenset[Var]
     given, body = bindings(f.body)
     statements = [(x, e) for x, e in given if isinstance(x, Var)]
     times: dict[Var, set[Time]] = {x: set() for x, _ in statements}
+    apart = {x for _, e in given for x in _summed_apart(e)}
     for result in results(body):
         _note(result, {(result,)}, times)
     work: dict[Var, int] = {}
@@ -72,14 +73,14 @@ def materialized(f: Function, on_points: Collection[Var] = ()) -> frozenset[Var]
         work[x] = _work(e, work)
     found: set[Var] = set()
     for x, e in reversed(statements):
-        if not _is_small(x) and _saved(times[x], work[x]) >= _WORTH:
+        if not _is_small(x) and _saved(times[x], work[x], x in apart) >= _WORTH:
             found.add(x)
         _note(e, {(x,)} if x in found else times[x], times)
     # what is made of others that are stored is less work than that
     work.clear()
     for x, e in statements:
         work[x] = _work(e, work)
-        if _saved(times[x], work[x]) < _WORTH:
+        if _saved(times[x], work[x], x in apart) < _WORTH:
             found.discard(x)
         if x in found:
             work[x] = 0
@@ -96,10 +97,29 @@ def _work(e: Expr, work: Mapping[Var, int]) -> int:
     return min(_MOST, operations + sum(work.get(x, 0) for x in made_of if x is not None))
 
 
-def _saved(times: set[Time], work: int) -> float:
-    """What storing an array saves that takes so much work at each of `times`."""
+def _saved(times: set[Time], work: int, apart: bool) -> float:
+    """What storing an array saves that takes so much work at each of `times`, if one of them is a sum `apart`."""
     loops = len({time[0] for time in times})
-    return work * (len(times) - loops + (loops - 1) / _ALIKE)
+    return work * (len(times) - loops + (loops - 1) / (1 if apart else _ALIKE))
+
+
+def _summed_apart(e: Expr) -> Iterator[Var]:
+    """The variables in `e` that are summed over axes that are not their last: those sums are products with ones, which
+    XLA fuses with nothing else that reads the variable."""
+    seen, stack = {e}, [e]
+    while stack:
+        part = stack.pop()
+        summed = set()
+        while isinstance(part, Sum | Bracket):
+            if isinstance(part, Sum):
+                summed.add(atom_affine(part.index))
+            part = part.body
+        x = variable(part)
+        if x is not None and summed and (at := tuple(places(part))) and at[-1] not in summed and summed.issubset(at):
+            yield x
+        fresh = [child for child in children(part) if child not in seen]
+        seen.update(fresh)
+        stack += fresh
 
 
 def _is_small(x: Var) -> bool:

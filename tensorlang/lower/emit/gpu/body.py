@@ -19,6 +19,7 @@ from tensorlang.language.grammar import Expr, Extremum, Sum, Var, access
 from tensorlang.language.predicates import TRUE
 from tensorlang.lower.arrays.ir import Block, Define, Function, Infix, Name, Node, Number, Subscript
 from tensorlang.lower.arrays.values import Axes, Value, aligned, apply, integer, product_of, tuple_of
+from tensorlang.lower.emit.conditions import joined
 from tensorlang.lower.emit.gpu.naming import GpuNaming
 from tensorlang.lower.emit.gpu.reads import GpuScope, if_ragged, spread
 from tensorlang.lower.emit.gpu.table import has_intervals
@@ -93,16 +94,18 @@ class GpuBody:
         new = []
         for acc, name in zip(kernel.accumulators, carried, strict=True):
             axes, old = self._axes_of(acc), Name(name)
-            made = run(self._values.reduced(taken_in(acc, self._axes, kernel.tiles is not None), inner))
-            more = aligned(made, axes).node
             fresh = names.fresh_local(f"{name}_new")
+            new.append(Name(fresh))
+            if acc.tests:
+                inner.block.assign(fresh, self._tested(acc, name, inner))
+                continue
+            more = self._taken(acc, inner)
             match acc.kind:
                 case Kind.SUM:
                     kept = old if acc.shift is None else Infix(old, "*", aligned(scales[acc.shift], axes).node)
                     inner.block.assign(fresh, Infix(kept, "+", more))
                 case Kind.MAX | Kind.MIN:
                     inner.block.assign(fresh, apply("maximum" if acc.kind is Kind.MAX else "minimum", old, more))
-            new.append(Name(fresh))
             if acc.var in growing:
                 inner.memo[element(acc)] = Value(Name(fresh), axes)
                 scale = names.fresh_local("scale")
@@ -111,6 +114,22 @@ class GpuBody:
         inner.block.give(tuple_of(new))
         masked = ["masked"] if kernel.tiles is not None else []
         return Define("step", ("number", "carry", *masked, *self._tiles_of_step()), inner.block)
+
+    def _taken(self, acc: Accumulator, scope: GpuScope) -> Node:
+        """What an accumulator takes in of a tile."""
+        made = run(self._values.reduced(taken_in(acc, self._axes, self._kernel.tiles is not None), scope))
+        return aligned(made, self._axes_of(acc)).node
+
+    def _tested(self, acc: Accumulator, name: str, scope: GpuScope) -> Node:
+        """A sum with what it takes in of a tile, which is computed if the tests succeed."""
+        found = [apply("_somewhere", run(self._values.value(mask, scope)).node) for mask in acc.tests]
+        inner = scope.inner()
+        scope.closed = True
+        inner.block.give(Infix(Name(name), "+", self._taken(acc, inner)))
+        scope.closed = False
+        taken = self._naming.names.fresh_local(f"{name}_taken")
+        scope.block.statements.append(Define(taken, (), inner.block))
+        return apply("lax.cond", joined(found, True), Name(taken), Function((), Name(name)))
 
     def _tiles_of_step(self) -> Sequence[str]:
         """The names of the tiles that a step is given."""
@@ -205,12 +224,13 @@ def taken_in(acc: Accumulator, axes: Mapping[Index, TileAxis], has_masks: bool) 
     sign = SIGNS[acc.kind]
     over = [i for i, axis in axes.items() if axis.role is Role.REDUCED]
     factors: tuple[Expr, ...] = (acc.value,)
+    masks: tuple[Expr, ...] = ()
     if isinstance(acc.value, Sum | Extremum):
         inner = reduction(acc.value)
         if inner.sign == sign and inner.pred is TRUE:
             over += inner.indices
-            factors = inner.factors
-    return Reduced(sign, tuple(over), acc.pred, factors, "masked" if has_masks else "")
+            factors, masks = inner.factors, inner.masks
+    return Reduced(sign, tuple(over), acc.pred, factors, "masked" if has_masks else "", masks)
 
 
 def element(acc: Accumulator) -> Expr:

@@ -8,16 +8,18 @@ from fractions import Fraction
 from functools import reduce
 
 from tensorlang.language.affine import Index, atom_affine
-from tensorlang.language.grammar import Bracket, Const, Expr, Extremum, Sum
+from tensorlang.language.grammar import Bracket, Call, Const, Expr, Extremum, Sum
 from tensorlang.language.predicates import TRUE, Predicate, conjuncts, less
 from tensorlang.lower.arrays.fold import combined, used_twice
 from tensorlang.lower.arrays.ir import Infix, Name, Negative, Node, Number
-from tensorlang.lower.arrays.values import Axes, Value, apply, integer, literal, ordered, times, where
+from tensorlang.lower.arrays.values import Axes, Value, aligned, apply, infix, integer, literal, ordered, times, where
 from tensorlang.lower.emit.gpu.naming import GpuNaming
 from tensorlang.lower.emit.gpu.reads import GpuScope, Reads
-from tensorlang.lower.emit.nodes import Attribute, Call, Conditional, For
+from tensorlang.lower.emit.nodes import Attribute, Conditional, For
+from tensorlang.lower.emit.nodes import Call as Called
 from tensorlang.lower.emit.python import text
 from tensorlang.lower.kernels.ir import Kernel, Role
+from tensorlang.lower.kernels.masks import CHOICES, said
 from tensorlang.lower.kernels.operands import expressions_of
 from tensorlang.lower.kernels.terms import multiplied, product, reduction, vanishes
 from tensorlang.lower.plan.dependence import places, variable
@@ -40,6 +42,7 @@ class Reduced:
     pred: Predicate
     factors: tuple[Expr, ...]
     condition: str = ""
+    masks: tuple[Expr, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,7 @@ class Part:
     is_mask: bool = False
     condition: str = ""
     is_read: bool = False
+    of_values: bool = False
 
 
 class GpuValues(Reads):
@@ -78,13 +82,21 @@ class GpuValues(Reads):
         if x is not None:
             assert x in self._naming.arrays
             return self.load(x, places(e), scope)
+        p = said(e)
+        if p is not None:
+            return self.mask(p, scope)
+        if isinstance(e, Call) and e.function in CHOICES:
+            m: Value = yield from call(self.value(e.arguments[0], scope))
+            v = yield from call(self.value(e.arguments[1], scope))
+            sign = CHOICES[e.function]
+            return self._where(m, v, IDENTITY[sign] if sign else None)
         match e:
             case Bracket(p, a):
                 v = yield from call(self.value(a, scope))
                 return self._where(self.mask(p, scope), v)
             case Sum() | Extremum():
                 r = reduction(e)
-                v = yield from call(self.reduced(Reduced(r.sign, r.indices, r.pred, r.factors), scope))
+                v = yield from call(self.reduced(Reduced(r.sign, r.indices, r.pred, r.factors, masks=r.masks), scope))
                 return v
         return (yield from call(combined(e, lambda part: self.value(part, scope), self._order, self._shared)))
 
@@ -122,8 +134,10 @@ class GpuValues(Reads):
         return Value(Name(total), v.axes)
 
     def _in_vectors(self, r: Reduced, scope: GpuScope) -> Deep[Value]:
-        pred, factors = product(multiplied(r.factors)) if not r.sign else (TRUE, list(r.factors))
+        pred, masks, factors = product(multiplied(r.factors, r.masks)) if not r.sign else (TRUE, [], list(r.factors))
         parts: list[Part] = []
+        for m in masks:
+            parts.append(Part((yield from call(self.value(m, scope))), True, of_values=True))
         for factor in factors:
             part = yield from call(self._factor(factor, scope))
             parts.append(part)
@@ -142,7 +156,7 @@ class GpuValues(Reads):
         summed = [k for k, i in enumerate(v.axes) if i in vectors]
         method = {0: "sum", 1: "max", -1: "min"}[r.sign]
         for k in reversed(summed):
-            along = Call(Attribute(v.node, method), (integer(k),))
+            along = Called(Attribute(v.node, method), (integer(k),))
             v = Value(along, v.axes[:k] + v.axes[k + 1 :], v.depth + 1)
         return v
 
@@ -187,11 +201,44 @@ class GpuValues(Reads):
             (right if read_only else left).extend(alone)
             self.multiplies = True
             dot = self._named(Value(self._product(left, right, i, sides, scope), sides), scope)
-            return [j for j in vectors if j is not i], [Part(dot), *(p for p in parts if p not in along)]
+            rest = [p for p in parts if p not in along]
+            if any(not p.is_mask and p.value.number is None for p in rest):
+                rest += self._taken(left, right, i, sides, scope)
+            return [j for j in vectors if j is not i], [Part(dot), *rest]
         return None
+
+    def _taken(self, left: Sequence[Part], right: Sequence[Part], i: Index, sides: Axes, scope: GpuScope) -> list[Part]:
+        """Where something is added up: elsewhere the product is 0, whatever it is multiplied by."""
+        found: list[Value] = []
+        for parts, axes in ((left, (sides[0], i)), (right, (i, sides[1]))):
+            masks = [p.value for p in parts if p.of_values]
+            if masks:
+                v = ordered(self._where(self.joined(masks, True, axes), literal(Fraction(1))), axes)
+                spread = apply("broadcast_to", aligned(v, axes).node, self._naming.extents(axes))
+                found.append(Value(spread, axes))
+        if not found:
+            return []
+        first, *others = found
+        rest = tuple(j for j in first.axes if j is not i)
+        counted = Value(Called(Attribute(first.node, "max"), (integer(first.axes.index(i)),)), rest)
+        if others:
+            counted = Value(apply("_product", *(v.node for v in found), Name("dtype"), Name("interpret")), sides)
+        return [Part(infix(counted, ">", literal(Fraction(0)), self._order), True)]
 
     def _product(self, left: Sequence[Part], right: Sequence[Part], i: Index, sides: Axes, scope: GpuScope) -> Node:
         """The product along `i` of the matrices that are the products of these parts."""
-        a = ordered(self._multiplied(left, scope), (sides[0], i))
-        b = ordered(self._multiplied(right, scope), (i, sides[1]))
-        return apply("_product", a.node, b.node, Name("dtype"), Name("interpret"))
+        options = Name("dtype"), Name("interpret")
+        if not any(p.of_values for p in (*left, *right)):
+            a = ordered(self._multiplied(left, scope), (sides[0], i))
+            b = ordered(self._multiplied(right, scope), (i, sides[1]))
+            return apply("_product", a.node, b.node, *options)
+        nodes: list[Node] = []
+        masks: list[Node] = []
+        for parts, axes in ((left, (sides[0], i)), (right, (i, sides[1]))):
+            v = ordered(self._multiplied([p for p in parts if not p.is_mask], scope), axes)
+            extents = self._naming.extents(axes)
+            nodes.append(v.node if v.axes == axes else apply("broadcast_to", aligned(v, axes).node, extents))
+            inside = [(aligned(p.value, axes).node, p.condition) for p in parts if p.is_mask]
+            each = (Conditional(Name(c), m, Name("None")) if c else m for m, c in inside)
+            masks.append(apply("_every", *each))
+        return apply("_product_where", *nodes, *masks, *options)

@@ -92,6 +92,52 @@ def _dot(a, b, i, j):
     return lax.dot_general(a, b, axes, precision=precision, preferred_element_type=jnp.float32)
 
 
+def _dot_of_kept(a, b, i, j, in_a, in_b):
+    """As `_dot`, of what is in `in_a` and `in_b` alone, whatever the other elements are."""
+    return _product_of_kept(lambda a, b: _dot(a, b, i, j), a, b, in_a, in_b)
+
+
+def _every(*masks):
+    """Where all masks hold, of those that are there."""
+    found = None
+    for mask in masks:
+        found = mask if found is None else found if mask is None else found & mask
+    return found
+
+
+def _somewhere(mask):
+    """Whether a mask holds at some place. Kernels have no `jnp.any`, but maxima."""
+    return jnp.max(mask.astype(jnp.float32), initial=0) > 0
+
+
+def _product_of_kept(product, a, b, in_a, in_b):
+    """The product of two matrices, of what is in `in_a` and `in_b` alone, whatever the other elements are.
+
+    Those are 0 in it, which is right if it turns out finite. If not, terms that are nan, inf and -inf are counted.
+    """
+    found = product(_kept(in_a, a), _kept(in_b, b))
+
+    def counted():
+        (a0, *kinds_a), (b0, *kinds_b) = _kinds(a, in_a), _kinds(b, in_b)
+        (sign_a, inf_a, nan_a, zero_a, any_a), (sign_b, inf_b, nan_b, zero_b, any_b) = kinds_a, kinds_b
+        both = product(sign_a * inf_a, sign_b) + product(sign_a, sign_b * inf_b)
+        most = product(inf_a, abs(sign_b)) + product(abs(sign_a), inf_b)
+        none = product(nan_a, any_b) + product(any_a, nan_b) + product(inf_a, zero_b) + product(zero_a, inf_b)
+        up, down = jnp.where(most + both > 0, jnp.inf, 0.0), jnp.where(most - both > 0, jnp.inf, 0.0)
+        return product(a0, b0) + up - down + jnp.where(none > 0, jnp.nan, 0.0)
+
+    return lax.cond(_somewhere(~(abs(found) < jnp.inf)), counted, lambda: found)
+
+
+def _kinds(x, inside):
+    """Its finite elements inside, else 0; the signs of all inside; 1 for those that are infinite, nan, 0, or any."""
+    x, inside = x.astype(jnp.float32), jnp.broadcast_to(True if inside is None else inside, x.shape)
+    signs = jnp.where(inside & (x > 0), 1.0, 0.0) - jnp.where(inside & (x < 0), 1.0, 0.0)
+    kinds = (abs(x) == jnp.inf, jnp.isnan(x), x == 0, inside)
+    finite = jnp.where(inside & (abs(x) < jnp.inf), x, 0.0)
+    return finite, signs, *(jnp.where(inside & kind, 1.0, 0.0) for kind in kinds)
+
+
 def _rows(n, most, width):
     """How many of `n` rows of `width` numbers in all a step takes: a multiple of 32, or 8, of up to two megabytes."""
     fitting = max(8, min(most, 2**19 // width))

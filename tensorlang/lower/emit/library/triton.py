@@ -5,9 +5,12 @@ import numpy as np
 from jax import lax
 from jax.experimental.pallas import triton as plgpu
 
+from tensorlang.lower.emit.library.tiles import _product_of_kept
+
 
 def _tile(ref, at, mask=None):
     """The elements at `at`, reals in single precision; 0 where the mask is false."""
+    at = tuple(np.int32(k) if isinstance(k, int) else k for k in at)  # JAX's interpreter takes no Python's integers
     value = plgpu.load(ref.at[at], mask=mask, other=None if mask is None else ref.dtype.type(0))
     return value.astype(jnp.float32) if jnp.issubdtype(value.dtype, jnp.floating) else value
 
@@ -23,6 +26,11 @@ def _product(a, b, dtype, interpret):
     split = dtype == jnp.float32 and not interpret
     precision = lax.DotAlgorithmPreset.TF32_TF32_F32_X3 if split else lax.Precision.HIGHEST
     return jnp.dot(a.astype(dtype), b.astype(dtype), precision=precision, preferred_element_type=jnp.float32)
+
+
+def _product_where(a, b, in_a, in_b, dtype, interpret):
+    """As `_product`, of what is in `in_a` and `in_b` alone, whatever the other elements are."""
+    return _product_of_kept(lambda a, b: _product(a, b, dtype, interpret), a, b, in_a, in_b)
 
 
 def _rescaling(old, new):

@@ -21,6 +21,7 @@ from tensorlang.lower.emit.gpu.reads import GpuScope
 from tensorlang.lower.emit.gpu.values import GpuValues, Part, Reduced
 from tensorlang.lower.emit.mosaic.tiles import Tiles
 from tensorlang.lower.kernels.ir import Kernel
+from tensorlang.lower.kernels.masks import FUNCTIONS
 from tensorlang.lower.kernels.operands import Array
 from tensorlang.lower.kernels.roles import Unfit
 from tensorlang.lower.plan.dependence import places, variable
@@ -112,7 +113,7 @@ class MosaicValues(GpuValues):
         if isinstance(e, Call):
             f = e.function
             whole = f.exponent is not None and f.exponent.denominator == 1
-            if (f.name not in _KNOWN and not whole) or f.shared is not None:
+            if (f.name not in _KNOWN and f not in FUNCTIONS and not whole) or f.shared is not None:
                 raise Unfit(f"Mosaic GPU has no {f.name}")
         v = yield from call(super().value(e, scope))
         return self.recorded(v)
@@ -160,6 +161,8 @@ class MosaicValues(GpuValues):
         return super()._where(mask, v, otherwise)
 
     def _product(self, left: Sequence[Part], right: Sequence[Part], i: Index, sides: Axes, scope: GpuScope) -> Node:
+        if any(p.of_values for p in (*left, *right)):
+            raise Unfit("values choose what a product of matrices adds up")
         arguments: list[Node] = []
         for parts, wanted in ((left, (sides[0], i)), (right, (i, sides[1]))):
             node, axes = self._matrix(parts, scope)

@@ -12,6 +12,7 @@ from tensorlang.language.predicates import Predicate, Related, conjunction, conj
 from tensorlang.lower.arrays.fold import used_twice
 from tensorlang.lower.arrays.ir import ALL, NEW, Block, Define, Infix, Name, Node, Number, Subscript, When
 from tensorlang.lower.arrays.values import Value, aligned, apply, ordered, times, tuple_of
+from tensorlang.lower.emit.conditions import joined
 from tensorlang.lower.emit.nodes import Attribute, Call, Do, Everything, For, OnDevice, Store
 from tensorlang.lower.emit.tpu.grid import ALWAYS, Grid, TpuNaming
 from tensorlang.lower.emit.tpu.values import HIGHEST, LOWEST, Flagged, TpuScope, TpuValues, part_of
@@ -140,7 +141,7 @@ class TpuBody:
         while isinstance(value, Sum) and self._axes[value.index].role is Role.UNROLLED:
             loops.append(self._axes[value.index])
             value = value.body
-        scope = self._loops(loops, scope)
+        scope = self._tested(acc, writer, self._loops(loops, scope))
         tile = _over_tile(acc, tiles, pred, value)
         v = ordered(run(writer.reduced(tile, scope)), self._places[acc.var][0].axes)
         here = access(acc.var, *map(atom_affine, acc.axes))
@@ -155,6 +156,18 @@ class TpuBody:
         else:
             kept = times(old, scope.memo["scale", acc.shift], writer.order)
             self._put(acc, Value(Infix(kept.node, "+", aligned(v, old.axes).node), old.axes), scope)
+
+    def _tested(self, acc: Accumulator, writer: TpuValues, scope: TpuScope) -> TpuScope:
+        """Where what an accumulator takes in is written: at once, or in a block that is run if its tests succeed."""
+        if not acc.tests:
+            return scope
+        found = []
+        for mask in acc.tests:
+            v = scope.memo[mask] = writer.named(run(writer.value(mask, scope)), scope, "inside")
+            found.append(apply("_somewhere", v.node))
+        inner = Block()
+        scope.block.statements.append(OnDevice(joined(found, True), inner))
+        return scope.inner(inner)
 
     def _raise(self, acc: Accumulator, old: Value, v: Value, writer: TpuValues, scope: TpuScope) -> None:
         """An extremum with another tile taken in; what is shifted by it is to be scaled."""
@@ -216,8 +229,8 @@ def _over_tile(acc: Accumulator, tiles: Binders, pred: Predicate, value: Expr) -
         return replace(inner, pred=conjunction([pred, inner.pred]))
     if acc.kind is not Kind.SUM:
         return Reduction(_SIGN[acc.kind], tiles, pred, (value,))
-    inside, factors = product(value)
-    return Reduction(0, tiles, conjunction([pred, inside]), tuple(factors))
+    inside, masks, factors = product(value)
+    return Reduction(0, tiles, conjunction([pred, inside]), tuple(factors), tuple(masks))
 
 
 def _when(block: Block, condition: Node, body: Block) -> None:

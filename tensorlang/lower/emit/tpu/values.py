@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import reduce
 
 from tensorlang.errors import NormalFormError
 from tensorlang.language.affine import Affine, Atom, Index, Lookup, atom_affine
@@ -26,6 +27,8 @@ from tensorlang.lower.arrays.values import (
     Value,
     aligned,
     apply,
+    cast,
+    infix,
     integer,
     times,
     tuple_of,
@@ -36,6 +39,7 @@ from tensorlang.lower.emit.nodes import Attribute, Call, Everything
 from tensorlang.lower.emit.python import text
 from tensorlang.lower.emit.tpu.grid import TpuNaming
 from tensorlang.lower.kernels.ir import Role, TileAxis
+from tensorlang.lower.kernels.masks import said
 from tensorlang.lower.kernels.operands import How, Operand
 from tensorlang.lower.kernels.terms import Reduction, over, reduction
 from tensorlang.lower.plan.dependence import places, variable
@@ -104,6 +108,9 @@ class TpuValues:
         return Value(Name(name), v.axes, weak=v.weak)
 
     def _value(self, e: Expr, scope: TpuScope) -> Deep[Value]:
+        p = said(e)
+        if p is not None:
+            return self.condition(p, self.axes_of(p), scope)
         match e:
             case Var() | Access():
                 v = self.read(e)
@@ -188,15 +195,25 @@ class TpuValues:
             v = yield from call(self.value(r.factors[0], scope))
             v = self._along("max" if r.sign > 0 else "min", self.kept(r.pred, v, scope, r.sign), summed)
             return v
-        parts: list[_Factor] = yield from call(self._factors(r.factors, inner, scope))
+        masks: list[Value] = []
+        for mask in r.masks:
+            masks.append((yield from call(self.value(mask, scope))))
+        around = [m for m in masks if set(m.axes).isdisjoint(summed)]
+        masks = [m for m in masks if m not in around]
+        parts: list[_Factor] = yield from call(self._factors(r.factors, inner, masks, scope))
         if len(parts) == 2 and parts[0].meets(parts[1], summed):
-            v = _dot(parts[0].value, parts[1].value, summed[0], self.order)
+            v = _dot(parts[0], parts[1], summed[0], self.order)
         else:
-            v = parts[0].number
-            for part in parts[1:]:
-                v = times(v, part.number, self.order)
+            v = reduce(lambda a, b: times(a, b, self.order), (part.number for part in parts))
+            v = reduce(self._chosen, (part.inside for part in parts if part.inside is not None), v)
             v = self._along("sum", v, summed)
+        v = reduce(self._chosen, around, v)
         return self.kept(outer, v, scope) if outer is not TRUE else v
+
+    def _chosen(self, v: Value, mask: Value) -> Value:
+        """`v` where a mask holds, which may be None, else 0."""
+        axes = union([v, mask], self.order)
+        return Value(apply("_kept", aligned(mask, axes).node, aligned(v, axes).node), axes, 1 + v.depth)
 
     def _along(self, what: str, v: Value, summed: Axes) -> Value:
         """A sum or extremum along axes that `v` has, or is the same along."""
@@ -210,15 +227,17 @@ class TpuValues:
                 v = times(v, Value(self._lengths[i]), self.order)
         return v
 
-    def _factors(self, factors: Sequence[Expr], inner: Sequence[Predicate], scope: TpuScope) -> Deep[list[_Factor]]:
-        """The factors of a sum, those multiplied that fit into others, masked where `inner` says so."""
+    def _factors(
+        self, factors: Sequence[Expr], inner: Sequence[Predicate], chosen: Sequence[Value], scope: TpuScope
+    ) -> Deep[list[_Factor]]:
+        """The factors of a sum, those multiplied that fit into others, masked where `inner` says so; if values choose,
+        too, what is `inside`."""
         found: list[_Factor] = []
         for factor in factors:
             stored = variable(factor) is not None and bool(self.read(factor).axes)
             v = self.read(factor) if stored else (yield from call(self.value(factor, scope)))
             found.append(_Factor(v, stored))
-        for p in inner:
-            axes = self.axes_of(p)
+        for axes in [*map(self.axes_of, inner), *(m.axes for m in chosen)]:
             if not any(set(axes) <= set(part.value.axes) for part in found):
                 ones = apply("jnp.ones", tuple_of(self._lengths[i] for i in axes), Name("jnp.float32"))
                 found.append(_Factor(Value(ones, axes, 1), False))
@@ -229,7 +248,16 @@ class TpuValues:
             for k in [k for k in takers if not found[k].stored] or takers[:1]:
                 masks.setdefault(k, []).append(p)
         for k, parts in masks.items():
-            found[k] = replace(found[k], value=self.kept(conjunction(parts), found[k].value, scope))
+            if chosen:
+                axes = tuple(i for i in self.order if any(i in self.axes_of(p) for p in parts))
+                found[k] = replace(found[k], inside=self.condition(conjunction(parts), axes, scope))
+            else:
+                found[k] = replace(found[k], value=self.kept(conjunction(parts), found[k].value, scope))
+        for m in chosen:
+            for k, part in enumerate(found):
+                if set(m.axes) <= set(part.value.axes):
+                    found[k] = replace(part, inside=infix(part.inside, "&", m, self.order) if part.inside else m)
+                    break
         return found
 
     def axes_of(self, p: Predicate) -> Axes:
@@ -247,7 +275,8 @@ class TpuValues:
             mask = self.condition(p, axes, scope).node
         else:
             mask = self._flagged_mask(p, axes, scope, scope.flagged)
-        return Value(apply("_kept", mask, aligned(v, axes).node, *otherwise), axes, 1 + v.depth)
+        node = cast(v.node, Name("jnp.float32")) if v.number is not None else aligned(v, axes).node
+        return Value(apply("_kept", mask, node, *otherwise), axes, 1 + v.depth)
 
     def _flagged_mask(self, p: Predicate, axes: Axes, scope: TpuScope, flagged: Flagged) -> Node:
         """The mask of `p`, which is None in tiles that need none."""
@@ -262,10 +291,12 @@ class TpuValues:
 
 @dataclass(frozen=True)
 class _Factor:
-    """A factor of a sum: a tile as it is stored, in its own precision, or one that is computed."""
+    """A factor of a sum: a tile as it is stored, in its own precision, or one that is computed; and where it counts, if
+    values choose that."""
 
     value: Value
     stored: bool
+    inside: Value | None = None
 
     @property
     def number(self) -> Value:
@@ -294,12 +325,15 @@ def _merged(found: list[_Factor], order: Axes) -> list[_Factor]:
     return found
 
 
-def _dot(a: Value, b: Value, summed: Index, order: Axes) -> Value:
-    rest = [next(i for i in v.axes if i is not summed) for v in (a, b)]
+def _dot(a: _Factor, b: _Factor, summed: Index, order: Axes) -> Value:
+    rest = [next(i for i in v.value.axes if i is not summed) for v in (a, b)]
     if order.index(rest[0]) > order.index(rest[1]):
         a, b, rest = b, a, rest[::-1]
-    places_ = (integer(v.axes.index(summed)) for v in (a, b))
-    return Value(apply("_dot", a.node, b.node, *places_), tuple(rest), 1)
+    places_ = (integer(v.value.axes.index(summed)) for v in (a, b))
+    if a.inside is None and b.inside is None:
+        return Value(apply("_dot", a.value.node, b.value.node, *places_), tuple(rest), 1)
+    masks = (aligned(v.inside, v.value.axes).node if v.inside is not None else Name("None") for v in (a, b))
+    return Value(apply("_dot_of_kept", a.value.node, b.value.node, *places_, *masks), tuple(rest), 1)
 
 
 def _wide(node: Node) -> Node:

@@ -1,0 +1,89 @@
+"""Loops without a bound in kernels: they run where their values count, and nowhere else.
+
+    [p] * f(x[i])   ->   [p] * f(x[i], p and i < n)
+
+A tile may reach beyond the end of an axis, and a condition may hide an element. What is there is no argument of the
+program, so a loop might not end at it. Elements at which it is not to run are frozen before its first trip.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tensorlang.interning import shared
+from tensorlang.language.affine import atom_affine
+from tensorlang.language.grammar import Call, Expr, ScalarFunction, Shared
+from tensorlang.language.predicates import Related, conjunction, conjuncts, less
+from tensorlang.language.rebuilt import rewrite
+from tensorlang.lower.kernels.ir import Kernel
+from tensorlang.lower.kernels.masks import Mask, both, either, mask_of
+from tensorlang.lower.kernels.operands import expressions_of
+from tensorlang.lower.kernels.terms import free, nodes, paths_to
+from tensorlang.lower.plan.dependence import variable
+
+_Key = tuple[Shared, tuple[Expr, ...]]
+
+
+def with_ends(kernel: Kernel) -> Kernel:
+    """`kernel` with a further argument for each loop without a bound: where it is to run."""
+    calls = {e: key for e in nodes(*expressions_of(kernel)) if (key := _key(e)) is not None}
+    if not calls:
+        return kernel
+    counts: dict[_Key, Mask] = dict.fromkeys(calls.values(), False)
+    for e, key in calls.items():
+        for acc in kernel.accumulators:
+            pred = conjunction(p for p in conjuncts(acc.pred) if not isinstance(p, Related))
+            counts[key] = either(counts[key], _counts(e, acc.value, mask_of(pred)))
+        for output in kernel.outputs:
+            counts[key] = either(counts[key], _counts(e, output.value, True))
+    for e, key in calls.items():
+        for axis in kernel.axes:
+            if axis.index in free(e) and not axis.is_number:
+                counts[key] = both(mask_of(less(atom_affine(axis.index), axis.extent)), counts[key])
+
+    def made(old: Expr, new: Expr) -> Expr:
+        key = calls.get(old)
+        where = counts[key] if key is not None else True
+        if key is None or isinstance(where, bool) or not isinstance(new, Call):
+            return new
+        arity = key[0].arity
+        return Call(_ended(new.function), (*new.arguments[:arity], ended(where), *new.arguments[arity:]))
+
+    def ended(e: Expr) -> Expr:
+        return rewrite(e, lambda old: old if variable(old) is not None else None, made)
+
+    return replace(
+        kernel,
+        accumulators=tuple(
+            replace(acc, value=ended(acc.value), tests=tuple(map(ended, acc.tests))) for acc in kernel.accumulators
+        ),
+        outputs=tuple(replace(output, value=ended(output.value)) for output in kernel.outputs),
+    )
+
+
+def _key(e: Expr) -> _Key | None:
+    """What is computed at once by a loop without a bound, and of what; None for other expressions."""
+    if not isinstance(e, Call) or e.function.loops is None or e.function.loops.bounded or e.function.shared is None:
+        return None
+    of, _ = e.function.shared
+    return of, e.arguments[: of.arity]
+
+
+def _counts(e: Expr, root: Expr, around: Mask) -> Mask:
+    """Where `root`, which counts where `around` holds, needs `e`, as far as the indices of `e` tell."""
+    counts: Mask = False
+    for path in paths_to(e, root):
+        masks: Mask = True
+        for m in (around, *path):
+            masks = both(masks, m) if isinstance(m, bool) or free(m) <= free(e) else masks
+        counts = either(counts, masks)
+    return counts
+
+
+@shared
+def _ended(f: ScalarFunction) -> ScalarFunction:
+    """`f` with an argument that says where its loops run."""
+    assert f.shared is not None and f.loops is not None
+    of, place = f.shared
+    given = Shared(of.name, of.arity + 1, of.value, of.joint, of.stores)
+    return replace(f, arity=f.arity + 1, shared=(given, place), loops=replace(f.loops, bounded=True))

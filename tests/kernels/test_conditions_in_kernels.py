@@ -1,0 +1,176 @@
+"""Conditions on values in kernels: masks of tiles. What is not chosen has no influence, and takes no products."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang.language.predicates import Relation
+from tensorlang.language.types import shape
+from tensorlang.lower.kernels.ir import Kernel, Plain
+from tensorlang.lower.kernels.run import Kernels
+
+pytestmark = pytest.mark.filterwarnings("ignore::tensorlang.lower.kernels.run.InterpretedWarning")
+
+TARGETS = ("pallas-tpu", "pallas-triton")
+
+PROGRAMS = {
+    "elements": "f(A: [n][m]R) = gen i:n, j:m. if A[i, j] > 0 and j <= i then sqrt(A[i, j]) else 2 * A[i, j]",
+    "negations": "f(A: [n][m]R, v: [n]R) = gen i:n, j:m. [not (i = 1 or A[i, j] > v[i])] * log(v[i] - A[i, j])",
+    "rows": "f(A: [n][m]R) = gen i:n. sum j:m. [A[i, j] > 0] * log(A[i, j])",
+    "columns": "f(A: [n][m]R) = gen j:m. sum i:n. [A[i, j] > 0] * log(A[i, j])",
+    "product": "f(A: [n][m]R, B: [m][p]R) = gen i:n, k:p. sum j:m. [A[i, j] > 0] * log(A[i, j]) * B[j, k]",
+    "triangle": "f(A: [n][n]R, B: [n][p]R) = gen i:n, k:p. sum j:n. [j <= i and A[i, j] > 0] * log(A[i, j]) * B[j, k]",
+    "both sides": """f(A: [n][m]R, B: [m][p]R) =
+        gen i:n, k:p. sum j:m. [A[i, j] > 0 and B[j, k] > 0] * log(A[i, j]) * log(B[j, k])""",
+    "two vectors": """f(u: [n]R, v: [m]R, B: [m][p]R) =
+        gen i:n, k:p. sum j:m. [u[i] <= v[j]] * sqrt(v[j] - u[i]) * B[j, k]""",
+    "scores": """f(Q: [n][d]R, K: [n][d]R, V: [n][d]R) =
+        let s = gen i:n, j:n. sum a:d. Q[i, a] * K[j, a] in
+        gen i:n, a:d. sum j:n. [s[i, j] > 0] * log(s[i, j]) * V[j, a]""",
+    "products of products": """f(W: [n][d]R, X: [d][m]R) =
+        let s = gen i:n, j:m. sum a:d. W[i, a] * X[a, j] in gen i:n, j:m. [s[i, j] > 0] * log(s[i, j])""",
+    "no relation": "f(E: rel(n, m), A: [n][m]R) = gen i:n, j:m. [not E(i, j)] * exp(A[i, j])",
+    "extrema": """f(A: [n][m]R) =
+        let b = gen i:n. max j:m where A[i, j] > -1. A[i, j] in
+        gen i:n. sum j:m. [A[i, j] > -1] * exp(A[i, j] - b[i])""",
+}
+DERIVED = {"program": lambda f: f, "adjoint": tl.adjoint}
+
+
+def kernels(f: tl.Function, target: str, **blocks: int) -> Kernels:
+    sizes = {str(s) for s in f.sizes}
+    lengths = {name: n for name, n in blocks.items() if name in sizes}
+    found = tl.lower(f, target=target, blocks=lengths if target == "pallas-triton" else None)
+    assert isinstance(found, Kernels)
+    return found
+
+
+def given(f: tl.Function, sizes: dict[str, int], planted: bool) -> list[Any]:
+    """Arguments, where `planted` with nan and inf among the elements."""
+    rng = np.random.default_rng(0)
+    known = {s: sizes[str(s)] for s in f.sizes}
+    found: list[Any] = []
+    for p in f.params:
+        if isinstance(p, Relation):
+            found.append(rng.random([a.value(known) for a in p.sizes]) < 0.4)
+            continue
+        x = rng.normal(size=[a.value(known) for a in shape(p.type)[0]]).astype(np.float32)
+        if planted:
+            x.flat[rng.integers(x.size, size=1 + x.size // 40)] = np.nan
+            x.flat[rng.integers(x.size)] = np.inf
+        found.append(x)
+    return found
+
+
+def check(f: tl.Function, run: Any, sizes: dict[str, int], planted: bool) -> None:
+    arguments = given(f, sizes, planted)
+    with np.errstate(all="ignore"):
+        exact = tl.evaluate(f, *(x.astype(float) if x.dtype == np.float32 else x for x in arguments))
+    for a, b in zip(jax.tree.leaves(run(*arguments)), jax.tree.leaves(exact), strict=True):
+        size = np.nan_to_num(np.abs(b), nan=0, posinf=0).max(initial=1)
+        np.testing.assert_allclose(np.asarray(a), b, rtol=1e-3, atol=1e-4 * size)
+
+
+_QUICK = ("elements", "product", "two vectors")
+
+
+@pytest.mark.parametrize("what", DERIVED)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in _QUICK else pytest.mark.slow) for name in PROGRAMS]
+)
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_values_do_not_choose_has_no_influence_even_if_it_is_nan(target: str, name: str, what: str) -> None:
+    f = DERIVED[what](tl.parse(PROGRAMS[name]))
+    run = kernels(f, target, n=16, m=64)
+    check(f, run, {"n": 37, "m": 73, "p": 5, "d": 3}, planted=True)
+    check(f, run, {"n": 1, "m": 1, "p": 1, "d": 1}, planted=False)
+    plain = [step.reason for step in run.program.steps if isinstance(step, Plain)]
+    assert plain == ["it chooses points"] * (name == "extrema" and what == "adjoint")
+
+
+def products(run: Kernels, helper: str, *arguments: Any) -> int:
+    """How often the kernels multiply matrices by this function of the library."""
+    namespace: dict[str, Any] = {}
+    exec(run.source, namespace)
+    found, own = [0], namespace[helper]
+
+    def visited() -> None:
+        found[0] += 1
+
+    def counted(*given: Any) -> Any:
+        jax.debug.callback(visited)
+        return own(*given)
+
+    namespace[helper] = counted
+    jax.block_until_ready(namespace[run.function.name](*arguments, interpret=True))
+    jax.effects_barrier()
+    return found[0]
+
+
+SUMMED = "f(A: [n][m]R, B: [m][p]R) = gen i:n, k:p. sum j:m. [A[i, j] > 0] * log(A[i, j]) * B[j, k]"
+AROUND = "f(A: [n][m]R, F: [n][p]R, B: [m][p]R) = gen i:n, j:m. [A[i, j] > 0] * sum k:p. F[i, k] * B[j, k]"
+MULTIPLIES = {
+    "pallas-tpu": {SUMMED: "_dot_of_kept", AROUND: "_dot"},
+    "pallas-triton": {SUMMED: "_product_where", AROUND: "_product"},
+}
+
+
+@pytest.mark.parametrize("text", [SUMMED, AROUND], ids=["summed", "around a sum"])
+@pytest.mark.parametrize("target", TARGETS)
+def test_tiles_in_which_a_condition_on_values_holds_nowhere_are_not_multiplied(target: str, text: str) -> None:
+    f = tl.parse(text)
+    run = tl.lower(f, target=target, blocks=dict.fromkeys("nmp", 128))
+    assert isinstance(run, Kernels)
+    A, B, F = np.full((384, 512), -1, np.float32), np.ones((512, 128), np.float32), np.ones((384, 128), np.float32)
+    rest = (B,) if text == SUMMED else (F, B)
+    helper = MULTIPLIES[target][text]
+    run.explain()
+    assert products(run, helper, A, *rest) == 0
+    A[5, 3] = A[300, 511] = 2
+    assert products(run, helper, A, *rest) == 2
+    assert products(run, helper, np.abs(A), *rest) == 12
+    (kernel,) = run.program.steps
+    assert isinstance(kernel, Kernel)
+    assert ", in tiles with less(0, A[i, " in "\n".join(kernel.formulas())
+
+
+def test_a_sum_that_is_also_read_without_the_condition_is_computed_everywhere() -> None:
+    f = tl.parse("""f(A: [n][m]R, F: [n][p]R, B: [m][p]R) =
+        let s = gen i:n, j:m. sum k:p. F[i, k] * B[j, k] in
+        (gen i:n, j:m. [A[i, j] > 0] * s[i, j], gen i:n, j:m. s[i, j])""")
+    for target in TARGETS:
+        check(f, kernels(f, target), {"n": 21, "m": 9, "p": 6}, planted=False)
+
+
+def random_condition(rng: random.Random, depth: int = 2) -> str:
+    if depth and rng.random() < 0.6:
+        left, right = (random_condition(rng, depth - 1) for _ in range(2))
+        return rng.choice([f"({left} and {right})", f"({left} or {right})", f"not ({left})"])
+    values = ["A[i, j] > 0", "A[i, j] <= v[j]", "v[j] < 0.3", "u[i] = v[j]", "u[i] + A[i, j] > B[j, i]", "E(i, j)"]
+    return rng.choice([*values, "j <= i", "i != j", "i + j < n", "2 <= i"])
+
+
+RANDOM = {
+    "elements": "gen i:n, j:n. [{c}] * log(A[i, j]) + (if {d} then u[i] else A[i, j])",
+    "products": "gen i:n, k:p. sum j:n. [({c}) and {e}] * sqrt(A[i, j]) * C[j, k]",
+    "rows": "gen i:n. sum j:n. if {c} then log(A[i, j]) else B[j, i]",
+}
+
+
+@pytest.mark.parametrize("kind", RANDOM)
+@pytest.mark.parametrize("target", TARGETS)
+def test_random_conditions_are_the_same_in_kernels_as_in_the_evaluator(target: str, kind: str) -> None:
+    rng = random.Random(f"{kind} of {target}")
+    head = "f(A: [n][n]R, B: [n][n]R, C: [n][p]R, u: [n]R, v: [n]R, E: rel(n, n)) = "
+    for _ in range(2):
+        c, d = random_condition(rng), random_condition(rng)
+        f = tl.parse(head + RANDOM[kind].format(c=c, d=d, e=rng.choice(["C[j, k] > 0", "v[j] < 0.5"])))
+        check(f, kernels(f, target, n=16), {"n": 21, "p": 4}, planted=True)
+        g = tl.adjoint(f)
+        check(g, kernels(g, target, n=16), {"n": 19, "p": 1}, planted=False)

@@ -310,7 +310,7 @@ def test_every_page_of_the_site_has_a_description_and_a_card(site: Path, pages: 
         found = re.search(r'<meta property="og:image" content="([^"]*)"', text)
         assert found is not None, path
         assert (path.parent / found[1]).resolve().is_file(), found[1]
-        for tag in ('name="description"', 'property="og:title"', 'property="og:description"', 'rel="icon"'):
+        for tag in ('name="description"', 'property="og:title"', 'property="og:description"', '_static/favicon.svg"'):
             assert text.count(tag) == 1, (path, tag)
 
 

@@ -145,9 +145,14 @@ def operations(e: Expr, functions: Mapping[str, Function]) -> int:
     raise Refused("a derivative is made of numbers, arguments, +, -, * and declared functions")
 
 
+_LARGE = 1e150
+
+
 def _recip(x: Any) -> Any:
     if x == 0:
         raise Undefined("the reciprocal of 0")
+    if isinstance(x, float) and abs(x) > _LARGE:
+        raise Undefined("a reciprocal whose square, which its derivative has, is rounded to 0")
     return 1 / x
 
 

@@ -24,9 +24,11 @@ from hypothesis import strategies as st
 
 import tensorlang as tl
 from benchmarks.programs import CASES
-from proofs.checker.budget import TooLarge
+from proofs.checker.budget import Budget, TooLarge
 from proofs.checker.certificate import check
 from proofs.checker.polygamma import polygamma
+from proofs.checker.semantics import Dual, Function, Semantics, Undefined
+from proofs.checker.syntax import expression
 from proofs.checker.trees import (
     Refused,
 )
@@ -417,6 +419,13 @@ def test_bodies_of_functions_of_special_functions_are_compared_with_what_is_decl
     function["components"] = ["(digamma(x0) - digamma(x0 + 2)) * t"]
     with pytest.raises(Refused, match="component 0 of ratio_for_test is"):
         check(json.dumps(held))
+
+
+def test_a_reciprocal_whose_derivative_underflows_is_no_counterexample() -> None:
+    meaning = Semantics({"recip": Function("recip", 1, 1, (expression("-(y * y) * t"),))}, Budget(10))
+    assert meaning.value(expression("1e140 * recip(x)"), {"x": Dual(1e140, 1.0)}).slope == pytest.approx(-1e-140)
+    with pytest.raises(Undefined):
+        meaning.value(expression("1e200 * recip(x)"), {"x": Dual(1e200, 1.0)})
 
 
 def status(tmp_path: Path, held: dict[str, Any], *options: str) -> tuple[int, str]:

@@ -294,6 +294,9 @@ def test_what_has_no_value_everywhere_is_worked_at_positive_numbers_or_not_at_al
     assert root.worked is not None
     assert all(np.isfinite(value).all() for value in root.worked.values.values())
     assert View(chain(80)).worked is None
+    looked_up = tl.derive(tl.parse("f(x: [n]R, y: [m]idx(n)) = sum i:m. x[y[i]] * x[y[i]]"))
+    assert View(looked_up).worked is not None
+    assert View(looked_up.at(n=3, m=2)).worked is None  # nobody gave y
     loop = tl.parse("f(x: R, n: size) = fold k:n with s = x. sin(s) * x")
     assert View(tl.derive(loop)).worked is None
 

@@ -182,8 +182,10 @@ class _Draw:
         self.least = 0.5 if positive else -1.5
 
     def __call__(self, p: Parameter) -> Any:
-        if not isinstance(p, Var) or p.name in self.given:
+        if p.name in self.given:
             return self.given[p.name]
+        if not isinstance(p, Var):
+            raise ArgumentError(f"nobody gave {p.name}")
         shapes = [tuple(n.value(self.sizes) for n in shape) for shape in leaf_shapes(p.type)]  # type: ignore[arg-type]
         if any(n < 0 for shape in shapes for n in shape) or sum(map(prod, shapes)) > _MOST_ELEMENTS:
             raise ArgumentError("an axis is negative, or there are too many numbers to look at")

@@ -215,8 +215,8 @@ def _dims(block: Sequence[Stmt], known: dict[str, tuple[int | None, ...]]) -> di
 
 
 def source(code: Code, name: str) -> str:
-    """A function of JAX called `name` that gives the results of `code` as a tuple, elementwise on arrays; its loops
-    make no trips where it is not `on`."""
+    """A function of JAX called `name` that gives the results of `code` as a tuple, elementwise on arrays; loops make
+    no trips where it is not `on`."""
     w = _Writer(code)
     params = list(code.params)
     w.line(f"real = jnp.result_type(float, {', '.join(params)})")

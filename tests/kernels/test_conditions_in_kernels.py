@@ -8,6 +8,8 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from jax.experimental import topologies
+from jax.sharding import SingleDeviceSharding
 
 import tensorlang as tl
 from tensorlang.language.predicates import Relation
@@ -77,6 +79,13 @@ def check(f: tl.Function, run: Any, sizes: dict[str, int], planted: bool) -> Non
         np.testing.assert_allclose(np.asarray(a), b, rtol=1e-3, atol=1e-4 * size)
 
 
+THREE = "three tiles are multiplied, of which values choose elements"
+LEFT = {
+    ("extrema", "adjoint"): "it chooses points",
+    ("both sides", "adjoint"): THREE,
+    ("two vectors", "adjoint"): THREE,
+}
+LEFT_ON = {"both sides": "pallas-tpu", "two vectors": "pallas-tpu"}
 _QUICK = ("elements", "product", "two vectors")
 
 
@@ -90,8 +99,8 @@ def test_what_values_do_not_choose_has_no_influence_even_if_it_is_nan(target: st
     run = kernels(f, target, n=16, m=64)
     check(f, run, {"n": 37, "m": 73, "p": 5, "d": 3}, planted=True)
     check(f, run, {"n": 1, "m": 1, "p": 1, "d": 1}, planted=False)
-    plain = [step.reason for step in run.program.steps if isinstance(step, Plain)]
-    assert plain == ["it chooses points"] * (name == "extrema" and what == "adjoint")
+    plain = {step.reason for step in run.program.steps if isinstance(step, Plain)}
+    assert plain == ({LEFT[name, what]} if (name, what) in LEFT and target == LEFT_ON.get(name, target) else set())
 
 
 def products(run: Kernels, helper: str, *arguments: Any) -> int:
@@ -174,3 +183,42 @@ def test_random_conditions_are_the_same_in_kernels_as_in_the_evaluator(target: s
         check(f, kernels(f, target, n=16), {"n": 21, "p": 4}, planted=True)
         g = tl.adjoint(f)
         check(g, kernels(g, target, n=16), {"n": 19, "p": 1}, planted=False)
+
+
+LARGE = {"n": 1100, "m": 700, "p": 300, "d": 64}
+
+
+def shapes_of(f: tl.Function, sharding: Any = None) -> list[jax.ShapeDtypeStruct]:
+    known = {s: LARGE[str(s)] for s in f.sizes}
+    found = []
+    for p in f.params:
+        extents = p.sizes if isinstance(p, Relation) else shape(p.type)[0]
+        kind = bool if isinstance(p, Relation) else np.float32
+        found.append(jax.ShapeDtypeStruct(tuple(a.value(known) for a in extents), kind, sharding=sharding))
+    return found
+
+
+def function(run: Kernels) -> Any:
+    namespace: dict[str, Any] = {}
+    exec(run.source, namespace)
+    return jax.jit(namespace[run.function.name])
+
+
+@pytest.mark.parametrize("what", DERIVED)
+@pytest.mark.parametrize("name", [pytest.param(x, marks=() if x == "product" else pytest.mark.slow) for x in PROGRAMS])
+def test_masks_become_code_of_triton(name: str, what: str) -> None:
+    f = DERIVED[what](tl.parse(PROGRAMS[name]))
+    lowered = function(kernels(f, "pallas-triton")).trace(*shapes_of(f)).lower(lowering_platforms=("cuda",))
+    assert "triton" in lowered.as_text() or (name, what) == ("extrema", "adjoint")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", DERIVED)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_masks_compile_for_tpus(name: str, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("libtpu", reason="the compiler for TPUs comes with the extra tpu")
+    monkeypatch.setenv("ALLOW_MULTIPLE_LIBTPU_LOAD", "1")
+    chip = SingleDeviceSharding(topologies.get_topology_desc("v5e:2x2", "tpu").devices[0])
+    f = DERIVED[what](tl.parse(PROGRAMS[name]))
+    compiled = function(kernels(f, "pallas-tpu")).lower(*shapes_of(f, chip)).compile()
+    assert "tpu_custom_call" in compiled.as_text() or (name, what) in LEFT

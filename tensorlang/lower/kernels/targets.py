@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from tensorlang.language.affine import Index
 from tensorlang.language.grammar import Call, Expr, Extremum, Sum
 from tensorlang.language.predicates import TRUE
-from tensorlang.lower.kernels.ir import Kernel, Kind, Role, TileAxis
+from tensorlang.lower.kernels.ir import Accumulator, Kernel, Kind, Role, TileAxis
 from tensorlang.lower.kernels.operands import expressions_of, relations_of
-from tensorlang.lower.kernels.terms import free, nodes, reads, rebuilt, reduction, vanishes
+from tensorlang.lower.kernels.terms import free, nodes, product, reads, rebuilt, reduction, vanishes
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,17 @@ def _unfit_for_tpus(kernel: Kernel) -> str | None:
         return "it reads along a diagonal of a tile"
     if any(len(at) > 2 for at in values):
         return "its tiles have more than two axes"
+    if any(map(_has_three_sides, kernel.accumulators)):
+        return "three tiles are multiplied, of which values choose elements"
     return None
+
+
+def _has_three_sides(acc: Accumulator) -> bool:
+    """Whether a product of which values choose terms is no product of two matrices, and of three axes as it is."""
+    _, masks, factors = product(acc.value.body if isinstance(acc.value, Sum) else acc.value)
+    sides = [free(factor) for factor in factors]
+    sides += [free(m) for m in masks if not free(m) <= set(acc.axes)]
+    return bool(masks) and sum(not any(side < other for other in sides) for side in dict.fromkeys(sides)) > 2
 
 
 _NOT_IN_TRITON = frozenset({"erf"})

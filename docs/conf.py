@@ -4,8 +4,11 @@ Pages are Markdown, lessons are the notebooks with the outputs that are stored i
 package by `docs/catalogue`. Nothing is fetched, neither when the site is built nor when it is read.
 """
 
+import os
+import re
 import shutil
 import sys
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +66,34 @@ def _with_playground(app: Any, error: Exception | None) -> None:
         shutil.copytree(PLAYGROUND, Path(app.outdir) / "playground", dirs_exist_ok=True)
 
 
+DESCRIPTION = "A tensor language whose gradients cost at most four times the program, inputs and outputs counted."
+html_baseurl = os.environ.get("DOCS_URL", "")
+"""Where the site will be, with a / at its end: links to its card begin with that."""
+
+
+def _described(app: Any, name: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+    """What other sites show of a link to a page: title, description and card, where the page has none of its own."""
+    own = context.get("metatags", "")
+    card = html_baseurl + "_static/card.png" if html_baseurl else context["pathto"]("_static/card.png", True)
+    tags = {
+        'name="description"': DESCRIPTION,
+        'property="og:title"': f"{context.get('title', project)}",
+        'property="og:description"': DESCRIPTION,
+        'property="og:type"': "website",
+        'property="og:site_name"': project,
+        'property="og:image"': card,
+        'property="og:image:width"': "1200",
+        'property="og:image:height"': "630",
+        'property="og:image:alt"': "A program in index notation and its derived adjoint",
+        'name="twitter:card"': "summary_large_image",
+    }
+    made = [
+        f'<meta {key} content="{escape(re.sub("<[^>]*>", "", text))}">' for key, text in tags.items() if key not in own
+    ]
+    context["metatags"] = own + "\n".join(made)
+
+
 def setup(app: Any) -> None:
-    """Take the playground along."""
+    """Take the playground along, and say on each page what it is."""
     app.connect("build-finished", _with_playground)
+    app.connect("html-page-context", _described)

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from docutils import nodes
+
 from docs.catalogue import api, errors, functions, growth, language, rules, sources, tasks
 from docs.catalogue.lexer import GrammarLexer, ProgramLexer
 
@@ -74,6 +76,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("source-read", _read)
     app.connect("autodoc-process-docstring", _docstring)
     app.connect("autodoc-skip-member", api.is_internal)
+    app.connect("doctree-resolved", _with_rules)
     app.connect("html-collect-pages", sources.pages)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
@@ -86,6 +89,14 @@ def _made_of_the_package(app: Sphinx, env: BuildEnvironment, *changed: set[str])
 def _read(app: Sphinx, name: str, source: list[str]) -> None:
     text = filled(source[0])
     source[0] = sources.linked(text) if name in _LINKED else text
+
+
+def _with_rules(app: Sphinx, tree: nodes.document, name: str) -> None:
+    """Let the rules and theorems of derivations in notebooks lead to the pages that state and prove them."""
+    for part in list(tree.findall(nodes.raw)):
+        if 'class="rule"' in part.astext():
+            text = rules.linked(part.astext(), lambda page: app.builder.get_relative_uri(name, page))
+            part.replace_self(nodes.raw("", text, format=part["format"]))
 
 
 def _docstring(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from textwrap import wrap
 from typing import NamedTuple
 
@@ -133,6 +133,23 @@ def _head(rule: Rule | PassRule, level: int) -> str:
 def target(number: str) -> str:
     """The label of a rule's section."""
     return "rule-" + number.replace(".", "-").replace("'", "-prime")
+
+
+_STATED = re.compile(r'href="#\w+-rule-([^"]+)">(<code>(\w+)</code>)?')
+
+
+def linked(html: str, uri: Callable[[str], str]) -> str:
+    """The HTML of a derivation, in which rules lead to the page of rules, and theorems to their proofs; `uri` says how
+    to get to a page."""
+
+    def link(found: re.Match[str]) -> str:
+        number, shown, name = found.groups()
+        if name in theorems():
+            t = theorems()[name]
+            return f'href="{uri(f"source/proofs/{t.file}")}#L-{t.line}">{shown}'
+        return f'href="{uri("reference/rules")}#{target(number)}">{shown or ""}' if number in RULES else found[0]
+
+    return _STATED.sub(link, html)
 
 
 def _proved(names: Iterable[str]) -> str:

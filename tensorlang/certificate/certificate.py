@@ -25,7 +25,7 @@ from tensorlang.cost.domains import Domain
 from tensorlang.cost.ratio import Supremum, numbers_in, supremum
 from tensorlang.cost.symbolic import CostPolynomial, polynomial_of_one_trip
 from tensorlang.derivative.derivation import Derivation
-from tensorlang.errors import ArgumentError, CertificateError, CountingError
+from tensorlang.errors import ArgumentError, CertificateError, CountingError, here
 from tensorlang.language.affine import IndexArray
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Apply, Call, Expr, Let, Routine, ScalarFunction, Var
@@ -269,7 +269,8 @@ def certify(f: Function, bound: int | float | Fraction = 4, wrt: Wrt = None) -> 
     """A certificate that the adjoint of `f` costs at most `bound` times `f`, inputs and outputs counted.
 
     Raises `CostBoundExceeded` if at some sizes it costs more, `CertificateError` if that can't be decided, and
-    `ScopeError` if `wrt` names anything but a real-valued parameter.
+    `ScopeError` if `wrt` names anything but a real-valued parameter. `ArgumentError` if the bound is not a number of
+    at least 0.
 
     >>> f = tl.parse("f(x: [n]R) = sum i:n. x[i]^2")
     >>> tl.certify(f).is_decided
@@ -339,9 +340,11 @@ def _has_data(cost: CostPolynomial) -> bool:
 
 def _bound(bound: int | float | Fraction) -> Fraction:
     try:
+        if isinstance(bound, str | bool):  # which Fraction reads
+            raise TypeError
         limit = Fraction(bound)
     except (TypeError, ValueError, OverflowError):
-        raise ArgumentError(f"a bound is a number, found {bound!r}") from None
+        raise ArgumentError(f"a bound is a number, found {bound!r}", here(), "tl.certify(f, bound=4)") from None
     if limit < 0:
         raise ArgumentError(f"a bound is at least 0, found {bound}")
     return limit

@@ -82,8 +82,10 @@ def lattice(names: Sequence[str], sizes: Sequence[int], points: Iterable[Point])
     if down:
         labels += f'<text x="0" y="{_CELL * 2.9:g}">↓</text>'
     width, height = _CELL * (sizes[-1] + 1), _CELL * (len(rows) + 1)
+    axes = f"{down} from 0 down and {across} from 0 to the right" if down else f"{across} from 0 to the right"
     return (
         f'<svg role="img" aria-label="{len(seen)} points" width="{width}" height="{height}" '
-        f'viewBox="0 0 {width} {height}" fill="currentColor" font-size="{_CELL * 0.85:g}">'
+        f'viewBox="0 0 {width} {height}" fill="currentColor" font-size="{_CELL * 0.85:g}" style="max-width: 100%">'
+        f"<title>{len(seen)} points</title><desc>Discs at the points of the set, dots at the others, {axes}.</desc>"
         f"{labels}{''.join(marks)}</svg>"
     )

@@ -10,10 +10,13 @@
     certificate_page  a certificate on one page
     new_axes          axes for a picture of one's own, in the same style
     dress             the same for axes that exist
+    svg               a picture as an element of a page, in the page's colours, with a description
 
-Each gives matplotlib's own `Axes` or `Figure`, and draws into `ax` if it is given. Backgrounds are transparent, and the
-colours can be distinguished on light and dark pages, and by colour-blind people. What is too large is drawn in part,
-and the picture says which. All raise `MissingPackage` without matplotlib, which the extra `tensorlang[demo]` installs.
+Each gives matplotlib's own `Axes` or `Figure`, and draws into `ax` if it is given. Notebooks show what is drawn into
+new axes as `svg` does: it takes the colour of the text around, contrasts with the page by at least 4.5 to 1 in light
+and dark, scales, and says in words what is to be seen. In files, backgrounds are transparent, and the colours can be
+distinguished on light and dark pages, and by colour-blind people. What is too large is drawn in part, and the picture
+says which. All raise `MissingPackage` without matplotlib, which the extra `tensorlang[demo]` installs.
 """
 
 from tensorlang.pictures.accesses import access_map
@@ -23,6 +26,7 @@ from tensorlang.pictures.curves import cost_curves
 from tensorlang.pictures.lattices import lattice, support
 from tensorlang.pictures.matrices import sparsity
 from tensorlang.pictures.pages import certificate_page
+from tensorlang.pictures.vector import svg
 
 __all__ = [
     "access_map",
@@ -35,4 +39,5 @@ __all__ = [
     "program_graph",
     "sparsity",
     "support",
+    "svg",
 ]

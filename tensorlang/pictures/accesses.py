@@ -14,7 +14,7 @@ from tensorlang.language.function import Function, differentiated
 from tensorlang.language.given import require_clear, together
 from tensorlang.language.points import Ints
 from tensorlang.normal.ssa import Input, to_function
-from tensorlang.pictures.canvas import BLUE, INK, ORANGE, SMALL, head, new_axes
+from tensorlang.pictures.canvas import BLUE, INK, ORANGE, SMALL, described, head, new_axes
 from tensorlang.pictures.places import extents_of, first_places, related
 from tensorlang.pictures.supports import dependence, statement_of
 
@@ -66,6 +66,9 @@ def access_map(
     if [len(above), len(below)] != counts:
         note += f" among the first {len(above)} of {counts[0]:,} and {len(below)} of {counts[1]:,} elements"
     head(ax, f"{param} feeds {result}", note)
+    described(
+        ax, f"The elements of {param} above, those of {result} below, and an arrow where one needs the other: {note}."
+    )
     return ax
 
 

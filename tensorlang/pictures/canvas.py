@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from tensorlang.errors import MissingPackage
+from tensorlang.pictures.palette import BLUE, FAINT, GREEN, INK, ORANGE, PURPLE, TICKS
+from tensorlang.pictures.vector import html
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-INK = "#7a7a7a"
-"""Text and lines: as far from white as from black."""
-FAINT = "#9a9a9a"
-BLUE = "#1b85c4"
-ORANGE = "#d55e00"
-GREEN = "#009e73"
-PURPLE = "#b5629a"
-"""After Okabe and Ito's colours, which colour-blind people can tell apart."""
+__all__ = [
+    "BLUE",
+    "FAINT",
+    "GREEN",
+    "INK",
+    "ORANGE",
+    "PURPLE",
+    "SMALL",
+    "cut",
+    "described",
+    "dress",
+    "head",
+    "new_axes",
+    "new_figure",
+    "pyplot",
+]
+
 SMALL = 9
 _LONGEST = 64
 
@@ -35,9 +47,21 @@ def pyplot() -> Any:
 
 def new_figure(width: float, height: float) -> Figure:
     """An empty transparent figure, in inches, that notebooks show by themselves."""
-    figure: Figure = pyplot().figure(figsize=(width, height), layout="constrained")
+    figure: Figure = pyplot().figure(FigureClass=_picture(), figsize=(width, height), layout="constrained")
     figure.patch.set_alpha(0)
     return figure
+
+
+@cache
+def _picture() -> Any:
+    """A class of figures that pages show in their own colours."""
+    from matplotlib.figure import Figure
+
+    class Picture(Figure):
+        def _repr_html_(self) -> str:
+            return html(self)
+
+    return Picture
 
 
 def new_axes(width: float, height: float) -> Axes:
@@ -53,7 +77,7 @@ def dress(ax: Axes) -> None:
     ax.spines[:].set_color(FAINT)
     # notebooks put a card of the other theme under pictures whose labels are all dark, or all light
     ax.tick_params(axis="x", which="both", colors=INK, labelsize=SMALL)
-    ax.tick_params(axis="y", which="both", color=INK, labelcolor="#828282", labelsize=SMALL)
+    ax.tick_params(axis="y", which="both", color=INK, labelcolor=TICKS, labelsize=SMALL)
     for text in (ax.xaxis.label, ax.yaxis.label, ax.title):
         text.set_color(INK)
 
@@ -72,6 +96,11 @@ def head(ax: Axes, title: str, note: str = "") -> None:
             fontsize=SMALL,
             annotation_clip=False,
         )
+
+
+def described(ax: Axes, words: str) -> None:
+    """Say what is to be seen in `ax`, for those who do not see it."""
+    ax.set_label(" ".join(words.split()))
 
 
 def cut(text: str, longest: int = _LONGEST) -> str:

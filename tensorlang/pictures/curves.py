@@ -11,7 +11,7 @@ from tensorlang.cost.symbolic import cost_polynomial
 from tensorlang.errors import ArgumentError, CountingError
 from tensorlang.language.function import Function
 from tensorlang.language.given import require_clear, together
-from tensorlang.pictures.canvas import BLUE, FAINT, INK, ORANGE, SMALL, cut, head, new_axes
+from tensorlang.pictures.canvas import BLUE, FAINT, INK, ORANGE, SMALL, cut, described, head, new_axes
 from tensorlang.pipeline import Wrt, derive
 
 if TYPE_CHECKING:
@@ -64,6 +64,11 @@ def cost_curves(
     fixed = ", ".join(f"{name} = {value}" for name, value in data.items() if isinstance(value, int))
     by = ", ".join(x.name for x in derivation.wrt)
     head(ax, f"{f.name} and its adjoint by {by}", cut("inputs and outputs counted" + (f", {fixed}" if fixed else "")))
+    described(
+        ax,
+        f"From {along} = {taken[0]:,} to {taken[-1]:,} the program's cost goes from {program[0]:,} to {program[-1]:,}, "
+        f"its adjoint's from {adjoint[0]:,} to {adjoint[-1]:,}, below 4 times the program's.",
+    )
     return ax
 
 

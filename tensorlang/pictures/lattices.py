@@ -19,7 +19,7 @@ from tensorlang.language.points import Column, Ints, Points, Tuples
 from tensorlang.language.predicates import Predicate, free_atoms, lookups, relations
 from tensorlang.language.show import predicate_unicode
 from tensorlang.normal.ssa import own_ranges, to_function
-from tensorlang.pictures.canvas import BLUE, FAINT, INK, SMALL, dress, head, new_axes
+from tensorlang.pictures.canvas import BLUE, FAINT, INK, SMALL, described, dress, head, new_axes
 from tensorlang.pictures.places import extents_of, first_places
 from tensorlang.pictures.supports import statement_of, supports
 from tensorlang.sets.solve import Ranges
@@ -118,6 +118,8 @@ def draw(p: Predicate, ranges: Ranges, setting: Setting, name: str, ax: Axes | N
         note += f" of {len(places)} of {prod(outer):,} slices" if several else ""
     says = predicate_unicode(p)
     head(ax, f"{name}: {says}" if name else says, note)
+    axes = ", ".join(names)
+    described(ax, f"Discs at the points ({axes}) where {says}, dots at the others: {note}.")
     return ax
 
 

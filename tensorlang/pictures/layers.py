@@ -113,3 +113,11 @@ def _pushed(wanted: list[float], apart: list[float]) -> list[float]:
 
 def _mean(values: list[float], default: float) -> float:
     return sum(values) / len(values) if values else default
+
+
+def label_place(arrow: Sequence[Point], is_only: bool) -> tuple[float, float, str]:
+    """Where the label of an arrow stands, and which end of it: near its start where no other arrow starts, else near
+    its end, and on the side that the arrow leaves free."""
+    (x0, y0), (x1, y1) = (arrow[0], arrow[1]) if is_only else (arrow[-1], arrow[-2])
+    side = "left" if (x1 <= x0) == is_only else "right"
+    return x0 + (0.07 if side == "left" else -0.07), y0 + 0.22 * (y1 - y0), side

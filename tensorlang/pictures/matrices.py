@@ -15,7 +15,7 @@ from tensorlang.language.given import require_clear, together
 from tensorlang.language.show import predicate_unicode
 from tensorlang.language.types import shape
 from tensorlang.normal.ssa import own_ranges, to_function
-from tensorlang.pictures.canvas import BLUE, FAINT, head, new_axes
+from tensorlang.pictures.canvas import BLUE, FAINT, described, head, new_axes
 from tensorlang.pictures.places import extents_of, first_places, related
 from tensorlang.pictures.supports import statement_of, supports
 from tensorlang.pipeline import jacobian
@@ -71,6 +71,7 @@ def sparsity(
     if matrix.shape != full:
         note += f" in the first {matrix.shape[0]} × {matrix.shape[1]} of {full[0]:,} × {full[1]:,}"
     head(ax, f"D {f.name} by {variable.name}: {predicate_unicode(p)}", note)
+    described(ax, f"A row for each element of {f.name}, a column for each of {variable.name}: {note}.")
     return ax
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any
 
 from tensorlang.certificate import Certificate
 from tensorlang.cost.ratio import numbers_in
@@ -11,7 +13,7 @@ from tensorlang.cost.symbolic import CostPolynomial
 from tensorlang.errors import ArgumentError, CountingError
 from tensorlang.language.function import Function
 from tensorlang.language.show import unicode_text
-from tensorlang.pictures.canvas import BLUE, GREEN, INK, ORANGE, PURPLE, cut, pyplot
+from tensorlang.pictures.canvas import BLUE, GREEN, INK, ORANGE, PURPLE, pyplot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,9 +22,9 @@ if TYPE_CHECKING:
 _WIDTH, _HEIGHT = 8.27, 11.69
 _MARGIN = 0.7
 _PAGE, _DARK, _GREY = "#ffffff", "#202020", "#5a5a5a"
-_LINES, _LEAST, _COST_LINES = 26, 10, 3
+_LINES = 400
 _PLOTS = 3.1
-_COLUMNS = 108
+_COLUMNS, _CODE = 108, 7.3
 _GROWTH = tuple(2**k for k in range(13))
 _FIXED = 8
 
@@ -31,12 +33,13 @@ def certificate_page(certificate: Certificate, /) -> Figure:
     """The certificate as a figure of A4 size: its verdict, the program, the adjoint, their costs, how the ratio of
     these goes as sizes grow, the derivation's steps by rule, and how their obligations were decided.
 
-    `certificate_page(c).savefig("loss.pdf")` writes it to a file. Programs of many lines are cut, which the page says.
+    `certificate_page(c).savefig("loss.pdf")` writes it to a file. Long lines are broken, and the page of a long program
+    is longer. Of programs and costs of more than 400 lines the page has the first, and says how many there are.
     """
     d = certificate.derivation
     figure: Figure = pyplot().figure(figsize=(_WIDTH, _HEIGHT), facecolor=_PAGE)
-    page = _Page(figure)
-    by = cut(", ".join(x.name for x in d.wrt), 40)
+    page = _Page()
+    by = ", ".join(x.name for x in d.wrt)
     mark = "✓" if certificate.is_decided else "(✓)"
     page.write(f"{mark} {d.function.name}", size=20, colour="#00785a", weight="bold")
     page.write(f"The adjoint by {by} costs at most {certificate.bound} times the program, inputs and outputs counted,")
@@ -46,35 +49,54 @@ def certificate_page(certificate: Certificate, /) -> Figure:
         else "but counted at small sizes only."
     )
     page.write(told)
-    program, adjoint = unicode_text(d.function), unicode_text(d.adjoint)
-    room = max(_LEAST, _LINES - len(adjoint.splitlines()))
     page.heading("Program")
-    page.code(program, room)
+    page.code(unicode_text(d.function))
     page.heading("Adjoint")
-    page.code(adjoint, _LINES - min(room, len(program.splitlines())))
+    page.code(unicode_text(d.adjoint))
     page.heading("Cost")
     for title in ("program", "adjoint"):
         found = certificate.costs[title]
         told = "no closed form" if found is None else str(found).replace("\n", "\n" + " " * 7)
-        page.code(f"{title}: {told}", _COST_LINES)
+        page.code(f"{title}: {told}")
     if certificate.supremum is not None:
         page.write(f"Largest ratio: {certificate.supremum}", size=8.5)
     for title, how in certificate.compared.items():
         if how != "all sizes":
             page.write(f"That the {title} costs no more than what it is made of was counted at {how} only.", size=8)
     page.gap(0.4)
-    _ratio(page.axes(0.085, 0.48, 1.8), certificate)
-    _bars(page.axes(0.76, 0.17, _PLOTS), _steps(certificate), "Steps by rule", BLUE)
-    page.gap(_PLOTS - 0.7)
-    _bars(page.axes(0.19, 0.37, 0.7), _decided(certificate), "Obligations by how they were decided", GREEN)
+    steps, decided = _steps(certificate), _decided(certificate)
+    bars = max(_PLOTS, 0.4 + 0.27 * len(steps))
+    height = max(_HEIGHT, page.below + bars + _MARGIN)
+    figure.set_size_inches(_WIDTH, height)
+    page.draw(figure, height)
+    _ratio(_axes(figure, height, page.below, 0.085, 0.48, 1.8), certificate)
+    _bars(_axes(figure, height, page.below, 0.76, 0.17, bars), steps, "Steps by rule", BLUE)
+    _bars(
+        _axes(figure, height, page.below + _PLOTS - 0.7, 0.19, 0.37, 0.7),
+        decided,
+        "Obligations by how they were decided",
+        GREEN,
+    )
     return figure
 
 
-class _Page:
-    """Text written from the top down."""
+@dataclass(frozen=True)
+class _Line:
+    """A line of text, that many inches below the top."""
 
-    def __init__(self, figure: Figure) -> None:
-        self.figure = figure
+    below: float
+    text: str
+    size: float
+    colour: str
+    weight: str
+    mono: bool
+
+
+class _Page:
+    """Text written from the top down, as far as it takes."""
+
+    def __init__(self) -> None:
+        self.lines: list[_Line] = []
         self.below = _MARGIN
 
     def gap(self, inches: float) -> None:
@@ -84,41 +106,50 @@ class _Page:
     def write(
         self, text: str, size: float = 10.5, colour: str = _DARK, weight: str = "normal", mono: bool = False
     ) -> None:
-        """A line of text."""
-        self.figure.text(
-            _MARGIN / _WIDTH,
-            1 - self.below / _HEIGHT,
-            text,
-            fontsize=size,
-            color=colour,
-            weight=weight,
-            family="monospace" if mono else "sans-serif",
-            va="top",
-            parse_math=False,
-        )
-        self.below += size * 1.42 / 72
+        """Text, in as many lines as it takes."""
+        longest = int(_COLUMNS * _CODE / size * (1 if mono else 1.1))
+        indent = " " * (len(text) - len(text.lstrip()) + 4) if mono else ""
+        options: dict[str, Any] = {"subsequent_indent": indent, "drop_whitespace": True, "break_on_hyphens": False}
+        for line in wrap(text, longest, **options) or [""]:
+            self.lines.append(_Line(self.below, line, size, colour, weight, mono))
+            self.below += size * 1.42 / 72
 
     def heading(self, text: str) -> None:
         """A heading."""
         self.gap(0.14)
         self.write(text, size=11.5, colour=_GREY, weight="bold")
 
-    def code(self, text: str, most: int) -> None:
-        """At most `most` lines of code; how many are left out is said."""
+    def code(self, text: str) -> None:
+        """Lines of code; how many are left out is said."""
         lines = text.splitlines()
-        for line in lines[:most]:
-            self.write(line if len(line) <= _COLUMNS else line[: _COLUMNS - 1] + "…", size=7.3, mono=True)
-        if len(lines) > most:
-            self.write(f"… and {len(lines) - most:,} lines more", size=7.3, colour=_GREY)
+        for line in lines[:_LINES]:
+            self.write(line, size=_CODE, mono=True)
+        if len(lines) > _LINES:
+            self.write(f"… and {len(lines) - _LINES:,} lines more", size=_CODE, colour=_GREY)
 
-    def axes(self, left: float, width: float, height: float) -> Axes:
-        """Axes below what is written; `left` and `width` are parts of the page's, `height` is in inches."""
-        bottom = 1 - (self.below + height) / _HEIGHT
-        made = self.figure.add_axes((left, bottom, width, height / _HEIGHT), facecolor=_PAGE)
-        made.spines[["top", "right"]].set_visible(False)
-        made.spines[:].set_color(_GREY)
-        made.tick_params(colors=_GREY, labelsize=8)
-        return made
+    def draw(self, figure: Figure, height: float) -> None:
+        """Put the text on a page of that many inches."""
+        for line in self.lines:
+            figure.text(
+                _MARGIN / _WIDTH,
+                1 - line.below / height,
+                line.text,
+                fontsize=line.size,
+                color=line.colour,
+                weight=line.weight,
+                family="monospace" if line.mono else "sans-serif",
+                va="top",
+                parse_math=False,
+            )
+
+
+def _axes(figure: Figure, page: float, below: float, left: float, width: float, height: float) -> Axes:
+    """Axes that many inches below the top of a `page`; `left` and `width` are parts of its width."""
+    made = figure.add_axes((left, 1 - (below + height) / page, width, height / page), facecolor=_PAGE)
+    made.spines[["top", "right"]].set_visible(False)
+    made.spines[:].set_color(_GREY)
+    made.tick_params(colors=_GREY, labelsize=8)
+    return made
 
 
 def _ratio(ax: Axes, certificate: Certificate) -> None:

@@ -13,6 +13,7 @@ The Python code runs once, on the objects of `tensorlang.surface.terms`, and lea
 from __future__ import annotations
 
 import inspect
+import keyword
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, overload
@@ -164,7 +165,8 @@ R = ValueType(REAL)
 def sizes(names: str) -> Any:
     """The sizes called `names`, separated by blanks or commas: a tuple of them, or the only one.
 
-    Raises `ScopeError` for a text that is not a name, or for a keyword or a scalar function.
+    Raises `ScopeError` for a text that is not a name, or for a keyword, of the language or of Python, or a scalar
+    function.
 
     >>> n, m = tl.sizes("n m")
     >>> n + 2 * m
@@ -177,6 +179,9 @@ def sizes(names: str) -> Any:
         if not valid_name(name) or name in functions.functions():
             hint = "letters, digits and _, and no word or function of the language: n, rows, n_1"
             raise ScopeError(f"a size needs a name of its own, found {name!r}", here(), hint)
+        if keyword.iskeyword(name):  # tl.cost(f, for=3) is no Python
+            hint = f"sizes are given as keyword arguments, as in tl.cost(f, n=3): {name}_ would do"
+            raise ScopeError(f"a size can't be called {name}, a keyword of Python", here(), hint)
         found.append(Idx(atom_affine(Size(name))))
     if not found:
         raise ScopeError("sizes needs at least one name", here(), 'such as sizes("n m")')

@@ -117,7 +117,7 @@ def test_a_bound_that_can_t_be_decided_is_not_certified() -> None:
 
 
 def test_a_bound_that_is_no_number_is_refused() -> None:
-    for bound in ("four", float("nan"), -1):
+    for bound in ("four", "4", True, float("nan"), float("inf"), -1):
         with pytest.raises(tl.ArgumentError, match="a bound is"):
             certify(LOSS, bound=bound)  # type: ignore[arg-type]
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import functools
 import itertools
 import random
+import re
 import sys
 from collections.abc import Iterator
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -53,6 +55,18 @@ def points(ax: Any) -> set[tuple[int, ...]]:
     found = {(int(y), int(x)) for x, y in discs.get_offsets()}
     assert found.isdisjoint({(int(y), int(x)) for x, y in dots.get_offsets()})
     return found
+
+
+def contrast(colour: Any, page: str) -> float:
+    """The contrast of two colours as the guidelines for accessible pages define it."""
+    from matplotlib.colors import to_rgb
+
+    def luminance(colour: Any) -> float:
+        parts = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]
+        return float(np.dot(parts, [0.2126, 0.7152, 0.0722]))
+
+    dark, light = sorted([luminance(colour), luminance(page)])
+    return (light + 0.05) / (dark + 0.05)
 
 
 def texts(ax: Any) -> str:
@@ -289,7 +303,7 @@ def test_arrows_of_the_adjoint_lie_where_those_of_the_program_do() -> None:
         {
             p.get_gid().removesuffix("_bar"): (p.get_x() + p.get_width() / 2, p.get_y())
             for p in ax.patches
-            if "x" in dir(p) or hasattr(p, "get_x")
+            if p.get_gid() is not None and hasattr(p, "get_x")
         }
         for ax in (program, adjoint)
     ]
@@ -376,12 +390,25 @@ def test_a_certificate_whose_costs_are_up_to_the_data_says_so() -> None:
     assert set(curves(ratio)) == {"bound 4"}
 
 
-def test_a_page_of_a_long_program_says_how_many_lines_it_leaves_out() -> None:
-    lets = "\n".join(f"let y{k + 1} = gen i:n. sin(y{k}[i]) in" for k in range(20))
-    f = tl.parse(f"f(x: [n]R) = let y0 = gen i:n. x[i] * x[i] in {lets} sum i:n. y20[i]")
-    written = [text.get_text() for text in pictures.certificate_page(tl.certify(f)).texts]
-    lines = len(tl.unicode_text(f).splitlines())
-    assert f"… and {lines - 10} lines more" in written
+def test_nothing_of_a_long_program_is_cut_off_on_the_page_of_its_certificate(monkeypatch: pytest.MonkeyPatch) -> None:
+    lets = "\n".join(f"let y{k + 1} = gen i:n. sin(y{k}[i]) * x[i] + exp(y{k}[i]) - cos(x[i]) in" for k in range(8))
+    certificate = tl.certify(tl.parse(f"f(x: [n]R) = let y0 = gen i:n. x[i] * x[i] in {lets} sum i:n. y8[i]"))
+    figure = pictures.certificate_page(certificate)
+    written = " ".join(" ".join(text.get_text() for text in figure.texts).split())
+    d = certificate.derivation
+    for f in (d.function, d.adjoint):
+        assert " ".join(tl.unicode_text(f).split()) in written
+    assert "…" not in written
+    figure.canvas.draw()
+    height, width = figure.bbox.height, figure.bbox.width
+    for text in figure.findobj(matplotlib.text.Text):
+        if text.get_text().strip() and text.get_visible():
+            box = text.get_window_extent()
+            assert 0 <= box.x0 <= box.x1 <= width, text.get_text()
+            assert 0 <= box.y0 <= box.y1 <= height, text.get_text()
+    monkeypatch.setattr("tensorlang.pictures.pages._LINES", 4)
+    written = "\n".join(text.get_text() for text in pictures.certificate_page(certificate).texts)
+    assert f"… and {len(tl.unicode_text(d.function).splitlines()) - 4:,} lines more" in written
 
 
 @pytest.mark.parametrize("suffix", ["pdf", "png", "svg"])
@@ -414,20 +441,86 @@ def test_pictures_are_drawn_into_axes_that_are_given() -> None:
     ],
 )
 def test_backgrounds_are_transparent_and_colours_contrast_with_light_and_dark(drawn: Any) -> None:
-    from matplotlib.colors import to_rgb
-
-    def luminance(colour: Any) -> float:
-        parts = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]
-        return float(np.dot(parts, [0.2126, 0.7152, 0.0722]))
-
     ax = drawn()
     assert ax.get_figure().patch.get_alpha() == 0
     assert ax.patch.get_alpha() == 0 or not ax.axison
     labels = [*ax.get_xticklabels(), *ax.get_yticklabels()] if ax.axison else []
     ink = {text.get_color() for text in (*ax.texts, *labels) if text.get_text()}
     for colour in ink:
-        assert 1.05 / (luminance(colour) + 0.05) >= 3, colour
-        assert (luminance(colour) + 0.05) / (luminance("#111111") + 0.05) >= 3, colour
+        assert contrast(colour, "white") >= 3, colour
+        assert contrast(colour, "#111111") >= 3, colour
+
+
+def test_pictures_are_shown_in_the_page_s_colours_with_a_contrast_of_4_5_in_light_and_dark() -> None:
+    from matplotlib.colors import to_rgb
+
+    from tensorlang.pictures.palette import BLUE, GREEN, ORANGE, PURPLE
+    from tensorlang.pictures.vector import HUE
+
+    for page, ink in (("#ffffff", "#000000"), ("#ffffff", "#333333"), ("#111111", "#dddddd"), ("#181a1f", "#cfd0d0")):
+        for colour in (BLUE, GREEN, ORANGE, PURPLE):
+            mixed = HUE / 100 * np.array(to_rgb(colour)) + (1 - HUE / 100) * np.array(to_rgb(ink))
+            assert contrast(mixed, page) >= 4.5, (colour, page)
+
+
+def test_every_picture_is_an_svg_with_a_title_a_description_and_no_colour_of_its_own() -> None:
+    for drawn in (
+        pictures.support(tl.parse("p() = gen i:n, j:n. [i <= j]"), n=4),
+        pictures.access_map(CONVOLUTION, "x", n=4, m=2),
+        pictures.sparsity(CONVOLUTION, "x", n=4, m=2),
+        pictures.program_graph(LOSS),
+        pictures.adjoint_graphs(LOSS),
+        pictures.cost_curves(LOSS, "n", [1, 2], m=2),
+    ):
+        text = pictures.svg(drawn)
+        assert drawn.get_figure(root=True)._repr_html_().count("<svg") == 1
+        root = ElementTree.fromstring(text)
+        title, words = root[0], root[1]
+        assert root.get("role") == "img"
+        assert "height" not in root.attrib
+        assert root.get("viewBox")
+        assert [title.get("id"), words.get("id")] == [root.get("aria-labelledby"), root.get("aria-describedby")]
+        assert title.text
+        assert words.text is not None and len(words.text) > 20
+        paints = re.findall(r"(?:fill|stroke): ([^;\"]+)", text)
+        assert paints and all(re.match(r"none|currentColor|color-mix", paint) for paint in paints), set(paints)
+        ids = re.findall(r'\bid="([^"]*)"', text)
+        assert len(ids) == len(set(ids))
+        assert set(re.findall(r'(?:url\(#|href="#)([^)"]*)', text)) <= set(ids)
+    assert "where i ≤ j" in pictures.svg(pictures.support(tl.parse("p() = gen i:n, j:n. [i <= j]"), n=4))
+    assert "X4 reads y, z" in pictures.svg(pictures.program_graph(LOSS))
+
+
+def test_graphs_say_at_which_indices_and_under_which_bracket_is_read() -> None:
+    words = set(texts(pictures.program_graph(LOSS)).splitlines())
+    assert {"[i + k]", "[k]", "parameter", "scalar function", "addition", "product or sum"} <= words
+    f = tl.parse("g(x: [n][m]R, y: [n]idx(m), e: rel(n, m)) = sum i:n, j:m. [e(i, j)] * x[i, y[i]] * x[i, j]")
+    ax = pictures.program_graph(f)
+    assert links(ax) == {"x -> X1", "y -> X1", "e -> X1"}
+    assert {"[n]idx(m)", "rel(n, m)", "[k]", "if e(k, l)", "index array or relation"} <= set(texts(ax).splitlines())
+    masked = tl.parse("f(x: [n]R) = gen i:n. [i < 3] * sin(x[i])")
+    assert "if i < 3" in texts(pictures.program_graph(masked))
+
+
+def test_equal_siblings_are_one_box_and_others_are_not() -> None:
+    many = ", ".join(f"x{k}: [n]R" for k in range(40))
+    whole = " + ".join(f"sin(x{k}[i])" for k in range(40))
+    assert boxes(pictures.program_graph(tl.parse(f"f({many}) = sum i:n. {whole}"))) == {
+        "x0 x1 … x39 ×40", "X1 X3 … X79 ×40", "X80", "X81",
+    }  # fmt: skip
+    other = whole.replace("sin(x7", "cos(x7")
+    found = boxes(pictures.program_graph(tl.parse(f"f({many}) = sum i:n. {other}")))
+    assert {"x0 x1 … x39 ×39", "x7"} <= found
+    three = tl.parse("f(x: [n]R, y: [n]R, z: [n]R) = sum i:n. sin(x[i]) + sin(y[i]) + sin(z[i])")
+    assert {"x", "y", "z"} <= boxes(pictures.program_graph(three))
+
+
+def test_the_adjoint_of_siblings_is_drawn_of_siblings() -> None:
+    many = ", ".join(f"x{k}: [n]R" for k in range(9))
+    f = tl.parse(f"f({many}) = sum i:n. {' + '.join(f'sin(x{k}[i])' for k in range(9))}")
+    program, adjoint = pictures.adjoint_graphs(f).axes
+    assert len(boxes(adjoint)) == len(boxes(program))
+    assert any("×9" in name for name in boxes(adjoint))
 
 
 ERRORS: list[tuple[Any, type[tl.TensorlangError], str]] = [

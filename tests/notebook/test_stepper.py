@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import re
 import shutil
 import socket
@@ -15,6 +16,7 @@ from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -29,6 +31,9 @@ from tensorlang.derivative.transcript import tell
 from tensorlang.normal.ssa import Constant, Input
 from tensorlang.notebook import stepper
 from tensorlang.notebook.stepper import page
+from tensorlang.notebook.stepper.folds import Fold, repeats
+from tensorlang.notebook.stepper.frames import frame as frame_html
+from tensorlang.notebook.stepper.graph import graph_html
 from tensorlang.notebook.stepper.laws import WORDS, law
 from tensorlang.notebook.stepper.rows import Differential, Let, Paired
 from tensorlang.notebook.stepper.view import HTML, Frame, Gap, Line, View
@@ -230,8 +235,70 @@ def test_a_frame_of_a_long_derivation_is_short_and_says_what_it_leaves_out() -> 
         assert len(lines) <= 100
         alive = len(view.rows.alive(number)) + len(view.rows.changes[number - 1].taken)
         assert sum(line.count if isinstance(line, Gap) else 1 for line in lines) == alive
-    assert len(page.notebook_html(view)) < 400_000
-    assert "steps; derivation.save(..) makes a page of more" in page.notebook_html(view)
+    html = page.notebook_html(view)
+    assert len(html) < 500_000
+    assert "Here are 200 of 725 steps; derivation.save(..) makes a page of more." in html
+    assert "summary>1 to 160: 6.14 let ×160<" in html
+    assert "725. projection" not in html  # it is among those that are compressed
+
+
+def test_blocks_of_equal_steps_are_folded_and_all_others_are_not() -> None:
+    assert repeats("aaaabcdbcdbcd") == [Fold(1, 1, 4), Fold(5, 3, 3)]
+    assert repeats("aabaabaab") == [Fold(1, 3, 3)]
+    assert repeats("aab") == repeats("") == repeats("abcd") == []
+    rng = random.Random(0)
+    for _ in range(300):
+        keys = "".join(rng.choices("abc", k=rng.randrange(40)))
+        last = 0
+        for fold in repeats(keys):
+            assert fold.first > last and fold.times > 1
+            block = keys[fold.first - 1 : fold.first - 1 + fold.period]
+            assert keys[fold.first - 1 : fold.last] == block * fold.times
+            assert not keys[fold.last :].startswith(block)
+            last = fold.last
+
+
+def test_of_steps_that_repeat_the_first_are_kept_where_not_all_can_be() -> None:
+    view = View(chain(20))
+    assert page._chosen(view, 10**6) == list(range(1, len(view.derivation.steps) + 1))
+    assert page._chosen(view, 9) == [1, 41, *range(42, 49)]  # a let, what follows the lets, and the first block
+
+
+def test_the_inner_products_add_up_to_the_same_before_and_after_every_step(views: list[Shown]) -> None:
+    checked = set()
+    for view, frames in views:
+        for frame in frames:
+            if frame.sums is not None:
+                before, after = frame.sums
+                assert after == pytest.approx(before, rel=1e-9, abs=1e-9), (view.derivation.function, frame.rule)
+                checked.add(frame.rule.number)
+    assert checked == set(RULES)
+
+
+def test_values_are_those_of_the_reference_evaluator_and_the_same_in_every_run() -> None:
+    view = View(tl.derive(LOSS))
+    assert view.worked is not None
+    values = {str(x): value for x, value in view.worked.values.items() if isinstance(x, Input)}
+    lines = {line.text.split()[1]: line.value for line in view.frame(18).lines if isinstance(line, Line)}
+    arguments = {name: values[name] for name in ("x", "w", "z")}
+    assert lines["X6"] == f"{tl.evaluate(LOSS, **arguments):.3g}"
+    x_bar, *_ = tl.evaluate(tl.adjoint(LOSS), **arguments, loss_bar=values["loss_bar"])
+    assert lines["x_bar"] == f"[{' '.join(f'{v:.3g}' for v in x_bar[:3])} …] (7)".replace("-", "−")
+    first, again = (View(tl.derive(LOSS)).frame(18) for _ in range(2))
+    assert first.lines == again.lines
+    assert View(tl.derive(LOSS).at(n=10**6, m=3)).worked is None
+
+
+def test_what_has_no_value_everywhere_is_worked_at_positive_numbers_or_not_at_all() -> None:
+    root = View(tl.derive(tl.parse("f(x: [n]R) = sum i:n. sqrt(x[i]) * log(x[i])")))
+    assert root.worked is not None
+    assert all(np.isfinite(value).all() for value in root.worked.values.values())
+    assert View(chain(80)).worked is None
+    looked_up = tl.derive(tl.parse("f(x: [n]R, y: [m]idx(n)) = sum i:m. x[y[i]] * x[y[i]]"))
+    assert View(looked_up).worked is not None
+    assert View(looked_up.at(n=3, m=2)).worked is None  # nobody gave y
+    loop = tl.parse("f(x: R, n: size) = fold k:n with s = x. sin(s) * x")
+    assert View(tl.derive(loop)).worked is None
 
 
 class Tags(HTMLParser):
@@ -272,7 +339,9 @@ def tags(html: str) -> Tags:
 def test_the_static_view_has_a_fold_for_each_step_and_reads_without_styles_and_scripts(views: list[Shown]) -> None:
     for view, _ in views[:12]:
         found = tags(page.notebook_html(view))
-        assert found.counts["details"] == len(view.derivation.steps) + 2
+        own = page.notebook_html(view).count('<details class="frame"')
+        assert own == len(view.derivation.steps) + 2
+        assert "The rules of this derivation" in found.text
         for number in range(1, len(view.derivation.steps) + 1):
             rule = view.derivation.steps[number - 1].rule
             assert f"{number}. {rule.name} ({rule.number})" in found.text
@@ -283,8 +352,35 @@ def test_the_static_view_has_a_fold_for_each_step_and_reads_without_styles_and_s
 def test_a_saved_page_needs_nothing_else(tmp_path: Path) -> None:
     tl.derive(LOSS).at(n=5, m=3).save(tmp_path / "loss.html")
     text = (tmp_path / "loss.html").read_text(encoding="utf-8")
-    assert tags(text).counts["details"] == 26
-    assert not re.search(r"(src|href)=|https?:|import ", text)
+    assert tags(text).counts["details"] == 26 + 3  # the lets that repeat, the generated code, and the rules
+    without = text.replace('class="line"> import', "").replace("xmlns", "")
+    assert not re.search(r'(src|href)="?[^"#]|https?:|\bimport [a-z{"]', without)
+    ids = set(re.findall(r'\bid="([^"]+)"', text))
+    assert set(re.findall(r'href="#([^"]+)"', text)) <= ids
+    assert len(ids) == len(re.findall(r'\bid="', text))
+
+
+def test_the_rules_of_a_derivation_stand_below_it_and_steps_lead_there(views: list[Shown]) -> None:
+    for view, _ in views[:12]:
+        html = page.notebook_html(view)
+        used = {step.rule.number for step in view.derivation.steps}
+        assert set(re.findall(r'<dt id="\w+-rule-([^"]+)"', html)) == used
+        assert set(re.findall(r'href="#\w+-rule-([^"]+)"', html)) == used
+
+
+def test_the_graph_has_the_statements_and_says_which_cotangents_are_theirs() -> None:
+    view = View(tl.derive(LOSS))
+    html = graph_html(view)
+    nodes = dict(re.findall(r'<g class="node" data-names="([^"]*)" data-reversed="(\d+)"', html))
+    assert {names.split()[0]: int(step) for names, step in nodes.items()} == {
+        "x": 21, "w": 22, "z": 24, "y": 17, "X4": 13, "X5": 10, "X6": 7,
+    }  # fmt: skip
+    assert "y X4_bar y_bar" in nodes
+    assert "<title>The statements of loss</title>" in html
+    assert "X4 reads y, z" in html
+    assert ">[i + k]</text>" in html
+    for view in map(View, (tl.derive(GRAPH), tl.derive(CHOSEN), tl.derive(PAIRS), chain(80))):
+        ElementTree.fromstring(graph_html(view))
 
 
 def test_a_saved_page_may_have_some_of_the_steps(tmp_path: Path) -> None:
@@ -326,7 +422,7 @@ def test_a_live_notebook_gets_the_widget_and_the_static_view(widget: Any) -> Non
 
 def test_the_widget_shows_the_frames_of_the_page(widget: Any) -> None:
     view = View(tl.derive(LOSS))
-    assert widget.frames == {str(k): page.frame(view, k) for k in range(26)}
+    assert widget.frames == {str(k): frame_html(view, k) for k in range(26)}
     assert widget.titles[18] == "6.28 product"
     assert widget.about[18] == "y x_bar w_bar"
 
@@ -335,7 +431,7 @@ def test_the_widget_counts_anew_at_other_sizes(widget: Any) -> None:
     widget.step = 18
     widget.sizes = {"m": 10, "n": 20}
     assert widget.note == "Counted at m = 10, n = 20."
-    assert widget.frames == {"18": page.frame(View(tl.derive(LOSS).at(n=20, m=10)), 18)}
+    assert widget.frames == {"18": frame_html(View(tl.derive(LOSS).at(n=20, m=10)), 18)}
     widget.sizes = {"m": 0, "n": 0}
     assert widget.note.startswith("Not counted at these sizes: x has an axis")
 
@@ -457,11 +553,17 @@ def test_the_address_leads_to_the_step(saved: Stage) -> None:
 def test_names_in_the_adjoint_lead_to_the_steps_that_made_them_and_light_up_together(saved: Stage) -> None:
     saved.click("the adjoint")
     link = saved.tab.locator(".stage a.from", has_text="X4_bar").first
+    link.hover()
     title = link.get_attribute("title")
     assert re.fullmatch(r"made in step \d+ by 6\.\d+ \w.*", str(title))
-    link.hover()
-    assert set(saved.tab.locator(".stage a.lit").all_text_contents()) == {"X4_bar"}
-    assert saved.tab.locator(".stage a.lit").count() > 1
+    # the term, its cotangent by both names, the nodes of the graph, the lines, and the steps
+    assert set(saved.tab.locator(".stage a.lit").all_text_contents()) == {"X4_bar", "X4", "y", "y_bar"}
+    lit = saved.tab.locator("g.node.lit text:first-of-type")
+    assert set(lit.all_text_contents()) == {"X4", "y"}
+    lines = saved.tab.locator(".stage .line.lit").all_text_contents()
+    assert any(line.strip().startswith("y_bar = ") for line in lines)  # of the generated code
+    assert any(line.strip().startswith("let y_bar = ") for line in lines)
+    assert "6.27 scalar function X5" in saved.tab.locator(".outline a.lit").all_text_contents()
     link.click()
     assert saved.status.startswith(f"step {link_step(title)} of 24")
     assert any(row.startswith("let X4_bar = ") for row in saved.rows("after"))
@@ -506,7 +608,7 @@ def test_the_page_steps_by_keys(saved: Stage) -> None:
 def test_all_controls_have_names_and_are_reached_by_the_tab_key(saved: Stage) -> None:
     saved.click("one step on")
     reached = set()
-    for _ in range(20):
+    for _ in range(90):
         saved.tab.keyboard.press("Tab")
         reached.add(saved.tab.evaluate("document.activeElement.getAttribute('aria-label')"))
     assert reached >= {"one step back", "step", "one step on", "the adjoint", "rule", "statement"}
@@ -529,7 +631,8 @@ CONTRASTS = """() => {
   };
   const light = (rgb) => rgb.map((v) => v / 255).map((v) => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
     .reduce((sum, v, k) => sum + v * [0.2126, 0.7152, 0.0722][k], 0);
-  return ["tr.before code", "tr.after code", "tr.both code", ".note", ".law code", "select"].map((selector) => {
+  return ["tr.before code", "tr.after code", "tr.both code", ".note", ".law code", "select", "td.value",
+    ".outline a", ".outline [aria-current]", "a.rule", "figure.graph text", "g.now .small"].map((selector) => {
     const element = document.querySelector(`section.stepper ${selector}`);
     const grounds = [];
     let seen = 1;
@@ -555,8 +658,78 @@ def test_the_page_reads_without_scripts(browser: Any, tmp_path: Path) -> None:
     fold = tab.locator("details.frame").nth(18)
     assert not fold.locator("table.expression").is_visible()
     fold.locator("summary").click()
-    assert fold.locator("table.expression tr.before").all_text_contents() == ["before+ ⟨X4_bar | D[y]⟩60"]
+    cells = fold.locator("table.expression tr.before :is(th, td:not(.value))")
+    assert cells.all_text_contents() == ["before", "+ ⟨X4_bar | D[y]⟩", "60"]
+    repeated = tab.locator("details.fold")
+    assert repeated.locator("> summary").text_content() == "1 to 4: 6.14 let ×4"
+    assert not repeated.locator("details.frame").first.is_visible()
+    repeated.locator("> summary").click()
+    assert repeated.locator("details.frame").first.is_visible()
     context.close()
+
+
+def test_steps_that_repeat_are_folded_and_open_on_a_click(saved: Stage) -> None:
+    listed = saved.tab.locator(".outline > ol > li")
+    assert listed.count() == 26 - 3
+    assert saved.tab.locator(".outline [aria-current]").text_content() == "the program"
+    saved.click("one step on")
+    assert saved.tab.locator(".outline [aria-current]").text_content() == "6.14 let ×4"
+    saved.tab.locator(".outline summary", has_text="×4").click()
+    saved.tab.locator(".outline li li a", has_text="X5").click()
+    assert saved.heading == "3. let (6.14): X5"
+    assert saved.tab.url.endswith("#step-3")
+
+
+def test_the_graph_marks_the_statement_of_the_step_and_what_has_been_reversed(saved: Stage) -> None:
+    def marked_(mark: str) -> set[str]:
+        return set(saved.tab.locator(f"g.node.{mark} text:first-of-type").all_text_contents())
+
+    assert (marked_("now"), marked_("done")) == (set(), set())
+    saved.choose("rule", "6.28 product")
+    assert marked_("now") == {"y", "x", "w"}
+    assert marked_("done") == {"y", "X4", "X5", "X6"}
+    saved.tab.locator("g.node", has_text="X4²").click()
+    assert saved.heading == "10. reversal (6.19): X5"
+    assert marked_("now") == {"X5"}
+
+
+def test_a_rule_leads_to_where_it_is_stated(saved: Stage) -> None:
+    saved.choose("rule", "6.28 product")
+    saved.tab.locator(".stage a.rule", has_text="value_6_28").click()
+    entry = saved.tab.locator("details.rules dt.lit")
+    assert entry.text_content() == "6.28 product"
+    assert entry.is_visible()
+    assert saved.tab.url.endswith("#step-18")
+
+
+def test_a_page_of_some_steps_goes_by_their_numbers(browser: Any, tmp_path: Path) -> None:
+    tl.derive(LOSS).save(tmp_path / "some.html", steps=range(17, 20))
+    tab = browser.new_page()
+    tab.goto((tmp_path / "some.html").as_uri() + "#step-18")
+    stage = Stage(tab)
+    assert (stage.heading, stage.status) == ("18. product (6.28): y", "step 18 of 24: 6.28 product")
+    tab.locator("g.node", has_text="X4²").click()
+    assert stage.status == "step 10 is not among the steps that are here"
+    stage.click("the adjoint")
+    assert stage.status == "the adjoint"
+    tab.close()
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_nothing_is_wider_than_the_page(browser: Any, tmp_path: Path, width: int) -> None:
+    tl.derive(LOSS).save(tmp_path / "loss.html")
+    tab = browser.new_page(viewport={"width": width, "height": 800})
+    for step in (0, 18, 25):
+        tab.goto((tmp_path / "loss.html").as_uri() + f"#step-{step}")
+        tab.reload()
+        assert tab.evaluate("document.documentElement.scrollWidth") <= width
+        sizes = tab.evaluate(LETTERS)
+        assert min(sizes) >= 9.5, sizes
+    tab.close()
+
+
+LETTERS = """() => [...document.querySelectorAll("figure.graph text")].map((text) =>
+  parseFloat(getComputedStyle(text).fontSize) * text.ownerSVGElement.getScreenCTM().a)"""
 
 
 def test_a_page_of_many_steps_shows_those_that_are_no_folds(

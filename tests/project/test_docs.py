@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import struct
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -254,6 +256,24 @@ class Page(HTMLParser):
             self.loads.append(given["href"])
 
 
+def test_the_card_of_the_site_is_what_the_package_gives() -> None:
+    from docs.catalogue import card
+
+    assert (card.STATIC / "card.svg").read_text() == card.card()
+    header = (card.STATIC / "card.png").read_bytes()[:24]
+    assert header[:8] == b"\x89PNG\r\n\x1a\n"
+    assert struct.unpack(">II", header[16:]) == card.SIZE
+
+
+def test_rules_of_a_derivation_lead_to_the_pages_that_state_and_prove_them() -> None:
+    html = tl.derive(tl.parse("f(x: [n]R) = sum i:n. sin(x[i])"))._repr_html_()
+    linked = rules.linked(html, lambda page: f"../{page}.html")
+    assert 'href="../reference/rules.html#rule-6-27">scalar function (6.27)</a>' in linked
+    assert re.search(r'href="../source/proofs/\w+\.v\.html#L-\d+"><code>value_6_27</code></a>', linked)
+    assert 'href="#' in linked  # its steps
+    assert not re.search(r'href="#[^"]*-rule-', linked)
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for package in ("sphinx", "myst_nb", "furo", "sphinx_copybutton", "sphinx-mathjax-offline"):
@@ -279,6 +299,19 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def pages(site: Path) -> dict[Path, Page]:
     return {path: Page(path) for path in site.rglob("*.html") if "_static" not in path.parts}
+
+
+@pytest.mark.slow
+def test_every_page_of_the_site_has_a_description_and_a_card(site: Path, pages: dict[Path, Page]) -> None:
+    for path in pages:
+        text = path.read_text()
+        if "playground" in path.parts or "<html" not in text:
+            continue
+        found = re.search(r'<meta property="og:image" content="([^"]*)"', text)
+        assert found is not None, path
+        assert (path.parent / found[1]).resolve().is_file(), found[1]
+        for tag in ('name="description"', 'property="og:title"', 'property="og:description"', '_static/favicon.svg"'):
+            assert text.count(tag) == 1, (path, tag)
 
 
 @pytest.mark.slow

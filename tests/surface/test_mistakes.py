@@ -273,6 +273,9 @@ PYTHON: list[tuple[Callable[[], Any], str]] = [
     (lambda: tl.R(n), "tl.R[n]"),
     (lambda: tl.R["n"], 'tl.sizes("n")'),
     (lambda: tl.sizes(3), 'tl.sizes("n m")'),
+    (lambda: tl.sizes("n gen"), "no word or function of the language"),
+    (lambda: tl.sizes("n for"), "sizes are given as keyword arguments, as in tl.cost(f, n=3): for_"),
+    (lambda: tl.certify(squares, bound="4"), "tl.certify(f, bound=4)"),  # type: ignore[arg-type]
     (lambda: tl.function("f(x: R) = x"), "tl.parse"),
     (lambda: tl.adjoint(total, wrt=0), 'wrt="x"'),
     (lambda: tl.adjoint(inner, wrt=("x", 1)), 'wrt="y"'),

@@ -5,8 +5,12 @@
     laws        the rules in the paper's notation, and in words
     sets        the sets that a step is about, and small pictures of them
     formulas    costs for all sizes, as data that a page evaluates
+    worked      the values of statements and inner products at small sizes
     view        what a reader sees of a step, as data
-    page        the same as HTML; with stepper.js and stepper.css, as a page to step through
+    frames      the same as HTML
+    folds       steps that repeat
+    graph       the program as a graph, on which a step is marked
+    page        all of these as a page to step through, with stepper.js and stepper.css
     widget      the same in a live notebook, made step by step as it is looked at (needs anywidget)
 
 There is one description of a step, `view.Frame`, and one function that makes HTML of it; pages hold all frames and

@@ -61,3 +61,18 @@ def law(rule: Rule) -> str:
 def words(rule: Rule) -> str:
     """What `rule` does, as HTML."""
     return escape(WORDS[rule.number], quote=False)
+
+
+def rule_id(key: str, rule: Rule) -> str:
+    """The id of the entry of `rule` below the derivation whose ids begin with `key`."""
+    return f"{key}-rule-{rule.number}"
+
+
+def rule_entry(key: str, rule: Rule) -> str:
+    """`rule` in a list of definitions: its law, what it is for, and the theorems that prove it."""
+    proved = " and ".join(f"<code>{name}</code>" for name in rule.theorems)
+    told = f" Proved in Coq: {proved}." if proved else " Not proved."
+    return (
+        f'<dt id="{rule_id(key, rule)}">{rule.number} {escape(rule.name)}</dt>'
+        f'<dd><p class="law"><code>{law(rule)}</code></p><p class="note">{words(rule)}{told}</p></dd>'
+    )

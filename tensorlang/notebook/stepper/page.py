@@ -1,73 +1,42 @@
 """Derivations as HTML: a fold for each step, which a script, where scripts may run, makes a view to step through.
 
 What is here needs neither Python nor the network. Where styles and scripts are stripped, as code-hosting sites do,
-there are plain tables and folds. The live widget shows the same frames.
+there are plain tables and folds. The live widget shows the same frames. Steps that repeat are folded together; of
+those, where not all can be there, the first ones are.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Iterable, Sequence
 from html import escape
 from importlib.resources import files
+from itertools import chain
 from zlib import compress
 
-from tensorlang.cost.cost import cost
-from tensorlang.cost.symbolic import CostPolynomial, cost_polynomial
-from tensorlang.errors import ArgumentError, CountingError, LimitError
-from tensorlang.language.function import Function
-from tensorlang.language.grammar import Let
-from tensorlang.language.notation import UNICODE
-from tensorlang.language.show import function_lines
-from tensorlang.normal.ssa import is_given
-from tensorlang.notebook.html import STYLE, block, code, note, preformatted, table
-from tensorlang.notebook.stepper.formulas import formula
-from tensorlang.notebook.stepper.laws import law, words
-from tensorlang.notebook.stepper.rows import cotangent
-from tensorlang.notebook.stepper.sets import points_text
-from tensorlang.notebook.stepper.view import HTML, Amount, Frame, Gap, ShownSet, View
-from tensorlang.shown import beginning
+from tensorlang.derivative.derivation import Rule
+from tensorlang.notebook.html import STYLE, note
+from tensorlang.notebook.stepper.folds import Fold, folds
+from tensorlang.notebook.stepper.frames import about, frame, title
+from tensorlang.notebook.stepper.graph import graph_html
+from tensorlang.notebook.stepper.laws import rule_entry
+from tensorlang.notebook.stepper.view import View
 
 _FOLDER = files("tensorlang.notebook.stepper")
 SCRIPT = (_FOLDER / "stepper.js").read_text(encoding="utf-8")
 CSS = STYLE + (_FOLDER / "stepper.css").read_text(encoding="utf-8")
 
 _IN_A_NOTEBOOK = 250_000
-"""So many characters of steps are put into a notebook."""
+"""So many characters of steps are put into a notebook as folds that can be read without scripts."""
+_MOST_IN_A_NOTEBOOK = 200
+"""So many steps are, the others compressed; each takes some 3 ms to write."""
 _ON_A_PAGE = 10_000
-"""So many steps are saved if nobody says how many; each takes some 3 ms to write, and, compressed, 200 bytes."""
+"""So many steps are saved if nobody says how many; compressed, each takes 200 bytes."""
 _IN_A_CHUNK = 200
 """Steps that are compressed together, and unpacked when one of them is looked at."""
 _READ_THROUGH = 200
 """So many of them are folds that can be read without scripts."""
-_MOST_STATEMENTS = 200
-_MOST_ORIGINS = 50
-"""So many cotangents are listed with the steps that made them."""
-_TOKENS = re.compile(r"<[^>]*>|&\w+;|[A-Za-z_]\w*")
-_SHORT = 20
-"""Programs of so few lets have their costs written for all sizes."""
-
-
-def frame(view: View, k: int) -> str:
-    """Frame `k` of len(steps) + 2: the program first, then the steps, then the adjoint."""
-    if k == 0:
-        return _frame(view, k, _program(view))
-    if k == len(view.derivation.steps) + 1:
-        return _frame(view, k, _adjoint(view))
-    return _frame(view, k, _step(view, view.frame(k)))
-
-
-def title(view: View, k: int) -> str:
-    """What frame `k` is called."""
-    steps = len(view.derivation.steps)
-    return "the program" if k == 0 else "the adjoint" if k == steps + 1 else view.title(k)
-
-
-def about(view: View, k: int) -> tuple[str, ...]:
-    """The names of the statements that frame `k` is about."""
-    return view.about(k) if 0 < k <= len(view.derivation.steps) else ()
 
 
 def label(view: View) -> str:
@@ -78,59 +47,106 @@ def label(view: View) -> str:
 
 def notebook_html(view: View) -> str:
     """The derivation as an output of a notebook: as many steps as are no burden to it."""
-    last = len(view.derivation.steps) + 1
-    end = frame(view, last)
-    shown = list(_within(_IN_A_NOTEBOOK, (frame(view, k) for k in range(last))))
-    cut = ""
-    if len(shown) < last:
-        cut = note(
-            f"These are the first {len(shown) - 1:,} of {last - 1:,} steps; derivation.save(..) makes a page of more."
-        )
-    return _styled(_section(view, [*shown, end], cut))
+    return _styled(_section(view, _chosen(view, _MOST_IN_A_NOTEBOOK), _IN_A_NOTEBOOK))
 
 
 def page(view: View, steps: range | None = None) -> str:
     """A whole page that steps through the derivation, or through those `steps` of it, counted from 1."""
     count = len(view.derivation.steps)
-    wanted = [k for k in (steps or range(1, _ON_A_PAGE + 1)) if 1 <= k <= count]
-    readable, rest = wanted[:_READ_THROUGH], wanted[_READ_THROUGH:]
-    shown = [frame(view, k) for k in (0, *readable, count + 1)]
-    more = ""
-    if rest:
-        held = {
-            "titles": [title(view, k) for k in rest],
-            "about": [about(view, k) for k in rest],
-            "size": _IN_A_CHUNK,
-            "chunks": [
-                _packed([frame(view, k) for k in rest[first : first + _IN_A_CHUNK]])
-                for first in range(0, len(rest), _IN_A_CHUNK)
-            ],
-        }
-        text = json.dumps(held).replace("<", r"\u003c")
-        more = f'<script type="application/json" class="rest">{text}</script>'
-    if len(wanted) < count:
-        more += note(f"This page has {len(wanted):,} of {count:,} steps.")
+    wanted = _chosen(view, _ON_A_PAGE) if steps is None else [k for k in steps if 1 <= k <= count]
     name = escape(label(view))
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{name}</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         "<style>:root {color-scheme: light dark} body {font-family: system-ui, sans-serif; margin: 1em auto; "
-        "padding: 0 1em; max-width: 68em; color: CanvasText; background: Canvas}</style></head>"
-        f"<body><h1>{name}</h1>{_styled(_section(view, shown, more, is_page=True))}</body></html>\n"
+        "padding: 0 1em; max-width: 76em; color: CanvasText; background: Canvas}</style></head>"
+        f"<body><h1>{name}</h1>{_styled(_section(view, wanted, None))}</body></html>\n"
     )
 
 
-def _packed(frames: list[str]) -> str:
+def _chosen(view: View, most: int) -> list[int]:
+    """At most that many steps: of those that repeat, the first ones before the others."""
+    count = len(view.derivation.steps)
+    if count <= most:
+        return list(range(1, count + 1))
+    repeated = {k for f in folds(view.derivation) for k in range(f.first + f.period, f.last + 1)}
+    order = chain((k for k in range(1, count + 1) if k not in repeated), sorted(repeated))
+    return sorted(list(order)[:most])
+
+
+def _section(view: View, wanted: Sequence[int], budget: int | None) -> str:
+    """The view: as many of the `wanted` steps as folds as may be, the others compressed. A page has no budget."""
+    last = len(view.derivation.steps) + 1
+    readable: dict[int, str] = {}
+    for k in wanted[:_READ_THROUGH]:
+        readable[k] = frame(view, k)
+        if budget is not None and sum(map(len, readable.values())) > budget:
+            break
+    rest = wanted[len(readable) :]
+    again = folds(view.derivation)
+    parts = [frame(view, 0), *_folded(view, readable, again), frame(view, last)]
+    if rest:
+        parts.append(_packed(view, rest))
+    if len(wanted) < last - 1:
+        more = "" if budget is None else "; derivation.save(..) makes a page of more"
+        parts.append(
+            note(f"{'This page has' if budget is None else 'Here are'} {len(wanted):,} of {last - 1:,} steps{more}.")
+        )
+    parts += [graph_html(view), rules_html(view)]
+    whole = ' data-page="whole"' if budget is None else ""
+    counted = counted_at(view)
+    head = note(counted) if counted else ""
+    return (
+        f'<section class="stepper" aria-label="{escape(label(view))}" data-folds="{json.dumps(again)}" '
+        f'data-origins="{escape(json.dumps(view.origins))}"{whole}>'
+        f"{head}{''.join(parts)}</section>"
+    )
+
+
+def _folded(view: View, frames: dict[int, str], again: Sequence[Fold]) -> Iterable[str]:
+    """Frames in order, those that repeat in a fold of their own."""
+    left = dict(frames)
+    for f in again:
+        yield from [left.pop(k) for k in list(left) if k < f.first]
+        inside = [left.pop(k) for k in list(left) if k <= f.last]
+        if inside:
+            yield f'<details class="fold"><summary>{fold_title(view, f)}</summary>{"".join(inside)}</details>'
+    yield from left.values()
+
+
+def fold_title(view: View, f: Fold) -> str:
+    """What steps that repeat are called, as HTML."""
+    rules = " + ".join(dict.fromkeys(title(view, k) for k in range(f.first, f.first + f.period)))
+    return f"{f.first:,} to {f.last:,}: {escape(rules)} ×{f.times:,}"
+
+
+def _packed(view: View, steps: Sequence[int]) -> str:
+    """Steps that a script unpacks."""
+    chunks = [steps[first : first + _IN_A_CHUNK] for first in range(0, len(steps), _IN_A_CHUNK)]
+    held = {
+        "steps": steps,
+        "titles": [title(view, k) for k in steps],
+        "about": [about(view, k) for k in steps],
+        "size": _IN_A_CHUNK,
+        "chunks": [_compressed([frame(view, k) for k in chunk]) for chunk in chunks],
+    }
+    text = json.dumps(held).replace("<", r"\u003c")
+    return f'<script type="application/json" class="rest">{text}</script>'
+
+
+def _compressed(frames: list[str]) -> str:
     return b64encode(compress(json.dumps(frames).encode(), 9)).decode()
 
 
-def _within(budget: int, parts: Iterator[str]) -> Iterator[str]:
-    spent = 0
-    for part in parts:
-        spent += len(part)
-        yield part
-        if spent > budget:
-            return
+def rules_of(view: View) -> list[Rule]:
+    """The rules that the derivation applies, by number."""
+    return sorted(set(step.rule for step in view.derivation.steps), key=lambda rule: (len(rule.number), rule.number))
+
+
+def rules_html(view: View) -> str:
+    """The rules, to which steps lead."""
+    entries = "".join(rule_entry(view.key, rule) for rule in rules_of(view))
+    return f'<details class="rules"><summary>The rules of this derivation</summary><dl>{entries}</dl></details>'
 
 
 def _styled(content: str) -> str:
@@ -138,178 +154,6 @@ def _styled(content: str) -> str:
     return f'<div class="tensorlang"><style>{CSS}</style>{content}{script}</div>'
 
 
-def _section(view: View, frames: list[str], more: str, is_page: bool = False) -> str:
-    whole = ' data-page="whole"' if is_page else ""
-    counted = counted_at(view)
-    head = note(counted) if counted else ""
-    return f'<section class="stepper" aria-label="{escape(label(view))}"{whole}>{head}{"".join(frames)}{more}</section>'
-
-
 def counted_at(view: View) -> str:
     """What costs are counted at, or why they aren't."""
     return f"Costs are not counted: {view.trouble}." if view.trouble else view.setting.words
-
-
-def _frame(view: View, k: int, content: str) -> str:
-    name, of = title(view, k), about(view, k)
-    last = len(view.derivation.steps) + 1
-    if k in (0, last):
-        head = f"{name[0].upper()}{name[1:]}"
-    else:
-        rule = view.derivation.steps[k - 1].rule
-        head = f"{k}. {rule.name} ({rule.number})" + (f": <code>{of[0]}</code>" if of else "")
-    is_open = " open" if k in (0, last) else ""
-    return (
-        f'<details class="frame" data-title="{escape(name)}" data-about="{escape(" ".join(of))}"{is_open}>'
-        f"<summary>{head}</summary>{content}</details>"
-    )
-
-
-def _traced(text: str, view: View) -> str:
-    """HTML in which the name of each statement leads to the step that made it, where scripts run."""
-
-    def link(token: re.Match[str]) -> str:
-        if token[0] not in view.made:
-            return token[0]
-        step, _ = view.made[token[0]]
-        made = escape(f"made in step {step} by {view.title(step)}")
-        return f'<a class="from" data-step="{step}" title="{made}">{token[0]}</a>'
-
-    return _TOKENS.sub(link, text)
-
-
-def _step(view: View, shown: Frame) -> str:
-    rule = shown.rule
-    proved = ""
-    if rule.theorems:
-        value, spent = rule.theorems
-        proved = f"It keeps the value and never costs more: theorems {code(value)} and {code(spent)}."
-    parts = [
-        block("p", block("code", law(rule)), "law"),
-        block("p", f"{words(rule)} {proved}", "note"),
-        _expression(view, shown),
-    ]
-    if shown.own is not None:
-        parts.append(_ledger(shown))
-    if shown.sets:
-        parts.append(block("ul", "".join(map(_set, shown.sets)), "sets"))
-    return "".join(parts)
-
-
-def _expression(view: View, shown: Frame) -> str:
-    rows = []
-    for line in shown.lines:
-        if isinstance(line, Gap):
-            cells = f"<td>⋮ {line.count:,} more</td><td></td>"
-        else:
-            spent = "" if line.cost is None else f"{line.cost:,}"
-            cells = f'<td><code>{_traced(line.text, view)}</code></td><td class="number">{spent}</td>'
-        rows.append(f'<tr class="{line.mark or "both"}"><th scope="row">{line.mark}</th>{cells}</tr>')
-    counted = "cost" if shown.own is not None else ""
-    head = f'<thead><tr><th></th><th>expression</th><th class="number">{counted}</th></tr></thead>'
-    return block("table", head + block("tbody", "".join(rows)), "expression")
-
-
-def _ledger(shown: Frame) -> str:
-    assert shown.own is not None
-    rows = [_amount("what the step rewrites", shown.own[0]), _amount("what it becomes", shown.own[1])]
-    if shown.running is not None:
-        rows += [_amount("all, before", shown.running[0]), _amount("all, after", shown.running[1])]
-    header = ("extended cost (Figure 17)", "lets", "differentials", "inner products", "together")
-    told = table(rows, header, numbers=(1, 2, 3, 4)).replace("<table>", '<table class="ledger">', 1)
-    if shown.own[1].total > shown.own[0].total:
-        told += note("Only here may more be counted: what the bound is about is read off before the predicate goes.")
-    return told
-
-
-def _amount(name: str, amount: Amount) -> list[str]:
-    return [name, *(f"{part:,}" for part in amount), f"{amount.total:,}"]
-
-
-def _set(shown: ShownSet) -> str:
-    points = shown.count or ""
-    if shown.here is not None:
-        points += f"{', here' if points else ''} {shown.here:,}"
-    counted = f": {points} points" if points else ""
-    return f"<li><code>{shown.of}</code> on <code>{shown.text}</code>{counted}{shown.picture or ''}</li>"
-
-
-def _program(view: View) -> str:
-    d = view.derivation
-    found = [x for x in d.program.statements if not is_given(x)]
-    statements = [view.names.definition(x) for x in found[:_MOST_STATEMENTS]]
-    if len(found) > _MOST_STATEMENTS:
-        statements.append(f"… {len(found) - _MOST_STATEMENTS:,} more")
-    parts = [preformatted([beginning(function_lines(d.function, UNICODE))])]
-    if statements:
-        parts += [block("p", "In tensor SSA, where the derivation starts:"), block("pre", "\n".join(statements))]
-    if view.totals:
-        start = f"⟨{HTML.expr(cotangent(d))} | <b>D</b> {escape(d.function.name)}⟩"
-        parts.append(
-            block("p", f"The extended cost of {start} is {view.totals[0].total:,} (Figure 17), and no step raises it.")
-        )
-    return "".join(parts)
-
-
-def _adjoint(view: View) -> str:
-    d = view.derivation
-    parts = [
-        block("p", "What stands left of the parameters' differentials is the adjoint. Simplified, it reads:"),
-        _traced(preformatted([beginning(function_lines(d.adjoint, UNICODE))]), view),
-    ]
-    parts.append(_origins(view))
-    if view.ledger is not None:
-        parts.append(_costs(view))
-    return "".join(parts)
-
-
-def _origins(view: View) -> str:
-    """Each cotangent as it was derived, with the statement that it is of, the rule and the step."""
-    own = set(view.derivation.program.statements)
-    rows: list[list[str]] = []
-    for step, x in view.made.values():
-        if x not in own and len(rows) < _MOST_ORIGINS:
-            subject = view.derivation.steps[step - 1].subject
-            texts = (view.names.definition(x), "" if subject is None else view.names.of(subject))
-            parts = [_traced(block("code", text), view) for text in texts]
-            rows.append([*parts, f"{view.title(step)}, step {step}"])
-    if not rows:
-        return ""
-    header = ("before it was simplified", "from the statement", "by the rule")
-    return table(rows, header)
-
-
-def _costs(view: View) -> str:
-    """The costs of program and adjoint at the sizes counted at, which a script lets the reader change."""
-    d = view.derivation
-    rows = []
-    formulas = True
-    for name, f in (("the program", d.function), ("its adjoint", d.adjoint)):
-        found = _for_all_sizes(f)
-        data = None if found is None else formula(found)
-        formulas = formulas and data is not None
-        here = f'<span class="cost" data-formula="{escape(data or "")}">{_here(view, f)}</span>'
-        rows.append([name, here, "" if found is None else points_text(found)])
-    counted = table(rows, ("cost (Figure 6)", "at these sizes", "for all sizes"), numbers=(1,))
-    sizes = {size.name: view.setting.data[size.name] for size in d.function.sizes}
-    if not formulas or not sizes:
-        return counted
-    return f'<div class="costs" data-sizes="{escape(json.dumps(sizes))}">{counted}</div>'
-
-
-def _here(view: View, f: Function) -> str:
-    try:
-        return f"{cost(f, view.setting.data):,}"
-    except (ArgumentError, LimitError):
-        return ""
-
-
-def _for_all_sizes(f: Function) -> CostPolynomial | None:
-    lets = 0
-    e = f.body
-    while isinstance(e, Let):
-        lets, e = lets + 1, e.body
-    try:
-        return cost_polynomial(f) if lets <= _SHORT else None
-    except CountingError:
-        return None

@@ -25,8 +25,8 @@ function element(html) {
 // A menu of names, each of which some frames go by. It follows the frame that is shown, and goes where it is told.
 function menu(label, namesOf, count, go) {
   const frames = new Map();
-  for (let k = 0; k < count; k++) {
-    for (const name of namesOf(k)) frames.set(name, [...(frames.get(name) ?? []), k]);
+  for (let p = 0; p < count; p++) {
+    for (const name of namesOf(p)) frames.set(name, [...(frames.get(name) ?? []), p]);
   }
   const select = make("select", { "aria-label": label }, make("option", { value: "" }, "–"));
   for (const [name, where] of frames) {
@@ -35,89 +35,176 @@ function menu(label, namesOf, count, go) {
   let at = 0;
   const after = () => {
     const where = frames.get(select.value) ?? [];
-    return where.find((k) => k > at) ?? where[0];
+    return where.find((p) => p > at) ?? where[0];
   };
   const before = () => {
     const where = frames.get(select.value) ?? [];
-    return where.findLast((k) => k < at) ?? where.at(-1);
+    return where.findLast((p) => p < at) ?? where.at(-1);
   };
   const back = button("‹", `back to the same ${label}`, () => go(before()));
   const on = button("›", `on to the same ${label}`, () => go(after()));
   select.addEventListener("change", () => go(after() ?? at));
-  const follow = (k) => {
-    at = k;
-    const names = namesOf(k);
+  const follow = (p) => {
+    at = p;
+    const names = namesOf(p);
     if (!names.includes(select.value)) select.value = names[0] ?? "";
     back.disabled = on.disabled = (frames.get(select.value) ?? []).length < 2;
   };
   return { bar: make("label", { class: "menu" }, `${label} `, select, back, on), follow };
 }
 
-// `source` has the `titles` of the frames and the names of what they are `about`; `frame(k)` gives an element or a
-// promise of one, and `moved(k)` is told which frame is shown.
-function stepper(section, source) {
-  const last = source.titles.length - 1;
-  const stage = make("div", { class: "stage", tabindex: "0", role: "group", "aria-label": "step" });
-  const slider = make("input", { type: "range", min: "0", max: `${last}`, "aria-label": "step" });
-  const status = make("output", { "aria-live": "polite" });
-  let at = -1;
+// The list of all frames, in which those that repeat are folded: blocks of `period` steps, `times` times from `first` on.
+function outline({ steps, titles, about, folds }) {
+  const list = make("ol");
+  const items = new Map();
+  const entry = (p) => {
+    const link = make("a", { href: `#step-${steps[p]}`, "data-names": about[p].join(" ") }, titles[p]);
+    if (about[p].length) link.append(" ", make("code", {}, about[p][0]));
+    const item = make("li", { value: steps[p] }, link);
+    items.set(p, item);
+    return item;
+  };
+  const closed = []; // the folds: their frames, and where they are listed
+  for (let p = 0; p < steps.length; ) {
+    const fold = folds.find(([first, period, times]) => first <= steps[p] && steps[p] < first + period * times);
+    if (!fold) {
+      list.append(entry(p++));
+      continue;
+    }
+    const [first, period, times] = fold;
+    const inside = [];
+    while (p < steps.length && steps[p] < first + period * times) inside.push(p++);
+    const rules = [...new Set(inside.slice(0, period).map((q) => titles[q]))].join(" + ");
+    const summary = make("summary", {}, `${rules} ×${times}`);
+    const details = make("details", {}, summary);
+    details.addEventListener("toggle", () => {
+      if (details.open && details.children.length === 1) details.append(make("ol", {}, ...inside.map(entry)));
+      mark();
+    });
+    closed.push({ inside: new Set(inside), summary });
+    list.append(make("li", { value: first }, details));
+  }
+  let at = 0;
+  const mark = () => {
+    for (const current of list.querySelectorAll("[aria-current]")) current.removeAttribute("aria-current");
+    const link = items.get(at)?.querySelector("a") ?? closed.find(({ inside }) => inside.has(at))?.summary;
+    link?.setAttribute("aria-current", "step");
+    for (const { inside, summary } of closed) if (inside.has(at)) summary.setAttribute("aria-current", "step");
+    if (link && list.clientHeight < list.scrollHeight) list.scrollTop = link.offsetTop - list.offsetTop - list.clientHeight / 2;
+  };
+  const follow = (p) => {
+    at = p;
+    mark();
+  };
+  return { list, follow };
+}
 
-  async function show(k, again = false) {
-    k = Math.min(Math.max(Math.round(k), 0), last);
-    if (k === at && !again) return;
-    at = k;
-    slider.value = `${k}`;
-    slider.setAttribute("aria-valuetext", source.titles[k]);
-    status.textContent = k === 0 || k === last ? source.titles[k] : `step ${k} of ${last - 1}: ${source.titles[k]}`;
-    for (const part of [first, back]) part.disabled = k === 0;
-    for (const part of [on, end]) part.disabled = k === last;
-    rules.follow(k);
-    names.follow(k);
+// `source` has the numbers of the frames, `steps`, in order, their `titles` and the names of what they are `about`, and
+// which steps repeat, `folds`, and where names come from, `origins`; `frame(k)` gives an element or a promise of one, and `moved(k)` is told which is shown.
+// `graph` and `rules` are elements.
+function stepper(section, source) {
+  const { steps, titles, about, origins, graph, rules: laws } = source;
+  const end = steps.length - 1;
+  const stage = make("div", { class: "stage", tabindex: "0", role: "group", "aria-label": "step" });
+  const slider = make("input", { type: "range", min: "0", max: `${end}`, "aria-label": "step" });
+  const status = make("output", { "aria-live": "polite" });
+  const listed = outline(source);
+  let at = -1; // the place of the frame that is shown
+
+  async function go(p, again = false) {
+    p = Math.min(Math.max(Math.round(p), 0), end);
+    if (p === at && !again) return;
+    at = p;
+    const [k, title] = [steps[p], titles[p]];
+    slider.value = `${p}`;
+    slider.setAttribute("aria-valuetext", title);
+    status.textContent = p === 0 || p === end ? title : `step ${k} of ${steps[end] - 1}: ${title}`;
+    for (const part of [first, back]) part.disabled = p === 0;
+    for (const part of [on, last]) part.disabled = p === end;
+    for (const part of [rules, names, listed]) part.follow(p);
+    for (const node of graph?.querySelectorAll("g.node") ?? []) {
+      node.classList.toggle("now", node.dataset.names.split(" ").some((name) => about[p].includes(name)));
+      node.classList.toggle("done", Number(node.dataset.reversed ?? Infinity) <= k);
+    }
+    const [drawn, now] = [graph?.querySelector(".drawn"), graph?.querySelector("g.now")];
+    if (now) {
+      const [outer, inner] = [drawn.getBoundingClientRect(), now.getBoundingClientRect()];
+      drawn.scrollTop += inner.top - outer.top - (outer.height - inner.height) / 2;
+      drawn.scrollLeft += inner.left - outer.left - (outer.width - inner.width) / 2;
+    }
     source.moved(k);
     const late = setTimeout(() => stage.replaceChildren(make("p", { class: "note" }, source.missing)), PATIENCE);
     const frame = await source.frame(k);
     clearTimeout(late);
-    if (k !== at) return;
+    if (p !== at) return;
     frame.open = true;
     stage.replaceChildren(frame);
   }
 
-  const first = button("«", "the program", () => show(0));
-  const back = button("‹", "one step back", () => show(at - 1));
-  const on = button("›", "one step on", () => show(at + 1));
-  const end = button("»", "the adjoint", () => show(last));
-  const isStep = (k) => k > 0 && k < last;
-  const rules = menu("rule", (k) => (isStep(k) ? [source.titles[k]] : []), last + 1, show);
-  const names = menu("statement", (k) => source.about[k], last + 1, show);
-  slider.addEventListener("input", () => show(Number(slider.value)));
+  function show(k) {
+    const p = steps.indexOf(k);
+    if (p < 0) status.textContent = `step ${k} is not among the steps that are here`;
+    else go(p);
+  }
+
+  const first = button("«", "the program", () => go(0));
+  const back = button("‹", "one step back", () => go(at - 1));
+  const on = button("›", "one step on", () => go(at + 1));
+  const last = button("»", "the adjoint", () => go(end));
+  const rules = menu("rule", (p) => (p > 0 && p < end ? [titles[p]] : []), end + 1, go);
+  const names = menu("statement", (p) => about[p], end + 1, go);
+  slider.addEventListener("input", () => go(Number(slider.value)));
   const bar = make("div", { class: "bar", role: "toolbar", "aria-label": "derivation" });
-  bar.append(first, back, slider, on, end, status, rules.bar, names.bar);
+  bar.append(first, back, slider, on, last, status, rules.bar, names.bar);
+  const all = make("details", { class: "outline" }, make("summary", {}, "All steps"), listed.list);
+  const beside = make("aside", { "aria-label": "the program and all steps" }, ...(graph ? [graph] : []), all);
 
   const keys = (event) => {
     const free = !["SELECT", "TEXTAREA"].includes(event.target.tagName) && event.target.type !== "number";
     if (!(event.key in STEPS) || !free || event.altKey || event.ctrlKey || event.metaKey) return;
     event.preventDefault();
     event.stopPropagation();
-    show(STEPS[event.key] === -Infinity ? 0 : STEPS[event.key] === Infinity ? last : at + STEPS[event.key]);
+    go(STEPS[event.key] === -Infinity ? 0 : STEPS[event.key] === Infinity ? end : at + STEPS[event.key]);
   };
   (source.isWholePage ? document : section).addEventListener("keydown", keys);
-  const origin = (event) => event.target.closest("a.from");
-  stage.addEventListener("click", (event) => {
+
+  section.addEventListener("click", (event) => {
     if (event.target.closest("details.frame > summary")) event.preventDefault();
-    if (!origin(event)) return;
-    event.preventDefault();
-    show(Number(origin(event).dataset.step));
+    const law = event.target.closest("a.rule[href^='#']");
+    const entry = law && laws.querySelector(`[id="${law.hash.slice(1)}"]`);
+    const link = event.target.closest("a[href^='#']:not(.rule)");
+    const to = link ? /step-(\d+)$/.exec(link.hash)[1] : event.target.closest("g.node")?.dataset.reversed;
+    if (entry) {
+      event.preventDefault();
+      laws.open = true;
+      for (const other of laws.querySelectorAll("dt")) other.classList.toggle("lit", other === entry);
+      entry.scrollIntoView({ block: "nearest" });
+    } else if (to !== undefined) {
+      event.preventDefault();
+      show(Number(to));
+    }
   });
+  // a name lights up the term of the program, its cotangent, the steps, and the generated line
+  const namesOf = (part) => (part.matches("a.from") ? [part.textContent] : part.dataset.names.split(" "));
   const light = (event) => {
-    const name = origin(event)?.textContent;
-    for (const link of stage.querySelectorAll("a.from")) link.classList.toggle("lit", link.textContent === name);
+    const isOn = event.type === "pointerover" || event.type === "focusin";
+    const from = isOn ? event.target.closest("a.from, g.node") : null;
+    const lit = new Set(from ? namesOf(from).flatMap((name) => [name, ...(origins[name]?.[1] ?? [])]) : []);
+    for (const part of section.querySelectorAll("a.from, [data-names]")) {
+      part.classList.toggle("lit", namesOf(part).some((name) => name && lit.has(name)));
+    }
+    if (from?.matches("a.from")) {
+      const k = origins[from.textContent][0];
+      from.title = `made in step ${k} by ${titles[steps.indexOf(k)] ?? "a rule"}`;
+    }
   };
-  for (const kind of ["pointerover", "pointerleave"]) stage.addEventListener(kind, light);
+  for (const kind of ["pointerover", "pointerleave", "focusin", "focusout"]) section.addEventListener(kind, light);
   section.setAttribute("data-lm-suppress-shortcuts", "true"); // JupyterLab would take the arrow keys
   section.classList.add("live");
-  section.append(bar, stage);
-  show(source.start);
-  return { show, bar, at: () => at };
+  section.append(bar, make("div", { class: "body" }, stage, beside), laws);
+  all.open = section.clientWidth > 800;
+  go(Math.max(0, steps.indexOf(source.start)));
+  return { show, again: () => go(at, true), bar };
 }
 
 // Costs for all sizes, as formulas.py writes them, at sizes.
@@ -158,33 +245,42 @@ function unpack(text) {
 function fromPage(section) {
   const inside = [...section.querySelectorAll("details.frame")];
   const text = section.querySelector("script.rest")?.textContent;
-  const rest = text ? JSON.parse(text) : { titles: [], about: [], chunks: [] };
+  const rest = text ? JSON.parse(text) : { steps: [], titles: [], about: [], chunks: [] };
   const unpacked = new Map();
-  const far = async (k) => {
-    const chunk = Math.floor(k / rest.size);
+  const far = async (place) => {
+    const chunk = Math.floor(place / rest.size);
     if (!unpacked.has(chunk)) unpacked.set(chunk, unpack(rest.chunks[chunk]));
-    return element((await unpacked.get(chunk))[k % rest.size]);
+    return element((await unpacked.get(chunk))[place % rest.size]);
   };
-  const end = inside.pop();
-  for (const costs of end.querySelectorAll(".costs")) changeable(costs);
-  const titles = [...inside.map((frame) => frame.dataset.title), ...rest.titles, end.dataset.title];
-  const names = (frame) => frame.dataset.about.split(" ").filter(Boolean);
-  const about = [...inside.map(names), ...rest.about, names(end)];
-  for (const frame of [...inside, end]) frame.remove();
+  const entries = inside.map((frame) => {
+    const { step, title, about } = frame.dataset;
+    return { step: Number(step), title, about: about.split(" ").filter(Boolean), get: () => frame };
+  });
+  rest.steps.forEach((step, place) => {
+    entries.push({ step, title: rest.titles[place], about: rest.about[place], get: () => far(place) });
+  });
+  entries.sort((a, b) => a.step - b.step);
+  for (const costs of section.querySelectorAll(".costs")) changeable(costs);
+  for (const part of section.querySelectorAll("details.frame, details.fold")) part.remove();
   const isWholePage = section.dataset.page === "whole";
   const fromAddress = () => Number(/^#step-(\d+)$/.exec(location.hash)?.[1] ?? 0);
   const shown = stepper(section, {
-    titles,
-    about,
+    steps: entries.map(({ step }) => step),
+    titles: entries.map(({ title }) => title),
+    about: entries.map(({ about }) => about),
+    folds: JSON.parse(section.dataset.folds),
+    origins: JSON.parse(section.dataset.origins),
+    graph: section.querySelector("figure.graph"),
+    rules: section.querySelector("details.rules"),
     start: isWholePage ? fromAddress() : 0,
     isWholePage,
     moved: (k) => { // the address leads to the step; a page without one, such as in a frame, has none to follow
       if (isWholePage && location.protocol !== "about:" && k !== fromAddress()) history.replaceState(null, "", `#step-${k}`);
     },
-    frame: (k) => (k === titles.length - 1 ? end : inside[k] ?? far(k - inside.length)),
+    frame: (k) => entries.find(({ step }) => step === k).get(),
     missing: "This step is being unpacked.",
   });
-  if (isWholePage) addEventListener("hashchange", () => shown.show(fromAddress()));
+  if (isWholePage) addEventListener("hashchange", () => location.hash.startsWith("#step-") && shown.show(fromAddress()));
 }
 
 function fromKernel({ model, el }) {
@@ -201,7 +297,12 @@ function fromKernel({ model, el }) {
   };
   receive(model.get("frames"));
   const shown = stepper(section, {
+    steps: model.get("titles").map((_, k) => k),
     titles: model.get("titles"),
+    folds: model.get("folds"),
+    origins: model.get("origins"),
+    graph: element(model.get("graph")),
+    rules: element(model.get("rules")),
     about: model.get("about").map((names) => names.split(" ").filter(Boolean)),
     start: model.get("step"),
     isWholePage: false,
@@ -239,7 +340,7 @@ function fromKernel({ model, el }) {
     known.clear();
     note.textContent = model.get("note");
     receive(model.get("frames"));
-    shown.show(shown.at(), true);
+    shown.again();
   };
   model.on("msg:custom", answer);
   model.on("change:step", moved);

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import sha256
 from html import escape
 from itertools import accumulate, groupby
 from typing import NamedTuple, assert_never
@@ -17,8 +18,10 @@ from tensorlang.derivative.derivation import Derivation, InnerProduct, Rule, Sid
 from tensorlang.derivative.ledger import Ledger
 from tensorlang.derivative.transcript import Names, Style
 from tensorlang.errors import ArgumentError, LimitError
+from tensorlang.language.affine import IndexArray
 from tensorlang.language.grammar import Proj
 from tensorlang.language.notation import UNICODE
+from tensorlang.language.predicates import Relation
 from tensorlang.language.show import expr_lines, function_lines, predicate_unicode
 from tensorlang.normal.ssa import Defining, Outputs, Statement, operands, output_list
 from tensorlang.notebook.stepper.rows import (
@@ -36,6 +39,8 @@ from tensorlang.notebook.stepper.rows import (
 )
 from tensorlang.notebook.stepper.sets import PointSet, count_text, involved, picture, set_text
 from tensorlang.notebook.stepper.settings import chosen
+from tensorlang.notebook.stepper.worked import Worked, array_text, worked
+from tensorlang.pictures.graphs import Item
 from tensorlang.recursion import Deep, call, run
 
 _MOST_ROWS = 18
@@ -81,11 +86,13 @@ def _sum(amounts: Iterable[Amount]) -> Amount:
 
 @dataclass(frozen=True)
 class Line:
-    """A row as it is shown: "before" the step, "after" it, or "" in both; its cost, where that is counted."""
+    """A row as it is shown: "before" the step, "after" it, or "" in both; its cost, where that is counted, and its
+    value, where there is one."""
 
     mark: str
     text: str
     cost: int | None
+    value: str = ""
 
 
 @dataclass(frozen=True)
@@ -110,7 +117,7 @@ class ShownSet:
 @dataclass(frozen=True)
 class Frame:
     """Step `number`, from 1: its rule, what it is about, the expression, the cost of what it rewrites, before and
-    after, and of the whole expression, and the sets involved."""
+    after, and of the whole expression, the sets involved, and what all inner products add up to, before and after."""
 
     number: int
     rule: Rule
@@ -119,6 +126,15 @@ class Frame:
     own: tuple[Amount, Amount] | None
     running: tuple[Amount, Amount] | None
     sets: tuple[ShownSet, ...]
+    sums: tuple[float, float] | None = None
+
+
+class Origin(NamedTuple):
+    """The step that made what a name stands for, and the names that belong to it: a statement of the program, its
+    cotangent, and what the adjoint calls that."""
+
+    step: int
+    names: tuple[str, ...]
 
 
 class View:
@@ -145,6 +161,13 @@ class View:
         except (ArgumentError, LimitError) as error:
             self.ledger, self.trouble = None, str(error)
 
+    @cached_property
+    def key(self) -> str:
+        """What ids on a page begin with, so that those of other derivations there differ."""
+        d = self.derivation
+        by = ",".join(x.name for x in d.wrt)
+        return f"d{sha256(f'{d.function.name} {by} {len(d.steps)}'.encode()).hexdigest()[:6]}"
+
     def title(self, number: int) -> str:
         """The rule of step `number`."""
         rule = self.derivation.steps[number - 1].rule
@@ -168,6 +191,47 @@ class View:
                     found.setdefault(self.names.of(row.part.statement), (number, row.part.statement))
         return found
 
+    @cached_property
+    def cotangents(self) -> dict[Item, tuple[int, Statement]]:
+        """The cotangent of each statement of the program that has one, and the step that completes it."""
+        found: dict[Item, tuple[int, Statement]] = {}
+        for number, step in enumerate(self.derivation.steps, 1):
+            if step.rule.number in ("6.17", "6.19"):
+                found.update((product.right, (number, product.left)) for product in step.before)
+        for row in self.rows.alive(len(self.derivation.steps)):
+            parts = row.part.parts if isinstance(row.part, Paired) else (row.part,)
+            products = [part for part in parts if isinstance(part, InnerProduct)]
+            found.update((product.right, (row.born, product.left)) for product in products)
+        return found
+
+    @cached_property
+    def origins(self) -> dict[str, Origin]:
+        """Where names come from: those of statements that steps make, and those that the adjoint has for them."""
+        found = {name: Origin(step, (name,)) for name, (step, _) in self.made.items()}
+        for x, (step, left) in self.cotangents.items():
+            own = self.names.of(x)  # type: ignore[arg-type]
+            bar, alias = self.names.of(left), f"{own}_bar"
+            for name in (own, bar, alias):
+                before = found.get(name, Origin(step, ()))
+                if name in found or name == alias:
+                    found[name] = Origin(before.step, tuple(dict.fromkeys((*before.names, own, bar, alias))))
+        return found
+
+    def related(self, x: Item) -> tuple[str, ...]:
+        """The names that go with `x`: its own, and its cotangent's."""
+        own = self.names.of(x) if not isinstance(x, IndexArray | Relation) else x.name
+        bar = [self.names.of(self.cotangents[x][1]), f"{own}_bar"] if x in self.cotangents else []
+        return tuple(dict.fromkeys((own, *bar)))
+
+    def completed(self, x: Item) -> int:
+        """The step that completes the cotangent of `x`; 0 if there is none."""
+        return self.cotangents[x][0] if x in self.cotangents else 0
+
+    @cached_property
+    def worked(self) -> Worked | None:
+        """The values of all statements, where there are any."""
+        return worked(self.derivation, self.setting)
+
     def frame(self, number: int) -> Frame:
         """Step `number`."""
         change = self.rows.changes[number - 1]
@@ -184,7 +248,22 @@ class View:
             own,
             running,
             tuple(self._sets(number)),
+            self._sums(number),
         )
+
+    def _sums(self, number: int) -> tuple[float, float] | None:
+        """What the inner products add up to before and after the step; None where one has no value."""
+        if self.worked is None:
+            return None
+        found = []
+        for time in (number - 1, number):
+            terms = [row.part for row in self.rows.alive(time) if row.group == 2]
+            values = [self.worked.row(part) for part in terms if not isinstance(part, Under | Closing)]
+            numbers = [float(value) for value in values if value is not None]
+            if len(numbers) < len(values):
+                return None
+            found.append(sum(numbers))
+        return found[0], found[1]
 
     def _added_up(self) -> tuple[Amount, ...]:
         changes = (
@@ -280,7 +359,8 @@ class View:
             if is_kept:
                 for row in group:
                     cost = None if self.ledger is None else self._counted(self.ledger, row).total
-                    yield Line(mark, self.text(row), cost)
+                    value = None if self.worked is None else self.worked.row(row.part)
+                    yield Line(mark, self.text(row), cost, "" if value is None else array_text(value))
             else:
                 yield Gap(mark, sum(1 for _ in group))
 

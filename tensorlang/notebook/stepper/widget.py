@@ -9,7 +9,10 @@ import traitlets
 
 from tensorlang.derivative.derivation import Derivation
 from tensorlang.errors import TensorlangError
-from tensorlang.notebook.stepper.page import CSS, SCRIPT, about, counted_at, frame, label, title
+from tensorlang.notebook.stepper.folds import folds
+from tensorlang.notebook.stepper.frames import about, frame, title
+from tensorlang.notebook.stepper.graph import graph_html
+from tensorlang.notebook.stepper.page import CSS, SCRIPT, counted_at, label, rules_html
 from tensorlang.notebook.stepper.view import View
 
 _AT_ONCE = 60
@@ -30,6 +33,10 @@ class Stepper(anywidget.AnyWidget):
     titles = traitlets.List(traitlets.Unicode()).tag(sync=True)
     about = traitlets.List(traitlets.Unicode()).tag(sync=True)
     frames = traitlets.Dict(key_trait=traitlets.Unicode(), value_trait=traitlets.Unicode()).tag(sync=True)
+    graph = traitlets.Unicode().tag(sync=True)
+    rules = traitlets.Unicode().tag(sync=True)
+    origins = traitlets.Dict().tag(sync=True)
+    folds = traitlets.List(traitlets.List(traitlets.Int())).tag(sync=True)
     step = traitlets.Int().tag(sync=True)
     sizes = traitlets.Dict(key_trait=traitlets.Unicode(), value_trait=traitlets.Int(min=0)).tag(sync=True)
     version = traitlets.Int().tag(sync=True)
@@ -42,6 +49,10 @@ class Stepper(anywidget.AnyWidget):
             note=counted_at(view),
             titles=[title(view, k) for k in range(count)],
             about=[" ".join(about(view, k)) for k in range(count)],
+            graph=graph_html(view),
+            rules=rules_html(view),
+            origins={name: [step, list(names)] for name, (step, names) in view.origins.items()},
+            folds=[list(fold) for fold in folds(view.derivation)],
             frames=self._frames(range(count) if count <= _AT_ONCE else range(1)),
             sizes=self._sizes(),
         )

@@ -1,0 +1,12 @@
+"""The colours of pictures: as bright as each other, halfway between white and black."""
+
+INK = "#767676"
+"""Text and lines: as far from white as from black, with a contrast of 4.5 to either."""
+TICKS = "#828282"
+"""Labels of ticks that go down: notebooks put a card of the other theme under pictures whose labels are all dark."""
+FAINT = "#9a9a9a"
+BLUE = "#197cb7"
+ORANGE = "#c25600"
+GREEN = "#008762"
+PURPLE = "#a95c90"
+"""After Okabe and Ito's colours, which colour-blind people can tell apart, as bright as `INK`."""

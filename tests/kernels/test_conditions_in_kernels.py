@@ -12,12 +12,16 @@ from jax.experimental import topologies
 from jax.sharding import SingleDeviceSharding
 
 import tensorlang as tl
+from benchmarks.kernels import lowered_for_gpu
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import shape
 from tensorlang.lower.kernels.ir import Kernel, Plain
 from tensorlang.lower.kernels.run import Kernels
 
-pytestmark = pytest.mark.filterwarnings("ignore::tensorlang.lower.kernels.run.InterpretedWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::tensorlang.lower.kernels.run.InterpretedWarning"),
+    pytest.mark.filterwarnings("ignore:The Pallas Triton backend is deprecated"),
+]
 
 TARGETS = ("pallas-tpu", "pallas-triton")
 
@@ -208,7 +212,7 @@ def function(run: Kernels) -> Any:
 @pytest.mark.parametrize("name", [pytest.param(x, marks=() if x == "product" else pytest.mark.slow) for x in PROGRAMS])
 def test_masks_become_code_of_triton(name: str, what: str) -> None:
     f = DERIVED[what](tl.parse(PROGRAMS[name]))
-    lowered = function(kernels(f, "pallas-triton")).trace(*shapes_of(f)).lower(lowering_platforms=("cuda",))
+    lowered = lowered_for_gpu(function(kernels(f, "pallas-triton")), shapes_of(f))
     assert "triton" in lowered.as_text() or (name, what) == ("extrema", "adjoint")
 
 

@@ -13,12 +13,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from docutils import nodes
-
 from docs.catalogue import api, errors, functions, growth, language, rules, sources, tasks
 from docs.catalogue.lexer import GrammarLexer, ProgramLexer
 
 if TYPE_CHECKING:
+    from docutils import nodes
     from sphinx.application import Sphinx
     from sphinx.environment import BuildEnvironment
 
@@ -93,6 +92,8 @@ def _read(app: Sphinx, name: str, source: list[str]) -> None:
 
 def _with_rules(app: Sphinx, tree: nodes.document, name: str) -> None:
     """Let the rules and theorems of derivations in notebooks lead to the pages that state and prove them."""
+    from docutils import nodes  # which only those have who build the pages
+
     for part in list(tree.findall(nodes.raw)):
         if 'class="rule"' in part.astext():
             text = rules.linked(part.astext(), lambda page: app.builder.get_relative_uri(name, page))

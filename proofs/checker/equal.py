@@ -104,7 +104,10 @@ class _Both:
                 places = tuple(name(fresh()) for _ in sizes)
                 around = [within(i, n) for i, n in zip(places, sizes, strict=True)]
                 v, w = one.value(path, places, around), two.value(other, places, around)
-                if self.values.left([*v, *negated(w)], around):
+                left = self.values.left([*v, *negated(w)], around)
+                if left and self.values.zeros:
+                    left = self.values.left(self.values.narrowed(left, around), around)
+                if left:
                     return f"part {k} of the results"
         except Undecided as error:
             return str(error)

@@ -309,7 +309,7 @@ class Meaning:
                 some: tuple[Pred, ...] = ()
                 if self.values.zeros and len(values) == 1 and keeps_zero(f):
                     some = self.values.support(values[0], place.known)
-                one = self.values.node(f, values, [(*place.known, *some)] * len(values))
+                one = self.values.function(f, values, (*place.known, *some))
                 return [Term(ONE, (one,), (), some)]
             case Recur():
                 return self.recurrence(e, place).read(path, places, place.known)

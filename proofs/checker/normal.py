@@ -235,6 +235,8 @@ class Values:
         """The states of recurrences."""
         self._alike: dict[object, list[Node]] = {}
         self._same: dict[object, Node] = {}
+        self._functions: set[str] = set()
+        """The nodes that are scalar functions, by their keys."""
 
     # ---- zero
 
@@ -446,8 +448,29 @@ class Values:
         if self.linear and f in LINEAR:
             *rest, last = arguments
             arguments = [*rest, number(Fraction(1))]
-        one = self.node(f, arguments, [context] * len(arguments))
+        one = self.function(f, arguments, context)
         return times([Term(Fraction(1), (one,))], last)
+
+    def function(self, f: str, arguments: Sequence[Value], context: Sequence[Pred]) -> Atom:
+        """The atom that is a scalar function of values, where `context` holds."""
+        one = self.node(f, arguments, [context] * len(arguments))
+        self._functions.add(one[0])
+        return one
+
+    def narrowed(self, v: Value, context: Sequence[Pred]) -> Value:
+        """`v`, each factor of whose terms is a function of what its arguments are where the term has points: of one
+        element of a matrix, say, where elements of others are 0 there."""
+        return [
+            replace(t, atoms=tuple(self._narrowed(atom, (*context, *t.preds)) for atom in t.atoms)) for t in normals(v)
+        ]
+
+    def _narrowed(self, atom: Atom, context: Sequence[Pred]) -> Atom:
+        key, places = atom
+        if key not in self._functions:
+            return atom
+        node = self.nodes[key]
+        names = dict(zip(node.params, places, strict=True))
+        return self.function(node.kind, [self.narrowed(at(v, names), context) for v in node.arguments], context)
 
     def chosen(self, kind: str, arguments: Sequence[Value], contexts: Sequence[Sequence[Pred]], i: str) -> Element:
         """The index i that a choice makes, whose arguments are the index, what is compared, where that is done, and the

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from tensorlang.errors import MissingPackage
@@ -52,7 +52,7 @@ def new_figure(width: float, height: float) -> Figure:
     return figure
 
 
-@cache
+@lru_cache(maxsize=1)
 def _picture() -> Any:
     """A class of figures that pages show in their own colours."""
     from matplotlib.figure import Figure

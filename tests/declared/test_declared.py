@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -194,7 +195,7 @@ def test_certificates_name_what_is_declared() -> None:
     found = tl.certify(SOLVED)
     assert any("declared adjoint of solve" in what for what in found.assumed)
     assert "that a call of solve costs what is declared" in str(found)
-    refused(tl.CostBoundExceeded, "11/6", lambda: tl.certify(SOLVED, "3/2"))
+    refused(tl.CostBoundExceeded, "11/6", lambda: tl.certify(SOLVED, Fraction(3, 2)))
     refused(tl.CertificateError, "solve, an external function", found.to_json)
 
 

@@ -236,6 +236,7 @@ def test_random_programs_do_compare() -> None:
     assert sum(any(isinstance(e, Compared) for e in promises.postorder(f.body)) for f in made) > 8
 
 
+@pytest.mark.filterwarnings("ignore::tensorlang.lower.kernels.run.InterpretedWarning")
 @pytest.mark.parametrize("target", ["pallas-tpu", "pallas-gpu"])
 def test_kernels_take_conditions(target: Any) -> None:
     f = tl.parse("f(A: [n][m]R, x: [m]R) = gen i:n. sum j:m. [A[i, j] > 0] * sqrt(A[i, j]) * x[j]")

@@ -140,6 +140,7 @@ def test_normal_forms_and_adjoints_are_equal_to_what_they_are_made_of(seed: int)
     assert compare(program(tl.normalize(f)), program(f), seed) >= 1
 
 
+DIAGONALS = "f(a: [n]R, b: [n]R, x: [n]R) = let T = gen i:n, j:n. [i = j] * a[i] + [i = j + 1] * b[j] in"
 ALIKE = {
     "a guard that the sum's own condition implies": (
         "f(a: [e]idx(n), x: [e]R) = gen i:n. [exists k:e. a[k] = i] * (sum j:e. [a[j] = i] * x[j])",
@@ -159,6 +160,10 @@ ALIKE = {
     ),
 }
 APART = {
+    "functions of a matrix of other diagonals": (
+        f"{DIAGONALS} gen i:n. sum j:n. exp(T[i, j]) * T[i, j] * x[j]",
+        "f(a: [n]R, b: [n]R, x: [n]R) = gen i:n. exp(a[i]) * a[i] * x[i] + [0 < i] * exp(b[i]) * b[i - 1] * x[i - 1]",
+    ),
     "a guard that data decide": (
         "f(a: [e]idx(n), x: [n]R) = gen i:n. [exists k:e. a[k] = i] * x[i]",
         "f(a: [e]idx(n), x: [n]R) = gen i:n. x[i]",
@@ -186,6 +191,13 @@ def test_guards_that_data_imply_are_seen_through(texts: tuple[str, str]) -> None
     guarded, plain = map(syntax.program, texts)
     assert is_equal(guarded, plain)
     assert is_no_more(guarded, plain)
+
+
+def test_functions_of_elements_of_a_matrix_of_diagonals_are_those_of_the_diagonals() -> None:
+    first = syntax.program(f"{DIAGONALS} gen i:n. sum j:n. exp(T[i, j]) * T[i, j] * x[j]")
+    last = "[0 < i] * exp(b[i - 1]) * b[i - 1] * x[i - 1]"
+    second = syntax.program(f"f(a: [n]R, b: [n]R, x: [n]R) = gen i:n. exp(a[i]) * a[i] * x[i] + {last}")
+    assert is_equal(first, second)
 
 
 @pytest.mark.parametrize("texts", APART.values(), ids=APART)

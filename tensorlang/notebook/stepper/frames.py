@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from html import escape
 
 from tensorlang.cost.cost import cost
@@ -196,10 +197,11 @@ def _adjoint(view: View) -> str:
 
 
 def _generated(view: View) -> str:
-    """The code that is generated for the adjoint, of which lines are defined by the same names."""
-    if _lets(view.derivation.adjoint) > _SHORT:
+    """The code that is generated for the adjoint, of which lines are defined by the same names; where JAX is in use,
+    which derivations are shown without."""
+    if "jax" not in sys.modules or _lets(view.derivation.adjoint) > _SHORT:
         return ""
-    from tensorlang.lower.lowering import lower  # which imports JAX
+    from tensorlang.lower.lowering import lower
 
     try:
         source = lower(view.derivation.adjoint).source

@@ -89,6 +89,12 @@ def test_a_process_that_has_run_for_long_samples_no_less(monkeypatch: pytest.Mon
     assert check(text).samples == check(text).samples > 0
 
 
+def test_a_program_that_has_no_value_somewhere_is_no_counterexample() -> None:
+    # its normal form takes the root of what is chosen alone
+    report = check(certify(tl.parse("f(x: [n]R) = sum i:n. where_gt(x[i], 0, sqrt(x[i]))")).to_json())
+    assert report.samples
+
+
 NUMBERS = (
     "f(x: [n]R) = sum i:n, j:n. real(i + 2*j) * x[i] * x[j]^2 / n",
     "f(x: [n]R, k: size) = (sum i:n. [i < k] * x[i]^2 * k, gen i:n. i * x[i])",

@@ -7,7 +7,8 @@ import linecache
 import os
 import pathlib
 import sys
-from contextlib import chdir
+from collections.abc import Iterable, Iterator
+from contextlib import chdir, contextmanager
 from fractions import Fraction
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -207,13 +208,25 @@ def raised(example: Example) -> TensorlangError | None:
     """The error that the example ends in, run in a directory of its own; None if there is none."""
     lines = example.code.splitlines(keepends=True)
     linecache.cache["example.py"] = (len(example.code), None, lines, "example.py")  # for the errors that quote a line
-    missing = dict.fromkeys(example.without)
-    with TemporaryDirectory() as folder, chdir(folder), patch.dict(os.environ), patch.dict(sys.modules, missing):
+    with TemporaryDirectory() as folder, chdir(folder), patch.dict(os.environ), _without(example.without):
         try:
             exec(compile(example.code, "example.py", "exec"), dict(NAMES))
         except TensorlangError as error:
             return error
     return None
+
+
+@contextmanager
+def _without(packages: Iterable[str]) -> Iterator[None]:
+    """A time in which these packages can't be imported; what else is imported stays."""
+    held = {name: sys.modules[name] for name in packages if name in sys.modules}
+    sys.modules.update(dict.fromkeys(packages))  # type: ignore[arg-type]
+    try:
+        yield
+    finally:
+        for name in packages:
+            del sys.modules[name]
+        sys.modules.update(held)
 
 
 def page() -> str:

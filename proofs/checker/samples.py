@@ -343,16 +343,17 @@ def same_values(first: list[Any], second: list[Any], what: str) -> None:
 def _check_costs(held: _Checked, meaning: Semantics, env: Mapping[str, Any]) -> tuple[int, int]:
     program = meaning.cost(held.program.body, env)
     adjoint = meaning.cost(held.adjoint.body, env)
+    claimed = all(env[x] for x in held.sizes)  # what is claimed is claimed for sizes of at least 1
     if not held.has_steps:
-        _check_told(held, meaning, env, {"program": program, "adjoint": adjoint})
-        if all(env[x] for x in held.sizes):
+        if claimed:
+            _check_told(held, meaning, env, {"program": program, "adjoint": adjoint})
             _need_cheap(held, env, program, adjoint)
         return program, adjoint
     ssa = meaning.cost(_under(needed(held.bound_lets, held.outputs), held.outputs), env)
     derived = meaning.cost(_under(needed(held.bound_lets, held.results), held.results), env)
+    if not claimed:
+        return ssa, derived
     _check_told(held, meaning, env, {"program": program, "ssa": ssa, "derived": derived, "adjoint": adjoint})
-    if not all(env[x] for x in held.sizes):
-        return ssa, derived  # what is claimed is claimed for sizes of at least 1
     if ssa > program:
         raise Refused(f"the program's tensor SSA costs {ssa}, more than the program, {program}")
     if adjoint > derived:

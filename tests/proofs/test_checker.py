@@ -89,6 +89,12 @@ def test_a_process_that_has_run_for_long_samples_no_less(monkeypatch: pytest.Mon
     assert check(text).samples == check(text).samples > 0
 
 
+def test_costs_are_compared_where_they_are_claimed() -> None:
+    # the greatest of nothing has no cost at n = 0
+    text = "f(x: [n]R) = let c = max i:n. x[i] in gen i:n. exp(x[i] - c)"
+    assert check(certify(tl.parse(text)).to_json()).decided
+
+
 def test_a_program_that_has_no_value_somewhere_is_no_counterexample() -> None:
     # its normal form takes the root of what is chosen alone
     report = check(certify(tl.parse("f(x: [n]R) = sum i:n. where_gt(x[i], 0, sqrt(x[i]))")).to_json())

@@ -27,15 +27,15 @@ _LONG = 10.0
 _BLOCK = re.compile(r"^```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
-def _codes() -> Iterator[str]:
-    """The code in pages, notebooks and examples, and programs that are files."""
+def _codes() -> Iterator[tuple[Path, str]]:
+    """The code in pages, notebooks and examples, and programs that are files, each with its file."""
     for path in sorted([_ROOT / "README.md", *(_ROOT / "docs").rglob("*.md")]):
-        yield from _BLOCK.findall(path.read_text())
+        yield from ((path, code) for code in _BLOCK.findall(path.read_text()))
     for path in sorted((_ROOT / "docs").rglob("*.ipynb")):
-        yield from ("".join(cell["source"]) for cell in json.loads(path.read_text())["cells"])
+        yield from ((path, "".join(cell["source"])) for cell in json.loads(path.read_text())["cells"])
     for path in sorted((_ROOT / "examples").glob("*")):
         if path.suffix in (".py", ".tl"):
-            yield path.read_text()
+            yield path, path.read_text()
 
 
 def _texts(code: str) -> Iterator[str]:
@@ -48,24 +48,24 @@ def _texts(code: str) -> Iterator[str]:
     yield from (e.value for e in ast.walk(tree) if isinstance(e, ast.Constant) and isinstance(e.value, str))
 
 
-def written() -> dict[str, tl.Function]:
-    """The programs in pages and examples, each once, by its text."""
-    found: dict[str, tl.Function] = {}
-    for code in _codes():
+def written() -> list[tuple[str, tl.Function]]:
+    """The programs in pages and examples, each once, with where it stands."""
+    found: dict[str, tuple[str, tl.Function]] = {}
+    for path, code in _codes():
         for text in _texts(code):
             try:
                 f = tl.parse(text)
                 tl.adjoint(f)
             except tl.TensorlangError:
                 continue
-            found[str(f)] = f
-    return found
+            found.setdefault(str(f), (f"{f.name} in {path.relative_to(_ROOT)}", f))
+    return list(found.values())
 
 
 def main() -> None:
     """Print the rows and numbers."""
     own = [(case.name, case.function, case.wrt or None) for case in CASES]
-    others = [(f"{f.name} of a page", f, None) for f in written().values()]
+    others = [(name, f, None) for name, f in written()]
     decided = 0
     for name, f, wrt in [*own, *others]:
         times = [time.thread_time()]

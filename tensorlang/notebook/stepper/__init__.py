@@ -19,6 +19,7 @@ widgets ask the kernel for them.
 
 from __future__ import annotations
 
+import sys
 from importlib.util import find_spec
 from typing import Any
 
@@ -30,7 +31,7 @@ from tensorlang.notebook.stepper.view import View
 
 @shown.html.register
 def _(derivation: Derivation) -> str:
-    return page.notebook_html(View(derivation))
+    return page.notebook_html(_in_notebook(derivation))
 
 
 @shown.page.register
@@ -40,7 +41,7 @@ def _(derivation: Derivation, part: range | None = None) -> str:
 
 @shown.bundle.register
 def _(derivation: Derivation) -> Any:
-    view = View(derivation)
+    view = _in_notebook(derivation)
     forms = {"text/plain": repr(derivation), "text/html": page.notebook_html(view)}
     if find_spec("anywidget") is None:
         return forms
@@ -48,3 +49,8 @@ def _(derivation: Derivation) -> Any:
 
     live, metadata = Stepper(view)._repr_mimebundle_() or ({}, {})
     return {**live, **forms}, metadata
+
+
+def _in_notebook(derivation: Derivation) -> View:
+    """Where JAX is not in use, looking at a derivation does not import it."""
+    return View(derivation, has_code="jax" in sys.modules)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from html import escape
 
 from tensorlang.cost.cost import cost
@@ -197,11 +196,10 @@ def _adjoint(view: View) -> str:
 
 
 def _generated(view: View) -> str:
-    """The code that is generated for the adjoint, of which lines are defined by the same names; where JAX is in use,
-    which derivations are shown without."""
-    if "jax" not in sys.modules or _lets(view.derivation.adjoint) > _SHORT:
+    """The code that is generated for the adjoint, of which lines are defined by the same names."""
+    if not view.has_code or _lets(view.derivation.adjoint) > _SHORT:
         return ""
-    from tensorlang.lower.lowering import lower
+    from tensorlang.lower.lowering import lower  # which imports JAX
 
     try:
         source = lower(view.derivation.adjoint).source

@@ -138,10 +138,12 @@ class Origin(NamedTuple):
 
 
 class View:
-    """A derivation to be looked at step by step, counted at its own data or at small sizes."""
+    """A derivation to be looked at step by step, counted at its own data or at small sizes, with or without the code that
+    is generated for the adjoint."""
 
-    def __init__(self, derivation: Derivation) -> None:
+    def __init__(self, derivation: Derivation, has_code: bool = True) -> None:
         self.derivation = derivation
+        self.has_code = has_code
         self.rows = Rows(derivation)
         self.names = Names(derivation, HTML)
         self._texts: dict[Row, str] = {}

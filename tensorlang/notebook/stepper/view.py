@@ -138,8 +138,8 @@ class Origin(NamedTuple):
 
 
 class View:
-    """A derivation to be looked at step by step, counted at its own data or at small sizes, with or without the code that
-    is generated for the adjoint."""
+    """A derivation to be looked at step by step, counted at its own data or at small sizes; perhaps with the code that is
+    generated for the adjoint."""
 
     def __init__(self, derivation: Derivation, has_code: bool = True) -> None:
         self.derivation = derivation

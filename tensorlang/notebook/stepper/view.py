@@ -138,7 +138,7 @@ class Origin(NamedTuple):
 
 
 class View:
-    """A derivation to be looked at step by step, counted at its own data or at small sizes; perhaps with the code that is
+    """A derivation to be looked at step by step, counted at its own data or at small sizes; perhaps with the code
     generated for the adjoint."""
 
     def __init__(self, derivation: Derivation, has_code: bool = True) -> None:

@@ -7,7 +7,7 @@ that is not shown is not used.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from . import trees
@@ -15,7 +15,7 @@ from .budget import Budget, TooLarge, Undecided
 from .facts import Facts, fresh
 from .kinds import leaves, shape
 from .meaning import ONE, Bound, Meaning, Place
-from .normal import LET, Term, Values, negated
+from .normal import LET, LINEAR, Term, Values, negated
 from .predicates import within
 from .trees import Expr, Let, PairType, Pred, Program, Refused, Type, chooses, name
 
@@ -38,7 +38,13 @@ def equal(first: Side, second: Side, matches: Sequence[tuple[str, str]], budget:
     """
     why = None
     chooses = any(map(_chooses, (first, second)))
-    for how in (_How(), *([_How(chosen=True)] if chooses else []), _How(chosen=chooses, zeros=True)):
+    branches = any(map(_branches, (first, second)))
+    for how in (
+        _How(),
+        *([_How(chosen=True)] if chooses else []),
+        *([_How(branches=True)] if branches else []),
+        _How(chosen=chooses, zeros=True, branches=branches),
+    ):
         why = _equal(first, second, matches, budget, how)
         if why is None:
             return None
@@ -47,11 +53,13 @@ def equal(first: Side, second: Side, matches: Sequence[tuple[str, str]], budget:
 
 @dataclass(frozen=True)
 class _How:
-    """What is used of indices that are `chosen`, and of functions that are 0 where their arguments are: with it more
-    predicates are left out or put in, which makes some values alike and others not."""
+    """What is used of indices that are `chosen`, of functions that are 0 where their arguments are, and of functions
+    that are the `branches` of a comparison: with it more predicates are left out or put in, which makes some values
+    alike and others not."""
 
     chosen: bool = False
     zeros: bool = False
+    branches: bool = False
 
 
 def _equal(first: Side, second: Side, matches: Sequence[tuple[str, str]], budget: Budget, how: _How) -> str | None:
@@ -69,15 +77,23 @@ def _equal(first: Side, second: Side, matches: Sequence[tuple[str, str]], budget
 
 def _chooses(side: Side) -> bool:
     """Whether an index is chosen anywhere in a program."""
-    stack: list[object] = [side.program.body]
+    return any(isinstance(node, trees.Best) for node in _nodes(side.program.body))
+
+
+def _branches(side: Side) -> bool:
+    """Whether a program calls functions that are 0 where a comparison fails."""
+    return any(isinstance(node, trees.Call) and node.function in LINEAR for node in _nodes(side.program.body))
+
+
+def _nodes(body: object) -> Iterator[object]:
+    """All that `body` is made of."""
+    stack = [body]
     while stack:
         node = stack.pop()
-        if isinstance(node, trees.Best):
-            return True
+        yield node
         if isinstance(node, tuple):
             stack += node
         stack += [getattr(node, key) for key in getattr(node, "__dataclass_fields__", ())]
-    return False
 
 
 class _Both:
@@ -87,7 +103,7 @@ class _Both:
         for side in (first, second):
             self.facts.declare(side.program.params)
         self.values = Values(self.facts)
-        self.values.zeros = how.zeros
+        self.values.zeros, self.values.branches = how.zeros, how.branches
         self.sides = [Opened(self.values, side) for side in (first, second)]
 
     def decide(self, matches: Iterable[tuple[str, str]]) -> str | None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from .replay import Derivation
-from .semantics import Env, Semantics, flat
+from .semantics import EXACT, Env, Semantics, flat
 from .statements import Operand, Statement, operands
 from .trees import (
     TRUE,
@@ -33,7 +33,6 @@ from .trees import (
 )
 
 DRIVER = Path(__file__).parents[1] / "diff" / "driver"
-_EXACT = {"recip", "relu", "abs", "sign", "max", "min", "where_ge", "where_gt"}
 _MOST_POINTS = 4000
 
 
@@ -190,6 +189,6 @@ class _Listing:
                 written = [self._scalar(a) for a in arguments]
                 if f.startswith("pow ") and f[4:].isdigit():
                     return ["power", int(f[4:]), *written[0]]
-                if f in _EXACT:
+                if f in EXACT:
                     return [f, len(written), *(word for words in written for word in words)]
         raise Left

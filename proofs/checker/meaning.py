@@ -13,6 +13,7 @@ from .facts import conjunction, fresh, is_index, parts_of
 from .kinds import Kinds, Path, leaves, shape
 from .normal import (
     CHOICE,
+    INDEX,
     LINEAR,
     REAL,
     SUM,
@@ -21,16 +22,18 @@ from .normal import (
     Value,
     Values,
     at,
+    is_long,
     negated,
     normals,
     number,
+    rational,
     summed,
     times,
     where,
 )
 from .predicates import moved, renamed, within
 from .recurrences import Recurrence, States
-from .semantics import fine, keeps_zero, names_in
+from .semantics import exact, fine, keeps_zero, names_in
 from .trees import (
     Add,
     Affine,
@@ -64,6 +67,8 @@ from .trees import (
 from .trees import number as number_of
 
 ONE = Fraction(1)
+TURNED = {">": "<", ">=": "<="}
+"""Comparisons that are others of the same numbers in the other order."""
 _WIDE = 40
 """So many terms of a factor are given a name rather than multiplied out."""
 
@@ -120,7 +125,7 @@ class Bound:
         return [*self.place.known, *(within(name(i), n) for i, n in zip(params, sizes, strict=True))]
 
     @cached_property
-    def choice(self) -> tuple[list[str], Pred, Element]:
+    def choice(self) -> tuple[list[str], Pred, Affine]:
         """Of an array of indices: its places, where it has an index at all, and the index that is chosen."""
         e, place, params, guards = self.expr, self.place, [], []
         while not isinstance(e, Best | Test):
@@ -196,10 +201,10 @@ class Meaning:
                 if atom.array in place.lets:
                     params, _, chosen = place.lets[atom.array].choice
                     names = dict(zip(params, at, strict=True))
-                    one = Element(chosen.array, tuple(moved(b, names) for b in chosen.at))
+                    one = moved(chosen, names)
                 else:
-                    one = Element(atom.array, at)
-                result = result + Affine(((one, k),))
+                    one = Affine(((Element(atom.array, at), 1),))
+                result = result + one.times(k)
             else:
                 result = result + place.indices.get(atom, name(atom)).times(k)
         return result
@@ -235,25 +240,28 @@ class Meaning:
         missing = [g for g in guards if not self.facts.implies((), g)]
         return All((*missing, p)) if missing else p
 
-    def test(self, e: Test, place: Place) -> Element:
-        """What a comparison is: nothing is known of it but that comparisons of equal numbers are equal."""
-        values = [self.value(a, (), (), place) for a in (e.left, e.right)]
-        key, places = self.values.node(f"{TEST} {e.operator}", values, [place.known] * 2)
+    def test(self, e: Test, place: Place) -> Affine:
+        """What a comparison is: nothing is known of it but that comparisons of equal numbers are equal, and that a > b
+        is b < a."""
+        sides = (e.left, e.right)
+        comparison = TURNED.get(e.operator)
+        if comparison is not None:
+            sides = sides[::-1]
+        values = [self.value(a, (), (), place) for a in sides]
+        key, places = self.values.node(f"{TEST} {comparison or e.operator}", values, [place.known] * 2)
         self.facts.arrays[key] = (), number_of(2)
-        return Element(key, places)
+        return Affine(((Element(key, places), 1),))
 
-    def best(self, e: Best, place: Place) -> tuple[Element, Pred, Value, str]:
+    def best(self, e: Best, place: Place) -> tuple[Affine, Pred, Value, str]:
         """The index that `e` chooses, whether there is one, the value of its body, and the index in that."""
         i, size = fresh(), self.affine(e.size, place)
         inner = place.index(e.index, name(i), size)
         condition = self.pred(e.where, inner)
         inner = inner.where(condition)
         body = self.value(e.body, (), (), inner)
-        around = (*place.known, within(name(i), size))
-        marks = [[Term(ONE, ((mark, (a,)),))] for mark, a in (("index", name(i)), ("size", size))]
-        arguments = [marks[0], body, where(condition, number(ONE)), marks[1]]
-        kind = f"{CHOICE} {e.sign}"
-        chosen = self.values.chosen(kind, arguments, [around, inner.known, around, around], i)
+        there = where(within(name(i), size), where(condition, number(ONE)))
+        arguments = [[Term(ONE, ((INDEX, (name(i), size)),))], body, there]
+        chosen = self.values.chosen(f"{CHOICE} {e.sign}", arguments, [place.known, inner.known, place.known], i)
         own = fresh("%")
         some: Pred = Exists(own, size, renamed(condition, {i: name(own)}))
         parts = parts_of([some])
@@ -299,13 +307,18 @@ class Meaning:
                 return normals([*self.value(e, path, places, place), *found])
             case Mul(a, b):
                 left, right = self.value(a, path, places, place), self.value(b, path, places, place)
-                if len(left) * len(right) > _WIDE:
+                if len(left) * len(right) > _WIDE or is_long([*left, *right]):
                     left, right = (self._named(v, place) for v in (left, right))
                 return times(left, right)
             case Call(f, arguments):
+                if self.values.branches and f in LINEAR:
+                    return self._branch(Test(LINEAR[f], *arguments[:2]), arguments[2], place)
                 values = [self.value(a, (), (), place) for a in arguments]
                 if self.values.linear and f in LINEAR:
                     return self.values.call(f, values, place.known)
+                known = exact(f, [rational(v) for v in values])
+                if known is not None:
+                    return number(known)
                 some: tuple[Pred, ...] = ()
                 if self.values.zeros and len(values) == 1 and keeps_zero(f):
                     some = self.values.support(values[0], place.known)
@@ -315,13 +328,18 @@ class Meaning:
                 return self.recurrence(e, place).read(path, places, place.known)
             case Best(_, False):
                 chosen, _, body, i = self.best(e, place)
-                return at(body, {i: Affine(((chosen, 1),))})
+                return at(body, {i: chosen})
             case Let(x, value, body):
                 return self.value(body, path, places, place.let(x, self.bound(e, value, place)))
         raise Refused("an index where a number is expected")
 
+    def _branch(self, test: Test, body: Expr, place: Place) -> Value:
+        """`body` where `test` holds, else 0."""
+        holds = Compare(True, self.test(test, place) - number_of(1))
+        return where(holds, self.value(body, (), (), place.where(holds)))
+
     def _named(self, v: Value, place: Place) -> Value:
-        """A name for `v`, if that is a sum."""
-        if len(v) < 2:
+        """A name for `v`, if that is a sum or long."""
+        if len(v) < 2 and not is_long(v):
             return v
         return [Term(ONE, (self.values.node(SUM, [v], [place.known]),))]

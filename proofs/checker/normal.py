@@ -22,7 +22,7 @@ from .budget import Undecided
 from .facts import Facts, fresh, is_index, parts_of
 from .linear import isolated, names_of, solve
 from .predicates import moved, renamed, told, within
-from .semantics import fine, names_in
+from .semantics import fine, length, names_in
 from .trees import Affine, Compare, Element, Exists, Pred
 
 Atom = tuple[str, tuple[Affine, ...]]
@@ -31,6 +31,8 @@ Atom = tuple[str, tuple[Affine, ...]]
 REAL = "real "
 """The atom that is an index expression as a number."""
 _MOST_TERMS = 600
+_MOST_FACTORS = 200
+_MOST_BITS = 10_000
 _ALIGNMENTS = 24
 _CANDIDATES = 24
 _NODES = 60
@@ -76,6 +78,18 @@ def number(k: Fraction) -> Value:
     return [Term(k)] if k else []
 
 
+def rational(v: Value) -> Fraction | None:
+    """The number that `v` is, if it is plainly one."""
+    if any(t.atoms or t.binders or t.preds for t in v):
+        return None
+    return sum((t.coefficient for t in v), Fraction(0))
+
+
+def is_long(v: Value) -> bool:
+    """Whether a term of `v` is so long that it had better have a name."""
+    return any(10 * len(t.atoms) > _MOST_FACTORS or 10 * length(t.coefficient) > _MOST_BITS for t in v)
+
+
 def negated(v: Value) -> Value:
     """-v"""
     return [replace(t, coefficient=-t.coefficient) for t in v]
@@ -99,19 +113,20 @@ def times(v: Value, w: Value) -> Value:
     found = []
     for one in v:
         for other in w:
-            a, b = one.moved({}), other.moved({})
-            found.append(
-                Term(a.coefficient * b.coefficient, a.atoms + b.atoms, a.binders + b.binders, a.preds + b.preds)
-            )
+            found.append(_product(one.moved({}), other.moved({})))
     return found
 
 
 def within_term(t: Term, v: Value) -> Value:
     """t * v, where `v` may read the binders of `t`."""
-    inner = (u.moved({}) for u in v)
-    return [
-        Term(t.coefficient * u.coefficient, t.atoms + u.atoms, t.binders + u.binders, t.preds + u.preds) for u in inner
-    ]
+    return [_product(t, u.moved({})) for u in v]
+
+
+def _product(a: Term, b: Term) -> Term:
+    coefficient = a.coefficient * b.coefficient
+    if len(a.atoms) + len(b.atoms) > _MOST_FACTORS or length(coefficient) > _MOST_BITS:
+        raise Undecided("a product that is too long, multiplied out")
+    return Term(coefficient, a.atoms + b.atoms, a.binders + b.binders, a.preds + b.preds)
 
 
 def at(v: Value, names: Mapping[str, Affine]) -> Value:
@@ -231,6 +246,8 @@ class Values:
         self.nodes: dict[str, Node] = {}
         self.linear = False
         """Whether where_ge and where_gt are taken as products of their last argument."""
+        self.branches = False
+        """Whether where_ge and where_gt are taken as their last argument in brackets of a comparison."""
         self.states: Opens | None = None
         """The states of recurrences."""
         self._alike: dict[object, list[Node]] = {}
@@ -434,7 +451,7 @@ class Values:
         for node in self._alike.get(signature, ())[-_NODES:]:
             for names in islice(self._substitutions(node, values), _CANDIDATES):
                 mine = (at(v, names) for v in node.arguments)
-                pairs = zip(mine, values, contexts, strict=True)
+                pairs = islice(zip(mine, values, contexts, strict=True), _marked(kind), None)
                 if all(self.is_zero([*v, *negated(w)], context) for v, w, context in pairs):
                     return node.key, tuple(names[p] for p in node.params)
         node = self.named(kind, order, values)
@@ -472,26 +489,29 @@ class Values:
         names = dict(zip(node.params, places, strict=True))
         return self.function(node.kind, [self.narrowed(at(v, names), context) for v in node.arguments], context)
 
-    def chosen(self, kind: str, arguments: Sequence[Value], contexts: Sequence[Sequence[Pred]], i: str) -> Element:
-        """The index i that a choice makes, whose arguments are the index, what is compared, where that is done, and the
-        size of the index's range."""
+    def chosen(self, kind: str, arguments: Sequence[Value], contexts: Sequence[Sequence[Pred]], i: str) -> Affine:
+        """The index i that a choice makes, whose arguments are the index with the size of its range, what is compared,
+        and where that is done, in that range. Choices that count from elsewhere are one: by i + a the same place is
+        chosen as by i, since both go through the places in the same order."""
         key, places = self.node(kind, arguments, contexts)
-        mine = places.index(trees.name(i)) if trees.name(i) in places else -1
-        if mine != 0 or any(i in names_in(a) for a in places[1:]):
+        shift = places[0] - trees.name(i)
+        if any(i in names_in(a) for a in (shift, *places[1:])):
             raise Undecided("a choice by an index that is read elsewhere")
         node = self.nodes[key]
         if key not in self.facts.arrays:
             names = {p: trees.name(f"$at{k}") for k, p in enumerate(node.params)}
-            ((_, (size,)),) = node.arguments[3][0].atoms
+            ((_, (_, size)),) = node.arguments[0][0].atoms
             params = tuple(f"$at{k}" for k in range(1, len(node.params)))
             self.facts.arrays[key] = params, moved(size, names)
             (*where_,) = node.arguments[2]
             if len(where_) == 1 and not where_[0].binders and where_[0].preds:
                 own_index = fresh("%")
                 names = {**names, node.params[0]: trees.name(own_index)}
-                there = trees.All(tuple(renamed(p, names) for p in where_[0].preds))
-                self.facts.conditions[key] = params, Exists(own_index, self.facts.arrays[key][1], there)
-        return Element(key, places[1:])
+                size = self.facts.arrays[key][1]
+                ranges = fine(within(trees.name(own_index), size))
+                there = tuple(p for q in where_[0].preds if (p := renamed(q, names)) not in ranges)
+                self.facts.conditions[key] = params, Exists(own_index, size, trees.All(there))
+        return Affine(((Element(key, places[1:]), 1),)) - shift
 
     def support(self, v: Value, context: Sequence[Pred]) -> tuple[Pred, ...]:
         """Predicates that hold wherever `v` is not 0; none of those that hold wherever `context` does."""
@@ -536,7 +556,8 @@ class Values:
         if len(order) == len(node.params):
             yield dict(zip(node.params, order, strict=True))
         found: list[dict[str, Affine]] = [{}]
-        pairs = [(t, v) for u, v in zip(node.arguments, values, strict=True) for t in u]
+        both = islice(zip(node.arguments, values, strict=True), _marked(node.kind), None)
+        pairs = [(t, v) for u, v in both for t in u]
         for t, v in sorted(pairs, key=lambda pair: -len(pair[0].atoms)):
             more = []
             for known in found:
@@ -558,14 +579,21 @@ class Values:
                 yield {**known, **{p: trees.name(x) for p, x in zip(unknown, chosen, strict=True)}}
 
 
-LINEAR = frozenset(("where_ge", "where_gt"))
-"""The functions that are linear in their last argument."""
+LINEAR = {"where_ge": ">=", "where_gt": ">"}
+"""The functions that are their last argument where the others compare so, else 0."""
 CHOICE = "choice"
+INDEX = "index"
+"""The atom of an index that is chosen, and the size of its range: the first argument of a choice."""
 TEST = "test"
 SUM = "+"
 LET = "let"
 CUTS = {SUM, LET}
 """Kinds of nodes that only name a value."""
+
+
+def _marked(kind: str) -> int:
+    """How many of the arguments of a node of that kind only say what its parameters are."""
+    return int(kind.startswith(CHOICE))
 
 
 def _apart(a: Term, b: Term) -> bool:
@@ -601,9 +629,18 @@ def _matchings(
         mine.setdefault(key, []).append(places)
     for key, places in second:
         theirs.setdefault(key, []).append(places)
-    ways = [permutations(theirs[key]) for key in mine]
-    for orders in islice(product(*ways), 5 * _ALIGNMENTS):
-        yield [pair for key, order in zip(mine, orders, strict=True) for pair in zip(mine[key], order, strict=True)]
+    keys = list(mine)
+
+    def extend(k: int) -> Iterator[list[tuple[tuple[Affine, ...], tuple[Affine, ...]]]]:
+        if k == len(keys):
+            yield []
+            return
+        others = theirs[keys[k]]
+        for order in permutations(others) if len(set(others)) > 1 else [others]:
+            pairs = list(zip(mine[keys[k]], order, strict=True))
+            yield from ([*pairs, *rest] for rest in extend(k + 1))
+
+    return islice(extend(0), 5 * _ALIGNMENTS)
 
 
 def _canonical(values: Sequence[Value], kind: str) -> tuple[list[Affine], object]:

@@ -330,27 +330,27 @@ class States:
             return a
         result = trees.number(a.constant)
         for atom, k in a.terms:
-            now = self._swapped_element(atom, swap, context) if isinstance(atom, Element) else atom
-            result = result + Affine(((now, k),))
+            now = self._swapped_element(atom, swap, context) if isinstance(atom, Element) else name(atom)
+            result = result + now.times(k)
         return result
 
-    def _swapped_element(self, e: Element, swap: Swap, context: Sequence[Pred]) -> Element:
+    def _swapped_element(self, e: Element, swap: Swap, context: Sequence[Pred]) -> Affine:
         places = tuple(self._swapped_affine(a, swap, context) for a in e.at)
         node = self.values.nodes.get(e.array)
         if node is None or not self.reached(self._keys_of(e.array)) & swap.keys():
-            return Element(e.array, places)
+            return Affine(((Element(e.array, places), 1),))
         if node.kind.startswith(CHOICE):
             i = fresh()
             names = dict(zip(node.params, (name(i), *places), strict=True))
             given = [at(v, names) for v in node.arguments]
             arguments = [self.swapped(v, swap, context) for v in given]
             inner = [q for t in arguments[2] if len(arguments[2]) == 1 and not t.binders for q in t.preds]
-            return self.values.chosen(node.kind, arguments, [context, (*context, *inner), context, context], i)
+            return self.values.chosen(node.kind, arguments, [context, (*context, *inner), context], i)
         if not node.kind.startswith(TEST):
             raise Undecided("an index that is made of states")
         key, places = self._swapped_node(e.array, places, swap, context)
         self.values.facts.arrays[key] = (), trees.number(2)
-        return Element(key, places)
+        return Affine(((Element(key, places), 1),))
 
     def _swapped_pred(self, p: Pred, swap: Swap, context: Sequence[Pred]) -> Pred:
         if not self.reached(self._chosen(names_in(p))) & swap.keys():

@@ -249,6 +249,7 @@ _TESTS: Mapping[str, Callable[[Any, Any], bool]] = {
     "!=": operator.ne,
 }
 _MOST_EXPONENT = 4096
+_LONGEST = 100_000
 
 
 def applied(name: str, arguments: Sequence[Any]) -> Any:
@@ -267,6 +268,31 @@ def applied(name: str, arguments: Sequence[Any]) -> Any:
         return FUNCTIONS[name](*arguments)
     except (ValueError, ArithmeticError) as error:
         raise Undefined(f"{name} of {arguments}: {error}") from None
+
+
+EXACT = frozenset(("recip", "relu", "abs", "sign", "max", "min", "where_ge", "where_gt"))
+"""The functions whose values at rational numbers are rational, but for powers."""
+_MOST_BITS = 4096
+
+
+def length(x: Fraction) -> int:
+    """How many bits are needed to write a number."""
+    return x.numerator.bit_length() + x.denominator.bit_length()
+
+
+def exact(f: str, arguments: Sequence[Fraction | None]) -> Fraction | None:
+    """What a scalar function is of known rational numbers, if that is rational, and no longer than it is worth."""
+    known = [a for a in arguments if a is not None]
+    power = Fraction(f.removeprefix("pow ")) if f.startswith("pow ") else Fraction(1)
+    bits = sum(map(length, known))
+    if f not in EXACT and not (f.startswith("pow ") and power.denominator == 1):
+        return None
+    if len(known) < len(arguments) or abs(power) * bits > _MOST_BITS:
+        return None
+    try:
+        return Fraction(applied(f, known))
+    except Undefined:
+        return None
 
 
 def fine(p: Pred) -> tuple[Pred, ...]:
@@ -417,7 +443,10 @@ class Semantics:
                 left, right = self.value(a, env), self.value(b, env)
                 return left + right if sign > 0 else left - right
             case Mul(a, b):
-                return self.value(a, env) * self.value(b, env)
+                product = self.value(a, env) * self.value(b, env)
+                if isinstance(plain(product), Fraction) and length(plain(product)) > _LONGEST:
+                    raise TooLarge("numbers of many thousands of digits")
+                return product
             case Call(f, arguments):
                 return self.call(f, [self.value(a, env) for a in arguments])
             case At(body, a):

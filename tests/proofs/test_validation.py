@@ -159,7 +159,46 @@ ALIKE = {
         "f(E: rel(n, m), x: [n]R, y: [m]R) = sum i:n, j:m. [E(i, j)] * x[i] * y[j]",
     ),
 }
+SAME = {
+    "a function that is the branch of a comparison": (
+        "f(x: [n]R) = sum i:n. where_gt(x[i], 0, sqrt(x[i]))",
+        "f(x: [n]R) = sum i:n. let c = 0 < x[i] in [c = 1] * sqrt(x[i])",
+    ),
+    "a comparison in the other order": (
+        "f(x: [n]R, y: [n]R) = gen i:n. let c = x[i] >= y[i] in [c = 1] * x[i]",
+        "f(x: [n]R, y: [n]R) = gen i:n. let c = y[i] <= x[i] in [c = 1] * x[i]",
+    ),
+    "a choice that counts from elsewhere": (
+        "f(x: [n]R, y: [n]R) = gen i:n. let k = argmax j:n where i <= j < i + 3. x[j] in sum j:n. [j = k] * y[j]",
+        "f(x: [n]R, y: [n]R) = gen i:n. let k = argmax d:3 where i + d < n. x[i + d] in sum j:n. [j = i + k] * y[j]",
+    ),
+    "the greatest by the number of its diagonal": (
+        "f(x: [n]R, a: [n][n]R) = gen i:n. max j:n where i - 2 <= j <= i. a[i, j] * x[j]",
+        "f(x: [n]R, a: [n][n]R) = gen i:n. max d:3 where 2 <= i + d. a[i, i - 2 + d] * x[i - 2 + d]",
+    ),
+    "rational functions of numbers": (
+        "f(x: [n]R) = gen i:n. recip(6) * x[i] + recip(3) * x[i] + max(1, 2) * recip(2 * 2) * x[i]",
+        "f(x: [n]R) = gen i:n. x[i]",
+    ),
+    "a number of many digits": (
+        f"f(x: R) = let a = 3 in {'let a = a * a in ' * 40} x * a",
+        f"f(x: R) = let a = 3 in {'let a = a * a in ' * 40} a * x",
+    ),
+}
 APART = {
+    "a branch where both are equal": (
+        "f(x: [n]R, y: [n]R) = sum i:n. where_gt(x[i], y[i], exp(x[i]))",
+        "f(x: [n]R, y: [n]R) = sum i:n. where_ge(x[i], y[i], exp(x[i]))",
+    ),
+    "a choice that counts from another place": (
+        "f(x: [n]R, y: [n]R) = gen i:n. let k = argmax j:n where i <= j < i + 3. x[j] in sum j:n. [j = k] * y[j]",
+        "f(x: [n]R, y: [n]R) = gen i:n. let k = argmax d:2 where i + d < n. x[i + d] in sum j:n. [j = i + k] * y[j]",
+    ),
+    "the first of two that are equal, from the other end": (
+        "f(x: [n]R, y: [n]R) = let k = argmax j:n. x[j] in sum j:n. [j = k] * y[j]",
+        "f(x: [n]R, y: [n]R) = let k = argmax j:n. x[n - 1 - j] in sum j:n. [j = n - 1 - k] * y[j]",
+    ),
+    "a power of a number": ("f(x: R) = recip(3) * x", "f(x: R) = recip(3)^2 * x"),
     "functions of a matrix of other diagonals": (
         f"{DIAGONALS} gen i:n. sum j:n. exp(T[i, j]) * T[i, j] * x[j]",
         "f(a: [n]R, b: [n]R, x: [n]R) = gen i:n. exp(a[i]) * a[i] * x[i] + [0 < i] * exp(b[i]) * b[i - 1] * x[i - 1]",
@@ -191,6 +230,13 @@ def test_guards_that_data_imply_are_seen_through(texts: tuple[str, str]) -> None
     guarded, plain = map(syntax.program, texts)
     assert is_equal(guarded, plain)
     assert is_no_more(guarded, plain)
+
+
+@pytest.mark.parametrize("texts", SAME.values(), ids=SAME)
+def test_what_is_the_same_by_meaning_is_called_equal(texts: tuple[str, str]) -> None:
+    first, second = map(syntax.program, texts)
+    assert is_equal(first, second)
+    compare(first, second, 0)
 
 
 def test_functions_of_elements_of_a_matrix_of_diagonals_are_those_of_the_diagonals() -> None:

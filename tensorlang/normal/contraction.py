@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from math import prod
 
+from tensorlang.budget import spend
 from tensorlang.language.affine import Index, atom_affine
 from tensorlang.language.predicates import FALSE, TRUE, Equal, NonNegative, Predicate, conjunction, conjuncts
 from tensorlang.memory import cached
@@ -64,6 +65,7 @@ def folded(x: Pattern, factors: Factors) -> tuple[Pattern, Factors]:
     if not constants:
         return x, factors
     value = prod((y.value for y in factors if isinstance(y, Constant)), start=Fraction(1))
+    spend((value.numerator.bit_length() + value.denominator.bit_length() >> 9) ** 2, "numbers of very many digits")
     others = tuple([y for y in factors if not isinstance(y, Constant)])
     number = (Constant(value, ()),) if value != 1 or not others else ()
     return _without(x, constants, bool(number)), (*number, *others)

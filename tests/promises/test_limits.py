@@ -39,6 +39,7 @@ HOSTILE = {
     "and 3*a + 5*b < 29*c + n and 31*d < 37*e + 2*i] * x[i]",
     "cycle": f"f(x: [n]R) = sum {binders(7)}. [{CYCLE}] * x[a] * x[d]",
     "simplex": f"f(x: [n]R) = sum {binders(10)}. [{' <= '.join(VARIABLES)}] * x[a] * x[j]",
+    "squares of a number": f"f(x: [n]R) = let a = 3 in {'let a = a * a in ' * 40} sum i:n. a * x[i]",
     "corner": f"f(x: [n]R) = sum {binders(10)}. [{' + '.join(VARIABLES)} < n] * x[a] * x[j]",
 }
 

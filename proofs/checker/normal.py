@@ -439,9 +439,12 @@ class Values:
         self.facts.budget.spend()
         if self.states is not None:
             arguments = [self.states.opened(v, context) for v, context in zip(arguments, contexts, strict=True)]
+        around = list(contexts)
+        if kind.startswith(CHOICE):  # what is chosen is in its range wherever equal choices are, too
+            around[-1] = ()
         values = tuple(
-            [self._weakened(t, context) for t in normals(v) if not self._is_dead(t, context)]
-            for v, context in zip(arguments, contexts, strict=True)
+            [self._weakened(t, given) for t in normals(v) if not self._is_dead(t, context)]
+            for v, given, context in zip(arguments, around, contexts, strict=True)
         )
         order, text = _canonical(values, kind)
         known = self._same.get((kind, text))

@@ -159,6 +159,10 @@ ALIKE = {
         "f(E: rel(n, m), x: [n]R, y: [m]R) = sum i:n, j:m. [E(i, j)] * x[i] * y[j]",
     ),
 }
+CHOICES = (
+    "f(x: [n + 5]R, y: [n]R) = "
+    "let a = gen k:n. [k < 5] * (max j:5 where j <= k. x[j]) in gen k:n. let c = argmax j:n where j <= k. x[j] in"
+)
 SAME = {
     "a function that is the branch of a comparison": (
         "f(x: [n]R) = sum i:n. where_gt(x[i], 0, sqrt(x[i]))",
@@ -197,6 +201,10 @@ APART = {
     "the first of two that are equal, from the other end": (
         "f(x: [n]R, y: [n]R) = let k = argmax j:n. x[j] in sum j:n. [j = k] * y[j]",
         "f(x: [n]R, y: [n]R) = let k = argmax j:n. x[n - 1 - j] in sum j:n. [j = n - 1 - k] * y[j]",
+    ),
+    "choices among more than another, which has the same condition": (
+        f"{CHOICES} [c < 5] * y[k] + a[k]",
+        f"{CHOICES} y[k] + a[k]",
     ),
     "a power of a number": ("f(x: R) = recip(3) * x", "f(x: R) = recip(3)^2 * x"),
     "functions of a matrix of other diagonals": (

@@ -36,6 +36,11 @@ def _unfit_for_tpus(kernel: Kernel) -> str | None:
     made += [tuple(i for a in at for i in a.indices) for _, at in reads(*expressions_of(kernel))]
     values = [[i for i in at if not axes[i].is_number] for at in made]
     values += [[i for a in p.arguments for i in a.indices if not axes[i].is_number] for p in relations_of(kernel)]
+    asked = [a for p in relations_of(kernel) for a in p.arguments]
+    if any(a.lookups for a in asked):
+        return "it asks a relation at places that data choose"
+    if any(len(a.indices) > 1 or a.coefficient(i) != 1 for a in asked for i in a.indices if not axes[i].is_number):
+        return "it asks a relation in steps, or at windows"
     if any(len(set(at)) < len(at) for at in values):
         return "it reads along a diagonal of a tile"
     if any(len(at) > 2 for at in values):

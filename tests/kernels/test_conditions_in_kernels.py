@@ -57,8 +57,8 @@ def kernels(f: tl.Function, target: str, **blocks: int) -> Kernels:
     return found
 
 
-def given(f: tl.Function, sizes: dict[str, int], planted: bool) -> list[Any]:
-    """Arguments, where `planted` with nan and inf among the elements."""
+def given(f: tl.Function, sizes: dict[str, int], planted: bool, infinite: bool = True) -> list[Any]:
+    """Arguments, where `planted` with nan, and inf where `infinite`, among the elements."""
     rng = np.random.default_rng(0)
     known = {s: sizes[str(s)] for s in f.sizes}
     found: list[Any] = []
@@ -69,13 +69,13 @@ def given(f: tl.Function, sizes: dict[str, int], planted: bool) -> list[Any]:
         x = rng.normal(size=[a.value(known) for a in shape(p.type)[0]]).astype(np.float32)
         if planted:
             x.flat[rng.integers(x.size, size=1 + x.size // 40)] = np.nan
-            x.flat[rng.integers(x.size)] = np.inf
+            x.flat[rng.integers(x.size)] = np.inf if infinite else np.nan
         found.append(x)
     return found
 
 
-def check(f: tl.Function, run: Any, sizes: dict[str, int], planted: bool) -> None:
-    arguments = given(f, sizes, planted)
+def check(f: tl.Function, run: Any, sizes: dict[str, int], planted: bool, infinite: bool = True) -> None:
+    arguments = given(f, sizes, planted, infinite)
     with np.errstate(all="ignore"):
         exact = tl.evaluate(f, *(x.astype(float) if x.dtype == np.float32 else x for x in arguments))
     for a, b in zip(jax.tree.leaves(run(*arguments)), jax.tree.leaves(exact), strict=True):
@@ -154,7 +154,7 @@ def test_relations_may_be_asked_at_any_places(target: str, at: str) -> None:
         np.testing.assert_allclose(np.asarray(found), tl.evaluate(f, a, b, e, c), rtol=1e-3, atol=1e-4)
 
 
-def products(run: Kernels, helper: str, *arguments: Any) -> int:
+def products(run: tl.Lowered, helper: str, *arguments: Any) -> int:
     """How often the kernels multiply matrices by this function of the library."""
     namespace: dict[str, Any] = {}
     exec(run.source, namespace)

@@ -19,6 +19,7 @@ from benchmarks.programs.kernels import KERNELS
 from tensorlang.language.types import shape
 from tensorlang.lower.emit.mosaic.launch import SHARED
 from tensorlang.lower.kernels.run import has_mosaic_gpu
+from tests.kernels.test_conditions_in_kernels import AROUND, DERIVED, PROGRAMS, SUMMED, check, products, shapes_of
 
 pytestmark = [
     pytest.mark.skipif(not has_mosaic_gpu(), reason="JAX before 0.12 has no Mosaic GPU that can be interpreted"),
@@ -138,6 +139,35 @@ def test_tiles_that_are_ruled_out_are_not_read(simulated: Any) -> None:
     found = np.asarray(simulated(f, a, b))
     assert np.all(found[:150] == 0)
     assert np.allclose(found, exact, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")
+@pytest.mark.parametrize("what", DERIVED)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name == "product" else pytest.mark.slow) for name in PROGRAMS]
+)
+def test_what_values_do_not_choose_has_no_influence_even_if_it_is_nan(name: str, what: str) -> None:
+    """Infinite operands of products without conditions are left out: such a product is nan."""
+    f = DERIVED[what](tl.parse(PROGRAMS[name]))
+    lowered = tl.lower(f, target="pallas-gpu")
+    lowered_for_gpu(_alone(lowered.source)[f.name], shapes_of(f))
+    by = str(lowered.explain())
+    assert (", by Mosaic GPU" in by) is ((name, what) not in (("both sides", "program"), ("extrema", "adjoint")))
+    infinite = what == "program" and name not in ("scores", "products of products")
+    for planted in (False, True):
+        check(f, lowered, {"n": 37, "m": 73, "p": 5, "d": 3}, planted, infinite)
+
+
+@pytest.mark.parametrize("text", [SUMMED, AROUND], ids=["summed", "around a sum"])
+def test_tiles_in_which_a_condition_on_values_holds_nowhere_are_not_multiplied(text: str) -> None:
+    run = tl.lower(tl.parse(text), target="pallas-gpu")
+    A, B, F = np.full((192, 256), -1, np.float32), np.ones((256, 64), np.float32), np.ones((192, 64), np.float32)
+    rest = (B,) if text == SUMMED else (F, B)
+    helper = "_matrix_product_where" if text == SUMMED else "_matrix_product"
+    assert products(run, helper, A, *rest) == 0
+    A[5, 3] = A[150, 255] = 2
+    assert products(run, helper, A, *rest) == 2
+    assert products(run, helper, np.abs(A), *rest) == 12
 
 
 def test_results_are_the_same_in_every_run_to_the_last_bit(simulated: Any) -> None:

@@ -60,7 +60,7 @@ _COMPARISONS = {
 }
 _BOTH = _function("both", "jnp.logical_and({0}, {1})", np.logical_and)
 _EITHER = _function("either", "jnp.logical_or({0}, {1})", np.logical_or)
-_NOT = _function("no", "jnp.logical_not({0})", np.logical_not, 1)
+_NOT = _function("no", "jnp.logical_xor({0}, True)", np.logical_not, 1)  # Mosaic GPU has no logical_not of tiles
 _HOLDS = _function("holds", "{0} > 0", lambda a: a > 0, 1)
 
 KEPT = _function("kept", "jnp.where({0}, {1}, 0.0)", lambda m, e: np.where(m, e, 0))

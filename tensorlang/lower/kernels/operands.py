@@ -95,7 +95,8 @@ def relations_of(kernel: Kernel) -> list[Related]:
 
 def relations_in(*predicates: Predicate) -> list[Related]:
     """The relations in `predicates`, which have no quantifiers, as they are there."""
-    stack, found = list(reversed(predicates)), {}
+    found: dict[Related, None] = {}
+    stack = list(reversed(predicates))
     while stack:
         part = stack.pop()
         if isinstance(part, Related):

@@ -161,14 +161,22 @@ class MosaicValues(GpuValues):
         return super()._where(mask, v, otherwise)
 
     def _product(self, left: Sequence[Part], right: Sequence[Part], i: Index, sides: Axes, scope: GpuScope) -> Node:
-        if any(p.of_values for p in (*left, *right)):
-            raise Unfit("values choose what a product of matrices adds up")
+        chosen = any(p.of_values for p in (*left, *right))
         arguments: list[Node] = []
+        masks: list[Node] = []
         for parts, wanted in ((left, (sides[0], i)), (right, (i, sides[1]))):
-            node, axes = self._matrix(parts, scope)
+            if any(p.is_mask for p in parts) and chosen:
+                axes = tuple(sorted(wanted, key=self._order.index))
+                node, mask = self._kept(parts, axes, scope)
+                self.pairs.add(frozenset(axes))
+            else:
+                (node, axes), mask = self._matrix(parts, scope), Name("None")
+            masks.append(mask)
             self.products.append((axes, wanted))
             arguments += [node, Name(str(axes != wanted))]
         self.pairs.add(frozenset(sides))
+        if chosen:
+            return apply("_matrix_product_where", *arguments, *masks, Name("dtype"))
         return apply("_matrix_product", *arguments, Name("dtype"))
 
     def _matrix(self, parts: Sequence[Part], scope: GpuScope) -> tuple[Node, Axes]:

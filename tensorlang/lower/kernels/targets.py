@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from tensorlang.language.affine import Index
 from tensorlang.language.grammar import Call, Expr, Extremum, Sum
 from tensorlang.language.predicates import TRUE
+from tensorlang.lower.kernels.functions import for_gpus
 from tensorlang.lower.kernels.ir import Accumulator, Kernel, Kind, Role, TileAxis
 from tensorlang.lower.kernels.operands import expressions_of, relations_of
 from tensorlang.lower.kernels.terms import free, nodes, product, reads, rebuilt, reduction, vanishes
@@ -58,13 +59,8 @@ def _has_three_sides(acc: Accumulator) -> bool:
     return bool(masks) and sum(not any(side < other for other in sides) for side in dict.fromkeys(sides)) > 2
 
 
-_NOT_IN_TRITON = frozenset({"erf"})
-
-
 def _unfit_for_gpus(kernel: Kernel) -> str | None:
     for e in nodes(*expressions_of(kernel)):
-        if isinstance(e, Call) and e.function.name in _NOT_IN_TRITON:
-            return f"Triton has no {e.function.name}"
         if isinstance(e, Call) and e.function.shared is not None and e.function.shared[0].stores:
             return f'Triton stores nothing for each trip of {e.function.name}, which mode="dual" does not need'
     return None
@@ -118,7 +114,9 @@ def _without_sums(e: Expr, indices: frozenset[Index]) -> Expr:
 
 
 def _for_gpus(lengths: Mapping[Role, int]) -> Tiling:
-    return Tiling(lambda axis, _: lengths[axis.role], lambda kernel: _cut_for_gpus(kernel, lengths), _unfit_for_gpus)
+    return Tiling(
+        lambda axis, _: lengths[axis.role], lambda kernel: _cut_for_gpus(for_gpus(kernel), lengths), _unfit_for_gpus
+    )
 
 
 TPU = Tiling(_length_on_tpus, lambda kernel: kernel, _unfit_for_tpus)

@@ -5,6 +5,7 @@ from jax import lax
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import mosaic_gpu
 
+from tensorlang.lower.emit.library.scalars import _in_some_place
 from tensorlang.lower.emit.library.tiles import _counted, _filled, _kept
 
 
@@ -133,14 +134,6 @@ def _matrix_product_where(a, a_turned, b, b_turned, in_a, in_b, dtype):
 
     is_finite = abs(found) < jnp.inf
     return lax.cond(_in_some_place(jnp.logical_xor(is_finite, True)), counted, lambda: found)
-
-
-def _in_some_place(mask):
-    """Whether a mask holds at some place of a tile."""
-    found = jnp.where(mask, 1.0, 0.0)
-    while found.ndim:
-        found = jnp.max(found, found.ndim - 1)
-    return found > 0
 
 
 def _pipelined(step, tile, count, blocks, carry, stages, *masked):

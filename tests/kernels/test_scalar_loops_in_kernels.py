@@ -72,7 +72,7 @@ def decay(x: Any, r: Any) -> Any:
     return s
 
 
-def _endless() -> dict[str, tl.Function]:
+def endless() -> dict[str, tl.Function]:
     f = tl.scalar(decay)
     types = {"x": tl.R[n, m], "r": tl.R[n, m]}
     summed = {**types, "b": tl.R[m, n]}
@@ -98,7 +98,7 @@ def _endless() -> dict[str, tl.Function]:
 @pytest.mark.parametrize("target", ["pallas-tpu", "pallas-gpu"])
 @pytest.mark.parametrize("name", ["elements", "rows", "products", "two branches"])
 def test_loops_without_a_bound_run_in_kernels_where_their_values_count(name: str, target: str) -> None:
-    f = _endless()[name]
+    f = endless()[name]
     adjoint = tl.adjoint(f)
     for rows, columns in ((9, 33), (1, 1)) if name in ("elements", "products") else ((9, 33),):
         rng = np.random.default_rng(0)

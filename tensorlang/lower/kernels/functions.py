@@ -30,6 +30,9 @@ _PLAIN = frozenset(
     | {"minimum", "nan", "ones", "result_type", "sign", "sin", "sqrt", "tanh", "where", "zeros_like"}
 )
 """What Mosaic GPU has of `jax.numpy`, beside operators."""
+_NOT_IN_TRITON = frozenset(
+    {*(f"jax.scipy.special.{name}" for name in ("digamma", "erfc", "gammaln", "polygamma")), "jnp.round"}
+)
 
 
 def for_gpus(kernel: Kernel) -> Kernel:
@@ -68,10 +71,23 @@ def _with_ours(code: str) -> str:
 
 def beyond_mosaic(f: ScalarFunction) -> str | None:
     """What the code of a function with loops, as it is spelled here, has that Mosaic GPU lacks; None if it has all."""
-    assert f.shared is not None
-    of, _ = f.shared
-    code = of.value + of.joint
-    names = dict.fromkeys(found[0] for found in _NAMES.finditer(code))
-    lacking = [name for name in names if name.removeprefix("jnp.") not in _PLAIN]
-    lacking += [operator for operator in (" // ", " % ") if operator in code]
-    return lacking[0].strip() if lacking else None
+    lacking = [name for name in _named(f) if name.removeprefix("jnp.") not in _PLAIN]
+    lacking += [operator.strip() for operator in (" // ", " % ") if operator in _code(f)]
+    return lacking[0] if lacking else None
+
+
+def beyond_triton(f: ScalarFunction) -> str | None:
+    """What Triton lacks to compute `f`; None if it has all."""
+    lacking = [name for name in _named(f) if name in _NOT_IN_TRITON]
+    if not lacking:
+        return None
+    return f.name if f.shared is None else f"{lacking[0]}, which {f.name} takes"
+
+
+def _code(f: ScalarFunction) -> str:
+    return f.source if f.shared is None else f.shared[0].value + f.shared[0].joint
+
+
+def _named(f: ScalarFunction) -> list[str]:
+    """What a function takes of JAX."""
+    return list(dict.fromkeys(_NAMES.findall(_code(f))))

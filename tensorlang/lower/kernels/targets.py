@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from tensorlang.language.affine import Index
 from tensorlang.language.grammar import Call, Expr, Extremum, Sum
 from tensorlang.language.predicates import TRUE
-from tensorlang.lower.kernels.functions import for_gpus
+from tensorlang.lower.kernels.functions import beyond_triton, for_gpus
 from tensorlang.lower.kernels.ir import Accumulator, Kernel, Kind, Role, TileAxis
 from tensorlang.lower.kernels.operands import expressions_of, relations_of
 from tensorlang.lower.kernels.terms import free, nodes, product, reads, rebuilt, reduction, vanishes
@@ -61,6 +61,9 @@ def _has_three_sides(acc: Accumulator) -> bool:
 
 def _unfit_for_gpus(kernel: Kernel) -> str | None:
     for e in nodes(*expressions_of(kernel)):
+        lacks = beyond_triton(e.function) if isinstance(e, Call) else None
+        if lacks is not None:
+            return f"Triton has no {lacks}"
         if isinstance(e, Call) and e.function.shared is not None and e.function.shared[0].stores:
             return f'Triton stores nothing for each trip of {e.function.name}, which mode="dual" does not need'
     return None

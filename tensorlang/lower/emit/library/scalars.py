@@ -26,7 +26,7 @@ def _log1p(x):
     """log(1 + x): near 0 by the series 2 (s + s**3 / 3 + s**5 / 5 + ..) where s = x / (2 + x), of which |s| < 1 / 3."""
     inner = jnp.where(abs(x) < 0.5, x, 0.0)
     twice = inner / (1 + 0.5 * inner)
-    total = 1 / 17
+    total = jnp.full_like(twice, 1 / 17)
     for k in range(15, 0, -2):
         total = total * (0.25 * twice * twice) + 1 / k
     return jnp.where(abs(x) < 0.5, twice * total, jnp.log(1 + x))

@@ -140,6 +140,15 @@ def test_conditions_may_ask_of_other_places_than_those_of_the_tile(target: str, 
         np.testing.assert_allclose(np.asarray(found), tl.evaluate(f, *reals, *asked), rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.parametrize("e", ["max k:n. A[i, k] + B[k, j]", "[exists k:n. A[i, k] < B[k, j]] * A[i, j]"])
+def test_no_tile_has_three_axes_of_which_an_extremum_is_taken(e: str) -> None:
+    f = tl.parse(f"f(A: [n][n]R, B: [n][n]R) = gen i:n, j:n. {e}")
+    lowered = tl.lower(f, target="pallas-tpu")
+    assert "Left to jax.numpy: an extremum is taken of tiles with three axes." in lowered.source
+    a, b = np.random.default_rng(0).normal(size=(2, 9, 9)).astype(np.float32)
+    np.testing.assert_allclose(lowered(a, b), tl.evaluate(f, a.astype(float), b.astype(float)), rtol=1e-5)
+
+
 DATA = "sum j:n. [E({at})] * A[i, j] * B[j, k]"
 
 

@@ -46,6 +46,10 @@ def _unfit_for_tpus(kernel: Kernel) -> str | None:
         return "it reads along a diagonal of a tile"
     if any(len(at) > 2 for at in values):
         return "its tiles have more than two axes"
+    extrema = [acc.value for acc in kernel.accumulators if acc.kind is not Kind.SUM]
+    extrema += [e.body for e in nodes(*expressions_of(kernel)) if isinstance(e, Extremum)]
+    if any(sum(not axes[i].is_number for i in free(e)) > 2 for e in extrema):
+        return "an extremum is taken of tiles with three axes"
     if any(map(_has_three_sides, kernel.accumulators)):
         return "three tiles are multiplied, of which values choose elements"
     return None

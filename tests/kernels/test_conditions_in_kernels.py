@@ -57,8 +57,8 @@ def kernels(f: tl.Function, target: str, **blocks: int) -> Kernels:
     return found
 
 
-def given(f: tl.Function, sizes: dict[str, int], planted: bool) -> list[Any]:
-    """Arguments, where `planted` with nan and inf among the elements."""
+def given(f: tl.Function, sizes: dict[str, int], planted: bool, infinite: bool = True) -> list[Any]:
+    """Arguments, where `planted` with nan, and inf where `infinite`, among the elements."""
     rng = np.random.default_rng(0)
     known = {s: sizes[str(s)] for s in f.sizes}
     found: list[Any] = []
@@ -69,13 +69,13 @@ def given(f: tl.Function, sizes: dict[str, int], planted: bool) -> list[Any]:
         x = rng.normal(size=[a.value(known) for a in shape(p.type)[0]]).astype(np.float32)
         if planted:
             x.flat[rng.integers(x.size, size=1 + x.size // 40)] = np.nan
-            x.flat[rng.integers(x.size)] = np.inf
+            x.flat[rng.integers(x.size)] = np.inf if infinite else np.nan
         found.append(x)
     return found
 
 
-def check(f: tl.Function, run: Any, sizes: dict[str, int], planted: bool) -> None:
-    arguments = given(f, sizes, planted)
+def check(f: tl.Function, run: Any, sizes: dict[str, int], planted: bool, infinite: bool = True) -> None:
+    arguments = given(f, sizes, planted, infinite)
     with np.errstate(all="ignore"):
         exact = tl.evaluate(f, *(x.astype(float) if x.dtype == np.float32 else x for x in arguments))
     for a, b in zip(jax.tree.leaves(run(*arguments)), jax.tree.leaves(exact), strict=True):
@@ -107,7 +107,63 @@ def test_what_values_do_not_choose_has_no_influence_even_if_it_is_nan(target: st
     assert plain == ({LEFT[name, what]} if (name, what) in LEFT and target == LEFT_ON.get(name, target) else set())
 
 
-def products(run: Kernels, helper: str, *arguments: Any) -> int:
+ASKED = {
+    "somewhere in a row": "[exists k:n. A[i, k] > v[j]] * log(A[i, j])",
+    "of two computed tiles": "[exists k:n. A[i, k] < A[k, j]] * A[i, j]",
+    "beside a relation": "if exists k:n. (E(i, k) and v[k] > 0.5 and k < j) then A[i, j] else u[i]",
+    "of a row of one": "[v[i] < u[0] and (exists k:1. v[k] < A[i, j]) or not E(0, i)] * A[i, j]",
+    "a relation at a number": "[E(0, 0) or not E(n - 1, 0)] * A[i, j]",
+    "numbers": "[s > 0 and not E(0, 0)] * A[i, j]",
+    "a relation backwards": "[not E(n - 1 - i, j)] * A[i, j]",
+    "an index array": "[c[i] <= j and not E(c[i], j)] * A[i, j]",
+}
+WITHIN = {
+    "elements": "gen i:n, j:n. {e}",
+    "sums": "gen i:n. sum j:n. {e}",
+    "an extremum": "gen i:n. max j:n. {e}",
+    "products": "gen i:n, k:p. sum j:n. {e} * B[j, k]",
+}
+
+
+@pytest.mark.parametrize("within", [pytest.param(w, marks=() if w == "products" else pytest.mark.slow) for w in WITHIN])
+@pytest.mark.parametrize("name", ASKED)
+@pytest.mark.parametrize("target", TARGETS)
+def test_conditions_may_ask_of_other_places_than_those_of_the_tile(target: str, name: str, within: str) -> None:
+    f = tl.parse(f"""f(A: [n][n]R, B: [n][p]R, u: [n]R, v: [n]R, s: R, E: rel(n, n), c: [n]idx(n)) =
+        {WITHIN[within].format(e=f"({ASKED[name]})")}""")
+    run = kernels(f, target, n=16)
+    for n in (1, 19):
+        rng = np.random.default_rng(n)
+        reals = [rng.uniform(0.1, 1, size) for size in ((n, n), (n, 3), n, n, ())]
+        asked = [rng.random((n, n)) < 0.5, rng.integers(0, n, n).astype(np.int32)]
+        found = run(*(np.asarray(x, np.float32) for x in reals), *asked)
+        np.testing.assert_allclose(np.asarray(found), tl.evaluate(f, *reals, *asked), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("e", ["max k:n. A[i, k] + B[k, j]", "[exists k:n. A[i, k] < B[k, j]] * A[i, j]"])
+def test_no_tile_has_three_axes_of_which_an_extremum_is_taken(e: str) -> None:
+    f = tl.parse(f"f(A: [n][n]R, B: [n][n]R) = gen i:n, j:n. {e}")
+    lowered = tl.lower(f, target="pallas-tpu")
+    assert "Left to jax.numpy: an extremum is taken of tiles with three axes." in lowered.source
+    a, b = np.random.default_rng(0).normal(size=(2, 9, 9)).astype(np.float32)
+    np.testing.assert_allclose(lowered(a, b), tl.evaluate(f, a.astype(float), b.astype(float)), rtol=1e-5)
+
+
+DATA = "sum j:n. [E({at})] * A[i, j] * B[j, k]"
+
+
+@pytest.mark.parametrize("at", ["0, 0", "j, 0", "i, i", "n - 1 - j, i", "c[j], i", "j, i"])
+@pytest.mark.parametrize("target", TARGETS)
+def test_relations_may_be_asked_at_any_places(target: str, at: str) -> None:
+    f = tl.parse(f"f(A: [n][n]R, B: [n][p]R, E: rel(n, n), c: [n]idx(n)) = gen i:n, k:p. {DATA.format(at=at)}")
+    n, rng = 37, np.random.default_rng(0)
+    a, b, c = rng.normal(size=(n, n)), rng.normal(size=(n, 3)), rng.integers(0, n, n).astype(np.int32)
+    for e in (rng.random((n, n)) < 0.5, np.tri(n, dtype=bool)):
+        found = kernels(f, target, n=16)(a.astype(np.float32), b.astype(np.float32), e, c)
+        np.testing.assert_allclose(np.asarray(found), tl.evaluate(f, a, b, e, c), rtol=1e-3, atol=1e-4)
+
+
+def products(run: tl.Lowered, helper: str, *arguments: Any) -> int:
     """How often the kernels multiply matrices by this function of the library."""
     namespace: dict[str, Any] = {}
     exec(run.source, namespace)

@@ -19,6 +19,8 @@ from benchmarks.programs.kernels import KERNELS
 from tensorlang.language.types import shape
 from tensorlang.lower.emit.mosaic.launch import SHARED
 from tensorlang.lower.kernels.run import has_mosaic_gpu
+from tests.kernels.test_conditions_in_kernels import AROUND, DERIVED, PROGRAMS, SUMMED, check, products, shapes_of
+from tests.kernels.test_scalar_loops_in_kernels import endless, newton
 
 pytestmark = [
     pytest.mark.skipif(not has_mosaic_gpu(), reason="JAX before 0.12 has no Mosaic GPU that can be interpreted"),
@@ -140,6 +142,69 @@ def test_tiles_that_are_ruled_out_are_not_read(simulated: Any) -> None:
     assert np.allclose(found, exact, atol=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")
+@pytest.mark.parametrize("what", DERIVED)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name == "product" else pytest.mark.slow) for name in PROGRAMS]
+)
+def test_what_values_do_not_choose_has_no_influence_even_if_it_is_nan(name: str, what: str) -> None:
+    """Infinite operands of products without conditions are left out: such a product is nan."""
+    f = DERIVED[what](tl.parse(PROGRAMS[name]))
+    lowered = tl.lower(f, target="pallas-gpu")
+    lowered_for_gpu(_alone(lowered.source)[f.name], shapes_of(f))
+    by = str(lowered.explain())
+    assert (", by Mosaic GPU" in by) is ((name, what) not in (("both sides", "program"), ("extrema", "adjoint")))
+    infinite = what == "program" and name not in ("scores", "products of products")
+    for planted in (False, True):
+        check(f, lowered, {"n": 37, "m": 73, "p": 5, "d": 3}, planted, infinite)
+
+
+@pytest.mark.parametrize("text", [SUMMED, AROUND], ids=["summed", "around a sum"])
+def test_tiles_in_which_a_condition_on_values_holds_nowhere_are_not_multiplied(text: str) -> None:
+    run = tl.lower(tl.parse(text), target="pallas-gpu")
+    A, B, F = np.full((192, 256), -1, np.float32), np.ones((256, 64), np.float32), np.ones((192, 64), np.float32)
+    rest = (B,) if text == SUMMED else (F, B)
+    helper = "_matrix_product_where" if text == SUMMED else "_matrix_product"
+    assert products(run, helper, A, *rest) == 0
+    A[5, 3] = A[150, 255] = 2
+    assert products(run, helper, A, *rest) == 2
+    assert products(run, helper, np.abs(A), *rest) == 12
+
+
+@pytest.mark.parametrize("name", ["bounded", pytest.param("products", marks=pytest.mark.slow), "two branches"])
+def test_functions_with_loops_are_lowered_for_hopper_and_nothing_races(name: str, simulated: Any) -> None:
+    n, m = tl.sizes("n m")
+    root = tl.scalar(bound=20)(newton)
+    bounded = tl.function(lambda a: tl.gen((n, m), lambda i, j: root(a[i, j], a[i, j])), a=tl.R[n, m])
+    f = {**endless(), "bounded": bounded}[name]
+    draw = np.random.default_rng(0)
+    x, r = (draw.uniform(low, high, (66, 5)).astype(np.float32) for low, high in ((1, 5), (0.1, 0.9)))
+    r.flat[1::3] = 1.5  # no loop ends there
+    given = [x, r, draw.normal(size=(5, 66)).astype(np.float32)][: len(f.params)]
+    value = tl.evaluate(f, *(a.astype(float) for a in given))
+    for g, arguments in ((f, given), (tl.adjoint(f), [*given, np.ones_like(value, np.float32)])):
+        text = lowered_for_gpu(_alone(tl.lower(g, target="pallas-gpu").source)[g.name], arguments).as_text()
+        assert "@mosaic_gpu_v2(" in text and "triton" not in text
+        exact = jax.tree.leaves(tl.evaluate(g, *(a.astype(float) for a in arguments)))
+        for a, b in zip(jax.tree.leaves(simulated(g, *arguments)), exact, strict=True):
+            np.testing.assert_allclose(a, b, rtol=2e-3, atol=1e-4 * (1 + np.abs(b).max()))
+
+
+def test_functions_with_loops_of_what_mosaic_gpu_lacks_are_by_triton() -> None:
+    def rounded(x: Any) -> Any:
+        while x > 1:
+            x = tl.floor(0.5 * x)
+        return x
+
+    n, m = tl.sizes("n m")
+    halved = tl.scalar(rounded)
+    f = tl.function(lambda a: tl.gen((n, m), lambda i, j: halved(a[i, j])), a=tl.R[n, m])
+    assert (
+        "# By Triton, since Mosaic GPU has no jnp.floor, which rounded takes."
+        in tl.lower(f, target="pallas-gpu").source
+    )
+
+
 def test_results_are_the_same_in_every_run_to_the_last_bit(simulated: Any) -> None:
     subject = Subject(_named("triangle times matrix"), "adjoint")
     arguments = cast(subject.arguments({"n": 70, "p": 9}, 5), "float32")
@@ -165,7 +230,7 @@ def test_kernels_are_mapped_over_batches_and_called_in_compiled_code() -> None:
 
 
 REFUSED = {
-    "Mosaic GPU has no tan": ("f(A: [n][m]R, B: [m][p]R) = gen i:n, k:p. tan(sum j:m. A[i, j] * B[j, k])", {}),
+    "Mosaic GPU has no atan": ("f(A: [n][m]R, B: [m][p]R) = gen i:n, k:p. atan(sum j:m. A[i, j] * B[j, k])", {}),
     "tiles of 16 along n are no multiple of 64": (PRODUCT, {"n": 16}),
     "it reads along a diagonal of a tile": ("f(A: [n][n]R, B: [n][n]R) = gen i:n, j:n. A[i, j] * B[i, i]", {}),
 }

@@ -18,6 +18,7 @@ from tensorlang.lower.emit.library import (
     pieces,
     recurrences,
     relations,
+    scalars,
     tiles,
     windows,
 )
@@ -34,6 +35,7 @@ _MODULES: tuple[ModuleType, ...] = (
     relations,
     mesh,
     tiles,
+    scalars,
 )
 
 

@@ -6,6 +6,7 @@ roles        what a kernel does with each index of a statement
 grouping     statements over the same tiles as one kernel
 tiles        which tiles are visited, and which of them need masks
 operands     how the arrays that a kernel reads and writes lie
+functions    scalar functions by formulas, where GPUs lack them
 targets      what differs from one kind of accelerator to another
 ir           the grammar of all that; `check` says whether a program of kernels is well formed
 run          calling it: what runs on the accelerator that there is, or is interpreted

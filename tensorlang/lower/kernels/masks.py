@@ -2,6 +2,7 @@
 
     let c = gen i. a[i] < b[i] in [c[j] = 1] * e            ->   kept(less(a[j], b[j]), e)
     max j where c[j] = 1. e                                 ->   max j. above(less(a[j], b[j]), e)
+    [exists j. c[j] = 1] * e                                ->   kept(less(0, max j. kept(less(a[j], b[j]), 1)), e)
 
 A mask is a scalar expression whose value is true or false: comparisons of numbers, what predicates say, and both,
 either and no of masks. What reads it chooses: nothing of what is not chosen gets into a value.
@@ -17,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from tensorlang.errors import NormalFormError
-from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, constant
+from tensorlang.interning import shared
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine, constant
 from tensorlang.language.grammar import (
     Bracket,
     Call,
@@ -31,10 +33,12 @@ from tensorlang.language.predicates import (
     FALSE,
     TRUE,
     And,
+    Exists,
     Or,
     Predicate,
     conjunction,
     conjuncts,
+    exists,
     lookups,
     substitute,
 )
@@ -56,7 +60,7 @@ _COMPARISONS = {
 }
 _BOTH = _function("both", "jnp.logical_and({0}, {1})", np.logical_and)
 _EITHER = _function("either", "jnp.logical_or({0}, {1})", np.logical_or)
-_NOT = _function("no", "jnp.logical_not({0})", np.logical_not, 1)
+_NOT = _function("no", "jnp.logical_xor({0}, True)", np.logical_not, 1)  # Mosaic GPU has no logical_not of tiles
 _HOLDS = _function("holds", "{0} > 0", lambda a: a > 0, 1)
 
 KEPT = _function("kept", "jnp.where({0}, {1}, 0.0)", lambda m, e: np.where(m, e, 0))
@@ -127,7 +131,7 @@ def _split(parts: Sequence[Predicate], conditions: Conditions) -> tuple[Predicat
         x = _first(p, conditions)
         if x is None:
             preds.append(p)
-        elif not isinstance(p, And | Or) and _with(p, x, 0) is FALSE and _with(p, x, 1) is TRUE:
+        elif not isinstance(p, And | Or | Exists) and _with(p, x, 0) is FALSE and _with(p, x, 1) is TRUE:
             guard, compared = _at(x, conditions)
             stack += reversed(conjuncts(guard))
             masks[compared] = None
@@ -153,10 +157,27 @@ def _mask(p: Predicate, conditions: Conditions) -> Mask:
     x = _first(p, conditions)
     if x is None:
         return Call(_HOLDS, (Bracket(p, number(1)),))
+    if isinstance(p, Exists):
+        return _somewhere(p, conditions)
     guard, compared = _at(x, conditions)
     holds = both(_mask(guard, conditions), compared)
     where_not, where = (_mask(_with(p, x, k), conditions) for k in (0, 1))
     return either(both(holds, where), both(_not(holds), where_not))
+
+
+def _somewhere(p: Exists, conditions: Conditions) -> Mask:
+    """exists k:n. c[k] = 1   ->   0 < max k:n. kept(c's mask at k, 1): values are compared where k is bound."""
+    k = _bound(p)
+    m = _mask(substitute(p.body, {p.index: atom_affine(k)}), conditions)
+    if isinstance(m, bool):
+        return _mask(exists([(k, p.size)], TRUE), {}) if m else False
+    return Call(_COMPARISONS["<"], (number(0), Extremum(1, k, p.size, TRUE, kept([m], number(1)))))
+
+
+@shared
+def _bound(p: Exists) -> Index:
+    """The index of an extremum for `p`: predicates use theirs again in others, over other ranges."""
+    return Index(p.index.name)
 
 
 def mask_of(p: Predicate) -> Mask:

@@ -11,7 +11,7 @@ from enum import Enum
 
 from tensorlang.language.affine import Affine, Index, IndexArray, Lookup, Size, constant, total
 from tensorlang.language.grammar import Expr, Var
-from tensorlang.language.predicates import Related, Relation
+from tensorlang.language.predicates import And, Or, Predicate, Related, Relation
 from tensorlang.lower.kernels.ir import Kernel, Role, TileAxis
 from tensorlang.lower.kernels.roles import is_column, looked_up
 from tensorlang.lower.kernels.terms import conditions, reads
@@ -90,21 +90,20 @@ def lookups_of(kernel: Kernel) -> list[Lookup]:
 
 def relations_of(kernel: Kernel) -> list[Related]:
     """The relations that a kernel reads, as they are there."""
+    return relations_in(*(acc.pred for acc in kernel.accumulators), *conditions(*expressions_of(kernel)))
+
+
+def relations_in(*predicates: Predicate) -> list[Related]:
+    """The relations in `predicates`, which have no quantifiers, as they are there."""
     found: dict[Related, None] = {}
-    preds = [acc.pred for acc in kernel.accumulators] + conditions(*expressions_of(kernel))
-    for p in preds:
-        found.update(dict.fromkeys(_all_related(p)))
-    return list(found)
-
-
-def _all_related(p: object) -> list[Related]:
-    stack, found = [p], []
+    stack = list(reversed(predicates))
     while stack:
         part = stack.pop()
         if isinstance(part, Related):
-            found.append(part)
-        stack += reversed(getattr(part, "parts", ()))
-    return found
+            found[part] = None
+        elif isinstance(part, And | Or):
+            stack += reversed(part.parts)
+    return list(found)
 
 
 def dimension(a: Affine, axes: dict[Index, TileAxis]) -> Dimension:

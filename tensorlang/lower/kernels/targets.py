@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from tensorlang.language.affine import Index
 from tensorlang.language.grammar import Call, Expr, Extremum, Sum
 from tensorlang.language.predicates import TRUE
+from tensorlang.lower.kernels.functions import beyond_triton, for_gpus
 from tensorlang.lower.kernels.ir import Accumulator, Kernel, Kind, Role, TileAxis
 from tensorlang.lower.kernels.operands import expressions_of, relations_of
 from tensorlang.lower.kernels.terms import free, nodes, product, reads, rebuilt, reduction, vanishes
@@ -36,10 +37,19 @@ def _unfit_for_tpus(kernel: Kernel) -> str | None:
     made += [tuple(i for a in at for i in a.indices) for _, at in reads(*expressions_of(kernel))]
     values = [[i for i in at if not axes[i].is_number] for at in made]
     values += [[i for a in p.arguments for i in a.indices if not axes[i].is_number] for p in relations_of(kernel)]
+    asked = [a for p in relations_of(kernel) for a in p.arguments]
+    if any(a.lookups for a in asked):
+        return "it asks a relation at places that data choose"
+    if any(len(a.indices) > 1 or a.coefficient(i) != 1 for a in asked for i in a.indices if not axes[i].is_number):
+        return "it asks a relation in steps, or at windows"
     if any(len(set(at)) < len(at) for at in values):
         return "it reads along a diagonal of a tile"
     if any(len(at) > 2 for at in values):
         return "its tiles have more than two axes"
+    extrema = [acc.value for acc in kernel.accumulators if acc.kind is not Kind.SUM]
+    extrema += [e.body for e in nodes(*expressions_of(kernel)) if isinstance(e, Extremum)]
+    if any(sum(not axes[i].is_number for i in free(e)) > 2 for e in extrema):
+        return "an extremum is taken of tiles with three axes"
     if any(map(_has_three_sides, kernel.accumulators)):
         return "three tiles are multiplied, of which values choose elements"
     return None
@@ -53,13 +63,11 @@ def _has_three_sides(acc: Accumulator) -> bool:
     return bool(masks) and sum(not any(side < other for other in sides) for side in dict.fromkeys(sides)) > 2
 
 
-_NOT_IN_TRITON = frozenset({"erf"})
-
-
 def _unfit_for_gpus(kernel: Kernel) -> str | None:
     for e in nodes(*expressions_of(kernel)):
-        if isinstance(e, Call) and e.function.name in _NOT_IN_TRITON:
-            return f"Triton has no {e.function.name}"
+        lacks = beyond_triton(e.function) if isinstance(e, Call) else None
+        if lacks is not None:
+            return f"Triton has no {lacks}"
         if isinstance(e, Call) and e.function.shared is not None and e.function.shared[0].stores:
             return f'Triton stores nothing for each trip of {e.function.name}, which mode="dual" does not need'
     return None
@@ -113,7 +121,9 @@ def _without_sums(e: Expr, indices: frozenset[Index]) -> Expr:
 
 
 def _for_gpus(lengths: Mapping[Role, int]) -> Tiling:
-    return Tiling(lambda axis, _: lengths[axis.role], lambda kernel: _cut_for_gpus(kernel, lengths), _unfit_for_gpus)
+    return Tiling(
+        lambda axis, _: lengths[axis.role], lambda kernel: _cut_for_gpus(for_gpus(kernel), lengths), _unfit_for_gpus
+    )
 
 
 TPU = Tiling(_length_on_tpus, lambda kernel: kernel, _unfit_for_tpus)

@@ -6,7 +6,7 @@ satisfies a predicate, and full if all do: two projections of sets of integers, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tensorlang.interning import shared
 from tensorlang.language.affine import Index, atom_affine, constant
@@ -42,11 +42,11 @@ def tiles_of(axes: Sequence[TileAxis], accumulators: Sequence[Accumulator], pres
     `present` is what is known of the sizes. If anything is ruled out, all reduced axes are among those of the tiles.
     Raises `Unfit` if that can't be said without quantifiers.
     """
-    data = [tuple(related(acc.pred)) for acc in accumulators]
+    cut = {axis.index: axis for axis in axes if axis.is_tiled}
+    data = [tuple(r for r in related(acc.pred) if _is_over(r, cut)) for acc in accumulators]
     if len({frozenset(relations) for relations in data}) > 1:
         raise Unfit("its sums are over points of different relations")
-    cut = {axis.index: axis for axis in axes if axis.is_tiled}
-    affine = [[p for p in conjuncts(acc.pred) if not isinstance(p, Related)] for acc in accumulators]
+    affine = [[p for p in conjuncts(acc.pred) if p not in data[0]] for acc in accumulators]
     mentioned = {i for acc in accumulators for i in over(acc.pred) if i in cut}
     if not mentioned and not any(affine):
         return None
@@ -54,7 +54,7 @@ def tiles_of(axes: Sequence[TileAxis], accumulators: Sequence[Accumulator], pres
     numbers = tuple(_number(a.index) for a in chosen)
     some, part = [], []
     for parts in affine:
-        whole = [p for p in parts if over(p) <= cut.keys() and not lookups(p)]
+        whole = [p for p in parts if over(p) <= cut.keys() and not lookups(p) and not isinstance(p, Related)]
         some.append(_tiles(chosen, numbers, whole, conjunction(whole), present))
         rest = TRUE if len(whole) < len(parts) else negated(conjunction(whole))
         part.append(TRUE if rest is TRUE else _tiles(chosen, numbers, whole, rest, present))
@@ -62,6 +62,12 @@ def tiles_of(axes: Sequence[TileAxis], accumulators: Sequence[Accumulator], pres
     return Tiles(
         chosen, numbers, simplify(disjunction(some), known), simplify(disjunction(part), known), data[0] if data else ()
     )
+
+
+def _is_over(r: Related, cut: Mapping[Index, TileAxis]) -> bool:
+    """Whether a relation is over tiles: each of its places is another axis that is cut into them."""
+    axes = [i for i in cut if any(a is atom_affine(i) for a in r.arguments)]
+    return len(axes) == len(r.arguments)
 
 
 @shared

@@ -36,6 +36,8 @@ SIGNS = {Kind.SUM: 0, Kind.MAX: 1, Kind.MIN: -1}
 class GpuBody:
     """The function that is each program: `written`, and whether it multiplies matrices."""
 
+    _test = "_somewhere"
+
     def __init__(self, kernel: Kernel, naming: GpuNaming, values: GpuValues | None = None) -> None:
         self._kernel = kernel
         self._naming = naming
@@ -122,7 +124,7 @@ class GpuBody:
 
     def _tested(self, acc: Accumulator, name: str, scope: GpuScope) -> Node:
         """A sum with what it takes in of a tile, which is computed if the tests succeed."""
-        found = [apply("_somewhere", run(self._values.value(mask, scope)).node) for mask in acc.tests]
+        found = [apply(self._test, run(self._values.value(mask, scope)).node) for mask in acc.tests]
         inner = scope.inner()
         scope.closed = True
         inner.block.give(Infix(Name(name), "+", self._taken(acc, inner)))

@@ -232,13 +232,12 @@ class GpuValues(Reads):
             a = ordered(self._multiplied(left, scope), (sides[0], i))
             b = ordered(self._multiplied(right, scope), (i, sides[1]))
             return apply("_product", a.node, b.node, *options)
-        nodes: list[Node] = []
-        masks: list[Node] = []
-        for parts, axes in ((left, (sides[0], i)), (right, (i, sides[1]))):
-            v = ordered(self._multiplied([p for p in parts if not p.is_mask], scope), axes)
-            extents = self._naming.extents(axes)
-            nodes.append(v.node if v.axes == axes else apply("broadcast_to", aligned(v, axes).node, extents))
-            inside = [(aligned(p.value, axes).node, p.condition) for p in parts if p.is_mask]
-            each = (Conditional(Name(c), m, Name("None")) if c else m for m, c in inside)
-            masks.append(apply("_every", *each))
-        return apply("_product_where", *nodes, *masks, *options)
+        kept = [self._kept(left, (sides[0], i), scope), self._kept(right, (i, sides[1]), scope)]
+        return apply("_product_where", *(m for m, _ in kept), *(inside for _, inside in kept), *options)
+
+    def _kept(self, parts: Sequence[Part], axes: Axes, scope: GpuScope) -> tuple[Node, Node]:
+        """A matrix over `axes`, the product of the factors among these parts; and where it counts."""
+        v = ordered(self._multiplied([p for p in parts if not p.is_mask], scope), axes)
+        node = v.node if v.axes == axes else apply("broadcast_to", aligned(v, axes).node, self._naming.extents(axes))
+        inside = [(aligned(p.value, axes).node, p.condition) for p in parts if p.is_mask]
+        return node, apply("_every", *(Conditional(Name(c), m, Name("None")) if c else m for m, c in inside))

@@ -5,7 +5,8 @@ from jax import lax
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import mosaic_gpu
 
-from tensorlang.lower.emit.library.tiles import _filled
+from tensorlang.lower.emit.library.scalars import _in_some_place
+from tensorlang.lower.emit.library.tiles import _counted, _filled, _kept
 
 
 def _simulated(interpret):
@@ -120,6 +121,19 @@ def _matrix_product(a, a_turned, b, b_turned, dtype):
         return pl.run_scoped(summed, mosaic_gpu.WGMMAAccumulatorRef(shape, jnp.float32))
 
     return parts_of(a, lambda lefts: parts_of(b, lambda rights: multiplied(lefts, rights)))
+
+
+def _matrix_product_where(a, a_turned, b, b_turned, in_a, in_b, dtype):
+    """As `_matrix_product`, of what is in `in_a` and `in_b` alone, whatever the other elements are."""
+    product = lambda a, b, kind=dtype: _matrix_product(a, a_turned, b, b_turned, kind)
+    found = product(_kept(in_a, a), _kept(in_b, b))
+
+    def counted():
+        left, right = (x if inside is not None else _in_registers(x) for x, inside in ((a, in_a), (b, in_b)))
+        return _counted(product, lambda a, b: product(a, b, jnp.bfloat16), left, right, in_a, in_b)
+
+    is_finite = abs(found) < jnp.inf
+    return lax.cond(_in_some_place(jnp.logical_xor(is_finite, True)), counted, lambda: found)
 
 
 def _pipelined(step, tile, count, blocks, carry, stages, *masked):

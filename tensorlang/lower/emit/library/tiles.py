@@ -113,20 +113,23 @@ def _somewhere(mask):
 def _product_of_kept(product, a, b, in_a, in_b):
     """The product of two matrices, of what is in `in_a` and `in_b` alone, whatever the other elements are.
 
-    Those are 0 in it, which is right if it turns out finite. If not, terms that are nan, inf and -inf are counted.
+    Those are 0 in it, which is right if it turns out finite.
     """
     found = product(_kept(in_a, a), _kept(in_b, b))
+    is_finite = abs(found) < jnp.inf
+    return lax.cond(_somewhere(~is_finite), lambda: _counted(product, product, a, b, in_a, in_b), lambda: found)
 
-    def counted():
-        (a0, *kinds_a), (b0, *kinds_b) = _kinds(a, in_a), _kinds(b, in_b)
-        (sign_a, inf_a, nan_a, zero_a, any_a), (sign_b, inf_b, nan_b, zero_b, any_b) = kinds_a, kinds_b
-        both = product(sign_a * inf_a, sign_b) + product(sign_a, sign_b * inf_b)
-        most = product(inf_a, abs(sign_b)) + product(abs(sign_a), inf_b)
-        none = product(nan_a, any_b) + product(any_a, nan_b) + product(inf_a, zero_b) + product(zero_a, inf_b)
-        up, down = jnp.where(most + both > 0, jnp.inf, 0.0), jnp.where(most - both > 0, jnp.inf, 0.0)
-        return product(a0, b0) + up - down + jnp.where(none > 0, jnp.nan, 0.0)
 
-    return lax.cond(_somewhere(~(abs(found) < jnp.inf)), counted, lambda: found)
+def _counted(product, of_signs, a, b, in_a, in_b):
+    """As `_product_of_kept`, not finite: terms that are nan, inf and -inf are counted by `of_signs`, which multiplies
+    matrices of 0, 1 and -1."""
+    (a0, *kinds_a), (b0, *kinds_b) = _kinds(a, in_a), _kinds(b, in_b)
+    (sign_a, inf_a, nan_a, zero_a, any_a), (sign_b, inf_b, nan_b, zero_b, any_b) = kinds_a, kinds_b
+    both = of_signs(sign_a * inf_a, sign_b) + of_signs(sign_a, sign_b * inf_b)
+    most = of_signs(inf_a, abs(sign_b)) + of_signs(abs(sign_a), inf_b)
+    none = of_signs(nan_a, any_b) + of_signs(any_a, nan_b) + of_signs(inf_a, zero_b) + of_signs(zero_a, inf_b)
+    up, down = jnp.where(most + both > 0, jnp.inf, 0.0), jnp.where(most - both > 0, jnp.inf, 0.0)
+    return product(a0, b0) + up - down + jnp.where(none > 0, jnp.nan, 0.0)
 
 
 def _kinds(x, inside):

@@ -20,6 +20,7 @@ from tensorlang.lower.emit.gpu.naming import GpuNaming
 from tensorlang.lower.emit.gpu.reads import GpuScope
 from tensorlang.lower.emit.gpu.values import GpuValues, Part, Reduced
 from tensorlang.lower.emit.mosaic.tiles import Tiles
+from tensorlang.lower.kernels.functions import beyond_mosaic
 from tensorlang.lower.kernels.ir import Kernel
 from tensorlang.lower.kernels.masks import FUNCTIONS
 from tensorlang.lower.kernels.operands import Array
@@ -28,8 +29,8 @@ from tensorlang.lower.plan.dependence import places, variable
 from tensorlang.recursion import Deep, call, run
 
 _KNOWN = frozenset(
-    {"abs", "cos", "exp", "log", "log2", "max", "min", "recip", "relu", "rsqrt", "sigmoid", "sign", "sin", "sqrt"}
-    | {"tanh", "where_ge", "where_gt"}
+    {"abs", "cos", "cosh", "erf", "exp", "expm1", "log", "log1p", "log2", "logaddexp", "max", "min", "recip", "relu"}
+    | {"rsqrt", "sigmoid", "sign", "sin", "sinh", "softplus", "sqrt", "tan", "tanh", "where_ge", "where_gt"}
 )
 """The functions that Mosaic GPU has, beside powers of whole exponents."""
 
@@ -113,7 +114,10 @@ class MosaicValues(GpuValues):
         if isinstance(e, Call):
             f = e.function
             whole = f.exponent is not None and f.exponent.denominator == 1
-            if (f.name not in _KNOWN and f not in FUNCTIONS and not whole) or f.shared is not None:
+            lacks = beyond_mosaic(f) if f.shared is not None else None
+            if lacks is not None:
+                raise Unfit(f"Mosaic GPU has no {lacks}, which {f.name} takes")
+            if f.shared is None and f.name not in _KNOWN and f not in FUNCTIONS and not whole:
                 raise Unfit(f"Mosaic GPU has no {f.name}")
         v = yield from call(super().value(e, scope))
         return self.recorded(v)
@@ -161,14 +165,22 @@ class MosaicValues(GpuValues):
         return super()._where(mask, v, otherwise)
 
     def _product(self, left: Sequence[Part], right: Sequence[Part], i: Index, sides: Axes, scope: GpuScope) -> Node:
-        if any(p.of_values for p in (*left, *right)):
-            raise Unfit("values choose what a product of matrices adds up")
+        chosen = any(p.of_values for p in (*left, *right))
         arguments: list[Node] = []
+        masks: list[Node] = []
         for parts, wanted in ((left, (sides[0], i)), (right, (i, sides[1]))):
-            node, axes = self._matrix(parts, scope)
+            if any(p.is_mask for p in parts) and chosen:
+                axes = tuple(sorted(wanted, key=self._order.index))
+                node, mask = self._kept(parts, axes, scope)
+                self.pairs.add(frozenset(axes))
+            else:
+                (node, axes), mask = self._matrix(parts, scope), Name("None")
+            masks.append(mask)
             self.products.append((axes, wanted))
             arguments += [node, Name(str(axes != wanted))]
         self.pairs.add(frozenset(sides))
+        if chosen:
+            return apply("_matrix_product_where", *arguments, *masks, Name("dtype"))
         return apply("_matrix_product", *arguments, Name("dtype"))
 
     def _matrix(self, parts: Sequence[Part], scope: GpuScope) -> tuple[Node, Axes]:

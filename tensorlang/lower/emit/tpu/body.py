@@ -24,6 +24,7 @@ from tensorlang.lower.kernels.operands import (
     expressions_of,
     lookups_of,
     operand,
+    relations_in,
     relations_of,
 )
 from tensorlang.lower.kernels.terms import Binders, Reduction, conditions, over, product, reads, reduction
@@ -72,11 +73,16 @@ class TpuBody:
                 found[x, at] = operand(kernel, x, at)
         for lookup in lookups_of(kernel):
             found[lookup] = operand(kernel, lookup.array, lookup.at)
+        asked = relations_in(*conditions(*expressions_of(kernel)))
         for related in relations_of(kernel):
-            known = operand(kernel, related.relation, related.arguments)
-            if known.axes:  # else it holds wherever a tile is visited
-                found[related] = known
+            if related in asked or not self._holds(related):
+                found[related] = operand(kernel, related.relation, related.arguments)
         return {key: (x, naming.names.fresh_global(f"{naming.arrays[x.array]}_ref")) for key, x in found.items()}
+
+    def _holds(self, p: Predicate) -> bool:
+        """Whether `p` is a relation that holds at all of a tile that is visited."""
+        listed = self._kernel.tiles is not None and p in self._kernel.tiles.data
+        return listed and all(self._axes[i].is_number for i in over(p))
 
     def _kept(self, acc: Accumulator) -> Operand:
         """How an accumulator lies: unrolled axes first, a vector as arrays of rows have its axis."""
@@ -135,7 +141,7 @@ class TpuBody:
 
     def _accumulate(self, acc: Accumulator, writer: TpuValues, scope: TpuScope) -> None:
         tiles = tuple((a.index, a.extent) for a in self._kernel.of_role(Role.REDUCED) if not a.is_number)
-        pred = conjunction(p for p in conjuncts(acc.pred) if not isinstance(p, Related) or writer.axes_of(p))
+        pred = conjunction(p for p in conjuncts(acc.pred) if not self._holds(p))
         value = acc.value
         loops = [self._axes[i] for i in acc.axes if self._axes[i].role is Role.UNROLLED]
         while isinstance(value, Sum) and self._axes[value.index].role is Role.UNROLLED:

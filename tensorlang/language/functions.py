@@ -100,6 +100,26 @@ def add_black_box(
     return made
 
 
+@shared
+def running_where(f: ScalarFunction) -> ScalarFunction:
+    """`f`, whose loops data end, with one more argument after those that its code has: where these loops run.
+
+    Where it is false they make no trip, and the value is one that nobody may read.
+    """
+    assert f.shared is not None and f.loops is not None
+    of, place = f.shared
+    n = of.arity
+
+    def evaluate(*xs: Any) -> Any:
+        *given, where = np.broadcast_arrays(*xs[:n], *xs[n + 1 :], xs[n])
+        on, made = where != 0, np.zeros(where.shape)
+        made[on] = f.evaluate(*(x[on] for x in given))
+        return made
+
+    code = Shared(of.name, n + 1, of.value, of.joint, of.stores)
+    return replace(f, arity=f.arity + 1, evaluate=evaluate, shared=(code, place), loops=replace(f.loops, bounded=True))
+
+
 def forget(name: str) -> None:
     """Take back what was registered last under `name`."""
     del _functions[name]

@@ -542,3 +542,13 @@ def test_loops_go_together_with(name: str) -> None:
         np.testing.assert_allclose(tl.evaluate(f, *given, *data), want, rtol=1e-6)
         slope = jax.grad(lambda x: (plain(jnp, x, *data) * bar).sum())(jnp.asarray(given[0]))
         np.testing.assert_allclose(tl.adjoint(f, wrt=f.variables[0].name)(*given, *data, bar), slope, rtol=1e-4)
+
+
+def test_what_has_no_derivative_by_an_argument_has_no_addition_for_it() -> None:
+    f = tl.parse(
+        "scalar raised(x, k: int) = let y, i = loop y = x, i = 0 while i < k do (y * x, i + 1) in y\n"
+        "g(x: R) = raised(x, 3)"
+    )
+    certificate = tl.certify(f)
+    assert certificate.is_decided
+    assert check(certificate.to_json()).decided

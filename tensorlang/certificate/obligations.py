@@ -14,7 +14,7 @@ from tensorlang.derivative.derivation import Derivation, InnerProduct, Step
 from tensorlang.derivative.total import active
 from tensorlang.language.affine import Index, atom_affine
 from tensorlang.language.functions import derivative_cost
-from tensorlang.language.grammar import Add, Call, Expr, Mul, ScalarFunction, Var, number
+from tensorlang.language.grammar import Add, Call, Expr, Mul, Var, number
 from tensorlang.language.predicates import (
     TRUE,
     And,

@@ -21,6 +21,7 @@ from .facts import positive
 from .formulas import Formula, formula
 from .functions import check_functions
 from .gradient import is_gradient
+from .loops import check_loops
 from .points import FOR_ALL, Data, Sets
 from .predicates import renamed
 from .replay import THEOREMS, Derivation, Replay, components, product
@@ -84,6 +85,7 @@ _DEPTH = 20_000
 _SECONDS = 15.0
 """For a derivation of the checker's own, where that of the file is not decided."""
 _SUPREMUM = {"least", "most", "where", "attained"}
+_FURTHER = {"body", "program", "derivative"}
 _STEP_KEYS = {"rule", "theorem", "before", "after", "made"}
 
 
@@ -141,6 +143,8 @@ class _Checked:
             self.derivation = replace(self.adjoint, body=Num(Fraction(0)))
         self.wrt: list[str] = held["wrt"]
         self._parameters()
+        self.programmed: dict[str, tuple[Any, Any]] = {}
+        """The programs of functions with loops and of their derivatives."""
         self.functions = self._functions()
         self.data = self._data()
         self.costs = self._costs()
@@ -151,9 +155,11 @@ class _Checked:
 
     def report(self) -> Report:
         """Check everything."""
-        assumptions = check_functions(self.functions, frozenset(f for f, _ in calls(self.program.body)), self.budget)
+        called = frozenset(f for f, _ in calls(self.program.body))
+        looped = check_loops(self.programmed, self.functions, called, self.budget)
+        assumptions = [*check_functions(self.functions, called, self.budget, looped.told), *looped.assumed]
         if not self.has_steps:
-            return self._gradient(assumptions)
+            return self._gradient(assumptions, looped.findings)
         derivation = self.replayed = self._statements()
         self.extracted = 0
         replay = Replay(derivation, Sets(self.data, self.budget))
@@ -176,7 +182,7 @@ class _Checked:
             if own.decided:
                 steps = replace(own, how="and not by the derivation that the file holds, of which not all is decided")
                 values = []
-        findings = (steps, *values, cost)
+        findings = (steps, *values, cost, *looped.findings)
         if not all(finding.decided for finding in findings):
             self.budget.ask()
             search(self, [not finding.decided for finding in values], not cost.decided)
@@ -195,7 +201,7 @@ class _Checked:
             tuple(self.found.searched),
         )
 
-    def _gradient(self, assumptions: list[str]) -> Report:
+    def _gradient(self, assumptions: list[str], looped: tuple[Finding, ...]) -> Report:
         """Of a file without steps: that the adjoint is the gradient, by a derivation of its own here, and cheap."""
         self.extracted = 0
         value = self._derived(self.budget.part(self.budget.seconds / 2))
@@ -205,7 +211,7 @@ class _Checked:
             self.budget.ask()
             search(self, [not value.decided], not cost.decided)
             self.budget.ask()
-        found = (value, cost)
+        found = (value, cost, *looped)
         carried = self.found.plain(), tuple(self.found.searched)
         return Report(self.program.name, self.bound, found, tuple(assumptions), 0, {}, samples, 0, *carried)
 
@@ -305,7 +311,7 @@ class _Checked:
     def _functions(self) -> dict[str, Function]:
         found: dict[str, Function] = {}
         for f in self.held["functions"]:
-            fits = isinstance(f, dict) and f.keys() - {"body"} == {"name", "arity", "cost", "components"}
+            fits = isinstance(f, dict) and f.keys() - _FURTHER == {"name", "arity", "cost", "components"}
             _need(fits and isinstance(f["name"], str) and f["name"] not in found, "scalar functions, each once")
             _need(_FUNCTION.fullmatch(f["name"]) is not None, "the name of a function")
             told = f["components"] is not None
@@ -319,6 +325,9 @@ class _Checked:
             parts = tuple(None if e is None else syntax.expression(e) for e in parts)
             body = None if f.get("body") is None else syntax.expression(f["body"])
             found[f["name"]] = Function(f["name"], f["arity"], f["cost"], parts, body)
+            if f.keys() & {"program", "derivative"}:
+                _need(f.keys() >= {"program", "derivative"} and body is None and told, "programs and no body")
+                self.programmed[f["name"]] = f["program"], f["derivative"]
         used: set[str] = set()
         for program in (self.program, self.adjoint, self.derivation):
             used |= {f for f, _ in calls(program.body)}
@@ -331,7 +340,8 @@ class _Checked:
             used | unknown <= found.keys() <= used | inner, f"the scalar functions that occur, {sorted(used | inner)}"
         )
         for g in found.values():
-            spent = sum(operations(e, found) for e in g.components if e is not None) + g.arity - 1
+            there = [e for e in g.components if e is not None]  # of the others no term goes on, nor is one added
+            spent = sum(operations(e, found) for e in there) + max(0, len(there) - 1)
             _need(spent <= 3 * g.cost, f"the derivative of {g.name}, which costs {spent}, to cost at most 3 * {g.cost}")
         return found
 

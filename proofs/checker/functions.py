@@ -92,13 +92,17 @@ def _text(x: Fraction) -> str:
     return str(x) if x >= 0 else f"(0 - {-x})"
 
 
-def check_functions(functions: Mapping[str, Function], called: frozenset[str], budget: Budget) -> list[str]:
-    """What has to be assumed of these functions, of which the program calls some. Raises `Refused` for one that is not
-    declared as it is."""
+def check_functions(
+    functions: Mapping[str, Function], called: frozenset[str], budget: Budget, others: frozenset[str] = frozenset()
+) -> list[str]:
+    """What has to be assumed of these functions, of which the program calls some, without the `others`. Raises
+    `Refused` for one that is not declared as it is."""
     bodies = [f.body for f in functions.values() if f.name in called and f.body is not None]
     without = _NONE & called.union(*map(_called, bodies))
     assumed = [f"the derivative of {f}, for which log(-1) stands" for f in sorted(without)]
     for f in functions.values():
+        if f.name in others:
+            continue
         if not known(f.name):
             assumed += _check_other(f, functions, budget)
             continue

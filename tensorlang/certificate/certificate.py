@@ -94,11 +94,14 @@ class Certificate(Shown):
 
     @property
     def assumed(self) -> tuple[str, ...]:
-        """The unproved facts that it rests on: of functions with loops that data decide, their derivatives, and what
-        they cost on other paths than those with one trip of each loop."""
-        functions = _functions((self.derivation.function, self.derivation.adjoint))
-        names = [f.name for f in functions if f.shared is not None]
-        loops = [f"the derivative of {name}, and that it costs what one trip of each loop costs" for name in names]
+        """The unproved facts that it rests on: of functions with loops that data decide their derivatives, which a
+        checker derives from the programs in the file, and what they cost on other paths than those with one trip of
+        each loop."""
+        called = {f.name: f.loops for f in _called(self.derivation.function.body) if f.loops is not None}
+        loops = []
+        for name, of in sorted(called.items(), key=lambda pair: pair[0]):
+            derived = ", which a checker derives from its program," if of.programs() else ""
+            loops.append(f"the derivative of {name}{derived} and that it costs what one trip of each loop costs")
         return (*loops, *(text for r in self.routines for text in _assumed_of(r)))
 
     @property

@@ -13,8 +13,8 @@ from typing import Literal
 from tensorlang.derivative.derivation import Derivation, InnerProduct, Step
 from tensorlang.derivative.total import active
 from tensorlang.language.affine import Index, atom_affine
-from tensorlang.language.functions import operations
-from tensorlang.language.grammar import Add, Call, Expr, Mul, ScalarFunction, Var, number
+from tensorlang.language.functions import derivative_cost
+from tensorlang.language.grammar import Add, Call, Expr, Mul, Var, number
 from tensorlang.language.predicates import (
     TRUE,
     And,
@@ -234,12 +234,6 @@ class _Checker:
             return claim, "the same text"
         alike = simpler is not None and implies(conjunction([p, around]), simpler)
         return claim, "the same text" if alike and implies(conjunction([simpler or q, around]), p) else "open"
-
-
-def derivative_cost(f: ScalarFunction) -> int:
-    """The cost of all components of the derivative of `f`, and of adding them up."""
-    components = f.transpose(tuple(Var(f"x{k}", R) for k in range(f.arity)), Var("y", R), Var("t", R))
-    return sum(operations(e) for e in components if e is not None) + f.arity - 1
 
 
 def own_and_inner(x: Contraction) -> Ranges:

@@ -126,10 +126,12 @@ def _kept(step: Step) -> tuple[Statement, ...]:
 
 
 def described(f: ScalarFunction, told: bool = True) -> dict[str, Any]:
-    """A scalar function's cost and, if it is to be `told`, its derivative, as JSON has them."""
+    """A scalar function's cost and, if it is to be `told`, its derivative and its program, as JSON has them."""
     arguments = tuple(Var(f"x{k}", R) for k in range(f.arity))
     components = f.transpose(arguments, Var("y", R), Var("t", R)) if told else ()
     texts = [None if e is None else expr_text(e) for e in components] if told else None
     name = f.name if f.exponent is None else f"{f.name} {f.exponent}"
     found = {"name": name, "arity": f.arity, "cost": f.cost, "components": texts}
+    if told and f.loops is not None:
+        found |= f.loops.programs()
     return found if f.body is None else {**found, "body": expr_text(f.body)}

@@ -1,7 +1,7 @@
 """The registry of scalar functions: evaluation, derivative, cost, and notation of each, in one place.
 
-The cost bound rests on one inequality for each function with k arguments (RULES, (B)): the cost of all its k
-derivative components plus k - 1 is at most 3 times its own cost. `register` refuses a function that breaks it.
+The cost bound rests on one inequality for each function with k derivative components that are not 0 (RULES, (B)): the
+cost of all of them plus k - 1 is at most 3 times its own cost. `register` refuses a function that breaks it.
 """
 
 from __future__ import annotations
@@ -100,6 +100,26 @@ def add_black_box(
     return made
 
 
+@shared
+def running_where(f: ScalarFunction) -> ScalarFunction:
+    """`f`, whose loops data end, with one more argument after those that its code has: where these loops run.
+
+    Where it is false they make no trip, and the value is one that nobody may read.
+    """
+    assert f.shared is not None and f.loops is not None
+    of, place = f.shared
+    n = of.arity
+
+    def evaluate(*xs: Any) -> Any:
+        *given, where = np.broadcast_arrays(*xs[:n], *xs[n + 1 :], xs[n])
+        on, made = where != 0, np.zeros(where.shape)
+        made[on] = f.evaluate(*(x[on] for x in given))
+        return made
+
+    code = Shared(of.name, n + 1, of.value, of.joint, of.stores)
+    return replace(f, arity=f.arity + 1, evaluate=evaluate, shared=(code, place), loops=replace(f.loops, bounded=True))
+
+
 def forget(name: str) -> None:
     """Take back what was registered last under `name`."""
     del _functions[name]
@@ -145,16 +165,26 @@ def _make(
 
 
 def _check_bound(f: ScalarFunction) -> None:
-    name, arity, cost = f.name, f.arity, f.cost
-    components = f.transpose(tuple(Var(f"x{k}", R) for k in range(arity)), Var("y", R), Var("t", R))
-    if len(components) != arity:
-        raise ScalarFunctionError(f"{name} has {arity} arguments, but its derivative has {len(components)} components")
-    spent = sum(operations(e) for e in components if e is not None) + arity - 1
+    name, cost = f.name, f.cost
+    spent = derivative_cost(f)
     if spent > 3 * cost:
         raise ScalarFunctionError(
             f"{name} costs {cost}, so its derivative may cost at most {3 * cost} for the bound of 4 to hold; "
             f"its derivative, with the additions of its parts, costs {spent}"
         )
+
+
+def derivative_cost(f: ScalarFunction) -> int:
+    """The cost of all components of the derivative of `f`, and of adding up those that are not 0.
+
+    Raises `ScalarFunctionError` if they are not as many as the arguments.
+    """
+    components = f.transpose(tuple(Var(f"x{k}", R) for k in range(f.arity)), Var("y", R), Var("t", R))
+    if len(components) != f.arity:
+        many = len(components)
+        raise ScalarFunctionError(f"{f.name} has {f.arity} arguments, but its derivative has {many} components")
+    there = [e for e in components if e is not None]
+    return sum(map(operations, there)) + max(0, len(there) - 1)
 
 
 def operations(e: Expr) -> int:

@@ -6,6 +6,7 @@
     adjoint    the adjoint of each path, with the values that it reads stored for each trip
     count      the value on numbers, and how many operations the path to it has
     text       the form as text, and back
+    plain      the form as data of certificates
     emit       the form as one function of JAX on whole arrays
     black_box  the form as a scalar function of the language
 

@@ -99,7 +99,8 @@ class _Adjoint:
             if v not in inner and v not in changed:
                 bars[v] = one[v]
         outs = tuple(self.fresh.new("b") for _ in changed)
-        kept1, kept2 = sorted(defined(then) & uses(back)), sorted(defined(otherwise) & uses(back2))
+        read = (uses(b) | names(own.get(v, ABSENT) for v in changed) for b, own in ((back, one), (back2, other)))
+        kept1, kept2 = (sorted(defined(side) & here) for side, here in zip((then, otherwise), read, strict=True))
         after = self._copies((*kept1, *kept2))
         made.append(
             If(

@@ -35,6 +35,7 @@ from tensorlang.scalars.count import Linear, Run, path_cost, run, shortest
 from tensorlang.scalars.dual import active, dual
 from tensorlang.scalars.emit import source
 from tensorlang.scalars.ops import types
+from tensorlang.scalars.plain import plain
 from tensorlang.scalars.text import code_text
 
 
@@ -212,7 +213,9 @@ def _made(code: Code, plan: Plan) -> ScalarFunction:
     else:
         paths = [_less(path_cost(dual(code, [x], kinds, _fresh(code))), value) for x in wrt]
     bounded, labels = not unbounded(code.body), _labels(code, name)
-    counted = Loops(len(code.params), value.get(0, 0), _each(value), bounded, lambda *xs: run(code, xs).visits, labels)
+    visits = lambda *xs: run(code, xs).visits
+    programs = lambda: {"program": plain(code), "derivative": plain(joint)}
+    counted = Loops(len(code.params), value.get(0, 0), _each(value), bounded, visits, labels, programs)
     moving = active(code, wrt, types(code))
     partials: dict[int, ScalarFunction] = {}
 
@@ -220,7 +223,7 @@ def _made(code: Code, plan: Plan) -> ScalarFunction:
         if k not in partials:
             own = dual(code, [wrt[k]], types(code), _fresh(code))
             slope = replace(own, name=f"{name}_by_{wrt[k]}", results=own.results[1:])
-            own_loops = replace(counted, base=paths[k].get(0, 0), each=_each(paths[k]))
+            own_loops = replace(counted, base=paths[k].get(0, 0), each=_each(paths[k]), programs=dict)
             partials[k] = _partial(slope, each[k], shared, k, own_loops)
         return partials[k]
 

@@ -34,7 +34,7 @@ from tensorlang.lower.arrays.scope import Scope
 from tensorlang.lower.arrays.sums.sparse import is_enumerable
 from tensorlang.lower.arrays.sums.strategies import contract, total
 from tensorlang.lower.arrays.sums.summation import Summation
-from tensorlang.lower.arrays.values import Value, compared, where
+from tensorlang.lower.arrays.values import Axes, Value, compared, where
 from tensorlang.recursion import Deep, call
 from tensorlang.sets.solve import simplify_in
 
@@ -98,8 +98,19 @@ class Compiler:
 
     def _combined(self, e: Expr, scope: Scope) -> Deep[Value]:
         return combined(
-            e, lambda part: self.value(part, scope), scope.order, self.shared, lambda v: self._safe(v, scope)
+            e,
+            lambda part: self.value(part, scope),
+            scope.order,
+            self.shared,
+            lambda v: self._safe(v, scope),
+            lambda axes: self._shown(axes, scope),
         )
+
+    def _shown(self, axes: Axes, scope: Scope) -> Value | None:
+        """Where something over `axes` is not hidden; None if that is everywhere."""
+        if not scope.masks:
+            return None
+        return self.ctx.short(mask_over(self.ctx, scope, conjunction(scope.masks), axes), scope.block)
 
     def _safe(self, v: Value, scope: Scope) -> Value:
         """`v`, but 1 where it is hidden: the derivative of a hidden log(0) must be 0, not 0 * inf."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from tensorlang.errors import NormalFormError
-from tensorlang.language.functions import function
+from tensorlang.language.functions import function, running_where
 from tensorlang.language.grammar import Add, Call, Const, Expr, Mul, children
-from tensorlang.lower.arrays.values import Axes, Value, applied, literal, plus, times
+from tensorlang.lower.arrays.values import Axes, Value, applied, literal, plus, times, union
 from tensorlang.lower.plan.dependence import variable
 from tensorlang.recursion import Deep, call
 
@@ -26,11 +26,13 @@ def combined(
     order: Axes,
     shared: Collection[Expr] = (),
     guarded: Callable[[Value], Value] = lambda v: v,
+    shown: Callable[[Axes], Value | None] = lambda axes: None,
 ) -> Deep[Value]:
     """The value of a number, sum, product or call, where `value` has those of its parts; in a product a factor that is
     1/c is divided by, unless it is `shared`.
 
-    Arguments at which a function may not be finite are `guarded`. Raises `NormalFormError` for other expressions.
+    Arguments at which a function may not be finite are `guarded`. Loops that data end run where elements over axes are
+    `shown`, None being everywhere. Raises `NormalFormError` for other expressions.
     """
     match e:
         case Const(number):
@@ -54,6 +56,11 @@ def combined(
             for argument in arguments:
                 v: Value = yield from call(value(argument))
                 values.append(guarded(v) if _is_partial(e) else v)
+            if f.shared is not None:
+                n = f.shared[0].arity
+                on = shown(union(values[:n], order))
+                if on is not None:
+                    return applied(running_where(f), [*values[:n], on, *values[n:]], order)
             return applied(f, values, order)
     raise NormalFormError("code is made of scalar expressions; found a gen, let or pair inside of one")
 

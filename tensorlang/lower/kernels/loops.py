@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tensorlang.interning import shared
 from tensorlang.language.affine import atom_affine
-from tensorlang.language.grammar import Call, Expr, ScalarFunction, Shared
+from tensorlang.language.functions import running_where
+from tensorlang.language.grammar import Call, Expr, Shared
 from tensorlang.language.predicates import Related, conjunction, conjuncts, less
 from tensorlang.language.rebuilt import rewrite
 from tensorlang.lower.kernels.ir import Kernel
@@ -47,7 +47,7 @@ def with_ends(kernel: Kernel) -> Kernel:
         if key is None or isinstance(where, bool) or not isinstance(new, Call):
             return new
         arity = key[0].arity
-        return Call(_ended(new.function), (*new.arguments[:arity], ended(where), *new.arguments[arity:]))
+        return Call(running_where(new.function), (*new.arguments[:arity], ended(where), *new.arguments[arity:]))
 
     def ended(e: Expr) -> Expr:
         return rewrite(e, lambda old: old if variable(old) is not None else None, made)
@@ -78,12 +78,3 @@ def _counts(e: Expr, root: Expr, around: Mask) -> Mask:
             masks = both(masks, m) if isinstance(m, bool) or free(m) <= free(e) else masks
         counts = either(counts, masks)
     return counts
-
-
-@shared
-def _ended(f: ScalarFunction) -> ScalarFunction:
-    """`f` with an argument that says where its loops run."""
-    assert f.shared is not None and f.loops is not None
-    of, place = f.shared
-    given = Shared(of.name, of.arity + 1, of.value, of.joint, of.stores)
-    return replace(f, arity=f.arity + 1, shared=(given, place), loops=replace(f.loops, bounded=True))

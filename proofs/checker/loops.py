@@ -1,0 +1,237 @@
+"""Functions with loops that data end, whose programs a certificate holds: whether the derivative is that of the
+program, on all paths, and what both cost. What is not decided is assumed, by name; what is false at some numbers is
+refused.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .budget import Budget, TooLarge, Undecided
+from .paths import Beside, Cotangents, Primal, Slopes, spared
+from .report import Finding
+from .running import Beyond, results, slopes
+from .scalar_code import Back, Code, If, Loop, Op, Stmt, read
+from .semantics import Function, Undefined, known
+from .symbols import ZERO, Number, Symbols, plus
+from .trees import Call, Expr, Mul, Name, Refused
+
+_SECONDS = 5.0
+_SAMPLING = 2.0
+_POINTS = 300
+_SCALES = (1.0, 3.0, 0.3, 10.0)
+_CLOSE = 1e-4
+EVERY_PATH = "on every path"
+
+
+@dataclass(frozen=True)
+class Looped:
+    """A function with its program and that of its derivative: `value` has one result, `derivative` that and the partial
+    derivatives by the parameters that are not whole numbers. `costs` are those that are declared of these, and `there`
+    tells which are declared to be anything but 0."""
+
+    name: str
+    cost: int
+    value: Code
+    derivative: Code
+    costs: tuple[int, ...]
+    there: tuple[bool, ...]
+
+    @property
+    def by(self) -> list[str]:
+        """The parameters by which there is a derivative."""
+        return [p for p in self.value.params if p not in self.value.whole]
+
+
+def looped(name: str, cost: int, value: Any, derivative: Any, partials: Sequence[int | None]) -> Looped:
+    """The function with these programs, as JSON has them, and the costs of its derivatives by its arguments. Raises
+    `Refused` if they don't fit."""
+    value, derivative = read(value), read(derivative)
+    if len(value.params) != len(partials):
+        raise Refused(f"the program of {name} has {len(value.params)} arguments, not {len(partials)}")
+    if any(cost is not None for p, cost in zip(value.params, partials, strict=True) if p in value.whole):
+        raise Refused(f"{name} has a derivative by a whole number")
+    costs = tuple(c or 0 for p, c in zip(value.params, partials, strict=True) if p not in value.whole)
+    there = tuple(c is not None for p, c in zip(value.params, partials, strict=True) if p not in value.whole)
+    return Looped(name, cost, value, derivative, costs, there)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What was found: why the derivative is not decided, or None, and on which paths it costs at most 3 times the
+    value, in words, or None; of the statements in `body`."""
+
+    why: str | None
+    every_path: str | None
+    body: tuple[Stmt, ...]
+
+
+def check_looped(f: Looped, budget: Budget) -> Answer:
+    """Check a function. Raises `Refused` where its derivative or a cost is another one than is declared."""
+    if f.derivative.params != f.value.params or f.derivative.whole != f.value.whole:
+        raise Refused(f"the derivative of {f.name} has other parameters")
+    if len(f.value.results) != 1 or len(f.derivative.results) != 1 + len(f.by) or len(f.costs) != len(f.by):
+        raise Refused(f"the derivative of {f.name} has not a result for each parameter")
+    least = f.value.one_trip(f.value.body)
+    if f.cost != max(1, least):
+        raise Refused(f"{f.name} costs {f.cost}, and its program with one trip of each loop {least}")
+    whole = f.derivative.one_trip(f.derivative.body)
+    if sum(f.costs) < whole - least:
+        told = sum(f.costs)
+        raise Refused(f"the derivatives of {f.name} cost {whole - least} with one trip of each loop, not {told}")
+    why: str | None = ""
+    spare: int | None = None
+    for way in (_back, _forth) if _goes_back(f.derivative.body) else (_forth, _back):
+        try:
+            why, spare = _decided(f, way, budget.part(_SECONDS))
+        except (TooLarge, Undecided, RecursionError) as error:
+            budget.ask()
+            why = str(error)
+        if why is None:
+            break
+    if why is not None:
+        _sampled(f, budget.part(_SAMPLING))
+    return Answer(why, _words(f, spare), f.value.body)
+
+
+def _decided(
+    f: Looped, way: Callable[[Primal, list[str]], list[Number]], budget: Budget
+) -> tuple[str | None, int | None]:
+    symbols = Symbols(budget)
+    own = Primal(f.value, symbols)
+    wanted = way(own, f.by)
+    theirs = Beside(f.derivative, own)
+    for name, a, b in zip(("the value", *f.by), (own.result, *wanted), theirs.results, strict=True):
+        if name in f.by and not f.there[f.by.index(name)] and not symbols.is_zero(b):
+            return f"that the derivative by {name} is 0", None
+        if not symbols.is_zero(plus(a, b, -1)):
+            return f"the derivative by {name}" if name in f.by else name, None
+    return None, spared(own.costs, theirs.costs, 4)
+
+
+def _forth(own: Primal, by: list[str]) -> list[Number]:
+    """The derivatives, by dual numbers."""
+    return [Slopes(own, p).result for p in by]
+
+
+def _back(own: Primal, by: list[str]) -> list[Number]:
+    """The derivatives, by the adjoint."""
+    bars = Cotangents(own).bars
+    return [bars.get(p, ZERO) for p in by]
+
+
+def _words(f: Looped, spare: int | None) -> str | None:
+    if spare is None or spare + 3 * (1 + len(f.by)) < 0:
+        return None
+    return EVERY_PATH if spare >= 0 else f"{EVERY_PATH}, inputs and outputs counted"
+
+
+def _goes_back(block: Sequence[Stmt]) -> bool:
+    """Whether it looks like an adjoint."""
+    return any(
+        isinstance(s, Back)
+        or (isinstance(s, Op) and s.f in ("acc", "less"))
+        or (isinstance(s, If) and _goes_back((*s.then, *s.otherwise)))
+        or (isinstance(s, Loop) and bool(s.saves or _goes_back(s.body)))
+        for s in block
+    )
+
+
+def _sampled(f: Looped, budget: Budget) -> None:
+    """Compare at some numbers. Raises `Refused` where the derivative is another one."""
+    rng = random.Random(f.name)
+    for k in range(_POINTS):
+        scale, low = _SCALES[k % len(_SCALES)], (0.0, -1.0, -1.0)[k % 3]
+        at = [float(rng.randint(0, 4)) if p in f.value.whole else rng.uniform(low, 1) * scale for p in f.value.params]
+        try:
+            found = [
+                _or_none(lambda at=at: slopes(f.value, at, budget)),
+                _or_none(lambda at=at: results(f.derivative, at, budget)),
+            ]
+        except (Undefined, ArithmeticError, ValueError, TypeError):
+            continue
+        except TooLarge:
+            return
+        own, theirs = found
+        if own is None or theirs is None:
+            if own is not theirs:
+                raise Refused(f"of {f.name} and its derivative one alone is beyond a bound at {at}")
+            continue
+        wanted = [own[0], *(t for t, p in zip(own[1:], f.value.params, strict=True) if p not in f.value.whole)]
+        theirs = [theirs[0], *(b if there else 0.0 for b, there in zip(theirs[1:], f.there, strict=True))]
+        for a, b in zip(wanted, theirs, strict=True):
+            if math.isfinite(a) and abs(a) < 1 / _CLOSE and not abs(a - b) <= _CLOSE * (1 + abs(a)):
+                raise Refused(f"the derivative of {f.name} is another one at {at}: {b}, not {a}")
+
+
+def _or_none(numbers: Callable[[], list[float]]) -> list[float] | None:
+    """The numbers, or None where a loop is beyond its bound."""
+    try:
+        return numbers()
+    except Beyond:
+        return None
+
+
+@dataclass(frozen=True)
+class Looping:
+    """Of the functions of a certificate: those whose programs tell what they are, what was found, and what is
+    assumed."""
+
+    told: frozenset[str]
+    findings: tuple[Finding, ...]
+    assumed: tuple[str, ...]
+
+
+def check_loops(
+    programs: Mapping[str, tuple[Any, Any]], functions: Mapping[str, Function], called: frozenset[str], budget: Budget
+) -> Looping:
+    """What is found of the functions with programs, each with that of its derivative; the program of the certificate
+    calls those that are `called`. Raises `Refused` for one that is not declared as it is."""
+    told: set[str] = set()
+    seen: set[str] = set()
+    findings: list[Finding] = []
+    assumed: list[str] = []
+    for name, (value, derivative) in programs.items():
+        f = functions[name]
+        if known(name):
+            raise Refused(f"{name} has no other program than the one that it is known by")
+        partials = [None if e is None else _partial(f, e) for e in f.components]
+        if len({g for g in partials if g is not None} | {name}) <= sum(g is not None for g in partials):
+            raise Refused(f"the derivatives of {name} are not functions of their own")
+        costs = [None if g is None else functions[g].cost for g in partials]
+        answer = check_looped(looped(name, f.cost, value, derivative, costs), budget)
+        there = [g for g in partials if g is not None]
+        if seen & {name, *there} or any(functions[g].body is not None for g in there):
+            raise Refused(f"{name} has a derivative that is another function")
+        # what the program calls itself may not cost less than is told, and what is differentiated has a derivative
+        told |= {name, *(g for g in there if g not in called and not functions[g].components)}
+        seen |= {name, *there}
+        if answer.why is None:
+            findings.append(Finding(f"the derivative of {name}, from its program", True, "on every path"))
+        else:
+            assumed.append(f"the derivative of {name}, which its program was not shown to have: {answer.why}")
+        if answer.every_path is None:
+            assumed.append(f"that all derivatives of {name} cost at most 3 times its value {EVERY_PATH}")
+        else:
+            what = f"that all derivatives of {name} cost at most 3 times its value"
+            findings.append(Finding(what, True, answer.every_path))
+        if len(there) > 1:
+            assumed.append(f"that {', '.join(there)} share the cost of all of them as is declared")
+        if any(not isinstance(s, Op) for s in answer.body):
+            assumed.append(
+                f"of {name} one trip of each loop, and the cheaper side of each branch, where costs are told"
+            )
+    return Looping(frozenset(told), tuple(findings), tuple(assumed))
+
+
+def _partial(f: Function, e: Expr) -> str:
+    """The function that a component of a derivative is, times t."""
+    arguments = (*(Name(f"x{k}") for k in range(f.arity)), Name("y"))
+    match e:
+        case Mul(Call(g, given), Name("t")) if given == arguments and not known(g):
+            return g
+    raise Refused(f"expected the derivatives of {f.name}, which has a program, to be functions of their own")

@@ -119,7 +119,7 @@ def _one_or_another(ctx: Context, c: Extreme) -> tuple[list[tuple[Affine, Predic
     if isinstance(c.e, Choice):
         return WhyNot("which of several points is the first one is not known before they are compared")
     for q in conjuncts(c.left[1]):
-        if isinstance(q, Or) and len(q.parts) <= _MOST_POINTS:
+        if isinstance(q, Or) and 0 < len(q.parts) <= _MOST_POINTS:
             rest = [p for p in conjuncts(c.left[1]) if p is not q]
             found = [(_point(c.e.index, part), conjunction([part, *rest])) for part in q.parts]
             points = [(point, p) for point, p in found if point is not None]

@@ -20,6 +20,7 @@ from tensorlang.language.function import Function, Parameter, taken_names, unuse
 from tensorlang.language.grammar import Routine, Var
 from tensorlang.language.predicates import FALSE, TRUE, Predicate, conjunction, free_atoms, relations
 from tensorlang.language.types import R, array
+from tensorlang.lower.plan.in_step import in_steps
 from tensorlang.lower.plan.windows import Along, Sweep, found_sweep
 from tensorlang.normal import normal_ssa
 from tensorlang.normal.recurrences import apart, step_ssa
@@ -132,8 +133,7 @@ class Staged:
 
 def staged(f: Function, windows: bool = True) -> Staged:
     """The stages and turns of `f`, a simplified program; with `windows`, turns go window by window of their times."""
-    s = normal_ssa(f)
-    d = apart(s)
+    d = apart(in_steps(normal_ssa(f)))
     if not d.loops:
         return Staged(f, (Stage(f, ()),))
     return _Staging(f, d.s, d.loops, {x.param: place for x, place in d.given.items()}, windows).result()

@@ -13,12 +13,12 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from tensorlang.language.affine import Affine, Atom, Index, Lookup, atom_affine, constant
+from tensorlang.language.affine import Affine, Index, Lookup, atom_affine, constant
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import FALSE, Predicate, at_most, conjunction, equal, less, relations, substitute
 from tensorlang.language.types import R, array
 from tensorlang.normal.contraction import Factor, contraction, inner_solution, is_determined
-from tensorlang.normal.recurrences import apart, choices_of, made_step, merged, step_ssa, with_outputs
+from tensorlang.normal.recurrences import choices_of, made_step, merged, step_ssa, with_outputs
 from tensorlang.normal.ssa import (
     SSA,
     Constant,
@@ -36,7 +36,7 @@ from tensorlang.normal.ssa import (
     own_indices,
     summed_indices,
 )
-from tensorlang.normal.tidy import map_outputs, tidy, with_operands
+from tensorlang.normal.tidy import map_outputs, with_operands
 from tensorlang.sets.isl import implies
 from tensorlang.sets.solve import ranges_predicate
 from tensorlang.simplify import simplify_ssa
@@ -44,18 +44,13 @@ from tensorlang.simplify import simplify_ssa
 
 def in_steps(s: SSA) -> SSA:
     """`s`, whose recurrences make the products that only they read, each at its own time."""
-    d = apart(s)
-    if not any(isinstance(loop, Loop) for loop in d.loops):
-        return s
-    given, s = s, d.joined(tidy(d.s), lambda step: with_outputs(step, tidy(step_ssa(step))))
-    start = s
     tried: set[Statement] = set()
     while (x := next((x for x in s.statements if x not in tried and _is_product(x)), None)) is not None:
         tried.add(x)
         assert isinstance(x, Contraction)
         for axis in range(len(x.shape)):
             s = _moved(s, x, axis)
-    return given if s is start else s
+    return s
 
 
 def _is_product(x: Statement) -> bool:
@@ -74,11 +69,9 @@ def _moved(s: SSA, x: Contraction, axis: int) -> SSA:
     if len(loops) != 1 or x in output_list(s.outputs):
         return s
     (loop,) = loops
-    if x in loop.inits or loop.frees.count(x) != 1:
-        return s
-    inside, now = Input(loop.step.frees[loop.frees.index(x)], (), x.shape), Lookup(loop.step.time, ())
-    own = _place(step_ssa(loop.step).statements, inside, axis)
-    if own is None or inside in loop.step.outputs or own.lookups != (now,) or abs(own.coefficient(now)) != 1:
+    inside, now = read_as(loop, x), Lookup(loop.step.time, ())
+    own = _place(step_ssa(loop.step).statements, inside, axis) if inside is not None else None
+    if own is None or own.lookups != (now,) or abs(own.coefficient(now)) != 1:
         return s
     t = Index("t")
     then = own.substitute({now: atom_affine(t)})
@@ -92,7 +85,9 @@ def _moved(s: SSA, x: Contraction, axis: int) -> SSA:
                 or not _is_never(conjunction([ranges_predicate({t: loop.size}), equal(then, at)]))
             ):
                 return s
-            changed[y] = _reading(y, x, axis, _at(x, axis, at, {z: z for z in x.factors}), {z: z for z in operands(y)})
+            changed[y] = reading(
+                y, x, (axis,), _at(x, axis, at, {z: z for z in x.factors}), {z: z for z in operands(y)}
+            )
     new = merged(s.statements, {loop: _making(loop, x, axis, own)}, changed)
     names = {new[x]: name for x, name in s.names.items()}
     statements = tuple(dict.fromkeys(new.values()))
@@ -105,8 +100,7 @@ def _is_never(p: Predicate) -> bool:
 
 def _making(loop: Loop, x: Contraction, axis: int, at: Affine) -> Loop:
     """`loop`, whose steps make what they read of `x`, at this place of the axis."""
-    step = loop.step
-    frees = dict(zip(loop.frees, step.frees, strict=True))
+    frees = dict(zip(loop.frees, loop.step.frees, strict=True))
     inside = Input(frees.pop(x), (), x.shape)
     own: dict[Statement, Statement] = {}
     for y in x.factors:
@@ -115,10 +109,23 @@ def _making(loop: Loop, x: Contraction, axis: int, at: Affine) -> Loop:
         else:
             v = frees.setdefault(y, Var(y.param.name if isinstance(y, Input) else "v", array(y.shape, R)))
             own[y] = Input(v, (), y.shape)
-    made = _at(x, axis, at, own)
+    return rebuilt(loop, frees, inside, (axis,), _at(x, axis, at, own))
+
+
+def read_as(loop: Loop, x: Statement) -> Input | None:
+    """What stands for `x` in the steps of a recurrence; None if it reads it otherwise, too."""
+    if x in loop.inits or len(set(loop.frees)) < len(loop.frees):
+        return None
+    inside = Input(loop.step.frees[loop.frees.index(x)], (), x.shape)
+    return None if inside in loop.step.outputs else inside
+
+
+def rebuilt(loop: Loop, frees: Mapping[Statement, Var], inside: Input, axes: Collection[int], made: Statement) -> Loop:
+    """`loop`, whose steps have these `frees`, and read what was `made` of `inside` where they read that."""
+    step = loop.step
     new: dict[Statement, Statement] = {}
     for y in step_ssa(step).statements:
-        new[y] = _reading(y, inside, axis, made, new) if inside in operands(y) else with_operands(y, new)
+        new[y] = reading(y, inside, axes, made, new) if inside in operands(y) else with_operands(y, new)
     outputs = [new[y] for y in step.outputs]
     again = made_step(step.states, tuple(frees.values()), step.time, outputs, choices_of(new.values()))
     return Loop(loop.size, with_outputs(again, simplify_ssa(step_ssa(again))), loop.inits, tuple(frees))
@@ -134,20 +141,20 @@ def _at(x: Contraction, axis: int, at: Affine, factors: Mapping[Statement, State
     return contraction(shape, own, read, summed, substitute(there, {old[axis]: at}))
 
 
-def _reading(y: Statement, x: Statement, axis: int, made: Statement, new: Mapping[Statement, Statement]) -> Statement:
-    """`y`, that reads what was `made` of `x` at one place of its axis."""
+def reading(
+    y: Statement, x: Statement, axes: Collection[int], made: Statement, new: Mapping[Statement, Statement]
+) -> Statement:
+    """`y`, that reads what was `made` of `x`, which it reads at one place on each of these axes."""
     assert isinstance(y, Contraction)
-    solved = inner_solution(y).values
-    moved: dict[Atom, Affine] = {}
+    summed = dict(zip(summed_indices(y), y.summed, strict=True))
     factors: list[Factor] = []
     for z, at in zip(y.factors, factor_indices(y), strict=True):
         if z is x:
-            moved[at[axis]] = solved[at[axis]]
-            factors.append((made, (*at[:axis], *at[axis + 1 :])))
+            summed.update((at[k], x.shape[k]) for k in axes)  # equalities determine them
+            factors.append((made, tuple(i for k, i in enumerate(at) if k not in axes)))
         else:
             factors.append((new[z], at))
-    summed = dict(zip(summed_indices(y), y.summed, strict=True))
-    return contraction(y.shape, own_indices(y), factors, summed, substitute(y.pattern.pred, moved))
+    return contraction(y.shape, own_indices(y), factors, summed, y.pattern.pred)
 
 
 def _place(readers: Collection[Statement], x: Statement, axis: int) -> Affine | None:

@@ -21,9 +21,10 @@ from tensorlang.language.grammar import Routine, Var
 from tensorlang.language.predicates import FALSE, TRUE, Predicate, conjunction, free_atoms, relations
 from tensorlang.language.types import R, array
 from tensorlang.lower.plan.in_step import in_steps
+from tensorlang.lower.plan.read_parts import read_parts
 from tensorlang.lower.plan.windows import Along, Sweep, found_sweep
 from tensorlang.normal import normal_ssa
-from tensorlang.normal.recurrences import apart, step_ssa
+from tensorlang.normal.recurrences import apart, step_ssa, with_outputs
 from tensorlang.normal.ssa import (
     SSA,
     Addition,
@@ -47,7 +48,7 @@ from tensorlang.normal.ssa import (
     predicates,
     selections,
 )
-from tensorlang.normal.tidy import is_index_only, map_outputs, with_operands
+from tensorlang.normal.tidy import is_index_only, map_outputs, tidy, with_operands
 from tensorlang.sets.isl import implies
 from tensorlang.simplify.read_back import read_back
 
@@ -133,10 +134,20 @@ class Staged:
 
 def staged(f: Function, windows: bool = True) -> Staged:
     """The stages and turns of `f`, a simplified program; with `windows`, turns go window by window of their times."""
-    d = apart(in_steps(normal_ssa(f)))
+    d = apart(_thinner(normal_ssa(f)))
     if not d.loops:
         return Staged(f, (Stage(f, ()),))
     return _Staging(f, d.s, d.loops, {x.param: place for x, place in d.given.items()}, windows).result()
+
+
+def _thinner(s: SSA) -> SSA:
+    """`s`, of which less is stored for all times."""
+    d = apart(s)
+    if not any(isinstance(loop, Loop) for loop in d.loops):
+        return s
+    tidied = d.joined(tidy(d.s), lambda step: with_outputs(step, tidy(step_ssa(step))))
+    made = read_parts(in_steps(tidied))
+    return s if made is tidied else made
 
 
 class _Staging:

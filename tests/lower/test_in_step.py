@@ -13,8 +13,9 @@ import benchmarks.through_time as benchmark
 import tensorlang as tl
 from tensorlang.language.grammar import Var
 from tensorlang.language.types import shape
-from tensorlang.lower.plan.recurrences import Stage, Turn, staged
+from tensorlang.lower.plan.recurrences import Stage, Turn, staged, thinner
 from tensorlang.measure.count import count
+from tensorlang.normal import function_of, normal_ssa
 
 BACKWARDS = """
 f(p: [T][n]R, q: [T][m]R, a: R) = let x = gen t:T, i:n, j:m. p[t, i] * q[t, j] in
@@ -75,6 +76,22 @@ def test_what_steps_would_make_twice_stays_an_array(name: str) -> None:
     with jax.enable_x64(True):
         for found, wanted in zip(jax.tree.leaves(tl.lower(f)(*x)), jax.tree.leaves(tl.evaluate(f, *x)), strict=True):
             np.testing.assert_allclose(found, wanted, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["backwards", "first", "linear attention", "state-space model", "Cholesky"])
+def test_no_operation_is_counted_that_was_not_there(name: str) -> None:
+    texts = {"backwards": BACKWARDS, "first": FIRST}
+    if name in texts:
+        f = tl.parse(texts[name])
+    else:
+        f = tl.grad(tl.parse(next(p.text for p in benchmark.PROGRAMS if p.name == name)))
+    before = normal_ssa(tl.simplify(f))
+    after = thinner(before)
+    assert after is not before
+    costs = [tl.cost_polynomial(function_of(s)) for s in (before, after)]
+    for steps, n, m in ((1, 1, 1), (1, 3, 2), (2, 1, 4), (5, 4, 3), (60, 7, 5)):
+        was, now = (cost(**{s.name: {"T": steps, "n": n, "m": m}[s.name] for s in f.sizes}) for cost in costs)
+        assert now <= was
 
 
 def bytes_needed(run: Any, *x: Any) -> int:

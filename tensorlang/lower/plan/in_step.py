@@ -2,7 +2,7 @@
 
     x = gen t, g. e(t, g);  H = Loop(.. x[a(r)] ..)    ->    H = Loop(.. z = gen g. e(a(r), g) in z ..)
 
-where e takes one operation for each element, and its arrays have fewer axes than x or are parameters: an outer product.
+where e takes one operation for each element, and its arrays have fewer axes than x, some of these: an outer product.
 Steps read x at one place a(r), another one at each time r, and what else reads x, as the first state may, reads one
 other place each. So each element is computed once at most, as before, and x, the largest of these arrays, is not kept.
 """
@@ -54,11 +54,11 @@ def in_steps(s: SSA) -> SSA:
 
 
 def _is_product(x: Statement) -> bool:
-    """Whether `x` takes one operation for each element, of arrays that have fewer axes or are parameters."""
+    """Whether `x` takes one operation for each element, of arrays that have some of its axes."""
     if not (isinstance(x, Contraction) and len(x.factors) > 1 and is_determined(x.pattern)):
         return False
     own = Counter(x.shape)
-    smaller = all(type(y) is Input or Counter(y.shape) < own for y in x.factors)
+    smaller = all(Counter(y.shape) < own for y in x.factors)
     return smaller and not looked_up(x) and not relations(x.pred)
 
 

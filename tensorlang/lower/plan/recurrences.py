@@ -134,13 +134,13 @@ class Staged:
 
 def staged(f: Function, windows: bool = True) -> Staged:
     """The stages and turns of `f`, a simplified program; with `windows`, turns go window by window of their times."""
-    d = apart(_thinner(normal_ssa(f)))
+    d = apart(thinner(normal_ssa(f)))
     if not d.loops:
         return Staged(f, (Stage(f, ()),))
     return _Staging(f, d.s, d.loops, {x.param: place for x, place in d.given.items()}, windows).result()
 
 
-def _thinner(s: SSA) -> SSA:
+def thinner(s: SSA) -> SSA:
     """`s`, of which less is stored for all times."""
     d = apart(s)
     if not any(isinstance(loop, Loop) for loop in d.loops):

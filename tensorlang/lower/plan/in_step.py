@@ -10,7 +10,7 @@ other place each. So each element is computed once at most, as before, and x, th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from tensorlang.language.affine import Affine, Index, Lookup, atom_affine, constant
@@ -40,6 +40,9 @@ from tensorlang.normal.tidy import map_outputs, with_operands
 from tensorlang.sets.isl import implies
 from tensorlang.sets.solve import ranges_predicate
 from tensorlang.simplify import simplify_ssa
+
+Parts = Mapping[int, tuple[Statement, Collection[int]]]
+"""For some factors, by number, what is read in their places, and which of their axes it does not have."""
 
 
 def in_steps(s: SSA) -> SSA:
@@ -85,9 +88,8 @@ def _moved(s: SSA, x: Contraction, axis: int) -> SSA:
                 or not _is_never(conjunction([ranges_predicate({t: loop.size}), equal(then, at)]))
             ):
                 return s
-            changed[y] = reading(
-                y, x, (axis,), _at(x, axis, at, {z: z for z in x.factors}), {z: z for z in operands(y)}
-            )
+            part = _at(x, axis, at, {z: z for z in x.factors})
+            changed[y] = reading(y, _all(y, x, part, axis), {z: z for z in operands(y)})
     new = merged(s.statements, {loop: _making(loop, x, axis, own)}, changed)
     names = {new[x]: name for x, name in s.names.items()}
     statements = tuple(dict.fromkeys(new.values()))
@@ -109,7 +111,8 @@ def _making(loop: Loop, x: Contraction, axis: int, at: Affine) -> Loop:
         else:
             v = frees.setdefault(y, Var(y.param.name if isinstance(y, Input) else "v", array(y.shape, R)))
             own[y] = Input(v, (), y.shape)
-    return rebuilt(loop, frees, inside, (axis,), _at(x, axis, at, own))
+    made = _at(x, axis, at, own)
+    return rebuilt(loop, frees, inside, lambda y: _all(y, inside, made, axis))
 
 
 def read_as(loop: Loop, x: Statement) -> Input | None:
@@ -120,12 +123,12 @@ def read_as(loop: Loop, x: Statement) -> Input | None:
     return None if inside in loop.step.outputs else inside
 
 
-def rebuilt(loop: Loop, frees: Mapping[Statement, Var], inside: Input, axes: Collection[int], made: Statement) -> Loop:
-    """`loop`, whose steps have these `frees`, and read what was `made` of `inside` where they read that."""
+def rebuilt(loop: Loop, frees: Mapping[Statement, Var], inside: Input, parts: Callable[[Statement], Parts]) -> Loop:
+    """`loop`, whose steps have these `frees`, and read `parts` where they read what is `inside`."""
     step = loop.step
     new: dict[Statement, Statement] = {}
     for y in step_ssa(step).statements:
-        new[y] = reading(y, inside, axes, made, new) if inside in operands(y) else with_operands(y, new)
+        new[y] = reading(y, parts(y), new) if inside in operands(y) else with_operands(y, new)
     outputs = [new[y] for y in step.outputs]
     again = made_step(step.states, tuple(frees.values()), step.time, outputs, choices_of(new.values()))
     return Loop(loop.size, with_outputs(again, simplify_ssa(step_ssa(again))), loop.inits, tuple(frees))
@@ -141,20 +144,24 @@ def _at(x: Contraction, axis: int, at: Affine, factors: Mapping[Statement, State
     return contraction(shape, own, read, summed, substitute(there, {old[axis]: at}))
 
 
-def reading(
-    y: Statement, x: Statement, axes: Collection[int], made: Statement, new: Mapping[Statement, Statement]
-) -> Statement:
-    """`y`, that reads what was `made` of `x`, which it reads at one place on each of these axes."""
+def reading(y: Statement, parts: Parts, new: Mapping[Statement, Statement]) -> Statement:
+    """`y`, that reads parts of some factors, and `new` ones in the place of the others."""
     assert isinstance(y, Contraction)
     summed = dict(zip(summed_indices(y), y.summed, strict=True))
     factors: list[Factor] = []
-    for z, at in zip(y.factors, factor_indices(y), strict=True):
-        if z is x:
-            summed.update((at[k], x.shape[k]) for k in axes)  # equalities determine them
-            factors.append((made, tuple(i for k, i in enumerate(at) if k not in axes)))
+    for k, (z, at) in enumerate(zip(y.factors, factor_indices(y), strict=True)):
+        if k in parts:
+            part, axes = parts[k]
+            summed.update((at[axis], z.shape[axis]) for axis in axes)  # equalities determine them
+            factors.append((part, tuple(i for axis, i in enumerate(at) if axis not in axes)))
         else:
             factors.append((new[z], at))
     return contraction(y.shape, own_indices(y), factors, summed, y.pattern.pred)
+
+
+def _all(y: Statement, x: Statement, made: Statement, axis: int) -> Parts:
+    """That `y` reads what was `made` of `x` wherever it reads `x`."""
+    return {k: (made, (axis,)) for k, z in enumerate(operands(y)) if z is x}
 
 
 def _place(readers: Collection[Statement], x: Statement, axis: int) -> Affine | None:

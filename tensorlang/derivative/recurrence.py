@@ -217,7 +217,7 @@ class _Backwards:
             _ancestors([lefts[v] for v in on_states], defined, set()),
             _ancestors([lefts[v] for v in on_frees if lefts[v] not in kept], defined, set(kept)),
         ]
-        stored = self._less(stored, outputs, sides, defined)
+        stored = self._less(stored, outputs, sides, defined, dependent)
         extra = [x for x in stored if x not in outputs]
         held = self._stored(outputs, extra, choices_of(new[x] for x in self.program.statements))
         cut = {x: Var(f"v{k}", array(x.shape, R)) for k, x in enumerate(stored)}
@@ -523,12 +523,15 @@ class _Backwards:
         outputs: Sequence[Statement],
         sides: Sequence[set[Statement]],
         defined: Mapping[IndexArray, Defining],
+        dependent: set[Statement],
     ) -> list[Statement]:
         """`stored` without what the backward steps make at the same cost as the forward ones would: what the program
-        itself has no use for, elementwise of what is stored anyway, and read by one of both `sides`."""
+        itself has no use for, elementwise of what is stored anyway, and read by one of both `sides`, under conditions
+        that this side has anyway: that what is `dependent` on cotangents has."""
         own = _ancestors(outputs, defined, set())
         before = {Input(v, (), x.shape) for v, x in zip(self.step.states, self.loop.inits, strict=True)}
         found = dict.fromkeys(stored)
+        known = {self.step.time}
 
         def leaves(x: Statement, like: Statement) -> list[Statement] | None:
             """What is to be stored for `x`; None if it is not elementwise of that."""
@@ -537,7 +540,7 @@ class _Backwards:
             if x in outputs and x.shape == like.shape:
                 return [x]
             elementwise = isinstance(x, Map | Addition) or (isinstance(x, Contraction) and is_determined(x.pattern))
-            if x in own or not elementwise or not set(looked_up(x)) <= {self.step.time}:
+            if x in own or not elementwise or not known.issuperset(looked_up(x)):
                 return None
             parts = [leaves(y, like) for y in operands(x)]
             return None if None in parts else [y for part in parts for y in part or ()]
@@ -546,6 +549,8 @@ class _Backwards:
             if x in own or isinstance(x, Input) or all(x in side for side in sides):
                 continue
             del found[x]
+            there = (y for side in sides if x in side for y in side & dependent)
+            known = {self.step.time, *(a for y in there for a in looked_up(y))}
             more = leaves(x, x)
             if more is None or len(set(more)) > 1:
                 found[x] = None

@@ -18,6 +18,8 @@ Where it is decided
     in which order the axes of an array lie in memory             plan/axis_order.py
     which sums are added up in one pass                           plan/fuse_sums.py
     which arrays are stored at the points of a relation           plan/sparse.py
+    which products a step makes itself                            plan/in_step.py
+    which part of states is kept over the time                    plan/read_parts.py
     which arrays are cut into blocks of rows                      plan/triangular.py
     which arrays XLA must write to memory                         plan/materialize.py
     in which order all that happens                               plan/passes.py

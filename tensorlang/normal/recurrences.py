@@ -277,11 +277,15 @@ def _right(read: Sequence[Statement]) -> Outputs:
     return result
 
 
-def merged(statements: Iterable[Statement], loops: Mapping[Loop, Loop]) -> dict[Statement, Statement]:
-    """What becomes of statements when other recurrences, whose first states are theirs, are in the place of some."""
+def merged(
+    statements: Iterable[Statement], loops: Mapping[Loop, Loop], change: Mapping[Statement, Statement] = {}
+) -> dict[Statement, Statement]:
+    """What becomes of statements when other recurrences, whose first states are theirs, are in the place of some, and
+    other statements, of the same shapes, in that of those to `change`."""
     new: dict[Statement, Statement] = {}
 
     def target(x: Statement) -> Statement:
+        x = change.get(x, x)
         return states(loops[x.loop], x.place, x.word) if isinstance(x, States) and x.loop in loops else x
 
     for start in statements:

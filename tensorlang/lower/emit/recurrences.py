@@ -264,7 +264,9 @@ class Recurrent:
                 words.setdefault(place, set()).add(word)
         in_windows = {(place, word) for v, place, word in turn.gives if v in windows or (keeps and v in turn.again)}
         after = [k for k in words if words[k] & {"scan", "states"}]
-        before = [k for k in words if "prescan" in words[k] and (k not in after or (k, "prescan") in in_windows)]
+        # those before are a copy of those after the steps, where these are there together
+        copied = {place for v, place, word in turn.gives if v in stored and word in ("scan", "states")}
+        before = [k for k in words if "prescan" in words[k] and (k not in copied or (k, "prescan") in in_windows)]
         return [*((k, "scan") for k in after), *((k, "prescan") for k in before)]
 
     def _run(

@@ -2,6 +2,8 @@
 
 dependence   indices that an expression depends on; accesses and chains of lets taken apart
 numbers      the numbers that indices and sizes are become arrays
+in_step      products that steps make, rather than to read them of all times
+read_parts   states of which a part is kept over the time
 reroll       statements of the same form become one statement over an axis
 inline       elements computed where they are read
 axis_order   arrays of short rows, transposed

@@ -20,9 +20,11 @@ from tensorlang.language.function import Function, Parameter, taken_names, unuse
 from tensorlang.language.grammar import Routine, Var
 from tensorlang.language.predicates import FALSE, TRUE, Predicate, conjunction, free_atoms, relations
 from tensorlang.language.types import R, array
+from tensorlang.lower.plan.in_step import in_steps
+from tensorlang.lower.plan.read_parts import read_parts
 from tensorlang.lower.plan.windows import Along, Sweep, found_sweep
 from tensorlang.normal import normal_ssa
-from tensorlang.normal.recurrences import apart, step_ssa
+from tensorlang.normal.recurrences import apart, step_ssa, with_outputs
 from tensorlang.normal.ssa import (
     SSA,
     Addition,
@@ -46,7 +48,7 @@ from tensorlang.normal.ssa import (
     predicates,
     selections,
 )
-from tensorlang.normal.tidy import is_index_only, map_outputs, with_operands
+from tensorlang.normal.tidy import is_index_only, map_outputs, tidy, with_operands
 from tensorlang.sets.isl import implies
 from tensorlang.simplify.read_back import read_back
 
@@ -132,11 +134,20 @@ class Staged:
 
 def staged(f: Function, windows: bool = True) -> Staged:
     """The stages and turns of `f`, a simplified program; with `windows`, turns go window by window of their times."""
-    s = normal_ssa(f)
-    d = apart(s)
+    d = apart(thinner(normal_ssa(f)))
     if not d.loops:
         return Staged(f, (Stage(f, ()),))
     return _Staging(f, d.s, d.loops, {x.param: place for x, place in d.given.items()}, windows).result()
+
+
+def thinner(s: SSA) -> SSA:
+    """`s`, of which less is stored for all times."""
+    d = apart(s)
+    if not any(isinstance(loop, Loop) for loop in d.loops):
+        return s
+    tidied = d.joined(tidy(d.s), lambda step: with_outputs(step, tidy(step_ssa(step))))
+    made = read_parts(in_steps(tidied))
+    return s if made is tidied else made
 
 
 class _Staging:
@@ -284,11 +295,12 @@ class _Staging:
     def _in_windows(self, sweep: Sweep) -> list[Statement]:
         """The statements that are computed in windows, and those of the program that they read, operands first."""
         program = set(self.s.statements)
+        defined = {**self.defined, **selections(sweep.choices)}
         found: dict[Statement, None] = {}
         stack = list(reversed([*sweep.sums.values(), *sweep.rows.values()]))
         while stack:
             x = stack[-1]
-            missing = [] if x in program else [y for y in needs(x, self.defined) if y not in found]
+            missing = [] if x in program else [y for y in needs(x, defined) if y not in found]
             if missing and x not in found:
                 stack += missing
             else:

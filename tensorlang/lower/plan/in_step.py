@@ -1,0 +1,175 @@
+"""Products that a step makes itself, rather than to read them of an array that has them for all times.
+
+    x = gen t, g. e(t, g);  H = Loop(.. x[a(r)] ..)    ->    H = Loop(.. z = gen g. e(a(r), g) in z ..)
+
+where e takes one operation for each element, and its arrays have fewer axes than x, some of these: an outer product.
+Steps read x at one place a(r), another one at each time r, and what else reads x, as the first state may, reads one
+other place each. So each element is computed once at most, as before, and x, the largest of these arrays, is not kept.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+
+from tensorlang.language.affine import Affine, Index, Lookup, atom_affine, constant
+from tensorlang.language.grammar import Var
+from tensorlang.language.predicates import FALSE, Predicate, at_most, conjunction, equal, less, relations, substitute
+from tensorlang.language.types import R, array
+from tensorlang.normal.contraction import Factor, contraction, inner_solution, is_determined
+from tensorlang.normal.recurrences import choices_of, made_step, merged, step_ssa, with_outputs
+from tensorlang.normal.ssa import (
+    SSA,
+    Constant,
+    Contraction,
+    Input,
+    Integers,
+    Loop,
+    Statement,
+    States,
+    factor_indices,
+    live,
+    looked_up,
+    operands,
+    output_list,
+    own_indices,
+    summed_indices,
+)
+from tensorlang.normal.tidy import map_outputs, with_operands
+from tensorlang.sets.isl import implies
+from tensorlang.sets.solve import ranges_predicate
+from tensorlang.simplify import simplify_ssa
+
+Parts = Mapping[int, tuple[Statement, Collection[int]]]
+"""For some factors, by number, what is read in their places, and which of their axes it does not have."""
+
+
+def in_steps(s: SSA) -> SSA:
+    """`s`, whose recurrences make the products that only they read, each at its own time."""
+    tried: set[Statement] = set()
+    while (x := next((x for x in s.statements if x not in tried and _is_product(x)), None)) is not None:
+        tried.add(x)
+        assert isinstance(x, Contraction)
+        for axis in range(len(x.shape)):
+            s = _moved(s, x, axis)
+    return s
+
+
+def _is_product(x: Statement) -> bool:
+    """Whether `x` takes one operation for each element, of arrays that have some of its axes."""
+    if not (isinstance(x, Contraction) and len(x.factors) > 1 and is_determined(x.pattern)):
+        return False
+    own = Counter(x.shape)
+    smaller = all(Counter(y.shape) < own for y in x.factors)
+    return smaller and not looked_up(x) and not relations(x.pred)
+
+
+def _moved(s: SSA, x: Contraction, axis: int) -> SSA:
+    """`s`, where the steps of the recurrence that reads `x`, at one place on this axis, make it; or else `s` itself."""
+    readers = [y for y in s.statements if x in operands(y)]
+    loops = {y.loop for y in readers if isinstance(y, States)}
+    if len(loops) != 1 or x in output_list(s.outputs):
+        return s
+    (loop,) = loops
+    inside, now = read_as(loop, x), Lookup(loop.step.time, ())
+    own = _place(step_ssa(loop.step).statements, inside, axis) if inside is not None else None
+    if own is None or own.lookups != (now,) or abs(own.coefficient(now)) != 1:
+        return s
+    t = Index("t")
+    then = own.substitute({now: atom_affine(t)})
+    changed: dict[Statement, Statement] = {}
+    for y in readers:
+        if not isinstance(y, States):
+            at = _place([y], x, axis)
+            if (
+                at is None
+                or at.lookups
+                or not _is_never(conjunction([ranges_predicate({t: loop.size}), equal(then, at)]))
+            ):
+                return s
+            part = _at(x, axis, at, {z: z for z in x.factors})
+            changed[y] = reading(y, _all(y, x, part, axis), {z: z for z in operands(y)})
+    new = merged(s.statements, {loop: _making(loop, x, axis, own)}, changed)
+    names = {new[x]: name for x, name in s.names.items()}
+    statements = tuple(dict.fromkeys(new.values()))
+    return live(replace(s, statements=statements, outputs=map_outputs(s.outputs, new), names=names))
+
+
+def _is_never(p: Predicate) -> bool:
+    return implies(p, FALSE)
+
+
+def _making(loop: Loop, x: Contraction, axis: int, at: Affine) -> Loop:
+    """`loop`, whose steps make what they read of `x`, at this place of the axis."""
+    frees = dict(zip(loop.frees, loop.step.frees, strict=True))
+    inside = Input(frees.pop(x), (), x.shape)
+    own: dict[Statement, Statement] = {}
+    for y in x.factors:
+        if isinstance(y, Constant | Integers):
+            own[y] = y
+        else:
+            v = frees.setdefault(y, Var(y.param.name if isinstance(y, Input) else "v", array(y.shape, R)))
+            own[y] = Input(v, (), y.shape)
+    made = _at(x, axis, at, own)
+    return rebuilt(loop, frees, inside, lambda y: _all(y, inside, made, axis))
+
+
+def read_as(loop: Loop, x: Statement) -> Input | None:
+    """What stands for `x` in the steps of a recurrence; None if it reads it otherwise, too."""
+    if x in loop.inits or len(set(loop.frees)) < len(loop.frees):
+        return None
+    inside = Input(loop.step.frees[loop.frees.index(x)], (), x.shape)
+    return None if inside in loop.step.outputs else inside
+
+
+def rebuilt(loop: Loop, frees: Mapping[Statement, Var], inside: Input, parts: Callable[[Statement], Parts]) -> Loop:
+    """`loop`, whose steps have these `frees`, and read `parts` where they read what is `inside`."""
+    step = loop.step
+    new: dict[Statement, Statement] = {}
+    for y in step_ssa(step).statements:
+        new[y] = reading(y, parts(y), new) if inside in operands(y) else with_operands(y, new)
+    outputs = [new[y] for y in step.outputs]
+    again = made_step(step.states, tuple(frees.values()), step.time, outputs, choices_of(new.values()))
+    return Loop(loop.size, with_outputs(again, simplify_ssa(step_ssa(again))), loop.inits, tuple(frees))
+
+
+def _at(x: Contraction, axis: int, at: Affine, factors: Mapping[Statement, Statement]) -> Statement:
+    """The elements of `x` at this place of an axis, of these factors."""
+    old = own_indices(x)
+    there = conjunction([at_most(constant(0), at), less(at, x.shape[axis]), x.pattern.pred])
+    read = [(factors[y], places) for y, places in zip(x.factors, factor_indices(x), strict=True)]
+    summed = dict(zip(summed_indices(x), x.summed, strict=True))
+    shape, own = (*x.shape[:axis], *x.shape[axis + 1 :]), (*old[:axis], *old[axis + 1 :])
+    return contraction(shape, own, read, summed, substitute(there, {old[axis]: at}))
+
+
+def reading(y: Statement, parts: Parts, new: Mapping[Statement, Statement]) -> Statement:
+    """`y`, that reads parts of some factors, and `new` ones in the place of the others."""
+    assert isinstance(y, Contraction)
+    summed = dict(zip(summed_indices(y), y.summed, strict=True))
+    factors: list[Factor] = []
+    for k, (z, at) in enumerate(zip(y.factors, factor_indices(y), strict=True)):
+        if k in parts:
+            part, axes = parts[k]
+            summed.update((at[axis], z.shape[axis]) for axis in axes)  # equalities determine them
+            factors.append((part, tuple(i for axis, i in enumerate(at) if axis not in axes)))
+        else:
+            factors.append((new[z], at))
+    return contraction(y.shape, own_indices(y), factors, summed, y.pattern.pred)
+
+
+def _all(y: Statement, x: Statement, made: Statement, axis: int) -> Parts:
+    """That `y` reads what was `made` of `x` wherever it reads `x`."""
+    return {k: (made, (axis,)) for k, z in enumerate(operands(y)) if z is x}
+
+
+def _place(readers: Collection[Statement], x: Statement, axis: int) -> Affine | None:
+    """Where on this axis all that reads `x` does so, if it is one place: no index of theirs."""
+    found: set[Affine | None] = set()
+    for y in readers:
+        for k, z in enumerate(operands(y)):
+            if z is x:
+                at = inner_solution(y).values.get(factor_indices(y)[k][axis]) if isinstance(y, Contraction) else None
+                found.add(at if at is not None and not at.indices else None)
+    return found.pop() if len(found) == 1 else None

@@ -12,7 +12,7 @@ from tensorlang.language.function import Function
 from tensorlang.language.grammar import Choice, Extremum
 from tensorlang.language.grid import Setting, expand, holds
 from tensorlang.language.points import ORIGIN
-from tensorlang.language.predicates import TRUE, Predicate, less, lookups, relations
+from tensorlang.language.predicates import TRUE, Predicate, conjunction, conjuncts, less, lookups, relations
 from tensorlang.language.show import predicate_text
 from tensorlang.memory import cached
 from tensorlang.sets.solve import project
@@ -23,7 +23,7 @@ _SEARCHED = 1_000_000
 def empty_extremum(f: Function, sizes: Mapping[Size, int]) -> str | None:
     """What is wrong if at these sizes an extremum or a choice of `f` has no point though all around it is true.
 
-    None if that can't be, or depends on data. Raises `LimitError` if too many points must be looked at one by one.
+    None if that can't be, or depends on data: of a condition only what does not read any is looked at. Raises `LimitError` if too many points must be looked at one by one.
     """
     return _empty_extremum(f, tuple(sizes.items()))
 
@@ -35,7 +35,8 @@ def _empty_extremum(f: Function, sizes: tuple[tuple[Size, int], ...]) -> str | N
     for e, domain, _ in visits(f.body):
         if isinstance(e, Extremum | Choice):
             ranges = dict(domain.binders)
-            some = less(constant(0), e.size) if e.pred is TRUE else project({e.index: e.size}, e.pred, ranges)
+            known = conjunction(p for p in conjuncts(e.pred) if not _has_data(p))
+            some = less(constant(0), e.size) if known is TRUE else project({e.index: e.size}, known, ranges)
             if _has_data(domain.pred) or _has_data(some):
                 continue
             if counter.points(domain) > counter.points(domain.under(some)):

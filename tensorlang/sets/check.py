@@ -177,7 +177,7 @@ def _has_a_point(e: Extremum | Choice) -> Iterator[Claim]:
     """That the condition of an extremum holds somewhere, its range not being empty."""
     if e.pred is not TRUE:
         some = simplify_in(project({e.index: e.size}, e.pred, {}), {})
-        needs = tuple(q for q in conjuncts(some) if isinstance(q, Equal | NonNegative))
+        needs = tuple(q for q in conjuncts(some) if q is FALSE or isinstance(q, Equal | NonNegative))
         indices = frozenset(i for q in needs for i in indices_of(q))
         yield Claim(e, e.size, e.size, needs, open=indices).under(less(constant(0), e.size))
 

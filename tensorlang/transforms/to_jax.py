@@ -23,7 +23,7 @@ from tensorlang.language.routines import with_rule
 from tensorlang.lower.checked import check_traced
 from tensorlang.lower.coordinates import Coordinates, points_or_mask
 from tensorlang.lower.plan.kept import require_store
-from tensorlang.lower.run import Lowered, are_arrays
+from tensorlang.lower.run import Lowered, are_arrays, check_extrema
 from tensorlang.normal.recurrences import has_recurrences
 from tensorlang.transforms.flat import flat
 from tensorlang.transforms.linear import Program, once
@@ -43,7 +43,8 @@ def to_jax(f: Function, check: bool = False, strict: bool = False, store: str = 
 
     A size that no shape determines is a keyword, as in calling `f`; under `jax.jit` it must not be traced.
 
-    Calling the function raises `ArgumentError` if the arguments don't fit, under tracing as well. Only elements of
+    Calling the function raises `ArgumentError` if the arguments don't fit, or an extremum has no point at their sizes,
+    under tracing as well. Only elements of
     index arrays that are traced themselves are not known then. With `check` there is a `checkify.check` that they are
     in their ranges, which `jax.experimental.checkify.checkify` turns into an error to be thrown when the code has run.
 
@@ -87,6 +88,7 @@ def _to_jax(f: Function, check: bool, strict: bool, store: str) -> Callable[...,
         named = {name: _weak(x) if isinstance(params.get(name), Var) else x for name, x in kwargs.items()}
         _require_known(f, [*args, *kwargs.values()], {k: x for k, x in kwargs.items() if k not in params})
         bound = matched(f, [*given, *args[len(given) :]], named)
+        check_extrema(f, bound.sizes)
         arrays: list[Any] = []
         points: list[tuple[Relation, Coordinates]] = []
         for p in f.params:

@@ -124,6 +124,22 @@ def test_an_extremum_that_can_be_over_no_point_is_found() -> None:
     assert found.value.witness == {"i": 0, "n": 1}
 
 
+@pytest.mark.parametrize("p", ["n <= j", "n <= j and j < i", "n = j", "1 = 0", "n <= j and c[j] = 0"])
+def test_an_extremum_that_is_never_over_a_point_is_found(p: str) -> None:
+    with pytest.raises(EmptyExtremum, match="is over no point at i = 0, n = 1"):
+        tl.parse(f"f(x: [n]R, c: [n]idx(n)) = gen i:n. max j:n where {p}. x[j]")
+    tl.parse(f"f(x: [n]R, c: [n]idx(n)) = gen i:n. [i < 0] * max j:n where {p}. x[j]")
+
+
+def test_what_is_traced_is_searched_for_extrema_over_no_point() -> None:
+    f = tl.parse("f(x: [n][m]R, s: R) = let c = s < 0 in gen i:n. max j:m where c = 0. x[i, j]")
+    run = jax.jit(tl.to_jax(f))
+    assert run(np.ones((2, 1)), 1.0).tolist() == [1.0, 1.0]
+    assert run(np.ones((0, 0)), 1.0).tolist() == []
+    with pytest.raises(tl.ArgumentError, match="max j:m where c = 0 is over no point at i = 0, n = 2, m = 0"):
+        run(np.ones((2, 0)), 1.0)
+
+
 def test_an_extremum_over_no_point_is_found_at_given_sizes() -> None:
     f = tl.parse("f(x: [n][m]R) = gen i:n. [i > 0] * max j:m. x[i, j]")
     n, m = f.sizes

@@ -447,7 +447,7 @@ class _Parser(DeclarationReader):
         return Term(piece.expr)
 
     def _call(self, token: Token) -> Deep[_Piece]:
-        if token.text not in functions():
+        if token.text in self.programs or token.text not in functions():
             named = self.scope.get(token.text)
             routine = known_routine(token.text) if token.text != self.defined else None
             program = self.programs.get(token.text)

@@ -74,6 +74,16 @@ def test_programs_call_functions_that_their_text_defines() -> None:
     assert poisoned(3.5) == 0.5 and math.isnan(poisoned(9.5)) and math.isnan(tl.grad(poisoned)(9.5))
 
 
+def test_a_text_calls_the_functions_that_it_defines_whatever_others_have_defined() -> None:
+    text = "scalar halved(a) = loop x = a at most 60 times while x > {} do x / 2 f(x: R) = halved(x)"
+    first, second = tl.parse(text.format(1)), tl.parse(text.format(10))
+    assert (first(16.0), second(16.0), tl.grad(second)(16.0)) == (1, 8, 0.5)
+    third = tl.parse("scalar halved(a, b) = loop x = a at most 60 times while x > b do x / 2 f(x: R) = halved(x, 5)")
+    assert third(16.0) == 4
+    program = tl.parse_module("halved(x: R) = 3 * x f(x: R) = halved(x)")["f"]
+    assert program(2.0) == 6
+
+
 def test_a_function_by_tl_scalar_prints_itself() -> None:
     text = str(newton)
     assert text.startswith("scalar newton(") and "at most 60 times" in text

@@ -23,7 +23,8 @@ _SEARCHED = 1_000_000
 def empty_extremum(f: Function, sizes: Mapping[Size, int]) -> str | None:
     """What is wrong if at these sizes an extremum or a choice of `f` has no point though all around it is true.
 
-    None if that can't be, or depends on data: of a condition only what does not read any is looked at. Raises `LimitError` if too many points must be looked at one by one.
+    None if that can't be, or depends on data: of a condition only what does not read any is looked at. Raises
+    `LimitError` if too many points must be looked at one by one.
     """
     return _empty_extremum(f, tuple(sizes.items()))
 

@@ -43,7 +43,8 @@ def equal(first: Side, second: Side, matches: Sequence[tuple[str, str]], budget:
         _How(),
         *([_How(chosen=True)] if chooses else []),
         *([_How(branches=True)] if branches else []),
-        _How(chosen=chooses, zeros=True, branches=branches),
+        _How(chosen=chooses, zeros=True),
+        *([_How(chosen=chooses, zeros=True, branches=True)] if branches else []),
     ):
         why = _equal(first, second, matches, budget, how)
         if why is None:

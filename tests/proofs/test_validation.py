@@ -168,6 +168,10 @@ SAME = {
         "f(x: [n]R) = sum i:n. where_gt(x[i], 0, sqrt(x[i]))",
         "f(x: [n]R) = sum i:n. let c = 0 < x[i] in [c = 1] * sqrt(x[i])",
     ),
+    "a function of what is 0 where another condition fails": (
+        "f(x: R, y: R) = let c = 1 < x in [c = 1] * where_gt([c = 1] * x, exp(x), y)",
+        "f(x: R, y: R) = let c = 1 < x in [c = 1] * where_gt(x, exp(x), y)",
+    ),
     "a comparison in the other order": (
         "f(x: [n]R, y: [n]R) = gen i:n. let c = x[i] >= y[i] in [c = 1] * x[i]",
         "f(x: [n]R, y: [n]R) = gen i:n. let c = y[i] <= x[i] in [c = 1] * x[i]",

@@ -30,8 +30,8 @@ from tests.support.scalar_functions import random_function
 
 Held = dict[str, Any]
 ROOT = """
-scalar root(a) = loop x = a at most 60 times while abs(x * x - a) > 0.001 * a do 0.5 * (x + a / x)
-g(x: [n]R) = sum i:n. root(x[i]) * x[i]
+scalar root_of(a) = loop x = a at most 60 times while abs(x * x - a) > 0.001 * a do 0.5 * (x + a / x)
+g(x: [n]R) = sum i:n. root_of(x[i]) * x[i]
 """
 BRANCHES = """
 scalar part(a, b) =
@@ -75,7 +75,7 @@ def test_certificates_hold_programs_and_the_checker_assumes_no_derivative(text: 
     report = check(tl.certify(tl.parse_module(text)["g"]).to_json())
     assert report.decided
     assert not any("derivative of" in x or "3 times" in x for x in report.assumptions)
-    name = "root" if text is ROOT else "part"
+    name = "root_of" if text is ROOT else "part"
     assert f"the derivative of {name}, from its program: decided for all sizes, on every path" in str(report)
 
 
@@ -155,7 +155,7 @@ FORGERIES: dict[str, Callable[[Held, str], None]] = {
 def test_what_is_false_of_programs_derivatives_and_costs_is_refused(name: str, text: str) -> None:
     held = json.loads(genuine(text))
     held["costs"], held["supremum"] = dict.fromkeys(held["costs"]), None
-    FORGERIES[name](held, "root" if text is ROOT else "part")
+    FORGERIES[name](held, "root_of" if text is ROOT else "part")
     with pytest.raises(Refused):
         check(json.dumps(held))
 

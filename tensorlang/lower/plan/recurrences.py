@@ -295,11 +295,12 @@ class _Staging:
     def _in_windows(self, sweep: Sweep) -> list[Statement]:
         """The statements that are computed in windows, and those of the program that they read, operands first."""
         program = set(self.s.statements)
+        defined = {**self.defined, **selections(sweep.choices)}
         found: dict[Statement, None] = {}
         stack = list(reversed([*sweep.sums.values(), *sweep.rows.values()]))
         while stack:
             x = stack[-1]
-            missing = [] if x in program else [y for y in needs(x, self.defined) if y not in found]
+            missing = [] if x in program else [y for y in needs(x, defined) if y not in found]
             if missing and x not in found:
                 stack += missing
             else:

@@ -18,13 +18,14 @@ from dataclasses import dataclass
 
 from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, Size, atom_affine
 from tensorlang.language.grammar import Var
-from tensorlang.language.predicates import conjunction, equal, substitute
+from tensorlang.language.predicates import Predicate, conjunction, equal, lookups, substitute
 from tensorlang.language.types import R, array
 from tensorlang.normal.contraction import Factor, contraction, inner_solution
 from tensorlang.normal.pattern import axes
 from tensorlang.normal.recurrences import choices_of, made_step, step_ssa
 from tensorlang.normal.ssa import (
     Addition,
+    Comparison,
     Constant,
     Contraction,
     Defining,
@@ -36,6 +37,7 @@ from tensorlang.normal.ssa import (
     States,
     Step,
     Term,
+    comparison,
     factor_indices,
     integers,
     looked_up,
@@ -43,6 +45,7 @@ from tensorlang.normal.ssa import (
     operands,
     own_indices,
     own_ranges,
+    predicates,
     summed_indices,
 )
 from tensorlang.normal.tidy import is_index_only, with_operands
@@ -67,7 +70,7 @@ class Sweep:
 
     `step` reads the sequences `local`, inputs of the program, as `slices`, at its own time. `windows` are the variables
     for windows of sequences, earlier and own ones. `sums` and `rows` are statements of the program and what they are in
-    a window: sums over its times, and what there is for each of them.
+    a window: sums over its times, and what there is for each of them. `choices` define the index arrays of a window.
     """
 
     loop: Loop
@@ -82,6 +85,7 @@ class Sweep:
     rows: Mapping[Statement, Statement]
     along: Mapping[Statement, Along]
     inside: frozenset[Statement]
+    choices: tuple[Defining, ...]
 
     @property
     def windows_read(self) -> frozenset[Var]:
@@ -150,13 +154,13 @@ class _Windows:
         for x in self.statements:
             if not any(y in depending for y in needs(x, self.defined)):
                 # what only moves elements of earlier states is moved in windows, too
-                if is_index_only(x) and not isinstance(x, Input | Constant) and self._are_known(x, depending):
+                if self._is_repeated(x) and not isinstance(x, Input | Constant) and self._are_known(x, depending):
                     place = self._place(x) if any(y in self.along for y in operands(x)) else None
                     if isinstance(place, Along):
                         self.along[x] = place
                 continue
             depending.add(x)
-            if not isinstance(x, Addition | Map | Contraction) or not self._are_known(x, depending):
+            if not isinstance(x, Addition | Map | Contraction | Comparison) or not self._are_known(x, depending):
                 continue
             place = self._place(x)
             if place is SUM:
@@ -164,11 +168,12 @@ class _Windows:
             elif isinstance(place, Along):
                 self.along[x] = place
         rest = [x for x in self.along if not isinstance(x, Input)]
-        # what is read by others than windows is wanted of all times; what only moves elements is moved by its readers
+        # what is read by others than windows is wanted of all times; what only moves elements is moved by its readers,
+        # and what is true is not passed on
         inside = {*rest, *sums}
         wanted = set(self.outside)
         for x in reversed(self.statements):
-            if x in wanted and is_index_only(x) and not self._is_turned(x):
+            if x in wanted and self._is_repeated(x) and not self._is_turned(x):
                 inside.discard(x)
             if x not in inside:
                 wanted.update(needs(x, self.defined))
@@ -176,6 +181,8 @@ class _Windows:
         if not (sums or rows or local):
             return None
         self._windows_of(*sums, *rows)
+        parts: dict[Statement, Statement] = {x: self._part(x) for x in sums}
+        windows: dict[Statement, Statement] = {x: self._window(x) for x in rows}
         return Sweep(
             self.loop,
             self.turned,
@@ -185,10 +192,11 @@ class _Windows:
             local,
             slices,
             self.windows,
-            {x: self._part(x) for x in sums},
-            {x: self._window(x) for x in rows},
+            parts,
+            windows,
             self.along,
             frozenset(inside),
+            tuple(x for x in self.made.values() if isinstance(x, Defining)),
         )
 
     # the step
@@ -240,17 +248,26 @@ class _Windows:
 
     # where the time is
 
+    @staticmethod
+    def _is_repeated(x: Statement) -> bool:
+        """Whether each of those who read `x` computes it anew."""
+        return is_index_only(x) or isinstance(x, Comparison)
+
     def _are_known(self, x: Statement, depending: set[Statement]) -> bool:
         """Whether all that `x` reads is in windows, or there before the recurrence."""
         return all(
             y in self.along if y in depending else y in self.along or self.known(y) for y in needs(x, self.defined)
-        ) and not any(array in self.defined and self.defined[array] in depending for array in looked_up(x))
+        ) and not any(c in depending and c not in self.along for c in map(self.defined.get, looked_up(x)))
 
     def _place(self, x: Statement) -> Along | str | None:
         """Where the time is in `x`: an axis, or summed over."""
         if not isinstance(x, Contraction):
             places = {self.along[y] for y in operands(x) if y in self.along}
-            return places.pop() if len(places) == 1 else None
+            if len(places) != 1:
+                return None
+            place = places.pop()
+            now = atom_affine(own_indices(x)[place.axis])
+            return place if self._looks_up_at(x, self.loop.size - 1 - now if place.turned else now, {}) else None
         solved = inner_solution(x).values
         times = []
         for y, at in zip(x.factors, factor_indices(x), strict=True):
@@ -259,6 +276,8 @@ class _Windows:
                 i = at[place.axis]
                 time = solved.get(i, atom_affine(i))
                 times.append(self.loop.size - 1 - time if place.turned else time)
+        if not times or not self._looks_up_at(x, times[0], solved):
+            return None
         tau = times[0]
         if any(time is not tau for time in times):
             known = conjunction([ranges_predicate({**own_ranges(x), **x.pattern.inner}), x.pattern.pred])
@@ -271,6 +290,16 @@ class _Windows:
                     return Along(k, False)
                 return Along(k, True) if tau is size - 1 - here else None
         return SUM if not any(i in own_ranges(x) for i in tau.indices) and len(tau.indices) == 1 else None
+
+    def _looks_up_at(self, x: Statement, tau: Affine, solved: Mapping[Atom, Affine]) -> bool:
+        """Whether `x` reads choices that have windows at the time `tau` alone."""
+        for lookup in (lookup for p in predicates(x) for lookup in lookups(p)):
+            place = self.along.get(self.defined[lookup.array]) if lookup.array in self.defined else None
+            if place is not None:
+                at = lookup.at[place.axis].substitute(solved)
+                if (self.loop.size - 1 - at if place.turned else at) is not tau:
+                    return False
+        return True
 
     def _is_turned(self, x: Statement) -> bool:
         """Whether `x` is the states of all times, in their order."""
@@ -293,7 +322,7 @@ class _Windows:
             x = stack.pop()
             if x not in wanted and x not in self.own and x not in self.earlier:
                 wanted.add(x)
-                stack += [y for y in operands(x) if y in self.along]
+                stack += [y for y in needs(x, self.defined) if y in self.along]
         for x in self.statements:
             if x in wanted and x in self.along:
                 self._window(x)
@@ -323,30 +352,55 @@ class _Windows:
         match x:
             case Contraction():
                 factors = []
+                here = own[place.axis] if place is not None else None
                 for y, at in zip(x.factors, factor_indices(x), strict=True):
                     if y in self.along:
                         i = Index("v")
-                        where = self.along[y]
-                        moved[at[where.axis]] = self._time(i, where)
-                        factors.append((self._window(y), (*at[: where.axis], i, *at[where.axis + 1 :])))
+                        here = here or i
+                        along = self.along[y]
+                        moved[at[along.axis]] = self._time(i, along)
+                        factors.append((self._window(y), (*at[: along.axis], i, *at[along.axis + 1 :])))
                     else:
                         factors.append((y, at))
                 summed = dict(zip(summed_indices(x), x.summed, strict=True))
-                return contraction(shape, tuple(own), factors, summed, substitute(x.pattern.pred, moved))
+                assert here is not None
+                where = self._with_choices(x.pattern.pred, moved, here)
+                return contraction(shape, tuple(own), factors, summed, where)
             case Addition():
                 assert place is not None
-                renamed = {**moved, old[place.axis]: self._time(axes(0, len(old))[place.axis], place)}
                 terms = [
-                    Term(t.sign, substitute(t.pred, renamed), self._operand(t.operand, place, shape)) for t in x.terms
+                    Term(t.sign, self._renamed(t.pred, x, place), self._operand(t.operand, place, shape))
+                    for t in x.terms
                 ]
                 return Addition(tuple(terms), shape)
             case Map():
                 assert place is not None
-                renamed = {**moved, old[place.axis]: self._time(axes(0, len(old))[place.axis], place)}
                 arguments = tuple(self._operand(y, place, shape) for y in x.arguments)
-                return Map(substitute(x.pred, renamed), x.function, arguments, shape)
+                return Map(self._renamed(x.pred, x, place), x.function, arguments, shape)
+            case Comparison():
+                assert place is not None
+                left, right = (self._operand(y, place, shape) for y in (x.left, x.right))
+                return comparison(x.op, self._renamed(x.guard, x, place), left, right, x.array.name)
             case _:
                 raise AssertionError("only what has arithmetic is computed in windows")
+
+    def _renamed(self, p: Predicate, x: Statement, place: Along) -> Predicate:
+        """A predicate over the indices of `x`, of which one is now that in a window."""
+        i = own_indices(x)[place.axis]
+        return self._with_choices(p, {i: self._time(i, place)}, i)
+
+    def _with_choices(self, p: Predicate, moved: Mapping[Atom, Affine], here: Index) -> Predicate:
+        """`p` with these values of indices, which looks choices up `here` in the window, where they have windows."""
+        values = dict(moved)
+        for lookup in lookups(p):
+            c = self.defined.get(lookup.array)
+            if c is not None and c in self.along:
+                made = self._window(c)
+                assert isinstance(made, Defining)
+                at = [a.substitute(moved) for a in lookup.at]
+                at[self.along[c].axis] = atom_affine(here)
+                values[lookup] = atom_affine(Lookup(made.array, tuple(at)))
+        return substitute(p, values)
 
     def _operand(self, y: Statement, place: Along, shape: tuple[Affine, ...]) -> Statement:
         """An operand that is read at the same place: its window, or what is in a window of it."""

@@ -26,6 +26,7 @@ PROGRAMS = {
     "in steps and outside": "f(x: [T][n]R) = let s = scan t:T with s = gen i:n. 0. (let m = sum j:n. s[j] in "
     "gen i:n. if m > x[t, i] then sin(s[i]) + x[t, i] else s[i] * x[t, i]) in "
     "sum t:T, i:n. if s[t, i] > 0.1 then s[t, i] * s[t, i] else 2 * s[t, i]",
+    "where some hold": SCAN + "sum t:T. [exists k:n. s[t, k] > 0.2] * sum i:n. s[t, i] * x[t, i]",
     "in windows and after them": SCAN + "let z = gen t:T, i:n. if s[t, i] > 0.2 then s[t, i] * x[t, i] else x[t, i] in "
     "let m = sum i:n. [0 < T] * z[0, i] in (m, gen t:T, i:n. if s[t, i] > 0.2 then m else s[t, i])",
 }

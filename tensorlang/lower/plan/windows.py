@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, Size, atom_affine
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, Size, atom_affine, total
 from tensorlang.language.grammar import Var
-from tensorlang.language.predicates import Predicate, conjunction, equal, lookups, substitute
+from tensorlang.language.predicates import Predicate, conjunction, equal, lookups, mapped, substitute
 from tensorlang.language.types import R, array
 from tensorlang.normal.contraction import Factor, contraction, inner_solution
 from tensorlang.normal.pattern import axes
@@ -391,16 +391,25 @@ class _Windows:
 
     def _with_choices(self, p: Predicate, moved: Mapping[Atom, Affine], here: Index) -> Predicate:
         """`p` with these values of indices, which looks choices up `here` in the window, where they have windows."""
-        values = dict(moved)
-        for lookup in lookups(p):
-            c = self.defined.get(lookup.array)
-            if c is not None and c in self.along:
-                made = self._window(c)
-                assert isinstance(made, Defining)
-                at = [a.substitute(moved) for a in lookup.at]
-                at[self.along[c].axis] = atom_affine(here)
-                values[lookup] = atom_affine(Lookup(made.array, tuple(at)))
-        return substitute(p, values)
+        slot = Index("v")
+
+        def in_window(atom: Atom) -> Affine:
+            if not isinstance(atom, Lookup):
+                return atom_affine(atom)
+            at = [change(a) for a in atom.at]
+            c = self.defined.get(atom.array)
+            if c is None or c not in self.along:
+                return atom_affine(Lookup(atom.array, tuple(at)))
+            made = self._window(c)
+            assert isinstance(made, Defining)
+            at[self.along[c].axis] = atom_affine(slot)
+            return atom_affine(Lookup(made.array, tuple(at)))
+
+        def change(a: Affine) -> Affine:
+            return total((in_window(atom), k) for atom, k in a.terms) + a.constant
+
+        # lookups change before anything is substituted: quantifiers rename their indices when it is
+        return substitute(mapped(p, change), {**moved, slot: atom_affine(here)}) if lookups(p) else substitute(p, moved)
 
     def _operand(self, y: Statement, place: Along, shape: tuple[Affine, ...]) -> Statement:
         """An operand that is read at the same place: its window, or what is in a window of it."""

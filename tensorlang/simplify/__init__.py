@@ -32,7 +32,7 @@ from tensorlang.simplify.ring import apply_ring_laws
 from tensorlang.simplify.same import same
 from tensorlang.simplify.supports import on_supports
 
-__all__ = ["is_simple", "on_disk", "read_simplified", "simplify", "simplify_ssa"]
+__all__ = ["is_simple", "on_disk", "passes", "read_simplified", "simplify", "simplify_ssa"]
 
 P = ParamSpec("P")
 
@@ -119,9 +119,20 @@ def simplify_ssa(s: SSA, sizes: Mapping[Size, int] | None = None) -> SSA:
 
         joined = tidy_recurrences(d.joined(simplify_ssa(d.s, sizes), simpler))
         return joined if _same_loops(joined, s) else simplify_ssa(joined, sizes)
-    distributed = partial(distribute, sizes=sizes)
     s = tidy(s)
-    for change in (
+    for change in passes(sizes):
+        changed = change(s)
+        s = s if changed.statements == s.statements else tidy(changed)
+    return s
+
+
+def passes(sizes: Mapping[Size, int] | None = None) -> tuple[Callable[[SSA], SSA], ...]:
+    """The passes of simplification, in their order: at `sizes`, or whatever the sizes. What each gives is tidied."""
+
+    def cheapest(change: Callable[..., SSA]) -> Callable[[SSA], SSA]:
+        return wraps(change)(partial(change, sizes=sizes))
+
+    return (
         assemble,
         cancel,
         same,
@@ -130,13 +141,10 @@ def simplify_ssa(s: SSA, sizes: Mapping[Size, int] | None = None) -> SSA:
         narrow,
         compact,
         compact_choices,
-        distributed,
-        partial(factorise, sizes=sizes),
+        cheapest(distribute),
+        cheapest(factorise),
         hoist,
         same,
         assemble,
         without_chosen_conditions,
-    ):
-        changed = change(s)
-        s = s if changed.statements == s.statements else tidy(changed)
-    return s
+    )

@@ -23,7 +23,7 @@ from tensorlang.normal.contraction import only_moves
 from tensorlang.normal.pattern import Pattern
 from tensorlang.normal.ssa import SSA, Contraction, Statement, live, operands, output_list
 from tensorlang.normal.tidy import is_index_only, map_outputs, with_operands
-from tensorlang.simplify.plans import MOST_FACTORS, Tree, cheaper, plans, usual_sizes, ways, written_cost
+from tensorlang.simplify.plans import MOST_FACTORS, Tree, cheaper, most_factors, plans, usual_sizes, ways, written_cost
 from tensorlang.simplify.summation import Summation, inlined, scheme, summation
 
 _NOTHING = number(0)
@@ -151,7 +151,7 @@ class _Factorising:
 def _expanded(s: Summation, through: Set[Statement]) -> Summation:
     """`s` with the statements in `through` in the places of the factors that read them, up to a number of factors."""
     k = 0
-    while k < len(s.factors) < MOST_FACTORS:
+    while k < len(s.factors) < most_factors(s.pattern):
         if s.factors[k] in through:
             s = inlined(s, k)
             k = 0

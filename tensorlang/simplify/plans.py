@@ -30,6 +30,7 @@ Way = tuple[Polynomial, Tree]
 """What a way costs, and the way."""
 
 MOST_FACTORS = 6
+_MOST_UNDER_CONDITIONS = 4  # there each product of some of the factors takes questions about sets
 _USUAL, _LARGE = 16, 64
 
 
@@ -37,6 +38,11 @@ _USUAL, _LARGE = 16, 64
 def plans(x: Pattern) -> Plans:
     """The ways of computing what `x` says."""
     return Plans(scheme(x))
+
+
+def most_factors(x: Pattern) -> int:
+    """Up to how many factors `x` is to be expanded, so that all ways of computing it can be compared."""
+    return MOST_FACTORS if plans(x).s.pred is TRUE else _MOST_UNDER_CONDITIONS
 
 
 @cached

@@ -26,6 +26,11 @@ class Names:
         self._local: set[str] = set()
         self._numbers: dict[str, int] = {}
 
+    @property
+    def count(self) -> int:
+        """How many names the whole function has."""
+        return len(self._global)
+
     def fresh_global(self, wanted: str) -> str:
         """A new name like `wanted` for the whole function."""
         name = self._new(wanted)

@@ -6,7 +6,7 @@ outermost in each right-hand side, and nothing stored beyond its support.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -22,8 +22,10 @@ from tensorlang.language.predicates import Relation
 from tensorlang.language.show import expr_text
 from tensorlang.language.types import Pair, shape, struct_of_arrays
 from tensorlang.lower.arrays.context import Context, Held
+from tensorlang.lower.arrays.decisions import Decision
 from tensorlang.lower.arrays.expressions import Compiler
 from tensorlang.lower.arrays.fold import used_twice
+from tensorlang.lower.arrays.forms import Written, form_of, positional
 from tensorlang.lower.arrays.integers import ZERO, Integers, Range
 from tensorlang.lower.arrays.ir import (
     Assign,
@@ -97,6 +99,7 @@ class ArrayProgram(Shown):
         for g in self.plan.given:
             self._given(g)
         self.explained: list[Explained] = []
+        self._forms: dict[Hashable, Written] = {}
         self._cut_work: Mapping[Affine, Sequence[Sequence[Affine]]] = self.plan.row_work
         for step in self.plan.steps:
             if isinstance(step, FusedSums):
@@ -166,6 +169,36 @@ class ArrayProgram(Shown):
         held = Held(name, shape(e.type)[0], required=needs)
         self._body.statements.append(Blank())
         self._body.note(partial(_comment, name, e))
+        form = None if ctx.sparse else form_of(e, lambda x: ctx.held.get((x, ())), self._further(storage, forced))
+        known = self._forms.get(form.key) if form else None
+        if form and known:
+            read = self._names_of(form.variables)
+            statements, decisions = known.again(name, form.variables, read, ctx.names.fresh_local)
+            held = replace(held, cut=storage.cut if known.is_cut and isinstance(storage, RowBlocks) else None)
+        else:
+            before = ctx.names.count
+            held, statements = self._written(held, e, storage, forced)
+            decisions = tuple(ctx.decisions.end_statement())
+            if form and ctx.names.count == before:  # what it reads was not put together for it
+                read = self._names_of(form.variables)
+                self._forms[form.key] = Written(
+                    name, form.variables, read, tuple(statements), decisions, held.cut is not None
+                )
+        self._body.statements += statements
+        self._explain(name, e, storage, forced, decisions)
+        ctx.end_statement()
+        return held
+
+    def _further(self, storage: Storage, forced: bool) -> Hashable:
+        """What else than an expression and what it reads its code depends on."""
+        return forced, positional(storage.cut) if isinstance(storage, RowBlocks) else None, tuple(self._ctx.rows)
+
+    def _names_of(self, variables: Iterable[Var]) -> tuple[str, ...]:
+        return tuple(self._ctx.held[x, ()].name for x in variables)
+
+    def _written(self, held: Held, e: Expr, storage: Storage, forced: bool) -> tuple[Held, list[Statement]]:
+        """How the array `held` of `e` is held, and the statements that make it."""
+        ctx, name = self._ctx, held.name
         binders, scalar = eta(e)
         block = Block()
         domain = {i: ctx.integers.range_of(i, n, block) for i, n in binders}
@@ -188,17 +221,13 @@ class ArrayProgram(Shown):
             if node != Name(name):
                 block.give(node, name)
         block.eliminate_dead_assignments(name)
-        self._body.statements += [*ctx.before.statements, *block.statements]
-        self._explain(name, e, storage, forced)
-        ctx.end_statement()
-        return held
+        return held, [*ctx.before.statements, *block.statements]
 
-    def _explain(self, name: str, e: Expr, storage: Storage, forced: bool) -> None:
+    def _explain(self, name: str, e: Expr, storage: Storage, forced: bool, decisions: tuple[Decision, ...]) -> None:
         axes = ", ".join(i.name for i, _ in eta(e)[0])
         order = f", its axes in the order ({axes})" if "," in axes else ""
         lies = f"{storage}{order}" if axes else "a number"
         kept = "written to memory, since several read it" if forced else "XLA may fuse it with what reads it"
-        decisions = tuple(self._ctx.decisions.end_statement())
         self.explained.append(Explained(name, partial(_comment, name, e), lies, kept if axes else "", decisions))
 
     def _fused(self, step: FusedSums) -> None:

@@ -1,0 +1,199 @@
+"""Statements of one form, which differ in what they read alone, are written once, and then again with other names.
+
+    x1 = gen i:n. sum j:n. A[i, j] * x0[j]          x2 = gen i:n. sum j:n. A[i, j] * x1[j]
+
+Two have one form if they read the same with their variables numbered, and what these are held as is the same, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tensorlang.language.affine import Affine, IndexArray, atom_affine
+from tensorlang.language.grammar import Access, Bracket, Choice, Expr, Extremum, Var, children
+from tensorlang.language.predicates import Relation, lookups, relations
+from tensorlang.language.rebuilt import with_values
+from tensorlang.language.show import expr_text
+from tensorlang.language.types import Pair
+from tensorlang.lower.arrays.context import Held
+from tensorlang.lower.arrays.decisions import Decision
+from tensorlang.lower.arrays.ir import (
+    Assign,
+    Block,
+    Define,
+    Function,
+    Integer,
+    Name,
+    Node,
+    Position,
+    Range,
+    Return,
+    Slice,
+    Statement,
+    Volume,
+    When,
+    named,
+)
+from tensorlang.lower.plan.triangular import Cut
+from tensorlang.normal.pattern import axes
+
+_MOST_NODES = 200
+
+
+@dataclass(frozen=True)
+class Form:
+    """What two statements of one form have in common, and the variables that this one reads, in the order of those."""
+
+    key: Hashable
+    variables: tuple[Var, ...]
+
+
+@dataclass(frozen=True)
+class Written:
+    """A statement that is written: its name, the variables that it reads and their names, its code and decisions, and
+    whether its array is cut."""
+
+    name: str
+    variables: tuple[Var, ...]
+    read: tuple[str, ...]
+    statements: tuple[Statement, ...]
+    decisions: tuple[Decision, ...]
+    is_cut: bool
+
+    def again(
+        self, name: str, variables: tuple[Var, ...], read: tuple[str, ...], fresh: Callable[[str], str]
+    ) -> tuple[list[Statement], tuple[Decision, ...]]:
+        """The code, and the decisions, of the statement of this form that is called `name` and reads `variables`, which
+        are called `read`; `fresh` makes names like those of this one."""
+        arrays = dict(zip(self.read, read, strict=True))
+        new = {**arrays, self.name: name}
+        for bound in _bound(self.statements):
+            if bound not in new:
+                of = next((x for x in arrays if bound.startswith(f"{x}_")), "")
+                new[bound] = fresh(arrays[of] + bound.removeprefix(of) if of else bound)
+        values: dict[Var, Expr] = dict(zip(self.variables, variables, strict=True))
+        return [_renamed(s, new) for s in self.statements], tuple(_decided(d, values) for d in self.decisions)
+
+
+def form_of(e: Expr, held: Callable[[Var], Held | None], further: Hashable) -> Form | None:
+    """The form of the statement of `e`, `further` being what else its code depends on.
+
+    None if it is too large to be compared, or reads what is held at points, or as several arrays.
+    """
+    variables, fixed = _read(e)
+    if variables is None:
+        return None
+    arrays = [held(x) for x in variables]
+    if any(isinstance(x.type, Pair) for x in variables) or any(h is None or h.points is not None for h in arrays):
+        return None
+    numbered: dict[Var, Expr] = {x: Var(f"form{k}", x.type) for k, x in enumerate(variables)}
+    facts = tuple((x.type, _fact(h)) for x, h in zip(variables, arrays, strict=True) if h is not None)
+    return Form((expr_text(with_values(e, numbered)), facts, fixed, further), tuple(variables))
+
+
+def _read(e: Expr) -> tuple[list[Var] | None, frozenset[IndexArray | Relation]]:
+    """The variables of `e`, in the order of their first occurrence, and the index arrays and relations that it reads;
+    no variables if it is large."""
+    found: dict[Var, None] = {}
+    fixed: set[IndexArray | Relation] = set()
+    stack, nodes = [e], 0
+    while stack:
+        part = stack.pop()
+        nodes += 1
+        if nodes > _MOST_NODES:
+            return None, frozenset()
+        match part:
+            case Var():
+                found[part] = None
+            case Access(_, at, _):
+                fixed.update(x.array for x in at.lookups)
+            case Bracket(p, _) | Extremum(_, _, _, p, _) | Choice(_, _, _, p, _):
+                fixed.update(x.array for x in lookups(p))
+                fixed.update(relations(p))
+            case _:
+                pass
+        stack += children(part)
+    return list(found), frozenset(fixed)
+
+
+def _fact(held: Held) -> Hashable:
+    return held.shape, held.required, held.cut and positional(held.cut)
+
+
+def positional(cut: Cut) -> Hashable:
+    """How an array is cut, whatever its indices are called."""
+    return cut.dimension, cut.limits_at(map(atom_affine, axes(0, len(cut.axes))))
+
+
+def _bound(statements: Collection[Statement]) -> dict[str, None]:
+    """The names that are given in `statements`, of functions and their parameters, too."""
+    block = Block(list(statements))
+    found: dict[str, None] = {}
+    for s in block.walk():
+        if isinstance(s, Assign):
+            found.update(dict.fromkeys(s.names))
+        elif isinstance(s, Define):
+            found.update(dict.fromkeys((s.name, *s.parameters)))
+    for node in block.nodes():
+        if isinstance(node, Function):
+            found.update(dict.fromkeys(node.parameters))
+    return found
+
+
+def _decided(d: Decision, values: Mapping[Var, Expr]) -> Decision:
+    return replace(d, body=with_values(d.body, values), within=[_decided(inner, values) for inner in d.within])
+
+
+def _renamed(s: Statement, new: Mapping[str, str]) -> Statement:
+    """`s`, in which what is called by these names is called otherwise."""
+
+    def block(b: Block) -> Block:
+        return Block([_renamed(inner, new) for inner in b.statements])
+
+    match s:
+        case Assign(names, value, unpacked):
+            return Assign(tuple(new.get(x, x) for x in names), _node(value, new), unpacked)
+        case Define(name, parameters, body):
+            return Define(new.get(name, name), tuple(new.get(x, x) for x in parameters), block(body))
+        case When(test, then, otherwise):
+            return When(_node(test, new), block(then), block(otherwise))
+        case Return(value):
+            return Return(_node(value, new))
+        case _:
+            return s
+
+
+def _node(node: Node, new: Mapping[str, str]) -> Node:
+    match node:
+        case Name(name):
+            return Name(new.get(name, name))
+        case Integer(a):
+            return Integer(_affine(a, new))
+        case Position(at, arrays):
+            own = [atom for atom, _ in arrays]
+            return Position(_affine(at, new, own), tuple((atom, _node(x, new)) for atom, x in arrays))
+        case Volume(factor, extents):
+            return Volume(factor, tuple(_affine(a, new) for a in extents))
+        case Slice(start, stop, step):
+            return Slice(start and _affine(start, new), stop and _affine(stop, new), step)
+        case Range(start, stop):
+            return Range(_affine(start, new), _affine(stop, new))
+        case Function(parameters, body):
+            return Function(tuple(new.get(x, x) for x in parameters), _node(body, new))
+        case _:
+            return type(node)(*(_part(x, new) for x in node.parts()))
+
+
+def _part(x: Any, new: Mapping[str, str]) -> Any:
+    if isinstance(x, Node):
+        return _node(x, new)
+    return tuple(_part(y, new) for y in x) if isinstance(x, tuple) else x
+
+
+def _affine(a: Affine, new: Mapping[str, str], but: Collection[Any] = ()) -> Affine:
+    if not any(atom.name in new for atom in a.atoms if atom not in but):
+        return a
+    terms = ((named(new[x.name]) if x not in but and x.name in new else x, k) for x, k in a.terms)
+    return Affine(tuple(terms), a.constant)

@@ -1,9 +1,10 @@
 """The text syntax as data: every construct with its form, its meaning, an example and the nodes that it makes.
 
-The parser is written by hand (`tensorlang.surface.parse`), for the sake of its messages. This is what it reads, in EBNF
-as Lark has it; the documentation's language reference is made of it, and tests hold the two to each other: each example
-is read, and makes these nodes, and every program that is read is a sentence of this grammar. What the grammar leaves
-open is how far the word-headed constructs reach (as far right as they can), and what a name stands for.
+The parser is written by hand (`tensorlang.surface.expressions`), for the sake of its messages. This is what it reads,
+in EBNF as Lark has it; the documentation's language reference is made of it, and tests hold the two to each other:
+each example is read, and makes these nodes, and every program that is read is a sentence of this grammar. What the
+grammar leaves open is how far the word-headed constructs reach (as far right as they can), and what a name stands
+for.
 """
 
 from __future__ import annotations

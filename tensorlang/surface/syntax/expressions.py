@@ -1,4 +1,4 @@
-"""The syntax of expressions, read by `tensorlang.surface.parse`; from loose to tight."""
+"""The syntax of expressions, read by `tensorlang.surface.expressions`; from loose to tight."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from tensorlang.budget import limited
 from tensorlang.certificate.compare import costs_at_most, costs_no_more
-from tensorlang.certificate.excess import CheapAdjoint
+from tensorlang.certificate.excess import PROVED, CheapAdjoint, calls_slopes
 from tensorlang.certificate.matches import matches
 from tensorlang.certificate.obligations import Obligation, obligations
 from tensorlang.certificate.record import Record, described
@@ -42,8 +42,6 @@ from tensorlang.surface.inline import opened
 from tensorlang.surface.parse import parse, reread
 
 FORMAT = "tensorlang certificate 1"
-PROVED = Fraction(4)
-"""The bound that holds for every program (Theorem 6.35)."""
 _CHECKERS = ("proofs.checker", "tensorlang_checker")
 _SECONDS = 20.0
 """For which steps are searched that show a checker that costs are no more than others."""
@@ -70,7 +68,7 @@ class Certificate(Shown):
     supremum: Supremum | None
     has_steps: bool = True
     """Whether its file has the derivation. Else a checker derives the gradient on its own, and compares it: of programs
-    with recurrences, and where adjoints are declared."""
+    with recurrences, where adjoints are declared, and where derivatives of functions with loops are differentiated."""
 
     @property
     def is_decided(self) -> bool:
@@ -281,7 +279,7 @@ def certify(f: Function, bound: int | float | Fraction = 4, wrt: Wrt = None) -> 
     """
     limit = _bound(bound)
     d = derive(f, wrt)
-    if height(f.body):
+    if height(f.body) or calls_slopes(f):
         return _without_steps(d, limit)
     shown = tuple(obligations(d))
     for obligation in shown:

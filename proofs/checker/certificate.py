@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from . import syntax, trees
-from .budget import Budget, TooLarge
+from .budget import Budget, TooLarge, few_collections
 from .charges import Charge
 from .costs import COMPARED, Costs
 from .equal import Side, equal
@@ -84,6 +84,8 @@ _FUNCTION = re.compile(r"[A-Za-z_]\w*|pow -?[0-9]{1,9}(/[0-9]{1,9})?", re.ASCII)
 _DEPTH = 20_000
 _SECONDS = 15.0
 """For a derivation of the checker's own, where that of the file is not decided."""
+_QUICKLY = 4.0
+"""For the values of the file's derivation, before that is tried."""
 _SUPREMUM = {"least", "most", "where", "attained"}
 _FURTHER = {"body", "program", "derivative"}
 _STEP_KEYS = {"rule", "theorem", "before", "after", "made"}
@@ -109,7 +111,8 @@ def _reading() -> Iterator[None]:
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, _DEPTH))
     try:
-        yield
+        with few_collections():
+            yield
     except ValueError as error:
         raise Refused(f"this is no JSON: {error}") from None
     except RecursionError:
@@ -175,13 +178,15 @@ class _Checked:
         _need(not self.own & replay.made, "no statement to be the program's and made by a step")
         samples = check_samples(self)
         steps = Finding("the derivation", replay.decided.keys() <= {FOR_ALL})
-        values = list(self._values())
+        values = list(self._values(self.budget.part(_QUICKLY)))
         (cost,) = self._cheap(steps.decided)
         if not all(finding.decided for finding in (steps, *values)):
             own = self._derived(self.budget.part(_SECONDS))
             if own.decided:
                 steps = replace(own, how="and not by the derivation that the file holds, of which not all is decided")
                 values = []
+            elif not all(finding.decided for finding in values):
+                values = list(self._values(self.budget))
         findings = (steps, *values, cost, *looped.findings)
         if not all(finding.decided for finding in findings):
             self.budget.ask()
@@ -240,7 +245,7 @@ class _Checked:
 
     # ---- what is decided
 
-    def _values(self) -> Iterator[Finding]:
+    def _values(self, budget: Budget) -> Iterator[Finding]:
         """That the program is what was derived from, and the adjoint what was derived."""
         links = {
             "program": ("the values of the program and its tensor SSA", self.program, 0),
@@ -248,10 +253,11 @@ class _Checked:
         }
         for key, (what, program, part) in links.items():
             try:
-                why = equal(Side(program), Side(self.derivation, part), self.matches[key], self.budget)
+                why = equal(Side(program), Side(self.derivation, part), self.matches[key], budget)
             except Refused as refused:
                 raise Refused(f"{what}: {refused}") from None
             except TooLarge as error:
+                self.budget.ask()
                 why = str(error)
             yield Finding(what, why is None, f"not shown of {why}" if why else "")
 

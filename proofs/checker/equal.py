@@ -37,8 +37,9 @@ def equal(first: Side, second: Side, matches: Sequence[tuple[str, str]], budget:
     Raises `Refused` if their types differ, and `TooLarge`.
     """
     why = None
-    chooses = any(map(_chooses, (first, second)))
-    branches = any(map(_branches, (first, second)))
+    nodes = [node for side in (first, second) for node in _nodes(side.program.body)]
+    chooses = any(isinstance(node, trees.Best) for node in nodes)
+    branches = any(isinstance(node, trees.Call) and node.function in LINEAR for node in nodes)
     for how in (
         _How(),
         *([_How(chosen=True)] if chooses else []),
@@ -74,16 +75,6 @@ def _equal(first: Side, second: Side, matches: Sequence[tuple[str, str]], budget
         return why and _Both(first, second, budget, how).decide(matches)
     why = _Both(first, second, budget, how).decide(matches)
     return why and _Both(first, second, budget, how).decide(())
-
-
-def _chooses(side: Side) -> bool:
-    """Whether an index is chosen anywhere in a program."""
-    return any(isinstance(node, trees.Best) for node in _nodes(side.program.body))
-
-
-def _branches(side: Side) -> bool:
-    """Whether a program calls functions that are 0 where a comparison fails."""
-    return any(isinstance(node, trees.Call) and node.function in LINEAR for node in _nodes(side.program.body))
 
 
 def _nodes(body: object) -> Iterator[object]:

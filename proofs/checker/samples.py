@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from . import trees
 from .budget import Budget, TooLarge
 from .extracted import agrees
+from .names import extended
 from .points import Sets
 from .semantics import (
     Dual,
@@ -381,16 +382,15 @@ def _need_cheap(held: _Checked, env: Mapping[str, Any], program: int, adjoint: i
         raise Refused(f"the adjoint costs {adjoint} and the program {program}, with {others} inputs and outputs")
 
 
-def _with_choices(held: _Checked, meaning: Semantics, key: str, env: Mapping[str, Any]) -> dict[str, Any]:
+def _with_choices(held: _Checked, meaning: Semantics, key: str, env: Mapping[str, Any]) -> Mapping[str, Any]:
     """`env` with the indices that outermost lets of a program choose."""
     return _with_lets(trees.lets(held.programs[key].body)[0], meaning, env)
 
 
-def _with_lets(lets: list[tuple[str, Expr]], meaning: Semantics, env: Mapping[str, Any]) -> dict[str, Any]:
-    known = dict(env)
+def _with_lets(lets: list[tuple[str, Expr]], meaning: Semantics, env: Mapping[str, Any]) -> Mapping[str, Any]:
     for x, value in lets:
-        known[x] = meaning.bound(value, dict(known))
-    return known
+        env = extended(env, x, meaning.bound(value, env))
+    return env
 
 
 def _under(lets: list[tuple[str, Expr]], roots: list[Expr]) -> Expr:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
@@ -85,7 +85,7 @@ _DEPTH = 20_000
 _SECONDS = 15.0
 """For a derivation of the checker's own, where that of the file is not decided."""
 _QUICKLY = 4.0
-"""For the values of the file's derivation, before that is tried."""
+"""For the values of each link of the file's derivation, before that is tried."""
 _SUPREMUM = {"least", "most", "where", "attained"}
 _FURTHER = {"body", "program", "derivative"}
 _STEP_KEYS = {"rule", "theorem", "before", "after", "made"}
@@ -178,15 +178,15 @@ class _Checked:
         _need(not self.own & replay.made, "no statement to be the program's and made by a step")
         samples = check_samples(self)
         steps = Finding("the derivation", replay.decided.keys() <= {FOR_ALL})
-        values = list(self._values(self.budget.part(_QUICKLY)))
+        values = list(self._values(_QUICKLY))
         (cost,) = self._cheap(steps.decided)
         if not all(finding.decided for finding in (steps, *values)):
             own = self._derived(self.budget.part(_SECONDS))
             if own.decided:
                 steps = replace(own, how="and not by the derivation that the file holds, of which not all is decided")
                 values = []
-            elif not all(finding.decided for finding in values):
-                values = list(self._values(self.budget))
+            else:
+                values = list(self._values(self.budget.seconds, values))
         findings = (steps, *values, cost, *looped.findings)
         if not all(finding.decided for finding in findings):
             self.budget.ask()
@@ -245,15 +245,20 @@ class _Checked:
 
     # ---- what is decided
 
-    def _values(self, budget: Budget) -> Iterator[Finding]:
-        """That the program is what was derived from, and the adjoint what was derived."""
+    def _values(self, seconds: float, before: Sequence[Finding | None] = (None, None)) -> Iterator[Finding]:
+        """That the program is what was derived from, and the adjoint what was derived, each within so many seconds if
+        it was not decided before."""
         links = {
             "program": ("the values of the program and its tensor SSA", self.program, 0),
             "adjoint": ("the values of the adjoint and the derivation's results", self.adjoint, 1),
         }
-        for key, (what, program, part) in links.items():
+        for done, (key, (what, program, part)) in zip(before, links.items(), strict=True):
+            if done is not None and done.decided:
+                yield done
+                continue
             try:
-                why = equal(Side(program), Side(self.derivation, part), self.matches[key], budget)
+                sides = Side(program), Side(self.derivation, part)
+                why = equal(*sides, self.matches[key], self.budget.part(seconds))
             except Refused as refused:
                 raise Refused(f"{what}: {refused}") from None
             except TooLarge as error:
@@ -473,8 +478,7 @@ class _Checked:
         self.variables = frozenset(x for x, _ in (*bound, *self.derivation.params))
         self.own = {x for x, _ in needed(bound, outputs)}
         by_name = {x: statement(x, value) for x, value in bound if x in wheres}
-        for x, _ in bound[len(statements) :]:
-            _need(x in by_name, "predicates to come last")
+        _need(all(x in by_name for x, _ in bound[len(statements) :]), "predicates to come last")
         ends = list(zip(results, xs, strict=True))
         ends_of = [g if made is None else made[0] for g, made in zip(outputs, numbers, strict=True)]
         starts = list(zip(dys, ends_of, strict=True))

@@ -111,9 +111,9 @@ def shifts(dims: Iterable[str], preds: Sequence[Pred]) -> Iterator[tuple[str, Af
         if not isinstance(p, Compare) or p.equal or has_data(p):
             continue
         for x, k in p.value.terms:
-            if x in dims and abs(k) == 1 and (x, p.value) not in seen and p.value != name(str(x)):
+            if isinstance(x, str) and x in dims and abs(k) == 1 and (x, p.value) not in seen and p.value != name(x):
                 seen.add((x, p.value))
-                yield str(x), p.value
+                yield x, p.value
 
 
 def shift(preds: Sequence[Pred], x: str, value: Affine) -> tuple[Pred, ...]:

@@ -321,9 +321,9 @@ class Kinds:
                             scope = scope.where(done[k])
                     if len(later) == len(waiting):
                         compared = [(k, part) for k, part in later if isinstance(part, Compare | Holds)]
-                        found = self._together([part for _, part in compared], scope)
-                        done.update(zip((k for k, _ in compared), found, strict=True))
-                        scope = scope.where(All(tuple(found)))
+                        together = self._together([part for _, part in compared], scope)
+                        done.update(zip((k for k, _ in compared), together, strict=True))
+                        scope = scope.where(All(tuple(together)))
                         later = [(k, part) for k, part in later if k not in done]
                     waiting = later
                 return All(tuple(done[k] for k in sorted(done)))

@@ -9,6 +9,7 @@ import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from .budget import Budget, TooLarge, Undecided
@@ -186,15 +187,12 @@ def _sampled(claim: _Claim, name: str, budget: Budget) -> None:
         scale, low = _SCALES[k % len(_SCALES)], (0.0, -1.0, -1.0)[k % 3]
         at = [float(rng.randint(0, 4)) if p in value.whole else rng.uniform(low, 1) * scale for p in value.params]
         try:
-            found = [
-                _or_none(lambda at=at: slopes(value, at, budget)),
-                _or_none(lambda at=at: results(claim.given, at, budget)),
-            ]
+            own = _or_none(partial(slopes, value, at, budget))
+            theirs = _or_none(partial(results, claim.given, at, budget))
         except (Undefined, ArithmeticError, ValueError, TypeError):
             continue
         except TooLarge:
             return
-        own, theirs = found
         if own is None or theirs is None:
             if own is not theirs:
                 raise Refused(f"of {name} and its derivative one alone is beyond a bound at {at}")

@@ -328,8 +328,8 @@ class Meaning:
             case Recur():
                 return self.recurrence(e, place).read(path, places, place.known)
             case Best(_, False):
-                chosen, _, body, i = self.best(e, place)
-                return at(body, {i: chosen})
+                chosen, _, best, i = self.best(e, place)
+                return at(best, {i: chosen})
             case Let(x, value, body):
                 return self.value(body, path, places, place.let(x, self.bound(e, value, place)))
         raise Refused("an index where a number is expected")

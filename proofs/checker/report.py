@@ -64,7 +64,7 @@ class Report:
         if self.samples:
             lines.append(f"  no counterexample at {self.samples} choices of sizes and data")
         else:
-            lines.append("  no values at small sizes: functions are called that are not evaluated here, or it takes too long")
+            lines.append("  no values at small sizes: functions are not evaluated here, or it takes too long")
         if self.searched:
             lines.append(
                 f"  searched for, as the file does not tell: how costs are carried, of {', '.join(self.searched)}"

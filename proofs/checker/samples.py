@@ -116,7 +116,7 @@ def _check_supremum(held: _Checked, names: list[str]) -> None:
 
 def _is_reached(ratio: Any, told: Supremum, names: list[str], speeds: tuple[int, ...]) -> bool:
     """Whether the ratio is `least` where it is said to be, or comes nearer as sizes grow at these speeds."""
-    distances = []
+    distances: list[Fraction] = []
     for t in _GROWN:
         sizes = {x: t**speed for x, speed in zip(names, speeds, strict=True)}
         for part in told.where.split(", ") if told.where != "no size matters" else ():
@@ -130,7 +130,7 @@ def _is_reached(ratio: Any, told: Supremum, names: list[str], speeds: tuple[int,
             return False
         distances.append(abs(found - told.least))
     if told.attained:
-        return distances == [0, 0]
+        return not any(distances)
     return distances[1] <= distances[0] and distances[1] < Fraction(1, 1000)
 
 

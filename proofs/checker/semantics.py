@@ -157,12 +157,12 @@ def _recip(x: Any) -> Any:
     return 1 / x
 
 
-def _sigmoid(x: Any) -> float:
-    return 1 / (1 + math.exp(-x)) if x > 0 else math.exp(x) / (1 + math.exp(x))
+def _sigmoid(x: float) -> float:
+    return 1.0 / (1.0 + math.exp(-x)) if x > 0 else math.exp(x) / (1.0 + math.exp(x))
 
 
-def _softplus(x: Any) -> float:
-    return max(x, 0) + math.log1p(math.exp(-abs(x)))
+def _softplus(x: float) -> float:
+    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
 
 
 def _log(x: Any) -> float:
@@ -344,7 +344,8 @@ class Semantics:
         if isinstance(atom, str):
             if atom not in env:
                 raise Refused(f"{atom} is bound nowhere")
-            return env[atom]
+            known: int = env[atom]
+            return known
         found = forced(env[atom.array])
         for a in atom.at:
             at = self.index(a, env)
@@ -353,7 +354,8 @@ class Semantics:
             found = _element(found, at, atom.array)
         if found is None:
             raise NoIndex
-        return found
+        index: int = found
+        return index
 
     def holds(self, p: Pred, env: Env) -> bool:
         """Whether `p` is true."""
@@ -536,7 +538,8 @@ class Semantics:
             case Pair(a, b):
                 return self._kind(a, env), self._kind(b, env)
             case At(body, _):
-                return _elements_kind(self._kind(body, env))
+                elements: Kind = _elements_kind(self._kind(body, env))
+                return elements
             case Bracket(_, body):
                 return self._kind(body, env)
             case Gen(_, size, body):

@@ -324,8 +324,8 @@ def _without_steps(d: Derivation, bound: Fraction) -> Certificate:
 
 
 def _within(d: Derivation, largest: Supremum | None, bound: Fraction) -> bool:
-    """Whether the adjoint is known to cost at most `bound` times the program at all sizes: by the ratio of closed forms,
-    or by charges."""
+    """Whether the adjoint is known to cost at most `bound` times the program at all sizes: by the ratio of closed
+    forms, or by charges."""
     if largest is not None and largest.most is not None and largest.most <= bound:
         return True
     ((_, others),) = numbers_in(d.function, (d.function.type, *(x.type for x in d.wrt))).cells

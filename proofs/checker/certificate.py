@@ -84,8 +84,8 @@ _FUNCTION = re.compile(r"[A-Za-z_]\w*|pow -?[0-9]{1,9}(/[0-9]{1,9})?", re.ASCII)
 _DEPTH = 20_000
 _SECONDS = 15.0
 """For a derivation of the checker's own, where that of the file is not decided."""
-_QUICKLY = 4.0
-"""For the values of each link of the file's derivation, before that is tried."""
+_BRIEFLY = 2.0
+"""For it before all is tried that may decide the values of the file's derivation."""
 _SUPREMUM = {"least", "most", "where", "attained"}
 _FURTHER = {"body", "program", "derivative"}
 _STEP_KEYS = {"rule", "theorem", "before", "after", "made"}
@@ -178,15 +178,17 @@ class _Checked:
         _need(not self.own & replay.made, "no statement to be the program's and made by a step")
         samples = check_samples(self)
         steps = Finding("the derivation", replay.decided.keys() <= {FOR_ALL})
-        values = list(self._values(_QUICKLY))
+        values = list(self._values(thorough=False))
         (cost,) = self._cheap(steps.decided)
-        if not all(finding.decided for finding in (steps, *values)):
-            own = self._derived(self.budget.part(_SECONDS))
+        for seconds in (_BRIEFLY, _SECONDS):
+            if all(finding.decided for finding in (steps, *values)):
+                break
+            own = self._derived(self.budget.part(seconds))
             if own.decided:
                 steps = replace(own, how="and not by the derivation that the file holds, of which not all is decided")
                 values = []
-            else:
-                values = list(self._values(self.budget.seconds, values))
+                break
+            values = list(self._values(True, values))
         findings = (steps, *values, cost, *looped.findings)
         if not all(finding.decided for finding in findings):
             self.budget.ask()
@@ -245,9 +247,9 @@ class _Checked:
 
     # ---- what is decided
 
-    def _values(self, seconds: float, before: Sequence[Finding | None] = (None, None)) -> Iterator[Finding]:
-        """That the program is what was derived from, and the adjoint what was derived, each within so many seconds if
-        it was not decided before."""
+    def _values(self, thorough: bool, before: Sequence[Finding | None] = (None, None)) -> Iterator[Finding]:
+        """That the program is what was derived from, and the adjoint what was derived, each if it was not decided
+        before."""
         links = {
             "program": ("the values of the program and its tensor SSA", self.program, 0),
             "adjoint": ("the values of the adjoint and the derivation's results", self.adjoint, 1),
@@ -258,7 +260,7 @@ class _Checked:
                 continue
             try:
                 sides = Side(program), Side(self.derivation, part)
-                why = equal(*sides, self.matches[key], self.budget.part(seconds))
+                why = equal(*sides, self.matches[key], self.budget, thorough)
             except Refused as refused:
                 raise Refused(f"{what}: {refused}") from None
             except TooLarge as error:

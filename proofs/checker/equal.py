@@ -31,8 +31,10 @@ class Side:
     part: int | None = None
 
 
-def equal(first: Side, second: Side, matches: Sequence[tuple[str, str]], budget: Budget) -> str | None:
-    """Why it is not shown that both are equal; None if it is.
+def equal(
+    first: Side, second: Side, matches: Sequence[tuple[str, str]], budget: Budget, thorough: bool = True
+) -> str | None:
+    """Why it is not shown that both are equal; None if it is. The ways that take longest are tried if it is `thorough`.
 
     Raises `Refused` if their types differ, and `TooLarge`.
     """
@@ -44,8 +46,8 @@ def equal(first: Side, second: Side, matches: Sequence[tuple[str, str]], budget:
         _How(),
         *([_How(chosen=True)] if chooses else []),
         *([_How(branches=True)] if branches else []),
-        _How(chosen=chooses, zeros=True),
-        *([_How(chosen=chooses, zeros=True, branches=True)] if branches else []),
+        *([_How(chosen=chooses, zeros=True)] if thorough else []),
+        *([_How(chosen=chooses, zeros=True, branches=True)] if thorough and branches else []),
     ):
         why = _equal(first, second, matches, budget, how)
         if why is None:

@@ -7,6 +7,7 @@ take a number of steps that is large for any program, and grows with the program
 
 from __future__ import annotations
 
+import gc
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -29,6 +30,8 @@ MEMORY = 4 << 30
 """The bytes by which the process may grow during a stage."""
 
 _PORTION = 1 << 16
+_COLLECTED = 100_000
+"""New objects between two looks for garbage, during a stage."""
 
 
 class _Account:
@@ -136,11 +139,25 @@ def limited(stage: Callable[P, T]) -> Callable[P, T]:
         account = _Account(f"{stage.__name__}", STEPS + STEPS_OF_A_NODE * nodes, inf, MEMORY, None)
         token = _current.set(account)
         try:
-            return stage(*args, **kwargs)
+            with few_collections():
+                return stage(*args, **kwargs)
         finally:
             _current.reset(token)
 
     return run
+
+
+@contextmanager
+def few_collections() -> Iterator[None]:
+    """A context in which Python seldom looks for garbage in circles, of which there is little: what is made here stays,
+    and was gone through again and again."""
+    before = gc.get_threshold()
+    if before[0]:
+        gc.set_threshold(max(before[0], _COLLECTED), *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def _resident() -> int:

@@ -85,7 +85,7 @@ def f(x: tl.R[n], y: tl.R[m]):
     errors.EmptyExtremum: Example(
         'tl.parse("f(x: [n]R) = gen j:n. max i:n where j < i. x[i]")',
         "Refuted when a program is made, for sizes from 1 on. For sizes of 0, and for conditions on data, it is raised "
-        "by `tl.evaluate` and `tl.cost`.",
+        "by `tl.evaluate`.",
     ),
     errors.ArgumentError: Example(
         """\

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,10 @@ _QUOTA = 30_000_000
 
 _PAUSE = 0.02
 """Seconds after which it is asked again whether the time is over, of a budget that is not short."""
+
+
+_COLLECTED = 100_000
+"""New objects between two looks for garbage."""
 
 
 class TooLarge(Exception):
@@ -69,3 +74,16 @@ def quota(part: int = 1) -> Iterator[None]:
     finally:
         context.set_max_operations(before)
         context.reset_operations()
+
+
+@contextmanager
+def few_collections() -> Iterator[None]:
+    """A context in which Python seldom looks for garbage in circles, of which there is little: what is made here stays,
+    and was gone through again and again."""
+    before = gc.get_threshold()
+    if before[0]:
+        gc.set_threshold(max(before[0], _COLLECTED), *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)

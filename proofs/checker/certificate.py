@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from . import syntax, trees
-from .budget import Budget, TooLarge
+from .budget import Budget, TooLarge, few_collections
 from .charges import Charge
 from .costs import COMPARED, Costs
 from .equal import Side, equal
@@ -84,6 +84,8 @@ _FUNCTION = re.compile(r"[A-Za-z_]\w*|pow -?[0-9]{1,9}(/[0-9]{1,9})?", re.ASCII)
 _DEPTH = 20_000
 _SECONDS = 15.0
 """For a derivation of the checker's own, where that of the file is not decided."""
+_BRIEFLY = 2.0
+"""For it before all is tried that may decide the values of the file's derivation."""
 _SUPREMUM = {"least", "most", "where", "attained"}
 _FURTHER = {"body", "program", "derivative"}
 _STEP_KEYS = {"rule", "theorem", "before", "after", "made"}
@@ -109,7 +111,8 @@ def _reading() -> Iterator[None]:
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, _DEPTH))
     try:
-        yield
+        with few_collections():
+            yield
     except ValueError as error:
         raise Refused(f"this is no JSON: {error}") from None
     except RecursionError:
@@ -175,13 +178,17 @@ class _Checked:
         _need(not self.own & replay.made, "no statement to be the program's and made by a step")
         samples = check_samples(self)
         steps = Finding("the derivation", replay.decided.keys() <= {FOR_ALL})
-        values = list(self._values())
+        values = list(self._values(thorough=False))
         (cost,) = self._cheap(steps.decided)
-        if not all(finding.decided for finding in (steps, *values)):
-            own = self._derived(self.budget.part(_SECONDS))
+        for seconds in (_BRIEFLY, _SECONDS):
+            if all(finding.decided for finding in (steps, *values)):
+                break
+            own = self._derived(self.budget.part(seconds))
             if own.decided:
                 steps = replace(own, how="and not by the derivation that the file holds, of which not all is decided")
                 values = []
+                break
+            values = list(self._values(True, values))
         findings = (steps, *values, cost, *looped.findings)
         if not all(finding.decided for finding in findings):
             self.budget.ask()
@@ -240,18 +247,24 @@ class _Checked:
 
     # ---- what is decided
 
-    def _values(self) -> Iterator[Finding]:
-        """That the program is what was derived from, and the adjoint what was derived."""
+    def _values(self, thorough: bool, before: Sequence[Finding | None] = (None, None)) -> Iterator[Finding]:
+        """That the program is what was derived from, and the adjoint what was derived, each if it was not decided
+        before."""
         links = {
             "program": ("the values of the program and its tensor SSA", self.program, 0),
             "adjoint": ("the values of the adjoint and the derivation's results", self.adjoint, 1),
         }
-        for key, (what, program, part) in links.items():
+        for done, (key, (what, program, part)) in zip(before, links.items(), strict=True):
+            if done is not None and done.decided:
+                yield done
+                continue
             try:
-                why = equal(Side(program), Side(self.derivation, part), self.matches[key], self.budget)
+                sides = Side(program), Side(self.derivation, part)
+                why = equal(*sides, self.matches[key], self.budget, thorough)
             except Refused as refused:
                 raise Refused(f"{what}: {refused}") from None
             except TooLarge as error:
+                self.budget.ask()
                 why = str(error)
             yield Finding(what, why is None, f"not shown of {why}" if why else "")
 
@@ -339,7 +352,7 @@ class _Checked:
         _need(
             used | unknown <= found.keys() <= used | inner, f"the scalar functions that occur, {sorted(used | inner)}"
         )
-        for g in found.values():
+        for g in found.values() if self.has_steps else ():  # else nothing rests on the theorem
             there = [e for e in g.components if e is not None]  # of the others no term goes on, nor is one added
             spent = sum(operations(e, found) for e in there) + max(0, len(there) - 1)
             _need(spent <= 3 * g.cost, f"the derivative of {g.name}, which costs {spent}, to cost at most 3 * {g.cost}")
@@ -467,8 +480,7 @@ class _Checked:
         self.variables = frozenset(x for x, _ in (*bound, *self.derivation.params))
         self.own = {x for x, _ in needed(bound, outputs)}
         by_name = {x: statement(x, value) for x, value in bound if x in wheres}
-        for x, _ in bound[len(statements) :]:
-            _need(x in by_name, "predicates to come last")
+        _need(all(x in by_name for x, _ in bound[len(statements) :]), "predicates to come last")
         ends = list(zip(results, xs, strict=True))
         ends_of = [g if made is None else made[0] for g, made in zip(outputs, numbers, strict=True)]
         starts = list(zip(dys, ends_of, strict=True))

@@ -111,9 +111,9 @@ def shifts(dims: Iterable[str], preds: Sequence[Pred]) -> Iterator[tuple[str, Af
         if not isinstance(p, Compare) or p.equal or has_data(p):
             continue
         for x, k in p.value.terms:
-            if x in dims and abs(k) == 1 and (x, p.value) not in seen and p.value != name(str(x)):
+            if isinstance(x, str) and x in dims and abs(k) == 1 and (x, p.value) not in seen and p.value != name(x):
                 seen.add((x, p.value))
-                yield str(x), p.value
+                yield x, p.value
 
 
 def shift(preds: Sequence[Pred], x: str, value: Affine) -> tuple[Pred, ...]:
@@ -216,7 +216,7 @@ class Charges:
         if not is_bracketed(e):
             return TRUE
         if isinstance(e, Add):
-            if _terms(e) > _MOST_TERMS:
+            if _has_many_terms(e):
                 self.is_exact = False
                 return trees.Any() if self.low else TRUE
             return trees.Any((self._live(e.left, place), self._live(e.right, place)))
@@ -225,12 +225,13 @@ class Charges:
         return All((p, self._live(e.body, place))) if isinstance(e.body, Bracket) else p
 
 
-def _terms(e: Expr) -> int:
-    """How many terms are added up from left to right."""
-    many = 1
-    while isinstance(e, Add):
-        many, e = many + 1, e.left
-    return many
+def _has_many_terms(e: Expr) -> bool:
+    """Whether more than `_MOST_TERMS` terms are added up from left to right."""
+    for _ in range(_MOST_TERMS):
+        if not isinstance(e, Add):
+            return False
+        e = e.left
+    return True
 
 
 def numbers(kind: Type) -> Iterator[Charge]:

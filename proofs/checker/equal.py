@@ -31,20 +31,23 @@ class Side:
     part: int | None = None
 
 
-def equal(first: Side, second: Side, matches: Sequence[tuple[str, str]], budget: Budget) -> str | None:
-    """Why it is not shown that both are equal; None if it is.
+def equal(
+    first: Side, second: Side, matches: Sequence[tuple[str, str]], budget: Budget, thorough: bool = True
+) -> str | None:
+    """Why it is not shown that both are equal; None if it is. The ways that take longest are tried if it is `thorough`.
 
     Raises `Refused` if their types differ, and `TooLarge`.
     """
     why = None
-    chooses = any(map(_chooses, (first, second)))
-    branches = any(map(_branches, (first, second)))
+    nodes = [node for side in (first, second) for node in _nodes(side.program.body)]
+    chooses = any(isinstance(node, trees.Best) for node in nodes)
+    branches = any(isinstance(node, trees.Call) and node.function in LINEAR for node in nodes)
     for how in (
         _How(),
         *([_How(chosen=True)] if chooses else []),
         *([_How(branches=True)] if branches else []),
-        _How(chosen=chooses, zeros=True),
-        *([_How(chosen=chooses, zeros=True, branches=True)] if branches else []),
+        *([_How(chosen=chooses, zeros=True)] if thorough else []),
+        *([_How(chosen=chooses, zeros=True, branches=True)] if thorough and branches else []),
     ):
         why = _equal(first, second, matches, budget, how)
         if why is None:
@@ -74,16 +77,6 @@ def _equal(first: Side, second: Side, matches: Sequence[tuple[str, str]], budget
         return why and _Both(first, second, budget, how).decide(matches)
     why = _Both(first, second, budget, how).decide(matches)
     return why and _Both(first, second, budget, how).decide(())
-
-
-def _chooses(side: Side) -> bool:
-    """Whether an index is chosen anywhere in a program."""
-    return any(isinstance(node, trees.Best) for node in _nodes(side.program.body))
-
-
-def _branches(side: Side) -> bool:
-    """Whether a program calls functions that are 0 where a comparison fails."""
-    return any(isinstance(node, trees.Call) and node.function in LINEAR for node in _nodes(side.program.body))
 
 
 def _nodes(body: object) -> Iterator[object]:

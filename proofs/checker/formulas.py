@@ -43,7 +43,7 @@ class Formula:
 def formula(text: str, arrays: Iterable[str], budget: Budget) -> Formula:
     """The cost that `text` says, where `arrays` are the names of index arrays, to be counted within a budget."""
     reader = _FormulaReader(text, Semantics({}, budget))
-    reader.arrays = set(arrays)
+    reader.arrays = frozenset(arrays)
     value = reader.cells()
     reader.end()
     return Formula(value, tuple(reader.quotients), reader.has_data, reader.meaning)

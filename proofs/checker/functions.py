@@ -133,8 +133,8 @@ def _same(a: Expr, b: Expr, arity: int, budget: Budget) -> bool:
 def _check_other(f: Function, functions: Mapping[str, Function], budget: Budget) -> list[str]:
     """What has to be assumed of a function that is not known here."""
     if f.body is None:
-        told = [f"the derivative of {f.name}"] if f.components else []
-        return [*told, f"that {f.name} costs {f.cost}"]
+        derived = [f"the derivative of {f.name}"] if f.components else []
+        return [*derived, f"that {f.name} costs {f.cost}"]
     if _names(f.body) - {f"x{k}" for k in range(f.arity)}:
         raise Refused(f"the body of {f.name} reads what is no argument")
     if any(g not in functions or not known(g) for g in _called(f.body)):

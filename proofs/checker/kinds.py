@@ -14,6 +14,7 @@ from typing import Any
 
 from . import trees
 from .facts import Facts, fresh, places
+from .names import extended
 from .predicates import within
 from .semantics import fine
 from .trees import (
@@ -114,8 +115,8 @@ class Scope:
             raise Refused(f"{x} is an index and a variable")
         arrays = self.arrays
         if x in arrays or isinstance(shape(kind)[1], Indices):
-            arrays = {**arrays, x: fresh(f"{x} ")}
-        return replace(self, variables={**self.variables, x: kind}, arrays=arrays)
+            arrays = extended(arrays, x, fresh(f"{x} "))
+        return replace(self, variables=extended(self.variables, x, kind), arrays=arrays)
 
     def with_index(self, i: str, size: Affine) -> Scope:
         """In the scope of a binder."""
@@ -320,9 +321,9 @@ class Kinds:
                             scope = scope.where(done[k])
                     if len(later) == len(waiting):
                         compared = [(k, part) for k, part in later if isinstance(part, Compare | Holds)]
-                        found = self._together([part for _, part in compared], scope)
-                        done.update(zip((k for k, _ in compared), found, strict=True))
-                        scope = scope.where(All(tuple(found)))
+                        together = self._together([part for _, part in compared], scope)
+                        done.update(zip((k for k, _ in compared), together, strict=True))
+                        scope = scope.where(All(tuple(together)))
                         later = [(k, part) for k, part in later if k not in done]
                     waiting = later
                 return All(tuple(done[k] for k in sorted(done)))

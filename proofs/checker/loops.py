@@ -9,6 +9,7 @@ import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from .budget import Budget, TooLarge, Undecided
@@ -42,6 +43,16 @@ class Looped:
     there: tuple[bool, ...]
 
     @property
+    def least(self) -> int:
+        """What the value costs with one trip of each loop."""
+        return self.value.one_trip(self.value.body)
+
+    @property
+    def added(self) -> int:
+        """What all derivatives cost beside the value, with one trip of each loop."""
+        return self.derivative.one_trip(self.derivative.body) - self.least
+
+    @property
     def by(self) -> list[str]:
         """The parameters by which there is a derivative."""
         return [p for p in self.value.params if p not in self.value.whole]
@@ -51,13 +62,26 @@ def looped(name: str, cost: int, value: Any, derivative: Any, partials: Sequence
     """The function with these programs, as JSON has them, and the costs of its derivatives by its arguments. Raises
     `Refused` if they don't fit."""
     value, derivative = read(value), read(derivative)
-    if len(value.params) != len(partials):
+    further = partials[len(value.params) :]  # values that a derivative is given, and does not read
+    if len(value.params) > len(partials) or any(cost is not None for cost in further):
         raise Refused(f"the program of {name} has {len(value.params)} arguments, not {len(partials)}")
+    partials = partials[: len(value.params)]
     if any(cost is not None for p, cost in zip(value.params, partials, strict=True) if p in value.whole):
         raise Refused(f"{name} has a derivative by a whole number")
     costs = tuple(c or 0 for p, c in zip(value.params, partials, strict=True) if p not in value.whole)
     there = tuple(c is not None for p, c in zip(value.params, partials, strict=True) if p not in value.whole)
     return Looped(name, cost, value, derivative, costs, there)
+
+
+@dataclass(frozen=True)
+class _Claim:
+    """That the results of `given` are the value of `value`, for None, and its derivatives by parameters; those by some
+    of them are nothing, that is 0."""
+
+    value: Code
+    given: Code
+    results: tuple[str | None, ...]
+    nothing: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -76,40 +100,54 @@ def check_looped(f: Looped, budget: Budget) -> Answer:
         raise Refused(f"the derivative of {f.name} has other parameters")
     if len(f.value.results) != 1 or len(f.derivative.results) != 1 + len(f.by) or len(f.costs) != len(f.by):
         raise Refused(f"the derivative of {f.name} has not a result for each parameter")
-    least = f.value.one_trip(f.value.body)
-    if f.cost != max(1, least):
-        raise Refused(f"{f.name} costs {f.cost}, and its program with one trip of each loop {least}")
-    whole = f.derivative.one_trip(f.derivative.body)
-    if sum(f.costs) < whole - least:
+    if sum(f.costs) < f.added:
         told = sum(f.costs)
-        raise Refused(f"the derivatives of {f.name} cost {whole - least} with one trip of each loop, not {told}")
+        raise Refused(f"the derivatives of {f.name} cost {f.added} with one trip of each loop, not {told}")
+    nothing = frozenset(p for p, there in zip(f.by, f.there, strict=True) if not there)
+    why, spare = _shown(_Claim(f.value, f.derivative, (None, *f.by), nothing), f.name, budget)
+    return Answer(why, _words(f, spare), f.value.body)
+
+
+def check_slope(f: Looped, by: int, slope: Looped, budget: Budget) -> str | None:
+    """Why it is not decided that the program of `slope` is the derivative of `f` by a parameter, or None. Raises
+    `Refused` where it is another one."""
+    p = f.value.params[by]
+    if slope.value.params != f.value.params or slope.value.whole != f.value.whole:
+        raise Refused(f"{slope.name} has other parameters than {f.name}")
+    return _shown(_Claim(f.value, slope.value, (p,)), slope.name, budget)[0]
+
+
+def _shown(claim: _Claim, name: str, budget: Budget) -> tuple[str | None, int | None]:
+    """Why a claim is not decided, or None, and how much less it costs than 4 times the value, if that is known. Raises
+    `Refused` where it is false."""
     why: str | None = ""
     spare: int | None = None
-    for way in (_back, _forth) if _goes_back(f.derivative.body) else (_forth, _back):
+    for way in (_back, _forth) if _goes_back(claim.given.body) else (_forth, _back):
         try:
-            why, spare = _decided(f, way, budget.part(_SECONDS))
+            why, spare = _decided(claim, way, budget.part(_SECONDS))
         except (TooLarge, Undecided, RecursionError) as error:
             budget.ask()
             why = str(error)
         if why is None:
             break
     if why is not None:
-        _sampled(f, budget.part(_SAMPLING))
-    return Answer(why, _words(f, spare), f.value.body)
+        _sampled(claim, name, budget.part(_SAMPLING))
+    return why, spare
 
 
 def _decided(
-    f: Looped, way: Callable[[Primal, list[str]], list[Number]], budget: Budget
+    claim: _Claim, way: Callable[[Primal, list[str]], list[Number]], budget: Budget
 ) -> tuple[str | None, int | None]:
     symbols = Symbols(budget)
-    own = Primal(f.value, symbols)
-    wanted = way(own, f.by)
-    theirs = Beside(f.derivative, own)
-    for name, a, b in zip(("the value", *f.by), (own.result, *wanted), theirs.results, strict=True):
-        if name in f.by and not f.there[f.by.index(name)] and not symbols.is_zero(b):
-            return f"that the derivative by {name} is 0", None
-        if not symbols.is_zero(plus(a, b, -1)):
-            return f"the derivative by {name}" if name in f.by else name, None
+    own = Primal(claim.value, symbols)
+    by = [p for p in claim.results if p is not None]
+    wanted = dict(zip(by, way(own, by), strict=True))
+    theirs = Beside(claim.given, own)
+    for p, b in zip(claim.results, theirs.results, strict=True):
+        if p in claim.nothing and not symbols.is_zero(b):
+            return f"that the derivative by {p} is 0", None
+        if not symbols.is_zero(plus(own.result if p is None else wanted[p], b, -1)):
+            return "the value" if p is None else f"the derivative by {p}", None
     return None, spared(own.costs, theirs.costs, 4)
 
 
@@ -141,31 +179,29 @@ def _goes_back(block: Sequence[Stmt]) -> bool:
     )
 
 
-def _sampled(f: Looped, budget: Budget) -> None:
-    """Compare at some numbers. Raises `Refused` where the derivative is another one."""
-    rng = random.Random(f.name)
+def _sampled(claim: _Claim, name: str, budget: Budget) -> None:
+    """Compare at some numbers. Raises `Refused` where a result is another one."""
+    rng = random.Random(name)
+    value = claim.value
     for k in range(_POINTS):
         scale, low = _SCALES[k % len(_SCALES)], (0.0, -1.0, -1.0)[k % 3]
-        at = [float(rng.randint(0, 4)) if p in f.value.whole else rng.uniform(low, 1) * scale for p in f.value.params]
+        at = [float(rng.randint(0, 4)) if p in value.whole else rng.uniform(low, 1) * scale for p in value.params]
         try:
-            found = [
-                _or_none(lambda at=at: slopes(f.value, at, budget)),
-                _or_none(lambda at=at: results(f.derivative, at, budget)),
-            ]
+            own = _or_none(partial(slopes, value, at, budget))
+            theirs = _or_none(partial(results, claim.given, at, budget))
         except (Undefined, ArithmeticError, ValueError, TypeError):
             continue
         except TooLarge:
             return
-        own, theirs = found
         if own is None or theirs is None:
             if own is not theirs:
-                raise Refused(f"of {f.name} and its derivative one alone is beyond a bound at {at}")
+                raise Refused(f"of {name} and its derivative one alone is beyond a bound at {at}")
             continue
-        wanted = [own[0], *(t for t, p in zip(own[1:], f.value.params, strict=True) if p not in f.value.whole)]
-        theirs = [theirs[0], *(b if there else 0.0 for b, there in zip(theirs[1:], f.there, strict=True))]
-        for a, b in zip(wanted, theirs, strict=True):
-            if math.isfinite(a) and abs(a) < 1 / _CLOSE and not abs(a - b) <= _CLOSE * (1 + abs(a)):
-                raise Refused(f"the derivative of {f.name} is another one at {at}: {b}, not {a}")
+        wanted = dict(zip((None, *value.params), own, strict=True))
+        for p, b in zip(claim.results, theirs, strict=True):
+            a, told = wanted[p], 0.0 if p in claim.nothing else b
+            if math.isfinite(a) and abs(a) < 1 / _CLOSE and not abs(a - told) <= _CLOSE * (1 + abs(a)):
+                raise Refused(f"the derivative of {name} is another one at {at}: {told}, not {a}")
 
 
 def _or_none(numbers: Callable[[], list[float]]) -> list[float] | None:
@@ -191,25 +227,15 @@ def check_loops(
 ) -> Looping:
     """What is found of the functions with programs, each with that of its derivative; the program of the certificate
     calls those that are `called`. Raises `Refused` for one that is not declared as it is."""
+    found, slope_of = _families(programs, functions)
     told: set[str] = set()
-    seen: set[str] = set()
     findings: list[Finding] = []
     assumed: list[str] = []
-    for name, (value, derivative) in programs.items():
-        f = functions[name]
-        if known(name):
-            raise Refused(f"{name} has no other program than the one that it is known by")
-        partials = [None if e is None else _partial(f, e) for e in f.components]
-        if len({g for g in partials if g is not None} | {name}) <= sum(g is not None for g in partials):
-            raise Refused(f"the derivatives of {name} are not functions of their own")
-        costs = [None if g is None else functions[g].cost for g in partials]
-        answer = check_looped(looped(name, f.cost, value, derivative, costs), budget)
-        there = [g for g in partials if g is not None]
-        if seen & {name, *there} or any(functions[g].body is not None for g in there):
-            raise Refused(f"{name} has a derivative that is another function")
+    for name, f in found.items():
+        answer = check_looped(f, budget)
+        there = [g for g in _partials(functions[name]) if g is not None]
         # what the program calls itself may not cost less than is told, and what is differentiated has a derivative
         told |= {name, *(g for g in there if g not in called and not functions[g].components)}
-        seen |= {name, *there}
         if answer.why is None:
             findings.append(Finding(f"the derivative of {name}, from its program", True, "on every path"))
         else:
@@ -225,7 +251,48 @@ def check_loops(
             assumed.append(
                 f"of {name} one trip of each loop, and the cheaper side of each branch, where costs are told"
             )
+        if name in slope_of:
+            of, k = slope_of[name]
+            why = check_slope(found[of], k, f, budget)
+            what = f"that {name} is the derivative of {of} by {f.value.params[k]}"
+            findings += [Finding(what, True, "from their programs")] if why is None else []
+            assumed += [] if why is None else [f"{what}, which their programs were not shown to have"]
+            most = max(1, found[of].added)
+            if f.cost > most:
+                raise Refused(f"{name} costs {f.cost}, and all derivatives of {of} cost {most} beside its value")
+            assumed.append(f"that {name} is given the value of {of}, and costs what is added to that")
+        elif functions[name].arity > len(f.value.params):
+            assumed.append(f"that {name} costs {f.cost} beside the values that it is given")
+        elif f.cost != max(1, f.least):
+            raise Refused(f"{name} costs {f.cost}, and its program with one trip of each loop {f.least}")
     return Looping(frozenset(told), tuple(findings), tuple(assumed))
+
+
+def _families(
+    programs: Mapping[str, tuple[Any, Any]], functions: Mapping[str, Function]
+) -> tuple[dict[str, Looped], dict[str, tuple[str, int]]]:
+    """The functions with programs, and which of them are derivatives of which others, by which argument. Raises
+    `Refused` if a function is the derivative of two, or of itself, or is declared in another way."""
+    found: dict[str, Looped] = {}
+    slope_of: dict[str, tuple[str, int]] = {}
+    for name, (value, derivative) in programs.items():
+        if known(name):
+            raise Refused(f"{name} has no other program than the one that it is known by")
+        partials = _partials(functions[name])
+        for k, g in enumerate(partials):
+            if g in slope_of or g == name:
+                raise Refused(f"the derivatives of {name} are not functions of their own")
+            if g is not None and functions[g].body is not None:
+                raise Refused(f"{name} has a derivative that is another function")
+            slope_of |= {} if g is None else {g: (name, k)}
+        costs = [None if g is None else functions[g].cost for g in partials]
+        found[name] = looped(name, functions[name].cost, value, derivative, costs)
+    return found, slope_of
+
+
+def _partials(f: Function) -> list[str | None]:
+    """The functions that the components of a derivative are."""
+    return [None if e is None else _partial(f, e) for e in f.components]
 
 
 def _partial(f: Function, e: Expr) -> str:

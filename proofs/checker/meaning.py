@@ -11,6 +11,7 @@ from . import trees
 from .budget import Undecided
 from .facts import conjunction, fresh, is_index, parts_of
 from .kinds import Kinds, Path, leaves, shape
+from .names import extended
 from .normal import (
     CHOICE,
     INDEX,
@@ -91,7 +92,7 @@ class Place:
 
     def let(self, x: str, bound: Bound) -> Place:
         """In the scope of a let."""
-        return Place(self.indices, {**self.lets, x: bound}, self.known)
+        return Place(self.indices, extended(self.lets, x, bound), self.known)
 
 
 class Bound:
@@ -327,8 +328,8 @@ class Meaning:
             case Recur():
                 return self.recurrence(e, place).read(path, places, place.known)
             case Best(_, False):
-                chosen, _, body, i = self.best(e, place)
-                return at(body, {i: chosen})
+                chosen, _, best, i = self.best(e, place)
+                return at(best, {i: chosen})
             case Let(x, value, body):
                 return self.value(body, path, places, place.let(x, self.bound(e, value, place)))
         raise Refused("an index where a number is expected")

@@ -305,6 +305,12 @@ class Values:
 
     def _group(self, terms: Value, context: Sequence[Pred]) -> Value:
         """What is left of terms with one skeleton: each is a weight on the points of the one with most binders."""
+        if len(terms) > 1 and all(map(_is_pinned, terms)):
+            apart: dict[Atom, Value] = {}
+            for t in terms:
+                apart.setdefault(t.atoms[0], []).append(t)
+            if len(apart) > 1:
+                return [t for group in apart.values() for t in self._group(group, context)]
         waiting = sorted(terms, key=lambda t: -len(t.binders))
         left: Value = []
         while waiting:
@@ -599,12 +605,14 @@ def _marked(kind: str) -> int:
     return int(kind.startswith(CHOICE))
 
 
+def _is_pinned(t: Term) -> bool:
+    """Whether a term reads one thing, at a place that is told by numbers alone."""
+    return len(t.atoms) == 1 and not t.binders and not any(x.terms for x in t.atoms[0][1])
+
+
 def _apart(a: Term, b: Term) -> bool:
-    """Whether two terms read one thing, each at a place of its own that is told by numbers alone."""
-    if len(a.atoms) != 1 or a.binders or b.binders:
-        return False
-    mine, theirs = a.atoms[0][1], b.atoms[0][1]
-    return mine != theirs and not any(x.terms for x in (*mine, *theirs))
+    """Whether two terms of one skeleton read one thing, each at a place of its own that is told by numbers alone."""
+    return _is_pinned(a) and _is_pinned(b) and a.atoms != b.atoms
 
 
 def _parameters(

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, product
+from typing import Any
 
 from .budget import Undecided
 from .functions import derivatives
@@ -37,7 +38,7 @@ from .symbols import (
     times,
 )
 
-Context = tuple[object, ...]
+Context = tuple[tuple[Any, ...], ...]
 """Where a statement stands: in which loops, and on which sides of which tests."""
 _ROUNDS = 40
 _MOST_ENTRIES = 60
@@ -135,7 +136,7 @@ class Runner:
             return self.symbols.choice(found, ONE, ZERO)  # type: ignore[arg-type]
         if isinstance(found, Stack | Trips | Either):
             raise Undecided("what a loop has stored, read as a number")
-        return found  # type: ignore[return-value]
+        return found
 
     def test(self, v: Value, known: Known) -> Test:
         """A value that is true or false."""
@@ -162,21 +163,21 @@ class Runner:
             return self.either(self.test(s.args[0], known), s.args[1], s.args[2], known, known, s.out)
         if s.f == "copy":
             return self.held(s.args[0], known)
-        a = [self.number(v, known) for v in s.args]
+        given = [self.number(v, known) for v in s.args]
         match s.f:
             case "+" | "acc":
-                return plus(a[0], a[1])
+                return plus(given[0], given[1])
             case "-" | "less":
-                return plus(a[0], a[1], -1)
+                return plus(given[0], given[1], -1)
             case "neg":
-                return times(constant(-1), a[0])
+                return times(constant(-1), given[0])
             case "*":
-                return times(a[0], a[1])
+                return times(given[0], given[1])
             case "/":
-                return times(a[0], sym.reciprocal(a[1]))
+                return times(given[0], sym.reciprocal(given[1]))
             case "//" | "%" | "trunc":
-                return sym.atom("whole", s.f, tuple(a))
-        return sym.apply(called(s), a[:1] if s.f == "pow" else a)
+                return sym.atom("whole", s.f, tuple(given))
+        return sym.apply(called(s), given[:1] if s.f == "pow" else given)
 
     def either(self, p: Test, a: Value, b: Value, one: Known, other: Known, out: str) -> Held:
         """What `out` is, a where p holds, else b."""
@@ -197,7 +198,7 @@ class Runner:
             return a == b
         tests = [_is_test(x) for x in (a, b)]
         if any(tests):
-            return all(tests) and self.symbols.same_test(a, b, known)  # type: ignore[arg-type]
+            return all(tests) and self.symbols.same_test(a, b, known)
         return self.symbols.equal(a, b, known)  # type: ignore[arg-type]
 
     def block(self, statements: Sequence[Stmt], context: Context, known: Known) -> list[Met]:
@@ -278,9 +279,9 @@ def _facts(p: Test, holds: bool) -> Known:
     """What follows from how a test went."""
     match p:
         case "not", q:
-            return _facts(q, not holds)  # type: ignore[arg-type]
+            return _facts(q, not holds)
         case ("and" | "or") as f, q, r if holds is (f == "and"):
-            return ((p, holds), *_facts(q, holds), *_facts(r, holds))  # type: ignore[arg-type]
+            return ((p, holds), *_facts(q, holds), *_facts(r, holds))
     return ((p, holds),)
 
 
@@ -615,7 +616,7 @@ def spared(value: Mapping[Context, int], whole: Mapping[Context, int], bound: in
     def of(context: Context) -> int | None:
         total = bound * value.get(context, 0) - whole.get(context, 0)
         inner = {c[-1] for c in contexts if len(c) == len(context) + 1 and c[:-1] == context}
-        for kind, *what in sorted(inner, key=repr):  # type: ignore[misc]
+        for kind, *what in sorted(inner, key=repr):
             if kind == "loop":
                 trip = of((*context, (kind, *what)))
                 if trip is None or trip < 0:

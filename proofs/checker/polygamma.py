@@ -15,7 +15,7 @@ def polygamma(m: int, x: float) -> float:
     x = float(x)
     if not x > _LEAST or (x <= 0 and x == math.floor(x)):
         raise ArithmeticError(f"polygamma has no value at {x}")
-    sign, total = (-1) ** (m + 1), 0.0
+    sign, total = -1 if m % 2 == 0 else 1, 0.0
     while x < _FAR:
         total += sign * math.factorial(m) / x ** (m + 1)
         x += 1

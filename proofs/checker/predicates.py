@@ -97,8 +97,8 @@ def _without(i: str, size: Affine, body: Pred) -> Pred:
         for part in inner:
             value = _solved(part, i)
             if value is not None:
-                rest = (*(p for p in inner if p is not part), *(p for p in parts if p is not q))
-                found: Pred = All((within(value, size), *(renamed(p, {i: value}) for p in rest)))
+                others = (*(p for p in inner if p is not part), *(p for p in parts if p is not q))
+                found: Pred = All((within(value, size), *(renamed(p, {i: value}) for p in others)))
                 for p in reversed(chain):
                     found = Exists(p.index, p.size, found)
                 return settled(found)

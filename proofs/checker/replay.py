@@ -398,7 +398,7 @@ class Replay:
         found = x.contraction()
         if found is not None:
             shadow = found.pred
-            for i, n in reversed(found.inner.items()):
+            for i, n in reversed(list(found.inner.items())):
                 shadow = Exists(i, n, shadow)
             return _moved(shadow, x.own, ranges)
         made = x.map()

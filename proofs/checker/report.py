@@ -61,7 +61,10 @@ class Report:
         lines = [first, *(f"  assuming: {x}" for x in self.assumptions), *(f"  {finding}" for finding in self.findings)]
         if self.steps:
             lines.append(f"  {self.steps} steps are instances of their rules; sets compared: {sets or 'none'}")
-        lines.append(f"  no counterexample at {self.samples} choices of sizes and data")
+        if self.samples:
+            lines.append(f"  no counterexample at {self.samples} choices of sizes and data")
+        else:
+            lines.append("  no values at small sizes: functions are not evaluated here, or it takes too long")
         if self.searched:
             lines.append(
                 f"  searched for, as the file does not tell: how costs are carried, of {', '.join(self.searched)}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -13,7 +13,7 @@ from .scalar_code import Back, Code, If, Loop, Op, Stmt, Value, called
 from .semantics import Semantics, Undefined, applied
 
 _MOST_TRIPS = 3000
-_TESTS = {
+_TESTS: dict[str, Callable[[Any, Any], Any]] = {
     "<": lambda a, b: a < b,
     "<=": lambda a, b: a <= b,
     ">": lambda a, b: a > b,
@@ -147,7 +147,7 @@ class _Run:
             case "-" | "less":
                 return t[0] - t[1]
             case "*":
-                return t[0] * a[1] + a[0] * t[1]
+                return float(t[0] * a[1] + a[0] * t[1])
             case "neg":
                 return -t[0]
             case "/":

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from . import trees
 from .budget import Budget, TooLarge
 from .extracted import agrees
+from .names import extended
 from .points import Sets
 from .semantics import (
     Dual,
@@ -115,7 +116,7 @@ def _check_supremum(held: _Checked, names: list[str]) -> None:
 
 def _is_reached(ratio: Any, told: Supremum, names: list[str], speeds: tuple[int, ...]) -> bool:
     """Whether the ratio is `least` where it is said to be, or comes nearer as sizes grow at these speeds."""
-    distances = []
+    distances: list[Fraction] = []
     for t in _GROWN:
         sizes = {x: t**speed for x, speed in zip(names, speeds, strict=True)}
         for part in told.where.split(", ") if told.where != "no size matters" else ():
@@ -129,7 +130,7 @@ def _is_reached(ratio: Any, told: Supremum, names: list[str], speeds: tuple[int,
             return False
         distances.append(abs(found - told.least))
     if told.attained:
-        return distances == [0, 0]
+        return not any(distances)
     return distances[1] <= distances[0] and distances[1] < Fraction(1, 1000)
 
 
@@ -381,16 +382,15 @@ def _need_cheap(held: _Checked, env: Mapping[str, Any], program: int, adjoint: i
         raise Refused(f"the adjoint costs {adjoint} and the program {program}, with {others} inputs and outputs")
 
 
-def _with_choices(held: _Checked, meaning: Semantics, key: str, env: Mapping[str, Any]) -> dict[str, Any]:
+def _with_choices(held: _Checked, meaning: Semantics, key: str, env: Mapping[str, Any]) -> Mapping[str, Any]:
     """`env` with the indices that outermost lets of a program choose."""
     return _with_lets(trees.lets(held.programs[key].body)[0], meaning, env)
 
 
-def _with_lets(lets: list[tuple[str, Expr]], meaning: Semantics, env: Mapping[str, Any]) -> dict[str, Any]:
-    known = dict(env)
+def _with_lets(lets: list[tuple[str, Expr]], meaning: Semantics, env: Mapping[str, Any]) -> Mapping[str, Any]:
     for x, value in lets:
-        known[x] = meaning.bound(value, dict(known))
-    return known
+        env = extended(env, x, meaning.bound(value, env))
+    return env
 
 
 def _under(lets: list[tuple[str, Expr]], roots: list[Expr]) -> Expr:

@@ -18,6 +18,7 @@ from typing import Any
 
 from . import trees
 from .budget import Budget, TooLarge
+from .names import extended
 from .polygamma import polygamma
 from .trees import (
     Add,
@@ -156,12 +157,12 @@ def _recip(x: Any) -> Any:
     return 1 / x
 
 
-def _sigmoid(x: Any) -> float:
-    return 1 / (1 + math.exp(-x)) if x > 0 else math.exp(x) / (1 + math.exp(x))
+def _sigmoid(x: float) -> float:
+    return 1.0 / (1.0 + math.exp(-x)) if x > 0 else math.exp(x) / (1.0 + math.exp(x))
 
 
-def _softplus(x: Any) -> float:
-    return max(x, 0) + math.log1p(math.exp(-abs(x)))
+def _softplus(x: float) -> float:
+    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
 
 
 def _log(x: Any) -> float:
@@ -343,7 +344,8 @@ class Semantics:
         if isinstance(atom, str):
             if atom not in env:
                 raise Refused(f"{atom} is bound nowhere")
-            return env[atom]
+            known: int = env[atom]
+            return known
         found = forced(env[atom.array])
         for a in atom.at:
             at = self.index(a, env)
@@ -352,7 +354,8 @@ class Semantics:
             found = _element(found, at, atom.array)
         if found is None:
             raise NoIndex
-        return found
+        index: int = found
+        return index
 
     def holds(self, p: Pred, env: Env) -> bool:
         """Whether `p` is true."""
@@ -393,7 +396,7 @@ class Semantics:
             i, size = binders[k]
             for at in self._values(i, range(self.index(size, env)), asked[k + 1], env):
                 self.budget.spend()
-                yield from extend(k + 1, {**env, i: at})
+                yield from extend(k + 1, extended(env, i, at))
 
         return extend(0, env)
 
@@ -459,7 +462,7 @@ class Semantics:
                     return self.value(body, env)
                 return None if chooses(body) else self.zero(body, env)
             case Gen(i, size, body):
-                return _array([self.value(body, {**env, i: k}) for k in self._range(size, env)])
+                return _array([self.value(body, extended(env, i, k)) for k in self._range(size, env)])
             case Sum():
                 binders, p, body = nest(e)
                 return sum((self.value(body, at) for at in self.points(binders, p, env)), Fraction(0))
@@ -476,14 +479,14 @@ class Semantics:
             case Recur():
                 return self._recurrence(e, env)
             case Let(x, value, body):
-                return self.value(body, {**env, x: self.bound(value, env)})
+                return self.value(body, extended(env, x, self.bound(value, env)))
 
     def _states(self, e: Recur, env: Env) -> Iterator[tuple[Env, Any]]:
         """Where each step is evaluated, and the state after it."""
         state, kind = self.value(e.init, env), self._kind(e.init, env)
         for k in self._range(e.size, env):
             before = Lazy(lambda held=state: held, lambda: kind)  # type: ignore[misc]
-            inside = {**env, e.index: k, e.state: before}
+            inside = extended(extended(env, e.index, k), e.state, before)
             state = self.value(e.step, inside)
             yield inside, state
 
@@ -535,7 +538,8 @@ class Semantics:
             case Pair(a, b):
                 return self._kind(a, env), self._kind(b, env)
             case At(body, _):
-                return _elements_kind(self._kind(body, env))
+                elements: Kind = _elements_kind(self._kind(body, env))
+                return elements
             case Bracket(_, body):
                 return self._kind(body, env)
             case Gen(_, size, body):
@@ -544,7 +548,7 @@ class Semantics:
                 many = self.index(size, env) + (word == "states")
                 return self._kind(init, env) if word == "fold" else _arrays_kind(many, self._kind(init, env))
             case Let(x, value, body):
-                return self._kind(body, {**env, x: self.bound(value, env)})
+                return self._kind(body, extended(env, x, self.bound(value, env)))
             case _:
                 return None
 
@@ -576,7 +580,7 @@ class Semantics:
             case Bracket(p, body):
                 return self.cost(body, env) if self.holds(p, env) else 0
             case Gen(i, size, body):
-                return sum(self.cost(body, {**env, i: k}) for k in self._range(size, env))
+                return sum(self.cost(body, extended(env, i, k)) for k in self._range(size, env))
             case Sum():
                 binders, p, body = nest(e)
                 return self._reduction(body, self.points(binders, p, env))
@@ -585,7 +589,7 @@ class Semantics:
             case Recur():
                 return self.cost(e.init, env) + sum(self.cost(e.step, inside) for inside, _ in self._states(e, env))
             case Let(x, value, body):
-                return self.cost(value, env) + self.cost(body, {**env, x: self.bound(value, env)})
+                return self.cost(value, env) + self.cost(body, extended(env, x, self.bound(value, env)))
 
     def _reduction(self, body: Expr, points: Iterator[Env]) -> int:
         spent = [self.cost(body, at) for at in points]
@@ -608,7 +612,14 @@ class Lazy:
     def __init__(self, make: Callable[[], Any], kind: Callable[[], Kind]) -> None:
         self.make: Callable[[], Any] | None = make
         self.made: Any = None
-        self.kind = kind
+        self.find_kind: Callable[[], Kind] | None = kind
+        self.known: Kind = None
+
+    def kind(self) -> Kind:
+        """Its type."""
+        if self.find_kind is not None:
+            self.known, self.find_kind = self.find_kind(), None
+        return self.known
 
 
 Kind = tuple["Kind", "Kind"] | list["int | Kind"] | None
@@ -663,9 +674,7 @@ def nest(e: Expr) -> tuple[list[tuple[str, Affine]], Pred, Expr]:
 
 def is_bracketed(e: Expr) -> bool:
     """Whether `e` may be 0 by its outermost brackets."""
-    if isinstance(e, Add):
-        return is_bracketed(e.right) and is_bracketed(e.left)
-    return isinstance(e, Bracket)
+    return e.bracketed if isinstance(e, Add) else isinstance(e, Bracket)
 
 
 def _element(array: Any, k: int, what: str) -> Any:

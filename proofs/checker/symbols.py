@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
+from typing import Any
 
 from .budget import Budget, Undecided
 from .semantics import known
@@ -21,7 +22,7 @@ Monomial = tuple[tuple[int, int], ...]
 """Atoms by their numbers, with exponents that are not 0."""
 Number = tuple[tuple[Monomial, Fraction], ...]
 """Monomials with coefficients that are not 0, in order."""
-Test = bool | tuple[object, ...]
+Test = bool | tuple[Any, ...]
 """("<", a, b), ("=", a, b), ("not", p), ("and", p, q), ("or", p, q), ("if", p, q, r) or ("name", ..)."""
 Known = tuple[tuple[Test, bool], ...]
 """How tests went."""
@@ -141,7 +142,7 @@ class Symbols:
         if isinstance(p, bool) or a == b:
             return a if p is True or a == b else b
         if p[0] == "not":
-            return self.choice(p[1], b, a)  # type: ignore[arg-type]
+            return self.choice(p[1], b, a)
         return self.atom("if", p, a, b)
 
     def expression(self, e: Expr, names: Mapping[str, Number]) -> Number:
@@ -170,15 +171,15 @@ class Symbols:
                 return holds
         match p:
             case "<", a, b:
-                made = less(self.resolved(a, known), self.resolved(b, known))  # type: ignore[arg-type]
+                made = less(self.resolved(a, known), self.resolved(b, known))
             case "=", a, b:
-                made = same(self.resolved(a, known), self.resolved(b, known))  # type: ignore[arg-type]
+                made = same(self.resolved(a, known), self.resolved(b, known))
             case "not", q:
-                made = opposite(self.told(q, known))  # type: ignore[arg-type]
+                made = opposite(self.told(q, known))
             case ("and" | "or") as f, q, r:
-                made = joined(f, self.told(q, known), self.told(r, known))  # type: ignore[arg-type]
+                made = joined(f, self.told(q, known), self.told(r, known))
             case "if", q, r, s:
-                made = chosen(*(self.told(x, known) for x in (q, r, s)))  # type: ignore[arg-type]
+                made = chosen(*(self.told(x, known) for x in (q, r, s)))
             case _:
                 return p
         return dict(known).get(made, made)
@@ -242,15 +243,15 @@ class Symbols:
                 inner = list(arguments)  # type: ignore[call-overload]
             case _:
                 return None
-        found = (self._asked(x) for a in inner for m, _ in a for x, _ in m)  # type: ignore[union-attr]
+        found = (self._asked(x) for a in inner for m, _ in a for x, _ in m)  # type: ignore[attr-defined]
         return next((p for p in found if p is not None), None)
 
     def _first(self, p: Test) -> Test:
         """A test in `p` that is made of no other."""
         if isinstance(p, tuple) and p[0] in ("and", "or", "not", "if"):
-            return self._first(next(q for q in p[1:] if not isinstance(q, bool)))  # type: ignore[arg-type]
+            return self._first(next(q for q in p[1:] if not isinstance(q, bool)))
         if isinstance(p, tuple) and p[0] in ("<", "="):
-            found = (self._asked(x) for a in p[1:] for m, _ in a for x, _ in m)  # type: ignore[union-attr,attr-defined]
+            found = (self._asked(x) for a in p[1:] for m, _ in a for x, _ in m)
             return next((q for q in found if q is not None), p)
         return p
 
@@ -293,7 +294,7 @@ def opposite(p: Test) -> Test:
     """not p"""
     if isinstance(p, bool):
         return not p
-    return p[1] if p[0] == "not" else ("not", p)  # type: ignore[return-value]
+    return p[1] if p[0] == "not" else ("not", p)
 
 
 def joined(f: str, p: Test, q: Test) -> Test:

@@ -471,7 +471,7 @@ class Reader:
                     return factor
                 self.stop("expected an index expression")
             factor = factor.times(sign)
-            total = factor if total is None else total + factor
+            total = factor if total is None else total + factor  # type: ignore[operator]
             if self.peek() not in ("+", "-"):
                 return total
             sign = 1 if self.take() == "+" else -1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any as Anything
 
 
@@ -152,6 +153,11 @@ class Add:
     left: Expr
     right: Expr
     sign: int
+
+    @cached_property
+    def bracketed(self) -> bool:
+        """Whether it may be 0 by the outermost brackets of all its terms."""
+        return all(e.bracketed if isinstance(e, Add) else isinstance(e, Bracket) for e in (self.right, self.left))
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from tensorlang.budget import limited
+from tensorlang.budget import few_collections, limited
 from tensorlang.certificate.compare import costs_at_most, costs_no_more
-from tensorlang.certificate.excess import CheapAdjoint
+from tensorlang.certificate.excess import PROVED, CheapAdjoint, calls_slopes
 from tensorlang.certificate.matches import matches
 from tensorlang.certificate.obligations import Obligation, obligations
 from tensorlang.certificate.record import Record, described
@@ -30,7 +30,6 @@ from tensorlang.language.affine import IndexArray
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Apply, Call, Expr, Let, Routine, ScalarFunction, Var
 from tensorlang.language.grid import Setting
-from tensorlang.language.rebuilt import height
 from tensorlang.language.routines import is_declared, with_rule
 from tensorlang.language.types import R
 from tensorlang.normal import function_of
@@ -42,8 +41,6 @@ from tensorlang.surface.inline import opened
 from tensorlang.surface.parse import parse, reread
 
 FORMAT = "tensorlang certificate 1"
-PROVED = Fraction(4)
-"""The bound that holds for every program (Theorem 6.35)."""
 _CHECKERS = ("proofs.checker", "tensorlang_checker")
 _SECONDS = 20.0
 """For which steps are searched that show a checker that costs are no more than others."""
@@ -70,7 +67,7 @@ class Certificate(Shown):
     supremum: Supremum | None
     has_steps: bool = True
     """Whether its file has the derivation. Else a checker derives the gradient on its own, and compares it: of programs
-    with recurrences, and where adjoints are declared."""
+    with recurrences, where adjoints are declared, and where derivatives of functions with loops are differentiated."""
 
     @property
     def is_decided(self) -> bool:
@@ -117,8 +114,9 @@ class Certificate(Shown):
         Programs whose adjoints are declared stand in it with their bodies. Raises `CertificateError` for a program that
         calls external functions, which have none.
         """
-        file = self._written
-        return json.dumps({**file._held, "transports": file.transports}, indent=1) + "\n"
+        with few_collections():
+            file = self._written
+            return json.dumps({**file._held, "transports": file.transports}, indent=1) + "\n"
 
     @cached_property
     def _written(self) -> Certificate:
@@ -281,7 +279,7 @@ def certify(f: Function, bound: int | float | Fraction = 4, wrt: Wrt = None) -> 
     """
     limit = _bound(bound)
     d = derive(f, wrt)
-    if height(f.body):
+    if has_recurrences(with_rule(f)) or calls_slopes(f):
         return _without_steps(d, limit)
     shown = tuple(obligations(d))
     for obligation in shown:
@@ -293,7 +291,7 @@ def certify(f: Function, bound: int | float | Fraction = 4, wrt: Wrt = None) -> 
     largest = _supremum(d, costs["program"], costs["adjoint"])
     cheap = CheapAdjoint(d, largest)
     cheap.check(limit)
-    if limit < PROVED or has_recurrences(with_rule(f)):  # no theorem bounds what a declared adjoint costs
+    if limit < PROVED and not _within(d, largest, limit):
         cheap.decide(limit)
     links = {"program": (ssa, f), "adjoint": (d.adjoint, derived)}
     compared = {name: "all sizes" if costs_no_more(*link) else "small sizes" for name, link in links.items()}
@@ -319,13 +317,19 @@ def _without_steps(d: Derivation, bound: Fraction) -> Certificate:
     largest = _supremum(d, costs["program"], costs["adjoint"])
     cheap = CheapAdjoint(d, largest)
     cheap.check(bound)
-    most = None if largest is None else largest.most
-    ((_, others),) = numbers_in(d.function, (d.function.type, *(x.type for x in d.wrt))).cells
-    decided = (most is not None and most <= bound) or costs_at_most(d.adjoint, d.function, others, bound)
-    how = "all sizes" if decided else "small sizes"
-    if bound < PROVED:
+    how = "all sizes" if _within(d, largest, bound) else "small sizes"
+    if bound < PROVED and how != "all sizes":
         cheap.decide(bound)
     return Certificate(d, bound, (), costs, {"program": how, "adjoint": how}, largest, has_steps=False)
+
+
+def _within(d: Derivation, largest: Supremum | None, bound: Fraction) -> bool:
+    """Whether the adjoint is known to cost at most `bound` times the program at all sizes: by the ratio of closed
+    forms, or by charges."""
+    if largest is not None and largest.most is not None and largest.most <= bound:
+        return True
+    ((_, others),) = numbers_in(d.function, (d.function.type, *(x.type for x in d.wrt))).cells
+    return costs_at_most(d.adjoint, d.function, others, bound)
 
 
 def _supremum(d: Derivation, own: CostPolynomial | None, adjoint: CostPolynomial | None) -> Supremum | None:

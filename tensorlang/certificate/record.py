@@ -13,7 +13,7 @@ from tensorlang.derivative.transcript import Names
 from tensorlang.language.affine import Index, IndexArray
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Expr, Let, MakePair, ScalarFunction, Var, bracket, gen, number
-from tensorlang.language.names import Named
+from tensorlang.language.names import Named, free_names
 from tensorlang.language.predicates import TRUE, Predicate
 from tensorlang.language.show import expr_text
 from tensorlang.language.types import R, array
@@ -42,6 +42,7 @@ class Record:
         self.function = self._as_function()
         self.text = str(self.function)
         self.spelling = self._spellings()
+        self.said: dict[Statement, str] = {}
 
     @property
     def functions(self) -> list[ScalarFunction]:
@@ -70,8 +71,11 @@ class Record:
         return f"{'-' if product.sign < 0 else ''}<{self._name(product.left)} | {right}>{masked}"
 
     def _name(self, x: Statement) -> str:
-        e = self.names.expr(x)
-        return self.spelling[e] if isinstance(e, Var) and e in self.spelling else expr_text(e, self.spelling)
+        if x not in self.said:
+            e = self.names.expr(x)
+            own = {y: self.spelling[y] for y in free_names(e) if y in self.spelling}
+            self.said[x] = own[e] if isinstance(e, Var) and e in own else expr_text(e, own)
+        return self.said[x]
 
     def _where(self, product: InnerProduct) -> Var | None:
         """The variable for the predicate of `product`; None where that is true."""

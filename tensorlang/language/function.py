@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from functools import cached_property
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -64,7 +65,7 @@ class Function(Named, Shown):
         """The parameters that are real values: neither relations nor index arrays."""
         return tuple(p for p in self.params if isinstance(p, Var))
 
-    @property
+    @cached_property
     def sizes(self) -> tuple[Size, ...]:
         """The sizes that its parameters' types name, in order of first appearance, then those only in its body."""
         found: dict[Size, None] = {}

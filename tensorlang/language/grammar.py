@@ -480,7 +480,7 @@ class Loops:
     """What a scalar function costs whose loops data end: `base`, and for each of its loops and branches, by number, an
     amount for each visit. `bounded` tells whether all loops have bounds. `count` gives the visits at numbers, the first
     arguments of the function; `labels` say what they are called, `trips(f)` of a loop and `taken(f, k)` of a branch.
-    `programs` gives its program and that of its derivative as data for JSON, and nothing for a derivative itself."""
+    `programs` gives its program and that of its derivative as data for JSON."""
 
     arity: int
     base: int

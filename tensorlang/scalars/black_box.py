@@ -7,9 +7,9 @@ generated code one call computes a value and its partial derivatives at the same
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import count
 from typing import Any
 
@@ -182,7 +182,7 @@ def scalar_function(code: Code, mode: str, place: int = 0) -> ScalarFunction:
     code = numbered(without_unused(replace(code, results=(code.results[place],))))
     key = code_text(code), mode, 0
     if key not in _known:
-        _known[key] = _made(code, plan_of(code, mode))
+        _known[key] = _made(code, mode)
     return _known[key]
 
 
@@ -195,56 +195,90 @@ def _name(wanted: str) -> str:
     return name
 
 
-def _made(code: Code, plan: Plan) -> ScalarFunction:
-    name = _name(code.name)
-    wrt = differentiable(code)
-    joint = plan.derived
-    written = source(code, f"_{name}"), source(joint, f"_{name}_with_derivatives")
-    shared = Shared(name, len(code.params), *written, _stores(joint.body))
-    if plan.mode == "reverse":
-        each = [plan.derivatives // len(wrt)] * len(wrt)
-        each[0] += plan.derivatives - sum(each)
-    else:
-        kinds = types(code)
-        each = [max(0, shortest(dual(code, [x], kinds, _fresh(code))) - plan.value) for x in wrt]
-    value = path_cost(code)
-    if plan.mode == "reverse":
-        paths = _shares(_less(path_cost(joint), value), len(wrt))
-    else:
-        paths = [_less(path_cost(dual(code, [x], kinds, _fresh(code))), value) for x in wrt]
-    bounded, labels = not unbounded(code.body), _labels(code, name)
+def _made(code: Code, mode: str) -> ScalarFunction:
+    plan, name, path = plan_of(code, mode), _name(code.name), path_cost(code)
     visits = lambda *xs: run(code, xs).visits
-    programs = lambda: {"program": plain(code), "derivative": plain(joint)}
-    counted = Loops(len(code.params), value.get(0, 0), _each(value), bounded, visits, labels, programs)
-    moving = active(code, wrt, types(code))
-    partials: dict[int, ScalarFunction] = {}
+    bounded, labels = not unbounded(code.body), _labels(code, name)
+    loops = Loops(len(code.params), path.get(0, 0), _each(path), bounded, visits, labels)
+    of = _Derivatives(code, plan, mode, name, 0, loops)
+    return _registered(code, name, plan.value, (of.shared, 0), loops, 0, lambda: of)
 
-    def partial(k: int) -> ScalarFunction:
-        if k not in partials:
-            own = dual(code, [wrt[k]], types(code), _fresh(code))
-            slope = replace(own, name=f"{name}_by_{wrt[k]}", results=own.results[1:])
-            own_loops = replace(counted, base=paths[k].get(0, 0), each=_each(paths[k]), programs=dict)
-            partials[k] = _partial(slope, each[k], shared, k, own_loops)
-        return partials[k]
 
-    def transpose(xs: tuple[Expr, ...], y: Expr, t: Expr) -> list[Expr | None]:
-        if code.results[0] not in moving:
-            return [None] * len(xs)
-        found: list[Expr | None] = []
-        for x in code.params:
-            known = x in wrt and not _constant_zero(joint.results[1 + wrt.index(x)])
-            found.append(Mul(Call(partial(wrt.index(x)), (*xs, y)), t) if known else None)
+class _Derivatives:
+    """The partial derivatives of `code`, the function `name`, as functions of their own.
+
+    Each has the value of what it is a derivative of as one more argument, which it does not read: so that is paid for,
+    and a derivative costs what it adds to it. `name` has `values` of these already, and visits the `loops` of the first
+    function.
+    """
+
+    def __init__(self, code: Code, plan: Plan, mode: str, name: str, values: int, loops: Loops) -> None:
+        self.code, self.plan, self.mode, self.name, self.values, self.loops = code, plan, mode, name, values, loops
+        self.wrt, self.kinds = differentiable(code), types(code)
+        self.moving = code.results[0] in active(code, self.wrt, self.kinds)
+        self.joint = plan.derived
+        written = source(code, f"_{name}"), source(self.joint, f"_{name}_with_derivatives")
+        self.shared = Shared(name, len(code.params), *written, _stores(self.joint.body))
+        self.known: dict[int, ScalarFunction] = {}
+
+    def programs(self) -> dict[str, Any]:
+        """The program and that of the value with all derivatives, as data for JSON."""
+        return {"program": plain(self.code), "derivative": plain(self.joint)}
+
+    def transpose(self, xs: tuple[Expr, ...], y: Expr, t: Expr) -> list[Expr | None]:
+        """The components of the derivative of y = name(xs)."""
+        found: list[Expr | None] = [None] * len(xs)
+        for k, x in enumerate(self.code.params):
+            if self.moving and x in self.wrt and not _constant_zero(self.joint.results[1 + self.wrt.index(x)]):
+                found[k] = Mul(Call(self._partial(self.wrt.index(x)), (*xs, y)), t)
         return found
 
+    def _partial(self, k: int) -> ScalarFunction:
+        if k not in self.known:
+            own = dual(self.code, [self.wrt[k]], self.kinds, _fresh(self.code))
+            cost, path = self._added(k, own)
+            slope = without_unused(replace(own, name=f"{self.name}_by_{self.wrt[k]}", results=own.results[1:]))
+            name, values = _name(slope.name), self.values + 1
+            loops = replace(self.loops, base=path.get(0, 0), each=_each(path))
+            later = lambda: _Derivatives(slope, plan_of(slope, self.mode), self.mode, name, values, loops)
+            self.known[k] = _registered(slope, name, cost, (self.shared, 1 + k), loops, values, cache(later))
+        return self.known[k]
+
+    def _added(self, k: int, own: Code) -> tuple[int, Linear]:
+        """What the k-th derivative costs beside the value, with one trip of each loop and on each path: that of `own`,
+        or its share of the adjoint. All together cost no less than what computes them at once."""
+        value, many = path_cost(self.code), len(self.wrt)
+        if self.plan.mode == "reverse":
+            share, rest = divmod(self.plan.derivatives, many)
+            return share + (rest if k == 0 else 0), _shares(_less(path_cost(self.joint), value), many)[k]
+        cost = max(0, shortest(own) - self.plan.value)
+        if k == 0:  # each may take another side of a branch for the cheaper one
+            others = (dual(self.code, [x], self.kinds, _fresh(self.code)) for x in self.wrt[1:])
+            cost = max(cost, self.plan.derivatives - sum(max(0, shortest(c) - self.plan.value) for c in others))
+        return cost, _less(path_cost(own), value)
+
+
+def _registered(
+    code: Code,
+    name: str,
+    cost: int,
+    shared: tuple[Shared, int],
+    loops: Loops,
+    values: int,
+    derivatives: Callable[[], _Derivatives],
+) -> ScalarFunction:
+    """`code` as a function that has this number of `values` after its arguments."""
+    n = len(code.params)
+    called = f"{shared[0].name}{'_with_derivatives' if shared[1] else ''}"
     return add_black_box(
         name,
-        arity=len(code.params),
-        cost=max(1, plan.value),
-        transpose=transpose,
-        evaluate=_elementwise(code, 0),
-        source=_call(name, len(code.params), 0),
-        shared=(shared, 0),
-        loops=counted,
+        arity=n + values,
+        cost=max(1, cost),
+        transpose=lambda xs, y, t: derivatives().transpose(xs, y, t),
+        evaluate=lambda *xs: _elementwise(code, 0)(*xs[:n]),
+        source=_call(called, n, shared[1]),
+        shared=shared,
+        loops=replace(loops, programs=lambda: derivatives().programs()),
     )
 
 
@@ -282,28 +316,6 @@ def _labels(code: Code, name: str) -> dict[int, str]:
 
 def _constant_zero(v: object) -> bool:
     return not isinstance(v, str) and v == 0.0
-
-
-def _partial(code: Code, cost: int, shared: Shared, k: int, loops: Loops) -> ScalarFunction:
-    """A partial derivative as a function of the arguments and the value, which it does not depend on."""
-    code = without_unused(code)
-    n = len(code.params)
-
-    def transpose(xs: tuple[Expr, ...], y: Expr, t: Expr) -> list[Expr | None]:
-        inner = scalar_function(code, "dual")
-        first = inner.transpose(xs[:n], Call(inner, xs[:n]), t)
-        return [*first, None]
-
-    return add_black_box(
-        _name(code.name),
-        arity=n + 1,
-        cost=max(1, cost),
-        transpose=transpose,
-        evaluate=lambda *xs: _elementwise(code, 0)(*xs[:n]),
-        source=_call(f"{shared.name}_with_derivatives", n, 1 + k),
-        shared=(shared, 1 + k),
-        loops=loops,
-    )
 
 
 def _call(name: str, arity: int, k: int) -> str:

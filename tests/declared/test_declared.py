@@ -237,6 +237,15 @@ def test_files_have_the_bodies_of_programs_with_declared_adjoints_and_the_checke
         assert report.decided, report
         assert not report.assumptions
         assert not report.searched
+    beside = [
+        "f(x: [n][m]R, y: [n]idx(m)) = sum i:n. let p = weights(gen j:m. x[i, j]) in p[y[i]]",
+        "f(x: [m]R, y: [n]idx(m)) = let p = weights(gen i:n. x[y[i]]) in sum i:n. p[i] * x[y[i]]",
+        "f(x: [n]R, z: [n]R) = let p = weights(x) in sum i:n. [z[i] > 0] * p[i] * p[i]",
+        "f(x: [n]R) = let p = weights(gen i:n. [x[i] > 0] * x[i]) in sum i:n. p[i] * x[i]",
+        "f(x: [n]R, E: rel(n, m)) = let p = weights(x) in sum i:n, j:m. [E(i, j)] * p[i] * x[i]",
+    ]
+    for text in beside:
+        assert check(tl.certify(tl.parse(text)).to_json()).decided, text
     loss = tl.parse("f(x: [n]R) = sum i:n. weights(x)[i]^2")
     tl.certify(loss).save(tmp_path / "loss.json")
     refused(tl.CertificateError, "python -m proofs.checker", lambda: tl.Certificate.load(tmp_path / "loss.json"))

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tensorlang as tl
@@ -21,7 +22,7 @@ from proofs.checker.running import results
 from proofs.checker.scalar_code import read
 from proofs.checker.semantics import Undefined
 from proofs.checker.trees import Refused
-from tensorlang.scalars.black_box import derived, differentiable, unbounded
+from tensorlang.scalars.black_box import derived, differentiable, scalar_function, unbounded
 from tensorlang.scalars.code import Code, numbered, without_unused
 from tensorlang.scalars.plain import plain
 from tests.scalars.test_scalar_loops import code_of
@@ -156,6 +157,80 @@ def test_what_is_false_of_programs_derivatives_and_costs_is_refused(name: str, t
     held = json.loads(genuine(text))
     held["costs"], held["supremum"] = dict.fromkeys(held["costs"]), None
     FORGERIES[name](held, "root_of" if text is ROOT else "part")
+    with pytest.raises(Refused):
+        check(json.dumps(held))
+
+
+def loops_of(name: str) -> tl.Function:
+    """A sum of calls of a function of real code."""
+    f = scalar_function(real_code()[name], "auto")
+    names = [f"v{k}" for k in range(f.arity)]
+    given, read = ", ".join(f"{x}: [n]R" for x in names), ", ".join(f"{x}[i]" for x in names)
+    return tl.parse(f"g({given}) = sum i:n. {f.name}({read}) * {f.name}({read})")
+
+
+@cache
+def of_gradient(text: str) -> str:
+    return tl.certify(tl.grad(tl.parse_module(text)["g"])).to_json()
+
+
+@pytest.mark.parametrize("text", [ROOT, BRANCHES], ids=["root", "branches"])
+def test_gradients_of_gradients_are_certified_and_their_derivatives_decided_from_programs(text: str) -> None:
+    report = check(of_gradient(text))
+    assert report.decided
+    assert not any("shown" in x or "3 times" in x for x in report.assumptions)
+    slope = "root_of_by_a" if text is ROOT else "part_by_b"
+    assert f"the derivative of {slope}, from its program: decided for all sizes, on every path" in str(report)
+
+
+def test_gradients_of_gradients_of_gradients_are_certified() -> None:
+    third = tl.grad(tl.parse_module(ROOT)["g"])
+    for _ in range(2):
+        third = tl.adjoint(third, wrt="x")
+    assert check(tl.certify(third, wrt="x").to_json()).decided
+
+
+@pytest.mark.parametrize("name", ["sqrt_newton", "agm", "kepler", "peng_robinson_z"])
+def test_second_derivatives_of_real_code_are_differences_of_the_first(name: str) -> None:
+    first = tl.grad(loops_of(name))
+    x = [np.linspace(0.2, 0.6, 5) + 0.1 * k for k in range(len(first.params))]
+    along = [np.linspace(1.0, -1.0, 5) * (k + 1) for k in range(len(x))]
+    moved = ([a + h * s for a, s in zip(x, along, strict=True)] for h in (1e-5, -1e-5))
+    up, down = (np.array(tl.evaluate(first, *at)) for at in moved)
+    back = tl.evaluate(tl.adjoint(first), *x, tuple(along) if len(along) > 1 else along[0])
+    np.testing.assert_allclose(np.array(back), (up - down) / 2e-5, rtol=1e-4, atol=1e-6)
+
+
+def test_where_derivatives_run_a_loop_each_more_than_4_times_is_said_with_figures() -> None:
+    with pytest.raises(tl.CostBoundExceeded, match=r"costs .* at n = 1") as found:
+        tl.certify(tl.grad(loops_of("kepler")))
+    assert "of a derivative of a function with loops" in str(found.value)
+
+
+FALSE_OF_SLOPES: dict[str, Callable[[Held], None]] = {
+    "another derivative": lambda held: _operation("*", "+")(held, "root_of_by_a"),
+    "another function with its derivative": lambda held: entry(held, "root_of_by_a").update(_squared()),
+    "it costs more": lambda held: entry(held, "root_of_by_a").update(cost=9),
+    "its derivative costs less": lambda held: entry(held, "root_of_by_a_by_a").update(cost=23),
+    "it is the derivative of another": lambda held: entry(held, "root_of").update(
+        components=["root_of_by_a_by_a(x0, y) * t"]
+    ),
+    "it has the derivative by the value": lambda held: entry(held, "root_of_by_a")["components"].reverse(),
+}
+
+
+def _squared() -> Held:
+    """A function and its derivative, which fit each other."""
+    square = ["op", "y", "*", ["a", "a"]], ["op", "d", "+", ["a", "a"]]
+    value = {"params": ["a"], "whole": [], "body": list(square[:1]), "results": ["y"]}
+    return {"program": value, "derivative": {**value, "body": list(square), "results": ["y", "d"]}}
+
+
+@pytest.mark.parametrize("name", FALSE_OF_SLOPES)
+def test_what_is_false_of_derivatives_of_derivatives_is_refused(name: str) -> None:
+    held = json.loads(of_gradient(ROOT))
+    held["costs"], held["supremum"] = dict.fromkeys(held["costs"]), None
+    FALSE_OF_SLOPES[name](held)
     with pytest.raises(Refused):
         check(json.dumps(held))
 

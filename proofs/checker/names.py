@@ -1,0 +1,41 @@
+"""What names stand for at a place of a program, without a copy of it all for each binder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import repeat
+from operator import contains
+from typing import Any, TypeVar
+
+V = TypeVar("V")
+
+
+class Names(Mapping[str, V]):
+    """A mapping in layers, of which each is larger than all after it: a later one hides what earlier ones say."""
+
+    def __init__(self, layers: tuple[Mapping[str, V], ...]) -> None:
+        self.layers = layers
+
+    def __getitem__(self, x: str) -> V:
+        for layer in reversed(self.layers):
+            if x in layer:
+                return layer[x]
+        raise KeyError(x)
+
+    def __contains__(self, x: object) -> bool:
+        return any(map(contains, self.layers, repeat(x)))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys(x for layer in self.layers for x in layer))
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+
+def extended(names: Mapping[str, Any], x: str, value: Any) -> Names[Any]:
+    """`names` with one more, or another one; small layers are put together, so that there are few."""
+    layers = list(names.layers) if isinstance(names, Names) else [names]
+    last = {x: value}
+    while layers and len(layers[-1]) <= len(last):
+        last = {**layers.pop(), **last}
+    return Names((*layers, last))

@@ -1,9 +1,11 @@
-"""Kernels for GPUs by Mosaic GPU, without one: run on a GPU that JAX simulates, and lowered for Hopper."""
+"""Kernels for GPUs by Mosaic GPU, without one: run on a GPU that JAX simulates, lowered for Hopper and Blackwell."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,16 +16,17 @@ import pytest
 
 import tensorlang as tl
 from benchmarks.case import Case
-from benchmarks.kernels import BOUNDS, Subject, answer, cast, error, lowered_for_gpu
+from benchmarks.kernels import BOUNDS, CARDS, Subject, answer, as_if_on, cast, error, lowered_for_gpu
 from benchmarks.programs.kernels import KERNELS
 from tensorlang.language.types import shape
-from tensorlang.lower.emit.mosaic.launch import SHARED
-from tensorlang.lower.kernels.run import has_mosaic_gpu
+from tensorlang.lower.emit.mosaic.memory import SHARED
+from tensorlang.lower.kernels.layouts import Multiplied, Placed, Units, why_not
+from tensorlang.lower.kernels.run import matrix_units
 from tests.kernels.test_conditions_in_kernels import AROUND, DERIVED, PROGRAMS, SUMMED, check, products, shapes_of
 from tests.kernels.test_scalar_loops_in_kernels import endless, newton
 
 pytestmark = [
-    pytest.mark.skipif(not has_mosaic_gpu(), reason="JAX before 0.12 has no Mosaic GPU that can be interpreted"),
+    pytest.mark.skipif(matrix_units() is None, reason="JAX before 0.12 has no Mosaic GPU that can be interpreted"),
     pytest.mark.filterwarnings("ignore:there is no GPU here"),
     pytest.mark.filterwarnings("ignore:The Pallas Triton backend is deprecated"),
 ]
@@ -54,14 +57,20 @@ def _alone(source: str) -> dict[str, Any]:
     return namespace
 
 
+def _source(f: tl.Function, card: str, blocks: dict[str, int] | None = None) -> str:
+    """The kernels of a program as they are made on this card."""
+    with as_if_on(card):
+        return tl.lower(f, target="pallas-gpu", blocks=blocks or {}).source
+
+
 @pytest.fixture
 def simulated() -> Iterator[Any]:
     """Run a lowered program on a simulated GPU; that no two accesses raced is asserted at the end of each run."""
     from jax._src.pallas.mosaic_gpu.interpret import interpret_pallas_call as interpreter
     from jax.experimental.pallas import mosaic_gpu
 
-    def run(f: tl.Function, *arguments: Any, **blocks: int) -> Any:
-        source = tl.lower(f, target="pallas-gpu", blocks=blocks).source
+    def run(f: tl.Function, *arguments: Any, card: str = "NVIDIA H100", **blocks: int) -> Any:
+        source = _source(f, card, blocks)
         assert "mosaic_gpu.kernel(" in source
         found = _alone(source)[f.name](*arguments, interpret=mosaic_gpu.InterpretGPUParams(detect_races=True))
         found = jax.block_until_ready(found)
@@ -73,26 +82,37 @@ def simulated() -> Iterator[Any]:
     interpreter.reset_gpu_interpret_mode_state()
 
 
+@pytest.mark.parametrize("card", CARDS)
 @pytest.mark.parametrize("subject", _each())
-def test_kernels_agree_with_double_precision_and_nothing_races(subject: Subject, simulated: Any) -> None:
+def test_kernels_agree_with_double_precision_and_nothing_races(subject: Subject, card: str, simulated: Any) -> None:
     arguments = cast(subject.arguments(subject.case.odd, 3), "float32")
-    assert error(simulated(subject.function, *arguments), answer(subject, arguments)) < 1e-6
+    assert error(simulated(subject.function, *arguments, card=card), answer(subject, arguments)) < 1e-6
 
 
+@pytest.mark.parametrize("card", CARDS)
 @pytest.mark.parametrize("subject", _each({"triangle times matrix"})[:4])
-def test_operands_of_half_the_length_are_summed_in_single_precision(subject: Subject, simulated: Any) -> None:
+def test_operands_of_half_the_length_are_summed_in_single_precision(
+    subject: Subject, card: str, simulated: Any
+) -> None:
     arguments = cast(subject.arguments(subject.case.odd, 4), "bfloat16")
-    found = simulated(subject.function, *arguments)
+    found = simulated(subject.function, *arguments, card=card)
     assert all(x.dtype == jnp.bfloat16 for x in jax.tree.leaves(found))
     assert error(found, answer(subject, arguments)) < BOUNDS["bfloat16"]
 
 
 @pytest.mark.parametrize("subject", _each(_QUICK | {"matrix product", "block-sparse product", "2-D convolution"}))
 @pytest.mark.parametrize("dtype", ["bfloat16", pytest.param("float32", marks=pytest.mark.slow)])
-def test_all_kernels_are_lowered_for_hopper_within_its_shared_memory(subject: Subject, dtype: str) -> None:
-    lowered = tl.lower(subject.function, target="pallas-gpu")
-    run = _alone(lowered.source)[subject.function.name]
-    text = lowered_for_gpu(run, cast(subject.arguments(subject.case.odd, 0), dtype)).as_text()
+@pytest.mark.parametrize("card", CARDS)
+def test_all_kernels_are_lowered_within_the_shared_memory(subject: Subject, card: str, dtype: str) -> None:
+    with as_if_on(card):
+        lowered = tl.lower(subject.function, target="pallas-gpu")
+        source = lowered.source
+    text = lowered_for_gpu(
+        _alone(source)[subject.function.name], cast(subject.arguments(subject.case.odd, 0), dtype), card
+    ).as_text()
+    units = {card: name for card, name in zip(CARDS, ("wgmma", "tcgen05"), strict=True)}
+    assert ("tcgen05.mma" in text) is ("_by_tcgen05" in source)
+    assert all(name not in source for other, name in units.items() if other != card)
     by = [step.computed for step in lowered.explain().steps if "no kernel" not in step.text]
     assert text.count("@mosaic_gpu_v2(") == sum("by Mosaic GPU" in each for each in by) > 0
     assert text.count("@__gpu$xla.gpu.triton") == sum("by Triton, since" in each for each in by)
@@ -256,6 +276,84 @@ def test_a_kernel_is_not_made_beyond_the_shared_memory_and_says_how_much_it_woul
     assert SHARED == 227 * 1024
 
 
+def test_how_tiles_lie_in_shared_memory_is_decided_when_a_kernel_is_made_and_explained() -> None:
+    f = tl.parse("f(A: [n][n]R, v: [n]R) = gen i:n, k:n. (sum j:n. A[i, j] * A[j, k]) + v[k]")
+    wanted = {
+        "NVIDIA H100": "A_tile 128, A_tile1 128, result_tile 128",
+        "NVIDIA B200": "A_tile 128, A_tile1 64, result_tile 128",
+    }
+    for card, swizzles in wanted.items():
+        with as_if_on(card):
+            assert f"swizzled by bytes: {swizzles}" in str(tl.lower(f, target="pallas-gpu").explain())
+
+
+SQUARE = Placed("A", (64, 64), 128)
+BROKEN = {
+    "A 128 is no matrix, and has no pieces": ([replace(SQUARE, lengths=(64,))], [], Units.WGMMA),
+    "pieces are 128, 64, 32 bytes wide, not as those of A 16": ([replace(SQUARE, swizzle=16)], [], Units.WGMMA),
+    "64 by 48 elements are no whole number of pieces of A 128": ([replace(SQUARE, lengths=(64, 48))], [], Units.WGMMA),
+    "60 by 64 elements are no whole number of pieces of A 128": ([replace(SQUARE, lengths=(60, 64))], [], Units.WGMMA),
+    "A is multiplied, and does not lie in pieces": (
+        [],
+        [Multiplied(replace(SQUARE, swizzle=0), SQUARE, (False, False))],
+        Units.WGMMA,
+    ),
+    "wgmma takes factors of one swizzle, not A 128 and A 64": (
+        [],
+        [Multiplied(SQUARE, replace(SQUARE, swizzle=64), (False, False))],
+        Units.WGMMA,
+    ),
+    "tcgen05 adds up 64 rows at a time, not 32": (
+        [],
+        [Multiplied(replace(SQUARE, lengths=(64, 32), swizzle=64), SQUARE, (True, False))],
+        Units.TCGEN05,
+    ),
+    "tcgen05 takes whole pieces of half of 64 columns, not A 128": (
+        [],
+        [Multiplied(SQUARE, SQUARE, (False, True))],
+        Units.TCGEN05,
+    ),
+}
+
+
+@pytest.mark.parametrize("law", BROKEN)
+def test_layouts_that_the_hardware_does_not_take_are_refused_with_the_law(law: str) -> None:
+    tiles, products, units = BROKEN[law]
+    assert why_not(tiles, products, units, (2, 4)) == law
+
+
+@pytest.mark.parametrize("card", CARDS)
+@pytest.mark.parametrize("columns", [64, 128])
+@pytest.mark.parametrize("swizzles", [(128, 128), (128, 64), (64, 64), (32, 32), (128, 32)])
+def test_the_laws_of_layouts_are_those_of_jax(swizzles: tuple[int, int], columns: int, card: str) -> None:
+    """What they forbid it cannot lower, and what they allow it can."""
+    f = tl.parse(PRODUCT)
+    made = Units.WGMMA if card == "NVIDIA H100" else Units.TCGEN05
+    shapes, laid = ((64, 64), (64, columns)), []
+    source = _source(f, card, {"p": columns} if columns > 64 else {})
+    for name, usual, swizzle, lengths in zip("AB", made.swizzles, swizzles, shapes, strict=True):
+        (line,) = (line for line in source.splitlines() if line.strip().startswith(f"({name}_ref, ("))
+        assert line.endswith(f", {usual}),")
+        source = source.replace(line, line.removesuffix(f"{usual}),") + f"{swizzle}),")
+        laid.append(Placed(name, lengths, swizzle))
+    law = why_not(laid, [Multiplied(laid[0], laid[1], (False, False))], made, (2,))
+    given = [jax.ShapeDtypeStruct((64, 64), "bfloat16"), jax.ShapeDtypeStruct((64, columns), "bfloat16")]
+    with nullcontext() if law is None else pytest.raises(ValueError, match="layout"):
+        assert "@mosaic_gpu_v2(" in lowered_for_gpu(_alone(source)["f"], given, card).as_text()
+
+
+@pytest.mark.parametrize("card", CARDS)
+@pytest.mark.parametrize("n", [130, 64])
+def test_factors_may_be_transposed_and_tiles_longer(n: int, card: str, simulated: Any) -> None:
+    f = tl.parse("f(A: [m][n]R, B: [p][m]R) = gen i:n, k:p. sum j:m. A[j, i] * B[k, j]")
+    rng = np.random.default_rng(n)
+    for dtype, bound in (("float32", 1e-6), ("bfloat16", BOUNDS["bfloat16"])):
+        a, b = cast([rng.normal(size=(70, n)).astype(np.float32), rng.normal(size=(9, 70)).astype(np.float32)], dtype)
+        exact = np.asarray(a, float).T @ np.asarray(b, float).T
+        assert error(simulated(f, a, b, card=card, n=128), exact) < bound
+        lowered_for_gpu(_alone(_source(f, card, {"n": 128}))["f"], [a, b], card)
+
+
 def test_triton_is_not_used_where_mosaic_gpu_has_all() -> None:
     source = tl.lower(_named("HM-LSTM cell").derived, target="pallas-gpu").source
     assert "mosaic_gpu.kernel(" in source and "triton" not in source.lower()
@@ -281,8 +379,17 @@ def _made(rng: random.Random) -> str:
       s: R, E: rel(n, m), c: [m]idx(n)) = {body}"""
 
 
-@pytest.mark.parametrize(("capability", "by"), [("8.0", "Triton"), ("9.0", "Mosaic GPU"), ("10.0", "Triton")])
-def test_mosaic_gpu_is_for_hopper(capability: str, by: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("capability", "by"),
+    [
+        ("8.0", "Triton"),
+        ("9.0", "Mosaic GPU, products by wgmma:"),
+        ("10.0", "Mosaic GPU, products by tcgen05:"),
+        ("10.3", "Mosaic GPU, products by tcgen05:"),
+        ("12.0", "Triton"),
+    ],
+)
+def test_mosaic_gpu_is_for_hopper_and_blackwell(capability: str, by: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     monkeypatch.setattr(jax, "devices", lambda: [SimpleNamespace(compute_capability=capability)])
     assert f", by {by}" in str(tl.lower(tl.parse(PRODUCT), target="pallas-gpu").explain())

@@ -9,8 +9,10 @@ from tensorlang.language.grammar import Var
 from tensorlang.lower.arrays.ir import Block, Define, Note
 from tensorlang.lower.emit.gpu.launch import GpuKernel
 from tensorlang.lower.emit.kernels import EmittedKernel
-from tensorlang.lower.emit.mosaic.launch import SHARED, MosaicKernel
+from tensorlang.lower.emit.mosaic.launch import MosaicKernel
+from tensorlang.lower.emit.mosaic.memory import SHARED
 from tensorlang.lower.kernels.ir import Kernel
+from tensorlang.lower.kernels.layouts import Units
 from tensorlang.lower.kernels.operands import Array
 from tensorlang.lower.kernels.roles import Unfit
 
@@ -23,15 +25,20 @@ class _Written:
 
 
 def mosaic_or_triton(
-    kernel: Kernel, arrays: Mapping[Array, str], sizes: Mapping[Size, str], name: str, narrow: frozenset[Var]
+    units: Units,
+    kernel: Kernel,
+    arrays: Mapping[Array, str],
+    sizes: Mapping[Size, str],
+    name: str,
+    narrow: frozenset[Var],
 ) -> EmittedKernel:
     """The kernel by Mosaic GPU, else by Triton. Where lengths decide, which are known with the shapes, it is both."""
     try:
-        made = MosaicKernel(kernel, arrays, sizes, name, narrow)
+        made = MosaicKernel(kernel, arrays, sizes, name, narrow, units)
         others: tuple[Define, ...] = ()
         if not made.is_bounded:
             other = f"{name}_by_triton"
-            made = MosaicKernel(kernel, arrays, sizes, name, narrow, other)
+            made = MosaicKernel(kernel, arrays, sizes, name, narrow, units, other)
             why = "By Triton where an axis is longer than Mosaic GPU can hold from end to end."
             others = (_noted(GpuKernel(kernel, arrays, sizes, other, narrow).definition, why),)
     except Unfit as reason:
@@ -51,4 +58,7 @@ def _described(kernel: MosaicKernel) -> str:
     if kernel.lanes:
         sides += f", lanes along {', '.join(i.name for i in kernel.lanes)}"
     most = "" if kernel.is_bounded else " or more, and Triton where that is not there"
-    return f"Mosaic GPU: {sides}; {kernel.shared // 1024} KiB of {SHARED // 1024} KiB of shared memory{most}"
+    taken = f"{kernel.memory.least // 1024} KiB of {SHARED // 1024} KiB of shared memory{most}"
+    units = f", products by {kernel.units.value}" * kernel.multiplies
+    swizzled = ", ".join(map(str, (tile for tile in kernel.memory.placed if tile.swizzle)))
+    return f"Mosaic GPU{units}: {sides}; {taken}" + (f", swizzled by bytes: {swizzled}" * bool(swizzled))

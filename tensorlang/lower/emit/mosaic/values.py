@@ -15,13 +15,14 @@ from tensorlang.language.affine import Affine, Index
 from tensorlang.language.grammar import Call, Expr
 from tensorlang.language.predicates import Predicate, Relation
 from tensorlang.lower.arrays.ir import Infix, Name, Node
-from tensorlang.lower.arrays.values import Axes, Value, apply, integer
+from tensorlang.lower.arrays.values import Axes, Value, apply, integer, tuple_of
 from tensorlang.lower.emit.gpu.naming import GpuNaming
 from tensorlang.lower.emit.gpu.reads import GpuScope
 from tensorlang.lower.emit.gpu.values import GpuValues, Part, Reduced
 from tensorlang.lower.emit.mosaic.tiles import Tiles
 from tensorlang.lower.kernels.functions import beyond_mosaic
 from tensorlang.lower.kernels.ir import Kernel
+from tensorlang.lower.kernels.layouts import Units
 from tensorlang.lower.kernels.masks import FUNCTIONS
 from tensorlang.lower.kernels.operands import Array
 from tensorlang.lower.kernels.roles import Unfit
@@ -42,18 +43,34 @@ class _Read(Part):
     read: Expr | None = None
 
 
+@dataclass(frozen=True)
+class Factor:
+    """A matrix that is multiplied: its axes as they are stored and as they are wanted, and its tile if it is read."""
+
+    axes: Axes
+    wanted: Axes
+    tile: str = ""
+
+    @property
+    def is_turned(self) -> bool:
+        """Whether it is stored as its transpose."""
+        return self.axes != self.wanted
+
+
 class MosaicValues(GpuValues):
-    """Writes the values of one kernel; the axes `rows` are those of rows, the others those of lanes.
+    """Writes the values of one kernel; the axes `rows` are those of rows, the others those of lanes. Matrices are
+    multiplied by `units`.
 
     Raises `Unfit` for what Mosaic GPU can't express.
     """
 
-    def __init__(self, kernel: Kernel, naming: GpuNaming, rows: frozenset[Index] | None) -> None:
+    def __init__(self, kernel: Kernel, naming: GpuNaming, rows: frozenset[Index] | None, units: Units) -> None:
         super().__init__(kernel, naming)
+        self._units = units
         self.tiles = Tiles(kernel, naming)
         self.pairs: set[frozenset[Index]] = set()
-        self.products: list[tuple[Axes, Axes]] = []
-        """The axes of the matrices that are multiplied."""
+        self.products: list[tuple[Factor, Factor]] = []
+        """The matrices that are multiplied."""
         self.fetched: list[Axes] = []
         self.begins: dict[Index, Node] = {}
         """Where the tiles of axes begin, unless at 0."""
@@ -95,7 +112,9 @@ class MosaicValues(GpuValues):
             node: Node = apply("_number", self.tiles.part(array, at, ()))
         elif self.tiles.is_in_loop(at):
             self.fetched.append(axes)
-            node = apply("_fetched", self.tiles.part(array, at, axes), *self.gone(axes))
+            node = apply(
+                "_fetched", self.tiles.part(array, at, axes), integer(self.tiles.swizzle(at, axes)), *self.gone(axes)
+            )
         else:
             node = apply("_in_registers", Name(self.tiles.tile(array, at, axes).name), *self.gone(axes))
         if isinstance(array, Relation):
@@ -168,30 +187,37 @@ class MosaicValues(GpuValues):
         chosen = any(p.of_values for p in (*left, *right))
         arguments: list[Node] = []
         masks: list[Node] = []
-        for parts, wanted in ((left, (sides[0], i)), (right, (i, sides[1]))):
+        factors: list[Factor] = []
+        both = ((left, (sides[0], i)), (right, (i, sides[1])))
+        for (parts, wanted), swizzle in zip(both, self._units.swizzles, strict=True):
             if any(p.is_mask for p in parts) and chosen:
                 axes = tuple(sorted(wanted, key=self._order.index))
                 node, mask = self._kept(parts, axes, scope)
+                factor = Factor(axes, wanted)
                 self.pairs.add(frozenset(axes))
             else:
-                (node, axes), mask = self._matrix(parts, scope), Name("None")
+                (node, factor), mask = self._matrix(parts, wanted, swizzle, scope), Name("None")
             masks.append(mask)
-            self.products.append((axes, wanted))
-            arguments += [node, Name(str(axes != wanted))]
+            factors.append(factor)
+            arguments += [node, Name(str(factor.is_turned))]
+        self.products.append((factors[0], factors[1]))
         self.pairs.add(frozenset(sides))
+        by = Name(f"_by_{self._units.value}"), tuple_of(map(integer, self._units.swizzles))
         if chosen:
-            return apply("_matrix_product_where", *arguments, *masks, Name("dtype"))
-        return apply("_matrix_product", *arguments, Name("dtype"))
+            return apply("_matrix_product_where", *arguments, *masks, Name("dtype"), *by)
+        return apply("_matrix_product", *arguments, Name("dtype"), *by)
 
-    def _matrix(self, parts: Sequence[Part], scope: GpuScope) -> tuple[Node, Axes]:
+    def _matrix(self, parts: Sequence[Part], wanted: Axes, swizzle: int, scope: GpuScope) -> tuple[Node, Factor]:
         """A matrix that is multiplied: where it lies in shared memory, or if it is computed, in registers."""
         read = parts[0].read if len(parts) == 1 and isinstance(parts[0], _Read) else None
         x = variable(read) if read is not None else None
         if read is not None and x is not None:
             at, axes = tuple(places(read)), parts[0].value.axes
-            tile = Name(self.tiles.tile(x, at, axes).name)
-            return (tile if self.tiles.is_aligned(at) else apply("_in_registers", tile)), axes
+            if not self.tiles.is_aligned(at):
+                return apply("_in_registers", Name(self.tiles.tile(x, at, axes).name)), Factor(axes, wanted)
+            tile = self.tiles.tile(x, at, axes, swizzle)
+            return Name(tile.name), Factor(axes, wanted, tile.name)
         v = self._multiplied(parts, scope)
         if len(v.axes) < 2:
             raise Unfit("it multiplies by a matrix that is the same along one axis")
-        return v.node, v.axes
+        return v.node, Factor(v.axes, wanted)

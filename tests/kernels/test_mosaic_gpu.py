@@ -20,6 +20,7 @@ from benchmarks.kernels import BOUNDS, CARDS, Subject, answer, as_if_on, cast, e
 from benchmarks.programs.kernels import KERNELS
 from tensorlang.language.types import shape
 from tensorlang.lower.emit.mosaic.memory import SHARED
+from tensorlang.lower.kernels.ir import Kernel
 from tensorlang.lower.kernels.layouts import Multiplied, Placed, Units, why_not
 from tensorlang.lower.kernels.run import matrix_units
 from tests.kernels.test_conditions_in_kernels import AROUND, DERIVED, PROGRAMS, SUMMED, check, products, shapes_of
@@ -232,13 +233,68 @@ def test_results_are_the_same_in_every_run_to_the_last_bit(simulated: Any) -> No
         assert np.array_equal(np.asarray(a), np.asarray(b))
 
 
-def test_rows_that_are_too_long_to_be_held_are_left_to_triton_when_the_shapes_are_known() -> None:
-    subject = Subject(_named("logsumexp"), "program")
+ROWS = [case for case in KERNELS if case.name in ("logsumexp", "softmax cross-entropy", "layer norm")]
+
+
+@pytest.mark.parametrize("of", ["program", "adjoint"])
+@pytest.mark.parametrize("case", ROWS, ids=lambda case: case.name)
+def test_rows_too_long_to_be_held_are_taken_in_passes(case: Case, of: str, simulated: Any) -> None:
+    """Which it is, is decided when the shapes are known."""
+    subject = Subject(case, of)
     lowered = tl.lower(subject.function, target="pallas-gpu")
-    assert "By Triton where an axis is longer than Mosaic GPU can hold" in lowered.source
-    for m, count in ((256, 1), (257, 0)):
-        x = jax.ShapeDtypeStruct((5, m), jnp.float32)
-        text = lowered_for_gpu(_alone(lowered.source)["lse"], [x]).as_text()
+    kernels = [step for step in lowered.program.steps if isinstance(step, Kernel)]
+    more = sum(len(step.passes) - 1 for step in kernels if step.passes)
+    assert "triton" not in lowered.source and "over longer rows" in str(lowered.explain())
+    for m, count in ((256, len(kernels)), (257, len(kernels) + more)):
+        arguments = cast(subject.arguments({"n": 5, "m": m}, 3), "float32")
+        text = lowered_for_gpu(_alone(lowered.source)[subject.function.name], arguments).as_text()
+        assert text.count("@mosaic_gpu_v2(") == count
+    assert error(simulated(subject.function, *arguments), answer(subject, arguments)) < 1e-6
+
+
+def _of_rows(rng: random.Random, depth: int = 0) -> str:
+    """A sum or an extremum along a row, of others perhaps, with conditions of all kinds."""
+    q = f"q{depth}"
+    row = f"x[i, {q}]"
+    bodies = [row, f"exp(0.3 * {row})", f"{row} * y[i, {q}]", f"v[{q}] * {row}", f"tanh(y[i, {q}]) + u[i]"]
+    if depth < 2:
+        bodies += [f"exp({row} - {_of_rows(rng, depth + 1)})", f"({row} - {_of_rows(rng, depth + 1)}) ^ 2"]
+    kind, body = rng.choice(["sum", "sum", "max", "min"]), rng.choice(bodies)
+    if kind != "sum":
+        return f"({kind} {q}:m{rng.choice(['', f' where {q} <= i + 300'])}. {body})"
+    pred = rng.choice(["", "", f"[{q} <= i] * ", f"[E(i, {q})] * ", f"[c[{q}] = i] * ", f"[{row} > 0] * "])
+    return f"(sum {q}:m. {pred}{body})"
+
+
+@pytest.mark.parametrize("seed", [0, 7, *(pytest.param(k, marks=pytest.mark.slow) for k in range(8, 40))])
+def test_passes_over_rows_that_a_machine_wrote_are_right_and_race_free(seed: int) -> None:
+    rng, draw = random.Random(seed), np.random.default_rng(seed)
+    a, b = _of_rows(rng), _of_rows(rng)
+    elements = (f"{a} * u[i] + {b}", f"x[i, j] * {a}", f"exp(0.1 * x[i, j]) * u[i] + {a} * {b} + [j = c[j]] * v[j]")
+    body = rng.choice(elements)
+    f = tl.parse(f"""f(x: [n][m]R, y: [n][m]R, u: [n]R, v: [m]R, E: rel(n, m), c: [m]idx(n)) =
+      gen i:n{", j:m" * ("j]" in body)}. {body}""")
+    n, m = rng.choice([1, 3, 65]), rng.choice([1, 2, 64, 65, 130, 260])
+    given = [np.asarray(0.7 * draw.normal(size=s), np.float32) for s in ((n, m), (n, m), (n,), (m,))]
+    given += [draw.random((n, m)) < 0.5, draw.integers(0, n, m).astype(np.int32)]
+    wide = [x.astype(float) if x.dtype == np.float32 else x for x in given]
+    cotangent = draw.normal(size=np.shape(tl.evaluate(f, *wide))).astype(np.float32)
+    for g, more in ((f, []), (tl.adjoint(f), [cotangent])):
+        source = tl.lower(g, target="pallas-gpu").source
+        assert "# In passes" in source or g is not f
+        run = _alone(source.replace("> 256)", "> 0)"))[g.name]  # all rows are too long
+        found = jax.tree.leaves(run(*given, *more, interpret=True))
+        exact = jax.tree.leaves(tl.evaluate(g, *wide, *(x.astype(float) for x in more)))
+        for p, q in zip(found, exact, strict=True):
+            assert np.allclose(np.asarray(p, float), q, rtol=1e-3, atol=1e-4 * (1 + np.abs(q).max())), g
+
+
+def test_features_too_long_to_be_held_are_left_to_triton_when_the_shapes_are_known() -> None:
+    lowered = tl.lower(_named("causal attention").function, target="pallas-gpu")
+    assert "By Triton, where an axis is longer than can be held from end to end" in lowered.source
+    for d, count in ((192, 1), (257, 0)):
+        given = [jax.ShapeDtypeStruct((1, 5, d), jnp.bfloat16)] * 3
+        text = lowered_for_gpu(_alone(lowered.source)["attention"], given).as_text()
         assert (text.count("@mosaic_gpu_v2("), "gpu.triton" in text) == (count, not count)
 
 

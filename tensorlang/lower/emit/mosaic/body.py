@@ -9,7 +9,7 @@ def kernel(A_ref, .., table_ref, .., out_ref, .., A_tile, .., out_tile, .., arri
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -50,8 +50,15 @@ class MosaicBody(GpuBody):
     _values: MosaicValues
     _test = "_in_some_place"
 
-    def __init__(self, kernel: Kernel, naming: GpuNaming, rows: frozenset[Index] | None, units: Units) -> None:
-        values = MosaicValues(kernel, naming, rows, units)
+    def __init__(
+        self,
+        kernel: Kernel,
+        naming: GpuNaming,
+        rows: frozenset[Index] | None,
+        units: Units,
+        twins: Mapping[Index, Index],
+    ) -> None:
+        values = MosaicValues(kernel, naming, rows, units, twins)
         self.values, self.tiles = values, values.tiles
         self.made: list[Made] = []
         super().__init__(kernel, naming, values)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from tensorlang.interning import shared
 from tensorlang.language.affine import Index, Size
 from tensorlang.language.grammar import Var
 from tensorlang.language.types import shape
@@ -31,7 +32,7 @@ from tensorlang.lower.arrays.ir import (
 )
 from tensorlang.lower.arrays.names import Names
 from tensorlang.lower.arrays.values import Axes, apply, integer, tuple_of
-from tensorlang.lower.emit.gpu.naming import GpuNaming, inputs
+from tensorlang.lower.emit.gpu.naming import GpuNaming, inputs, with_twins
 from tensorlang.lower.emit.gpu.table import table
 from tensorlang.lower.emit.helpers import HELPERS
 from tensorlang.lower.emit.mosaic.body import MosaicBody
@@ -75,10 +76,16 @@ class MosaicKernel:
         self._narrow = narrow
         self._given, self._names_of_sizes, self._otherwise = arrays, sizes, otherwise
         self.arrays = inputs(kernel)
-        first = MosaicBody(kernel, self._named(), None, units)
-        rows = _rows(first.values.order, first.values.pairs)
-        self._naming = self._named()
-        self._body = MosaicBody(kernel, self._naming, rows, units)
+        twins: Mapping[Index, Index] = {}
+        first = MosaicBody(kernel, self._named(twins), None, units, twins)
+        try:
+            rows = _rows(first.values.order, first.values.pairs)
+        except Unfit:
+            twins = first.values.computed
+            first = MosaicBody(kernel, self._named(twins), None, units, twins)
+            rows = _rows(first.values.order, first.values.pairs)
+        self._naming = self._named(twins)
+        self._body = MosaicBody(kernel, self._naming, rows, units, twins)
         self.rows = tuple(i for i in self._body.values.order if i in rows)
         self.lanes = tuple(i for i in self._body.values.order if i not in rows)
         self.units, self.multiplies = units, bool(self._body.values.products)
@@ -90,13 +97,13 @@ class MosaicKernel:
         """Whether the tiles have the same lengths at all sizes."""
         return all(a.role is not Role.WHOLE or a.extent.is_constant for a in self._kernel.axes)
 
-    def _named(self) -> GpuNaming:
+    def _named(self, twins: Iterable[Index]) -> GpuNaming:
         kernel, arrays, sizes = self._kernel, self._given, self._names_of_sizes
         taken = {*_RESERVED, *HELPERS, "np", "pl", "plgpu", "mosaic_gpu", *arrays.values(), *sizes.values(), self.name}
         integers = Integers(Names(frozenset(taken)))
         integers.spell(sizes)
         new = integers.names.fresh_global
-        return GpuNaming(
+        naming = GpuNaming(
             integers,
             arrays={x: arrays[x] for x in self.arrays},
             outputs={o.var: new(f"{o.var.name}_out") for o in kernel.outputs},
@@ -104,6 +111,7 @@ class MosaicKernel:
             lengths={a.index: new(f"{a.index.name}_block") for a in kernel.axes if not a.is_number},
             numbers={a.index: new(f"{a.index.name}_tile") for a in kernel.axes if a.is_tiled},
         )
+        return with_twins(naming, {i: _twin(i) for i in twins})
 
     # The function
 
@@ -216,6 +224,11 @@ def _rows(order: Axes, pairs: Iterable[frozenset[Index]]) -> frozenset[Index]:
                 names = ", ".join(j.name for j in order if j in beside[i] or j is i)
                 raise Unfit(f"its tiles have {i.name} both along rows and along lanes, beside {names}")
     return frozenset(i for i, row in side.items() if row)
+
+
+@shared
+def _twin(i: Index) -> Index:
+    return Index(f"{i.name}'", i.serial)
 
 
 def _shared(naming: GpuNaming, axes: Axes, dtype: Node, swizzle: int) -> Node:

@@ -37,6 +37,7 @@ class SharedMemory:
     def __init__(self, kernel: Kernel, naming: GpuNaming, body: MosaicBody, units: Units) -> None:
         self._naming, self._body, self._units = naming, body, units
         self._lengths = {a.index: _least_length(a) for a in kernel.axes if not a.is_number}
+        self._lengths |= {twin: self._lengths[i] for i, twin in naming.twins.items()}
         self._accumulates = bool(kernel.accumulators)
         found = {t.name: self._lying(t.name, t.axes, t.swizzle) for t in (*self._held(), *self._moving())}
         products = list(self._products(found))

@@ -19,7 +19,7 @@ from tensorlang.lower.arrays.ir import Infix, Name, Node, Subscript
 from tensorlang.lower.arrays.values import Axes, apply, integer, integers, product_of, tuple_of
 from tensorlang.lower.emit.gpu.naming import GpuNaming
 from tensorlang.lower.emit.nodes import Attribute
-from tensorlang.lower.kernels.ir import Kernel, Role
+from tensorlang.lower.kernels.ir import Kernel, Role, TileAxis
 from tensorlang.lower.kernels.layouts import WIDEST
 from tensorlang.lower.kernels.operands import Array, Dimension, dimension
 from tensorlang.lower.kernels.roles import Unfit
@@ -46,8 +46,8 @@ class Tile:
 class Tiles:
     """The tiles that a kernel reads, as they are asked for."""
 
-    def __init__(self, kernel: Kernel, naming: GpuNaming) -> None:
-        self._axes = {axis.index: axis for axis in kernel.axes}
+    def __init__(self, kernel: Kernel, naming: GpuNaming, axes: Mapping[Index, TileAxis]) -> None:
+        self._axes = dict(axes)
         self._reduced = kernel.of_role(Role.REDUCED)
         self._naming = naming
         self.sources: dict[tuple[Array, Node], str] = {}
@@ -156,6 +156,7 @@ class Tiles:
             if k:
                 own = apply("lax.rem", own, self._naming.count(axis))
             found[axis.index] = own if axis.is_number else Infix(own, "*", Name(self._naming.lengths[axis.index]))
+        found.update((twin, found[i]) for i, twin in self._naming.twins.items())
         return found
 
 

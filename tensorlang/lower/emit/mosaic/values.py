@@ -8,16 +8,16 @@ any order, for they are never in registers unless something is computed of them 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tensorlang.language.affine import Affine, Index
-from tensorlang.language.grammar import Call, Expr
-from tensorlang.language.predicates import Predicate, Relation
+from tensorlang.language.affine import Affine, Index, atom_affine
+from tensorlang.language.grammar import Bracket, Call, Expr
+from tensorlang.language.predicates import TRUE, Predicate, Relation, conjunction, conjuncts, substitute
 from tensorlang.lower.arrays.ir import Infix, Name, Node
 from tensorlang.lower.arrays.values import Axes, Value, apply, integer, tuple_of
 from tensorlang.lower.emit.gpu.naming import GpuNaming
-from tensorlang.lower.emit.gpu.reads import GpuScope
+from tensorlang.lower.emit.gpu.reads import GpuScope, Known
 from tensorlang.lower.emit.gpu.values import GpuValues, Part, Reduced
 from tensorlang.lower.emit.mosaic.tiles import Tiles
 from tensorlang.lower.kernels.functions import beyond_mosaic
@@ -26,6 +26,7 @@ from tensorlang.lower.kernels.layouts import Units
 from tensorlang.lower.kernels.masks import FUNCTIONS
 from tensorlang.lower.kernels.operands import Array
 from tensorlang.lower.kernels.roles import Unfit
+from tensorlang.lower.kernels.terms import free, multiplied, over, product, renamed
 from tensorlang.lower.plan.dependence import places, variable
 from tensorlang.recursion import Deep, call, run
 
@@ -61,13 +62,30 @@ class MosaicValues(GpuValues):
     """Writes the values of one kernel; the axes `rows` are those of rows, the others those of lanes. Matrices are
     multiplied by `units`.
 
+    Where both factors of a product are computed, the axis along which they are multiplied would have to be one of lanes
+    in one factor and of rows in the other. So it may be two: for each k of `twins` what has the axis twins[k], too, has
+    another in the place of k, of the same tiles. In shared memory they are one again.
+
     Raises `Unfit` for what Mosaic GPU can't express.
     """
 
-    def __init__(self, kernel: Kernel, naming: GpuNaming, rows: frozenset[Index] | None, units: Units) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        naming: GpuNaming,
+        rows: frozenset[Index] | None,
+        units: Units,
+        twins: Mapping[Index, Index],
+    ) -> None:
         super().__init__(kernel, naming)
-        self._units = units
-        self.tiles = Tiles(kernel, naming)
+        self._units, self._beside = units, twins
+        self._twins = {i: naming.twins[i] for i in twins}
+        self._origins = {twin: i for i, twin in self._twins.items()}
+        self._axes |= {twin: replace(self._axes[i], index=twin) for i, twin in self._twins.items()}
+        self._order += tuple(self._origins)
+        self.tiles = Tiles(kernel, naming, self._axes)
+        self.computed: dict[Index, Index] = {}
+        """Along which axes both factors of a product are computed, and an axis that one of them has."""
         self.pairs: set[frozenset[Index]] = set()
         self.products: list[tuple[Factor, Factor]] = []
         """The matrices that are multiplied."""
@@ -97,7 +115,7 @@ class MosaicValues(GpuValues):
         if self._axes[i].is_number:
             return super()._at(i)
         length = Name(self._naming.lengths[i])
-        return Value(apply("_places", self.begins.get(i, integer(0)), length, *self.gone((i,))), (i,))
+        return Value(apply("_places", self.begins.get(self._origin(i), integer(0)), length, *self.gone((i,))), (i,))
 
     def load(self, array: Array, at: Sequence[Affine], scope: GpuScope) -> Value:
         """The elements of an array, which is filled up with zeros."""
@@ -151,7 +169,37 @@ class MosaicValues(GpuValues):
 
     # Sums and products
 
+    def _origin(self, i: Index) -> Index:
+        return self._origins.get(i, i)
+
+    def _of_affine(self, a: Affine) -> frozenset[Known]:
+        return self._scoped & {self._origin(i) for i in a.free if isinstance(i, Index)}
+
+    def _of_predicate(self, p: Predicate) -> frozenset[Known]:
+        return self._scoped & {self._origin(i) for i in over(p)}
+
+    def _apart(self, e: Expr) -> Expr:
+        """`e` with the twins of those axes beside which it has the other one."""
+        return renamed(e, self._twins_beside(free(e)))
+
+    def _twins_beside(self, found: frozenset[Index]) -> dict[Index, Index]:
+        return {i: twin for i, twin in self._twins.items() if {i, self._beside[i]} <= found}
+
+    def _apart_all(self, p: Predicate) -> Predicate:
+        """The same for the conjuncts of a predicate."""
+        twins = {q: self._twins_beside(over(q)) for q in conjuncts(p)}
+        return conjunction(substitute(q, {i: atom_affine(t) for i, t in twins[q].items()}) for q in twins)
+
+    def tested(self, mask: Expr, scope: GpuScope) -> Value:
+        """A mask of which it matters whether it holds somewhere in a tile."""
+        return super().tested(self._apart(mask), scope)
+
     def _in_vectors(self, r: Reduced, scope: GpuScope) -> Deep[Value]:
+        if self._twins and not r.sign:
+            pred, masks, factors = product(multiplied(r.factors, r.masks))
+            bracketed = Bracket(pred, factors[0]) if pred is not TRUE else factors[0]
+            parts = [self._apart(e) for e in (bracketed, *factors[1:])]
+            r = replace(r, pred=self._apart_all(r.pred), factors=tuple(parts), masks=tuple(map(self._apart, masks)))
         v = yield from call(super()._in_vectors(r, scope))
         if not v.axes and any(not self._axes[i].is_number for i in r.indices):
             raise Unfit("it sums a tile to a single number")
@@ -188,7 +236,7 @@ class MosaicValues(GpuValues):
         arguments: list[Node] = []
         masks: list[Node] = []
         factors: list[Factor] = []
-        both = ((left, (sides[0], i)), (right, (i, sides[1])))
+        both = ((left, (sides[0], self._along(left, i))), (right, (self._along(right, i), sides[1])))
         for (parts, wanted), swizzle in zip(both, self._units.swizzles, strict=True):
             if any(p.is_mask for p in parts) and chosen:
                 axes = tuple(sorted(wanted, key=self._order.index))
@@ -201,11 +249,23 @@ class MosaicValues(GpuValues):
             factors.append(factor)
             arguments += [node, Name(str(factor.is_turned))]
         self.products.append((factors[0], factors[1]))
+        if not any(f.tile for f in factors):
+            self.computed[i] = sides[1]
         self.pairs.add(frozenset(sides))
         by = Name(f"_by_{self._units.value}"), tuple_of(map(integer, self._units.swizzles))
         if chosen:
             return apply("_matrix_product_where", *arguments, *masks, Name("dtype"), *by)
         return apply("_matrix_product", *arguments, Name("dtype"), *by)
+
+    def _along(self, parts: Sequence[Part], i: Index) -> Index:
+        """The axis `i` as a factor has it."""
+        return next(j for p in parts for j in p.value.axes if self._origin(j) is i)
+
+    def _taken(self, left: Sequence[Part], right: Sequence[Part], i: Index, sides: Axes, scope: GpuScope) -> list[Part]:
+        if all(any(p.of_values for p in parts) for parts in (left, right)):
+            raise Unfit("values choose terms from both factors of a product that is multiplied by more")
+        along = self._along(left if any(p.of_values for p in left) else right, i)
+        return super()._taken(left, right, along, sides, scope)
 
     def _matrix(self, parts: Sequence[Part], wanted: Axes, swizzle: int, scope: GpuScope) -> tuple[Node, Factor]:
         """A matrix that is multiplied: where it lies in shared memory, or if it is computed, in registers."""

@@ -20,6 +20,7 @@ from benchmarks.kernels import BOUNDS, CARDS, Subject, answer, as_if_on, cast, e
 from benchmarks.programs.kernels import KERNELS
 from tensorlang.language.types import shape
 from tensorlang.lower.emit.mosaic.memory import SHARED
+from tensorlang.lower.kernels.check import why_not as why_malformed
 from tensorlang.lower.kernels.ir import Kernel
 from tensorlang.lower.kernels.layouts import Multiplied, Placed, Units, why_not
 from tensorlang.lower.kernels.run import matrix_units
@@ -315,6 +316,17 @@ def test_passes_over_rows_that_a_machine_wrote_are_right_and_race_free(seed: int
         exact = jax.tree.leaves(tl.evaluate(g, *wide, *(x.astype(float) for x in more)))
         for p, q in zip(found, exact, strict=True):
             assert np.allclose(np.asarray(p, float), q, rtol=1e-3, atol=1e-4 * (1 + np.abs(q).max())), g
+
+
+def test_passes_that_do_not_make_what_the_kernel_makes_are_malformed() -> None:
+    program = tl.lower(_named("logsumexp").derived, target="pallas-gpu").program
+    (kernel,) = program.steps
+    assert isinstance(kernel, Kernel)
+    assert why_malformed(program) is None
+    lost = replace(kernel, passes=kernel.passes[:1])
+    assert why_malformed(replace(program, steps=(lost,))) == "result: result is not made in passes"
+    early = replace(kernel, passes=kernel.passes[1:])
+    assert "is read before it is made" in str(why_malformed(replace(program, steps=(early,))))
 
 
 def test_features_too_long_to_be_held_are_left_to_triton_when_the_shapes_are_known() -> None:

@@ -328,17 +328,26 @@ def for_gpu(subject: Subject, arguments: Sequence[Any]) -> str:
     return lowered_for_gpu(namespace[f.name], arguments).as_text()
 
 
-def lowered_for_gpu(fn: Callable[..., Any], arguments: Sequence[Any]) -> Any:
-    """`fn` for these arguments, or arrays like them, as JAX lowers it for an H100, which need not be here."""
-    with _for_an_h100():
+def lowered_for_gpu(fn: Callable[..., Any], arguments: Sequence[Any], card: str = "NVIDIA H100") -> Any:
+    """`fn` for these arguments, or arrays like them, as JAX lowers it for a GPU, which need not be here."""
+    with as_if_on(card):
         return jax.jit(fn).trace(*arguments).lower(lowering_platforms=("cuda",))
 
 
-def _for_an_h100() -> AbstractContextManager[Any]:
+CARDS = {"NVIDIA H100": "9.0", "NVIDIA B200": "10.0"}
+"""The GPUs that kernels are made for without them, and their compute capabilities."""
+
+
+def as_if_on(card: str) -> AbstractContextManager[Any]:
+    """Kernels are made, and lowered, for one of `CARDS`."""
     if jax.__version_info__ < (0, 11):  # which knows no kind of GPU that it could lower for
         return nullcontext()
-    card = jax.sharding.AbstractDevice(device_kind="NVIDIA H100", num_cores=None, platform="gpu")
-    return jax.sharding.use_abstract_mesh(jax.sharding.AbstractMesh((), (), abstract_device=card))
+
+    class Card(jax.sharding.AbstractDevice):  # type: ignore[misc]
+        compute_capability = CARDS[card]
+
+    device = Card(device_kind=card, num_cores=None, platform="gpu")
+    return jax.sharding.use_abstract_mesh(jax.sharding.AbstractMesh((), (), abstract_device=device))
 
 
 @click.command()

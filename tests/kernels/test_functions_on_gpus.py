@@ -17,7 +17,7 @@ from benchmarks.kernels import lowered_for_gpu
 from tensorlang.language.functions import function
 from tensorlang.language.special import BUILT_IN
 from tensorlang.lower.emit.library import scalars
-from tensorlang.lower.kernels.run import has_mosaic_gpu
+from tensorlang.lower.kernels.run import matrix_units
 
 pytestmark = pytest.mark.filterwarnings("ignore:The Pallas Triton backend is deprecated")
 
@@ -113,7 +113,7 @@ def test_kernels_for_gpus_have_these_functions_and_their_adjoints(call: str) -> 
         for target in ("pallas-gpu", "pallas-triton"):
             made = tl.lower(g, target=target)
             assert "Left to jax.numpy" not in made.source.replace("Left to jax.numpy: it is of vectors alone", "")
-            by_mosaic = has_mosaic_gpu() and target == "pallas-gpu"
+            by_mosaic = matrix_units() is not None and target == "pallas-gpu"
             assert (", by Mosaic GPU" in str(made.explain())) is by_mosaic
             single = [x.astype(np.float32) for x in arguments]
             with warnings.catch_warnings():

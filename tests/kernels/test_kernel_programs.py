@@ -11,12 +11,13 @@ import pytest
 
 import tensorlang as tl
 from benchmarks.programs.kernels import KERNELS
-from tensorlang.language.affine import Index, atom_affine
+from tensorlang.language.affine import Index, atom_affine, constant
 from tensorlang.language.grammar import Expr, Sum, Var, access
 from tensorlang.language.types import R, array, shape
 from tensorlang.lower.kernels.check import why_not
 from tensorlang.lower.kernels.ir import Kernel, KernelProgram, Plain, Role
 from tensorlang.lower.kernels.run import Kernels
+from tensorlang.lower.kernels.terms import reduction
 from tests.support.programs import random_function
 
 TARGETS = ("pallas-tpu", "pallas-triton")
@@ -152,6 +153,14 @@ NAMED_ALIKE = """f(x: [n]R, A: [n][m]R) =
   let x = sum i:n. x[i] in
   gen i:n, j:m. x * A[i, j]"""
 DIAGONAL = "f(A: [n][n]R, B: [n][n]R) = gen i:n, j:n. A[i, j] * B[i, i]"
+
+
+def test_a_sum_around_another_of_the_same_index_counts_it() -> None:
+    i = Index("i")
+    inner = Sum(i, constant(3), access(Var("v", array((constant(3),), R)), atom_affine(i)))
+    r = reduction(Sum(i, constant(3), inner))
+    assert r.indices == (i,)
+    assert r.factors == (inner,)
 
 
 @pytest.mark.parametrize("text", [NAMED_ALIKE, DIAGONAL])

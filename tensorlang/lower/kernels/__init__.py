@@ -4,7 +4,9 @@ statements   a simplified program as what is stored, each an expression of input
 terms        scalar expressions, and sums as a predicate and factors
 roles        what a kernel does with each index of a statement
 grouping     statements over the same tiles as one kernel
+passes       rows too long to be held, as several statements
 tiles        which tiles are visited, and which of them need masks
+layouts      how tiles lie in a GPU's shared memory, and what its matrix units take
 operands     how the arrays that a kernel reads and writes lie
 functions    scalar functions by formulas, where GPUs lack them
 targets      what differs from one kind of accelerator to another

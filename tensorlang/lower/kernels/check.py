@@ -23,7 +23,7 @@ def why_not(program: KernelProgram) -> str | None:
     there = {*program.parts, *(p for p in program.function.params if isinstance(p, Var))}
     for step in program.steps:
         if isinstance(step, Kernel):
-            fault = kernel_fault(step, there)
+            fault = kernel_fault(step, there) or _fault_of_passes(step, there)
             if fault is not None:
                 return f"{step.name}: {fault}"
             outputs = tuple(output.var for output in step.outputs)
@@ -38,6 +38,18 @@ def why_not(program: KernelProgram) -> str | None:
         there.update(outputs)
     lost = [x.name for x in leaves_of(program.results) if x not in there]
     return f"the result {lost[0]} is not made" if lost else None
+
+
+def _fault_of_passes(kernel: Kernel, there: Collection[Var]) -> str | None:
+    """Why the passes of a kernel don't make what it makes."""
+    known = set(there)
+    for each in kernel.passes:
+        fault = kernel_fault(each, known)
+        if fault is not None:
+            return f"in passes, {each.name}: {fault}"
+        known.update(output.var for output in each.outputs)
+    lost = [output.var.name for output in kernel.outputs if kernel.passes and output.var not in known]
+    return f"{lost[0]} is not made in passes" if lost else None
 
 
 def kernel_fault(kernel: Kernel, there: Collection[Var]) -> str | None:

@@ -37,6 +37,7 @@ from tensorlang.lower.kernels.ir import (
 )
 from tensorlang.lower.kernels.loops import with_ends
 from tensorlang.lower.kernels.masks import said
+from tensorlang.lower.kernels.passes import rows_apart
 from tensorlang.lower.kernels.roles import Length, Roles, Unfit, is_large, roles
 from tensorlang.lower.kernels.statements import Memory, StoredStatement, stored_statements, takes_apart
 from tensorlang.lower.kernels.targets import Tiling
@@ -97,6 +98,8 @@ def program(f: Function, tiling: Tiling) -> KernelProgram:
         made = [step] if isinstance(step, Plain) else _finished(step, wanted, present, tiling)
         for each in reversed(made):
             wanted |= _read_by(each)
+        if tiling.has_passes:
+            made = [_with_passes(each, found.memory, present, tiling) for each in made]
         reversed_steps += reversed(made)
     result = KernelProgram(f, found.parts, tuple(reversed(reversed_steps)), found.results)
     wrong = why_not(result)
@@ -112,6 +115,31 @@ def _finished(group: _Group, wanted: set[Var], present: Predicate, tiling: Tilin
     if reason is None:
         return [kernel]
     return [_plain(s, reason) for s in group.statements]
+
+
+def _with_passes(step: Step, memory: Memory, present: Predicate, tiling: Tiling) -> Step:
+    """A kernel with what makes the same without holding rows, if that can be."""
+    groups: list[_Group | Plain] = []
+    names = _Canonical()
+    try:
+        for s in rows_apart(step) if isinstance(step, Kernel) else ():
+            _place(s, groups, memory, tiling.length, names, present, True)
+    except Unfit:
+        return step
+    return replace(step, passes=_passes(step, groups, present, tiling)) if isinstance(step, Kernel) else step
+
+
+def _passes(kernel: Kernel, groups: Sequence[_Group | Plain], present: Predicate, tiling: Tiling) -> tuple[Kernel, ...]:
+    wanted = {output.var for output in kernel.outputs}
+    found: list[Kernel] = []
+    for group in reversed(groups):
+        assert isinstance(group, _Group)
+        for step in _finished(group, wanted, present, tiling) if not wanted.isdisjoint(group.made) else ():
+            if isinstance(step, Plain):
+                return ()
+            wanted |= _read_by(step)
+            found.append(step)
+    return tuple(reversed(found))
 
 
 def _read_by(step: Step) -> set[Var]:
@@ -158,6 +186,7 @@ def _place(
     length: Length,
     names: _Canonical,
     present: Predicate,
+    in_passes: bool = False,
 ) -> None:
     """Add `s` to one of the kernels in `steps`, or as a new one at the end. Raises `Unfit`."""
     earliest = 0
@@ -171,7 +200,7 @@ def _place(
         if isinstance(step, _Group):
             whole = frozenset(a.extent for a in step.axes.values() if a.role is Role.WHOLE)
             try:
-                draft = _draft(s, roles(s, memory, length, whole), names, step)
+                draft = _draft(s, roles(s, memory, length, whole, in_passes), names, step)
                 reason = _why_apart(draft, step, present)
             except Unfit as unfit:
                 reason = str(unfit)
@@ -179,7 +208,7 @@ def _place(
                 _join(draft, step)
                 return
             apart[step.outputs[0].var.name] = reason
-    alone = _draft(s, roles(s, memory, length), names, _Group())
+    alone = _draft(s, roles(s, memory, length, in_passes=in_passes), names, _Group())
     tiles_of(alone.tiled(), alone.accumulators, present)
     alone.apart = apart
     steps.append(alone)

@@ -132,7 +132,8 @@ class Tiles:
 class Kernel:
     """One `pallas_call`. All tiles are visited, without masks, if `tiles` is None.
 
-    `apart` has outputs of other kernels, with the reasons why those are not made by this one.
+    `apart` has outputs of other kernels, with the reasons why those are not made by this one. The `passes` together
+    make the same outputs, and hold no rows from end to end: for rows that are too long for that, if there are any.
     """
 
     name: str
@@ -141,6 +142,7 @@ class Kernel:
     outputs: tuple[Output, ...]
     tiles: Tiles | None
     apart: tuple[tuple[str, str], ...] = ()
+    passes: tuple[Kernel, ...] = ()
 
     def of_role(self, role: Role) -> tuple[TileAxis, ...]:
         """The axes of a role, in order."""

@@ -52,8 +52,15 @@ class Roles:
     tiled: Heads = ()
 
 
-def roles(s: StoredStatement, memory: Memory, length: Length, rows: frozenset[Affine] = frozenset()) -> Roles:
-    """The roles of the indices of `s`. Those of the extents `rows` that are lanes are held whole.
+def roles(
+    s: StoredStatement,
+    memory: Memory,
+    length: Length,
+    rows: frozenset[Affine] = frozenset(),
+    in_passes: bool = False,
+) -> Roles:
+    """The roles of the indices of `s`. Those of the extents `rows` that are lanes are held whole; `in_passes` no rows
+    are, all reductions are accumulated.
 
     Raises `Unfit`.
     """
@@ -64,8 +71,8 @@ def roles(s: StoredStatement, memory: Memory, length: Length, rows: frozenset[Af
             extents[e.index] = e.size
     if not s.axes:
         raise Unfit("it is a single number")
-    found.tiled, computed = _tiled(s, memory, extents)
-    _check(s, found.tiled)
+    found.tiled, computed = (_outermost(s), frozenset[Index]()) if in_passes else _tiled(s, memory, extents)
+    _check(s, () if in_passes else found.tiled)
     layout = _layout(s)
     summed = {i for head in found.tiled for i in _reduction(head).indices}
     own = {i for i, _ in s.axes}
@@ -136,6 +143,10 @@ def _tiled(s: StoredStatement, memory: Memory, extents: Mapping[Index, Affine]) 
         if not any(outer in found for outer in around) and (_is_product(head) or _is_column(head)):
             found.append(head)
     return tuple(dict.fromkeys(found)), computed
+
+
+def _outermost(s: StoredStatement) -> Heads:
+    return tuple(head for head, around in _heads(s.body) if not around)
 
 
 def _heads(e: Expr) -> list[tuple[Expr, Heads]]:

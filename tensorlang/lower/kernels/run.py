@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, cast
 
 import jax
@@ -21,6 +22,7 @@ from tensorlang.lower.emit.tpu.launch import TpuKernel
 from tensorlang.lower.explain import Explained, Explanation
 from tensorlang.lower.kernels.grouping import program
 from tensorlang.lower.kernels.ir import Kernel, KernelProgram, Plain, TileAxis
+from tensorlang.lower.kernels.layouts import Units
 from tensorlang.lower.kernels.targets import GPU, MOSAIC_GPU, TPU, Tiling
 from tensorlang.lower.run import Form, Lowered, defined
 
@@ -39,11 +41,14 @@ class Target:
 
 
 _TRITON = Target("gpu", GPU, GpuKernel)
-_MOSAIC_GPU = Target("gpu", MOSAIC_GPU, mosaic_or_triton)
+_MOSAIC_GPU = {units: Target("gpu", MOSAIC_GPU, partial(mosaic_or_triton, units)) for units in Units}
 
-TARGETS = {"pallas-tpu": Target("tpu", TPU, TpuKernel), "pallas-gpu": _MOSAIC_GPU, "pallas-triton": _TRITON}
+TARGETS = {"pallas-tpu": Target("tpu", TPU, TpuKernel), "pallas-triton": _TRITON, "pallas-gpu": _TRITON}
+"""By name; "pallas-gpu" as it is where Mosaic GPU is not."""
 
 _MOSAIC_GPU_FROM = (0, 12)  # the version of JAX that can interpret it
+_UNITS = {"9": Units.WGMMA, "10": Units.TCGEN05}
+"""By the compute capability of Hopper, and of Blackwell in data centres: others have neither."""
 
 TRITON_WARNING = "The Pallas Triton backend is deprecated"
 """How JAX's warning of it begins, and ours."""
@@ -52,17 +57,20 @@ _TRITON_DEPRECATED = (0, 11)  # the version of JAX that began to warn
 _warned: set[str] = set()
 
 
-def has_mosaic_gpu() -> bool:
-    """Whether "pallas-gpu" is Mosaic GPU: JAX has it, and the GPU, if there is one here, is of Hopper's kind."""
+def matrix_units() -> Units | None:
+    """What multiplies matrices by Mosaic GPU: on the GPU that JAX is told of, else on the one that is here, else on
+    Hopper. None if JAX has no Mosaic GPU, or no such units."""
     if jax.__version_info__ < _MOSAIC_GPU_FROM:
-        return False
-    if jax.default_backend() != "gpu":
-        return True
-    return str(getattr(jax.devices()[0], "compute_capability", "9")).startswith("9")
+        return None
+    device: Any = jax.sharding.get_abstract_mesh().abstract_device
+    if device is None and jax.default_backend() == "gpu":
+        device = jax.devices()[0]
+    return _UNITS.get(str(getattr(device, "compute_capability", "9")).split(".")[0])
 
 
 def _target(name: str) -> Target:
-    return TARGETS[name] if name != "pallas-gpu" or has_mosaic_gpu() else _TRITON
+    units = matrix_units() if name == "pallas-gpu" else None
+    return TARGETS[name] if units is None else _MOSAIC_GPU[units]
 
 
 class Kernels(Lowered):

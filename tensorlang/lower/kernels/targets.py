@@ -17,12 +17,13 @@ from tensorlang.lower.kernels.terms import free, nodes, product, reads, rebuilt,
 
 @dataclass(frozen=True)
 class Tiling:
-    """The length of an axis' tiles, given whether conditions rule anything out; a kernel as the target has it; and why
-    the target can't have a kernel, or None."""
+    """The length of an axis' tiles, given whether conditions rule anything out; a kernel as the target has it; why
+    the target can't have a kernel, or None; and whether long rows are taken in passes."""
 
     length: Callable[[TileAxis, bool], int]
     adapted: Callable[[Kernel], Kernel]
     unfit: Callable[[Kernel], str | None]
+    has_passes: bool = False
 
 
 def _length_on_tpus(axis: TileAxis, ruled_out: bool) -> int:
@@ -128,5 +129,5 @@ def _for_gpus(lengths: Mapping[Role, int]) -> Tiling:
 
 TPU = Tiling(_length_on_tpus, lambda kernel: kernel, _unfit_for_tpus)
 GPU = _for_gpus({Role.PARALLEL: 128, Role.REDUCED: 64})
-MOSAIC_GPU = _for_gpus({Role.PARALLEL: 64, Role.REDUCED: 64})
+MOSAIC_GPU = replace(_for_gpus({Role.PARALLEL: 64, Role.REDUCED: 64}), has_passes=True)
 """With 64 elements on each side a warpgroup has the accumulators of two products of matrices in its registers."""

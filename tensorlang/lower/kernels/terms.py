@@ -41,7 +41,10 @@ class Reduction:
 
 
 def reduction(e: Sum | Extremum) -> Reduction:
-    """What `e` reduces, directly nested ones together, brackets of factors in one predicate."""
+    """What `e` reduces, directly nested ones together, brackets of factors in one predicate.
+
+    Those of one index are apart: the outer one counts what the inner one is.
+    """
     binders: list[tuple[Index, Affine]] = []
     preds: list[Predicate] = []
     masks: list[Expr] = []
@@ -49,6 +52,8 @@ def reduction(e: Sum | Extremum) -> Reduction:
     body: Expr = e
     while isinstance(body, Sum) if sign == 0 else isinstance(body, Extremum) and body.sign == sign:
         assert isinstance(body, Sum | Extremum)
+        if any(body.index is i for i, _ in binders):
+            break
         binders.append((body.index, body.size))
         if isinstance(body, Extremum):
             preds.append(body.pred)

@@ -124,7 +124,7 @@ class GpuBody:
 
     def _tested(self, acc: Accumulator, name: str, scope: GpuScope) -> Node:
         """A sum with what it takes in of a tile, which is computed if the tests succeed."""
-        found = [apply(self._test, run(self._values.value(mask, scope)).node) for mask in acc.tests]
+        found = [apply(self._test, self._values.tested(mask, scope).node) for mask in acc.tests]
         inner = scope.inner()
         scope.closed = True
         inner.block.give(Infix(Name(name), "+", self._taken(acc, inner)))

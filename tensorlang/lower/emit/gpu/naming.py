@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from tensorlang.language.affine import Affine, Atom, Index, Lookup
 from tensorlang.language.grammar import Var
@@ -28,6 +28,8 @@ class GpuNaming:
     places: Mapping[Index, str]
     lengths: Mapping[Index, str]
     numbers: Mapping[Index, str]
+    twins: Mapping[Index, Index] = field(default_factory=dict)
+    """Other indices of the same axes, which have their names."""
 
     @property
     def names(self) -> Names:
@@ -50,6 +52,17 @@ class GpuNaming:
     def reference(self, array: Array) -> Name:
         """The reference to an array that is read."""
         return Name(f"{self.arrays[array]}_ref")
+
+
+def with_twins(naming: GpuNaming, twins: Mapping[Index, Index]) -> GpuNaming:
+    """`naming` with other indices of some axes."""
+
+    def more(names: Mapping[Index, str]) -> Mapping[Index, str]:
+        return {**names, **{twin: names[i] for i, twin in twins.items() if i in names}}
+
+    return replace(
+        naming, places=more(naming.places), lengths=more(naming.lengths), numbers=more(naming.numbers), twins=twins
+    )
 
 
 def inputs(kernel: Kernel) -> tuple[Array, ...]:

@@ -23,7 +23,7 @@ from tensorlang.lower.kernels.masks import CHOICES, said
 from tensorlang.lower.kernels.operands import expressions_of
 from tensorlang.lower.kernels.terms import multiplied, product, reduction, vanishes
 from tensorlang.lower.plan.dependence import places, variable
-from tensorlang.recursion import Deep, call
+from tensorlang.recursion import Deep, call, run
 
 _LONGEST = 60
 IDENTITY: dict[int, Node] = {0: Number(Fraction(0)), 1: Negative(Name("jnp.inf")), -1: Name("jnp.inf")}
@@ -153,7 +153,7 @@ class GpuValues(Reads):
             if dotted is not None:
                 vectors, parts = dotted
         v = self._multiplied(parts, scope, IDENTITY[r.sign] if r.sign else None)
-        summed = [k for k, i in enumerate(v.axes) if i in vectors]
+        summed = [k for k, i in enumerate(v.axes) if self._origin(i) in vectors]
         method = {0: "sum", 1: "max", -1: "min"}[r.sign]
         for k in reversed(summed):
             along = Called(Attribute(v.node, method), (integer(k),))
@@ -185,18 +185,27 @@ class GpuValues(Reads):
         """`v` where the mask holds, else `otherwise`, or 0."""
         return where(mask, v, self._order, otherwise)
 
+    def _origin(self, i: Index) -> Index:
+        """The axis of which an axis of values is, where one may have several."""
+        return i
+
+    def tested(self, mask: Expr, scope: GpuScope) -> Value:
+        """A mask of which it matters whether it holds somewhere in a tile."""
+        return run(self.value(mask, scope))
+
     def _dot(
         self, vectors: Sequence[Index], parts: Sequence[Part], scope: GpuScope
     ) -> tuple[list[Index], list[Part]] | None:
         """If the parts are a product of two matrices along one of `vectors`: the others, and parts with the product."""
         for i in vectors:
-            along = [p for p in parts if i in p.value.axes]
-            sides = tuple(dict.fromkeys(j for j in self._order for p in along if j in p.value.axes and j is not i))
+            along = [p for p in parts if i in map(self._origin, p.value.axes)]
+            others = (j for j in self._order for p in along if j in p.value.axes and self._origin(j) is not i)
+            sides = tuple(dict.fromkeys(others))
             if len(sides) != 2 or any(len(p.value.axes) > 2 for p in along):
                 continue
             left = [p for p in along if sides[0] in p.value.axes]
             right = [p for p in along if sides[1] in p.value.axes]
-            alone = [p for p in along if p.value.axes == (i,)]
+            alone = [p for p in along if len(p.value.axes) == 1]
             read_only = len(left) == 1 and left[0].is_read
             (right if read_only else left).extend(alone)
             self.multiplies = True

@@ -14,6 +14,19 @@ def _simulated(interpret):
     return mosaic_gpu.InterpretGPUParams(detect_races=True) if interpret is True else interpret
 
 
+def _swizzled(shape, dtype, swizzle):
+    """A tile in shared memory: a matrix in pieces of 8 rows by `swizzle` bytes, a vector element by element."""
+    return mosaic_gpu.SMEM(shape, dtype, transforms=_in_pieces(dtype, swizzle))
+
+
+def _in_pieces(dtype, swizzle):
+    """How a matrix lies in such pieces."""
+    if not swizzle:
+        return ()
+    tiling = mosaic_gpu.TilingTransform((8, swizzle // jnp.dtype(dtype).itemsize))
+    return tiling, mosaic_gpu.SwizzleTransform(swizzle)
+
+
 def _in_tiles(x, starts, lengths, order):
     """What tiles are copied of: `x` from `starts` on, filled up with zeros, its dimensions in `order`; 1 for true."""
     x = x.astype(jnp.bfloat16) if x.dtype == jnp.bool_ else x
@@ -65,7 +78,7 @@ def _fetch(pairs, arrived):
     mosaic_gpu.barrier_wait(arrived)
 
 
-def _fetched(ref, gone=None):
+def _fetched(ref, swizzle, gone=None):
     """A tile from memory."""
 
     def through(tile, arrived):
@@ -73,7 +86,7 @@ def _fetched(ref, gone=None):
         mosaic_gpu.barrier_wait(arrived)
         return _in_registers(tile, gone)
 
-    return pl.run_scoped(through, mosaic_gpu.SMEM(ref.shape, ref.dtype), mosaic_gpu.Barrier())
+    return pl.run_scoped(through, _swizzled(ref.shape, ref.dtype, swizzle), mosaic_gpu.Barrier())
 
 
 def _put(value, tile, ref):
@@ -83,14 +96,49 @@ def _put(value, tile, ref):
     mosaic_gpu.copy_smem_to_gmem(tile, ref)
 
 
-def _matrix_product(a, a_turned, b, b_turned, dtype):
+def _by_wgmma(pairs):
+    """The sum of products of matrices in shared memory, by Hopper's matrix units."""
+
+    def summed(total):
+        for x, y in pairs:
+            mosaic_gpu.wgmma(total, x, y)
+        return _laid(total[...])
+
+    (x, y), *_ = pairs
+    return pl.run_scoped(summed, mosaic_gpu.WGMMAAccumulatorRef((x.shape[0], y.shape[1]), jnp.float32))
+
+
+def _by_tcgen05(pairs):
+    """The sum of products of matrices in shared memory, by Blackwell's matrix units: 64 rows at a time in tensor
+    memory, whence they come into registers as the threads hold tiles."""
+
+    def rows(k):
+        def summed(total, done):
+            for count, (x, y) in enumerate(pairs):
+                mosaic_gpu.tcgen05_mma(total, x.at[pl.ds(64 * k, 64)], y, accumulate=count > 0)
+            mosaic_gpu.tcgen05_commit_arrive(done)
+            mosaic_gpu.barrier_wait(done)
+            found = _laid(mosaic_gpu.async_load_tmem(total))
+            mosaic_gpu.wait_load_tmem()
+            return found
+
+        total = mosaic_gpu.TMEM((64, y.shape[1]), jnp.float32)
+        return pl.run_scoped(summed, total, mosaic_gpu.Barrier(orders_tensor_core=True))
+
+    (x, y), *_ = pairs
+    found = [rows(k) for k in range(x.shape[0] // 64)]
+    return found[0] if len(found) == 1 else _laid(lax.concatenate(found, 0))
+
+
+def _matrix_product(a, a_turned, b, b_turned, dtype, units, swizzles):
     """The product of two matrices, summed in single precision; one that is `turned` is the transpose of what is given.
 
     The matrix units take bfloat16. Single precision is three of it, the further ones what the ones before leave, and
-    the product is that of the six pairs which matter: what is left out is below 2^-24 of it.
+    the product is that of the six pairs which matter: what is left out is below 2^-24 of it. What is not in shared
+    memory as it is multiplied goes there in pieces of these `swizzles`.
     """
 
-    def parts_of(x, then):
+    def parts_of(x, swizzle, then):
         if x.dtype == jnp.bfloat16:  # computed ones are of single precision
             return then([x])
         value = _in_registers(x)
@@ -104,28 +152,22 @@ def _matrix_product(a, a_turned, b, b_turned, dtype):
                 rest = rest - part.astype(jnp.float32)
             return then([parts.at[k] for k in range(count)])
 
-        return pl.run_scoped(split, mosaic_gpu.SMEM((count, *value.shape), jnp.bfloat16))
+        return pl.run_scoped(split, _swizzled((count, *value.shape), jnp.bfloat16, swizzle))
 
     def multiplied(lefts, rights):
         mosaic_gpu.commit_smem()
         lefts = [x.transpose((1, 0)) if a_turned else x for x in lefts]
         rights = [x.transpose((1, 0)) if b_turned else x for x in rights]
         pairs = [(x, y) for i, x in enumerate(lefts) for j, y in enumerate(rights) if i + j < 3]
+        return units(pairs[::-1])
 
-        def summed(total):
-            for x, y in reversed(pairs):
-                mosaic_gpu.wgmma(total, x, y)
-            return _laid(total[...])
-
-        shape = (lefts[0].shape[0], rights[0].shape[1])
-        return pl.run_scoped(summed, mosaic_gpu.WGMMAAccumulatorRef(shape, jnp.float32))
-
-    return parts_of(a, lambda lefts: parts_of(b, lambda rights: multiplied(lefts, rights)))
+    of_a, of_b = swizzles
+    return parts_of(a, of_a, lambda lefts: parts_of(b, of_b, lambda rights: multiplied(lefts, rights)))
 
 
-def _matrix_product_where(a, a_turned, b, b_turned, in_a, in_b, dtype):
+def _matrix_product_where(a, a_turned, b, b_turned, in_a, in_b, dtype, units, swizzles):
     """As `_matrix_product`, of what is in `in_a` and `in_b` alone, whatever the other elements are."""
-    product = lambda a, b, kind=dtype: _matrix_product(a, a_turned, b, b_turned, kind)
+    product = lambda a, b, kind=dtype: _matrix_product(a, a_turned, b, b_turned, kind, units, swizzles)
     found = product(_kept(in_a, a), _kept(in_b, b))
 
     def counted():
@@ -139,8 +181,8 @@ def _matrix_product_where(a, a_turned, b, b_turned, in_a, in_b, dtype):
 def _pipelined(step, tile, count, blocks, carry, stages, *masked):
     """`carry` after `count` steps, of which the k-th takes in the tile with the number tile(k), `masked` or not.
 
-    A block is an array, the extents of its tiles, and where the tile with a number begins. Those of the next steps are
-    on their way to shared memory while one is taken in.
+    A block is an array, the extents of its tiles, where the tile with a number begins, and its swizzle. Those of the
+    next steps are on their way to shared memory while one is taken in.
     """
 
     def body(at, *tiles_and_carry):
@@ -149,15 +191,15 @@ def _pipelined(step, tile, count, blocks, carry, stages, *masked):
         mosaic_gpu.commit_smem()  # all has been read before the next tiles are written over it
         return carry
 
-    def spec(extents, start):
+    def spec(ref, extents, start, swizzle):
         shape = tuple(None if n is None else pl.Element(n) for n in extents)
-        return mosaic_gpu.BlockSpec(shape, lambda k: start(tile(k)))
+        return mosaic_gpu.BlockSpec(shape, lambda k: start(tile(k)), transforms=_in_pieces(ref.dtype, swizzle))
 
     run = mosaic_gpu.emit_pipeline(
         body,
         grid=(count,),
-        in_specs=[spec(extents, start) for _, extents, start in blocks],
+        in_specs=[spec(*block) for block in blocks],
         max_concurrent_steps=stages,
         init_carry=carry,
     )
-    return run(*(ref for ref, _, _ in blocks))
+    return run(*(ref for ref, *_ in blocks))

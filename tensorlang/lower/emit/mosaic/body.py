@@ -9,7 +9,8 @@ def kernel(A_ref, .., table_ref, .., out_ref, .., A_tile, .., out_tile, .., arri
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
 from tensorlang.language.affine import Index
@@ -24,8 +25,23 @@ from tensorlang.lower.emit.mosaic.tiles import part
 from tensorlang.lower.emit.mosaic.values import MosaicValues
 from tensorlang.lower.emit.nodes import Do
 from tensorlang.lower.kernels.ir import Accumulator, Kernel, Output, Role, TileAxis
+from tensorlang.lower.kernels.layouts import WIDEST, Units
 from tensorlang.lower.kernels.roles import Unfit
 from tensorlang.recursion import run
+
+
+@dataclass(frozen=True)
+class Made:
+    """A tile of an output in shared memory, from where it is copied: its name, its axes, how it lies."""
+
+    output: Output
+    name: str
+    axes: Axes
+
+    @property
+    def swizzle(self) -> int:
+        """A tile of an output begins where tiles do."""
+        return WIDEST if len(self.axes) == 2 else 0
 
 
 class MosaicBody(GpuBody):
@@ -34,11 +50,17 @@ class MosaicBody(GpuBody):
     _values: MosaicValues
     _test = "_in_some_place"
 
-    def __init__(self, kernel: Kernel, naming: GpuNaming, rows: frozenset[Index] | None) -> None:
-        values = MosaicValues(kernel, naming, rows)
+    def __init__(
+        self,
+        kernel: Kernel,
+        naming: GpuNaming,
+        rows: frozenset[Index] | None,
+        units: Units,
+        twins: Mapping[Index, Index],
+    ) -> None:
+        values = MosaicValues(kernel, naming, rows, units, twins)
         self.values, self.tiles = values, values.tiles
-        self.made: list[tuple[Output, str, Axes]] = []
-        """The outputs, with the names of their tiles and the axes of these."""
+        self.made: list[Made] = []
         super().__init__(kernel, naming, values)
 
     def _write(self) -> Define:
@@ -70,7 +92,7 @@ class MosaicBody(GpuBody):
             scope.block.statements.insert(places_end, Do(apply("_fetch", List(tuple(pairs)), Name("arrived"))))
         names = [*self.tiles.sources.values(), *(["table_ref"] if kernel.tiles else [])]
         names += [f"{name}_ref" for name in naming.outputs.values()]
-        names += [*(t.name for t in held), *(name for _, name, _ in self.made), *(["arrived"] if held else [])]
+        names += [*(t.name for t in held), *(t.name for t in self.made), *(["arrived"] if held else [])]
         return Define("kernel", tuple(names), scope.block)
 
     def _place(self, axis: TileAxis, number: Node, scope: GpuScope) -> None:
@@ -90,7 +112,10 @@ class MosaicBody(GpuBody):
         kernel, naming = self._kernel, self._naming
         moving = self.tiles.moving.values()
         boxes = (
-            tuple_of((Name(t.source), _extents(t.extents), Function(("number",), tuple_of(t.starts)))) for t in moving
+            tuple_of(
+                (Name(t.source), _extents(t.extents), Function(("number",), tuple_of(t.starts)), integer(t.swizzle))
+            )
+            for t in moving
         )
         block.assign("blocks", List(tuple(boxes)))
         block.assign("carry", tuple_of(map(self._start, kernel.accumulators)))
@@ -146,7 +171,7 @@ class MosaicBody(GpuBody):
             starts.append(integer(0) if whole else Infix(Name(naming.numbers[i]), "*", length))
             lengths.append(length)
         name = naming.names.fresh_global(f"{output.var.name}_tile")
-        self.made.append((output, name, axes))
+        self.made.append(Made(output, name, axes))
         target = part(f"{naming.outputs[output.var]}_ref", lengths, starts)
         scope.block.statements.append(Do(apply("_put", node, Name(name), target)))
 

@@ -12,14 +12,15 @@ arrays are filled up with zeros to whole tiles, and turned where a box has its a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tensorlang.language.affine import Affine, Atom, Index, atom_affine, constant
 from tensorlang.lower.arrays.ir import Infix, Name, Node, Subscript
 from tensorlang.lower.arrays.values import Axes, apply, integer, integers, product_of, tuple_of
 from tensorlang.lower.emit.gpu.naming import GpuNaming
 from tensorlang.lower.emit.nodes import Attribute
-from tensorlang.lower.kernels.ir import Kernel, Role
+from tensorlang.lower.kernels.ir import Kernel, Role, TileAxis
+from tensorlang.lower.kernels.layouts import WIDEST
 from tensorlang.lower.kernels.operands import Array, Dimension, dimension
 from tensorlang.lower.kernels.roles import Unfit
 
@@ -29,20 +30,24 @@ _ALIGNED = 64
 
 @dataclass(frozen=True)
 class Tile:
-    """A box of an array in shared memory, called `name`: its axes, and how it is cut from `source`, as that lies."""
+    """A box of an array in shared memory, called `name`: its axes, and how it is cut from `source`, as that lies.
+
+    `swizzle` says how it lies itself (`kernels.layouts`).
+    """
 
     name: str
     axes: Axes
     source: str
     extents: tuple[Node | None, ...]
     starts: tuple[Node, ...]
+    swizzle: int
 
 
 class Tiles:
     """The tiles that a kernel reads, as they are asked for."""
 
-    def __init__(self, kernel: Kernel, naming: GpuNaming) -> None:
-        self._axes = {axis.index: axis for axis in kernel.axes}
+    def __init__(self, kernel: Kernel, naming: GpuNaming, axes: Mapping[Index, TileAxis]) -> None:
+        self._axes = dict(axes)
         self._reduced = kernel.of_role(Role.REDUCED)
         self._naming = naming
         self.sources: dict[tuple[Array, Node], str] = {}
@@ -71,18 +76,24 @@ class Tiles:
         return any(self._axes[i].role is Role.UNROLLED for a in at for i in a.indices)
 
     def is_aligned(self, at: Iterable[Affine]) -> bool:
-        """Whether the boxes at these places begin where tiles do, as the matrix units need it."""
+        """Whether the boxes at these places begin where tiles do, as pieces need it."""
         return all(d.axis is None or _is_aligned(d) for d in (dimension(a, self._axes) for a in at))
 
-    def tile(self, array: Array, at: tuple[Affine, ...], axes: Axes) -> Tile:
-        """The tile at these places, with its axes in this order, held or moving."""
+    def swizzle(self, at: Iterable[Affine], axes: Axes) -> int:
+        """That of the tile at these places, unless it is multiplied as it lies."""
+        return WIDEST if len(axes) == 2 and self.is_aligned(at) else 0
+
+    def tile(self, array: Array, at: tuple[Affine, ...], axes: Axes, swizzle: int = WIDEST) -> Tile:
+        """The tile at these places, with its axes in this order, held or moving; its swizzle is no wider than that."""
         moves = any(self._axes[i].role is Role.REDUCED for a in at for i in a.indices)
         known = self.moving if moves else self.held
         key = (array, at, axes)
         if key not in known:
             name = self._naming.names.fresh_global(f"{self._naming.arrays[array]}_tile")
             numbers = self._in_pipeline() if moves else self._in_body()
-            known[key] = Tile(name, axes, *self._box(array, at, axes, numbers))
+            known[key] = Tile(name, axes, *self._box(array, at, axes, numbers), self.swizzle(at, axes))
+        if swizzle < known[key].swizzle:
+            known[key] = replace(known[key], swizzle=swizzle)
         return known[key]
 
     def part(self, array: Array, at: tuple[Affine, ...], axes: Axes) -> Node:
@@ -145,6 +156,7 @@ class Tiles:
             if k:
                 own = apply("lax.rem", own, self._naming.count(axis))
             found[axis.index] = own if axis.is_number else Infix(own, "*", Name(self._naming.lengths[axis.index]))
+        found.update((twin, found[i]) for i, twin in self._naming.twins.items())
         return found
 
 

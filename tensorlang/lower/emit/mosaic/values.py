@@ -8,23 +8,25 @@ any order, for they are never in registers unless something is computed of them 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tensorlang.language.affine import Affine, Index
-from tensorlang.language.grammar import Call, Expr
-from tensorlang.language.predicates import Predicate, Relation
+from tensorlang.language.affine import Affine, Index, atom_affine
+from tensorlang.language.grammar import Bracket, Call, Expr
+from tensorlang.language.predicates import TRUE, Predicate, Relation, conjunction, conjuncts, substitute
 from tensorlang.lower.arrays.ir import Infix, Name, Node
-from tensorlang.lower.arrays.values import Axes, Value, apply, integer
+from tensorlang.lower.arrays.values import Axes, Value, apply, integer, tuple_of
 from tensorlang.lower.emit.gpu.naming import GpuNaming
-from tensorlang.lower.emit.gpu.reads import GpuScope
+from tensorlang.lower.emit.gpu.reads import GpuScope, Known
 from tensorlang.lower.emit.gpu.values import GpuValues, Part, Reduced
 from tensorlang.lower.emit.mosaic.tiles import Tiles
 from tensorlang.lower.kernels.functions import beyond_mosaic
 from tensorlang.lower.kernels.ir import Kernel
+from tensorlang.lower.kernels.layouts import Units
 from tensorlang.lower.kernels.masks import FUNCTIONS
 from tensorlang.lower.kernels.operands import Array
 from tensorlang.lower.kernels.roles import Unfit
+from tensorlang.lower.kernels.terms import free, multiplied, over, product, renamed
 from tensorlang.lower.plan.dependence import places, variable
 from tensorlang.recursion import Deep, call, run
 
@@ -42,18 +44,51 @@ class _Read(Part):
     read: Expr | None = None
 
 
+@dataclass(frozen=True)
+class Factor:
+    """A matrix that is multiplied: its axes as they are stored and as they are wanted, and its tile if it is read."""
+
+    axes: Axes
+    wanted: Axes
+    tile: str = ""
+
+    @property
+    def is_turned(self) -> bool:
+        """Whether it is stored as its transpose."""
+        return self.axes != self.wanted
+
+
 class MosaicValues(GpuValues):
-    """Writes the values of one kernel; the axes `rows` are those of rows, the others those of lanes.
+    """Writes the values of one kernel; the axes `rows` are those of rows, the others those of lanes. Matrices are
+    multiplied by `units`.
+
+    Where both factors of a product are computed, the axis along which they are multiplied would have to be one of lanes
+    in one factor and of rows in the other. So it may be two: for each k of `twins` what has the axis twins[k], too, has
+    another in the place of k, of the same tiles. In shared memory they are one again.
 
     Raises `Unfit` for what Mosaic GPU can't express.
     """
 
-    def __init__(self, kernel: Kernel, naming: GpuNaming, rows: frozenset[Index] | None) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        naming: GpuNaming,
+        rows: frozenset[Index] | None,
+        units: Units,
+        twins: Mapping[Index, Index],
+    ) -> None:
         super().__init__(kernel, naming)
-        self.tiles = Tiles(kernel, naming)
+        self._units, self._beside = units, twins
+        self._twins = {i: naming.twins[i] for i in twins}
+        self._origins = {twin: i for i, twin in self._twins.items()}
+        self._axes |= {twin: replace(self._axes[i], index=twin) for i, twin in self._twins.items()}
+        self._order += tuple(self._origins)
+        self.tiles = Tiles(kernel, naming, self._axes)
+        self.computed: dict[Index, Index] = {}
+        """Along which axes both factors of a product are computed, and an axis that one of them has."""
         self.pairs: set[frozenset[Index]] = set()
-        self.products: list[tuple[Axes, Axes]] = []
-        """The axes of the matrices that are multiplied."""
+        self.products: list[tuple[Factor, Factor]] = []
+        """The matrices that are multiplied."""
         self.fetched: list[Axes] = []
         self.begins: dict[Index, Node] = {}
         """Where the tiles of axes begin, unless at 0."""
@@ -80,7 +115,7 @@ class MosaicValues(GpuValues):
         if self._axes[i].is_number:
             return super()._at(i)
         length = Name(self._naming.lengths[i])
-        return Value(apply("_places", self.begins.get(i, integer(0)), length, *self.gone((i,))), (i,))
+        return Value(apply("_places", self.begins.get(self._origin(i), integer(0)), length, *self.gone((i,))), (i,))
 
     def load(self, array: Array, at: Sequence[Affine], scope: GpuScope) -> Value:
         """The elements of an array, which is filled up with zeros."""
@@ -95,7 +130,9 @@ class MosaicValues(GpuValues):
             node: Node = apply("_number", self.tiles.part(array, at, ()))
         elif self.tiles.is_in_loop(at):
             self.fetched.append(axes)
-            node = apply("_fetched", self.tiles.part(array, at, axes), *self.gone(axes))
+            node = apply(
+                "_fetched", self.tiles.part(array, at, axes), integer(self.tiles.swizzle(at, axes)), *self.gone(axes)
+            )
         else:
             node = apply("_in_registers", Name(self.tiles.tile(array, at, axes).name), *self.gone(axes))
         if isinstance(array, Relation):
@@ -132,7 +169,37 @@ class MosaicValues(GpuValues):
 
     # Sums and products
 
+    def _origin(self, i: Index) -> Index:
+        return self._origins.get(i, i)
+
+    def _of_affine(self, a: Affine) -> frozenset[Known]:
+        return self._scoped & {self._origin(i) for i in a.free if isinstance(i, Index)}
+
+    def _of_predicate(self, p: Predicate) -> frozenset[Known]:
+        return self._scoped & {self._origin(i) for i in over(p)}
+
+    def _apart(self, e: Expr) -> Expr:
+        """`e` with the twins of those axes beside which it has the other one."""
+        return renamed(e, self._twins_beside(free(e)))
+
+    def _twins_beside(self, found: frozenset[Index]) -> dict[Index, Index]:
+        return {i: twin for i, twin in self._twins.items() if {i, self._beside[i]} <= found}
+
+    def _apart_all(self, p: Predicate) -> Predicate:
+        """The same for the conjuncts of a predicate."""
+        twins = {q: self._twins_beside(over(q)) for q in conjuncts(p)}
+        return conjunction(substitute(q, {i: atom_affine(t) for i, t in twins[q].items()}) for q in twins)
+
+    def tested(self, mask: Expr, scope: GpuScope) -> Value:
+        """A mask of which it matters whether it holds somewhere in a tile."""
+        return super().tested(self._apart(mask), scope)
+
     def _in_vectors(self, r: Reduced, scope: GpuScope) -> Deep[Value]:
+        if self._twins and not r.sign:
+            pred, masks, factors = product(multiplied(r.factors, r.masks))
+            bracketed = Bracket(pred, factors[0]) if pred is not TRUE else factors[0]
+            parts = [self._apart(e) for e in (bracketed, *factors[1:])]
+            r = replace(r, pred=self._apart_all(r.pred), factors=tuple(parts), masks=tuple(map(self._apart, masks)))
         v = yield from call(super()._in_vectors(r, scope))
         if not v.axes and any(not self._axes[i].is_number for i in r.indices):
             raise Unfit("it sums a tile to a single number")
@@ -168,30 +235,49 @@ class MosaicValues(GpuValues):
         chosen = any(p.of_values for p in (*left, *right))
         arguments: list[Node] = []
         masks: list[Node] = []
-        for parts, wanted in ((left, (sides[0], i)), (right, (i, sides[1]))):
+        factors: list[Factor] = []
+        both = ((left, (sides[0], self._along(left, i))), (right, (self._along(right, i), sides[1])))
+        for (parts, wanted), swizzle in zip(both, self._units.swizzles, strict=True):
             if any(p.is_mask for p in parts) and chosen:
                 axes = tuple(sorted(wanted, key=self._order.index))
                 node, mask = self._kept(parts, axes, scope)
+                factor = Factor(axes, wanted)
                 self.pairs.add(frozenset(axes))
             else:
-                (node, axes), mask = self._matrix(parts, scope), Name("None")
+                (node, factor), mask = self._matrix(parts, wanted, swizzle, scope), Name("None")
             masks.append(mask)
-            self.products.append((axes, wanted))
-            arguments += [node, Name(str(axes != wanted))]
+            factors.append(factor)
+            arguments += [node, Name(str(factor.is_turned))]
+        self.products.append((factors[0], factors[1]))
+        if not any(f.tile for f in factors):
+            self.computed[i] = sides[1]
         self.pairs.add(frozenset(sides))
+        by = Name(f"_by_{self._units.value}"), tuple_of(map(integer, self._units.swizzles))
         if chosen:
-            return apply("_matrix_product_where", *arguments, *masks, Name("dtype"))
-        return apply("_matrix_product", *arguments, Name("dtype"))
+            return apply("_matrix_product_where", *arguments, *masks, Name("dtype"), *by)
+        return apply("_matrix_product", *arguments, Name("dtype"), *by)
 
-    def _matrix(self, parts: Sequence[Part], scope: GpuScope) -> tuple[Node, Axes]:
+    def _along(self, parts: Sequence[Part], i: Index) -> Index:
+        """The axis `i` as a factor has it."""
+        return next(j for p in parts for j in p.value.axes if self._origin(j) is i)
+
+    def _taken(self, left: Sequence[Part], right: Sequence[Part], i: Index, sides: Axes, scope: GpuScope) -> list[Part]:
+        if all(any(p.of_values for p in parts) for parts in (left, right)):
+            raise Unfit("values choose terms from both factors of a product that is multiplied by more")
+        along = self._along(left if any(p.of_values for p in left) else right, i)
+        return super()._taken(left, right, along, sides, scope)
+
+    def _matrix(self, parts: Sequence[Part], wanted: Axes, swizzle: int, scope: GpuScope) -> tuple[Node, Factor]:
         """A matrix that is multiplied: where it lies in shared memory, or if it is computed, in registers."""
         read = parts[0].read if len(parts) == 1 and isinstance(parts[0], _Read) else None
         x = variable(read) if read is not None else None
         if read is not None and x is not None:
             at, axes = tuple(places(read)), parts[0].value.axes
-            tile = Name(self.tiles.tile(x, at, axes).name)
-            return (tile if self.tiles.is_aligned(at) else apply("_in_registers", tile)), axes
+            if not self.tiles.is_aligned(at):
+                return apply("_in_registers", Name(self.tiles.tile(x, at, axes).name)), Factor(axes, wanted)
+            tile = self.tiles.tile(x, at, axes, swizzle)
+            return Name(tile.name), Factor(axes, wanted, tile.name)
         v = self._multiplied(parts, scope)
         if len(v.axes) < 2:
             raise Unfit("it multiplies by a matrix that is the same along one axis")
-        return v.node, v.axes
+        return v.node, Factor(v.axes, wanted)

@@ -38,6 +38,7 @@ Where it is decided
     which kernels are by Mosaic GPU, which by Triton              emit/mosaic/choice.py
     what is chosen by sizes when the program is traced            emit/library/, by the thresholds in costs.py
     which loops become a kernel, and which are left to jax.numpy  kernels/grouping.py, kernels/roles.py
+    which recurrences become one, and which are left to lax.scan  kernels/recurrences.py
     how long tiles are, and what an accelerator can't have        kernels/targets.py
     which indices are mapped to which devices                     mesh/plan.py
 

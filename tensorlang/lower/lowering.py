@@ -84,6 +84,8 @@ def lower(
 
     The targets "pallas-tpu" and "pallas-gpu" are kernels over tiles: see `tensorlang.lower.kernels.run.Kernels`. Those
     for GPUs are by Mosaic GPU where JAX and the GPU have it, else by Triton, and by the target "pallas-triton" always.
+    A recurrence is one kernel that goes over the time where that can be, with its states in fast memory, and else a
+    `lax.scan`; `explain()` says why.
     `blocks` has lengths of tiles along axes, by the sizes of these: {"n": 256}.
 
     `store` says what a recurrence keeps of its steps for one that goes back over them, as that of an adjoint does:
@@ -101,7 +103,7 @@ def lower(
 
     Raises `ArgumentError` for an unknown target, for a name that is not a size of `f`, for a `sharding`
     that names no index or size of `f`, or no axis of the mesh, for `blocks` that are invalid or of another target, and
-    for `strict` code, or recurrences, for a mesh or as kernels, and for an unknown `store`.
+    for `strict` code for a mesh or as kernels, for recurrences for a mesh, and for an unknown `store`.
 
     >>> f = tl.parse("f(x: [n]R) = sum i:n. x[i]^2")
     >>> print(tl.lower(f).explain()["result"].cost)
@@ -115,17 +117,16 @@ def lower(
         where = "a mesh" if target == "jax" else f"the target {target!r}"
         hint = "what brackets hide must be finite there; the target 'jax' on one device takes strict=True"
         raise ArgumentError(f"no strict code is made for {where}", hint=hint)
-    if (target != "jax" or mesh is not None or sharding is not None) and has_recurrences(opened(f)):
-        where = "for a mesh" if target == "jax" else f"as kernels for {target!r}"
+    if (mesh is not None or sharding is not None) and has_recurrences(opened(f)):
         hint = "the target 'jax' on one device, where steps are a lax.scan; its arrays may be sharded by jax.jit"
-        what = f"recurrences are not lowered {where} yet, and {f.name} has one"
+        what = f"recurrences are not lowered for a mesh yet, and {f.name} has one"
         if not height(opened(f).body):
-            what, hint = f"external functions are not called {where}, and {f.name} calls one", "the target 'jax'"
+            what, hint = f"external functions are not called for a mesh, and {f.name} calls one", "the target 'jax'"
         raise ArgumentError(what, hint=hint)
     if mesh is None and sharding is None and target != "jax":
         from tensorlang.lower.kernels.run import Kernels
 
-        return Kernels(f, target, exact, sizes, blocks, check)
+        return Kernels(f, target, exact, sizes, blocks, check, store)
     if blocks is not None:
         hint = "the targets 'pallas-tpu' and 'pallas-gpu' are kernels"
         raise ArgumentError(f"only kernels have blocks, found the target {target!r}", hint=hint)

@@ -181,3 +181,18 @@ def test_a_program_left_alone_may_have_many_results(target: str) -> None:
     found, exact = lowered(g, target)(*given), tl.evaluate(g, *(x.astype(float) for x in given))
     for a, b in zip(found, exact, strict=True):
         assert np.allclose(a, b, atol=1e-5)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_sums_over_different_tiles_are_no_one_kernel(target: str) -> None:
+    """A kernel goes over the tiles of all its reduced axes, so each of its sums would be taken once for each of the
+    other's."""
+    f = tl.parse(
+        "f(A: [n][n]R, B: [n][m]R) = gen i:n, k:n. (sum j:n. A[i, j] * A[j, k]) + (sum j:m. B[i, j] * B[k, j])"
+    )
+    lowered = tl.lower(f, target=target, blocks={"n": 128, "m": 128})
+    for n, m in ((200, 5), (5, 200), (140, 130)):
+        rng = np.random.default_rng(0)
+        a, b = rng.normal(size=(n, n)), rng.normal(size=(n, m))
+        np.testing.assert_allclose(lowered(a, b), a @ a + b @ b.T, rtol=1e-3, atol=1e-3)
+    assert "its sums go over different tiles" in str(lowered.explain())

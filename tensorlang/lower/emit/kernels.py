@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Protocol
 
 from tensorlang.language.affine import Size
@@ -13,7 +13,7 @@ from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import Relation
 from tensorlang.lower import costs
 from tensorlang.lower.arrays.integers import Integers
-from tensorlang.lower.arrays.ir import Block, Define, Name, Note, Statement
+from tensorlang.lower.arrays.ir import Block, Define, Name, Note
 from tensorlang.lower.arrays.names import Names
 from tensorlang.lower.arrays.signature import result_of, signature
 from tensorlang.lower.arrays.values import apply
@@ -46,14 +46,15 @@ class KernelSource:
     """The text of a module for `program`, whose function `name` takes the parameters, in order, and `interpret`.
 
     `told` are the sizes that no shape determines, which it takes by keyword. All relations are boolean arrays: there
-    are no `orders` of points.
+    are no `orders` of points. It is made of the `definitions`, and of what these read of the library, `helpers`; they
+    are `defined` under names that are not `taken`.
     """
 
-    def __init__(self, program: KernelProgram, emit: Emit) -> None:
+    def __init__(self, program: KernelProgram, emit: Emit, taken: Collection[str] = ()) -> None:
         f = program.function
         self.orders: dict[Relation, Any] = {}
         self._emit = emit
-        self._integers = Integers(Names(frozenset({*HELPERS, *IMPORTS, "interpret"})))
+        self._integers = Integers(Names(frozenset({*HELPERS, *IMPORTS, "interpret", *taken})))
         self._names = self._integers.names
         self.name = self._names.fresh_global(f.name)
         self._body = Block()
@@ -63,9 +64,9 @@ class KernelSource:
         self._held: dict[Parameter, str] = {p: name for p, name in signed.parameters.items()}
         by_place = {(p.name, path): name for (p, path), name in signed.arrays.items()}
         self._held.update({x: by_place[place] for x, place in program.parts.items() if place in by_place})
-        self._definitions: list[str] = []
-        self._read: set[str] = set()
-        self._called: set[str] = set()
+        self.definitions: list[str] = []
+        self.defined: set[str] = set()
+        self.helpers: set[str] = set()
         self.made_by: dict[str, str] = {}
         """What makes the kernels, by their names."""
         results = frozenset(leaves_of(program.results))
@@ -78,12 +79,13 @@ class KernelSource:
         self._body.give(run(result_of(tree, self._names, self._body, lambda node: len(text(node)))))
         parameters = (*signed.parameters.values(), "*", *self.told.values(), "interpret=False")
         self._add(Define(self.name, parameters, self._body))
-        self.runnable = self.text = assembled(self._definitions, self._read, costs.load())
+        self.runnable = self.text = assembled(self.definitions, self.helpers, costs.load())
 
-    def _add(self, definition: Statement) -> None:
+    def _add(self, definition: Define) -> None:
         block = Block([definition])
-        self._definitions.append("\n".join(lines(block)))
-        self._read |= modules_in(block)
+        self.defined.add(definition.name)
+        self.definitions.append("\n".join(lines(block)))
+        self.helpers |= modules_in(block)
 
     def _kernel(self, kernel: Kernel, results: frozenset[Var]) -> None:
         name = self._names.fresh_global(f"_{kernel.name}")
@@ -94,10 +96,10 @@ class KernelSource:
         for each in (*emitted.others, emitted.definition):
             definition, functions = share(each)
             for called, code in functions.items():
-                if called not in self._called:
-                    self._called.add(called)
-                    self._definitions.append(code)
-                    self._read |= names_read(ast.parse(code))
+                if called not in self.defined:
+                    self.defined.add(called)
+                    self.definitions.append(code)
+                    self.helpers |= names_read(ast.parse(code))
             self._add(definition)
         given = [*(self._held[x] for x in emitted.arrays), *self._sizes.values(), "dtype", "interpret"]
         self._body.unpack([self._held[out.var] for out in kernel.outputs], apply(name, *map(Name, given)))
@@ -107,8 +109,9 @@ class KernelSource:
         f = step.function
         made = Source(simplify(Function(self._names.fresh_global(f"_{f.name}"), f.params, f.body)))
         note = lines(Block([Note(f"Left to jax.numpy: {step.reason}.")]))
-        self._definitions.append("\n".join([*note, made.definition]))
-        self._read.update(made.helpers)
+        self.definitions.append("\n".join([*note, made.definition]))
+        self.helpers.update(made.helpers)
+        self.defined.add(made.name)
         given = [Name(self._held[p]) for p in f.params]
         told = {name: Name(self._sizes[size]) for size, name in made.told.items()}
         for var in step.outputs:

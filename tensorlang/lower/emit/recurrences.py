@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 from tensorlang.language.affine import Affine, Size
 from tensorlang.language.function import Function
@@ -19,7 +19,7 @@ from tensorlang.lower.emit.helpers import HELPERS
 from tensorlang.lower.emit.module import Source, assembled
 from tensorlang.lower.emit.python import affine, text
 from tensorlang.lower.explain import Explained
-from tensorlang.lower.plan.recurrences import Called, Stage, Turn, staged
+from tensorlang.lower.plan.recurrences import Called, Stage, Staged, Turn, staged
 from tensorlang.lower.plan.windows import WINDOW
 from tensorlang.normal.recurrences import has_recurrences
 from tensorlang.simplify import simplify
@@ -41,6 +41,13 @@ def _listed(names: Sequence[str]) -> str:
     return "".join(f"{name}, " for name in names)
 
 
+class Made(Protocol):
+    """The source of a part: its name, and the sizes that it takes by keyword."""
+
+    name: str
+    told: dict[Size, str]
+
+
 class Recurrent:
     """The generated source of a program with recurrences, as `Source` is; relations come as masks."""
 
@@ -53,6 +60,7 @@ class Recurrent:
         strict: bool = False,
         store: str = "needed",
         names: Names | None = None,
+        parts: Staged | None = None,
     ) -> None:
         self._names = names or Names(frozenset(HELPERS))
         self.name = self._names.fresh_global(f.name)
@@ -67,7 +75,7 @@ class Recurrent:
         self.explained: list[Explained] = []
         self.told = self._sizes()
         # what is in a step is small: less is gained by windows than lost
-        for part in staged(f, windows=names is None).parts:
+        for part in (parts or staged(f, windows=names is None)).parts:
             match part:
                 case Stage():
                     self._stage(part)
@@ -75,7 +83,7 @@ class Recurrent:
                     self._turn(part)
                 case Called():
                     self._routine(part)
-        told = f", *, {', '.join(self.told.values())}" if self.told else ""
+        told = f", *, {', '.join(self._options())}" if self._options() else ""
         head = f"def {self.name}({', '.join(self._spelled[p] for p in f.params)}{told}):"
         own = "\n".join([head, *(f"    {line}".rstrip() for line in self._lines)])
         self.definitions.append((own, own))
@@ -118,11 +126,23 @@ class Recurrent:
         known = infer_sizes(axes, lambda s: names[s])
         self._lines += lines
         self._lines += [f"{names[s]} = {text(node)}" for s, node in known.items()]
-        self._lines.append(f"dtype = jnp.result_type({', '.join(['float', *arrays])})")
+        self._numbers(arrays)
         return {s: names[s] for s in f.sizes if s not in known}
+
+    def _options(self) -> tuple[str, ...]:
+        """What the function takes by keyword."""
+        return tuple(self.told.values())
+
+    def _numbers(self, arrays: Sequence[str]) -> None:
+        """Say which dtype these have together."""
+        self._lines.append(f"dtype = jnp.result_type({', '.join(['float', *arrays])})")
 
     def _integer(self, a: Affine) -> str:
         return affine(a, {s: self._spelled[s] for s in a.sizes})
+
+    def _staged(self, stage: Stage) -> Made:
+        """The source of a stage, whose definitions are listed."""
+        return self._made(stage.function)
 
     def _made(self, f: Function) -> Source | Recurrent:
         """The source of a part, whose definitions are listed."""
@@ -139,12 +159,12 @@ class Recurrent:
         self.helpers.update(dict.fromkeys(made.helpers))
         return made
 
-    def _call(self, made: Source | Recurrent, arguments: Sequence[str]) -> str:
+    def _call(self, made: Made, arguments: Sequence[str]) -> str:
         told = [f"{name}={self._spelled[size]}" for size, name in made.told.items()]
         return f"{made.name}({', '.join([*arguments, *told])})"
 
     def _stage(self, stage: Stage) -> None:
-        made = self._made(stage.function)
+        made = self._staged(stage)
         call = self._call(made, [self._spelled[p] for p in stage.function.params])
         if not stage.gives:
             self._lines.append(f"return {call}")

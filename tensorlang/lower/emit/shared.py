@@ -113,13 +113,11 @@ def _names(key: Key) -> set[str]:
     return {x.name for argument in key[1] for x in argument.walk() if isinstance(x, Name)}
 
 
-def share(definition: Statement) -> tuple[Statement, dict[str, str]]:
+def share(definition: Define) -> tuple[Define, dict[str, str]]:
     """`definition` with such calls, and the functions that it calls by name."""
     block = Block([definition])
     sharing = _Sharing(block)
     if not sharing.any:
         return definition, {}
-    if isinstance(definition, Define):
-        body = sharing.block(definition.body, {})
-        return Define(definition.name, definition.parameters, body), sharing.called
-    return definition, {}
+    body = sharing.block(definition.body, {})
+    return Define(definition.name, definition.parameters, body), sharing.called

@@ -10,6 +10,8 @@ layouts      how tiles lie in a GPU's shared memory, and what its matrix units t
 operands     how the arrays that a kernel reads and writes lie
 functions    scalar functions by formulas, where GPUs lack them
 targets      what differs from one kind of accelerator to another
+recurrences  recurrences as kernels that go over the time, with the states in fast memory
+staged       programs with recurrences: kernels of what is computed between them, and the recurrences
 ir           the grammar of all that; `check` says whether a program of kernels is well formed
 run          calling it: what runs on the accelerator that there is, or is interpreted
 

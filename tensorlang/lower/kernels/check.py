@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from tensorlang.language.affine import Index, atom_affine
 from tensorlang.language.grammar import Add, Bracket, Call, Const, Expr, Extremum, Mul, Sum, Var
 from tensorlang.language.predicates import And, Exists, Or, Predicate
-from tensorlang.lower.kernels.ir import Kernel, KernelProgram, Kind, Role, leaves_of
+from tensorlang.language.types import shape
+from tensorlang.lower.kernels.ir import Kernel, KernelProgram, Kind, Recurrence, Role, leaves_of
 from tensorlang.lower.kernels.operands import expressions_of
 from tensorlang.lower.kernels.terms import conditions, free, nodes, over
 from tensorlang.lower.plan.dependence import places, variable
@@ -84,6 +85,32 @@ def kernel_fault(kernel: Kernel, there: Collection[Var]) -> str | None:
         fault = place.fault(output.value, {*there, *complete}, complete)
         if fault is not None:
             return fault
+    return None
+
+
+def recurrence_fault(r: Recurrence) -> str | None:
+    """Why `r` is not well formed; None if it is.
+
+    Its step is a kernel without accumulators, nothing of which is reduced; it reads what the recurrence says, and of
+    its outputs those before. The next value of each state is one of them, of the same shape.
+    """
+    step = r.step
+    if step.accumulators or step.of_role(Role.REDUCED):
+        return "something is accumulated in a step"
+    if any(_has_quantifier(p) for p in conditions(*expressions_of(step))):
+        return "a condition has a quantifier"
+    there = {*(x.var for x in r.states), *(s.var for s in r.slices), *(x for x, _ in r.frees)}
+    for output in step.outputs:
+        fault = _Place(step, output.var, output.axes, free(output.value)).fault(output.value, there, {})
+        if fault is not None:
+            return fault
+        there.add(output.var)
+    made = {output.var for output in step.outputs}
+    for x in r.states:
+        if x.after not in made:
+            return f"{x.after.name}, which {x.var.name} becomes, is not made"
+        if len({shape(v.type) for v in (x.var, x.first, x.after)}) > 1:
+            return f"{x.var.name} changes its shape"
     return None
 
 

@@ -86,7 +86,7 @@ def program(f: Function, tiling: Tiling) -> KernelProgram:
     found = stored_statements(f)
     present = conjunction(less(constant(0), atom_affine(s)) for s in f.sizes)
     steps: list[_Group | Plain] = []
-    names = _Canonical()
+    names = Canonical()
     for s in found.stored:
         try:
             _place(s, steps, found.memory, tiling.length, names, present)
@@ -120,7 +120,7 @@ def _finished(group: _Group, wanted: set[Var], present: Predicate, tiling: Tilin
 def _with_passes(step: Step, memory: Memory, present: Predicate, tiling: Tiling) -> Step:
     """A kernel with what makes the same without holding rows, if that can be."""
     groups: list[_Group | Plain] = []
-    names = _Canonical()
+    names = Canonical()
     try:
         for s in rows_apart(step) if isinstance(step, Kernel) else ():
             _place(s, groups, memory, tiling.length, names, present, True)
@@ -165,7 +165,7 @@ def _tree(kind: Type, variables: Iterator[Var]) -> Deep[Results]:
     return (first, second)
 
 
-class _Canonical:
+class Canonical:
     """One index for all axes of one role, place and extent, so that equal expressions over them are the same."""
 
     def __init__(self) -> None:
@@ -184,7 +184,7 @@ def _place(
     steps: list[_Group | Plain],
     memory: Memory,
     length: Length,
-    names: _Canonical,
+    names: Canonical,
     present: Predicate,
     in_passes: bool = False,
 ) -> None:
@@ -214,12 +214,12 @@ def _place(
     steps.append(alone)
 
 
-def _draft(s: StoredStatement, found: Roles, names: _Canonical, group: _Group) -> _Group:
+def _draft(s: StoredStatement, found: Roles, names: Canonical, group: _Group) -> _Group:
     """The kernel of `s` alone, where what `group` makes is read as it is made there. Raises `Unfit`."""
-    axes, renaming = _renaming(s, found, names)
-    heads = {renamed(head, renaming): None for head in found.tiled}
-    body = renamed(s.body, renaming)
-    own = tuple(renaming.get(i, i) for i, _ in s.axes)
+    axes, change = renaming(s, found, names)
+    heads = {renamed(head, change): None for head in found.tiled}
+    body = renamed(s.body, change)
+    own = tuple(change.get(i, i) for i, _ in s.axes)
     draft = _Group(axes=axes, reads=set(reads(body)), statements=[s])
     accumulated: dict[Expr, Expr] = {}
     for head in heads:
@@ -235,10 +235,10 @@ def _draft(s: StoredStatement, found: Roles, names: _Canonical, group: _Group) -
     return draft
 
 
-def _renaming(s: StoredStatement, found: Roles, names: _Canonical) -> tuple[dict[Index, TileAxis], dict[Index, Index]]:
+def renaming(s: StoredStatement, found: Roles, names: Canonical) -> tuple[dict[Index, TileAxis], dict[Index, Index]]:
     """The axes with canonical indices, and which index became which."""
     numbers: Counter[tuple[Role, int, Affine]] = Counter()
-    renaming: dict[Index, Index] = {}
+    change: dict[Index, Index] = {}
     own = [i for i, _ in s.axes]
     bound = [i for i in found.axes if i not in own]
     for i in (*own, *bound):
@@ -246,21 +246,21 @@ def _renaming(s: StoredStatement, found: Roles, names: _Canonical) -> tuple[dict
         key = (axis.role, axis.block, axis.extent)
         number = numbers[key]
         if i in bound and axis.role is Role.WHOLE:
-            number = _free_number(s, i, axis, found, renaming, names)
+            number = _free_number(s, i, axis, found, change, names)
         else:
             numbers[key] += 1
-        renaming[i] = names.of(axis, number)
-    axes = {renaming[i]: replace(found.axes[i], index=renaming[i]) for i in (*own, *bound)}
+        change[i] = names.of(axis, number)
+    axes = {change[i]: replace(found.axes[i], index=change[i]) for i in (*own, *bound)}
     order = (Role.PARALLEL, Role.REDUCED, Role.WHOLE, Role.UNROLLED)
-    return {i: a for role in order for i, a in axes.items() if a.role is role}, renaming
+    return {i: a for role in order for i, a in axes.items() if a.role is role}, change
 
 
 def _free_number(
-    s: StoredStatement, i: Index, axis: TileAxis, found: Roles, renaming: Mapping[Index, Index], names: _Canonical
+    s: StoredStatement, i: Index, axis: TileAxis, found: Roles, change: Mapping[Index, Index], names: Canonical
 ) -> int:
     """The first number of a WHOLE axis whose index is not free where `i` is bound."""
     bodies = [e.body for e in nodes(s.body) if isinstance(e, Sum | Extremum) and e.index is i]
-    taken = {renaming[j] for body in bodies for j in free(body) if j in renaming}
+    taken = {change[j] for body in bodies for j in free(body) if j in change}
     number = 0
     while names.of(axis, number) in taken:
         number += 1

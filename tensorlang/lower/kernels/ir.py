@@ -9,6 +9,9 @@ A program for Pallas is a list of steps. Each makes arrays, which later steps re
                   acc := max(acc, the maximum over the tile's reduced axes where pred of value)  kind MAX, likewise MIN
     output      = array[axes] = value
 
+    recurrence  = states := their first values; for each time, one after the other: store the outputs of a step, which
+                  read the states and the SLICES at this time; then give the states their next values
+
 The expressions are those of the language under fewer forms: numbers, +, -, *, scalar functions, brackets, sums and
 extrema over WHOLE or UNROLLED axes, and accesses. What is accessed is an array in memory, at affine places, or an
 accumulator, at its axes. They are interned, so what occurs twice is one object, to be computed once.
@@ -26,11 +29,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from tensorlang.language.affine import Affine, Index
+from tensorlang.language.affine import Affine, Index, IndexArray
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Expr, Var
 from tensorlang.language.predicates import TRUE, Predicate, Related
 from tensorlang.language.show import expr_text, predicate_text
+from tensorlang.language.types import shape
 
 
 class Role(Enum):
@@ -172,16 +176,77 @@ class Kernel:
 
 
 @dataclass(frozen=True)
+class Slice:
+    """What a step reads of `array`, as the array `var`: the part at the place `at` on an axis, which goes with
+    the time or against it."""
+
+    var: Var
+    array: Var
+    axis: int
+    at: Affine
+
+
+@dataclass(frozen=True)
+class State:
+    """What a step reads as `var`: `first`, and later what the step before gave as `after`."""
+
+    var: Var
+    first: Var
+    after: Var
+
+
+@dataclass(frozen=True)
+class Recurrence:
+    """`size` steps in one `pallas_call`, which has the states in fast memory.
+
+    `step` is what a step does: a kernel without accumulators, whose axes are whole, except for one of independent
+    examples. It reads the `states`, the `slices` at the `time`, the arrays `frees` by names of its own, and what its
+    outputs are so far. Blocks of the slices come in order, or from the last to the first if `turned`.
+    """
+
+    name: str
+    size: Affine
+    time: IndexArray
+    step: Kernel
+    states: tuple[State, ...]
+    slices: tuple[Slice, ...]
+    frees: tuple[tuple[Var, Var], ...]
+    turned: bool
+
+    def formulas(self) -> Iterator[str]:
+        """What it does, a line for each part of a step."""
+        for s in self.slices:
+            at = ", ".join(":" if k != s.axis else str(s.at) for k in range(len(shape(s.array.type)[0])))
+            yield f"{s.var.name} is {s.array.name}[{at}]"
+        yield from self.step.formulas()
+        for x in self.states:
+            yield f"{x.var.name}, {x.first.name} at first, becomes {x.after.name}"
+
+    def __str__(self) -> str:
+        lines = [f"kernel {self.name}"]
+        for axis in self.step.of_role(Role.PARALLEL):
+            lines.append(f"  for each tile of {axis.index}:{axis.extent} by {axis.block} ({axis.role.value})")
+        lines.append(f"  for {self.time.name}:{self.size}, one after the other")
+        lines += [f"  {axis.index}:{axis.extent} {axis.role.value}" for axis in self.step.of_role(Role.WHOLE)]
+        return "\n".join([*lines, *(f"    {line}" for line in self.formulas())])
+
+
+@dataclass(frozen=True)
 class Plain:
-    """Arrays that `jax.numpy` makes: `function` takes the arrays and relations that it reads, and gives `outputs`."""
+    """Arrays that `jax.numpy` makes: `function` takes the arrays and relations that it reads, and gives `outputs`.
+
+    It is a step of a recurrence, of which `lax.scan` makes the outputs, if it is `by` that.
+    """
 
     function: Function
     outputs: tuple[Var, ...]
     reason: str
+    by: str = "jax.numpy"
 
     def __str__(self) -> str:
         made = ", ".join(x.name for x in self.outputs)
-        return f"jax.numpy, since {self.reason}\n    {made} = {_line(self.function.body)}"
+        step = "each step of " if self.by != "jax.numpy" else ""
+        return f"{self.by}, since {self.reason}\n    {step}{made} = {_line(self.function.body)}"
 
 
 Step = Kernel | Plain
@@ -222,7 +287,7 @@ _TAKES = {Kind.SUM: "+=", Kind.MAX: "max=", Kind.MIN: "min="}
 
 
 def _element(x: Var, axes: tuple[Index, ...]) -> str:
-    return f"{x.name}[{', '.join(i.name for i in axes)}]"
+    return f"{x.name}[{', '.join(i.name for i in axes)}]" if axes else x.name
 
 
 def _line(e: Expr) -> str:

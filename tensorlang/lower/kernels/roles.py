@@ -95,6 +95,8 @@ def roles(
         ):
             role, block = Role.WHOLE, 0
         found.axes[i] = TileAxis(i, n, role, block)
+    if len({frozenset(i for i in r.indices if found.axes[i].is_tiled) for r in heads}) > 1:
+        raise Unfit("its sums go over different tiles")
     if not any(axis.role is Role.PARALLEL for axis in found.axes.values()):
         raise Unfit("none of its axes is cut into tiles")
     return found

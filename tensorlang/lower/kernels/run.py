@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
@@ -16,15 +16,20 @@ from tensorlang.language.affine import Atom, Size
 from tensorlang.language.function import Function
 from tensorlang.language.predicates import Relation
 from tensorlang.lower.emit.gpu.launch import GpuKernel
+from tensorlang.lower.emit.gpu.recurrence import GpuRecurrence
 from tensorlang.lower.emit.kernels import Emit, KernelSource
 from tensorlang.lower.emit.mosaic.choice import mosaic_or_triton
+from tensorlang.lower.emit.staged_kernels import EmitRecurrence, StagedKernelSource
 from tensorlang.lower.emit.tpu.launch import TpuKernel
+from tensorlang.lower.emit.tpu.recurrence import TpuRecurrence
 from tensorlang.lower.explain import Explained, Explanation
 from tensorlang.lower.kernels.grouping import program
-from tensorlang.lower.kernels.ir import Kernel, KernelProgram, Plain, TileAxis
+from tensorlang.lower.kernels.ir import Kernel, KernelProgram, Plain, Recurrence, TileAxis
 from tensorlang.lower.kernels.layouts import Units
+from tensorlang.lower.kernels.staged import StagedKernels, staged_kernels
 from tensorlang.lower.kernels.targets import GPU, MOSAIC_GPU, TPU, Tiling
 from tensorlang.lower.run import Form, Lowered, defined
+from tensorlang.normal.recurrences import has_recurrences
 
 
 class InterpretedWarning(UserWarning):
@@ -38,12 +43,17 @@ class Target:
     platform: str
     tiling: Tiling
     emit: Emit
+    over_time: EmitRecurrence
 
 
-_TRITON = Target("gpu", GPU, GpuKernel)
-_MOSAIC_GPU = {units: Target("gpu", MOSAIC_GPU, partial(mosaic_or_triton, units)) for units in Units}
+_TRITON = Target("gpu", GPU, GpuKernel, GpuRecurrence)
+_MOSAIC_GPU = {units: Target("gpu", MOSAIC_GPU, partial(mosaic_or_triton, units), GpuRecurrence) for units in Units}
 
-TARGETS = {"pallas-tpu": Target("tpu", TPU, TpuKernel), "pallas-triton": _TRITON, "pallas-gpu": _TRITON}
+TARGETS = {
+    "pallas-tpu": Target("tpu", TPU, TpuKernel, TpuRecurrence),
+    "pallas-triton": _TRITON,
+    "pallas-gpu": _TRITON,
+}
 """By name; "pallas-gpu" as it is where Mosaic GPU is not."""
 
 _MOSAIC_GPU_FROM = (0, 12)  # the version of JAX that can interpret it
@@ -79,7 +89,8 @@ class Kernels(Lowered):
     `source` is the Python: a function for each kernel, and one named after the program that takes its parameters in
     order. Numbers are bfloat16 if all arguments are, else float32; sums are in float32. On a machine without such an
     accelerator Pallas interprets the kernels, which a warning says once. Relations are read as boolean arrays.
-    Where a size is 0, there are no tiles, and `jax.numpy` does it all. Kernels by Mosaic GPU are interpreted on a
+    Where a size is 0, there are no tiles, and `jax.numpy` does it all. Recurrences are kernels over the time, or left
+    to `lax.scan`. Kernels by Mosaic GPU are interpreted on a
     simulated GPU, where a race is an error.
     """
 
@@ -91,15 +102,17 @@ class Kernels(Lowered):
         sizes: Mapping[str, int] | None,
         blocks: Mapping[str, int] | None,
         check: bool = False,
+        store: str = "needed",
     ) -> None:
         self.target = target
         self._lengths = _checked(f, blocks or {})
-        self._empty = Lowered(f, exact, sizes)
-        super().__init__(f, exact, sizes, check)
+        self._empty = Lowered(f, exact, sizes, store=store)
+        super().__init__(f, exact, sizes, check, store=store)
 
     @property
-    def program(self) -> KernelProgram:
-        """The steps: kernels, and what is left to `jax.numpy`, with the reason."""
+    def program(self) -> KernelProgram | StagedKernels:
+        """The steps: kernels, and what is left to `jax.numpy`, with the reason. Those of a program with recurrences are
+        of its stages, and the recurrences."""
         return self._program
 
     def explain(
@@ -109,18 +122,26 @@ class Kernels(Lowered):
 
         Relations are read as boolean arrays, whatever `on_points` says, and no costs are told at `sizes`.
         """
-        made = cast(KernelSource, self._form(()).made)
+        made = cast(KernelSource | StagedKernelSource, self._form(()).made)
         return Explanation(self.target, tuple(_explained(step, made.made_by) for step in self.program.steps))
 
     def _form(self, on_points: tuple[Relation, ...]) -> Form:
         if () not in self._forms:
             target = _target(self.target)
 
-            def length(axis: TileAxis, ruled_out: bool) -> int:
-                return self._lengths.get(str(axis.extent)) or target.tiling.length(axis, ruled_out)
+            def asked(length: Callable[[TileAxis, bool], int]) -> Callable[[TileAxis, bool], int]:
+                return lambda axis, what: self._lengths.get(str(axis.extent)) or length(axis, what)
 
-            self._program = program(self._simplified, replace(target.tiling, length=length))
-            made = KernelSource(self._program, target.emit)
+            f, tiling = self._simplified, target.tiling
+            tiling = replace(tiling, length=asked(tiling.length), examples=asked(tiling.examples))
+            self._program: KernelProgram | StagedKernels
+            made: KernelSource | StagedKernelSource
+            if has_recurrences(f):
+                self._program = staged_kernels(f, tiling, self._store)
+                made = StagedKernelSource(self._program, target.emit, target.over_time, self._exact, self._store)
+            else:
+                self._program = program(f, tiling)
+                made = KernelSource(self._program, target.emit)
             static = [*made.told.values(), "interpret"]
             try:
                 run = jax.jit(defined(made), static_argnames=static)
@@ -137,9 +158,10 @@ class Kernels(Lowered):
 
     def _run(self, form: Form, arguments: Sequence[Any], sizes: Mapping[Size, int]) -> Any:
         known = cast(Mapping[Atom, int], sizes)
-        kernels = [step for step in self.program.steps if isinstance(step, Kernel)]
-        axes = [axis for kernel in kernels for axis in kernel.axes]
-        if not all(sizes.values()) or any(axis.extent.value(known) < 1 for axis in axes):
+        kernels = [step for step in self.program.steps if not isinstance(step, Plain)]
+        extents = [axis.extent for kernel in kernels for axis in _axes(kernel)]
+        extents += [kernel.size for kernel in kernels if isinstance(kernel, Recurrence)]
+        if not all(sizes.values()) or any(extent.value(known) < 1 for extent in extents):
             return super()._run(self._empty._form(()), arguments, sizes)
         told = {name: sizes[size] for size, name in form.made.told.items()}
         return form.run(*arguments, **told, interpret=bool(kernels) and self._is_interpreted())
@@ -162,7 +184,7 @@ class Kernels(Lowered):
 
     def _has_triton(self) -> bool:
         """Whether Triton makes some of the kernels."""
-        made = cast(KernelSource, self._form(()).made)
+        made = cast(KernelSource | StagedKernelSource, self._form(()).made)
         return any("Triton" in by for by in made.made_by.values())
 
     def _say_once(self, message: str, category: type[Warning]) -> None:
@@ -171,11 +193,25 @@ class Kernels(Lowered):
             _warned.add(self.target)  # not if the warning is an error: then the next call must say it too
 
 
-def _explained(step: Kernel | Plain, made_by: Mapping[str, str]) -> Explained:
+def _axes(step: Kernel | Recurrence) -> tuple[TileAxis, ...]:
+    return step.step.axes if isinstance(step, Recurrence) else step.axes
+
+
+def _explained(step: Kernel | Recurrence | Plain, made_by: Mapping[str, str]) -> Explained:
     if isinstance(step, Plain):
-        names = ", ".join(x.name for x in step.outputs)
+        names = ", ".join(dict.fromkeys(x.name for x in step.outputs))
+        text = f"{names}: {step.by}, no kernel"
+        return Explained(names, text, "dense", f"since {step.reason}", computed=f"by {step.by}")
+    if isinstance(step, Recurrence):
+        names = ", ".join(x.var.name for x in step.states)
+        axes = "".join(f", {axis.index}:{axis.extent} ({_how(axis)})" for axis in step.step.axes)
         return Explained(
-            names, f"{names}: jax.numpy, no kernel", "dense", f"since {step.reason}", computed="by jax.numpy"
+            names,
+            f"{names}: the kernel {step.name} over {step.time.name}:{step.size}, one step after the other{axes}",
+            "dense",
+            "the states in fast memory",
+            computed=f"step by step, by {made_by[step.name]}, where that fits into fast memory, else by lax.scan:",
+            parts=tuple(step.formulas()),
         )
     names = ", ".join(output.var.name for output in step.outputs)
     axes = ", ".join(f"{axis.index}:{axis.extent} ({_how(axis)})" for axis in step.axes)

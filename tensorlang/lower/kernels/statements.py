@@ -36,7 +36,17 @@ from tensorlang.language.rebuilt import rewrite, with_atoms, with_children
 from tensorlang.language.types import leaves, shape
 from tensorlang.lower.kernels.ir import Results, leaves_of
 from tensorlang.lower.kernels.masks import Condition, Conditions, with_masks
-from tensorlang.lower.kernels.terms import Made, Reduction, nodes, reads, rebuilt, reduction, renamed, whole
+from tensorlang.lower.kernels.terms import (
+    Made,
+    Reduction,
+    nodes,
+    reads,
+    rebuilt,
+    reduction,
+    renamed,
+    renamed_bound,
+    whole,
+)
 from tensorlang.lower.plan import statements
 from tensorlang.lower.plan.dependence import Key, are_apart, bindings, is_condition, places, read_by, variable
 from tensorlang.recursion import Deep, call, run
@@ -101,8 +111,11 @@ def takes_apart(f: Function) -> bool:
     return all(is_condition(e) for x, e in bindings(f.body)[0] if isinstance(x, IndexArray))
 
 
-def stored_statements(f: Function) -> StoredStatements:
-    """The statements of `f`, which is simplified and chooses no points, for sizes of at least 1."""
+def stored_statements(f: Function, sums_alone: bool = True) -> StoredStatements:
+    """The statements of `f`, which is simplified and chooses no points, for sizes of at least 1.
+
+    What has no sum is stored, too, where memory holds it, unless it is for `sums_alone`.
+    """
     by_key: dict[Key, Var] = {
         (v, path): Var(_named(v, path), kind) for v in f.variables for path, kind in leaves(v.type)
     }
@@ -125,7 +138,12 @@ def stored_statements(f: Function) -> StoredStatements:
             conditions[var] = _condition(binders, made)
             continue
         sums = any(isinstance(e, Sum | Extremum) for e in nodes(made))
-        if not sums or not memory.holds(n for _, n in binders) or var in skewed or _slanted(binders, made):
+        if (
+            (not sums and sums_alone)
+            or not memory.holds(n for _, n in binders)
+            or var in skewed
+            or _slanted(binders, made)
+        ):
             reader.inlined[var] = (tuple(i for i, _ in binders), made)
         if var in wanted or var not in reader.inlined:
             body, plain = with_masks(made, conditions), _bound(gen(binders, made), conditions)
@@ -156,9 +174,16 @@ def _let(key: Key) -> Var:
 
 def _with_own_indices(binders: Sequence[tuple[Index, Affine]], e: Expr) -> tuple[list[tuple[Index, Affine]], Expr]:
     """A statement whose indices are in no other one, so that it can be read into others."""
-    bound = [i for i, _ in binders] + [part.index for part in nodes(e) if isinstance(part, Sum | Extremum)]
-    names = {i: Index(i.name) for i in bound}
-    return [(names[i], n) for i, n in binders], renamed(e, names)
+    names = {i: Index(i.name) for i, _ in binders}
+    bound: dict[tuple[Index, Affine], Index] = {}
+
+    def made(_: Expr, new: Expr) -> Expr:
+        if not isinstance(new, Sum | Extremum):
+            return new
+        return renamed_bound(new, bound.setdefault((new.index, new.size), Index(new.index.name)))
+
+    apart = rewrite(e, lambda old: old if variable(old) is not None else None, made)
+    return [(names[i], n) for i, n in binders], renamed(apart, names)
 
 
 def _slanted(binders: list[tuple[Index, Affine]], e: Expr) -> bool:

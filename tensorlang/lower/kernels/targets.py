@@ -6,23 +6,29 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from tensorlang.language.affine import Index
+from tensorlang.language.affine import Index, atom_affine
 from tensorlang.language.grammar import Call, Expr, Extremum, Sum
 from tensorlang.language.predicates import TRUE
+from tensorlang.language.types import shape
 from tensorlang.lower.kernels.functions import beyond_triton, for_gpus
-from tensorlang.lower.kernels.ir import Accumulator, Kernel, Kind, Role, TileAxis
-from tensorlang.lower.kernels.operands import expressions_of, relations_of
+from tensorlang.lower.kernels.ir import Accumulator, Kernel, Kind, Recurrence, Role, TileAxis
+from tensorlang.lower.kernels.operands import expressions_of, lookups_of, relations_of
 from tensorlang.lower.kernels.terms import free, nodes, product, reads, rebuilt, reduction, vanishes
 
 
 @dataclass(frozen=True)
 class Tiling:
-    """The length of an axis' tiles, given whether conditions rule anything out; a kernel as the target has it; why
-    the target can't have a kernel, or None; and whether long rows are taken in passes."""
+    """The length of an axis' tiles, given whether conditions rule anything out; a kernel as the target has it; and why
+    the target can't have a kernel, or None. Then for recurrences: the length of tiles of examples, given whether steps
+    sum something; a step as the target has it; and why it can't have a recurrence, or None. Last, whether long rows are
+    taken in passes."""
 
     length: Callable[[TileAxis, bool], int]
     adapted: Callable[[Kernel], Kernel]
     unfit: Callable[[Kernel], str | None]
+    examples: Callable[[TileAxis, bool], int]
+    step: Callable[[Kernel], Kernel]
+    unfit_over_time: Callable[[Recurrence], str | None]
     has_passes: bool = False
 
 
@@ -56,6 +62,23 @@ def _unfit_for_tpus(kernel: Kernel) -> str | None:
     return None
 
 
+def _unfit_over_time_for_tpus(r: Recurrence) -> str | None:
+    reason = _unfit_for_tpus(r.step)
+    if reason is not None:
+        return reason
+    if any(a.lookups for x in lookups_of(r.step) for a in x.at):
+        return "it reads places at the time, or at places that data choose"
+    lengths = {axis.index: axis.extent for axis in r.step.axes}
+    made = {x.var for x in r.states} | {output.var for output in r.step.outputs}
+    for x, at in reads(*expressions_of(r.step)):
+        for a, n in zip(at, shape(x.type)[0], strict=True) if x in made else ():
+            for i in a.indices:
+                rest = a - atom_affine(i)
+                if not rest.is_constant or not (rest + lengths[i] - n).is_constant:
+                    return f"{x.name} is read at {a}, which is no shift by a number"
+    return None
+
+
 def _has_three_sides(acc: Accumulator) -> bool:
     """Whether a product of which values choose terms is no product of two matrices, and of three axes as it is."""
     _, masks, factors = product(acc.value.body if isinstance(acc.value, Sum) else acc.value)
@@ -71,6 +94,21 @@ def _unfit_for_gpus(kernel: Kernel) -> str | None:
             return f"Triton has no {lacks}"
         if isinstance(e, Call) and e.function.shared is not None and e.function.shared[0].stores:
             return f'Triton stores nothing for each trip of {e.function.name}, which mode="dual" does not need'
+    return None
+
+
+def _unfit_over_time_for_gpus(r: Recurrence) -> str | None:
+    reason = _unfit_for_gpus(r.step)
+    if reason is not None:
+        return reason
+    lengths = {axis.index: axis.extent for axis in r.step.axes}
+    made = {x.var for x in r.states} | {output.var for output in r.step.outputs}
+    for x, at in reads(*expressions_of(r.step)):
+        for a, n in zip(at, shape(x.type)[0], strict=True) if x in made else ():
+            if not a.indices or a is not atom_affine(a.indices[0]) or lengths[a.indices[0]] is not n:
+                return f"{x.name} is read at {a}, and registers are read as a whole"
+        if x in made and len(set(at)) < len(at):
+            return f"{x.name} is read along a diagonal"
     return None
 
 
@@ -123,11 +161,23 @@ def _without_sums(e: Expr, indices: frozenset[Index]) -> Expr:
 
 def _for_gpus(lengths: Mapping[Role, int]) -> Tiling:
     return Tiling(
-        lambda axis, _: lengths[axis.role], lambda kernel: _cut_for_gpus(for_gpus(kernel), lengths), _unfit_for_gpus
+        lambda axis, _: lengths[axis.role],
+        lambda kernel: _cut_for_gpus(for_gpus(kernel), lengths),
+        _unfit_for_gpus,
+        lambda _, sums: 16 if sums else 128,
+        for_gpus,
+        _unfit_over_time_for_gpus,
     )
 
 
-TPU = Tiling(_length_on_tpus, lambda kernel: kernel, _unfit_for_tpus)
+TPU = Tiling(
+    _length_on_tpus,
+    lambda kernel: kernel,
+    _unfit_for_tpus,
+    lambda _, sums: 256 if sums else 512,
+    lambda kernel: kernel,
+    _unfit_over_time_for_tpus,
+)
 GPU = _for_gpus({Role.PARALLEL: 128, Role.REDUCED: 64})
 MOSAIC_GPU = replace(_for_gpus({Role.PARALLEL: 64, Role.REDUCED: 64}), has_passes=True)
 """With 64 elements on each side a warpgroup has the accumulators of two products of matrices in its registers."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tensorlang.language.affine import Affine, Atom, Index, atom_affine
 from tensorlang.language.grammar import Access, Bracket, Call, Expr, Extremum, Mul, Sum, Var, children
-from tensorlang.language.predicates import TRUE, Predicate, conjunction, free_atoms
+from tensorlang.language.predicates import TRUE, Predicate, conjunction, free_atoms, substitute
 from tensorlang.language.rebuilt import rewrite, with_atoms
 from tensorlang.lower.kernels.masks import CHOICES, KEPT, Mask, kept, mask_of
 from tensorlang.lower.plan.dependence import places, variable
@@ -133,6 +133,14 @@ def renamed(e: Expr, names: Mapping[Index, Index]) -> Expr:
 
     free: dict[Atom, Affine] = {i: atom_affine(j) for i, j in names.items()}
     return rewrite(with_atoms(e, free), lambda old: old if variable(old) is not None else None, made)
+
+
+def renamed_bound(e: Sum | Extremum, i: Index) -> Expr:
+    """`e`, where what it is over is called `i`."""
+    values: dict[Atom, Affine] = {e.index: atom_affine(i)}
+    if isinstance(e, Sum):
+        return Sum(i, e.size, with_atoms(e.body, values))
+    return Extremum(e.sign, i, e.size, substitute(e.pred, values), with_atoms(e.body, values))
 
 
 def whole(e: Expr) -> Expr:

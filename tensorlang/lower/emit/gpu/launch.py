@@ -33,7 +33,7 @@ from tensorlang.lower.kernels.terms import reads
 
 _REGISTERS = 8192  # numbers that 4 warps hold in 64 registers of each thread
 _STAGED = 160 * 1024  # bytes of tiles on their way, of 227 KiB of shared memory
-_RESERVED = frozenset({"dtype", "interpret", "ragged", "kernel", "step", "number", "carry", "masked", "table", "call"})
+RESERVED = frozenset({"dtype", "interpret", "ragged", "kernel", "step", "number", "carry", "masked", "table", "call"})
 
 
 class GpuKernel:
@@ -58,7 +58,7 @@ class GpuKernel:
         self._narrow = narrow
         self.arrays = inputs(kernel)
         self._parameters = (*(arrays[x] for x in self.arrays), *sizes.values(), "dtype", "interpret")
-        integers = Integers(Names(frozenset({*_RESERVED, *HELPERS, "np", "pl", "plgpu", *sizes.values(), name})))
+        integers = Integers(Names(frozenset({*RESERVED, *HELPERS, "np", "pl", "plgpu", *sizes.values(), name})))
         integers.spell(sizes)
         new = integers.names.fresh_global
         self._naming = GpuNaming(

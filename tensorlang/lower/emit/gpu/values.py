@@ -80,7 +80,6 @@ class GpuValues(Reads):
     def _value(self, e: Expr, scope: GpuScope) -> Deep[Value]:
         x = variable(e)
         if x is not None:
-            assert x in self._naming.arrays
             return self.load(x, places(e), scope)
         p = said(e)
         if p is not None:

@@ -145,3 +145,17 @@ def _rows(n, most, width):
     """How many of `n` rows of `width` numbers in all a step takes: a multiple of 32, or 8, of up to two megabytes."""
     fitting = max(8, min(most, 2**19 // width))
     return min(n, fitting // 32 * 32 or fitting // 8 * 8)
+
+
+def _steps_at_once(size, held, moving, numbers):
+    """How many of `size` steps a block has, where arrays of the shapes `held` stay in fast memory, and those `moving`
+    come and go for each step, the next ones while others are used; so do single `numbers`, 512 bytes each, in half a
+    megabyte. 0 if not even one step fits."""
+    kept, each = sum(_bytes(x) for x in held), 2 * sum(_bytes(x) for x in moving)
+    return max(0, min(size, 64, 512 // max(numbers, 1), (12 * 2**20 - kept) // max(each, 1)))
+
+
+def _bytes(shape):
+    """How many bytes an array of single precision takes in fast memory, where rows are in registers of 8 by 128."""
+    *leading, rows, lanes = shape
+    return 4 * int(np.prod(leading)) * -(-rows // 8) * 8 * -(-lanes // 128) * 128

@@ -157,7 +157,7 @@ class TpuBody:
         elif acc.shift is None:
             found, ref = self._places[acc.var]
             target = self._target(found, ref)
-            more = _spread(found, aligned(v, found.axes))
+            more = spread(found, aligned(v, found.axes))
             scope.block.statements.append(Store(target, Infix(target, "+", more)))
         else:
             kept = times(old, scope.memo["scale", acc.shift], writer.order)
@@ -190,7 +190,7 @@ class TpuBody:
     def _put(self, acc: Accumulator, v: Value, scope: TpuScope) -> None:
         """Make `v` the value of an accumulator."""
         found, ref = self._places[acc.var]
-        scope.block.statements.append(Store(self._target(found, ref), _spread(found, aligned(v, found.axes))))
+        scope.block.statements.append(Store(self._target(found, ref), spread(found, aligned(v, found.axes))))
 
     def _stores(self, block: Block, writer: TpuValues) -> None:
         scope = TpuScope(block)
@@ -201,7 +201,7 @@ class TpuBody:
         loops = [self._axes[i] for i in output.axes if self._axes[i].role is Role.UNROLLED]
         scope = self._loops(loops, scope)
         v = ordered(run(writer.value(output.value, scope)), found.axes)
-        node = _spread(found, aligned(v, found.axes))
+        node = spread(found, aligned(v, found.axes))
         if v.axes != found.axes:
             lengths = (self._naming.length(d) for d in found.dimensions if d.how is not How.NUMBER)
             node = apply("broadcast_to", node, tuple_of(lengths))
@@ -246,7 +246,7 @@ def _when(block: Block, condition: Node, body: Block) -> None:
         block.statements.append(OnDevice(condition, body))
 
 
-def _spread(x: Operand, v: Value) -> Node:
+def spread(x: Operand, v: Value) -> Node:
     """A vector as the row or column as which it is written."""
     dimensions = [d for d in x.dimensions if d.axis is not None or d.how is How.ABSENT]
     if not any(d.how is How.ABSENT for d in dimensions):

@@ -8,7 +8,7 @@ Arrays are filled up with zeros to whole tiles; of the results, what is beyond t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from tensorlang.errors import ArgumentError
 from tensorlang.language.affine import Atom, Size, constant
@@ -52,7 +52,7 @@ class TpuKernel:
         read = [x.array for x, _ in self._body.inputs]
         read += [related.relation for related in kernel.tiles.data] if kernel.tiles is not None else []
         self.arrays = tuple(dict.fromkeys(read))
-        _check(self._body)
+        check_lengths(x for x, _ in (*self._body.inputs, *self._body.outputs))
         parameters = (*(arrays[x] for x in self.arrays), *sizes.values(), "dtype", "interpret")
         self.definition = Define(name, parameters, self._function())
 
@@ -111,9 +111,12 @@ class TpuKernel:
         block.assign("parameters", apply("pltpu.CompilerParams", dimension_semantics=semantics))
         options = {"out_shape": Name("shapes"), **specs, "compiler_params": Name("parameters")}
         block.assign("call", apply("pl.pallas_call", Name("kernel"), **options, interpret=Name("interpret")))
-        given = [*([Name("steps")] if listed else []), *(self._given(x) for x, _ in body.inputs)]
-        block.assign("made", apply("call", *given))
-        block.give(List(tuple(_without_absent(x, k) for k, (x, _) in enumerate(body.outputs))))
+        read = [
+            *([Name("steps")] if listed else []),
+            *(given(self._naming, x, Name(self._naming.arrays[x.array])) for x, _ in body.inputs),
+        ]
+        block.assign("made", apply("call", *read))
+        block.give(List(tuple(without_absent(x, k) for k, (x, _) in enumerate(body.outputs))))
 
     def _spec(self, x: Operand) -> Node:
         if all(d.how is How.ABSENT for d in x.dimensions):
@@ -128,32 +131,37 @@ class TpuKernel:
         block = tuple_of(Name("None") if d.how is How.NUMBER else self._naming.length(d) for d in x.dimensions)
         return apply("pl.BlockSpec", block, Function(self._grid.parameters, tuple_of(at)))
 
-    def _given(self, x: Operand) -> Node:
-        """An array with the dimensions that it lacks, filled up to whole tiles. Single numbers are float32."""
-        naming, node = self._naming, Name(self._naming.arrays[x.array])
-        lacks = [d.how is How.ABSENT for d in x.dimensions]
-        whole = Subscript(node, tuple(NEW if missing else ALL for missing in lacks)) if any(lacks) else node
-        if all(lacks):
-            return Call(Attribute(whole, "astype"), (Name("jnp.float32"),))
-        declared = iter(shape(x.array.type)[0] if isinstance(x.array, Var) else x.array.sizes)
-        sizes = [constant(1) if missing else next(declared) for missing in lacks]
-        exact = all(d.low is constant(0) and d.length is n for d, n in zip(x.dimensions, sizes, strict=True))
-        if exact and not any(d.how is How.TILE for d in x.dimensions):
-            return whole
-        lengths: list[Node] = []
-        for d in x.dimensions:
-            if d.how is How.TILE and d.axis is not None and d.axis.index in naming.blocks:
-                i = d.axis.index
-                lengths.append(Infix(Name(naming.counts[i]), "*", Name(naming.blocks[i])))
-            else:
-                lengths.append(naming.integer(d.length))
-        starts = tuple_of(naming.integer(d.low) for d in x.dimensions)
-        return apply("_filled", whole, starts, tuple_of(lengths))
+
+def given(naming: TpuNaming, x: Operand, node: Node, over_time: bool = False) -> Node:
+    """An array with the dimensions that it lacks, filled up to whole tiles. Single numbers are float32.
+
+    It has a first dimension more if it is `over_time`, of which nothing is lacking.
+    """
+    lacks = [d.how is How.ABSENT for d in x.dimensions]
+    time = [ALL] if over_time else []
+    whole = Subscript(node, (*time, *(NEW if missing else ALL for missing in lacks))) if any(lacks) else node
+    if all(lacks):
+        return Call(Attribute(whole, "astype"), (Name("jnp.float32"),))
+    declared = iter(shape(x.array.type)[0] if isinstance(x.array, Var) else x.array.sizes)
+    sizes = [constant(1) if missing else next(declared) for missing in lacks]
+    exact = all(d.low is constant(0) and d.length is n for d, n in zip(x.dimensions, sizes, strict=True))
+    if exact and not any(d.how is How.TILE for d in x.dimensions):
+        return whole
+    starts: list[Node] = [integer(0) for _ in time]
+    lengths: list[Node] = [Name("size") for _ in time]
+    for d in x.dimensions:
+        starts.append(naming.integer(d.low))
+        if d.how is How.TILE and d.axis is not None and d.axis.index in naming.blocks:
+            i = d.axis.index
+            lengths.append(Infix(Name(naming.counts[i]), "*", Name(naming.blocks[i])))
+        else:
+            lengths.append(naming.integer(d.length))
+    return apply("_filled", whole, tuple_of(starts), tuple_of(lengths))
 
 
-def _check(body: TpuBody) -> None:
+def check_lengths(operands: Iterable[Operand]) -> None:
     """Raise `ArgumentError` if tiles are shorter along a register than a register is."""
-    for x, _ in (*body.inputs, *body.outputs):
+    for x in operands:
         axis = x.dimensions[-1].axis
         if axis is not None and axis.block % _LANES:
             raise ArgumentError(
@@ -162,9 +170,11 @@ def _check(body: TpuBody) -> None:
             )
 
 
-def _without_absent(x: Operand, k: int) -> Node:
-    """The k-th array that was made, without dimensions that it does not have."""
+def without_absent(x: Operand, k: int, over_time: bool = False) -> Node:
+    """The k-th array that was made, without dimensions that it does not have; the first one is the time if it is
+    `over_time`."""
     made = Item(Name("made"), k)
     if not any(d.how is How.ABSENT for d in x.dimensions):
         return made
-    return Subscript(made, tuple(integer(0) if d.how is How.ABSENT else ALL for d in x.dimensions))
+    time = [ALL] if over_time else []
+    return Subscript(made, (*time, *(integer(0) if d.how is How.ABSENT else ALL for d in x.dimensions)))

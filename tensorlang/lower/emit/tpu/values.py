@@ -200,15 +200,22 @@ class TpuValues:
             masks.append((yield from call(self.value(mask, scope))))
         around = [m for m in masks if set(m.axes).isdisjoint(summed)]
         masks = [m for m in masks if m not in around]
-        parts: list[_Factor] = yield from call(self._factors(r.factors, inner, masks, scope))
-        if len(parts) == 2 and parts[0].meets(parts[1], summed):
-            v = _dot(parts[0], parts[1], summed[0], self.order)
+        parts: list[TpuFactor] = yield from call(self._factors(r.factors, inner, masks, scope))
+        multiplied = self.product(parts, summed)
+        if multiplied is not None:
+            v = multiplied
         else:
             v = reduce(lambda a, b: times(a, b, self.order), (part.number for part in parts))
             v = reduce(self._chosen, (part.inside for part in parts if part.inside is not None), v)
             v = self._along("sum", v, summed)
         v = reduce(self._chosen, around, v)
         return self.kept(outer, v, scope) if outer is not TRUE else v
+
+    def product(self, parts: Sequence[TpuFactor], summed: Axes) -> Value | None:
+        """The product of two matrices, if the factors are that."""
+        if len(parts) == 2 and parts[0].meets(parts[1], summed):
+            return _dot(parts[0], parts[1], summed[0], self.order)
+        return None
 
     def _chosen(self, v: Value, mask: Value) -> Value:
         """`v` where a mask holds, which may be None, else 0."""
@@ -229,19 +236,19 @@ class TpuValues:
 
     def _factors(
         self, factors: Sequence[Expr], inner: Sequence[Predicate], chosen: Sequence[Value], scope: TpuScope
-    ) -> Deep[list[_Factor]]:
+    ) -> Deep[list[TpuFactor]]:
         """The factors of a sum, those multiplied that fit into others, masked where `inner` says so; if values choose,
         too, what is `inside`."""
-        found: list[_Factor] = []
+        found: list[TpuFactor] = []
         for factor in factors:
             stored = variable(factor) is not None and bool(self.read(factor).axes)
             v = self.read(factor) if stored else (yield from call(self.value(factor, scope)))
-            found.append(_Factor(v, stored))
+            found.append(TpuFactor(v, stored))
         for axes in [*map(self.axes_of, inner), *(m.axes for m in chosen)]:
             if not any(set(axes) <= set(part.value.axes) for part in found):
                 ones = apply("jnp.ones", tuple_of(self._lengths[i] for i in axes), Name("jnp.float32"))
-                found.append(_Factor(Value(ones, axes, 1), False))
-        found = _merged(found, self.order)
+                found.append(TpuFactor(Value(ones, axes, 1), False))
+        found = self.merged(found)
         masks: dict[int, list[Predicate]] = {}
         for p in inner:
             takers = [k for k, part in enumerate(found) if set(self.axes_of(p)) <= set(part.value.axes)]
@@ -258,6 +265,21 @@ class TpuValues:
                 if set(m.axes) <= set(part.value.axes):
                     found[k] = replace(part, inside=infix(part.inside, "&", m, self.order) if part.inside else m)
                     break
+        return found
+
+    def merged(self, found: list[TpuFactor]) -> list[TpuFactor]:
+        """Factors whose axes are among another's multiplied with it, rather with one that is computed."""
+        found = sorted(found, key=lambda part: len(part.value.axes))
+        k = 0
+        while k < len(found):
+            small = found[k]
+            large = [p for p in found[k + 1 :] if set(small.value.axes) <= set(p.value.axes)]
+            if large:
+                into = min(large, key=lambda p: (p.stored, len(p.value.axes)))
+                found[found.index(into)] = TpuFactor(times(into.number, small.number, self.order), False)
+                del found[k]
+            else:
+                k += 1
         return found
 
     def axes_of(self, p: Predicate) -> Axes:
@@ -290,7 +312,7 @@ class TpuValues:
 
 
 @dataclass(frozen=True)
-class _Factor:
+class TpuFactor:
     """A factor of a sum: a tile as it is stored, in its own precision, or one that is computed; and where it counts, if
     values choose that."""
 
@@ -303,29 +325,13 @@ class _Factor:
         """In float32."""
         return replace(self.value, node=_wide(self.value.node)) if self.stored else self.value
 
-    def meets(self, other: _Factor, summed: Axes) -> bool:
+    def meets(self, other: TpuFactor, summed: Axes) -> bool:
         """Whether the sum of both is a product of matrices."""
         common = [i for i in self.value.axes if i in other.value.axes]
         return common == list(summed) and len(summed) == 1 and len(self.value.axes) == len(other.value.axes) == 2
 
 
-def _merged(found: list[_Factor], order: Axes) -> list[_Factor]:
-    """Factors whose axes are among another's multiplied with it, rather with one that is computed."""
-    found = sorted(found, key=lambda part: len(part.value.axes))
-    k = 0
-    while k < len(found):
-        small = found[k]
-        large = [p for p in found[k + 1 :] if set(small.value.axes) <= set(p.value.axes)]
-        if large:
-            into = min(large, key=lambda p: (p.stored, len(p.value.axes)))
-            found[found.index(into)] = _Factor(times(into.number, small.number, order), False)
-            del found[k]
-        else:
-            k += 1
-    return found
-
-
-def _dot(a: _Factor, b: _Factor, summed: Index, order: Axes) -> Value:
+def _dot(a: TpuFactor, b: TpuFactor, summed: Index, order: Axes) -> Value:
     rest = [next(i for i in v.value.axes if i is not summed) for v in (a, b)]
     if order.index(rest[0]) > order.index(rest[1]):
         a, b, rest = b, a, rest[::-1]

@@ -10,15 +10,15 @@ import jax
 from tensorlang.budget import limited
 from tensorlang.errors import ArgumentError
 from tensorlang.language.function import Function
-from tensorlang.language.rebuilt import height
 from tensorlang.lower.plan.kept import require_store
+from tensorlang.lower.plan.numbers import has_numbers
 from tensorlang.lower.run import Lowered
 from tensorlang.memory import cached_whole
 from tensorlang.normal.recurrences import has_recurrences
 from tensorlang.surface.inline import opened
 
 if TYPE_CHECKING:
-    from tensorlang.lower.mesh.run import Distributed
+    from tensorlang.lower.mesh.run import Distributed, Partitioned
 
 TARGETS = ("jax", "pallas-tpu", "pallas-gpu", "pallas-triton")
 
@@ -50,7 +50,7 @@ def lower(
     check: bool = False,
     strict: bool = False,
     store: str = "needed",
-) -> Distributed: ...
+) -> Distributed | Partitioned: ...
 
 
 @limited
@@ -65,7 +65,7 @@ def lower(
     check: bool = False,
     strict: bool = False,
     store: str = "needed",
-) -> Lowered | Distributed:
+) -> Lowered | Distributed | Partitioned:
     """`f` as Python source for `target`, ready to be called.
 
     Long correlations are computed by Fourier transforms, which round differently: absolutely to the largest result.
@@ -74,7 +74,9 @@ def lower(
 
     With a `mesh` it runs on all of its devices. `sharding` says along which axes of the mesh indices are cut into
     blocks, by their names in `f`, or by the names of the sizes that they run over: {"i": "data", "n": ("x", "y")}. What
-    that makes of each array, and what the devices send each other is described in `tensorlang.lower.mesh`.
+    that makes of each array, and what the devices send each other is described in `tensorlang.lower.mesh`. Of programs
+    with recurrences, numbers of indices or functions from outside parameters and results are laid out so, and XLA
+    distributes the rest.
 
     What brackets hide must be finite, or it may make nan of what does not read it: compiled code multiplies by zero
     where that is fastest. With `strict` an element that no true bracket reads for a result has no influence on it,
@@ -103,7 +105,8 @@ def lower(
 
     Raises `ArgumentError` for an unknown target, for a name that is not a size of `f`, for a `sharding`
     that names no index or size of `f`, or no axis of the mesh, for `blocks` that are invalid or of another target, and
-    for `strict` code for a mesh or as kernels, for recurrences for a mesh, and for an unknown `store`.
+    for `strict` code for a mesh or as kernels, for the times of a recurrence cut along a mesh, and for an unknown
+    `store`.
 
     >>> f = tl.parse("f(x: [n]R) = sum i:n. x[i]^2")
     >>> print(tl.lower(f).explain()["result"].cost)
@@ -117,12 +120,6 @@ def lower(
         where = "a mesh" if target == "jax" else f"the target {target!r}"
         hint = "what brackets hide must be finite there; the target 'jax' on one device takes strict=True"
         raise ArgumentError(f"no strict code is made for {where}", hint=hint)
-    if (mesh is not None or sharding is not None) and has_recurrences(opened(f)):
-        hint = "the target 'jax' on one device, where steps are a lax.scan; its arrays may be sharded by jax.jit"
-        what = f"recurrences are not lowered for a mesh yet, and {f.name} has one"
-        if not height(opened(f).body):
-            what, hint = f"external functions are not called for a mesh, and {f.name} calls one", "the target 'jax'"
-        raise ArgumentError(what, hint=hint)
     if mesh is None and sharding is None and target != "jax":
         from tensorlang.lower.kernels.run import Kernels
 
@@ -136,8 +133,10 @@ def lower(
         raise ArgumentError("a mesh and a sharding are needed, or neither of them", hint='sharding={"n": "x"}')
     if target != "jax":
         raise ArgumentError(f"programs run on a mesh by the target 'jax', found {target!r}", hint="target='jax'")
-    from tensorlang.lower.mesh.run import Distributed
+    from tensorlang.lower.mesh.run import Distributed, Partitioned
 
+    if has_recurrences(opened(f)) or has_numbers(f):
+        return Partitioned(f, mesh, sharding, exact, sizes, check, store)
     return Distributed(f, mesh, sharding, exact, sizes, check)
 
 

@@ -294,8 +294,6 @@ def test_what_is_no_recurrence_is_refused_with_a_mend(text: str) -> None:
 
 def test_what_can_not_be_done_with_a_recurrence_yet_is_refused_in_words() -> None:
     f = tl.parse(RNN)
-    with pytest.raises(tl.ArgumentError, match="not lowered for a mesh"):
-        tl.lower(f, mesh=jax.make_mesh((1,), ("x",)), sharding={"n": "x"})
     with pytest.raises(tl.NormalFormError, match=r"tl\.normalize"):
         tl.eliminate_pairs(tl.let_lift(f))
     with pytest.raises(tl.ArgumentError, match="not counted in NumPy"):

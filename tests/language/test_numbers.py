@@ -178,13 +178,6 @@ def test_an_element_that_is_not_there_is_no_number() -> None:
         tl.parse("f(x: [n]R) = sum i:n. x[i] * real(j)")
 
 
-def test_on_a_mesh_it_is_refused() -> None:
-    mesh = jax.make_mesh((1,), ("x",))
-    with pytest.raises(tl.ArgumentError, match="numbers that indices are") as caught:
-        tl.lower(tl.parse(PROGRAMS[2]), mesh=mesh, sharding={"n": "x"})
-    assert "jnp.arange(n)" in str(caught.value.hint)
-
-
 # -- sizes that neither a type nor a range tells
 
 

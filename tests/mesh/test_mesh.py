@@ -12,6 +12,7 @@ import tensorlang as tl
 from tensorlang.errors import ArgumentError
 from tensorlang.measure.collectives import sent_by
 from tests.support.mesh_cases import ATTENTION, CORRELATION, LAYER, MATMUL, STENCIL, TRANSPOSED
+from tests.support.mesh_partitioned import RNN
 
 MESH = AbstractMesh((4, 2), ("x", "y"))
 
@@ -218,3 +219,32 @@ def test_collectives_of_compiled_programs_are_read() -> None:
         ("ppermute", ("x", "y"), 3, 12),
         ("all_gather", ("x", "y"), 5, 20),
     ]
+
+
+# -- what XLA partitions
+
+
+def test_recurrences_have_parameters_and_results_that_lie_as_asked() -> None:
+    f = on_mesh(tl.value_and_grad(tl.parse(RNN), "w"), batch="x", h="y")
+    assert f.in_specs == (P(None, "x"), P("y"), P("y"), P("x", "y"))
+    assert f.out_specs == (P(), P("y"))
+    assert "def rnn_value_and_grad_on_mesh(x, w, u, y, *, mesh):" in f.source
+    assert "w lies as " in str(f.explain())
+
+
+def test_indices_lay_out_what_recurrences_read_and_make() -> None:
+    f = on_mesh("f(x: [n][T]R) = gen i:n. scan t:T with s = 0. s + x[i, t]", i="x")
+    assert (f.in_specs, f.out_specs) == ((P("x"),), P("x"))
+    f = on_mesh("f(x: ([n]R, R)) = fold t:T with s = fst(x). gen i:n. cos(s[i]) + snd(x)", n="x")
+    assert (f.in_specs, f.out_specs) == (((P("x"), P()),), P("x"))
+
+
+def test_times_are_not_cut() -> None:
+    with pytest.raises(ArgumentError, match="t of fold t:T would be cut along x") as caught:
+        on_mesh(RNN, T="x")
+    assert "no times" in str(caught.value.hint)
+
+
+def test_numbers_of_indices_are_left_to_xla() -> None:
+    f = on_mesh("f(x: [n]R) = gen i:n. x[i] * real(i)", i="x")
+    assert (f.in_specs, f.out_specs) == ((P("x"),), P("x"))

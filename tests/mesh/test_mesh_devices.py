@@ -13,6 +13,7 @@ import pytest
 
 from tests.support import ROOT
 from tests.support.mesh_cases import CASES
+from tests.support.mesh_partitioned import CASES as PARTITIONED
 
 
 def on_devices(*command: str, count: int = 8) -> str:
@@ -100,3 +101,14 @@ print("ok")
 
 def test_lowered_programs_take_arrays_as_they_lie() -> None:
     assert on_devices("-c", AS_THEY_ARE) == "ok\n"
+
+
+def test_what_xla_partitions_is_what_one_device_computes() -> None:
+    lines = {
+        line["name"]: line for line in map(json.loads, on_devices("-m", "tests.support.mesh_partitioned").splitlines())
+    }
+    assert lines.keys() > PARTITIONED.keys()
+    assert max(line["error"] for line in lines.values()) < 1e-5
+    for name, case in PARTITIONED.items():
+        if case.kinds:
+            assert lines[name]["kinds"] == sorted(case.kinds), name

@@ -131,7 +131,8 @@ def error(got: Any, want: Any) -> float:
     import jax
 
     pairs = zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True)
-    return max(float(np.max(np.abs(np.asarray(a) - b)) / max(1.0, float(np.max(np.abs(b))))) for a, b in pairs)
+    most = lambda x: float(np.max(np.abs(x), initial=0))
+    return max(most(np.asarray(a) - b) / max(1.0, most(b)) for a, b in pairs)
 
 
 def main() -> None:

@@ -273,8 +273,8 @@ class MeshSource:
         self.outer.blank()
         self.outer.statements.append(Define("on_device", tuple(names), self.device))
         self.outer.blank()
-        self.outer.assign("in_specs", tuple_of(_spec_node(self._spec(key)) for key, _ in given))
-        specs = [_spec_node(self._spec(key)) for key in outputs]
+        self.outer.assign("in_specs", tuple_of(spec_node(self._spec(key)) for key, _ in given))
+        specs = [spec_node(self._spec(key)) for key in outputs]
         self.outer.assign("out_specs", tuple_of(specs) if len(specs) > 1 else specs[0])
         got = [self.held[key, self.plan.stored(key)] for key in outputs]
         run_ = self.names.fresh_global("run")
@@ -297,10 +297,7 @@ class MeshSource:
 
     def _spec(self, key: Key) -> jax.P:
         """How an array lies on the mesh."""
-        axes = [(a if len(a) > 1 else a[0]) if a else None for a in self.plan.along[key]]
-        while axes and axes[-1] is None:
-            axes.pop()
-        return jax.P(*axes)  # type: ignore[no-untyped-call]
+        return spec_of(self.plan.along[key])
 
     def _in_specs(self, p: Parameter) -> Any:
         """How a parameter lies on the mesh, in tuples where it is a pair."""
@@ -341,7 +338,16 @@ def _axis(along: Along) -> Node:
     return Text(along[0]) if len(along) == 1 else tuple_of(map(Text, along))
 
 
-def _spec_node(spec: jax.P) -> Node:
+def spec_of(layout: Sequence[Along]) -> jax.P:
+    """How an array lies whose axes are laid out so."""
+    axes = [(a if len(a) > 1 else a[0]) if a else None for a in layout]
+    while axes and axes[-1] is None:
+        axes.pop()
+    return jax.P(*axes)  # type: ignore[no-untyped-call]
+
+
+def spec_node(spec: jax.P) -> Node:
+    """The code for it."""
     return apply("jax.P", *(Name("None") if a is None else _axis((a,) if isinstance(a, str) else a) for a in spec))
 
 

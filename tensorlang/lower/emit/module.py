@@ -56,7 +56,11 @@ class Source:
     @cached_property
     def text(self) -> str:
         """`runnable` with comments."""
-        return assembled([self.definition], self.helpers, self._table)
+        return self.text_with(())
+
+    def text_with(self, definitions: Sequence[str], names: Iterable[str] = ()) -> str:
+        """The text with further functions, which read those names, of helpers and modules."""
+        return assembled([self.definition, *definitions], [*self.helpers, *names], self._table)
 
 
 IMPORTS = {

@@ -97,7 +97,12 @@ class Recurrent:
     @cached_property
     def text(self) -> str:
         """The Python, with comments."""
-        return assembled([code for _, code in self.definitions], self.helpers, self._table)
+        return self.text_with(())
+
+    def text_with(self, definitions: Sequence[str], names: Iterable[str] = ()) -> str:
+        """The text with further functions, which read those names, of helpers and modules."""
+        own = [code for _, code in self.definitions]
+        return assembled([*own, *definitions], [*self.helpers, *names], self._table)
 
     def _sizes(self) -> dict[Size, str]:
         """Read the sizes off the shapes; gives the names of those that no shape determines."""

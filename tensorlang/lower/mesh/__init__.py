@@ -12,9 +12,12 @@ names through simplification and differentiation, so for adjoints, whose indices
     needs.py        the part of an array that reads at a block's indices need
     local.py        statements over blocks, which are programs again, and lowered as all others are
     collectives.py  what is sent, as formulas of the sizes
+    partition.py    how parameters and results lie of programs that XLA distributes: those with recurrences
     run.py          checking arguments, and running it
 
-`emit.mesh` writes these, and between them what devices send each other, as one function under `jax.shard_map`.
+`emit.mesh` writes these, and between them what devices send each other, as one function under `jax.shard_map`. A
+program with recurrences, numbers of indices or functions from outside is written as for one device, by
+`emit.partitioned`, between parameters and results that are laid out; XLA's partitioner decides the rest.
 
 What a statement reads is there where it is computed, or it is sent before:
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Protocol
 
@@ -98,9 +98,12 @@ class Wanted:
     results: Sequence[tuple[Along, ...]]
 
 
-@dataclass
-class _Layouts:
-    found: dict[Key, list[Along]] = field(default_factory=dict)
+class Layouts:
+    """The axes along which each axis of arrays of these `shapes` is laid out, as it is found out."""
+
+    def __init__(self, asked: Asked, shapes: Mapping[Key, tuple[Affine, ...]]) -> None:
+        self.asked, self.shapes = asked, shapes
+        self.found: dict[Key, list[Along]] = {key: [()] * len(sizes) for key, sizes in shapes.items()}
 
     def note(self, array: Key, k: int, along: Along) -> None:
         """Lay out the k-th axis, unless it is already, or another axis of the array is along the same axes."""
@@ -108,26 +111,35 @@ class _Layouts:
         if not layout[k] and not any(set(along) & set(other) for other in layout):
             layout[k] = along
 
+    def read(self, reads: Iterable[tuple[Key, tuple[Affine, ...], Mapping[Index, Affine]]]) -> None:
+        """Lay out arrays as the indices at which they are read, of these ranges."""
+        reads = list(reads)
+        for plain in (True, False):  # what an index is alone at says more than what it is moved along
+            for array, places, ranges in reads:
+                for k, a in enumerate(places):
+                    at = {i: self.asked.of_index(i, ranges[i]) for i in a.indices if i in ranges}
+                    moved = [i for i, along in at.items() if along]
+                    if len(moved) == 1 and (a is atom_affine(moved[0])) is plain:
+                        self.note(array, k, at[moved[0]])
+
+    def fill(self, arrays: Iterable[Key]) -> None:
+        """Lay out what is left of `arrays` by their sizes."""
+        for key in arrays:
+            for k, size in enumerate(self.shapes[key]):
+                self.note(key, k, self.asked.of_size(size))
+
 
 def wanted(f: Function, asked: Asked) -> Wanted:
     """How the arrays of `f` are to be laid out, from what is asked for the indices that make and read them."""
     p = program(push_out_gen(eliminate_pairs(let_lift(f))))
     shapes = p.shapes | {s.key: tuple(b.size for b in s.own) for s in p.statements}
-    layouts = _Layouts({key: [()] * len(sizes) for key, sizes in shapes.items()})
+    layouts = Layouts(asked, shapes)
     for s in p.statements:
         for k, b in enumerate(s.own):
             layouts.note(s.key, k, asked.of_index(b.index, b.size))
-    scans = [Scan(s) for s in p.statements]
-    for plain in (True, False):  # what an index is alone at says more than what it is moved along
-        for read in (read for scan in scans for read in scan.reads):
-            for k, a in enumerate(read.at):
-                at = {i: asked.of_index(i, read.scope[i].size) for i in a.indices if i in read.scope}
-                moved = [i for i, along in at.items() if along]
-                if len(moved) == 1 and (a is atom_affine(moved[0])) is plain:
-                    layouts.note(read.array, k, at[moved[0]])
-    for key, sizes in p.shapes.items():
-        for k, size in enumerate(sizes):
-            layouts.note(key, k, asked.of_size(size))
+    reads = [read for s in p.statements for read in Scan(s).reads]
+    layouts.read((read.array, read.at, {i: b.size for i, b in read.scope.items()}) for read in reads)
+    layouts.fill(p.shapes)
     found = {key: tuple(layout) for key, layout in layouts.found.items()}
     return Wanted(
         {(x.name, path): found[x, path] for x, path in p.shapes},

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import islice, product
 
-from tensorlang.errors import ArgumentError
 from tensorlang.language.affine import Affine, atom_affine
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Sum
@@ -21,7 +20,6 @@ from tensorlang.lower.mesh.hoist import hoisted
 from tensorlang.lower.mesh.needs import Merged, Needs, needed, stored
 from tensorlang.lower.mesh.statements import Binder, MeshProgram, MeshStatement, Read, Scan, program
 from tensorlang.lower.plan.dependence import Key
-from tensorlang.lower.plan.numbers import has_numbers
 from tensorlang.lower.plan.statements import leaves_of
 from tensorlang.simplify import simplify
 
@@ -70,11 +68,6 @@ class MeshPlan:
 def plan(f: Function, asked: Asked, sizes: Mapping[str, int] | None = None) -> MeshPlan:
     """`f` on a mesh as `asked`; its products are ordered by what they cost at `sizes`, as by `simplify`."""
     simplified = simplify(f, **(sizes or {}))
-    if has_numbers(simplified):
-        raise ArgumentError(
-            f"{f.name} reads numbers that indices are, which no program on a mesh can",
-            hint="pass them as an array: a parameter c: [n]R, given jnp.arange(n), read at c[i]",
-        )
     return _Planner(program(simplified), asked, f).plan
 
 

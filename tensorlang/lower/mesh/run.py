@@ -11,19 +11,24 @@ import jax
 import numpy as np
 from jax.sharding import AxisType
 
+from tensorlang.errors import ArgumentError
 from tensorlang.language.affine import IndexArray, Size
 from tensorlang.language.arguments import bind
 from tensorlang.language.function import Function
 from tensorlang.language.predicates import Relation
 from tensorlang.lower.checked import check_traced
 from tensorlang.lower.emit.mesh import MeshSource, uneven
+from tensorlang.lower.emit.partitioned import PartitionedSource
 from tensorlang.lower.explain import Explained, Explanation
 from tensorlang.lower.mesh.asked import Along, asked
 from tensorlang.lower.mesh.collectives import Collectives
 from tensorlang.lower.mesh.local import Cut
+from tensorlang.lower.mesh.partition import partition
 from tensorlang.lower.mesh.plan import MeshStep, plan
-from tensorlang.lower.run import check_extrema, defined, values_of
+from tensorlang.lower.run import Form, Lowered, check_extrema, defined, values_of
 from tensorlang.shown import Shown
+from tensorlang.simplify import simplify
+from tensorlang.surface.inline import opened
 
 
 class Distributed(Shown):
@@ -91,9 +96,7 @@ class Distributed(Shown):
             self._at[key] = self._form(uneven(self._plan, bound.sizes))
         form = self._at[key]
         run = partial(form.run, mesh=self.mesh, **{name: bound.sizes[size] for size, name in form.made.told.items()})
-        if AxisType.Explicit in jax.sharding.get_abstract_mesh().axis_types:
-            run = jax.sharding.auto_axes(run, out_sharding=self.out_specs)
-        return run(*values_of(self.function, bound))
+        return _along_none(run, self.out_specs)(*values_of(self.function, bound))
 
     def _form(self, cuts: frozenset[Cut]) -> _Form:
         """The program where these sizes can't be cut evenly."""
@@ -102,6 +105,62 @@ class Distributed(Shown):
             run = jax.jit(defined(made), static_argnames=["mesh", *made.told.values()])
             self._forms[cuts] = _Form(made, run)
         return self._forms[cuts]
+
+
+class Partitioned(Lowered):
+    """A program as Python that XLA partitions for a mesh: `jax.numpy` between parameters and results that are laid out.
+
+    So are programs run that have recurrences, numbers of indices, or functions from outside. Parameters and results lie
+    as `in_specs` and `out_specs` say, and of all else XLA decides where it is computed and what is sent for it;
+    `tensorlang.measure.collectives.sent_by` reads that from the compiled program. An axis that can't be cut evenly is
+    whole on every device.
+    """
+
+    def __init__(
+        self,
+        f: Function,
+        mesh: jax.sharding.Mesh | jax.sharding.AbstractMesh,
+        sharding: Mapping[str, str | Along],
+        exact: bool = False,
+        sizes: Mapping[str, int] | None = None,
+        check: bool = False,
+        store: str = "needed",
+    ) -> None:
+        self.mesh = _automatic(mesh)
+        whole = opened(f)
+        lying = partition(whole, asked(whole, mesh, sharding))
+        self._made = PartitionedSource(simplify(whole, **(sizes or {})), lying, exact, store)
+        self.in_specs, self.out_specs = self._made.in_specs, self._made.out_specs
+        super().__init__(f, exact, sizes, check, False, store)
+
+    def explain(
+        self, given: Mapping[str, int] | None = None, /, on_points: bool = False, **by_name: int
+    ) -> Explanation:
+        """How arrays are computed, and how parameters and results lie. Raises `ArgumentError` if sizes are given."""
+        if given or by_name or on_points:
+            raise ArgumentError("operations of what XLA partitions are not counted", hint="explain(), without sizes")
+        lie = [f"{p.name} lies as {spec}" for p, spec in zip(self.function.params, self.in_specs, strict=True)]
+        return Explanation("mesh", self._made.explained, (*lie, f"what it gives lies as {self.out_specs}"))
+
+    def _points_or_mask(self, value: Any) -> Any:
+        return value.toarray() if hasattr(value, "toarray") else value
+
+    def _form(self, on_points: tuple[Relation, ...]) -> Form:
+        if on_points not in self._forms:
+            made = self._made
+            run = jax.jit(defined(made), static_argnames=["mesh", *made.told.values()])
+            self._forms[on_points] = Form(made, lambda *args, **told: self._laid_out(run, args, told))
+        return self._forms[on_points]
+
+    def _laid_out(self, run: Callable[..., Any], args: tuple[Any, ...], told: Mapping[str, int]) -> Any:
+        return _along_none(partial(run, mesh=self.mesh, **told), self.out_specs)(*args)
+
+
+def _along_none(run: Callable[..., Any], out_specs: Any) -> Callable[..., Any]:
+    """`run`, which wants that arrays' types don't say how they lie, where they do."""
+    if AxisType.Explicit in jax.sharding.get_abstract_mesh().axis_types:
+        run = jax.sharding.auto_axes(run, out_sharding=out_specs)
+    return run
 
 
 def _automatic(mesh: jax.sharding.Mesh | jax.sharding.AbstractMesh) -> jax.sharding.Mesh | jax.sharding.AbstractMesh:

@@ -1,5 +1,6 @@
 """What a device needs of arrays that are cut into blocks, one for each device along an axis of a mesh."""
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 
@@ -49,3 +50,19 @@ def _own_part(x, axis, dim, first, length, step):
     low, high = min(0, *starts), max(x.shape[dim], *(start + length for start in starts))
     x = _over(x, *((low, high) if k == dim else (0, n) for k, n in enumerate(x.shape)))
     return lax.dynamic_slice_in_dim(x, first - low + lax.axis_index(axis) * step, length, dim)
+
+
+def _laid_out(arrays, mesh, specs):
+    """The arrays, of each of which a device has what its spec says, and all of an axis that can't be cut evenly."""
+
+    def is_even(n, along):
+        count = 1
+        for axis in along if isinstance(along, tuple) else (along,):
+            count *= mesh.shape[axis]
+        return n > 0 and n % count == 0
+
+    def laid_out(x, spec):
+        axes = [along if along and is_even(n, along) else None for n, along in zip(x.shape, spec, strict=False)]
+        return lax.with_sharding_constraint(x, jax.NamedSharding(mesh, jax.P(*axes)))
+
+    return jax.tree.map(laid_out, arrays, specs)

@@ -13,7 +13,7 @@ from itertools import islice, permutations, product
 
 from tensorlang.cost.counter import Counter
 from tensorlang.cost.domains import Domain
-from tensorlang.cost.polynomial import Polynomial, Unknown, affine, number, unknown
+from tensorlang.cost.polynomial import Monomial, Polynomial, Unknown, affine, number, total, unknown
 from tensorlang.interning import shared
 from tensorlang.language.affine import Affine, Atom, Index, Size, atom_affine, canonical, constant
 from tensorlang.language.grid import Setting, indices_of
@@ -46,14 +46,33 @@ def never_above(p: Polynomial, q: Polynomial) -> bool:
     if all(k >= 0 for k in difference.terms.values()):
         return True
     domains = [x for x in difference.unknowns if isinstance(x, Domain)]
-    choices = product(*(_lower_bounds(domain) for domain in domains))
-    for bounds in islice(choices, _CHOICES):
-        chosen: dict[Unknown, Polynomial] = {x: low + unknown(x) for x, low in zip(domains, bounds, strict=True)}
-        shifted = difference.substitute(chosen)
-        sizes: dict[Unknown, Polynomial] = {x: unknown(x) + number(1) for x in shifted.unknowns if isinstance(x, Size)}
-        if all(k >= 0 for k in shifted.substitute(sizes).terms.values()):
+    for bounds in islice(product(*map(_lower_bounds, domains)), _CHOICES):
+        least = dict(zip(domains, bounds, strict=True))
+        written = (
+            _written_out(monomial, tuple((x, least[x]) for x in monomial if isinstance(x, Domain))) * k
+            for monomial, k in difference.terms.items()
+        )
+        if all(k >= 0 for k in total(written).terms.values()):
             return True
     return False
+
+
+@cached
+def _written_out(monomial: Monomial, least: tuple[tuple[Domain, Polynomial], ...]) -> Polynomial:
+    """A product of sizes, each 1 + s, and of numbers of points, each the `least` that it is known to be and a rest."""
+    low = dict(least)
+    product_of_all = number(1)
+    for x in monomial:
+        if isinstance(x, Domain):
+            product_of_all = product_of_all * (_from_one(low[x]) + unknown(x))
+        else:
+            product_of_all = product_of_all * _from_one(unknown(x))
+    return product_of_all
+
+
+def _from_one(p: Polynomial) -> Polynomial:
+    """`p` with each size written 1 + s."""
+    return p.substitute({x: unknown(x) + number(1) for x in p.unknowns if isinstance(x, Size)})
 
 
 def sizes_of(p: Polynomial) -> tuple[Size, ...]:
@@ -174,7 +193,8 @@ def _interval(i: Index, size: Affine, p: Predicate) -> Affine | None:
     return high - low
 
 
-def _lower_bounds(x: Domain) -> list[Polynomial]:
+@cached
+def _lower_bounds(x: Domain) -> tuple[Polynomial, ...]:
     """Numbers of points that are no larger than that of `x`: those of its projections, and 0."""
     ranges = dict(x.binders)
     found = []
@@ -182,7 +202,7 @@ def _lower_bounds(x: Domain) -> list[Polynomial]:
         others = {j: n for j, n in ranges.items() if j is not i}
         shadow = simplify_in(project({i: ranges[i]}, x.pred, others), others)
         found.append(points(others, shadow))
-    return [*found, number(0)]
+    return (*found, number(0))
 
 
 def _is_countable(x: Domain, sizes: Mapping[Size, int]) -> bool:

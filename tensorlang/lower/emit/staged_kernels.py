@@ -10,13 +10,14 @@ from typing import Protocol
 
 from tensorlang.language.affine import Size
 from tensorlang.language.grammar import Var
-from tensorlang.lower.arrays.ir import Block, Define
+from tensorlang.lower.arrays.ir import Apply, Block, Define, Function, Item, Name, Node
 from tensorlang.lower.arrays.names import Names
+from tensorlang.lower.arrays.values import apply
 from tensorlang.lower.emit.helpers import HELPERS, names_read
 from tensorlang.lower.emit.kernels import Emit, KernelSource
 from tensorlang.lower.emit.module import IMPORTS
 from tensorlang.lower.emit.python import lines, modules_in
-from tensorlang.lower.emit.recurrences import Made, Recurrent
+from tensorlang.lower.emit.recurrences import Given, Made, Recurrent
 from tensorlang.lower.emit.shared import share
 from tensorlang.lower.kernels.ir import Plain, Recurrence
 from tensorlang.lower.kernels.operands import Array
@@ -40,6 +41,8 @@ EmitRecurrence = Callable[
 class StagedKernelSource(Recurrent):
     """The text of a module for `program`, as `KernelSource` has it."""
 
+    is_single = True
+
     def __init__(self, program: StagedKernels, emit: Emit, over_time: EmitRecurrence, exact: bool, store: str) -> None:
         self._program, self._emit, self._over_time = program, emit, over_time
         self.made_by: dict[str, str] = {}
@@ -50,12 +53,6 @@ class StagedKernelSource(Recurrent):
 
     def _options(self) -> tuple[str, ...]:
         return (*super()._options(), "interpret=False")
-
-    def _numbers(self, arrays: Sequence[str]) -> None:
-        """In single precision."""
-        self._lines.append(f"dtype = _single(jnp.result_type({', '.join(['float', *arrays])}))")
-        self._lines += [f"{name} = jnp.asarray({name}, dtype)" for name in arrays]
-        self.helpers["_single"] = None
 
     def _staged(self, stage: Stage) -> Made:
         program = self._program.programs[stage]
@@ -74,39 +71,31 @@ class StagedKernelSource(Recurrent):
             self._defined.add(name)
             self._names.fresh_global(name)
 
-    def _call(self, made: Made, arguments: Sequence[str]) -> str:
-        if isinstance(made, KernelSource):
-            arguments = [*arguments, "interpret=interpret"]
-        return super()._call(made, arguments)
+    def _call(self, made: Made, arguments: Sequence[Node]) -> Node:
+        called = super()._call(made, arguments)
+        if isinstance(made, KernelSource) and isinstance(called, Apply):
+            return replace(called, named=(*called.named, ("interpret", Name("interpret"))))
+        return called
 
     def _run(
-        self,
-        turn: Turn,
-        step: str,
-        read: list[tuple[int, str]],
-        stored: frozenset[Var],
-        last: str,
-        first: str,
-        size: str,
-        swept: bool,
-    ) -> dict[tuple[int, str], str]:
+        self, turn: Turn, step: str, read: list[Given], stored: frozenset[Var], last: str, first: Node
+    ) -> dict[Given, Node]:
         """Run the recurrence, by its kernel if there is one."""
         found = self._program.recurrences[turn]
         if isinstance(found, Plain):
-            self._lines.append(f"# Left to {found.by}: {found.reason}.")
-            return super()._run(turn, step, read, stored, last, first, size, swept)
-        sizes = {s: self._spelled[s] for s in self._function.sizes}
+            self._body.note(f"Left to {found.by}: {found.reason}.")
+            return super()._run(turn, step, read, stored, last, first)
         name = self._names.fresh_global(f"{turn.step.name}_over_time")
-        made = self._over_time(found, turn.carried, read, sizes, name)
+        made = self._over_time(found, turn.carried, read, self._sizes, name)
         self.made_by[found.name] = made.by
         definition, functions = share(made.definition)
         block = Block([definition])
         for called, code in functions.items():
             if called not in self._defined:
                 self._add([code], names_read(ast.parse(code)), [called])
-        self._add(["\n".join(lines(block))], ["_recur", *modules_in(block)], [name])
+        self._add(["\n".join(lines(block))], modules_in(block), [name])
         each = self._names.fresh_global("each")
-        given = [*(self._spelled[x] for x in made.arguments), *sizes.values(), "dtype", "interpret"]
-        otherwise = f"lambda: _recur({step}, ({first}), {size}, dtype)"
-        self._lines.append(f"{last}, {each} = {name}({', '.join([*given, otherwise])})")
-        return {key: f"{each}[{k}]" for k, key in enumerate(read)}
+        given = [*(self._spelled[x] for x in made.arguments), *self._sizes.values(), "dtype", "interpret"]
+        otherwise = Function((), apply("_recur", *self._steps(turn, step, first)))
+        self._body.unpack([last, each], apply(name, *map(Name, given), otherwise))
+        return {key: Item(Name(each), k) for k, key in enumerate(read)}

@@ -1,8 +1,8 @@
 """`python -m benchmarks.certificates`: of how many programs the checker decides everything, and how long it takes.
 
-The programs are those of the benchmarks, and those that stand in the pages, lessons, notebooks and examples: every text
-there that is a program with a derivative. A row for each program of which not everything is decided, or for which
-certifying or checking takes 10 seconds of one core or more; then the numbers.
+The programs are those of the benchmarks, with recurrences and without, and those that stand in the pages, lessons,
+notebooks and examples: every text there that is a program with a derivative. A row for each program of which not
+everything is decided, or for which certifying or checking takes 10 seconds of one core or more; then the numbers.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 
 import tensorlang as tl
 from benchmarks.programs import CASES
+from benchmarks.through_time import PROGRAMS
 from proofs.checker.budget import TooLarge
 from proofs.checker.certificate import check
 from proofs.checker.trees import Refused
@@ -65,6 +66,7 @@ def written() -> list[tuple[str, tl.Function]]:
 def main() -> None:
     """Print the rows and numbers."""
     own = [(case.name, case.function, case.wrt or None) for case in CASES]
+    own += [(name, tl.parse(text), None) for text, name in {p.text: p.name for p in reversed(PROGRAMS)}.items()]
     others = [(name, f, None) for name, f in written()]
     decided = 0
     for name, f, wrt in [*own, *others]:

@@ -22,7 +22,7 @@ from .facts import conjunction, fresh, is_index
 from .kinds import Path, leaves, shape
 from .linear import names_of
 from .normal import CHOICE, TEST, Atom, Term, Value, Values, at, negated, normals, range_of, within_term
-from .predicates import within
+from .predicates import renamed, within
 from .semantics import fine, names_in
 from .trees import Affine, All, Compare, Element, Exists, Holds, Pred, Recur, Type, name
 
@@ -233,24 +233,24 @@ class States:
         v = self.opened(v, context)
         if self.values.is_zero(v, context):
             return True
-        masked = self.masked(v, context)
+        masked = self.masked(v)
         if self.values.is_zero(masked, context):
             return True
-        return self.values.is_zero(self.unrolled(masked, context), context)
+        # what a step makes has no masks inside, so it is looked at without them, too
+        return any(self.values.is_zero(self.unrolled(one, context), context) for one in (masked, v))
 
-    def masked(self, v: Value, context: Sequence[Pred]) -> Value:
-        """`v` where the states that it reads may be other than 0."""
-        swap = {key: self._where(state) for key, state in self.known.items() if self.mask(state) is not None}
-        return self.swapped(v, swap, context, through=False) if swap else v
+    def masked(self, v: Value) -> Value:
+        """`v` where the states that its terms read may be other than 0; those in functions stay as they are."""
+        return normals(replace(t, preds=(*t.preds, *map(self._where, t.atoms))) for t in v)
 
-    def _where(self, state: State) -> Callable[[tuple[Affine, ...]], Value]:
-        def read(places: tuple[Affine, ...]) -> Value:
-            p = self.mask(state)
-            assert p is not None
-            names = {state.time: places[0], **dict(zip(state.formal, places[1:], strict=True))}
-            return at([Term(_ONE, ((state.key, tuple(map(name, (state.time, *state.formal)))),), (), (p,))], names)
-
-        return read
+    def _where(self, atom: Atom) -> Pred:
+        """Where an atom may be other than 0, as a state."""
+        key, places = self.atom(atom)
+        p = self.mask(self.known[key]) if key in self.known else None
+        if p is None:
+            return All()
+        state = self.known[key]
+        return renamed(p, {state.time: places[0], **dict(zip(state.formal, places[1:], strict=True))})
 
     def mask(self, state: State) -> Pred | None:
         """Where the state may be other than 0, over its time and places; None for everywhere."""
@@ -276,10 +276,8 @@ class States:
 
     # ---- other atoms in the places of some
 
-    def swapped(self, v: Value, swap: Swap, context: Sequence[Pred], through: bool = True) -> Value:
-        """`v` with other values in the places of some states; `through` the steps of recurrences within, too."""
-        if not through:
-            swap = {**swap, **{key: self._renamed(key) for key in self.known if key not in swap}}
+    def swapped(self, v: Value, swap: Swap, context: Sequence[Pred]) -> Value:
+        """`v` with other values in the places of some states, in the steps of recurrences within, too."""
         found: Value = []
         for t in v:
             if not self.reached(self.keys([t])) & swap.keys():
@@ -428,11 +426,16 @@ class States:
     def _guesses(self, states: Sequence[State], group: Sequence[State]) -> Iterator[dict[str, Same]]:
         choices: list[list[Same | None]] = []
         for state in states:
-            alike = [other for other in group if len(other.formal) == len(state.formal)]
+            made_of = self._parameters(state)
+            alike = [o for o in group if len(o.formal) == len(state.formal) and self._parameters(o) == made_of]
             mine = [Same(other, turns) for other in alike for turns in self._turns(state)]
             choices.append([*(one for one in mine if self._starts_as(state, one)), None])
         for chosen in islice(product(*choices), _GUESSES):
             yield {s.key: other for s, other in zip(states, chosen, strict=True) if other is not None}
+
+    def _parameters(self, state: State) -> set[str]:
+        """What a state is made of in the end: of the same, if it is to be the same."""
+        return self.reached([state.key]) - self.known.keys()
 
     @staticmethod
     def _turns(state: State) -> Iterator[Turns]:

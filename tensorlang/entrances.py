@@ -85,7 +85,8 @@ def unknown(name: str, known: Iterable[str]) -> NoReturn:
     """Raise the error for a name that the package has not."""
     if name.startswith("_"):
         raise AttributeError(f"module 'tensorlang' has no attribute {name!r}")
-    close = get_close_matches(name, known, n=1, cutoff=0.75)
+    names = list(known)
+    close = [other for form in (name, name.lower()) for other in get_close_matches(form, names, n=1, cutoff=0.75)]
     hint = f"did you mean tl.{close[0]}?" if close else "help(tensorlang) and the reference have all names"
     if name in functions():
         hint = f"tl.fn.{name}(x)"

@@ -82,8 +82,8 @@ class Counter:
             if lookup.array not in self.setting.arrays:
                 raise ArgumentError(
                     f"the cost depends on the elements of {lookup.array.name}",
-                    hint="pass the index array by its name; for what an argmax chooses, the arrays of all parameters, "
-                    "and where it is inside of a gen or sum, lift it out by let_lift",
+                    hint="pass the index array by its name; for what an argmax or a condition on values chooses, the "
+                    "arrays of all parameters, and where it is inside of a gen or sum, lift it out by let_lift",
                 )
 
 

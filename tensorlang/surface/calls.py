@@ -72,7 +72,10 @@ class CallReader(PieceReader):
             else:
                 known = [*self.programs, *functions(), *routine_names(), "pow", "real", *self.library()]
                 hint_known = self.meant(token) or did_you_mean(token.text, known)
-            hint_known = hint_known or "programs that are called stand above; tl.scalar_function registers functions"
+            hint_known = hint_known or (
+                "programs that are called stand above, and functions of numbers, scalar f(x) = ..; those written in "
+                "Python are called by programs that are, by tl.function"
+            )
             raise ScalarFunctionError(f"no scalar function is called {token.text}", self.place(token), hint_known)
         self.advance()
         arguments: list[Piece] = []

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import json
 import random
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -357,3 +359,13 @@ def test_zeros_are_put_around_a_column_that_is_read_and_not_around_the_matrix() 
     A, y = np.sin(np.arange(17.0 * n)).reshape(n, 17), np.cos(np.arange(n))
     wanted = sum(np.pad(A[:, c] * y, (c, 16 - c)) for c in range(17))
     np.testing.assert_allclose(tl.lower(f)(A.astype(np.float32), y.astype(np.float32)), wanted, atol=1e-4)
+
+
+def test_code_that_is_traced_once_does_not_outlive_its_program() -> None:
+    lowered = tl.lower(tl.parse("blur(y: [n]R, w: [m]R) = gen i:n. sum j:m. [j <= i] * y[i - j] * w[j]"))
+    lowered(jnp.ones(30), jnp.ones(5))
+    function = weakref.ref(lowered._form(()).run.__wrapped__)  # type: ignore[attr-defined]
+    del lowered
+    tl.clear_caches()
+    gc.collect()
+    assert function() is None

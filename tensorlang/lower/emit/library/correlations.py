@@ -19,16 +19,25 @@ from tensorlang.lower.emit.library.loops import _stored, _sum
 from tensorlang.lower.emit.library.windows import _over
 
 
-def _correlate(x, w, at, compute, groups=0, batch=0, outer=0, steps=False):
+def _correlate(x, w, at, compute, groups=0, batch=0, outer=0):
     """The sum over j of x[.., a * i + b * j + c] * w[.., j] for 0 <= i < n, for each (a, b, c, n) of `at` along the
     last axes; x is zero outside of itself, a and b are positive. Before these come axes that x and w share, then those
     of x alone, or of w alone, then those that are summed. The result has the shared ones, those of x, those of w, and
-    the i. With `steps` some a or b may be beyond 1. JAX traces it once for all arrays of the same shapes."""
-    traced_once = jax.jit(_correlated, static_argnums=(2, 3, 4, 5, 6, 7))
-    return traced_once(x, w, tuple(at), compute, groups, batch, outer, steps)
+    the i."""
+    return _correlated(x, w, at, _traced_once(compute), groups, batch, outer)
 
 
-def _correlated(x, w, at, compute, groups, batch, outer, steps):
+def _correlate_in_steps(x, w, at, compute, groups=0, batch=0, outer=0):
+    """`_correlate`, where some a or b are beyond 1."""
+    return _correlated(x, w, at, lambda x, w, at: _in_steps(x, w, at, compute), groups, batch, outer)
+
+
+def _traced_once(compute):
+    """compute(x, w, at), which JAX traces once for all arrays of the same shapes."""
+    return lambda x, w, at: jax.jit(compute, static_argnums=2)(x, w, tuple(at))
+
+
+def _correlated(x, w, at, compute, groups, batch, outer):
     rank, counts = len(at), tuple(n for _, _, _, n in at)
     shared, own = x.shape[:groups], x.shape[groups : groups + batch]
     others, inner = w.shape[groups : groups + outer], w.shape[groups + outer : w.ndim - rank]
@@ -37,15 +46,9 @@ def _correlated(x, w, at, compute, groups, batch, outer, steps):
     shape = (*shared, *own, *others, *counts)
     if 0 in (*x.shape, *w.shape, *shape):
         return jnp.zeros(shape, x.dtype)
-    way = (lambda x, w, at: _in_steps(x, w, at, compute)) if steps else compute
-    one = lambda x, w: _with_fewest_taps(x, w, at, way)
+    one = lambda x, w: _with_fewest_taps(x, w, at, compute)
     y = jax.vmap(one)(x, w) if groups else one(x[0], w[0])
     return y.reshape(shape)
-
-
-def _correlate_in_steps(x, w, at, compute, groups=0, batch=0, outer=0):
-    """`_correlate`, where some a or b are beyond 1."""
-    return _correlate(x, w, at, compute, groups, batch, outer, True)
 
 
 def _volume(shape):
@@ -132,7 +135,7 @@ def _in_rows(x, w, at, compute):
             rows = -(-w.shape[2 + k] // a)
             x, w = _folded(x, 2 + k, c, n + rows - 1, a), _folded(w, 2 + k, 0, rows, a)
             return _in_rows(x, w, [*at[:k], (1, 1, 0, n), *at[k + 1 :]], compute)
-    return compute(x, w, at)
+    return _traced_once(compute)(x, w, at)
 
 
 def _folded(x, axis, start, rows, step):

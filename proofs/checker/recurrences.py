@@ -449,7 +449,7 @@ class States:
 
     def _starts_as(self, state: State, other: Same) -> bool:
         theirs = other.state.first(other.at(tuple(map(name, state.formal))))
-        return self.values.is_zero([*state.init, *negated(theirs)], state.around)
+        return self.values.is_zero(self.masked([*state.init, *negated(theirs)]), state.around)
 
     def _refined(self, guess: dict[str, Same], states: Mapping[str, State]) -> dict[str, Same]:
         while guess:

@@ -349,7 +349,7 @@ class Recurrent:
     def _window(
         self, rest: Rest, body: Block, inside: Mapping[Parameter, str], length: str
     ) -> tuple[list[Node], list[Node]]:
-        """Compute what is computed in a window of so many times; gives the sums, and the rows by time."""
+        """Compute what is computed in a window of that length; gives the sums, and the rows by time."""
         made = self._made(rest.function)
         names = {**self._spelled, **inside}
         sizes = {**self._sizes, WINDOW: length}

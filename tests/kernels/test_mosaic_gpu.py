@@ -91,6 +91,12 @@ def test_kernels_agree_with_double_precision_and_nothing_races(subject: Subject,
     assert error(simulated(subject.function, *arguments, card=card), answer(subject, arguments)) < 1e-6
 
 
+@pytest.mark.parametrize("subject", _each())
+def test_arrays_of_one_element_are_computed_as_well(subject: Subject, simulated: Any) -> None:
+    arguments = cast(subject.arguments(dict.fromkeys(subject.case.odd, 1), 5), "float32")
+    assert error(simulated(subject.function, *arguments), answer(subject, arguments)) < 1e-6
+
+
 @pytest.mark.parametrize("card", CARDS)
 @pytest.mark.parametrize("subject", _each({"triangle times matrix"})[:4])
 def test_operands_of_half_the_length_are_summed_in_single_precision(

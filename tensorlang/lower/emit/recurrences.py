@@ -85,8 +85,9 @@ class Recurrent:
         self.told = signed.told
         self._spelled: dict[Parameter, str] = dict(signed.parameters)
         self._sizes = {size: self._integers.spelled[size] for size in f.sizes}
-        # what is in a step is small: less is gained by windows than lost
-        for part in (parts or staged(f, windows=names is None)).parts:
+        # what is in a step is small, so less is gained by windows than lost, and reads what need not be finite
+        whole = names is None
+        for part in (parts or staged(f, windows=whole, strict=strict or not whole)).parts:
             match part:
                 case Stage():
                     self._stage(part)

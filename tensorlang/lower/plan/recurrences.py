@@ -21,6 +21,7 @@ from tensorlang.language.grammar import Routine, Var
 from tensorlang.language.predicates import FALSE, TRUE, Predicate, conjunction, free_atoms, relations
 from tensorlang.language.types import R, array
 from tensorlang.lower.plan.in_step import in_steps
+from tensorlang.lower.plan.needless_masks import without_needless_masks
 from tensorlang.lower.plan.read_parts import read_parts
 from tensorlang.lower.plan.windows import Along, Sweep, found_sweep
 from tensorlang.normal import normal_ssa
@@ -132,9 +133,13 @@ class Staged:
     parts: tuple[Stage | Turn | Called, ...]
 
 
-def staged(f: Function, windows: bool = True) -> Staged:
-    """The stages and turns of `f`, a simplified program; with `windows`, turns go window by window of their times."""
-    d = apart(thinner(normal_ssa(f)))
+def staged(f: Function, windows: bool = True, strict: bool = False) -> Staged:
+    """The stages and turns of `f`, a simplified program; with `windows`, turns go window by window of their times.
+
+    If `strict`, what brackets hide has no influence, even if it is nan or inf.
+    """
+    s = thinner(normal_ssa(f))
+    d = apart(s if strict else without_needless_masks(s))
     if not d.loops:
         return Staged(f, (Stage(f, ()),))
     return _Staging(f, d.s, d.loops, {x.param: place for x, place in d.given.items()}, windows).result()

@@ -1,0 +1,217 @@
+"""Masks of the time that hide nothing but zeros, left out of the steps of recurrences.
+
+    Y = gen i. [p] * e;  X = gen i. [p] * Y[i] * Z[i]                      ->      X = gen i. Y[i] * Z[i]
+    Y as above;  Z = gen i. [p] * tanh(W[i]);  X = gen i. Y[i] * Z[i]      ->      Z = gen i. tanh(W[i])
+
+where p depends on the time, as the supports of cotangents do. Such a mask saves nothing: it can't restrict a range, and
+to ask p of each element takes longer than to multiply. Z must be finite where the data are, since nan and inf are not 0
+times 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+
+from tensorlang.language.affine import Affine, Index, IndexArray
+from tensorlang.language.grammar import Var
+from tensorlang.language.predicates import (
+    TRUE,
+    Equal,
+    Or,
+    Predicate,
+    conjunction,
+    conjuncts,
+    disjunction,
+    free_atoms,
+    lookups,
+    relations,
+)
+from tensorlang.normal.contraction import shadow
+from tensorlang.normal.pattern import Pattern, renamed
+from tensorlang.normal.recurrences import merged, step_ssa, with_outputs
+from tensorlang.normal.ssa import (
+    SSA,
+    Addition,
+    Contraction,
+    Input,
+    Loop,
+    Map,
+    Result,
+    Statement,
+    States,
+    Term,
+    factor_indices,
+    operands,
+    own_indices,
+    own_ranges,
+    predicates,
+)
+from tensorlang.normal.tidy import is_index_only, map_outputs, with_operands
+from tensorlang.sets.isl import implies
+from tensorlang.sets.solve import ranges_predicate, simplify_in
+from tensorlang.simplify.supports import is_zero_at_zero
+
+_MOST = 6
+"""Alternatives of a support that is followed."""
+
+_TOTAL = (
+    "abs asinh atan atan2 ceil cos erf erfc floor logaddexp max min relu round sigmoid sign sin softplus tanh "
+    "where_ge where_gt"
+)
+_FINITE = frozenset(_TOTAL.split())
+"""Functions that are finite wherever their arguments are."""
+
+
+def without_needless_masks(s: SSA) -> SSA:
+    """`s`, whose recurrences ask of the time only where the answer makes a difference to finite numbers."""
+    finite = _finite(s.statements, ())
+    loops = dict.fromkeys(x.loop for x in s.statements if isinstance(x, States))
+    changed = {loop: made for loop in loops if (made := _unmasked(loop, finite)) is not loop}
+    if not changed:
+        return s
+    new = merged(s.statements, changed)
+    names = {new[x]: name for x, name in s.names.items()}
+    return replace(s, statements=tuple(dict.fromkeys(new.values())), outputs=map_outputs(s.outputs, new), names=names)
+
+
+def _finite(statements: Iterable[Statement], others: Collection[Var]) -> set[Statement]:
+    """Those of the statements that are finite where the data are, all but the variables `others` being given, as far as
+    the type of the numbers reaches."""
+    found: set[Statement] = set()
+    for x in statements:
+        match x:
+            case States(loop=loop):
+                is_finite = _is_finite(loop, found)
+            case Map(_, f, _, _):
+                is_finite = f.name in _FINITE and found.issuperset(operands(x))
+            case Input(param, _, _):
+                is_finite = not isinstance(x, Result) and param not in others
+            case _:
+                is_finite = found.issuperset(operands(x))
+        if is_finite:
+            found.add(x)
+    return found
+
+
+def _is_finite(loop: Loop, known: Collection[Statement]) -> bool:
+    """Whether all that a recurrence computes is finite, of what it reads `known` being so."""
+    statements = step_ssa(loop.step).statements
+    return all(x in known for x in loop.operands) and len(_finite(statements, ())) == len(statements)
+
+
+def _unmasked(loop: Loop, known: Collection[Statement]) -> Loop:
+    """`loop` without needless masks, of what it reads `known` being finite."""
+    step = loop.step
+    s = step_ssa(step)
+    if not any(_is_of_time(q, step.time) for x in s.statements for p in predicates(x) for q in conjuncts(p)):
+        return loop
+    others = {v for v, x in zip(step.frees, loop.frees, strict=True) if x not in known}
+    finite = _finite(s.statements, others if _is_finite(loop, known) else others | set(step.states))
+    new: dict[Statement, Statement] = {}
+    whole: dict[Statement, Statement] = {}
+    supports: dict[Statement, Predicate] = {}
+    for x in s.statements:
+        reads_finite = finite.issuperset(operands(x))
+        made = _shown(with_operands(x, new), step.time, supports, reads_finite)
+        if isinstance(made, Contraction) and reads_finite:
+            made = _of_whole(made, whole, step.time, supports)
+        masks = _masks(made, step.time) if x in finite else []
+        if isinstance(made, Map | Contraction) and masks:
+            y = whole[made] = _under(made, conjunction(q for q in conjuncts(made.pred) if q not in masks))
+            supports[y] = _support(y, supports)
+        new[x] = made
+        supports[made] = _support(made, supports)
+    shown = with_outputs(step, replace(s, statements=tuple(new.values()), outputs=map_outputs(s.outputs, new)))
+    return loop if shown is step else Loop(loop.size, shown, loop.inits, loop.frees)
+
+
+def _is_of_time(q: Predicate, time: IndexArray) -> bool:
+    """Whether `q` asks of the time, and of nothing else that data say; an equality gives a place, at no cost."""
+    found = () if isinstance(q, Equal) else lookups(q)
+    return bool(found) and all(lookup.array is time for lookup in found) and not relations(q)
+
+
+def _shown(x: Statement, time: IndexArray, supports: Mapping[Statement, Predicate], finite: bool) -> Statement:
+    """`x` without the conditions on the time that hold wherever it isn't 0 without them."""
+    match x:
+        case Addition(terms, shape):
+            ranges = own_ranges(x)
+            shown = [Term(t.sign, _left(t.pred, supports[t.operand], ranges, time), t.operand) for t in terms]
+            return Addition(tuple(shown), shape)
+        case Map(p, f, arguments, _) if is_zero_at_zero(f):
+            inside = disjunction(supports[y] for y in arguments)
+            return _under(x, _left(p, inside, own_ranges(x), time))
+        case Contraction(p, _, _, _) if finite:
+            ranges = {**x.pattern.outer, **x.pattern.inner}
+            return _under(x, _left(p, _read(x, supports), ranges, time))
+        case _:
+            return x
+
+
+def _under(x: Map | Contraction, p: Predicate) -> Map | Contraction:
+    """`x` with another predicate."""
+    if isinstance(x, Map):
+        return Map(p, x.function, x.arguments, x.shape)
+    return Contraction(p, x.factors, x.summed, x.shape)
+
+
+def _of_whole(
+    x: Contraction, whole: Mapping[Statement, Statement], time: IndexArray, supports: Mapping[Statement, Predicate]
+) -> Contraction:
+    """`x`, whose factors are read without their masks where those hide nothing but zeros of it, one after the other."""
+    for k, (y, at) in enumerate(zip(x.factors, factor_indices(x), strict=True)):
+        if y not in whole:
+            continue
+        factors = (*x.factors[:k], whole[y], *x.factors[k + 1 :])
+        masks = [renamed(q, own_indices(y), at) for q in _masks(y, time)]
+        opened = Contraction(conjunction([*conjuncts(x.pred), *masks]), factors, x.summed, x.shape)
+        shown = _shown(opened, time, supports, True)
+        if isinstance(shown, Contraction) and set(conjuncts(x.pred)).issuperset(conjuncts(shown.pred)):
+            x = shown
+    return x
+
+
+def _masks(x: Statement, time: IndexArray) -> list[Predicate]:
+    """The conditions on the time of which elements of a map, or of a copy, are there."""
+    match x:
+        case Map(p, _, _, _):
+            return [q for q in conjuncts(p) if _is_of_time(q, time)]
+        case Contraction(p, _, _, _) if is_index_only(x):  # others say where it reads
+            return [q for q in conjuncts(p) if _is_of_time(q, time) and free_atoms(q).isdisjoint(x.pattern.inner)]
+        case _:
+            return []
+
+
+def _left(p: Predicate, inside: Predicate, ranges: Mapping[Index, Affine], time: IndexArray) -> Predicate:
+    """The conditions in `p` but those on the time that the others and `inside` imply."""
+    kept = list(conjuncts(p))
+    for q in conjuncts(p):
+        if _is_of_time(q, time):
+            others = [other for other in kept if other is not q]
+            if implies(conjunction([ranges_predicate(ranges), inside, *others]), q):
+                kept = others
+    return conjunction(kept)
+
+
+def _read(x: Contraction, supports: Mapping[Statement, Predicate]) -> Predicate:
+    """Where none of the factors is 0."""
+    places = zip(x.factors, factor_indices(x), strict=True)
+    return conjunction(renamed(supports[y], own_indices(y), at) for y, at in places)
+
+
+def _support(x: Statement, supports: Mapping[Statement, Predicate]) -> Predicate:
+    """A condition on the indices of `x` without which it is 0."""
+    match x:
+        case Addition(terms, _):
+            p = disjunction(conjunction([t.pred, supports[t.operand]]) for t in terms)
+        case Map(p, f, arguments, _):
+            inside = disjunction(supports[y] for y in arguments) if is_zero_at_zero(f) else TRUE
+            p = conjunction([p, inside])
+        case Contraction(p, _, summed, shape):
+            shapes = tuple(y.shape for y in x.factors)
+            p = shadow(Pattern(conjunction([p, _read(x, supports)]), shapes, summed, shape))
+        case _:
+            return TRUE
+    p = simplify_in(p, own_ranges(x))
+    return TRUE if any(isinstance(q, Or) and len(q.parts) > _MOST for q in conjuncts(p)) else p

@@ -20,6 +20,7 @@ Where it is decided
     which arrays are stored at the points of a relation           plan/sparse.py
     which products a step makes itself                            plan/in_step.py
     which part of states is kept over the time                    plan/read_parts.py
+    which masks of the time hide nothing but zeros                plan/needless_masks.py
     which arrays are cut into blocks of rows                      plan/triangular.py
     which arrays XLA must write to memory                         plan/materialize.py
     in which order all that happens                               plan/passes.py

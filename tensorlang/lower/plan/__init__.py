@@ -1,14 +1,15 @@
 """Which arrays exist, where and how they lie: passes from a simplified function to a plan.
 
-dependence   indices that an expression depends on; accesses and chains of lets taken apart
-numbers      the numbers that indices and sizes are become arrays
-in_step      products that steps make, rather than to read them of all times
-read_parts   states of which a part is kept over the time
-reroll       statements of the same form become one statement over an axis
-inline       elements computed where they are read
-axis_order   arrays of short rows, transposed
-fuse_sums    sums over the same range in one pass
-triangular   arrays cut into blocks of rows
-materialize  arrays that XLA must store
-size_guards  conditions on sizes alone that are implied
+dependence      indices that an expression depends on; accesses and chains of lets taken apart
+numbers         the numbers that indices and sizes are become arrays
+in_step         products that steps make, rather than to read them of all times
+read_parts      states of which a part is kept over the time
+needless_masks  masks of the time that hide nothing but zeros
+reroll          statements of the same form become one statement over an axis
+inline          elements computed where they are read
+axis_order      arrays of short rows, transposed
+fuse_sums       sums over the same range in one pass
+triangular      arrays cut into blocks of rows
+materialize     arrays that XLA must store
+size_guards     conditions on sizes alone that are implied
 """

@@ -58,7 +58,8 @@ def _under_what() -> str:
     known = _kept()["environment"]
     return (
         f"Operations are counted in what XLA compiles, with jax {known['jax']}. Times were measured on "
-        f"{known['cores']} virtual cores ({known['processor']}), at a load of {known['load']:.0f} with the benchmark's own."
+        f"{known['cores']} virtual cores ({known['processor']}), at a load of "
+        f"{known['load']:.0f} with the benchmark's own."
     )
 
 

@@ -101,8 +101,8 @@ def test_random_programs_and_their_adjoints_cost_what_is_counted(block: int) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("block", range(20))
-def test_thousands_of_programs_and_their_adjoints_cost_what_is_counted(block: int) -> None:
+@pytest.mark.parametrize("block", range(10))
+def test_a_thousand_programs_and_their_adjoints_cost_what_is_counted(block: int) -> None:
     check(range(10_000 + 100 * block, 10_100 + 100 * block))
 
 

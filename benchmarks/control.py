@@ -37,7 +37,7 @@ n = tl.sizes("n")
 
 
 @tl.scalar
-def cell(c: Any, f: Any, i: Any, g: Any, before: Any, below: Any) -> Any:
+def hm_lstm_cell(c: Any, f: Any, i: Any, g: Any, before: Any, below: Any) -> Any:
     """Equation 4: update, copy or flush, by the boundary states of the step before and of the layer below."""
     if before == 0:
         if below == 1:
@@ -46,7 +46,7 @@ def cell(c: Any, f: Any, i: Any, g: Any, before: Any, below: Any) -> Any:
     return tl.sigmoid(i) * tl.tanh(g)
 
 
-def cells(one: Any = cell) -> tl.Function:
+def cells(one: Any = hm_lstm_cell) -> tl.Function:
     """The cells of a layer, one for each element."""
     types: dict[str, Any] = {name: tl.R[n, n] for name in "cfig"}
 

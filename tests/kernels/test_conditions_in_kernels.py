@@ -90,7 +90,7 @@ LEFT = {
     ("two vectors", "adjoint"): THREE,
 }
 LEFT_ON = {"both sides": "pallas-tpu", "two vectors": "pallas-tpu"}
-_QUICK = ("elements", "product", "two vectors")
+_QUICK = ("elements", "two vectors")
 
 
 @pytest.mark.parametrize("what", DERIVED)

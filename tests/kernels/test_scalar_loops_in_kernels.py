@@ -133,7 +133,7 @@ def test_triton_leaves_what_stores_to_jax() -> None:
 @pytest.mark.parametrize("target", ["pallas-tpu", "pallas-gpu"])
 def test_the_cell_of_the_paper_on_mixed_mode_is_one_kernel_with_its_four_derivatives(target: str) -> None:
     types = {**dict.fromkeys("cfig", tl.R[n, n]), "before": tl.R[n], "below": tl.R[n]}
-    written, called = control.cells(), control.cells(tl.scalar(mode="dual")(control.cell.body))
+    written, called = control.cells(), control.cells(tl.scalar(mode="dual")(control.hm_lstm_cell.body))
     inputs = ("c", "f", "i", "g")
 
     def both(c: Any, f: Any, i: Any, g: Any, before: Any, below: Any, t: Any) -> Any:

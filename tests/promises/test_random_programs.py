@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -17,17 +17,29 @@ from tests.support.bulk import broken
 from tests.support.programs import arguments, functions
 from tests.support.promises import PROMISES, Case, Promise, case_for
 
+_QUICK = 800
+"""Seeds of the programs that are not slow."""
 
-@pytest.mark.parametrize("name", PROMISES)
-def test_thousands_of_random_programs_keep(name: str, program_count: int) -> None:
-    promise = PROMISES[name]
-    for seed in range(0, program_count, promise.share):
+
+def keep(promise: Promise, seeds: Iterable[int]) -> None:
+    for seed in seeds:
         case = case_for(promise, seed)
         try:
             promise.check(case)
         except Exception as error:
             error.add_note(f"seed {seed}, sizes {case.sizes}, program:\n{case.f}")
             raise
+
+
+@pytest.mark.parametrize("name", PROMISES)
+def test_hundreds_of_random_programs_keep(name: str) -> None:
+    keep(PROMISES[name], range(0, _QUICK, PROMISES[name].share))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PROMISES)
+def test_thousands_of_random_programs_keep(name: str, program_count: int) -> None:
+    keep(PROMISES[name], range(_QUICK, program_count, PROMISES[name].share))
 
 
 @pytest.mark.parametrize("name", [name for name, promise in PROMISES.items() if promise.share < 40])

@@ -2,7 +2,7 @@
 
     python -m benchmarks.control [--quick] [--out FILE]
 
-`cell` is the update of an HM-LSTM cell, equation 4 of the paper on mixed-mode differentiation of broadcasts, with its
+`hm_lstm_cell` is the update of an HM-LSTM cell, equation 4 of the paper on mixed-mode differentiation of broadcasts, with its
 partial derivatives by c, f, i and g, in float32, n rows of n with boundary states for each row: ours against `jax.vjp`
 of the same formula by `jnp.where`; `mixed` is the mixed mode of that paper, dual numbers within the reverse pass.
 
@@ -127,7 +127,7 @@ def cell_row(size: int, rounds: int, mixed: bool = False) -> dict[str, Any]:
     rng = np.random.default_rng(0)
     arrays = [jnp.asarray(rng.normal(size=(size, size)), jnp.float32) for _ in range(5)]
     states = [jnp.asarray(rng.integers(0, 2, size), jnp.float32) for _ in range(2)]
-    f = cells(tl.scalar(mode="dual")(cell.body) if mixed else cell)
+    f = cells(tl.scalar(mode="dual")(hm_lstm_cell.body) if mixed else hm_lstm_cell)
     value, adjoint = tl.lower(f), tl.lower(tl.adjoint(f, wrt=("c", "f", "i", "g")))
 
     def ours(*given: Any) -> Any:

@@ -2,9 +2,10 @@
 
     python -m benchmarks.control [--quick] [--out FILE]
 
-`hm_lstm_cell` is the update of an HM-LSTM cell, equation 4 of the paper on mixed-mode differentiation of broadcasts, with its
-partial derivatives by c, f, i and g, in float32, n rows of n with boundary states for each row: ours against `jax.vjp`
-of the same formula by `jnp.where`; `mixed` is the mixed mode of that paper, dual numbers within the reverse pass.
+`hm_lstm_cell` is the update of an HM-LSTM cell, equation 4 of the paper on mixed-mode differentiation of broadcasts,
+with its partial derivatives by c, f, i and g, in float32, n rows of n with boundary states for each row: ours against
+`jax.vjp` of the same formula by `jnp.where`; `mixed` is the mixed mode of that paper, dual numbers within the reverse
+pass.
 
 `newton` is a loop that data end, and its gradient: ours by dual numbers and by the stored reverse pass, against
 `jax.vjp` of a `lax.scan` of as many steps as the bound, each masked, since JAX refuses the reverse mode of

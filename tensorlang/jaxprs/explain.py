@@ -11,8 +11,8 @@ import jax
 
 from tensorlang.errors import PythonLine
 from tensorlang.jaxprs.refusal import line_of
-from tensorlang.jaxprs.regions import Region, is_float
-from tensorlang.jaxprs.rewrite import Plan, plan
+from tensorlang.jaxprs.regions import Region
+from tensorlang.jaxprs.rewrite import Plan, plan, within
 from tensorlang.jaxprs.sizes import specs as shapes_of
 from tensorlang.shown import Shown
 
@@ -87,27 +87,26 @@ def explanation(name: str, found: Plan) -> Explanation:
     programs: list[Any] = []
     assumptions: dict[str, None] = {}
 
-    def region(r: Region, within: str) -> None:
+    def region(r: Region, where: str) -> None:
         if r.why is None:
             assert r.program is not None
             programs.append(r.program.function)
             assumptions.update(dict.fromkeys(r.program.assumptions))
-            rows.append(Row(r.lines, "derived", f"{within}a tensor program", r.jax_work, r.derived_work))
+            rows.append(Row(r.lines, "derived", f"{where}a tensor program", r.jax_work, r.derived_work))
         elif r.flat.outputs:
-            rows.append(Row(r.lines, "JAX", within + r.why, r.jax_work, r.derived_work))
+            rows.append(Row(r.lines, "JAX", where + r.why, r.jax_work, r.derived_work))
 
-    def part(p: Plan, within: str) -> None:
+    def part(p: Plan, where: str) -> None:
         for r in p.partition.regions:
-            region(r, within)
-        rewritten = {id(e) for e, _ in p.bodies}
-        for refused in p.partition.refused:
-            if any(is_float(v) for v in refused.equation.outvars) and id(refused.equation) not in rewritten:
-                line = line_of(refused.equation)
-                why = f"{within}{refused.equation.primitive.name}: {refused.why}"
-                rows.append(Row(() if line is None else (line,), "JAX", why))
+            region(r, where)
         for equation, body in p.bodies:
-            part(body, f"in the body of {equation.primitive.name}, ")
+            part(body, where + within(equation))
 
     part(found, "")
+    for where, refused in found.refused:
+        line = line_of(refused.equation)
+        rows.append(
+            Row(() if line is None else (line,), "JAX", f"{where}{refused.equation.primitive.name}: {refused.why}")
+        )
     rows.sort(key=lambda row: [(line.filename, line.line) for line in row.lines[:1]])
     return Explanation(name, tuple(rows), tuple(programs), tuple(assumptions))

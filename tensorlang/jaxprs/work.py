@@ -65,9 +65,8 @@ def work(equations: Iterable[Any], times: int = 1, found: Work | None = None) ->
     for equation in equations:
         inner = list(inner_jaxprs(equation))
         if inner:
-            repeated = times * (equation.params["length"] if equation.primitive.name == "scan" else 1)
             for part in inner:
-                work(part.eqns, repeated, found)
+                work(part.eqns, times * runs(equation), found)
             continue
         frame = source_info_util.user_frame(equation.source_info.traceback)
         line = (frame.file_name, frame.start_line) if frame else ("?", 0)
@@ -84,6 +83,11 @@ def work(equations: Iterable[Any], times: int = 1, found: Work | None = None) ->
         found.written[line] += times * sum(_size(v) for v in equation.outvars)
         found.primitives.setdefault(line, Counter())[equation.primitive.name] += spent
     return found
+
+
+def runs(equation: Any) -> int:
+    """How often `equation` runs its body; once, if only data determine it."""
+    return equation.params["length"] if equation.primitive.name == "scan" else 1
 
 
 def inner_jaxprs(equation: Any) -> Iterator[Any]:

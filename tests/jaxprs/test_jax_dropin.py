@@ -12,6 +12,7 @@ from jax.experimental import checkify
 
 import tensorlang as tl
 from tensorlang.jaxprs.rewrite import rewritten
+from tensorlang.measure.count import count
 from tests.support.jax_programs import made, random_jax
 
 RNG = np.random.default_rng(0)
@@ -162,6 +163,50 @@ def test_the_rule_of_a_custom_jvp_is_kept() -> None:
     def f(x: Any, a: Any) -> Any:
         return scaled(odd(x), a)
 
+    same(tl.jax.grad(f)(X, A), jax.grad(f)(X, A))
+
+
+def test_the_rule_of_a_custom_vjp_is_kept_in_bodies_that_are_rewritten() -> None:
+    @jax.custom_vjp
+    def odd(x: Any) -> Any:
+        return x**2
+
+    odd.defvjp(lambda x: (odd(x), x), lambda x, t: (100 * t * x,))
+
+    def f(x: Any, a: Any) -> Any:
+        def step(c: Any, r: Any) -> Any:
+            return jnp.tanh(jnp.sum(jnp.diag(odd(c) / 9) @ r, 1)), scaled(c, r)
+
+        return jnp.sum(jax.lax.scan(step, x, a)[1])
+
+    a = normal(3, 40, 40)
+    assert tl.jax.explain(f, X, a).programs
+    same(tl.jax.grad(f, (0, 1))(X, a), jax.grad(f, (0, 1))(X, a), rtol=1e-3)
+
+
+def test_bodies_of_while_loops_are_derived_for_forward_mode() -> None:
+    def f(x: Any, a: Any) -> Any:
+        def step(c: Any) -> Any:
+            return c[0] + 1, jnp.tanh(jnp.sum(jnp.diag(c[1]) @ a, 1))
+
+        return jax.lax.while_loop(lambda c: c[0] < 3, step, (0, x))[1]
+
+    g = tl.jax.differentiable(f)
+    same(jax.jvp(g, (X, A), (2 * X, A)), jax.jvp(f, (X, A), (2 * X, A)))
+    theirs, ours = (count(jax.jacfwd(h), X, A).operations for h in (f, g))
+    assert 10 * ours < theirs
+
+
+def test_bodies_that_are_not_differentiated_stay_as_they_are() -> None:
+    def f(x: Any, a: Any) -> Any:
+        def step(c: Any, _: Any) -> Any:
+            return jnp.tanh(jnp.sum(jnp.diag(c) @ a, 1)), None
+
+        return jnp.sum(x * jax.lax.scan(step, a[0], length=100)[0])
+
+    assert tl.jax.explain(f, X, A, argnums=1).programs
+    told = tl.jax.explain(f, X, A, argnums=0)
+    assert not told.programs
     same(tl.jax.grad(f)(X, A), jax.grad(f)(X, A))
 
 

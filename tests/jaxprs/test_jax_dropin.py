@@ -360,3 +360,13 @@ def test_an_explanation_is_shown_as_a_table_in_notebooks() -> None:
     assert page.count("<tr>") == 1 + len(told.rows)
     assert "cholesky: there is no rule for it" in page
     assert "times" in str(told)
+
+
+def test_with_sizes_that_have_names_an_explanation_says_what_grows() -> None:
+    def dense(w: Any, x: Any) -> Any:
+        return jnp.sum(jnp.tanh(jnp.tanh(x @ w) @ w))
+
+    told = str(tl.jax.explain(scaled, "n", "n n"))
+    assert "times at 192" in told and "at 48: it grows with the sizes" in told
+    assert "grows" not in str(tl.jax.explain(dense, "n n", "m n"))
+    assert "at 48" not in str(tl.jax.explain(scaled, X, A))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,10 +14,11 @@ from jax.extend import core
 
 from tensorlang.cost.cost import cost
 from tensorlang.errors import CountingError, TensorlangError
-from tensorlang.language.affine import Atom, Size
+from tensorlang.language.affine import Atom, Size, constant
 from tensorlang.language.function import Function
-from tensorlang.language.grammar import Var
-from tensorlang.language.predicates import Relation
+from tensorlang.language.grammar import Bracket, Expr, Var, bracket
+from tensorlang.language.predicates import Predicate, Relation, conjunction, conjuncts, lookups
+from tensorlang.language.rebuilt import rewrite
 
 _MOVES = (
     "broadcast_in_dim reshape squeeze iota transpose convert_element_type copy copy_p slice expand_dims "
@@ -139,8 +140,9 @@ def _program_operations(equation: Any, out: int) -> int:
 def program_cost(f: Function, sizes: dict[str, int]) -> int:
     """The cost of a program at these sizes, where relations hold everywhere, and elements of index arrays differ.
 
-    Raises `CountingError` if there are too many of these.
+    Both sides of conditions on values are computed everywhere. Raises `CountingError` if there are too many elements.
     """
+    f = _without_conditions(f)
     if all(isinstance(p, Var) for p in f.params):
         return cost(f, sizes)
     known: dict[Atom, int] = {Size(name): n for name, n in sizes.items()}
@@ -156,3 +158,17 @@ def program_cost(f: Function, sizes: dict[str, int]) -> int:
         else:
             given[p.name] = np.arange(math.prod(dims)).reshape(dims) % max(1, p.size.value(known))
     return cost(f, {**sizes, **given})
+
+
+def _without_conditions(f: Function) -> Function:
+    """`f` with what stands under conditions on values at all points, where compiled code computes it."""
+
+    def asks_values(q: Predicate) -> bool:
+        return any(e.array.size == constant(2) and e.array not in f.params for e in lookups(q))
+
+    def made(_: Expr, e: Expr) -> Expr:
+        if not isinstance(e, Bracket):
+            return e
+        return bracket(conjunction(q for q in conjuncts(e.pred) if not asks_values(q)), e.body)
+
+    return replace(f, body=rewrite(f.body, lambda _: None, made))

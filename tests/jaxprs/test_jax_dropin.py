@@ -324,6 +324,23 @@ def test_untaken_sides_make_no_nan() -> None:
     np.testing.assert_allclose(jax.grad(rewritten(f, gain=None))(x), [0, 1 / 2, 1 / 4, 1 / 6, 1 / 8], rtol=1e-5)
 
 
+def test_sides_that_conditions_on_numbers_rule_out_make_no_nan() -> None:
+    def f(x: Any, a: Any) -> Any:
+        y = jnp.where(x > 0, jnp.sqrt(x), 2 * x) + jnp.where(x == 0, 1.0, jnp.sin(x) / x)
+        return jnp.sum((jnp.diag(y) @ a) ** 2)
+
+    x = X.at[:3].set(jnp.array([-1.0, 0.0, 4.0]))
+    ours, theirs = tl.jax.grad(f)(x, A), jax.grad(f)(x, A)
+    assert np.isnan(theirs[1]) and np.isfinite(ours).all()
+    same(ours[x > 0], theirs[x > 0])
+    assert ours[1] == pytest.approx(float(4 * jnp.sum(A[1] ** 2)), rel=1e-4)
+
+
+def test_branches_whose_derivative_is_bounded_stay_functions() -> None:
+    program = tl.from_jax(lambda x: jnp.sum(jnp.where(x > 0, x, 0.1 * x) * jax.nn.relu(x)), "n").function
+    assert "where_gt" in str(tl.adjoint(program)) and "let c" not in str(tl.adjoint(program))
+
+
 # -- random programs
 
 

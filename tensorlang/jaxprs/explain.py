@@ -3,29 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from typing import Any
 
 import jax
 
 from tensorlang.errors import PythonLine
+from tensorlang.jaxprs.lint import GROWS, SIZES
 from tensorlang.jaxprs.refusal import line_of
-from tensorlang.jaxprs.regions import Region, is_float
-from tensorlang.jaxprs.rewrite import Plan, plan
+from tensorlang.jaxprs.regions import Region
+from tensorlang.jaxprs.rewrite import Plan, plan, within
+from tensorlang.jaxprs.sizes import at, have_names
 from tensorlang.jaxprs.sizes import specs as shapes_of
 from tensorlang.shown import Shown
 
 
 @dataclass(frozen=True)
 class Row:
-    """One part of the function: its lines, what it becomes, why, and the operations of both gradients."""
+    """One part of the function: its lines, what it becomes, why, and the operations of both gradients.
+
+    `smaller` are these operations at smaller sizes, where sizes have names.
+    """
 
     lines: tuple[PythonLine, ...]
     what: str
     why: str
     jax_work: int = 0
     derived_work: int = 0
+    smaller: tuple[int, int] = (0, 0)
+
+    @property
+    def counts(self) -> str:
+        """The operations in words, with the factors between them."""
+        if not self.jax_work:
+            return ""
+        found = f" (JAX {self.jax_work:,} operations, derived {self.derived_work:,}"
+        if self.derived_work:
+            factor = self.jax_work / self.derived_work
+            found += f", {factor:.3g} times"
+            if self.smaller[1]:
+                before = self.smaller[0] / self.smaller[1]
+                found += f" at {SIZES[-1]}, {before:.3g} at {SIZES[0]}"
+                found += ": it grows with the sizes" if factor >= GROWS * before else ""
+        return found + ")"
 
 
 @dataclass(frozen=True, repr=False)
@@ -43,9 +64,7 @@ class Explanation(Shown):
     def __str__(self) -> str:
         parts = [f"{self.name}: {self._summary()}"]
         for row in self.rows:
-            factor = f", {row.jax_work / row.derived_work:.3g} times" if row.derived_work else ""
-            counts = f" (JAX {row.jax_work:,} operations, derived {row.derived_work:,}{factor})" if row.jax_work else ""
-            parts.append(f"  {row.what}: {row.why}{counts}")
+            parts.append(f"  {row.what}: {row.why}{row.counts}")
             parts += [f"    {line.filename}:{line.line}: {line.code}" for line in row.lines]
         parts += [f"  assumed: {what}" for what in self.assumptions]
         return "\n".join(parts)
@@ -68,17 +87,32 @@ def _cells(row: Row) -> list[str]:
 
 
 def explain(fun: Callable[..., Any], *specs: Any, argnums: int | tuple[int, ...] | None = None) -> Explanation:
-    """The way in which `tl.jax.grad` differentiates `fun` at arguments as in `specs`, arrays or shapes with numbers as
-    sizes.
+    """The way in which `tl.jax.grad` differentiates `fun` at arguments as in `specs`: arrays, shapes, or texts that
+    name sizes.
 
     Differentiated are the arguments `argnums`, by default all that hold floats. Each part is derived, or stays JAX: for
-    lack of a rule, because a derivative is the user's, or because JAX's gradient is as cheap.
+    lack of a rule, because a derivative is the user's, or because JAX's gradient is as cheap. Sizes with names are
+    counted as two numbers in turn, the linter's; what is told is what is done at the larger one.
     """
+    name = getattr(fun, "__name__", "f")
     given = shapes_of(specs)
-    closed = jax.make_jaxpr(fun)(*given)
     chosen = range(len(given)) if argnums is None else (argnums,) if isinstance(argnums, int) else argnums
     active = [k in chosen for k, x in enumerate(given) for _ in jax.tree.leaves(x)]
-    return explanation(getattr(fun, "__name__", "f"), plan(closed, active))
+
+    def at_shapes(shapes: Any) -> Explanation:
+        return explanation(name, plan(jax.make_jaxpr(fun)(*shapes), active))
+
+    if not have_names(given):
+        return at_shapes(given)
+    return _grown(*(at_shapes(at(given, n)) for n in SIZES))
+
+
+def _grown(smaller: Explanation, larger: Explanation) -> Explanation:
+    """`larger`, with the operations of `smaller`, if both have the same parts."""
+    if [row.lines for row in smaller.rows] != [row.lines for row in larger.rows]:
+        return larger
+    pairs = zip(larger.rows, smaller.rows, strict=True)
+    return replace(larger, rows=tuple(replace(row, smaller=(r.jax_work, r.derived_work)) for row, r in pairs))
 
 
 def explanation(name: str, found: Plan) -> Explanation:
@@ -87,27 +121,26 @@ def explanation(name: str, found: Plan) -> Explanation:
     programs: list[Any] = []
     assumptions: dict[str, None] = {}
 
-    def region(r: Region, within: str) -> None:
+    def region(r: Region, where: str) -> None:
         if r.why is None:
             assert r.program is not None
             programs.append(r.program.function)
             assumptions.update(dict.fromkeys(r.program.assumptions))
-            rows.append(Row(r.lines, "derived", f"{within}a tensor program", r.jax_work, r.derived_work))
+            rows.append(Row(r.lines, "derived", f"{where}a tensor program", r.jax_work, r.derived_work))
         elif r.flat.outputs:
-            rows.append(Row(r.lines, "JAX", within + r.why, r.jax_work, r.derived_work))
+            rows.append(Row(r.lines, "JAX", where + r.why, r.jax_work, r.derived_work))
 
-    def part(p: Plan, within: str) -> None:
+    def part(p: Plan, where: str) -> None:
         for r in p.partition.regions:
-            region(r, within)
-        rewritten = {id(e) for e, _ in p.bodies}
-        for refused in p.partition.refused:
-            if any(is_float(v) for v in refused.equation.outvars) and id(refused.equation) not in rewritten:
-                line = line_of(refused.equation)
-                why = f"{within}{refused.equation.primitive.name}: {refused.why}"
-                rows.append(Row(() if line is None else (line,), "JAX", why))
+            region(r, where)
         for equation, body in p.bodies:
-            part(body, f"in the body of {equation.primitive.name}, ")
+            part(body, where + within(equation))
 
     part(found, "")
+    for where, refused in found.refused:
+        line = line_of(refused.equation)
+        rows.append(
+            Row(() if line is None else (line,), "JAX", f"{where}{refused.equation.primitive.name}: {refused.why}")
+        )
     rows.sort(key=lambda row: [(line.filename, line.line) for line in row.lines[:1]])
     return Explanation(name, tuple(rows), tuple(programs), tuple(assumptions))

@@ -11,7 +11,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import export
 
 from tensorlang.errors import ArgumentError, ImportRefused, PythonLine
 from tensorlang.jaxprs import rules  # noqa: F401  (fills the table)
@@ -19,6 +18,7 @@ from tensorlang.jaxprs.fitted import fitted, form
 from tensorlang.jaxprs.flatten import flatten, has_rule, inner_jaxpr
 from tensorlang.jaxprs.importer import Program, translate
 from tensorlang.jaxprs.refusal import Unsupported
+from tensorlang.jaxprs.sizes import have_names
 from tensorlang.jaxprs.sizes import specs as shapes_of
 from tensorlang.language.function import Function
 from tensorlang.shown import Shown
@@ -164,7 +164,7 @@ def _at_numbers(
     fun: Callable[..., Any], given: Sequence[Any], name: str, exact: bool, refused: ImportRefused
 ) -> tuple[Program, Function]:
     """The program at numbers, and the function that fits it for all sizes; `refused` is raised if there is none."""
-    if not any(export.is_symbolic_dim(d) for x in jax.tree.leaves(given) for d in np.shape(x)):
+    if not have_names(given):
         raise refused from None
     try:
         function, program, note = fitted(lambda numbers: _translated(fun, numbers, name, exact)[0], given)

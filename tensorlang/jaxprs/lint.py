@@ -12,7 +12,6 @@ import numpy as np
 
 from tensorlang.errors import ArgumentError, PythonLine, python_line
 from tensorlang.jaxprs.flatten import flatten
-from tensorlang.jaxprs.regions import is_float
 from tensorlang.jaxprs.rewrite import Plan, plan, rewritten
 from tensorlang.jaxprs.sizes import at
 from tensorlang.jaxprs.sizes import specs as shapes_of
@@ -131,9 +130,9 @@ def judged(
     """The report of a function that may differ from size to size, as a layer does with its parameters; see `lint`."""
     last = _taken(*made(sizes[-1]))
     unknown = tuple(
-        f"  not told: {r.equation.primitive.name}: {r.why}"
-        for r in last.plan.partition.refused
-        if any(is_float(v) for v in r.equation.outvars) and r.equation.primitive.name != "tensorlang"
+        f"  not told: {where}{r.equation.primitive.name}: {r.why}"
+        for where, r in last.plan.refused
+        if r.equation.primitive.name != "tensorlang"
     )
     report = Report(name, (), last.value_work, last.gradient.total, unknown)
     if not last.plan.kept:
@@ -163,17 +162,17 @@ class _Taken:
     @property
     def rest(self) -> int:
         """The operations of JAX's gradient outside of the regions that are derived."""
-        return max(0, self.gradient.total - sum(r.jax_work for r in self.plan.kept))
+        return max(0, self.gradient.total - self.plan.spent[0])
 
     @property
     def derived(self) -> int:
         """The operations of the gradient with regions derived."""
-        return max(1, self.rest + sum(r.derived_work for r in self.plan.kept))
+        return max(1, self.rest + self.plan.spent[1])
 
     @property
     def factor(self) -> float:
         """How many times these are what JAX does."""
-        return max(1, self.rest + sum(r.jax_work for r in self.plan.kept)) / self.derived
+        return max(1, self.rest + self.plan.spent[0]) / self.derived
 
 
 def _taken(fun: Callable[..., Any], shapes: Any, wanted: tuple[int, ...]) -> _Taken:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -87,9 +87,11 @@ class Refused:
 
 @dataclass
 class Partition:
-    """The regions of a flat jaxpr, and the equations that are no part of any."""
+    """The regions of a flat jaxpr, and the equations that are no part of any; `active` depends on what is
+    differentiated."""
 
     flat: Flat
+    active: set[Any] = field(default_factory=set)
     regions: list[Region] = field(default_factory=list)
     refused: list[Refused] = field(default_factory=list)
 
@@ -107,17 +109,17 @@ def partition(flat: Flat, active: Sequence[bool], gain: float | None = GAIN) -> 
     refused: dict[int, str] = {}
     for k, equation in enumerate(flat.equations):
         name = equation.primitive.name
-        if equation.effects:
-            refused[k] = "it has effects"
-        elif name in _JAX_OWN:
+        if name in _JAX_OWN:
             refused[k] = _JAX_OWN[name]
         elif name not in RULES and any(is_float(v) for v in equation.outvars):
             refused[k] = "there is no rule for it"
+        elif equation.effects:
+            refused[k] = "it has effects"
     moved = _active(flat, active)
     places = {id(e): k for k, e in enumerate(flat.equations)}
     done: dict[tuple[int, ...], Region] = {}
     while True:
-        found = Partition(flat)
+        found = Partition(flat, moved)
         again = False
         for members in _components(flat, refused):
             region = done.get(members)
@@ -315,11 +317,6 @@ def as_function(sub: Flat) -> Callable[..., Any]:
     return run
 
 
-def shapes(variables: Iterable[Any]) -> list[jax.ShapeDtypeStruct]:
-    """The shapes of variables."""
-    return [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in variables]  # type: ignore[no-untyped-call]
-
-
 def gradient_work(sub: Flat, wanted: Sequence[Any]) -> Work:
     """The work of JAX's gradient of these equations by `wanted`."""
     run = as_function(sub)
@@ -334,7 +331,7 @@ def gradient_work(sub: Flat, wanted: Sequence[Any]) -> Work:
 
         return jax.vjp(of, *(inputs[k] for k in places))[1](cotangents)
 
-    closed = jax.make_jaxpr(pulled)(shapes(sub.inputs), shapes(sub.outputs))
+    closed = jax.make_jaxpr(pulled)([v.aval for v in sub.inputs], [v.aval for v in sub.outputs])
     return work(flatten(closed, lambda equation: True).equations)
 
 

@@ -17,9 +17,10 @@ from tensorlang.errors import ImportRefused
 from tensorlang.jaxprs.flatten import evaluate, flatten, has_rule, inner_jaxpr, read, scanned
 from tensorlang.jaxprs.importer import Program, array_of
 from tensorlang.jaxprs.refusal import line_of
-from tensorlang.jaxprs.regions import GAIN, Partition, Region, is_float, partition
-from tensorlang.jaxprs.work import inner_jaxprs
+from tensorlang.jaxprs.regions import GAIN, Partition, Refused, Region, is_float, partition
+from tensorlang.jaxprs.work import inner_jaxprs, runs
 from tensorlang.memory import cached_whole
+from tensorlang.transforms.primitive import varying, varying_axes
 from tensorlang.transforms.to_jax import to_jax
 
 
@@ -38,6 +39,21 @@ class Plan:
         own = [r for r in self.partition.regions if r.why is None]
         return own + [r for _, body in self.bodies for r in body.kept]
 
+    @property
+    def spent(self) -> tuple[int, int]:
+        """The operations of JAX's gradients of these regions and of the derived ones, as often as they run."""
+        found = [(1, r.jax_work, r.derived_work) for r in self.partition.regions if r.why is None]
+        found += [(runs(e), *body.spent) for e, body in self.bodies]
+        return sum(n * theirs for n, theirs, _ in found), sum(n * ours for n, _, ours in found)
+
+    @property
+    def refused(self) -> list[tuple[str, Refused]]:
+        """The equations that stay JAX and give numbers, each after the words that say in which bodies it is."""
+        rewritten = {id(e) for e, _ in self.bodies}
+        own = [r for r in self.partition.refused if id(r.equation) not in rewritten]
+        found = [("", r) for r in own if any(is_float(v) for v in r.equation.outvars)]
+        return found + [(within(e) + words, r) for e, body in self.bodies for words, r in body.refused]
+
     def run(self, inputs: Sequence[Any]) -> list[Any]:
         """The outputs."""
         flat = self.partition.flat
@@ -45,6 +61,11 @@ class Plan:
         for step in self.steps:
             step(env)
         return [read(v, env) for v in flat.outputs]
+
+
+def within(equation: Any) -> str:
+    """The words before what is said of a part of the body of `equation`."""
+    return f"in the body of {equation.primitive.name}, "
 
 
 def plan(closed: Any, active: Sequence[bool], gain: float | None = GAIN, check: bool = False) -> Plan:
@@ -67,14 +88,20 @@ def _fingerprint(closed: Any) -> str:
     while stack:
         for equation in stack.pop().eqns:
             stack += inner_jaxprs(equation)
-            if not has_rule(equation):  # functions are told apart by what they are, which the cache keeps
-                rules = [(name, id(rule)) for name, rule in equation.params.items() if callable(rule)]
-                found.update(str(rules).encode())
+            found.update(str(_unwritten(equation)).encode())
     for c in closed.consts:
         found.update(str(jax.typeof(c)).encode())
         with jax.ensure_compile_time_eval():
             found.update(np.asarray(jax.random.key_data(c) if _is_key(c) else c).tobytes())
     return found.hexdigest()
+
+
+def _unwritten(equation: Any) -> list[tuple[str, int]]:
+    """What parameters of `equation` are whose text doesn't say it: functions, which the cache keeps, and devices."""
+    functions = () if has_rule(equation) else [(k, id(f)) for k, f in equation.params.items() if callable(f)]
+    placed = (jax.sharding.Mesh, jax.sharding.Sharding)
+    devices = [(k, hash(where)) for k, where in equation.params.items() if isinstance(where, placed)]
+    return [*functions, *devices]
 
 
 def _is_key(c: Any) -> bool:
@@ -128,7 +155,7 @@ def _region_step(region: Region, check: bool) -> Callable[[dict[Any, Any]], None
         found = call(**arrays)
         results = found if isinstance(found, tuple) else (found,)
         for v, x in zip(region.flat.outputs, results, strict=True):
-            env[v] = x.astype(v.aval.dtype)
+            env[v] = varying(x.astype(v.aval.dtype), varying_axes(v.aval))
         if check:
             _check(program, given, results)
 
@@ -148,21 +175,15 @@ def _check(program: Program, given: dict[str, Any], results: Sequence[Any]) -> N
 
 
 def _step(equation: Any, made: Plan, gain: float | None, check: bool) -> Callable[[dict[Any, Any]], None]:
-    """Run one equation; a loop, branch or remat with its body rewritten if that has regions."""
-    name = equation.primitive.name
-    rewritten: Callable[..., Any] | None = None
-    if name == "scan":
-        rewritten = _scan(equation, made, gain, check)
-    elif name == "cond":
-        rewritten = _cond(equation, made, gain, check)
-    elif name in ("checkpoint", "remat", "remat2"):
-        rewritten = _remat(equation, made, gain, check)
+    """Run one equation; if it depends on what is differentiated, with its body rewritten where that has regions."""
+    rewrite = _REWRITES.get(equation.primitive.name)
+    moved = any(v in made.partition.active for v in equation.outvars)
+    rewritten = rewrite(equation, made, gain, check) if rewrite is not None and moved else None
     if rewritten is None:
         return lambda env: evaluate([equation], env)
-    run = rewritten
 
     def step(env: dict[Any, Any]) -> None:
-        found = run(*(read(v, env) for v in equation.invars))
+        found = rewritten(*(read(v, env) for v in equation.invars))
         env.update(zip(equation.outvars, found, strict=True))
 
     return step
@@ -198,6 +219,23 @@ def _scan(equation: Any, made: Plan, gain: float | None, check: bool) -> Callabl
     return run
 
 
+def _while(equation: Any, made: Plan, gain: float | None, check: bool) -> Callable[..., Any] | None:
+    """For forward mode, as JAX differentiates such loops in no other."""
+    p = equation.params
+    body = _body(equation, p["body_jaxpr"], made, gain, check)
+    if not body.kept:
+        return None
+    asked, fixed = p["cond_nconsts"], p["cond_nconsts"] + p["body_nconsts"]
+
+    def run(*given: Any) -> Any:
+        def goes_on(state: Any) -> Any:
+            return core.jaxpr_as_fun(p["cond_jaxpr"])(*given[:asked], *state)[0]
+
+        return jax.lax.while_loop(goes_on, lambda state: tuple(body.run([*given[asked:fixed], *state])), given[fixed:])
+
+    return run
+
+
 def _cond(equation: Any, made: Plan, gain: float | None, check: bool) -> Callable[..., Any] | None:
     branches = [_body(equation, branch, made, gain, check) for branch in equation.params["branches"]]
     if not any(branch.kept for branch in branches):
@@ -216,6 +254,42 @@ def _remat(equation: Any, made: Plan, gain: float | None, check: bool) -> Callab
         return None
     return jax.checkpoint(lambda *xs: body.run(xs), prevent_cse=p["prevent_cse"], policy=p["policy"])
 
+
+def _shard_map(equation: Any, made: Plan, gain: float | None, check: bool) -> Callable[..., Any]:
+    """The body is planned while it is traced on the mesh, where the names of its axes are known.
+
+    It is compiled, since JAX differentiates some bodies only so: those that are manual in a part of the mesh's axes.
+    """
+    p = equation.params
+    bodies: list[Plan] = []
+
+    def planned(*xs: Any) -> tuple[Any, ...]:
+        if not bodies:
+            bodies.append(_body(equation, inner_jaxpr(equation), made, gain, check))
+        return tuple(bodies[0].run(xs))
+
+    on_mesh = jax.shard_map(
+        planned,
+        mesh=p["mesh"],
+        in_specs=p["in_specs"],
+        out_specs=p["out_specs"],
+        axis_names=p["newly_manual_axes"],
+        check_vma=p["check_vma"],
+    )
+    jax.eval_shape(on_mesh, *(v.aval for v in equation.invars))
+    return jax.jit(on_mesh)
+
+
+_REWRITES = {
+    "scan": _scan,
+    "while": _while,
+    "cond": _cond,
+    "checkpoint": _remat,
+    "remat": _remat,
+    "remat2": _remat,
+    "shard_map": _shard_map,
+}
+"""The primitives whose bodies are rewritten in their places."""
 
 Argnums = int | Sequence[int] | None
 

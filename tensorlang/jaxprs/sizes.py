@@ -87,6 +87,11 @@ def specs(given: Any) -> Any:
     return jax.tree.map(read, given)
 
 
+def have_names(given: Any) -> bool:
+    """Whether a size in these specifications has a name."""
+    return any(export.is_symbolic_dim(d) for x in jax.tree.leaves(given) for d in np.shape(x))
+
+
 def at(given: Any, sizes: int | Mapping[str, int]) -> Any:
     """Shapes in which the sizes that have names are these numbers, or all of them one number."""
 

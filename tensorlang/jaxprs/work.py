@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,10 +14,11 @@ from jax.extend import core
 
 from tensorlang.cost.cost import cost
 from tensorlang.errors import CountingError, TensorlangError
-from tensorlang.language.affine import Atom, Size
+from tensorlang.language.affine import Atom, Size, constant
 from tensorlang.language.function import Function
-from tensorlang.language.grammar import Var
-from tensorlang.language.predicates import Relation
+from tensorlang.language.grammar import Bracket, Expr, Var, bracket
+from tensorlang.language.predicates import Predicate, Relation, conjunction, conjuncts, lookups
+from tensorlang.language.rebuilt import rewrite
 
 _MOVES = (
     "broadcast_in_dim reshape squeeze iota transpose convert_element_type copy copy_p slice expand_dims "
@@ -65,9 +66,8 @@ def work(equations: Iterable[Any], times: int = 1, found: Work | None = None) ->
     for equation in equations:
         inner = list(inner_jaxprs(equation))
         if inner:
-            repeated = times * (equation.params["length"] if equation.primitive.name == "scan" else 1)
             for part in inner:
-                work(part.eqns, repeated, found)
+                work(part.eqns, times * runs(equation), found)
             continue
         frame = source_info_util.user_frame(equation.source_info.traceback)
         line = (frame.file_name, frame.start_line) if frame else ("?", 0)
@@ -84,6 +84,11 @@ def work(equations: Iterable[Any], times: int = 1, found: Work | None = None) ->
         found.written[line] += times * sum(_size(v) for v in equation.outvars)
         found.primitives.setdefault(line, Counter())[equation.primitive.name] += spent
     return found
+
+
+def runs(equation: Any) -> int:
+    """How often `equation` runs its body; once, if only data determine it."""
+    return equation.params["length"] if equation.primitive.name == "scan" else 1
 
 
 def inner_jaxprs(equation: Any) -> Iterator[Any]:
@@ -135,8 +140,9 @@ def _program_operations(equation: Any, out: int) -> int:
 def program_cost(f: Function, sizes: dict[str, int]) -> int:
     """The cost of a program at these sizes, where relations hold everywhere, and elements of index arrays differ.
 
-    Raises `CountingError` if there are too many of these.
+    Both sides of conditions on values are computed everywhere. Raises `CountingError` if there are too many elements.
     """
+    f = _without_conditions(f)
     if all(isinstance(p, Var) for p in f.params):
         return cost(f, sizes)
     known: dict[Atom, int] = {Size(name): n for name, n in sizes.items()}
@@ -152,3 +158,17 @@ def program_cost(f: Function, sizes: dict[str, int]) -> int:
         else:
             given[p.name] = np.arange(math.prod(dims)).reshape(dims) % max(1, p.size.value(known))
     return cost(f, {**sizes, **given})
+
+
+def _without_conditions(f: Function) -> Function:
+    """`f` with what stands under conditions on values at all points, where compiled code computes it."""
+
+    def asks_values(q: Predicate) -> bool:
+        return any(e.array.size == constant(2) and e.array not in f.params for e in lookups(q))
+
+    def made(_: Expr, e: Expr) -> Expr:
+        if not isinstance(e, Bracket):
+            return e
+        return bracket(conjunction(q for q in conjuncts(e.pred) if not asks_values(q)), e.body)
+
+    return replace(f, body=rewrite(f.body, lambda _: None, made))

@@ -71,16 +71,20 @@ def bind(op: Operation, args: Sequence[Any], sizes: Sizes, how: How) -> list[Any
 
 def _equally_varying(args: Sequence[Any]) -> list[Any]:
     """Within a `shard_map`, arguments that all vary over the same axes of the mesh."""
-    axes = [_varying(x) for x in args]
-    every = frozenset().union(*axes)
-    return [
-        lax.pcast(x, tuple(every - own), to="varying") if every - own else x for x, own in zip(args, axes, strict=True)
-    ]
+    every = frozenset[Any]().union(*(varying_axes(jax.typeof(x)) for x in args))
+    return [varying(x, every) for x in args]
 
 
-def _varying(x: Any) -> frozenset[Any]:
-    kind = getattr(jax.typeof(x), "manual_axis_type", None)
-    return frozenset() if kind is None else frozenset(kind.varying)
+def varying(x: Any, axes: frozenset[Any]) -> Any:
+    """`x`, which within a `shard_map` varies over these axes of the mesh, too."""
+    missing = tuple(axes - varying_axes(jax.typeof(x)))
+    return lax.pcast(x, missing, to="varying") if missing else x
+
+
+def varying_axes(kind: Any) -> frozenset[Any]:
+    """The axes of the mesh over which arrays of this type vary within a `shard_map`."""
+    found = getattr(kind, "manual_axis_type", None)
+    return frozenset() if found is None else frozenset(found.varying)
 
 
 @partial(jax.jit, static_argnames=("op", "sizes", "how"), inline=True)

@@ -146,6 +146,18 @@ def test_a_file_that_fails_is_no_traceback(tmp_path: Path) -> None:
     assert "ZeroDivisionError" in found.output
 
 
+def test_what_bodies_of_loops_do_counts_as_often_as_they_run() -> None:
+    def f(x: Any, a: Any) -> Any:
+        def step(c: Any, _: Any) -> Any:
+            return jnp.tanh(jnp.sum(jnp.diag(c) @ a, 1)), None
+
+        return jax.lax.scan(step, x, length=100)[0]
+
+    (found,) = lint(f, "n", "n n", sizes=(16, 64)).findings
+    assert found.code == "TL001" and found.factors[1] > 50
+    assert found.line is not None and "diag(c)" in found.line.code
+
+
 def test_what_could_not_be_told_is_listed() -> None:
     report = lint(lambda a: jnp.sum(jnp.linalg.cholesky(a @ a.T)), "n n", sizes=(8, 16))
     assert "cholesky: there is no rule for it" in str(report)

@@ -92,7 +92,7 @@ def explain(fun: Callable[..., Any], *specs: Any, argnums: int | tuple[int, ...]
 
     Differentiated are the arguments `argnums`, by default all that hold floats. Each part is derived, or stays JAX: for
     lack of a rule, because a derivative is the user's, or because JAX's gradient is as cheap. Sizes with names are
-    counted as two numbers in turn, the linter's; what is told is what is done at the larger one.
+    counted as two numbers in turn, the linter's; shown is what is done at the larger one.
     """
     name = getattr(fun, "__name__", "f")
     given = shapes_of(specs)

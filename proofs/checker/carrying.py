@@ -13,7 +13,7 @@ from .charges import Charge, Domain, shifts, solved
 from .facts import Facts, Hidden, is_index
 from .predicates import moved, told
 from .semantics import names_in
-from .transport import Ledger, Map, Open, Piece, Step, pieces_of
+from .transport import Carried, Ledger, Map, Open, Piece, Split, Step, few_values, pieces_of
 from .trees import Exists, Pred, name, number
 
 _SHIFTS = 8
@@ -26,8 +26,8 @@ _PARTS = ((operator.eq, False), (operator.lt, False), (operator.eq, False), (ope
 
 
 def never_more(
-    low: Iterable[Charge], high: Iterable[Charge], facts: Facts, known: Sequence[Step | Open] = ()
-) -> list[Step | Open] | None:
+    low: Iterable[Charge], high: Iterable[Charge], facts: Facts, known: Sequence[Carried] = ()
+) -> list[Carried] | None:
     """Steps by which all of `low` is carried into `high`, first those that are known; None if they are not found."""
     pieces = pieces_of(low, high, facts)
     if all(weight < 0 for weight, _ in pieces):
@@ -53,11 +53,14 @@ class _Search:
 
     def decide(self, opens: bool) -> bool:
         """Whether everything low is carried; if `opens`, after what says that something exists was opened, if it is not
-        carried as it is."""
+        carried as it is. What is left of it is split by indices of few values."""
         while opens and not self._carried(_WHOLE):
             if not any([self.ledger.open(Open(low, which)) for low, which in self._existing()]):
                 break
-        return self._carried((*_WHOLE, *_PARTS))
+        while not self._carried((*_WHOLE, *_PARTS)):
+            if not any([self.ledger.split(Split(low, which)) for low, which in self._of_few_values()]):
+                return False
+        return True
 
     def _existing(self) -> list[tuple[int, int]]:
         """What is waiting that says that something exists, and where."""
@@ -65,6 +68,14 @@ class _Search:
         for low, a in enumerate(self.ledger.low):
             preds = a.domain.preds if a.weight and a.domain is not None else ()
             found += [(low, k) for k, p in enumerate(preds) if isinstance(p, Exists)][:1]
+        return found
+
+    def _of_few_values(self) -> list[tuple[int, int]]:
+        """What is waiting and has an index of few values, and which."""
+        found = []
+        for low, a in enumerate(self.ledger.low):
+            dims, preds = (a.domain.dims, a.domain.preds) if a.weight and a.domain is not None else ((), ())
+            found += [(low, k) for k, x in enumerate(dims) if few_values(x, preds) is not None][:1]
         return found
 
     def _carried(self, phases: Sequence[tuple[Callable[[int, int], bool], bool]]) -> bool:

@@ -30,7 +30,7 @@ from .samples import Supremum, check_samples
 from .search import search
 from .semantics import Function, known, operations
 from .statements import Operand, integers, reads, statement
-from .transport import Open, Step, read_step
+from .transport import Carried, read_step
 from .trees import (
     TRUE,
     Affine,
@@ -398,7 +398,7 @@ class _Checked:
             found[key] = [(x, y) for x, y in pairs]
         return found
 
-    def _transports(self) -> dict[str, list[Step | Open]]:
+    def _transports(self) -> dict[str, list[Carried]]:
         held = self.held["transports"]
         _need(held.keys() <= set(COMPARED), f"transports of {', '.join(COMPARED)}")
         _need(all(isinstance(steps, list) for steps in held.values()), "the steps of transports")

@@ -16,7 +16,7 @@ from .kinds import flat_type
 from .meaning import Meaning, Place
 from .normal import Values
 from .semantics import Function
-from .transport import Ledger, Open, Step, pieces_of
+from .transport import Carried, Ledger, pieces_of
 from .trees import Expr, Let, Program
 
 COMPARED = ("bound", "program", "adjoint")
@@ -31,7 +31,7 @@ class Reading(Protocol):
         """The charges."""
 
 
-Decide = Callable[[Facts, Reading, Sequence[Step | Open]], list[Step | Open] | None]
+Decide = Callable[[Facts, Reading, Sequence[Carried]], list[Carried] | None]
 
 
 class Costs:
@@ -44,13 +44,13 @@ class Costs:
         derivation: Program,
         functions: Mapping[str, Function],
         budget: Budget,
-        known: Mapping[str, Sequence[Step | Open]] | None = None,
+        known: Mapping[str, Sequence[Carried]] | None = None,
     ) -> None:
         self.derivation = derivation
         self.functions = functions
         self.budget = budget
         self.known = known or {}
-        self.found: dict[str, list[Step | Open]] = {}
+        self.found: dict[str, list[Carried]] = {}
         self.searched: list[str] = []
         self.searches = True
 
@@ -62,7 +62,7 @@ class Costs:
         """Whether it is shown that adjoint + numbers <= bound * (program + numbers), where numbers are those that the
         parameters `counted` hold."""
 
-        def decide(facts: Facts, of: Reading, known: Sequence[Step | Open]) -> list[Step | Open] | None:
+        def decide(facts: Facts, of: Reading, known: Sequence[Carried]) -> list[Carried] | None:
             return never_more(*self._sides(program, adjoint, bound, counted, of), facts, known)
 
         return self._decided("bound", decide)
@@ -121,9 +121,7 @@ class Costs:
             e = Let(x, value, e)
         return replace(self.derivation, body=e)
 
-    def _decided(
-        self, key: str, decide: Callable[[Facts, Reading, Sequence[Step | Open]], list[Step | Open] | None]
-    ) -> bool:
+    def _decided(self, key: str, decide: Callable[[Facts, Reading, Sequence[Carried]], list[Carried] | None]) -> bool:
         if not self.searches and key not in self.known:
             return False
         facts, of = self._reading()

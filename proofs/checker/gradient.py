@@ -23,8 +23,9 @@ from .facts import Facts, fresh, is_index
 from .functions import derivatives
 from .kinds import Path, flat_type, leaves, shape
 from .linear import isolated
+from .matchings import Atom
 from .meaning import ONE
-from .normal import CUTS, REAL, Atom, Term, Value, Values, at, negated, normals, number, summed, times
+from .normal import CUTS, REAL, Term, Value, Values, at, negated, normals, number, summed, times
 from .predicates import moved, renamed, within
 from .recurrences import State, States, free_in
 from .semantics import Function, names_in

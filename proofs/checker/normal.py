@@ -21,12 +21,10 @@ from . import trees
 from .budget import Undecided
 from .facts import Facts, fresh, is_index, parts_of
 from .linear import isolated, names_of, solve
+from .matchings import Atom, matchings
 from .predicates import moved, renamed, told, within
 from .semantics import fine, length, names_in
 from .trees import Affine, Compare, Element, Exists, Pred
-
-Atom = tuple[str, tuple[Affine, ...]]
-"""What is read, and where."""
 
 REAL = "real "
 """The atom that is an index expression as a number."""
@@ -348,7 +346,7 @@ class Values:
         at f read what those of t do, and g(f(b)) = b, wherever t has a point b. Then the points of t are those r at
         which its predicates hold at g(r), and f(g(r)) = r.
         """
-        for pairs in _matchings(first.atoms, t.atoms):
+        for pairs in matchings(first.atoms, t.atoms, first.binders):
             equations = [(a, b) for x, y in pairs for a, b in zip(x, y, strict=True)]
             there = solve(equations, first.binders)
             back = solve([(b, a) for a, b in equations], t.binders)
@@ -575,7 +573,7 @@ class Values:
                     {**known, **solution}
                     for w in v
                     if unknown and w.skeleton == t.skeleton
-                    for matched in islice(_matchings(t.atoms, w.atoms), _CANDIDATES)
+                    for matched in islice(matchings(_at(t.atoms, known), w.atoms, {*unknown, *t.binders}), _CANDIDATES)
                     if (solution := _parameters(matched, known, unknown, t, w))
                 ]
                 more += hits or [known]
@@ -630,28 +628,8 @@ def _parameters(
     return {p: a for p, a in solution[0].items() if p in unknown and not names_in(a) & hidden}
 
 
-def _matchings(
-    first: Sequence[Atom], second: Sequence[Atom]
-) -> Iterator[list[tuple[tuple[Affine, ...], tuple[Affine, ...]]]]:
-    """The ways to pair the factors of two products that read the same."""
-    mine: dict[str, list[tuple[Affine, ...]]] = {}
-    theirs: dict[str, list[tuple[Affine, ...]]] = {}
-    for key, places in first:
-        mine.setdefault(key, []).append(places)
-    for key, places in second:
-        theirs.setdefault(key, []).append(places)
-    keys = list(mine)
-
-    def extend(k: int) -> Iterator[list[tuple[tuple[Affine, ...], tuple[Affine, ...]]]]:
-        if k == len(keys):
-            yield []
-            return
-        others = theirs[keys[k]]
-        for order in permutations(others) if len(set(others)) > 1 else [others]:
-            pairs = list(zip(mine[keys[k]], order, strict=True))
-            yield from ([*pairs, *rest] for rest in extend(k + 1))
-
-    return islice(extend(0), 5 * _ALIGNMENTS)
+def _at(atoms: Sequence[Atom], names: Mapping[str, Affine]) -> list[Atom]:
+    return [(key, tuple(moved(a, names) for a in places)) for key, places in atoms]
 
 
 def _canonical(values: Sequence[Value], kind: str) -> tuple[list[Affine], object]:

@@ -21,7 +21,8 @@ from .budget import Undecided
 from .facts import conjunction, fresh, is_index
 from .kinds import Path, leaves, shape
 from .linear import names_of
-from .normal import CHOICE, TEST, Atom, Term, Value, Values, at, negated, normals, range_of, within_term
+from .matchings import Atom
+from .normal import CHOICE, TEST, Term, Value, Values, at, negated, normals, range_of, within_term
 from .predicates import renamed, within
 from .semantics import fine, names_in
 from .trees import Affine, All, Compare, Element, Exists, Holds, Pred, Recur, Type, name
@@ -167,8 +168,8 @@ class States:
         """The state at a time: what its step or its start says it is, where that is known and it is not kept."""
         key, (time, *rest) = self.atom((key, (time, *places)))
         places = tuple(rest)
-        state, facts = self.known[key], self.values.facts
-        if facts.implies(context, Compare(True, time)):
+        state = self.known[key]
+        if self._holds(Compare(True, time), context):
             return state.first(places)
         added = self.added(state)
         if added is not None:
@@ -180,9 +181,19 @@ class States:
             ]
             ranged = [replace(t, preds=(*t.preds, within(name(q), state.size))) for t in more]
             return [*state.first(places), *ranged]
-        if not self.is_kept(key) and facts.implies(context, Compare(False, time - trees.number(1))):
+        if not self.is_kept(key) and self._holds(Compare(False, time - trees.number(1)), context):
             return state.after(time - trees.number(1), places)
         return [Term(_ONE, ((key, (time, *places)),))]
+
+    def _holds(self, goal: Compare, context: Sequence[Pred]) -> bool:
+        """Whether `goal`, which speaks of a time, is shown from what the context says of the same indices."""
+        met, apart, known = names_in(goal), list(context), list[Pred]()
+        while near := [p for p in apart if any(map(is_index, names_in(p) & met))]:
+            known += near
+            apart = [p for p in apart if p not in near]
+            met = met.union(*map(names_in, near))
+        known += [p for p in apart if not any(map(is_index, names_in(p)))]
+        return self.values.facts.implies(known, goal, instances=False)
 
     def opened(self, v: Value, context: Sequence[Pred]) -> Value:
         """`v` with what is known of the states that are not kept, and without terms that have no points."""
@@ -219,9 +230,9 @@ class States:
             if state is None:
                 continue
             around = (*context, *t.preds)
-            if self.values.facts.implies(around, Compare(True, places[0])):
+            if self._holds(Compare(True, places[0]), around):
                 made = state.first(places[1:])
-            elif self.values.facts.implies(around, Compare(False, places[0] - trees.number(1))):
+            elif self._holds(Compare(False, places[0] - trees.number(1)), around):
                 made = state.after(places[0] - trees.number(1), places[1:])
             else:
                 continue
@@ -372,11 +383,13 @@ class States:
         best: dict[str, Same] = {}
         for group in reversed(self.groups):
             if group and group[0].size == states[0].size:
-                for guess in self._guesses(states, group):
+                choices = self._choices(states, group)
+                most = sum(map(bool, choices.values()))
+                for guess in _guesses(choices) if most > len(best) else ():
                     found = self._refined(guess, {state.key: state for state in states})
                     if len(found) > len(best):
                         best = found
-                    if len(best) == len(states):
+                    if len(best) == most:
                         break
             if len(best) == len(states):
                 break
@@ -423,15 +436,17 @@ class States:
     def _called(other: Same) -> Callable[[tuple[Affine, ...]], Value]:
         return lambda places: [Term(_ONE, ((other.state.key, (places[0], *other.at(places[1:]))),))]
 
-    def _guesses(self, states: Sequence[State], group: Sequence[State]) -> Iterator[dict[str, Same]]:
-        choices: list[list[Same | None]] = []
+    def _choices(self, states: Sequence[State], group: Sequence[State]) -> dict[str, list[Same]]:
+        """For each state those of `group` that it may be, the likely ones first."""
+        choices = {}
         for state in states:
             made_of = self._parameters(state)
             alike = [o for o in group if len(o.formal) == len(state.formal) and self._parameters(o) == made_of]
+            likely = [other for other in alike if len(other.step) == len(state.step)]
+            alike = [*likely, *(other for other in alike if other not in likely)]
             mine = [Same(other, turns) for other in alike for turns in self._turns(state)]
-            choices.append([*(one for one in mine if self._starts_as(state, one)), None])
-        for chosen in islice(product(*choices), _GUESSES):
-            yield {s.key: other for s, other in zip(states, chosen, strict=True) if other is not None}
+            choices[state.key] = [one for one in mine if self._starts_as(state, one)]
+        return choices
 
     def _parameters(self, state: State) -> set[str]:
         """What a state is made of in the end: of the same, if it is to be the same."""
@@ -468,6 +483,12 @@ class States:
             return self.is_zero([*mine, *negated(theirs)], context)
         except Undecided:
             return False
+
+
+def _guesses(choices: Mapping[str, Sequence[Same]]) -> Iterator[dict[str, Same]]:
+    """What states may be, all at once; some of them none of their choices."""
+    for chosen in islice(product(*([*mine, None] for mine in choices.values())), _GUESSES):
+        yield {key: other for key, other in zip(choices, chosen, strict=True) if other is not None}
 
 
 class Recurrence:

@@ -25,13 +25,14 @@ from .facts import Facts, Hidden, Question, fresh, has_data, is_index, places
 from .linear import names_of, solve
 from .predicates import moved, renamed, told, within
 from .semantics import fine, names_in
-from .trees import Affine, All, Compare, Exists, Pred, affine, name
+from .trees import Affine, All, Compare, Exists, Pred, affine, name, number
 from .trees import Any as Either
 
 _PARAM = islpy.dim_type.param
 _SET = islpy.dim_type.set
 _MOST_DIMS = 8
 _ORDERS = 24
+_FEW = 9
 
 Map = tuple[Affine, ...]
 """For each index of a low piece, what it is in terms of those of a high one, $d0, $d1, .."""
@@ -67,11 +68,28 @@ class Open:
         return [self.low, "open", self.which]
 
 
-def read_step(held: Any) -> Step | Open | None:
+@dataclass(frozen=True)
+class Split:
+    """A low piece with an index of few values, the one of number `which`, becomes one piece for each of these."""
+
+    low: int
+    which: int
+
+    def plain(self) -> list[Any]:
+        """The step as a certificate has it."""
+        return [self.low, "split", self.which]
+
+
+Carried = Step | Open | Split
+
+
+def read_step(held: Any) -> Carried | None:
     """A step from what a certificate has; None if it is none."""
     match held:
         case [int() as low, "open", int() as which]:
             return Open(low, which)
+        case [int() as low, "split", int() as which]:
+            return Split(low, which)
         case [int() as low, int() as high, list() as at] if all(isinstance(a, dict) for a in at):
             if all(type(k) is int and abs(k) < 1 << 31 for a in at for k in a.values()):
                 return Step(low, high, tuple(map(_affine, at)))
@@ -140,7 +158,7 @@ class Ledger:
             self.question.text([Compare(False, name(x))])
         self.low: list[Piece] = []
         self.high: list[Piece] = []
-        self.steps: list[Step | Open] = []
+        self.steps: list[Carried] = []
         self._mine: dict[tuple[int, int, Map], Any] = {}
         self.is_too_large = self.most > _MOST_DIMS
         if self.is_too_large:
@@ -159,33 +177,63 @@ class Ledger:
         """Whether everything low was carried."""
         return not any(a.weight for a in self.low)
 
-    def follow(self, steps: Iterable[Step | Open]) -> None:
+    def follow(self, steps: Iterable[Carried]) -> None:
         """Carry by the steps that a certificate has; those that are wrong are left out."""
         for step in steps:
-            self.open(step) if isinstance(step, Open) else self.carry(step)
+            match step:
+                case Open():
+                    self.open(step)
+                case Split():
+                    self.split(step)
+                case Step():
+                    self.carry(step)
 
     def open(self, step: Open) -> bool:
         """Put in the place of a low piece one that has no fewer points. Whether that was possible."""
-        if not (0 <= step.low < len(self.low) and self.low[step.low].weight):
+        d = self._waiting(step.low)
+        if d is None or not 0 <= step.which < len(d.preds):
             return False
-        a = self.low[step.low]
-        if a.domain is None or not 0 <= step.which < len(a.domain.preds):
-            return False
-        preds = list(a.domain.preds)
+        preds = list(d.preds)
         some = preds.pop(step.which)
         if not isinstance(some, Exists):
             return False
         own = fresh()
         inside = [*fine(within(name(own), some.size)), *fine(renamed(some.body, {some.index: name(own)}))]
-        opened = Domain((*a.domain.dims, own), (*preds, *inside)).simplified(self.facts)
-        if opened is not None and len(opened.dims) > self.most:
+        return self._exchange(step, [Domain((*d.dims, own), (*preds, *inside))])
+
+    def split(self, step: Split) -> bool:
+        """Put in the place of a low piece those that it consists of. Whether that was possible."""
+        d = self._waiting(step.low)
+        if d is None or not 0 <= step.which < len(d.dims):
             return False
-        if opened is not None:
+        x = d.dims[step.which]
+        values = few_values(x, d.preds)
+        if values is None:
+            return False
+        others = tuple(y for y in d.dims if y != x)
+        parts = [Domain(others, tuple(renamed(p, {x: number(k)}) for p in d.preds)) for k in values]
+        return self._exchange(step, parts)
+
+    def _waiting(self, low: int) -> Domain | None:
+        """The domain of a low piece that is still to be carried, all of it."""
+        return self.low[low].domain if 0 <= low < len(self.low) and self.low[low].weight else None
+
+    def _exchange(self, step: Open | Split, domains: Iterable[Domain]) -> bool:
+        """Put pieces with these domains in the place of a low one, if they can be written."""
+        a = self.low[step.low]
+        made = []
+        for d in domains:
+            simple = d.simplified(self.facts)
+            if simple is None:
+                continue
+            if len(simple.dims) > self.most:
+                return False
             try:
-                points = self._set(self._placed(opened.dims, opened.preds))
+                points = self._set(self._placed(simple.dims, simple.preds))
             except Hidden:
                 return False
-            self.low.append(Piece(a.weight, len(opened.dims), points, opened))
+            made.append(Piece(a.weight, len(simple.dims), points, simple))
+        self.low += made
         a.weight = Fraction(0)
         self.steps.append(step)
         return True
@@ -352,6 +400,19 @@ class Ledger:
             for own in self.question.data.values()
             if (at := points.find_dim_by_name(_PARAM, own)) >= 0
         )
+
+
+def few_values(x: str, preds: Iterable[Pred]) -> range | None:
+    """The values that an index has, if some of `preds` say that it is one of a few numbers."""
+    least, most = [], []
+    for p in preds:
+        match p:
+            case Compare(False, Affine(((y, 1),), k)) if y == x:
+                least.append(-k)
+            case Compare(False, Affine(((y, -1),), k)) if y == x:
+                most.append(k)
+    values = range(max(least), min(most) + 1) if least and most else None
+    return values if values is not None and len(values) <= _FEW else None
 
 
 def _read_by_data(p: Pred) -> frozenset[str]:

@@ -71,9 +71,7 @@ def test_data_conditions_and_extrema_may_be_in_steps(name: str) -> None:
     assert report.findings[0].decided, str(report)
 
 
-# what of cotangents is not decided within the time, and the cost of one
-UNDECIDED = {"HM-LSTM", "Kalman filter", "soft edit distance"}
-MEASURED = {p.name: p.text for p in through_time.PROGRAMS if "n = 256" not in p.name and p.name not in UNDECIDED}
+MEASURED = {p.name: p.text for p in through_time.PROGRAMS if "n = 256" not in p.name}
 
 
 @pytest.mark.parametrize("name", MEASURED)

@@ -3,7 +3,8 @@
     A piece is a weight at each point of a list. A step goes from a low piece to a high one, by a map g from the points of
     the high one to those of the low one: each point b that g reaches is carried to the first point above it. Then what is
     low beside what is high stays what it was ([carry_balance]); to exchange a low piece for one of no fewer points, such
-    as one that is mapped onto it ([onto_length]), makes it no less ([open_balance]). So if nothing low is left, there was no more of it than of the high
+    as one that is mapped onto it ([onto_length]), or for several, its parts, makes it no less ([open_balance],
+    [split_balance]). So if nothing low is left, there was no more of it than of the high
     ([carried_sound]). [carried] can be run: extracted, it checks the steps that certificates have at given sizes. *)
 Require Import List Bool ZArith Lia.
 Import ListNotations.
@@ -87,7 +88,8 @@ Qed.
 (** ** Steps *)
 Inductive step :=
 | Carry (low high : nat) (g : affine_map)
-| Open (low : nat) (wider : list index).
+| Open (low : nat) (wider : list index)
+| Split (low : nat) (parts : list (list index)).
 
 Fixpoint replace_nth {A} (n : nat) (l : list A) (a : A) : list A :=
   match l, n with
@@ -130,6 +132,13 @@ Definition follow (s : state) (st : step) : option state :=
       | Some (v, low) =>
           if (length low <=? length wider)%nat && distinct wider
           then Some (replace_nth a lows (0, low) ++ [(v, wider)], highs) else None
+      | None => None
+      end
+  | Split a parts =>
+      match nth_error lows a with
+      | Some (v, low) =>
+          if (length low <=? length (concat parts))%nat && forallb distinct parts
+          then Some (replace_nth a lows (0, low) ++ map (pair v) parts, highs) else None
       | None => None
       end
   end.
@@ -193,6 +202,31 @@ Proof.
     + cbn [forallb]. unfold good. cbn [fst snd]. rewrite D. now apply Z.leb_le in Vl as ->.
 Qed.
 
+(** a piece becomes several that have no fewer points together: why it may be split by an index *)
+Lemma amounts_parts v parts : amounts (map (pair v) parts) = v * Z.of_nat (length (concat parts)).
+Proof.
+  induction parts as [|p parts IH]; [unfold amounts; simpl; lia|].
+  change (amounts (map (pair v) (p :: parts))) with (amount (v, p) + amounts (map (pair v) parts)).
+  rewrite IH. unfold amount. cbn [fst snd concat]. rewrite app_length. nia.
+Qed.
+
+Theorem split_balance lows highs a parts s :
+  all_good (lows, highs) = true -> follow (lows, highs) (Split a parts) = Some s ->
+  balance (lows, highs) <= balance s /\ all_good s = true.
+Proof.
+  unfold all_good, balance. cbn [fst snd follow]. rewrite andb_true_iff. intros [Gl Gh].
+  destruct (nth_error lows a) as [[v low]|] eqn:El; [|discriminate].
+  destruct ((length low <=? length (concat parts))%nat && forallb distinct parts) eqn:F; [|discriminate].
+  intros E. injection E as <-. cbn [fst snd]. apply andb_true_iff in F. destruct F as [F D].
+  destruct (good_nodup _ (forallb_nth _ _ _ _ Gl El)) as [Nl Vl]. cbn [fst snd] in *. split.
+  - rewrite amounts_app, (amounts_replace _ _ _ _ El), amounts_parts. unfold amount. cbn [fst snd].
+    apply Nat.leb_le in F. nia.
+  - apply andb_true_iff. split; [|exact Gh]. rewrite forallb_app. apply andb_true_iff. split.
+    + apply forallb_replace; [exact Gl|]. unfold good. cbn [fst snd]. now rewrite (nodup_distinct _ Nl).
+    + apply forallb_forall. intros p Hp. apply in_map_iff in Hp. destruct Hp as [q [<- Hq]]. unfold good. cbn [fst snd].
+      rewrite (proj1 (forallb_forall _ _) D q Hq). now apply Z.leb_le in Vl as ->.
+Qed.
+
 Fixpoint followed (s : state) (steps : list step) : option state :=
   match steps with
   | [] => Some s
@@ -215,9 +249,10 @@ Proof.
   - destruct (follow (lows, highs) st) as [s1|] eqn:E1; [|simpl in E1; rewrite E1 in E; discriminate].
     simpl in E1. rewrite E1 in E.
     assert (balance (lows, highs) <= balance s1 /\ all_good s1 = true) as [B1 G1].
-    { destruct st as [a h g|a wider].
+    { destruct st as [a h g|a wider|a parts].
       - destruct (carry_balance lows highs a h g s1 G E1). split; [lia|assumption].
-      - exact (open_balance lows highs a wider s1 G E1). }
+      - exact (open_balance lows highs a wider s1 G E1).
+      - exact (split_balance lows highs a parts s1 G E1). }
     destruct (IH s1 s' G1 E) as [B2 G2]. split; [lia|assumption].
 Qed.
 

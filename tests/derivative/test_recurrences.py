@@ -13,6 +13,7 @@ import pytest
 
 import tensorlang as tl
 from tests.support.recurrences import Recurrent, parsed, recurrent
+from tests.support.sampling import one_in
 
 RNN = """rnn(W: [n][n]R, u: [T][n]R, h: [n]R) =
   fold t:T with s = h. gen i:n. tanh(u[t, i] + sum j:n. W[i, j] * s[j])"""
@@ -402,7 +403,7 @@ def agrees_with_its_unrolled_program(p: Recurrent, store: str | None) -> bool:
     return True
 
 
-@pytest.mark.parametrize("block", range(4))
+@pytest.mark.parametrize("block", one_in(2, range(4)))
 def test_random_recurrences_agree_with_their_unrolled_programs(block: int) -> None:
     stores = dict(zip(range(0, 12, 4), ("needed", "log", "sqrt"), strict=True))
     tried = (agrees_with_its_unrolled_program(recurrent(Random(1000 * block + k)), stores.get(k)) for k in range(12))

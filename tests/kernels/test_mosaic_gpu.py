@@ -26,6 +26,7 @@ from tensorlang.lower.kernels.layouts import Multiplied, Placed, Units, why_not
 from tensorlang.lower.kernels.run import matrix_units
 from tests.kernels.test_conditions_in_kernels import AROUND, DERIVED, PROGRAMS, SUMMED, check, products, shapes_of
 from tests.kernels.test_scalar_loops_in_kernels import endless, newton
+from tests.support.sampling import one_in
 
 pytestmark = [
     pytest.mark.skipif(matrix_units() is None, reason="JAX before 0.12 has no Mosaic GPU that can be interpreted"),
@@ -196,7 +197,7 @@ BOTH_COMPUTED = [
 
 
 @pytest.mark.parametrize("card", CARDS)
-@pytest.mark.parametrize("summed", BOTH_COMPUTED)
+@pytest.mark.parametrize("summed", one_in(2, BOTH_COMPUTED))
 def test_both_factors_of_a_product_may_be_computed_or_chosen_from(summed: str, card: str, simulated: Any) -> None:
     f = tl.parse(f"""f(A: [n][m]R, B: [p][m]R, v: [m]R, E: rel(n, m), D: [n][p]R) =
       gen i:n, k:p. D[i, k] * (sum j:m. {summed})""")

@@ -13,6 +13,7 @@ import tensorlang as tl
 from tensorlang.language.types import shape
 from tensorlang.lower.plan.recurrences import Turn, staged
 from tests.lower.test_in_step import bytes_needed
+from tests.support.sampling import one_in
 
 SCAN = "f(x: [T][n]R) = let s = scan t:T with s = gen i:n. 0. gen i:n. sin(s[i]) + x[t, i] in "
 PROGRAMS = {
@@ -32,7 +33,7 @@ PROGRAMS = {
 }
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", one_in(3, PROGRAMS))
 def test_what_a_condition_on_states_chooses_is_what_it_is(name: str) -> None:
     f = tl.parse(PROGRAMS[name])
     rng = np.random.default_rng(0)

@@ -87,6 +87,7 @@ def test_an_adjoint_keeps_a_row_and_a_column_where_it_reads_both() -> None:
             np.testing.assert_allclose(run(A), jax.grad(jnp.linalg.det)(A) if n else A, rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_a_gradient_of_an_elimination_is_right_again_differentiated_for_many_and_however_stored() -> None:
     (program,) = (p for p in benchmark.PROGRAMS if p.name == "Cholesky")
     f = tl.parse(program.text)

@@ -103,6 +103,7 @@ def test_lowered_programs_take_arrays_as_they_lie() -> None:
     assert on_devices("-c", AS_THEY_ARE) == "ok\n"
 
 
+@pytest.mark.slow
 def test_what_xla_partitions_is_what_one_device_computes() -> None:
     lines = {
         line["name"]: line for line in map(json.loads, on_devices("-m", "tests.support.mesh_partitioned").splitlines())

@@ -19,7 +19,7 @@ from proofs.checker.charges import Charge, Domain
 from proofs.checker.facts import Facts
 from proofs.checker.predicates import within
 from proofs.checker.semantics import NoIndex, Semantics
-from proofs.checker.transport import Ledger, Open, Piece, Step, pieces_of, read_step
+from proofs.checker.transport import Carried, Ledger, Open, Piece, Split, Step, pieces_of, read_step
 from proofs.checker.trees import (
     Affine,
     ArrayType,
@@ -75,12 +75,12 @@ def random_charges(rng: random.Random, many: int) -> list[Charge]:
     return [(Fraction(rng.randint(1, 3)), random_domain(rng)) for _ in range(many)]
 
 
-def random_step(rng: random.Random, ledger: Ledger) -> Step | Open:
+def random_step(rng: random.Random, ledger: Ledger) -> Carried:
     low, high = rng.randrange(len(ledger.low)), rng.randrange(len(ledger.high))
     a, h = ledger.low[low], ledger.high[high]
     own = ledger.dims[: h.dims]
     if rng.random() < 0.15:
-        return Open(low, rng.randrange(3))
+        return Open(low, rng.randrange(3)) if rng.random() < 0.5 else Split(low, rng.randrange(3))
     at = []
     for _ in range(a.dims):
         e = name(rng.choice(own)) if own and rng.random() < 0.9 else number(0)
@@ -204,8 +204,23 @@ def test_an_image_has_no_more_points_than_what_it_is_the_image_of() -> None:
     assert never_more([(ONE, box(M))], [(ONE, box(N))], facts()) is None
 
 
+def test_a_window_is_carried_into_what_has_room_for_each_of_its_values() -> None:
+    low, high = (ONE, box(N, number(3))), box(N)
+    assert never_more([low], [(Fraction(2), high)], facts()) is None
+    steps = never_more([low], [(Fraction(3), high)], facts())
+    assert steps is not None and any(isinstance(step, Split) for step in steps)
+
+
+def test_only_an_index_of_few_values_is_split() -> None:
+    known = facts()
+    ledger = Ledger(known, pieces_of([(ONE, box(N, number(3)))], [(ONE, box(N))], known))
+    assert not ledger.split(Split(0, 0)) and not ledger.split(Split(0, 2)) and not ledger.split(Split(1, 1))
+    assert ledger.split(Split(0, 1)) and [p.dims for p in ledger.low if p.weight] == [1, 1, 1]
+    assert not ledger.split(Split(0, 1))  # it is spent
+
+
 def test_steps_are_read_as_they_are_written() -> None:
-    steps = [Step(0, 3, (name("$d1"), N - name("$d0") + number(-1))), Open(2, 1)]
+    steps = [Step(0, 3, (name("$d1"), N - name("$d0") + number(-1))), Open(2, 1), Split(1, 0)]
     assert [read_step(json.loads(json.dumps(step.plain()))) for step in steps] == steps
     for held in (None, [], [1], [0, 1, None], [0, 1, [{"0": 1.5}]], [0, "open", None], [0, 1, [[1]]], ["a", 1, []]):
         assert read_step(held) is None

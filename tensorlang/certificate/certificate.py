@@ -30,6 +30,7 @@ from tensorlang.language.affine import IndexArray
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Apply, Call, Expr, Let, Routine, ScalarFunction, Var
 from tensorlang.language.grid import Setting
+from tensorlang.language.lets import bindings
 from tensorlang.language.routines import is_declared, with_rule
 from tensorlang.language.types import R
 from tensorlang.normal import function_of
@@ -377,10 +378,7 @@ def _as_text(cost: CostPolynomial | None, program: Function) -> str | None:
 
 def _arrays(e: Expr) -> Iterator[IndexArray]:
     """The index arrays that the outermost lets bind."""
-    while isinstance(e, Let):
-        if isinstance(e.var, IndexArray):
-            yield e.var
-        e = e.body
+    yield from (x for x, _ in bindings(e)[0] if isinstance(x, IndexArray))
 
 
 def _told(name: str, cost: CostPolynomial | None) -> list[str]:

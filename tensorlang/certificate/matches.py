@@ -6,7 +6,7 @@ hints, and each is shown before it is used.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,8 @@ from tensorlang.language.affine import IndexArray, Size
 from tensorlang.language.arguments import from_leaves
 from tensorlang.language.evaluate import evaluate
 from tensorlang.language.function import Function
-from tensorlang.language.grammar import Expr, Let, MakePair, Var
+from tensorlang.language.grammar import Expr, MakePair, Var
+from tensorlang.language.lets import bindings, under
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import leaves, shape
 
@@ -28,7 +29,7 @@ _DIGITS = 9
 
 def matches(f: Function, derivation: Function) -> list[list[str]]:
     """Names of lets of `f`, each with one of the derivation that holds the same, in order."""
-    mine, theirs = [x for x, _ in _lets(f.body)], [x for x, _ in _lets(derivation.body)]
+    mine, theirs = [x for x, _ in bindings(f.body)[0]], [x for x, _ in bindings(derivation.body)[0]]
     if max(len(mine), len(theirs)) > _MOST:
         return _called_alike(mine, theirs)
     try:
@@ -47,13 +48,6 @@ def _called_alike(mine: Sequence[Var | IndexArray], theirs: Sequence[Var | Index
     return [[x.name, last[x.name]] for x in mine if x.name in last]
 
 
-def _lets(e: Expr) -> Iterator[tuple[Var | IndexArray, Expr]]:
-    """What the outermost lets bind."""
-    while isinstance(e, Let):
-        yield e.var, e.value
-        e = e.body
-
-
 def _held(f: Function, lets: list[Var | IndexArray], data: Mapping[str, Any]) -> list[tuple[Var, object]]:
     """What each let holds, as far as its digits count."""
     variables = [x for x in lets if isinstance(x, Var)]
@@ -62,8 +56,7 @@ def _held(f: Function, lets: list[Var | IndexArray], data: Mapping[str, Any]) ->
     body: Expr = variables[-1]
     for x in reversed(variables[:-1]):
         body = MakePair(x, body)
-    for name, value in reversed(list(_lets(f.body))):
-        body = Let(name, value, body)
+    body = under(bindings(f.body)[0], body)
     own = {p.name for p in f.params} | {size.name for size in f.sizes}
     held = evaluate(Function(f.name, f.params, body), {x: value for x, value in data.items() if x in own})
     found: list[tuple[Var, object]] = []

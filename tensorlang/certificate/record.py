@@ -12,7 +12,8 @@ from tensorlang.derivative.derivation import Derivation, InnerProduct, Side, Ste
 from tensorlang.derivative.transcript import Names
 from tensorlang.language.affine import Index, IndexArray
 from tensorlang.language.function import Function
-from tensorlang.language.grammar import Expr, Let, MakePair, ScalarFunction, Var, bracket, gen, number
+from tensorlang.language.grammar import Expr, MakePair, ScalarFunction, Var, bracket, gen, number
+from tensorlang.language.lets import bindings, under
 from tensorlang.language.names import Named, free_names
 from tensorlang.language.predicates import TRUE, Predicate
 from tensorlang.language.show import expr_text
@@ -100,8 +101,7 @@ class Record:
     def _as_function(self) -> Function:
         d = self.derivation
         body: Expr = MakePair(run(self._tree(d.program.outputs)), run(self._tree(d.result.outputs)))
-        for name, value in reversed(self._lets()):
-            body = Let(name, value, body)
+        body = under(self._lets(), body)
         return Function(f"{d.function.name}_derivation", d.result.params, body)
 
     def _tree(self, outputs: Outputs) -> Deep[Expr]:
@@ -111,12 +111,8 @@ class Record:
 
     def _spellings(self) -> dict[Named, str]:
         """What each variable or index array that a let binds is called in the text."""
-        ours, theirs = self.function.body, reread(self.text).body
-        found: dict[Named, str] = {}
-        while isinstance(ours, Let) and isinstance(theirs, Let):
-            found[ours.var] = theirs.var.name
-            ours, theirs = ours.body, theirs.body
-        return found
+        ours, theirs = (bindings(f.body)[0] for f in (self.function, reread(self.text)))
+        return {x: y.name for (x, _), (y, _) in zip(ours, theirs, strict=False)}
 
 
 _SIDES = {Side.VARIABLE: "D {0}", Side.DIFFERENTIAL: "d {0}", Side.DEFINITION: "D[{0}]"}

@@ -41,6 +41,7 @@ from tensorlang.language.grammar import (
     children,
 )
 from tensorlang.language.grid import Setting
+from tensorlang.language.lets import bindings
 from tensorlang.language.points import ORIGIN
 from tensorlang.language.predicates import FALSE, TRUE, Or, Predicate, conjunction, disjunction, lookups
 from tensorlang.language.rebuilt import height
@@ -113,10 +114,7 @@ def with_arrays_outside(f: Function) -> Function:
 
     Only of an array of conditions that is made outside can be said at which points they hold.
     """
-    body = f.body
-    while isinstance(body, Let):
-        body = body.body
-    inside = any(isinstance(e, Compared) for e in _uses_first(body))
+    inside = any(isinstance(e, Compared) for e in _uses_first(bindings(f.body)[1]))
     return let_lift(f) if inside else f
 
 
@@ -140,11 +138,9 @@ def _chosen(f: Function, bound: Bound) -> Setting:
     with np.errstate(all="ignore"):
         run(evaluator.at(f.body, ORIGIN))
     made = setting(bound)
-    body = f.body
-    while isinstance(body, Let):
-        if isinstance(body.var, IndexArray):
-            made.arrays[body.var] = evaluator.setting.arrays[body.var]
-        body = body.body
+    for x, _ in bindings(f.body)[0]:
+        if isinstance(x, IndexArray):
+            made.arrays[x] = evaluator.setting.arrays[x]
     return made
 
 

@@ -14,7 +14,7 @@ from tensorlang.cost.symbolic import CostPolynomial
 from tensorlang.errors import LimitError
 from tensorlang.language.affine import Affine, Index, IndexArray, atom_affine, constant
 from tensorlang.language.function import Function
-from tensorlang.language.grammar import Let
+from tensorlang.language.lets import bindings
 from tensorlang.language.predicates import TRUE, Equal, NonNegative, Predicate, Related, Relation, conjuncts
 from tensorlang.recursion import Deep, call, run
 from tensorlang.surface.conditions import ConditionReader
@@ -38,11 +38,7 @@ def read_cost(text: str, program: Function, source: str = "<cost>") -> CostPolyn
     reader.visits = {x.name: x for x in visited}
     reader.scope = {size.name: size for size in program.sizes}
     reader.scope |= {p.name: p for p in program.params if isinstance(p, Relation | IndexArray)}
-    body = program.body
-    while isinstance(body, Let):
-        if isinstance(body.var, IndexArray):
-            reader.scope[body.var.name] = body.var
-        body = body.body
+    reader.scope |= {x.name: x for x, _ in bindings(program.body)[0] if isinstance(x, IndexArray)}
     cells = run(reader.cells())
     if reader.token.kind != "end":
         raise reader.unexpected("an operator or the end")

@@ -30,6 +30,7 @@ from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, 
 from tensorlang.language.function import Function, Parameter
 from tensorlang.language.grammar import Expr, Gen, Let, MakePair, Recur, Var, access, bracket, gen, zero
 from tensorlang.language.grammar import sums as sums_of
+from tensorlang.language.lets import bindings, under
 from tensorlang.language.names import Named, free_names
 from tensorlang.language.predicates import (
     FALSE,
@@ -53,7 +54,7 @@ from tensorlang.language.types import Pair, R, Type, array, shape
 from tensorlang.normal import function_of, normal_ssa
 from tensorlang.normal.contraction import is_determined
 from tensorlang.normal.pattern import Shape, axes
-from tensorlang.normal.recurrences import bindings_of, choices_of, made_step, merged, step_of, step_ssa
+from tensorlang.normal.recurrences import choices_of, made_step, merged, step_of, step_ssa
 from tensorlang.normal.ssa import (
     SSA,
     Addition,
@@ -247,7 +248,7 @@ class _Backwards:
             first.append(self._cotangent(k, [], outside, size, last=True))
         following += parts[len(on_states) :]
         first += [zero(array(x.shape, R)) for x in kept]
-        body = _under(lets, paired(following))
+        body = under(lets, paired(following))
         body = with_values(body, at)
         body = with_atoms(body, {Lookup(self.step.time, ()): t})
         recur = Recur("fold", r, size, state, paired(first), body)
@@ -301,7 +302,7 @@ class _Backwards:
         for k, x in enumerate(kept, len(places)):
             at[cut[x]] = access(self._sequence(sequences, cut[x], states(back, k, "scan")), turned)
         lets, parts = self._expressions(statements, [lefts[v] for v in on_frees], cut)
-        each = _under(lets, paired(parts))
+        each = under(lets, paired(parts))
         each = with_values(each, at)
         each = with_atoms(each, {Lookup(self.step.time, ()): now})
         whole = Var("each", Gen(t, size, each).type)
@@ -464,7 +465,7 @@ class _Backwards:
             tree = (x, tree)
         params: tuple[Parameter, ...] = (*self.program.params, *cut.values())
         s = live(replaced(SSA("step", params, tuple(statements), tree), change))
-        lets, body = bindings_of(function_of(s).body)
+        lets, body = bindings(function_of(s).body)
         parts: list[Expr] = []
         for _ in outputs[:-1]:
             assert isinstance(body, MakePair)
@@ -601,12 +602,6 @@ def _widened(p: Predicate, arrays: set[IndexArray]) -> Predicate:
             return exists([(index, size)], _widened(body, arrays))
         case _:
             return TRUE if any(lookup.array in arrays for lookup in lookups(p)) else p
-
-
-def _under(lets: Sequence[tuple[Var | IndexArray, Expr]], e: Expr) -> Expr:
-    for x, value in reversed(lets):
-        e = Let(x, value, e)
-    return e
 
 
 def _variables(e: Expr) -> set[Named]:

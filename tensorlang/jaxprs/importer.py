@@ -20,7 +20,8 @@ from tensorlang.jaxprs.rules.table import RULES
 from tensorlang.jaxprs.values import Bool, Int, Real
 from tensorlang.language.affine import Affine
 from tensorlang.language.function import Function
-from tensorlang.language.grammar import Expr, Let, MakePair, Var, gen
+from tensorlang.language.grammar import Expr, MakePair, Var, gen
+from tensorlang.language.lets import under
 from tensorlang.language.names import free_names
 from tensorlang.sets.check import check
 
@@ -94,8 +95,7 @@ def translate(
     body = results[-1]
     for e in reversed(results[:-1]):
         body = MakePair(e, body)
-    for x, e in reversed(b.statements):
-        body = Let(x, e, body)
+    body = under(b.statements, body)
     order = {v: k for k, v in enumerate(flat_.inputs)}
     used = free_names(body)
     kept = [p for p in b.params if p in used or (isinstance(p, Var) and b.sources[p.name].var in order)]

@@ -29,6 +29,7 @@ from tensorlang.language.grammar import (
     access,
     bracket,
 )
+from tensorlang.language.lets import under
 from tensorlang.language.predicates import Predicate
 from tensorlang.language.rebuilt import rewrite, with_atoms
 from tensorlang.language.types import Array, Pair, R, Type
@@ -47,8 +48,7 @@ def recurrence(
     else:
         init = paired(inits)
         state = Var("_".join(s.name for s in states), init.type)
-        for s, part in reversed(list(zip(states, parted(state, len(states)), strict=True))):
-            step = Let(s, part, step)
+        step = under(zip(states, parted(state, len(states)), strict=True), step)
     if not backwards:
         return Recur(word, index, size, state, init, step)
     # what a condition compares is not in `step` yet, so nothing can be substituted

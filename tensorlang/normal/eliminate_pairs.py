@@ -43,6 +43,7 @@ from tensorlang.language.grammar import (
     Sum,
     Var,
 )
+from tensorlang.language.lets import Binding, bindings, under
 from tensorlang.language.recurrence import WHOLE, whole_word
 from tensorlang.language.types import leaves, struct_of_arrays
 from tensorlang.recursion import Deep, call, run
@@ -69,22 +70,18 @@ def eliminate_pairs(f: Function) -> Function:
         held = p if struct_of_arrays(p.type) is p.type else Var(p.name, struct_of_arrays(p.type))
         split.parts[p] = {path: _project(held, path) for path, _ in leaves(p.type)}
         params.append(held)
-    bindings: list[tuple[Var | IndexArray, Expr]] = []
-    body = f.body
-    while isinstance(body, Let):
-        x, value, body = body.var, body.value, body.body
+    made: list[Binding] = []
+    given, body = bindings(f.body)
+    for x, value in given:
         if isinstance(x, IndexArray):
-            bindings.append((x, split.part(value, ())))
+            made.append((x, split.part(value, ())))
             continue
         split.parts[x] = {}
         for path, kind in leaves(x.type):
             part = Var(x.name + "".join(f"_{k}" for k in path), kind) if path else x
-            bindings.append((part, split.part(value, path)))
+            made.append((part, split.part(value, path)))
             split.parts[x][path] = part
-    result = split.tree(body)
-    for bound, value in reversed(bindings):
-        result = Let(bound, value, result)
-    return replace(f, params=tuple(params), body=result)
+    return replace(f, params=tuple(params), body=under(made, split.tree(body)))
 
 
 class _Split:

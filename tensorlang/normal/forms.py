@@ -28,6 +28,7 @@ from tensorlang.language.grammar import (
     Var,
     children,
 )
+from tensorlang.language.lets import bindings
 from tensorlang.language.types import R, struct_of_arrays
 
 Why = str | None
@@ -75,11 +76,10 @@ def why_not_gen_outermost(f: Function) -> Why:
 def why_not_ssa(f: Function) -> Why:
     """Each right-hand side one of the E of Figure 10, the output a variable, an input or pairs of them."""
     inputs = set(f.variables)
-    body: Expr = f.body
-    while isinstance(body, Let):
-        if not _is_right_hand_side(body.value, inputs):
-            return f"the right-hand side of {body.var.name} is none of the statements of Figure 10"
-        body = body.body
+    given, body = bindings(f.body)
+    for x, value in given:
+        if not _is_right_hand_side(value, inputs):
+            return f"the right-hand side of {x.name} is none of the statements of Figure 10"
     stack: list[Expr] = [body]
     while stack:
         e = stack.pop()
@@ -102,11 +102,8 @@ def _in_each_statement(
     f: Function, why: Callable[[Expr], Why], below_pairs: bool = False, below_gens: bool = False
 ) -> Why:
     """The first reason that `why` gives for a node of a right-hand side or output."""
-    stack: list[Expr] = []
-    body: Expr = f.body
-    while isinstance(body, Let):
-        stack.append(_under_gens(body.value) if below_gens else body.value)
-        body = body.body
+    given, body = bindings(f.body)
+    stack = [_under_gens(value) if below_gens else value for _, value in given]
     outputs: list[Expr] = [body]
     while outputs:
         e = outputs.pop()

@@ -51,6 +51,7 @@ from tensorlang.language.grammar import (
     gen,
     real,
 )
+from tensorlang.language.lets import Binding, under
 from tensorlang.language.names import free_names
 from tensorlang.language.predicates import Predicate, free_atoms, lookups, substitute
 from tensorlang.language.rebuilt import with_atoms, with_values
@@ -58,9 +59,6 @@ from tensorlang.language.types import shape
 from tensorlang.normal.conditional import with_conditions
 from tensorlang.recursion import Deep, call, run
 from tensorlang.sets.solve import simplify_in
-
-Binding = tuple[Var | IndexArray, Expr]
-"""What a let binds, and to what."""
 
 
 @dataclass(eq=False)
@@ -127,9 +125,7 @@ def let_lift(f: Function) -> Function:
     f = with_conditions(f)
     lifted: list[Binding] = []
     body = run(_lift(f.body, _Scope(), lifted))
-    for x, value in reversed(lifted):
-        body = Let(x, value, body)
-    return replace(f, body=body)
+    return replace(f, body=under(lifted, body))
 
 
 def _lift(e: Expr, scope: _Scope, lifted: list[Binding]) -> Deep[Expr]:

@@ -18,7 +18,7 @@ from dataclasses import replace
 
 from tensorlang.budget import limited
 from tensorlang.errors import NormalFormError
-from tensorlang.language.affine import Affine, Atom, Index, IndexArray, atom_affine
+from tensorlang.language.affine import Affine, Atom, Index, atom_affine
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import (
     Access,
@@ -45,6 +45,7 @@ from tensorlang.language.grammar import (
     gen,
     real,
 )
+from tensorlang.language.lets import bindings, under
 from tensorlang.language.predicates import substitute
 from tensorlang.language.recurrence import WHOLE, whole_word
 from tensorlang.language.types import shape
@@ -64,15 +65,9 @@ def push_out_gen(f: Function) -> Function:
       sum i:n. y[i]
     """
     done: _Done = {}
-    bindings: list[tuple[Var | IndexArray, Expr]] = []
-    body = f.body
-    while isinstance(body, Let):
-        bindings.append((body.var, _pushed(body.value, done)))
-        body = body.body
-    result = run(_outputs(body, done))
-    for x, value in reversed(bindings):
-        result = Let(x, value, result)
-    return replace(f, body=result)
+    given, body = bindings(f.body)
+    pushed = [(x, _pushed(value, done)) for x, value in given]
+    return replace(f, body=under(pushed, run(_outputs(body, done))))
 
 
 class _Env(dict[Atom, Affine]):

@@ -32,6 +32,7 @@ from tensorlang.language.grammar import (
     access,
     gen,
 )
+from tensorlang.language.lets import Binding, bindings, under
 from tensorlang.language.names import free_names
 from tensorlang.language.predicates import Predicate, Relation, conjunction, equal, less, relations, substitute
 from tensorlang.language.rebuilt import height, is_staged, rewrite, with_atoms, with_values
@@ -318,12 +319,10 @@ class Taken:
 
 def normal_with_recurrences(f: Function, normal: Normal, flat: Normal) -> SSA:
     """The SSA of `f`, whose lets are outermost. `normal` makes SSA of steps, and `flat` of what has no recurrences."""
-    bindings, body = bindings_of(f.body)
-    taken = [_taken(x, e, bindings) for x, e in bindings if _is_whole(e) and isinstance(x, Var)]
+    lets, body = bindings(f.body)
+    taken = [_taken(x, e, lets) for x, e in lets if _is_whole(e) and isinstance(x, Var)]
     read = [e for t in taken for e in t.read]
-    outer: Expr = MakePair(body, paired(read))
-    for x, e in reversed([(x, e) for x, e in bindings if not _is_whole(e)]):
-        outer = Let(x, e, outer)
+    outer = under([(x, e) for x, e in lets if not _is_whole(e)], MakePair(body, paired(read)))
     known = [p for p in f.params if p not in {t.var for t in taken}]
     s = flat(Function(f.name, (*known, *(t.var for t in taken)), outer, None))
     held = s.params[len(known) :]
@@ -457,15 +456,6 @@ def _read_as(i: Index, value: Affine | None, last: Affine, known: Predicate, tim
     return None
 
 
-def bindings_of(e: Expr) -> tuple[list[tuple[Var | IndexArray, Expr]], Expr]:
-    """The outermost lets of `e`, and what is under them."""
-    found: list[tuple[Var | IndexArray, Expr]] = []
-    while isinstance(e, Let):
-        found.append((e.var, e.value))
-        e = e.body
-    return found, e
-
-
 def _is_whole(e: Expr) -> bool:
     """Whether a let binds a recurrence, or calls of a routine at all indices of gens."""
     while isinstance(e, Gen):
@@ -488,12 +478,12 @@ def _is_mapped(e: Expr, binders: Sequence[tuple[Index, Affine]]) -> bool:
     return any(index in own for index, _ in binders)
 
 
-def _taken(x: Var, e: Expr, bindings: Sequence[tuple[Var | IndexArray, Expr]]) -> Taken:
+def _taken(x: Var, e: Expr, lets: Sequence[Binding]) -> Taken:
     if not isinstance(e, Recur):
         binders, call = _called(e)
         read = [gen(binders, part) if _is_mapped(part, binders) else part for part in call.arguments]
         return Taken(x, e, (), tuple(read))
-    chosen = {y: value for y, value in bindings if isinstance(y, IndexArray)}
+    chosen = {y: value for y, value in lets if isinstance(y, IndexArray)}
     step = e.step
     while arrays := [y for y in free_names(step) if isinstance(y, IndexArray) and y in chosen]:
         own = IndexArray(arrays[0].name, arrays[0].sizes, arrays[0].size)
@@ -567,14 +557,14 @@ def put_together(g: Function, d: Apart, program: Callable[[SSA], Function]) -> F
     """
     if not d.loops:
         return g
-    bindings, body = bindings_of(g.body)
+    bound, body = bindings(g.body)
     assert isinstance(body, MakePair)
     held = {x.name: x for x in g.params if isinstance(x, Var)}
     read = _leaves(body.second, sum(len(loop.operands) for loop in d.loops))
     words: dict[int, set[str]] = {}
     for k, _, word in d.given.values():
         words.setdefault(k, set()).add(word)
-    taken = taken_names(g) | {x.name for x, _ in bindings}
+    taken = taken_names(g) | {x.name for x, _ in bound}
     named: list[tuple[Var, Expr]] = []
     for k, loop in enumerate(d.loops):
         own, read = read[: len(loop.operands)], read[len(loop.operands) :]
@@ -583,14 +573,14 @@ def put_together(g: Function, d: Apart, program: Callable[[SSA], Function]) -> F
             x = Var(unused_name(loop.routine.name, taken), value.type)
             taken.add(x.name)
             named.append((x, value))
-            bindings += [*lets, (x, value)]
+            bound += [*lets, (x, value)]
             continue
         word = next(iter(words[k])) if len(words[k]) == 1 else "states"
         recur, lets = _recur(loop, word, own, program)
         x = Var(unused_name(recur.state.name, taken), recur.type)
         taken.add(x.name)
         named.append((x, recur))
-        bindings += [*lets, (x, recur)]
+        bound += [*lets, (x, recur)]
     values: dict[Var, Expr] = {}
     for stands, (k, place, word) in d.given.items():
         x, value = named[k]
@@ -601,10 +591,8 @@ def put_together(g: Function, d: Apart, program: Callable[[SSA], Function]) -> F
         else:
             values[held[stands.param.name]] = _result_of(x, whole, place)
     memo: dict[Expr, Expr] = {}
-    ordered = in_order([(x, _reading(e, values, memo)) for x, e in bindings])
-    result = _reading(body.first, values, memo)
-    for bound, e in reversed(ordered):
-        result = Let(bound, e, result)
+    ordered = in_order([(x, _reading(e, values, memo)) for x, e in bound])
+    result = under(ordered, _reading(body.first, values, memo))
     return replace(g, params=tuple(p for p in g.params if p not in values), body=result)
 
 
@@ -695,12 +683,12 @@ def _reading(e: Expr, values: Mapping[Var, Expr], memo: dict[Expr, Expr]) -> Exp
     return rewrite(e, lambda old: values.get(old) if isinstance(old, Var) else None, made, memo)
 
 
-def in_order(bindings: Sequence[tuple[Var | IndexArray, Expr]]) -> list[tuple[Var | IndexArray, Expr]]:
+def in_order(lets: Sequence[Binding]) -> list[Binding]:
     """The bindings, each after those that it reads, and otherwise as they are."""
-    bound = {x for x, _ in bindings}
+    bound = {x for x, _ in lets}
     found: list[tuple[Var | IndexArray, Expr]] = []
     done: set[object] = set()
-    left = [(x, e, [y for y in free_names(e) if y in bound]) for x, e in bindings]
+    left = [(x, e, [y for y in free_names(e) if y in bound]) for x, e in lets]
     while left:
         later = []
         for x, e, before in left:

@@ -40,7 +40,6 @@ from tensorlang.language.grammar import (
     Compared,
     Expr,
     Gen,
-    Let,
     MakePair,
     Mul,
     Proj,
@@ -55,6 +54,7 @@ from tensorlang.language.grammar import (
     real,
     with_sizes,
 )
+from tensorlang.language.lets import under
 from tensorlang.language.predicates import TRUE, Predicate, lookups
 from tensorlang.language.types import R, Type, array, leaves, struct_of_arrays
 from tensorlang.language.types import shape as type_shape
@@ -631,7 +631,4 @@ def to_function(s: SSA) -> Function:
             return MakePair((yield from call(tree(outputs[0]))), (yield from call(tree(outputs[1]))))
         return given[outputs]
 
-    body = run(tree(s.outputs))
-    for bound, value in reversed(bindings):
-        body = Let(bound, value, body)
-    return Function(s.name, s.params, body, s.results)
+    return Function(s.name, s.params, under(bindings, run(tree(s.outputs))), s.results)

@@ -51,6 +51,7 @@ from tensorlang.language.grammar import (
     Sum,
     Var,
 )
+from tensorlang.language.lets import bindings
 from tensorlang.language.predicates import TRUE, Predicate, conjunction, disjunction, equal, substitute
 from tensorlang.language.recurrence import WHOLE, whole_word
 from tensorlang.language.types import shape
@@ -99,10 +100,9 @@ def ssa_of(f: Function) -> SSA:
     Raises `NormalFormError` if `f` is not in the form that `push_out_gen` gives.
     """
     builder = Builder({p for p in f.params if isinstance(p, Var)})
-    body = f.body
-    while isinstance(body, Let):
-        builder.bind(body.var, body.value)
-        body = body.body
+    given, body = bindings(f.body)
+    for x, value in given:
+        builder.bind(x, value)
     outputs = run(_outputs(builder, body))
     return SSA(f.name, f.params, tuple(builder.statements), outputs, builder.names, f.results)
 

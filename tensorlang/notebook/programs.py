@@ -12,7 +12,7 @@ from functools import singledispatch
 from itertools import chain, islice, pairwise
 
 from tensorlang.language.function import Function
-from tensorlang.language.grammar import Let, Node
+from tensorlang.language.grammar import Node
 from tensorlang.language.latex import (
     affine_latex,
     aligned,
@@ -22,6 +22,7 @@ from tensorlang.language.latex import (
     predicate_latex,
     type_rows,
 )
+from tensorlang.language.lets import bindings
 from tensorlang.language.notation import UNICODE
 from tensorlang.language.predicates import Condition, Relation
 from tensorlang.language.show import expr_lines, function_lines
@@ -90,9 +91,7 @@ def listing(value: object) -> Listing:
 
 @listing.register
 def _of_function(f: Function) -> Listing:
-    count, e = 1, f.body
-    while isinstance(e, Let):
-        count, e = count + 1, e.body
+    count = 1 + len(bindings(f.body)[0])
     return Listing(lambda: function_rows(f, MOST_LATEX), lambda: function_lines(f, UNICODE, _MOST_TEXT), count)
 
 

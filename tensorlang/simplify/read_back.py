@@ -20,7 +20,6 @@ from tensorlang.language.grammar import (
     Const,
     Expr,
     Extremum,
-    Let,
     MakePair,
     Mul,
     Proj,
@@ -31,6 +30,7 @@ from tensorlang.language.grammar import (
     number,
     sums,
 )
+from tensorlang.language.lets import under
 from tensorlang.language.predicates import FALSE, TRUE, Equal, Predicate, conjunction, conjuncts, substitute
 from tensorlang.language.types import R, array
 from tensorlang.normal.contraction import inner_solution, reads_each_once
@@ -94,10 +94,7 @@ def read_back(s: SSA) -> Function:
             return MakePair((yield from call(tree(outputs[0]))), (yield from call(tree(outputs[1]))))
         return reader.whole(outputs)
 
-    body = run(tree(s.outputs))
-    for bound, value in reversed(bindings):
-        body = Let(bound, value, body)
-    return Function(s.name, s.params, body, s.results)
+    return Function(s.name, s.params, under(bindings, run(tree(s.outputs))), s.results)
 
 
 def _inlined(s: SSA, extrema: Extrema) -> set[Statement]:

@@ -31,6 +31,7 @@ from tensorlang.language.grammar import (
     real,
     type_of,
 )
+from tensorlang.language.lets import under
 from tensorlang.language.names import free_names
 from tensorlang.language.predicates import (
     And,
@@ -135,10 +136,7 @@ def inlined(f: Function, given: dict[Parameter, Any], sizes: dict[str, Affine]) 
                 lets.append((var, argument.expr))
                 inlining.vars[p] = var
     inlining.atoms.update(_solved(f, equations))
-    result = run(inlining.expr(f.body))
-    for var, value in reversed(lets):
-        result = Let(var, value, result)
-    return result
+    return under(lets, run(inlining.expr(f.body)))
 
 
 def opened(f: Function) -> Function:

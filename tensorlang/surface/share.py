@@ -43,6 +43,7 @@ from tensorlang.language.grammar import (
     bracket,
     children,
 )
+from tensorlang.language.lets import under
 from tensorlang.language.predicates import (
     TRUE,
     Exists,
@@ -321,9 +322,7 @@ class _Sharing:
         lead = scope.lead
         if scope.lets or not isinstance(core, Sum):
             lead = conjunction([lead, self._summed_support(scope)])
-        for var, value in reversed(scope.lets):
-            core = Let(var, value, core)
-        return bracket(lead, core)
+        return bracket(lead, under(scope.lets, core))
 
 
 def _looked_up(e: Expr) -> tuple[IndexArray, ...]:

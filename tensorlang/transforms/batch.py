@@ -32,6 +32,7 @@ from tensorlang.language.grammar import (
     real,
     sums,
 )
+from tensorlang.language.lets import under
 from tensorlang.language.predicates import (
     And,
     Exists,
@@ -48,7 +49,7 @@ from tensorlang.language.rebuilt import with_children
 from tensorlang.language.types import Array, shape
 from tensorlang.recursion import Deep, call, run
 from tensorlang.simplify import simplify
-from tensorlang.transforms.flat import Statement, paired, reads, taken_apart, under
+from tensorlang.transforms.flat import Statement, paired, reads, taken_apart
 from tensorlang.transforms.linear import Linear, Program, once, variable
 
 

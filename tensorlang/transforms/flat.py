@@ -14,7 +14,8 @@ from typing import Any
 
 from tensorlang.language.affine import Affine, Index, IndexArray, atom_affine
 from tensorlang.language.function import Function, Parameter, taken_names, unused_name
-from tensorlang.language.grammar import Const, Expr, Gen, Let, MakePair, Var, access, gen
+from tensorlang.language.grammar import Const, Expr, Gen, MakePair, Var, access, gen
+from tensorlang.language.lets import bindings, under
 from tensorlang.language.names import free_names
 from tensorlang.language.types import Pair, R, Type, array, leaves, shape
 from tensorlang.recursion import Deep, call, run
@@ -65,11 +66,7 @@ def _paired(kind: Type, parts: Iterator[Var], outer: tuple[Affine, ...]) -> Deep
 
 def taken_apart(f: Function) -> Parts:
     """The statements and results of a flat program."""
-    statements: list[Statement] = []
-    body = f.body
-    while isinstance(body, Let):
-        statements.append((body.var, body.value))
-        body = body.body
+    statements, body = bindings(f.body)
     results: list[Expr] = []
     stack: list[Expr] = [body]
     while stack:
@@ -89,7 +86,7 @@ def put_together(name: str, params: Iterable[Parameter], parts: Parts) -> Functi
         if x in needed:
             kept.append((x, value))
             needed |= reads([value])
-    return Function(name, tuple(params), under(reversed(kept), paired(parts.results)))
+    return Function(name, tuple(params), under(kept[::-1], paired(parts.results)))
 
 
 def paired(results: Sequence[Expr]) -> Expr:
@@ -127,10 +124,3 @@ def like(names: Iterable[str], shapes: Iterable[tuple[Affine, ...]], taken: set[
         made.append(Var(unused_name(name, taken), array(sizes, R)))
         taken.add(made[-1].name)
     return tuple(made)
-
-
-def under(statements: Iterable[Statement], body: Expr) -> Expr:
-    """`body` with the statements as lets around it."""
-    for x, value in reversed(list(statements)):
-        body = Let(x, value, body)
-    return body

@@ -21,8 +21,9 @@ from tensorlang.cost.symbolic import CostPolynomial, cost_polynomial, polynomial
 from tensorlang.errors import CountingError
 from tensorlang.language.affine import Index, IndexArray, atom_affine
 from tensorlang.language.function import Function
-from tensorlang.language.grammar import Let, Var, gen
+from tensorlang.language.grammar import Var, gen
 from tensorlang.language.grammar import number as literal
+from tensorlang.language.lets import bindings
 from tensorlang.language.predicates import (
     TRUE,
     Equal,
@@ -80,11 +81,8 @@ class ArrayCost:
     @cached_property
     def named(self) -> CostPolynomial:
         """The elements of the arrays that the program itself names."""
-        arrays: list[Shaped] = []
-        e = self.function.body
-        while isinstance(e, Let):
-            arrays += _leaves(_given(struct_of_arrays(e.value.type)))
-            e = e.body
+        values = (e for _, e in bindings(self.function.body)[0])
+        arrays = [x for e in values for x in _leaves(_given(struct_of_arrays(e.type)))]
         return polynomial(self._of_sizes, gathered(cell for x in arrays for cell in number_in(Box((), TRUE, x.shape))))
 
     def of_step(self, name: str) -> CostPolynomial:

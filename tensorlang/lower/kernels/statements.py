@@ -30,6 +30,7 @@ from tensorlang.language.grammar import (
     children,
     gen,
 )
+from tensorlang.language.lets import bindings
 from tensorlang.language.names import free_names
 from tensorlang.language.predicates import TRUE, Predicate, conjunction, equal, less, within
 from tensorlang.language.rebuilt import rewrite, with_atoms, with_children
@@ -48,7 +49,7 @@ from tensorlang.lower.kernels.terms import (
     whole,
 )
 from tensorlang.lower.plan import statements
-from tensorlang.lower.plan.dependence import Key, are_apart, bindings, is_condition, places, read_by, variable
+from tensorlang.lower.plan.dependence import Key, are_apart, is_condition, places, read_by, variable
 from tensorlang.recursion import Deep, call, run
 from tensorlang.sets.isl import implies
 from tensorlang.sets.simplify import simplify

@@ -29,10 +29,11 @@ from tensorlang.language.grammar import (
     children,
     gen,
 )
+from tensorlang.language.lets import bindings
 from tensorlang.language.predicates import Predicate, lookups, mapped
 from tensorlang.language.rebuilt import with_children
 from tensorlang.language.types import R, array, shape
-from tensorlang.lower.plan.dependence import bindings, places, reads, variable
+from tensorlang.lower.plan.dependence import places, reads, variable
 from tensorlang.recursion import Deep, call, run
 
 _SHORT = 8

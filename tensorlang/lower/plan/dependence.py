@@ -16,7 +16,6 @@ from tensorlang.language.grammar import (
     Expr,
     Extremum,
     Gen,
-    Let,
     MakePair,
     Mul,
     Proj,
@@ -190,15 +189,6 @@ def occurring(e: Expr) -> set[Var | IndexArray]:
         seen.update(fresh)
         stack += fresh
     return found
-
-
-def bindings(e: Expr) -> tuple[list[tuple[Var | IndexArray, Expr]], Expr]:
-    """What the lets around `e` bind, in order, and what is under them."""
-    found = []
-    while isinstance(e, Let):
-        found.append((e.var, e.value))
-        e = e.body
-    return found, e
 
 
 def results(e: Expr) -> Iterator[Expr]:

@@ -24,17 +24,17 @@ from tensorlang.language.grammar import (
     Const,
     Expr,
     Gen,
-    Let,
     Mul,
     Sum,
     Var,
     access,
     children,
 )
+from tensorlang.language.lets import bindings, under
 from tensorlang.language.predicates import conjuncts
 from tensorlang.language.rebuilt import rewrite
 from tensorlang.language.types import R, array
-from tensorlang.lower.plan.dependence import bindings, occurring, places, variable
+from tensorlang.lower.plan.dependence import occurring, places, variable
 from tensorlang.lower.plan.size_guards import is_static
 
 FEWEST = 4
@@ -138,9 +138,7 @@ def _ordered(f: Function, given: Sequence[_Binding], body: Expr, together: Seque
                 pairs, new = _split(group, values)
                 made.groups[pairs[0][0]] = pairs
                 order += new
-    for x, e in reversed(order):
-        body = Let(x, e, body)
-    return replace(made, function=replace(f, body=body))
+    return replace(made, function=replace(f, body=under(order, body)))
 
 
 def _split(group: Sequence[Array], values: Mapping[Array, Expr]) -> tuple[list[tuple[Var, Var]], list[_Binding]]:

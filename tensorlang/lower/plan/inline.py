@@ -25,9 +25,10 @@ from dataclasses import dataclass, field, replace
 from tensorlang.language.affine import Index
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Add, Bracket, Const, Expr, Gen, Let, Mul, Sum, Var, children
+from tensorlang.language.lets import bindings
 from tensorlang.language.rebuilt import with_atoms, with_children
 from tensorlang.language.types import shape
-from tensorlang.lower.plan.dependence import are_apart, bindings, places, reads, results, variable
+from tensorlang.lower.plan.dependence import are_apart, places, reads, results, variable
 from tensorlang.recursion import Deep, call, run
 
 _CHEAP = 4

@@ -32,9 +32,10 @@ from tensorlang.language.grammar import (
     Var,
     children,
 )
+from tensorlang.language.lets import bindings
 from tensorlang.language.predicates import Equal, NonNegative, Predicate, conjuncts
 from tensorlang.language.types import shape
-from tensorlang.lower.plan.dependence import accesses, bindings, places, results, variable
+from tensorlang.lower.plan.dependence import accesses, places, results, variable
 
 _WORTH = 6
 """Operations for each element that are worth storing it: in one loop, at a further place or piece of it."""

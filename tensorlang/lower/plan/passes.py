@@ -9,9 +9,10 @@ from tensorlang.errors import NormalFormError
 from tensorlang.language.affine import IndexArray
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Expr, Gen, Var
+from tensorlang.language.lets import bindings
 from tensorlang.language.predicates import Relation
 from tensorlang.lower.plan.axis_order import transpose_short_rows
-from tensorlang.lower.plan.dependence import bindings, occurring
+from tensorlang.lower.plan.dependence import occurring
 from tensorlang.lower.plan.fuse_sums import fuse_sums
 from tensorlang.lower.plan.inline import inline
 from tensorlang.lower.plan.ir import Assign, AtPoints, Dense, FusedSums, Given, Plan, RowBlocks, Step, Storage

@@ -39,6 +39,7 @@ from tensorlang.language.grammar import (
     children,
     number,
 )
+from tensorlang.language.lets import Binding, bindings, under
 from tensorlang.language.predicates import (
     And,
     Equal,
@@ -53,7 +54,7 @@ from tensorlang.language.predicates import (
 )
 from tensorlang.language.rebuilt import with_children, with_values
 from tensorlang.language.types import R, array
-from tensorlang.lower.plan.dependence import bindings, occurring
+from tensorlang.lower.plan.dependence import occurring
 from tensorlang.recursion import Deep, call, run
 
 FEWEST = 8
@@ -78,12 +79,8 @@ def reroll(f: Function) -> Rerolled:
     made = _Rolling()
     new, values = made.statements(given)
     body = run(made.terms(with_values(body, values)))
-    for x, e in reversed([(x, run(made.terms(e))) for x, e in new]):
-        body = Let(x, e, body)
-    return Rerolled(replace(f, body=body), made.places, made.numbers)
-
-
-_Binding = tuple[Var | IndexArray, Expr]
+    rolled = [(x, run(made.terms(e))) for x, e in reversed(new)]
+    return Rerolled(replace(f, body=under(rolled[::-1], body)), made.places, made.numbers)
 
 
 @dataclass
@@ -92,11 +89,11 @@ class _Rolling:
     numbers: dict[Var, Values] = field(default_factory=dict)
     memo: dict[Expr, Expr] = field(default_factory=dict)
 
-    def statements(self, bindings: Sequence[_Binding]) -> tuple[list[_Binding], dict[Var, Expr]]:
+    def statements(self, bindings: Sequence[Binding]) -> tuple[list[Binding], dict[Var, Expr]]:
         """The bindings, with those of many numbers of the same form as one of an array, and what replaces these."""
         if sum(e.type is R for _, e in bindings) < FEWEST:
             return list(bindings), {}
-        new: list[_Binding] = []
+        new: list[Binding] = []
         values: dict[Var, Expr] = {}
         for level in _levels(bindings):
             # what is on one level does not read one another, and only what is on those before
@@ -347,10 +344,10 @@ def _total(terms: Sequence[tuple[int, Expr]]) -> Expr:
     return result
 
 
-def _levels(bindings: Sequence[_Binding]) -> list[list[_Binding]]:
+def _levels(bindings: Sequence[Binding]) -> list[list[Binding]]:
     """The bindings by how many others they need one after the other."""
     depth: dict[Var | IndexArray, int] = {}
-    levels: list[list[_Binding]] = []
+    levels: list[list[Binding]] = []
     for x, e in bindings:
         k = depth[x] = 1 + max((depth[y] for y in occurring(e) if y in depth), default=-1)
         if k == len(levels):

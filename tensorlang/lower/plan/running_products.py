@@ -32,9 +32,10 @@ from tensorlang.language.grammar import (
     number,
     sums,
 )
+from tensorlang.language.lets import bindings
 from tensorlang.language.predicates import NonNegative, Predicate, conjunction, conjuncts, free_atoms, substitute
 from tensorlang.language.rebuilt import rewrite
-from tensorlang.lower.plan.dependence import bindings, places, results, variable
+from tensorlang.lower.plan.dependence import places, results, variable
 from tensorlang.recursion import Deep, call, run
 
 _MOST_TERMS, _MOST_FACTORS = 6, 6

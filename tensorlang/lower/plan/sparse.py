@@ -10,8 +10,9 @@ from collections.abc import Collection, Mapping
 from tensorlang.language.affine import Index, atom_affine
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Add, Bracket, Choice, Expr, Extremum, Gen, Mul, Sum, Var, children
+from tensorlang.language.lets import bindings
 from tensorlang.language.predicates import Predicate, Related, Relation, conjuncts
-from tensorlang.lower.plan.dependence import bindings, places, variable
+from tensorlang.lower.plan.dependence import places, variable
 from tensorlang.recursion import Deep, call, run
 
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from tensorlang.language.affine import Affine, Index, IndexArray, atom_affine
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Bracket, Expr, Gen, MakePair, Proj, Var, access
+from tensorlang.language.lets import bindings
 from tensorlang.language.types import Pair, shape, struct_of_arrays
-from tensorlang.lower.plan.dependence import Key, bindings, read_by
+from tensorlang.lower.plan.dependence import Key, read_by
 from tensorlang.recursion import Deep, call, run
 
 

@@ -28,9 +28,10 @@ from tensorlang.language.grammar import (
     Var,
     children,
 )
+from tensorlang.language.lets import bindings
 from tensorlang.language.predicates import Equal, NonNegative, Predicate, conjuncts, substitute
 from tensorlang.language.types import R
-from tensorlang.lower.plan.dependence import accesses, bindings, factors, places, variable
+from tensorlang.lower.plan.dependence import accesses, factors, places, variable
 from tensorlang.recursion import Deep, call, run
 
 Limits = frozenset[NonNegative]

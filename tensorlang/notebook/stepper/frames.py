@@ -11,7 +11,7 @@ from tensorlang.cost.symbolic import CostPolynomial, cost_polynomial
 from tensorlang.derivative.derivation import Rule
 from tensorlang.errors import ArgumentError, CountingError, LimitError, TensorlangError
 from tensorlang.language.function import Function
-from tensorlang.language.grammar import Let
+from tensorlang.language.lets import bindings
 from tensorlang.language.notation import UNICODE
 from tensorlang.language.show import function_lines
 from tensorlang.normal.ssa import is_given
@@ -197,7 +197,7 @@ def _adjoint(view: View) -> str:
 
 def _generated(view: View) -> str:
     """The code that is generated for the adjoint, of which lines are defined by the same names."""
-    if not view.has_code or _lets(view.derivation.adjoint) > _SHORT:
+    if not view.has_code or len(bindings(view.derivation.adjoint.body)[0]) > _SHORT:
         return ""
     from tensorlang.lower.lowering import lower  # which imports JAX
 
@@ -252,13 +252,6 @@ def _here(view: View, f: Function) -> str:
 
 def _for_all_sizes(f: Function) -> CostPolynomial | None:
     try:
-        return cost_polynomial(f) if _lets(f) <= _SHORT else None
+        return cost_polynomial(f) if len(bindings(f.body)[0]) <= _SHORT else None
     except CountingError:
         return None
-
-
-def _lets(f: Function) -> int:
-    lets, e = 0, f.body
-    while isinstance(e, Let):
-        lets, e = lets + 1, e.body
-    return lets

@@ -116,8 +116,8 @@ def running_where(f: ScalarFunction) -> ScalarFunction:
         made[on] = f.evaluate(*(x[on] for x in given))
         return made
 
-    code = Shared(of.name, n + 1, of.value, of.joint, of.stores)
-    return replace(f, arity=f.arity + 1, evaluate=evaluate, shared=(code, place), loops=replace(f.loops, bounded=True))
+    code, loops = replace(of, arity=n + 1), replace(f.loops, bounded=True)
+    return replace(f, arity=f.arity + 1, evaluate=evaluate, shared=(code, place), loops=loops)
 
 
 def forget(name: str) -> None:

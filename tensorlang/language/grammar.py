@@ -493,15 +493,17 @@ class Loops:
 
 @dataclass(frozen=True)
 class Shared:
-    """Python that computes several scalar functions of the same `arity` arguments at once: `value` the first of them,
-    as a function `name`, `joint` all of them, as a function `name`_with_derivatives, which `stores` values of each trip
-    of loops or not. A further argument says where their loops run: everywhere, if it is not there."""
+    """Programs (`tensorlang.scalars.code`) that compute several scalar functions of the same `arity` arguments at once:
+    `value` the first of them, written as a function `name`, `joint` all of them, written as `name`_with_derivatives,
+    which `stores` values of each trip of loops or not. A further argument says where their loops run: everywhere, if it
+    is not there. They may be written for what GPUs have."""
 
     name: str
     arity: int
-    value: str
-    joint: str
+    value: Any
+    joint: Any
     stores: bool = False
+    on_gpus: bool = False
 
 
 def type_of(x: Var | IndexArray) -> Type:

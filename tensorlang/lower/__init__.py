@@ -36,6 +36,7 @@ Where it is decided
     how all of that is written                                    emit/python.py, from nodes: for kernels emit/tpu/,
                                                                   emit/mosaic/ and emit/gpu/ make them, for several
                                                                   devices emit/mesh.py
+    how functions of numbers, with their loops, are written       emit/scalars.py, for GPUs by kernels/functions.py
     which kernels are by Mosaic GPU, which by Triton              emit/mosaic/choice.py
     what is chosen by sizes when the program is traced            emit/library/, by the thresholds in costs.py
     which loops become a kernel, and which are left to jax.numpy  kernels/grouping.py, kernels/roles.py

@@ -7,7 +7,6 @@
     count      the value on numbers, and how many operations the path to it has
     text       the form as text, and back
     plain      the form as data of certificates
-    emit       the form as one function of JAX on whole arrays
     black_box  the form as a scalar function of the language
 
 Nothing here knows Python's syntax: `tensorlang.surface.loops` reads it.

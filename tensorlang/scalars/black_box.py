@@ -33,7 +33,6 @@ from tensorlang.scalars.code import (
 )
 from tensorlang.scalars.count import Linear, Run, path_cost, run, shortest
 from tensorlang.scalars.dual import active, dual
-from tensorlang.scalars.emit import source
 from tensorlang.scalars.ops import types
 from tensorlang.scalars.plain import plain
 from tensorlang.scalars.text import code_text
@@ -217,8 +216,7 @@ class _Derivatives:
         self.wrt, self.kinds = differentiable(code), types(code)
         self.moving = code.results[0] in active(code, self.wrt, self.kinds)
         self.joint = plan.derived
-        written = source(code, f"_{name}"), source(self.joint, f"_{name}_with_derivatives")
-        self.shared = Shared(name, len(code.params), *written, _stores(self.joint.body))
+        self.shared = Shared(name, len(code.params), code, self.joint, _stores(self.joint.body))
         self.known: dict[int, ScalarFunction] = {}
 
     def programs(self) -> dict[str, Any]:

@@ -246,6 +246,20 @@ def _structured(block: Iterable[Stmt]) -> Iterator[If | While]:
                 pass
 
 
+def operations(block: Iterable[Stmt]) -> Iterator[Op]:
+    """All operations in a block."""
+    for s in block:
+        match s:
+            case Op():
+                yield s
+            case If():
+                yield from operations((*s.then, *s.otherwise))
+            case While():
+                yield from operations((*s.head, *s.body))
+            case Back():
+                yield from operations(s.body)
+
+
 def without_unused(code: Code) -> Code:
     """`code` without the operations, phis and carried values that no result needs."""
     before = None

@@ -87,6 +87,13 @@ def _scalar(f: str, exponent: Value | None = None) -> ScalarFunction:
     return power(Fraction(repr(exponent)) if isinstance(exponent, float) else exponent)
 
 
+def called(op: Op) -> ScalarFunction | None:
+    """The function of the language that an operation applies; None for operators and choices."""
+    if op.f in _VALUES or op.f in _COSTS:
+        return None
+    return _scalar(op.f, op.args[1] if op.f == "pow" else None)
+
+
 def cost(f: str, args: Iterable[Any]) -> int:
     """What f costs on these numbers, or on operands of these types."""
     args = list(args)

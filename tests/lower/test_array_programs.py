@@ -26,7 +26,7 @@ from tensorlang.lower.arrays import meaning
 from tensorlang.lower.arrays.check import why_not
 from tensorlang.lower.arrays.cost import ArrayCost, cost_of
 from tensorlang.lower.arrays.interpret import interpret
-from tensorlang.lower.arrays.ir import Apply, Assign, Block, Define, Name, Number, Return, Text, Transpose
+from tensorlang.lower.arrays.ir import Apply, Assign, Block, Define, EinsumSpec, Name, Number, Return, Transpose
 from tensorlang.lower.arrays.meaning import MEANING
 from tensorlang.lower.arrays.program import ArrayProgram
 from tensorlang.lower.arrays.shapes import SHAPES
@@ -270,7 +270,7 @@ def test_no_array_program_of_a_page_grows_faster_than_the_model() -> None:
 def test_work_that_the_model_does_not_count_is_noticed() -> None:
     f = tl.parse("f(x: [n]R, y: [n]R) = sum i:n. x[i] * y[i]")
     program = array_program(f)
-    outer = Apply("sum", (Apply("einsum", (Text("i,j->ij"), Name("x"), Name("y"))),))
+    outer = Apply("sum", (Apply("einsum", (EinsumSpec(("i", "j"), "ij"), Name("x"), Name("y"))),))
     *before, _, result = program.definition.body.statements
     program.definition = Define("f", ("x", "y"), Block([*before, Assign(("result",), outer), result]))
     assert cost_of(f, program).excess == "operations grow as O(n^2), the model's count as O(n)"
@@ -281,7 +281,7 @@ WRONG = {
     "it returns before its end": [Return(Name("x")), Assign(("y",), Name("x"))],
     "it returns nothing": [Assign(("y",), Name("x"))],
     "no operation is called colour": [Return(Apply("colour", (Name("x"),)))],
-    "an einsum of 2 terms has 1 arrays": [Return(Apply("einsum", (Text("i,i->"), Name("x"))))],
+    "an einsum of 2 terms has 1 arrays": [Return(Apply("einsum", (EinsumSpec(("i", "i"), ""), Name("x"))))],
 }
 
 

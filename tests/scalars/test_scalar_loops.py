@@ -16,10 +16,12 @@ from benchmarks import control
 from proofs.checker.certificate import check
 from tensorlang.language.grammar import Var
 from tensorlang.language.types import R
+from tensorlang.lower.arrays.ir import Block
+from tensorlang.lower.emit.python import lines
+from tensorlang.lower.emit.scalars import definition
 from tensorlang.scalars.black_box import derived, differentiable, unbounded
 from tensorlang.scalars.code import Code, numbered
 from tensorlang.scalars.count import path_cost, run
-from tensorlang.scalars.emit import source
 from tensorlang.surface.loops import read
 from tensorlang.surface.scalar import ScalarCode
 from tensorlang.surface.terms import Term
@@ -401,7 +403,7 @@ def test_code_of_jax_is_the_value_on_every_path() -> None:
             for mode in ("dual", "reverse"):
                 made = derived(code, mode)
                 names: dict[str, Any] = {"jnp": jax.numpy, "jax": jax, "lax": jax.lax}
-                exec(source(made, "emitted"), names)
+                exec("\n".join(lines(Block([definition(made, "emitted")]))), names)
                 rng = np.random.default_rng(seed)
                 count = 5
                 points = [rng.integers(0, 5, count) if p == "k" else rng.uniform(-2, 2, count) for p in code.params]

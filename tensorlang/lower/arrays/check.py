@@ -11,12 +11,12 @@ from tensorlang.lower.arrays.ir import (
     Block,
     Define,
     Each,
+    EinsumSpec,
     Function,
     Name,
     Node,
     Part,
     Return,
-    Text,
     Transpose,
     When,
     names_in,
@@ -83,10 +83,9 @@ def _node(node: Node, scope: Scope, library: Collection[str]) -> str | None:
             case Apply(operation, arguments, _):
                 if operation not in MEANING and operation not in library:
                     return f"no operation is called {operation}"
-                if operation == "einsum" and isinstance(arguments[0], Text):
-                    terms = arguments[0].text.split("->")[0].split(",")
-                    if len(terms) != len(arguments) - 1:
-                        return f"an einsum of {len(terms)} terms has {len(arguments) - 1} arrays"
+                match arguments:
+                    case (EinsumSpec(terms), *arrays) if len(terms) != len(arrays):
+                        return f"an einsum of {len(terms)} terms has {len(arrays)} arrays"
             case Part(name):
                 if name not in library:
                     return f"the library has no part {name}"

@@ -24,6 +24,7 @@ from tensorlang.lower.arrays.ir import (
     Block,
     Define,
     Each,
+    EinsumSpec,
     Elementwise,
     Function,
     Infix,
@@ -199,6 +200,8 @@ class _Run:
                 return range(_integer(start, scope, {}), _integer(stop, scope, {}))
             case Text(text):
                 return text
+            case EinsumSpec():
+                return node
             case Function(parameters, body):
                 return self.closure(parameters, body, scope)
             case Each(function, of):

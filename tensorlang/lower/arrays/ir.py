@@ -19,7 +19,7 @@
                  |  operation(e, .., name=e)          see `emit/operations.py`: reads, gathers, pads, spreads, where,
                                                       einsum, reductions, extrema, prefix, window and segment sums,
                                                       correlations, concatenation, loops, maps over blocks
-                 |  (e, ..)  |  [e, ..]  |  range(a, b)  |  "text"
+                 |  (e, ..)  |  [e, ..]  |  range(a, b)  |  "text"  |  spec        of an einsum: ij,jk->ik
                  |  function x, ..: e                the body of a loop
                  |  [f(*x) for x in e]                an array in blocks of rows
 
@@ -252,8 +252,20 @@ class Range(Node):
 
 
 @dataclass(frozen=True)
+class EinsumSpec(Node):
+    """What an einsum does: letters for the axes of each of its `terms`, and those of the `result`."""
+
+    terms: tuple[str, ...]
+    result: str
+
+    def __str__(self) -> str:
+        """`ij,jk->ik`"""
+        return f"{','.join(self.terms)}->{self.result}"
+
+
+@dataclass(frozen=True)
 class Text(Node):
-    """The specification of an einsum."""
+    """A text that a function of the library takes."""
 
     text: str
 

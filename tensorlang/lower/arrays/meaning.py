@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from tensorlang.lower.arrays.ir import EinsumSpec
+
 Array = Any
 FLOAT, INT = np.float64, np.int64
 
@@ -347,7 +349,7 @@ MEANING: Mapping[str, Callable[..., Any]] = {
     "concatenate": lambda parts, axis=0: np.concatenate(parts, axis),
     "dynamic_slice": _dynamic_slice,
     "dynamic_slice_in_dim": _dynamic_slice_in_dim,
-    "einsum": np.einsum,
+    "einsum": lambda spec, *arrays: np.einsum(str(spec), *arrays),
     "flip": np.flip,
     "full": np.full,
     "greatest": max,
@@ -417,18 +419,18 @@ MEANING: Mapping[str, Callable[..., Any]] = {
 """Each operation, and each part of the library that array programs call."""
 
 
-def _einsum_work(spec: str, *arrays: Array) -> int:
+def _einsum_work(spec: EinsumSpec, *arrays: Array) -> int:
     """Of products of two arrays at a time, in the best order."""
-    terms = [set(part) for part in spec.split("->", maxsplit=1)[0].split(",")]
+    terms = [set(term) for term in spec.terms]
     lengths = {
         letter: n
-        for part, a in zip(spec.split("->", maxsplit=1)[0].split(","), arrays, strict=True)
-        for letter, n in zip(part, np.shape(a), strict=True)
+        for term, a in zip(spec.terms, arrays, strict=True)
+        for letter, n in zip(term, np.shape(a), strict=True)
     }
     if len(terms) == 1:
         return int(np.size(arrays[0]))
-    order: Sequence[Any] = np.einsum_path(spec, *arrays, optimize="optimal")[0]
-    work, kept = 0, set(spec.split("->")[1])
+    order: Sequence[Any] = np.einsum_path(str(spec), *arrays, optimize="optimal")[0]
+    work, kept = 0, set(spec.result)
     for pair in order[1:]:
         some = set().union(*(terms.pop(k) for k in sorted(pair, reverse=True)))
         work += 2 * prod(lengths[letter] for letter in some)

@@ -8,6 +8,7 @@ from math import prod
 
 from tensorlang.language.affine import Affine
 from tensorlang.lower.arrays.extents import ONE, ZERO, Static, extreme
+from tensorlang.lower.arrays.ir import EinsumSpec
 from tensorlang.lower.arrays.shapes import Shape, Shaped, Value, broadcast, lengths, number, shape_of
 
 ADDED = ("_sum_over", "_sum_by_windows", "_greatest_over", "_first_greatest_over")
@@ -17,14 +18,14 @@ _TYPICAL = 128
 """The order of the products of an einsum is the best where sizes are that large."""
 
 
-def _einsum(spec: str, *arrays: Shaped) -> list[tuple[int, Shape]]:
+def _einsum(spec: EinsumSpec, *arrays: Shaped) -> list[tuple[int, Shape]]:
     """Products of two arrays at a time."""
     table = lengths(spec, arrays)
-    terms = [frozenset(part) for part in spec.split("->", maxsplit=1)[0].split(",")]
+    terms = tuple(map(frozenset, spec.terms))
     if len(terms) == 1:
         return [(1, arrays[0].shape)]
     sizes = {letter: _typical(n) for letter, n in table.items()}
-    order = _best_order(tuple(terms), frozenset(spec.split("->")[1]), sizes)[1]
+    order = _best_order(terms, frozenset(spec.result), sizes)[1]
     return [(2, tuple(table[letter] for letter in sorted(letters))) for letters in order]
 
 

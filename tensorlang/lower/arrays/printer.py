@@ -14,6 +14,7 @@ from tensorlang.lower.arrays.ir import (
     Block,
     Define,
     Each,
+    EinsumSpec,
     Elementwise,
     Function,
     Infix,
@@ -76,6 +77,8 @@ def node_text(node: Node) -> str:
             return str(value)
         case Name(name) | Part(name) | Text(name):
             return name
+        case EinsumSpec():
+            return str(node)
         case Integer(a):
             return str(a)
         case Volume(factor, extents):

@@ -13,6 +13,7 @@ from typing import Any
 from tensorlang.language.affine import constant
 from tensorlang.language.predicates import TRUE, Predicate
 from tensorlang.lower.arrays.extents import ONE, ZERO, Static, length, less, plus, sliced
+from tensorlang.lower.arrays.ir import EinsumSpec
 
 Shape = tuple[Static, ...]
 Value = Any
@@ -90,10 +91,10 @@ def without(shape: Shape, axes: Value) -> Shape:
     return tuple(n for k, n in enumerate(shape) if k not in gone)
 
 
-def lengths(spec: str, arrays: Sequence[Shaped]) -> dict[str, Static]:
+def lengths(spec: EinsumSpec, arrays: Sequence[Shaped]) -> dict[str, Static]:
     """The length along each index of an einsum."""
     found: dict[str, Static] = {}
-    for term, x in zip(spec.split("->", maxsplit=1)[0].split(","), arrays, strict=True):
+    for term, x in zip(spec.terms, arrays, strict=True):
         for letter, n in zip(term, x.shape, strict=True):
             found[letter] = n if found.get(letter, ONE) == ONE else found[letter]
     return found
@@ -146,9 +147,9 @@ def _band_of(
     return Shaped((*x.shape[: g + d], *y.shape[g : g + e], count, y.shape[g + e]))
 
 
-def _einsum(spec: str, *arrays: Shaped) -> Shaped:
+def _einsum(spec: EinsumSpec, *arrays: Shaped) -> Shaped:
     table = lengths(spec, arrays)
-    return Shaped(tuple(table[letter] for letter in spec.split("->")[1]), kind_of(*arrays))
+    return Shaped(tuple(table[letter] for letter in spec.result), kind_of(*arrays))
 
 
 def _put(values: Shaped, at: Sequence[Value], shape: Shape, order: Value = None) -> Shaped:

@@ -15,6 +15,7 @@ from tensorlang.lower.arrays.ir import (
     NEW,
     Any,
     Apply,
+    EinsumSpec,
     Elementwise,
     Infix,
     Integer,
@@ -23,7 +24,6 @@ from tensorlang.lower.arrays.ir import (
     Node,
     Number,
     Subscript,
-    Text,
     Transpose,
     Tuple,
 )
@@ -53,8 +53,8 @@ class Value:
         match self.node:
             case Transpose(_, places):
                 assert len(places) == len(self.axes)
-            case Apply("einsum", (Text(spec), *_), _):
-                assert len(spec.split("->")[1]) == len(self.axes)
+            case Apply("einsum", (EinsumSpec(_, result), *_), _):
+                assert len(result) == len(self.axes)
             case Apply("broadcast_to", (_, Tuple(sizes)), _) | Apply("full", (Tuple(sizes), *_), _):
                 assert len(sizes) == len(self.axes) or not self.axes
             case _:

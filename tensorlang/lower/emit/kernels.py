@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Protocol
 
@@ -17,7 +16,7 @@ from tensorlang.lower.arrays.ir import Block, Define, Name, Note
 from tensorlang.lower.arrays.names import Names
 from tensorlang.lower.arrays.signature import result_of, signature
 from tensorlang.lower.arrays.values import apply
-from tensorlang.lower.emit.helpers import HELPERS, names_read
+from tensorlang.lower.emit.helpers import HELPERS
 from tensorlang.lower.emit.module import IMPORTS, Source, assembled
 from tensorlang.lower.emit.python import lines, modules_in, text
 from tensorlang.lower.emit.shared import share
@@ -95,11 +94,9 @@ class KernelSource:
         self.made_by[kernel.name] = emitted.by
         for each in (*emitted.others, emitted.definition):
             definition, functions = share(each)
-            for called, code in functions.items():
-                if called not in self.defined:
-                    self.defined.add(called)
-                    self.definitions.append(code)
-                    self.helpers |= names_read(ast.parse(code))
+            for f in functions.values():
+                if f.name not in self.defined:
+                    self._add(f)
             self._add(definition)
         given = [*(self._held[x] for x in emitted.arrays), *self._sizes.values(), "dtype", "interpret"]
         self._body.unpack([self._held[out.var] for out in kernel.outputs], apply(name, *map(Name, given)))

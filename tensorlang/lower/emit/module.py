@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 
@@ -13,7 +12,7 @@ from tensorlang.lower import costs
 from tensorlang.lower.arrays.check import why_not
 from tensorlang.lower.arrays.ir import Block
 from tensorlang.lower.arrays.program import ArrayProgram
-from tensorlang.lower.emit.helpers import HELPERS, THRESHOLDS_OF, names_read, with_called
+from tensorlang.lower.emit.helpers import HELPERS, THRESHOLDS_OF, with_called
 from tensorlang.lower.emit.python import lines, modules_in, text
 from tensorlang.lower.emit.shared import share
 
@@ -40,10 +39,9 @@ class Source:
         if reason is not None:
             raise NormalFormError(f"lowering made no array program: {reason}")
         self._shared, functions = share(self.program.definition)
-        self._functions = list(functions.values())
+        self._functions = ["\n".join(lines(Block([f]))) for f in functions.values()]
         block = Block([self._shared])
-        own = (names_read(ast.parse(code)) for code in self._functions)
-        self.helpers = tuple(modules_in(block).union(*own))
+        self.helpers = tuple(modules_in(Block([self._shared, *functions.values()])))
         self._table = costs.exact(costs.load()) if exact or strict else costs.load()
         self.runnable_definition = "\n\n\n".join([*self._functions, "\n".join(lines(block, notes=False))])
         self.runnable = assembled([self.runnable_definition], self.helpers, self._table)

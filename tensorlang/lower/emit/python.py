@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from tensorlang.errors import LimitError
 from tensorlang.language.affine import Affine, Atom, render
 from tensorlang.language.grammar import ScalarFunction
+from tensorlang.language.templates import arguments as arguments_of
+from tensorlang.language.templates import parsed
 from tensorlang.lower.arrays.ir import (
     All,
     Any,
@@ -18,6 +20,7 @@ from tensorlang.lower.arrays.ir import (
     Block,
     Define,
     Each,
+    EinsumSpec,
     Elementwise,
     Function,
     Infix,
@@ -129,6 +132,8 @@ def _written(node: Node) -> tuple[str, int]:
         case Range(low, high):
             ends = [high] if low.is_constant and not low.constant else [low, high]
             return f"range({', '.join(map(affine, ends))})", ATOM
+        case EinsumSpec():
+            return f'"{node}"', ATOM
         case Text(quoted):
             return f'"{quoted}"', ATOM
         case Function(parameters, body):
@@ -186,8 +191,7 @@ class _Template:
 
 @cached
 def _template(f: ScalarFunction) -> _Template:
-    own = [f"a{k}" for k in range(f.arity)]
-    tree = ast.parse(f.source.format(*own), mode="eval").body
+    own, tree = arguments_of(f), parsed(f)
     level = ATOM if isinstance(tree, ast.Call | ast.Name | ast.Attribute | ast.Subscript) else LOOSE
     if isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.Mult | ast.Div | ast.Pow):
         level = PRODUCT

@@ -23,6 +23,7 @@ from tensorlang.lower.arrays.ir import (
     When,
 )
 from tensorlang.lower.emit.nodes import OnDevice
+from tensorlang.lower.emit.scalars import definition
 
 Key = tuple[Shared, tuple[Node, ...]]
 
@@ -31,7 +32,7 @@ class _Sharing:
     def __init__(self, block: Block) -> None:
         found = [n for n in block.nodes() if isinstance(n, Elementwise) and n.function.shared is not None]
         self.joint = {_key(n) for n in found if n.function.shared is not None and n.function.shared[1] > 0}
-        self.called: dict[str, str] = {}
+        self.called: dict[str, Define] = {}
         self.taken = {name for s in block.walk() if isinstance(s, Assign) for name in s.names}
         self.any = bool(found)
 
@@ -75,7 +76,7 @@ class _Sharing:
             if key not in known:
                 joint = key in self.joint
                 name = f"_{shared.name}{'_with_derivatives' * joint}"
-                self.called[name] = shared.joint if joint else shared.value
+                self.called[name] = definition(shared.joint if joint else shared.value, name, shared.on_gpus)
                 known[key] = self._new(shared.name)
                 made.append(Assign((known[key],), Apply(name, arguments)))
             return Item(Name(known[key]), place)
@@ -113,11 +114,10 @@ def _names(key: Key) -> set[str]:
     return {x.name for argument in key[1] for x in argument.walk() if isinstance(x, Name)}
 
 
-def share(definition: Define) -> tuple[Define, dict[str, str]]:
-    """`definition` with such calls, and the functions that it calls by name."""
-    block = Block([definition])
+def share(whole: Define) -> tuple[Define, dict[str, Define]]:
+    """`whole` with such calls, and the functions that it calls by name."""
+    block = Block([whole])
     sharing = _Sharing(block)
     if not sharing.any:
-        return definition, {}
-    body = sharing.block(definition.body, {})
-    return Define(definition.name, definition.parameters, body), sharing.called
+        return whole, {}
+    return Define(whole.name, whole.parameters, sharing.block(whole.body, {})), sharing.called

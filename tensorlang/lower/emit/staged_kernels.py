@@ -3,7 +3,6 @@ no kernels are left to `lax.scan`."""
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
@@ -13,7 +12,7 @@ from tensorlang.language.grammar import Var
 from tensorlang.lower.arrays.ir import Apply, Block, Define, Function, Item, Name, Node
 from tensorlang.lower.arrays.names import Names
 from tensorlang.lower.arrays.values import apply
-from tensorlang.lower.emit.helpers import HELPERS, names_read
+from tensorlang.lower.emit.helpers import HELPERS
 from tensorlang.lower.emit.kernels import Emit, KernelSource
 from tensorlang.lower.emit.module import IMPORTS
 from tensorlang.lower.emit.python import lines, modules_in
@@ -89,11 +88,10 @@ class StagedKernelSource(Recurrent):
         made = self._over_time(found, turn.carried, read, self._sizes, name)
         self.made_by[found.name] = made.by
         definition, functions = share(made.definition)
-        block = Block([definition])
-        for called, code in functions.items():
-            if called not in self._defined:
-                self._add([code], names_read(ast.parse(code)), [called])
-        self._add(["\n".join(lines(block))], modules_in(block), [name])
+        for f in (*functions.values(), definition):
+            if f.name not in self._defined:
+                block = Block([f])
+                self._add(["\n".join(lines(block))], modules_in(block), [f.name])
         each = self._names.fresh_global("each")
         given = [*(self._spelled[x] for x in made.arguments), *self._sizes.values(), "dtype", "interpret"]
         otherwise = Function((), apply("_recur", *self._steps(turn, step, first)))

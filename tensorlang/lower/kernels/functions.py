@@ -2,44 +2,47 @@
 
     log1p(x)   ->   _log1p(x), a formula of exp, log, +, -, * and /
 
-What a function with loops computes is rewritten in the same way. Mosaic GPU sums a tile to a number one axis after the
-other, so whether a loop has ended everywhere is asked so.
+The code of a function with loops is written with the same functions (`emit/scalars.py`).
 """
 
 from __future__ import annotations
 
-import re
+import ast
+from collections.abc import Iterator
 from dataclasses import replace
 
 from tensorlang.interning import shared
-from tensorlang.language.grammar import Call, Expr, ScalarFunction
+from tensorlang.language.grammar import Call, Expr, ScalarFunction, Shared
 from tensorlang.language.rebuilt import rewrite
+from tensorlang.language.templates import named, operators, renamed
 from tensorlang.lower.kernels.ir import Kernel
 from tensorlang.lower.plan.dependence import variable
+from tensorlang.scalars.code import Op, operations
+from tensorlang.scalars.ops import called
 
 _BY = {
     "jax.scipy.special.erf": "_erf",
     "jax.nn.softplus": "_softplus",
     **{f"jnp.{name}": f"_{name}" for name in ("tan", "log1p", "expm1", "sinh", "cosh", "logaddexp")},
-    "jnp.logical_not": "_no",
 }
-_ALL_ENDED = ("jnp.max(state[0], initial=0) > 0", "_in_some_place(state[0] > 0)")
-_NAMES = re.compile(r"\b(?:jnp|jax(?:\.\w+)+)\.\w+")
 _PLAIN = frozenset(
-    {"abs", "broadcast_arrays", "cos", "exp", "full_like", "inf", "log", "log2", "logical_and", "logical_or", "maximum"}
-    | {"minimum", "nan", "ones", "result_type", "sign", "sin", "sqrt", "tanh", "where", "zeros_like"}
+    {"abs", *_BY.values()}
+    | {f"jnp.{name}" for name in ("abs", "cos", "exp", "inf", "log", "log2", "maximum", "minimum", "nan", "sign")}
+    | {f"jnp.{name}" for name in ("sin", "sqrt", "tanh", "where")}
 )
 """What Mosaic GPU has of `jax.numpy`, beside operators."""
 _NOT_IN_TRITON = frozenset(
     {*(f"jax.scipy.special.{name}" for name in ("digamma", "erfc", "gammaln", "polygamma")), "jnp.round"}
 )
+_BESIDE = {"//": "//", "%": "%", "trunc": "jnp.trunc"}
+"""Operations of functions with loops that Mosaic GPU lacks, as they are written."""
 
 
 def for_gpus(kernel: Kernel) -> Kernel:
     """`kernel`, its functions as GPUs have them."""
 
     def made(_: Expr, new: Expr) -> Expr:
-        return Call(_spelled(new.function), new.arguments) if isinstance(new, Call) else new
+        return Call(spelled(new.function), new.arguments) if isinstance(new, Call) else new
 
     def with_spelled(e: Expr) -> Expr:
         return rewrite(e, lambda old: old if variable(old) is not None else None, made)
@@ -55,39 +58,43 @@ def for_gpus(kernel: Kernel) -> Kernel:
 
 
 @shared
-def _spelled(f: ScalarFunction) -> ScalarFunction:
-    changed = f if (source := _with_ours(f.source)) == f.source else replace(f, source=source)
-    if f.shared is None:
-        return changed
-    of, place = f.shared
-    name = f"{of.name}_on_gpu"  # beside those of steps that are left to jax.numpy
-    value, joint = (_with_ours(code).replace(f"def _{of.name}", f"def _{name}", 1) for code in (of.value, of.joint))
-    return replace(changed, shared=(replace(of, name=name, value=value, joint=joint), place))
+def spelled(f: ScalarFunction) -> ScalarFunction:
+    """`f` with a source that GPUs can compute, where only that of JAX's own function is beyond them."""
+    if f.shared is not None:
+        return replace(f, shared=(_on_gpus(f.shared[0]), f.shared[1]))
+    source = renamed(f, _BY)
+    return f if source == f.source else replace(f, source=source)
 
 
-def _with_ours(code: str) -> str:
-    return _NAMES.sub(lambda found: _BY.get(found[0], found[0]), code).replace(*_ALL_ENDED)
+@shared
+def _on_gpus(of: Shared) -> Shared:
+    return replace(of, name=f"{of.name}_on_gpu", on_gpus=True)  # beside those of steps that are left to jax.numpy
 
 
 def beyond_mosaic(f: ScalarFunction) -> str | None:
-    """What the code of a function with loops, as it is spelled here, has that Mosaic GPU lacks; None if it has all."""
-    lacking = [name for name in _named(f) if name.removeprefix("jnp.") not in _PLAIN]
-    lacking += [operator.strip() for operator in (" // ", " % ") if operator in _code(f)]
+    """What a function with loops, as it is spelled here, takes that Mosaic GPU lacks; None if nothing."""
+    assert f.shared is not None
+    lacking = [_BESIDE[op.f] for op in _operations(f.shared[0]) if op.f in _BESIDE]
+    for g in map(spelled, _called(f)):
+        lacking += [name for name in named(g) if name not in _PLAIN]
+        lacking += ["//" if op is ast.FloorDiv else "%" for op in operators(g) if op in (ast.FloorDiv, ast.Mod)]
     return lacking[0] if lacking else None
 
 
 def beyond_triton(f: ScalarFunction) -> str | None:
     """What Triton lacks to compute `f`; None if it has all."""
-    lacking = [name for name in _named(f) if name in _NOT_IN_TRITON]
+    lacking = [name for g in _called(f) for name in named(g) if name in _NOT_IN_TRITON]
     if not lacking:
         return None
     return f.name if f.shared is None else f"{lacking[0]}, which {f.name} takes"
 
 
-def _code(f: ScalarFunction) -> str:
-    return f.source if f.shared is None else f.shared[0].value + f.shared[0].joint
+def _called(f: ScalarFunction) -> list[ScalarFunction]:
+    """The functions of the table that compute `f`."""
+    if f.shared is None:
+        return [f]
+    return list(dict.fromkeys(g for op in _operations(f.shared[0]) if (g := called(op)) is not None))
 
 
-def _named(f: ScalarFunction) -> list[str]:
-    """What a function takes of JAX."""
-    return list(dict.fromkeys(_NAMES.findall(_code(f))))
+def _operations(of: Shared) -> Iterator[Op]:
+    return (op for code in (of.value, of.joint) for op in operations(code.body))

@@ -13,7 +13,7 @@ from tensorlang.language.grammar import Access, Expr, Mul
 from tensorlang.language.predicates import Predicate, conjunction, free_atoms
 from tensorlang.lower.arrays.brackets import zero_outside
 from tensorlang.lower.arrays.context import Context
-from tensorlang.lower.arrays.ir import Infix, Node, Text
+from tensorlang.lower.arrays.ir import EinsumSpec, Infix, Node
 from tensorlang.lower.arrays.masks import mask
 from tensorlang.lower.arrays.scope import Scope
 from tensorlang.lower.arrays.sums.strategy import Strategy
@@ -153,9 +153,9 @@ def _einsum(ctx: Context, inner: Scope, arrays: Sequence[Value], c: Summation) -
         node = apply("vdot", left.node, ordered(right, left.axes).node)
     else:
         letters = _letters([i for i in inner.order if i in found])
-        spec = ",".join("".join(letters[i] for i in v.axes) for v in arrays)
-        spec += "->" + "".join(letters[i] for i in kept)
-        node = apply("einsum", Text(spec), *(v.node for v in arrays))
+        terms = ("".join(letters[i] for i in v.axes) for v in arrays)
+        spec = EinsumSpec(tuple(terms), "".join(letters[i] for i in kept))
+        node = apply("einsum", spec, *(v.node for v in arrays))
     return _repeated(ctx, inner, Value(node, kept, depth), [s for s in c.summed if s not in found])
 
 

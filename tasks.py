@@ -12,12 +12,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent
 PARALLEL = "-n 2 --dist worksteal"
-FURTHER = "tests/project/test_docs.py tests/kernels tests/mesh tests/notebook"
-"""Tests of what needs further packages."""
 
 TASKS: dict[str, tuple[str, ...]] = {
     "test": (f"pytest -q {PARALLEL}",),
-    "further": (f"pytest -q {PARALLEL} {FURTHER}",),
+    "further": (f"pytest -q {PARALLEL} --skipped",),
     "slow": (f"pytest -q {PARALLEL} -m slow",),
     "lint": ("ruff check", "ruff format --check"),
     "types": ("mypy",),

@@ -26,8 +26,47 @@ os.environ["TENSORLANG_CACHE"] = "off"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--programs", type=int, default=2000, help="how many random programs the bulk tests run")
+    parser.addoption("--skipped", action="store_true", help="run what the last run skipped, with what is installed now")
     parser.addoption("--update-golden", action="store_true", help="write the golden transcripts anew")
     parser.addoption("--update-notebooks", action="store_true", help="run the notebooks and write them anew")
+
+
+_SKIPPED = "tensorlang/skipped"
+_skipped: set[str] = set()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With --skipped leave out what the last run did not skip, whole files or single tests."""
+    if not config.getoption("--skipped"):
+        return
+    before = config.cache.get(_SKIPPED, None) if config.cache else None
+    if before is None:
+        raise pytest.UsageError("no run of the tests before this one could skip any: run them without --skipped")
+    chosen = [item for item in items if not {item.nodeid, item.nodeid.partition("::")[0]}.isdisjoint(before)]
+    config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+    items[:] = chosen
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Remember what was skipped."""
+    if report.skipped and not hasattr(report, "wasxfail"):
+        _skipped.add(report.nodeid)
+
+
+def pytest_collectreport(report: pytest.CollectReport) -> None:
+    """Remember what files were skipped."""
+    if report.skipped:
+        _skipped.add(report.nodeid)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Say so to the next run; the workers of a parallel run tell theirs to the first process."""
+    config = session.config
+    if hasattr(config, "workerinput") or config.option.collectonly or config.cache is None:
+        return
+    config.cache.set(_SKIPPED, sorted(_skipped))
+    if config.getoption("--skipped") and session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+        session.exitstatus = pytest.ExitCode.OK
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from itertools import permutations
 
@@ -12,10 +12,12 @@ from tensorlang.cost.polynomial import Monomial, Polynomial, affine
 from tensorlang.cost.quasi import Quotient
 from tensorlang.cost.shown import polynomial_text, unknown_text
 from tensorlang.language.affine import Index, Size, atom_affine, constant
-from tensorlang.language.predicates import TRUE, Predicate, at_most, conjunction
+from tensorlang.language.predicates import TRUE, Predicate, at_most, conjunction, negation
 from tensorlang.sets.isl import implies, is_empty
 
 _LARGE = 10**9
+_FACTOR = 4
+"""Of two sizes one is said to bound the other if that is at most this many times as large."""
 _WORDS = {1: "linear", 2: "quadratic", 3: "cubic"}
 
 
@@ -27,31 +29,64 @@ def leading(a: Polynomial) -> Polynomial:
 
 
 def order(cells: Iterable[Cell], context: Predicate) -> list[Monomial]:
-    """Products of sizes and numbers of points of which the sum bounds the number, up to a factor, at large sizes."""
-    found: dict[Monomial, None] = {}
+    """Products of sizes and numbers of points of which the sum bounds the number, up to a factor, at large sizes.
+
+    None of them can be left out. Of n*w where w <= n and n*n elsewhere the first is left, which is more than the other
+    wherever that is needed.
+    """
+    needed: list[tuple[Predicate, Monomial]] = []
     for p, a in cells:
-        sizes = [x for x in a.unknowns if isinstance(x, Size)]
-        large = conjunction([p, *(at_most(constant(_LARGE), atom_affine(x)) for x in sizes)])
+        large = _large(p, a)
         if not is_empty(large, known(context, large)):
-            added = [monomial for monomial, k in _without_rounding(a).terms.items() if k > 0]
-            found.update(dict.fromkeys(_largest(added, conjunction([context, p]))))
-    return _largest(found, context)
+            here = conjunction([context, p])
+            needed += ((here, m) for m in _largest(_added(a), here))
+    found = _largest(dict.fromkeys(m for _, m in needed), context)
+    for m in sorted(found, key=lambda m: max(map(m.count, m), default=0), reverse=True):
+        others = [other for other in found if other is not m]
+        if all(_is_in(x, others, p) for p, x in needed):
+            found = others
+    return found
 
 
 def outgrown(cells: Iterable[Cell], bound: Iterable[Cell], context: Predicate) -> list[Monomial]:
     """The products of which the sum of `cells` has more, at large sizes, than a multiple of that of `bound`."""
-    bounds = [(q, [m for m, k in _without_rounding(b).terms.items() if k > 0]) for q, b in bound]
-    found: dict[Monomial, None] = {}
+    bounds, found = list(bound), dict[Monomial, None]()
     for p, a in cells:
-        sizes = [x for x in a.unknowns if isinstance(x, Size)]
-        here = conjunction([context, p, *(at_most(constant(_LARGE), atom_affine(x)) for x in sizes)])
+        here = conjunction([context, _large(p, a)])
         if is_empty(here, known(context, here)):
             continue
-        most = [m for q, monomials in bounds if not is_empty(conjunction([here, q])) for m in monomials]
-        added = [m for m, k in _without_rounding(a).terms.items() if k > 0]
-        largest = _largest(added, here)
-        found.update((m, None) for m in largest if m and not any(_is_bounded(m, other, here) for other in most))
+        for where, held in _regions(here, bounds):
+            most = [m for b in held for m in _added(b)]
+            found.update((m, None) for m in _largest(_added(a), where) if m and not _is_in(m, most, where))
     return list(found)
+
+
+def _large(p: Predicate, a: Polynomial) -> Predicate:
+    """`p`, and that the sizes of `a` are large."""
+    sizes = [x for x in a.unknowns if isinstance(x, Size)]
+    return conjunction([p, *(at_most(constant(_LARGE), atom_affine(x)) for x in sizes)])
+
+
+def _added(a: Polynomial) -> list[Monomial]:
+    return [m for m, k in _without_rounding(a).terms.items() if k > 0]
+
+
+def _regions(here: Predicate, cells: Sequence[Cell]) -> Iterator[tuple[Predicate, list[Polynomial]]]:
+    """The sizes of `here` in parts, in each of which some of `cells` hold throughout and the others nowhere."""
+    stack: list[tuple[Predicate, int, list[Polynomial]]] = [(here, 0, [])]
+    while stack:
+        where, k, held = stack.pop()
+        if k == len(cells):
+            yield where, held
+            continue
+        q, b = cells[k]
+        inside, opposite = conjunction([where, q]), negation(q)
+        if is_empty(inside):
+            stack.append((where, k + 1, held))
+        elif opposite is None or implies(where, q):
+            stack.append((inside, k + 1, [*held, b]))
+        else:
+            stack += [(conjunction([where, opposite]), k + 1, held), (inside, k + 1, [*held, b])]
 
 
 def in_terms(monomials: Iterable[Monomial]) -> str:
@@ -81,13 +116,18 @@ def _largest(monomials: Iterable[Monomial], p: Predicate) -> list[Monomial]:
     """Those that where `p` holds no other one bounds; of two that bound each other, the first."""
     kept: list[Monomial] = []
     for m in sorted(monomials, key=len, reverse=True):
-        if not any(_is_bounded(m, other, p) for other in kept):
+        if not _is_in(m, kept, p):
             kept = [*(other for other in kept if not _is_bounded(other, m, p)), m]
     return kept
 
 
+def _is_in(small: Monomial, several: Iterable[Monomial], p: Predicate) -> bool:
+    """Whether one of several products bounds another where `p` holds."""
+    return any(_is_bounded(small, large, p) for large in several)
+
+
 def _is_bounded(small: Monomial, large: Monomial, p: Predicate) -> bool:
-    """Whether each factor of `small` is no more than one of its own in `large`."""
+    """Whether each factor of `small` is at most a few times one of its own in `large`."""
     rest = list(large)
     others = []
     for x in small:
@@ -101,7 +141,7 @@ def _is_bounded(small: Monomial, large: Monomial, p: Predicate) -> bool:
         all(
             isinstance(x, Size | Index)
             and isinstance(y, Size | Index)
-            and implies(p, at_most(atom_affine(x), atom_affine(y)))
+            and implies(p, at_most(atom_affine(x), atom_affine(y) * _FACTOR))
             for x, y in zip(others, chosen, strict=True)
         )
         for chosen in permutations(rest, len(others))

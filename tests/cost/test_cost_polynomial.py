@@ -221,6 +221,8 @@ def test_growth_is_told_in_words() -> None:
     data = tl.cost_polynomial(tl.parse("f(x: [n]R, E: rel(n, n)) = sum i:n, j:n. [E(i, j)] * x[i] * x[j]"))
     assert data.growth == "O(nnz(E)): linear in nnz(E)"
     assert tl.cost_polynomial(tl.parse("f(x: R) = x")).growth == "O(1): constant"
+    window = tl.parse("f(x: [n]R, y: [w]R) = gen i:n. max j:n where 0 <= i - j < w. x[j]")
+    assert tl.cost_polynomial(window).growth == "O(n*w): linear in n, linear in w"
 
 
 def test_costs_are_expressions_of_sympy() -> None:

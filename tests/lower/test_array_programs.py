@@ -221,6 +221,21 @@ UNCOUNTED = {("1000 cosines of elements", 1)}
 FAST = {case.name for case in CASES[::5]}
 
 
+WINDOWS = ("0 <= i - j < w", "-w < i - j < w", "i <= j < i + w", "i - w <= j and j <= i", "0 <= a[i] - j < w")
+TERMS = ("x[j]", "x[j] * y[i]", "exp(x[j] * y[i])", "A[i, j]", "exp(sum c:d. Q[i, c] * K[j, c]) * x[j]")
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+@pytest.mark.parametrize("term", [TERMS[1], *(pytest.param(t, marks=pytest.mark.slow) for t in (TERMS[0], *TERMS[2:]))])
+def test_windows_whose_width_is_a_size_cost_as_much_as_is_in_them(window: str, term: str) -> None:
+    params = "x: [n]R, y: [n]R, A: [n][n]R, Q: [n][d]R, K: [n][d]R, a: [n]idx(n), u: [w]R"
+    some = window.replace("j", "k")
+    for e in (f"sum j:n. [{window}] * {term}", f"[exists k:n. {some}] * max j:n where {window}. {term}"):
+        f = tl.parse(f"f({params}) = gen i:n. {e}")
+        for g in (f, tl.adjoint(f)):
+            assert cost(g).excess is None, f"{cost(g).excess}\n{g}\n{array_program(g)}"
+
+
 @pytest.mark.parametrize(
     "case",
     [pytest.param(c, marks=[] if c.name in FAST else pytest.mark.slow) for c in CASES],
@@ -267,13 +282,21 @@ def test_no_array_program_of_a_page_grows_faster_than_the_model() -> None:
     assert {name: excess for name, excess in larger.items() if excess} == {}
 
 
-def test_work_that_the_model_does_not_count_is_noticed() -> None:
-    f = tl.parse("f(x: [n]R, y: [n]R) = sum i:n. x[i] * y[i]")
+@pytest.mark.parametrize(
+    ("text", "growth"),
+    [
+        ("f(x: [n]R, y: [n]R) = sum i:n. x[i] * y[i]", "O(n)"),
+        # only where w is less than n
+        ("f(x: [n]R, y: [w]R) = sum i:n. sum j:n. [0 <= i - j < w] * exp(x[j] * x[i])", "O(n*w)"),
+    ],
+)
+def test_work_that_the_model_does_not_count_is_noticed(text: str, growth: str) -> None:
+    f = tl.parse(text)
     program = array_program(f)
-    outer = Apply("sum", (Apply("einsum", (EinsumSpec(("i", "j"), "ij"), Name("x"), Name("y"))),))
+    outer = Apply("sum", (Apply("einsum", (EinsumSpec(("i", "j"), "ij"), Name("x"), Name("x"))),))
     *before, _, result = program.definition.body.statements
     program.definition = Define("f", ("x", "y"), Block([*before, Assign(("result",), outer), result]))
-    assert cost_of(f, program).excess == "operations grow as O(n^2), the model's count as O(n)"
+    assert cost_of(f, program).excess == f"operations grow as O(n^2), the model's count as {growth}"
 
 
 WRONG = {

@@ -36,6 +36,21 @@ PROGRAMS = {
     "distances": "f(x: [n][k]R, c: [m][k]R) = sum i:n. min a:m. sum l:k. (x[i, l] - c[a, l])^2",
     "where data says": "f(x: [n]R, y: [n]idx(m), z: [m]R) = gen i:n. max j:m where j >= y[i]. x[i] * z[j]",
     "where a relation holds": "f(E: rel(n, m), z: [m]R) = gen i:n. max j:m where E(i, j) or j = 0. z[j]",
+    "wide windows": "f(x: [n]R, z: [n]R) = gen i:n. max j:n where 0 <= i - j < 40. x[j] * z[i]",
+    "windows of a width that is a size": "f(x: [n]R, w: [m]R) = gen i:n. min j:n where 0 <= i - j < m. x[j]",
+    "windows on both sides": "f(x: [n]R, z: [n]R, w: [k]R) = gen i:n. max j:n where -k < i - j < k. x[j] * z[i]",
+    "windows of a band": "f(x: [n][n]R, w: [k]R) = gen i:n. max j:n where 0 <= i - j < k. x[i, j]",
+    "windows at steps": "f(x: [2*n]R, w: [k]R) = gen i:n. min j:2*n where 2*i <= j and j < 2*i + k. x[j]",
+    "windows that data place": "f(x: [n]R, y: [m]idx(n)) = gen i:m. max j:n where y[i] <= j and j <= y[i] + 2. x[j]",
+    "windows of products": (
+        "f(Q: [n][k]R, K: [n][k]R, w: [m]R) = gen i:n. max j:n where 0 <= i - j < m. sum a:k. Q[i, a] * K[j, a]"
+    ),
+    "running": "f(x: [n]R) = gen i:n. max j:n where j <= i. x[j]",
+    "running from the end": "f(x: [n]R) = gen i:n. min j:n where i <= j. x[j] * x[j]",
+    "running along rows": "f(x: [m][n]R) = gen i:n, a:m. max j:n where j <= i. x[a, j]",
+    "running along columns": "f(x: [n][m]R) = gen a:m, i:n. min j:n where i <= j. sin(x[j, a])",
+    "running ahead": "f(x: [n + 2]R) = gen i:n. max j:n + 2 where j <= i + 1. x[j]",
+    "running as far as data say": "f(x: [n]R, y: [m]idx(n)) = gen i:m. max j:n where j <= y[i]. x[j]",
     "of what does not vary": "f(x: [n]R) = sum i:n. max j:n where j < 3. x[i]",
 }
 
@@ -46,6 +61,46 @@ def test_extrema_and_their_adjoints_are_as_the_evaluator_says(name: str) -> None
     for g in (f, adjoint(f)):
         values = data(g, n=6, m=5, k=3)
         assert_alike(lower(g)(**values), evaluate(g, **values))
+
+
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if "window" in name or "running" in name])
+def test_windows_and_running_extrema_are_right_among_equals_and_at_any_size(name: str) -> None:
+    f = parse(PROGRAMS[name])
+    rng = np.random.default_rng(3)
+    for g in (f, adjoint(f)):
+        for sizes in ({"n": 1, "m": 1, "k": 1}, {"n": 2, "m": 7, "k": 5}, {"n": 29, "m": 4, "k": 2}):
+            values = data(g, **sizes)
+            for p in g.variables:
+                values[p.name] = rng.integers(-2, 3, values[p.name].shape).astype(float)
+            assert_alike(lower(g)(**values), evaluate(g, **values))
+
+
+@pytest.mark.parametrize(
+    ("text", "most"),
+    [
+        ("f(x: [n]R) = gen i:n. max j:n where 0 <= i - j < 64. x[j]", 200),
+        ("f(x: [n]R, w: [m]R) = gen i:n. max j:n where -m < i - j < m. x[j]", 50),
+        ("f(x: [n]R, z: [n]R, w: [m]R) = gen i:n. min j:n where 0 <= i - j < m. x[j] * z[i]", 100),
+        ("f(x: [n]R) = gen i:n. max j:n where j <= i. x[j]", 20),
+        ("f(x: [n]R, y: [n]idx(n)) = gen i:n. min j:n where y[i] <= j. x[j] * x[j]", 120),
+    ],
+)
+def test_windows_take_work_in_proportion_to_their_width_and_running_extrema_to_their_length(
+    text: str, most: int
+) -> None:
+    f = parse(text)
+    for g in (f, adjoint(f)):
+        for n in (300, 1000, 3000):
+            given = data(g, n=n, m=8)
+            assert count(lower(g), **given).operations < most * n
+
+
+@pytest.mark.parametrize("condition", ["0 <= i - j < 3", "0 <= i - j < 20", "j <= i"])
+def test_windows_find_what_they_show_even_if_all_that_is_minus_infinity(condition: str) -> None:
+    g = adjoint(parse(f"f(x: [n]R) = gen i:n. max j:n where {condition}. x[j]"))
+    x = np.array([-np.inf, -np.inf, 1, 2, -np.inf, -np.inf, -np.inf, *np.zeros(40)])
+    cotangent = np.arange(1.0, 48)
+    np.testing.assert_allclose(lower(g)(x, cotangent), evaluate(g, x, cotangent))
 
 
 def test_the_first_among_equals_gets_the_cotangent() -> None:

@@ -2,7 +2,8 @@
 
 The index is one more axis of the values, reduced at the end; what the predicate hides is beaten by everything. Where an
 access such as x[2*i + j] mixes it with another, the values at each j are slices, of which a running extremum is taken.
-Where an access mixes two axes, and one of them is short, there is an extremum for each of its places.
+Where an access mixes two axes, and one of them is short, there is an extremum for each of its places. A window that
+moves along with another axis is an index of its own, from where the window starts.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from tensorlang.language.affine import Affine, Atom, Index
+from tensorlang.language.affine import Affine, Atom, Index, atom_affine
 from tensorlang.language.functions import function
 from tensorlang.language.grammar import Choice, Extremum
 from tensorlang.language.predicates import (
@@ -22,13 +23,15 @@ from tensorlang.language.predicates import (
     conjunction,
     conjuncts,
     substitute,
+    within,
 )
 from tensorlang.lower.arrays.accesses import positions
 from tensorlang.lower.arrays.brackets import bound_on, bounded_index, solved
 from tensorlang.lower.arrays.context import Context
 from tensorlang.lower.arrays.integers import ZERO, Range
-from tensorlang.lower.arrays.ir import Infix, List, Name, Negative
+from tensorlang.lower.arrays.ir import Infix, List, Name, Negative, Tuple
 from tensorlang.lower.arrays.masks import mask
+from tensorlang.lower.arrays.running_extrema import limit, running
 from tensorlang.lower.arrays.scope import Scope
 from tensorlang.lower.arrays.segment_extrema import Segments, over_points, segments
 from tensorlang.lower.arrays.sums.diagonal import NARROW
@@ -140,6 +143,44 @@ def _at_either(ctx: Context, c: Extreme, found: tuple[list[tuple[Affine, Predica
         v = both if m.node == TRUE else chosen(m, both, w, order)
         m = m if m.node == TRUE else also if also.node == TRUE else infix(m, "|", also, order)
     return where(m, v, order, Name("jnp.nan"))
+
+
+def _window(ctx: Context, c: Extreme) -> tuple[Affine, Affine] | WhyNot:
+    """Where the narrowest window starts that conditions leave of the index at each point of the axes, and its width."""
+    s, (r, p) = c.e.index, c.left
+    if any(not isinstance(q, NonNegative) for q in conjuncts(p)):
+        return WhyNot("there are other conditions than bounds on the index")
+    bounds = [q.value for q in conjuncts(p) if isinstance(q, NonNegative) and abs(q.value.coefficient(s)) == 1]
+    bounds = [a for a in bounds if not any(s in atom_affine(x).free for x in a.lookups)]
+    firsts = [atom_affine(s) - a for a in bounds if a.coefficient(s) > 0]
+    ends = [atom_affine(s) + a + 1 for a in bounds if a.coefficient(s) < 0]
+    found = [(first, end - first) for first in firsts for end in ends if first.free and c.scope.axes(first)]
+    found = [(first, n) for first, n in found if c.scope.is_static(n) and not c.scope.axes(n)]
+    narrow = [(first, n) for first, n in found if not ctx.integers.is_nonnegative(n * 2 - r.extent)]
+    if not narrow:
+        return WhyNot("no conditions bound the index from both sides, less than half its range apart")
+    return next((w for w in narrow if w[1].is_constant), narrow[0])
+
+
+def _through_window(ctx: Context, c: Extreme, found: tuple[Affine, Affine]) -> Deep[Value]:
+    """The extremum over places in the window, whose slices lie side by side."""
+    first, width = found
+    e, d = c.e, Index("d")
+    scope = ctx.scope(c.scope, env={**c.scope.env, e.index: first + atom_affine(d)})
+    low, high = c.scope.bounds(first)
+    somewhere = [at_most(-high, atom_affine(d)), at_most(low + atom_affine(d), e.size - 1)]
+    inside = conjunction([e.pred, within(atom_affine(e.index), e.size), *somewhere])
+    moved = Extreme(ctx, scope, type(e)(e.sign, d, width, inside, e.body))
+    v = yield from call(by_first(ctx, [s for s in STRATEGIES if s.match is not _window], moved, {}, moved.e))
+    if isinstance(e, Choice):
+        start = Value(positions(ctx, c.scope, first, c.scope.axes(first)), c.scope.axes(first), 1)
+        v = infix(v, "+", start, c.scope.order)
+    return v
+
+
+def _running_extremum(ctx: Context, c: Extreme, found: Affine) -> Deep[Value]:
+    v = yield from call(running(ctx, c.scope, c.e, c.left[0], found))
+    return _counted(ctx, v, c.e, c.left[0])
 
 
 def _holds(ctx: Context, q: Predicate) -> bool:
@@ -275,9 +316,15 @@ def _running(ctx: Context, scope: Scope, e: Extremum | Choice, r: Range, p: Pred
         v = negated(v)
     if v.weak:
         v = Value(cast(v.node), v.axes)
-    v = where(mask(ctx, inner, p), v, inner.order, Negative(Name("jnp.inf")))
+    m = mask(ctx, inner, p)
+    if isinstance(e, Extremum):
+        part, v = "_greatest_over", where(m, v, inner.order, Negative(Name("jnp.inf")))
+    elif m.node == TRUE:
+        part = "_first_greatest_over"
+    else:  # what is hidden is not found, even if all that is not is -inf
+        part, both = "_first_greatest_where_over", [aligned(x, union([v, m], inner.order)) for x in (v, m)]
+        v = Value(Tuple(tuple(x.node for x in both)), both[0].axes)
     term = function_of(ctx, scope.block, block, [name], v)
-    part = "_greatest_over" if isinstance(e, Extremum) else "_first_greatest_over"
     found = Value(apply(part, ctx.range(r), term, ctx.extents(inner, v.axes), DTYPE), v.axes, 2)
     return negated(found) if e.sign < 0 and isinstance(e, Extremum) else found
 
@@ -302,6 +349,18 @@ STRATEGIES: tuple[Strategy[Extreme], ...] = (
     ),
     Strategy(
         "segments", "gen i. max j where R(i, j). e: the greatest of the points of each i", _segments, _in_segments
+    ),
+    Strategy(
+        "window",
+        "gen i. max j where i - w < j <= i. e: the greatest at j = i - w + 1 + d, over d below w",
+        _window,
+        _through_window,
+    ),
+    Strategy(
+        "running extremum",
+        "gen i. max j where j <= a(i). e(j) = gen i. M[a(i)], where M[k] = max j where j <= k. e(j)",
+        lambda ctx, c: limit(ctx, c.scope, c.e, c.left[1]),
+        _running_extremum,
     ),
     Strategy(
         "slice by slice",

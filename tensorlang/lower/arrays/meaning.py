@@ -83,6 +83,27 @@ def _running(x: Array, axis: int, backwards: bool) -> Array:
     return np.moveaxis(sums, 0, axis)
 
 
+def _running_extremum(sign: int) -> Callable[..., Array]:
+    def found(x: Array, axis: int, backwards: bool) -> Array:
+        x = np.moveaxis(x, axis, 0)
+        x = x[::-1] if backwards else x
+        x = np.maximum.accumulate(x, 0) if sign > 0 else np.minimum.accumulate(x, 0)
+        return np.moveaxis(x[::-1] if backwards else x, 0, axis)
+
+    return found
+
+
+def _running_first(sign: int) -> Callable[..., Array]:
+    def found(x: Array, axis: int, backwards: bool) -> Array:
+        x = np.moveaxis(sign * x, axis, 0)
+        places = np.zeros(x.shape, INT)
+        for k in range(len(x)):
+            places[k] = k + np.argmax(x[k:], 0) if backwards else np.argmax(x[: k + 1], 0)
+        return np.moveaxis(places, 0, axis)
+
+    return found
+
+
 def _in_intervals(starts: Array, stops: Array, n: int) -> Array:
     starts, stops = np.broadcast_arrays(np.clip(starts, 0, n), np.clip(stops, -1, n - 1))
     change = np.zeros(n + 2, INT)
@@ -242,6 +263,14 @@ def _first_greatest_over(r: range, term: Callable[..., Array], shape: Sequence[i
     return np.argmax(terms, 0) if terms else np.zeros(shape, INT)
 
 
+def _first_greatest_where_over(r: range, term: Callable[..., Any], shape: Sequence[int], dtype: Any) -> Array:
+    if not r:
+        return np.zeros(shape, INT)
+    values, shown = (np.array([np.broadcast_to(a, shape) for a in each]) for each in zip(*map(term, r), strict=True))
+    found: Array = _first(1)(values, shown, 0)
+    return found
+
+
 def _greatest_at(values: Array, mask: Array, at: Sequence[Array], shape: Sequence[int]) -> Array:
     best = np.full((*shape, *values.shape[at[0].ndim :]), np.nan)
     mask = np.broadcast_to(mask, values.shape)
@@ -380,6 +409,7 @@ MEANING: Mapping[str, Callable[..., Any]] = {
     "_first_greatest_at": _first_greatest_at,
     "_first_greatest_over": _first_greatest_over,
     "_first_greatest_where": _first(1),
+    "_first_greatest_where_over": _first_greatest_where_over,
     "_first_least": _first(-1),
     "_first_least_where": _first(-1),
     "_found": _found,
@@ -401,6 +431,10 @@ MEANING: Mapping[str, Callable[..., Any]] = {
     "_read": _read,
     "_running": _running,
     "_running_in_order": _running,
+    "_running_first_greatest": _running_first(1),
+    "_running_first_least": _running_first(-1),
+    "_running_greatest": _running_extremum(1),
+    "_running_least": _running_extremum(-1),
     "_side_by_side": _side_by_side,
     "_spread": _spread,
     "_stack_over": _stack_over,
@@ -503,6 +537,9 @@ WORK: Mapping[str, Callable[..., int]] = {
     "_sum_over": _times_each,
     "_greatest_over": _times_each_of,
     "_first_greatest_over": _times_each_of,
+    "_first_greatest_where_over": _times_each_of,
+    **dict.fromkeys(("_running_greatest", "_running_least"), lambda x, *_: 2 * int(np.size(x))),
+    **dict.fromkeys(("_running_first_greatest", "_running_first_least"), lambda x, *_: 6 * int(np.size(x))),
     "_sum_by_windows": _times_each_row,
     **dict.fromkeys(_FREE, lambda *_, **__: 0),
     **dict.fromkeys(_ALL_READ, lambda x, *_, **__: int(np.size(x))),

@@ -11,7 +11,7 @@ from tensorlang.lower.arrays.extents import ONE, ZERO, Static, extreme
 from tensorlang.lower.arrays.ir import EinsumSpec
 from tensorlang.lower.arrays.shapes import Shape, Shaped, Value, broadcast, lengths, number, shape_of
 
-ADDED = ("_sum_over", "_sum_by_windows", "_greatest_over", "_first_greatest_over")
+ADDED = ("_sum_over", "_sum_by_windows", "_greatest_over", "_first_greatest_over", "_first_greatest_where_over")
 """Those that add up or compare, element by element, what the function gives."""
 
 _TYPICAL = 128
@@ -131,6 +131,8 @@ WORK: Mapping[str, Callable[..., Sequence[tuple[int, Shape]]]] = {
     **dict.fromkeys((*_FREE, *ADDED, "_stack_over"), lambda *_, **__: ()),
     **dict.fromkeys(_ALL_READ, lambda x, *_, **__: [(1, shape_of(x))]),
     **dict.fromkeys(_MASKED, lambda x, mask, *_: [(1, broadcast(x, mask))]),
+    **dict.fromkeys(("_running_greatest", "_running_least"), lambda x, *_: [(2, x.shape)]),
+    **dict.fromkeys(("_running_first_greatest", "_running_first_least"), lambda x, *_: [(6, x.shape)]),
     "_sums": lambda *terms: [(1, x.shape) for x in terms],
     "_in_intervals": lambda starts, stops, n: [(1, shape_of(starts)), (1, shape_of(stops)), (1, (n,))],
     "_sum_in_chunks": _chunks,

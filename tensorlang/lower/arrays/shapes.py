@@ -216,7 +216,7 @@ SHAPES: Mapping[str, Callable[..., Value]] = {
     "_cut_rows": lambda stop, work: ((ZERO, stop),),
     "_cuts": lambda start, stop, work: ((start, stop),),
     "_first_greatest_at": lambda values, mask, numbers, at, shape: Shaped(_put(values, at, shape).shape, "i"),
-    "_first_greatest_over": _given("i"),
+    **dict.fromkeys(("_first_greatest_over", "_first_greatest_where_over"), _given("i")),
     **dict.fromkeys(("_first_greatest", "_first_least"), _extremum("i")),
     **dict.fromkeys(("_first_greatest_where", "_first_least_where"), _extremum("i")),
     "_found": lambda points, *at: Shaped(broadcast(*at), "i"),
@@ -235,6 +235,10 @@ SHAPES: Mapping[str, Callable[..., Value]] = {
     **dict.fromkeys(
         ("_running", "_running_in_order"),
         lambda x, axis, backwards: _along_axis(x, axis, plus(x.shape[number(axis)], ONE)),
+    ),
+    **dict.fromkeys(("_running_greatest", "_running_least"), lambda x, axis, backwards: x),
+    **dict.fromkeys(
+        ("_running_first_greatest", "_running_first_least"), lambda x, axis, backwards: Shaped(x.shape, "i")
     ),
     "_side_by_side": lambda axis, size, *pieces: _along_axis(pieces[0][1], axis, size),
     "_spread": lambda x, axis, first, step, size: _along_axis(x, axis, size),

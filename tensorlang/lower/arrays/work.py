@@ -369,7 +369,7 @@ OF_INTEGERS: Mapping[str, Callable[..., Static]] = {
 
 _LOOPS: Mapping[str, Callable[..., Sequence[Loop]]] = {
     **dict.fromkeys(("_sum_over", "_stack_over"), lambda loops, *_: loops),
-    **dict.fromkeys(("_greatest_over", "_first_greatest_over"), lambda loop, *_: (loop,)),
+    **dict.fromkeys(("_greatest_over", "_first_greatest_over", "_first_greatest_where_over"), lambda loop, *_: (loop,)),
     **dict.fromkeys(
         ("_array_by_windows", "_sum_by_windows", "_band_by_windows"), lambda start, stop, *_: (Loop(start, stop),)
     ),

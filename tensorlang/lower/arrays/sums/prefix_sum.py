@@ -29,7 +29,7 @@ from tensorlang.lower.arrays.scope import Scope
 from tensorlang.lower.arrays.sums.loop import expanded
 from tensorlang.lower.arrays.sums.strategy import DECIDED, Strategy, WhyNot
 from tensorlang.lower.arrays.sums.summation import Summation
-from tensorlang.lower.arrays.values import Value, apply, cast, integer, times, where
+from tensorlang.lower.arrays.values import Axes, Value, apply, cast, integer, times, where
 from tensorlang.lower.plan.dependence import is_finite, is_number
 from tensorlang.recursion import Deep, call
 
@@ -64,7 +64,7 @@ def _running(ctx: Context, c: Summation, found: tuple[Affine, Index]) -> Deep[Va
     sums = scope.memo[*key, "sums"].node
     assert isinstance(sums, Name)
     held = Held(sums.name, tuple(domain[i].extent + (i is j) for i in e.axes))
-    return _read(ctx, scope, held, e, j, at - r.start)
+    return read_nearest(ctx, scope, held, e.axes, j, at - r.start)
 
 
 def _running_sums(ctx: Context, scope: Scope, c: Summation, e: Value, j: Index, backwards: bool) -> Value:
@@ -186,19 +186,19 @@ def _limited(ctx: Context, c: Summation, q: Predicate) -> tuple[Affine, Index] |
     return None if any(i in others for i in outside) else (q.value, inside[0])
 
 
-def _read(ctx: Context, scope: Scope, sums: Held, e: Value, j: Index, at: Affine) -> Value:
-    """`sums`, which has the axes of `e`, with `at` in the place of `j`: nearest to it where that is outside."""
-    axis = e.axes.index(j)
+def read_nearest(ctx: Context, scope: Scope, sums: Held, axes: Axes, j: Index, at: Affine) -> Value:
+    """`sums`, which has these axes, with `at` in the place of `j`: nearest to it where that is outside."""
+    axis = axes.index(j)
     last = sums.shape[axis] - 1
     low, high = scope.bounds(at)
     facts = [r.extent - 1 for i in at.indices if (r := scope.range_of(i)) is not None]
     if ctx.integers.is_nonnegative(low, facts) and ctx.integers.is_nonnegative(last - high, facts):
-        places = [at if i is j else atom_affine(i) - scope.domain[i].start for i in e.axes]
+        places = [at if i is j else atom_affine(i) - scope.domain[i].start for i in axes]
         return access(ctx, scope, sums, tuple(places))
     outer = scope.axes(at)
     place = apply("clip", positions(ctx, scope, at, outer), integer(0), ctx.integers.node(last))
-    axes = (*e.axes[:axis], *outer, *e.axes[axis + 1 :])
-    return Value(apply("take", Name(sums.name), place, integer(axis)), axes, 2)
+    taken = (*axes[:axis], *outer, *axes[axis + 1 :])
+    return Value(apply("take", Name(sums.name), place, integer(axis)), taken, 2)
 
 
 COUNT = Strategy(

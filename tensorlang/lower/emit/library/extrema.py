@@ -68,6 +68,39 @@ def _first_least_where(x, mask, axis):
     return _first_greatest_where(-x, mask, axis)
 
 
+def _running_greatest(x, axis, backwards):
+    """The greatest of the elements up to each along an axis; backwards: of those from each on."""
+    return lax.cummax(x, axis, reverse=backwards)
+
+
+def _running_least(x, axis, backwards):
+    """The least of the elements up to each along an axis; backwards: of those from each on."""
+    return lax.cummin(x, axis, reverse=backwards)
+
+
+def _running_first_greatest(x, axis, backwards):
+    """The places of the first of the greatest elements up to each along an axis; backwards: from each on."""
+    n = x.shape[axis]
+    if n == 0:
+        return jnp.zeros(x.shape, jnp.int32)
+    best = lax.cummax(x, axis, reverse=backwards)
+    kept, gone = (slice(1, n), slice(0, n - 1)) if backwards else (slice(0, n - 1), slice(1, n))
+    before, here = (lax.slice_in_dim(a, s.start, s.stop, axis=axis) for a, s in ((best, kept), (x, gone)))
+    better = (here >= before) & ~jnp.isnan(before) if backwards else here > before
+    better = better | (jnp.isnan(here) if backwards else jnp.isnan(here) & ~jnp.isnan(before))
+    first = jnp.ones_like(lax.slice_in_dim(x, 0, 1, axis=axis), bool)
+    better = jnp.concatenate([better, first] if backwards else [first, better], axis)
+    places = lax.broadcasted_iota(jnp.int32, x.shape, axis)
+    if backwards:
+        return lax.cummin(jnp.where(better, places, n), axis, reverse=True)
+    return lax.cummax(jnp.where(better, places, 0), axis)
+
+
+def _running_first_least(x, axis, backwards):
+    """The places of the first of the least elements up to each along an axis; backwards: from each on."""
+    return _running_first_greatest(-x, axis, backwards)
+
+
 def _greatest_over(r, term, shape, dtype):
     """The greatest of term(i), each of that shape, for i in a range: unrolled if it is short, else a loop."""
     if len(r) == 0:
@@ -101,3 +134,20 @@ def _first_greatest_over(r, term, shape, dtype):
     for i in range(r.start + 1, r.stop):
         state = add(i, state)
     return state[1]
+
+
+def _first_greatest_where_over(r, term, shape, dtype):
+    """As `_first_greatest_over`, of those that are not hidden: term(i) is a value and whether it is to be seen."""
+
+    def add(i, state):
+        best, seen, found = state
+        here, shown = (jnp.broadcast_to(a, shape) for a in term(i))
+        better = shown & (~seen | (here > best) | (jnp.isnan(here) & ~jnp.isnan(best)))
+        return jnp.where(better, here, best), seen | shown, jnp.where(better, i - r.start, found)
+
+    state = jnp.zeros(shape, dtype), jnp.zeros(shape, bool), jnp.zeros(shape, jnp.int32)
+    if len(r) > 64:
+        return lax.fori_loop(r.start, r.stop, add, state)[2]
+    for i in r:
+        state = add(i, state)
+    return state[2]

@@ -1,0 +1,70 @@
+"""Running extrema: an extremum whose only tie to axes of the result is where it ends, or where it starts.
+
+    gen i. max j where j <= a(i). e(j)  =  gen i. M[a(i)]            where M[k] = max j where j <= k. e(j)
+
+which compares each e(j) a few times, and not once for each i. The limit a(i) may be an element of an index array.
+"""
+
+from __future__ import annotations
+
+from tensorlang.language.affine import Affine, atom_affine
+from tensorlang.language.grammar import Choice, Extremum
+from tensorlang.language.predicates import TRUE, NonNegative, Predicate, at_most, conjuncts
+from tensorlang.lower.arrays.context import Context, Held
+from tensorlang.lower.arrays.integers import Range
+from tensorlang.lower.arrays.ir import Name
+from tensorlang.lower.arrays.masks import mask
+from tensorlang.lower.arrays.scope import Scope
+from tensorlang.lower.arrays.sums.loop import expanded
+from tensorlang.lower.arrays.sums.prefix_sum import read_nearest
+from tensorlang.lower.arrays.sums.strategy import WhyNot
+from tensorlang.lower.arrays.values import Value, apply, cast, integer, where
+from tensorlang.recursion import Deep, call
+
+_PARTS = {
+    (Extremum, 1): "_running_greatest",
+    (Extremum, -1): "_running_least",
+    (Choice, 1): "_running_first_greatest",
+    (Choice, -1): "_running_first_least",
+}
+
+
+def limit(ctx: Context, scope: Scope, e: Extremum | Choice, p: Predicate) -> Affine | WhyNot:
+    """What the condition `p` says is not negative, if that alone ties the index of `e` to axes of the result."""
+    found = [q for q in conjuncts(p) if q is not TRUE]
+    a = found[0].value if len(found) == 1 and isinstance(found[0], NonNegative) else None
+    if a is None or abs(a.coefficient(e.index)) != 1 or any(e.index in atom_affine(x).free for x in a.lookups):
+        return WhyNot("there is not just one comparison with the index")
+    used, outer = ctx.free_indices.free(e.body, scope.env), scope.axes(a)
+    if not outer or e.index not in used or any(i in used for i in outer) or any(i in scope.loops for i in a.free):
+        return WhyNot("the comparison is not all that ties the index to some axis of the result")
+    return a
+
+
+def running(ctx: Context, scope: Scope, e: Extremum | Choice, r: Range, a: Affine) -> Deep[Value]:
+    """`e`, whose index is in the range `r`, as far as `a` is not negative: a running extremum read where that ends."""
+    j, outer = e.index, scope.axes(a)
+    backwards = a.coefficient(j) > 0
+    end = atom_affine(j) - a if backwards else atom_affine(j) + a
+    domain = {i: s for i, s in scope.domain.items() if i not in outer} | {j: r}
+    inner = ctx.scope(scope, domain=domain, masks=scope.masks_without(outer))
+    v = yield from call(ctx.value(e.body, inner))
+    axes = tuple(i for i in inner.order if i in v.axes or i is j)
+    values = expanded(ctx, inner, v, axes)
+    values = cast(values) if v.weak else values
+    part = _PARTS[type(e), e.sign]
+    node = apply(part, values, integer(axes.index(j)), Name(str(backwards)))
+    name = ctx.named_array(Value(node), scope.block, "running")
+    held = Held(name, tuple(domain[i].extent for i in axes))
+    found = read_nearest(ctx, scope, held, axes, j, end - r.start)
+    some = at_most(end, r.last) if backwards else at_most(r.start, end)
+    if isinstance(e, Choice) or _always(ctx, scope, some):
+        return found
+    return where(mask(ctx, scope, some), found, scope.order, Name("jnp.nan"))
+
+
+def _always(ctx: Context, scope: Scope, q: Predicate) -> bool:
+    if not isinstance(q, NonNegative):
+        return q is TRUE
+    facts = [r.extent - 1 for i in q.value.indices if (r := scope.range_of(i)) is not None]
+    return ctx.integers.is_nonnegative(scope.bounds(q.value)[0], facts)

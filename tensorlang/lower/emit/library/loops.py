@@ -24,7 +24,7 @@ def _sum(x, axes):
     otherwise, if x is a product (jaxlib 0.10.2). Eight parts are added up first, in one pass with what x is made of."""
     axes = (axes,) if isinstance(axes, int) else axes
     rows, axis = x.shape[axes[0]] // 8, axes[0]
-    if rows < 8:
+    if not rows:
         return _times_ones(x, axes)
     total = lax.slice_in_dim(x, 0, rows, axis=axis)
     for k in range(1, 8):

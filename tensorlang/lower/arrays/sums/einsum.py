@@ -29,7 +29,7 @@ def _reduced(ctx: Context, c: Summation, _: None) -> Deep[Value]:
     A product whose factors have different axes is never multiplied out to be added up: it is an einsum. Only under a
     mask over all of its axes is it multiplied out, since the mask selects and has that size itself; unless the mask
     goes on one of the factors. Strict code notes that a mask on one factor multiplies what it hides of the others by
-    zero; if it has to select, it adds up such a product in a loop.
+    zero; if it has to select, it adds up such a product in a loop. A mask on every factor multiplies zero by zero.
     """
     scope, summed, body = c.scope, c.summed, c.body
     masks = (*scope.masks, *c.parts)
@@ -46,7 +46,7 @@ def _reduced(ctx: Context, c: Summation, _: None) -> Deep[Value]:
         elif not visible and ctx.free_indices.free(body, scope.env) <= summed.keys():
             pieces = [body.left, body.right]
     whole = masked_factor(ctx, c) if visible and not c.selects else None
-    values = []
+    values, everywhere = [], False  # whether all factors are 0 where masks hide them
     for piece in pieces:
         values.append(
             (yield from call(_selected(ctx, inner, visible, piece) if piece is whole else ctx.value(piece, inner)))
@@ -60,12 +60,14 @@ def _reduced(ctx: Context, c: Summation, _: None) -> Deep[Value]:
             for v in values[1:]:
                 product = ctx.short(times(product, v, inner.order), scope.block)
             return _total_or_zero(ctx, inner, where(m, product, inner.order), c)
-        if c.selects and len(pieces) > 1:  # multiplied out it would be larger than all that it is made of
+        everywhere = all(set(v.axes) >= set(m.axes) for m in hidden for v in values)
+        if c.selects and len(pieces) > 1 and not everywhere:
+            # multiplied out it would be larger than all that it is made of
             some = next(s for s in summed if s in box)
             return (yield from call(ctx.contract(replace(c, loops=frozenset({some}), whole=False))))
         for m in hidden:
             values = _masked(ctx, inner, m, values)
-    ctx.multiplied |= bool(visible) and len(pieces) > 1
+    ctx.multiplied |= bool(visible) and len(pieces) > 1 and not everywhere
     return _product(ctx, inner, values, c)
 
 

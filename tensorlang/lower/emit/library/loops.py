@@ -20,17 +20,29 @@ def _stored(x):
 
 
 def _sum(x, axes):
-    """The sum of x over axes that are not its last, as a product with ones: XLA's CPU compiler can get it wrong
-    otherwise, if x is a product (jaxlib 0.10.2). Eight parts are added up first, in one pass with what x is made of."""
+    """The sum of x over axes that are not its last, not as a reduction: XLA's CPU compiler can get it wrong, if x is a
+    product (jaxlib 0.10.2). Few rows are added up, in one pass with what x is made of; of more, about eight parts are,
+    and then it is a product with ones."""
     axes = (axes,) if isinstance(axes, int) else axes
-    rows, axis = x.shape[axes[0]] // 8, axes[0]
-    if rows < 8:
+    axis, last = axes[0], axes[-1]
+    if last - axis == len(axes) - 1:  # they are one
+        size = 1
+        for k in axes:
+            size = size * x.shape[k]
+        x, axes = x.reshape(*x.shape[:axis], size, *x.shape[last + 1 :]), (axis,)
+    size = x.shape[axis]
+    parts = [n for n in (8, 7, 6, 5, 4) if size % n == 0] if size > 16 or len(axes) > 1 else [size]
+    count = parts[0] if parts else 8
+    rows = size // max(count, 1)
+    if not rows:
         return _times_ones(x, axes)
     total = lax.slice_in_dim(x, 0, rows, axis=axis)
-    for k in range(1, 8):
+    for k in range(1, count):
         total = total + lax.slice_in_dim(x, k * rows, (k + 1) * rows, axis=axis)
+    rest = lax.slice_in_dim(x, count * rows, size, axis=axis)
+    if len(axes) == rows == 1:
+        return total.reshape(*x.shape[:axis], *x.shape[axis + 1 :])
     total = _times_ones(total, axes)
-    rest = lax.slice_in_dim(x, 8 * rows, x.shape[axis], axis=axis)
     return total + _times_ones(rest, axes) if rest.shape[axis] else total
 
 

@@ -10,17 +10,24 @@ def _recur(step, first, size, dtype):
     return _go_through(_cast(step, dtype), _numbers(first, dtype), 0, size)
 
 
-def _go_through(step, states, first, size, slices=None, backwards=False):
-    """`size` steps from the time `first` on, which slices read from the last to the first if they go `backwards`."""
+def _go_through(step, states, first, size, read=None, backwards=False):
+    """`size` steps from the time `first` on, each with read(t), and what they give, last things first if `backwards`."""
 
-    def one(carry, given):
+    def one(carry, _):
         t, states = carry
-        states, values = step(states, t if slices is None else (t, given))
+        states, values = step(states, t if read is None else (t, read(t)))
         return (t + 1, states), values
 
     carry = jnp.asarray(first, jnp.int32), states
-    (_, states), values = lax.scan(one, carry, slices, length=size, reverse=backwards)
+    (_, states), values = lax.scan(one, carry, length=size, reverse=backwards)
     return states, values
+
+
+def _row(x, k):
+    """x[k], where k is a place of x, if there is one."""
+    if x.shape[0] == 0:
+        return jnp.zeros(x.shape[1:], x.dtype)
+    return lax.dynamic_index_in_dim(x, k, keepdims=False, allow_negative_indices=False)
 
 
 def _recur_until(step, first, size, dtype):
@@ -87,8 +94,8 @@ def _window(size, store="needed"):
 def _sweep(step, rest, pick, first, stored, kept, size, turned, dtype):
     """A recurrence window by window: its last states, sums over all times, and what there is for each time.
 
-    step(states, t) are the next states and what is given of them, step(states, (t, slices)) if there is pick(read), the
-    slices of a window. rest(start, n, read, each) are parts of the sums, and elements, in a window of n times from
+    step(states, t) are the next states and what is given of them, step(states, (t, slices)) if there is pick(read), what
+    it reads of the time of a step. rest(start, n, read, each) are parts of the sums, and elements, in a window of n times from
     `start`. What is read are windows of the arrays `stored`, and of what is computed anew as `kept` tells. With
     `turned`, times go backwards.
     """
@@ -100,10 +107,14 @@ def _sweep(step, rest, pick, first, stored, kept, size, turned, dtype):
         again = [
             _again(store, one, data, x, start, times, length) for (store, one, data), x in zip(kept, marks, strict=True)
         ]
+
+        def now(t):
+            k = size - 1 - t if turned else t
+            return pick((tuple(_row(x, k) for x in stored), tuple([_row(x, k - start) for x in xs] for xs, _ in again)))
+
+        first = size - start - n if turned else start
+        states, each = _go_through(step, states, first, n, now if pick else None, turned)
         read = tuple(lax.dynamic_slice_in_dim(x, start, n) for x in stored), tuple(found for found, _ in again)
-        states, each = _go_through(
-            step, states, size - start - n if turned else start, n, pick(read) if pick else None, turned
-        )
         sums, rows = rest(start, n, read, each)
         return states, tuple(mark for _, mark in again), _numbers(sums, dtype), _numbers(rows, dtype), each
 

@@ -11,7 +11,7 @@ def _recur(step, first, size, dtype):
 
 
 def _go_through(step, states, first, size, read=None, backwards=False):
-    """`size` steps from the time `first` on, each with read(t), and what they give, last things first if `backwards`."""
+    """`size` steps from the time `first` on, each with read(t); what they give comes last first if `backwards`."""
 
     def one(carry, _):
         t, states = carry
@@ -94,10 +94,10 @@ def _window(size, store="needed"):
 def _sweep(step, rest, pick, first, stored, kept, size, turned, dtype):
     """A recurrence window by window: its last states, sums over all times, and what there is for each time.
 
-    step(states, t) are the next states and what is given of them, step(states, (t, slices)) if there is pick(read), what
-    it reads of the time of a step. rest(start, n, read, each) are parts of the sums, and elements, in a window of n times from
-    `start`. What is read are windows of the arrays `stored`, and of what is computed anew as `kept` tells. With
-    `turned`, times go backwards.
+    step(states, t) are the next states and what is given of them, step(states, (t, slices)) if there is pick(read),
+    what a step reads at its time. rest(start, n, read, each) are parts of the sums, and elements, in a window of n
+    times from `start`. What is read are windows of the arrays `stored`, and of what is computed anew as `kept` tells.
+    With `turned`, times go backwards.
     """
     step = _cast(step, dtype)
     length = _window(size, kept[0][0] if kept else "needed")

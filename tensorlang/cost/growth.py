@@ -55,7 +55,7 @@ def outgrown(cells: Iterable[Cell], bound: Iterable[Cell], context: Predicate) -
         here = conjunction([context, _large(p, a)])
         if is_empty(here, known(context, here)):
             continue
-        for where, held in _regions(here, bounds):
+        for where, held in _regions(here, bounds, context):
             most = [m for b in held for m in _added(b)]
             found.update((m, None) for m in _largest(_added(a), where) if m and not _is_in(m, most, where))
     return list(found)
@@ -71,22 +71,22 @@ def _added(a: Polynomial) -> list[Monomial]:
     return [m for m, k in _without_rounding(a).terms.items() if k > 0]
 
 
-def _regions(here: Predicate, cells: Sequence[Cell]) -> Iterator[tuple[Predicate, list[Polynomial]]]:
+def _regions(
+    here: Predicate, cells: Sequence[Cell], context: Predicate
+) -> Iterator[tuple[Predicate, list[Polynomial]]]:
     """The sizes of `here` in parts, in each of which some of `cells` hold throughout and the others nowhere."""
     stack: list[tuple[Predicate, int, list[Polynomial]]] = [(here, 0, [])]
     while stack:
         where, k, held = stack.pop()
+        if is_empty(where, known(context, where)):
+            continue
         if k == len(cells):
             yield where, held
             continue
         q, b = cells[k]
-        inside, opposite = conjunction([where, q]), negation(q)
-        if is_empty(inside):
-            stack.append((where, k + 1, held))
-        elif opposite is None or implies(where, q):
-            stack.append((inside, k + 1, [*held, b]))
-        else:
-            stack += [(conjunction([where, opposite]), k + 1, held), (inside, k + 1, [*held, b])]
+        opposite = negation(q)
+        stack += [] if opposite is None else [(conjunction([where, opposite]), k + 1, held)]
+        stack.append((conjunction([where, q]), k + 1, [*held, b]))
 
 
 def in_terms(monomials: Iterable[Monomial]) -> str:

@@ -156,10 +156,18 @@ def _window(ctx: Context, c: Extreme) -> tuple[Affine, Affine] | WhyNot:
     ends = [atom_affine(s) + a + 1 for a in bounds if a.coefficient(s) < 0]
     found = [(first, end - first) for first in firsts for end in ends if first.free and c.scope.axes(first)]
     found = [(first, n) for first, n in found if c.scope.is_static(n) and not c.scope.axes(n)]
-    narrow = [(first, n) for first, n in found if not ctx.integers.is_nonnegative(n * 2 - r.extent)]
+    narrow = [(first, n) for first, n in found if _is_narrow(ctx, c.scope, r.extent, first, n)]
     if not narrow:
-        return WhyNot("no conditions bound the index from both sides, less than half its range apart")
+        return WhyNot("no conditions bound the index from both sides, nearer to one another than the ends of its range")
     return next((w for w in narrow if w[1].is_constant), narrow[0])
+
+
+def _is_narrow(ctx: Context, scope: Scope, extent: Affine, first: Affine, width: Affine) -> bool:
+    """Whether a window has no more places than the range of the index, up to a factor, whatever the sizes are."""
+    if width.is_constant or extent.is_constant:
+        return width.is_constant and not (extent.is_constant and width.constant * 2 > extent.constant)
+    low, high = scope.bounds(first)  # what there is of a wider window moves as far as it starts
+    return any(ctx.integers.is_nonnegative(extent - most) for most in (width, high - low))
 
 
 def _through_window(ctx: Context, c: Extreme, found: tuple[Affine, Affine]) -> Deep[Value]:

@@ -86,6 +86,8 @@ FEW_POINTS = (
     "f(x: [n]R) = gen i:n. max j:n where j = i or j = i + 1. x[j]",
     "f(k: [m]idx(n), l: [m]idx(n), x: [n]R) = gen i:m. max j:n where j = k[i] or j = l[i]. sin(x[j])",
     "f(x: [n][n]R) = gen i:n. max j:n where j = i. x[i, j]",
+    "f(x: [n]R) = gen i:n. max j:5 where 0 <= i + j - 2 < n. x[i]",
+    "f(x: [n]R, z: [m]R) = gen i:n. max j:m where j <= i and i < j + n. z[j] * x[i]",
     "f(k: [m]idx(n), x: [n]R) = let l = gen i:m. argmax j:n where j = k[i]. x[j] in gen i:m. x[l[i]]^2",
 )
 

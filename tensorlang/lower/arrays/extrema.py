@@ -147,7 +147,7 @@ def _at_either(ctx: Context, c: Extreme, found: tuple[list[tuple[Affine, Predica
 
 def _window(ctx: Context, c: Extreme) -> tuple[Affine, Affine] | WhyNot:
     """Where the narrowest window starts that conditions leave of the index at each point of the axes, and its width."""
-    s, (r, p) = c.e.index, c.left
+    s, (_, p) = c.e.index, c.left
     if any(not isinstance(q, NonNegative) for q in conjuncts(p)):
         return WhyNot("there are other conditions than bounds on the index")
     bounds = [q.value for q in conjuncts(p) if isinstance(q, NonNegative) and abs(q.value.coefficient(s)) == 1]
@@ -156,7 +156,7 @@ def _window(ctx: Context, c: Extreme) -> tuple[Affine, Affine] | WhyNot:
     ends = [atom_affine(s) + a + 1 for a in bounds if a.coefficient(s) < 0]
     found = [(first, end - first) for first in firsts for end in ends if first.free and c.scope.axes(first)]
     found = [(first, n) for first, n in found if c.scope.is_static(n) and not c.scope.axes(n)]
-    narrow = [(first, n) for first, n in found if _is_narrow(ctx, c.scope, r.extent, first, n)]
+    narrow = [(first, n) for first, n in found if _is_narrow(ctx, c.scope, c.e.size, first, n)]
     if not narrow:
         return WhyNot("no conditions bound the index from both sides, nearer to one another than the ends of its range")
     return next((w for w in narrow if w[1].is_constant), narrow[0])
@@ -261,8 +261,18 @@ def _restricted(ctx: Context, scope: Scope, e: Extremum | Choice) -> tuple[Range
             bound_on(ctx, scope, *bound, starts, stops)
         else:
             rest.append(q)
+            if (hull := _hull(scope, e.index, q)) is not None:
+                bound_on(ctx, scope, e.index, hull, starts, stops)
     r = ctx.integers.restricted(e.index, r, starts.get(e.index, []), stops.get(e.index, []), scope.fixed)
     return r, conjunction(rest)
+
+
+def _hull(scope: Scope, index: Index, q: Predicate) -> Affine | None:
+    """What `q`, which compares the index with axes, says is not negative whatever these are, if it says anything."""
+    if not isinstance(q, NonNegative) or not scope.is_static(q.value) or not q.value.coefficient(index):
+        return None
+    own = atom_affine(index) * q.value.coefficient(index)
+    return own + scope.bounds(q.value - own)[1]
 
 
 def _is_mixed(scope: Scope, e: Extremum | Choice) -> bool:

@@ -227,8 +227,9 @@ def _sample(
         return None
     slopes = drawn_slopes(held, env, rng)
     if not held.has_steps:
+        spent = _check_costs(held, meaning, env)[1]
         check_gradient(held, meaning, env, slopes)
-        return _check_costs(held, meaning, env)[1]
+        return spent
     results = _check_values(held, meaning, env, slopes)
     ssa, derived = _check_costs(held, meaning, env)
     d = held.replayed

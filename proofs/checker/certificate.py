@@ -86,7 +86,8 @@ _DEPTH = 20_000
 _SECONDS = 15.0
 """For a derivation of the checker's own, where that of the file is not decided."""
 _BRIEFLY = 2.0
-"""For it before all is tried that may decide the values of the file's derivation."""
+"""For it before all is tried that may decide the values of the file's derivation, and to look for a second way in which
+costs are carried."""
 _SUPREMUM = {"least", "most", "where", "attained"}
 _OPTIONAL = {"supremum", "external"}
 _FURTHER = {"body", "program", "derivative"}
@@ -247,7 +248,8 @@ class _Checked:
             return costs.plain()
         self._statements()
         costs = Costs(self.derivation, self.functions, self.budget, self.transports)
-        costs.cheap(self.program, self.adjoint, self.bound, self.counted)
+        if costs.cheap(self.program, self.adjoint, self.bound, self.counted):
+            costs.budget = self.budget.part(_BRIEFLY)  # a second way is worth no more
         costs.derived(self.program, self.adjoint, self.outputs, self.results)
         return costs.plain()
 

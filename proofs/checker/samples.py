@@ -43,7 +43,7 @@ _MOST_OPERATIONS = 20_000
 _LARGER = (1, 2, 3, 4, 7, 16, 33, 100)
 _MOST_VECTORS = 600
 _GROWN = (10**4, 10**6)
-_SECONDS = 5.0
+_SECONDS = 3.0
 
 Numbers = Sequence[int]
 """What data are drawn from, in quarters."""

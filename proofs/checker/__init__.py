@@ -3,7 +3,8 @@
 From the bottom up: `budget` says how long anything may take, `trees` holds programs, `names` what names stand for at
 a place, `syntax` reads programs, `semantics` says what they mean and cost at given sizes, one element at a time,
 `predicates` and `linear` rename and solve, `facts` decides by isl what follows for all sizes and data, `points`
-compares sets by it, `kinds` checks types, scopes and bounds, `normal` and `meaning` bring values to normal forms,
+compares sets by it, `kinds` checks types, scopes and bounds, `externals` reads what is assumed of
+external functions, `normal` and `meaning` bring values to normal forms,
 `recurrences` tells states apart, `equal` compares two programs by these, `gradient` derives the gradient of a program
 with recurrences, `charges` and `transport` compare costs, `costs` says by them that an adjoint is cheap, `functions`
 knows derivatives, `scalar_code` reads functions with loops that data end, `symbols` compares values on all their

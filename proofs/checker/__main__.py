@@ -1,8 +1,8 @@
 """Check certificates, each in a process of its own, within a budget.
 
 Exit status: 0 if all was decided for all sizes, else the first that applies: 1 if one is refused, 2 for a wrong command
-line, 4 if one is too large to decide within the budget, 3 if of one something was only sampled (0 with
-`--accept-sampled`).
+line, 4 if one is too large to decide within the budget, or of one something was neither decided nor sampled, 3 if of
+one something was only sampled (0 with `--accept-sampled`).
 """
 
 import argparse
@@ -78,7 +78,7 @@ def _here(path: str, seconds: float, memory: int, carry: bool) -> int:
         print(f"{path}: refused: it can't be followed ({type(error).__name__}: {error})", file=sys.stderr)
         return REFUSED
     print(report)
-    return DECIDED if report.decided else SAMPLED
+    return DECIDED if report.decided else SAMPLED if report.sampled else TOO_LARGE
 
 
 if __name__ == "__main__":

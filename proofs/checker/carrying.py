@@ -13,7 +13,7 @@ from .charges import Charge, Domain, shifts, solved
 from .facts import Facts, Hidden, is_index
 from .predicates import moved, told
 from .semantics import names_in
-from .transport import Carried, Ledger, Map, Open, Piece, Split, Step, few_values, pieces_of
+from .transport import Carried, Ledger, Map, Open, Piece, Split, Step, few_values, pieces_of, without_data
 from .trees import Exists, Pred, name, number
 
 _SHIFTS = 8
@@ -32,17 +32,20 @@ def never_more(
     pieces = pieces_of(low, high, facts)
     if all(weight < 0 for weight, _ in pieces):
         return []
-    try:
-        for opens in (False, True):
+    ways = [(pieces, False), (pieces, True)]
+    if any(domain.has_data for _, domain in pieces):
+        ways.append((without_data(pieces, facts), False))
+    for chosen, opens in ways:
+        try:
             with quota():
-                ledger = Ledger(facts, pieces)
+                ledger = Ledger(facts, chosen)
                 if ledger.is_too_large:
-                    return None
+                    continue
                 ledger.follow(known)
                 if ledger.is_done or _Search(ledger).decide(opens):
                     return ledger.steps
-    except (islpy.Error, Hidden):
-        pass
+        except (islpy.Error, Hidden):
+            continue
     return None
 
 

@@ -17,6 +17,7 @@ from .budget import Budget, TooLarge, few_collections
 from .charges import Charge
 from .costs import COMPARED, Costs
 from .equal import Side, equal
+from .externals import check_externals, read_externals
 from .facts import positive
 from .formulas import Formula, formula
 from .functions import check_functions
@@ -85,8 +86,10 @@ _DEPTH = 20_000
 _SECONDS = 15.0
 """For a derivation of the checker's own, where that of the file is not decided."""
 _BRIEFLY = 2.0
-"""For it before all is tried that may decide the values of the file's derivation."""
+"""For it before all is tried that may decide the values of the file's derivation, and to look for a second way in which
+costs are carried."""
 _SUPREMUM = {"least", "most", "where", "attained"}
+_OPTIONAL = {"supremum", "external"}
 _FURTHER = {"body", "program", "derivative"}
 _STEP_KEYS = {"rule", "theorem", "before", "after", "made"}
 
@@ -128,17 +131,19 @@ class _Checked:
         _need(isinstance(held, dict), "a JSON object")
         for key, kind in _KEYS.items():
             _need(key in held and isinstance(held[key], kind), f"the key {key!r}")
-        unknown = held.keys() - _KEYS.keys() - {"supremum"}
+        unknown = held.keys() - _KEYS.keys() - _OPTIONAL
         self.budget = budget
         _need(not unknown, f"no keys but those of the format, found {unknown}")
         _need("supremum" in held, "the key 'supremum'")
         _need(held["format"] == FORMAT, f"the format {FORMAT!r}")
         self.held = held
         self.bound = _fraction(held["bound"])
-        self.program = syntax.program(held["program"])
-        self.adjoint = syntax.program(held["adjoint"])
+        self.externals, self.rules, self.assumed = read_externals(held.get("external", []))
+        self.program = syntax.program(held["program"], self.externals)
+        self.adjoint = syntax.program(held["adjoint"], self.externals)
         self.has_steps = held["derivation"] is not None
         if self.has_steps:
+            _need(not self.externals, "no derivation of a program with external functions")
             _need(not trees.recurs(self.program.body), "no derivation of a program with recurrences")
             self.derivation = syntax.program(held["derivation"])
         else:
@@ -160,7 +165,9 @@ class _Checked:
         """Check everything."""
         called = frozenset(f for f, _ in calls(self.program.body))
         looped = check_loops(self.programmed, self.functions, called, self.budget)
-        assumptions = [*check_functions(self.functions, called, self.budget, looped.told), *looped.assumed]
+        check_externals(self.externals, self.rules, (self.program, self.adjoint), self.budget)
+        known = check_functions(self.functions, called, self.budget, looped.told)
+        assumptions = [*self.assumed, *known, *looped.assumed]
         if not self.has_steps:
             return self._gradient(assumptions, looped.findings)
         derivation = self.replayed = self._statements()
@@ -224,14 +231,14 @@ class _Checked:
 
     def _derived(self, budget: Budget) -> Finding:
         """That the adjoint is the gradient, by a derivation of the checker's own, without that of the file."""
-        given = self.program, self.adjoint, self.wrt, self.held["cotangent"], self.functions
+        given = self.program, self.adjoint, self.wrt, self.held["cotangent"], self.functions, self.rules
         try:
             why = is_gradient(*given, budget)
         except TooLarge as error:
             self.budget.ask()
             why = str(error)
         what = "that the adjoint is the gradient, derived by the checker"
-        return Finding(what, why is None, f"not shown of {why}" if why else "")
+        return Finding(what, why is None, f"not shown of {why}" if why else "", sampled=not self.externals)
 
     def carried(self) -> dict[str, list[Any]]:
         """How costs are carried, whether or not anything else is so."""
@@ -241,7 +248,8 @@ class _Checked:
             return costs.plain()
         self._statements()
         costs = Costs(self.derivation, self.functions, self.budget, self.transports)
-        costs.cheap(self.program, self.adjoint, self.bound, self.counted)
+        if costs.cheap(self.program, self.adjoint, self.bound, self.counted):
+            costs.budget = self.budget.part(_BRIEFLY)  # a second way is worth no more
         costs.derived(self.program, self.adjoint, self.outputs, self.results)
         return costs.plain()
 
@@ -326,6 +334,7 @@ class _Checked:
         for f in self.held["functions"]:
             fits = isinstance(f, dict) and f.keys() - _FURTHER == {"name", "arity", "cost", "components"}
             _need(fits and isinstance(f["name"], str) and f["name"] not in found, "scalar functions, each once")
+            _need(f["name"] not in self.externals, f"{f['name']} to be one function")
             _need(_FUNCTION.fullmatch(f["name"]) is not None, "the name of a function")
             told = f["components"] is not None
             fits = type(f["arity"]) is int and f["arity"] >= 1 and type(f["cost"]) is int
@@ -342,9 +351,10 @@ class _Checked:
                 _need(f.keys() >= {"program", "derivative"} and body is None and told, "programs and no body")
                 self.programmed[f["name"]] = f["program"], f["derivative"]
         used: set[str] = set()
-        for program in (self.program, self.adjoint, self.derivation):
+        programs = (self.program, self.adjoint, self.derivation, *self.rules.values())
+        for program in programs:
             used |= {f for f, _ in calls(program.body)}
-        for program in (self.program, self.adjoint, self.derivation):
+        for program in programs:
             for f, call in calls(program.body):
                 _need(f in found and len(call.arguments) == found[f].arity, f"{f} of as many arguments as it has")
         inner = {f for g in found.values() for e in (*g.components, g.body) if e is not None for f, _ in calls(e)}

@@ -22,6 +22,7 @@ from .trees import (
     Add,
     Affine,
     All,
+    Apply,
     At,
     Best,
     Bracket,
@@ -180,6 +181,13 @@ class Charges:
                 for a in arguments:
                     self._go(a, dims, place)
                 self._put(self.functions[f].cost if f in self.functions or not known(f) else known_cost(f), dims, place)
+            case Apply(f, arguments):
+                for a in arguments:
+                    self._go(a, dims, place)
+                for weight, product in f.cost:
+                    axes = {fresh(): self.meaning.kinds.calls[id(e)][x] for x in product}
+                    ranges = [q for i, n in axes.items() for q in fine(within(name(i), self.meaning.affine(n, place)))]
+                    self._put(weight, (*dims, *axes), place, *ranges)
             case Bracket(p, body):
                 self._go(body, dims, place.where(self.meaning.pred(p, place)))
             case Gen(i, size, body):

@@ -12,24 +12,41 @@ derivatives is the chain rule; `../reals` has it of programs, and `../Recurrence
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 
 from . import trees
 from .budget import Budget, Undecided
 from .equal import Opened, Side
+from .externals import program_at
 from .facts import Facts, fresh, is_index
 from .functions import derivatives
 from .kinds import Path, flat_type, leaves, shape
 from .linear import isolated
 from .matchings import Atom
-from .meaning import ONE
-from .normal import CUTS, REAL, Term, Value, Values, at, negated, normals, number, summed, times
+from .meaning import ONE, Bound, Meaning, Place
+from .normal import (
+    ARGUMENT,
+    CUTS,
+    REAL,
+    Term,
+    Value,
+    Values,
+    at,
+    element_of,
+    negated,
+    node_of,
+    normals,
+    number,
+    summed,
+    times,
+)
 from .predicates import moved, renamed, within
 from .recurrences import State, States, free_in
-from .semantics import Function, names_in
-from .trees import Add, Affine, Call, Compare, Expr, Mul, Name, Num, Pred, Program, Refused, Type, name
+from .semantics import Function, fine, names_in
+from .trees import Add, Affine, All, Call, Compare, Expr, Mul, Name, Num, Pred, Program, Refused, Type, name
 
 _MOST_ITEMS = 2000
 
@@ -40,9 +57,11 @@ def is_gradient(
     wrt: Sequence[str],
     cotangent: str,
     functions: Mapping[str, Function],
+    rules: Mapping[str, Program],
     budget: Budget,
 ) -> str | None:
-    """Why it is not shown that `adjoint` is the gradient of <cotangent | program>; None if it is.
+    """Why it is not shown that `adjoint` is the gradient of <cotangent | program>; None if it is, if `rules` are the
+    adjoints of external functions.
 
     Raises `Refused` if it has another type, and `TooLarge`.
     """
@@ -68,7 +87,7 @@ def is_gradient(
                 v = summed(i, n, v)
             start += v
         states = mine.meaning.states
-        found = Gradient(states, functions, [x for x, _ in ends]).of(start)
+        found = Gradient(states, functions, rules, [x for x, _ in ends]).of(start)
         for (x, _), (dims, ranges, v) in zip(ends, claimed, strict=True):
             w = found.at(x, tuple(map(name, dims)))
             if not states.is_zero([*v, *negated(w)], ranges):
@@ -146,9 +165,12 @@ class Cotangents:
 class Gradient:
     """Derives cotangents, of `inputs` and of what they are reached by."""
 
-    def __init__(self, states: States, functions: Mapping[str, Function], inputs: Iterable[str]) -> None:
+    def __init__(
+        self, states: States, functions: Mapping[str, Function], rules: Mapping[str, Program], inputs: Iterable[str]
+    ) -> None:
         self.states, self.values = states, states.values
         self.functions = functions
+        self.rules = rules
         self.inputs = frozenset(inputs)
 
     def of(self, v: Value) -> Cotangents:
@@ -164,6 +186,10 @@ class Gradient:
             own = {key for key in found.found if key in self.states.known and key not in ends}
             if step:
                 own = {key for key in own if self.states.reached([key]) & step}
+            call = self._last_call(found, own)
+            if call is not None:
+                self._through(call, found, ends)
+                continue
             if not own:
                 return found
             groups = [group for group in self.states.groups if any(state.key in own for state in group)]
@@ -227,6 +253,53 @@ class Gradient:
                 return self.values.call(f, [self._scalar(a, given, context) for a in arguments], context)
         raise Undecided("a derivative of another form")
 
+    def _last_call(self, found: Cotangents, own: Iterable[str]) -> str | None:
+        """The call of an external function that was made last of those that something is given for, unless a state is
+        made of it that something is given for, too."""
+        calls = {node_of(key) for key in found.found} & self.values.calls.keys()
+        last = max(calls, key=lambda key: int(key[1:]), default=None)
+        return None if last in {node_of(key) for key in self.states.reached(own)} else last
+
+    def _through(self, key: str, found: Cotangents, ends: frozenset[str]) -> None:
+        """Pass on what is given for the elements of a call to the elements of its arguments, by the declared adjoint:
+        that is linear in the cotangent, so it gives 0 where nothing is given."""
+        f, sizes = self.values.calls[key]
+        if f.name not in self.rules or trees.recurs(self.rules[f.name].body):
+            raise Undecided(f"the adjoint of {f.name}")
+        node, rule = self.values.nodes[key], program_at(self.rules[f.name], sizes)
+        outer = tuple(fresh() for _ in node.params)
+        at_outer = tuple(map(name, outer))
+        given = {k: found.found.pop(k) for k in [*found.found] if node_of(k) == key}
+        known = _where_given(given.values(), outer)
+        bars = Cotangents()
+        bars.found = given
+
+        def bar(path: Path, places: tuple[Affine, ...]) -> Value:
+            ((element, _),) = element_of(key, path, (), ())[0].atoms
+            return bars.at(element, (*at_outer, *places))
+
+        arguments = [at(v, dict(zip(node.params, at_outer, strict=True))) for v in node.arguments]
+        read: list[Callable[[Path, tuple[Affine, ...]], Value]] = [
+            partial(_element, k, v) for k, v in enumerate(arguments)
+        ]
+        read += [lambda path, places: element_of(key, path, at_outer, places), bar]
+        meaning = Meaning(self.values, rule)
+        place = Place(known=known)
+        for (x, kind), value in zip(rule.params, read, strict=True):
+            place = place.let(x, Known(meaning, flat_type(kind), place, value))
+        passed: list[Item] = []
+        for k, (path, _) in enumerate(leaves(meaning.kinds.type)):
+            for t in (t.moved({}) for t in arguments[k]):
+                (places,) = (places for other, places in t.atoms if other == f"{ARGUMENT} {k}")
+                atoms = [atom for atom in t.atoms if atom[0] != f"{ARGUMENT} {k}"]
+                around = replace(place, known=(*known, *t.preds))
+                for u in (u.moved({}) for u in normals(meaning.value(rule.body, path, places, around))):
+                    for j, atom in enumerate(atoms):
+                        factors = (*u.atoms, *atoms[:j], *atoms[j + 1 :])
+                        binders, preds = (*outer, *t.binders, *u.binders), (*known, *t.preds, *u.preds)
+                        passed.append(Item(t.coefficient * u.coefficient, factors, binders, preds, atom))
+        self._spread(passed, found, ends)
+
     def _backwards(
         self,
         group: Sequence[State],
@@ -288,6 +361,44 @@ class Gradient:
                     )
                 )
         self._spread(rest, found, ends)
+
+
+class Known(Bound):
+    """A parameter of a declared adjoint, whose elements are known."""
+
+    def __init__(
+        self, meaning: Meaning, kind: Type, place: Place, read: Callable[[Path, tuple[Affine, ...]], Value]
+    ) -> None:
+        super().__init__(meaning, Num(Fraction(0)), place, kind)
+        self.read = read
+
+    def value(self, path: Path, places: tuple[Affine, ...]) -> Value:
+        """The part at `path`, read at `places`."""
+        return self.read(path, places)
+
+
+def _element(k: int, argument: Value, _: Path, places: tuple[Affine, ...]) -> Value:
+    """An element of the argument with number k, which is told by what its atoms are multiplied by."""
+    found: Value = []
+    for t in argument:
+        (own,) = (own for key, own in t.atoms if key == f"{ARGUMENT} {k}")
+        there = tuple(Compare(True, a - b) for a, b in zip(own, places, strict=True))
+        rest = tuple(atom for atom in t.atoms if atom[0] != f"{ARGUMENT} {k}")
+        found.append(replace(t, atoms=rest, preds=(*t.preds, *there)).moved({}))
+    return normals(found)
+
+
+def _where_given(given: Iterable[tuple[list[str], Value]], outer: Sequence[str]) -> tuple[Pred, ...]:
+    """Where something is given for a call at these places, and maybe elsewhere."""
+    found: dict[Pred, None] = {}
+    for places, v in given:
+        names = dict(zip(places, map(name, outer), strict=False))
+        for t in normals(v):
+            own = {*names, *(x for p in t.preds for x in names_in(p) if not is_index(x))}
+            found[All(tuple(renamed(p, names) for p in t.preds if names_in(p) <= own))] = None
+    if len(found) == 1:
+        return fine(next(iter(found)))
+    return (trees.Any(tuple(found)),)
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,13 @@ from typing import Any
 from . import trees
 from .facts import Facts, fresh, places
 from .names import extended
-from .predicates import within
+from .predicates import moved, within
 from .semantics import fine
 from .trees import (
     Add,
     Affine,
     All,
+    Apply,
     ArrayType,
     At,
     Best,
@@ -30,6 +31,7 @@ from .trees import (
     Element,
     Exists,
     Expr,
+    External,
     Gen,
     Holds,
     Indices,
@@ -79,6 +81,30 @@ def shape(kind: Type) -> tuple[tuple[Affine, ...], Type]:
         sizes.append(kind.size)
         kind = kind.element
     return tuple(sizes), kind
+
+
+def type_at(kind: Type, sizes: Mapping[str, Affine]) -> Type:
+    """A type of arrays and numbers with these sizes in place of its own."""
+    match kind:
+        case PairType(first, second):
+            return PairType(type_at(first, sizes), type_at(second, sizes))
+        case ArrayType(size, element):
+            return ArrayType(moved(size, sizes), type_at(element, sizes))
+    return kind
+
+
+def sizes_at(f: External, kinds: Sequence[Type]) -> dict[str, Affine]:
+    """What the sizes of `f` are for arguments of these types, which must fit."""
+    found: dict[str, Affine] = {}
+    if len(kinds) != len(f.params):
+        raise Refused(f"{f.name} takes {len(f.params)} arguments, found {len(kinds)}")
+    for (_, kind), given in zip(f.params, kinds, strict=True):
+        for own, size in zip(shape(kind)[0], shape(given)[0], strict=False):
+            if len(own.terms) == 1 and own == trees.name(str(own.terms[0][0])):
+                found.setdefault(str(own.terms[0][0]), size)
+    if [type_at(kind, found) for _, kind in f.params] != list(kinds):
+        raise Refused(f"an argument of {f.name} has another type than its parameter")
+    return found
 
 
 Path = tuple[int, ...]
@@ -139,6 +165,8 @@ class Kinds:
     def __init__(self, facts: Facts, program: Program) -> None:
         self.facts = facts
         self.lets: dict[int, Type] = {}
+        self.calls: dict[int, dict[str, Affine]] = {}
+        """What the sizes of external functions are where these are called."""
         self.asked: list[list[Pred]] = []
         params = dict(program.params)
         if len(params) < len(program.params):
@@ -186,6 +214,9 @@ class Kinds:
                 for a in arguments:
                     self._number(a, scope)
                 return REAL
+            case Apply(f, arguments):
+                sizes = self.calls[id(e)] = sizes_at(f, [self._of(a, scope) for a in arguments])
+                return type_at(f.kind, sizes)
             case At(body, at):
                 return self._read(self._of(body, scope), self._affine(at, scope), scope)
             case Bracket(p, body):

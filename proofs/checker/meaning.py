@@ -10,9 +10,10 @@ from functools import cached_property
 from . import trees
 from .budget import Undecided
 from .facts import conjunction, fresh, is_index, parts_of
-from .kinds import Kinds, Path, leaves, shape
+from .kinds import Kinds, Path, leaves, shape, type_at
 from .names import extended
 from .normal import (
+    ARGUMENT,
     CHOICE,
     INDEX,
     LINEAR,
@@ -23,6 +24,7 @@ from .normal import (
     Value,
     Values,
     at,
+    element_of,
     is_long,
     negated,
     normals,
@@ -39,6 +41,7 @@ from .trees import (
     Add,
     Affine,
     All,
+    Apply,
     At,
     Best,
     Bracket,
@@ -325,6 +328,8 @@ class Meaning:
                     some = self.values.support(values[0], place.known)
                 one = self.values.function(f, values, (*place.known, *some))
                 return [Term(ONE, (one,), (), some)]
+            case Apply():
+                return self._element(e, path, places, place)
             case Recur():
                 return self.recurrence(e, place).read(path, places, place.known)
             case Best(_, False):
@@ -333,6 +338,24 @@ class Meaning:
             case Let(x, value, body):
                 return self.value(body, path, places, place.let(x, self.bound(e, value, place)))
         raise Refused("an index where a number is expected")
+
+    def _element(self, e: Apply, path: Path, places: tuple[Affine, ...], place: Place) -> Value:
+        """An element of what an external function gives. Calls are equal if all elements of their arguments are."""
+        own = {x: self.affine(n, place) for x, n in self.kinds.calls[id(e)].items()}
+        arguments = []
+        for k, (a, (_, kind)) in enumerate(zip(e.arguments, e.external.params, strict=True)):
+            sizes, _ = shape(type_at(kind, own))
+            dims = [fresh() for _ in sizes]
+            at_dims = tuple(map(name, dims))
+            ranges = All(tuple(within(i, n) for i, n in zip(at_dims, sizes, strict=True)))
+            v = times(self.value(a, (), at_dims, place.where(ranges)), [Term(ONE, ((f"{ARGUMENT} {k}", at_dims),))])
+            for i, n in zip(dims, sizes, strict=True):
+                v = summed(i, n, v)
+            arguments.append(v)
+        kind_of_node = " ".join([f"call {e.external.name}", *(f"{x}={n}" for x, n in sorted(own.items()))])
+        key, at_node = self.values.node(kind_of_node, arguments, [place.known] * len(arguments))
+        self.values.calls[key] = e.external, own
+        return element_of(key, path, at_node, places)
 
     def _branch(self, test: Test, body: Expr, place: Place) -> Value:
         """`body` where `test` holds, else 0."""

@@ -71,6 +71,16 @@ class Term:
 Value = list[Term]
 
 
+def element_of(key: str, path: Iterable[int], at: Iterable[Affine], places: Iterable[Affine]) -> Value:
+    """An element of what the call with the node `key` at some places gives: a part of it, read at places."""
+    return [Term(Fraction(1), ((f"{key}.{'.'.join(map(str, path))}", (*at, *places)),))]
+
+
+def node_of(key: str) -> str:
+    """The node that an atom reads, of a call by its elements."""
+    return key.partition(".")[0]
+
+
 def number(k: Fraction) -> Value:
     """A number."""
     return [Term(k)] if k else []
@@ -246,6 +256,8 @@ class Values:
         """Whether where_ge and where_gt are taken as products of their last argument."""
         self.branches = False
         """Whether where_ge and where_gt are taken as their last argument in brackets of a comparison."""
+        self.calls: dict[str, tuple[trees.External, dict[str, Affine]]] = {}
+        """The nodes that are calls of external functions, and what their sizes are there."""
         self.states: Opens | None = None
         """The states of recurrences."""
         self._alike: dict[object, list[Node]] = {}
@@ -594,6 +606,9 @@ INDEX = "index"
 TEST = "test"
 SUM = "+"
 LET = "let"
+ARGUMENT = "argument"
+"""The atoms that stand for any numbers, by which the elements of an array are told apart: two arrays are equal if the
+sums of their elements times these are."""
 CUTS = {SUM, LET}
 """Kinds of nodes that only name a value."""
 

@@ -22,7 +22,7 @@ from .facts import conjunction, fresh, is_index
 from .kinds import Path, leaves, shape
 from .linear import names_of
 from .matchings import Atom
-from .normal import CHOICE, TEST, Term, Value, Values, at, negated, normals, range_of, within_term
+from .normal import CHOICE, TEST, Term, Value, Values, at, negated, node_of, normals, range_of, within_term
 from .predicates import renamed, within
 from .semantics import fine, names_in
 from .trees import Affine, All, Compare, Element, Exists, Holds, Pred, Recur, Type, name
@@ -126,11 +126,12 @@ class States:
         return frozenset(found)
 
     def _keys_of(self, key: str) -> frozenset[str]:
-        node = self.values.nodes.get(key)
+        node = self.values.nodes.get(node_of(key))
         if node is None:
             return frozenset([self.called(key)])
         if key not in self._reads:
-            self._reads[key] = frozenset().union(*map(self.keys, node.arguments))
+            own = frozenset([key]) - self.values.nodes.keys()
+            self._reads[key] = own.union(*map(self.keys, node.arguments))
         return self._reads[key]
 
     def _chosen(self, names: frozenset[str]) -> frozenset[str]:

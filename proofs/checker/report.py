@@ -9,18 +9,22 @@ from typing import Any
 
 DECIDED = "decided for all sizes"
 SAMPLED = "only sampled"
+OPEN = "neither decided nor sampled"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was asked, and how it was answered: for all sizes, or only at those that were tried, and why."""
+    """One thing that was asked, and how it was answered: for all sizes, or only at those that were tried, and why; not
+    at all where no values could be had, as of external functions."""
 
     what: str
     decided: bool
     how: str = ""
+    sampled: bool = True
 
     def __str__(self) -> str:
-        return f"{self.what}: {DECIDED if self.decided else SAMPLED}{f', {self.how}' if self.how else ''}"
+        answer = DECIDED if self.decided else SAMPLED if self.sampled else OPEN
+        return f"{self.what}: {answer}{f', {self.how}' if self.how else ''}"
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,11 @@ class Report:
         return all(finding.decided for finding in self.findings)
 
     @property
+    def sampled(self) -> bool:
+        """Whether what was not decided was sampled at least."""
+        return all(finding.sampled for finding in self.open)
+
+    @property
     def open(self) -> list[Finding]:
         """What was only sampled."""
         return [finding for finding in self.findings if not finding.decided]
@@ -55,8 +64,9 @@ class Report:
         if self.decided:
             first = f"{self.program}: {DECIDED} from 1 on: {claim}"
         else:
-            sampled = "; ".join(finding.what for finding in self.open)
-            first = f"{self.program}: NOT decided for all sizes, {SAMPLED}: {sampled}\n  claimed: {claim}"
+            what = "; ".join(finding.what for finding in self.open)
+            how = SAMPLED if self.sampled else "nor sampled"
+            first = f"{self.program}: NOT decided for all sizes, {how}: {what}\n  claimed: {claim}"
         sets = ", ".join(f"{many} {how}" for how, many in sorted(self.sets.items()))
         lines = [first, *(f"  assuming: {x}" for x in self.assumptions), *(f"  {finding}" for finding in self.findings)]
         if self.steps:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, partial, reduce
 from itertools import chain
+from math import prod
 from statistics import NormalDist
 from typing import Any
 
@@ -24,6 +25,7 @@ from .trees import (
     Add,
     Affine,
     All,
+    Apply,
     At,
     Best,
     Bracket,
@@ -452,6 +454,8 @@ class Semantics:
                 return product
             case Call(f, arguments):
                 return self.call(f, [self.value(a, env) for a in arguments])
+            case Apply(f, _):
+                raise Undefined(f"{f.name}, of which only the type and the cost are known here")
             case At(body, a):
                 try:
                     return _element(self.value(body, env), self.index(a, env), "an array")
@@ -537,6 +541,8 @@ class Semantics:
                 return both[which]
             case Pair(a, b):
                 return self._kind(a, env), self._kind(b, env)
+            case Apply(f, _):
+                return self._kind_at(f.kind, self._sizes(e, env))
             case At(body, _):
                 elements: Kind = _elements_kind(self._kind(body, env))
                 return elements
@@ -551,6 +557,29 @@ class Semantics:
                 return self._kind(body, extended(env, x, self.bound(value, env)))
             case _:
                 return None
+
+    def _kind_at(self, kind: trees.Type, sizes: Env) -> Kind:
+        match kind:
+            case trees.ArrayType(size, element):
+                return _arrays_kind(self.index(size, sizes), self._kind_at(element, sizes))
+            case trees.PairType(first, second):
+                return self._kind_at(first, sizes), self._kind_at(second, sizes)
+        return None
+
+    def _sizes(self, e: Apply, env: Env) -> Env:
+        """What the sizes of an external function are where it is called."""
+        found: dict[str, int] = {}
+        for (_, declared), a in zip(e.external.params, e.arguments, strict=True):
+            kind, known = declared, self._kind(a, env)
+            while isinstance(kind, trees.ArrayType):
+                if not isinstance(known, list):
+                    raise Undefined("the sizes of an array that has no elements")
+                many, inner = known
+                assert isinstance(many, int) and not isinstance(inner, int)
+                if len(kind.size.terms) == 1 and not kind.size.constant and kind.size.terms[0][1] == 1:
+                    found.setdefault(str(kind.size.terms[0][0]), many)
+                kind, known = kind.element, inner
+        return found
 
     def bound(self, value: Expr, env: Env) -> Lazy:
         """What a let binds."""
@@ -577,6 +606,10 @@ class Semantics:
                 if f not in self.functions:
                     raise Refused(f"the certificate does not declare the scalar function {f}")
                 return self.functions[f].cost + sum(self.cost(a, env) for a in arguments)
+            case Apply(f, arguments):
+                sizes = self._sizes(e, env)
+                own: int = sum(weight * prod(sizes[x] for x in product) for weight, product in f.cost)
+                return own + sum(self.cost(a, env) for a in arguments)
             case Bracket(p, body):
                 return self.cost(body, env) if self.holds(p, env) else 0
             case Gen(i, size, body):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from typing import NoReturn
@@ -15,6 +15,7 @@ from .trees import (
     Affine,
     All,
     Any,
+    Apply,
     ArrayType,
     At,
     Best,
@@ -24,6 +25,7 @@ from .trees import (
     Element,
     Exists,
     Expr,
+    External,
     Gen,
     Holds,
     Indices,
@@ -60,12 +62,23 @@ _RECURRENCES = {"fold", "scan", "prescan", "states"}
 _COMPARISONS = {"<", "<=", "=", "!=", ">", ">="}
 
 
-def program(text: str) -> Program:
-    """The one definition that `text` is."""
+def program(text: str, externals: Mapping[str, External] | None = None) -> Program:
+    """The one definition that `text` is, which may call the `externals`."""
     reader = Reader(text)
+    reader.externals = externals or {}
     found = reader.definition()
     reader.end()
     return found
+
+
+def signature(text: str) -> tuple[str, tuple[tuple[str, Type], ...], Type]:
+    """name(x: type, ..): type"""
+    reader = Reader(text)
+    title, params, _ = reader.heading()
+    reader.take(":")
+    kind = reader.type()
+    reader.end()
+    return title, params, kind
 
 
 def expression(text: str, arrays: Iterable[str] = ()) -> Expr:
@@ -85,6 +98,7 @@ class Reader:
         self.tokens: list[tuple[str, int]] = []
         self.k = 0
         self.arrays: frozenset[str] = frozenset()
+        self.externals: Mapping[str, External] = {}
         self.compares = False
         self.no_relations = set(_WORDS)
         at = 0
@@ -157,6 +171,13 @@ class Reader:
 
     def definition(self) -> Program:
         """name(x: type, ..) = expression"""
+        title, params, sizes = self.heading()
+        self.take("=")
+        body = resolved(self.expression(), frozenset(x for x, _ in params))
+        return Program(title, params, body, sizes)
+
+    def heading(self) -> tuple[str, tuple[tuple[str, Type], ...], tuple[str, ...]]:
+        """name(x: type, ..), and which of the parameters are sizes"""
         title = self.identifier()
         self.take("(")
         params = []
@@ -177,9 +198,7 @@ class Reader:
             if not self.accept(","):
                 break
         self.take(")")
-        self.take("=")
-        body = resolved(self.expression(), frozenset(x for x, _ in params))
-        return Program(title, tuple(params), body, tuple(sizes))
+        return title, tuple(params), tuple(sizes)
 
     def type(self) -> Type:
         """R, idx(n), rel(n, m), [n]type or (type, type)"""
@@ -298,7 +317,7 @@ class Reader:
         while self.accept(","):
             arguments.append(self.expression())
         self.take(")")
-        return Call(x, tuple(arguments))
+        return Apply(self.externals[x], tuple(arguments)) if x in self.externals else Call(x, tuple(arguments))
 
     def let(self) -> Expr:
         """let x = e in .., as often as it comes"""
@@ -508,8 +527,8 @@ def _resolved(e: Expr, variables: frozenset[str], bound: dict[str, bool]) -> Exp
             return e if bound.get(x, x in variables) else Integer(name(x))
         case Num() | Integer():
             return e
-        case Call(f, arguments):
-            return Call(f, tuple(_resolved(a, variables, bound) for a in arguments))
+        case Call() | Apply():
+            return replace(e, arguments=tuple(_resolved(a, variables, bound) for a in e.arguments))
         case Let(x, value, body):
             value = _resolved(value, variables, bound)
             before, bound[x] = bound.get(x, x in variables), True

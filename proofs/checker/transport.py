@@ -13,7 +13,7 @@ How steps are found is `carrying`'s matter; whatever they are, only what `carry`
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import islice, permutations
 from typing import Any
@@ -25,12 +25,12 @@ from .facts import Facts, Hidden, Question, fresh, has_data, is_index, places
 from .linear import names_of, solve
 from .predicates import moved, renamed, told, within
 from .semantics import fine, names_in
-from .trees import Affine, All, Compare, Exists, Pred, affine, name, number
+from .trees import Affine, All, Compare, Element, Exists, Pred, affine, name, number
 from .trees import Any as Either
 
 _PARAM = islpy.dim_type.param
 _SET = islpy.dim_type.set
-_MOST_DIMS = 8
+_MOST_DIMS = 9
 _ORDERS = 24
 _FEW = 9
 
@@ -107,6 +107,53 @@ def pieces_of(low: Iterable[Charge], high: Iterable[Charge], facts: Facts) -> li
     written = _total(((weight, domain) for weight, domain in (*low, *((-w, d) for w, d in high))), _as_written)
     shorter = ((weight, domain.simplified(facts)) for weight, domain in written)
     return _total(((weight, domain) for weight, domain in shorter if domain is not None), _text)
+
+
+def without_data(pieces: Iterable[Charge], facts: Facts) -> list[Charge]:
+    """The pieces, low ones of all points that they have for some data, high ones that depend on data left out: if the
+    low ones come to no more then, so they do for any data."""
+    found = []
+    for weight, d in pieces:
+        simple = d if not d.has_data else None
+        if d.has_data and weight > 0:
+            simple = Domain(d.dims, tuple(_weaker(p, facts) for p in d.preds)).simplified(facts)
+            simple = simple and Domain(simple.dims, tuple(map(_quotient, simple.preds))).simplified(facts)
+        if simple is not None:
+            found.append((weight, simple))
+    return _total(found, _text)
+
+
+def _weaker(p: Pred, facts: Facts) -> Pred:
+    """What holds wherever `p` does, with any numbers of their ranges for data."""
+    match p:
+        case Exists(i, size, body):
+            return Exists(i, size, _weaker(body, facts))
+        case All(parts) | Either(parts):
+            return replace(p, parts=tuple(_weaker(part, facts) for part in parts))
+        case Compare(equal, value):
+            ranges: list[tuple[str, Affine]] = []
+            for atom, k in value.terms:
+                if isinstance(atom, Element):
+                    params, size = facts.arrays[atom.array]
+                    ranges.append((fresh("%"), moved(size, dict(zip(params, atom.at, strict=True)) if params else {})))
+                    value = value - Affine(((atom, k),)) + name(ranges[-1][0]).times(k)
+            found: Pred = Compare(equal, value)
+            for own, size in ranges:
+                found = Exists(own, size, found)
+            return All() if has_data(found) else found
+    return All()
+
+
+def _quotient(p: Pred) -> Pred:
+    """exists k:n. 0 <= a - c*k < c as 0 <= a < c*n, of which k is the quotient."""
+    match p:
+        case Exists(k, size, All((Compare(False, first), Compare(False, second)))):
+            for above, below in ((first, second), (second, first)):
+                c = next((-factor for x, factor in above.terms if x == k), 0)
+                a = above + name(k).times(c)
+                if c > 0 and above + below == number(c - 1) and k not in names_in(a):
+                    return within(a, size.times(c))
+    return p
 
 
 def _total(charges: Iterable[Charge], text: Callable[[Domain], object]) -> list[Charge]:

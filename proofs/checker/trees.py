@@ -176,6 +176,25 @@ class Call:
     arguments: tuple[Expr, ...]
 
 
+class External:
+    """A function of arrays that is no program: its name, the types of its parameters and of its value, and what a call
+    is declared to cost, the sum of weights times products of sizes. In a tree it is one thing, which is not looked
+    into."""
+
+    def __init__(
+        self, name: str, params: tuple[tuple[str, Type], ...], kind: Type, cost: tuple[tuple[int, tuple[str, ...]], ...]
+    ) -> None:
+        self.name, self.params, self.kind, self.cost = name, params, kind, cost
+
+
+@dataclass(frozen=True)
+class Apply:
+    """external(arguments)"""
+
+    external: External
+    arguments: tuple[Expr, ...]
+
+
 @dataclass(frozen=True)
 class At:
     """body[at]"""
@@ -253,7 +272,9 @@ class Let:
     body: Expr
 
 
-Expr = Num | Integer | Name | Part | Pair | Add | Mul | Call | At | Bracket | Gen | Sum | Best | Test | Recur | Let
+Expr = (
+    Num | Integer | Name | Part | Pair | Add | Mul | Call | Apply | At | Bracket | Gen | Sum | Best | Test | Recur | Let
+)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from tensorlang.certificate.compare import costs_at_most, costs_no_more
 from tensorlang.certificate.excess import PROVED, CheapAdjoint, calls_slopes
 from tensorlang.certificate.matches import matches
 from tensorlang.certificate.obligations import Obligation, obligations
-from tensorlang.certificate.record import Record, described
+from tensorlang.certificate.record import Record, described, described_external
 from tensorlang.cost.domains import Domain
 from tensorlang.cost.ratio import Supremum, numbers_in, supremum
 from tensorlang.cost.symbolic import CostPolynomial, polynomial_of_one_trip
@@ -31,7 +31,7 @@ from tensorlang.language.function import Function
 from tensorlang.language.grammar import Apply, Call, Expr, Let, Routine, ScalarFunction, Var
 from tensorlang.language.grid import Setting
 from tensorlang.language.lets import bindings
-from tensorlang.language.routines import is_declared, with_rule
+from tensorlang.language.routines import is_declared, rule_of, with_rule
 from tensorlang.language.types import R
 from tensorlang.normal import function_of
 from tensorlang.normal.recurrences import has_recurrences
@@ -112,8 +112,8 @@ class Certificate(Shown):
     def to_json(self) -> str:
         """The certificate as text that `proofs/checker` checks; the same for the same program.
 
-        Programs whose adjoints are declared stand in it with their bodies. Raises `CertificateError` for a program that
-        calls external functions, which have none.
+        Programs whose adjoints are declared stand in it with their bodies, external functions with what is declared of
+        them, which is assumed.
         """
         with few_collections():
             file = self._written
@@ -121,17 +121,11 @@ class Certificate(Shown):
 
     @cached_property
     def _written(self) -> Certificate:
-        """What its file says: nothing of declared adjoints, but that with the bodies of all functions in both, the
-        adjoint is the program's."""
+        """What its file says: nothing of the declared adjoints of programs, but that with the bodies of all functions
+        in both, the adjoint is the program's."""
         if not self.routines:
             return self
         d = replace(self.derivation, function=opened(self.derivation.function), adjoint=opened(self.derivation.adjoint))
-        outside = next((r for f in (d.function, d.adjoint) for r in _routines(f.body)), None)
-        if outside is not None:
-            raise CertificateError(
-                f"{d.function.name} calls {outside.name}, an external function, and files hold programs alone",
-                hint="str(certificate) has what it says and assumes",
-            )
         return _without_steps(d, self.bound)
 
     @cached_property
@@ -155,6 +149,7 @@ class Certificate(Shown):
     @cached_property
     def _held(self) -> dict[str, Any]:
         d = self.derivation
+        outside = _externals((d.function, d.adjoint))
         return {
             "format": FORMAT,
             "bound": str(self.bound),
@@ -164,8 +159,10 @@ class Certificate(Shown):
             "derivation": self.record.text if self.has_steps else None,
             "cotangent": d.adjoint.params[-1].name,
             "functions": [
-                described(f, f.shared is None or f in set(_called(d.function.body))) for f in _functions(self._programs)
+                described(f, f.shared is None or f in set(_called(d.function.body)))
+                for f in _functions((*self._programs, *(rule for rule in outside.values() if rule is not None)))
             ],
+            **({"external": [described_external(r, rule) for r, rule in outside.items()]} if outside else {}),
             "steps": self.record.steps() if self.has_steps else [],
             "costs": {
                 name: None if cost is None else _as_text(cost, self._texts[name]) for name, cost in self.costs.items()
@@ -410,6 +407,19 @@ def _functions(programs: Sequence[Function]) -> list[ScalarFunction]:
 
 def _routines(e: Expr) -> Iterator[Routine]:
     return (node.routine for node in postorder(e) if isinstance(node, Apply))
+
+
+def _externals(programs: Sequence[Function]) -> dict[Routine, Function | None]:
+    """The external functions that these programs call, and the adjoints of these, which have the bodies of all
+    programs."""
+    found: dict[Routine, Function | None] = {}
+    waiting = [r for f in programs for r in _routines(f.body)]
+    while waiting:
+        r = waiting.pop()
+        if r not in found:
+            rule = found[r] = opened(rule_of(r)) if is_declared(r) else None
+            waiting += [] if rule is None else _routines(rule.body)
+    return dict(sorted(found.items(), key=lambda pair: pair[0].name))
 
 
 def _called(e: Expr) -> Iterator[ScalarFunction]:

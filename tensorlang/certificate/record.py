@@ -12,7 +12,7 @@ from tensorlang.derivative.derivation import Derivation, InnerProduct, Side, Ste
 from tensorlang.derivative.transcript import Names
 from tensorlang.language.affine import Index, IndexArray
 from tensorlang.language.function import Function
-from tensorlang.language.grammar import Expr, MakePair, ScalarFunction, Var, bracket, gen, number
+from tensorlang.language.grammar import Expr, MakePair, Routine, ScalarFunction, Var, bracket, gen, number
 from tensorlang.language.lets import bindings, under
 from tensorlang.language.names import Named, free_names
 from tensorlang.language.predicates import TRUE, Predicate
@@ -135,3 +135,9 @@ def described(f: ScalarFunction, told: bool = True) -> dict[str, Any]:
     if told and f.loops is not None:
         found |= f.loops.programs()
     return found if f.body is None else {**found, "body": expr_text(f.body)}
+
+
+def described_external(r: Routine, rule: Function | None) -> dict[str, Any]:
+    """An external function, all of which is believed: its types, its cost and its adjoint, as JSON has them."""
+    cost = [[weight, [str(n) for n in sizes]] for weight, sizes in r.cost]
+    return {"signature": f"{r.signature}: {r.kind}", "cost": cost, "adjoint": None if rule is None else str(rule)}

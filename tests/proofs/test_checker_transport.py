@@ -18,10 +18,12 @@ from proofs.checker.certificate import check
 from proofs.checker.charges import Charge, Domain
 from proofs.checker.facts import Facts
 from proofs.checker.predicates import within
-from proofs.checker.semantics import NoIndex, Semantics
-from proofs.checker.transport import Carried, Ledger, Open, Piece, Split, Step, pieces_of, read_step
+from proofs.checker.semantics import NoIndex, Semantics, fine
+from proofs.checker.syntax import program
+from proofs.checker.transport import Carried, Ledger, Open, Piece, Split, Step, pieces_of, read_step, without_data
 from proofs.checker.trees import (
     Affine,
+    All,
     ArrayType,
     Compare,
     Element,
@@ -256,3 +258,21 @@ def test_wrong_transports_change_nothing() -> None:
     held = json.loads(certify(tl.parse(TEXT)).to_json())
     held["transports"] = {"bound": [[0, 0, [{"0": 1}]], [9, 9, []], "x", [0, 1, [{"zz": 5}]]], "program": [None]}
     assert check(json.dumps(held)).decided
+
+
+@pytest.mark.parametrize("c", [1, 2, 3])
+def test_low_pieces_of_all_data_have_no_fewer_points(c: int) -> None:
+    text = "f(x: [n]R, a: [n]idx(2), E: rel(n, n)) = sum i:n where exists k:n. a[k] + 2*k = i. x[i]"
+    facts = Facts(Budget(10))
+    facts.declare(program(text).params)
+    k, size = name("%k"), name("n")
+    i = name("$i")
+    element = Affine(((Element("a", (k,)), 1),))
+    some = Exists("%k", size, Compare(True, element + k.times(2) - i))
+    inside = fine(within(i, size.times(3)))
+    low, high = Domain(("$i",), (*inside, some)), Domain(("$i",), (*inside, Compare(False, element - number(1))))
+    ((weight, found),) = without_data([(Fraction(c), low), (Fraction(-c), high)], facts)
+    assert weight == c
+    assert not found.has_data
+    assert facts.implies(found.preds, within(name(found.dims[0]), size.times(2)))
+    assert facts.implies(fine(within(name(found.dims[0]), size.times(2))), All(found.preds))

@@ -1,0 +1,165 @@
+"""External functions: what a certificate says of functions that are no programs, all of which is assumed.
+
+Of each the file has its signature, its declared cost, and the program that is declared to be its adjoint, if one is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+from itertools import product
+from math import prod
+from typing import Any
+
+from . import syntax, trees
+from .budget import Budget
+from .facts import Facts, fresh
+from .kinds import Kinds, flat_type, shape, type_at
+from .predicates import moved
+from .trees import Affine, Apply, Exists, External, PairType, Program, Refused, Type
+
+_KEYS = {"signature", "cost", "adjoint"}
+_SIZES = (1, 2, 3, 100)
+
+
+def read_externals(held: Any) -> tuple[dict[str, External], dict[str, Program], list[str]]:
+    """The external functions of a certificate, the adjoints of those that have one, by name, and what has to be assumed
+    of them all."""
+    _need(isinstance(held, list), "a list of external functions")
+    found: dict[str, External] = {}
+    for f in held:
+        _need(isinstance(f, dict) and f.keys() == _KEYS, f"the keys {sorted(_KEYS)} of an external function")
+        _need(isinstance(f["signature"], str) and isinstance(f["adjoint"], str | None), "texts")
+        title, params, kind = syntax.signature(f["signature"])
+        _need(title not in found, f"{title} once")
+        cost = _cost(title, f["cost"])
+        found[title] = External(title, params, kind, cost)
+        _require_plain(found[title])
+    adjoints = {
+        title: syntax.program(f["adjoint"], found)
+        for title, f in zip(found, held, strict=True)
+        if f["adjoint"] is not None
+    }
+    return found, adjoints, [what for f, told in zip(found.values(), held, strict=True) for what in _assumed(f, told)]
+
+
+def check_externals(
+    externals: Mapping[str, External], adjoints: Mapping[str, Program], programs: Collection[Program], budget: Budget
+) -> None:
+    """Raise `Refused` unless each of these functions is called, and their adjoints have the types that such have."""
+    for title, rule in adjoints.items():
+        f = externals[title]
+        kinds = [flat_type(kind) for _, kind in rule.params]
+        own = [flat_type(kind) for _, kind in f.params]
+        _need(not rule.sizes, f"no parameters of the adjoint of {title} that are sizes")
+        _need(kinds == [*own, flat_type(f.kind), flat_type(f.kind)], f"the adjoint of {title} to take what it has to")
+        wanted = own[-1]
+        for kind in reversed(own[:-1]):
+            wanted = PairType(kind, wanted)
+        _need(Kinds.of(Facts(budget), rule).type == wanted, f"the adjoint of {title} to give the cotangents of {title}")
+    called: set[str] = set()
+    waiting = [f.name for program in programs for f in _called(program.body)]
+    while waiting:
+        title = waiting.pop()
+        if title not in called and title in adjoints:
+            waiting += [f.name for f in _called(adjoints[title].body)]
+        called.add(title)
+    _need(called == externals.keys(), f"the external functions that are called, {sorted(called)}")
+
+
+def program_at(program: Program, sizes: Mapping[str, Affine]) -> Program:
+    """`program` with index expressions in the places of its sizes; what it binds is named anew, so nothing is
+    captured."""
+    params = tuple((x, type_at(kind, sizes)) for x, kind in program.params)
+    return Program(program.name, params, _moved(program.body, sizes))
+
+
+def _moved(node: Any, names: Mapping[str, Affine]) -> Any:
+    if isinstance(node, Affine):
+        return moved(node, names)
+    if isinstance(node, tuple):
+        return tuple(_moved(part, names) for part in node)
+    if not hasattr(node, "__dataclass_fields__"):
+        return node
+    if isinstance(node, trees.Gen | trees.Sum | trees.Best | Exists | trees.Recur):
+        size, own = moved(node.size, names), fresh()
+        inner = {**names, node.index: trees.name(own)}
+        kept = {"index", "size", "init"}
+        parts = {key: _moved(getattr(node, key), inner) for key in node.__dataclass_fields__.keys() - kept}
+        if isinstance(node, trees.Recur):
+            parts["init"] = _moved(node.init, names)
+        return replace(node, index=own, size=size, **parts)
+    return replace(node, **{key: _moved(getattr(node, key), names) for key in node.__dataclass_fields__})
+
+
+def _cost(title: str, held: Any) -> tuple[tuple[int, tuple[str, ...]], ...]:
+    what = f"the cost of {title} as weights and names of sizes"
+    _need(isinstance(held, list), what)
+    for term in held:
+        _need(isinstance(term, list) and len(term) == 2 and type(term[0]) is int and isinstance(term[1], list), what)
+        _need(all(isinstance(x, str) for x in term[1]) and abs(term[0]) < 10**12 and len(term[1]) <= 12, what)
+    return tuple((weight, tuple(names)) for weight, names in held)
+
+
+def _require_plain(f: External) -> None:
+    """Its parameters are arrays and numbers whose axes tell all sizes, it gives such, and it costs no less than 0."""
+    told: set[str] = set()
+    named: set[str] = {x for _, names in f.cost for x in names}
+    _need(bool(f.params) and len({x for x, _ in f.params}) == len(f.params), f"parameters of {f.name}")
+    for _, kind in f.params:
+        for size in _axes(kind, f.name, pairs=False):
+            own = {str(atom) for atom, _ in size.terms}
+            named |= own
+            told |= {x for x in own if size == trees.name(x)}
+    for size in _axes(f.kind, f.name, pairs=True):
+        named |= {str(atom) for atom, _ in size.terms}
+    _need(named <= told, f"the axes of the parameters of {f.name} to tell {sorted(named - told)}")
+    order = sorted({x for _, names in f.cost for x in names})
+    _need(len(order) <= 4, f"a cost of {f.name} in a few sizes")
+    for values in product(_SIZES, repeat=len(order)):
+        sizes = dict(zip(order, values, strict=True))
+        least = sum(weight * prod(sizes[x] for x in names) for weight, names in f.cost)
+        _need(least >= 0, f"{f.name} to cost at least 0")
+
+
+def _axes(kind: Type, title: str, pairs: bool) -> Iterator[Affine]:
+    if pairs and isinstance(kind, PairType):
+        yield from _axes(kind.first, title, pairs)
+        yield from _axes(kind.second, title, pairs)
+        return
+    sizes, element = shape(kind)
+    _need(isinstance(element, trees.Real), f"{title} to be of arrays and numbers")
+    yield from sizes
+
+
+def _called(e: Any) -> Iterator[External]:
+    stack: list[Any] = [e]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Apply):
+            yield node.external
+        if isinstance(node, tuple):
+            stack += node
+        stack += [getattr(node, key) for key in getattr(node, "__dataclass_fields__", ())]
+
+
+def _assumed(f: External, held: Mapping[str, Any]) -> Iterator[str]:
+    """All that is believed, as the file has it: who changes that changes the report."""
+    cost = " + ".join(_term(weight, names) for weight, names in f.cost).replace("+ -", "- ") or "0"
+    if held["adjoint"] is not None:
+        yield f"the adjoint of {' '.join(held['signature'].split())}, an external function: {_line(held['adjoint'])}"
+    yield f"that a call of {f.name} costs {cost}"
+
+
+def _line(text: str) -> str:
+    return " ".join(word for line in text.splitlines() for word in line.partition("--")[0].split())
+
+
+def _term(weight: int, names: tuple[str, ...]) -> str:
+    powers = [x if names.count(x) == 1 else f"{x}^{names.count(x)}" for x in dict.fromkeys(names)]
+    return "*".join([*([str(weight)] if weight != 1 or not powers else []), *powers])
+
+
+def _need(holds: bool, what: str) -> None:
+    if not holds:
+        raise Refused(f"expected {what}")

@@ -49,7 +49,8 @@ def _functions(source: str) -> Iterator[tuple[ast.FunctionDef, str]]:
     lines = source.splitlines()
     for f in ast.parse(source).body:
         if isinstance(f, ast.FunctionDef):
-            yield f, "\n".join(lines[f.lineno - 1 : f.end_lineno])
+            first = min([f.lineno, *(part.lineno for part in f.decorator_list)])
+            yield f, "\n".join(lines[first - 1 : f.end_lineno])
 
 
 def _thresholds(f: ast.FunctionDef) -> Iterator[str]:

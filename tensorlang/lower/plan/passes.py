@@ -80,10 +80,10 @@ def _check(made: Plan) -> None:
     """Raise `NormalFormError` unless each array is made once, before it is read."""
     there: set[Var | IndexArray] = {g.variable for g in made.given}
     params = {p for p in made.function.params if isinstance(p, Var | IndexArray)}
-    every = {*there, *params, *made.variables()}
+    later = set(made.variables()) - params
 
     def reads(e: Expr, by: str) -> None:
-        missing = [x.name for x in occurring(e) if x in every and x not in there | params]
+        missing = [x.name for x in occurring(e) if x in later and x not in there]
         if missing:
             raise NormalFormError(f"a plan's {by} reads {missing[0]} before it is made")
 

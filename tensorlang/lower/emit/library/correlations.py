@@ -24,7 +24,7 @@ def _correlate(x, w, at, compute, groups=0, batch=0, outer=0):
     last axes; x is zero outside of itself, a and b are positive. Before these come axes that x and w share, then those
     of x alone, or of w alone, then those that are summed. The result has the shared ones, those of x, those of w, and
     the i."""
-    return _correlated(x, w, at, _traced_once(compute), groups, batch, outer)
+    return _traced_once(compute)(x, w, at, groups, batch, outer)
 
 
 def _correlate_in_steps(x, w, at, compute, groups=0, batch=0, outer=0):
@@ -33,8 +33,13 @@ def _correlate_in_steps(x, w, at, compute, groups=0, batch=0, outer=0):
 
 
 def _traced_once(compute):
-    """compute(x, w, at), which JAX traces once for all arrays of the same shapes."""
-    return lambda x, w, at: jax.jit(compute, static_argnums=2)(x, w, tuple(at))
+    """`compute`, which JAX traces once for all arrays of the same shapes."""
+    return lambda x, w, at, *axes: jax.jit(compute, static_argnums=(2, 3, 4, 5))(x, w, tuple(at), *axes)
+
+
+def _with_axes(compute):
+    """`compute`, which takes arrays with all the axes of `_correlate`, too, if it is told how many there are."""
+    return lambda x, w, at, *axes: _correlated(x, w, at, compute, *axes) if axes else compute(x, w, at)
 
 
 def _correlated(x, w, at, compute, groups, batch, outer):
@@ -149,6 +154,7 @@ def _folded(x, axis, start, rows, step):
 # along a line
 
 
+@_with_axes
 def _line(x, w, at):
     """Along one axis: a sum of slices, or for each output, XLA's convolution, products of blocks, or FFTs."""
     ((a, b, _, n),), taps = at, w.shape[2]
@@ -253,6 +259,7 @@ def _by_fft_blocks(x, w, at):
 # along several axes
 
 
+@_with_axes
 def _plane(x, w, at):
     """Along two axes: a sum of slices, Fourier transforms, a loop over rows of taps, or XLA's convolution."""
     taps, outputs = _volume(w.shape[2:]), _volume([n for _, _, _, n in at])
@@ -279,6 +286,7 @@ def _by_lines(x, w, at):
     return jnp.stack([t @ jnp.ones(columns, t.dtype) for t in totals], 1)[None, None]
 
 
+@_with_axes
 def _space(x, w, at):
     """Along any axes: a sum of slices, a loop over rows of taps, or XLA's convolution."""
     if _is_few(w, COSTS["fused_terms"]):
@@ -316,6 +324,7 @@ def _by_columns(x, w, at):
 # along a line or several axes
 
 
+@_with_axes
 def _by_slices(x, w, at):
     """One sum of shifted slices. An odd length along a line would keep XLA from using vectors: the tail is done by
     itself."""

@@ -8,9 +8,10 @@ from jax.experimental.xla_metadata import set_xla_metadata
 from tensorlang.lower.costs import COSTS
 
 
+@jax.jit
 def _stored(x):
     """x, stored in memory. XLA's fusions for CPUs would compute a cheap array anew for all that read it; what is given
-    to a function that is not inlined is there."""
+    to a function that is not inlined is there. Traced once for each shape."""
 
     def once(x):
         with set_xla_metadata(inlineable="false"):

@@ -39,7 +39,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """With --skipped leave out what the last run did not skip, whole files or single tests."""
     if not config.getoption("--skipped"):
         return
-    before = config.cache.get(_SKIPPED, None) if config.cache else None
+    cache = getattr(config, "cache", None)
+    before = cache.get(_SKIPPED, None) if cache else None
     if before is None:
         raise pytest.UsageError("no run of the tests before this one could skip any: run them without --skipped")
     chosen = [item for item in items if not {item.nodeid, item.nodeid.partition("::")[0]}.isdisjoint(before)]
@@ -62,9 +63,10 @@ def pytest_collectreport(report: pytest.CollectReport) -> None:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Say so to the next run; the workers of a parallel run tell theirs to the first process."""
     config = session.config
-    if hasattr(config, "workerinput") or config.option.collectonly or config.cache is None:
+    cache = getattr(config, "cache", None)  # there is none with -p no:cacheprovider
+    if hasattr(config, "workerinput") or config.option.collectonly or cache is None:
         return
-    config.cache.set(_SKIPPED, sorted(_skipped))
+    cache.set(_SKIPPED, sorted(_skipped))
     if config.getoption("--skipped") and session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
         session.exitstatus = pytest.ExitCode.OK
 

@@ -19,6 +19,7 @@ from proofs.checker.report import Report
 from proofs.checker.trees import Refused
 from tests.derivative.test_recurrences import PROGRAMS, RNN
 from tests.support.recurrences import recurrent
+from tests.support.sampling import one_in
 
 DECIDED = sorted(
     PROGRAMS.keys()
@@ -74,7 +75,7 @@ def test_data_conditions_and_extrema_may_be_in_steps(name: str) -> None:
 MEASURED = {p.name: p.text for p in through_time.PROGRAMS if "n = 256" not in p.name}
 
 
-@pytest.mark.parametrize("name", MEASURED)
+@pytest.mark.parametrize("name", one_in(3, MEASURED))
 def test_the_recurrences_that_are_measured_are_decided(name: str) -> None:
     report = checked(MEASURED[name])
     assert report.decided, str(report)

@@ -5,10 +5,10 @@ Of each the file has its signature, its declared cost, and the program that is d
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import product
-from math import prod
 from typing import Any
 
 from . import syntax, trees
@@ -19,7 +19,9 @@ from .predicates import moved
 from .trees import Affine, Apply, Exists, External, PairType, Program, Refused, Type
 
 _KEYS = {"signature", "cost", "adjoint"}
-_SIZES = (1, 2, 3, 100)
+_LARGE = 3
+"""A cost is at least 0 if it is so where each size is one below this, or anything from this on."""
+_MOST_TERMS = 12
 
 
 def read_externals(held: Any) -> tuple[dict[str, External], dict[str, Program], list[str]]:
@@ -94,10 +96,10 @@ def _moved(node: Any, names: Mapping[str, Affine]) -> Any:
 
 def _cost(title: str, held: Any) -> tuple[tuple[int, tuple[str, ...]], ...]:
     what = f"the cost of {title} as weights and names of sizes"
-    _need(isinstance(held, list), what)
+    _need(isinstance(held, list) and len(held) <= _MOST_TERMS, what)
     for term in held:
         _need(isinstance(term, list) and len(term) == 2 and type(term[0]) is int and isinstance(term[1], list), what)
-        _need(all(isinstance(x, str) for x in term[1]) and abs(term[0]) < 10**12 and len(term[1]) <= 12, what)
+        _need(all(isinstance(x, str) for x in term[1]) and abs(term[0]) < 10**12 and len(term[1]) <= _MOST_TERMS, what)
     return tuple((weight, tuple(names)) for weight, names in held)
 
 
@@ -116,10 +118,26 @@ def _require_plain(f: External) -> None:
     _need(named <= told, f"the axes of the parameters of {f.name} to tell {sorted(named - told)}")
     order = sorted({x for _, names in f.cost for x in names})
     _need(len(order) <= 4, f"a cost of {f.name} in a few sizes")
-    for values in product(_SIZES, repeat=len(order)):
-        sizes = dict(zip(order, values, strict=True))
-        least = sum(weight * prod(sizes[x] for x in names) for weight, names in f.cost)
-        _need(least >= 0, f"{f.name} to cost at least 0")
+    for values in product((*range(1, _LARGE), None), repeat=len(order)):
+        small = {x: value for x, value in zip(order, values, strict=True) if value is not None}
+        _need(all(k >= 0 for k in _shifted(f.cost, small).values()), f"{f.name} to cost at least 0 at all sizes")
+
+
+def _shifted(cost: Iterable[tuple[int, tuple[str, ...]]], small: Mapping[str, int]) -> Counter[tuple[str, ...]]:
+    """A cost at these sizes as a polynomial in what the others are beyond `_LARGE`: monomials, and what they are
+    multiplied by."""
+    total: Counter[tuple[str, ...]] = Counter()
+    for weight, names in cost:
+        found: Counter[tuple[str, ...]] = Counter({(): weight})
+        for x in sorted(names):
+            grown: Counter[tuple[str, ...]] = Counter()
+            for monomial, k in found.items():
+                grown[monomial] += k * small.get(x, _LARGE)
+                if x not in small:
+                    grown[*monomial, x] += k
+            found = grown
+        total.update(found)
+    return total
 
 
 def _axes(kind: Type, title: str, pairs: bool) -> Iterator[Affine]:

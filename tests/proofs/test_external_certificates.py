@@ -8,77 +8,31 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import jax.numpy as jnp
 import pytest
 
 import tensorlang as tl
 from proofs.checker.__main__ import main
 from proofs.checker.certificate import check
 from proofs.checker.trees import Refused
+from tests.support import externals  # noqa: F401  declares the functions that the programs call
 
 n, m = tl.sizes("n m")
 Held = dict[str, Any]
 
 
-@tl.external(cost="n^3 + n^2")
-def inverted(A: tl.R[n, n], b: tl.R[n]) -> tl.R[n]:
-    return jnp.linalg.solve(A, b)
-
-
-@tl.adjoint_of(inverted, examples=lambda rng, n: (rng.normal(size=(n, n)) + 4 * jnp.eye(n), rng.normal(size=n)))
-def inverted_adjoint(A, b, y, y_bar):  # type: ignore[no-untyped-def]
-    b_bar = inverted(tl.gen((n, n), lambda i, j: A[j, i]), y_bar)
-    return tl.gen((n, n), lambda i, j: -b_bar[i] * y[j]), b_bar
-
-
-@tl.external(cost="4*n")
-def waves(x: tl.R[n]) -> tl.R[n]:
-    return jnp.sin(x)
-
-
-@tl.adjoint_of(waves)
-def waves_adjoint(x, y, y_bar):  # type: ignore[no-untyped-def]
-    return tl.gen(n, lambda i: tl.cos(x[i]) * y_bar[i])
-
-
-@tl.external(cost="20*n^2")
-def turned(x: tl.R[n], y: tl.R[n]) -> (tl.R[n], tl.R[n]):  # type: ignore[syntax, valid-type]
-    z = jnp.fft.fft(x + 1j * y)
-    return z.real, z.imag
-
-
-@tl.adjoint_of(turned)
-def turned_adjoint(x, y, z, z_bar):  # type: ignore[no-untyped-def]
-    u, v = turned(tl.fst(z_bar), tl.gen(n, lambda i: -tl.snd(z_bar)[i]))
-    return u, tl.gen(n, lambda i: -v[i])
-
-
-@tl.external(cost="3*n*m")
-def pulled_back(A: tl.R[n, m], x: tl.R[m], y: tl.R[n], y_bar: tl.R[n]) -> (tl.R[n, m], tl.R[m]):  # type: ignore[syntax, valid-type]
-    return jnp.outer(y_bar, x), A.T @ y_bar
-
-
-@tl.external(cost="2*n*m")
-def applied(A: tl.R[n, m], x: tl.R[m]) -> tl.R[n]:
-    return A @ x
-
-
-tl.adjoint_of(applied)(pulled_back)
-
 PROGRAMS = (
-    "solved(A: [n][n]R, b: [n]R) = sum i:n. inverted(A, b)[i]^2",
-    "twice(A: [n][n]R, b: [n]R, c: [n]R) = sum i:n. inverted(A, gen j:n. inverted(A, b)[j] * c[j])[i]^2",
-    "powers(x: [n]R, y: [n]R) = let z = turned(x, y) in sum i:n. fst(z)[i]^2 + snd(z)[i]^2",
-    "rows(x: [n][m]R) = sum i:n, j:m. waves(x[i])[j] * waves(gen k:m. x[i, k] * x[i, k])[j]",
-    "outside(A: [n][m]R, x: [m]R) = sum i:n. applied(A, x)[i]^2",
-    "wide(x: [n + m]R) = let y = waves(gen i:n. x[i + m]) in sum i:n. y[i] * x[i]",
-    "data(x: [n]R, k: [n]idx(n), E: rel(n, n)) = let y = waves(gen i:n. [exists j:n. E(i, j)] * x[k[i]] + "
+    "solved(A: [n][n]R, b: [n]R) = sum i:n. solve(A, b)[i]^2",
+    "twice(A: [n][n]R, b: [n]R, c: [n]R) = sum i:n. solve(A, gen j:n. solve(A, b)[j] * c[j])[i]^2",
+    "powers(x: [n]R, y: [n]R) = let z = fft(x, y) in sum i:n. fst(z)[i]^2 + snd(z)[i]^2",
+    "rows(x: [n][m]R) = sum i:n, j:m. sines(x[i])[j] * sines(gen k:m. x[i, k] * x[i, k])[j]",
+    "outside(A: [n][m]R, x: [m]R) = sum i:n. times(A, x)[i]^2",
+    "wide(x: [n + m]R) = let y = sines(gen i:n. x[i + m]) in sum i:n. y[i] * x[i]",
+    "data(x: [n]R, k: [n]idx(n), E: rel(n, n)) = let y = sines(gen i:n. [exists j:n. E(i, j)] * x[k[i]] + "
     "(max j:n. x[j])) in sum i:n. [2*i < n] * y[i]^2",
-    "chosen(x: [n]R, k: [n]idx(m)) = gen j:m. sum i:n. [k[i] = j] * waves(x)[i]",
-    "after(A: [n][n]R, b: [n]R) = let y = fold t:T with s = b. gen i:n. s[i] * b[i] in sum i:n. y[i] * "
-    "inverted(A, y)[i]",
-    "before(x: [n]R, u: [T]R) = let w = waves(x) in fold t:T with s = sum i:n. w[i]. u[t] * sin(s)",
-    "read(x: [5][n]R) = sum i:n. waves(x[2])[i] * waves(x[4])[i]",
+    "chosen(x: [n]R, k: [n]idx(m)) = gen j:m. sum i:n. [k[i] = j] * sines(x)[i]",
+    "after(A: [n][n]R, b: [n]R) = let y = fold t:T with s = b. gen i:n. s[i] * b[i] in sum i:n. y[i] * solve(A, y)[i]",
+    "before(x: [n]R, u: [T]R) = let w = sines(x) in fold t:T with s = sum i:n. w[i]. u[t] * sin(s)",
+    "read(x: [5][n]R) = sum i:n. sines(x[2])[i] * sines(x[4])[i]",
 )
 
 
@@ -108,10 +62,8 @@ def test_files_are_saved_loaded_and_checked_from_the_shell(tmp_path: Path, capfd
     assert tl.Certificate.load(path).to_json() == path.read_text()
     assert main([str(path)]) == 0
     out = capfd.readouterr().out
-    assert (
-        "assuming: the adjoint of inverted(A: [n][n]R, b: [n]R): [n]R, an external function: inverted_adjoint(" in out
-    )
-    assert "assuming: that a call of inverted costs n^3 + n^2" in out
+    assert "assuming: the adjoint of solve(A: [n][n]R, b: [n]R): [n]R, an external function: solve_adjoint(" in out
+    assert "assuming: that a call of solve costs n^3 + n^2" in out
 
 
 def test_what_can_be_neither_decided_nor_sampled_is_told_and_has_its_status(
@@ -127,7 +79,7 @@ def test_what_can_be_neither_decided_nor_sampled_is_told_and_has_its_status(
 
 
 def test_a_step_that_calls_one_is_not_decided() -> None:
-    text = "steps(x: [n]R) = let y = fold t:T with s = x. gen i:n. waves(s)[i] in sum i:n. y[i]"
+    text = "steps(x: [n]R) = let y = fold t:T with s = x. gen i:n. sines(s)[i] in sum i:n. y[i]"
     report = check(certified(text))
     assert not report.decided
     assert not report.sampled
@@ -140,9 +92,9 @@ def test_another_cost_is_told_and_decides() -> None:
     held = genuine(PROGRAMS[0])
     held["external"][0]["cost"] = [[7, ["n"]]]
     held["transports"] = {}
-    assert "that a call of inverted costs 7*n" in check(json.dumps(held)).assumptions
+    assert "that a call of solve costs 7*n" in check(json.dumps(held)).assumptions
     held = genuine(PROGRAMS[4])
-    back = next(f for f in held["external"] if f["signature"].startswith("pulled_back"))
+    back = next(f for f in held["external"] if f["signature"].startswith("pulled"))
     back["cost"] = [[30, ["n", "m"]]]
     with pytest.raises(Refused, match="the adjoint costs"):
         check(json.dumps(held))
@@ -160,30 +112,29 @@ def test_another_adjoint_is_not_the_gradient() -> None:
 
 
 def test_both_adjoints_changed_alike_stand_in_the_report() -> None:
-    held = genuine("f(x: [n]R) = sum i:n. waves(x)[i]")
+    held = genuine("f(x: [n]R) = sum i:n. sines(x)[i]")
     held["external"][0]["adjoint"] = held["external"][0]["adjoint"].replace("cos", "sin")
     held["adjoint"] = held["adjoint"].replace("cos", "sin")
     held["functions"] = [
         {"name": "sin", "arity": 1, "cost": 1, "components": ["cos(x0) * t"]},
         {"name": "cos", "arity": 1, "cost": 1, "components": ["-sin(x0) * t"]},
     ]
-    try:
-        report = check(json.dumps(held))
-    except Refused:
-        return
+    report = check(json.dumps(held))
+    assert report.decided
     assert any("sin(x[i]) * y_bar[i]" in what for what in report.assumptions)
 
 
 WRONG = (
-    ("signature", "inverted(A: [n][m]R, b: [n]R): [n]R"),
-    ("signature", "inverted(A: [n][n]R, b: [n]R): [n][n]R"),
-    ("signature", "inverted(A: [n][n]R): [n]R"),
-    ("signature", "inverted(A: [n][n]R, b: [n]R): [k]R"),
-    ("signature", "inverted(A: [n][n]R, b: [n]idx(n)): [n]R"),
+    ("signature", "solve(A: [n][m]R, b: [n]R): [n]R"),
+    ("signature", "solve(A: [n][n]R, b: [n]R): [n][n]R"),
+    ("signature", "solve(A: [n][n]R): [n]R"),
+    ("signature", "solve(A: [n][n]R, b: [n]R): [k]R"),
+    ("signature", "solve(A: [n][n]R, b: [n]idx(n)): [n]R"),
     ("signature", "other(A: [n][n]R, b: [n]R): [n]R"),
-    ("signature", "inverted"),
+    ("signature", "solve"),
     ("signature", 7),
     ("cost", [[-1, ["n"]]]),
+    ("cost", [[1000, ["n"]], [-1, ["n", "n"]]]),
     ("cost", [[1, ["k"]]]),
     ("cost", [[0.5, ["n"]]]),
     ("cost", [[True, ["n"]]]),
@@ -208,7 +159,7 @@ def test_what_does_not_fit_is_refused(key: str, value: Any) -> None:
 def test_functions_that_are_left_out_named_twice_or_never_called_are_refused() -> None:
     for text in PROGRAMS[:5]:
         own = genuine(text)
-        spare = genuine(PROGRAMS[5])["external"] if "waves" not in text else genuine(PROGRAMS[0])["external"]
+        spare = genuine(PROGRAMS[5])["external"] if "sines" not in text else genuine(PROGRAMS[0])["external"]
         for other in ([], own["external"] * 2, own["external"] + spare):
             with pytest.raises(Refused):
                 check(json.dumps({**own, "external": other}))
@@ -222,7 +173,7 @@ def test_functions_that_are_left_out_named_twice_or_never_called_are_refused() -
 
 def test_no_function_is_scalar_and_external_and_no_derivation_has_one() -> None:
     held = genuine(PROGRAMS[0])
-    scalar = {"name": "inverted", "arity": 2, "cost": 1, "components": ["t", "t"]}
+    scalar = {"name": "solve", "arity": 2, "cost": 1, "components": ["t", "t"]}
     with pytest.raises(Refused, match="one function"):
         check(json.dumps({**held, "functions": [*held["functions"], scalar]}))
     with pytest.raises(Refused, match="no derivation"):
@@ -238,15 +189,17 @@ CHANGES = (
 )
 
 
-@pytest.mark.parametrize("text", PROGRAMS, ids=lambda text: text.partition("(")[0])
+IN_LINES = [text for text in PROGRAMS if not text.startswith(("wide", "read"))]
+"""Those whose adjoints have an array in a line of its own."""
+
+
+@pytest.mark.parametrize("text", IN_LINES, ids=lambda text: text.partition("(")[0])
 def test_adjoints_that_are_wrong_somewhere_are_never_decided(text: str) -> None:
     rng = random.Random(text)
     for change in CHANGES:
         held = genuine(text)
         lines = held["adjoint"].splitlines()
         fits = [k for k, line in enumerate(lines) if "gen " in line and ". " in line and "(gen" not in line]
-        if not fits:
-            return
         k = fits[-1] if rng.random() < 0.7 else rng.choice(fits)
         head, _, e = lines[k].partition(". ")
         tail = " in" if e.endswith(" in") else ""

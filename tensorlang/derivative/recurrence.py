@@ -54,7 +54,7 @@ from tensorlang.language.types import Pair, R, Type, array, shape
 from tensorlang.normal import function_of, normal_ssa
 from tensorlang.normal.contraction import is_determined
 from tensorlang.normal.pattern import Shape, axes
-from tensorlang.normal.recurrences import choices_of, made_step, merged, step_of, step_ssa
+from tensorlang.normal.recurrences import choices_of, made_step, merged, step_ssa
 from tensorlang.normal.ssa import (
     SSA,
     Addition,
@@ -79,6 +79,7 @@ from tensorlang.normal.ssa import (
     states,
     sum_of_terms,
 )
+from tensorlang.normal.take_recurrences import step_of
 from tensorlang.normal.tidy import is_index_only, replaced
 from tensorlang.normal.to_ssa import Builder
 from tensorlang.sets.isl import implies

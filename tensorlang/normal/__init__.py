@@ -5,8 +5,10 @@ from tensorlang.language.function import Function
 from tensorlang.normal.eliminate_pairs import eliminate_pairs
 from tensorlang.normal.let_lift import let_lift
 from tensorlang.normal.push_out_gen import push_out_gen
-from tensorlang.normal.recurrences import apart, has_recurrences, normal_with_recurrences, put_together
+from tensorlang.normal.put_together import put_together
+from tensorlang.normal.recurrences import apart, has_recurrences
 from tensorlang.normal.ssa import SSA, to_function
+from tensorlang.normal.take_recurrences import normal_with_recurrences
 from tensorlang.normal.to_ssa import ssa_of, to_ssa
 
 __all__ = ["eliminate_pairs", "function_of", "let_lift", "normal_ssa", "normalize", "push_out_gen", "to_ssa"]

@@ -34,7 +34,8 @@ from tensorlang.language.lets import under
 from tensorlang.language.predicates import FALSE, TRUE, Equal, Predicate, conjunction, conjuncts, substitute
 from tensorlang.language.types import R, array
 from tensorlang.normal.contraction import inner_solution, reads_each_once
-from tensorlang.normal.recurrences import apart, put_together
+from tensorlang.normal.put_together import put_together
+from tensorlang.normal.recurrences import apart
 from tensorlang.normal.ssa import (
     SSA,
     Addition,

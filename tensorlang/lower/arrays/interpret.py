@@ -50,7 +50,8 @@ from tensorlang.lower.arrays.ir import (
     Volume,
     When,
 )
-from tensorlang.lower.arrays.meaning import MEANING, WORK
+from tensorlang.lower.arrays.meaning import MEANING
+from tensorlang.lower.arrays.meaning_work import WORK
 
 Scope = dict[str, Anything]
 

@@ -1,0 +1,196 @@
+"""A program's recurrences back in the core language.
+
+    H = States(Loop(n, Step, S(e0), frees))    ->    let h = fold t:n with s = e0 . e1 in ..
+    Y = Result(Application(r, b, S(gen b. e0), ..))    ->    let y = gen b. r(e0, ..) in ..
+
+A recurrence of which more is read than one word says is a trace.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from tensorlang.errors import NormalFormError
+from tensorlang.language.affine import Index, IndexArray, Lookup, atom_affine
+from tensorlang.language.function import Function, taken_names, unused_name
+from tensorlang.language.grammar import (
+    Access,
+    Apply,
+    Expr,
+    Gen,
+    MakePair,
+    Proj,
+    Recur,
+    Var,
+    access,
+    gen,
+)
+from tensorlang.language.lets import Binding, bindings, under
+from tensorlang.language.names import free_names
+from tensorlang.language.rebuilt import rewrite, with_atoms, with_values
+from tensorlang.language.recurrence import paired, parted
+from tensorlang.language.types import leaves
+from tensorlang.normal.recurrences import (
+    Apart,
+    step_ssa,
+)
+from tensorlang.normal.ssa import (
+    SSA,
+    Application,
+    Loop,
+)
+
+
+def put_together(g: Function, d: Apart, program: Callable[[SSA], Function]) -> Function:
+    """`g`, a program that `d.s` has become, with the recurrences again; `program` makes programs of their steps.
+
+    A recurrence of which more is read than one word says is a trace.
+    """
+    if not d.loops:
+        return g
+    bound, body = bindings(g.body)
+    assert isinstance(body, MakePair)
+    held = {x.name: x for x in g.params if isinstance(x, Var)}
+    read = _leaves(body.second, sum(len(loop.operands) for loop in d.loops))
+    words: dict[int, set[str]] = {}
+    for k, _, word in d.given.values():
+        words.setdefault(k, set()).add(word)
+    taken = taken_names(g) | {x.name for x, _ in bound}
+    named: list[tuple[Var, Expr]] = []
+    for k, loop in enumerate(d.loops):
+        own, read = read[: len(loop.operands)], read[len(loop.operands) :]
+        if isinstance(loop, Application):
+            value, lets = _application(loop, own)
+            x = Var(unused_name(loop.routine.name, taken), value.type)
+            taken.add(x.name)
+            named.append((x, value))
+            bound += [*lets, (x, value)]
+            continue
+        word = next(iter(words[k])) if len(words[k]) == 1 else "states"
+        recur, lets = _recur(loop, word, own, program)
+        x = Var(unused_name(recur.state.name, taken), recur.type)
+        taken.add(x.name)
+        named.append((x, recur))
+        bound += [*lets, (x, recur)]
+    values: dict[Var, Expr] = {}
+    for stands, (k, place, word) in d.given.items():
+        x, value = named[k]
+        whole = d.loops[k]
+        if isinstance(whole, Loop):
+            assert isinstance(value, Recur)
+            values[held[stands.param.name]] = _states_of(x, value, place, word, len(whole.inits))
+        else:
+            values[held[stands.param.name]] = _result_of(x, whole, place)
+    memo: dict[Expr, Expr] = {}
+    ordered = in_order([(x, _reading(e, values, memo)) for x, e in bound])
+    result = under(ordered, _reading(body.first, values, memo))
+    return replace(g, params=tuple(p for p in g.params if p not in values), body=result)
+
+
+def _recur(
+    loop: Loop, word: str, read: Sequence[Expr], program: Callable[[SSA], Function]
+) -> tuple[Recur, list[tuple[Var, Expr]]]:
+    """The recurrence, and what is to be named before it."""
+    step = loop.step
+    count = len(loop.inits)
+    init = paired(read[:count])
+    stems = dict.fromkeys(re.sub(r"_\d+$", "", x.name) for x in step.states)
+    state = Var("_".join(stems), init.type)
+    lets: list[tuple[Var, Expr]] = []
+    values: dict[Var, Expr] = dict(zip(step.states, parted(state, count), strict=True))
+    for x, e in zip(step.frees, read[count:], strict=True):
+        values[x] = e
+        if not _is_name(e):
+            values[x] = named = Var(x.name, e.type)
+            lets.append((named, e))
+    index = Index(step.time.name)
+    body = with_values(program(step_ssa(step)).body, values)
+    body = with_atoms(body, {Lookup(step.time, ()): atom_affine(index)})
+    return Recur(word, index, loop.size, state, init, body), lets
+
+
+def _application(a: Application, read: Sequence[Expr]) -> tuple[Expr, list[tuple[Var, Expr]]]:
+    """gen b. r(x0[b], x1, ..), and what is to be named before it."""
+    binders = [(Index(f"b{k}" if k else "b"), size) for k, size in enumerate(a.batch)]
+    places = [atom_affine(index) for index, _ in binders]
+    lets: list[tuple[Var, Expr]] = []
+    arguments: list[Expr] = []
+    for p, e, along in zip(a.routine.params, read, a.mapped, strict=True):
+        held = e
+        if along and not _is_name(e):
+            held = Var(p.name, e.type)
+            lets.append((held, e))
+        arguments.append(access(held, *places) if along else e)
+    return gen(binders, Apply(a.routine, tuple(arguments))), lets
+
+
+def _result_of(x: Var, a: Application, place: int) -> Expr:
+    """The array in one `place` of what the application that `x` names gives."""
+    binders = [(Index(f"b{k}" if k else "b"), size) for k, size in enumerate(a.batch)]
+    path, _ = leaves(a.type)[place]
+    if not path:
+        return x
+    part = access(x, *(atom_affine(index) for index, _ in binders))
+    for which in path:
+        part = Proj(which, part)
+    return gen(binders, part)
+
+
+def _is_name(e: Expr) -> bool:
+    while isinstance(e, Proj):
+        e = e.body
+    return isinstance(e, Var)
+
+
+def _leaves(e: Expr, count: int) -> list[Expr]:
+    found: list[Expr] = []
+    for _ in range(count - 1):
+        assert isinstance(e, MakePair)
+        found.append(e.first)
+        e = e.second
+    return [*found, e]
+
+
+def _states_of(x: Var, recur: Recur, place: int, word: str, count: int) -> Expr:
+    """The states in one `place` of the recurrence that `x` names, read as `word` says: a gen where there are many."""
+    if word == "fold":
+        return parted(access(x, recur.size) if recur.word == "states" else x, count)[place]
+    if recur.word == word and count == 1:
+        return x
+    t = Index(recur.index.name)
+    at = atom_affine(t) + (1 if recur.word == "states" and word == "scan" else 0)
+    size = recur.size + 1 if word == "states" else recur.size
+    return Gen(t, size, parted(access(x, at), count)[place])
+
+
+def _reading(e: Expr, values: Mapping[Var, Expr], memo: dict[Expr, Expr]) -> Expr:
+    """`e` with these values in place of variables, where an element of a gen is what the gen says it is."""
+
+    def made(old: Expr, new: Expr) -> Expr:
+        if new is not old and isinstance(new, Access) and isinstance(new.body, Gen):
+            return with_atoms(new.body.body, {new.body.index: new.at})
+        return new
+
+    return rewrite(e, lambda old: values.get(old) if isinstance(old, Var) else None, made, memo)
+
+
+def in_order(lets: Sequence[Binding]) -> list[Binding]:
+    """The bindings, each after those that it reads, and otherwise as they are."""
+    bound = {x for x, _ in lets}
+    found: list[tuple[Var | IndexArray, Expr]] = []
+    done: set[object] = set()
+    left = [(x, e, [y for y in free_names(e) if y in bound]) for x, e in lets]
+    while left:
+        later = []
+        for x, e, before in left:
+            if all(y in done for y in before):
+                found.append((x, e))
+                done.add(x)
+            else:
+                later.append((x, e, before))
+        if len(later) == len(left):
+            raise NormalFormError("a value depends on itself")
+        left = later
+    return found

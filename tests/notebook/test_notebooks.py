@@ -60,7 +60,12 @@ def executed(notebook: Any) -> Any:
     run = copy.deepcopy(notebook)
     run.cells.insert(0, nbformat.v4.new_code_cell(FIRST))
     client = nbclient.NotebookClient(
-        run, timeout=600, kernel_name="python3", resources={"metadata": {"path": str(FOLDER)}}, store_widget_state=False
+        run,
+        timeout=600,
+        kernel_name="python3",
+        resources={"metadata": {"path": str(FOLDER)}},
+        store_widget_state=False,
+        coalesce_streams=True,
     )
     client.execute(env={**os.environ, "JAX_PLATFORMS": "cpu"})
     del run.cells[0]

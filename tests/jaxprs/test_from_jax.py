@@ -232,8 +232,18 @@ def test_a_natural_jax_program_gets_the_gradient_of_the_program_by_hand(case: Ca
     assert (mine > theirs) == (case.name in DEARER), (mine, theirs)
 
 
-@pytest.mark.parametrize("seed", [*range(6), *(pytest.param(k, marks=pytest.mark.slow) for k in range(100, 150))])
+@pytest.mark.parametrize("seed", range(6))
 def test_a_random_tensor_program_is_imported_again_from_its_jax_code_at_about_its_cost(seed: int) -> None:
+    is_imported_again(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.seeds(100, 50)
+def test_many_random_tensor_programs_are_imported_again_from_their_jax_code(seed: int) -> None:
+    is_imported_again(seed)
+
+
+def is_imported_again(seed: int) -> None:
     rng = random.Random(seed)
     f = random_function(rng, scalars="smooth")
     sizes = random_sizes(f, rng)

@@ -50,6 +50,7 @@ from tensorlang.normal.ssa import (
     summed_indices,
 )
 from tensorlang.normal.tidy import addition, is_index_only, map_outputs, with_operands
+from tensorlang.sets.eliminate import shadow
 from tensorlang.sets.solve import Ranges, in_range, project, solve
 from tensorlang.simplify.supports import common
 
@@ -220,7 +221,8 @@ def _band(x: Statement) -> _Chart | None:
     """The second law: for j between i + a and i + b, i and d = j - i - a."""
     own = own_ranges(x)
     least: dict[tuple[Atom, Atom], int] = {}
-    for a in (q.value for q in _always(x) if isinstance(q, NonNegative)):
+    always = _always(x)
+    for a in (q.value for q in [*always, *conjuncts(shadow(conjunction(always)))] if isinstance(q, NonNegative)):
         if len(a.terms) == 2 and len(a.indices) == 2 and not a.lookups and {k for _, k in a.terms} == {1, -1}:
             above, below = sorted(a.indices, key=a.coefficient, reverse=True)
             least[above, below] = max(-a.constant, least.get((above, below), -a.constant))  # above - below >= this

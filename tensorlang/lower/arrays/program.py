@@ -32,6 +32,7 @@ from tensorlang.lower.arrays.ir import (
     Blank,
     Block,
     Define,
+    Infix,
     Item,
     Length,
     List,
@@ -52,7 +53,7 @@ from tensorlang.lower.arrays.sums.sparse import on_points
 from tensorlang.lower.arrays.values import DTYPE, INT32, apply, cast, dtype_of, integer, ordered
 from tensorlang.lower.explain import Explained
 from tensorlang.lower.plan.dependence import is_condition, read_by
-from tensorlang.lower.plan.ir import DENSE, AtPoints, FusedSums, Given, RowBlocks, Storage
+from tensorlang.lower.plan.ir import DENSE, AtPoints, FusedSums, Given, Quotients, RowBlocks, Storage
 from tensorlang.lower.plan.passes import plan
 from tensorlang.lower.plan.size_guards import Required
 from tensorlang.lower.plan.statements import eta
@@ -147,6 +148,10 @@ class ArrayProgram(Shown):
             case Affine():
                 ctx.held[g.variable, ()] = Held(name, (g.value,))
                 self._body.assign(name, apply("arange", ctx.integers.node(g.value), dtype=DTYPE))
+            case Quotients(size, divisor):
+                ctx.held[g.variable, ()] = Held(name, (size,))
+                below = apply("arange", ctx.integers.node(size), dtype=INT32)
+                self._body.assign(name, Infix(below, "//", integer(divisor)))
             case values:
                 ctx.held[g.variable, ()] = Held(name, (constant(len(values)),))
                 listed = List(tuple(Number(Fraction(v)) for v in values))

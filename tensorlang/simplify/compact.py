@@ -91,7 +91,7 @@ def _compacted(x: Statement) -> tuple[Statement, Statement]:
 def _hoisted(x: Statement) -> tuple[Predicate, Statement]:
     """The fifth law: what hides `x` by indices on which it does not depend otherwise, and `x` without that."""
     own = own_ranges(x)
-    common = [q for q in _always(x) if not isinstance(q, Equal)]
+    common = [q for q in _always(x) if not isinstance(q, Equal) or not set(own).intersection(q.difference.atoms)]
     common = [q for q in common if set(own).issuperset(i for i in free_atoms(q) if isinstance(i, Index))]
     idle = [i for i in own if ignores(without(x, [q for q in common if i in free_atoms(q)]), i)]
     hiding = [q for q in common if not free_atoms(q).isdisjoint(idle)]

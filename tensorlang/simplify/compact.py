@@ -92,6 +92,8 @@ def _hoisted(x: Statement) -> tuple[Predicate, Statement]:
     own = own_ranges(x)
     common = [q for q in _always(x) if not isinstance(q, Equal)]
     common = [q for q in common if set(own).issuperset(i for i in free_atoms(q) if isinstance(i, Index))]
+    if not common:
+        return TRUE, x
     idle = [i for i in own if ignores(without(x, [q for q in common if i in free_atoms(q)]), i)]
     hiding = [q for q in common if not free_atoms(q).isdisjoint(idle)]
     if not hiding:
@@ -106,8 +108,9 @@ def without(x: Statement, parts: Collection[Predicate]) -> Statement:
     bounds = [q.value for q in parts if isinstance(q, NonNegative)]
 
     def is_said(q: Predicate) -> bool:
-        found = [q.value - a for a in bounds] if isinstance(q, NonNegative) else []
-        return q in parts or any(a.is_constant and a.constant >= 0 for a in found)
+        if q in parts or not isinstance(q, NonNegative):
+            return q in parts
+        return any(q.value.terms == a.terms and q.value.constant >= a.constant for a in bounds)
 
     def rest(p: Predicate) -> Predicate:
         return conjunction(q for q in conjuncts(p) if not is_said(q))

@@ -97,6 +97,8 @@ def not_implied(parts: Iterable[Predicate], context: Predicate) -> list[Predicat
     All are made rows once.
     """
     kept = dict.fromkeys(parts)
+    if not kept:
+        return []
     encoder = Encoder(marks=False)
     try:
         formulas = {q: encoder.formula(q) for q in kept}

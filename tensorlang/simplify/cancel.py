@@ -95,7 +95,7 @@ def _cancelled(x: Statement, chosen: Set[IndexArray]) -> Statement:
         case Addition(terms, shape):
             kept = _without_idle_terms(x, chosen)
             return x if kept == terms else Addition(kept, shape) if kept else Constant(Fraction(0), shape)
-        case Contraction(p, factors, _, shape) if _looks_up(p, chosen) and any(_is_sum(y) and is_zero(y) for y in factors):
+        case Contraction(p, factors, _, shape) if _looks_up(p, chosen) and any(map(_is_zero_sum, factors)):
             return Constant(Fraction(0), shape)
         case _:
             return x
@@ -115,8 +115,8 @@ def _without_idle_terms(x: Addition, chosen: Set[IndexArray]) -> tuple[Term, ...
     return tuple(t for t in x.terms if t.pred not in idle)
 
 
-def _is_sum(y: Statement) -> bool:
-    return isinstance(y, Addition | Contraction) and not is_index_only(y)
+def _is_zero_sum(y: Statement) -> bool:
+    return isinstance(y, Addition | Contraction) and not is_index_only(y) and is_zero(y)
 
 
 def is_zero(x: Statement) -> bool:

@@ -45,6 +45,7 @@ from tensorlang.normal.ssa import (
     Term,
     factor_indices,
     inner_ranges,
+    operands,
     own_indices,
     own_ranges,
     summed_indices,
@@ -89,6 +90,8 @@ def _compacted(x: Statement) -> tuple[Statement, Statement]:
 
 def _hoisted(x: Statement) -> tuple[Predicate, Statement]:
     """The fifth law: what hides `x` by indices on which it does not depend otherwise, and `x` without that."""
+    if isinstance(x, Addition | Map) and not all(isinstance(y, Constant | Contraction) for y in operands(x)):
+        return TRUE, x  # what is read as it is depends on all indices
     own = own_ranges(x)
     common = [q for q in _always(x) if not isinstance(q, Equal)]
     common = [q for q in common if set(own).issuperset(i for i in free_atoms(q) if isinstance(i, Index))]
@@ -210,8 +213,10 @@ def reads_all_alike(y: Statement, i: Index) -> bool:
 
 def _forced(x: Statement) -> _Chart | None:
     """The first law: the indices that no equality forces."""
-    own = own_ranges(x)
     forced = conjunction(q for q in _always(x) if isinstance(q, Equal))
+    if forced is TRUE:
+        return None
+    own = own_ranges(x)
     solution = solve(forced, dict(reversed(own.items())), {})
     if not solution.values:
         return None

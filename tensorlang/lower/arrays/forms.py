@@ -125,7 +125,7 @@ def _numbered(e: Expr) -> tuple[Hashable, tuple[Var, ...]] | None:
     """
     variables: dict[Var, int] = {}
     at: dict[Atom, Affine] = {}
-    said: list[Hashable] = []
+    said: list[Any] = []
     stack = [e]
     while stack:
         part = stack.pop()

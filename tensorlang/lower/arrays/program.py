@@ -120,9 +120,9 @@ class ArrayProgram(Shown):
         self.definition = Define(self.name, (*self.parameters, *told), self._body)
 
     @cached_property
-    def explained(self) -> tuple[Explained, ...]:
+    def explained(self) -> list[Explained]:
         """How each of its arrays is computed, which is written when somebody asks."""
-        return tuple(made() for made in self._explained)
+        return [made() for made in self._explained]
 
     def __str__(self) -> str:
         return "\n".join(program_lines(self.definition))

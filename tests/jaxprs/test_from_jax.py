@@ -285,3 +285,10 @@ def near(got: Any, want: Any) -> None:
     got, want = np.asarray(got), np.asarray(want)
     assert got.shape == want.shape
     assert np.max(np.abs(got - want), initial=0) <= 1e-3 * (np.max(np.abs(want), initial=0) + 1e-6)
+
+
+def test_comparisons_of_numbers_are_decided() -> None:
+    f = tl.from_jax(lambda x: jnp.mod(x, 9.0), "n").function
+    assert "where_gt(0, 9" not in str(f) and "where_ge(9, 0" not in str(f)
+    x = np.array([-10.0, -9.0, -0.5, 0.0, 3.5, 9.0, 20.0])
+    np.testing.assert_allclose(tl.evaluate(f, x), np.mod(x, 9.0))

@@ -104,6 +104,9 @@ def shadow(p: Predicate) -> Predicate:
         if isinstance(q, Exists):
             values = [part.value for part in conjuncts(q.body) if isinstance(part, NonNegative)]
             for a, b in permutations(values, 2):
-                if a.coefficient(q.index) > 0 and a.coefficient(q.index) == -b.coefficient(q.index):
-                    found.append(at_most(constant(0), a + b))
+                up, down = a.coefficient(q.index), -b.coefficient(q.index)
+                if up > 0 and down > 0:
+                    found.append(
+                        tightened(at_most(constant(0), a * (down // gcd(up, down)) + b * (up // gcd(up, down))))
+                    )
     return conjunction(found)

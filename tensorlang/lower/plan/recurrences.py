@@ -53,6 +53,7 @@ from tensorlang.normal.ssa import (
 from tensorlang.normal.tidy import is_index_only, map_outputs, tidy, with_operands
 from tensorlang.sets.isl import implies
 from tensorlang.simplify.read_back import read_back
+from tensorlang.simplify.recurrences import tidy_recurrences
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,6 +152,9 @@ def thinner(s: SSA, store: str = "needed") -> SSA:
     d = apart(s)
     if not any(isinstance(loop, Loop) for loop in d.loops):
         return s
+    # a recurrence in a step reads all parts of the state of this, as the core language has it, where it reads one
+    s = d.joined(d.s, lambda step: with_outputs(step, tidy_recurrences(step_ssa(step))))
+    d = apart(s)
     tidied = d.joined(tidy(d.s), lambda step: with_outputs(step, tidy(step_ssa(step))))
     made = read_parts(in_steps(tidied))
     if store == "needed":  # other ones compute again what is not a state

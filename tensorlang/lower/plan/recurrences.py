@@ -52,6 +52,7 @@ from tensorlang.normal.ssa import (
 )
 from tensorlang.normal.tidy import is_index_only, map_outputs, tidy, with_operands
 from tensorlang.sets.isl import implies
+from tensorlang.simplify.assemble import assemble
 from tensorlang.simplify.read_back import read_back
 from tensorlang.simplify.recurrences import tidy_recurrences
 
@@ -152,8 +153,8 @@ def thinner(s: SSA, store: str = "needed") -> SSA:
     d = apart(s)
     if not any(isinstance(loop, Loop) for loop in d.loops):
         return s
-    # a recurrence in a step reads all parts of the state of this, as the core language has it, where it reads one
-    s = d.joined(d.s, lambda step: with_outputs(step, tidy_recurrences(step_ssa(step))))
+    # in the core language sums are of two terms, and a recurrence in a step reads all parts of its state or none
+    s = d.joined(assemble(d.s), lambda step: with_outputs(step, assemble(tidy_recurrences(step_ssa(step)))))
     d = apart(s)
     tidied = d.joined(tidy(d.s), lambda step: with_outputs(step, tidy(step_ssa(step))))
     made = read_parts(in_steps(tidied))

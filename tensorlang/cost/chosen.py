@@ -110,8 +110,9 @@ def _without_known(domain: Domain, facts: Facts) -> Domain:
     known = [p for p in known if p is not TRUE]
     if not known:
         return domain
-    context = conjunction([ranges_predicate(dict(domain.binders)), *known])
-    return Domain(domain.binders, simplify(conjunction([*inside, domain.pred]), context))
+    ranges = ranges_predicate(dict(domain.binders))  # what is known holds inside alone, and may say itself where that is
+    rest = simplify(domain.pred, conjunction([ranges, *inside, *known]))
+    return Domain(domain.binders, conjunction([simplify(conjunction(inside), ranges), rest]))
 
 
 def _unfolded(domain: Domain, q: Exists) -> Domain:

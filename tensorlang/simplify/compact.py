@@ -27,6 +27,7 @@ from tensorlang.language.predicates import (
     equal,
     free_atoms,
     less,
+    lookups,
     substitute,
 )
 from tensorlang.normal.contraction import contraction, inner_solution
@@ -230,7 +231,9 @@ def _band(x: Statement) -> _Chart | None:
     own = own_ranges(x)
     least: dict[tuple[Atom, Atom], int] = {}
     always = _always(x)
-    for a in (q.value for q in [*always, *conjuncts(shadow(conjunction(always)))] if isinstance(q, NonNegative)):
+    if not any(lookups(q) for q in always):
+        always += conjuncts(shadow(conjunction(always)))
+    for a in (q.value for q in always if isinstance(q, NonNegative)):
         if len(a.terms) == 2 and len(a.indices) == 2 and not a.lookups and {k for _, k in a.terms} == {1, -1}:
             above, below = sorted(a.indices, key=a.coefficient, reverse=True)
             least[above, below] = max(-a.constant, least.get((above, below), -a.constant))  # above - below >= this

@@ -51,6 +51,7 @@ from tensorlang.normal.ssa import (
     selection,
 )
 from tensorlang.normal.tidy import is_index_only, map_outputs, with_operands
+from tensorlang.sets.eliminate import shadow
 from tensorlang.sets.solve import in_range, project, solve
 from tensorlang.simplify.compact import reads_all_alike, without
 
@@ -138,7 +139,9 @@ def _window(x: Selection) -> _Made | None:
     """The third law."""
     s = own_indices(x.operand)[-1]
     size = own_ranges(x.operand)[s]
-    bounds = [q.value for q in conjuncts(x.pred) if isinstance(q, NonNegative) and abs(q.value.coefficient(s)) == 1]
+    by_diagonals = _lies_by_diagonals(x.operand)
+    said = [*conjuncts(x.pred), *(conjuncts(shadow(x.pred)) if by_diagonals else ())]
+    bounds = [q.value for q in said if isinstance(q, NonNegative) and abs(q.value.coefficient(s)) == 1]
     bounds = [a for a in bounds if not any(s in lookup.free for lookup in map(atom_affine, a.lookups))]
     firsts = [atom_affine(s) - a for a in bounds if a.coefficient(s) > 0]
     lasts = [atom_affine(s) + a for a in bounds if a.coefficient(s) < 0]
@@ -146,7 +149,7 @@ def _window(x: Selection) -> _Made | None:
         widths = [(last - first).constant + 1 for last in lasts if (last - first).is_constant]
         if not widths or min(widths) <= 0 or (size.is_constant and size.constant <= min(widths)):
             continue
-        if min(widths) <= _NARROW or _lies_by_diagonals(x.operand):
+        if min(widths) <= _NARROW or by_diagonals:
             d = Index("d")
             return _in_terms_of(x, {s: first + atom_affine(d)}, x.guard, (d, constant(min(widths))))
     return None

@@ -98,8 +98,8 @@ class _Statement:
         """`p`, in which indices are said to be quotients, where the `context` holds; `bound` is one that the innermost
         quantifier binds."""
         match p:
-            case Or(parts):
-                return disjunction([self._solved(q, ranges, bound, context) for q in parts])
+            case Or(options):
+                return disjunction([self._solved(q, ranges, bound, context) for q in options])
             case Exists(i, n, body):
                 inner = {**ranges, i: n}
                 solved = self._solved(body, inner, i, context)
@@ -118,8 +118,8 @@ class _Statement:
         self, parts: Sequence[Predicate], ranges: Ranges, bound: Index | None, context: Sequence[Predicate]
     ) -> Iterator[tuple[list[Predicate], Index, Affine, int]]:
         """Comparisons that say that an index is floor(a/c), the index, a, and c."""
-        for q in parts:
-            for i, k in q.value.terms if isinstance(q, NonNegative) else ():
+        for q in (q for q in parts if isinstance(q, NonNegative)):
+            for i, k in q.value.terms:
                 c = abs(k)
                 if c == 1 or not isinstance(i, Index) or not ranges.keys() >= set(q.value.indices):
                     continue

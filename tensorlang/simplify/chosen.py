@@ -11,7 +11,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine
-from tensorlang.language.predicates import TRUE, Equal, Predicate, conjunction, conjuncts, equal, lookups, substitute
+from tensorlang.language.predicates import (
+    TRUE,
+    Equal,
+    Predicate,
+    conjunction,
+    conjuncts,
+    equal,
+    lookups,
+    substitute,
+    within,
+)
 from tensorlang.normal.contraction import inner_solution
 from tensorlang.normal.ssa import (
     SSA,
@@ -89,21 +99,28 @@ def _shorter(p: Predicate, ranges: Ranges, defined: Choices, beside: Sequence[Pr
     for q in conjuncts(p):
         if any(lookup.array in defined for lookup in lookups(q)):
             others = [r for r in left if r is not q]
-            if _follows(q, [*beside, *others], ranges, defined):
-                left = others
-    return p if len(left) == len(conjuncts(p)) else conjunction(left)
+            said = _left_of(q, [*beside, *others], ranges, defined)
+            if said is not None:
+                left = [*others, *said]
+    return p if left == list(conjuncts(p)) else conjunction(left)
 
 
-def _follows(q: Predicate, others: list[Predicate], ranges: Ranges, defined: Choices) -> bool:
-    """Whether `q` follows from the `others` and from how the elements that there are where these hold were chosen."""
+def _left_of(q: Predicate, others: list[Predicate], ranges: Ranges, defined: Choices) -> list[Predicate] | None:
+    """What `q` says, besides the `others` and how elements were chosen: that these are there. None if it says more."""
     around = conjunction([ranges_predicate(ranges), *others])
     facts: list[Predicate] = []
+    there: list[Predicate] = []
     for lookup in lookups(conjunction([q, *others])):
         if lookup.array in defined and ranges.keys() >= set(atom_affine(lookup).indices):
             x = defined[lookup.array]
             if implies(around, where_chosen(lookup, x)):
                 facts += what_was_chosen(lookup, x)
-    return bool(facts) and (q in facts or _rewritten(q, facts) is TRUE or implies(conjunction([around, *facts]), q))
+                there += [within(a, n) for a, n in zip(lookup.at, lookup.array.sizes, strict=True)]
+    if not facts or not (
+        q in facts or _rewritten(q, facts) is TRUE or implies(conjunction([around, *there, *facts]), q)
+    ):
+        return None
+    return [part for part in conjuncts(conjunction(there)) if not implies(around, part)]
 
 
 def _rewritten(q: Predicate, facts: list[Predicate]) -> Predicate:

@@ -52,7 +52,8 @@ def solve(equations: Equations, unknown: Collection[str]) -> tuple[dict[str, Aff
             new = {x: value}
             values = {y: moved(a, new) for y, a in values.items()}
             values[x] = value
-            waiting = [_Waiting(moved(e.a, new), moved(e.b, new), unknown) if x in e.names else e for e in waiting]
+            here = ((e, moved(e.a, new), moved(e.b, new)) if x in e.names else (e, None, None) for e in waiting)
+            waiting = [e if a is None else _Waiting(a, b, unknown) for e, a, b in here if a is None or a != b]
             continue
         parts = next(((k, more) for k, e in enumerate(waiting) if (more := _parts(e, unknown)) is not None), None)
         if parts is None:

@@ -243,13 +243,16 @@ class States:
     def is_zero(self, v: Value, context: Sequence[Pred]) -> bool:
         """Whether it is shown that `v` is 0 wherever `context` holds, with what is known of states."""
         v = self.opened(v, context)
-        if self.values.is_zero(v, context):
-            return True
         masked = self.masked(v)
-        if self.values.is_zero(masked, context):
-            return True
         # what a step makes has no masks inside, so it is looked at without them, too
-        return any(self.values.is_zero(self.unrolled(one, context), context) for one in (masked, v))
+        seen: list[Value] = []
+        for unrolls, one in product((False, True), (masked, v)):
+            w = self.unrolled(one, context) if unrolls else one
+            if w not in seen:
+                if self.values.is_zero(w, context):
+                    return True
+                seen.append(w)
+        return False
 
     def masked(self, v: Value) -> Value:
         """`v` where the states that its terms read may be other than 0; those in functions stay as they are."""
@@ -382,12 +385,13 @@ class States:
         for state in states:
             self.known[state.key] = state
         best: dict[str, Same] = {}
+        seen: dict[object, bool] = {}
         for group in reversed(self.groups):
             if group and group[0].size == states[0].size:
                 choices = self._choices(states, group)
                 most = sum(map(bool, choices.values()))
                 for guess in _guesses(choices) if most > len(best) else ():
-                    found = self._refined(guess, {state.key: state for state in states})
+                    found = self._refined(guess, {state.key: state for state in states}, seen)
                     if len(found) > len(best):
                         best = found
                     if len(best) == most:
@@ -467,9 +471,19 @@ class States:
         theirs = other.state.first(other.at(tuple(map(name, state.formal))))
         return self.values.is_zero(self.masked([*state.init, *negated(theirs)]), state.around)
 
-    def _refined(self, guess: dict[str, Same], states: Mapping[str, State]) -> dict[str, Same]:
+    def _refined(
+        self, guess: dict[str, Same], states: Mapping[str, State], seen: dict[object, bool]
+    ) -> dict[str, Same]:
+        """The largest part of a guess in which all go on as their others do; `seen` is what was compared before."""
+        read = {key: sorted(self.reached(self.keys(state.step)) & states.keys()) for key, state in states.items()}
         while guess:
-            wrong = [key for key, other in guess.items() if not self._goes_on_as(states[key], other, guess, states)]
+            wrong = []
+            for key, other in guess.items():
+                asked = key, other, tuple((k, guess.get(k)) for k in read[key])
+                if asked not in seen:
+                    seen[asked] = self._goes_on_as(states[key], other, guess, states)
+                if not seen[asked]:
+                    wrong.append(key)
             if not wrong:
                 return guess
             guess = {key: other for key, other in guess.items() if key not in wrong}

@@ -391,7 +391,7 @@ class Ledger:
     # ---- a quick look
 
     def may_reach_all(self, a: Piece, h: Piece, at: Map) -> bool:
-        """Whether g reaches the point of a that is looked at, if that is easy to see: else it doesn't reach all of a."""
+        """Whether g reaches one point of a, or that is not easy to see: else it doesn't reach all of a."""
         sample = self._sample(a)
         if sample is None:
             return True

@@ -169,7 +169,7 @@ class Certificate(Shown):
             },
             "compared": dict(self.compared),
             "supremum": self._plain_supremum(),
-            "matches": matches(self._named, self.record.function) if self.has_steps else dict.fromkeys(self._named, []),
+            "matches": matches(self._named, self.record.function) if self.has_steps else {x: [] for x in self._named},
         }
 
     @property

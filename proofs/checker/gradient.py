@@ -394,8 +394,8 @@ def _where_given(given: Iterable[tuple[list[str], Value]], outer: Sequence[str])
     for places, v in given:
         names = dict(zip(places, map(name, outer), strict=False))
         for t in normals(v):
-            own = {*names, *(x for p in t.preds for x in names_in(p) if not is_index(x))}
-            found[All(tuple(renamed(p, names) for p in t.preds if names_in(p) <= own))] = None
+            hidden = {*t.binders, *places} - names.keys()
+            found[All(tuple(renamed(p, names) for p in t.preds if not names_in(p) & hidden))] = None
     if len(found) == 1:
         return fine(next(iter(found)))
     return (trees.Any(tuple(found)),)

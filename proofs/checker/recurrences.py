@@ -315,7 +315,7 @@ class States:
             return swap[key](places)
         if not self.reached(self._keys_of(key)) & swap.keys():
             return [Term(_ONE, ((key, places),))]
-        if key in self.values.nodes:
+        if node_of(key) in self.values.nodes:
             return [Term(_ONE, (self._swapped_node(key, places, swap, context),))]
         return [Term(_ONE, (self.atom((self._copied(key, swap), places)),))]
 
@@ -333,10 +333,14 @@ class States:
         return own[key]
 
     def _swapped_node(self, key: str, places: tuple[Affine, ...], swap: Swap, context: Sequence[Pred]) -> Atom:
-        node = self.values.nodes[key]
-        names = dict(zip(node.params, places, strict=True))
+        own, dot, path = key.partition(".")  # a call is read by its elements
+        node = self.values.nodes[own]
+        names = dict(zip(node.params, places, strict=False))
         arguments = [self.swapped(at(v, names), swap, context) for v in node.arguments]
-        return self.values.node(node.kind, arguments, [context] * len(arguments))
+        made, at_node = self.values.node(node.kind, arguments, [context] * len(arguments))
+        if own in self.values.calls:
+            self.values.calls[made] = self.values.calls[own]
+        return made + dot + path, (*at_node, *places[len(node.params) :])
 
     def _swapped_affine(self, a: Affine, swap: Swap, context: Sequence[Pred]) -> Affine:
         if not self.reached(self._chosen(names_in(a))) & swap.keys():
@@ -455,7 +459,7 @@ class States:
 
     def _parameters(self, state: State) -> set[str]:
         """What a state is made of in the end: of the same, if it is to be the same."""
-        return self.reached([state.key]) - self.known.keys()
+        return {key for key in self.reached([state.key]) - self.known.keys() if node_of(key) not in self.values.nodes}
 
     @staticmethod
     def _turns(state: State) -> Iterator[Turns]:

@@ -61,14 +61,29 @@ def is_gradient(
     budget: Budget,
 ) -> str | None:
     """Why it is not shown that `adjoint` is the gradient of <cotangent | program>; None if it is, if `rules` are the
-    adjoints of external functions.
+    adjoints of external functions. What has no points is left out of arguments only where it is not shown else.
 
     Raises `Refused` if it has another type, and `TooLarge`.
     """
+    given = program, adjoint, wrt, cotangent, functions, rules, budget
+    why = _why_not(*given, closely=False)
+    return why and _why_not(*given, closely=True)
+
+
+def _why_not(
+    program: Program,
+    adjoint: Program,
+    wrt: Sequence[str],
+    cotangent: str,
+    functions: Mapping[str, Function],
+    rules: Mapping[str, Program],
+    budget: Budget,
+    closely: bool,
+) -> str | None:
     facts = Facts(budget)
     facts.declare(adjoint.params)
     values = Values(facts)
-    values.linear = True
+    values.linear, values.zeros = True, closely
     theirs, mine = Opened(values, Side(adjoint)), Opened(values, Side(program))
     kinds = dict(adjoint.params)
     if flat_type(kinds[cotangent]) != mine.kind:

@@ -535,7 +535,7 @@ class Values:
     def support(self, v: Value, context: Sequence[Pred]) -> tuple[Pred, ...]:
         """Predicates that hold wherever `v` is not 0; none of those that hold wherever `context` does."""
         found: list[Pred] = []
-        for t in normals(v):
+        for t in (t for t in normals(v) if not self._is_dead(t, context)):
             some: Pred = trees.All(t.preds)
             for b in t.binders:
                 size = range_of(b, t.preds)

@@ -17,6 +17,7 @@ TASKS: dict[str, tuple[str, ...]] = {
     "test": (f"pytest -q {PARALLEL}",),
     "further": (f"pytest -q {PARALLEL} --skipped",),
     "slow": (f"pytest -q {PARALLEL} -m slow",),
+    "all": (f"pytest -q {PARALLEL} -m slow --share 1",),
     "lint": ("ruff check", "ruff format --check"),
     "types": ("mypy",),
     "fix": ("ruff check --fix", "ruff format"),

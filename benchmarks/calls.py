@@ -30,6 +30,13 @@ def main() -> None:
     pair = jax.jit(lambda p: jnp.sum(p[0] * p[1]))
     numbers = tl.parse("h(x: [n]R, s: R) = sum i:n. s * x[i]")
     scaled = jax.jit(lambda x, s: jnp.sum(s * x))
+    rows = tl.parse("r(x: [n]R, k: [m]idx(n)) = gen j:m. 2 * x[k[j]]")
+    taken = jax.jit(lambda x, k: 2 * x[k])
+    neighbours = tl.parse("a(e: rel(n, n), x: [n]R) = gen i:n. sum j:n. [e(i, j)] * x[j]")
+    edges = np.eye(300, k=1, dtype=bool) | np.eye(300, k=-1, dtype=bool)
+    i, j = map(jnp.asarray, edges.nonzero())
+    added = jax.jit(lambda i, j, x: jnp.zeros(300).at[i].add(x[j]))
+    k, y, e = jnp.arange(30) % 10, jnp.ones(300), jnp.asarray(edges)
     ours = tl.grad(f)
     through = tl.to_jax(f)
     for name, theirs, calls in [
@@ -38,6 +45,9 @@ def main() -> None:
         ("gradient", lambda: gradient(x, w), {"grad(f)(x, w)": lambda: ours(x, w)}),
         ("pairs", lambda: pair((x, s)), {"g((x, s))": lambda: pairs((x, s))}),
         ("numbers", lambda: scaled(x, 2.0), {"h(x, 2.0)": lambda: numbers(x, 2.0)}),
+        ("indices", lambda: taken(x, k), {"r(x, k)": lambda: rows(x, k)}),
+        ("relation", lambda: added(i, j, y), {"a(e, y)": lambda: neighbours(e, y)}),
+        ("NumPy", lambda: added(i, j, y), {"a(e, y)": lambda: neighbours(edges, y)}),
         ("keywords", lambda: value(x=x, w=w), {"f(x=x, w=w)": lambda: f(x=x, w=w)}),
     ]:
         peers: dict[str, Callable[[], Any]] = {"jax.jit": theirs, **calls}

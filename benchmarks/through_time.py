@@ -23,7 +23,7 @@ import tensorlang as tl
 from tensorlang.language.types import shape
 from tensorlang.measure.count import count
 
-_ROUNDS = 7
+_ROUNDS = 100
 
 
 @dataclass(frozen=True)
@@ -401,14 +401,15 @@ def arguments(f: tl.Function, sizes: Mapping[str, int], scale: float = 1) -> lis
 
 
 def _times(runs: Sequence[Callable[[], Any]]) -> list[float]:
-    """The least time of each, taken in turns, of as many calls as take some milliseconds."""
+    """The least time of each, taken in turns, of as many calls as take a millisecond: other programs that run on the
+    machine leave some such spans alone."""
     for run in runs:
         jax.block_until_ready(run())
     start = time.perf_counter()
     jax.block_until_ready(runs[-1]())
-    calls = max(1, int(0.005 / (time.perf_counter() - start)))
+    calls = max(1, int(0.001 / (time.perf_counter() - start)))
     least = [float("inf")] * len(runs)
-    for _ in range(_ROUNDS):
+    for _ in range(_ROUNDS if calls > 1 else _ROUNDS // 4):
         for k, run in enumerate(runs):
             start = time.perf_counter()
             for _ in range(calls):

@@ -11,10 +11,11 @@ import gc
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ContextDecorator, contextmanager
 from contextvars import ContextVar
 from functools import wraps
 from math import inf
+from threading import Lock
 from typing import ParamSpec, TypeVar
 
 from tensorlang.errors import ArgumentError, LimitError, here
@@ -139,7 +140,7 @@ def limited(stage: Callable[P, T]) -> Callable[P, T]:
         account = _Account(f"{stage.__name__}", STEPS + STEPS_OF_A_NODE * nodes, inf, MEMORY, None)
         token = _current.set(account)
         try:
-            with few_collections():
+            with few_collections:
                 return stage(*args, **kwargs)
         finally:
             _current.reset(token)
@@ -147,17 +148,32 @@ def limited(stage: Callable[P, T]) -> Callable[P, T]:
     return run
 
 
-@contextmanager
-def few_collections() -> Iterator[None]:
+class _FewCollections(ContextDecorator):
     """A context in which Python seldom looks for garbage in circles, of which there is little: what is made here stays,
-    and was gone through again and again."""
-    before = gc.get_threshold()
-    if before[0]:
-        gc.set_threshold(max(before[0], _COLLECTED), *before[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
+    and was gone through again and again. Threads may be in it at once: the last that leaves sets the threshold that the
+    first has found."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._inside = 0
+        self._before = gc.get_threshold()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._inside += 1
+            if self._inside == 1:
+                self._before = gc.get_threshold()
+                if self._before[0]:
+                    gc.set_threshold(max(self._before[0], _COLLECTED), *self._before[1:])
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                gc.set_threshold(*self._before)
+
+
+few_collections = _FewCollections()
 
 
 def _resident() -> int:

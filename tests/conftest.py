@@ -25,7 +25,7 @@ os.environ["TENSORLANG_CACHE"] = "off"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--programs", type=int, default=2000, help="how many random programs the bulk tests run")
+    parser.addoption("--share", type=int, default=4, help="slow tests run one in so many of their random programs")
     parser.addoption("--skipped", action="store_true", help="run what the last run skipped, with what is installed now")
     parser.addoption("--update-golden", action="store_true", help="write the golden transcripts anew")
     parser.addoption("--update-notebooks", action="store_true", help="run the notebooks and write them anew")
@@ -71,10 +71,17 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         session.exitstatus = pytest.ExitCode.OK
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    mark = metafunc.definition.get_closest_marker("seeds")
+    if mark is not None:
+        first, count = mark.args
+        metafunc.parametrize("seed", range(first, first + count // metafunc.config.getoption("--share")))
+
+
 @pytest.fixture(scope="session")
-def program_count(request: pytest.FixtureRequest) -> int:
-    """How many random programs a bulk test runs."""
-    return int(request.config.getoption("--programs"))
+def share(request: pytest.FixtureRequest) -> int:
+    """Slow tests run the first of their random programs, one in so many of all; 1 runs them all."""
+    return int(request.config.getoption("--share"))
 
 
 @pytest.fixture

@@ -115,7 +115,7 @@ class Certificate(Shown):
         Programs whose adjoints are declared stand in it with their bodies, external functions with what is declared of
         them, which is assumed.
         """
-        with few_collections():
+        with few_collections:
             file = self._written
             return json.dumps({**file._held, "transports": file.transports}, indent=1) + "\n"
 

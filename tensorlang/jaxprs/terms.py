@@ -79,6 +79,8 @@ def divided(a: Expr, b: Expr) -> Expr:
 
 def where(name: str, a: Expr, b: Expr, e: Expr) -> Expr:
     """The scalar function `name`, where_ge or where_gt: e where a compares so with b, else 0."""
+    if isinstance(a, Const) and isinstance(b, Const):
+        return e if a.value > b.value or (a.value == b.value and name == "where_ge") else number(0)
     return e if is_zero(e) else functions.call(name, a, b, e)
 
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import builtins
+import os
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Real
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
 import jax
 import numpy as np
+from jax.extend.source_info_util import register_exclusion
 
+from tensorlang.budget import few_collections
 from tensorlang.cost.extrema import empty_extremum
 from tensorlang.errors import ArgumentError, LimitError, placed
 from tensorlang.language.affine import IndexArray, Size
@@ -409,12 +413,17 @@ class Generated(Protocol):
         """The Python, perhaps without comments."""
 
 
+_FILE = "<lowered "
+for _path in (_FILE, f"{Path(__file__).parents[1]}{os.sep}"):
+    register_exclusion(_path)  # JAX names the line that calls the code, and scans none of it for each operation's line
+
+
 def defined(source: Generated) -> Any:
     """The function that `source` defines, which sees nothing but JAX and a few builtins."""
     allowed: dict[str, Any] = {name: getattr(builtins, name) for name in _BUILTINS}
     namespace: dict[str, Any] = {"__builtins__": {**allowed, "__import__": _import}, "__name__": "tensorlang.lowered"}
-    exec(compile(source.runnable, f"<lowered {source.name}>", "exec"), namespace)
-    return namespace[source.name]
+    exec(compile(source.runnable, f"{_FILE}{source.name}>", "exec"), namespace)
+    return few_collections(namespace[source.name])  # it is called when it is traced
 
 
 def _import(

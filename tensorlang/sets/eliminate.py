@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import permutations
 from math import gcd
 
 from tensorlang.language.affine import Affine, Index, atom_affine, constant
@@ -17,6 +18,7 @@ from tensorlang.language.predicates import (
     Related,
     at_most,
     conjunction,
+    conjuncts,
     equal,
     free_atoms,
     less,
@@ -90,3 +92,21 @@ def length(p: Predicate) -> int:
             case Equal() | NonNegative() | Related():
                 count += 1
     return count
+
+
+def shadow(p: Predicate) -> Predicate:
+    """What two comparisons under quantifiers say together, whatever the index is that a quantifier binds.
+
+    With exists q. 4*q <= i and j < 4*q + 4 it is j < i + 4.
+    """
+    found: list[Predicate] = []
+    for q in conjuncts(p):
+        if isinstance(q, Exists):
+            values = [part.value for part in conjuncts(q.body) if isinstance(part, NonNegative)]
+            for a, b in permutations(values, 2):
+                up, down = a.coefficient(q.index), -b.coefficient(q.index)
+                if up > 0 and down > 0:
+                    found.append(
+                        tightened(at_most(constant(0), a * (down // gcd(up, down)) + b * (up // gcd(up, down))))
+                    )
+    return conjunction(found)

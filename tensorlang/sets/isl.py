@@ -87,7 +87,8 @@ def obvious(facts: Collection[Predicate], q: Predicate) -> bool:
         return True
     if not isinstance(q, NonNegative):
         return False
-    differences = [q.value, *(q.value - fact.value for fact in facts if isinstance(fact, NonNegative))]
+    known = [fact.value for fact in facts if isinstance(fact, NonNegative) and fact.value.indices == q.value.indices]
+    differences = [q.value, *(q.value - a for a in known)]
     return any(d.constant >= 0 and all(k > 0 and isinstance(a, Size) for a, k in d.terms) for d in differences)
 
 
@@ -97,6 +98,8 @@ def not_implied(parts: Iterable[Predicate], context: Predicate) -> list[Predicat
     All are made rows once.
     """
     kept = dict.fromkeys(parts)
+    if not kept:
+        return []
     encoder = Encoder(marks=False)
     try:
         formulas = {q: encoder.formula(q) for q in kept}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection
 from math import prod
 
-from tensorlang.language.affine import Affine, Atom, Index, Lookup, Size, atom_affine, constant
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, Size, atom_affine, constant
 from tensorlang.language.predicates import (
     FALSE,
     TRUE,
@@ -183,13 +183,35 @@ def _dropped(parts: list[Predicate], context: Predicate) -> list[Predicate]:
     return [part for part in own if part in kept]
 
 
-def _needed(parts: Iterable[Predicate], context: Predicate) -> set[Predicate]:
-    """Equalities that nothing else implies, as is plain to see: of an index of which else only its range is known.
+def _needed(parts: Collection[Predicate], context: Predicate) -> set[Predicate]:
+    """Equalities that nothing else implies, as is plain to see."""
+    return _lone_conditions(parts, context) | _of_free_indices(parts, context)
+
+
+def _lone_conditions(parts: Collection[Predicate], context: Predicate) -> set[Predicate]:
+    """What is said of an element of an array of conditions that nothing else mentions."""
+    conditions = {q: array for q in parts if (array := _condition(q)) is not None}
+    if not conditions:
+        return set()
+    mentions = Counter(x for q in (*parts, *conjuncts(context)) for x in {lookup.array for lookup in lookups(q)})
+    return {q for q, array in conditions.items() if mentions[array] == 1}
+
+
+def _condition(p: Predicate) -> IndexArray | None:
+    """The array of conditions of which `p` says what an element is."""
+    match p:
+        case Equal(Affine(((Lookup(array=array), 1),), value)) if array.size is constant(2) and value in (0, -1):
+            return array
+        case _:
+            return None
+
+
+def _of_free_indices(parts: Collection[Predicate], context: Predicate) -> set[Predicate]:
+    """Equalities of an index of which else only its range is known.
 
     Where all holds, the index could have another value as well, for its range has two or can be made larger: it ends
     at a size of which there is no upper bound.
     """
-    parts = list(parts)
     equalities = [q for q in parts if isinstance(q, Equal) and not q.difference.lookups]
     if not equalities:
         return set()

@@ -227,4 +227,9 @@ def _numbered(k: int) -> Index:
 
 def ranges_predicate(ranges: Ranges) -> Predicate:
     """0 <= i < n for each index i and its size n."""
-    return conjunction(within(atom_affine(i), n) for i, n in ranges.items())
+    return _ranges_predicate(tuple(ranges.items()))
+
+
+@cached
+def _ranges_predicate(ranges: tuple[tuple[Index, Affine], ...]) -> Predicate:
+    return conjunction(within(atom_affine(i), n) for i, n in ranges)

@@ -15,11 +15,11 @@ Then nobody needs to know where the maximum is, only what it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from tensorlang.language.affine import Affine, Atom, Index, atom_affine
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, atom_affine
 from tensorlang.language.functions import function
 from tensorlang.language.predicates import (
     FALSE,
@@ -39,6 +39,7 @@ from tensorlang.normal.ssa import (
     Constant,
     Contraction,
     Map,
+    Selection,
     Statement,
     Term,
     own_indices,
@@ -77,40 +78,45 @@ class _Product:
 
 def cancel(s: SSA) -> SSA:
     """`s` without what it adds at chosen places, where that is 0."""
-    if not selections(s.statements):
+    chosen = {array for array, x in selections(s.statements).items() if isinstance(x, Selection)}
+    if not chosen:
         return s
     new: dict[Statement, Statement] = {}
     for x in s.statements:
-        new[x] = with_operands(_cancelled(x), new)
+        new[x] = with_operands(_cancelled(x, chosen), new)
     names: dict[Statement, str] = {}
     for x, name in s.names.items():
         names.setdefault(new[x], name)
     return replace(s, statements=tuple(new.values()), outputs=map_outputs(s.outputs, new), names=names)
 
 
-def _cancelled(x: Statement) -> Statement:
+def _cancelled(x: Statement, chosen: Set[IndexArray]) -> Statement:
     match x:
         case Addition(terms, shape):
-            kept = _without_idle_terms(x)
+            kept = _without_idle_terms(x, chosen)
             return x if kept == terms else Addition(kept, shape) if kept else Constant(Fraction(0), shape)
-        case Contraction(p, factors, _, shape) if lookups(p) and any(_is_sum(y) and is_zero(y) for y in factors):
+        case Contraction(p, factors, _, shape) if _looks_up(p, chosen) and any(map(_is_zero_sum, factors)):
             return Constant(Fraction(0), shape)
         case _:
             return x
 
 
-def _without_idle_terms(x: Addition) -> tuple[Term, ...]:
+def _looks_up(p: Predicate, chosen: Set[IndexArray]) -> bool:
+    return any(lookup.array in chosen for lookup in lookups(p))
+
+
+def _without_idle_terms(x: Addition, chosen: Set[IndexArray]) -> tuple[Term, ...]:
     """The terms of `x` except those at the same chosen places that are 0 together."""
-    chosen: dict[Predicate, list[Term]] = {}
+    there: dict[Predicate, list[Term]] = {}
     for t in x.terms:
-        if lookups(t.pred):
-            chosen.setdefault(t.pred, []).append(t)
-    idle = {p for p, terms in chosen.items() if is_zero(Addition(tuple(terms), x.shape))}
+        if _looks_up(t.pred, chosen):
+            there.setdefault(t.pred, []).append(t)
+    idle = {p for p, terms in there.items() if is_zero(Addition(tuple(terms), x.shape))}
     return tuple(t for t in x.terms if t.pred not in idle)
 
 
-def _is_sum(y: Statement) -> bool:
-    return isinstance(y, Addition | Contraction) and not is_index_only(y)
+def _is_zero_sum(y: Statement) -> bool:
+    return isinstance(y, Addition | Contraction) and not is_index_only(y) and is_zero(y)
 
 
 def is_zero(x: Statement) -> bool:

@@ -45,11 +45,13 @@ from tensorlang.normal.ssa import (
     Term,
     factor_indices,
     inner_ranges,
+    operands,
     own_indices,
     own_ranges,
     summed_indices,
 )
 from tensorlang.normal.tidy import addition, is_index_only, map_outputs, with_operands
+from tensorlang.sets.eliminate import shadow
 from tensorlang.sets.solve import Ranges, in_range, project, solve
 from tensorlang.simplify.supports import common
 
@@ -89,9 +91,13 @@ def _compacted(x: Statement) -> tuple[Statement, Statement]:
 
 def _hoisted(x: Statement) -> tuple[Predicate, Statement]:
     """The fifth law: what hides `x` by indices on which it does not depend otherwise, and `x` without that."""
+    if isinstance(x, Addition | Map) and not all(isinstance(y, Constant | Contraction) for y in operands(x)):
+        return TRUE, x  # what is read as it is depends on all indices
     own = own_ranges(x)
-    common = [q for q in _always(x) if not isinstance(q, Equal)]
+    common = [q for q in _always(x) if not isinstance(q, Equal) or not set(own).intersection(q.difference.atoms)]
     common = [q for q in common if set(own).issuperset(i for i in free_atoms(q) if isinstance(i, Index))]
+    if not common:
+        return TRUE, x
     idle = [i for i in own if ignores(without(x, [q for q in common if i in free_atoms(q)]), i)]
     hiding = [q for q in common if not free_atoms(q).isdisjoint(idle)]
     if not hiding:
@@ -106,8 +112,9 @@ def without(x: Statement, parts: Collection[Predicate]) -> Statement:
     bounds = [q.value for q in parts if isinstance(q, NonNegative)]
 
     def is_said(q: Predicate) -> bool:
-        found = [q.value - a for a in bounds] if isinstance(q, NonNegative) else []
-        return q in parts or any(a.is_constant and a.constant >= 0 for a in found)
+        if q in parts or not isinstance(q, NonNegative):
+            return q in parts
+        return any(q.value.terms == a.terms and q.value.constant >= a.constant for a in bounds)
 
     def rest(p: Predicate) -> Predicate:
         return conjunction(q for q in conjuncts(p) if not is_said(q))
@@ -207,8 +214,10 @@ def reads_all_alike(y: Statement, i: Index) -> bool:
 
 def _forced(x: Statement) -> _Chart | None:
     """The first law: the indices that no equality forces."""
-    own = own_ranges(x)
     forced = conjunction(q for q in _always(x) if isinstance(q, Equal))
+    if forced is TRUE:
+        return None
+    own = own_ranges(x)
     solution = solve(forced, dict(reversed(own.items())), {})
     if not solution.values:
         return None
@@ -220,7 +229,8 @@ def _band(x: Statement) -> _Chart | None:
     """The second law: for j between i + a and i + b, i and d = j - i - a."""
     own = own_ranges(x)
     least: dict[tuple[Atom, Atom], int] = {}
-    for a in (q.value for q in _always(x) if isinstance(q, NonNegative)):
+    always = _always(x)
+    for a in (q.value for q in [*always, *conjuncts(shadow(conjunction(always)))] if isinstance(q, NonNegative)):
         if len(a.terms) == 2 and len(a.indices) == 2 and not a.lookups and {k for _, k in a.terms} == {1, -1}:
             above, below = sorted(a.indices, key=a.coefficient, reverse=True)
             least[above, below] = max(-a.constant, least.get((above, below), -a.constant))  # above - below >= this

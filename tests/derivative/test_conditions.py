@@ -217,9 +217,9 @@ def test_random_programs_with_conditions_keep(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PROMISES)
-def test_many_random_programs_with_conditions_keep(name: str) -> None:
+def test_many_random_programs_with_conditions_keep(name: str, share: int) -> None:
     promise = PROMISES[name]
-    for seed in range(1000, 1000 + max(10, 1000 // promise.share)):
+    for seed in range(1000, 1000 + max(10, 1000 // promise.share // share)):
         rng = random.Random(seed)
         case = random_case(
             rng, promise.scalars, promise.fuel, chooses=seed % 2 == 0 and "jax" not in name, compares=True

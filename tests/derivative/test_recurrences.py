@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import islice
+from itertools import cycle, islice
 from random import Random
 from typing import Any
 
@@ -264,7 +264,7 @@ def test_a_recurrence_under_jax_is_transformed_as_lax_scan_is(how: str) -> None:
 def test_compiled_code_is_one_scan_forwards_and_one_backwards() -> None:
     source = tl.lower(tl.grad(tl.parse(PROGRAMS["rnn"]))).source
     assert source.count("_recur(") == source.count("_sweep(") == 2  # definitions and calls
-    assert "einsum('ti,tj->ij'".replace("'", '"')[:6] in source
+    assert "bar_1.T @ s" in source
 
 
 def test_explain_says_what_is_carried_and_stored() -> None:
@@ -412,12 +412,14 @@ def test_random_recurrences_agree_with_their_unrolled_programs(block: int) -> No
 
 @pytest.mark.slow
 @pytest.mark.parametrize("block", range(10))
-def test_many_random_recurrences_agree_with_their_unrolled_programs(block: int) -> None:
-    stores = dict(zip(range(0, 60, 4), 4 * ("needed", "states", "sqrt", "log"), strict=False))
+def test_many_random_recurrences_agree_with_their_unrolled_programs(block: int, share: int) -> None:
+    count = 60 // share
+    stores = dict(zip(range(0, count, 4), cycle(("needed", "states", "sqrt", "log"))))
     tried = [
-        agrees_with_its_unrolled_program(recurrent(Random(10**6 + 1000 * block + k)), stores.get(k)) for k in range(60)
+        agrees_with_its_unrolled_program(recurrent(Random(10**6 + 1000 * block + k)), stores.get(k))
+        for k in range(count)
     ]
-    assert sum(tried) >= 40
+    assert sum(tried) >= count // 2
 
 
 @pytest.mark.parametrize(

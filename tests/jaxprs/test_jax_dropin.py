@@ -363,7 +363,7 @@ def test_a_few_random_functions_have_the_gradients_of_jax(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(100, 170))
+@pytest.mark.seeds(100, 70)
 def test_random_functions_have_the_gradients_of_jax(seed: int) -> None:
     agrees(seed)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -33,6 +34,8 @@ from tensorlang.lower.arrays.shapes import SHAPES
 from tensorlang.lower.arrays.work import OF_INTEGERS
 from tensorlang.lower.emit.helpers import HELPERS
 from tensorlang.lower.emit.module import Source
+from tensorlang.lower.emit.python import text
+from tensorlang.measure.count import count
 from tensorlang.normal.recurrences import has_recurrences
 from tests.support import graphs, nests
 from tests.support.documents import blocks
@@ -331,3 +334,23 @@ def test_an_array_program_is_text() -> None:
 
 def test_numbers_keep_their_exact_value() -> None:
     assert Number(Fraction(1, 3)) == Number(Fraction(2, 6))
+
+
+@pytest.mark.parametrize("first", ["ik", "ki", "k"])
+@pytest.mark.parametrize("second", ["kj", "jk", "k"])
+def test_a_product_of_matrices_is_written_as_one_and_compiled_as_an_einsum(first: str, second: str) -> None:
+    lengths = {"i": 4, "j": 5, "k": 6}
+    given = [jnp.ones([lengths[c] for c in term]) for term in (first, second)]
+    for result in {first.replace("k", "") + second.replace("k", ""), second.replace("k", "") + first.replace("k", "")}:
+        code = text(Apply("einsum", (EinsumSpec((first, second), result), Name("x"), Name("y"))))
+        assert " @ " in code
+        written = count(eval(f"lambda x, y: {code}"), *given)
+        einsum = count(lambda x, y, result=result: jnp.einsum(f"{first},{second}->{result}", x, y), *given)
+        assert (written.operations, written.temporaries) == (einsum.operations, einsum.temporaries)
+
+
+@pytest.mark.parametrize("spec", ["i,j->ij", "bik,bkj->bij", "ij,ij->", "ii,i->i", "ij,ij->i", "ik,kj->i"])
+def test_other_products_are_einsums(spec: str) -> None:
+    terms, result = spec.split("->")
+    code = text(Apply("einsum", (EinsumSpec(tuple(terms.split(",")), result), Name("x"), Name("y"))))
+    assert code == f'jnp.einsum("{spec}", x, y)'

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax._src.source_info_util import user_frame
 
 import tensorlang as tl
 from benchmarks.programs import CASES
@@ -131,3 +132,11 @@ def test_a_program_that_was_called_goes_with_its_last_user() -> None:
     gc.collect()
     assert gone() is None
     assert compiled() is None
+
+
+def test_jax_names_the_line_that_calls_a_program() -> None:
+    f = tl.grad(tl.parse("f(x: [n]R) = sum i:n. [i < 3] * sin(x[i])"))
+    for call in (tl.lower(f), tl.to_jax(f)):
+        traced = jax.make_jaxpr(lambda x, call=call: call(x))(jnp.ones(5))
+        frames = [user_frame(equation.source_info.traceback) for equation in traced.eqns]
+        assert {frame and frame.file_name for frame in frames} == {__file__}

@@ -132,6 +132,6 @@ def test_random_steps_and_their_adjoints_have_the_values_of_the_evaluator(seed: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(100, 140))
+@pytest.mark.seeds(100, 40)
 def test_many_random_steps_and_their_adjoints_have_the_values_of_the_evaluator(seed: int) -> None:
     agrees(seed)

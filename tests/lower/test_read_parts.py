@@ -63,6 +63,14 @@ def test_what_is_kept_of_states_is_the_part_that_is_read(name: str) -> None:
                 np.testing.assert_allclose(ours, wanted, rtol=1e-12)
 
 
+def test_steps_with_a_recurrence_carry_the_states_that_they_read() -> None:
+    (program,) = (p for p in benchmark.PROGRAMS if p.name == "soft edit distance")
+    parts = staged(tl.simplify(tl.grad(tl.parse(program.text)))).parts
+    carried = [(part.carried, len(part.inits)) for part in parts if isinstance(part, Turn)]
+    assert [places for places, _ in carried] == [(0,), (0,)]
+    assert all(count > 4 for _, count in carried)
+
+
 def test_an_adjoint_of_an_elimination_keeps_the_columns_that_it_reads() -> None:
     (program,) = (p for p in benchmark.PROGRAMS if p.name == "Cholesky")
     f = tl.parse(program.text)

@@ -13,7 +13,7 @@ import tensorlang as tl
 from tests.derivative.test_recurrences import PROGRAMS, RNN, arguments, assert_close
 
 STORES = ("needed", "states", "sqrt", "log")
-MANY = [*range(9), 24, 31, 36]
+MANY = [*range(6), 8, 24, 31]
 
 
 def agrees(name: str, steps: int, *stores: str) -> None:

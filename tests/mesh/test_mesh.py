@@ -137,10 +137,10 @@ def test_the_source_is_what_one_would_write() -> None:
     assert on_mesh(tl.adjoint(tl.parse(MATMUL)), n="x").source.endswith(
         """
     # a_bar = gen i:n_x, j:m. sum k:p. mm_bar[i, k] * b[j, k] : [n_x][m]R
-    a_bar = jnp.einsum("ik,jk->ij", mm_bar, b)
+    a_bar = mm_bar @ b.T
 
     # b_bar = gen i:m, j:p. sum k:n_x. mm_bar[k, j] * a[k, i] : [m][p]R
-    b_bar = jnp.einsum("kj,ki->ij", mm_bar, a)
+    b_bar = a.T @ mm_bar
     return (a_bar, b_bar)
 
 

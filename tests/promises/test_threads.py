@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from random import Random
 from threading import Barrier, Thread
@@ -13,6 +14,7 @@ from typing import Any, TypeVar
 import pytest
 
 import tensorlang as tl
+from tensorlang.budget import few_collections
 from tensorlang.interning import Alive, shared
 from tensorlang.language.affine import Size, atom_affine, constant
 from tensorlang.language.functions import raise_to
@@ -130,6 +132,25 @@ def test_the_collector_is_left_as_it_is() -> None:
         gc.set_threshold(*before)
     assert len(seen) > 10
     assert all(seen)
+
+
+def test_threads_leave_the_collector_as_it_was() -> None:
+    before = gc.get_threshold()
+    both = Barrier(2)
+
+    def enter(late: bool) -> int:
+        with few_collections:
+            both.wait()  # the first that leaves is not the last
+            seen = gc.get_threshold()[0]
+            if late:
+                both.wait()
+        if not late:
+            both.wait()
+        return seen
+
+    with ThreadPoolExecutor(2) as pool:
+        assert all(seen > before[0] for seen in pool.map(enter, [False, True]))
+    assert gc.get_threshold() == before
 
 
 def results(seed: int) -> list[str]:

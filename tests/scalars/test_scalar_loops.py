@@ -87,9 +87,9 @@ def test_values_duals_adjoints_and_differences_of_random_functions_agree_at_no_m
 
 
 @pytest.mark.slow
-def test_they_agree_for_10_000_random_functions() -> None:
-    found = [agree(seed) for seed in range(10_000)]
-    assert sum(x is not None for x in found) > 6_000
+def test_they_agree_for_10_000_random_functions(share: int) -> None:
+    found = [agree(seed) for seed in range(10_000 // share)]
+    assert sum(x is not None for x in found) > 6_000 // share
     assert max(x for x in found if x is not None) < 4
 
 

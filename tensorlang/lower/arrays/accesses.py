@@ -196,7 +196,7 @@ def _gather(ctx: Context, scope: Scope, array: Held, places: list[Affine]) -> Va
     if line is not None:
         return line
     looked_up = any(a.lookups for a in places)
-    whole = [k for k, d in enumerate(dimensions) if inside and looked_up and _is_whole(scope, d, places)]
+    whole = [k for k, d in enumerate(dimensions) if looked_up and _is_whole(scope, d, places)]
     indexed = [k for k in range(len(places)) if k not in whole]
     axes = tuple(i for i in scope.domain if any(i in places[k].free for k in indexed))
     at: list[Node] = [

@@ -34,7 +34,7 @@ from tensorlang.lower.arrays.scope import Scope
 from tensorlang.lower.arrays.sums.sparse import is_enumerable
 from tensorlang.lower.arrays.sums.strategies import contract, total
 from tensorlang.lower.arrays.sums.summation import Summation
-from tensorlang.lower.arrays.values import Axes, Value, compared, where
+from tensorlang.lower.arrays.values import Axes, Value, compared, instead, plus, where
 from tensorlang.recursion import Deep, call
 from tensorlang.sets.solve import simplify_in
 
@@ -74,7 +74,7 @@ class Compiler:
                 pieces: Value | None = yield from call(assembled(self.ctx, scope, e, self.shared))
                 if pieces is not None:
                     return pieces
-                v = yield from call(self._combined(e, scope))
+                v = yield from call(self._apart(e, scope) if self._are_apart(e, scope) else self._combined(e, scope))
             case Bracket(_, Sum()) | Sum():
                 v = yield from call(total(self.ctx, scope, e))
             case Bracket(p, a):
@@ -95,6 +95,29 @@ class Compiler:
             case _:
                 v = yield from call(self._combined(e, scope))
         return v
+
+    def _are_apart(self, e: Add, scope: Scope) -> bool:
+        """Whether the last term of a sum is nowhere where one of the others is."""
+        if e.sign < 0 or not isinstance(e.right, Bracket) or e.right in self.shared:
+            return False
+        others: list[Predicate] = []
+        stack = [e.left]
+        while stack:
+            part = stack.pop()
+            if isinstance(part, Add):
+                stack += [part.left, part.right]
+            elif isinstance(part, Bracket) and len(others) < _MOST_PARTS:
+                others.append(part.pred)
+            else:
+                return False
+        return all(_exclude_one_another(scope, (p, e.right.pred)) for p in others)
+
+    def _apart(self, e: Add, scope: Scope) -> Deep[Value]:
+        """The value of a sum whose last term is nowhere where one of the others is: no addition, but a selection if
+        that term is one."""
+        left: Value = yield from call(self.value(e.left, scope))
+        right: Value = yield from call(self._value(e.right, scope))
+        return instead(right, left, scope.order) or plus(left, right, 1, scope.order)
 
     def _combined(self, e: Expr, scope: Scope) -> Deep[Value]:
         return combined(

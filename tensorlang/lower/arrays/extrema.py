@@ -37,7 +37,9 @@ from tensorlang.lower.arrays.segment_extrema import Segments, over_points, segme
 from tensorlang.lower.arrays.sums.diagonal import NARROW
 from tensorlang.lower.arrays.sums.loop import expanded, function_of
 from tensorlang.lower.arrays.sums.row_blocks import Along, along, block_of, given, narrowed, taken
+from tensorlang.lower.arrays.sums.segment_sum import Shared, of_segments, shared
 from tensorlang.lower.arrays.sums.strategy import Strategy, WhyNot, by_first
+from tensorlang.lower.arrays.sums.summation import Summation
 from tensorlang.lower.arrays.undecided import undecided_conditions
 from tensorlang.lower.arrays.values import (
     DTYPE,
@@ -148,8 +150,6 @@ def _at_either(ctx: Context, c: Extreme, found: tuple[list[tuple[Affine, Predica
 def _window(ctx: Context, c: Extreme) -> tuple[Affine, Affine] | WhyNot:
     """Where the narrowest window starts that conditions leave of the index at each point of the axes, and its width."""
     s, (_, p) = c.e.index, c.left
-    if any(not isinstance(q, NonNegative) for q in conjuncts(p)):
-        return WhyNot("there are other conditions than bounds on the index")
     bounds = [q.value for q in conjuncts(p) if isinstance(q, NonNegative) and abs(q.value.coefficient(s)) == 1]
     bounds = [a for a in bounds if not any(s in atom_affine(x).free for x in a.lookups)]
     firsts = [atom_affine(s) - a for a in bounds if a.coefficient(s) > 0]
@@ -203,6 +203,18 @@ def _segments(ctx: Context, c: Extreme) -> Segments | WhyNot:
 def _in_segments(ctx: Context, c: Extreme, found: Segments) -> Deep[Value]:
     v = yield from call(over_points(ctx, c.scope, c.e, c.left[0], found))
     return _counted(ctx, v, c.e, c.left[0])
+
+
+def _shared_segments(ctx: Context, c: Extreme) -> Shared | WhyNot:
+    r, p = c.left
+    return shared(ctx, Summation(c.scope, {c.e.index: r}, conjuncts(p), c.e.body))
+
+
+def _once_each(ctx: Context, c: Extreme, found: Shared) -> Deep[Value]:
+    e, inner = c.e, found.c
+    of_each = type(e)(e.sign, e.index, e.size, conjunction(inner.parts), inner.body)
+    v = yield from call(extremum(ctx, inner.scope, of_each))
+    return of_segments(ctx, c.scope, found, v, "chosen" if isinstance(e, Choice) else "extrema")
 
 
 def _mixing(ctx: Context, c: Extreme) -> Extreme | WhyNot:
@@ -367,6 +379,12 @@ STRATEGIES: tuple[Strategy[Extreme], ...] = (
     ),
     Strategy(
         "segments", "gen i. max j where R(i, j). e: the greatest of the points of each i", _segments, _in_segments
+    ),
+    Strategy(
+        "shared segments",
+        "gen i. max j where b[j] = a[i]. e(j) = gen i. M[a[i]], where M[k] = max j where b[j] = k. e(j)",
+        _shared_segments,
+        _once_each,
     ),
     Strategy(
         "window",

@@ -9,13 +9,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
-from tensorlang.language.affine import Affine, IndexArray, atom_affine
-from tensorlang.language.grammar import Access, Bracket, Choice, Expr, Extremum, Var, children
-from tensorlang.language.predicates import Relation, lookups, relations
+from tensorlang.language.affine import Affine, Atom, atom_affine
+from tensorlang.language.grammar import (
+    Access,
+    Add,
+    Bracket,
+    Call,
+    Choice,
+    Compared,
+    Const,
+    Expr,
+    Extremum,
+    Gen,
+    Integer,
+    Mul,
+    Proj,
+    Sum,
+    Var,
+    children,
+)
+from tensorlang.language.predicates import substitute
 from tensorlang.language.rebuilt import with_values
-from tensorlang.language.show import expr_text
 from tensorlang.language.types import Pair
 from tensorlang.lower.arrays.context import Held
 from tensorlang.lower.arrays.decisions import Decision
@@ -24,7 +41,6 @@ from tensorlang.lower.arrays.ir import (
     Block,
     Define,
     Function,
-    Integer,
     Name,
     Node,
     Position,
@@ -36,10 +52,12 @@ from tensorlang.lower.arrays.ir import (
     When,
     named,
 )
+from tensorlang.lower.arrays.ir import Integer as StaticInteger
 from tensorlang.lower.plan.triangular import Cut
-from tensorlang.normal.pattern import axes
+from tensorlang.normal.pattern import axes, axis
 
-_MOST_NODES = 200
+_MOST_SAID = 400
+"""Words by which a statement is said: some two a node."""
 
 
 @dataclass(frozen=True)
@@ -62,19 +80,26 @@ class Written:
     decisions: tuple[Decision, ...]
     is_cut: bool
 
-    def again(
-        self, name: str, variables: tuple[Var, ...], read: tuple[str, ...], fresh: Callable[[str], str]
-    ) -> tuple[list[Statement], tuple[Decision, ...]]:
-        """The code, and the decisions, of the statement of this form that is called `name` and reads `variables`, which
-        are called `read`; `fresh` makes names like those of this one."""
+    @cached_property
+    def bound(self) -> tuple[str, ...]:
+        """The names that its code gives."""
+        return tuple(_bound(self.statements))
+
+    def again(self, name: str, read: tuple[str, ...], fresh: Callable[[str], str]) -> list[Statement]:
+        """The code of the statement of this form that is called `name`, and what it reads `read`; `fresh` makes names
+        like those of this one."""
         arrays = dict(zip(self.read, read, strict=True))
         new = {**arrays, self.name: name}
-        for bound in _bound(self.statements):
+        for bound in self.bound:
             if bound not in new:
                 of = next((x for x in arrays if bound.startswith(f"{x}_")), "")
                 new[bound] = fresh(arrays[of] + bound.removeprefix(of) if of else bound)
+        return [_renamed(s, new) for s in self.statements]
+
+    def decided(self, variables: tuple[Var, ...]) -> tuple[Decision, ...]:
+        """The decisions about the statement of this form that reads `variables`."""
         values: dict[Var, Expr] = dict(zip(self.variables, variables, strict=True))
-        return [_renamed(s, new) for s in self.statements], tuple(_decided(d, values) for d in self.decisions)
+        return tuple(_decided(d, values) for d in self.decisions)
 
 
 def form_of(e: Expr, held: Callable[[Var], Held | None], further: Hashable) -> Form | None:
@@ -82,40 +107,55 @@ def form_of(e: Expr, held: Callable[[Var], Held | None], further: Hashable) -> F
 
     None if it is too large to be compared, or reads what is held at points, or as several arrays.
     """
-    variables, fixed = _read(e)
-    if variables is None:
+    numbered = _numbered(e)
+    if numbered is None:
         return None
+    said, variables = numbered
     arrays = [held(x) for x in variables]
     if any(isinstance(x.type, Pair) for x in variables) or any(h is None or h.points is not None for h in arrays):
         return None
-    numbered: dict[Var, Expr] = {x: Var(f"form{k}", x.type) for k, x in enumerate(variables)}
     facts = tuple((x.type, _fact(h)) for x, h in zip(variables, arrays, strict=True) if h is not None)
-    return Form((expr_text(with_values(e, numbered)), facts, fixed, further), tuple(variables))
+    return Form((said, facts, further), variables)
 
 
-def _read(e: Expr) -> tuple[list[Var] | None, frozenset[IndexArray | Relation]]:
-    """The variables of `e`, in the order of their first occurrence, and the index arrays and relations that it reads;
-    no variables if it is large."""
-    found: dict[Var, None] = {}
-    fixed: set[IndexArray | Relation] = set()
-    stack, nodes = [e], 0
+def _numbered(e: Expr) -> tuple[Hashable, tuple[Var, ...]] | None:
+    """The nodes of `e` from the root on, variables and bound indices numbered, and these variables in their order.
+
+    None if it is large, or anything but a right-hand side.
+    """
+    variables: dict[Var, int] = {}
+    at: dict[Atom, Affine] = {}
+    said: list[Any] = []
+    stack = [e]
     while stack:
         part = stack.pop()
-        nodes += 1
-        if nodes > _MOST_NODES:
-            return None, frozenset()
+        if len(said) > _MOST_SAID:
+            return None
+        said.append(type(part))
         match part:
             case Var():
-                found[part] = None
-            case Access(_, at, _):
-                fixed.update(x.array for x in at.lookups)
-            case Bracket(p, _) | Extremum(_, _, _, p, _) | Choice(_, _, _, p, _):
-                fixed.update(x.array for x in lookups(p))
-                fixed.update(relations(p))
-            case _:
+                said.append(variables.setdefault(part, len(variables)))
+            case Const():
+                said.append(part)
+            case Integer(a) | Access(_, a, _):
+                said.append(a.substitute(at))
+            case Bracket(p, _):
+                said.append(substitute(p, at))
+            case Gen(i, n, _) | Sum(i, n, _):
+                said += (i.name, n.substitute(at))
+                at[i] = atom_affine(axis(len(said)))
+            case Extremum(sign, i, n, p, _) | Choice(sign, i, n, p, _):
+                said += (sign, i.name, n.substitute(at))
+                at[i] = atom_affine(axis(len(said)))
+                said.append(substitute(p, at))
+            case Mul():
                 pass
-        stack += children(part)
-    return list(found), frozenset(fixed)
+            case Add(_, _, of) | Call(of, _) | Compared(of, _, _) | Proj(of, _):
+                said.append(of)
+            case _:
+                return None
+        stack += reversed(children(part))
+    return tuple(said), tuple(variables)
 
 
 def _fact(held: Held) -> Hashable:
@@ -169,8 +209,8 @@ def _node(node: Node, new: Mapping[str, str]) -> Node:
     match node:
         case Name(name):
             return Name(new.get(name, name))
-        case Integer(a):
-            return Integer(_affine(a, new))
+        case StaticInteger(a):
+            return StaticInteger(_affine(a, new))
         case Position(at, arrays):
             own = [atom for atom, _ in arrays]
             return Position(_affine(at, new, own), tuple((atom, _node(x, new)) for atom, x in arrays))

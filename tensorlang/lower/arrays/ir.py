@@ -29,10 +29,9 @@ their names (`named`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import partial
 
 from tensorlang.language.affine import Affine, Atom, Index, canonical
 from tensorlang.language.grammar import ScalarFunction
@@ -50,21 +49,21 @@ class Node:
 
     __slots__ = ()
 
-    def children(self) -> Iterator[Node]:
+    def children(self) -> list[Node]:
         """The expressions that it is made of."""
-        for value in self.parts():
+        found: list[Node] = []
+        waiting = list(self.parts())[::-1]
+        while waiting:
+            value = waiting.pop()
             if isinstance(value, Node):
-                yield value
+                found.append(value)
             elif isinstance(value, tuple):
-                for part in value:
-                    if isinstance(part, Node):
-                        yield part
-                    elif isinstance(part, tuple):
-                        yield from (x for x in part if isinstance(x, Node))
+                waiting += value[::-1]
+        return found
 
-    def parts(self) -> Iterator[object]:
+    def parts(self) -> Iterable[object]:
         """The values of its fields."""
-        return map(partial(getattr, self), _fields(type(self)))  # type: ignore[arg-type]
+        return vars(self).values()
 
     def walk(self) -> Iterator[Node]:
         """It and all expressions in it."""
@@ -73,11 +72,6 @@ class Node:
             node = stack.pop()
             yield node
             stack += node.children()
-
-
-@cached
-def _fields(kind: Hashable) -> tuple[str, ...]:
-    return tuple(f.name for f in fields(kind))  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,8 @@ def _read(x: Array, *at: Array) -> Array:
     for a, n in zip(arrays, shapes, strict=True):
         inside &= (a >= 0) & (a < n)
     if x.size == 0:
-        x = np.zeros([max(n, 1) for n in x.shape], x.dtype)
+        indexed = [not isinstance(a, slice) for a in at] + [False] * (x.ndim - len(at))
+        x = np.zeros([max(n, 1) if some else n for n, some in zip(x.shape, indexed, strict=True)], x.dtype)
     clipped = iter([np.where(inside, a, 0) for a in arrays])
     found = x[tuple(a if isinstance(a, slice) else next(clipped) for a in at)]
     return np.where(inside.reshape(inside.shape + (1,) * (found.ndim - inside.ndim)), found, 0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any
 
@@ -32,6 +32,7 @@ from tensorlang.lower.arrays.ir import (
     Blank,
     Block,
     Define,
+    Infix,
     Item,
     Length,
     List,
@@ -52,7 +53,7 @@ from tensorlang.lower.arrays.sums.sparse import on_points
 from tensorlang.lower.arrays.values import DTYPE, INT32, apply, cast, dtype_of, integer, ordered
 from tensorlang.lower.explain import Explained
 from tensorlang.lower.plan.dependence import is_condition, read_by
-from tensorlang.lower.plan.ir import DENSE, AtPoints, FusedSums, Given, RowBlocks, Storage
+from tensorlang.lower.plan.ir import DENSE, AtPoints, FusedSums, Given, Quotients, RowBlocks, Storage
 from tensorlang.lower.plan.passes import plan
 from tensorlang.lower.plan.size_guards import Required
 from tensorlang.lower.plan.statements import eta
@@ -98,7 +99,7 @@ class ArrayProgram(Shown):
         self.plan = plan(f, sparse)
         for g in self.plan.given:
             self._given(g)
-        self.explained: list[Explained] = []
+        self._explained: list[Callable[[], Explained]] = []
         self._forms: dict[Hashable, Written] = {}
         self._cut_work: Mapping[Affine, Sequence[Sequence[Affine]]] = self.plan.row_work
         for step in self.plan.steps:
@@ -118,6 +119,11 @@ class ArrayProgram(Shown):
         self._body.statements.append(Return(run(result_of(results, names, self._body, width))))
         told = ("*", *self.told.values()) if self.told else ()
         self.definition = Define(self.name, (*self.parameters, *told), self._body)
+
+    @cached_property
+    def explained(self) -> list[Explained]:
+        """How each of its arrays is computed, which is written when somebody asks."""
+        return [made() for made in self._explained]
 
     def __str__(self) -> str:
         return "\n".join(program_lines(self.definition))
@@ -147,6 +153,10 @@ class ArrayProgram(Shown):
             case Affine():
                 ctx.held[g.variable, ()] = Held(name, (g.value,))
                 self._body.assign(name, apply("arange", ctx.integers.node(g.value), dtype=DTYPE))
+            case Quotients(size, divisor):
+                ctx.held[g.variable, ()] = Held(name, (size,))
+                below = apply("arange", ctx.integers.node(size), dtype=INT32)
+                self._body.assign(name, Infix(below, "//", integer(divisor)))
             case values:
                 ctx.held[g.variable, ()] = Held(name, (constant(len(values)),))
                 listed = List(tuple(Number(Fraction(v)) for v in values))
@@ -173,19 +183,20 @@ class ArrayProgram(Shown):
         known = self._forms.get(form.key) if form else None
         if form and known:
             read = self._names_of(form.variables)
-            statements, decisions = known.again(name, form.variables, read, ctx.names.fresh_local)
+            statements = known.again(name, read, ctx.names.fresh_local)
+            decided = partial(known.decided, form.variables)
             held = replace(held, cut=storage.cut if known.is_cut and isinstance(storage, RowBlocks) else None)
         else:
             before = ctx.names.count
             held, statements = self._written(held, e, storage, forced)
-            decisions = tuple(ctx.decisions.end_statement())
+            decided = partial(tuple, ctx.decisions.end_statement())
             if form and ctx.names.count == before:  # what it reads was not put together for it
                 read = self._names_of(form.variables)
                 self._forms[form.key] = Written(
-                    name, form.variables, read, tuple(statements), decisions, held.cut is not None
+                    name, form.variables, read, tuple(statements), decided(), held.cut is not None
                 )
         self._body.statements += statements
-        self._explain(name, e, storage, forced, decisions)
+        self._explained.append(lambda: _explained(name, e, storage, forced, decided()))
         ctx.end_statement()
         return held
 
@@ -223,13 +234,6 @@ class ArrayProgram(Shown):
         block.eliminate_dead_assignments(name)
         return held, [*ctx.before.statements, *block.statements]
 
-    def _explain(self, name: str, e: Expr, storage: Storage, forced: bool, decisions: tuple[Decision, ...]) -> None:
-        axes = ", ".join(i.name for i, _ in eta(e)[0])
-        order = f", its axes in the order ({axes})" if "," in axes else ""
-        lies = f"{storage}{order}" if axes else "a number"
-        kept = "written to memory, since several read it" if forced else "XLA may fuse it with what reads it"
-        self.explained.append(Explained(name, partial(_comment, name, e), lies, kept if axes else "", decisions))
-
     def _fused(self, step: FusedSums) -> None:
         """Sums, each of the elements of an array, in one pass."""
         ctx = self._ctx
@@ -243,7 +247,7 @@ class ArrayProgram(Shown):
             self._body.assign(name, Item(Name(sums), k))
             ctx.held[x, ()] = Held(name, (), required=run(conditions.of(e)))
             kept = f"added up in one pass with {len(step.pairs) - 1} others"
-            self.explained.append(Explained(x.name, partial(_comment, x.name, e), "a number", kept))
+            self._explained.append(partial(Explained, x.name, partial(_comment, x.name, e), "a number", kept))
         ctx.end_statement()
 
     def _conditions(self) -> Required:
@@ -276,6 +280,14 @@ def _unpacked(ctx: Context, points: Points) -> list[Statement]:
     names = (*(column.name for column in points.columns), *points.orders.values())
     count = ctx.integers.spelled[points.count.atoms[0]]
     return [Assign(names, Name(points.name), True), Assign((count,), Length(Name(names[0]), 0))]
+
+
+def _explained(name: str, e: Expr, storage: Storage, forced: bool, decisions: tuple[Decision, ...]) -> Explained:
+    axes = ", ".join(i.name for i, _ in eta(e)[0])
+    order = f", its axes in the order ({axes})" if "," in axes else ""
+    lies = f"{storage}{order}" if axes else "a number"
+    kept = "written to memory, since several read it" if forced else "XLA may fuse it with what reads it"
+    return Explained(name, partial(_comment, name, e), lies, kept if axes else "", decisions)
 
 
 def _comment(name: str, e: Expr) -> str:

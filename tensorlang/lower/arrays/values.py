@@ -189,6 +189,15 @@ def where(mask: Value, v: Value, order: Axes, otherwise: Node | None = None) -> 
     return Value(apply("where", m.node, w.node, other), axes, 1 + max(m.depth, w.depth), None, v.weak)
 
 
+def instead(v: Value, other: Value, order: Axes) -> Value | None:
+    """`v`, which is jnp.where(mask, w, 0), with `other` in the place of 0; None if it is not that."""
+    match v.node:
+        case Apply("where", (m, w, Number(Fraction(numerator=0)))) if v.axes == union([v, other], order):
+            node = apply("where", m, w, aligned(other, v.axes).node)
+            return Value(node, v.axes, 1 + max(v.depth, other.depth), None, v.weak and other.weak)
+    return None
+
+
 def compared(op: str, a: Value, b: Value, order: Axes) -> Value:
     """a op b, as the integers 1 and 0."""
     if a.weak and b.weak:

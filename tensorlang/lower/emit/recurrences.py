@@ -87,7 +87,7 @@ class Recurrent:
         self._sizes = {size: self._integers.spelled[size] for size in f.sizes}
         # what is in a step is small, so less is gained by windows than lost, and reads what need not be finite
         whole = names is None
-        for part in (parts or staged(f, windows=whole, strict=strict or not whole)).parts:
+        for part in (parts or staged(f, windows=whole, strict=strict or not whole, store=store)).parts:
             match part:
                 case Stage():
                     self._stage(part)

@@ -2,6 +2,7 @@
 
 dependence      indices that an expression depends on; accesses and chains of lets taken apart
 numbers         the numbers that indices and sizes are become arrays
+quotients       quotients of indices by constants are read from arrays
 in_step         products that steps make, rather than to read them of all times
 read_parts      states of which a part is kept over the time
 needless_masks  masks of the time that hide nothing but zeros

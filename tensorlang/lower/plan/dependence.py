@@ -238,3 +238,8 @@ def factors(e: Expr, limit: int = 8) -> list[Expr]:
         else:
             k += 1
     return found
+
+
+def longer(a: Affine, b: Affine) -> Affine:
+    """A size that is at least both where they are at least 0."""
+    return a if (b - a).is_constant and (b - a).constant <= 0 else b if (b - a).is_constant else a + b

@@ -73,7 +73,7 @@ def _moved(s: SSA, x: Contraction, axis: int) -> SSA:
         return s
     (loop,) = loops
     inside, now = read_as(loop, x), Lookup(loop.step.time, ())
-    own = _place(step_ssa(loop.step).statements, inside, axis) if inside is not None else None
+    own = place_read(step_ssa(loop.step).statements, inside, axis) if inside is not None else None
     if own is None or own.lookups != (now,) or abs(own.coefficient(now)) != 1:
         return s
     t = Index("t")
@@ -81,7 +81,7 @@ def _moved(s: SSA, x: Contraction, axis: int) -> SSA:
     changed: dict[Statement, Statement] = {}
     for y in readers:
         if not isinstance(y, States):
-            at = _place([y], x, axis)
+            at = place_read([y], x, axis)
             if (
                 at is None
                 or at.lookups
@@ -164,7 +164,7 @@ def _all(y: Statement, x: Statement, made: Statement, axis: int) -> Parts:
     return {k: (made, (axis,)) for k, z in enumerate(operands(y)) if z is x}
 
 
-def _place(readers: Collection[Statement], x: Statement, axis: int) -> Affine | None:
+def place_read(readers: Collection[Statement], x: Statement, axis: int) -> Affine | None:
     """Where on this axis all that reads `x` does so, if it is one place: no index of theirs."""
     found: set[Affine | None] = set()
     for y in readers:

@@ -63,11 +63,20 @@ DENSE = Dense()
 
 
 @dataclass(frozen=True)
+class Quotients:
+    """floor(k/divisor) for k:size."""
+
+    size: Affine
+    divisor: int
+
+
+@dataclass(frozen=True)
 class Given:
-    """An array that depends on nothing but sizes: literal values, the numbers below a size, or a size as a number."""
+    """An array that depends on nothing but sizes: literal values, the numbers below a size, floor(k/c) for each such k,
+    or a size as a number."""
 
     variable: Variable
-    value: tuple[int | Fraction, ...] | Affine | Size
+    value: tuple[int | Fraction, ...] | Affine | Quotients | Size
 
     def __str__(self) -> str:
         match self.value:
@@ -75,6 +84,8 @@ class Given:
                 return f"the size {self.value} as a number"
             case Affine():
                 return f"the numbers below {self.value}"
+            case Quotients(size, divisor):
+                return f"the numbers below {size} divided by {divisor}, rounded down"
             case _:
                 return f"{len(self.value)} literal values"
 

@@ -54,7 +54,7 @@ def memory_polynomial(f: Function, store: str = "needed") -> CostPolynomial:
     """
     require_store(store)
     cells: list[Cell] = []
-    for part in staged(simplify(f)).parts:
+    for part in staged(simplify(f), store=store).parts:
         if isinstance(part, Turn):
             cells += [(TRUE, a) for a in _kept(part, store)]
     further = Var("kept", array(tuple(map(atom_affine, (WINDOW, WINDOWS, HALVES))), R))

@@ -26,6 +26,7 @@ from tensorlang.language.grammar import (
 )
 from tensorlang.language.rebuilt import rewrite
 from tensorlang.language.types import Array, R
+from tensorlang.lower.plan.dependence import longer
 
 
 @dataclass
@@ -46,9 +47,7 @@ def replace_integers(f: Function) -> WithoutIntegers:
     ranges: dict[Index, Affine] = {}
     for e in nodes:
         if isinstance(e, Gen | Sum | Extremum | Choice):
-            before = ranges.setdefault(e.index, e.size)
-            if before is not e.size:
-                ranges[e.index] = _longer(before, e.size)
+            ranges[e.index] = longer(ranges.get(e.index, e.size), e.size)
     body = rewrite(f.body, lambda e: _sum(e.value, found, ranges) if isinstance(e, Integer) else None)
     found.function = replace(f, body=body)
     return found
@@ -68,11 +67,6 @@ def _nodes(f: Function) -> list[Expr]:
             seen[e] = None
             stack += children(e)
     return list(seen)
-
-
-def _longer(a: Affine, b: Affine) -> Affine:
-    """A size that is at least both where they are at least 0."""
-    return a if (b - a).is_constant and (b - a).constant <= 0 else b if (b - a).is_constant else a + b
 
 
 def _sum(a: Affine, found: WithoutIntegers, ranges: dict[Index, Affine]) -> Expr:

@@ -15,10 +15,22 @@ from tensorlang.lower.plan.axis_order import transpose_short_rows
 from tensorlang.lower.plan.dependence import occurring
 from tensorlang.lower.plan.fuse_sums import fuse_sums
 from tensorlang.lower.plan.inline import inline
-from tensorlang.lower.plan.ir import Assign, AtPoints, Dense, FusedSums, Given, Plan, RowBlocks, Step, Storage
+from tensorlang.lower.plan.ir import (
+    Assign,
+    AtPoints,
+    Dense,
+    FusedSums,
+    Given,
+    Plan,
+    Quotients,
+    RowBlocks,
+    Step,
+    Storage,
+)
 from tensorlang.lower.plan.materialize import materialized
 from tensorlang.lower.plan.numbers import replace_integers
 from tensorlang.lower.plan.place_guards import guard_places
+from tensorlang.lower.plan.quotients import read_quotients
 from tensorlang.lower.plan.reroll import reroll
 from tensorlang.lower.plan.running_products import inline_running_products
 from tensorlang.lower.plan.sparse import stored_at_points
@@ -28,7 +40,8 @@ from tensorlang.lower.plan.triangular import cut_triangles
 def plan(f: Function, sparse: Collection[Relation] = ()) -> Plan:
     """The plan of `f`, simplified, where the relations `sparse` are given by their points."""
     numbers = replace_integers(f)  # the numbers that indices are, as arrays
-    rerolled = reroll(numbers.function)  # statements of the same form as one
+    divided, tables = read_quotients(numbers.function)
+    rerolled = reroll(divided)  # statements of the same form as one
     inlined = inline_running_products(inline(rerolled.function))
     ordered = transpose_short_rows(inlined)
     fused = fuse_sums(guard_places(ordered))
@@ -43,6 +56,7 @@ def plan(f: Function, sparse: Collection[Relation] = ()) -> Plan:
     given = [
         *(Given(x, size) for size, x in numbers.below.items()),
         *(Given(x, size) for size, x in numbers.sizes.items()),
+        *(Given(x, Quotients(size, c)) for (size, c), x in tables.items()),
         *(Given(x, tuple(values)) for x, values in rerolled.places.items()),
         *(Given(x, tuple(values)) for x, values in rerolled.numbers.items()),
     ]

@@ -23,6 +23,7 @@ from tensorlang.language.types import R, array
 from tensorlang.lower.plan.in_step import in_steps
 from tensorlang.lower.plan.needless_masks import without_needless_masks
 from tensorlang.lower.plan.read_parts import read_parts
+from tensorlang.lower.plan.read_products import read_products
 from tensorlang.lower.plan.windows import Along, Sweep, found_sweep
 from tensorlang.normal import normal_ssa
 from tensorlang.normal.recurrences import apart, step_ssa, with_outputs
@@ -51,7 +52,9 @@ from tensorlang.normal.ssa import (
 )
 from tensorlang.normal.tidy import is_index_only, map_outputs, tidy, with_operands
 from tensorlang.sets.isl import implies
+from tensorlang.simplify.assemble import assemble
 from tensorlang.simplify.read_back import read_back
+from tensorlang.simplify.recurrences import tidy_recurrences
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,25 +136,30 @@ class Staged:
     parts: tuple[Stage | Turn | Called, ...]
 
 
-def staged(f: Function, windows: bool = True, strict: bool = False) -> Staged:
+def staged(f: Function, windows: bool = True, strict: bool = False, store: str = "needed") -> Staged:
     """The stages and turns of `f`, a simplified program; with `windows`, turns go window by window of their times.
 
     If `strict`, what brackets hide has no influence, even if it is nan or inf.
     """
-    s = thinner(normal_ssa(f))
+    s = thinner(normal_ssa(f), store)
     d = apart(s if strict else without_needless_masks(s))
     if not d.loops:
         return Staged(f, (Stage(f, ()),))
     return _Staging(f, d.s, d.loops, {x.param: place for x, place in d.given.items()}, windows).result()
 
 
-def thinner(s: SSA) -> SSA:
-    """`s`, of which less is stored for all times."""
+def thinner(s: SSA, store: str = "needed") -> SSA:
+    """`s`, of which less is stored for all times by recurrences that keep of their steps what `store` says."""
     d = apart(s)
     if not any(isinstance(loop, Loop) for loop in d.loops):
         return s
+    # in the core language sums are of two terms, and a recurrence in a step reads all parts of its state or none
+    s = d.joined(assemble(d.s), lambda step: with_outputs(step, assemble(tidy_recurrences(step_ssa(step)))))
+    d = apart(s)
     tidied = d.joined(tidy(d.s), lambda step: with_outputs(step, tidy(step_ssa(step))))
     made = read_parts(in_steps(tidied))
+    if store == "needed":  # other ones compute again what is not a state
+        made = read_products(made)
     return s if made is tidied else made
 
 

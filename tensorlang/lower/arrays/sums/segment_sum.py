@@ -70,7 +70,7 @@ def _segmented(ctx: Context, c: Summation, found: Placed) -> Deep[Value]:
 
 
 @dataclass(frozen=True)
-class _Shared:
+class Shared:
     """A sum that only depends on the axes `axes` by `element`: the same sum for each value of that, called
     `segment`."""
 
@@ -80,7 +80,7 @@ class _Shared:
     c: Summation
 
 
-def _shared(ctx: Context, c: Summation) -> _Shared | WhyNot:
+def shared(ctx: Context, c: Summation) -> Shared | WhyNot:
     """`c` as elements of segments' sums."""
     for element in dict.fromkeys(x for q in c.parts for x in _asked(ctx, c, q)):
         segment = Index(element.array.name)
@@ -92,19 +92,23 @@ def _shared(ctx: Context, c: Summation) -> _Shared | WhyNot:
             continue
         domain = {segment: Range(ZERO, element.array.size)} | {i: r for i, r in c.scope.domain.items() if i not in axes}
         inner = ctx.scope(c.scope, domain=domain, masks=c.scope.masks_without(axes))
-        return _Shared(element, segment, axes, replace(c, scope=inner, parts=parts, body=body))
+        return Shared(element, segment, axes, replace(c, scope=inner, parts=parts, body=body))
     return WhyNot("no axis of the result only occurs as an element of an index array, compared with other elements")
 
 
-def _once_each(ctx: Context, c: Summation, found: _Shared) -> Deep[Value]:
-    domain = found.c.scope.domain
+def _once_each(ctx: Context, c: Summation, found: Shared) -> Deep[Value]:
     v: Value = yield from call(ctx.contract(found.c))
+    return of_segments(ctx, c.scope, found, v, "sums")
+
+
+def of_segments(ctx: Context, scope: Scope, found: Shared, v: Value, wanted: str) -> Value:
+    """The elements of `v`, which has the segments as an axis, that belong to the axes of `scope`."""
     if found.segment not in v.axes:
         return v
-    name = ctx.named_array(v, c.scope.block, "sums")
-    held = Held(name, tuple(domain[i].extent for i in v.axes))
+    domain = found.c.scope.domain
+    held = Held(ctx.named_array(v, scope.block, wanted), tuple(domain[i].extent for i in v.axes))
     at = [atom_affine(found.element) if i is found.segment else atom_affine(i) - domain[i].start for i in v.axes]
-    return access(ctx, c.scope, held, tuple(at))
+    return access(ctx, scope, held, tuple(at))
 
 
 def _grouped(ctx: Context, c: Summation) -> Summation | WhyNot:
@@ -269,7 +273,7 @@ SEGMENT_SUM = Strategy(
 SHARED_SEGMENTS = Strategy(
     "shared segments",
     "gen i. sum j. [a[i] = y[j] and p] * e = gen i. S[a[i]], where S[k] = sum j. [k = y[j] and p] * e",
-    _shared,
+    shared,
     _once_each,
 )
 GROUP = Strategy(

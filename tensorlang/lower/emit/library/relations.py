@@ -3,13 +3,12 @@
 import jax.numpy as jnp
 from jax import lax
 
+from tensorlang.lower.emit.library.windows import _some
+
 
 def _take(x, *at):
     """x[at], where every place is inside of x or hidden."""
-    if x.size == 0:
-        indexed = [not isinstance(a, slice) for a in at] + [False] * (x.ndim - len(at))
-        x = jnp.zeros([max(n, 1) if some else n for n, some in zip(x.shape, indexed, strict=True)], x.dtype)
-    return x.at[at].get(mode="promise_in_bounds", wrap_negative_indices=False)
+    return _some(x, at).at[at].get(mode="promise_in_bounds", wrap_negative_indices=False)
 
 
 def _put_in_order(values, at, shape):

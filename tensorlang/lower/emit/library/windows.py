@@ -12,11 +12,17 @@ def _over(x, *ranges):
     return lax.pad(x, jnp.zeros((), x.dtype), edges)
 
 
+def _some(x, at):
+    """x, or zeros in its place if it has no element at any of the places `at`."""
+    if x.size:
+        return x
+    indexed = [not isinstance(a, slice) for a in at] + [False] * (x.ndim - len(at))
+    return jnp.zeros([max(n, 1) if some else n for n, some in zip(x.shape, indexed, strict=True)], x.dtype)
+
+
 def _read(x, *at):
     """x[at], zero where that is outside of x."""
-    if x.size == 0:
-        x = jnp.zeros([max(n, 1) for n in x.shape], x.dtype)
-    return x.at[at].get(mode="fill", fill_value=0, wrap_negative_indices=False)
+    return _some(x, at).at[at].get(mode="fill", fill_value=0, wrap_negative_indices=False)
 
 
 def _spread(x, axis, first, step, size):

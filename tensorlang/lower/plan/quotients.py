@@ -1,0 +1,178 @@
+"""Quotients by constants: read from arrays that the generated code makes.
+
+0 <= a - c*q < c says that q is floor(a/c). What is summed over q, or chosen, has one point then, and what exists is
+known:
+
+    gen i. max j. sum q. [0 <= i + 2*j - 2*q < 2] * x[q]     ->    gen i. max j. sum q. [q = j + h[i]] * x[q]
+    sum j. [exists q. 0 <= i - 4*q < 4 and 0 <= j - 4*q < 4] * x[j]    ->    sum j. [h[i] = h[j]] * x[j]
+
+where h is 0, 0, 1, 1, .. and 0, 0, 0, 0, 1, .. What else lowers programs knows of equalities and of elements of index
+arrays alone. A sum of which only one index says what q is stays as it is: it is one over windows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, Size, atom_affine, constant
+from tensorlang.language.function import Function
+from tensorlang.language.grammar import Access, Bracket, Choice, Expr, Extremum, Gen, Sum, children
+from tensorlang.language.lets import bindings, under
+from tensorlang.language.predicates import (
+    Exists,
+    NonNegative,
+    Or,
+    Predicate,
+    at_most,
+    conjunction,
+    conjuncts,
+    disjunction,
+    equal,
+    free_atoms,
+)
+from tensorlang.language.rebuilt import rewrite
+from tensorlang.lower.plan.dependence import FreeIndices, longer
+from tensorlang.sets.eliminate import shadow
+from tensorlang.sets.isl import implies
+from tensorlang.sets.solve import Ranges, project, ranges_predicate
+
+Tables = dict[tuple[Affine, int], IndexArray]
+"""Index arrays, by their sizes and c: element k is floor(k/c)."""
+
+
+def read_quotients(f: Function) -> tuple[Function, Tables]:
+    """`f`, which reads index arrays that are no parameters instead of asking what quotients are."""
+    tables: Tables = {}
+    found, outputs = bindings(f.body)
+    made = [(x, _Statement(e, tables).rewritten()) for x, e in found]
+    body = under(made, _Statement(outputs, tables).rewritten())
+    return (replace(f, body=body) if tables else f), tables
+
+
+@dataclass
+class _Statement:
+    """The value of a let, or what is under all lets: the ranges of its indices, those that are summed, those that are
+    chosen, and what it reads at."""
+
+    value: Expr
+    tables: Tables
+    ranges: dict[Index, Affine] = field(default_factory=dict)
+    summed: set[Index] = field(default_factory=set)
+    chosen: set[Index] = field(default_factory=set)
+    read: set[Atom] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        seen, stack = set(), [self.value]
+        while stack:
+            e = stack.pop()
+            if e in seen:
+                continue
+            seen.add(e)
+            stack += children(e)
+            match e:
+                case Access(_, at, _):
+                    self.read.update(at.free)
+                case Gen() | Sum() | Extremum() | Choice():
+                    self.ranges[e.index] = longer(self.ranges.get(e.index, e.size), e.size)
+                    if isinstance(e, Sum):
+                        self.summed.add(e.index)
+                    elif not isinstance(e, Gen):
+                        self.chosen.add(e.index)
+
+    def rewritten(self) -> Expr:
+        return rewrite(self.value, lambda _: None, self._made)
+
+    def _made(self, _: Expr, e: Expr) -> Expr:
+        match e:
+            case Bracket(p, a):
+                return Bracket(conjunction([self._solved(p, self.ranges), *self._nearby(p, a)]), a)
+            case Extremum(sign, i, n, p, a) | Choice(sign, i, n, p, a):
+                return type(e)(sign, i, n, conjunction([self._solved(p, self.ranges), *self._nearby(p, a)]), a)
+            case _:
+                return e
+
+    def _solved(
+        self, p: Predicate, ranges: Ranges, bound: Index | None = None, context: Sequence[Predicate] = ()
+    ) -> Predicate:
+        """`p`, in which indices are said to be quotients, where the `context` holds; `bound` is one that the innermost
+        quantifier binds."""
+        match p:
+            case Or(parts):
+                return disjunction([self._solved(q, ranges, bound, context) for q in parts])
+            case Exists(i, n, body):
+                inner = {**ranges, i: n}
+                solved = self._solved(body, inner, i, context)
+                return p if solved is body else project({i: n}, solved, ranges)
+        parts = list(conjuncts(p))
+        for k, q in enumerate(parts):
+            if isinstance(q, Or | Exists):
+                others = [part for part in parts if part is not q]
+                parts[k] = self._solved(q, ranges, bound, [*context, *others])
+        while found := list(self._quotients(parts, ranges, bound, context)):
+            said, i, a, c = max(found, key=lambda q: not ranges[q[1]].is_constant)  # the others remain short
+            parts = [q for q in parts if q not in said] + [equal(atom_affine(i), self._quotient(a, c, ranges))]
+        return conjunction(parts)
+
+    def _quotients(
+        self, parts: Sequence[Predicate], ranges: Ranges, bound: Index | None, context: Sequence[Predicate]
+    ) -> Iterator[tuple[list[Predicate], Index, Affine, int]]:
+        """Comparisons that say that an index is floor(a/c), the index, a, and c."""
+        for q in parts:
+            for i, k in q.value.terms if isinstance(q, NonNegative) else ():
+                c = abs(k)
+                if c == 1 or not isinstance(i, Index) or not ranges.keys() >= set(q.value.indices):
+                    continue
+                above = q.value if k < 0 else constant(c - 1) - q.value  # a - c*i
+                other = at_most(above, constant(c - 1)) if k < 0 else at_most(constant(0), above)
+                a = above + atom_affine(i) * c
+                if not self._is_asked_for(i, a, bound):
+                    continue
+                if other in parts:
+                    yield [q, other], i, a, c
+                elif i is bound and implies(conjunction([*context, *parts, ranges_predicate(ranges)]), other):
+                    yield [q], i, a, c
+
+    def _nearby(self, p: Predicate, a: Expr) -> list[Predicate]:
+        """That an index is near one that is summed or chosen, where they have the same quotient and what else there is
+        depends on both: a sum, or an extremum, over a window."""
+        near: list[Predicate] = []
+        for q in conjuncts(p):
+            free = FreeIndices().free(a, {}).union(*(free_atoms(other) for other in conjuncts(p) if other is not q))
+            moving = free & (self.summed | self.chosen)
+            said = [r for r in conjuncts(shadow(q)) if isinstance(r, NonNegative) and free.issuperset(r.value.indices)]
+            near += [r for r in said if not moving.isdisjoint(r.value.indices)]
+        return near
+
+    def _is_asked_for(self, i: Index, a: Affine, bound: Index | None) -> bool:
+        """Whether to read floor(a/c), which is `i`."""
+        if any(i in atom_affine(x).free for x in a.lookups):
+            return False
+        if i is bound or i in self.chosen or a.lookups:
+            return True
+        return i in self.summed and i in self.read and len(a.indices) > 1
+
+    def _quotient(self, a: Affine, c: int, ranges: Ranges) -> Affine:
+        """floor(a/c): what c divides, and what a table has of the rest, which is not negative."""
+        rest, whole = constant(a.constant % c), constant(a.constant // c)
+        longest = constant(a.constant % c + 1)
+        for x, k in a.terms:
+            rest, whole = rest + atom_affine(x) * (k % c), whole + atom_affine(x) * (k // c)
+            match x:
+                case Size():
+                    most = atom_affine(x)
+                case Lookup(array, _):
+                    most = array.size - 1
+                case Index():
+                    most = ranges[x] - 1
+            longest = longest + most * (k % c)
+        if rest.is_constant:
+            return whole
+        table = self.tables.setdefault((longest, c), _table(longest, c))
+        return whole + atom_affine(Lookup(table, (rest,)))
+
+
+def _table(length: Affine, c: int) -> IndexArray:
+    divides = all(k % c == 0 for _, k in length.terms)
+    below = Affine(tuple((x, k // c) for x, k in length.terms), -(-length.constant // c)) if divides else length
+    return IndexArray("quotient", (length,), below)

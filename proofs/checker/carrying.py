@@ -93,7 +93,8 @@ class _Search:
                     if not a.weight:
                         break
                     if h.weight and fits(a.dims, h.dims):
-                        next((True for at in self.ways(a, h) if self.ledger.carry(Step(low, high, at), whole)), None)
+                        ways = (at for at in self.ways(a, h) if not whole or self.ledger.may_reach_all(a, h, at))
+                        next((True for at in ways if self.ledger.carry(Step(low, high, at), whole)), None)
                 waiting += range(many, len(self.ledger.low))
             if self.ledger.is_done:
                 return True

@@ -31,6 +31,7 @@ from .normal import (
     ARGUMENT,
     CUTS,
     REAL,
+    OneCall,
     Term,
     Value,
     Values,
@@ -61,14 +62,29 @@ def is_gradient(
     budget: Budget,
 ) -> str | None:
     """Why it is not shown that `adjoint` is the gradient of <cotangent | program>; None if it is, if `rules` are the
-    adjoints of external functions.
+    adjoints of external functions. What has no points is left out of arguments only where it is not shown else.
 
     Raises `Refused` if it has another type, and `TooLarge`.
     """
+    given = program, adjoint, wrt, cotangent, functions, rules, budget
+    why = _why_not(*given, closely=False)
+    return why and _why_not(*given, closely=True)
+
+
+def _why_not(
+    program: Program,
+    adjoint: Program,
+    wrt: Sequence[str],
+    cotangent: str,
+    functions: Mapping[str, Function],
+    rules: Mapping[str, Program],
+    budget: Budget,
+    closely: bool,
+) -> str | None:
     facts = Facts(budget)
     facts.declare(adjoint.params)
     values = Values(facts)
-    values.linear = True
+    values.linear, values.zeros = True, closely
     theirs, mine = Opened(values, Side(adjoint)), Opened(values, Side(program))
     kinds = dict(adjoint.params)
     if flat_type(kinds[cotangent]) != mine.kind:
@@ -263,14 +279,15 @@ class Gradient:
     def _through(self, key: str, found: Cotangents, ends: frozenset[str]) -> None:
         """Pass on what is given for the elements of a call to the elements of its arguments, by the declared adjoint:
         that is linear in the cotangent, so it gives 0 where nothing is given."""
-        f, sizes = self.values.calls[key]
+        one = self.values.calls[key]
+        f = one.external
         if f.name not in self.rules or trees.recurs(self.rules[f.name].body):
             raise Undecided(f"the adjoint of {f.name}")
-        node, rule = self.values.nodes[key], program_at(self.rules[f.name], sizes)
+        node, rule = self.values.nodes[key], program_at(self.rules[f.name], one.sizes)
         outer = tuple(fresh() for _ in node.params)
         at_outer = tuple(map(name, outer))
         given = {k: found.found.pop(k) for k in [*found.found] if node_of(k) == key}
-        known = _where_given(given.values(), outer)
+        known = self._around(one, _where_given(given.values(), outer), outer)
         bars = Cotangents()
         bars.found = given
 
@@ -299,6 +316,18 @@ class Gradient:
                         binders, preds = (*outer, *t.binders, *u.binders), (*known, *t.preds, *u.preds)
                         passed.append(Item(t.coefficient * u.coefficient, factors, binders, preds, atom))
         self._spread(passed, found, ends)
+
+    def _around(self, one: OneCall, known: tuple[Pred, ...], outer: Sequence[str]) -> tuple[Pred, ...]:
+        """Where a call is passed on: where something is given for it, or everywhere in its ranges, as adjoints do that
+        call external functions, except for what other indices say of its own."""
+        box: list[Pred] = []
+        for x, n in zip(outer, one.ranges, strict=True):
+            if n is None:
+                return known
+            box += fine(within(name(x), n))
+        if not all(self.values.facts.implies(known, p) for p in box):
+            return known
+        return (*box, *(p for p in known if any(is_index(x) and x not in outer for x in names_in(p))))
 
     def _backwards(
         self,
@@ -394,8 +423,8 @@ def _where_given(given: Iterable[tuple[list[str], Value]], outer: Sequence[str])
     for places, v in given:
         names = dict(zip(places, map(name, outer), strict=False))
         for t in normals(v):
-            own = {*names, *(x for p in t.preds for x in names_in(p) if not is_index(x))}
-            found[All(tuple(renamed(p, names) for p in t.preds if names_in(p) <= own))] = None
+            hidden = {*t.binders, *places} - names.keys()
+            found[All(tuple(renamed(p, names) for p in t.preds if not names_in(p) & hidden))] = None
     if len(found) == 1:
         return fine(next(iter(found)))
     return (trees.Any(tuple(found)),)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from .predicates import moved
 from .semantics import names_in, names_in_atom
@@ -52,7 +52,8 @@ def solve(equations: Equations, unknown: Collection[str]) -> tuple[dict[str, Aff
             new = {x: value}
             values = {y: moved(a, new) for y, a in values.items()}
             values[x] = value
-            waiting = [_Waiting(moved(e.a, new), moved(e.b, new), unknown) if x in e.names else e for e in waiting]
+            put = (_put(e, new, unknown) if x in e.names else e for e in waiting)
+            waiting = [e for e in put if e is not None]
             continue
         parts = next(((k, more) for k, e in enumerate(waiting) if (more := _parts(e, unknown)) is not None), None)
         if parts is None:
@@ -73,6 +74,12 @@ class _Waiting:
         self.difference = a - b
         self.names = names_in(a) | names_in(b)
         self.open = sorted(x for x in names_in(self.difference) if x in unknown)
+
+
+def _put(e: _Waiting, new: Mapping[str, Affine], unknown: Collection[str]) -> _Waiting | None:
+    """An equation with a name's value; None if that makes both sides the same."""
+    a, b = moved(e.a, new), moved(e.b, new)
+    return None if a == b else _Waiting(a, b, unknown)
 
 
 def _determined(waiting: Sequence[_Waiting]) -> tuple[int, str, Affine] | None:

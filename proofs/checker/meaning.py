@@ -20,6 +20,7 @@ from .normal import (
     REAL,
     SUM,
     TEST,
+    OneCall,
     Term,
     Value,
     Values,
@@ -29,6 +30,8 @@ from .normal import (
     negated,
     normals,
     number,
+    plain_name,
+    range_of,
     rational,
     summed,
     times,
@@ -354,7 +357,9 @@ class Meaning:
             arguments.append(v)
         kind_of_node = " ".join([f"call {e.external.name}", *(f"{x}={n}" for x, n in sorted(own.items()))])
         key, at_node = self.values.node(kind_of_node, arguments, [place.known] * len(arguments))
-        self.values.calls[key] = e.external, own
+        known = [q for p in place.known for q in fine(p)]
+        below = tuple(None if (x := plain_name(a)) is None else range_of(x, known) for a in at_node)
+        self.values.calls.setdefault(key, OneCall(e.external, own, below))
         return element_of(key, path, at_node, places)
 
     def _branch(self, test: Test, body: Expr, place: Place) -> Value:

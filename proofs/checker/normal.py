@@ -237,6 +237,16 @@ class Node:
     arguments: tuple[Value, ...]
 
 
+@dataclass(frozen=True)
+class OneCall:
+    """A call of an external function: what its sizes are there, and below which sizes its node's parameters are where
+    it stands in a program, each None where that is not plain."""
+
+    external: trees.External
+    sizes: Mapping[str, Affine]
+    ranges: tuple[Affine | None, ...]
+
+
 class Opens(Protocol):
     """The states of recurrences, as `recurrences.States` knows them."""
 
@@ -256,8 +266,8 @@ class Values:
         """Whether where_ge and where_gt are taken as products of their last argument."""
         self.branches = False
         """Whether where_ge and where_gt are taken as their last argument in brackets of a comparison."""
-        self.calls: dict[str, tuple[trees.External, dict[str, Affine]]] = {}
-        """The nodes that are calls of external functions, and what their sizes are there."""
+        self.calls: dict[str, OneCall] = {}
+        """The nodes that are calls of external functions."""
         self.states: Opens | None = None
         """The states of recurrences."""
         self._alike: dict[object, list[Node]] = {}
@@ -423,7 +433,7 @@ class Values:
             found = solve(equations, below.binders)
             if found is None or found[1] or found[0].keys() != set(below.binders):
                 continue
-            bound = [_only_name(a) for a in found[0].values()]
+            bound = [plain_name(a) for a in found[0].values()]
             if None in bound or len(set(bound)) < len(bound) or not set(bound) <= set(t.binders):
                 continue
             rest = tuple(atom for j, atom in enumerate(t.atoms) if j != k and j not in chosen)
@@ -459,8 +469,8 @@ class Values:
         if kind.startswith(CHOICE):  # what is chosen is in its range wherever equal choices are, too
             around[-1] = ()
         values = tuple(
-            [self._weakened(t, given) for t in normals(v) if not self._is_dead(t, context)]
-            for v, given, context in zip(arguments, around, contexts, strict=True)
+            [self._weakened(t, given) for t in normals(v) if k < _marked(kind) or not self._is_dead(t, context)]
+            for k, (v, given, context) in enumerate(zip(arguments, around, contexts, strict=True))
         )
         order, text = _canonical(values, kind)
         known = self._same.get((kind, text))
@@ -535,7 +545,7 @@ class Values:
     def support(self, v: Value, context: Sequence[Pred]) -> tuple[Pred, ...]:
         """Predicates that hold wherever `v` is not 0; none of those that hold wherever `context` does."""
         found: list[Pred] = []
-        for t in normals(v):
+        for t in (t for t in normals(v) if not self._is_dead(t, context)):
             some: Pred = trees.All(t.preds)
             for b in t.binders:
                 size = range_of(b, t.preds)
@@ -685,7 +695,7 @@ def _with_places(t: Term, names: Mapping[Affine, Affine]) -> Term:
     """`t` with other places, if whole places are named, or else with other names."""
     if all(a in names for _, places in t.atoms for a in places) and not t.preds and not t.binders:
         return replace(t, atoms=tuple((key, tuple(names[a] for a in places)) for key, places in t.atoms))
-    return t.moved({_only_name(a) or "": b for a, b in names.items()})
+    return t.moved({plain_name(a) or "": b for a, b in names.items()})
 
 
 def _indices(a: Affine) -> Iterator[str]:
@@ -698,7 +708,8 @@ def _indices(a: Affine) -> Iterator[str]:
             yield atom
 
 
-def _only_name(a: Affine) -> str | None:
+def plain_name(a: Affine) -> str | None:
+    """The name that an index expression is, if it is one."""
     match a:
         case Affine(((str() as x, 1),), 0):
             return x
@@ -706,7 +717,7 @@ def _only_name(a: Affine) -> str | None:
 
 
 def range_of(b: str, preds: Sequence[Pred]) -> Affine | None:
-    """The size below which `preds` say that `b` is."""
+    """The size below which `preds` say that `b` is, the first that they say."""
     for p in preds:
         if isinstance(p, Compare) and not p.equal and (b, -1) in p.value.terms:
             size = p.value + trees.name(b) + trees.number(1)

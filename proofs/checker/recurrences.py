@@ -243,13 +243,16 @@ class States:
     def is_zero(self, v: Value, context: Sequence[Pred]) -> bool:
         """Whether it is shown that `v` is 0 wherever `context` holds, with what is known of states."""
         v = self.opened(v, context)
-        if self.values.is_zero(v, context):
-            return True
         masked = self.masked(v)
-        if self.values.is_zero(masked, context):
-            return True
         # what a step makes has no masks inside, so it is looked at without them, too
-        return any(self.values.is_zero(self.unrolled(one, context), context) for one in (masked, v))
+        seen: list[Value] = []
+        for unrolls, one in product((False, True), (masked, v)):
+            w = self.unrolled(one, context) if unrolls else one
+            if w not in seen:
+                if self.values.is_zero(w, context):
+                    return True
+                seen.append(w)
+        return False
 
     def masked(self, v: Value) -> Value:
         """`v` where the states that its terms read may be other than 0; those in functions stay as they are."""
@@ -312,7 +315,7 @@ class States:
             return swap[key](places)
         if not self.reached(self._keys_of(key)) & swap.keys():
             return [Term(_ONE, ((key, places),))]
-        if key in self.values.nodes:
+        if node_of(key) in self.values.nodes:
             return [Term(_ONE, (self._swapped_node(key, places, swap, context),))]
         return [Term(_ONE, (self.atom((self._copied(key, swap), places)),))]
 
@@ -330,10 +333,14 @@ class States:
         return own[key]
 
     def _swapped_node(self, key: str, places: tuple[Affine, ...], swap: Swap, context: Sequence[Pred]) -> Atom:
-        node = self.values.nodes[key]
-        names = dict(zip(node.params, places, strict=True))
+        own, dot, path = key.partition(".")  # a call is read by its elements
+        node = self.values.nodes[own]
+        names = dict(zip(node.params, places, strict=False))
         arguments = [self.swapped(at(v, names), swap, context) for v in node.arguments]
-        return self.values.node(node.kind, arguments, [context] * len(arguments))
+        made, at_node = self.values.node(node.kind, arguments, [context] * len(arguments))
+        if own in self.values.calls:
+            self.values.calls[made] = self.values.calls[own]
+        return made + dot + path, (*at_node, *places[len(node.params) :])
 
     def _swapped_affine(self, a: Affine, swap: Swap, context: Sequence[Pred]) -> Affine:
         if not self.reached(self._chosen(names_in(a))) & swap.keys():
@@ -382,12 +389,13 @@ class States:
         for state in states:
             self.known[state.key] = state
         best: dict[str, Same] = {}
+        seen: dict[object, bool] = {}
         for group in reversed(self.groups):
             if group and group[0].size == states[0].size:
                 choices = self._choices(states, group)
                 most = sum(map(bool, choices.values()))
                 for guess in _guesses(choices) if most > len(best) else ():
-                    found = self._refined(guess, {state.key: state for state in states})
+                    found = self._refined(guess, {state.key: state for state in states}, seen)
                     if len(found) > len(best):
                         best = found
                     if len(best) == most:
@@ -451,7 +459,7 @@ class States:
 
     def _parameters(self, state: State) -> set[str]:
         """What a state is made of in the end: of the same, if it is to be the same."""
-        return self.reached([state.key]) - self.known.keys()
+        return {key for key in self.reached([state.key]) - self.known.keys() if node_of(key) not in self.values.nodes}
 
     @staticmethod
     def _turns(state: State) -> Iterator[Turns]:
@@ -467,9 +475,19 @@ class States:
         theirs = other.state.first(other.at(tuple(map(name, state.formal))))
         return self.values.is_zero(self.masked([*state.init, *negated(theirs)]), state.around)
 
-    def _refined(self, guess: dict[str, Same], states: Mapping[str, State]) -> dict[str, Same]:
+    def _refined(
+        self, guess: dict[str, Same], states: Mapping[str, State], seen: dict[object, bool]
+    ) -> dict[str, Same]:
+        """The largest part of a guess in which all go on as their others do; `seen` is what was compared before."""
+        read = {key: sorted(self.reached(self.keys(state.step)) & states.keys()) for key, state in states.items()}
         while guess:
-            wrong = [key for key, other in guess.items() if not self._goes_on_as(states[key], other, guess, states)]
+            wrong = []
+            for key, other in guess.items():
+                asked = key, other, tuple((k, guess.get(k)) for k in read[key])
+                if asked not in seen:
+                    seen[asked] = self._goes_on_as(states[key], other, guess, states)
+                if not seen[asked]:
+                    wrong.append(key)
             if not wrong:
                 return guess
             guess = {key: other for key, other in guess.items() if key not in wrong}

@@ -12,7 +12,7 @@ How steps are found is `carrying`'s matter; whatever they are, only what `carry`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import islice, permutations
@@ -33,6 +33,7 @@ _SET = islpy.dim_type.set
 _MOST_DIMS = 9
 _ORDERS = 24
 _FEW = 9
+_SAMPLED = 5
 
 Map = tuple[Affine, ...]
 """For each index of a low piece, what it is in terms of those of a high one, $d0, $d1, .."""
@@ -207,6 +208,8 @@ class Ledger:
         self.high: list[Piece] = []
         self.steps: list[Carried] = []
         self._mine: dict[tuple[int, int, Map], Any] = {}
+        self._samples: dict[Piece, dict[str, int] | None] = {}
+        self._around_sample: dict[tuple[Piece, Piece], Any] = {}
         self.is_too_large = self.most > _MOST_DIMS
         if self.is_too_large:
             return
@@ -385,6 +388,52 @@ class Ledger:
             points = points.project_out(_PARAM, points.find_dim_by_name(_PARAM, f"tmp{k}"), 1)
         return points.intersect(self._set(zeros))
 
+    # ---- a quick look
+
+    def may_reach_all(self, a: Piece, h: Piece, at: Map) -> bool:
+        """Whether g reaches one point of a, or that is not easy to see: else it doesn't reach all of a."""
+        sample = self._sample(a)
+        if sample is None:
+            return True
+        own = {self._own(k) for k in range(self.most)}
+        if (a, h) not in self._around_sample:
+            around = {x: k for x, k in sample.items() if x not in own}
+            self._around_sample[a, h] = _fixed(h.points, around)
+        found: dict[str, int] = {}
+        for k, e in enumerate(at):
+            value, signs = sample[self._own(k)] - e.constant, {}
+            for x, c in e.terms:
+                if isinstance(x, Element) or (is_index(x) and abs(c) != 1):
+                    return True
+                own_name = self.question.names[x]
+                if is_index(x):
+                    signs[own_name] = c
+                else:
+                    value -= c * sample[own_name]
+            if len(signs) > 1:
+                return True
+            if not signs and value:
+                return False
+            for x, c in signs.items():
+                if found.setdefault(x, c * value) != c * value:
+                    return False
+        return not _fixed(self._around_sample[a, h], found).is_empty()
+
+    def _sample(self, a: Piece) -> dict[str, int] | None:
+        """The last point of `a` at some sizes that are not small, a number for each name in isl; None if there is
+        none."""
+        if a not in self._samples:
+            sizes = (own for x, own in self.question.names.items() if not is_index(x))
+            points = _fixed(a.points, {x: _SAMPLED + k for k, x in enumerate(sizes)})
+            names = [points.get_dim_name(_PARAM, k) for k in range(points.dim(_PARAM))]
+            points = points.move_dims(_SET, 0, _PARAM, 0, len(names))
+            self._samples[a] = None
+            if not points.is_empty() and points.is_bounded():
+                point = points.lexmax().sample_point()
+                values = (point.get_coordinate_val(_SET, k).to_python() for k in range(len(names)))
+                self._samples[a] = dict(zip(names, values, strict=True))
+        return self._samples[a]
+
     # ---- sets
 
     def _set(self, preds: Iterable[Pred]) -> Any:
@@ -447,6 +496,15 @@ class Ledger:
             for own in self.question.data.values()
             if (at := points.find_dim_by_name(_PARAM, own)) >= 0
         )
+
+
+def _fixed(points: Any, values: Mapping[str, int]) -> Any:
+    """The points at which these names have these values."""
+    for x, value in values.items():
+        at = points.find_dim_by_name(_PARAM, x)
+        if at >= 0:
+            points = points.fix_val(_PARAM, at, islpy.Val(value))
+    return points
 
 
 def few_values(x: str, preds: Iterable[Pred]) -> range | None:

@@ -22,7 +22,9 @@ from tensorlang.language.function import Function
 from tensorlang.language.functions import derivative_cost
 from tensorlang.language.grammar import Call, Var
 from tensorlang.language.predicates import Relation
+from tensorlang.language.routines import with_rule
 from tensorlang.language.types import Type, leaves, shape
+from tensorlang.normal.recurrences import has_recurrences
 from tensorlang.sets.scopes import postorder
 
 PROVED = Fraction(4)
@@ -142,8 +144,10 @@ class CheapAdjoint:
         return CostBoundExceeded(message, None, "; ".join(hints) or None, sizes, (own + others, adjoint + others))
 
     def _dearest(self, data: Mapping[str, Any]) -> str:
-        """The step whose new statements cost most, in words."""
+        """The step whose new statements cost most, in words; none of a program with recurrences, which has no steps."""
         d = self.derivation
+        if has_recurrences(with_rule(d.function)):
+            return ""
         known = {name: value for name, value in data.items() if name in _names(d.function)}
         ledger = Ledger(d, known)
         steps = [(sum(map(ledger.statement, step.made)), -k, step) for k, step in enumerate(d.steps) if step.made]

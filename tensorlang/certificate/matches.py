@@ -21,23 +21,25 @@ from tensorlang.language.lets import bindings, under
 from tensorlang.language.predicates import Relation
 from tensorlang.language.types import leaves, shape
 
-_SIZES = (3, 4, 5, 6, 7)
+_SIZES = (2, 3, 4, 5, 6)
 _MOST = 400
 """Lets of a program that is evaluated; of a longer one those of the same name are compared."""
 _DIGITS = 9
 
 
-def matches(f: Function, derivation: Function) -> list[list[str]]:
-    """Names of lets of `f`, each with one of the derivation that holds the same, in order."""
-    mine, theirs = [x for x, _ in bindings(f.body)[0]], [x for x, _ in bindings(derivation.body)[0]]
-    if max(len(mine), len(theirs)) > _MOST:
-        return _called_alike(mine, theirs)
-    try:
-        data = _data(derivation)
-        known = {key: y.name for y, key in reversed(_held(derivation, theirs, data))}
-        return [[x.name, known[key]] for x, key in _held(f, mine, data) if key in known]
-    except TensorlangError:
-        return _called_alike(mine, theirs)
+def matches(programs: Mapping[str, Function], derivation: Function) -> dict[str, list[list[str]]]:
+    """For each program names of its lets, each with one of the derivation that holds the same, in order."""
+    theirs = [x for x, _ in bindings(derivation.body)[0]]
+    own = {name: [x for x, _ in bindings(f.body)[0]] for name, f in programs.items()}
+    if max(map(len, (theirs, *own.values()))) <= _MOST:
+        try:
+            data = _data(derivation)
+            known = {key: y.name for y, key in reversed(_held(derivation, theirs, data))}
+            held = {name: _held(programs[name], mine, data) for name, mine in own.items()}
+            return {name: [[x.name, known[key]] for x, key in found if key in known] for name, found in held.items()}
+        except TensorlangError:
+            pass
+    return {name: _called_alike(mine, theirs) for name, mine in own.items()}
 
 
 def _called_alike(mine: Sequence[Var | IndexArray], theirs: Sequence[Var | IndexArray]) -> list[list[str]]:

@@ -8,14 +8,12 @@ of any projection. Sizes are at least 1 here, which is what "for all sizes" mean
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import cache
-from itertools import islice, permutations, product
+from itertools import islice, product
 
 from tensorlang.cost.counter import Counter
-from tensorlang.cost.domains import Domain
+from tensorlang.cost.domains import Domain, in_one_order
 from tensorlang.cost.polynomial import Monomial, Polynomial, Unknown, affine, number, total, unknown
-from tensorlang.interning import shared
-from tensorlang.language.affine import Affine, Atom, Index, Size, atom_affine, canonical, constant
+from tensorlang.language.affine import Affine, Index, Size, atom_affine, constant
 from tensorlang.language.grid import Setting, indices_of
 from tensorlang.language.predicates import (
     FALSE,
@@ -27,7 +25,6 @@ from tensorlang.language.predicates import (
     free_atoms,
     lookups,
     relations,
-    substitute,
 )
 from tensorlang.memory import cached
 from tensorlang.sets.solve import Ranges, project, simplify_in, solve
@@ -112,10 +109,6 @@ def _estimate(p: Polynomial, given: tuple[tuple[Size, int], ...]) -> int:
     return int(at_sizes(known.substitute(boxes), sizes).terms.get((), 0))
 
 
-_FEW = 3
-"""Domains of up to this many indices are the same in whatever order these come."""
-
-
 def points(ranges: Ranges, p: Predicate) -> Polynomial:
     """The number of points of the ranges at which `p` is true."""
     return _points(tuple(ranges.items()), p)
@@ -166,15 +159,7 @@ def _component(ranges: Ranges, p: Predicate) -> Polynomial:
         length = _interval(i, size, p)
         if length is not None and _never_negative(affine(length)):
             return affine(length)
-    orders = permutations(ranges) if len(ranges) <= _FEW else [tuple(ranges)]
-    return unknown(min((_numbered(order, ranges, p) for order in orders), key=repr))
-
-
-def _numbered(order: tuple[Index, ...], ranges: Ranges, p: Predicate) -> Domain:
-    """The points of `p`, the indices being named by their places in that order."""
-    names: dict[Atom, Affine] = {i: atom_affine(_place(k)) for k, i in enumerate(order)}
-    parts = sorted(conjuncts(substitute(p, names)), key=repr)
-    return Domain(tuple((_place(k), ranges[i]) for k, i in enumerate(order)), conjunction(parts))
+    return unknown(in_one_order(ranges, p))
 
 
 def _interval(i: Index, size: Affine, p: Predicate) -> Affine | None:
@@ -209,12 +194,6 @@ def _is_countable(x: Domain, sizes: Mapping[Size, int]) -> bool:
     atoms = free_atoms(x.pred).union(*(size.free for _, size in x.binders))
     data = relations(x.pred) or lookups(x.pred)
     return not data and all(a in sizes for a in atoms if not isinstance(a, Index))
-
-
-@cache
-@shared
-def _place(k: int) -> Index:
-    return canonical(f"i{k}")
 
 
 def _never_negative(p: Polynomial) -> bool:

@@ -18,6 +18,7 @@ from tensorlang.language.predicates import (
     Predicate,
     conjunction,
     conjuncts,
+    exists,
     free_atoms,
     lookups,
     negation,
@@ -119,7 +120,7 @@ def _without_known(domain: Domain, facts: Facts) -> Domain:
 
 
 def _unfolded(domain: Domain, q: Exists) -> Domain:
-    """With the indices that `q` binds among its own, if each of its points has at most one choice of them."""
+    """With those of the indices that `q` binds among its own of which each of its points has at most one choice."""
     binders: list[tuple[Index, Affine]] = []
     body: Predicate = q
     while isinstance(body, Exists):
@@ -131,10 +132,12 @@ def _unfolded(domain: Domain, q: Exists) -> Domain:
     p = conjunction([body, ranges_predicate(dict(binders))])
     twins: dict[Atom, Affine] = {i: atom_affine(Index(i.name)) for i, _ in binders}
     both = conjunction([p, substitute(p, twins), ranges_predicate(dict(domain.binders))])
-    if not all(is_empty(not_equal(atom_affine(i), twin), both) for i, twin in twins.items()):
+    told = {i for i, twin in twins.items() if is_empty(not_equal(atom_affine(i), twin), both)}
+    if not told:
         return domain
+    inside = exists([(i, n) for i, n in binders if i not in told], body)
     rest = (r for r in conjuncts(domain.pred) if r is not q)
-    return Domain((*domain.binders, *binders), conjunction([*rest, body]))
+    return Domain((*domain.binders, *((i, n) for i, n in binders if i in told)), conjunction([*rest, inside]))
 
 
 def _indices(p: Predicate) -> set[Index]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import product
 from math import gcd, lcm
 
-from tensorlang.cost.domains import Domain, factors, place
+from tensorlang.cost.domains import Domain, factors, in_one_order, place
 from tensorlang.cost.polynomial import Polynomial, affine, number, total, unknown
 from tensorlang.cost.quasi import definitions, quotient, summed
 from tensorlang.language.affine import Affine, Atom, Index, atom_affine, constant
@@ -168,7 +168,7 @@ def _own(p: Predicate, ranges: Ranges) -> tuple[Index, ...]:
 def domain_of_data(ranges: Ranges, p: Predicate) -> Domain:
     """The points of data, written in one way of those in which they can be: the parts of a conjunction or disjunction
     in order, the indices in the order in which these mention them."""
-    domain = Domain(tuple(ranges.items()), alpha_normal(p))
+    domain = in_one_order(ranges, alpha_normal(p))
     for _ in range(_ROUNDS):
         again = _in_order(domain)
         if again is domain:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice, permutations, product
 
 from tensorlang.interning import Interned, shared
-from tensorlang.language.affine import Affine, Index, atom_affine, canonical
+from tensorlang.language.affine import Affine, Atom, Index, atom_affine, canonical
 from tensorlang.language.grid import indices_of
 from tensorlang.language.predicates import TRUE, NonNegative, Predicate, conjunction, conjuncts, substitute
 
@@ -75,3 +76,42 @@ def factors(parts: Iterable[Predicate]) -> list[tuple[tuple[Index, ...], list[Pr
 def place(k: int) -> Index:
     """A name for the k-th index of a domain, so that equal domains of different programs are counted once."""
     return canonical(f"i{k}")
+
+
+_MOST_ORDERS = 24
+
+
+def in_one_order(ranges: Mapping[Index, Affine], p: Predicate) -> Domain:
+    """The points of the ranges at which `p` is true: one domain in whatever order the indices come, unless there are
+    very many orders in which `p` says the same of them."""
+    return min((_in_order(order, ranges, p) for order in _orders(ranges, p)), key=repr)
+
+
+def _in_order(order: tuple[Index, ...], ranges: Mapping[Index, Affine], p: Predicate) -> Domain:
+    """The points of `p`, the indices being named by their places in that order."""
+    names: dict[Atom, Affine] = {i: atom_affine(place(k)) for k, i in enumerate(order)}
+    parts = sorted(conjuncts(substitute(p, names)), key=repr)
+    return Domain(tuple((place(k), ranges[i]) for k, i in enumerate(order)), conjunction(parts))
+
+
+def _orders(ranges: Mapping[Index, Affine], p: Predicate) -> Iterator[tuple[Index, ...]]:
+    """Orders of the indices that don't depend on their names: by what `p` says of each, indices of which it says the
+    same in every order."""
+    kinds = dict.fromkeys(ranges, 0)
+    for _ in ranges:
+        texts = {i: (kinds[i], repr(n), _said_of(i, kinds, p)) for i, n in ranges.items()}
+        numbers = {text: k for k, text in enumerate(sorted(set(texts.values())))}
+        finer = {i: numbers[text] for i, text in texts.items()}
+        if len(numbers) == len(set(kinds.values())):
+            break
+        kinds = finer
+    same = [[i for i in ranges if kinds[i] == k] for k in sorted(set(kinds.values()))]
+    orders = product(*map(permutations, same))
+    return (tuple(i for group in order for i in group) for order in islice(orders, _MOST_ORDERS))
+
+
+def _said_of(i: Index, kinds: Mapping[Index, int], p: Predicate) -> tuple[str, ...]:
+    """The parts of `p` that mention `i`, with other indices named by their kinds."""
+    names: dict[Atom, Affine] = {j: atom_affine(place(k + 1)) for j, k in kinds.items()}
+    names[i] = atom_affine(place(0))
+    return tuple(sorted(repr(substitute(q, names)) for q in conjuncts(p) if i in indices_of(q)))

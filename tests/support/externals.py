@@ -53,3 +53,27 @@ def times(A: tl.R[n, m], x: tl.R[m]) -> tl.R[n]:
 
 
 tl.adjoint_of(times)(pulled)
+
+
+@tl.external(cost="2*n*m + 4*n")
+def layer(A: tl.R[n, m], x: tl.R[m], y: tl.R[n]) -> tl.R[n]:
+    return jnp.tanh(A @ x) * y
+
+
+@tl.adjoint_of(layer)
+def layer_adjoint(A, x, y, z, z_bar):  # type: ignore[no-untyped-def]
+    t = tl.gen(n, lambda i: tl.tanh(tl.sum(m, lambda j: A[i, j] * x[j])))
+    u = tl.gen(n, lambda i: z_bar[i] * y[i] * (1 - t[i] * t[i]))
+    x_bar = tl.gen(m, lambda j: tl.sum(n, lambda i: u[i] * A[i, j]))
+    return tl.gen((n, m), lambda i, j: u[i] * x[j]), x_bar, tl.gen(n, lambda i: t[i] * z_bar[i])
+
+
+@tl.external(cost="3*n")
+def energy(x: tl.R[n], y: tl.R[n]) -> tl.R:
+    return jnp.sum(x * y * y)
+
+
+@tl.adjoint_of(energy)
+def energy_adjoint(x, y, e, e_bar):  # type: ignore[no-untyped-def]
+    t = tl.gen(n, lambda i: e_bar * y[i])
+    return tl.gen(n, lambda i: t[i] * y[i]), tl.gen(n, lambda i: 2 * t[i] * x[i])

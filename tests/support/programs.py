@@ -25,6 +25,7 @@ from tensorlang.language.functions import call, raise_to
 from tensorlang.language.grammar import (
     Access,
     Add,
+    Apply,
     Bracket,
     Choice,
     Compared,
@@ -36,6 +37,7 @@ from tensorlang.language.grammar import (
     MakePair,
     Mul,
     Proj,
+    Routine,
     Sum,
     Var,
     bracket,
@@ -43,6 +45,7 @@ from tensorlang.language.grammar import (
     holds,
     number,
     real,
+    with_sizes,
 )
 from tensorlang.language.predicates import (
     FALSE,
@@ -129,12 +132,21 @@ _VARIABLE_NAMES = ("y", "t", "y", "x", "i", "sin", "n")
 
 
 class _Builder:
-    def __init__(self, choose: Chooser, scalars: Scalars, chooses: bool, numbers: bool, compares: bool) -> None:
+    def __init__(
+        self,
+        choose: Chooser,
+        scalars: Scalars,
+        chooses: bool,
+        numbers: bool,
+        compares: bool,
+        routines: Sequence[Routine] = (),
+    ) -> None:
         self.choose = choose
         self.scalars = scalars
         self.chooses = chooses
         self.numbers = numbers
         self.compares = compares
+        self.routines = routines
         n, m = atom_affine(Size("n")), atom_affine(Size("m"))
         self.input_sizes = [n, m, constant(2), n + m - 1, n + 1, constant(3)]
         self.sizes = [n, m, constant(2), n + m - 1, n - 1, m + 1, constant(1), n - m, n * 2 - 1, constant(0)]
@@ -272,6 +284,9 @@ class _Builder:
             options += [(5, lambda: self.let(R, scope, fuel - 1)), (1, lambda: self.projection(R, scope, fuel - 1))]
             if self.compares:
                 options += [(6, lambda: self.comparing(scope, fuel - 1))]
+            fitting = [r for r in self.routines if scope.depth + max(_axes(x.type) for x in r.params) <= DEPTH]
+            if fitting:
+                options += [(24, lambda: self.calling(self.pick(fitting), scope, fuel - 1))]
             if scope.depth < DEPTH:
                 options += [(6, lambda: self.summation(scope, fuel - 1)), (1, lambda: self.element(scope, fuel - 1))]
                 if self.chooses:
@@ -361,6 +376,25 @@ class _Builder:
             ]
         )()
         return Let(c, bracket(guard, asked), bracket(guard, body))
+
+    def calling(self, routine: Routine, scope: _Scope, fuel: int) -> Expr:
+        """let y = f(e0, e1, ..) in e, where e reads y, maybe several times."""
+        n, m = self.input_sizes[:2]
+        named = dict.fromkeys(s for x in routine.params for axis in shape(x.type)[0] for s in axis.sizes)
+        sizes: dict[Any, Affine] = {s: self.pick([n, m, constant(2), n + 1, constant(3)]) for s in named}
+        arguments = []
+        for x in routine.params:
+            own, fuel = self.split(fuel)
+            arguments.append(self.expr(with_sizes(x.type, sizes), scope, own))
+        called = Apply(routine, tuple(arguments))
+        y = Var(self.pick(_VARIABLE_NAMES), called.type)
+        inner = scope.binding(y)
+        left, right = self.split(fuel)
+        parts = [self.reach(y, inner) for _ in range(1 + self.choose.below(3))]
+        e = self.expr(R, inner, left)
+        for k, (part, guards) in enumerate(parts):
+            e = (Mul if k % 2 else lambda a, b: Add(a, b, 1))(e, bracket(conjunction(guards), part))
+        return Let(y, called, Add(e, self.expr(R, inner, right), 1) if right else e)
 
     def reduction(self, scope: _Scope, fuel: int) -> tuple[int, Index, Affine, Predicate, Expr]:
         i, size = self.index(), self.pick(self.sizes)
@@ -540,6 +574,10 @@ class _Builder:
         return Exists(i, size, self.predicate(scope.under(i, size), fuel))
 
 
+def _axes(kind: Type) -> int:
+    return len(shape(kind)[0])
+
+
 def _projections_to(kind: Type, part: Type) -> list[int]:
     if not isinstance(kind, Pair):
         return []
@@ -554,10 +592,12 @@ def random_function(
     chooses: bool = False,
     numbers: bool = False,
     compares: bool = False,
+    routines: Sequence[Routine] = (),
 ) -> Function:
     """A random program; with `chooses` one that may have index arrays, extrema and choices, with `numbers` one that may
-    have numbers that indices and sizes are, and a size that no type tells, with `compares` conditions on values."""
-    return _Builder(_Seeded(rng), scalars, chooses, numbers, compares).function(fuel)
+    have numbers that indices and sizes are, and a size that no type tells, with `compares` conditions on values, with
+    `routines` calls of these functions of arrays."""
+    return _Builder(_Seeded(rng), scalars, chooses, numbers, compares, routines).function(fuel)
 
 
 @st.composite

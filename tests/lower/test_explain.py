@@ -45,6 +45,8 @@ EXTREMA = {
     "one point": "f(x: [n][n]R) = gen i:n. max j:n where j = i. x[i, j]",
     "stack along a short axis": "f(x: [n + 2][m]R) = gen i:n, a:3. max k:m. x[i + a, k]",
     "segments": "f(y: [m]idx(n), x: [m]R) = gen i:n. max j:m where y[j] = i. x[j]",
+    "shared segments": "f(y: [m]idx(n), a: [k]idx(n), x: [m]R) = "
+    "gen i:k. [exists j:m. y[j] = a[i]] * max j:m where y[j] = a[i]. x[j]",
     "window": "f(x: [n]R) = gen i:n. max j:n where i <= j and j < i + 40. x[j]",
     "running extremum": "f(x: [n]R) = gen i:n. max j:n where i <= j. x[j]",
     "slice by slice": "f(x: [n + 5]R) = gen i:n. max j:5. x[i + j]",

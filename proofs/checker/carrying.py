@@ -29,24 +29,51 @@ def never_more(
     low: Iterable[Charge], high: Iterable[Charge], facts: Facts, known: Sequence[Carried] = ()
 ) -> list[Carried] | None:
     """Steps by which all of `low` is carried into `high`, first those that are known; None if they are not found."""
-    pieces = pieces_of(low, high, facts)
+    ways = _Ways(low, high, facts)
+    for searches in (False, True) if known else (True,):
+        for pieces, opens in ways:
+            steps = _carried(pieces, opens, facts, known, searches)
+            if steps is not None:
+                return steps
+    return None
+
+
+class _Ways:
+    """The pieces in the forms that are tried, each made when it is first asked for, and whether they are opened."""
+
+    def __init__(self, low: Iterable[Charge], high: Iterable[Charge], facts: Facts) -> None:
+        self.low, self.high, self.facts = tuple(low), tuple(high), facts
+        self._made: list[tuple[list[Charge], bool]] = []
+        self._more = self._make()
+
+    def __iter__(self) -> Iterator[tuple[list[Charge], bool]]:
+        yield from self._made
+        for way in self._more:
+            self._made.append(way)
+            yield way
+
+    def _make(self) -> Iterator[tuple[list[Charge], bool]]:
+        for quotients in (True, False):
+            pieces = pieces_of(self.low, self.high, self.facts, quotients)
+            yield from ((pieces, opens) for opens in (False, True))
+            if any(domain.has_data for _, domain in pieces):
+                yield without_data(pieces, self.facts), False
+
+
+def _carried(
+    pieces: Sequence[Charge], opens: bool, facts: Facts, known: Sequence[Carried], searches: bool
+) -> list[Carried] | None:
     if all(weight < 0 for weight, _ in pieces):
         return []
-    ways = [(pieces, False), (pieces, True)]
-    if any(domain.has_data for _, domain in pieces):
-        ways.append((without_data(pieces, facts), False))
-    for chosen, opens in ways:
-        try:
-            with quota():
-                ledger = Ledger(facts, chosen)
-                if ledger.is_too_large:
-                    continue
-                ledger.follow(known)
-                if ledger.is_done or _Search(ledger).decide(opens):
-                    return ledger.steps
-        except (islpy.Error, Hidden):
-            continue
-    return None
+    try:
+        with quota():
+            ledger = Ledger(facts, pieces)
+            if ledger.is_too_large:
+                return None
+            ledger.follow(known)
+            return ledger.steps if ledger.is_done or (searches and _Search(ledger).decide(opens)) else None
+    except (islpy.Error, Hidden):
+        return None
 
 
 class _Search:

@@ -7,7 +7,7 @@ each point at which it is evaluated; a reduction at each of its points, less one
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from . import trees
@@ -46,6 +46,7 @@ from .trees import (
     Test,
     Type,
     name,
+    number,
 )
 
 _STEPS = 8
@@ -80,6 +81,25 @@ class Domain:
             preds = best
         return Domain(found.binders, preds)
 
+    def without_quotients(self, facts: Facts) -> Domain:
+        """A domain of as many points without those indices that can only be quotients of others, first those that
+        always are: of 0 <= a - c*q < c follows q = floor(a / c), and floor(a / c) >= b where a >= c*b. What says that
+        there is a quotient gives way to an index that is it, as there is no other."""
+        found = normal(Term(ONE, (), self.dims, self.preds))
+        if found is None:
+            return self
+        d = Domain(found.binders, found.preds)
+        for p in d.preds:
+            if isinstance(p, Exists) and _divided(p.index, fine(p.body)) is not None:
+                own = fresh()
+                inside = (*fine(within(name(own), p.size)), *fine(renamed(p.body, {p.index: name(own)})))
+                d = Domain((*d.dims, own), (*(q for q in d.preds if q is not p), *inside))
+        while ways := [way for q in reversed(d.dims) if (way := _without(q, d)) is not None]:
+            always = (way for way in ways if all(facts.implies(way[0].preds, p, instances=False) for p in way[1]))
+            rest, said = next(always, ways[0])
+            d = replace(rest, preds=(*rest.preds, *said))
+        return d
+
     @staticmethod
     def _needed(facts: Facts, preds: Sequence[Pred]) -> tuple[Pred, ...]:
         """`preds` without those that the others imply."""
@@ -89,6 +109,45 @@ class Domain:
             if not many and facts.implies([q for q in kept if q is not p], p, instances=isinstance(p, Exists)):
                 kept.remove(p)
         return tuple(kept)
+
+
+def _without(q: str, d: Domain) -> tuple[Domain, list[Pred]] | None:
+    """`d` without the index q and what is said of it, and that of what q is the quotient of."""
+    found = _divided(q, d.preds)
+    if found is None:
+        return None
+    a, c = found
+    window = (a - name(q).times(c), name(q).times(c) - a + number(c - 1))
+    others, said = [], list[Pred]()
+    for p in d.preds:
+        k = next((k for x, k in p.value.terms if x == q), 0) if isinstance(p, Compare) and not p.equal else 0
+        if q not in names_in(p):
+            others.append(p)
+        elif isinstance(p, Compare) and p.value in window:
+            continue
+        elif isinstance(p, Compare) and abs(k) == 1 and q not in names_in(rest := p.value - name(q).times(k)):
+            b = rest.times(c) + (a if k > 0 else number(c - 1) - a)
+            if not _elements(a) | _elements(rest) <= _elements(b):  # it may be missing: then nothing holds
+                return None
+            said.append(Compare(False, b))
+        else:
+            return None
+    return (Domain(tuple(x for x in d.dims if x != q), tuple(others)), said) if said else None
+
+
+def _elements(a: Affine) -> set[Element]:
+    return {x for x, _ in a.terms if isinstance(x, Element)}
+
+
+def _divided(q: str, preds: Iterable[Pred]) -> tuple[Affine, int] | None:
+    """An a without q and a c of which some of `preds` say 0 <= a - c*q < c: q can only be floor(a / c)."""
+    values = {p.value: None for p in preds if isinstance(p, Compare) and not p.equal}
+    for value in values:
+        c = next((-k for x, k in value.terms if x == q), 0)
+        a = value + name(q).times(c)
+        if c > 0 and number(c - 1) - value in values and q not in names_in(a):
+            return a, c
+    return None
 
 
 def _length(p: Pred) -> int:

@@ -103,10 +103,12 @@ def _affine(held: dict[str, int]) -> Affine:
     return affine([*terms, ("$", 0)], held.get("", 0))
 
 
-def pieces_of(low: Iterable[Charge], high: Iterable[Charge], facts: Facts) -> list[Charge]:
-    """Low charges, and high ones with negative weights, each domain once and in a short form."""
+def pieces_of(low: Iterable[Charge], high: Iterable[Charge], facts: Facts, quotients: bool = True) -> list[Charge]:
+    """Low charges, and high ones with negative weights, each domain once and in a short form, or without indices that
+    are `quotients` wherever others are."""
     written = _total(((weight, domain) for weight, domain in (*low, *((-w, d) for w, d in high))), _as_written)
-    shorter = ((weight, domain.simplified(facts)) for weight, domain in written)
+    kept = written if quotients else ((weight, domain.without_quotients(facts)) for weight, domain in written)
+    shorter = ((weight, domain.simplified(facts)) for weight, domain in kept)
     return _total(((weight, domain) for weight, domain in shorter if domain is not None), _text)
 
 

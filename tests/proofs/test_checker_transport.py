@@ -276,3 +276,39 @@ def test_low_pieces_of_all_data_have_no_fewer_points(c: int) -> None:
     assert not found.has_data
     assert facts.implies(found.preds, within(name(found.dims[0]), size.times(2)))
     assert facts.implies(fine(within(name(found.dims[0]), size.times(2))), All(found.preds))
+
+
+def window(a: Affine, q: Affine, c: int) -> tuple[Pred, ...]:
+    """0 <= a - c*q < c, as two predicates."""
+    return tuple(fine(within(a - q.times(c), number(c))))
+
+
+def points_of(d: Domain, n: int) -> int:
+    found = Semantics({}, Budget(20)).points([(x, number(40)) for x in d.dims], All(d.preds), {"n": n})
+    return sum(1 for _ in found)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_domains_without_quotients_have_as_many_points(seed: int) -> None:
+    rng = random.Random(seed)
+    i, k, q = map(name, ("$i", "$k", "$q"))
+    c, shift = rng.choice([2, 3, 4]), rng.randint(-2, 3)
+    a = i + k.times(rng.choice([0, 1, c])) + number(shift)
+    inside = (*fine(within(i, N)), *fine(within(k, number(3))))
+    said = [*window(a, q, c), *fine(within(q, rng.choice([N, number(2)])))]
+    if rng.random() < 0.5:
+        said += rng.choice([window(k, q, 2), (Compare(False, q - k),), (Compare(False, k + number(1) - q),)])
+    d = Domain(("$i", "$k", "$q"), (*inside, *said))
+    if rng.random() < 0.3:
+        d = Domain(("$i", "$k"), (*inside, Exists("$q", N + number(5), All(tuple(said)))))
+    other = d.without_quotients(facts())
+    assert [points_of(other, n) for n in range(1, 7)] == [points_of(d, n) for n in range(1, 7)]
+
+
+def test_what_is_wider_than_a_quotient_is_no_quotient() -> None:
+    i, q = name("$i"), name("$q")
+    wide = Domain(("$i", "$q"), (*fine(within(i, N)), *fine(within(q, N)), *fine(within(i - q.times(2), number(3)))))
+    assert wide.without_quotients(facts()) == Domain(wide.dims, wide.preds)
+    assert never_more([(ONE, wide)], [(ONE, box(N))], facts()) is None
+    exact = Domain(wide.dims, (*wide.preds[:4], *window(i, q, 2)))
+    assert never_more([(ONE, exact)], [(ONE, box(N))], facts()) is not None

@@ -111,9 +111,7 @@ def _without_known(domain: Domain, facts: Facts) -> Domain:
     known = [p for p in known if p is not TRUE]
     if not known:
         return domain
-    ranges = ranges_predicate(
-        dict(domain.binders)
-    )  # what is known holds inside alone, and may say itself where that is
+    ranges = ranges_predicate(dict(domain.binders))
     # what is known only holds inside, and may itself say where that is
     rest = simplify(domain.pred, conjunction([ranges, *inside, *known]))
     return Domain(domain.binders, conjunction([simplify(conjunction(inside), ranges), rest]))

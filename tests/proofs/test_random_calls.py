@@ -25,6 +25,7 @@ from tests.support.promises import Case, close, gradient_agrees_with_jax
 
 ROUTINES = tuple(f.routine for f in (sines, times, fft, layer, energy))
 HIDDEN = "is called where a condition on"
+_TRIES = 8
 
 
 def case_of(seed: int) -> Case | None:
@@ -78,12 +79,16 @@ def answer(text: str) -> str:
 
 
 def forged(text: str, rng: random.Random) -> str | None:
-    """A certificate whose adjoint has another value somewhere."""
+    """A certificate whose adjoint has another value somewhere; None if none was found."""
     held: Held = json.loads(text)
-    changed = masked({**held, "transports": {}}, rng, "adjoint", MASKS)
-    if changed is None or any(f["name"] not in {g["name"] for g in held["functions"]} for f in changed["functions"]):
-        return None
-    return json.dumps(changed)
+    known = {f["name"] for f in held["functions"]}
+    for _ in range(_TRIES):
+        changed = masked({**held, "transports": {}}, rng, "adjoint", MASKS)
+        if changed is None or not known.issuperset(f["name"] for f in changed["functions"]):
+            continue
+        if not agree(*(tl.parse(one["adjoint"]) for one in (changed, held))):
+            return json.dumps(changed)
+    return None
 
 
 def tried(seeds: range) -> Counter[str]:
@@ -102,12 +107,8 @@ def tried(seeds: range) -> Counter[str]:
         false = forged(text, random.Random(seed))
         if false is None:
             continue
-        said = answer(false)
-        if said == "decided":
-            f, g = (tl.parse(json.loads(one)["adjoint"]) for one in (false, text))
-            assert agree(f, g), (seed, str(f))
-            said = "true all the same"
-        found[f"forged: {said}"] += 1
+        assert answer(false) != "decided", (seed, json.loads(false)["adjoint"])
+        found["forged"] += 1
     return found
 
 
@@ -116,7 +117,7 @@ def test_random_programs_with_calls_are_right_and_their_certificates_decided() -
     assert found["programs"] >= 8
     assert found["decided"] >= 6
     assert not found["Refused"]
-    assert found["forged: not decided"] + found["forged: Refused"] >= 4
+    assert found["forged"] >= 4
 
 
 @pytest.mark.slow
@@ -125,4 +126,4 @@ def test_many_random_programs_with_calls() -> None:
     assert not found["Refused"]
     assert not found["TooLarge"]
     assert found["decided"] >= 0.85 * (found["programs"] - found["calls are not hidden"]), found
-    assert found["forged: true all the same"] <= 0.5 * found["decided"], found
+    assert found["forged"] >= 0.5 * found["decided"], found

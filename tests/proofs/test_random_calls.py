@@ -80,13 +80,12 @@ def answer(text: str) -> str:
 
 def forged(text: str, rng: random.Random) -> str | None:
     """A certificate whose adjoint has another value somewhere; None if none was found."""
-    held: Held = json.loads(text)
-    known = {f["name"] for f in held["functions"]}
+    genuine: Held = json.loads(text)
     for _ in range(_TRIES):
-        changed = masked({**held, "transports": {}}, rng, "adjoint", MASKS)
-        if changed is None or not known.issuperset(f["name"] for f in changed["functions"]):
+        changed = masked({**json.loads(text), "transports": {}}, rng, "adjoint", MASKS)
+        if changed is None or len(changed["functions"]) > len(genuine["functions"]):
             continue
-        if not agree(*(tl.parse(one["adjoint"]) for one in (changed, held))):
+        if not agree(*(tl.parse(one["adjoint"]) for one in (changed, genuine))):
             return json.dumps(changed)
     return None
 

@@ -16,7 +16,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from tensorlang.cost.bounds import holds_from_1_on
-from tensorlang.language.affine import Affine, Atom, Index, atom_affine, constant
+from tensorlang.language.affine import Affine, Atom, Index, Lookup, atom_affine, constant
 from tensorlang.language.predicates import (
     TRUE,
     Equal,
@@ -95,7 +95,7 @@ def _hoisted(x: Statement) -> tuple[Predicate, Statement]:
     if isinstance(x, Addition | Map) and not all(isinstance(y, Constant | Contraction) for y in operands(x)):
         return TRUE, x  # what is read as it is depends on all indices
     own = own_ranges(x)
-    common = [q for q in _always(x) if not isinstance(q, Equal) or not set(own).intersection(q.difference.atoms)]
+    common = [q for q in _always(x) if not isinstance(q, Equal) or _compares_elements(q)]
     common = [q for q in common if set(own).issuperset(i for i in free_atoms(q) if isinstance(i, Index))]
     if not common:
         return TRUE, x
@@ -105,6 +105,11 @@ def _hoisted(x: Statement) -> tuple[Predicate, Statement]:
         return TRUE, x
     some = project({i: own[i] for i in idle}, conjunction(hiding), {i: n for i, n in own.items() if i not in idle})
     return conjunction(hiding), _under(some, without(x, hiding))
+
+
+def _compares_elements(q: Equal) -> bool:
+    """Whether `q` says that elements of two index arrays are equal, and nothing of an index by itself."""
+    return len(q.difference.terms) > 1 and all(isinstance(x, Lookup) for x in q.difference.atoms)
 
 
 def without(x: Statement, parts: Collection[Predicate]) -> Statement:

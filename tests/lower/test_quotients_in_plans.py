@@ -72,14 +72,14 @@ def grows_linearly(f: tl.Function) -> None:
         assert done[2] - done[1] <= 2.2 * (done[1] - done[0]), f"{done}\n{g}"
 
 
-@pytest.mark.parametrize("name", one_in(2, PROGRAMS))
+@pytest.mark.parametrize("name", one_in(3, PROGRAMS))
 def test_what_runs_is_right(name: str) -> None:
     f = tl.parse(f"f({PARAMS}) = {PROGRAMS[name]}")
     for n in (0, 1, 2, 5):
         agrees(f, n, random.Random(n))
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", one_in(2, PROGRAMS))
 def test_what_runs_grows_with_the_points(name: str) -> None:
     grows_linearly(tl.parse(f"f({PARAMS}) = {PROGRAMS[name]}"))
 

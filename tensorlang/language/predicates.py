@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -313,16 +313,19 @@ def relations(p: Predicate) -> frozenset[Relation]:
 @cached
 def lookups(p: Predicate) -> tuple[Lookup, ...]:
     """The elements of index arrays that `p` mentions, in order; their places may be at indices that `p` binds."""
-    found: dict[Lookup, None] = {}
+    return tuple(dict.fromkeys(lookup for a in affines(p) for lookup in a.lookups))
+
+
+def affines(p: Predicate) -> Iterator[Affine]:
+    """What the comparisons and relations of `p` are of, in order."""
     stack: list[Predicate] = [p]
     while stack:
         match stack.pop():
             case Equal(a) | NonNegative(a):
-                found.update(dict.fromkeys(a.lookups))
+                yield a
             case Related(_, arguments):
-                found.update((lookup, None) for a in arguments for lookup in a.lookups)
+                yield from arguments
             case And(parts) | Or(parts):
                 stack += reversed(parts)
             case Exists(_, _, body):
                 stack.append(body)
-    return tuple(found)

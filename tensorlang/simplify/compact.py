@@ -6,6 +6,8 @@
     X = gen i. sum j. [i = 2*j] * e      ->  X' = gen j. [i := 2*j] e;        X = gen i. sum j. [i = 2*j] * X'[j]
     X = gen i:n, j. e, without i in e    ->  X' = gen j. [0 < n] * e;         X = gen i, j. X'[j]
     X = gen i, j. [p] * e, likewise      ->  X' = gen j. [exists i. p] * e;   X = gen i, j. [p] * X'[j]
+    X = gen i, j. [a[i] = a[j]] * e      ->  X' = gen j. [i := j] e;          X = gen i, j. [a[i] = a[j]] * X'[j]
+        where e depends on i through a[i] alone
 
 X is index-only now, so its readers read X' instead and nothing of the box of X is ever stored.
 """
@@ -14,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from itertools import permutations
 
 from tensorlang.cost.bounds import holds_from_1_on
 from tensorlang.language.affine import Affine, Atom, Index, Lookup, atom_affine, constant
@@ -54,6 +57,7 @@ from tensorlang.normal.ssa import (
 from tensorlang.normal.tidy import addition, is_index_only, map_outputs, with_operands
 from tensorlang.sets.eliminate import shadow
 from tensorlang.sets.solve import Ranges, in_range, project, solve
+from tensorlang.simplify.dependence import Dependence
 from tensorlang.simplify.supports import common
 
 
@@ -61,15 +65,17 @@ def compact(s: SSA) -> SSA:
     """`s` with every statement that has arithmetic stored on the support that its equalities parametrise."""
     new: dict[Statement, Statement] = {}
     names: dict[Statement, str] = {}
+    dependence = Dependence()
     for x in s.statements:
-        made, stored = _compacted(_with_operands(x, new))
+        made, stored = _compacted(_with_operands(x, new), dependence)
         new[x] = made
+        dependence.define(made)
         if x in s.names:
             names.setdefault(stored, s.names[x])
     return replace(s, statements=tuple(new.values()), outputs=map_outputs(s.outputs, new), names=names)
 
 
-def _compacted(x: Statement) -> tuple[Statement, Statement]:
+def _compacted(x: Statement, dependence: Dependence) -> tuple[Statement, Statement]:
     """What stands for `x`, and the statement that holds its values."""
     if isinstance(x, Input | Constant | Defining) or is_index_only(x):
         return x, x
@@ -80,13 +86,15 @@ def _compacted(x: Statement) -> tuple[Statement, Statement]:
     hidden, x = _hoisted(x)
     chart = _without_idle_index(x) or _forced(x) or _band(x)
     if chart is None:
+        hidden, chart = _tied(x, dependence)
+    if chart is None:
         return x, x
     stored = _unguarded(_restricted(x, chart), frozenset(less(constant(0), own_ranges(x)[i]) for i in chart.free))
     inner = axes(len(x.shape), len(chart.axes))
     to_inner: dict[Atom, Affine] = {k: atom_affine(i) for k, i in zip(chart.axes, inner, strict=True)}
     at = ((i, a.substitute(to_inner)) for i, a in chart.at.items() if i not in chart.free)
     places = conjunction(equal(atom_affine(i), a) for i, a in at)
-    made, stored = _compacted(stored)
+    made, stored = _compacted(stored, dependence)
     return Contraction(conjunction([places, hidden]), (made,), (), x.shape), stored
 
 
@@ -252,6 +260,21 @@ def _band(x: Statement) -> _Chart | None:
         new = {d if k is j else k: constant(max(width, 0)) if k is j else n for k, n in own.items()}
         return _Chart(new, {k: atom_affine(i) + atom_affine(d) + low if k is j else atom_affine(k) for k in own})
     return None
+
+
+def _tied(x: Statement, dependence: Dependence) -> tuple[Predicate, _Chart | None]:
+    """The sixth law: what ties an index to another one, in whose place it may stand, and the other indices."""
+    own, common = own_ranges(x), _always(x)
+    for q in common:
+        if not isinstance(q, Equal) or not _compares_elements(q):
+            continue
+        for i, j in permutations(q.difference.indices, 2):
+            change: dict[Atom, Affine] = {i: atom_affine(j)}
+            if own.get(i) is own.get(j) and substitute(q, change) is TRUE and dependence.is_same(x, i, j, common):
+                ties = [r for r in common if i in free_atoms(r) and substitute(r, change) is TRUE]
+                at = {k: change.get(k) or atom_affine(k) for k in own}
+                return conjunction(ties), _Chart({k: n for k, n in own.items() if k is not i}, at, frozenset({i}))
+    return TRUE, None
 
 
 def _strided(x: Contraction) -> tuple[Statement, Statement] | None:

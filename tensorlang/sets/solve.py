@@ -6,7 +6,7 @@ Sums over indices that an equality determines are the paper's way of writing shi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -26,6 +26,7 @@ from tensorlang.language.predicates import (
     exists,
     free_atoms,
     less,
+    lookups,
     substitute,
     within,
 )
@@ -169,7 +170,10 @@ def equalities(p: Predicate) -> list[Affine]:
 
 
 def project(binders: Ranges, p: Predicate, known: Ranges) -> Predicate:
-    """exists binders. p, with the determined ones eliminated and the others quantified over as little as possible."""
+    """exists binders. p, with the determined ones eliminated and the others quantified over as little as possible.
+
+    Nothing is said of one in whose place a known index may stand: exists j. a[j] = a[i].
+    """
     if p is FALSE:
         return FALSE
     if isinstance(p, Or):
@@ -188,12 +192,27 @@ def project(binders: Ranges, p: Predicate, known: Ranges) -> Predicate:
         merged = [q for g in touching for q in g[1]]
         groups.append((bound.union(*(g[0] for g in touching)), [*merged, part]))
     for bound, parts in groups:
+        if _has_witness(bound, conjunction(parts), sizes, known):
+            continue
         fresh = {i: Index("k") for i in sizes if i in bound}
         body = substitute(conjunction(parts), {i: atom_affine(j) for i, j in fresh.items()})
         outside.append(exists([(j, sizes[i]) for i, j in fresh.items()], body))
     quantified = {a for bound, _ in groups for a in bound}
     outside += [at_most(constant(1), size) for i, size in sizes.items() if i not in quantified]
     return conjunction(outside)
+
+
+def _has_witness(bound: Collection[Index], p: Predicate, sizes: Ranges, known: Ranges) -> bool:
+    """Whether `p` plainly holds of one of the `known` in the place of the only index that is bound."""
+    i, *others = bound
+    if others or any(
+        in_range(a, n, {**known, **sizes}) is not TRUE
+        for x in lookups(p)
+        for a, n in zip(x.at, x.array.sizes, strict=True)
+    ):
+        return False
+    same = (j for j in free_atoms(p) if isinstance(j, Index) and known.get(j) is sizes[i])
+    return any(substitute(p, {i: atom_affine(j)}) is TRUE for j in same)
 
 
 def simplify_in(p: Predicate, ranges: Ranges) -> Predicate:

@@ -9,7 +9,8 @@
     C = gen i, j. [p] * (X[j] < Y[j])                       ->  C' = gen j. [exists i. p] * (X[j] < Y[j]);
                                                                 C[b, c] is C'[c]
 
-Elements are only looked up where the guard holds, so those that remain are all that are ever read.
+Two that choose or compare the same are one. Elements are only looked up where the guard holds, so those that remain are
+all that are ever read.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ from tensorlang.normal.ssa import (
 )
 from tensorlang.normal.tidy import is_index_only, map_outputs, with_operands
 from tensorlang.sets.eliminate import shadow
-from tensorlang.sets.solve import in_range, project, solve
+from tensorlang.sets.solve import in_range, project, simplify_in, solve
 from tensorlang.simplify.compact import reads_all_alike, without
 
 _NARROW = 16
@@ -74,14 +75,26 @@ def compact_choices(s: SSA) -> SSA:
         return s
     new: dict[Statement, Statement] = {}
     stored: dict[IndexArray, _Element] = {}
+    first: dict[tuple[object, ...], Defining] = {}
     for x in s.statements:
         y = _looking_up(with_operands(x, new), stored)
         while isinstance(y, Defining) and (made := _compacted(y)) is not None:
             stored[y.array] = made[1]
             y = made[0]
+        if isinstance(y, Defining) and (one := first.setdefault(_content(y), y)) is not y:
+            own = own_indices(y)
+            stored[y.array] = _Element(own, atom_affine(Lookup(one.array, tuple(map(atom_affine, own)))))
+            y = one
         new[x] = y
     names = {new[x]: name for x, name in s.names.items()}
     return replace(s, statements=tuple(new.values()), outputs=map_outputs(s.outputs, new), names=names)
+
+
+def _content(x: Defining) -> tuple[object, ...]:
+    """What is chosen or compared: where that is the same, so are the elements."""
+    if isinstance(x, Selection):
+        return (x.sign, x.guard, x.pred, x.operand)
+    return (x.op, x.guard, x.left, x.right)
 
 
 _Made = tuple[Defining, _Element]
@@ -174,7 +187,7 @@ def _in_terms_of(
     read = tuple(Index(i.name) for i in (*own, s))
     places = [equal(atom_affine(j), values.get(i, atom_affine(i))) for i, j in zip((*own, s), read, strict=True)]
     inside = {i: in_range(values[i], ranges[i], every) for i in (*own, s) if i in values}
-    where = conjunction([substitute(guard, values), *(inside[i] for i in own if i in inside)])
+    where = simplify_in(conjunction([substitute(guard, values), *(inside[i] for i in own if i in inside)]), left)
     pred = conjunction([substitute(x.pred, values), inside.get(s, TRUE)])
     shape = tuple(every.values())
     operand = contraction(shape, tuple(every), [(x.operand, read)], {}, conjunction([*places, where, pred]))

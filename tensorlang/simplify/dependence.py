@@ -1,7 +1,7 @@
-"""Through what statements depend on their indices: on i, if at all, only through elements of index arrays, or by itself.
+"""Through what statements depend on their indices: through elements of index arrays, or on an index by itself.
 
-    X = gen i, j. [p[i] = p[j]] * exp(x[j] - c[p[i]])   depends on i through p[i], and on j through p[j] and j
-    K = gen i. argmax s where p[s] = p[i]. x[s]         depends on i through p[i], and so does what looks K[i] up
+X = gen i, j. [p[i] = p[j]] * exp(x[j] - c[p[i]])   depends on i through p[i], and on j through p[j] and j
+K = gen i. argmax s where p[s] = p[i]. x[s]         depends on i through p[i], and so does what looks K[i] up
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Through = frozenset[Atom]
 
 
 class Dependence:
-    """Through what statements depend on their indices, and the elements of the index arrays that some of them define."""
+    """Through what statements depend on their indices, and so do elements of the index arrays that some define."""
 
     def __init__(self) -> None:
         self._defined: dict[IndexArray, Defining] = {}

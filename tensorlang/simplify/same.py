@@ -185,8 +185,9 @@ def _counted(several: Iterable[object]) -> frozenset[tuple[object, int]]:
 
 def _root(y: Statement) -> object:
     """The statement or number that `y` only moves."""
-    z = y.factors[0] if _is_move(y) else y
-    return z.value if isinstance(z, Constant) else z
+    while _is_move(y):
+        y = y.factors[0]
+    return y.value if isinstance(y, Constant) else y
 
 
 def _is_move(y: Statement) -> TypeGuard[Contraction]:
@@ -215,12 +216,14 @@ def _factor(y: Statement, at: tuple[Affine, ...]) -> _Operand:
 
 def _operand(y: Statement, p: Predicate = TRUE, sign: int = 1) -> _Operand:
     """sign * [p] * y[g], read through what only moves elements."""
-    if _is_move(y):
+    at = tuple(map(atom_affine, own_ranges(y)))
+    while _is_move(y):
         found = inner_solution(y)
-        (at,) = y.pattern.places
-        moved = _factor(y.factors[0], tuple(found.values[i] for i in at))
-        return replace(moved, pred=conjunction([p, found.rest]), sign=sign)
-    return replace(_factor(y, tuple(map(atom_affine, own_ranges(y)))), pred=p, sign=sign)
+        here: Places = dict(zip(own_ranges(y), at, strict=True))
+        p = conjunction([p, substitute(found.rest, here)])
+        at = tuple(found.values[i].substitute(here) for i in y.pattern.places[0])
+        y = y.factors[0]
+    return replace(_factor(y, at), pred=p, sign=sign)
 
 
 def _elements(those: Statement, of: Statement) -> Statement | None:

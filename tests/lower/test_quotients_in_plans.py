@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import random
 
-import jax
 import pytest
 
 import tensorlang as tl
-from tests.support.programs import random_arguments
-from tests.support.promises import close
+from tests.support.growing import agrees, grows_linearly
 from tests.support.sampling import one_in
-from tests.support.traced import work
 
 PARAMS = "x: [4*n + 8]R, y: [4*n + 8]R, p: [4*n + 8]idx(n + 2), w: [3]R"
 PROGRAMS = {
@@ -45,31 +42,6 @@ def random_program(rng: random.Random) -> str:
     if rng.random() < 0.3:
         e = f"exp(x[i]) * ({e})"
     return rng.choice(["gen", "gen", "sum"]) + f" i:4*n. {e}"
-
-
-def derivatives(f: tl.Function) -> list[tl.Function]:
-    return [f, tl.adjoint(f, wrt="x")]
-
-
-def agrees(f: tl.Function, n: int, rng: random.Random) -> None:
-    with jax.enable_x64(True):
-        for g in derivatives(f):
-            given = random_arguments(g, rng, {"n": n}, exact=False)
-            try:
-                wanted = tl.evaluate(g, **given)
-            except tl.EmptyExtremum:
-                continue
-            assert close(tl.lower(g)(**given), wanted), f"n = {n}\n{g}"
-
-
-def grows_linearly(f: tl.Function) -> None:
-    for g in derivatives(f):
-        done = []
-        for n in (64, 128, 256):
-            given = random_arguments(g, random.Random(0), {"n": n}, exact=False)
-            values = [given[p.name] for p in g.params]
-            done.append(work(tl.lower(g), *values).elements)
-        assert done[2] - done[1] <= 2.2 * (done[1] - done[0]), f"{done}\n{g}"
 
 
 @pytest.mark.parametrize("name", one_in(3, PROGRAMS))

@@ -19,7 +19,7 @@ from functools import reduce
 
 from tensorlang.language import grammar
 from tensorlang.language.affine import Affine, Atom, Index, Lookup, atom_affine, total
-from tensorlang.language.grammar import Var
+from tensorlang.language.grammar import Expr, Var
 from tensorlang.language.predicates import NonNegative, Predicate, equal, free_atoms
 from tensorlang.language.types import R, array
 from tensorlang.lower.arrays.accesses import access, positions
@@ -148,13 +148,18 @@ def _by_value(ctx: Context, c: Summation, q: NonNegative) -> Deep[Value]:
     v: Value = yield from call(ctx.contract(replace(c, scope=inner, parts=parts)))
     if v.number == 0:
         return v
-    axes = tuple(i for i in inner.domain if i in v.axes or i is value)
-    sums = ctx.named_array(Value(expanded(ctx, inner, v, axes), axes), scope.block, "sums")
-    table = Var(sums, array(tuple(inner.domain[i].extent for i in axes), R))
-    ctx.held[table, ()] = Held(sums, tuple(inner.domain[i].extent for i in axes))
-    body = grammar.access(table, *(atom_affine(i) - inner.domain[i].start for i in axes))
+    body = tabulated(ctx, inner, v, value)
     limit = NonNegative(q.value - data + atom_affine(value))
     return (yield from call(ctx.contract(Summation(scope, {value: r}, (limit,), body, selects=c.selects))))
+
+
+def tabulated(ctx: Context, scope: Scope, v: Value, index: Index) -> Expr:
+    """The element at the axes of `scope` of `v`, which is kept in an array with the axis `index` if with no other."""
+    axes = tuple(i for i in scope.domain if i in v.axes or i is index)
+    sums = ctx.named_array(Value(expanded(ctx, scope, v, axes), axes), scope.block, "sums")
+    table = Var(sums, array(tuple(scope.domain[i].extent for i in axes), R))
+    ctx.held[table, ()] = Held(sums, tuple(scope.domain[i].extent for i in axes))
+    return grammar.access(table, *(atom_affine(i) - scope.domain[i].start for i in axes))
 
 
 def _is_compared(ctx: Context, c: Summation, q: NonNegative) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from tensorlang.language.affine import Affine, Atom, Index
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray
 from tensorlang.language.grammar import Add, Bracket, Const, Mul, Sum, bracket
 from tensorlang.language.predicates import (
     FALSE,
@@ -37,7 +37,7 @@ from tensorlang.lower.arrays.sums.chunked import CHUNKS
 from tensorlang.lower.arrays.sums.correlation import CORRELATION
 from tensorlang.lower.arrays.sums.diagonal import STACK
 from tensorlang.lower.arrays.sums.einsum import REDUCE
-from tensorlang.lower.arrays.sums.expand import EXPAND, FACTOR
+from tensorlang.lower.arrays.sums.expand import EXPAND, FACTOR, NEST
 from tensorlang.lower.arrays.sums.loop import LOOP, expanded, function_of
 from tensorlang.lower.arrays.sums.prefix_sum import BY_VALUE, COUNT, PREFIX_SUM
 from tensorlang.lower.arrays.sums.segment_sum import GROUP, SEGMENT_SUM, SHARED_SEGMENTS
@@ -164,13 +164,19 @@ def _either(ctx: Context, c: Summation) -> tuple[Or, list[Predicate]] | WhyNot:
     for q in c.parts if c.summed else ():
         if not isinstance(q, Or) or len(q.parts) > _MOST_CASES:
             continue
-        known = not any(lookup.array in ctx.possibly_empty for lookup in lookups(q))
+        known = not any(_may_be_missing(ctx, c, lookup.array) for lookup in lookups(q))
         determined = all(any(_is_solved(c, p) for p in conjuncts(part)) for part in q.parts)
         opposites = [negation(part) for part in q.parts]
         if known and determined and None not in opposites[:-1]:
             others = [p for p in opposites if p is not None]
             return q, [conjunction([part, *others[:k]]) for k, part in enumerate(q.parts)]
     return WhyNot("no condition leaves one point or another of an index")
+
+
+def _may_be_missing(ctx: Context, c: Summation, x: IndexArray) -> bool:
+    """Whether `c` may have points though there is nothing in the range of `x`."""
+    extents = (r.extent for r in c.ranges.values())
+    return x in ctx.possibly_empty and not any(ctx.integers.is_nonnegative(x.size - n) for n in extents)
 
 
 def _is_solved(c: Summation, p: Predicate) -> bool:
@@ -327,6 +333,7 @@ STRATEGIES = (
     BY_VALUE,
     WINDOW,
     CHUNKS,
+    NEST,
     BLOCKS,
     Strategy("hoist", "sum s. [p and q] * e = [p] * sum s. [q] * e, if s does not occur in p", _outer, _hoisted),
     Strategy(

@@ -1,0 +1,40 @@
+"""Programs of one size n: what runs is right, and grows with n."""
+
+from __future__ import annotations
+
+import random
+
+import jax
+
+import tensorlang as tl
+from tests.support.programs import random_arguments
+from tests.support.promises import close
+from tests.support.traced import work
+
+
+def derivatives(f: tl.Function) -> list[tl.Function]:
+    """`f` and its gradient by x."""
+    return [f, tl.adjoint(f, wrt="x")]
+
+
+def agrees(f: tl.Function, n: int, rng: random.Random) -> None:
+    """What runs of `f` and of its gradient is what they mean, at this size."""
+    with jax.enable_x64(True):
+        for g in derivatives(f):
+            given = random_arguments(g, rng, {"n": n}, exact=False)
+            try:
+                wanted = tl.evaluate(g, **given)
+            except tl.EmptyExtremum:
+                continue
+            assert close(tl.lower(g)(**given), wanted), f"n = {n}\n{g}"
+
+
+def grows_linearly(f: tl.Function) -> None:
+    """What XLA does of `f` and of its gradient grows with n, at three sizes."""
+    for g in derivatives(f):
+        done = []
+        for n in (64, 128, 256):
+            given = random_arguments(g, random.Random(0), {"n": n}, exact=False)
+            values = [given[p.name] for p in g.params]
+            done.append(work(tl.lower(g), *values).elements)
+        assert done[2] - done[1] <= 2.2 * (done[1] - done[0]), f"{done}\n{g}"

@@ -144,6 +144,7 @@ def passes(sizes: Mapping[Size, int] | None = None) -> tuple[Callable[[SSA], SSA
         cheapest(distribute),
         cheapest(factorise),
         hoist,
+        compact,
         same,
         assemble,
         without_chosen_conditions,

@@ -103,20 +103,32 @@ def _hoisted(x: Statement) -> tuple[Predicate, Statement]:
     if isinstance(x, Addition | Map) and not all(isinstance(y, Constant | Contraction) for y in operands(x)):
         return TRUE, x  # what is read as it is depends on all indices
     own = own_ranges(x)
-    common = [q for q in _always(x) if not isinstance(q, Equal) or _compares_elements(q)]
+    common = [q for q in _always(x) if not isinstance(q, Equal) or compares_elements(q)]
     common = [q for q in common if set(own).issuperset(i for i in free_atoms(q) if isinstance(i, Index))]
     if not common:
         return TRUE, x
-    idle = [i for i in own if ignores(without(x, [q for q in common if i in free_atoms(q)]), i)]
+    y = _in_own_indices(x)
+    idle = [i for i in own if ignores(without(y, [q for q in common if i in free_atoms(q)]), i)]
     hiding = [q for q in common if not free_atoms(q).isdisjoint(idle)]
     if not hiding:
         return TRUE, x
     some = project({i: own[i] for i in idle}, conjunction(hiding), {i: n for i, n in own.items() if i not in idle})
-    return conjunction(hiding), _under(some, without(x, hiding))
+    return conjunction(hiding), _under(some, without(y, hiding))
 
 
-def _compares_elements(q: Equal) -> bool:
+def _in_own_indices(x: Statement) -> Statement:
+    """`x`, which if it is a contraction says of its own indices what it says of the places that these determine."""
+    if not isinstance(x, Contraction):
+        return x
+    solved = inner_solution(x)
+    places = (equal(atom_affine(i), a) for i, a in solved.values.items())
+    return Contraction(conjunction([*places, solved.rest]), x.factors, x.summed, x.shape)
+
+
+def compares_elements(q: Predicate) -> bool:
     """Whether `q` says that elements of two index arrays are equal, and nothing of an index by itself."""
+    if not isinstance(q, Equal):
+        return False
     return len(q.difference.terms) > 1 and all(isinstance(x, Lookup) for x in q.difference.atoms)
 
 
@@ -266,7 +278,7 @@ def _tied(x: Statement, dependence: Dependence) -> tuple[Predicate, _Chart | Non
     """The sixth law: what ties an index to another one, in whose place it may stand, and the other indices."""
     own, common = own_ranges(x), _always(x)
     for q in common:
-        if not isinstance(q, Equal) or not _compares_elements(q):
+        if not isinstance(q, Equal) or not compares_elements(q):
             continue
         for i, j in permutations(q.difference.indices, 2):
             change: dict[Atom, Affine] = {i: atom_affine(j)}

@@ -26,6 +26,7 @@ from tensorlang.normal.ssa import (
 )
 from tensorlang.normal.tidy import map_outputs, with_operands
 from tensorlang.sets.solve import project
+from tensorlang.simplify.compact import compares_elements
 
 
 def hoist(s: SSA) -> SSA:
@@ -62,7 +63,9 @@ def _hoisted(x: Contraction) -> Statement:
 
 def _is_given_by_points(p: Predicate) -> bool:
     """Whether data say of `p` at which points it holds, not just between which bounds."""
-    return bool(relations(p)) or any(lookups(q) and not isinstance(q, NonNegative) for q in conjuncts(p))
+    return bool(relations(p)) or any(
+        lookups(q) and not isinstance(q, NonNegative) and not compares_elements(q) for q in conjuncts(p)
+    )
 
 
 def _read(at: tuple[Index, ...], values: Mapping[Atom, Affine]) -> set[Index]:

@@ -1,4 +1,4 @@
-"""Programs over groups, [p[j] = p[i]], whatever of the group is read at which of both: what runs is right, and grows with n."""
+"""Programs over groups, [p[j] = p[i]], whatever is read at which of both: what runs is right, and grows with n."""
 
 from __future__ import annotations
 

@@ -29,12 +29,12 @@ def agrees(f: tl.Function, n: int, rng: random.Random) -> None:
             assert close(tl.lower(g)(**given), wanted), f"n = {n}\n{g}"
 
 
-def grows_linearly(f: tl.Function) -> None:
-    """What XLA does of `f` and of its gradient grows with n, at three sizes."""
-    for g in derivatives(f):
+def grows_linearly(f: tl.Function, derived: bool = True) -> None:
+    """What XLA does of `f`, and of its gradient if `derived`, grows with n, at three sizes."""
+    for g in derivatives(f) if derived else [f]:
         done = []
         for n in (64, 128, 256):
             given = random_arguments(g, random.Random(0), {"n": n}, exact=False)
             values = [given[p.name] for p in g.params]
             done.append(work(tl.lower(g), *values).elements)
-        assert done[2] - done[1] <= 2.2 * (done[1] - done[0]), f"{done}\n{g}"
+        assert done[2] - done[1] <= 2.6 * (done[1] - done[0]), f"{done}\n{g}"

@@ -15,6 +15,12 @@ So are outer products, of which some sum reads elements at such places: without 
 else reads it can sum up one factor after the other.
 
     let t = gen i, j. y[i] * x[j] in  gen k. sum j. t[k + j, j]  ->  gen k. sum j. y[k + j] * x[j]
+
+And so are products of vectors under conditions, which are only read in sums of products of vectors: these are taken
+apart (`arrays.sums.factor`), and no array of pairs is needed.
+
+    let t = gen i, j. [p] * y[i] * x[j] in  gen i. sum j, k. [q] * t[j, k] * z[k]
+                                        ->  gen i. sum j, k. [q and p] * y[j] * x[k] * z[k]
 """
 
 from __future__ import annotations
@@ -22,7 +28,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
-from tensorlang.language.affine import Index
+from tensorlang.language.affine import Index, atom_affine
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Add, Bracket, Const, Expr, Gen, Let, Mul, Sum, Var, children
 from tensorlang.language.lets import bindings
@@ -39,9 +45,9 @@ _Made = tuple[tuple[Index, ...], Expr]
 
 
 def inline(f: Function) -> Function:
-    """`f` with elements computed where they are read at chosen places, or once at places that mix indices; and outer
-    products where they are read."""
-    return replace(f, body=run(_Rewriting(_read_once(f) | _outer_products(f)).of(f.body)))
+    """`f` with elements computed where they are read at chosen places, or once at places that mix indices; and products
+    of vectors where they are read."""
+    return replace(f, body=run(_Rewriting(_read_once(f) | _outer_products(f) | _products_of_vectors(f)).of(f.body)))
 
 
 def _read_once(f: Function) -> set[Var]:
@@ -100,8 +106,68 @@ def _is_outer_product(e: Expr) -> bool:
         e = e.body
     if not isinstance(e, Mul) or variable(e.left) is None or variable(e.right) is None:
         return False
-    left, right = ({i for a in places(part) for i in a.free if isinstance(i, Index)} for part in (e.left, e.right))
+    left, right = map(_indices, (e.left, e.right))
     return bool(left and right) and left.isdisjoint(right) and left | right == own
+
+
+def _products_of_vectors(f: Function) -> set[Var]:
+    """The variables that are products of vectors under conditions, all that reads them being sums of such products."""
+    given, body = bindings(f.body)
+    found = {x for x, e in given if isinstance(x, Var) and _is_of_vectors(e)}
+    stack = [e for _, e in given] + list(results(body)) if found else []
+    seen = set(stack)
+    while stack:
+        e = stack.pop()
+        parts = [e]
+        if isinstance(e, Sum):
+            parts = _factors(e)
+            if all(_is_vector(part) or (variable(part) in found and _is_plain(part)) for part in parts):
+                continue
+        for part in parts:
+            if (x := variable(part)) is not None:
+                found.discard(x)
+            else:
+                fresh = [child for child in children(part) if child not in seen]
+                seen.update(fresh)
+                stack += fresh
+    return found
+
+
+def _is_of_vectors(e: Expr) -> bool:
+    own = 0
+    while isinstance(e, Gen):
+        own, e = own + 1, e.body
+    parts = _factors(e) if isinstance(e, Bracket) else []
+    return own == 2 and all(map(_is_vector, parts)) and len({i for part in parts for i in _indices(part)}) == 2
+
+
+def _factors(e: Expr) -> list[Expr]:
+    """The factors of a product, in a sum and under conditions or not."""
+    found, waiting = [], [e]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, Mul):
+            waiting += (part.right, part.left)
+        elif isinstance(part, Bracket | Sum):
+            waiting.append(part.body)
+        else:
+            found.append(part)
+    return found
+
+
+def _indices(read: Expr) -> set[Index]:
+    return {i for a in places(read) for i in a.free if isinstance(i, Index)}
+
+
+def _is_vector(e: Expr) -> bool:
+    """Whether `e` is a number, or an element that one index determines."""
+    return isinstance(e, Const) or (variable(e) is not None and len(_indices(e)) <= 1)
+
+
+def _is_plain(read: Expr) -> bool:
+    """Whether each place at which is read is another index."""
+    at = places(read)
+    return len(_indices(read)) == len(at) and all(a is atom_affine(i) for a in at for i in a.free)
 
 
 @dataclass

@@ -37,7 +37,8 @@ from tensorlang.lower.arrays.sums.chunked import CHUNKS
 from tensorlang.lower.arrays.sums.correlation import CORRELATION
 from tensorlang.lower.arrays.sums.diagonal import STACK
 from tensorlang.lower.arrays.sums.einsum import REDUCE
-from tensorlang.lower.arrays.sums.expand import EXPAND, FACTOR, NEST
+from tensorlang.lower.arrays.sums.expand import EXPAND
+from tensorlang.lower.arrays.sums.factor import FACTOR, NEST, SEPARATE
 from tensorlang.lower.arrays.sums.loop import LOOP, expanded, function_of
 from tensorlang.lower.arrays.sums.prefix_sum import BY_VALUE, COUNT, PREFIX_SUM
 from tensorlang.lower.arrays.sums.segment_sum import GROUP, SEGMENT_SUM, SHARED_SEGMENTS
@@ -329,6 +330,7 @@ STRATEGIES = (
     STACK,
     COUNT,
     FACTOR,
+    SEPARATE,
     PREFIX_SUM,
     BY_VALUE,
     WINDOW,

@@ -14,7 +14,7 @@ X is index-only now, so its readers read X' instead and nothing of the box of X 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
 
@@ -83,10 +83,16 @@ def _compacted(x: Statement, dependence: Dependence) -> tuple[Statement, Stateme
         strided = _strided(x)
         if strided is not None:
             return strided
-    hidden, x = _hoisted(x)
-    chart = _without_idle_index(x) or _forced(x) or _band(x)
-    if chart is None:
-        hidden, chart = _tied(x, dependence)
+    hidden: Predicate = TRUE
+    always = _always(x)
+    if always:
+        hidden, x = _hoisted(x, always)
+        always = always if hidden is TRUE else _always(x)
+    chart = _without_idle_index(x)
+    if chart is None and always:
+        chart = _forced(x, always) or _band(x, always)
+        if chart is None:
+            hidden, chart = _tied(x, always, dependence)
     if chart is None:
         return x, x
     stored = _unguarded(_restricted(x, chart), frozenset(less(constant(0), own_ranges(x)[i]) for i in chart.free))
@@ -98,12 +104,12 @@ def _compacted(x: Statement, dependence: Dependence) -> tuple[Statement, Stateme
     return Contraction(conjunction([places, hidden]), (made,), (), x.shape), stored
 
 
-def _hoisted(x: Statement) -> tuple[Predicate, Statement]:
+def _hoisted(x: Statement, always: Sequence[Predicate]) -> tuple[Predicate, Statement]:
     """The fifth law: what hides `x` by indices on which it does not depend otherwise, and `x` without that."""
     if isinstance(x, Addition | Map) and not all(isinstance(y, Constant | Contraction) for y in operands(x)):
         return TRUE, x  # what is read as it is depends on all indices
     own = own_ranges(x)
-    common = [q for q in _always(x) if not isinstance(q, Equal) or compares_elements(q)]
+    common = [q for q in always if not isinstance(q, Equal) or compares_elements(q)]
     common = [q for q in common if set(own).issuperset(i for i in free_atoms(q) if isinstance(i, Index))]
     if not common:
         return TRUE, x
@@ -238,9 +244,9 @@ def reads_all_alike(y: Statement, i: Index) -> bool:
     return isinstance(y, Constant) or (isinstance(y, Contraction) and i not in free_atoms(y.pred))
 
 
-def _forced(x: Statement) -> _Chart | None:
+def _forced(x: Statement, always: Sequence[Predicate]) -> _Chart | None:
     """The first law: the indices that no equality forces."""
-    forced = conjunction(q for q in _always(x) if isinstance(q, Equal))
+    forced = conjunction(q for q in always if isinstance(q, Equal))
     if forced is TRUE:
         return None
     own = own_ranges(x)
@@ -251,13 +257,12 @@ def _forced(x: Statement) -> _Chart | None:
     return _Chart(free, {i: solution.values.get(i) or atom_affine(i) for i in own})
 
 
-def _band(x: Statement) -> _Chart | None:
+def _band(x: Statement, always: Sequence[Predicate]) -> _Chart | None:
     """The second law: for j between i + a and i + b, i and d = j - i - a."""
     own = own_ranges(x)
     least: dict[tuple[Atom, Atom], int] = {}
-    always = _always(x)
     if not any(lookups(q) for q in always):
-        always += conjuncts(shadow(conjunction(always)))
+        always = [*always, *conjuncts(shadow(conjunction(always)))]
     for a in (q.value for q in always if isinstance(q, NonNegative)):
         if len(a.terms) == 2 and len(a.indices) == 2 and not a.lookups and {k for _, k in a.terms} == {1, -1}:
             above, below = sorted(a.indices, key=a.coefficient, reverse=True)
@@ -274,16 +279,16 @@ def _band(x: Statement) -> _Chart | None:
     return None
 
 
-def _tied(x: Statement, dependence: Dependence) -> tuple[Predicate, _Chart | None]:
+def _tied(x: Statement, always: Sequence[Predicate], dependence: Dependence) -> tuple[Predicate, _Chart | None]:
     """The sixth law: what ties an index to another one, in whose place it may stand, and the other indices."""
-    own, common = own_ranges(x), _always(x)
-    for q in common:
+    own = own_ranges(x)
+    for q in always:
         if not isinstance(q, Equal) or not compares_elements(q):
             continue
         for i, j in permutations(q.difference.indices, 2):
             change: dict[Atom, Affine] = {i: atom_affine(j)}
-            if own.get(i) is own.get(j) and substitute(q, change) is TRUE and dependence.is_same(x, i, j, common):
-                ties = [r for r in common if i in free_atoms(r) and substitute(r, change) is TRUE]
+            if own.get(i) is own.get(j) and substitute(q, change) is TRUE and dependence.is_same(x, i, j, always):
+                ties = [r for r in always if i in free_atoms(r) and substitute(r, change) is TRUE]
                 at = {k: change.get(k) or atom_affine(k) for k in own}
                 return conjunction(ties), _Chart({k: n for k, n in own.items() if k is not i}, at, frozenset({i}))
     return TRUE, None

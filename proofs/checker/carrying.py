@@ -13,7 +13,7 @@ from .charges import Charge, Domain, shifts, solved
 from .facts import Facts, Hidden, is_index
 from .predicates import moved, told
 from .semantics import names_in
-from .transport import Carried, Ledger, Map, Open, Piece, Split, Step, few_values, pieces_of, without_data
+from .transport import Carried, Ledger, Map, Open, Piece, Split, Step, few_values, pieces_of, without_data, witnessed
 from .trees import Exists, Pred, name, number
 
 _SHIFTS = 8
@@ -58,6 +58,9 @@ class _Ways:
             yield from ((pieces, opens) for opens in (False, True))
             if any(domain.has_data for _, domain in pieces):
                 yield without_data(pieces, self.facts), False
+                more = witnessed(pieces, self.facts)
+                if more != pieces:
+                    yield more, True
 
 
 def _carried(

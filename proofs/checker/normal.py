@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from itertools import islice, permutations, product
 from math import prod
 from typing import Protocol
@@ -22,8 +23,8 @@ from .budget import Undecided
 from .facts import Facts, fresh, is_index, parts_of
 from .linear import isolated, names_of, solve
 from .matchings import Atom, matchings
-from .predicates import moved, renamed, told, within
-from .semantics import fine, length, names_in
+from .predicates import affines, changed, moved, renamed, told, within, without_elements
+from .semantics import fine, length, names_in, names_in_atom
 from .trees import Affine, Compare, Element, Exists, Pred
 
 REAL = "real "
@@ -161,7 +162,8 @@ def normal(t: Term) -> Term | None:
             None,
         )
         if found is None:
-            return _folded(Term(t.coefficient, atoms, binders, preds))
+            one = _with_one_element(Term(t.coefficient, atoms, binders, preds))
+            return one and _folded(one)
         p, b, value = found
         names = {b: value}
         binders = tuple(x for x in binders if x != b)
@@ -170,6 +172,49 @@ def normal(t: Term) -> Term | None:
         if preds is None:
             return None
         preds = _pinned(preds)
+
+
+def _with_one_element(t: Term) -> Term | None:
+    """`t` with one of the elements of index arrays that its predicates say are equal in the places of the others, one
+    at free indices if there is one; None if its predicates exclude one another."""
+    while True:
+        found = next(
+            ((p, pair) for p in t.preds if (pair := _equal_elements(p, t.binders)) and _occurs(pair[1], p, t)), None
+        )
+        if found is None:
+            return t
+        equality, (kept, gone) = found
+        change = partial(without_elements, values={gone: Affine(((kept, 1),))})
+        atoms = tuple((key, tuple(map(change, places))) for key, places in t.atoms)
+        preds = parts_of(p if p is equality else changed(p, change) for p in t.preds)
+        if preds is None:
+            return None
+        t = replace(t, atoms=atoms, preds=preds)
+
+
+def _equal_elements(p: Pred, binders: Sequence[str]) -> tuple[Element, Element] | None:
+    """The two elements of index arrays that `p` says are equal, the one to be kept first."""
+    match p:
+        case Compare(True, Affine(((Element() as a, k), (Element() as b, j)), 0)) if k + j == 0:
+            a, b = sorted((a, b), key=lambda e: (not names_in_atom(e).isdisjoint(binders), e.array, repr(e)))
+            return None if b in _nested(a) else (a, b)
+    return None
+
+
+def _occurs(e: Element, but: Pred, t: Term) -> bool:
+    """Whether `t` reads `e`, elsewhere than in one of its predicates."""
+    read = (a for _, places in t.atoms for a in places)
+    asked = (a for p in t.preds if p is not but for a in affines(p))
+    return any(e == atom or e in _nested(atom) for a in (*read, *asked) for atom, _ in a.terms)
+
+
+def _nested(atom: str | Element) -> Iterator[Element]:
+    """The elements at which an element is."""
+    if isinstance(atom, Element):
+        for inner, _ in (term for a in atom.at for term in a.terms):
+            if isinstance(inner, Element):
+                yield inner
+                yield from _nested(inner)
 
 
 def _folded(t: Term) -> Term | None:
@@ -660,7 +705,7 @@ def _at(atoms: Sequence[Atom], names: Mapping[str, Affine]) -> list[Atom]:
 def _canonical(values: Sequence[Value], kind: str) -> tuple[list[Affine], object]:
     """What a node of these values has parameters for, in an order that names don't matter for, and the values with
     the numbers of these in their places. That is every place, if no term is bound or masked, and no index is chosen;
-    else every free index."""
+    else every free index, or in its place elements of index arrays through which alone the values depend on it."""
     simple = not kind.startswith(CHOICE) and all(not t.binders and not t.preds for v in values for t in v)
     order: dict[Affine, None] = {}
     sorted_values = [sorted(v, key=lambda t: (t.skeleton, -t.coefficient)) for v in values]
@@ -677,6 +722,8 @@ def _canonical(values: Sequence[Value], kind: str) -> tuple[list[Affine], object
             for t in v:
                 for p in t.preds:
                     order.update(dict.fromkeys(trees.name(x) for x in sorted(names_in(p)) if x in t.free))
+        through = _elements_of(values)
+        order = dict.fromkeys(b for a in order for b in through.get(plain_name(a) or "") or (a,))
     names = {a: trees.name(f"$c{k}") for k, a in enumerate(order)}
     text = []
     for v in values:
@@ -691,11 +738,31 @@ def _canonical(values: Sequence[Value], kind: str) -> tuple[list[Affine], object
     return list(order), tuple(text)
 
 
+def _elements_of(values: Sequence[Value]) -> dict[str, list[Affine]]:
+    """Free indices that only occur in elements of index arrays at them and no other index, with these elements."""
+    found: dict[str, dict[Affine, None]] = {}
+    bare: set[str] = set()
+    for t in (t for v in values for t in v):
+        for a in (*(a for _, at in t.atoms for a in at), *(a for p in t.preds for a in affines(p))):
+            for atom, _ in a.terms:
+                own = {x for x in names_in_atom(atom) if is_index(x)}
+                if isinstance(atom, Element) and len(own) == 1:
+                    found.setdefault(*own, {})[Affine(((atom, 1),))] = None
+                else:
+                    bare |= own
+        bare.update(t.binders)
+    return {x: sorted(elements, key=repr) for x, elements in found.items() if x not in bare}
+
+
 def _with_places(t: Term, names: Mapping[Affine, Affine]) -> Term:
-    """`t` with other places, if whole places are named, or else with other names."""
+    """`t` with other places, if whole places are named, or else with other names and elements."""
     if all(a in names for _, places in t.atoms for a in places) and not t.preds and not t.binders:
         return replace(t, atoms=tuple((key, tuple(names[a] for a in places)) for key, places in t.atoms))
-    return t.moved({plain_name(a) or "": b for a, b in names.items()})
+    elements = {atom: b for a, b in names.items() for atom, _ in a.terms if isinstance(atom, Element)}
+    if elements:
+        atoms = tuple((key, tuple(without_elements(a, elements) for a in places)) for key, places in t.atoms)
+        t = replace(t, atoms=atoms, preds=tuple(changed(p, lambda a: without_elements(a, elements)) for p in t.preds))
+    return t.moved({x: b for a, b in names.items() if (x := plain_name(a)) is not None})
 
 
 def _indices(a: Affine) -> Iterator[str]:

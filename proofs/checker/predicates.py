@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import count
@@ -55,6 +55,51 @@ def moved(a: Affine, names: Mapping[str, Affine]) -> Affine:
             constant += k * value.constant
         else:
             terms.append((atom, k))
+    return affine(terms, constant)
+
+
+def affines(p: Pred) -> Iterator[Affine]:
+    """The index expressions in `p`."""
+    match p:
+        case Compare(_, a):
+            yield a
+        case Holds(_, at):
+            yield from at
+        case Exists(_, size, body):
+            yield size
+            yield from affines(body)
+        case _:
+            for part in p.parts:
+                yield from affines(part)
+
+
+def changed(p: Pred, change: Callable[[Affine], Affine]) -> Pred:
+    """`p` with what `change` makes of its index expressions; what it binds stays."""
+    match p:
+        case Compare(equal, a):
+            return Compare(equal, change(a))
+        case Holds(relation, at):
+            return Holds(relation, tuple(map(change, at)))
+        case Exists(i, size, body):
+            return Exists(i, change(size), changed(body, change))
+        case _:
+            return replace(p, parts=tuple(changed(part, change) for part in p.parts))
+
+
+def without_elements(a: Affine, values: Mapping[Element, Affine]) -> Affine:
+    """`a` with index expressions in the places of some elements of index arrays."""
+    if not any(isinstance(atom, Element) for atom, _ in a.terms):
+        return a
+    terms: list[tuple[Atom, int]] = []
+    constant = a.constant
+    for atom, k in a.terms:
+        if not isinstance(atom, Element):
+            terms.append((atom, k))
+        elif atom in values:
+            terms += [(inner, k * c) for inner, c in values[atom].terms]
+            constant += k * values[atom].constant
+        else:
+            terms.append((Element(atom.array, tuple(without_elements(b, values) for b in atom.at)), k))
     return affine(terms, constant)
 
 

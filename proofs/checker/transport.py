@@ -23,6 +23,7 @@ import islpy
 from .charges import Charge, Domain
 from .facts import Facts, Hidden, Question, fresh, has_data, is_index, places
 from .linear import names_of, solve
+from .normal import range_of
 from .predicates import moved, renamed, told, within
 from .semantics import fine, names_in
 from .trees import Affine, All, Compare, Element, Exists, Pred, affine, name, number
@@ -33,6 +34,7 @@ _SET = islpy.dim_type.set
 _MOST_DIMS = 9
 _ORDERS = 24
 _FEW = 9
+_FEW_DIMS = 3
 _SAMPLED = 5
 
 Map = tuple[Affine, ...]
@@ -124,6 +126,29 @@ def without_data(pieces: Iterable[Charge], facts: Facts) -> list[Charge]:
         if simple is not None:
             found.append((weight, simple))
     return _total(found, _text)
+
+
+def witnessed(pieces: Sequence[Charge], facts: Facts) -> list[Charge]:
+    """The pieces, low ones each of whose points is part of a point of a high one with data, if one is, with that said
+    of them: so they can be opened."""
+    high = [d for weight, d in pieces if weight < 0 and d.has_data]
+    return [(weight, _witnessed(d, high, facts) if weight > 0 and not d.has_data else d) for weight, d in pieces]
+
+
+def _witnessed(d: Domain, high: Iterable[Domain], facts: Facts) -> Domain:
+    for h in high:
+        for own in permutations(h.dims, len(d.dims)) if len(d.dims) < len(h.dims) <= _FEW_DIMS else ():
+            names = {x: name(y) for x, y in zip(own, d.dims, strict=True)}
+            some: Pred = All(tuple(renamed(p, names) for p in h.preds))
+            for x in (x for x in h.dims if x not in own):
+                size = range_of(x, h.preds)
+                if size is None:
+                    break
+                some = Exists(x, size, some)
+            else:
+                if facts.implies(d.preds, some):
+                    return Domain(d.dims, (*d.preds, some))
+    return d
 
 
 def _weaker(p: Pred, facts: Facts) -> Pred:

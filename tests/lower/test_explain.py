@@ -29,7 +29,7 @@ EXAMPLES = {
     "stack along a short axis": "f(x: [n + 2][m]R) = gen i:n, a:3. sum k:m. x[i + a, k]",
     "count": "f(x: [n]R) = gen i:n. sum j:n. [j <= i] * x[i]",
     "factor": "f(x: [n]R, y: [n]R) = gen i:n. sum j:n. ([i <= j] * x[j] * y[i] - x[i])",
-    "separate": "f(x: [n]R, y: [n]R) = gen i:n. sum j:n, k:n. [j <= i and i <= k] * x[j] * y[k]",
+    "separate": "f(p: [n]idx(m), x: [n]R, y: [n]R) = gen i:n. sum j:n, k:n. [j <= i and p[k] = p[i]] * x[j] * y[k]",
     "prefix sum": "f(x: [n]R) = gen i:n. sum j:n. [j <= i] * x[j]",
     "sums by value": "f(x: [m]R, y: [m]idx(n)) = gen i:n. sum j:m. [i <= y[j]] * x[j]",
     "window": "f(x: [n]R, a: [q]idx(n)) = gen i:q. sum j:n. [a[i] - 2 <= j <= a[i]] * x[j]",

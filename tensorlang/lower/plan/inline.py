@@ -143,7 +143,8 @@ def _is_of_vectors(e: Expr) -> bool:
 
 def _factors(e: Expr) -> list[Expr]:
     """The factors of a product, in a sum and under conditions or not."""
-    found, waiting = [], [e]
+    found: list[Expr] = []
+    waiting = [e]
     while waiting:
         part = waiting.pop()
         if isinstance(part, Mul):

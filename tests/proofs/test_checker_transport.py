@@ -206,6 +206,21 @@ def test_an_image_has_no_more_points_than_what_it_is_the_image_of() -> None:
     assert never_more([(ONE, box(M))], [(ONE, box(N))], facts()) is None
 
 
+def of_one(x: str) -> Affine:
+    return Affine(((Element("y", (name(x),)), 1),))
+
+
+def test_pairs_of_which_each_index_has_one_are_no_fewer_than_the_indices() -> None:
+    pairs = box(N, N)
+    alike = Domain(pairs.dims, (*pairs.preds, Compare(True, of_one("$b0") - of_one("$b1"))))
+    steps = never_more([(ONE, box(N))], [(ONE, alike)], facts())
+    assert steps is not None
+    assert any(isinstance(step, Open) for step in steps)
+    assert never_more([(Fraction(2), box(N))], [(ONE, alike)], facts()) is None
+    later = Domain(pairs.dims, (*pairs.preds, Compare(True, of_one("$b0") - of_one("$b1") + number(1))))
+    assert never_more([(ONE, box(N))], [(ONE, later)], facts()) is None
+
+
 def test_a_window_is_carried_into_what_has_room_for_each_of_its_values() -> None:
     low, high = (ONE, box(N, number(3))), box(N)
     assert never_more([low], [(Fraction(2), high)], facts()) is None

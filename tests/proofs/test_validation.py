@@ -140,6 +140,29 @@ def test_normal_forms_and_adjoints_are_equal_to_what_they_are_made_of(seed: int)
     assert compare(program(tl.normalize(f)), program(f), seed) >= 1
 
 
+GROUPS = "p: [n]idx(n), q: [n]idx(n), x: [n]R, y: [n]R"
+GREATEST = "let a = gen i:n. max k:n where p[k] = p[i]. x[k] in"
+TOTAL = "let a = gen i:n. sum k:n. [p[k] = p[i]] * exp(y[k]) in"
+
+
+def over_groups(rng: random.Random) -> str:
+    """A sum over the group of i, of what is read at j and what an element says at i or j."""
+    told = rng.choice([GREATEST, TOTAL, "let a = gen i:n. y[p[i]] in", "let a = gen i:n. y[i] in"])
+    tie = rng.choice(["p[j] = p[i]", "p[j] = p[i]", "q[j] = p[i]", "p[j] = p[i] and j <= i"])
+    body = rng.choice(["sin(x[j] * {})", "x[j] * {}", "exp(x[j]) * recip({})", "x[j] * x[j] * {}"])
+    read = rng.choice(["a[i]", "a[i]", "a[j]", "a[p[i]]"])
+    return f"{told} gen i:n. sum j:n. [{tie}] * {body.format(read)}"
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_programs_over_groups_and_their_mutants_differ_only_where_they_are_said_to(seed: int) -> None:
+    f = tl.parse(f"f({GROUPS}) = {over_groups(random.Random(seed))}")
+    compare(program(tl.simplify(f)), program(f), seed)
+    for g in mutants(f, random.Random(seed), 6):
+        compare(program(f), g, seed)
+        compare(g, program(f), seed)
+
+
 DIAGONALS = "f(a: [n]R, b: [n]R, x: [n]R) = let T = gen i:n, j:n. [i = j] * a[i] + [i = j + 1] * b[j] in"
 ALIKE = {
     "a guard that the sum's own condition implies": (
@@ -153,6 +176,10 @@ ALIKE = {
     "a guard on what is read": (
         "f(a: [e]idx(n), x: [n]R) = gen j:e. [exists k:e. a[k] = a[j]] * sin(x[a[j]])",
         "f(a: [e]idx(n), x: [n]R) = gen j:e. sin(x[a[j]])",
+    ),
+    "what each element shows of itself": (
+        "f(p: [n]idx(m), x: [n]R) = gen i:n. [exists k:n. p[k] = p[i]] * sin(x[i])",
+        "f(p: [n]idx(m), x: [n]R) = gen i:n. sin(x[i])",
     ),
     "a guard of two indices": (
         "f(E: rel(n, m), x: [n]R, y: [m]R) = sum i:n, j:m. [exists k:n, l:m. E(k, l)] * [E(i, j)] * x[i] * y[j]",
@@ -184,6 +211,18 @@ SAME = {
         "f(x: [n]R, a: [n][n]R) = gen i:n. max j:n where i - 2 <= j <= i. a[i, j] * x[j]",
         "f(x: [n]R, a: [n][n]R) = gen i:n. max d:3 where 2 <= i + d. a[i, i - 2 + d] * x[i - 2 + d]",
     ),
+    "what the other of a group says": (
+        f"f({GROUPS}) = gen i:n. sum j:n. [p[j] = p[i]] * sin(x[j] + y[p[i]])",
+        f"f({GROUPS}) = gen i:n. sum j:n. [p[j] = p[i]] * sin(x[j] + y[p[j]])",
+    ),
+    "the greatest of a group, by either": (
+        f"f({GROUPS}) = {GREATEST} gen i:n. sum j:n. [p[j] = p[i]] * exp(x[j] - a[i])",
+        f"f({GROUPS}) = {GREATEST} gen i:n. sum j:n. [p[j] = p[i]] * exp(x[j] - a[j])",
+    ),
+    "sums over a group, by either": (
+        f"f({GROUPS}) = {TOTAL} gen i:n. sum j:n. [p[j] = p[i]] * sin(x[j]) * recip(a[i])^2",
+        f"f({GROUPS}) = {TOTAL} gen i:n. sum j:n. [p[j] = p[i]] * sin(x[j]) * recip(a[j])^2",
+    ),
     "rational functions of numbers": (
         "f(x: [n]R) = gen i:n. recip(6) * x[i] + recip(3) * x[i] + max(1, 2) * recip(2 * 2) * x[i]",
         "f(x: [n]R) = gen i:n. x[i]",
@@ -209,6 +248,18 @@ APART = {
     "choices among more than another, which has the same condition": (
         f"{CHOICES} [c < 5] * y[k] + a[k]",
         f"{CHOICES} y[k] + a[k]",
+    ),
+    "the greatest of another group": (
+        f"f({GROUPS}) = {GREATEST} gen i:n. sum j:n. [p[j] = p[i]] * exp(x[j] - a[q[i]])",
+        f"f({GROUPS}) = {GREATEST} gen i:n. sum j:n. [p[j] = p[i]] * exp(x[j] - a[q[j]])",
+    ),
+    "the sum of a group, by its members": (
+        f"f({GROUPS}) = gen i:n. sum j:n. [p[j] = p[i]] * sin(x[j] * y[i])",
+        f"f({GROUPS}) = gen i:n. sum j:n. [p[j] = p[i]] * sin(x[j] * y[j])",
+    ),
+    "elements of two arrays": (
+        f"f({GROUPS}) = gen i:n. sum j:n. [q[j] = p[i]] * sin(x[j] + y[p[i]])",
+        f"f({GROUPS}) = gen i:n. sum j:n. [q[j] = p[i]] * sin(x[j] + y[p[j]])",
     ),
     "a power of a number": ("f(x: R) = recip(3) * x", "f(x: R) = recip(3)^2 * x"),
     "functions of a matrix of other diagonals": (

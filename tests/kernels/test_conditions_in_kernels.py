@@ -88,9 +88,8 @@ THREE = "three tiles are multiplied, of which values choose elements"
 LEFT = {
     ("extrema", "adjoint"): "it chooses points",
     ("both sides", "adjoint"): THREE,
-    ("two vectors", "adjoint"): THREE,
 }
-LEFT_ON = {"both sides": "pallas-tpu", "two vectors": "pallas-tpu"}
+LEFT_ON = {"both sides": "pallas-tpu"}
 _QUICK = ("elements", "two vectors")
 
 

@@ -118,18 +118,12 @@ def _products_of_vectors(f: Function) -> set[Var]:
     seen = set(stack)
     while stack:
         e = stack.pop()
-        parts = [e]
-        if isinstance(e, Sum):
-            parts = _factors(e)
-            if all(_is_vector(part) or (variable(part) in found and _is_plain(part)) for part in parts):
-                continue
-        for part in parts:
-            if (x := variable(part)) is not None:
-                found.discard(x)
-            else:
-                fresh = [child for child in children(part) if child not in seen]
-                seen.update(fresh)
-                stack += fresh
+        if (x := variable(e)) is not None:
+            found.discard(x)
+        elif not (isinstance(e, Sum) and all(_is_read_well(part, found) for part in _factors(e))):
+            fresh = [child for child in children(e) if child not in seen]
+            seen.update(fresh)
+            stack += fresh
     return found
 
 
@@ -163,6 +157,11 @@ def _indices(read: Expr) -> set[Index]:
 def _is_vector(e: Expr) -> bool:
     """Whether `e` is a number, or an element that one index determines."""
     return isinstance(e, Const) or (variable(e) is not None and len(_indices(e)) <= 1)
+
+
+def _is_read_well(e: Expr, found: set[Var]) -> bool:
+    """Whether `e` is a factor of a sum of products of vectors, one of `found` among them."""
+    return _is_vector(e) or (variable(e) in found and _is_plain(e))
 
 
 def _is_plain(read: Expr) -> bool:

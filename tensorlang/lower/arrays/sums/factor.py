@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import reduce as fold
 
 from tensorlang.language.affine import Atom, Index
-from tensorlang.language.grammar import Bracket, Expr, Mul, number
+from tensorlang.language.grammar import Bracket, Const, Expr, Mul, number
 from tensorlang.language.predicates import Predicate, conjuncts, free_atoms, substitute
 from tensorlang.lower.arrays.context import Context
 from tensorlang.lower.arrays.sums.prefix_sum import BY_VALUE, COUNT, PREFIX_SUM, tabulated
@@ -92,10 +92,11 @@ def _independent(ctx: Context, c: Summation) -> _Factored | WhyNot:
     p = _taken_apart(ctx, c, 1)
     if isinstance(p, WhyNot):
         return p
-    outside = tuple(e for e, indices in p.factors if indices.isdisjoint(c.summed))
-    if not outside or len(outside) == len(p.factors):
-        return WhyNot("each factor depends on what is summed over, or none does")
-    rest = replace(p.over(c, c.summed), parts=tuple(p.parts))
+    outside = tuple(e for e, indices in p.factors if indices.isdisjoint(c.summed) and not isinstance(e, Const))
+    if not outside:
+        return WhyNot("each factor depends on what is summed over")
+    inside = _product(e for e, _ in p.factors if e not in outside)
+    rest = replace(c, parts=tuple(p.parts), body=inside)
     if not all(map(is_finite, outside)) or not _is_shared(ctx, rest):
         return WhyNot("the sum of the other factors is neither a running sum nor one of segments")
     return _Factored(outside, rest)

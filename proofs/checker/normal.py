@@ -253,6 +253,9 @@ class Opens(Protocol):
     def opened(self, v: Value, context: Sequence[Pred]) -> Value:
         """`v` with what is known of the states that it reads."""
 
+    def unrolled(self, v: Value, context: Sequence[Pred]) -> Value:
+        """`v` with what steps make of the states that it reads after a step."""
+
 
 class Values:
     """Nodes, and whether values are equal."""
@@ -465,6 +468,19 @@ class Values:
         self.facts.budget.spend()
         if self.states is not None:
             arguments = [self.states.opened(v, context) for v, context in zip(arguments, contexts, strict=True)]
+        known, values = self._sought(kind, arguments, contexts)
+        if known is not None or self.states is None:
+            return known or self._made(kind, values)
+        made = [self.states.unrolled(v, context) for v, context in zip(arguments, contexts, strict=True)]
+        if made == arguments:
+            return self._made(kind, values)
+        known, after = self._sought(kind, made, contexts)
+        return known or self._made(kind, values, after)
+
+    def _sought(
+        self, kind: str, arguments: Sequence[Value], contexts: Sequence[Sequence[Pred]]
+    ) -> tuple[Atom | None, tuple[Value, ...]]:
+        """A node that is known to be of these values, if one is, and what one of them would be made of."""
         around = list(contexts)
         if kind.startswith(CHOICE):  # what is chosen is in its range wherever equal choices are, too
             around[-1] = ()
@@ -475,17 +491,31 @@ class Values:
         order, text = _canonical(values, kind)
         known = self._same.get((kind, text))
         if known is not None:
-            return known.key, tuple(order)
-        signature = kind, tuple(tuple(sorted(t.skeleton for t in v)) for v in values)
-        for node in self._alike.get(signature, ())[-_NODES:]:
+            return (known.key, tuple(order)), values
+        for node in self._alike.get(_signature(kind, values), ())[-_NODES:]:
             for names in islice(self._substitutions(node, values), _CANDIDATES):
-                mine = (at(v, names) for v in node.arguments)
+                mine = self._read_at(node, names, contexts)
                 pairs = islice(zip(mine, values, contexts, strict=True), _marked(kind), None)
                 if all(self.is_zero([*v, *negated(w)], context) for v, w, context in pairs):
-                    return node.key, tuple(names[p] for p in node.params)
+                    return (node.key, tuple(names[p] for p in node.params)), values
+        return None, values
+
+    def _read_at(self, node: Node, names: Mapping[str, Affine], contexts: Sequence[Sequence[Pred]]) -> Iterator[Value]:
+        """The arguments of a node at some places, written as `node` has them, which may be after steps of states."""
+        own = self.nodes[node.key]
+        for v, context in zip(own.arguments, contexts, strict=True):
+            there = at(v, names)
+            yield there if node is own or self.states is None else self.states.unrolled(there, context)
+
+    def _made(self, kind: str, values: Sequence[Value], same: Sequence[Value] | None = None) -> Atom:
+        """A new node of these values, which are the `same` as others after steps of states."""
+        order, text = _canonical(values, kind)
         node = self.named(kind, order, values)
-        self._alike.setdefault(signature, []).append(node)
+        self._alike.setdefault(_signature(kind, values), []).append(node)
         self._same[kind, text] = node
+        if same is not None:
+            other = replace(node, arguments=_over(node.params, order, same))
+            self._alike.setdefault(_signature(kind, same), []).append(other)
         return node.key, tuple(order)
 
     def call(self, f: str, arguments: Sequence[Value], context: Sequence[Pred]) -> Value:
@@ -559,9 +589,7 @@ class Values:
     def named(self, kind: str, order: Sequence[Affine], values: Sequence[Value]) -> Node:
         """A new node of these values, which read `order` where the node has its parameters."""
         params = tuple(fresh() for _ in order)
-        names = {a: trees.name(p) for a, p in zip(order, params, strict=True)}
-        mine = tuple([_with_places(t, names) for t in v] for v in values)
-        node = Node(f"#{len(self.nodes)}", kind, params, mine)
+        node = Node(f"#{len(self.nodes)}", kind, params, _over(params, order, values))
         self.nodes[node.key] = node
         return node
 
@@ -621,6 +649,11 @@ ARGUMENT = "argument"
 sums of their elements times these are."""
 CUTS = {SUM, LET}
 """Kinds of nodes that only name a value."""
+
+
+def _signature(kind: str, values: Sequence[Value]) -> object:
+    """The same for nodes that may be of equal values."""
+    return kind, tuple(tuple(sorted(t.skeleton for t in v)) for v in values)
 
 
 def _marked(kind: str) -> int:
@@ -696,6 +729,12 @@ def _with_places(t: Term, names: Mapping[Affine, Affine]) -> Term:
     if all(a in names for _, places in t.atoms for a in places) and not t.preds and not t.binders:
         return replace(t, atoms=tuple((key, tuple(names[a] for a in places)) for key, places in t.atoms))
     return t.moved({plain_name(a) or "": b for a, b in names.items()})
+
+
+def _over(params: Sequence[str], order: Sequence[Affine], values: Sequence[Value]) -> tuple[Value, ...]:
+    """`values`, which read `order`, over the parameters of a node."""
+    names = {a: trees.name(p) for a, p in zip(order, params, strict=True)}
+    return tuple([_with_places(t, names) for t in v] for v in values)
 
 
 def _indices(a: Affine) -> Iterator[str]:

@@ -10,6 +10,7 @@ Why this is sound is written down in docs/certificates.md.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -35,6 +36,9 @@ _ALIGNMENTS = 24
 _CANDIDATES = 24
 _NODES = 60
 _UNFOLDED = 12
+_PRODUCTS = 2
+"""The difference of two products is unfolded as long as there are names in it, the shorter one first: what both have is
+divided out, so neither gets long."""
 
 
 @dataclass(frozen=True)
@@ -295,14 +299,20 @@ class Values:
         return left
 
     def _left(self, v: Value, context: Sequence[Pred]) -> Value:
-        v = self.cancelled(normals(v), context)
-        for _ in range(_UNFOLDED):
+        v = _divided(self.cancelled(normals(v), context))
+        unfolded = 0
+        while True:
             v = self._groups(v, context)
-            cuts = [int(key[1:]) for t in v for key, _ in t.atoms if key in self.nodes and self.nodes[key].kind in CUTS]
-            if not v or not cuts:
+            shortest = min(v, key=lambda t: (not self._cuts(t), len(t.atoms)), default=None)
+            cuts = self._cuts(*([shortest] if shortest and len(v) <= _PRODUCTS else v))
+            if not cuts or (unfolded >= _UNFOLDED and len(v) > _PRODUCTS):
                 return v
-            v = self.cancelled(normals(self.unfolded(v, f"#{max(cuts)}")), context)
-        return self._groups(v, context)
+            unfolded += 1
+            v = _divided(self.cancelled(normals(self.unfolded(v, f"#{max(cuts)}")), context))
+
+    def _cuts(self, *v: Term) -> list[int]:
+        """The numbers of the nodes in `v` that only name a value."""
+        return [int(key[1:]) for t in v for key, _ in t.atoms if key in self.nodes and self.nodes[key].kind in CUTS]
 
     def unfolded(self, v: Value, key: str) -> Value:
         """`v` with the value that the node `key` names in its place."""
@@ -654,6 +664,17 @@ CUTS = {SUM, LET}
 def _signature(kind: str, values: Sequence[Value]) -> object:
     """The same for nodes that may be of equal values."""
     return kind, tuple(tuple(sorted(t.skeleton for t in v)) for v in values)
+
+
+def _divided(v: Value) -> Value:
+    """`v` without the factors that all its terms have, so that it is 0 where this is."""
+    if len(v) < 2:
+        return v
+    bound = frozenset().union(*(t.binders for t in v))
+    common = Counter(atom for atom in v[0].atoms if not names_of(atom[1]) & bound)
+    for t in v[1:]:
+        common &= Counter(t.atoms)
+    return [replace(t, atoms=tuple((Counter(t.atoms) - common).elements())) for t in v] if common else v
 
 
 def _marked(kind: str) -> int:

@@ -354,7 +354,7 @@ def walked(node: Anything) -> Iterator[Anything]:
     while stack:
         node = stack.pop()
         yield node
-        stack += node if isinstance(node, tuple) else [getattr(node, key) for key in _fields(type(node))]
+        stack += node if isinstance(node, tuple) else [getattr(node, key) for key in _fields(node.__class__)]
 
 
 @cache

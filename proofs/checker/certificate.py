@@ -510,15 +510,9 @@ class _Checked:
 
 def calls(e: Expr) -> Iterator[tuple[str, Call]]:
     """Every scalar function that is called in `e`."""
-    stack: list[Any] = [e]
-    while stack:
-        node = stack.pop()
+    for node in trees.walked(e):
         if isinstance(node, Call):
             yield node.function, node
-        if isinstance(node, tuple):
-            stack += node
-        elif hasattr(node, "__dataclass_fields__"):
-            stack += [getattr(node, key) for key in node.__dataclass_fields__]
 
 
 def leaves(e: Operand, kind: Type) -> list[tuple[Operand, Type]]:

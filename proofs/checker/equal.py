@@ -7,7 +7,7 @@ that is not shown is not used.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from . import trees
@@ -39,7 +39,7 @@ def equal(
     Raises `Refused` if their types differ, and `TooLarge`.
     """
     why = None
-    nodes = [node for side in (first, second) for node in _nodes(side.program.body)]
+    nodes = list(trees.walked((first.program.body, second.program.body)))
     chooses = any(isinstance(node, trees.Best) for node in nodes)
     branches = any(isinstance(node, trees.Call) and node.function in LINEAR for node in nodes)
     for how in (
@@ -77,17 +77,6 @@ def _equal(first: Side, second: Side, matches: Sequence[tuple[str, str]], budget
         return why and _Both(first, second, budget, how).decide(matches)
     why = _Both(first, second, budget, how).decide(matches)
     return why and _Both(first, second, budget, how).decide(())
-
-
-def _nodes(body: object) -> Iterator[object]:
-    """All that `body` is made of."""
-    stack = [body]
-    while stack:
-        node = stack.pop()
-        yield node
-        if isinstance(node, tuple):
-            stack += node
-        stack += [getattr(node, key) for key in getattr(node, "__dataclass_fields__", ())]
 
 
 class _Both:

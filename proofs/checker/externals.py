@@ -151,14 +151,9 @@ def _axes(kind: Type, title: str, pairs: bool) -> Iterator[Affine]:
 
 
 def _called(e: Any) -> Iterator[External]:
-    stack: list[Any] = [e]
-    while stack:
-        node = stack.pop()
+    for node in trees.walked(e):
         if isinstance(node, Apply):
             yield node.external
-        if isinstance(node, tuple):
-            stack += node
-        stack += [getattr(node, key) for key in getattr(node, "__dataclass_fields__", ())]
 
 
 def _assumed(f: External, held: Mapping[str, Any]) -> Iterator[str]:

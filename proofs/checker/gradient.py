@@ -377,7 +377,8 @@ class Gradient:
         for key, (places, v) in inner.found.items():
             if key not in mine:
                 here = v if pin is None else at(v, {pin.free: pin.place})
-                found.include(key, places, summed(r, size, self.states.current(here, bars.values())))
+                here = self.states.current(here, bars.values(), (within(name(r), size),))
+                found.include(key, places, summed(r, size, here))
         rest: list[Item] = []
         for key in active:
             box = _Box(mine[key], pin, None if pin is None else pin.place)

@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 
 from . import trees
 from .facts import Facts, fresh, places
@@ -375,15 +374,9 @@ def _nesting(place: Element | Holds) -> int:
 
 def _ranges(body: Expr) -> Iterator[str]:
     """The names in the sizes of ranges."""
-    waiting: list[Any] = [body]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, tuple):
-            waiting += node
-        elif hasattr(node, "__dataclass_fields__"):
-            if isinstance(node, Gen | Sum | Best | Exists | Recur):
-                yield from _sizes(node.size)
-            waiting += [getattr(node, key) for key in node.__dataclass_fields__]
+    for node in trees.walked(body):
+        if isinstance(node, Gen | Sum | Best | Exists | Recur):
+            yield from _sizes(node.size)
 
 
 def _names_of(kind: Type) -> set[str]:

@@ -10,6 +10,7 @@ Why this is sound is written down in docs/certificates.md.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -36,6 +37,9 @@ _ALIGNMENTS = 24
 _CANDIDATES = 24
 _NODES = 60
 _UNFOLDED = 12
+_PRODUCTS = 2
+"""The difference of two products is unfolded as long as there are names in it, the shorter one first: what both have is
+divided out, so neither gets long."""
 
 
 @dataclass(frozen=True)
@@ -298,6 +302,9 @@ class Opens(Protocol):
     def opened(self, v: Value, context: Sequence[Pred]) -> Value:
         """`v` with what is known of the states that it reads."""
 
+    def unrolled(self, v: Value, context: Sequence[Pred]) -> Value:
+        """`v` with what steps make of the states that it reads after a step."""
+
 
 class Values:
     """Nodes, and whether values are equal."""
@@ -337,14 +344,20 @@ class Values:
         return left
 
     def _left(self, v: Value, context: Sequence[Pred]) -> Value:
-        v = self.cancelled(normals(v), context)
-        for _ in range(_UNFOLDED):
+        v = _divided(self.cancelled(normals(v), context))
+        unfolded = 0
+        while True:
             v = self._groups(v, context)
-            cuts = [int(key[1:]) for t in v for key, _ in t.atoms if key in self.nodes and self.nodes[key].kind in CUTS]
-            if not v or not cuts:
+            shortest = min(v, key=lambda t: (not self._cuts(t), len(t.atoms)), default=None)
+            cuts = self._cuts(*([shortest] if shortest and len(v) <= _PRODUCTS else v))
+            if not cuts or (unfolded >= _UNFOLDED and len(v) > _PRODUCTS):
                 return v
-            v = self.cancelled(normals(self.unfolded(v, f"#{max(cuts)}")), context)
-        return self._groups(v, context)
+            unfolded += 1
+            v = _divided(self.cancelled(normals(self.unfolded(v, f"#{max(cuts)}")), context))
+
+    def _cuts(self, *v: Term) -> list[int]:
+        """The numbers of the nodes in `v` that only name a value."""
+        return [int(key[1:]) for t in v for key, _ in t.atoms if key in self.nodes and self.nodes[key].kind in CUTS]
 
     def unfolded(self, v: Value, key: str) -> Value:
         """`v` with the value that the node `key` names in its place."""
@@ -510,6 +523,19 @@ class Values:
         self.facts.budget.spend()
         if self.states is not None:
             arguments = [self.states.opened(v, context) for v, context in zip(arguments, contexts, strict=True)]
+        known, values = self._sought(kind, arguments, contexts)
+        if known is not None or self.states is None:
+            return known or self._made(kind, values)
+        made = [self.states.unrolled(v, context) for v, context in zip(arguments, contexts, strict=True)]
+        if made == arguments:
+            return self._made(kind, values)
+        known, after = self._sought(kind, made, contexts)
+        return known or self._made(kind, values, after)
+
+    def _sought(
+        self, kind: str, arguments: Sequence[Value], contexts: Sequence[Sequence[Pred]]
+    ) -> tuple[Atom | None, tuple[Value, ...]]:
+        """A node that is known to be of these values, if one is, and what one of them would be made of."""
         around = list(contexts)
         if kind.startswith(CHOICE):  # what is chosen is in its range wherever equal choices are, too
             around[-1] = ()
@@ -520,17 +546,31 @@ class Values:
         order, text = _canonical(values, kind)
         known = self._same.get((kind, text))
         if known is not None:
-            return known.key, tuple(order)
-        signature = kind, tuple(tuple(sorted(t.skeleton for t in v)) for v in values)
-        for node in self._alike.get(signature, ())[-_NODES:]:
+            return (known.key, tuple(order)), values
+        for node in self._alike.get(_signature(kind, values), ())[-_NODES:]:
             for names in islice(self._substitutions(node, values), _CANDIDATES):
-                mine = (at(v, names) for v in node.arguments)
+                mine = self._read_at(node, names, contexts)
                 pairs = islice(zip(mine, values, contexts, strict=True), _marked(kind), None)
                 if all(self.is_zero([*v, *negated(w)], context) for v, w, context in pairs):
-                    return node.key, tuple(names[p] for p in node.params)
+                    return (node.key, tuple(names[p] for p in node.params)), values
+        return None, values
+
+    def _read_at(self, node: Node, names: Mapping[str, Affine], contexts: Sequence[Sequence[Pred]]) -> Iterator[Value]:
+        """The arguments of a node at some places, written as `node` has them, which may be after steps of states."""
+        own = self.nodes[node.key]
+        for v, context in zip(own.arguments, contexts, strict=True):
+            there = at(v, names)
+            yield there if node is own or self.states is None else self.states.unrolled(there, context)
+
+    def _made(self, kind: str, values: Sequence[Value], same: Sequence[Value] | None = None) -> Atom:
+        """A new node of these values, which are the `same` as others after steps of states."""
+        order, text = _canonical(values, kind)
         node = self.named(kind, order, values)
-        self._alike.setdefault(signature, []).append(node)
+        self._alike.setdefault(_signature(kind, values), []).append(node)
         self._same[kind, text] = node
+        if same is not None:
+            other = replace(node, arguments=_over(node.params, order, same))
+            self._alike.setdefault(_signature(kind, same), []).append(other)
         return node.key, tuple(order)
 
     def call(self, f: str, arguments: Sequence[Value], context: Sequence[Pred]) -> Value:
@@ -604,9 +644,7 @@ class Values:
     def named(self, kind: str, order: Sequence[Affine], values: Sequence[Value]) -> Node:
         """A new node of these values, which read `order` where the node has its parameters."""
         params = tuple(fresh() for _ in order)
-        names = {a: trees.name(p) for a, p in zip(order, params, strict=True)}
-        mine = tuple([_with_places(t, names) for t in v] for v in values)
-        node = Node(f"#{len(self.nodes)}", kind, params, mine)
+        node = Node(f"#{len(self.nodes)}", kind, params, _over(params, order, values))
         self.nodes[node.key] = node
         return node
 
@@ -666,6 +704,22 @@ ARGUMENT = "argument"
 sums of their elements times these are."""
 CUTS = {SUM, LET}
 """Kinds of nodes that only name a value."""
+
+
+def _signature(kind: str, values: Sequence[Value]) -> object:
+    """The same for nodes that may be of equal values."""
+    return kind, tuple(tuple(sorted(t.skeleton for t in v)) for v in values)
+
+
+def _divided(v: Value) -> Value:
+    """`v` without the factors that all its terms have, so that it is 0 where this is."""
+    if len(v) < 2:
+        return v
+    bound = frozenset().union(*(t.binders for t in v))
+    common = Counter(atom for atom in v[0].atoms if not names_of(atom[1]) & bound)
+    for t in v[1:]:
+        common &= Counter(t.atoms)
+    return [replace(t, atoms=tuple((Counter(t.atoms) - common).elements())) for t in v] if common else v
 
 
 def _marked(kind: str) -> int:
@@ -763,6 +817,12 @@ def _with_places(t: Term, names: Mapping[Affine, Affine]) -> Term:
         atoms = tuple((key, tuple(without_elements(a, elements) for a in places)) for key, places in t.atoms)
         t = replace(t, atoms=atoms, preds=tuple(changed(p, lambda a: without_elements(a, elements)) for p in t.preds))
     return t.moved({x: b for a, b in names.items() if (x := plain_name(a)) is not None})
+
+
+def _over(params: Sequence[str], order: Sequence[Affine], values: Sequence[Value]) -> tuple[Value, ...]:
+    """`values`, which read `order`, over the parameters of a node."""
+    names = {a: trees.name(p) for a, p in zip(order, params, strict=True)}
+    return tuple([_with_places(t, names) for t in v] for v in values)
 
 
 def _indices(a: Affine) -> Iterator[str]:

@@ -432,10 +432,10 @@ class States:
             self.same.update(best)
             self._reads.clear()
 
-    def current(self, v: Value, keys: Iterable[str]) -> Value:
-        """`v`, which was made before it was known what states are called."""
+    def current(self, v: Value, keys: Iterable[str], context: Sequence[Pred]) -> Value:
+        """`v` where `context` holds, made before it was known what states are called."""
         best = {key: self.same[key] for key in keys if key in self.same}
-        return self._named_anew(v, best, ()) if best else v
+        return self._named_anew(v, best, context) if best else v
 
     @staticmethod
     def _renamed(key: str) -> Callable[[tuple[Affine, ...]], Value]:

@@ -199,19 +199,12 @@ def _free(program: trees.Program) -> set[str]:
     """The names of sizes in a program: those of ranges that nothing binds."""
     ranges: set[str] = set()
     bound: set[str] = set()
-    stack: list[Any] = [program.body]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, tuple):
-            stack += node
-            continue
+    for node in trees.walked(program.body):
         if isinstance(node, trees.Gen | trees.Sum | trees.Best | trees.Exists | trees.Recur):
             ranges |= names_in(node.size)
             bound.add(node.index)
         if isinstance(node, Let):
             bound.add(node.name)
-        if hasattr(node, "__dataclass_fields__"):
-            stack += [getattr(node, key) for key in node.__dataclass_fields__]
     return ranges - bound
 
 

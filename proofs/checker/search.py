@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from . import trees
 from .budget import Budget, TooLarge, Undecided
@@ -133,15 +133,9 @@ def _mentioned(held: _Checked) -> list[int]:
 def _numbers(held: _Checked) -> set[int]:
     """The integers in predicates and index expressions of the programs."""
     found: set[int] = set()
-    stack: list[Any] = [held.program.body, held.adjoint.body, held.derivation.body]
-    while stack:
-        node = stack.pop()
+    for node in trees.walked((held.program.body, held.adjoint.body, held.derivation.body)):
         if isinstance(node, trees.Affine):
             found |= {abs(node.constant), *(abs(k) for _, k in node.terms)}
-        if isinstance(node, tuple):
-            stack += node
-        elif hasattr(node, "__dataclass_fields__"):
-            stack += [getattr(node, key) for key in node.__dataclass_fields__]
     return found
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any as Anything
 
 
@@ -20,11 +21,13 @@ class Affine:
     constant: int = 0
 
     def __add__(self, other: Affine) -> Affine:
+        if not other.terms:
+            return Affine(self.terms, self.constant + other.constant)
         return affine([*self.terms, *other.terms], self.constant + other.constant)
 
     def times(self, k: int) -> Affine:
         """k * the expression."""
-        return affine([(atom, k * c) for atom, c in self.terms], k * self.constant)
+        return Affine(tuple([(atom, k * c) for atom, c in self.terms]) if k else (), k * self.constant)
 
     def __sub__(self, other: Affine) -> Affine:
         if not other.terms:
@@ -345,19 +348,23 @@ def needed(lets: list[tuple[str, Expr]], roots: list[Expr]) -> list[tuple[str, E
     return kept[::-1]
 
 
-def names(node: Anything) -> set[str]:
-    """All names in a tree, and some words besides."""
-    found: set[str] = set()
+def walked(node: Anything) -> Iterator[Anything]:
+    """All that a tree is made of."""
     stack = [node]
     while stack:
         node = stack.pop()
-        if isinstance(node, tuple):
-            stack += node
-        elif isinstance(node, str):
-            found.add(node)
-        elif hasattr(node, "__dataclass_fields__"):
-            stack += [getattr(node, key) for key in node.__dataclass_fields__]
-    return found
+        yield node
+        stack += node if isinstance(node, tuple) else [getattr(node, key) for key in _fields(node.__class__)]
+
+
+@cache
+def _fields(kind: type) -> tuple[str, ...]:
+    return tuple(getattr(kind, "__dataclass_fields__", ()))
+
+
+def names(node: Anything) -> set[str]:
+    """All names in a tree, and some words besides."""
+    return {part for part in walked(node) if isinstance(part, str)}
 
 
 def chooses(e: Expr) -> bool:
@@ -369,15 +376,7 @@ def chooses(e: Expr) -> bool:
 
 def recurs(e: Expr) -> bool:
     """Whether there is a recurrence in `e`."""
-    stack: list[Anything] = [e]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, Recur):
-            return True
-        if isinstance(node, tuple):
-            stack += node
-        stack += [getattr(node, key) for key in getattr(node, "__dataclass_fields__", ())]
-    return False
+    return any(isinstance(node, Recur) for node in walked(e))
 
 
 def power(e: Expr, exponent: Fraction) -> Expr:

@@ -67,7 +67,6 @@ from tensorlang.normal.ssa import (
     Map,
     Outputs,
     Statement,
-    States,
     Term,
     live,
     looked_up,
@@ -78,6 +77,7 @@ from tensorlang.normal.ssa import (
     selections,
     states,
     sum_of_terms,
+    whole_of,
 )
 from tensorlang.normal.take_recurrences import step_of
 from tensorlang.normal.tidy import is_index_only, replaced
@@ -505,14 +505,14 @@ class _Backwards:
             if x in seen:
                 continue
             seen.add(x)
-            plain = isinstance(x, Constant) or (isinstance(x, Input) and not isinstance(x, States))
-            if plain:
+            made = whole_of(x) is not None
+            if not made and isinstance(x, Input | Constant):
                 continue
             if (
                 stops(x)
                 and not self._is_of_indices(x)
                 and not isinstance(x, Defining)
-                and (isinstance(x, States) or not is_index_only(x))
+                and (made or not is_index_only(x))
             ):
                 found[x] = None
             else:
@@ -642,6 +642,7 @@ def _within(
         if x not in found:
             found.add(x)
             stack += [y for y in needs(x, defined) if y in dependent]
-            if isinstance(x, States):  # all that this recurrence gives is there
-                stack += [y for y in dependent if isinstance(y, States) and y.loop is x.loop]
+            whole = whole_of(x)
+            if whole is not None:  # all that this gives is there
+                stack += [y for y in dependent if whole_of(y) is whole]
     return found

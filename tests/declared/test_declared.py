@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -16,6 +17,8 @@ import tensorlang as tl
 from proofs.checker.certificate import check
 from proofs.checker.trees import Refused
 from tests.support.externals import fft, sines, solve, times
+from tests.support.programs import random_arguments
+from tests.support.traced import work
 
 n, m = tl.sizes("n m")
 RNG = np.random.default_rng(0)
@@ -81,6 +84,38 @@ def test_a_fourier_transform_gives_a_pair() -> None:
     alike(tl.grad(f)(x[0]), jax.grad(expected)(x[0]))
     alike(tl.hessian(f)(x[0]), jax.hessian(expected)(x[0]))
     alike(jax.vmap(jax.grad(tl.to_jax(f)))(x), jax.vmap(jax.grad(expected))(x))
+
+
+RECURRENT = (
+    "f(A: [n][n]R, x: [n]R) = let y = fold t:T with s = x. times(A, s) in sum i:n. y[i]^2",
+    "f(A: [n][m]R, B: [m][n]R, x: [m]R) = let y = fold t:T with s = x. times(B, times(A, s)) in sum j:m. y[j]^2",
+    "f(A: [n][n]R, x: [n]R, u: [T]R) = let y = scan t:T with s = x. gen i:n. sin(u[t] + times(A, s)[i]) in "
+    "sum t:T, i:n. y[t, i]^2",
+    "f(x: [n]R, y: [n]R) = let z = fold t:T with s = (x, y). fft(fst(s), snd(s)) in sum i:n. fst(z)[i] * snd(z)[i]",
+)
+
+
+@pytest.mark.parametrize("text", RECURRENT)
+def test_an_adjoint_calls_once_for_each_call_of_a_step(text: str) -> None:
+    f = tl.parse(text)
+    g = tl.adjoint(f)
+    names = ("times(", "fft(", "pulled(")
+    calls = [sum(str(one).count(name) for name in names) for one in (f, g)]
+    assert calls[1] == 2 * calls[0]
+    for steps in (4, 40, 400):
+        sizes = {size.name: 8 for size in f.sizes} | {"T": steps}
+        numbers = sum(np.size(a) for a in jax.tree.leaves(random_arguments(f, random.Random(0), sizes, exact=False)))
+        assert tl.cost(g, sizes) + numbers + 1 <= 4 * (tl.cost(f, sizes) + numbers + 1)
+        if "fft" not in text:  # whose operations are not counted
+            done = [_operations(h, sizes) for h in (f, g)]
+            assert done[0] >= steps
+            assert done[1] + numbers + 1 <= 4 * (done[0] + numbers + 1)
+
+
+def _operations(f: tl.Function, sizes: dict[str, int]) -> int:
+    given = random_arguments(f, random.Random(0), sizes, exact=False)
+    given = {p.name: np.asarray(given[p.name], np.float32) for p in f.params}
+    return work(lambda: tl.lower(f)(**given, **{size.name: sizes[size.name] for size in f.sizes})).operations
 
 
 def test_calls_stand_in_steps_of_recurrences() -> None:

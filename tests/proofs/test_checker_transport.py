@@ -327,3 +327,13 @@ def test_what_is_wider_than_a_quotient_is_no_quotient() -> None:
     assert never_more([(ONE, wide)], [(ONE, box(N))], facts()) is None
     exact = Domain(wide.dims, (*wide.preds[:4], *window(i, q, 2)))
     assert never_more([(ONE, exact)], [(ONE, box(N))], facts()) is not None
+
+
+def test_a_quotient_of_what_may_be_missing_stays_where_nothing_else_reads_it() -> None:
+    known = facts()
+    known.optional["y"] = ("$0",), Compare(False, N - name("$0") + number(-2))
+    i, q = name("$i"), name("$q")
+    y = Affine(((Element("y", (i,)), 1),))
+    chosen = (*window(y.times(2) + number(1), q, 2), Compare(False, q - y))  # q = y[i], and y[i] <= q
+    d = Domain(("$i", "$q"), (*fine(within(i, N)), *chosen))
+    assert never_more([(ONE, box(N))], [(ONE, d)], known) is None  # there is no y[n - 1]

@@ -52,6 +52,13 @@ STEPS = (
     "sum j:m, i:n. y[j, i]",
 )
 """Those in which steps of recurrences call external functions of their states."""
+READ_AFTER = (
+    "applied(A: [n][n]R, x: [n]R) = let y = fold t:T with s = x. times(A, s) in sum i:n. y[i]^2",
+    "between(A: [n][m]R, B: [m][n]R, x: [m]R) = let y = fold t:T with s = x. times(B, times(A, s)) in sum j:m. y[j]",
+    "squeezed(A: [n][n]R, x: [n]R) = let y = scan t:T with s = x. gen i:n. sin(times(A, s)[i]) in "
+    "sum t:T, i:n. y[t, i]^2",
+)
+"""Those whose adjoints call functions of the states before and after a step, and give several cotangents for each."""
 
 
 @cache
@@ -66,7 +73,7 @@ def genuine(text: str) -> Held:
     return held
 
 
-@pytest.mark.parametrize("text", (*PROGRAMS, *STEPS), ids=lambda text: text.partition("(")[0])
+@pytest.mark.parametrize("text", (*PROGRAMS, *STEPS, *READ_AFTER), ids=lambda text: text.partition("(")[0])
 def test_all_but_what_is_declared_is_decided(text: str) -> None:
     report = check(certified(text))
     assert report.decided
@@ -230,26 +237,32 @@ FORGED = (
     (0, "* bar[i]", "* bar[i] * [r != 50]"),
     (0, "prescan t:T with s = x. let sines1 = sines(s)", "prescan t:T with s = x. let sines1 = sines(x)"),
     (1, "[r + 1 < T]", "[r + 2 < T]"),
-    (1, "s2[T - r - 1, i]", "s2[T - r, i]"),
+    (1, "cos(fst(s_v0[T - r - 1])", "cos(fst(s_v0[T - r])"),
     (1, "u[T - r - 1]", "u[r]"),
-    (1, "bar2[T - i - 1, j] * sines1[i, j]", "bar2[T - i, j] * sines1[i, j]"),
-    (2, "A[j, i], bar", "A[i, j], bar"),
-    (2, "= gen i:n. t0 * s2[T, i]", "= gen i:n. [i != 9] * t0 * s2[T, i]"),
-    (2, "b1[b2]", "b1[T - b2 - 1]"),
-    (2, "bar2[T - i - 1, j]", "bar2[T - i, j]"),
-    (2, "-solve3[i, j]", "[i != 20] * -solve3[i, j]"),
-    (3, "[T - r])[i]", "[T - r - 1])[i]"),
-    (3, "sines2[i] * fst(s_v0[T - r - 1])[i]) in", "sines2[i] * fst(s_v0[T - r])[i]) in"),
+    (1, "bar2[T - i - 1, j] * snd(s_v0[i + 1])", "bar2[T - i - 1, j] * snd(s_v0[i])"),
+    (2, "A[j, i], fst(bar)", "A[i, j], fst(bar)"),
+    (2, "= (gen i:n. t0 * s2[T, i]", "= (gen i:n. [i != 9] * t0 * s2[T, i]"),
+    (2, "* s2[k + 1, j]", "* s2[k, j]"),
+    (2, "-snd(bar[T - i])", "-snd(bar[T - i - 1])"),
+    (2, "-snd(bar[T - i])", "[i != 20] * -snd(bar[T - i])"),
+    (3, "fst(snd(s_v0_v1_v2[T - r]))[i]) in", "fst(snd(s_v0_v1_v2[T - r - 1]))[i]) in"),
+    (3, "t0[i] * fst(s_v0_v1_v2[T - r - 1])", "t0[i] * fst(s_v0_v1_v2[T - r])"),
     (4, "gen i:n. -snd(bar)[i]", "gen i:n. snd(bar)[i]"),
     (4, "t0 * snd(s)[i]", "t0 * fst(s)[i]"),
     (6, "cos(", "2 * cos("),
+    (7, "gen i:n. s3[T - r, i], fst(bar)", "gen i:n. s3[T - r - 1, i], fst(bar)"),
+    (7, "gen i:n. s3[T - r, i], fst(bar)", "gen i:n. [r != 50] * s3[T - r, i], fst(bar)"),
+    (7, "snd(bar[k + 1])", "snd(bar[k])"),
+    (8, "gen i:m. fst(s_v0[T - r])[i], fst(bar)", "gen i:m. fst(s_v0[T - r - 1])[i], fst(bar)"),
+    (8, "B, gen i:n. snd(s_v0[T - r])", "B, gen i:n. snd(s_v0[T - r - 1])"),
+    (9, "snd(s_v0[T - r])[i],", "snd(s_v0[T - r - 1])[i],"),
 )
 
 
 @pytest.mark.parametrize("place", one_in(3, range(len(FORGED))))
 def test_wrong_gradients_of_steps_are_not_decided(place: int) -> None:
     which, before, after = FORGED[place]
-    held = genuine(STEPS[which])
+    held = genuine((*STEPS, *READ_AFTER)[which])
     assert before in held["adjoint"], held["adjoint"]
     held["adjoint"] = held["adjoint"].replace(before, after, 1)
     tl.parse(held["adjoint"])

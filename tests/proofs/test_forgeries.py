@@ -90,6 +90,7 @@ COSTS = (
 """The same value, at a cost that is too high."""
 
 _GEN = re.compile(r"\bgen ([\w:, *+-]+)\. ")
+_BINDERS = re.compile(r"\b(?:sum|gen|exists|(?:arg)?(?:max|min)) [^.]*\.")
 _BINDER = re.compile(r"(\w+):(\w+)(?=,|$)")
 
 
@@ -104,19 +105,23 @@ def masked(held: Held, rng: random.Random, key: str, masks: tuple[str, ...]) -> 
     if not binders:
         return None
     i, n = rng.choice(binders)
-    end = _end(text, place.end())
+    end = end_of(text, place.end())
     e = text[place.end() : end]
     held[key] = text[: place.end()] + rng.choice(masks).format(e=e, i=i, n=n) + text[end:]
     return _with_function(without_formulas(held), "max") if "max(" in held[key] else without_formulas(held)
 
 
-def _end(text: str, start: int) -> int:
+def end_of(text: str, start: int) -> int:
     """The end of the expression that begins at `start`."""
-    depth = 0
-    for k in range(start, len(text)):
+    depth, k = 0, start
+    while k < len(text):
+        if binders := _BINDERS.match(text, k):
+            k = binders.end()
+            continue
         if depth == 0 and (text[k] in ",)]" or text.startswith(" in\n", k)):
             return k
         depth += (text[k] in "([") - (text[k] in ")]")
+        k += 1
     return len(text)
 
 

@@ -70,6 +70,7 @@ REAL_THEOREMS = [
     *("derive_lgamma", "derive_digamma", "derive_polygamma", "euler", "lgamma_1", "lgamma_next", "lgamma_factorial"),
     *("lgamma_convex", "only_lgamma"),
     *("strict_choice_stays", "greatest_is_derivative", "choice_is_derivative"),
+    *("recurrence_has_gradient", "smooth_loop", "steps_before", "sines_keep", "sines_cheap", "sines_smooth"),
 ]
 REAL_AXIOMS = {
     "ClassicalDedekindReals.sig_not_dec",

@@ -314,3 +314,21 @@ def test_what_differs_somewhere_is_not_called_equal(texts: tuple[str, str]) -> N
     first, second = map(syntax.program, texts)
     assert not is_equal(first, second)
     assert is_equal(first, first)
+
+
+def product_of(factors: list[str], step: int) -> Program:
+    """The product of the factors, some in each line."""
+    lines = [f"let y = y * ({' * '.join(factors[k : k + step])}) in" for k in range(0, len(factors), step)]
+    return syntax.program("\n".join(["f(x: R) =", "let y = 1 in", *lines, "y"]))
+
+
+LONG = [f"sin({k} * x)" for k in range(210)]
+
+
+def test_long_products_are_equal_however_they_are_cut_into_lines() -> None:
+    assert is_equal(product_of(LONG, 1), product_of(LONG, 7))
+
+
+@pytest.mark.slow
+def test_long_products_that_differ_in_a_factor_are_not_equal() -> None:
+    assert not is_equal(product_of(LONG, 1), product_of([*LONG[:100], "sin(x)", *LONG[101:]], 7))

@@ -35,6 +35,7 @@ def test_without_a_gpu_the_command_says_what_it_could_check(tmp_path: Path) -> N
     assert all(row["errors"]["odd"] < 1e-6 and not row["missing"] for row in rows)
 
 
+@pytest.mark.slow
 def test_as_on_a_gpu_kernels_are_compared_and_timed_in_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "has_gpu", lambda: True)
     monkeypatch.setattr(kernels, "limits", lambda: limits(64))

@@ -227,6 +227,7 @@ def test_functions_of_users_are_called_between_kernels(target: str) -> None:
     assert close(lowered(*values), f(*values))
 
 
+@pytest.mark.slow
 def test_index_arrays_and_relations_in_steps() -> None:
     f = tl.parse(
         "f(W: [n][n]R, h: [n]R, E: rel(n, n), k: [n]idx(T), x: [T][n]R) = fold t:T with s = h. "

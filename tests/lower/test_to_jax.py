@@ -524,6 +524,7 @@ print("done")
 """
 
 
+@pytest.mark.slow
 def test_it_runs_and_is_differentiated_on_meshes_of_devices() -> None:
     environment = {"XLA_FLAGS": "--xla_force_host_platform_device_count=8", "JAX_PLATFORMS": "cpu"}
     run = subprocess.run(

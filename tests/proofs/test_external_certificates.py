@@ -211,7 +211,7 @@ IN_LINES = [text for text in PROGRAMS if not text.startswith(("wide", "read"))]
 """Those whose adjoints have an array in a line of its own."""
 
 
-@pytest.mark.parametrize("text", IN_LINES, ids=lambda text: text.partition("(")[0])
+@pytest.mark.parametrize("text", one_in(4, IN_LINES), ids=lambda text: text.partition("(")[0])
 def test_adjoints_that_are_wrong_somewhere_are_never_decided(text: str) -> None:
     rng = random.Random(text)
     for change in CHANGES:
@@ -275,6 +275,7 @@ def test_wrong_gradients_of_steps_are_not_decided(place: int) -> None:
     assert not report.findings[0].decided
 
 
+@pytest.mark.slow
 def test_other_rules_costs_and_bounds_of_functions_in_steps_are_not_decided_or_refused() -> None:
     for text in STEPS:
         own = genuine(text)

@@ -112,16 +112,14 @@ def tried(seeds: range) -> Counter[str]:
 
 
 def test_random_programs_with_calls_are_right_and_their_certificates_decided() -> None:
-    found = tried(range(16))
-    assert found["programs"] >= 8
-    assert found["decided"] >= 6
-    assert not found["Refused"]
-    assert found["forged"] >= 4
+    found = tried((0, 1, 7))
+    assert found["decided"] == found["programs"] == 3
+    assert found["forged"] >= 2
 
 
 @pytest.mark.slow
 def test_many_random_programs_with_calls() -> None:
-    found = tried(range(200, 230))
+    found = tried((*range(16), *range(200, 230)))
     assert not found["Refused"]
     assert not found["TooLarge"]
     assert found["decided"] >= 0.85 * (found["programs"] - found["calls are not hidden"]), found

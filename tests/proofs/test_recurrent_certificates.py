@@ -75,7 +75,7 @@ def test_data_conditions_and_extrema_may_be_in_steps(name: str) -> None:
 MEASURED = {p.name: p.text for p in through_time.PROGRAMS if "n = 256" not in p.name}
 
 
-@pytest.mark.parametrize("name", one_in(3, MEASURED))
+@pytest.mark.parametrize("name", one_in(4, MEASURED))
 def test_the_recurrences_that_are_measured_are_decided(name: str) -> None:
     report = checked(MEASURED[name])
     assert report.decided, str(report)

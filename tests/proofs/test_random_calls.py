@@ -119,7 +119,7 @@ def test_random_programs_with_calls_are_right_and_their_certificates_decided() -
 
 @pytest.mark.slow
 def test_many_random_programs_with_calls() -> None:
-    found = tried((*range(16), *range(200, 230)))
+    found = tried(range(200, 230))
     assert not found["Refused"]
     assert not found["TooLarge"]
     assert found["decided"] >= 0.85 * (found["programs"] - found["calls are not hidden"]), found

@@ -150,10 +150,10 @@ def test_steps_are_checked_for_types_and_bounds() -> None:
 
 
 @pytest.mark.slow
-def test_random_recurrences_are_never_refused_and_mostly_decided() -> None:
-    rng = Random(7)
+def test_random_recurrences_are_never_refused_and_mostly_decided(share: int) -> None:
+    rng, count = Random(7), 120 // share
     open_ = 0
-    for example in islice(iter(lambda: recurrent(rng), None), 60):
+    for example in islice(iter(lambda: recurrent(rng), None), count):
         try:
             text = certified(example.text)
         except tl.CostBoundExceeded:
@@ -162,4 +162,4 @@ def test_random_recurrences_are_never_refused_and_mostly_decided() -> None:
             open_ += not check(text, 20).decided
         except TooLarge:
             open_ += 1
-    assert open_ <= 20
+    assert 3 * open_ <= count

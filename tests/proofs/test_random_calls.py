@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
+from collections.abc import Iterable
 
 import pytest
 
@@ -90,7 +91,7 @@ def forged(text: str, rng: random.Random) -> str | None:
     return None
 
 
-def tried(seeds: range) -> Counter[str]:
+def tried(seeds: Iterable[int]) -> Counter[str]:
     found: Counter[str] = Counter()
     for seed in seeds:
         case = case_of(seed)

@@ -799,11 +799,11 @@ def _elements_of(values: Sequence[Value]) -> dict[str, list[Affine]]:
     for t in (t for v in values for t in v):
         for a in (*(a for _, at in t.atoms for a in at), *(a for p in t.preds for a in affines(p))):
             for atom, _ in a.terms:
-                first, *others = [x for x in names_in_atom(atom) if is_index(x)] or [""]
-                if isinstance(atom, Element) and not others:
-                    found.setdefault(first, {})[Affine(((atom, 1),))] = None
+                own = [x for x in names_in_atom(atom) if is_index(x)]
+                if isinstance(atom, Element) and len(own) == 1:
+                    found.setdefault(own[0], {})[Affine(((atom, 1),))] = None
                 else:
-                    bare.update((first, *others))
+                    bare.update(own)
         bare.update(t.binders)
     return {x: sorted(elements, key=repr) for x, elements in found.items() if x not in bare}
 

@@ -1,7 +1,9 @@
 """Through what statements depend on their indices: through elements of index arrays, or on an index by itself.
 
-X = gen i, j. [p[i] = p[j]] * exp(x[j] - c[p[i]])   depends on i through p[i], and on j through p[j] and j
-K = gen i. argmax s where p[s] = p[i]. x[s]         depends on i through p[i], and so does what looks K[i] up
+    X = gen i, j. [p[i] = p[j]] * exp(x[j] - c[p[i]])   depends on i through p[i], and on j through p[j] and j
+    K = gen i. argmax s where p[s] = p[i]. x[s]         depends on i through p[i], and so does what looks K[i] up
+
+Where the elements are equal, one index may stand in the place of the other.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ NEEDED = {
 
 def asked(f: tl.Function) -> int:
     """In how many places the steps of `f` ask of the time, once what is needless is left out."""
-    s = without_needless_masks(normal_ssa(tl.simplify(f)))
+    s, _ = without_needless_masks(normal_ssa(tl.simplify(f)))
     loops: set[Loop] = {x.loop for x in s.statements if isinstance(x, States)}
     steps = [(step_ssa(loop.step), loop.step.time) for loop in loops]
     every = [(q, time) for s, time in steps for x in s.statements for p in predicates(x) for q in conjuncts(p)]
@@ -76,8 +76,39 @@ def test_what_was_hidden_has_no_influence(term: str, n: int, T: int) -> None:
     np.testing.assert_allclose(tl.lower(f, strict=True)(x, y, z), wanted, rtol=1e-5, atol=1e-6)
 
 
-def test_steps_of_runge_and_kutta_backwards_ask_only_of_the_state() -> None:
-    assert asked(tl.grad(tl.parse(_ODE), "x")) == 2
+def test_steps_of_runge_and_kutta_backwards_ask_nothing_of_the_time() -> None:
+    assert asked(tl.grad(tl.parse(_ODE), "x")) == 0
+    sums = tl.lower(tl.grad(tl.parse(_ODE), "x")).source.partition("def ode_grad_rest1")[2]
+    assert sums and "where" not in sums
+
+
+STATE = "f(x: [n]R) = fold t:T with s = gen i:n. [{first}] * x[i] . gen i:n. [{mask}] * s[i] + [0 < i] * s[i - 1]"
+
+
+@pytest.mark.parametrize("first, mask, needless", [
+    ("i = 0", "i <= t", True),
+    ("i = 0", "i <= 2 * t", True),
+    ("i <= 1", "i <= t", False),  # more than that at first
+    ("i = 0", "2 * i <= t", False),  # more than that after a step
+])  # fmt: skip
+def test_a_state_is_not_masked_where_it_is_0_at_all_times(first: str, mask: str, needless: bool) -> None:
+    f = tl.parse(STATE.format(first=first, mask=mask))
+    assert (asked(f) == 0) == needless
+    for n, T in ((0, 2), (1, 1), (6, 0), (6, 1), (6, 2), (5, 9)):
+        x = np.arange(1.0, n + 1)
+        np.testing.assert_allclose(tl.lower(f)(x, T=T), tl.evaluate(f, x, T=T), rtol=1e-6)
+
+
+def test_two_states_that_keep_each_other_0_are_not_masked() -> None:
+    f = tl.parse("""
+      f(x: [n]R) = let p = fold t:T with p = (gen i:n. [i = 0] * x[i], gen i:n. [i = 0] * x[i]).
+        (gen i:n. [i <= t] * snd(p)[i] + [0 < i] * fst(p)[i - 1], gen i:n. [i <= t] * fst(p)[i] * x[i]) in
+      gen i:n. fst(p)[i] + snd(p)[i]
+    """)
+    assert asked(f) == 0
+    for n, T in ((0, 2), (1, 1), (6, 0), (6, 4)):
+        x = np.arange(1.0, n + 1) / 4
+        np.testing.assert_allclose(tl.lower(f)(x, T=T), tl.evaluate(f, x, T=T), rtol=1e-6)
 
 
 class Writer:
@@ -113,9 +144,28 @@ class Writer:
         return f"f(x: [n]R, y: [n]R, c: [T]R) = fold t:T with s = x. {lets} gen i:n. 0.3 * {names[-1]}[i] + c[t] * s[i]"
 
 
-def agrees(seed: int) -> None:
+class Narrow(Writer):
+    """Random steps of a state that is 0 in places at first, and sums over the times of a mask of it."""
+
+    def mask(self) -> str:
+        c = self.random.randint(0, 2)
+        return self.random.choice(["i <= t", f"i <= 2 * t + {c}", "t <= i", f"n <= i + t + {c}", f"t = {c} or i <= t"])
+
+    def text(self) -> str:
+        lets = f"let a = gen i:n. {self.term(['x', 's', 's'])} + {self.term(['y', 's'])} in "
+        init = self.random.choice(["i = 0", "i = n - 1", "i <= 1", "n < i"])
+        last = self.random.choice(
+            [f"[{self.mask()}] * (0.3 * a[i] + c[t] * s[i])", f"0.3 * a[i] + [{self.mask()}] * s[i] * c[t]"]
+        )
+        scan = f"scan t:T with s = gen i:n. [{init}] * x[i]. {lets} gen i:n. {last}"
+        factor = self.random.choice(["y[i]", "c[t]", "h[t, i]", "tanh(h[t, i])"])
+        sums = f"gen i:n. sum t:T. [{self.mask()}] * h[t, i] * {factor}"
+        return f"f(x: [n]R, y: [n]R, c: [T]R) = let h = {scan} in {sums}"
+
+
+def agrees(seed: int, kind: type[Writer] = Writer) -> None:
     random = Random(seed)
-    f = tl.parse(Writer(random).text())
+    f = tl.parse(kind(random).text())
     g = tl.adjoint(f)
     n, T = random.randint(0, 6), random.randint(0, 5)
     rng = np.random.default_rng(seed)
@@ -129,6 +179,17 @@ def agrees(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(8))
 def test_random_steps_and_their_adjoints_have_the_values_of_the_evaluator(seed: int) -> None:
     agrees(seed)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_sums_over_states_and_their_adjoints_have_the_values_of_the_evaluator(seed: int) -> None:
+    agrees(seed, Narrow)
+
+
+@pytest.mark.slow
+@pytest.mark.seeds(100, 40)
+def test_many_random_sums_over_states_and_their_adjoints_have_the_values_of_the_evaluator(seed: int) -> None:
+    agrees(seed, Narrow)
 
 
 @pytest.mark.slow

@@ -6,14 +6,16 @@
 where p depends on the time, as the supports of cotangents do. Such a mask saves nothing: it can't restrict a range, and
 to ask p of each element takes longer than to multiply. Z must be finite where the data are, since nan and inf are not 0
 times 0.
+
+A state is 0 where p, which its steps ask of it, is false, if it is so at first and its steps keep it so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from tensorlang.language.affine import Affine, Index, IndexArray
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine, constant
 from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import (
     TRUE,
@@ -24,10 +26,12 @@ from tensorlang.language.predicates import (
     conjuncts,
     disjunction,
     free_atoms,
+    less,
     lookups,
     relations,
+    substitute,
 )
-from tensorlang.normal.contraction import shadow
+from tensorlang.normal.contraction import inner_solution, shadow
 from tensorlang.normal.pattern import Pattern, renamed
 from tensorlang.normal.recurrences import merged, step_ssa, with_outputs
 from tensorlang.normal.ssa import (
@@ -63,26 +67,59 @@ _FINITE = frozenset(_TOTAL.split())
 """Functions that are finite wherever their arguments are."""
 
 
-def without_needless_masks(s: SSA) -> SSA:
-    """`s`, whose recurrences ask of the time only where the answer makes a difference to finite numbers."""
-    finite = _finite(s.statements, ())
+Supports = tuple[Predicate, ...]
+"""Of each value that a step makes a condition on its indices and the time, without which it is 0."""
+
+
+def without_needless_masks(s: SSA) -> tuple[SSA, dict[Loop, Supports]]:
+    """`s`, whose recurrences ask of the time only where the answer makes a difference to finite numbers, with the
+    supports of those that asked."""
+    finite = finite_ones(s.statements)
     loops = dict.fromkeys(x.loop for x in s.statements if isinstance(x, States))
-    changed = {loop: made for loop in loops if (made := _unmasked(loop, finite)) is not loop}
-    if not changed:
-        return s
-    new = merged(s.statements, changed)
+    found = {loop: made for loop in loops if (made := _unmasked(loop, finite)) is not None}
+    if not found:
+        return s, {}
+    new = merged(s.statements, {loop: made for loop, (made, _) in found.items()})
     names = {new[x]: name for x, name in s.names.items()}
-    return replace(s, statements=tuple(dict.fromkeys(new.values())), outputs=map_outputs(s.outputs, new), names=names)
+    pairs = ((x, new[x]) for x in s.statements if isinstance(x, States) and x.loop in found)
+    supports = {y.loop: found[x.loop][1] for x, y in pairs if isinstance(y, States)}
+    statements = tuple(dict.fromkeys(new.values()))
+    return replace(s, statements=statements, outputs=map_outputs(s.outputs, new), names=names), supports
 
 
-def _finite(statements: Iterable[Statement], others: Collection[Var]) -> set[Statement]:
-    """Those of the statements that are finite where the data are, all but the variables `others` being given, as far as
-    the type of the numbers reaches."""
-    found: set[Statement] = set()
+def unmasked_windows(
+    statements: Iterable[Statement],
+    start: IndexArray,
+    supports: Mapping[Statement, Predicate],
+    known: Collection[Statement],
+) -> dict[Statement, Statement]:
+    """What becomes of `statements` over the times of a window, which begins at `start`, without needless masks.
+
+    Those without which windows of states are 0 are their `supports`. What is not of the window comes with the
+    statements, of which `known` are finite.
+    """
+    finite = finite_ones(statements, (), known)
+    new: dict[Statement, Statement] = {}
+    zeros: dict[Statement, Predicate] = {}
+    for x in statements:
+        made = x
+        if all(y in new for y in operands(x)):
+            made = _shown(with_operands(x, new), start, zeros, finite.issuperset(operands(x)))
+        new[x] = made
+        zeros[made] = supports.get(x) or (_support(made, zeros) if zeros.keys() >= set(operands(made)) else TRUE)
+    return new
+
+
+def finite_ones(
+    statements: Iterable[Statement], others: Collection[Var] = (), known: Collection[Statement] = ()
+) -> set[Statement]:
+    """Those of the statements that are finite where the data are, as those `known` are and all variables but the
+    `others`, as far as the type of the numbers reaches."""
+    found = set(known)
     for x in statements:
         match x:
             case States(loop=loop):
-                is_finite = _is_finite(loop, found)
+                is_finite = found.issuperset(loop.operands) and has_finite_steps(loop)
             case Map(_, f, _, _):
                 is_finite = f.name in _FINITE and found.issuperset(operands(x))
             case Input(param, _, _):
@@ -94,20 +131,25 @@ def _finite(statements: Iterable[Statement], others: Collection[Var]) -> set[Sta
     return found
 
 
-def _is_finite(loop: Loop, known: Collection[Statement]) -> bool:
-    """Whether all that a recurrence computes is finite, of what it reads `known` being so."""
+def has_finite_steps(loop: Loop) -> bool:
+    """Whether all that a recurrence computes is finite if what it reads is."""
     statements = step_ssa(loop.step).statements
-    return all(x in known for x in loop.operands) and len(_finite(statements, ())) == len(statements)
+    return len(finite_ones(statements)) == len(statements)
 
 
-def _unmasked(loop: Loop, known: Collection[Statement]) -> Loop:
-    """`loop` without needless masks, of what it reads `known` being finite."""
+def _unmasked(loop: Loop, known: Collection[Statement]) -> tuple[Loop, Supports] | None:
+    """`loop` without needless masks, of what it reads `known` being finite, and its supports.
+
+    None if it asks nothing of the time.
+    """
     step = loop.step
     s = step_ssa(step)
     if not any(_is_of_time(q, step.time) for x in s.statements for p in predicates(x) for q in conjuncts(p)):
-        return loop
+        return None
     others = {v for v, x in zip(step.frees, loop.frees, strict=True) if x not in known}
-    finite = _finite(s.statements, others if _is_finite(loop, known) else others | set(step.states))
+    all_finite = all(x in known for x in loop.operands) and has_finite_steps(loop)
+    finite = finite_ones(s.statements, others if all_finite else others | set(step.states))
+    states = _supports_of_states(loop, s)
     new: dict[Statement, Statement] = {}
     whole: dict[Statement, Statement] = {}
     supports: dict[Statement, Predicate] = {}
@@ -121,9 +163,60 @@ def _unmasked(loop: Loop, known: Collection[Statement]) -> Loop:
             y = whole[made] = _under(made, conjunction(q for q in conjuncts(made.pred) if q not in masks))
             supports[y] = _support(y, supports)
         new[x] = made
-        supports[made] = _support(made, supports)
+        supports[made] = states.get(x) or _support(made, supports)
     shown = with_outputs(step, replace(s, statements=tuple(new.values()), outputs=map_outputs(s.outputs, new)))
-    return loop if shown is step else Loop(loop.size, shown, loop.inits, loop.frees)
+    return Loop(loop.size, shown, loop.inits, loop.frees), tuple(supports[new[x]] for x in step.outputs)
+
+
+def _supports_of_states(loop: Loop, s: SSA) -> dict[Statement, Predicate]:
+    """For states of which the step `s` asks something of the time, those conditions without which they are 0, always.
+
+    They are so at first, and if they are so before a step they are after it; what isn't, is left out until all is.
+    """
+    step = loop.step
+    now = Lookup(step.time, ())
+    at_first: dict[Atom, Affine] = {now: constant(0)}
+    at_next: dict[Atom, Affine] = {now: atom_affine(now) + 1}
+    goes_on = less(atom_affine(now) + 1, loop.size)
+    states: dict[Statement, int] = {
+        Input(v, (), y.shape): k for k, (v, y) in enumerate(zip(step.states, loop.inits, strict=True))
+    }
+    asked: dict[Statement, dict[Predicate, None]] = {}
+    for x in s.statements:
+        for y, p in _read_in_place(x):
+            if y in states:
+                asked.setdefault(y, {}).update((q, None) for q in conjuncts(p) if _is_of_time(q, step.time))
+    for y, conditions in asked.items():
+        first = loop.inits[states[y]]
+        inside = conjunction([ranges_predicate(own_ranges(y)), _support(first, dict.fromkeys(operands(first), TRUE))])
+        asked[y] = {q: None for q in conditions if implies(inside, substitute(q, at_first))}
+    while any(asked.values()):
+        supports: dict[Statement, Predicate] = {}
+        for x in s.statements:
+            supports[x] = conjunction(asked[x]) if x in asked else _support(x, supports)
+        kept: dict[Statement, dict[Predicate, None]] = {}
+        for y, conditions in asked.items():
+            after = supports[step.outputs[states[y]]]
+            inside = conjunction([ranges_predicate(own_ranges(y)), goes_on, after])
+            kept[y] = {q: None for q in conditions if implies(inside, substitute(q, at_next))}
+        if kept == asked:
+            break
+        asked = kept
+    return {y: conjunction(conditions) for y, conditions in asked.items() if conditions}
+
+
+def _read_in_place(x: Statement) -> Iterator[tuple[Statement, Predicate]]:
+    """What `x` reads at its own indices, each with the conditions under which it does."""
+    match x:
+        case Addition(terms, _):
+            yield from ((t.operand, t.pred) for t in terms)
+        case Map(p, _, arguments, _):
+            yield from ((y, p) for y in arguments)
+        case Contraction(p, _, _, _):
+            own, solved = own_indices(x), inner_solution(x).values
+            for y, at in zip(x.factors, factor_indices(x), strict=True):
+                if [solved.get(i) for i in at] == [*map(atom_affine, own)]:
+                    yield y, conjunction(q for q in conjuncts(p) if free_atoms(q).isdisjoint(x.pattern.inner))
 
 
 def _is_of_time(q: Predicate, time: IndexArray) -> bool:

@@ -15,17 +15,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from tensorlang.language.affine import Affine, IndexArray, Lookup
+from tensorlang.language.affine import Affine, Atom, IndexArray, Lookup, atom_affine
 from tensorlang.language.function import Function, Parameter, taken_names, unused_name
 from tensorlang.language.grammar import Routine, Var
-from tensorlang.language.predicates import FALSE, TRUE, Predicate, conjunction, free_atoms, relations
+from tensorlang.language.predicates import FALSE, TRUE, Predicate, conjunction, free_atoms, relations, substitute
 from tensorlang.language.types import R, array
 from tensorlang.lower.plan.in_step import in_steps
-from tensorlang.lower.plan.needless_masks import without_needless_masks
+from tensorlang.lower.plan.needless_masks import (
+    Supports,
+    finite_ones,
+    has_finite_steps,
+    unmasked_windows,
+    without_needless_masks,
+)
 from tensorlang.lower.plan.read_parts import read_parts
 from tensorlang.lower.plan.read_products import read_products
-from tensorlang.lower.plan.windows import Along, Sweep, found_sweep
+from tensorlang.lower.plan.windows import WINDOW, Along, Sweep, found_sweep
 from tensorlang.normal import normal_ssa
+from tensorlang.normal.pattern import axes
 from tensorlang.normal.recurrences import apart, step_ssa, with_outputs
 from tensorlang.normal.ssa import (
     SSA,
@@ -142,10 +149,14 @@ def staged(f: Function, windows: bool = True, strict: bool = False, store: str =
     If `strict`, what brackets hide has no influence, even if it is nan or inf.
     """
     s = thinner(normal_ssa(f), store)
-    d = apart(s if strict else without_needless_masks(s))
+    s, supports = (s, {}) if strict else without_needless_masks(s)
+    d = apart(s)
     if not d.loops:
         return Staged(f, (Stage(f, ()),))
-    return _Staging(f, d.s, d.loops, {x.param: place for x, place in d.given.items()}, windows).result()
+    given = {x.param: place for x, place in d.given.items()}
+    return _Staging(
+        f, d.s, d.loops, given, windows, {k: supports[x] for k, x in enumerate(d.loops) if x in supports}
+    ).result()
 
 
 def thinner(s: SSA, store: str = "needed") -> SSA:
@@ -165,7 +176,13 @@ def thinner(s: SSA, store: str = "needed") -> SSA:
 
 class _Staging:
     def __init__(
-        self, f: Function, s: SSA, loops: Sequence[Whole], given: dict[Var, tuple[int, int, str]], windows: bool
+        self,
+        f: Function,
+        s: SSA,
+        loops: Sequence[Whole],
+        given: dict[Var, tuple[int, int, str]],
+        windows: bool,
+        supports: Mapping[int, Supports],
     ) -> None:
         assert isinstance(s.outputs, tuple)
         self.f, self.s, self.loops, self.given = f, s, loops, given
@@ -183,7 +200,7 @@ class _Staging:
         for k in self.order if windows else ():
             sweep = self._sweep(k)
             if sweep is not None:
-                self.sweeps[k] = sweep
+                self.sweeps[k] = self._unmasked(sweep, supports) if supports else sweep
         self.swept = {x for sweep in self.sweeps.values() for x in (*sweep.sums, *sweep.rows)}
 
     def result(self) -> Staged:
@@ -284,6 +301,46 @@ class _Staging:
             [*output_list(self.outputs), *others],
             self.defined,
         )
+
+    def _unmasked(self, sweep: Sweep, supports: Mapping[int, Supports]) -> Sweep:
+        """`sweep` without the conditions on the time that hide nothing but zeros of states and finite numbers."""
+        zeros: dict[Statement, Predicate] = {}
+        for x, v in sweep.windows.items():
+            k, place, word = self.given[x.param]
+            if word == "scan" and k in supports:
+                zeros[Input(v, (), (atom_affine(WINDOW), *x.shape[1:]))] = self._in_window(
+                    supports[k][place], len(x.shape), self.loops[k], sweep, sweep.along[x].turned
+                )
+        new = unmasked_windows(self._in_windows(sweep), sweep.start, zeros, self._finite())
+        return replace(
+            sweep,
+            sums={x: new[y] for x, y in sweep.sums.items()},
+            rows={x: new[y] for x, y in sweep.rows.items()},
+            choices=tuple(y for x in sweep.choices if isinstance(y := new[x], Defining)),
+        )
+
+    @staticmethod
+    def _in_window(p: Predicate, rank: int, loop: Whole, sweep: Sweep, turned: bool) -> Predicate:
+        """A condition on a state and the time of its step, as one on the indices of a window of that state."""
+        assert isinstance(loop, Loop)
+        first, *others = map(atom_affine, axes(0, rank))
+        tau = atom_affine(Lookup(sweep.start, ())) + first
+        moved: dict[Atom, Affine] = dict(zip(axes(0, rank - 1), others, strict=True))
+        moved[Lookup(loop.step.time, ())] = loop.size - 1 - tau if turned else tau
+        return substitute(p, moved)
+
+    def _finite(self) -> set[Statement]:
+        """The statements that are finite where the data are."""
+        others = set(self.given)
+        for k in self.order:
+            loop = self.loops[k]
+            if (
+                isinstance(loop, Loop)
+                and has_finite_steps(loop)
+                and finite_ones(self.s.statements, others).issuperset(self.read[k])
+            ):
+                others -= {v for v, (own, _, _) in self.given.items() if own == k}
+        return finite_ones(self.s.statements, others)
 
     def _operands(self, k: int) -> dict[Statement, str]:
         """What is to be there before a recurrence, and what it is called in it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -13,9 +13,9 @@ from importlib import import_module
 from itertools import product
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from tensorlang.budget import few_collections, limited
+from tensorlang.budget import few_collections, limited, limits
 from tensorlang.certificate.compare import costs_at_most, costs_no_more
 from tensorlang.certificate.excess import PROVED, CheapAdjoint, calls_slopes
 from tensorlang.certificate.matches import matches
@@ -25,7 +25,7 @@ from tensorlang.cost.domains import Domain
 from tensorlang.cost.ratio import Supremum, numbers_in, supremum
 from tensorlang.cost.symbolic import CostPolynomial, polynomial_of_one_trip
 from tensorlang.derivative.derivation import Derivation
-from tensorlang.errors import ArgumentError, CertificateError, CountingError, here
+from tensorlang.errors import ArgumentError, CertificateError, CountingError, LimitError, here
 from tensorlang.language.affine import IndexArray
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Apply, Call, Expr, Let, Routine, ScalarFunction, Var
@@ -45,6 +45,11 @@ FORMAT = "tensorlang certificate 1"
 _CHECKERS = ("proofs.checker", "tensorlang_checker")
 _SECONDS = 20.0
 """For which steps are searched that show a checker that costs are no more than others."""
+
+_STEPS_OF_A_FORMULA = 2_000_000
+"""Within which the closed form of a cost is to be found, five times what those of the benchmarks take."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -336,7 +341,7 @@ def _supremum(d: Derivation, own: CostPolynomial | None, adjoint: CostPolynomial
     if own is None or adjoint is None or _has_data(own) or _has_data(adjoint):
         return None
     others = numbers_in(d.function, (d.function.type, *(x.type for x in d.wrt)))
-    return supremum(adjoint + others, own + others)
+    return _formula(lambda: supremum(adjoint + others, own + others))
 
 
 def _has_data(cost: CostPolynomial) -> bool:
@@ -357,9 +362,15 @@ def _bound(bound: int | float | Fraction) -> Fraction:
 
 
 def _cost(f: Function) -> CostPolynomial | None:
+    return _formula(lambda: polynomial_of_one_trip(f))
+
+
+def _formula(found: Callable[[], T | None]) -> T | None:
+    """What is found in few steps: a formula is shown, and what it would decide can be decided without it."""
     try:
-        return polynomial_of_one_trip(f)
-    except CountingError:
+        with limits(steps=_STEPS_OF_A_FORMULA):
+            return found()
+    except (CountingError, LimitError):
         return None
 
 

@@ -221,3 +221,13 @@ def test_the_checker_of_a_wheel_finds_and_checks_without_the_repository(
     assert found.returncode == 0 and "decided for all sizes from 1 on" in found.stdout
     for name in [name for name in sys.modules if name.split(".")[0] == "tensorlang_checker"]:
         monkeypatch.delitem(sys.modules, name)
+
+
+def test_a_formula_that_takes_long_to_find_is_left_out() -> None:
+    mask = "[2 * j + 3 * k <= i and i <= 5 * j + k]"
+    f = tl.parse(f"f(x: [n]R, y: [m]R) = gen i:n. sum j:m, k:m. {mask} * x[i] * y[j] * y[k]")
+    with tl.limits(steps=16_000_000):  # its cost alone takes as many
+        c = tl.certify(f)
+    assert c.is_decided
+    assert set(c.costs.values()) == {None}
+    assert "no closed form" in str(c)

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 import pytest
 
+from benchmarks.gradbench import _ODE
 from tensorlang import adjoint, cost
 from tensorlang.language.function import Function
 from tensorlang.language.types import shape
@@ -81,3 +82,14 @@ def test_what_is_stored_saves_work(program: str, wanted: tuple[str, ...]) -> Non
     f = parse(f"f(x: [n + 3]R, z: [n + 1]R, w: [9]R) = {program}")
     source = lower(simplify(f)).source
     assert tuple(name for name in ("y", "a", "b") if f"    {name} = _stored(" in source) == wanted
+
+
+def test_steps_store_only_what_saves_much() -> None:
+    # a call more in each step costs more than some operations for each element
+    gradient = adjoint(parse(_ODE), "x")
+    assert " = _stored(" not in lower(gradient).source
+    sizes = [jax.ShapeDtypeStruct(s, np.float32) for s in ((1001,), (50,), ())]
+    value = count(lower(parse(_ODE)), *sizes[:2]).operations
+    assert count(lower(gradient), *sizes).operations <= 4 * (value + 2 * 1001)
+    often = f"f(u: [n]R) = fold t:T with s = u. {steps(8).partition('= ')[2].replace('u0', 's')}"
+    assert " = _stored(" in lower(parse(often)).source

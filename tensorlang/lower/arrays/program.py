@@ -73,7 +73,8 @@ class ArrayProgram(Shown):
     `definition` is that function; `plan` says which arrays it makes, and `explained` how each is computed.
     The relations `sparse` come as their points: tuples of index arrays, the points' arguments, and for each of the
     further `orders` which of the points comes when. In `strict` programs what brackets hide has no influence, whatever
-    it is. No array is called by one of the names `reserved`; `width` is how long an expression is on a line.
+    it is. No array is called by one of the names `reserved`; `width` is how long an expression is on a line. A program
+    that is `in_step` runs at each time of a recurrence.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class ArrayProgram(Shown):
         strict: bool,
         reserved: Collection[str],
         width: Callable[[Node], int],
+        in_step: bool = False,
     ) -> None:
         names = Names(frozenset(reserved))
         self.name = names.fresh_global(f.name)
@@ -96,7 +98,7 @@ class ArrayProgram(Shown):
         self.parameters, self.told = list(signed.parameters.values()), signed.told
         self.sizes = {name: x for x, name in self._ctx.integers.spelled.items() if isinstance(x, Size)}
         head = len(self._body.statements)
-        self.plan = plan(f, sparse)
+        self.plan = plan(f, sparse, in_step)
         for g in self.plan.given:
             self._given(g)
         self._explained: list[Callable[[], Explained]] = []

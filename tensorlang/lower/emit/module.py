@@ -25,15 +25,21 @@ class Source:
 
     The relations `sparse` come as their points: tuples of index arrays, the points' arguments, and for each of the
     further `orders` which of the points comes when. `exact` keeps to sums of products where a Fourier transform would
-    be faster; so does `strict`, by which what brackets hide has no influence, whatever it is.
+    be faster; so does `strict`, by which what brackets hide has no influence, whatever it is. What is `in_step` runs at
+    each time of a recurrence.
     """
 
     is_recurrent = False
 
     def __init__(
-        self, f: Function, sparse: Collection[Relation] = (), exact: bool = False, strict: bool = False
+        self,
+        f: Function,
+        sparse: Collection[Relation] = (),
+        exact: bool = False,
+        strict: bool = False,
+        in_step: bool = False,
     ) -> None:
-        self.program = ArrayProgram(f, sparse, strict, HELPERS, lambda node: len(text(node)))
+        self.program = ArrayProgram(f, sparse, strict, HELPERS, lambda node: len(text(node)), in_step)
         self.name, self.told, self.orders = self.program.name, self.program.told, self.program.orders
         reason = why_not(self.program.definition, HELPERS)
         if reason is not None:

@@ -128,7 +128,7 @@ class Recurrent:
         """The source of a stage, whose definitions are listed."""
         return self._made(stage.function)
 
-    def _made(self, f: Function) -> Source | Recurrent:
+    def _made(self, f: Function, in_step: bool = False) -> Source | Recurrent:
         """The source of a part, whose definitions are listed."""
         name = self._names.fresh_global(f.name)
         called = Function(name, f.params, f.body, f.results, f.further)
@@ -138,7 +138,7 @@ class Recurrent:
             made = Recurrent(called, self._exact, self._strict, self._store, own)
             self.definitions += made.definitions
         else:
-            made = Source(called, (), self._exact, self._strict)
+            made = Source(called, (), self._exact, self._strict, in_step)
             self.definitions.append((made.runnable_definition, made.definition))
             self.explained += made.program.explained
         self.helpers.update(dict.fromkeys(made.helpers))
@@ -221,7 +221,7 @@ class Recurrent:
     def _step(self, turn: Turn, read: Sequence[Given]) -> str:
         """Define the function of the carried states and the time that gives the next ones and what is `read`; gives
         its name."""
-        made = self._made(turn.step)
+        made = self._made(turn.step, in_step=True)
         count = len(turn.inits)
         states = [self._names.fresh_local(f"s{k}") for k in range(count)]
         following = [self._names.fresh_local(f"n{k}") for k in range(count)]

@@ -40,6 +40,9 @@ from tensorlang.lower.plan.dependence import accesses, places, results, variable
 _WORTH = 6
 """Operations for each element that are worth storing it: in one loop, at a further place or piece of it."""
 
+_WORTH_IN_STEPS = 16
+"""The same in each step of a recurrence, which is one call more for it, and whose arrays caches hold anyway."""
+
 _ALIKE = 16
 """How many times as many they are in loops apart: where each reads the others' operands anyway, they cost little."""
 
@@ -58,11 +61,12 @@ Time = tuple[object, ...]
 places where it is read, if they are not simply its reader's own."""
 
 
-def materialized(f: Function, on_points: Collection[Var] = ()) -> frozenset[Var]:
-    """The variables whose arrays are to be stored, not computed anew for each reader.
+def materialized(f: Function, on_points: Collection[Var] = (), in_step: bool = False) -> frozenset[Var]:
+    """The variables whose arrays are to be stored, not computed anew for each reader; `f` may be a recurrence's step.
 
     Those of `on_points` are held at the points of a relation. Their sums are fused with what reads them there.
     """
+    worth = _WORTH_IN_STEPS if in_step else _WORTH
     given, body = bindings(f.body)
     statements = [(x, e) for x, e in given if isinstance(x, Var)]
     times: dict[Var, set[Time]] = {x: set() for x, _ in statements}
@@ -74,14 +78,14 @@ def materialized(f: Function, on_points: Collection[Var] = ()) -> frozenset[Var]
         work[x] = _work(e, work)
     found: set[Var] = set()
     for x, e in reversed(statements):
-        if not _is_small(x) and _saved(times[x], work[x], x in apart) >= _WORTH:
+        if not _is_small(x) and _saved(times[x], work[x], x in apart) >= worth:
             found.add(x)
         _note(e, {(x,)} if x in found else times[x], times)
     # what is made of others that are stored is less work than that
     work.clear()
     for x, e in statements:
         work[x] = _work(e, work)
-        if _saved(times[x], work[x], x in apart) < _WORTH:
+        if _saved(times[x], work[x], x in apart) < worth:
             found.discard(x)
         if x in found:
             work[x] = 0

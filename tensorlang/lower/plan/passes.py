@@ -37,8 +37,8 @@ from tensorlang.lower.plan.sparse import stored_at_points
 from tensorlang.lower.plan.triangular import cut_triangles
 
 
-def plan(f: Function, sparse: Collection[Relation] = ()) -> Plan:
-    """The plan of `f`, simplified, where the relations `sparse` are given by their points."""
+def plan(f: Function, sparse: Collection[Relation] = (), in_step: bool = False) -> Plan:
+    """The plan of `f`, simplified, where the relations `sparse` are given by their points; of a step, if `in_step`."""
     numbers = replace_integers(f)  # the numbers that indices are, as arrays
     divided, tables = read_quotients(numbers.function)
     rerolled = reroll(divided)  # statements of the same form as one
@@ -46,7 +46,7 @@ def plan(f: Function, sparse: Collection[Relation] = ()) -> Plan:
     ordered = transpose_short_rows(inlined)
     fused = fuse_sums(guard_places(ordered))
     points = stored_at_points(fused.function, sparse)
-    forced, cuts = materialized(fused.function, points), cut_triangles(fused.function)
+    forced, cuts = materialized(fused.function, points, in_step), cut_triangles(fused.function)
 
     def storage(x: Var | IndexArray) -> Storage:
         if isinstance(x, Var) and x in points:

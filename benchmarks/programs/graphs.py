@@ -182,6 +182,30 @@ CASES = [
         odd={"n": 1001, "m": 37},
     ),
     Case(
+        name="softmax in groups",
+        suite="structured",
+        text="""
+          soft(x: [n]R, p: [n]idx(n), w: [n]R) =
+            let top = gen i:n. max j:n where p[j] = p[i]. x[j] in
+            sum i:n. w[i] * exp(x[i] - top[i]) / (sum j:n. [p[j] = p[i]] * exp(x[j] - top[i]))
+        """,
+        wrt=("x",),
+        program=lambda xp, x, p, w: _softmax(xp, x, p, w, x),
+        by_hand=lambda x, p, w: _softmax_by_hand(x, p, w, x),
+        sizes=({"n": 1000}, {"n": 10_000}, {"n": 200_000}),
+        odd={"n": 1001},
+    ),
+    Case(
+        name="pairs in groups",
+        suite="structured",
+        text="pairs(x: [n]R, p: [n]idx(n), y: [n]R) = sum i:n, j:n. [p[j] = p[i]] * x[i] * y[j]",
+        wrt=("x", "y"),
+        program=lambda xp, x, p, y: xp.sum(x * _segment_sum(xp, y, p, x.shape[0])[p]),
+        by_hand=lambda x, p, y: (_added(x.shape[0], y, p)[p], _added(x.shape[0], x, p)[p]),
+        sizes=({"n": 1000}, {"n": 10_000}, {"n": 200_000}),
+        odd={"n": 1001},
+    ),
+    Case(
         name="messages along edges",
         suite="structured",
         text="""

@@ -81,6 +81,18 @@ def _running(x: Array, axis: int, backwards: bool) -> Array:
     return np.moveaxis(sums, 0, axis)
 
 
+def _running_in_groups(values: Array, at: Array, asked: Array, size: int, strict: bool, backwards: bool) -> Array:
+    ranks = np.arange(len(values)) * (-1 if backwards else 1)
+    return _running_up_to(values, at, ranks, asked, ranks - strict)
+
+
+def _running_up_to(values: Array, at: Array, ranks: Array, asked: Array, limits: Array, *_: int) -> Array:
+    found = np.zeros((*limits.shape, *values.shape[1:]), values.dtype)
+    for k in np.ndindex(*limits.shape):
+        found[k] = values[(at == asked[k]) & (ranks <= limits[k])].sum(0)
+    return found
+
+
 def _running_extremum(sign: int) -> Callable[..., Array]:
     def found(x: Array, axis: int, backwards: bool) -> Array:
         x = np.moveaxis(x, axis, 0)
@@ -420,7 +432,9 @@ MEANING: Mapping[str, Callable[..., Any]] = {
     "_put_in_windows": _put_in_windows,
     "_read": _read,
     "_running": _running,
+    "_running_in_groups": _running_in_groups,
     "_running_in_order": _running,
+    "_running_up_to": _running_up_to,
     "_running_first_greatest": _running_first(1),
     "_running_first_least": _running_first(-1),
     "_running_greatest": _running_extremum(1),

@@ -83,6 +83,8 @@ _ALL_READ = (
     "_put_in_order",
     "_greatest_at",
     "_first_greatest_at",
+    "_running_in_groups",
+    "_running_up_to",
 )
 
 _MASKED = ("_greatest_where", "_least_where", "_first_greatest_where", "_first_least_where")

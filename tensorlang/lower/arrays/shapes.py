@@ -237,6 +237,8 @@ SHAPES: Mapping[str, Callable[..., Value]] = {
         lambda x, axis, backwards: _along_axis(x, axis, plus(x.shape[number(axis)], ONE)),
     ),
     **dict.fromkeys(("_running_greatest", "_running_least"), lambda x, axis, backwards: x),
+    "_running_in_groups": lambda x, *_: x,
+    "_running_up_to": lambda x, at, ranks, asked, *_: Shaped((*asked.shape, *x.shape[1:]), x.kind),
     **dict.fromkeys(
         ("_running_first_greatest", "_running_first_least"), lambda x, axis, backwards: Shaped(x.shape, "i")
     ),

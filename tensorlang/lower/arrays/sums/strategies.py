@@ -41,6 +41,7 @@ from tensorlang.lower.arrays.sums.expand import EXPAND
 from tensorlang.lower.arrays.sums.factor import FACTOR, NEST, SEPARATE
 from tensorlang.lower.arrays.sums.loop import LOOP, expanded, function_of
 from tensorlang.lower.arrays.sums.prefix_sum import BY_VALUE, COUNT, PREFIX_SUM
+from tensorlang.lower.arrays.sums.running_in_groups import GROUPS
 from tensorlang.lower.arrays.sums.segment_sum import GROUP, SEGMENT_SUM, SHARED_SEGMENTS
 from tensorlang.lower.arrays.sums.sparse import ENUMERATE
 from tensorlang.lower.arrays.sums.strategy import NOT_A_SUM, Strategy, WhyNot, by_first
@@ -333,6 +334,7 @@ STRATEGIES = (
     SEPARATE,
     PREFIX_SUM,
     BY_VALUE,
+    GROUPS,
     WINDOW,
     CHUNKS,
     NEST,

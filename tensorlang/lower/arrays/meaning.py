@@ -81,6 +81,15 @@ def _running(x: Array, axis: int, backwards: bool) -> Array:
     return np.moveaxis(sums, 0, axis)
 
 
+def _numbers(columns: Sequence[Array], sizes: Sequence[int]) -> Array:
+    return np.unique(np.stack(columns, 1), axis=0, return_inverse=True)[1].reshape(-1)
+
+
+def _numbers_of_both(own: Sequence[Array], asked: Sequence[Array], sizes: Sequence[int]) -> tuple[Array, Array]:
+    numbers = _numbers([np.concatenate(x) for x in zip(own, asked, strict=True)], sizes)
+    return numbers[: len(own[0])], numbers[len(own[0]) :]
+
+
 def _running_in_groups(values: Array, at: Array, asked: Array, size: int, strict: bool, backwards: bool) -> Array:
     ranks = np.arange(len(values)) * (-1 if backwards else 1)
     return _running_up_to(values, at, ranks, asked, ranks - strict)
@@ -425,6 +434,8 @@ MEANING: Mapping[str, Callable[..., Any]] = {
     "_in_turns": _in_turns,
     "_least": _extremum(-1),
     "_least_where": _extremum(-1),
+    "_numbers": _numbers,
+    "_numbers_of_both": _numbers_of_both,
     "_on_line": _on_line,
     "_over": _over,
     "_put_at": _put,

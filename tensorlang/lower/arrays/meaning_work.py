@@ -64,6 +64,8 @@ _FREE = (
     "dynamic_slice",
     "dynamic_slice_in_dim",
     "flip",
+    "_numbers",
+    "_numbers_of_both",
     "_stored",
     "_along",
     "_cuts",

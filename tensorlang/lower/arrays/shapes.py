@@ -228,6 +228,8 @@ SHAPES: Mapping[str, Callable[..., Value]] = {
     "_if": lambda holds, x: x,
     "_if_finite": lambda x, selected: x,
     "_in_turns": lambda axis, size, *arrays: _along_axis(arrays[0], axis, size),
+    "_numbers": lambda columns, sizes: Shaped(columns[0].shape, "i"),
+    "_numbers_of_both": lambda *columns: tuple(Shaped(some[0].shape, "i") for some in columns[:2]),
     "_on_line": lambda x, starts, steps, count: Shaped((count,), x.kind),
     "_over": lambda x, *ranges: Shaped(tuple(length(less(b, a)) for a, b in ranges), x.kind),
     "_put_in_windows": lambda x, at: Shaped((*(axis[2] for axis in at), *x.shape[len(at) :]), x.kind),

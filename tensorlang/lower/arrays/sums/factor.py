@@ -18,8 +18,9 @@ from tensorlang.language.affine import Atom, Index
 from tensorlang.language.grammar import Bracket, Const, Expr, Mul, number
 from tensorlang.language.predicates import Predicate, conjuncts, free_atoms, substitute
 from tensorlang.lower.arrays.context import Context
+from tensorlang.lower.arrays.sums.numbered import NUMBERED
 from tensorlang.lower.arrays.sums.prefix_sum import BY_VALUE, COUNT, PREFIX_SUM, tabulated
-from tensorlang.lower.arrays.sums.running_in_groups import GROUPS
+from tensorlang.lower.arrays.sums.running_in_groups import RUNNING_IN_GROUPS
 from tensorlang.lower.arrays.sums.segment_sum import GROUP, SHARED_SEGMENTS
 from tensorlang.lower.arrays.sums.strategy import DECIDED, NOT_A_SUM, Strategy, WhyNot
 from tensorlang.lower.arrays.sums.summation import Summation
@@ -78,7 +79,10 @@ def _product(several: Iterable[Expr]) -> Expr:
 
 def _is_shared(ctx: Context, c: Summation) -> bool:
     """Whether elements of `c` have terms in common that need be added up only once."""
-    return any(way.applies(ctx, c) is None for way in (SHARED_SEGMENTS, GROUP, COUNT, PREFIX_SUM, BY_VALUE, GROUPS, WINDOW))
+    return any(
+        way.applies(ctx, c) is None
+        for way in (SHARED_SEGMENTS, NUMBERED, GROUP, COUNT, PREFIX_SUM, BY_VALUE, RUNNING_IN_GROUPS, WINDOW)
+    )
 
 
 @dataclass(frozen=True)

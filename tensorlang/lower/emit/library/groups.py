@@ -1,9 +1,40 @@
-"""Running sums in groups that data gives."""
+"""Groups that data gives: their numbers, and running sums in them."""
 
 import jax.numpy as jnp
 from jax import lax
 
 from tensorlang.lower.emit.library.relations import _by_place, _put_at, _take
+
+
+def _numbers(columns, sizes):
+    """Numbers less than the length of the columns, the same where the elements of each are; these are below `sizes`."""
+    count, number, size = len(columns[0]), columns[0], sizes[0]
+    for column, below in zip(columns[1:], sizes[1:], strict=True):
+        if size * below > count:
+            number, size = _ranks(number, column, size, below), count
+        else:
+            number, size = number * below + column, size * below
+    return number
+
+
+def _ranks(first, second, size, below):
+    """As how many pairs of integers are before each in lexicographic order, equal ones counted once; there are `size`
+    values of the first ones and `below` of the second."""
+    if size * below < 2**31:
+        order, found = _by_place(first * below + second, size * below)
+        changes = found[1:] != found[:-1]
+    else:
+        order = jnp.lexsort((second, first))
+        found = [_take(x, order) for x in (first, second)]
+        changes = (found[0][1:] != found[0][:-1]) | (found[1][1:] != found[1][:-1])
+    ranks = jnp.pad(jnp.cumsum(changes.astype(jnp.int32)), (1, 0))
+    return _put_at(ranks[: len(first)], (order,), (len(first),))
+
+
+def _numbers_of_both(own, asked, sizes):
+    """The numbers of the elements of two lists of columns, the same where the elements are."""
+    numbers = _numbers([jnp.concatenate(x) for x in zip(own, asked, strict=True)], sizes)
+    return numbers[: len(own[0])], numbers[len(own[0]) :]
 
 
 def _running_in_groups(values, at, asked, size, strict, backwards):

@@ -49,7 +49,10 @@ def _running_in_groups(values, at, asked, size, strict, backwards):
     arguments = [turned(x) for x in ((values, at) if asked is at else (values, at, asked))]
 
     def in_turns(values, at, asked=None):
-        return _running_in_turns(values, at, at if asked is None else asked, size, strict)
+        asked = at if asked is None else asked
+        if strict:  # what was there before is added now
+            values, at = (jnp.concatenate([jnp.zeros_like(x[:1]), x[:-1]]) for x in (values, at))
+        return _running_in_turns(values, at, asked, size)
 
     def in_order(values, at, asked=None):
         return _running_in_order_of_groups(values, at, asked, size, strict)
@@ -57,18 +60,17 @@ def _running_in_groups(values, at, asked, size, strict, backwards):
     return turned(lax.platform_dependent(*arguments, cpu=in_turns, default=in_order))
 
 
-def _running_in_turns(values, at, asked, size, strict):
-    """The same sums, by a table of the places."""
+def _running_in_turns(values, at, asked, size):
+    """For each k the sum of those of the first k + 1 values whose place is asked[k], by a table of the places."""
     rest = values.shape[1:]
     origin = (jnp.uint32(0),) * len(rest)
     read = lambda sums, k: lax.dynamic_slice(sums, (k, *origin), (1, *rest), allow_negative_indices=False)
 
     def turn(sums, given):
         value, place, wanted = given
-        before = read(sums, wanted)
         new = read(sums, place) + value
         sums = lax.dynamic_update_slice(sums, new, (place, *origin), allow_negative_indices=False)
-        return sums, (before if strict else read(sums, wanted))[0]
+        return sums, read(sums, wanted)[0]
 
     given = (values, at.astype(jnp.uint32), asked.astype(jnp.uint32))
     return lax.scan(turn, jnp.zeros((size, *rest), values.dtype), given)[1]

@@ -101,10 +101,16 @@ def _by_place(at, size):
     """The numbers of the places `at` in the order of these, equal ones in their own; and the places in that order.
     What is not below `size` comes last, as `size`."""
     count, at = len(at), jnp.minimum(at.astype(jnp.uint32), size)
-    if size * (count + 1) >= 2**32:
+    # place and number as one integer: sorting these takes a fifth of the time of argsort
+    most = 2**32 // (count + 1) - 1
+    if size > most >= 2**8:  # by what is left of a division first, and then by the quotient
+        low, _ = _by_place(at % (most + 1), most)
+        high, _ = _by_place(_take(at // (most + 1), low), size // (most + 1))
+        order = _take(low, high)
+        return order, _take(at, order).astype(jnp.int32)
+    if size > most:
         order = jnp.argsort(at)
         return order, _take(at, order).astype(jnp.int32)
-    # place and number as one integer: sorting these takes a fifth of the time of argsort
     keys = lax.sort(at * jnp.uint32(count) + jnp.arange(count, dtype=jnp.uint32))
     return (keys % count).astype(jnp.int32), (keys // count).astype(jnp.int32)
 

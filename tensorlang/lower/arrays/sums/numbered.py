@@ -16,7 +16,7 @@ from tensorlang.language.predicates import Predicate, equal
 from tensorlang.lower.arrays.accesses import positions
 from tensorlang.lower.arrays.context import Context, Held
 from tensorlang.lower.arrays.integers import ZERO, Range
-from tensorlang.lower.arrays.ir import Name, Tuple
+from tensorlang.lower.arrays.ir import Tuple
 from tensorlang.lower.arrays.scope import Scope
 from tensorlang.lower.arrays.sums.groups import Group, groups
 from tensorlang.lower.arrays.sums.running_in_groups import RUNNING_IN_GROUPS

@@ -11,8 +11,8 @@ import pytest
 
 import tensorlang as tl
 from tensorlang.lower.emit.library.groups import (
-    _numbers,
-    _numbers_of_both,
+    _group_numbers,
+    _group_numbers_of_both,
     _running_in_groups,
     _running_in_order_of_groups,
     _running_up_to,
@@ -143,10 +143,10 @@ def test_numbers_are_the_same_where_pairs_are(sizes: tuple[int, int]) -> None:
     rng = np.random.default_rng(0)
     columns = [rng.integers(0, 7, 60) % n * (n // 7 or 1) % n for n in sizes]
     same = (columns[0][:, None] == columns[0]) & (columns[1][:, None] == columns[1])
-    numbers = np.asarray(_numbers([jnp.asarray(x, jnp.int32) for x in columns], sizes))
+    numbers = np.asarray(_group_numbers([jnp.asarray(x, jnp.int32) for x in columns], sizes))
     np.testing.assert_array_equal(numbers[:, None] == numbers, same)
     assert numbers.min() >= 0 and numbers.max() < 60
-    own, asked = _numbers_of_both(
+    own, asked = _group_numbers_of_both(
         *([jnp.asarray(x[a], jnp.int32) for x in columns] for a in (slice(20), slice(20, None))), sizes
     )
     np.testing.assert_array_equal(np.concatenate([own, asked]), numbers)

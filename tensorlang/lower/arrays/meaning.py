@@ -81,12 +81,12 @@ def _running(x: Array, axis: int, backwards: bool) -> Array:
     return np.moveaxis(sums, 0, axis)
 
 
-def _numbers(columns: Sequence[Array], sizes: Sequence[int]) -> Array:
+def _group_numbers(columns: Sequence[Array], sizes: Sequence[int]) -> Array:
     return np.unique(np.stack(columns, 1), axis=0, return_inverse=True)[1].reshape(-1)
 
 
-def _numbers_of_both(own: Sequence[Array], asked: Sequence[Array], sizes: Sequence[int]) -> tuple[Array, Array]:
-    numbers = _numbers([np.concatenate(x) for x in zip(own, asked, strict=True)], sizes)
+def _group_numbers_of_both(own: Sequence[Array], asked: Sequence[Array], sizes: Sequence[int]) -> tuple[Array, Array]:
+    numbers = _group_numbers([np.concatenate(x) for x in zip(own, asked, strict=True)], sizes)
     return numbers[: len(own[0])], numbers[len(own[0]) :]
 
 
@@ -428,14 +428,14 @@ MEANING: Mapping[str, Callable[..., Any]] = {
     "_greatest_at": _greatest_at,
     "_greatest_over": _greatest_over,
     "_greatest_where": _extremum(1),
+    "_group_numbers": _group_numbers,
+    "_group_numbers_of_both": _group_numbers_of_both,
     "_holds": _holds,
     "_if": lambda holds, x: x if holds else np.zeros_like(x),
     "_if_finite": lambda x, selected: x if np.isfinite(x).all() else selected(),
     "_in_turns": _in_turns,
     "_least": _extremum(-1),
     "_least_where": _extremum(-1),
-    "_numbers": _numbers,
-    "_numbers_of_both": _numbers_of_both,
     "_on_line": _on_line,
     "_over": _over,
     "_put_at": _put,

@@ -79,9 +79,9 @@ def with_numbers(ctx: Context, c: Summation, found: Several) -> tuple[Predicate,
     block = c.scope.fixed
     names = [ctx.names.fresh_local("numbers") for _ in range(1 if same else 2)]
     if asked is None:
-        block.assign(names[0], apply("_numbers", own, sizes))
+        block.assign(names[0], apply("_group_numbers", own, sizes))
     else:
-        block.unpack(names, apply("_numbers_of_both", own, asked, sizes))
+        block.unpack(names, apply("_group_numbers_of_both", own, asked, sizes))
     arrays = []
     for name, r in zip(names, (inner, outer), strict=False):
         arrays.append(IndexArray(name, (r.extent,), count))

@@ -6,7 +6,7 @@ from jax import lax
 from tensorlang.lower.emit.library.relations import _by_place, _put_at, _take
 
 
-def _numbers(columns, sizes):
+def _group_numbers(columns, sizes):
     """Numbers less than the length of the columns, the same where the elements of each are; these are below `sizes`."""
     count, number, size = len(columns[0]), columns[0], sizes[0]
     for column, below in zip(columns[1:], sizes[1:], strict=True):
@@ -31,9 +31,9 @@ def _ranks(first, second, size, below):
     return _put_at(ranks[: len(first)], (order,), (len(first),))
 
 
-def _numbers_of_both(own, asked, sizes):
+def _group_numbers_of_both(own, asked, sizes):
     """The numbers of the elements of two lists of columns, the same where the elements are."""
-    numbers = _numbers([jnp.concatenate(x) for x in zip(own, asked, strict=True)], sizes)
+    numbers = _group_numbers([jnp.concatenate(x) for x in zip(own, asked, strict=True)], sizes)
     return numbers[: len(own[0])], numbers[len(own[0]) :]
 
 

@@ -269,7 +269,6 @@ def _running(t: _Term, binder: Binder, around: set[Index]) -> Expr | None:
     used = [frozenset(plain_places(a) or ()) for a in t.factors]
     if any(not at <= {summed, *around, *inner} or at >= {*ends} for at in used):
         return None
-    outside = [a for a, at in zip(t.factors, used, strict=True) if at.isdisjoint({summed, *inner})]
     values = [at for at in used if summed in at and at.isdisjoint(inner)]
     if inner:
         both = [at for at in used if inner[0] in at]
@@ -278,9 +277,7 @@ def _running(t: _Term, binder: Binder, around: set[Index]) -> Expr | None:
         shared = both[0] | both[1]
         if len(frozenset().union(*values) - shared) > 1:
             return None
-    inside = [a for a in t.factors if a not in outside]
-    running = sums([binder, *t.loops], bracket(conjunction(t.parts), _product(inside)))
-    return _product([t.value, *outside, running])
+    return _product([t.value, sums([binder, *t.loops], bracket(conjunction(t.parts), _product(t.factors)))])
 
 
 def _rewritten(e: Expr, sites: Mapping[Expr, Expr], memo: dict[Expr, Expr]) -> Expr:

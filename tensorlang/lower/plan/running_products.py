@@ -108,7 +108,7 @@ def _triangle(e: Expr, known: Mapping[Var, _Triangle]) -> _Triangle | None:
     ends = _ends(ties)
     if ends is None or not ends <= sizes.keys() or len({sizes[i] for i in ends}) > 1:
         return None
-    if any(ends <= {*(plain_places(part) or ())} for t in terms for part in t.factors):
+    if any(ends <= _read_at(part) for t in terms for part in t.factors):
         return None
     return None if any(sizes[i].is_constant for i in ends) else _Triangle(tuple(sizes), terms, frozenset(read))
 
@@ -131,7 +131,7 @@ def _multiplied_out(e: Expr, known: Mapping[Var, _Triangle], read: set[Var]) -> 
         moved: dict[Atom, Affine] = {i: atom_affine(j) for i, j in zip(known[x].own, at, strict=True)}
         return tuple(_at(t, moved) for t in known[x].terms)
     if x is not None:
-        return () if plain_places(e) is None else (_Term(number(1), factors=(e,)),)
+        return (_Term(number(1), factors=(e,)),)
     match e:
         case Const():
             return (_Term(e),)
@@ -230,6 +230,11 @@ def plain_places(e: Expr) -> tuple[Index, ...] | None:
     return tuple(at) if len(at) == len(places(e)) == len(set(at)) else None
 
 
+def _read_at(e: Expr) -> frozenset[Index]:
+    """The indices on which the places depend at which `e` reads an element of a variable."""
+    return frozenset(i for a in places(e) for i in a.free if isinstance(i, Index))
+
+
 def _misread(whole: Expr, known: Mapping[Var, _Triangle], sites: dict[Expr, Expr]) -> set[Var]:
     """The triangles that are read otherwise than in sums of products; what becomes of these sums is put in `sites`."""
     around: set[Index] = set()
@@ -294,7 +299,9 @@ def _running(t: _Term, binder: Binder, around: set[Index]) -> Expr | None:
     ):
         return None
     (row,) = ends - {summed}
-    used = [frozenset(plain_places(a) or ()) for a in t.factors]
+    if inner and any(plain_places(a) is None for a in t.factors):
+        return None
+    used = [_read_at(a) for a in t.factors]
     if any(not at <= {summed, *around, *inner} or at >= ends for at in used):
         return None
     values = [at for at in used if summed in at and at.isdisjoint(inner)]

@@ -58,6 +58,23 @@ PROGRAMS = {
 }
 
 
+TIES = {
+    "of a group": "p[i] = p[j]",
+    "before": "j < i",
+    "of a group, up to here": "p[j] = p[i] and j <= i",
+    "of two groups": "p[j] = p[i] and q[i] = q[j]",
+    "of another group": "p[j] = q[i]",
+}
+OF_BOTH = {
+    "sum": "(x[i] - y[j])",
+    "sum times factors": "(exp(x[i]) + y[j]) * x[i] * y[j]",
+    "difference of products": "(x[i] * y[j] - x[j] * y[i])",
+    "product of sums": "(x[i] + 2 * y[j] - 1) * (A[i, 0] + 3 * x[j])",
+    "elements of elements": "(A[p[i], 0] - y[j]) * x[j] * y[q[j]]",
+}
+PAIRS = {f"{tie}, {body}": f"[{TIES[tie]}] * {OF_BOTH[body]}" for tie in TIES for body in OF_BOTH}
+
+
 def random_program(rng: random.Random) -> str:
     """Sums over some groups and an order, in one another's functions."""
 
@@ -90,7 +107,32 @@ def test_what_runs_is_right(name: str) -> None:
 
 @pytest.mark.parametrize("name", one_in(4, PROGRAMS))
 def test_what_runs_grows_with_n(name: str) -> None:
-    grows_linearly(tl.parse(f"f({PARAMS}) = {PROGRAMS[name]}"))
+    grows_linearly(tl.parse(f"f({PARAMS}) = {PROGRAMS[name]}"), least=2048)
+
+
+@pytest.mark.parametrize("name", one_in(5, PAIRS))
+def test_sums_of_what_depends_on_both_of_a_pair_are_right_and_grow_with_n(name: str) -> None:
+    for around in ("sum i:n, j:n.", "gen i:n. sum j:n."):
+        f = tl.parse(f"f({PARAMS}) = {around} {PAIRS[name]}")
+        for n in (0, 1, 5):
+            agrees(f, n, random.Random(n))
+        grows_linearly(f, least=2048)
+
+
+@pytest.mark.parametrize("tie", TIES)
+def test_gradients_of_squares_are_of_that_form_and_squares_are_when_multiplied_out(tie: str) -> None:
+    f = tl.parse(f"f({PARAMS}) = sum i:n, j:n. [{TIES[tie]}] * (x[i] - x[j])^2")
+    grows_linearly(tl.grad(f, "x"), derived=False, least=2048)
+    grows_linearly(tl.expand_squares(f), derived=False, least=2048)
+    agrees(f, 5, random.Random(5))
+
+
+@pytest.mark.parametrize("tie", TIES)
+def test_in_strict_code_factors_of_empty_sums_are_not_seen(tie: str) -> None:
+    f = tl.parse(f"f({PARAMS}) = gen i:n. sum j:n. [{TIES[tie]} and 0 < j] * (x[i] * y[j] - x[j] * y[i])")
+    given = random_arguments(f, random.Random(0), {"n": 3}, exact=False)
+    given |= {"p": np.array([0, 1, 1]), "q": np.array([2, 1, 0]), "x": np.array([np.nan, 1.0, 2.0])}
+    np.testing.assert_allclose(np.asarray(tl.lower(f, strict=True)(**given)), tl.evaluate(f, **given))
 
 
 @pytest.mark.parametrize("seed", one_in(12, range(36)))
@@ -99,7 +141,7 @@ def test_random_ones_are_right_and_grow_with_n(seed: int) -> None:
     f = tl.parse(f"f({PARAMS}) = {random_program(rng)}")
     for n in (0, 1, 5):
         agrees(f, n, rng)
-    grows_linearly(f)
+    grows_linearly(f, least=2048)
 
 
 def test_in_strict_code_nothing_is_seen_of_other_groups() -> None:

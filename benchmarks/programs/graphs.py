@@ -71,6 +71,28 @@ def _softmax_by_hand(x: Array, y: Array, w: Array, of: Array) -> Array:
     return p * (w - _added(n, p * w, y)[y])
 
 
+def _running_in_groups(xp: Any, x: Any, p: Any) -> Any:
+    """Of each the sum of those of its group up to it, where the groups lie one after the other in between."""
+    order = xp.argsort(p, stable=True)
+    x, p = x[order], p[order]
+    sums = xp.cumsum(x, 0)
+    return (sums - (sums - x)[xp.searchsorted(p, p)])[xp.argsort(order)]
+
+
+def _running_by_hand(x: Array, p: Array, y: Array) -> Array:
+    return jnp.flip(_running_in_groups(jnp, jnp.flip(y), jnp.flip(p)))
+
+
+def _pairs(xp: Any, p: Any, q: Any) -> Any:
+    """Numbers of the pairs, the same where both are."""
+    order = xp.argsort(q, stable=True)
+    order = order[xp.argsort(p[order], stable=True)]
+    p, q = p[order], q[order]
+    changes = (p[1:] != p[:-1]) | (q[1:] != q[:-1])
+    ranks = xp.concatenate([xp.zeros_like(p[:1]), xp.cumsum(changes, 0)])
+    return ranks[xp.argsort(order)]
+
+
 def _messages(xp: Any, x: Any, w: Any, src: Any, dst: Any) -> Any:
     return xp.sum(xp.tanh(_segment_sum(xp, (x @ w)[src], dst, x.shape[0])) ** 2)
 
@@ -180,6 +202,53 @@ CASES = [
         by_hand=_softmax_by_hand,
         sizes=({"n": 1000, "m": 50}, {"n": 10_000, "m": 100}, {"n": 200_000, "m": 1000}),
         odd={"n": 1001, "m": 37},
+    ),
+    Case(
+        name="softmax in groups",
+        suite="structured",
+        text="""
+          soft(x: [n]R, p: [n]idx(n), w: [n]R) =
+            let top = gen i:n. max j:n where p[j] = p[i]. x[j] in
+            sum i:n. w[i] * exp(x[i] - top[i]) / (sum j:n. [p[j] = p[i]] * exp(x[j] - top[i]))
+        """,
+        wrt=("x",),
+        program=lambda xp, x, p, w: _softmax(xp, x, p, w, x),
+        by_hand=lambda x, p, w: _softmax_by_hand(x, p, w, x),
+        sizes=({"n": 1000}, {"n": 10_000}, {"n": 200_000}),
+        odd={"n": 1001},
+    ),
+    Case(
+        name="pairs in groups",
+        suite="structured",
+        text="pairs(x: [n]R, p: [n]idx(n), y: [n]R) = sum i:n, j:n. [p[j] = p[i]] * x[i] * y[j]",
+        wrt=("x", "y"),
+        program=lambda xp, x, p, y: xp.sum(x * _segment_sum(xp, y, p, x.shape[0])[p]),
+        by_hand=lambda x, p, y: (_added(x.shape[0], y, p)[p], _added(x.shape[0], x, p)[p]),
+        sizes=({"n": 1000}, {"n": 10_000}, {"n": 200_000}),
+        odd={"n": 1001},
+    ),
+    Case(
+        name="running sums in groups",
+        suite="structured",
+        text="running(x: [n]R, p: [n]idx(n)) = gen i:n. sum j:n. [p[j] = p[i] and j <= i] * x[j]",
+        program=_running_in_groups,
+        by_hand=_running_by_hand,
+        sizes=({"n": 1000}, {"n": 10_000}, {"n": 200_000}),
+        odd={"n": 1001},
+    ),
+    Case(
+        name="softmax in groups by two arrays",
+        suite="structured",
+        text="""
+          soft(x: [n]R, p: [n]idx(n), q: [n]idx(4), w: [n]R) =
+            let top = gen i:n. max j:n where p[j] = p[i] and q[j] = q[i]. x[j] in
+            sum i:n. w[i] * exp(x[i] - top[i]) / (sum j:n. [p[j] = p[i] and q[j] = q[i]] * exp(x[j] - top[i]))
+        """,
+        wrt=("x",),
+        program=lambda xp, x, p, q, w: _softmax(xp, x, _pairs(xp, p, q), w, x),
+        by_hand=lambda x, p, q, w: _softmax_by_hand(x, _pairs(jnp, p, q), w, x),
+        sizes=({"n": 1000}, {"n": 10_000}, {"n": 200_000}),
+        odd={"n": 1001},
     ),
     Case(
         name="messages along edges",

@@ -94,6 +94,15 @@ CASES = [
         odd={"n": 1003},
     ),
     Case(
+        name="sums over ordered pairs",
+        suite="structured",
+        text="pairs(x: [n]R, y: [n]R) = sum i:n, j:n. [j <= i] * x[i] * y[j]",
+        program=lambda xp, x, y: xp.sum(x * xp.cumsum(y, 0)),
+        by_hand=lambda x, y: (jnp.cumsum(y), _suffixes(x)),
+        sizes=_SIZES,
+        odd={"n": 1003},
+    ),
+    Case(
         name="running moments",
         suite="structured",
         text="moments(x: [n]R) = sum i:n. (sum j:n. [j <= i] * x[j]^2) - (sum j:n. [j <= i] * x[j])^2",

@@ -37,6 +37,7 @@ from tensorlang.lower.emit.module import Source
 from tensorlang.lower.emit.python import text
 from tensorlang.measure.count import count
 from tensorlang.normal.recurrences import has_recurrences
+from tests.lower import test_ordered_groups
 from tests.support import graphs, nests
 from tests.support.documents import blocks
 from tests.support.programs import random_arguments, random_function, random_sizes
@@ -78,6 +79,17 @@ def test_array_programs_on_graphs_mean_what_these_do(seed: int) -> None:
     f = graphs.random_program(random.Random(seed))
     for g in (f, tl.adjoint(f, wrt="x")):
         agrees(g, on_graph(g, {"n": 4, "e": 6, "m": 3}))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_array_programs_of_sums_in_groups_mean_what_these_do_and_grow_no_faster(seed: int) -> None:
+    rng = random.Random(seed)
+    f = tl.parse(f"f({test_ordered_groups.PARAMS}) = {test_ordered_groups.random_program(rng)}")
+    for g in (f, tl.adjoint(f, wrt="x")):
+        given = random_arguments(g, rng, {"n": 5}, exact=False)
+        for strict in (False, True):
+            agrees(g, given, strict)
+        assert cost(g).excess is None
 
 
 FEW_POINTS = (

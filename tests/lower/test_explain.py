@@ -22,6 +22,7 @@ EXAMPLES = {
     "one point or another": "f(k: [m]idx(n), l: [m]idx(n), x: [n]R) = gen i:m. sum j:n. [j = k[i] or j = l[i]] * x[j]",
     "segment sum": "f(y: [m]idx(n), x: [m]R) = gen k:n. sum i:m. [k = y[i]] * x[i]",
     "shared segments": "f(a: [n]idx(k), y: [m]idx(k), x: [m]R) = gen i:n. sum j:m. [a[i] = y[j]] * x[j]",
+    "numbered pairs": "f(p: [n]idx(k), q: [n]idx(m), x: [n]R) = gen i:n. sum j:n. [p[j] = p[i] and q[j] = q[i]] * x[j]",
     "spread": "f(x: [n]R) = gen k:2*n. sum s:n. [k = 2*s] * x[s]^2",
     "restrict": "f(x: [n]R) = sum i:n. [1 <= i] * x[i]",
     "correlation": "f(x: [n + m]R, w: [m]R) = gen i:n. sum j:m. x[i + j] * w[j]",
@@ -32,6 +33,7 @@ EXAMPLES = {
     "separate": "f(p: [n]idx(m), x: [n]R, y: [n]R) = gen i:n. sum j:n, k:n. [j <= i and p[k] = p[i]] * x[j] * y[k]",
     "prefix sum": "f(x: [n]R) = gen i:n. sum j:n. [j <= i] * x[j]",
     "sums by value": "f(x: [m]R, y: [m]idx(n)) = gen i:n. sum j:m. [i <= y[j]] * x[j]",
+    "running sums in groups": "f(p: [n]idx(k), x: [n]R) = gen i:n. sum j:n. [p[j] = p[i] and j <= i] * x[j]",
     "window": "f(x: [n]R, a: [q]idx(n)) = gen i:q. sum j:n. [a[i] - 2 <= j <= a[i]] * x[j]",
     "chunks": "f(q: [n][d]R, k: [n][d]R, v: [n]R) = gen i:n. sum j:n, a:d. [j <= i] * q[i, a] * k[j, a] * v[j]",
     "nest": "f(x: [n]R, y: [n]R) = sum i:n, j:n. [j <= i] * x[i] * y[j]",
@@ -49,6 +51,8 @@ EXTREMA = {
     "segments": "f(y: [m]idx(n), x: [m]R) = gen i:n. max j:m where y[j] = i. x[j]",
     "shared segments": "f(y: [m]idx(n), a: [k]idx(n), x: [m]R) = "
     "gen i:k. [exists j:m. y[j] = a[i]] * max j:m where y[j] = a[i]. x[j]",
+    "numbered pairs": "f(p: [n]idx(k), q: [n]idx(m), x: [n]R) = "
+    "gen i:n. max j:n where p[j] = p[i] and q[j] = q[i]. x[j]",
     "window": "f(x: [n]R) = gen i:n. max j:n where i <= j and j < i + 40. x[j]",
     "running extremum": "f(x: [n]R) = gen i:n. max j:n where i <= j. x[j]",
     "slice by slice": "f(x: [n + 5]R) = gen i:n. max j:5. x[i + j]",

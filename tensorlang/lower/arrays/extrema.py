@@ -36,6 +36,7 @@ from tensorlang.lower.arrays.scope import Scope
 from tensorlang.lower.arrays.segment_extrema import Segments, over_points, segments
 from tensorlang.lower.arrays.sums.diagonal import NARROW
 from tensorlang.lower.arrays.sums.loop import expanded, function_of
+from tensorlang.lower.arrays.sums.numbered import Several, several, with_numbers
 from tensorlang.lower.arrays.sums.row_blocks import Along, along, block_of, given, narrowed, taken
 from tensorlang.lower.arrays.sums.segment_sum import Shared, of_segments, shared
 from tensorlang.lower.arrays.sums.strategy import Strategy, WhyNot, by_first
@@ -205,9 +206,21 @@ def _in_segments(ctx: Context, c: Extreme, found: Segments) -> Deep[Value]:
     return _counted(ctx, v, c.e, c.left[0])
 
 
-def _shared_segments(ctx: Context, c: Extreme) -> Shared | WhyNot:
+def _as_sum(c: Extreme) -> Summation:
+    """What is compared, as if it were added up."""
     r, p = c.left
-    return shared(ctx, Summation(c.scope, {c.e.index: r}, conjuncts(p), c.e.body))
+    return Summation(c.scope, {c.e.index: r}, conjuncts(p), c.e.body)
+
+
+def _shared_segments(ctx: Context, c: Extreme) -> Shared | WhyNot:
+    return shared(ctx, _as_sum(c))
+
+
+def _of_numbers(ctx: Context, c: Extreme, found: Several) -> Deep[Value]:
+    e, among = c.e, _as_sum(c)
+    inside = within(atom_affine(e.index) - among.summed[e.index].start, among.summed[e.index].extent)
+    pred = conjunction([inside, *with_numbers(ctx, among, found)])
+    return extremum(ctx, c.scope, type(e)(e.sign, e.index, e.size, pred, e.body))
 
 
 def _once_each(ctx: Context, c: Extreme, found: Shared) -> Deep[Value]:
@@ -385,6 +398,13 @@ STRATEGIES: tuple[Strategy[Extreme], ...] = (
         "gen i. max j where b[j] = a[i]. e(j) = gen i. M[a[i]], where M[k] = max j where b[j] = k. e(j)",
         _shared_segments,
         _once_each,
+    ),
+    Strategy(
+        "numbered pairs",
+        "gen i. max j where y[j] = a[i] and z[j] = b[i]. e(j) = gen i. max j where N[j] = M[i]. e(j), "
+        "where pairs that are the same have the same number",
+        lambda ctx, c: several(ctx, _as_sum(c)),
+        _of_numbers,
     ),
     Strategy(
         "window",

@@ -81,6 +81,27 @@ def _running(x: Array, axis: int, backwards: bool) -> Array:
     return np.moveaxis(sums, 0, axis)
 
 
+def _group_numbers(columns: Sequence[Array], sizes: Sequence[int]) -> Array:
+    return np.unique(np.stack(columns, 1), axis=0, return_inverse=True)[1].reshape(-1)
+
+
+def _group_numbers_of_both(own: Sequence[Array], asked: Sequence[Array], sizes: Sequence[int]) -> tuple[Array, Array]:
+    numbers = _group_numbers([np.concatenate(x) for x in zip(own, asked, strict=True)], sizes)
+    return numbers[: len(own[0])], numbers[len(own[0]) :]
+
+
+def _running_in_groups(values: Array, at: Array, asked: Array, size: int, strict: bool, backwards: bool) -> Array:
+    ranks = np.arange(len(values)) * (-1 if backwards else 1)
+    return _running_up_to(values, at, ranks, asked, ranks - strict)
+
+
+def _running_up_to(values: Array, at: Array, ranks: Array, asked: Array, limits: Array, *_: int) -> Array:
+    found = np.zeros((*limits.shape, *values.shape[1:]), values.dtype)
+    for k in np.ndindex(*limits.shape):
+        found[k] = values[(at == asked[k]) & (ranks <= limits[k])].sum(0)
+    return found
+
+
 def _running_extremum(sign: int) -> Callable[..., Array]:
     def found(x: Array, axis: int, backwards: bool) -> Array:
         x = np.moveaxis(x, axis, 0)
@@ -407,6 +428,8 @@ MEANING: Mapping[str, Callable[..., Any]] = {
     "_greatest_at": _greatest_at,
     "_greatest_over": _greatest_over,
     "_greatest_where": _extremum(1),
+    "_group_numbers": _group_numbers,
+    "_group_numbers_of_both": _group_numbers_of_both,
     "_holds": _holds,
     "_if": lambda holds, x: x if holds else np.zeros_like(x),
     "_if_finite": lambda x, selected: x if np.isfinite(x).all() else selected(),
@@ -420,7 +443,9 @@ MEANING: Mapping[str, Callable[..., Any]] = {
     "_put_in_windows": _put_in_windows,
     "_read": _read,
     "_running": _running,
+    "_running_in_groups": _running_in_groups,
     "_running_in_order": _running,
+    "_running_up_to": _running_up_to,
     "_running_first_greatest": _running_first(1),
     "_running_first_least": _running_first(-1),
     "_running_greatest": _running_extremum(1),

@@ -3,7 +3,8 @@
     exists k:e. a[k] = i and q(k)    =    table[i]        where table = gen u:n. exists k:e. a[k] = u and q(k)
 
 What the predicate reads at places other than those that it binds becomes an axis of the table. So no array has an axis
-for the point that asks and another for the points that answer.
+for the point that asks and another for the points that answer. Where a table would have more axes than what asks, as
+for exists k:e. a[k] = y[i] and k < i, the answers are counted as a sum is, for each point that asks.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from tensorlang.language.predicates import (
     conjuncts,
     disjunction,
     lookups,
+    relations,
     substitute,
 )
 from tensorlang.lower.arrays.accesses import access, positions
@@ -54,11 +56,15 @@ def without_implied(parts: Sequence[Predicate], ranges: Mapping[Index, Range]) -
 
 
 def tabled(ctx: Context, scope: Scope, p: Exists) -> Deep[Value | None]:
-    """Where `p` holds, read from a table; None if it mixes the indices that it binds with others in one place."""
+    """Where `p` holds, read from a table; None if it mixes the indices that it binds with others in one place, or asks
+    data for more at once than there are axes that ask."""
     binders, body = _outermost(p)
     keys = _Keys(frozenset(binders))
     abstract = keys.predicate(_by_own_data(body, binders))
     if abstract is None:
+        return None
+    asking = {i for a in keys.axes for i in a.substitute(scope.env).free if not isinstance(i, Size)}
+    if len(keys.axes) > len(asking) and asking <= scope.domain.keys() and not relations(p):
         return None
     bounds = {u: scope.bounds(a.substitute(scope.env)) for a, u in keys.axes.items()}
     domain = {u: ctx.integers.between(low, high, scope.fixed) for u, (low, high) in bounds.items()}

@@ -105,6 +105,8 @@ _FREE = (
     "dynamic_slice",
     "dynamic_slice_in_dim",
     "flip",
+    "_group_numbers",
+    "_group_numbers_of_both",
     "_stored",
     "_along",
     "_cuts",
@@ -123,6 +125,8 @@ _ALL_READ = (
     "_put_in_order",
     "_greatest_at",
     "_first_greatest_at",
+    "_running_in_groups",
+    "_running_up_to",
 )
 
 _MASKED = ("_greatest_where", "_least_where", "_first_greatest_where", "_first_least_where")

@@ -223,6 +223,8 @@ SHAPES: Mapping[str, Callable[..., Value]] = {
     "_greatest_at": lambda values, mask, at, shape: _put(values, at, shape),
     "_greatest_over": _given(),
     **dict.fromkeys(("_greatest", "_least", "_greatest_where", "_least_where"), _extremum("f")),
+    "_group_numbers": lambda columns, sizes: Shaped(columns[0].shape, "i"),
+    "_group_numbers_of_both": lambda *columns: tuple(Shaped(some[0].shape, "i") for some in columns[:2]),
     "_holds": lambda points, *at: Shaped(broadcast(*at), "b"),
     "_in_intervals": lambda starts, stops, n: Shaped((n,), "b"),
     "_if": lambda holds, x: x,
@@ -237,6 +239,8 @@ SHAPES: Mapping[str, Callable[..., Value]] = {
         lambda x, axis, backwards: _along_axis(x, axis, plus(x.shape[number(axis)], ONE)),
     ),
     **dict.fromkeys(("_running_greatest", "_running_least"), lambda x, axis, backwards: x),
+    "_running_in_groups": lambda x, *_: x,
+    "_running_up_to": lambda x, at, ranks, asked, *_: Shaped((*asked.shape, *x.shape[1:]), x.kind),
     **dict.fromkeys(
         ("_running_first_greatest", "_running_first_least"), lambda x, axis, backwards: Shaped(x.shape, "i")
     ),

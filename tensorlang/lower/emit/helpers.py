@@ -13,6 +13,7 @@ from tensorlang.lower.emit.library import (
     blocks,
     correlations,
     extrema,
+    groups,
     loops,
     mesh,
     pieces,
@@ -33,6 +34,7 @@ _MODULES: tuple[ModuleType, ...] = (
     recurrences,
     pieces,
     relations,
+    groups,
     mesh,
     tiles,
     scalars,
@@ -71,6 +73,8 @@ _FOUND = [found for source in _SOURCES for found in _functions(source)]
 
 HELPERS = {f.name: text for f, text in _FOUND}
 """Their source by name."""
+
+assert len(HELPERS) == len(_FOUND), "two functions of the library have the same name"
 
 READS = {f.name: names_read(f) for f, _ in _FOUND}
 """The names that each reads: of modules, and of others of them."""

@@ -5,7 +5,8 @@
 
 Causal linear attention is of that form, and so are its derivatives: sums of such products, and of what has one of both
 indices. As sums of three factors they are computed in chunks (`arrays.sums.chunked`) or as running sums, in time that
-is linear in n, and no triangle is ever stored.
+is linear in n, and no triangle is ever stored. It is the same with pairs of a group, [p[j] = p[i]], or of one in order,
+[p[j] = p[i] and j <= i], without an index k: sums of these are shared by a group, or run in it.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from tensorlang.language.grammar import (
     sums,
 )
 from tensorlang.language.lets import bindings
-from tensorlang.language.predicates import NonNegative, Predicate, conjunction, conjuncts, free_atoms, substitute
+from tensorlang.language.predicates import Equal, NonNegative, Predicate, conjunction, conjuncts, free_atoms, substitute
 from tensorlang.language.rebuilt import rewrite
 from tensorlang.lower.plan.dependence import places, results, variable
 from tensorlang.recursion import Deep, call, run
@@ -82,11 +83,9 @@ class _Term:
 
 @dataclass(frozen=True)
 class _Triangle:
-    """gen own. [later - earlier >= 0 or 1] * the terms, each factor of which has one of both indices at most."""
+    """gen own. [what ties two indices] * the terms, each factor of which has one of both at most."""
 
     own: tuple[Index, ...]
-    ends: tuple[Index, Index]
-    limit: NonNegative
     terms: tuple[_Term, ...]
     read: frozenset[Var]
     """Other triangles of which it is made."""
@@ -103,17 +102,15 @@ def _triangle(e: Expr, known: Mapping[Var, _Triangle]) -> _Triangle | None:
     terms = _terms(e, known, read)
     if not terms:
         return None
-    limits = {q for t in terms for q in t.parts if not free_atoms(q).isdisjoint(sizes)}
-    if len(limits) != 1 or any(limits.isdisjoint(t.parts) for t in terms):
+    ties = list(dict.fromkeys(q for t in terms for q in t.parts if not free_atoms(q).isdisjoint(sizes)))
+    if any(q not in t.parts for t in terms for q in ties):
         return None
-    (limit,) = limits
-    ends = _ends(limit)
-    if ends is None or not {*ends} <= sizes.keys() or sizes[ends[0]] is not sizes[ends[1]]:
+    ends = _ends(ties)
+    if ends is None or not ends <= sizes.keys() or len({sizes[i] for i in ends}) > 1:
         return None
-    if any({*ends} <= {*(plain_places(part) or ())} for t in terms for part in t.factors):
+    if any(ends <= _read_at(part) for t in terms for part in t.factors):
         return None
-    assert isinstance(limit, NonNegative)
-    return None if sizes[ends[0]].is_constant else _Triangle(tuple(sizes), ends, limit, terms, frozenset(read))
+    return None if any(sizes[i].is_constant for i in ends) else _Triangle(tuple(sizes), terms, frozenset(read))
 
 
 def _terms(e: Expr, known: Mapping[Var, _Triangle], read: set[Var]) -> tuple[_Term, ...]:
@@ -134,7 +131,7 @@ def _multiplied_out(e: Expr, known: Mapping[Var, _Triangle], read: set[Var]) -> 
         moved: dict[Atom, Affine] = {i: atom_affine(j) for i, j in zip(known[x].own, at, strict=True)}
         return tuple(_at(t, moved) for t in known[x].terms)
     if x is not None:
-        return () if plain_places(e) is None else (_Term(number(1), factors=(e,)),)
+        return (_Term(number(1), factors=(e,)),)
     match e:
         case Const():
             return (_Term(e),)
@@ -192,12 +189,37 @@ def _moved(e: Expr, at: Places) -> Expr:
     return access(whole, *(a.substitute(at) for a in places(e)))
 
 
-def _ends(q: Predicate) -> tuple[Index, Index] | None:
-    """i and j if `q` is j <= i or j < i."""
-    if not isinstance(q, NonNegative) or len(q.value.terms) != 2 or q.value.constant not in (0, -1):
+def _ends(ties: Sequence[Predicate]) -> frozenset[Index] | None:
+    """The two indices that `ties` say are in order, j <= i or j < i, or of one group, p[j] = p[i], or both."""
+    indices = frozenset(i for q in ties for i in free_atoms(q) if isinstance(i, Index))
+    if len(indices) != 2 or not all(_compares(q, indices) for q in ties):
         return None
-    signs = {k: i for i, k in q.value.terms if isinstance(i, Index)}
-    return (signs[1], signs[-1]) if signs.keys() == {1, -1} else None
+    if not _in_groups(ties) and not (len(ties) == 1 and _is_order(ties[0])):
+        return None
+    return indices
+
+
+def _compares(q: Predicate, indices: frozenset[Index]) -> bool:
+    """Whether `q` compares something of one of two indices with something of the other."""
+    if not isinstance(q, Equal | NonNegative):
+        return False
+    found = [
+        indices.intersection(atom_affine(x).free) for x in (q.difference if isinstance(q, Equal) else q.value).atoms
+    ]
+    return len(frozenset().union(*found)) == 2 and all(len(at) <= 1 for at in found)
+
+
+def _in_groups(ties: Sequence[Predicate]) -> bool:
+    """Whether some of `ties` ask for elements of a group, and at most one other for an order."""
+    equal = [q for q in ties if isinstance(q, Equal)]
+    elements = all(len(q.difference.lookups) == len(q.difference.terms) == 2 for q in equal)
+    return bool(equal) and elements and len(ties) - len(equal) <= 1
+
+
+def _is_order(q: Predicate) -> bool:
+    if not isinstance(q, NonNegative) or q.value.lookups or q.value.constant not in (0, -1):
+        return False
+    return sorted(k for _, k in q.value.terms) == [-1, 1]
 
 
 def plain_places(e: Expr) -> tuple[Index, ...] | None:
@@ -206,6 +228,11 @@ def plain_places(e: Expr) -> tuple[Index, ...] | None:
         return None
     at = [a.indices[0] for a in places(e) if len(a.indices) == 1 and a is atom_affine(a.indices[0])]
     return tuple(at) if len(at) == len(places(e)) == len(set(at)) else None
+
+
+def _read_at(e: Expr) -> frozenset[Index]:
+    """The indices on which the places depend at which `e` reads an element of a variable."""
+    return frozenset(i for a in places(e) for i in a.free if isinstance(i, Index))
 
 
 def _misread(whole: Expr, known: Mapping[Var, _Triangle], sites: dict[Expr, Expr]) -> set[Var]:
@@ -262,14 +289,21 @@ def _running(t: _Term, binder: Binder, around: set[Index]) -> Expr | None:
     """The sum of `t` as one that is computed as a running sum or in chunks; None if it can't be."""
     summed, inner = binder[0], [i for i, _ in t.loops]
     ties = [q for q in t.parts if not free_atoms(q).isdisjoint({summed, *around, *inner})]
-    ends = _ends(ties[0]) if len(ties) == 1 else None
-    if ends is None or summed not in ends or len(inner) > 1 or not {*ends} - {summed} <= around:
+    ends = _ends(ties)
+    if (
+        ends is None
+        or (inner and _in_groups(ties))
+        or summed not in ends
+        or len(inner) > 1
+        or not ends - {summed} <= around
+    ):
         return None
-    (row,) = {*ends} - {summed}
-    used = [frozenset(plain_places(a) or ()) for a in t.factors]
-    if any(not at <= {summed, *around, *inner} or at >= {*ends} for at in used):
+    (row,) = ends - {summed}
+    if inner and any(plain_places(a) is None for a in t.factors):
         return None
-    outside = [a for a, at in zip(t.factors, used, strict=True) if at.isdisjoint({summed, *inner})]
+    used = [_read_at(a) for a in t.factors]
+    if any(not at <= {summed, *around, *inner} or at >= ends for at in used):
+        return None
     values = [at for at in used if summed in at and at.isdisjoint(inner)]
     if inner:
         both = [at for at in used if inner[0] in at]
@@ -278,9 +312,7 @@ def _running(t: _Term, binder: Binder, around: set[Index]) -> Expr | None:
         shared = both[0] | both[1]
         if len(frozenset().union(*values) - shared) > 1:
             return None
-    inside = [a for a in t.factors if a not in outside]
-    running = sums([binder, *t.loops], bracket(conjunction(t.parts), _product(inside)))
-    return _product([t.value, *outside, running])
+    return _product([t.value, sums([binder, *t.loops], bracket(conjunction(t.parts), _product(t.factors)))])
 
 
 def _rewritten(e: Expr, sites: Mapping[Expr, Expr], memo: dict[Expr, Expr]) -> Expr:

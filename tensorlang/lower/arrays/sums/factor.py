@@ -18,7 +18,10 @@ from tensorlang.language.affine import Atom, Index
 from tensorlang.language.grammar import Bracket, Const, Expr, Mul, number
 from tensorlang.language.predicates import Predicate, conjuncts, free_atoms, substitute
 from tensorlang.lower.arrays.context import Context
+from tensorlang.lower.arrays.sums.chunked import CHUNKS
+from tensorlang.lower.arrays.sums.numbered import NUMBERED
 from tensorlang.lower.arrays.sums.prefix_sum import BY_VALUE, COUNT, PREFIX_SUM, tabulated
+from tensorlang.lower.arrays.sums.running_in_groups import RUNNING_IN_GROUPS
 from tensorlang.lower.arrays.sums.segment_sum import GROUP, SHARED_SEGMENTS
 from tensorlang.lower.arrays.sums.strategy import DECIDED, NOT_A_SUM, Strategy, WhyNot
 from tensorlang.lower.arrays.sums.summation import Summation
@@ -77,7 +80,10 @@ def _product(several: Iterable[Expr]) -> Expr:
 
 def _is_shared(ctx: Context, c: Summation) -> bool:
     """Whether elements of `c` have terms in common that need be added up only once."""
-    return any(way.applies(ctx, c) is None for way in (SHARED_SEGMENTS, GROUP, COUNT, PREFIX_SUM, BY_VALUE, WINDOW))
+    return any(
+        way.applies(ctx, c) is None
+        for way in (SHARED_SEGMENTS, NUMBERED, GROUP, COUNT, PREFIX_SUM, BY_VALUE, RUNNING_IN_GROUPS, WINDOW)
+    )
 
 
 @dataclass(frozen=True)
@@ -97,7 +103,7 @@ def _independent(ctx: Context, c: Summation) -> _Factored | WhyNot:
         return WhyNot("each factor depends on what is summed over")
     inside = _product(e for e, _ in p.factors if e not in outside)
     rest = replace(c, parts=tuple(p.parts), body=inside)
-    if not all(map(is_finite, outside)) or not _is_shared(ctx, rest):
+    if not all(map(is_finite, outside)) or not (_is_shared(ctx, rest) or CHUNKS.applies(ctx, rest) is None):
         return WhyNot("the sum of the other factors is neither a running sum nor one of segments")
     return _Factored(outside, rest)
 

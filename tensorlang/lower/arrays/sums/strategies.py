@@ -40,7 +40,9 @@ from tensorlang.lower.arrays.sums.einsum import REDUCE
 from tensorlang.lower.arrays.sums.expand import EXPAND
 from tensorlang.lower.arrays.sums.factor import FACTOR, NEST, SEPARATE
 from tensorlang.lower.arrays.sums.loop import LOOP, expanded, function_of
+from tensorlang.lower.arrays.sums.numbered import NUMBERED
 from tensorlang.lower.arrays.sums.prefix_sum import BY_VALUE, COUNT, PREFIX_SUM
+from tensorlang.lower.arrays.sums.running_in_groups import RUNNING_IN_GROUPS
 from tensorlang.lower.arrays.sums.segment_sum import GROUP, SEGMENT_SUM, SHARED_SEGMENTS
 from tensorlang.lower.arrays.sums.sparse import ENUMERATE
 from tensorlang.lower.arrays.sums.strategy import NOT_A_SUM, Strategy, WhyNot, by_first
@@ -323,6 +325,7 @@ STRATEGIES = (
     ),
     SEGMENT_SUM,
     SHARED_SEGMENTS,
+    NUMBERED,
     Strategy("spread", "sum s. [k = c*s + d and p] * e = e at s = (k - d)/c, with zeros between", _stride, _spread),
     Strategy("restrict", "sum s:n. [a <= s < b and p] * e = the sum over the shorter range", _bounded, _restricted),
     CORRELATION,
@@ -333,6 +336,7 @@ STRATEGIES = (
     SEPARATE,
     PREFIX_SUM,
     BY_VALUE,
+    RUNNING_IN_GROUPS,
     WINDOW,
     CHUNKS,
     NEST,

@@ -19,7 +19,9 @@ from tensorlang.language.predicates import NonNegative, Predicate, free_atoms
 from tensorlang.lower.arrays.brackets import guarded
 from tensorlang.lower.arrays.context import Context
 from tensorlang.lower.arrays.scope import Scope
+from tensorlang.lower.arrays.sums.numbered import NUMBERED
 from tensorlang.lower.arrays.sums.prefix_sum import BY_VALUE, PREFIX_SUM
+from tensorlang.lower.arrays.sums.running_in_groups import RUNNING_IN_GROUPS
 from tensorlang.lower.arrays.sums.strategy import DECIDED, Strategy, WhyNot
 from tensorlang.lower.arrays.sums.summation import Summation
 from tensorlang.lower.arrays.values import Value, plus
@@ -73,7 +75,7 @@ def _window(c: Summation, lower: Affine, upper: Affine) -> _Window | None:
 
 
 def _is_running(ctx: Context, c: Summation) -> bool:
-    return any(not isinstance(way.match(ctx, c), WhyNot) for way in (PREFIX_SUM, BY_VALUE))
+    return any(not isinstance(way.match(ctx, c), WhyNot) for way in (PREFIX_SUM, BY_VALUE, NUMBERED, RUNNING_IN_GROUPS))
 
 
 def _difference(ctx: Context, c: Summation, found: _Window) -> Deep[Value]:

@@ -93,15 +93,26 @@ def _add_one_by_one(values, at, size):
 
 def _add_sorted(values, at, size):
     """The same sums; values whose places are equal are made neighbours."""
-    count, at = len(values), jnp.minimum(at.astype(jnp.uint32), size)
-    if size * (count + 1) >= 2**32:
+    order, places = _by_place(at, size)
+    return _add_in_order(_take(values, order), (places,), (size,))
+
+
+def _by_place(at, size):
+    """The numbers of the places `at` in the order of these, equal ones in their own; and the places in that order.
+    What is not below `size` comes last, as `size`."""
+    count, at = len(at), jnp.minimum(at.astype(jnp.uint32), size)
+    # place and number as one integer: sorting these takes a fifth of the time of argsort
+    most = 2**32 // (count + 1) - 1
+    if size > most >= 2**8:  # by what is left of a division first, and then by the quotient
+        low, _ = _by_place(at % (most + 1), most)
+        high, _ = _by_place(_take(at // (most + 1), low), size // (most + 1))
+        order = _take(low, high)
+        return order, _take(at, order).astype(jnp.int32)
+    if size > most:
         order = jnp.argsort(at)
-        places = _take(at, order)
-    else:
-        # place and number as one integer: sorting these takes a fifth of the time of argsort
-        keys = lax.sort(at * jnp.uint32(count) + jnp.arange(count, dtype=jnp.uint32))
-        order, places = (keys % count).astype(jnp.int32), keys // count
-    return _add_in_order(_take(values, order), (places.astype(jnp.int32),), (size,))
+        return order, _take(at, order).astype(jnp.int32)
+    keys = lax.sort(at * jnp.uint32(count) + jnp.arange(count, dtype=jnp.uint32))
+    return (keys % count).astype(jnp.int32), (keys // count).astype(jnp.int32)
 
 
 def _greatest_at(values, mask, at, shape):

@@ -75,8 +75,8 @@ def lower(
     With a `mesh` it runs on all of its devices. `sharding` says along which axes of the mesh indices are cut into
     blocks, by their names in `f`, or by the names of the sizes that they run over: {"i": "data", "n": ("x", "y")}. What
     that makes of each array, and what the devices send each other is described in `tensorlang.lower.mesh`. Of programs
-    with recurrences, numbers of indices or functions from outside parameters and results are laid out so, and XLA
-    distributes the rest.
+    with recurrences, numbers of indices, functions from outside or choices that other devices look up, parameters and
+    results are laid out so, and XLA distributes the rest.
 
     What brackets hide must be finite, or it may make nan of what does not read it: compiled code multiplies by zero
     where that is fastest. With `strict` an element that no true bracket reads for a result has no influence on it,
@@ -133,9 +133,9 @@ def lower(
         raise ArgumentError("a mesh and a sharding are needed, or neither of them", hint='sharding={"n": "x"}')
     if target != "jax":
         raise ArgumentError(f"programs run on a mesh by the target 'jax', found {target!r}", hint="target='jax'")
-    from tensorlang.lower.mesh.run import Distributed, Partitioned
+    from tensorlang.lower.mesh.run import Distributed, Partitioned, sends_choices
 
-    if has_recurrences(opened(f)) or has_numbers(f):
+    if has_recurrences(opened(f)) or has_numbers(f) or sends_choices(f, mesh, sharding, sizes):
         return Partitioned(f, mesh, sharding, exact, sizes, check, store)
     return Distributed(f, mesh, sharding, exact, sizes, check)
 

@@ -12,7 +12,7 @@ import tensorlang as tl
 from tensorlang.errors import ArgumentError
 from tensorlang.measure.collectives import sent_by
 from tests.support.mesh_cases import ATTENTION, CORRELATION, LAYER, MATMUL, STENCIL, TRANSPOSED
-from tests.support.mesh_partitioned import RNN
+from tests.support.mesh_partitioned import GREATEST, RNN
 
 MESH = AbstractMesh((4, 2), ("x", "y"))
 
@@ -243,6 +243,14 @@ def test_times_are_not_cut() -> None:
     with pytest.raises(ArgumentError, match="t of fold t:T would be cut along x") as caught:
         on_mesh(RNN, T="x")
     assert "no times" in str(caught.value.hint)
+
+
+def test_choices_that_other_devices_look_up_are_left_to_xla() -> None:
+    greatest = tl.parse(GREATEST)
+    assert "on_device" in on_mesh(greatest, i="x").source
+    f = on_mesh(tl.adjoint(greatest), i="x")
+    assert (f.in_specs, f.out_specs) == ((P(), P(), P()), P("x"))
+    assert "on_device" not in f.source
 
 
 def test_numbers_of_indices_are_left_to_xla() -> None:

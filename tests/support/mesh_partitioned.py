@@ -26,6 +26,7 @@ HEAT = """heat(x: [n]R, c: R) =
 PAIRED = """both(x: ([batch][T]R, [batch]R)) =
   let s = scan t:T with s = snd(x) . gen b:batch. cos(s[b]) + fst(x)[b, t] in (s, sum b:batch, t:T. s[t, b])"""
 NUMBERS = "ramp(x: [n]R, k: [m]idx(n), E: rel(n, m)) = sum i:n, j:m. [E(i, j)] * real(i) * x[k[j]] * x[i]"
+GREATEST = "greatest(x: [n]R, p: [n]idx(n)) = gen i:n. max k:n where p[k] = p[i]. x[k]"
 R = {"T": 5, "batch": 8, "d": 3, "h": 4}
 gradient = lambda f: tl.value_and_grad(f, f.params[0].name)
 
@@ -42,6 +43,7 @@ CASES = {
     "heat's adjoint": Case(HEAT, {"n": "x"}, {"n": 16, "T": 4}, ("ppermute", "psum"), tl.adjoint),
     "pairs": Case(PAIRED, {"b": "y"}, {"T": 3, "batch": 8}, ()),
     "pairs' derivative": Case(PAIRED, {"batch": "x"}, {"T": 3, "batch": 8}, ("psum",), tl.derivative),
+    "greatest of groups": Case(GREATEST, {"i": "x"}, {"n": 8}, (), tl.adjoint),
     "numbers of indices": Case(NUMBERS, {"n": "x"}, {"n": 8, "m": 3}, (), gradient),
 }
 

@@ -16,8 +16,9 @@ names through simplification and differentiation, so for adjoints, whose indices
     run.py          checking arguments, and running it
 
 `emit.mesh` writes these, and between them what devices send each other, as one function under `jax.shard_map`. A
-program with recurrences, numbers of indices or functions from outside is written as for one device, by
-`emit.partitioned`, between parameters and results that are laid out; XLA's partitioner decides the rest.
+program with recurrences, numbers of indices, functions from outside, or choices that other devices look up, is
+written as for one device, by `emit.partitioned`, between parameters and results that are laid out; XLA's partitioner
+decides the rest.
 
 What a statement reads is there where it is computed, or it is sent before:
 

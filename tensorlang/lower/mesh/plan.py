@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import islice, product
 
-from tensorlang.language.affine import Affine, atom_affine
+from tensorlang.language.affine import Affine, IndexArray, atom_affine
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Sum
 from tensorlang.lower.mesh.asked import Along, Asked, wanted
@@ -63,6 +63,12 @@ class MeshPlan:
         """The steps of each stage."""
         count = 1 + max((step.stage for step in self.steps), default=-1)
         return [[step for step in self.steps if step.stage == k] for k in range(count)]
+
+    @property
+    def sends_choices(self) -> bool:
+        """Whether a stage looks up indices that an earlier one chooses, while what devices send are real numbers."""
+        made = {step.statement.key: step.stage for step in self.steps if isinstance(step.statement.array, IndexArray)}
+        return any(made.get(array, step.stage) < step.stage for step in self.steps for array in step.needs.found)
 
 
 def plan(f: Function, asked: Asked, sizes: Mapping[str, int] | None = None) -> MeshPlan:

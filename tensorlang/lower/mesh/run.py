@@ -15,6 +15,7 @@ from tensorlang.errors import ArgumentError
 from tensorlang.language.affine import IndexArray, Size
 from tensorlang.language.arguments import bind
 from tensorlang.language.function import Function
+from tensorlang.language.grammar import Choice
 from tensorlang.language.predicates import Relation
 from tensorlang.lower.checked import check_traced
 from tensorlang.lower.emit.mesh import MeshSource, uneven
@@ -26,9 +27,21 @@ from tensorlang.lower.mesh.local import Cut
 from tensorlang.lower.mesh.partition import partition
 from tensorlang.lower.mesh.plan import MeshStep, plan
 from tensorlang.lower.run import Form, Lowered, check_extrema, defined, values_of
+from tensorlang.sets.scopes import postorder
 from tensorlang.shown import Shown
 from tensorlang.simplify import simplify
 from tensorlang.surface.inline import opened
+
+
+def sends_choices(
+    f: Function,
+    mesh: jax.sharding.Mesh | jax.sharding.AbstractMesh,
+    sharding: Mapping[str, str | Along],
+    sizes: Mapping[str, int] | None,
+) -> bool:
+    """Whether devices had to send each other indices that they choose, which a `Distributed` can't."""
+    chooses = any(isinstance(e, Choice) for e in postorder(f.body))
+    return chooses and plan(f, asked(f, mesh, sharding), sizes).sends_choices
 
 
 class Distributed(Shown):
@@ -110,10 +123,10 @@ class Distributed(Shown):
 class Partitioned(Lowered):
     """A program as Python that XLA partitions for a mesh: `jax.numpy` between parameters and results that are laid out.
 
-    So are programs run that have recurrences, numbers of indices, or functions from outside. Parameters and results lie
-    as `in_specs` and `out_specs` say, and of all else XLA decides where it is computed and what is sent for it;
-    `tensorlang.measure.collectives.sent_by` reads that from the compiled program. An axis that can't be cut evenly is
-    whole on every device.
+    So are programs run that have recurrences, numbers of indices, or functions from outside, or choose indices that
+    other devices look up. Parameters and results lie as `in_specs` and `out_specs` say, and of all else XLA decides
+    where it is computed and what is sent for it; `tensorlang.measure.collectives.sent_by` reads that from the compiled
+    program. An axis that can't be cut evenly is whole on every device.
     """
 
     def __init__(

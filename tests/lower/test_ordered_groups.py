@@ -217,3 +217,12 @@ def test_gradients_are_those_of_jax() -> None:
 
         x = jnp.asarray(given["x"], float)
         assert close(tl.lower(tl.grad(f, "x"))(**given), jax.grad(natural)(x))
+
+
+def test_no_table_is_far_longer_than_what_is_in_groups() -> None:
+    f = tl.parse("f(x: [n]R, p: [n]idx(m)) = gen i:n. sum j:n. [p[j] = p[i] and j <= i] * x[j]")
+    x = np.arange(1, 7, dtype=np.float32)
+    p = np.array([0, 2**30 - 1, 0, 5, 2**30 - 1, 0], np.int32)
+    run = jax.jit(lambda x, p: tl.to_jax(f)(x, p, m=2**30))
+    assert run.lower(x, p).compile().memory_analysis().temp_size_in_bytes < 10_000
+    np.testing.assert_allclose(run(x, p), [1, 2, 4, 4, 7, 10])

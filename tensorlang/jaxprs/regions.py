@@ -20,6 +20,7 @@ from tensorlang.jaxprs.refusal import Unsupported, line_of
 from tensorlang.jaxprs.rules.table import RULES
 from tensorlang.jaxprs.work import MOVES, Work, program_cost, work
 from tensorlang.pipeline import adjoint
+from tensorlang.simplify import simplify
 
 GAIN = 1.25
 """A region is kept where JAX's own gradient does at least this many times the work of the derived one."""
@@ -39,6 +40,9 @@ _STRUCTURED = (
 )
 _STRUCTURE = frozenset(_STRUCTURED.split())
 """Primitives of which a gradient may be cheaper than JAX's even where no array is larger than what is given."""
+
+_MASKS = frozenset(["iota", "dot_general"])
+"""Those of them whose structure the cost of the value shows as well."""
 
 LARGEST = 600
 """Regions of more equations are left to JAX, where they are differentiated quickly."""
@@ -267,6 +271,8 @@ def _region(flat: Flat, members: tuple[int, ...], active: set[Any], gain: float 
         return left(program)
     if gain is not None:
         try:
+            if _is_as_cheap(program, gain):
+                return Region(own, sub, program, "JAX's gradient is as cheap", jax_work)
             ours = derived_work(program, wanted)
         except TensorlangError as error:
             return left(f"what its gradient costs could not be told: {error.message.splitlines()[0]}")
@@ -287,6 +293,15 @@ def _is_elementwise(sub: Flat) -> bool:
         and all(math.prod(v.aval.shape) <= largest for v in e.outvars)
         for e in sub.equations
     )
+
+
+def _is_as_cheap(program: Program, gain: float) -> bool:
+    """Whether JAX goes backwards through each operation by a few like it, and the program's value is not cheaper than
+    JAX's, so that nothing in it is 0 or computed twice. That is known before the adjoint is derived."""
+    equations = program.flat.equations
+    if any(e.primitive.name in _STRUCTURE - _MASKS for e in equations):
+        return False
+    return program_cost(simplify(program.function), {}) * gain > work(equations).total
 
 
 def _is_apart(equation: Any) -> bool:

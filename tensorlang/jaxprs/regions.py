@@ -41,8 +41,8 @@ _STRUCTURED = (
 _STRUCTURE = frozenset(_STRUCTURED.split())
 """Primitives of which a gradient may be cheaper than JAX's even where no array is larger than what is given."""
 
-_MASKS = frozenset(["iota", "dot_general"])
-"""Those of them whose structure the cost of the value shows as well."""
+_SHOWN = frozenset(["iota", "dot_general", "slice"])
+"""Those of them whose structure the cost of the value shows as well, slices as far as no more is cut than is given."""
 
 LARGEST = 600
 """Regions of more equations are left to JAX, where they are differentiated quickly."""
@@ -298,10 +298,13 @@ def _is_elementwise(sub: Flat) -> bool:
 def _is_as_cheap(program: Program, gain: float) -> bool:
     """Whether JAX goes backwards through each operation by a few like it, and the program's value is not cheaper than
     JAX's, so that nothing in it is 0 or computed twice. That is known before the adjoint is derived."""
-    equations = program.flat.equations
-    if any(e.primitive.name in _STRUCTURE - _MASKS for e in equations):
+    flat = program.flat
+    cut = sum(math.prod(e.invars[0].aval.shape) for e in flat.equations if e.primitive.name == "slice")
+    if cut > sum(math.prod(v.aval.shape) for v in flat.inputs):
         return False
-    return program_cost(simplify(program.function), {}) * gain > work(equations).total
+    if any(e.primitive.name in _STRUCTURE - _SHOWN for e in flat.equations):
+        return False
+    return program_cost(simplify(program.function), {}) * gain > work(flat.equations).total
 
 
 def _is_apart(equation: Any) -> bool:

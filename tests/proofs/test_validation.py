@@ -332,4 +332,5 @@ def test_long_products_are_equal_however_they_are_cut_into_lines() -> None:
 
 @pytest.mark.slow
 def test_long_products_that_differ_in_a_factor_are_not_equal() -> None:
-    assert not is_equal(product_of(LONG, 1), product_of([*LONG[:100], "sin(x)", *LONG[101:]], 7))
+    first, second = product_of(LONG, 1), product_of([*LONG[:100], "sin(x)", *LONG[101:]], 7)
+    assert equal(Side(first), Side(second), (), Budget(120)) is not None  # within the time: else it raises

@@ -49,7 +49,9 @@ def objects() -> int:
 
 def test_every_memory_is_bounded() -> None:
     work(0, 1)
+    gc.unfreeze()
     caches = [c for c in gc.get_objects() if isinstance(c, functools._lru_cache_wrapper)]
+    gc.freeze()
     ours = [c for c in caches if (c.__module__ or "").split(".")[0] == "tensorlang"]
     assert len(ours) > 40
     for cache in ours:
@@ -85,17 +87,15 @@ def test_thousands_of_programs_take_no_more_memory_than_half_of_them() -> None:
         "import tensorlang.memory as memory\n"
         "memory.MOST //= 8\nmemory._MOST_PROGRAMS //= 8\n"
         "from tests.promises.test_memory import grown\n"
-        "grown(600)"
+        "grown(400)"
     )
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
 
 
 def grown(count: int) -> None:
-    """That many programs, and as many again, which remember no more."""
+    """As many programs again, of which no more is remembered."""
     work(0, count)
     assert max(cache.cache_info().currsize for cache in memory._caches) == memory.MOST
     before = objects()
     work(count, count)
-    after = objects()
-    clear_caches()
-    assert after - before < 0.02 * (before - objects()), (before, after, objects())
+    assert objects() - before < count // 2  # not one each

@@ -62,7 +62,6 @@ def optimised(request: pytest.FixtureRequest) -> Iterator[None]:
     _optimise(True)
     yield
     _optimise(request.config.getoption("--optimised"))
-    jax.clear_caches()
 
 
 _SKIPPED = "tensorlang/skipped"

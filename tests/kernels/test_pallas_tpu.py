@@ -68,6 +68,7 @@ def check(name: str, what: str, chip: str, kind: Any) -> None:
 
 @pytest.mark.parametrize("chip", ["v5e", "v6e"])
 @pytest.mark.parametrize(("name", "what"), [("causal attention", "adjoint"), ("2-D convolution", "adjoint")])
+@pytest.mark.usefixtures("optimised")
 def test_kernels_compile_for_tpus(name: str, what: str, chip: str) -> None:
     check(name, what, chip, jax.numpy.bfloat16)
 
@@ -76,6 +77,7 @@ def test_kernels_compile_for_tpus(name: str, what: str, chip: str) -> None:
 @pytest.mark.parametrize("kind", [np.float32, jax.numpy.bfloat16])
 @pytest.mark.parametrize("chip", ["v5e", "v6e"])
 @pytest.mark.parametrize(("name", "what"), CASES)
+@pytest.mark.usefixtures("optimised")
 def test_every_kernel_compiles_for_tpus(name: str, what: str, chip: str, kind: Any) -> None:
     check(name, what, chip, kind)
 
@@ -90,5 +92,6 @@ OLDER = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "what", "chip"), OLDER)
+@pytest.mark.usefixtures("optimised")
 def test_every_kernel_compiles_for_older_tpus(name: str, what: str, chip: str) -> None:
     check(name, what, chip, np.float32)

@@ -27,14 +27,13 @@ os.environ["TENSORLANG_CACHE"] = "off"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--share", type=int, default=4, help="slow tests run one in so many of their random programs")
-    parser.addoption("--optimised", action="store_true", help="XLA optimises all machine code, as it does for users")
     parser.addoption("--skipped", action="store_true", help="run what the last run skipped, with what is installed now")
     parser.addoption("--update-golden", action="store_true", help="write the golden transcripts anew")
     parser.addoption("--update-notebooks", action="store_true", help="run the notebooks and write them anew")
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection(session: pytest.Session) -> Iterator[None]:
+def pytest_collection() -> Iterator[None]:
     """What is imported for the tests stays, so that Python need not look for garbage there, again and again."""
     gc.disable()
     try:
@@ -43,25 +42,6 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:
         gc.freeze()
         gc.set_threshold(20_000, *gc.get_threshold()[1:])
         gc.enable()
-        _optimise(session.config.getoption("--optimised"))
-
-
-def _optimise(machine_code: bool) -> None:
-    """Whether LLVM optimises what XLA compiles, half of whose time it takes; XLA's own passes are the same."""
-    jax = sys.modules.get("jax")
-    if jax is not None:
-        jax.config.update("jax_disable_most_optimizations", not machine_code)
-
-
-@pytest.fixture
-def optimised(request: pytest.FixtureRequest) -> Iterator[None]:
-    """For tests of what the compiler makes: machine code as users get it."""
-    import jax
-
-    jax.clear_caches()
-    _optimise(True)
-    yield
-    _optimise(request.config.getoption("--optimised"))
 
 
 _SKIPPED = "tensorlang/skipped"

@@ -275,7 +275,6 @@ def test_masks_become_code_of_triton(name: str, what: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("what", DERIVED)
 @pytest.mark.parametrize("name", PROGRAMS)
-@pytest.mark.usefixtures("optimised")
 def test_masks_compile_for_tpus(name: str, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("libtpu", reason="the compiler for TPUs comes with the extra tpu")
     monkeypatch.setenv("ALLOW_MULTIPLE_LIBTPU_LOAD", "1")

@@ -68,7 +68,6 @@ def check(name: str, what: str, chip: str, kind: Any) -> None:
 
 @pytest.mark.parametrize("chip", ["v5e", "v6e"])
 @pytest.mark.parametrize(("name", "what"), [("causal attention", "adjoint"), ("2-D convolution", "adjoint")])
-@pytest.mark.usefixtures("optimised")
 def test_kernels_compile_for_tpus(name: str, what: str, chip: str) -> None:
     check(name, what, chip, jax.numpy.bfloat16)
 
@@ -76,7 +75,6 @@ def test_kernels_compile_for_tpus(name: str, what: str, chip: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("chip", "kind"), [("v5e", jax.numpy.bfloat16), ("v6e", np.float32)])
 @pytest.mark.parametrize(("name", "what"), CASES)
-@pytest.mark.usefixtures("optimised")
 def test_every_kernel_compiles_for_tpus(name: str, what: str, chip: str, kind: Any) -> None:
     check(name, what, chip, kind)
 
@@ -91,6 +89,5 @@ OLDER = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "what", "chip"), OLDER)
-@pytest.mark.usefixtures("optimised")
 def test_every_kernel_compiles_for_older_tpus(name: str, what: str, chip: str) -> None:
     check(name, what, chip, np.float32)

@@ -362,7 +362,6 @@ def _on(chip: str, f: tl.Function, sizes: dict[str, int]) -> list[Any]:
 
 @pytest.mark.parametrize("sizes", [{"T": 400, "n": 512, "m": 64, "p": 600}, {"T": 37, "n": 7, "m": 5, "p": 3}])
 @pytest.mark.parametrize("name", ["RNN", "RNN of examples", "a vector and a number", "wave", "heat in two dimensions"])
-@pytest.mark.usefixtures("optimised")
 def test_kernels_over_time_compile_for_tpus(name: str, sizes: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("libtpu", reason="the compiler for TPUs comes with the extra tpu")
     monkeypatch.setenv("ALLOW_MULTIPLE_LIBTPU_LOAD", "1")

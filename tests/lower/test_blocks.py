@@ -221,7 +221,6 @@ def test_a_matrix_is_not_masked_beside_what_may_be_infinite() -> None:
     assert_close(lower(f)(c.astype(np.float32), x.astype(np.float32)), wanted)
 
 
-@pytest.mark.usefixtures("optimised")
 def test_matrices_and_their_transposes_in_triangles_are_masked_once() -> None:
     form = adjoint(parse(PROGRAMS["quadratic form of a triangle"]), wrt="x")
     n = 512

@@ -335,7 +335,6 @@ def test_rivals_compute_the_same(rivalry: tuning.Rivalry) -> None:
     assert np.abs(a - b).max() <= 1e-4 * np.abs(a).max()
 
 
-@pytest.mark.usefixtures("optimised")
 def test_few_outputs_of_few_terms_are_sums() -> None:
     f = tl.parse("f(x: [n + m - 1]R, y: [n]R) = gen j:m. sum i:n. x[i + j] * y[i]")
 

@@ -99,7 +99,6 @@ def bytes_needed(run: Any, *x: Any) -> int:
 
 
 @pytest.mark.parametrize("name", ["linear attention", "state-space model"])
-@pytest.mark.usefixtures("optimised")
 def test_an_adjoint_keeps_no_more_than_that_of_jax(name: str) -> None:
     (program,) = (p for p in benchmark.PROGRAMS if p.name == name)
     f = tl.parse(program.text)

@@ -219,7 +219,6 @@ def test_gradients_are_those_of_jax() -> None:
         assert close(tl.lower(tl.grad(f, "x"))(**given), jax.grad(natural)(x))
 
 
-@pytest.mark.usefixtures("optimised")
 def test_no_table_is_far_longer_than_what_is_in_groups() -> None:
     f = tl.parse("f(x: [n]R, p: [n]idx(m)) = gen i:n. sum j:n. [p[j] = p[i] and j <= i] * x[j]")
     x = np.arange(1, 7, dtype=np.float32)

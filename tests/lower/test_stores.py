@@ -49,7 +49,6 @@ def temporary(f: tl.Function, store: str, given: list[Any]) -> int:
     return int(compiled.memory_analysis().temp_size_in_bytes)
 
 
-@pytest.mark.usefixtures("optimised")
 def test_less_is_kept_by_each_store_than_by_the_one_before() -> None:
     f = tl.parse("f(u: [T][n]R, h: [n]R) = let s = fold t:T with s = h. gen i:n. sin(u[t, i] * s[i] * s[i]) in s")
     g = tl.adjoint(f)

@@ -77,13 +77,7 @@ def test_derivatives_are_the_same_in_every_process() -> None:
 
 
 @pytest.mark.slow
-def test_derivatives_of_all_benchmarks_are_the_same_in_every_process() -> None:
+def test_derivatives_of_all_benchmarks_and_their_values_are_the_same_in_every_process() -> None:
     seeds = list(range(100, 160))
-    first = made(NAMES, seeds, hash_seed=1, order=0, threads=1)
-    assert not differing(first, *(made(NAMES, seeds, seed, order=seed, threads=seed % 3 + 1) for seed in (2, 3, 4)))
-
-
-@pytest.mark.slow
-def test_gradients_are_bitwise_equal_in_every_process() -> None:
-    first = made(NAMES, [], hash_seed=5, order=5, threads=1, run=True)
-    assert not differing(first, *(made(NAMES, [], seed, order=seed, threads=1, run=True) for seed in (5, 6)))
+    first = made(NAMES, seeds, hash_seed=1, order=0, threads=1, run=True)
+    assert not differing(first, *(made(NAMES, seeds, seed, order=seed, threads=seed, run=True) for seed in (2, 3)))

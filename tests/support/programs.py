@@ -635,12 +635,17 @@ def _sizes(f: Function, choose: Chooser) -> dict[str, int]:
     return {s.name: value for s, value in values.items()}
 
 
+_EXACT = [[Fraction(a, b) for b in (1, 1, 2, 3)] for a in (1, 2, 0, -1, 3, -2, 1, -3)]
+_FLOATS = [[float(value) * 0.5 for value in row] for row in _EXACT]
+
+
 def _values(f: Function, sizes: dict[str, int], choose: Chooser, exact: bool) -> dict[str, Any]:
     atoms: dict[Any, int] = {s: sizes[s.name] for s in f.sizes}
 
+    table = _EXACT if exact else _FLOATS
+
     def one() -> Any:
-        value = Fraction((1, 2, 0, -1, 3, -2, 1, -3)[choose.below(8)], (1, 1, 2, 3)[choose.below(4)])
-        return value if exact else float(value) * 0.5
+        return table[choose.below(8)][choose.below(4)]
 
     def filled(kind: Type) -> Any:
         if isinstance(kind, Pair):

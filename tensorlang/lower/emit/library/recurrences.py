@@ -19,6 +19,7 @@ def _go_through(step, states, first, size, read=None, backwards=False):
         return (t + 1, states), values
 
     carry = jnp.asarray(first, jnp.int32), states
+    # not unrolled: XLA fuses steps that follow one another, and computes states anew for each that reads them
     (_, states), values = lax.scan(one, carry, length=size, reverse=backwards)
     return states, values
 

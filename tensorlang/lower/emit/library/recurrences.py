@@ -130,7 +130,7 @@ def _sweep(step, rest, pick, first, stored, kept, size, turned, dtype):
     sums = tuple(jnp.zeros(x.shape, dtype) for x in kinds)
     if not kept and sum(x.size for x in each) * (size // length - 1) <= 2 * sum(x.size for x in kinds):
         length = size  # what is added up is larger than what steps give
-    elif kinds and listed and size > 64 and not (stored or kept):
+    elif kinds and listed and size > 64 and not (turned or stored or kept):
         pass  # what steps give is stored in any case, and sums over many times are faster
     elif not kept and sum(x.size for x in kinds) <= sum(x.size for x in each) // max(min(length, size), 1):
         length = 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import jax
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from tensorlang.measure.count import count
 from tensorlang.normal import normal_ssa
 from tensorlang.normal.ssa import States
 from tests.lower.test_in_step import bytes_needed, given
+from tests.support.sampling import one_in
 
 READ = {
     "neighbours": "[0 < i] * s[i - 1] + [i + 1 < n] * s[i + 1] - 2 * s[i]",
@@ -81,3 +84,38 @@ def test_gradients_of_equations_in_time_store_states_and_do_no_more(name: str) -
     theirs = jax.grad(p.jax, tuple(range(len(x))))
     assert bytes_needed(tl.lower(g), *x) <= bytes_needed(theirs, *x)
     assert count(tl.lower(g), *x).operations <= 0.95 * count(theirs, *x).operations
+
+
+def random_program(random: Random) -> tl.Function:
+    """Steps of one state or two that read a short sum of one on, and a number of the last states."""
+
+    def element() -> str:
+        return random.choice(
+            ["s[i]", "[0 < i] * s[i - 1]", "[i + 1 < n] * s[i + 1]", "s[n - 1 - i]", "2 * s[i]", "[i = 0] * s[i]"]
+        )
+
+    d = " ".join([element(), *(f"{random.choice('+-')} {element()}" for _ in range(random.randint(1, 2)))])
+    following = random.choice(
+        ["s[i] + c * d[i] + x[t, i]", "cos(d[i]) + x[t, i]", "d[i] * s[i] / 4", "s[i] / 2 + [t < 3] * d[i] * c"]
+    )
+    step = f"let d = gen i:n. {d} in "
+    if random.random() < 0.5:
+        whole = f"let S = fold t:T with s = p. {step} gen i:n. {following} in sum i:n. S[i] * S[i]"
+    else:
+        other = random.choice(["s[i]", "d[i] * c", "r[i] + d[i]"])
+        whole = (
+            f"let S = fold t:T with s = p, r = p. {step} (gen i:n. {following} - r[i] / 3, gen i:n. {other}) in "
+            "sum i:n. fst(S)[i] * snd(S)[i]"
+        )
+    return tl.parse(f"f(x: [T][n]R, p: [n]R, c: R) = {whole}")
+
+
+@pytest.mark.parametrize("seed", one_in(4, range(32)))
+def test_gradients_of_random_steps(seed: int) -> None:
+    g = tl.grad(random_program(Random(seed)))
+    run = tl.lower(g)
+    with jax.enable_x64(True):
+        for steps, n in ((0, 2), (1, 1), (3, 3), (5, 2)):
+            x = given(g, {"T": steps, "n": n})
+            for ours, wanted in zip(jax.tree.leaves(run(*x)), jax.tree.leaves(tl.evaluate(g, *x)), strict=True):
+                np.testing.assert_allclose(ours, wanted, rtol=1e-9, atol=1e-9)

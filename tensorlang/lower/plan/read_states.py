@@ -3,9 +3,9 @@
     H = Loop(.. s, l = gen g. s[g - 1] + s[g + 1] - 2 * s[g] ..)    ->    H = Loop(.. s ..)
     .. H.l[t, g] ..                                                       .. S[t, g - 1] + S[t, g + 1] - 2 * S[t, g] ..
 
-where S, the states before each step, are as large as l, and l is read at all times by no other recurrence. A step has its state in
-memory anyway, whereas XLA computes twice what a step both stores and reads on, and makes arrays of what that reads in
-several places: the gradient of a wave equation waits for these.
+where S, the states before each step, are as large as l, and l is read at all times by no other recurrence. A step has
+its state in memory anyway, whereas XLA computes twice what a step both stores and reads on, and makes arrays of what
+that reads in several places: the gradient of a wave equation waits for these.
 """
 
 from __future__ import annotations
@@ -40,10 +40,11 @@ def read_states(s: SSA) -> SSA:
     outputs = set(output_list(s.outputs))
     change: dict[Statement, Statement] = {}
     for x in s.statements:
-        if isinstance(x, States) and x.word == "scan" and x not in outputs and _is_read_on(x):
-            if all(_reads_all(y) for y in s.statements if x in operands(y)) and _is_short_sum(x):
-                made = AllTimes(x.loop, from_states=True).timed(x.loop.step.outputs[x.place])
-                change |= {x: made} if made is not None else {}
+        if isinstance(x, States) and x.word == "scan" and x not in outputs and _is_read_on(x) and _is_short_sum(x):
+            readers = [y for y in s.statements if x in operands(y)]
+            made = AllTimes(x.loop, from_states=True).timed(x.loop.step.outputs[x.place])
+            if made is not None and all(map(_reads_all, readers)):
+                change[x] = made
     if not change:
         return s
     new = merged(s.statements, {}, change)

@@ -14,8 +14,9 @@ from tensorlang.language.encoded import Encoding, Refused
 
 T = TypeVar("T")
 
-LEAST = 0.01
-"""What took fewer seconds than this to make is not kept: to read it would not take much less."""
+LEAST = 0.003
+"""What took fewer seconds than this to make is not kept: to read it would not take much less. Where it is read,
+what makes it need not be imported, which takes longer."""
 
 _DAMAGE = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 

@@ -36,21 +36,27 @@ from tensorlang.normal.ssa import (
     looked_up,
     operands,
     own_indices,
+    states,
     summed_indices,
 )
 from tensorlang.normal.tidy import with_operands
 
 
 @dataclass
-class _AllTimes:
-    """The statements of a step as statements outside of it, whose first axis is the time where they depend on it."""
+class AllTimes:
+    """The statements of a step as statements outside of it, whose first axis is the time where they depend on it.
+
+    Those that depend on states are made if that is asked, `from_states` before each step.
+    """
 
     loop: Loop
+    from_states: bool = False
     made: dict[Statement, tuple[Statement, bool] | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         step = self.loop.step
-        self.made.update((Input(v, (), x.shape), None) for v, x in zip(step.states, self.loop.inits, strict=True))
+        for k, (v, x) in enumerate(zip(step.states, self.loop.inits, strict=True)):
+            self.made[Input(v, (), x.shape)] = (states(self.loop, k, "prescan"), True) if self.from_states else None
         for v, x in zip(step.frees, self.loop.frees, strict=True):
             self.made[Input(v, (), x.shape)] = (x, False)
         self.inside = {x.array for x in step.choices if isinstance(x, Defining)}
@@ -59,13 +65,13 @@ class _AllTimes:
             self.of(x)
 
     def of(self, x: Statement) -> tuple[Statement, bool] | None:
-        """`x` outside of the recurrence, and whether it depends on the time; None if it depends on states."""
+        """`x` outside of the recurrence, and whether it depends on the time; None if it isn't made."""
         if x not in self.made:
             self.made[x] = self._made(x)
         return self.made[x]
 
     def timed(self, x: Statement) -> Statement | None:
-        """`x` with the time as its first axis; None if it depends on states."""
+        """`x` with the time as its first axis; None if it isn't made."""
         found = self.of(x)
         return None if found is None else found[0] if found[1] else self._repeated(found[0])
 
@@ -135,7 +141,7 @@ class _AllTimes:
 
 def left(loop: Loop, words: Mapping[int, Collection[str]]) -> dict[tuple[int, str], Statement]:
     """The states that leave `loop`, by place and word, of those that are read by `words`."""
-    steps = _AllTimes(loop)
+    steps = AllTimes(loop)
     found: dict[tuple[int, str], Statement] = {}
     inside = step_ssa(loop.step).statements
     for k, (x, init, v) in enumerate(zip(loop.step.outputs, loop.inits, loop.step.states, strict=True)):
@@ -151,7 +157,7 @@ def left(loop: Loop, words: Mapping[int, Collection[str]]) -> dict[tuple[int, st
     return found
 
 
-def _total(x: Statement, before: Statement, steps: _AllTimes, init: Statement) -> Statement | None:
+def _total(x: Statement, before: Statement, steps: AllTimes, init: Statement) -> Statement | None:
     """The first state and the sum of what steps add to it, if that is all they do."""
     if not isinstance(x, Addition) or [t for t in x.terms if t.operand is before] != [Term(1, TRUE, before)]:
         return None

@@ -3,6 +3,7 @@
     gen i:n + m. [i < n] * x[i] + [n <= i] * y[i - n]                       x, then y
     gen i:n + 2. [i = 0] * a + [1 <= i <= n] * x[i - 1] + [i = n + 1] * c   a, then x, then c
     gen i:2*n. (sum j:n. [i = 2*j] * x[j]) + sum j:n. [i = 2*j + 1] * y[j]  x and y in turns
+    gen i:n. [i = 3] * a                                                    zeros, then a, then zeros
 
 Terms at the same places are added up before. At some sizes two pieces may meet after all, as [i = 0] and [i = n - 1]
 do if n is 1: where that is so is seen when the code is traced, and there they are added up.
@@ -66,6 +67,20 @@ def assembled(ctx: Context, scope: Scope, e: Add, whole: frozenset[Expr]) -> Dee
     return None
 
 
+def alone(ctx: Context, scope: Scope, e: Expr) -> Deep[Value | None]:
+    """The array of `e` as one piece among zeros, if it is at one place of its first axis; None if it is not.
+
+    That writes it in one go, but is not fused with what reads it: it is for arrays that are stored.
+    """
+    if not isinstance(e, Bracket):
+        return None
+    term = _term(scope, 1, e)
+    for i, r in list(scope.domain.items())[:1]:
+        if any(_value_of(scope, i, q) is not None for q in term.parts):
+            return (yield from call(_side_by_side(ctx, scope, i, r, [term], least=1)))
+    return None
+
+
 def _terms(scope: Scope, e: Add, whole: frozenset[Expr]) -> list[_Term]:
     """The terms of `e`; none if there are too many, or one that is everywhere."""
     found: list[tuple[int, Expr]] = []
@@ -113,14 +128,16 @@ class _Piece:
     terms: tuple[tuple[int, Expr], ...]
 
 
-def _side_by_side(ctx: Context, scope: Scope, i: Index, r: Range, terms: Sequence[_Term]) -> Deep[Value | None]:
-    """The terms as pieces along axis `i`."""
+def _side_by_side(
+    ctx: Context, scope: Scope, i: Index, r: Range, terms: Sequence[_Term], least: int = 2
+) -> Deep[Value | None]:
+    """The terms as pieces along axis `i`; None if there are fewer than `least`."""
     pieces: list[_Piece] = []
     for term in terms:
         piece = _piece(scope, i, r, term)
         if piece is None or not _is_placed(ctx.integers, pieces, piece):
             return None
-    if len(pieces) < 2:
+    if len(pieces) < least:
         return None
     ranges, scopes, values = [], [], []
     for piece in pieces:

@@ -21,6 +21,7 @@ from tensorlang.language.grammar import Expr, MakePair, Proj, Var, children
 from tensorlang.language.predicates import Relation
 from tensorlang.language.show import expr_text
 from tensorlang.language.types import Pair, shape, struct_of_arrays
+from tensorlang.lower.arrays.concatenate import alone
 from tensorlang.lower.arrays.context import Context, Held
 from tensorlang.lower.arrays.decisions import Decision
 from tensorlang.lower.arrays.expressions import Compiler
@@ -227,7 +228,8 @@ class ArrayProgram(Shown):
             block.assign(name, run(in_blocks(ctx, scope, scalar, cut)))
         else:
             ctx.target = name
-            v = ordered(run(self._compiler.value(scalar, scope)), tuple(domain))
+            found = run(alone(ctx, scope, scalar))
+            v = ordered(run(self._compiler.value(scalar, scope)) if found is None else found, tuple(domain))
             node = whole(ctx, scope, v, scope.order, dtype_of(scalar))
             if forced:
                 node = apply("_stored", node)

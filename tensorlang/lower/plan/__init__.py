@@ -5,6 +5,7 @@ numbers         the numbers that indices and sizes are become arrays
 quotients       quotients of indices by constants are read from arrays
 in_step         products that steps make, rather than to read them of all times
 read_products   products that steps store anyway, in the place of their factors
+read_states     short sums of states that steps store and read on, computed of the states instead
 read_parts      states of which a part is kept over the time
 needless_masks  masks of the time that hide nothing but zeros
 reroll          statements of the same form become one statement over an axis

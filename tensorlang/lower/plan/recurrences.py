@@ -30,6 +30,7 @@ from tensorlang.lower.plan.needless_masks import (
 )
 from tensorlang.lower.plan.read_parts import read_parts
 from tensorlang.lower.plan.read_products import read_products
+from tensorlang.lower.plan.read_states import read_states
 from tensorlang.lower.plan.windows import WINDOW, Along, Sweep, found_sweep
 from tensorlang.normal import normal_ssa
 from tensorlang.normal.pattern import axes
@@ -170,7 +171,7 @@ def thinner(s: SSA, store: str = "needed") -> SSA:
     tidied = d.joined(tidy(d.s), lambda step: with_outputs(step, tidy(step_ssa(step))))
     made = read_parts(in_steps(tidied))
     if store == "needed":  # other ones compute again what is not a state
-        made = read_products(made)
+        made = read_products(read_states(made))
     return s if made is tidied else made
 
 

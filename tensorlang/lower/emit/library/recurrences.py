@@ -19,6 +19,7 @@ def _go_through(step, states, first, size, read=None, backwards=False):
         return (t + 1, states), values
 
     carry = jnp.asarray(first, jnp.int32), states
+    # not unrolled: XLA fuses steps that follow one another, and computes states anew for each that reads them
     (_, states), values = lax.scan(one, carry, length=size, reverse=backwards)
     return states, values
 
@@ -125,10 +126,12 @@ def _sweep(step, rest, pick, first, stored, kept, size, turned, dtype):
 
     states = _numbers(first, dtype)
     marks = tuple(_marks(store, size, length, data) for store, _, data in kept)
-    kinds, each = jax.eval_shape(lambda x: window(x, marks, 0, min(length, size))[2::2], states)
+    kinds, listed, each = jax.eval_shape(lambda x: window(x, marks, 0, min(length, size))[2:], states)
     sums = tuple(jnp.zeros(x.shape, dtype) for x in kinds)
     if not kept and sum(x.size for x in each) * (size // length - 1) <= 2 * sum(x.size for x in kinds):
         length = size  # what is added up is larger than what steps give
+    elif kinds and listed and size > 64 and not (turned or stored or kept):
+        pass  # what steps give is stored in any case, and sums over many times are faster
     elif not kept and sum(x.size for x in kinds) <= sum(x.size for x in each) // max(min(length, size), 1):
         length = 1
     count, left = (size // length, size % length) if size else (0, 0)

@@ -270,15 +270,27 @@ def _expanded(site: Expr, around: set[Index], known: Mapping[Var, _Triangle]) ->
         else:
             parts += conjuncts(e.pred)
         e = e.body
-    if len(loops) != 1:
+    if not loops:
         return None
     read: set[Var] = set()
-    terms = [replace(t, parts=tuple(dict.fromkeys((*parts, *t.parts)))) for t in _terms(e, known, read)]
+    terms = _terms(e, known, read)
     if not terms or not (read or len(terms) > 1 or any(t.loops for t in terms)):
         return None
+    for binder in reversed(loops):
+        others = [b for b in loops if b is not binder]
+        inside = [q for q in parts if binder[0] in free_atoms(q)]
+        outside = [q for q in parts if q not in inside]
+        made = _runs(terms, binder, inside, around.union(i for i, _ in others))
+        if made is not None:
+            return sums(others, bracket(conjunction(outside), made))
+    return None
+
+
+def _runs(terms: Sequence[_Term], binder: Binder, parts: Sequence[Predicate], around: set[Index]) -> Expr | None:
+    """The sum of the terms over one index under `parts`, each as a running sum or in chunks; None if one can't be."""
     total: Expr | None = None
     for t in terms:
-        made = _running(t, loops[0], around)
+        made = _running(replace(t, parts=tuple(dict.fromkeys((*parts, *t.parts)))), binder, around)
         if made is None:
             return None
         total = made if total is None else Add(total, made, 1)

@@ -161,7 +161,7 @@ def _nested(ctx: Context, c: Summation) -> _Nested | WhyNot:
     p = _taken_apart(ctx, c, 2)
     if isinstance(p, WhyNot):
         return p
-    most = max(len(indices & c.ranges.keys()) for _, indices in p.factors)
+    most = max(1, *(len(indices & c.ranges.keys()) for _, indices in p.factors))
     for i, r in c.summed.items():
         others = c.without(i)
         scope = ctx.scope(c.scope, domain={**c.scope.domain, i: r})

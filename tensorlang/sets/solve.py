@@ -219,9 +219,7 @@ def _without_witnessed(
 
 def _witnesses(p: Predicate, i: Index, j: Index, ranges: Ranges) -> bool:
     """Whether `p` plainly holds of `j` in the place of `i`."""
-    read = all(
-        in_range(a, n, ranges) is TRUE for x in lookups(p) for a, n in zip(x.at, x.array.sizes, strict=True)
-    )
+    read = all(in_range(a, n, ranges) is TRUE for x in lookups(p) for a, n in zip(x.at, x.array.sizes, strict=True))
     return read and substitute(p, {i: atom_affine(j)}) is TRUE
 
 

@@ -40,20 +40,13 @@ from tensorlang.lower.arrays.scope import Scope
 from tensorlang.lower.arrays.sums.loop import expanded
 from tensorlang.lower.arrays.values import Value, apply, integer
 from tensorlang.recursion import Deep, call
-from tensorlang.sets.encode import needs_data
-from tensorlang.sets.isl import implies
+from tensorlang.sets.isl import unanswered
 
 
 def without_implied(parts: Sequence[Predicate], ranges: Mapping[Index, Range]) -> tuple[Predicate, ...]:
     """`parts` without the questions to data that the others answer: [exists k. p] * sum k. [p] * e = sum k. [p] * e."""
-    kept = list(parts)
     inside = [q for i, r in ranges.items() for q in (at_most(r.start, atom_affine(i)), at_most(atom_affine(i), r.last))]
-    for q in parts:
-        if isinstance(q, Exists) and needs_data(q):
-            others = [other for other in kept if other is not q]
-            if implies(conjunction([*inside, *others]), q):
-                kept = others
-    return tuple(kept)
+    return unanswered(parts, conjunction(inside))
 
 
 def tabled(ctx: Context, scope: Scope, p: Exists) -> Deep[Value | None]:

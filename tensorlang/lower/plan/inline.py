@@ -147,7 +147,8 @@ def _is_of_vectors(e: Expr, found: Set[Var]) -> bool:
         own.add(e.index)
         e = e.body
     parts = _factors(e) if isinstance(e, Bracket) else []
-    return len(own) > 1 and all(_is_read_well(part, found) for part in parts) and own == set().union(*map(_indices, parts))
+    read = {i for part in parts for i in _indices(part)}
+    return len(own) > 1 and own == read and all(_is_read_well(part, found) for part in parts)
 
 
 def _factors(e: Expr) -> list[Expr]:

@@ -6,13 +6,15 @@
 Causal linear attention is of that form, and so are its derivatives: sums of such products, and of what has one of both
 indices. As sums of three factors they are computed in chunks (`arrays.sums.chunked`) or as running sums, in time that
 is linear in n, and no triangle is ever stored. It is the same with pairs of a group, [p[j] = p[i]], or of one in order,
-[p[j] = p[i] and j <= i], without an index k: sums of these are shared by a group, or run in it.
+[p[j] = p[i] and j <= i], without an index k: sums of these are shared by a group, or run in it. An index k may also be
+what ties j to i, [p[j] = p[k] and q[k] = q[i]]: then one sum is nested in the other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce as fold
 
 from tensorlang.language.affine import Affine, Atom, Index, atom_affine
 from tensorlang.language.function import Function
@@ -34,10 +36,21 @@ from tensorlang.language.grammar import (
     sums,
 )
 from tensorlang.language.lets import bindings
-from tensorlang.language.predicates import Equal, NonNegative, Predicate, conjunction, conjuncts, free_atoms, substitute
+from tensorlang.language.predicates import (
+    Equal,
+    Exists,
+    NonNegative,
+    Predicate,
+    conjunction,
+    conjuncts,
+    free_atoms,
+    substitute,
+)
 from tensorlang.language.rebuilt import rewrite
-from tensorlang.lower.plan.dependence import places, results, variable
+from tensorlang.lower.plan.dependence import places, results, telling, variable
 from tensorlang.recursion import Deep, call, run
+from tensorlang.sets.isl import unanswered
+from tensorlang.sets.solve import ranges_predicate
 
 _MOST_TERMS, _MOST_FACTORS = 6, 6
 
@@ -106,7 +119,13 @@ def _triangle(e: Expr, known: Mapping[Var, _Triangle]) -> _Triangle | None:
     if any(q not in t.parts for t in terms for q in ties):
         return None
     ends = _ends(ties)
-    if ends is None or not ends <= sizes.keys() or len({sizes[i] for i in ends}) > 1:
+    if ends is None:
+        asks = all(isinstance(q, Exists) for q in ties)  # sums may have the answer
+        tied = len(sizes) == 2 and ties and (asks or all(_is_tree(t, {*sizes, *dict(t.loops)}) for t in terms))
+        ends = frozenset(sizes) if tied else None
+    elif len({sizes[i] for i in ends}) > 1:
+        return None
+    if ends is None or not ends <= sizes.keys():
         return None
     if any(ends <= _read_at(part) for t in terms for part in t.factors):
         return None
@@ -280,26 +299,37 @@ def _expanded(site: Expr, around: set[Index], known: Mapping[Var, _Triangle]) ->
         others = [b for b in loops if b is not binder]
         inside = [q for q in parts if binder[0] in free_atoms(q)]
         outside = [q for q in parts if q not in inside]
-        made = _runs(terms, binder, inside, around.union(i for i, _ in others))
-        if made is not None:
-            return sums(others, bracket(conjunction(outside), made))
+        runs = _runs(terms, binder, inside, around.union(i for i, _ in others))
+        if runs and len(others) > 1:
+            return _total([sums(others, bracket(conjunction(outside), e)) for e in runs])
+        if runs:
+            return sums(others, bracket(conjunction(outside), _total(runs)))
     return None
 
 
-def _runs(terms: Sequence[_Term], binder: Binder, parts: Sequence[Predicate], around: set[Index]) -> Expr | None:
-    """The sum of the terms over one index under `parts`, each as a running sum or in chunks; None if one can't be."""
-    total: Expr | None = None
+def _total(several: Sequence[Expr]) -> Expr:
+    return fold(lambda a, b: Add(a, b, 1), several)
+
+
+def _runs(terms: Sequence[_Term], binder: Binder, parts: Sequence[Predicate], around: set[Index]) -> list[Expr]:
+    """The sums of the terms over one index under `parts`, as running sums or in chunks; nothing if one can't be."""
+    found: list[Expr] = []
     for t in terms:
-        made = _running(replace(t, parts=tuple(dict.fromkeys((*parts, *t.parts)))), binder, around)
+        ranges = ranges_predicate(dict((binder, *t.loops)))
+        kept = unanswered(dict.fromkeys((*parts, *t.parts)), ranges)
+        made = _running(replace(t, parts=kept), binder, around)
         if made is None:
-            return None
-        total = made if total is None else Add(total, made, 1)
-    return total
+            return []
+        found.append(made)
+    return found
 
 
 def _running(t: _Term, binder: Binder, around: set[Index]) -> Expr | None:
     """The sum of `t` as one that is computed as a running sum or in chunks; None if it can't be."""
     summed, inner = binder[0], [i for i, _ in t.loops]
+    one = len(_tied(t) - {summed, *inner}) <= 1
+    if inner and one and not any(size.is_constant for _, size in t.loops) and _is_tree(t, {summed, *inner, *around}):
+        return _as_sum(t, binder)
     ties = [q for q in t.parts if not free_atoms(q).isdisjoint({summed, *around, *inner})]
     ends = _ends(ties)
     if (
@@ -324,7 +354,33 @@ def _running(t: _Term, binder: Binder, around: set[Index]) -> Expr | None:
         shared = both[0] | both[1]
         if len(frozenset().union(*values) - shared) > 1:
             return None
+    return _as_sum(t, binder)
+
+
+def _as_sum(t: _Term, binder: Binder) -> Expr:
     return _product([t.value, sums([binder, *t.loops], bracket(conjunction(t.parts), _product(t.factors)))])
+
+
+def _tied(t: _Term) -> set[Index]:
+    """The indices of the conditions of `t`."""
+    return {i for q in t.parts for i in free_atoms(q) if isinstance(i, Index)}
+
+
+def _is_tree(t: _Term, indices: set[Index]) -> bool:
+    """Whether `t` is a sum of vectors whose indices are tied in pairs, each to any other in one way: it is summed over
+    one index after the other then."""
+    pairs: dict[frozenset[Index], list[Predicate]] = {}
+    for q in telling(t.parts, [i for i, _ in t.loops]):
+        pairs.setdefault(frozenset(i for i in free_atoms(q) if isinstance(i, Index)), []).append(q)
+    if not all(_ends(ties) == ends for ends, ties in pairs.items()):
+        return False
+    trees: list[frozenset[Index]] = []
+    for ends in pairs:
+        touched = [tree for tree in trees if tree & ends]
+        if any(ends <= tree for tree in touched):
+            return False
+        trees = [*(tree for tree in trees if tree not in touched), ends.union(*touched)]
+    return len(trees) == 1 and all(len(_read_at(e) & indices) <= 1 for e in t.factors)
 
 
 def _rewritten(e: Expr, sites: Mapping[Expr, Expr], memo: dict[Expr, Expr]) -> Expr:

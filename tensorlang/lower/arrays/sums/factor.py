@@ -13,13 +13,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce as fold
-from itertools import combinations
 
 from tensorlang.language.affine import Atom, Index
 from tensorlang.language.grammar import Bracket, Const, Expr, Mul, number
-from tensorlang.language.predicates import Equal, NonNegative, Predicate, conjuncts, free_atoms, substitute
+from tensorlang.language.predicates import Predicate, conjuncts, free_atoms, substitute
 from tensorlang.lower.arrays.context import Context
-from tensorlang.lower.arrays.integers import ZERO
 from tensorlang.lower.arrays.sums.chunked import CHUNKS
 from tensorlang.lower.arrays.sums.numbered import NUMBERED
 from tensorlang.lower.arrays.sums.prefix_sum import BY_VALUE, COUNT, PREFIX_SUM, tabulated
@@ -29,7 +27,7 @@ from tensorlang.lower.arrays.sums.strategy import DECIDED, NOT_A_SUM, Strategy, 
 from tensorlang.lower.arrays.sums.summation import Summation
 from tensorlang.lower.arrays.sums.window import WINDOW
 from tensorlang.lower.arrays.values import Value, times
-from tensorlang.lower.plan.dependence import is_finite
+from tensorlang.lower.plan.dependence import is_finite, telling
 from tensorlang.recursion import Deep, call
 
 _MOST = 8
@@ -72,30 +70,9 @@ def _taken_apart(ctx: Context, c: Summation, least: int) -> _Product | WhyNot:
     if not parts:
         return WhyNot("there is no condition")
     free = ctx.free_indices.free
-    return _Product({q: free_atoms(q) for q in _telling(parts, c.summed)}, [(e, frozenset(free(e, c.scope.env))) for e in found])
-
-
-def _telling(parts: Sequence[Predicate], summed: Collection[Index]) -> list[Predicate]:
-    """`parts` without comparisons that follow from two others: j <= i and i <= k say that j <= k. It is those of summed
-    indices with one another that are left out first."""
-    kept = list(dict.fromkeys(parts))
-    for q in sorted(kept, key=lambda q: -len(free_atoms(q) & set(summed))):
-        others = [r for r in kept if r is not q and type(r) is type(q)]
-        if any(_follows(q, a, b) for a, b in combinations(others, 2)):
-            kept.remove(q)
-    return kept
-
-
-def _follows(q: Predicate, a: Predicate, b: Predicate) -> bool:
-    """Whether `a` and `b` added up, or subtracted if they are equalities, say `q`."""
-    match q, a, b:
-        case NonNegative(value), NonNegative(x), NonNegative(y):
-            rest = value - x - y
-            return rest.is_constant and rest.constant >= 0
-        case Equal(value), Equal(x), Equal(y):
-            return any(value - x * k - y * m is ZERO for k in (1, -1) for m in (1, -1))
-        case _:
-            return False
+    return _Product(
+        {q: free_atoms(q) for q in telling(parts, c.summed)}, [(e, frozenset(free(e, c.scope.env))) for e in found]
+    )
 
 
 def _product(several: Iterable[Expr]) -> Expr:

@@ -123,11 +123,9 @@ def _triangle(e: Expr, known: Mapping[Var, _Triangle]) -> _Triangle | None:
         asks = all(isinstance(q, Exists) for q in ties)  # sums may have the answer
         tied = len(sizes) == 2 and ties and (asks or all(_is_tree(t, {*sizes, *dict(t.loops)}) for t in terms))
         ends = frozenset(sizes) if tied else None
-    elif len({sizes[i] for i in ends}) > 1:
+    elif not ends <= sizes.keys() or len({sizes[i] for i in ends}) > 1:
         return None
-    if ends is None or not ends <= sizes.keys():
-        return None
-    if any(ends <= _read_at(part) for t in terms for part in t.factors):
+    if ends is None or any(ends <= _read_at(part) for t in terms for part in t.factors):
         return None
     return None if any(sizes[i].is_constant for i in ends) else _Triangle(tuple(sizes), terms, frozenset(read))
 

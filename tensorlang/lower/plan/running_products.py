@@ -16,10 +16,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce as fold
 
-from tensorlang.language.affine import Affine, Atom, Index, atom_affine
+from tensorlang.language.affine import Affine, Atom, Index, Lookup, atom_affine
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import (
-    Access,
     Add,
     Bracket,
     Const,
@@ -29,7 +28,6 @@ from tensorlang.language.grammar import (
     Mul,
     Sum,
     Var,
-    access,
     bracket,
     children,
     number,
@@ -46,8 +44,8 @@ from tensorlang.language.predicates import (
     free_atoms,
     substitute,
 )
-from tensorlang.language.rebuilt import rewrite
-from tensorlang.lower.plan.dependence import places, results, telling, variable
+from tensorlang.language.rebuilt import rewrite, with_atoms
+from tensorlang.lower.plan.dependence import FreeIndices, is_finite, places, reads, results, telling, variable
 from tensorlang.recursion import Deep, call, run
 from tensorlang.sets.isl import unanswered
 from tensorlang.sets.solve import ranges_predicate
@@ -118,7 +116,7 @@ def _triangle(e: Expr, known: Mapping[Var, _Triangle]) -> _Triangle | None:
     ties = list(dict.fromkeys(q for t in terms for q in t.parts if not free_atoms(q).isdisjoint(sizes)))
     if any(q not in t.parts for t in terms for q in ties):
         return None
-    ends = _ends(ties)
+    ends = _ends(ties if any(t.loops for t in terms) else _of_pairs(ties))
     if ends is None:
         asks = all(isinstance(q, Exists) for q in ties)  # sums may have the answer
         tied = len(sizes) == 2 and ties and (asks or all(_is_tree(t, {*sizes, *dict(t.loops)}) for t in terms))
@@ -155,6 +153,8 @@ def _multiplied_out(e: Expr, known: Mapping[Var, _Triangle], read: set[Var]) -> 
         case Bracket(p, a):
             inner = yield from call(_multiplied_out(a, known, read))
             return tuple(replace(t, parts=tuple(dict.fromkeys((*conjuncts(p), *t.parts)))) for t in inner)
+        case Sum() if _is_vector(e, known):
+            return (_Term(number(1), factors=(e,)),)
         case Sum(i, size, a):
             inner = yield from call(_multiplied_out(a, known, read))
             return tuple(replace(t, loops=((i, size), *t.loops)) for t in inner)
@@ -172,6 +172,11 @@ def _multiplied_out(e: Expr, known: Mapping[Var, _Triangle], read: set[Var]) -> 
             return tuple(_times(t, u) for t in left for u in right)
         case _:
             return ()
+
+
+def _is_vector(e: Expr, known: Mapping[Var, _Triangle]) -> bool:
+    """Whether `e`, a sum, is one for each value of an index, to be computed once for each."""
+    return is_finite(e) and len(_read_at(e)) <= 1 and all(variable(x) not in known for x in reads(e))
 
 
 def _times(t: _Term, u: _Term) -> _Term:
@@ -200,10 +205,15 @@ def _at(t: _Term, at: Places) -> _Term:
 
 
 def _moved(e: Expr, at: Places) -> Expr:
-    whole = e
-    while isinstance(whole, Access):
-        whole = whole.body
-    return access(whole, *(a.substitute(at) for a in places(e)))
+    return with_atoms(rewrite(e, lambda _: None, _with_own_index), at)
+
+
+def _with_own_index(_: Expr, e: Expr) -> Expr:
+    """`e`, a sum over an index that nothing else binds if it is a sum."""
+    if not isinstance(e, Sum):
+        return e
+    own = Index(e.index.name)
+    return Sum(own, e.size, with_atoms(e.body, {e.index: atom_affine(own)}))
 
 
 def _ends(ties: Sequence[Predicate]) -> frozenset[Index] | None:
@@ -229,7 +239,8 @@ def _compares(q: Predicate, indices: frozenset[Index]) -> bool:
 def _in_groups(ties: Sequence[Predicate]) -> bool:
     """Whether some of `ties` ask for elements of a group, and at most one other for an order."""
     equal = [q for q in ties if isinstance(q, Equal)]
-    elements = all(len(q.difference.lookups) == len(q.difference.terms) == 2 for q in equal)
+    elements = all(isinstance(x, Lookup) for q in equal for x in q.difference.atoms)
+    elements &= all(len(q.difference.terms) == 2 for q in equal)
     return bool(equal) and elements and len(ties) - len(equal) <= 1
 
 
@@ -248,7 +259,9 @@ def plain_places(e: Expr) -> tuple[Index, ...] | None:
 
 
 def _read_at(e: Expr) -> frozenset[Index]:
-    """The indices on which the places depend at which `e` reads an element of a variable."""
+    """The indices on which a factor depends: an element of a variable, or a sum."""
+    if isinstance(e, Sum):
+        return FreeIndices().free(e, {})
     return frozenset(i for a in places(e) for i in a.free if isinstance(i, Index))
 
 
@@ -329,7 +342,7 @@ def _running(t: _Term, binder: Binder, around: set[Index]) -> Expr | None:
     if inner and one and not any(size.is_constant for _, size in t.loops) and _is_tree(t, {summed, *inner, *around}):
         return _as_sum(t, binder)
     ties = [q for q in t.parts if not free_atoms(q).isdisjoint({summed, *around, *inner})]
-    ends = _ends(ties)
+    ends = _ends(ties if inner else _of_pairs(ties))
     if (
         ends is None
         or (inner and _in_groups(ties))
@@ -356,7 +369,16 @@ def _running(t: _Term, binder: Binder, around: set[Index]) -> Expr | None:
 
 
 def _as_sum(t: _Term, binder: Binder) -> Expr:
-    return _product([t.value, sums([binder, *t.loops], bracket(conjunction(t.parts), _product(t.factors)))])
+    loops = [binder, *t.loops]
+    within = [q for q in t.parts if not free_atoms(q).isdisjoint(i for i, _ in loops)]
+    outside = conjunction(q for q in t.parts if q not in within)
+    body = bracket(conjunction(within), _product(t.factors))
+    return bracket(outside, _product([t.value, sums(loops, body)]))
+
+
+def _of_pairs(ties: Sequence[Predicate]) -> list[Predicate]:
+    """Those of `ties` that are not conditions of one index alone."""
+    return [q for q in ties if sum(isinstance(i, Index) for i in free_atoms(q)) > 1]
 
 
 def _tied(t: _Term) -> set[Index]:
@@ -368,7 +390,7 @@ def _is_tree(t: _Term, indices: set[Index]) -> bool:
     """Whether `t` is a sum of vectors whose indices are tied in pairs, each to any other in one way: it is summed over
     one index after the other then."""
     pairs: dict[frozenset[Index], list[Predicate]] = {}
-    for q in telling(t.parts, [i for i, _ in t.loops]):
+    for q in telling(_of_pairs(t.parts), [i for i, _ in t.loops]):
         pairs.setdefault(frozenset(i for i in free_atoms(q) if isinstance(i, Index)), []).append(q)
     if not all(_ends(ties) == ends for ends, ties in pairs.items()):
         return False

@@ -144,5 +144,6 @@ def test_random_ones_are_right_and_grow_with_n(count: int, seed: int) -> None:
     for n in (0, 1, 2, 7):
         agrees(f, n, rng)
     agrees_with_dense_code(f, dense, 101 if count == 2 else 31)
-    if count == 2 or not differs:  # a difference in a sum over three may keep an array of pairs
+    # a difference in a sum over three, or a function, may keep an array of pairs
+    if count == 2 or not (differs or "sin" in text):
         grows_linearly(f, least=2048)

@@ -125,6 +125,17 @@ def not_implied(parts: Iterable[Predicate], context: Predicate) -> list[Predicat
     return list(kept)
 
 
+def unanswered(parts: Iterable[Predicate], facts: Predicate) -> tuple[Predicate, ...]:
+    """`parts` without the questions to data that the others answer where `facts` hold."""
+    kept = list(parts)
+    for q in tuple(kept):
+        if isinstance(q, Exists) and needs_data(q):
+            others = [other for other in kept if other is not q]
+            if implies(conjunction([facts, *others]), q):
+                kept = others
+    return tuple(kept)
+
+
 def _none_fails(free: int, bound: int, formula: Formula, row: Row) -> bool:
     """Whether `row` holds at all points of `formula`; False if that is too hard to say."""
     equality, value, terms = row

@@ -6,7 +6,7 @@ Sums over indices that an equality determines are the paper's way of writing shi
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -172,7 +172,7 @@ def equalities(p: Predicate) -> list[Affine]:
 def project(binders: Ranges, p: Predicate, known: Ranges) -> Predicate:
     """exists binders. p, with the determined ones eliminated and the others quantified over as little as possible.
 
-    Nothing is said of one in whose place a known index may stand: exists j. a[j] = a[i].
+    Nothing is said of one in whose place another index may stand: exists j. a[j] = a[i].
     """
     if p is FALSE:
         return FALSE
@@ -180,9 +180,10 @@ def project(binders: Ranges, p: Predicate, known: Ranges) -> Predicate:
         return disjunction([project(binders, part, known) for part in p.parts])
     solution = solve(p, binders, known)
     sizes = {i: binders[i] for i in solution.free}
+    rest, witnessed = _without_witnessed(conjuncts(solution.rest), sizes, known)
     outside: list[Predicate] = []
     groups: list[tuple[set[Index], list[Predicate]]] = []
-    for part in conjuncts(solution.rest):
+    for part in rest:
         bound = {a for a in free_atoms(part) if isinstance(a, Index) and a in sizes}
         if not bound:
             outside.append(part)
@@ -192,27 +193,34 @@ def project(binders: Ranges, p: Predicate, known: Ranges) -> Predicate:
         merged = [q for g in touching for q in g[1]]
         groups.append((bound.union(*(g[0] for g in touching)), [*merged, part]))
     for bound, parts in groups:
-        if _has_witness(bound, conjunction(parts), sizes, known):
-            continue
         fresh = {i: Index("k") for i in sizes if i in bound}
         body = substitute(conjunction(parts), {i: atom_affine(j) for i, j in fresh.items()})
         outside.append(exists([(j, sizes[i]) for i, j in fresh.items()], body))
-    quantified = {a for bound, _ in groups for a in bound}
-    outside += [at_most(constant(1), size) for i, size in sizes.items() if i not in quantified]
+    there = witnessed.union(*(bound for bound, _ in groups))
+    outside += [at_most(constant(1), size) for i, size in sizes.items() if i not in there]
     return conjunction(outside)
 
 
-def _has_witness(bound: Collection[Index], p: Predicate, sizes: Ranges, known: Ranges) -> bool:
-    """Whether `p` plainly holds of one of the `known` in the place of the only index that is bound."""
-    i, *others = bound
-    if others or any(
-        in_range(a, n, {**known, **sizes}) is not TRUE
-        for x in lookups(p)
-        for a, n in zip(x.at, x.array.sizes, strict=True)
-    ):
-        return False
-    same = (j for j in free_atoms(p) if isinstance(j, Index) and known.get(j) is sizes[i])
-    return any(substitute(p, {i: atom_affine(j)}) is TRUE for j in same)
+def _without_witnessed(
+    parts: Sequence[Predicate], sizes: Ranges, known: Ranges
+) -> tuple[Sequence[Predicate], set[Index]]:
+    """`parts` without those on bound indices that plainly hold of another index in the place of one, and these."""
+    found: set[Index] = set()
+    ranges = {**known, **sizes}
+    for i, n in sizes.items():
+        asked = [q for q in parts if i in free_atoms(q)]
+        others = {j for q in asked for j in free_atoms(q) if isinstance(j, Index) and j is not i and j not in found}
+        same = [j for j in ranges if j in others and ranges[j] is n]
+        if any(_witnesses(conjunction(asked), i, j, ranges) for j in same):
+            found.add(i)
+            parts = [q for q in parts if q not in asked]
+    return parts, found
+
+
+def _witnesses(p: Predicate, i: Index, j: Index, ranges: Ranges) -> bool:
+    """Whether `p` plainly holds of `j` in the place of `i`."""
+    read = all(in_range(a, n, ranges) is TRUE for x in lookups(p) for a, n in zip(x.at, x.array.sizes, strict=True))
+    return read and substitute(p, {i: atom_affine(j)}) is TRUE
 
 
 def simplify_in(p: Predicate, ranges: Ranges) -> Predicate:

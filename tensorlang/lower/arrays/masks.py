@@ -18,6 +18,7 @@ from tensorlang.language.predicates import (
     conjunction,
     conjuncts,
     equal,
+    free_atoms,
     lookups,
     relations,
     substitute,
@@ -135,8 +136,9 @@ def _exists(ctx: Context, scope: Scope, p: Exists) -> Deep[Value]:
             rest_of = Infix(positions(ctx, scope, at, axes), "%", integer(abs(c)))
             divides = Value(Infix(rest_of, "==", integer(0)), axes, 2)
             return _joined([v, divides], True, scope.order)
+    asks = [q for q in conjuncts(p.body) if isinstance(q, Exists) and index in free_atoms(q) and lookups(q)]
     given = ctx.sparse.keys() & relations(p.body) or [x for x in lookups(p.body) if any(index in a.free for a in x.at)]
-    if given:
+    if given or asks:
         table: Value | None = yield from call(tabled(ctx, scope, p))
         if table is not None:
             return table

@@ -27,6 +27,7 @@ from tensorlang.language.predicates import (
     conjunction,
     conjuncts,
     disjunction,
+    free_atoms,
     lookups,
     relations,
     substitute,
@@ -39,20 +40,13 @@ from tensorlang.lower.arrays.scope import Scope
 from tensorlang.lower.arrays.sums.loop import expanded
 from tensorlang.lower.arrays.values import Value, apply, integer
 from tensorlang.recursion import Deep, call
-from tensorlang.sets.encode import needs_data
-from tensorlang.sets.isl import implies
+from tensorlang.sets.isl import unanswered
 
 
 def without_implied(parts: Sequence[Predicate], ranges: Mapping[Index, Range]) -> tuple[Predicate, ...]:
     """`parts` without the questions to data that the others answer: [exists k. p] * sum k. [p] * e = sum k. [p] * e."""
-    kept = list(parts)
     inside = [q for i, r in ranges.items() for q in (at_most(r.start, atom_affine(i)), at_most(atom_affine(i), r.last))]
-    for q in parts:
-        if isinstance(q, Exists) and needs_data(q):
-            others = [other for other in kept if other is not q]
-            if implies(conjunction([*inside, *others]), q):
-                kept = others
-    return tuple(kept)
+    return unanswered(parts, conjunction(inside))
 
 
 def tabled(ctx: Context, scope: Scope, p: Exists) -> Deep[Value | None]:
@@ -129,7 +123,8 @@ def _by_own_data(p: Predicate, binders: Mapping[Index, Affine]) -> Predicate:
 def _outermost(p: Exists) -> tuple[dict[Index, Affine], Predicate]:
     """What `p` binds, with what else is bound for the same points of data, and the predicate under all of these.
 
-    Data that only meet others in comparisons, as in exists k. a[k] = i and exists l. b[l] = a[k], are asked apart.
+    Data that only meet others in comparisons, as in exists k. a[k] = i and exists l. b[l] = a[k], are asked apart,
+    unless the question is about what asks, too: exists l. b[l] = i and c[l] = a[k].
     """
     binders = {p.index: p.size}
     parts = list(conjuncts(p.body))
@@ -141,7 +136,8 @@ def _outermost(p: Exists) -> tuple[dict[Index, Affine], Predicate]:
 
 
 def _is_joint(q: Exists, binders: Mapping[Index, Affine]) -> bool:
-    """Whether an array or a relation is read at places with the index of `q` and with some of `binders` themselves."""
+    """Whether `q` asks about some of `binders` and others, or an array or a relation is read at places with its index
+    and with some of `binders` themselves."""
     if q.index in binders:
         return False
     places = [x.at for x in lookups(q.body)]
@@ -156,6 +152,9 @@ def _is_joint(q: Exists, binders: Mapping[Index, Affine]) -> bool:
                 stack.append(body)
             case _:
                 pass
+    asked = [i for i in free_atoms(q) if isinstance(i, Index)]
+    if any(i in binders for i in asked) and not all(i in binders for i in asked):
+        return True
     direct = [{i for a in at for i in a.atoms} for at in places]
     return any(q.index in found and not found.isdisjoint(binders) for found in direct)
 

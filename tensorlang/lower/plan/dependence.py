@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 
 from tensorlang.errors import NormalFormError
-from tensorlang.language.affine import Affine, Atom, Index, IndexArray, atom_affine
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, atom_affine, constant
 from tensorlang.language.grammar import (
     Access,
     Bracket,
@@ -23,7 +24,16 @@ from tensorlang.language.grammar import (
     Var,
     children,
 )
-from tensorlang.language.predicates import Relation, conjunction, equal, free_atoms, lookups
+from tensorlang.language.predicates import (
+    Equal,
+    NonNegative,
+    Predicate,
+    Relation,
+    conjunction,
+    equal,
+    free_atoms,
+    lookups,
+)
 from tensorlang.recursion import Deep, call, run
 from tensorlang.sets.solve import determines
 
@@ -243,3 +253,26 @@ def factors(e: Expr, limit: int = 8) -> list[Expr]:
 def longer(a: Affine, b: Affine) -> Affine:
     """A size that is at least both where they are at least 0."""
     return a if (b - a).is_constant and (b - a).constant <= 0 else b if (b - a).is_constant else a + b
+
+
+def telling(parts: Iterable[Predicate], summed: Collection[Index]) -> list[Predicate]:
+    """`parts` without comparisons that follow from two others: j <= i and i <= k say that j <= k. It is those of summed
+    indices with one another that are left out first."""
+    kept = list(dict.fromkeys(parts))
+    for q in sorted(kept, key=lambda q: -len(free_atoms(q) & set(summed))):
+        others = [r for r in kept if r is not q and type(r) is type(q)]
+        if any(_follows(q, a, b) for a, b in combinations(others, 2)):
+            kept.remove(q)
+    return kept
+
+
+def _follows(q: Predicate, a: Predicate, b: Predicate) -> bool:
+    """Whether `a` and `b` added up, or subtracted if they are equalities, say `q`."""
+    match q, a, b:
+        case NonNegative(value), NonNegative(x), NonNegative(y):
+            rest = value - x - y
+            return rest.is_constant and rest.constant >= 0
+        case Equal(value), Equal(x), Equal(y):
+            return any(value - x * k - y * m == constant(0) for k in (1, -1) for m in (1, -1))
+        case _:
+            return False

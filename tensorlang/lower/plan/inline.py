@@ -26,6 +26,7 @@ apart (`arrays.sums.factor`), and no array of pairs is needed.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from tensorlang.language.affine import Index, atom_affine
@@ -113,26 +114,41 @@ def _is_outer_product(e: Expr) -> bool:
 def _products_of_vectors(f: Function) -> set[Var]:
     """The variables that are products of vectors under conditions, all that reads them being sums of such products."""
     given, body = bindings(f.body)
-    found = {x for x, e in given if isinstance(x, Var) and _is_of_vectors(e)}
-    stack = [e for _, e in given] + list(results(body)) if found else []
-    seen = set(stack)
+    found: set[Var] = set()
+    for x, e in given:
+        if isinstance(x, Var) and _is_of_vectors(e, found):
+            found.add(x)
+    while found:
+        wrong = _misread([e for x, e in given if x not in found] + list(results(body)), found)
+        if not wrong:
+            break
+        found -= wrong
+    return found
+
+
+def _misread(several: Sequence[Expr], found: Set[Var]) -> set[Var]:
+    """Those of `found` that are read otherwise than in sums of products of vectors."""
+    stack = list(several)
+    seen, wrong = set(stack), set()
     while stack:
         e = stack.pop()
         if (x := variable(e)) is not None:
-            found.discard(x)
+            wrong |= {x} & found
         elif not (isinstance(e, Sum) and all(_is_read_well(part, found) for part in _factors(e))):
             fresh = [child for child in children(e) if child not in seen]
             seen.update(fresh)
             stack += fresh
-    return found
+    return wrong
 
 
-def _is_of_vectors(e: Expr) -> bool:
-    own = 0
+def _is_of_vectors(e: Expr, found: Set[Var]) -> bool:
+    own: set[Index] = set()
     while isinstance(e, Gen):
-        own, e = own + 1, e.body
+        own.add(e.index)
+        e = e.body
     parts = _factors(e) if isinstance(e, Bracket) else []
-    return own == 2 and all(map(_is_vector, parts)) and len({i for part in parts for i in _indices(part)}) == 2
+    read = {i for part in parts for i in _indices(part)}
+    return len(own) > 1 and own == read and all(_is_read_well(part, found) for part in parts)
 
 
 def _factors(e: Expr) -> list[Expr]:
@@ -159,7 +175,7 @@ def _is_vector(e: Expr) -> bool:
     return isinstance(e, Const) or (variable(e) is not None and len(_indices(e)) <= 1)
 
 
-def _is_read_well(e: Expr, found: set[Var]) -> bool:
+def _is_read_well(e: Expr, found: Set[Var]) -> bool:
     """Whether `e` is a factor of a sum of products of vectors, one of `found` among them."""
     return _is_vector(e) or (variable(e) in found and _is_plain(e))
 

@@ -30,7 +30,7 @@ from tensorlang.lower.plan.ir import (
 from tensorlang.lower.plan.materialize import materialized
 from tensorlang.lower.plan.numbers import replace_integers
 from tensorlang.lower.plan.place_guards import guard_places
-from tensorlang.lower.plan.quotients import read_quotients
+from tensorlang.lower.plan.quotients import bound_quotients, read_quotients
 from tensorlang.lower.plan.reroll import reroll
 from tensorlang.lower.plan.running_products import inline_running_products
 from tensorlang.lower.plan.sparse import stored_at_points
@@ -42,7 +42,7 @@ def plan(f: Function, sparse: Collection[Relation] = (), in_step: bool = False) 
     numbers = replace_integers(f)  # the numbers that indices are, as arrays
     divided, tables = read_quotients(numbers.function)
     rerolled = reroll(divided)  # statements of the same form as one
-    inlined = inline_running_products(inline(rerolled.function))
+    inlined = bound_quotients(inline_running_products(inline(rerolled.function)), tables)
     ordered = transpose_short_rows(inlined)
     fused = fuse_sums(guard_places(ordered))
     points = stored_at_points(fused.function, sparse)

@@ -20,6 +20,8 @@ from tensorlang.language.function import Function
 from tensorlang.language.grammar import Access, Bracket, Choice, Expr, Extremum, Gen, Sum, children
 from tensorlang.language.lets import bindings, under
 from tensorlang.language.predicates import (
+    TRUE,
+    Equal,
     Exists,
     NonNegative,
     Or,
@@ -30,9 +32,12 @@ from tensorlang.language.predicates import (
     disjunction,
     equal,
     free_atoms,
+    lookups,
+    substitute,
+    within,
 )
 from tensorlang.language.rebuilt import rewrite
-from tensorlang.lower.plan.dependence import FreeIndices, longer
+from tensorlang.lower.plan.dependence import FreeIndices, factors, is_finite, longer
 from tensorlang.sets.eliminate import shadow
 from tensorlang.sets.isl import implies
 from tensorlang.sets.solve import Ranges, project, ranges_predicate
@@ -48,6 +53,16 @@ def read_quotients(f: Function) -> tuple[Function, Tables]:
     made = [(x, _Statement(e, tables).rewritten()) for x, e in found]
     body = under(made, _Statement(outputs, tables).rewritten())
     return (replace(f, body=body) if tables else f), tables
+
+
+def bound_quotients(f: Function, tables: Tables) -> Function:
+    """`f`, which also says of indices of the same quotient that they are near each other, where one is summed or chosen
+    and what is read depends on both: a sum, or an extremum, over a window."""
+    if not tables:
+        return f
+    found, outputs = bindings(f.body)
+    made = [(x, _Windows(e, tables).rewritten()) for x, e in found]
+    return replace(f, body=under(made, _Windows(outputs, tables).rewritten()))
 
 
 @dataclass
@@ -86,9 +101,9 @@ class _Statement:
     def _made(self, _: Expr, e: Expr) -> Expr:
         match e:
             case Bracket(p, a):
-                return Bracket(conjunction([self._solved(p, self.ranges), *self._nearby(p, a)]), a)
+                return Bracket(self._solved(p, self.ranges), a)
             case Extremum(sign, i, n, p, a) | Choice(sign, i, n, p, a):
-                return type(e)(sign, i, n, conjunction([self._solved(p, self.ranges), *self._nearby(p, a)]), a)
+                return type(e)(sign, i, n, self._solved(p, self.ranges), a)
             case _:
                 return e
 
@@ -133,17 +148,6 @@ class _Statement:
                 elif i is bound and implies(conjunction([*context, *parts, ranges_predicate(ranges)]), other):
                     yield [q], i, a, c
 
-    def _nearby(self, p: Predicate, a: Expr) -> list[Predicate]:
-        """That an index is near one that is summed or chosen, where they have the same quotient and what else there is
-        depends on both: a sum, or an extremum, over a window."""
-        near: list[Predicate] = []
-        for q in conjuncts(p):
-            free = FreeIndices().free(a, {}).union(*(free_atoms(other) for other in conjuncts(p) if other is not q))
-            moving = free & (self.summed | self.chosen)
-            said = [r for r in conjuncts(shadow(q)) if isinstance(r, NonNegative) and free.issuperset(r.value.indices)]
-            near += [r for r in said if not moving.isdisjoint(r.value.indices)]
-        return near
-
     def _is_asked_for(self, i: Index, a: Affine, bound: Index | None) -> bool:
         """Whether to read floor(a/c), which is `i`."""
         if any(i in atom_affine(x).free for x in a.lookups):
@@ -170,6 +174,47 @@ class _Statement:
             return whole
         table = self.tables.setdefault((longest, c), _table(longest, c))
         return whole + atom_affine(Lookup(table, (rest,)))
+
+
+class _Windows(_Statement):
+    """A statement that has read quotients."""
+
+    def _made(self, _: Expr, e: Expr) -> Expr:
+        match e:
+            case Bracket(p, a):
+                apart = factors(a) if all(map(is_finite, factors(a))) else [a]
+                return Bracket(conjunction([p, *self._nearby(p, apart)]), a)
+            case Extremum(sign, i, n, p, a) | Choice(sign, i, n, p, a):
+                return type(e)(sign, i, n, conjunction([p, *self._nearby(p, [a])]), a)
+            case _:
+                return e
+
+    def _nearby(self, p: Predicate, several: Sequence[Expr]) -> list[Predicate]:
+        """What equal quotients among `p` say of two indices on which a condition or one of `several` depends."""
+        near: list[Predicate] = []
+        moving = self.summed | self.chosen
+        for q in conjuncts(p):
+            bounds = [r for r in conjuncts(shadow(self._as_comparisons(q))) if isinstance(r, NonNegative)]
+            bounds = [r for r in bounds if not moving.isdisjoint(r.value.indices)]
+            if bounds:
+                read = [free_atoms(other) for other in conjuncts(p) if other is not q]
+                read += [FreeIndices().free(e, {}) for e in several]
+                near += [r for r in bounds if any(at.issuperset(r.value.indices) for at in read)]
+        return near
+
+    def _as_comparisons(self, q: Predicate) -> Predicate:
+        """What `q` says if it compares quotients, of the indices of these."""
+        quotients = {array: c for (_, c), array in self.tables.items()}
+        read = lookups(q) if isinstance(q, Equal | NonNegative) else []
+        if not read or not all(x.array in quotients for x in read):
+            return TRUE
+        values: dict[Atom, Affine] = {x: atom_affine(Index("q")) for x in read}
+        parts: list[Predicate] = [substitute(q, values)]
+        for x, value in values.items():
+            assert isinstance(x, Lookup)
+            parts += conjuncts(within(x.at[0] - value * quotients[x.array], constant(quotients[x.array])))
+        sizes = {value.indices[0]: x.array.size for x, value in values.items() if isinstance(x, Lookup)}
+        return project(sizes, conjunction(parts), self.ranges)
 
 
 def _table(length: Affine, c: int) -> IndexArray:

@@ -6,18 +6,19 @@
 Causal linear attention is of that form, and so are its derivatives: sums of such products, and of what has one of both
 indices. As sums of three factors they are computed in chunks (`arrays.sums.chunked`) or as running sums, in time that
 is linear in n, and no triangle is ever stored. It is the same with pairs of a group, [p[j] = p[i]], or of one in order,
-[p[j] = p[i] and j <= i], without an index k: sums of these are shared by a group, or run in it.
+[p[j] = p[i] and j <= i], without an index k: sums of these are shared by a group, or run in it. An index k may also be
+what ties j to i, [p[j] = p[k] and q[k] = q[i]]: then one sum is nested in the other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce as fold
 
-from tensorlang.language.affine import Affine, Atom, Index, atom_affine
+from tensorlang.language.affine import Affine, Atom, Index, Lookup, atom_affine
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import (
-    Access,
     Add,
     Bracket,
     Const,
@@ -27,17 +28,27 @@ from tensorlang.language.grammar import (
     Mul,
     Sum,
     Var,
-    access,
     bracket,
     children,
     number,
     sums,
 )
 from tensorlang.language.lets import bindings
-from tensorlang.language.predicates import Equal, NonNegative, Predicate, conjunction, conjuncts, free_atoms, substitute
-from tensorlang.language.rebuilt import rewrite
-from tensorlang.lower.plan.dependence import places, results, variable
+from tensorlang.language.predicates import (
+    Equal,
+    Exists,
+    NonNegative,
+    Predicate,
+    conjunction,
+    conjuncts,
+    free_atoms,
+    substitute,
+)
+from tensorlang.language.rebuilt import rewrite, with_atoms
+from tensorlang.lower.plan.dependence import FreeIndices, is_finite, places, reads, results, telling, variable
 from tensorlang.recursion import Deep, call, run
+from tensorlang.sets.isl import unanswered
+from tensorlang.sets.solve import ranges_predicate
 
 _MOST_TERMS, _MOST_FACTORS = 6, 6
 
@@ -105,10 +116,14 @@ def _triangle(e: Expr, known: Mapping[Var, _Triangle]) -> _Triangle | None:
     ties = list(dict.fromkeys(q for t in terms for q in t.parts if not free_atoms(q).isdisjoint(sizes)))
     if any(q not in t.parts for t in terms for q in ties):
         return None
-    ends = _ends(ties)
-    if ends is None or not ends <= sizes.keys() or len({sizes[i] for i in ends}) > 1:
+    ends = _ends(ties if any(t.loops for t in terms) else _of_pairs(ties))
+    if ends is None:
+        asks = all(isinstance(q, Exists) for q in ties)  # sums may have the answer
+        tied = len(sizes) == 2 and ties and (asks or all(_is_tree(t, {*sizes, *dict(t.loops)}) for t in terms))
+        ends = frozenset(sizes) if tied else None
+    elif not ends <= sizes.keys() or len({sizes[i] for i in ends}) > 1:
         return None
-    if any(ends <= _read_at(part) for t in terms for part in t.factors):
+    if ends is None or any(ends <= _read_at(part) for t in terms for part in t.factors):
         return None
     return None if any(sizes[i].is_constant for i in ends) else _Triangle(tuple(sizes), terms, frozenset(read))
 
@@ -138,6 +153,8 @@ def _multiplied_out(e: Expr, known: Mapping[Var, _Triangle], read: set[Var]) -> 
         case Bracket(p, a):
             inner = yield from call(_multiplied_out(a, known, read))
             return tuple(replace(t, parts=tuple(dict.fromkeys((*conjuncts(p), *t.parts)))) for t in inner)
+        case Sum() if _is_vector(e, known):
+            return (_Term(number(1), factors=(e,)),)
         case Sum(i, size, a):
             inner = yield from call(_multiplied_out(a, known, read))
             return tuple(replace(t, loops=((i, size), *t.loops)) for t in inner)
@@ -155,6 +172,11 @@ def _multiplied_out(e: Expr, known: Mapping[Var, _Triangle], read: set[Var]) -> 
             return tuple(_times(t, u) for t in left for u in right)
         case _:
             return ()
+
+
+def _is_vector(e: Expr, known: Mapping[Var, _Triangle]) -> bool:
+    """Whether `e`, a sum, is one for each value of an index, to be computed once for each."""
+    return is_finite(e) and len(_read_at(e)) <= 1 and all(variable(x) not in known for x in reads(e))
 
 
 def _times(t: _Term, u: _Term) -> _Term:
@@ -183,10 +205,15 @@ def _at(t: _Term, at: Places) -> _Term:
 
 
 def _moved(e: Expr, at: Places) -> Expr:
-    whole = e
-    while isinstance(whole, Access):
-        whole = whole.body
-    return access(whole, *(a.substitute(at) for a in places(e)))
+    return with_atoms(rewrite(e, lambda _: None, _with_own_index), at)
+
+
+def _with_own_index(_: Expr, e: Expr) -> Expr:
+    """`e`, a sum over an index that nothing else binds if it is a sum."""
+    if not isinstance(e, Sum):
+        return e
+    own = Index(e.index.name)
+    return Sum(own, e.size, with_atoms(e.body, {e.index: atom_affine(own)}))
 
 
 def _ends(ties: Sequence[Predicate]) -> frozenset[Index] | None:
@@ -212,7 +239,8 @@ def _compares(q: Predicate, indices: frozenset[Index]) -> bool:
 def _in_groups(ties: Sequence[Predicate]) -> bool:
     """Whether some of `ties` ask for elements of a group, and at most one other for an order."""
     equal = [q for q in ties if isinstance(q, Equal)]
-    elements = all(len(q.difference.lookups) == len(q.difference.terms) == 2 for q in equal)
+    elements = all(isinstance(x, Lookup) for q in equal for x in q.difference.atoms)
+    elements &= all(len(q.difference.terms) == 2 for q in equal)
     return bool(equal) and elements and len(ties) - len(equal) <= 1
 
 
@@ -231,7 +259,9 @@ def plain_places(e: Expr) -> tuple[Index, ...] | None:
 
 
 def _read_at(e: Expr) -> frozenset[Index]:
-    """The indices on which the places depend at which `e` reads an element of a variable."""
+    """The indices on which a factor depends: an element of a variable, or a sum."""
+    if isinstance(e, Sum):
+        return FreeIndices().free(e, {})
     return frozenset(i for a in places(e) for i in a.free if isinstance(i, Index))
 
 
@@ -270,26 +300,49 @@ def _expanded(site: Expr, around: set[Index], known: Mapping[Var, _Triangle]) ->
         else:
             parts += conjuncts(e.pred)
         e = e.body
-    if len(loops) != 1:
+    if not loops:
         return None
     read: set[Var] = set()
-    terms = [replace(t, parts=tuple(dict.fromkeys((*parts, *t.parts)))) for t in _terms(e, known, read)]
+    terms = _terms(e, known, read)
     if not terms or not (read or len(terms) > 1 or any(t.loops for t in terms)):
         return None
-    total: Expr | None = None
+    for binder in reversed(loops):
+        others = [b for b in loops if b is not binder]
+        inside = [q for q in parts if binder[0] in free_atoms(q)]
+        outside = [q for q in parts if q not in inside]
+        runs = _runs(terms, binder, inside, around.union(i for i, _ in others))
+        if runs and len(others) > 1:
+            return _total([sums(others, bracket(conjunction(outside), e)) for e in runs])
+        if runs:
+            return sums(others, bracket(conjunction(outside), _total(runs)))
+    return None
+
+
+def _total(several: Sequence[Expr]) -> Expr:
+    return fold(lambda a, b: Add(a, b, 1), several)
+
+
+def _runs(terms: Sequence[_Term], binder: Binder, parts: Sequence[Predicate], around: set[Index]) -> list[Expr]:
+    """The sums of the terms over one index under `parts`, as running sums or in chunks; nothing if one can't be."""
+    found: list[Expr] = []
     for t in terms:
-        made = _running(t, loops[0], around)
+        ranges = ranges_predicate(dict((binder, *t.loops)))
+        kept = unanswered(dict.fromkeys((*parts, *t.parts)), ranges)
+        made = _running(replace(t, parts=kept), binder, around)
         if made is None:
-            return None
-        total = made if total is None else Add(total, made, 1)
-    return total
+            return []
+        found.append(made)
+    return found
 
 
 def _running(t: _Term, binder: Binder, around: set[Index]) -> Expr | None:
     """The sum of `t` as one that is computed as a running sum or in chunks; None if it can't be."""
     summed, inner = binder[0], [i for i, _ in t.loops]
+    one = len(_tied(t) - {summed, *inner}) <= 1
+    if inner and one and not any(size.is_constant for _, size in t.loops) and _is_tree(t, {summed, *inner, *around}):
+        return _as_sum(t, binder)
     ties = [q for q in t.parts if not free_atoms(q).isdisjoint({summed, *around, *inner})]
-    ends = _ends(ties)
+    ends = _ends(ties if inner else _of_pairs(ties))
     if (
         ends is None
         or (inner and _in_groups(ties))
@@ -312,7 +365,42 @@ def _running(t: _Term, binder: Binder, around: set[Index]) -> Expr | None:
         shared = both[0] | both[1]
         if len(frozenset().union(*values) - shared) > 1:
             return None
-    return _product([t.value, sums([binder, *t.loops], bracket(conjunction(t.parts), _product(t.factors)))])
+    return _as_sum(t, binder)
+
+
+def _as_sum(t: _Term, binder: Binder) -> Expr:
+    loops = [binder, *t.loops]
+    within = [q for q in t.parts if not free_atoms(q).isdisjoint(i for i, _ in loops)]
+    outside = conjunction(q for q in t.parts if q not in within)
+    body = bracket(conjunction(within), _product(t.factors))
+    return bracket(outside, _product([t.value, sums(loops, body)]))
+
+
+def _of_pairs(ties: Sequence[Predicate]) -> list[Predicate]:
+    """Those of `ties` that are not conditions of one index alone."""
+    return [q for q in ties if sum(isinstance(i, Index) for i in free_atoms(q)) > 1]
+
+
+def _tied(t: _Term) -> set[Index]:
+    """The indices of the conditions of `t`."""
+    return {i for q in t.parts for i in free_atoms(q) if isinstance(i, Index)}
+
+
+def _is_tree(t: _Term, indices: set[Index]) -> bool:
+    """Whether `t` is a sum of vectors whose indices are tied in pairs, each to any other in one way: it is summed over
+    one index after the other then."""
+    pairs: dict[frozenset[Index], list[Predicate]] = {}
+    for q in telling(_of_pairs(t.parts), [i for i, _ in t.loops]):
+        pairs.setdefault(frozenset(i for i in free_atoms(q) if isinstance(i, Index)), []).append(q)
+    if not all(_ends(ties) == ends for ends, ties in pairs.items()):
+        return False
+    trees: list[frozenset[Index]] = []
+    for ends in pairs:
+        touched = [tree for tree in trees if tree & ends]
+        if any(ends <= tree for tree in touched):
+            return False
+        trees = [*(tree for tree in trees if tree not in touched), ends.union(*touched)]
+    return len(trees) == 1 and all(len(_read_at(e) & indices) <= 1 for e in t.factors)
 
 
 def _rewritten(e: Expr, sites: Mapping[Expr, Expr], memo: dict[Expr, Expr]) -> Expr:

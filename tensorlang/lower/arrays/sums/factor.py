@@ -27,7 +27,7 @@ from tensorlang.lower.arrays.sums.strategy import DECIDED, NOT_A_SUM, Strategy, 
 from tensorlang.lower.arrays.sums.summation import Summation
 from tensorlang.lower.arrays.sums.window import WINDOW
 from tensorlang.lower.arrays.values import Value, times
-from tensorlang.lower.plan.dependence import is_finite
+from tensorlang.lower.plan.dependence import is_finite, telling
 from tensorlang.recursion import Deep, call
 
 _MOST = 8
@@ -70,7 +70,9 @@ def _taken_apart(ctx: Context, c: Summation, least: int) -> _Product | WhyNot:
     if not parts:
         return WhyNot("there is no condition")
     free = ctx.free_indices.free
-    return _Product({q: free_atoms(q) for q in parts}, [(e, frozenset(free(e, c.scope.env))) for e in found])
+    return _Product(
+        {q: free_atoms(q) for q in telling(parts, c.summed)}, [(e, frozenset(free(e, c.scope.env))) for e in found]
+    )
 
 
 def _product(several: Iterable[Expr]) -> Expr:
@@ -161,7 +163,7 @@ def _nested(ctx: Context, c: Summation) -> _Nested | WhyNot:
     p = _taken_apart(ctx, c, 2)
     if isinstance(p, WhyNot):
         return p
-    most = max(len(indices & c.ranges.keys()) for _, indices in p.factors)
+    most = max(1, *(len(indices & c.ranges.keys()) for _, indices in p.factors))
     for i, r in c.summed.items():
         others = c.without(i)
         scope = ctx.scope(c.scope, domain={**c.scope.domain, i: r})

@@ -185,9 +185,9 @@ def _limited(ctx: Context, c: Summation, q: Predicate) -> tuple[Affine, Index] |
         return None
     inside, outside = [i for i in c.summed if q.value.coefficient(i)], c.scope.axes(q.value)
     used = ctx.free_indices.free(c.body, c.scope.env)
-    if len(inside) != 1 or abs(q.value.coefficient(inside[0])) != 1 or inside[0] not in used or not outside:
-        return None
     others = used.union(*(free_atoms(p) for p in c.parts if p is not q))
+    if len(inside) != 1 or abs(q.value.coefficient(inside[0])) != 1 or inside[0] not in others or not outside:
+        return None
     return None if any(i in others for i in outside) else (q.value, inside[0])
 
 

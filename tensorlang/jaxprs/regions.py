@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +14,9 @@ import numpy as np
 from jax.extend import core
 
 import tensorlang.jaxprs.rules  # noqa: F401  (fills the table)
-from tensorlang.errors import PythonLine, TensorlangError
+from tensorlang.budget import limits
+from tensorlang.errors import LimitError, PythonLine, TensorlangError
+from tensorlang.jaxprs.dense import dense_work, is_dense
 from tensorlang.jaxprs.flatten import Flat, evaluate, flatten, needed, read
 from tensorlang.jaxprs.importer import Program, translate
 from tensorlang.jaxprs.refusal import Unsupported, line_of
@@ -46,6 +49,16 @@ _SHOWN = frozenset(["iota", "dot_general", "slice"])
 
 LARGEST = 600
 """Regions of more equations are left to JAX, where they are differentiated quickly."""
+
+STEPS = 5000
+"""The steps of work for each equation of JAX's gradient that a region may take to be derived: about as long as JAX takes
+for the equation to be traced and compiled."""
+
+OPERATIONS = 500
+"""So many operations of JAX's gradient allow for a further step: that is paid back when the gradient has run often."""
+
+_AS_CHEAP = "JAX's gradient is as cheap"
+_IN_PRODUCTS = "most of JAX's work is in products, which are fast"
 
 _JAX_OWN = {
     "cumsum": "JAX takes time in proportion to its length, and so for the gradient",
@@ -266,20 +279,28 @@ def _region(flat: Flat, members: tuple[int, ...], active: set[Any], gain: float 
         least = max(LEAST, LEAST_BY_TRAFFIC * traffic)
         if weighed - traffic < least:
             return left("JAX's gradient does little more than read and write")
+        if is_dense(sub):
+            ours = dense_work(sub, wanted) + traffic
+            if weighed < gain * ours:
+                why = _AS_CHEAP if jax_work < gain * ours else _IN_PRODUCTS
+                return Region(own, sub, None, why, jax_work, ours)
     program = _program(sub)
     if isinstance(program, str):
         return left(program)
     if gain is not None:
         try:
-            if _is_as_cheap(program, gain):
-                return Region(own, sub, program, "JAX's gradient is as cheap", jax_work)
-            ours = derived_work(program, wanted)
+            with nullcontext() if ours else limits(steps=STEPS * spent.equations + spent.total // OPERATIONS):
+                if _is_as_cheap(program, gain):
+                    return Region(own, sub, program, _AS_CHEAP, jax_work)
+                ours = derived_work(program, wanted)
+        except LimitError:
+            return left("it would take longer to derive than JAX takes for its gradient")
         except TensorlangError as error:
             return left(f"what its gradient costs could not be told: {error.message.splitlines()[0]}")
         if weighed < gain * ours <= jax_work:
-            return Region(own, sub, program, "most of JAX's work is in products, which are fast", jax_work, ours)
+            return Region(own, sub, program, _IN_PRODUCTS, jax_work, ours)
         if jax_work < gain * ours:
-            return Region(own, sub, program, "JAX's gradient is as cheap", jax_work, ours)
+            return Region(own, sub, program, _AS_CHEAP, jax_work, ours)
         if jax_work - ours < least:
             return Region(own, sub, program, "there is little to gain at these sizes", jax_work, ours)
     return Region(own, sub, program, None, jax_work, ours)

@@ -13,6 +13,7 @@ import numpy as np
 from jax.experimental import checkify
 from jax.extend import core
 
+from tensorlang.budget import few_collections
 from tensorlang.errors import ImportRefused
 from tensorlang.jaxprs.flatten import evaluate, flatten, has_rule, inner_jaxpr, read, scanned
 from tensorlang.jaxprs.importer import Program, array_of
@@ -70,7 +71,8 @@ def within(equation: Any) -> str:
 
 def plan(closed: Any, active: Sequence[bool], gain: float | None = GAIN, check: bool = False) -> Plan:
     """The plan of a closed jaxpr, of whose inputs those marked `active` are differentiated."""
-    return _planned(_Traced(closed, _fingerprint(closed)), tuple(active), gain, check)
+    with few_collections:
+        return _planned(_Traced(closed, _fingerprint(closed)), tuple(active), gain, check)
 
 
 @dataclass(frozen=True)

@@ -38,12 +38,14 @@ Line = tuple[str, int]
 
 @dataclass
 class Work:
-    """Operations and written elements, and the primitives that they are of, for each line; and of products in all."""
+    """Operations and written elements, and the primitives that they are of, for each line; and in all the operations of
+    products, and the equations."""
 
     operations: Counter[Line] = field(default_factory=Counter)
     written: Counter[Line] = field(default_factory=Counter)
     primitives: dict[Line, Counter[str]] = field(default_factory=dict)
     products: int = 0
+    equations: int = 0
 
     @property
     def total(self) -> int:
@@ -64,6 +66,7 @@ def work(equations: Iterable[Any], times: int = 1, found: Work | None = None) ->
     found = Work() if found is None else found
     scattered: set[Any] = set()
     for equation in equations:
+        found.equations += 1
         inner = list(inner_jaxprs(equation))
         if inner:
             for part in inner:

@@ -1,7 +1,7 @@
 """Whether equations are dense, which is known before a program of them is simplified or derived.
 
-They are where products are of numbers that are not repeated, and where what comes out is read whole by functions that no
-law moves a sum across. Then no part of the value is 0, computed twice or unread, and its gradient takes about
+They are where products are of numbers that are not repeated, and where what comes out is read whole by functions that
+no law moves a sum across. Then no part of the value is 0, computed twice or unread, and its gradient takes about
 
     (value of each equation) * (1 + operands with derivatives of a product, or 1 of all else).
 """
@@ -21,17 +21,17 @@ from tensorlang.jaxprs.work import PRODUCTS, work
 PADDED = 0.2
 """The share of a convolution's taps that may lie in the padding, where they read zeros."""
 
-_OPAQUE = frozenset(
-    "sin cos tan tanh sinh cosh exp exp2 expm1 log log1p logistic erf erfc sqrt rsqrt cbrt lgamma digamma asin acos atan "
-    "asinh acosh atanh".split()
+_FUNCTIONS = (
+    "sin cos tan tanh sinh cosh exp exp2 expm1 log log1p logistic erf erfc sqrt rsqrt cbrt lgamma digamma asin acos "
+    "atan asinh acosh atanh"
 )
-_ELEMENTWISE = frozenset("add add_any sub mul div neg integer_pow square max min".split())
-_KEEPS = frozenset(
-    "reshape squeeze transpose expand_dims convert_element_type copy copy_p rev broadcast_in_dim tile".split()
-)
+_OPAQUE = frozenset(_FUNCTIONS.split())
+_ELEMENTWISE = frozenset(["add", "add_any", "sub", "mul", "div", "neg", "integer_pow", "square", "max", "min"])
+_MOVED = "reshape squeeze transpose expand_dims convert_element_type copy copy_p rev broadcast_in_dim tile"
+_KEEPS = frozenset(_MOVED.split())
 _REPEATS = _ELEMENTWISE | {"broadcast_in_dim", "tile"}
 """Primitives that repeat what is smaller than their results."""
-_REDUCES = frozenset("reduce_sum reduce_max reduce_min".split())
+_REDUCES = frozenset(["reduce_sum", "reduce_max", "reduce_min"])
 
 
 class _Kind(IntEnum):

@@ -131,6 +131,17 @@ def needed(equations: Sequence[Any], outputs: Iterable[Any]) -> list[Any]:
     return kept[::-1]
 
 
+def moving(flat: Flat) -> list[Any]:
+    """The equations that depend on inputs, in order, and those with effects."""
+    depends = set(flat.inputs)
+    found = []
+    for equation in flat.equations:
+        if equation.effects or any(v in depends for v in equation.invars if not isinstance(v, core.Literal)):
+            depends.update(equation.outvars)
+            found.append(equation)
+    return found
+
+
 def evaluate(equations: Iterable[Any], env: dict[Any, Any]) -> None:
     """Run `equations` in JAX, reading and extending `env`."""
     for equation in equations:

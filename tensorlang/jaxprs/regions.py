@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.extend import core
 
 import tensorlang.jaxprs.rules  # noqa: F401  (fills the table)
-from tensorlang.errors import PythonLine, TensorlangError
-from tensorlang.jaxprs.flatten import Flat, evaluate, flatten, needed, read
+from tensorlang.budget import limits
+from tensorlang.errors import LimitError, PythonLine, TensorlangError
+from tensorlang.jaxprs.dense import dense_work, is_dense
+from tensorlang.jaxprs.flatten import Flat, moving, needed
 from tensorlang.jaxprs.importer import Program, translate
+from tensorlang.jaxprs.price import code_work, derived_work, gradient_work
+from tensorlang.jaxprs.price import traffic as traffic_of
 from tensorlang.jaxprs.refusal import Unsupported, line_of
 from tensorlang.jaxprs.rules.table import RULES
-from tensorlang.jaxprs.work import MOVES, Work, program_cost, work
-from tensorlang.pipeline import adjoint
+from tensorlang.jaxprs.work import MOVES, program_cost, work
 from tensorlang.simplify import simplify
 
 GAIN = 1.25
@@ -31,8 +34,12 @@ PRODUCTS = 4
 LEAST = 5000
 """A region saves at least this many operations."""
 
-LEAST_BY_TRAFFIC = 4
+LEAST_BY_TRAFFIC = 3
 """A region saves at least this many operations for each number that it reads or writes."""
+
+LEAST_BY_EQUATION = 100
+"""A region saves at least this many operations for each equation of JAX's gradient: it takes the longer to derive, the
+more there are, and that is to be paid back."""
 
 _STRUCTURED = (
     "iota slice dynamic_slice dynamic_update_slice pad concatenate gather split rev sort cumsum scatter scatter-add "
@@ -46,6 +53,19 @@ _SHOWN = frozenset(["iota", "dot_general", "slice"])
 
 LARGEST = 600
 """Regions of more equations are left to JAX, where they are differentiated quickly."""
+
+STEPS = 4000
+"""The steps of work that a region may take to be derived for each equation of JAX's gradient: about as long as JAX
+takes to trace and compile it."""
+
+FIRST_STEPS = 50_000
+"""The steps besides: about as long as JAX takes for the least gradient."""
+
+OPERATIONS = 500
+"""So many operations of JAX's gradient allow for a step more: it is paid back when the gradient has run often."""
+
+_AS_CHEAP = "JAX's gradient is as cheap"
+_IN_PRODUCTS = "most of JAX's work is in products, which are fast"
 
 _JAX_OWN = {
     "cumsum": "JAX takes time in proportion to its length, and so for the gradient",
@@ -212,13 +232,8 @@ def sub_flat(flat: Flat, members: Sequence[int]) -> Flat:
     """The equations `members`, and those that they need which depend on nothing, with their inputs and outputs."""
     own = [flat.equations[k] for k in members]
     inside = {v for e in own for v in e.outvars}
-    depends = set(flat.inputs)
-    static = []
-    for equation in flat.equations:
-        if any(v in depends for v in equation.invars if not isinstance(v, core.Literal)) or equation.effects:
-            depends.update(equation.outvars)
-        elif not any(v in inside for v in equation.outvars):
-            static.append(equation)
+    moved = set(map(id, moving(flat)))
+    static = [e for e in flat.equations if id(e) not in moved and not any(v in inside for v in e.outvars)]
     read_here = [v for e in own for v in e.invars if not isinstance(v, core.Literal) and v not in inside]
     chosen = set(map(id, own)) | set(map(id, needed(static, read_here)))
     equations = [e for e in flat.equations if id(e) in chosen]
@@ -256,30 +271,44 @@ def _region(flat: Flat, members: tuple[int, ...], active: set[Any], gain: float 
         return left("its numbers are of several types")
     sub.equations = needed(sub.equations, sub.outputs)
     ours = jax_work = weighed = least = 0
-    traffic = _traffic(sub, wanted)
+    traffic = traffic_of(sub, wanted)
     if gain is not None:
         if _is_elementwise(sub):
             return left("it is work on each number of arrays that are no larger than what it reads and writes")
         spent = gradient_work(sub, wanted)
         jax_work = spent.total + traffic
         weighed = jax_work - spent.products + spent.products // PRODUCTS
-        least = max(LEAST, LEAST_BY_TRAFFIC * traffic)
+        least = max(LEAST, LEAST_BY_TRAFFIC * traffic, LEAST_BY_EQUATION * spent.equations)
         if weighed - traffic < least:
             return left("JAX's gradient does little more than read and write")
+        if is_dense(sub):
+            ours = dense_work(sub, wanted) + traffic
+            if weighed < gain * ours:
+                why = _AS_CHEAP if jax_work < gain * ours else _IN_PRODUCTS
+                return Region(own, sub, None, why, jax_work, ours)
     program = _program(sub)
     if isinstance(program, str):
         return left(program)
     if gain is not None:
         try:
-            if _is_as_cheap(program, gain):
-                return Region(own, sub, program, "JAX's gradient is as cheap", jax_work)
-            ours = derived_work(program, wanted)
+            most = FIRST_STEPS + STEPS * spent.equations + spent.total // OPERATIONS
+            with nullcontext() if ours else limits(steps=most):
+                if _is_as_cheap(program, gain):
+                    return Region(own, sub, program, _AS_CHEAP, jax_work)
+                ours = derived_work(program, wanted)
+        except LimitError:
+            return left("it would take longer to derive than JAX takes for its gradient")
         except TensorlangError as error:
             return left(f"what its gradient costs could not be told: {error.message.splitlines()[0]}")
         if weighed < gain * ours <= jax_work:
-            return Region(own, sub, program, "most of JAX's work is in products, which are fast", jax_work, ours)
+            return Region(own, sub, program, _IN_PRODUCTS, jax_work, ours)
         if jax_work < gain * ours:
-            return Region(own, sub, program, "JAX's gradient is as cheap", jax_work, ours)
+            return Region(own, sub, program, _AS_CHEAP, jax_work, ours)
+        ours = max(ours, code_work(program, wanted).total + traffic) if jax_work - ours >= least else ours
+        if jax_work < gain * ours:
+            return Region(
+                own, sub, program, "JAX's gradient is as cheap as the code of the derived one", jax_work, ours
+            )
         if jax_work - ours < least:
             return Region(own, sub, program, "there is little to gain at these sizes", jax_work, ours)
     return Region(own, sub, program, None, jax_work, ours)
@@ -322,44 +351,3 @@ def _program(sub: Flat) -> Program | str:
         return translate(sub, "region", hints, exact=True, recompute=False)
     except TensorlangError as error:
         return f"its program is refused: {error.message.splitlines()[0]}"
-
-
-def as_function(sub: Flat) -> Callable[..., Any]:
-    """The equations as a JAX function of their inputs."""
-
-    def run(*inputs: Any) -> list[Any]:
-        env = {**sub.constants, **dict(zip(sub.inputs, inputs, strict=True))}
-        evaluate(sub.equations, env)
-        return [read(v, env) for v in sub.outputs]
-
-    return run
-
-
-def gradient_work(sub: Flat, wanted: Sequence[Any]) -> Work:
-    """The work of JAX's gradient of these equations by `wanted`."""
-    run = as_function(sub)
-    places = [sub.inputs.index(v) for v in wanted]
-
-    def pulled(inputs: list[Any], cotangents: list[Any]) -> Any:
-        def of(*moved: Any) -> Any:
-            given = list(inputs)
-            for k, x in zip(places, moved, strict=True):
-                given[k] = x
-            return run(*given)
-
-        return jax.vjp(of, *(inputs[k] for k in places))[1](cotangents)
-
-    closed = jax.make_jaxpr(pulled)([v.aval for v in sub.inputs], [v.aval for v in sub.outputs])
-    return work(flatten(closed, lambda equation: True).equations)
-
-
-def _traffic(sub: Flat, wanted: Sequence[Any]) -> int:
-    return sum(math.prod(v.aval.shape) for v in (*sub.inputs, *sub.outputs, *wanted))
-
-
-def derived_work(program: Program, wanted: Sequence[Any]) -> int:
-    """The cost of the program's adjoint by `wanted`, with inputs and outputs; relations count as full."""
-    by_var = {s.var: name for name, s in program.sources.items() if s.how == "given"}
-    f = program.function
-    derived = adjoint(f, tuple(by_var[v] for v in wanted if v in by_var))
-    return program_cost(derived, {}) + _traffic(program.flat, wanted)

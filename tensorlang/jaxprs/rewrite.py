@@ -13,15 +13,16 @@ import numpy as np
 from jax.experimental import checkify
 from jax.extend import core
 
+from tensorlang.budget import few_collections
 from tensorlang.errors import ImportRefused
 from tensorlang.jaxprs.flatten import evaluate, flatten, has_rule, inner_jaxpr, read, scanned
-from tensorlang.jaxprs.importer import Program, array_of
+from tensorlang.jaxprs.importer import Program
+from tensorlang.jaxprs.price import as_program
 from tensorlang.jaxprs.refusal import line_of
 from tensorlang.jaxprs.regions import GAIN, Partition, Refused, Region, is_float, partition
 from tensorlang.jaxprs.work import inner_jaxprs, runs
 from tensorlang.memory import cached_whole
 from tensorlang.transforms.primitive import varying, varying_axes
-from tensorlang.transforms.to_jax import to_jax
 
 
 @dataclass
@@ -70,7 +71,8 @@ def within(equation: Any) -> str:
 
 def plan(closed: Any, active: Sequence[bool], gain: float | None = GAIN, check: bool = False) -> Plan:
     """The plan of a closed jaxpr, of whose inputs those marked `active` are differentiated."""
-    return _planned(_Traced(closed, _fingerprint(closed)), tuple(active), gain, check)
+    with few_collections:
+        return _planned(_Traced(closed, _fingerprint(closed)), tuple(active), gain, check)
 
 
 @dataclass(frozen=True)
@@ -145,19 +147,16 @@ def _reads(region: Region) -> list[Any]:
 def _region_step(region: Region, check: bool) -> Callable[[dict[Any, Any]], None]:
     program = region.program
     assert program is not None
-    call = to_jax(program.function)
-    dtype = region.flat.outputs[0].aval.dtype
+    run = as_program(program)
     own = region.flat.constants
 
     def step(env: dict[Any, Any]) -> None:
-        given = {name: own[s.var] if s.var in own else env[s.var] for name, s in program.sources.items()}
-        arrays = {name: array_of(s, given[name], dtype) for name, s in program.sources.items()}
-        found = call(**arrays)
-        results = found if isinstance(found, tuple) else (found,)
+        given = {s.var: own[s.var] if s.var in own else env[s.var] for s in program.sources.values()}
+        results = run(given)
         for v, x in zip(region.flat.outputs, results, strict=True):
             env[v] = varying(x.astype(v.aval.dtype), varying_axes(v.aval))
         if check:
-            _check(program, given, results)
+            _check(program, {name: given[s.var] for name, s in program.sources.items()}, results)
 
     return step
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import jax
 import numpy as np
 from jax._src import source_info_util
 from jax.extend import core
@@ -28,8 +29,11 @@ _MOVES = (
 MOVES = frozenset(_MOVES.split())
 """Primitives that move or compare and do no arithmetic."""
 
+FREE = MOVES | {"neg"}
+"""Primitives that compiled code does along with others: a sign is part of the addition that reads it."""
+
 PRODUCTS = frozenset(["dot_general", "conv_general_dilated"])
-"""Primitives whose operations libraries do several at a time."""
+"""Primitives that are linear in each of two arrays, and may add up products."""
 
 _LARGEST_DATA = 1 << 24
 
@@ -38,12 +42,14 @@ Line = tuple[str, int]
 
 @dataclass
 class Work:
-    """Operations and written elements, and the primitives that they are of, for each line; and of products in all."""
+    """Operations and written elements, and the primitives that they are of, for each line; and in all the operations of
+    products, and the equations."""
 
     operations: Counter[Line] = field(default_factory=Counter)
     written: Counter[Line] = field(default_factory=Counter)
     primitives: dict[Line, Counter[str]] = field(default_factory=dict)
     products: int = 0
+    equations: int = 0
 
     @property
     def total(self) -> int:
@@ -64,6 +70,7 @@ def work(equations: Iterable[Any], times: int = 1, found: Work | None = None) ->
     found = Work() if found is None else found
     scattered: set[Any] = set()
     for equation in equations:
+        found.equations += 1
         inner = list(inner_jaxprs(equation))
         if inner:
             for part in inner:
@@ -80,10 +87,16 @@ def work(equations: Iterable[Any], times: int = 1, found: Work | None = None) ->
             spent = 0  # XLA scatters onto the other operand instead
             scattered.update(equation.outvars)
         found.operations[line] += spent
-        found.products += spent if equation.primitive.name in PRODUCTS else 0
+        found.products += spent if is_sum_of_products(equation) else 0
         found.written[line] += times * sum(_size(v) for v in equation.outvars)
         found.primitives.setdefault(line, Counter())[equation.primitive.name] += spent
     return found
+
+
+def is_sum_of_products(equation: Any) -> bool:
+    """Whether `equation` adds products up, which libraries do several at a time; outer products are not."""
+    name = equation.primitive.name
+    return name in PRODUCTS and not (name == "dot_general" and not equation.params["dimension_numbers"][0][0])
 
 
 def runs(equation: Any) -> int:
@@ -92,7 +105,12 @@ def runs(equation: Any) -> int:
 
 
 def inner_jaxprs(equation: Any) -> Iterator[Any]:
-    """The jaxprs that `equation` runs; of branches, all."""
+    """The jaxprs that `equation` runs; of branches all, unless they are for other platforms."""
+    platforms = equation.params.get("branches_platforms")
+    if platforms is not None:
+        here = [k for k, names in enumerate(platforms) if names is None or jax.default_backend() in names]
+        yield equation.params["branches"][here[0]].jaxpr
+        return
     for value in equation.params.values():
         for part in value if isinstance(value, tuple | list) else (value,):
             inner = getattr(part, "jaxpr", part)
@@ -110,7 +128,7 @@ def operations(equation: Any) -> int:
     out = sum(_size(v) for v in equation.outvars)
     if name == "dot_general":
         (over, _), _ = equation.params["dimension_numbers"]
-        return 2 * out * math.prod(int(equation.invars[0].aval.shape[d]) for d in over)
+        return out * (2 * math.prod(int(equation.invars[0].aval.shape[d]) for d in over) if over else 1)
     if name == "conv_general_dilated":
         kernel, spec = equation.invars[1].aval.shape, equation.params["dimension_numbers"].rhs_spec
         taps = math.prod(int(n) for d, n in enumerate(kernel) if d != spec[0])
@@ -125,7 +143,7 @@ def operations(equation: Any) -> int:
         return _size(equation.invars[2])
     if name == "tensorlang":
         return _program_operations(equation, out)
-    return 0 if name in MOVES else out
+    return 0 if name in FREE else out
 
 
 def _program_operations(equation: Any, out: int) -> int:

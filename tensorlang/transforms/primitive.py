@@ -19,7 +19,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.extend.core import Primitive
+from jax.extend.core import Literal, Primitive
 from jax.interpreters import ad, batching, mlir
 from jax.sharding import AxisType
 
@@ -249,6 +249,26 @@ def _batch(
     moved = [x if axis is None else jnp.moveaxis(x, axis, 0) for x, axis in zip(args, axes, strict=True)]
     grown = (*(each for each in sizes if each[0] is not many.batch), (many.batch, count))
     return bind(many.op, moved, grown, how), [0 if along else None for along in many.mapped]
+
+
+def written_out(closed: Any) -> Any:
+    """A closed jaxpr with the code of programs in their places."""
+    if not any(e.primitive is program_p for e in closed.jaxpr.eqns):
+        return closed
+
+    def run(*inputs: Any) -> list[Any]:
+        env = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
+        env.update(zip(closed.jaxpr.invars, inputs, strict=True))
+        for e in closed.jaxpr.eqns:
+            given = [v.val if isinstance(v, Literal) else env[v] for v in e.invars]
+            if e.primitive is program_p:
+                found = _execute(*given, **e.params)
+            else:
+                found = e.primitive.bind(*given, **e.primitive.get_bind_params(e.params))
+            env.update(zip(e.outvars, found if e.primitive.multiple_results else [found], strict=True))
+        return [v.val if isinstance(v, Literal) else env[v] for v in closed.jaxpr.outvars]
+
+    return jax.make_jaxpr(run)(*(v.aval for v in closed.jaxpr.invars))
 
 
 program_p.def_impl(_execute)  # type: ignore[no-untyped-call]

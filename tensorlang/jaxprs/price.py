@@ -1,0 +1,98 @@
+"""What the gradient of some equations costs: JAX's, that of their program, and the code of the latter.
+
+JAX's gradient and the code are jaxprs, and measured in the same way. The program's cost is known earlier; it counts
+what is not 0, where the code computes all under some masks and less under others, as it pays at these sizes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+
+from tensorlang.jaxprs.flatten import Flat, evaluate, flatten, moving, needed, read
+from tensorlang.jaxprs.importer import Program, array_of
+from tensorlang.jaxprs.work import Work, program_cost, work
+from tensorlang.pipeline import adjoint
+from tensorlang.transforms.primitive import written_out
+from tensorlang.transforms.to_jax import to_jax
+
+Run = Callable[..., list[Any]]
+
+
+def as_function(sub: Flat) -> Run:
+    """The equations as a JAX function of their inputs."""
+
+    def run(*inputs: Any) -> list[Any]:
+        env = {**sub.constants, **dict(zip(sub.inputs, inputs, strict=True))}
+        evaluate(sub.equations, env)
+        return [read(v, env) for v in sub.outputs]
+
+    return run
+
+
+def as_program(program: Program) -> Callable[[dict[Any, Any]], list[Any]]:
+    """The program as a JAX function of the values of variables, those that it reads among them."""
+    call = to_jax(program.function)
+    dtype = program.flat.outputs[0].aval.dtype
+
+    def run(env: dict[Any, Any]) -> list[Any]:
+        found = call(**{name: array_of(s, env[s.var], dtype) for name, s in program.sources.items()})
+        return list(found) if isinstance(found, tuple) else [found]
+
+    return run
+
+
+def traffic(sub: Flat, wanted: Sequence[Any]) -> int:
+    """The numbers that are read and written."""
+    return sum(math.prod(v.aval.shape) for v in (*sub.inputs, *sub.outputs, *wanted))
+
+
+def gradient_work(sub: Flat, wanted: Sequence[Any]) -> Work:
+    """The work of JAX's gradient of these equations by `wanted`."""
+    return _work_of_gradient(as_function(sub), sub, wanted)
+
+
+def code_work(program: Program, wanted: Sequence[Any]) -> Work:
+    """The work of the code of the program's gradient by `wanted`."""
+    sub = program.flat
+    beforehand = needed(sub.equations, [s.var for s in program.sources.values()])
+    run = as_program(program)
+
+    def at(*inputs: Any) -> list[Any]:
+        env = {**sub.constants, **dict(zip(sub.inputs, inputs, strict=True))}
+        evaluate(beforehand, env)
+        return run(env)
+
+    return _work_of_gradient(at, sub, wanted)
+
+
+def _work_of_gradient(run: Run, sub: Flat, wanted: Sequence[Any]) -> Work:
+    """The work that depends on what is given, as all else is known when it is compiled; equations are counted all."""
+    places = [sub.inputs.index(v) for v in wanted]
+
+    def pulled(inputs: list[Any], cotangents: list[Any]) -> Any:
+        def of(*moved: Any) -> Any:
+            given = list(inputs)
+            for k, x in zip(places, moved, strict=True):
+                given[k] = x
+            return run(*given)
+
+        return jax.vjp(of, *(inputs[k] for k in places))[1](cotangents)
+
+    closed = jax.make_jaxpr(pulled)([v.aval for v in sub.inputs], [v.aval for v in sub.outputs])
+    flat = flatten(written_out(closed), lambda equation: True)
+    moved = moving(flat)
+    found = work(moved)
+    found.equations += len(flat.equations) - len(moved)
+    return found
+
+
+def derived_work(program: Program, wanted: Sequence[Any]) -> int:
+    """The cost of the program's adjoint by `wanted`, with inputs and outputs; relations count as full."""
+    by_var = {s.var: name for name, s in program.sources.items() if s.how == "given"}
+    f = program.function
+    derived = adjoint(f, tuple(by_var[v] for v in wanted if v in by_var))
+    return program_cost(derived, {}) + traffic(program.flat, wanted)

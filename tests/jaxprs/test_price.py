@@ -1,0 +1,91 @@
+"""Regions are left to JAX early where that is known, and priced by what their code does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang.jaxprs import regions
+from tensorlang.jaxprs.dense import is_dense
+from tensorlang.jaxprs.flatten import flatten
+from tensorlang.jaxprs.rewrite import plan
+
+
+def normal(*shape: int) -> Any:
+    return jnp.asarray(np.random.default_rng(0).normal(size=shape), jnp.float32)
+
+
+def planned(fun: Any, *args: Any) -> Any:
+    return plan(jax.make_jaxpr(fun)(*args), [True] * len(args))
+
+
+def depthwise(x: Any, w: Any) -> Any:
+    lines = ("NHC", "HIO", "NHC")
+    found = jax.lax.conv_general_dilated(x, w, (1,), "SAME", dimension_numbers=lines, feature_group_count=x.shape[2])
+    return jnp.sum(jnp.sin(found))
+
+
+def triangles(a: Any, v: Any, w: Any) -> Any:
+    upper, lower = jnp.triu(a), jnp.tril(jnp.eye(a.shape[0]) + jnp.tril(a, -1))
+    sizes = jnp.sum(jnp.log(jnp.abs(jnp.diag(upper)))) + jnp.sum(jnp.log(jnp.abs(jnp.diag(lower))))
+    return jnp.sum(jnp.sin(lower @ (upper @ v) + w)) + jnp.sin(sizes)
+
+
+def test_convolutions_of_few_channels_are_left_to_jax_before_there_is_a_program() -> None:
+    (region,) = planned(depthwise, normal(4, 128, 8), normal(5, 1, 8)).partition.regions
+    assert region.program is None and region.why is not None and "products" in region.why
+
+
+@pytest.mark.slow
+def test_convolutions_of_many_channels_are_derived() -> None:
+    x, w = normal(4, 64, 64), normal(5, 1, 64)
+    assert planned(depthwise, x, w).kept
+    got, want = (jax.jit(grad(depthwise, (0, 1)))(x, w) for grad in (tl.jax.grad, jax.grad))
+    for g, e in zip(got, want, strict=True):
+        np.testing.assert_allclose(g, e, rtol=1e-3, atol=1e-3)
+
+
+def test_what_takes_too_long_to_derive_is_left_to_jax(monkeypatch: pytest.MonkeyPatch) -> None:
+    def window(q: Any, k: Any) -> Any:
+        apart = jnp.arange(q.shape[0])[:, None] - jnp.arange(q.shape[0])[None]
+        return jnp.sum(jnp.where((apart >= 0) & (apart < 5), q @ k.T, 0.0) ** 2)
+
+    tl.clear_caches()
+    assert planned(window, normal(96, 24), normal(96, 24)).kept
+    tl.clear_caches()
+    monkeypatch.setattr(regions, "STEPS", 10)
+    monkeypatch.setattr(regions, "FIRST_STEPS", 10)
+    (region,) = planned(window, normal(96, 24), normal(96, 24)).partition.regions
+    assert region.why == "it would take longer to derive than JAX takes for its gradient"
+    tl.clear_caches()
+
+
+def test_triangles_are_derived_where_the_code_saves_what_the_program_does() -> None:
+    """At small sizes the code computes all under the masks, as JAX does; at large ones blocks of the triangle."""
+    small, large = (planned(triangles, normal(n, n), normal(n), normal(n)) for n in (128, 2048))
+    assert not small.kept
+    assert large.kept
+
+
+@pytest.mark.parametrize(
+    ("fun", "dense"),
+    [
+        (lambda x, y: jnp.sum(jnp.sin(x @ y)), True),
+        (lambda x, y: jnp.sum(jnp.tanh(jnp.tanh(x @ y) @ y)), True),
+        (lambda x, y: jnp.sum(x @ y), False),
+        (lambda x, y: jnp.sum(jnp.sin(x @ y @ y)), False),
+        (lambda x, y: jnp.trace(x @ y), False),
+        (lambda x, y: jnp.sum(jnp.sin(jnp.tril(x) @ y)), False),
+        (lambda x, y: jnp.sum(jnp.sin((x @ y)[:2])), False),
+        (lambda x, y: jnp.sum(x[0][:, None] * y[0][None]), False),
+        (lambda x, y: jnp.sum(jnp.sin(jnp.broadcast_to(x[:1], y.shape))), False),
+        (lambda x, y: jnp.sum((x[:1] * x[:, :1]) @ y), False),
+    ],
+)
+def test_equations_are_dense_where_no_law_saves_anything(fun: Any, dense: bool) -> None:
+    assert is_dense(flatten(jax.make_jaxpr(fun)(normal(6, 6), normal(6, 6)), lambda equation: False)) is dense

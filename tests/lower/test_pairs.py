@@ -36,7 +36,6 @@ PROGRAMS = {
     "before and after": "gen i:n. sum j:n, k:n. [j <= i and i <= k] * x[j] * x[k]",
     "between elements": "sum i:n, j:n, k:n. [j <= p[i] and q[k] <= j] * x[i] * x[j] * x[k]",
     "four": "sum i:n, j:n, k:n, l:n. [p[i] = p[j] and q[k] = q[j] and k <= l] * x[i] * x[j] * x[k] * x[l]",
-    "pairs of a group": "gen i:n. sum j:n, k:n. [p[j] = p[i] and p[k] = p[i]] * (x[j] - x[k]) * y[k]",
 }
 SQUARES = {
     "in a group": f"sum i:n, j:n. [{GROUP}] * (x[q[i]] - x[q[j]])^2",
@@ -135,7 +134,7 @@ def test_gradients_of_squares_grow_with_n_and_are_right(name: str) -> None:
         agrees(f, n, random.Random(n))
 
 
-@pytest.mark.parametrize("seed", one_in(12, range(48)))
+@pytest.mark.parametrize("seed", one_in(8, range(16)))
 @pytest.mark.parametrize("count", [2, 3])
 def test_random_ones_are_right_and_grow_with_n(count: int, seed: int) -> None:
     rng = random.Random(seed)

@@ -37,6 +37,9 @@ LEAST = 5000
 LEAST_BY_TRAFFIC = 3
 """A region saves at least this many operations for each number that it reads or writes."""
 
+BUSY = 4
+"""JAX's gradient does at least this many operations for each number that it reads or writes, or it is left."""
+
 LEAST_BY_EQUATION = 100
 """A region saves at least this many operations for each equation of JAX's gradient: it takes the longer to derive, the
 more there are, and that is to be paid back."""
@@ -279,7 +282,7 @@ def _region(flat: Flat, members: tuple[int, ...], active: set[Any], gain: float 
         jax_work = spent.total + traffic
         weighed = jax_work - spent.products + spent.products // PRODUCTS
         least = max(LEAST, LEAST_BY_TRAFFIC * traffic, LEAST_BY_EQUATION * spent.equations)
-        if weighed - traffic < least:
+        if weighed - traffic < max(least, BUSY * traffic):
             return left("JAX's gradient does little more than read and write")
         if is_dense(sub):
             ours = dense_work(sub, wanted) + traffic

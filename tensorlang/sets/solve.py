@@ -17,6 +17,7 @@ from tensorlang.language.predicates import (
     FALSE,
     TRUE,
     Equal,
+    Exists,
     Or,
     Predicate,
     at_most,
@@ -178,9 +179,10 @@ def project(binders: Ranges, p: Predicate, known: Ranges) -> Predicate:
         return FALSE
     if isinstance(p, Or):
         return disjunction([project(binders, part, known) for part in p.parts])
+    binders, p = _merged(binders, p)
     solution = solve(p, binders, known)
     sizes = {i: binders[i] for i in solution.free}
-    rest, witnessed = _without_witnessed(conjuncts(solution.rest), sizes, known)
+    rest, witnessed = _without_witnessed(_looked_up_once(conjuncts(solution.rest), sizes), sizes, known)
     outside: list[Predicate] = []
     groups: list[tuple[set[Index], list[Predicate]]] = []
     for part in rest:
@@ -199,6 +201,47 @@ def project(binders: Ranges, p: Predicate, known: Ranges) -> Predicate:
     there = witnessed.union(*(bound for bound, _ in groups))
     outside += [at_most(constant(1), size) for i, size in sizes.items() if i not in there]
     return conjunction(outside)
+
+
+def _merged(binders: Ranges, p: Predicate) -> tuple[Ranges, Predicate]:
+    """The same where `p` asks no more that there is an index: exists j. exists k. q is exists j, k. q."""
+    parts: list[Predicate] = []
+    waiting = list(reversed(conjuncts(p)))
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, Exists):
+            own = Index(part.index.name)
+            binders = {**binders, own: part.size}
+            waiting += reversed(conjuncts(substitute(part.body, {part.index: atom_affine(own)})))
+        else:
+            parts.append(part)
+    return binders, conjunction(parts)
+
+
+def _looked_up_once(parts: Sequence[Predicate], sizes: Ranges) -> Sequence[Predicate]:
+    """`parts` with a bound element of an index array replaced by what an equality says it is.
+
+    So a[k] = a[i] and a[k] = a[j] is a[k] = a[i] and a[i] = a[j].
+    """
+    for x in dict.fromkeys(x for q in parts for x in lookups(q)):
+        said = _said_of(x, parts, sizes)
+        if said is not None:
+            part, value = said
+            change: dict[Atom, Affine] = {x: value}
+            parts = conjuncts(conjunction([part, *(substitute(q, change) for q in parts if q is not part)]))
+    return parts
+
+
+def _said_of(x: Lookup, parts: Sequence[Predicate], sizes: Ranges) -> tuple[Predicate, Affine] | None:
+    """An equality that says what an element at bound places is, and what, if that does not depend on what is bound."""
+    if sizes.keys().isdisjoint(i for place in x.at for i in place.indices):
+        return None
+    for part in parts:
+        if isinstance(part, Equal) and abs(k := part.difference.coefficient(x)) == 1:
+            value = atom_affine(x) - part.difference * k
+            if sizes.keys().isdisjoint(value.indices):
+                return part, value
+    return None
 
 
 def _without_witnessed(

@@ -12,7 +12,7 @@ what ties j to i, [p[j] = p[k] and q[k] = q[i]]: then one sum is nested in the o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce as fold
 
@@ -21,6 +21,7 @@ from tensorlang.language.function import Function
 from tensorlang.language.grammar import (
     Add,
     Bracket,
+    Call,
     Const,
     Expr,
     Gen,
@@ -48,7 +49,7 @@ from tensorlang.language.rebuilt import rewrite, with_atoms
 from tensorlang.lower.plan.dependence import FreeIndices, is_finite, places, reads, results, telling, variable
 from tensorlang.recursion import Deep, call, run
 from tensorlang.sets.isl import unanswered
-from tensorlang.sets.solve import ranges_predicate
+from tensorlang.sets.solve import Ranges, ranges_predicate
 
 _MOST_TERMS, _MOST_FACTORS = 6, 6
 
@@ -110,7 +111,7 @@ def _triangle(e: Expr, known: Mapping[Var, _Triangle]) -> _Triangle | None:
     if len(sizes) < 2:
         return None
     read: set[Var] = set()
-    terms = _terms(e, known, read)
+    terms = [_told(t, sizes) for t in _terms(e, known, read)]
     if not terms:
         return None
     ties = list(dict.fromkeys(q for t in terms for q in t.parts if not free_atoms(q).isdisjoint(sizes)))
@@ -125,7 +126,7 @@ def _triangle(e: Expr, known: Mapping[Var, _Triangle]) -> _Triangle | None:
         return None
     if ends is None or any(ends <= _read_at(part) for t in terms for part in t.factors):
         return None
-    return None if any(sizes[i].is_constant for i in ends) else _Triangle(tuple(sizes), terms, frozenset(read))
+    return None if any(sizes[i].is_constant for i in ends) else _Triangle(tuple(sizes), tuple(terms), frozenset(read))
 
 
 def _terms(e: Expr, known: Mapping[Var, _Triangle], read: set[Var]) -> tuple[_Term, ...]:
@@ -171,12 +172,13 @@ def _multiplied_out(e: Expr, known: Mapping[Var, _Triangle], read: set[Var]) -> 
                 return ()
             return tuple(_times(t, u) for t in left for u in right)
         case _:
-            return ()
+            return (_Term(number(1), factors=(e,)),) if _is_vector(e, known) else ()
 
 
 def _is_vector(e: Expr, known: Mapping[Var, _Triangle]) -> bool:
-    """Whether `e`, a sum, is one for each value of an index, to be computed once for each."""
-    return is_finite(e) and len(_read_at(e)) <= 1 and all(variable(x) not in known for x in reads(e))
+    """Whether `e`, a sum or a function, is one for each value of an index, to be computed once for each."""
+    finite = is_finite(e) or isinstance(e, Call)
+    return finite and len(_read_at(e)) <= 1 and all(variable(x) not in known for x in reads(e))
 
 
 def _times(t: _Term, u: _Term) -> _Term:
@@ -259,37 +261,50 @@ def plain_places(e: Expr) -> tuple[Index, ...] | None:
 
 
 def _read_at(e: Expr) -> frozenset[Index]:
-    """The indices on which a factor depends: an element of a variable, or a sum."""
-    if isinstance(e, Sum):
+    """The indices on which a factor depends: an element of a variable, a sum or a function."""
+    if variable(e) is None:
         return FreeIndices().free(e, {})
     return frozenset(i for a in places(e) for i in a.free if isinstance(i, Index))
 
 
 def _misread(whole: Expr, known: Mapping[Var, _Triangle], sites: dict[Expr, Expr]) -> set[Var]:
     """The triangles that are read otherwise than in sums of products; what becomes of these sums is put in `sites`."""
-    around: set[Index] = set()
+    around: dict[Index, Affine] = {}
     wrong: set[Var] = set()
     seen: set[Expr] = {whole}
     stack: list[Expr] = [whole]
     while stack:
         part = stack.pop()
         x = variable(part)
-        if x is not None:
-            wrong |= {x} & known.keys()
+        if x is not None and x not in known:
             continue
-        made = _expanded(part, around, known) if isinstance(part, Sum | Bracket) else None
+        made = _diagonal(part, known[x], around) if x is not None else _expanded(part, around, known)
+        if x is not None and made is None:
+            wrong.add(x)
+            continue
         if made is not None:
             sites[part] = made
             continue
         if isinstance(part, Gen | Sum):
-            around.add(part.index)
+            around[part.index] = part.size
         fresh = [c for c in children(part) if c not in seen]
         seen |= {*fresh}
         stack += fresh
     return wrong
 
 
-def _expanded(site: Expr, around: set[Index], known: Mapping[Var, _Triangle]) -> Expr | None:
+def _diagonal(read: Expr, t: _Triangle, around: Ranges) -> Expr | None:
+    """An element of which both indices are the same, of a triangle of sums, as the sums that it is."""
+    at = places(read)
+    if len(at) != len(t.own) or len(set(at)) != 1 or not all(term.loops for term in t.terms):
+        return None
+    (place,) = set(at)
+    moved = [_at(term, dict.fromkeys(t.own, place)) for term in t.terms]
+    runs = [e for term in moved for e in _runs([replace(term, loops=term.loops[1:])], term.loops[0], (), around, _running)]
+    return _total(runs) if len(runs) == len(moved) else None
+
+
+def _expanded(site: Expr, around: Ranges, known: Mapping[Var, _Triangle]) -> Expr | None:
     """A sum up to where it stands, of products of a triangle or of sums, as sums of what these are made of."""
     loops: list[Binder] = []
     parts: list[Predicate] = []
@@ -306,11 +321,15 @@ def _expanded(site: Expr, around: set[Index], known: Mapping[Var, _Triangle]) ->
     terms = _terms(e, known, read)
     if not terms or not (read or len(terms) > 1 or any(t.loops for t in terms)):
         return None
+    *others, last = loops
+    whole = [replace(t, loops=(*others, *t.loops)) for t in terms] if others else []
+    if runs := _runs(whole, last, parts, around, _over_tree):
+        return _total(runs)
     for binder in reversed(loops):
         others = [b for b in loops if b is not binder]
         inside = [q for q in parts if binder[0] in free_atoms(q)]
         outside = [q for q in parts if q not in inside]
-        runs = _runs(terms, binder, inside, around.union(i for i, _ in others))
+        runs = _runs(terms, binder, inside, {**around, **dict(others)}, _running)
         if runs and len(others) > 1:
             return _total([sums(others, bracket(conjunction(outside), e)) for e in runs])
         if runs:
@@ -322,33 +341,57 @@ def _total(several: Sequence[Expr]) -> Expr:
     return fold(lambda a, b: Add(a, b, 1), several)
 
 
-def _runs(terms: Sequence[_Term], binder: Binder, parts: Sequence[Predicate], around: set[Index]) -> list[Expr]:
-    """The sums of the terms over one index under `parts`, as running sums or in chunks; nothing if one can't be."""
+def _runs(
+    terms: Sequence[_Term],
+    binder: Binder,
+    parts: Sequence[Predicate],
+    around: Ranges,
+    way: Callable[[_Term, Binder, Ranges], Expr | None],
+) -> list[Expr]:
+    """The sums of the terms over one index under `parts`, each in this way; nothing if one can't be."""
     found: list[Expr] = []
+    summed, size = binder
     for t in terms:
-        ranges = ranges_predicate(dict((binder, *t.loops)))
-        kept = unanswered(dict.fromkeys((*parts, *t.parts)), ranges)
-        made = _running(replace(t, parts=kept), binder, around)
+        made = way(_told(replace(t, parts=tuple(dict.fromkeys((*parts, *t.parts)))), {**around, summed: size}), binder, around)
         if made is None:
             return []
         found.append(made)
     return found
 
 
-def _running(t: _Term, binder: Binder, around: set[Index]) -> Expr | None:
+def _told(t: _Term, around: Ranges) -> _Term:
+    """`t` without conditions that others of its own answer."""
+    return replace(t, parts=tuple(unanswered(t.parts, ranges_predicate({**around, **dict(t.loops)}))))
+
+
+def _over_tree(t: _Term, binder: Binder, around: Ranges) -> Expr | None:
+    """The sum of `t` as one over several indices of which each is tied to another, one is to what is around."""
+    inner = [i for i, _ in t.loops]
+    summed = {binder[0], *inner}
+    if not inner or any(size.is_constant for _, size in t.loops) or len(_tied(t) - summed) > 1:
+        return None
+    return _as_sum(t, binder) if _is_tree(t, {*summed, *around}) and not _may_spoil(t) else None
+
+
+def _may_spoil(t: _Term) -> bool:
+    """Whether 0 * inf may occur in a sum in order; in a group there is nothing but its own."""
+    return not all(isinstance(q, Equal) for q in t.parts) and not all(map(is_finite, t.factors))
+
+
+def _running(t: _Term, binder: Binder, around: Ranges) -> Expr | None:
     """The sum of `t` as one that is computed as a running sum or in chunks; None if it can't be."""
+    if (made := _over_tree(t, binder, around)) is not None:
+        return made
     summed, inner = binder[0], [i for i, _ in t.loops]
-    one = len(_tied(t) - {summed, *inner}) <= 1
-    if inner and one and not any(size.is_constant for _, size in t.loops) and _is_tree(t, {summed, *inner, *around}):
-        return _as_sum(t, binder)
     ties = [q for q in t.parts if not free_atoms(q).isdisjoint({summed, *around, *inner})]
     ends = _ends(ties if inner else _of_pairs(ties))
     if (
         ends is None
+        or _may_spoil(t)
         or (inner and _in_groups(ties))
         or summed not in ends
         or len(inner) > 1
-        or not ends - {summed} <= around
+        or not ends - {summed} <= around.keys()
     ):
         return None
     (row,) = ends - {summed}

@@ -31,8 +31,9 @@ from dataclasses import dataclass, field, replace
 
 from tensorlang.language.affine import Index, atom_affine
 from tensorlang.language.function import Function
-from tensorlang.language.grammar import Add, Bracket, Const, Expr, Gen, Let, Mul, Sum, Var, children
+from tensorlang.language.grammar import Add, Bracket, Const, Expr, Gen, Let, Mul, Sum, Var, bracket, children
 from tensorlang.language.lets import bindings
+from tensorlang.language.predicates import conjunction
 from tensorlang.language.rebuilt import with_atoms, with_children
 from tensorlang.language.types import shape
 from tensorlang.lower.plan.dependence import are_apart, places, reads, results, variable
@@ -209,8 +210,21 @@ class _Rewriting:
                 parts = []
                 for part in children(e):
                     parts.append((yield from call(self.of(part))))
-                self.memo[e] = with_children(e, parts)
+                self.memo[e] = _with_conditions_outside(with_children(e, parts))
         return self.memo[e]
+
+
+def _with_conditions_outside(e: Expr) -> Expr:
+    """`e`, the conditions of what it is a product of in one bracket around it."""
+    match e:
+        case Bracket(p, a):
+            return bracket(p, a)
+        case Mul(Bracket(p, a), Bracket(q, b)):
+            return bracket(conjunction([p, q]), Mul(a, b))
+        case Mul(Bracket(p, a), b) | Mul(a, Bracket(p, b)):
+            return bracket(p, Mul(a, b))
+        case _:
+            return e
 
 
 def _cheap(e: Expr) -> _Made | None:

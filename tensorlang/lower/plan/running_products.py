@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce as fold
 
-from tensorlang.language.affine import Affine, Atom, Index, Lookup, atom_affine
+from tensorlang.language.affine import Affine, Atom, Index, atom_affine
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import (
     Add,
@@ -119,9 +119,9 @@ def _triangle(e: Expr, known: Mapping[Var, _Triangle]) -> _Triangle | None:
         return None
     ends = _ends(ties if any(t.loops for t in terms) else _of_pairs(ties))
     if ends is None:
-        asks = all(isinstance(q, Exists) for q in ties)  # sums may have the answer
-        tied = len(sizes) == 2 and ties and (asks or all(_is_tree(t, {*sizes, *dict(t.loops)}) for t in terms))
-        ends = frozenset(sizes) if tied else None
+        asks = len(sizes) == 2 and ties and all(isinstance(q, Exists) for q in ties)  # sums may have the answer
+        tied = all(_tied(t) >= sizes.keys() and _is_tree(t, {*sizes, *dict(t.loops)}) for t in terms)
+        ends = frozenset(sizes) if asks or tied else None
     elif not ends <= sizes.keys() or len({sizes[i] for i in ends}) > 1:
         return None
     if ends is None or any(ends <= _read_at(part) for t in terms for part in t.factors):
@@ -218,12 +218,13 @@ def _with_own_index(_: Expr, e: Expr) -> Expr:
     return Sum(own, e.size, with_atoms(e.body, {e.index: atom_affine(own)}))
 
 
-def _ends(ties: Sequence[Predicate]) -> frozenset[Index] | None:
-    """The two indices that `ties` say are in order, j <= i or j < i, or of one group, p[j] = p[i], or both."""
+def _ends(ties: Sequence[Predicate], scattered: bool = False) -> frozenset[Index] | None:
+    """The two indices that `ties` say are in order, j <= i or j < i, or of one group, p[j] = p[i], or both; or one is an
+    element of the other, i = p[j], if that is `scattered`."""
     indices = frozenset(i for q in ties for i in free_atoms(q) if isinstance(i, Index))
     if len(indices) != 2 or not all(_compares(q, indices) for q in ties):
         return None
-    if not _in_groups(ties) and not (len(ties) == 1 and _is_order(ties[0])):
+    if not _in_groups(ties, scattered) and not (len(ties) == 1 and _is_order(ties[0])):
         return None
     return indices
 
@@ -238,12 +239,16 @@ def _compares(q: Predicate, indices: frozenset[Index]) -> bool:
     return len(frozenset().union(*found)) == 2 and all(len(at) <= 1 for at in found)
 
 
-def _in_groups(ties: Sequence[Predicate]) -> bool:
+def _in_groups(ties: Sequence[Predicate], scattered: bool = False) -> bool:
     """Whether some of `ties` ask for elements of a group, and at most one other for an order."""
-    equal = [q for q in ties if isinstance(q, Equal)]
-    elements = all(isinstance(x, Lookup) for q in equal for x in q.difference.atoms)
-    elements &= all(len(q.difference.terms) == 2 for q in equal)
-    return bool(equal) and elements and len(ties) - len(equal) <= 1
+    equal = [q.difference for q in ties if isinstance(q, Equal)]
+    if not equal or len(ties) - len(equal) > 1:
+        return False
+    return all(len(a.terms) == 2 and len(a.lookups) >= 1 and (scattered or not _has_index(a)) for a in equal)
+
+
+def _has_index(a: Affine) -> bool:
+    return any(isinstance(x, Index) for x in a.atoms)
 
 
 def _is_order(q: Predicate) -> bool:
@@ -299,9 +304,12 @@ def _diagonal(read: Expr, t: _Triangle, around: Ranges) -> Expr | None:
     if len(at) != len(t.own) or len(set(at)) != 1 or not all(term.loops for term in t.terms):
         return None
     (place,) = set(at)
-    moved = [_at(term, dict.fromkeys(t.own, place)) for term in t.terms]
-    runs = [e for term in moved for e in _runs([replace(term, loops=term.loops[1:])], term.loops[0], (), around, _running)]
-    return _total(runs) if len(runs) == len(moved) else None
+    runs: list[Expr] = []
+    for term in t.terms:
+        moved = _at(term, dict.fromkeys(t.own, place))
+        first, *others = moved.loops
+        runs += _runs([replace(moved, loops=tuple(others))], first, (), around, _running)
+    return _total(runs) if len(runs) == len(t.terms) else None
 
 
 def _expanded(site: Expr, around: Ranges, known: Mapping[Var, _Triangle]) -> Expr | None:
@@ -352,7 +360,8 @@ def _runs(
     found: list[Expr] = []
     summed, size = binder
     for t in terms:
-        made = way(_told(replace(t, parts=tuple(dict.fromkeys((*parts, *t.parts)))), {**around, summed: size}), binder, around)
+        whole = replace(t, parts=tuple(dict.fromkeys((*parts, *t.parts))))
+        made = way(_told(whole, {**around, summed: size}), binder, around)
         if made is None:
             return []
         found.append(made)
@@ -435,7 +444,7 @@ def _is_tree(t: _Term, indices: set[Index]) -> bool:
     pairs: dict[frozenset[Index], list[Predicate]] = {}
     for q in telling(_of_pairs(t.parts), [i for i, _ in t.loops]):
         pairs.setdefault(frozenset(i for i in free_atoms(q) if isinstance(i, Index)), []).append(q)
-    if not all(_ends(ties) == ends for ends, ties in pairs.items()):
+    if not all(_ends(ties, scattered=True) == ends for ends, ties in pairs.items()):
         return False
     trees: list[frozenset[Index]] = []
     for ends in pairs:

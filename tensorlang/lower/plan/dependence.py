@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -257,9 +258,11 @@ def longer(a: Affine, b: Affine) -> Affine:
 
 def telling(parts: Iterable[Predicate], summed: Collection[Index]) -> list[Predicate]:
     """`parts` without comparisons that follow from two others: j <= i and i <= k say that j <= k. It is those of summed
-    indices with one another that are left out first."""
+    indices with one another that are left out first, and those of indices of which nothing else is said."""
     kept = list(dict.fromkeys(parts))
-    for q in sorted(kept, key=lambda q: -len(free_atoms(q) & set(summed))):
+    compared = {q: frozenset(i for i in free_atoms(q) if isinstance(i, Index)) for q in kept}
+    said = Counter(compared.values())
+    for q in sorted(kept, key=lambda q: (-len(compared[q] & {*summed}), said[compared[q]])):
         others = [r for r in kept if r is not q and type(r) is type(q)]
         if any(_follows(q, a, b) for a, b in combinations(others, 2)):
             kept.remove(q)

@@ -12,7 +12,7 @@ what ties j to i, [p[j] = p[k] and q[k] = q[i]]: then one sum is nested in the o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce as fold
 
@@ -51,7 +51,7 @@ from tensorlang.recursion import Deep, call, run
 from tensorlang.sets.isl import unanswered
 from tensorlang.sets.solve import Ranges, ranges_predicate
 
-_MOST_TERMS, _MOST_FACTORS = 6, 6
+_MOST_TERMS, _MOST_FACTORS = 6, 9
 
 Binder = tuple[Index, Affine]
 Places = Mapping[Atom, Affine]
@@ -114,19 +114,23 @@ def _triangle(e: Expr, known: Mapping[Var, _Triangle]) -> _Triangle | None:
     terms = [_told(t, sizes) for t in _terms(e, known, read)]
     if not terms:
         return None
-    ties = list(dict.fromkeys(q for t in terms for q in t.parts if not free_atoms(q).isdisjoint(sizes)))
-    if any(q not in t.parts for t in terms for q in ties):
+    ends = _ends_of(terms[0], sizes)
+    if ends is None or any(_ends_of(t, sizes) != ends for t in terms) or any(sizes[i].is_constant for i in ends):
         return None
-    ends = _ends(ties if any(t.loops for t in terms) else _of_pairs(ties))
+    return _Triangle(tuple(sizes), tuple(terms), frozenset(read))
+
+
+def _ends_of(t: _Term, sizes: Ranges) -> frozenset[Index] | None:
+    """The indices of an array that the conditions of `t` tie, two or all, if no factor has two of them."""
+    ties = [q for q in t.parts if not free_atoms(q).isdisjoint(sizes)]
+    ends = _ends(ties if t.loops else _of_pairs(ties))
     if ends is None:
         asks = len(sizes) == 2 and ties and all(isinstance(q, Exists) for q in ties)  # sums may have the answer
-        tied = all(_tied(t) >= sizes.keys() and _is_tree(t, {*sizes, *dict(t.loops)}) for t in terms)
+        tied = _tied(t) >= sizes.keys() and _is_tree(t, dict(t.loops), sizes)
         ends = frozenset(sizes) if asks or tied else None
     elif not ends <= sizes.keys() or len({sizes[i] for i in ends}) > 1:
         return None
-    if ends is None or any(ends <= _read_at(part) for t in terms for part in t.factors):
-        return None
-    return None if any(sizes[i].is_constant for i in ends) else _Triangle(tuple(sizes), tuple(terms), frozenset(read))
+    return None if ends is None or any(ends <= _read_at(part) for part in t.factors) else ends
 
 
 def _terms(e: Expr, known: Mapping[Var, _Triangle], read: set[Var]) -> tuple[_Term, ...]:
@@ -219,8 +223,8 @@ def _with_own_index(_: Expr, e: Expr) -> Expr:
 
 
 def _ends(ties: Sequence[Predicate], scattered: bool = False) -> frozenset[Index] | None:
-    """The two indices that `ties` say are in order, j <= i or j < i, or of one group, p[j] = p[i], or both; or one is an
-    element of the other, i = p[j], if that is `scattered`."""
+    """The two indices that `ties` say are in order, j <= i or j < i, or of one group, p[j] = p[i], or both; or one is
+    an element of the other, i = p[j], if that is `scattered`."""
     indices = frozenset(i for q in ties for i in free_atoms(q) if isinstance(i, Index))
     if len(indices) != 2 or not all(_compares(q, indices) for q in ties):
         return None
@@ -379,7 +383,7 @@ def _over_tree(t: _Term, binder: Binder, around: Ranges) -> Expr | None:
     summed = {binder[0], *inner}
     if not inner or any(size.is_constant for _, size in t.loops) or len(_tied(t) - summed) > 1:
         return None
-    return _as_sum(t, binder) if _is_tree(t, {*summed, *around}) and not _may_spoil(t) else None
+    return _as_sum(t, binder) if _is_tree(t, summed, around) and not _may_spoil(t) else None
 
 
 def _may_spoil(t: _Term) -> bool:
@@ -438,11 +442,11 @@ def _tied(t: _Term) -> set[Index]:
     return {i for q in t.parts for i in free_atoms(q) if isinstance(i, Index)}
 
 
-def _is_tree(t: _Term, indices: set[Index]) -> bool:
+def _is_tree(t: _Term, summed: Collection[Index], around: Collection[Index]) -> bool:
     """Whether `t` is a sum of vectors whose indices are tied in pairs, each to any other in one way: it is summed over
     one index after the other then."""
     pairs: dict[frozenset[Index], list[Predicate]] = {}
-    for q in telling(_of_pairs(t.parts), [i for i, _ in t.loops]):
+    for q in telling(_of_pairs(t.parts), summed):
         pairs.setdefault(frozenset(i for i in free_atoms(q) if isinstance(i, Index)), []).append(q)
     if not all(_ends(ties, scattered=True) == ends for ends, ties in pairs.items()):
         return False
@@ -452,7 +456,7 @@ def _is_tree(t: _Term, indices: set[Index]) -> bool:
         if any(ends <= tree for tree in touched):
             return False
         trees = [*(tree for tree in trees if tree not in touched), ends.union(*touched)]
-    return len(trees) == 1 and all(len(_read_at(e) & indices) <= 1 for e in t.factors)
+    return len(trees) == 1 and all(len(_read_at(e) & {*summed, *around}) <= 1 for e in t.factors)
 
 
 def _rewritten(e: Expr, sites: Mapping[Expr, Expr], memo: dict[Expr, Expr]) -> Expr:

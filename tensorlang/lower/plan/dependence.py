@@ -257,12 +257,12 @@ def longer(a: Affine, b: Affine) -> Affine:
 
 
 def telling(parts: Iterable[Predicate], summed: Collection[Index]) -> list[Predicate]:
-    """`parts` without comparisons that follow from two others: j <= i and i <= k say that j <= k. It is those of summed
-    indices with one another that are left out first, and those of indices of which nothing else is said."""
+    """`parts` without comparisons that follow from two others: j <= i and i <= k say that j <= k. Those of
+    indices of which nothing else is said are left out first, and those of summed indices with one another."""
     kept = list(dict.fromkeys(parts))
     compared = {q: frozenset(i for i in free_atoms(q) if isinstance(i, Index)) for q in kept}
     said = Counter(compared.values())
-    for q in sorted(kept, key=lambda q: (-len(compared[q] & {*summed}), said[compared[q]])):
+    for q in sorted(kept, key=lambda q: (said[compared[q]], -len(compared[q] & {*summed}))):
         others = [r for r in kept if r is not q and type(r) is type(q)]
         if any(_follows(q, a, b) for a, b in combinations(others, 2)):
             kept.remove(q)

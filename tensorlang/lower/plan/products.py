@@ -1,0 +1,144 @@
+"""Sums of products of elements, under conditions, multiplied out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tensorlang.language.affine import Affine, Atom, Index, atom_affine
+from tensorlang.language.grammar import Add, Bracket, Call, Const, Expr, Mul, Sum, Var, number
+from tensorlang.language.predicates import Predicate, conjuncts, substitute
+from tensorlang.language.rebuilt import rewrite, with_atoms
+from tensorlang.lower.plan.dependence import FreeIndices, is_finite, places, reads, variable
+from tensorlang.recursion import Deep, call, run
+
+_MOST_TERMS, _MOST_FACTORS = 6, 9
+
+Binder = tuple[Index, Affine]
+Places = Mapping[Atom, Affine]
+
+
+@dataclass(frozen=True)
+class Term:
+    """value * sum loops. [parts] * the product of the factors, each an element of a variable."""
+
+    value: Expr
+    loops: tuple[Binder, ...] = ()
+    parts: tuple[Predicate, ...] = ()
+    factors: tuple[Expr, ...] = ()
+
+
+@dataclass(frozen=True)
+class Triangle:
+    """gen own. [what ties two indices] * the terms, each factor of which has one of both at most."""
+
+    own: tuple[Index, ...]
+    terms: tuple[Term, ...]
+    read: frozenset[Var]
+    """Other triangles of which it is made."""
+
+
+def multiplied_out(e: Expr, known: Mapping[Var, Triangle], read: set[Var]) -> tuple[Term, ...]:
+    """`e` multiplied out, elements of `known` arrays as what these are; nothing if it is no sum of products of elements,
+    or a long one. Adds to `read` which of `known` it reads."""
+    found = run(_multiplied_out(e, known, read))
+    if len(found) > _MOST_TERMS or any(len(t.factors) > _MOST_FACTORS for t in found):
+        return ()
+    return found
+
+
+def _multiplied_out(e: Expr, known: Mapping[Var, Triangle], read: set[Var]) -> Deep[tuple[Term, ...]]:
+    x = variable(e)
+    if x is not None and x in known:
+        at = plain_places(e)
+        if at is None or len(at) != len(known[x].own):
+            return ()
+        read.add(x)
+        moved: dict[Atom, Affine] = {i: atom_affine(j) for i, j in zip(known[x].own, at, strict=True)}
+        return tuple(at_places(t, moved) for t in known[x].terms)
+    if x is not None:
+        return (Term(number(1), factors=(e,)),)
+    match e:
+        case Const():
+            return (Term(e),)
+        case Bracket(p, a):
+            inner = yield from call(_multiplied_out(a, known, read))
+            return tuple(replace(t, parts=tuple(dict.fromkeys((*conjuncts(p), *t.parts)))) for t in inner)
+        case Sum() if _is_vector(e, known):
+            return (Term(number(1), factors=(e,)),)
+        case Sum(i, size, a):
+            inner = yield from call(_multiplied_out(a, known, read))
+            return tuple(replace(t, loops=((i, size), *t.loops)) for t in inner)
+        case Add(a, b, sign):
+            left = yield from call(_multiplied_out(a, known, read))
+            right = yield from call(_multiplied_out(b, known, read))
+            if not left or not right:
+                return ()
+            return (*left, *(replace(t, value=product([number(sign), t.value])) for t in right))
+        case Mul(a, b):
+            left = yield from call(_multiplied_out(a, known, read))
+            right = yield from call(_multiplied_out(b, known, read))
+            if len(left) * len(right) > _MOST_TERMS:
+                return ()
+            return tuple(_times(t, u) for t in left for u in right)
+        case _:
+            return (Term(number(1), factors=(e,)),) if _is_vector(e, known) else ()
+
+
+def _is_vector(e: Expr, known: Mapping[Var, Triangle]) -> bool:
+    """Whether `e`, a sum or a function, is one for each value of an index, to be computed once for each."""
+    finite = is_finite(e) or isinstance(e, Call)
+    return finite and len(read_at(e)) <= 1 and all(variable(x) not in known for x in reads(e))
+
+
+def _times(t: Term, u: Term) -> Term:
+    parts = tuple(dict.fromkeys((*t.parts, *u.parts)))
+    return Term(product([t.value, u.value]), (*t.loops, *u.loops), parts, (*t.factors, *u.factors))
+
+
+def product(several: Sequence[Expr]) -> Expr:
+    """The product of these, without ones, and of numbers their product."""
+    kept = [e for e in several if e is not number(1)] or [number(1)]
+    made = kept[0]
+    for e in kept[1:]:
+        made = number(made.value * e.value) if isinstance(made, Const) and isinstance(e, Const) else Mul(made, e)
+    return made
+
+
+def at_places(t: Term, at: Places) -> Term:
+    """`t` at these places, its loops renamed so that no two of one sum are the same."""
+    fresh = {i: Index(i.name) for i, _ in t.loops}
+    moved: dict[Atom, Affine] = {**at, **{i: atom_affine(j) for i, j in fresh.items()}}
+    return Term(
+        t.value,
+        tuple((fresh[i], size) for i, size in t.loops),
+        tuple(substitute(q, moved) for q in t.parts),
+        tuple(_moved(e, moved) for e in t.factors),
+    )
+
+
+def _moved(e: Expr, at: Places) -> Expr:
+    return with_atoms(rewrite(e, lambda _: None, _with_own_index), at)
+
+
+def _with_own_index(_: Expr, e: Expr) -> Expr:
+    """`e`, a sum over an index that nothing else binds if it is a sum."""
+    if not isinstance(e, Sum):
+        return e
+    own = Index(e.index.name)
+    return Sum(own, e.size, with_atoms(e.body, {e.index: atom_affine(own)}))
+
+
+def plain_places(e: Expr) -> tuple[Index, ...] | None:
+    """The indices at which `e` reads an element of a variable, each another one; None if it is anything else."""
+    if variable(e) is None:
+        return None
+    at = [a.indices[0] for a in places(e) if len(a.indices) == 1 and a is atom_affine(a.indices[0])]
+    return tuple(at) if len(at) == len(places(e)) == len(set(at)) else None
+
+
+def read_at(e: Expr) -> frozenset[Index]:
+    """The indices on which a factor depends: an element of a variable, a sum or a function."""
+    if variable(e) is None:
+        return FreeIndices().free(e, {})
+    return frozenset(i for a in places(e) for i in a.free if isinstance(i, Index))

@@ -39,8 +39,8 @@ class Triangle:
 
 
 def multiplied_out(e: Expr, known: Mapping[Var, Triangle], read: set[Var]) -> tuple[Term, ...]:
-    """`e` multiplied out, elements of `known` arrays as what these are; nothing if it is no sum of products of elements,
-    or a long one. Adds to `read` which of `known` it reads."""
+    """`e` multiplied out, elements of `known` arrays as what these are; nothing if it is no sum of products of
+    elements, or a long one. Adds to `read` which of `known` it reads."""
     found = run(_multiplied_out(e, known, read))
     if len(found) > _MOST_TERMS or any(len(t.factors) > _MOST_FACTORS for t in found):
         return ()

@@ -33,6 +33,7 @@ from tensorlang.language.predicates import (
     lookups,
     substitute,
 )
+from tensorlang.memory import cached
 from tensorlang.normal.contraction import contraction, inner_solution
 from tensorlang.normal.pattern import axes, renamed
 from tensorlang.normal.ssa import (
@@ -83,16 +84,9 @@ def _compacted(x: Statement, dependence: Dependence) -> tuple[Statement, Stateme
         strided = _strided(x)
         if strided is not None:
             return strided
-    hidden: Predicate = TRUE
-    always = _always(x)
-    if always:
-        hidden, x = _hoisted(x, always)
-        always = always if hidden is TRUE else _always(x)
-    chart = _without_idle_index(x)
-    if chart is None and always:
-        chart = _forced(x, always) or _band(x, always)
-        if chart is None:
-            hidden, chart = _tied(x, always, dependence)
+    hidden, x, always, chart = _charted(x)
+    if chart is None:
+        hidden, chart = _tied(x, always, dependence)
     if chart is None:
         return x, x
     stored = _unguarded(_restricted(x, chart), frozenset(less(constant(0), own_ranges(x)[i]) for i in chart.free))
@@ -102,6 +96,18 @@ def _compacted(x: Statement, dependence: Dependence) -> tuple[Statement, Stateme
     places = conjunction(equal(atom_affine(i), a) for i, a in at)
     made, stored = _compacted(stored, dependence)
     return Contraction(conjunction([places, hidden]), (made,), (), x.shape), stored
+
+
+@cached
+def _charted(x: Statement) -> tuple[Predicate, Statement, Sequence[Predicate], _Chart | None]:
+    """What hides `x` besides, `x` without that, what always holds of its indices, and where it can be other than 0 if
+    that is plain of `x` alone."""
+    hidden: Predicate = TRUE
+    always = _always(x)
+    if always:
+        hidden, x = _hoisted(x, always)
+        always = always if hidden is TRUE else _always(x)
+    return hidden, x, always, _without_idle_index(x) or _forced(x, always) or _band(x, always)
 
 
 def _hoisted(x: Statement, always: Sequence[Predicate]) -> tuple[Predicate, Statement]:

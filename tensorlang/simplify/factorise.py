@@ -169,7 +169,7 @@ def _is_cheaper_apart(spent: Polynomial, readers: tuple[tuple[Pattern, Pattern, 
 
 
 def _least(costs: list[Polynomial], written: Polynomial, sizes: _Sizes) -> int:
-    """Which of the costs that are never above what is `written` is the least at usual sizes; the first always counts."""
+    """Which of the costs that are never above what is `written` is the least at usual sizes; the first may be above."""
     given = dict(sizes)
     allowed = [k for k, c in enumerate(costs) if k == 0 or cheaper(c, written, given)]
     return min(allowed, key=lambda k: estimate(costs[k], usual_sizes(costs[k], given)))

@@ -108,7 +108,7 @@ _OPERAND = Var("operand", R)
 def _outline(x: Statement) -> Statement:
     """`x` of operands that have no values: all that decides how it can be stored."""
 
-    def outline(y: Statement) -> Statement:
+    def outline(y: Contraction) -> Statement:
         return Contraction(y.pred, tuple(map(operand, y.factors)), y.summed, y.shape)
 
     def operand(y: Statement) -> Statement:

@@ -147,7 +147,7 @@ def _cheapest(
     """The cheapest of the ways of computing `here`, as `x` if it may stay, and `whole`, which is the same with the sums
     in the places of factors that cost `written`, and by now `spent`."""
     cost = ways(here, sizes)[0][0] if x is None else written_cost(x)
-    options = [] if x is None else [(cost + spent, None, False)]
+    options: list[tuple[Polynomial, Tree | None, bool]] = [] if x is None else [(cost + spent, None, False)]
     options += [(c + spent, tree, False) for c, tree in ways(here, sizes)]
     if whole is not here and not plans(whole).is_pointwise:
         options += [(c, tree, True) for c, tree in ways(whole, sizes)]

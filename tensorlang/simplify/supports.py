@@ -67,10 +67,12 @@ def _restricted(x: Statement, supports: Mapping[Statement, Predicate]) -> tuple[
     match x:
         case Addition(terms, shape):
             preds, inside = tuple([t.pred for t in terms]), tuple([supports[t.operand] for t in terms])
-            both, support = _under(preds, inside, shape, is_index_only(x))
-            if both == preds:
+            there, support = _under(preds, inside, shape, is_index_only(x))
+            if there == preds:
                 return x, support
-            return Addition(tuple(Term(t.sign, p, t.operand) for t, p in zip(terms, both, strict=True)), shape), support
+            return Addition(
+                tuple(Term(t.sign, q, t.operand) for t, q in zip(terms, there, strict=True)), shape
+            ), support
         case Map(p, f, arguments, shape):
             inside = (common(supports[y] for y in arguments),) if is_zero_at_zero(f) else (TRUE,)
             (both,), support = _under((p,), inside, shape, False)

@@ -232,9 +232,12 @@ def _mapped(p: Predicate, change: Callable[[Affine], Affine]) -> Deep[Predicate]
 
 def substitute(p: Predicate, values: Mapping[Atom, Affine]) -> Predicate:
     """[i := a] p, as in `Affine.substitute`; the bound indices of `p` are renamed, so nothing is captured."""
-    if not values:
-        return p
-    return run(_substitute(p, values)) if isinstance(p, _Nested) else _in_comparison(p, values)
+    return _substituted(p, tuple(values.items())) if values else p
+
+
+@cached
+def _substituted(p: Predicate, values: tuple[tuple[Atom, Affine], ...]) -> Predicate:
+    return run(_substitute(p, dict(values))) if isinstance(p, _Nested) else _in_comparison(p, dict(values))
 
 
 def _in_comparison(p: _Comparison, values: Mapping[Atom, Affine]) -> Predicate:

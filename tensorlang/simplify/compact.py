@@ -20,6 +20,7 @@ from itertools import permutations
 
 from tensorlang.cost.bounds import holds_from_1_on
 from tensorlang.language.affine import Affine, Atom, Index, Lookup, atom_affine, constant
+from tensorlang.language.grammar import Var
 from tensorlang.language.predicates import (
     TRUE,
     Equal,
@@ -33,8 +34,10 @@ from tensorlang.language.predicates import (
     lookups,
     substitute,
 )
-from tensorlang.normal.contraction import contraction, inner_solution
-from tensorlang.normal.pattern import axes, renamed
+from tensorlang.language.types import R
+from tensorlang.memory import cached
+from tensorlang.normal.contraction import contraction, inner_solution, solution
+from tensorlang.normal.pattern import Pattern, axes, renamed
 from tensorlang.normal.ssa import (
     SSA,
     Addition,
@@ -83,16 +86,11 @@ def _compacted(x: Statement, dependence: Dependence) -> tuple[Statement, Stateme
         strided = _strided(x)
         if strided is not None:
             return strided
-    hidden: Predicate = TRUE
-    always = _always(x)
-    if always:
-        hidden, x = _hoisted(x, always)
-        always = always if hidden is TRUE else _always(x)
-    chart = _without_idle_index(x)
-    if chart is None and always:
-        chart = _forced(x, always) or _band(x, always)
-        if chart is None:
-            hidden, chart = _tied(x, always, dependence)
+    hidden, always, chart = _charted(_outline(x))
+    if hidden is not TRUE:
+        _, x = _hoisted(x, _always(x))
+    if chart is None:
+        hidden, chart = _tied(x, always, dependence)
     if chart is None:
         return x, x
     stored = _unguarded(_restricted(x, chart), frozenset(less(constant(0), own_ranges(x)[i]) for i in chart.free))
@@ -102,6 +100,42 @@ def _compacted(x: Statement, dependence: Dependence) -> tuple[Statement, Stateme
     places = conjunction(equal(atom_affine(i), a) for i, a in at)
     made, stored = _compacted(stored, dependence)
     return Contraction(conjunction([places, hidden]), (made,), (), x.shape), stored
+
+
+_OPERAND = Var("operand", R)
+
+
+def _outline(x: Statement) -> Statement:
+    """`x` of operands that have no values: all that decides how it can be stored."""
+
+    def outline(y: Contraction) -> Statement:
+        return Contraction(y.pred, tuple(map(operand, y.factors)), y.summed, y.shape)
+
+    def operand(y: Statement) -> Statement:
+        return y if isinstance(y, Constant) else Input(_OPERAND, (), y.shape)
+
+    def view(y: Statement) -> Statement:
+        return outline(y) if isinstance(y, Contraction) else operand(y)
+
+    match x:
+        case Addition(terms, shape):
+            return Addition(tuple([Term(t.sign, t.pred, view(t.operand)) for t in terms]), shape)
+        case Map(p, f, arguments, shape):
+            return Map(p, f, tuple(map(view, arguments)), shape)
+        case _:
+            return view(x)
+
+
+@cached
+def _charted(x: Statement) -> tuple[Predicate, Sequence[Predicate], _Chart | None]:
+    """What hides `x` besides; what always holds of its indices without that; and where it can then be other than 0, if
+    that is plain of `x` alone."""
+    hidden: Predicate = TRUE
+    always = _always(x)
+    if always:
+        hidden, x = _hoisted(x, always)
+        always = always if hidden is TRUE else _always(x)
+    return hidden, always, _without_idle_index(x) or _forced(x, always) or _band(x, always)
 
 
 def _hoisted(x: Statement, always: Sequence[Predicate]) -> tuple[Predicate, Statement]:
@@ -296,27 +330,33 @@ def _tied(x: Statement, always: Sequence[Predicate], dependence: Dependence) -> 
 
 def _strided(x: Contraction) -> tuple[Statement, Statement] | None:
     """The third law: an index i = c*j + .. whose j, with |c| > 1, is summed over, is stored by j."""
+    stride = _stride(x.pattern)
+    if stride is None:
+        return None
+    i, j, value = stride
     inner, own = inner_ranges(x), own_ranges(x)
-    solution = solve(x.pred, inner, own)
-    for a in (q.difference for q in _equalities(solution.rest) if not q.difference.lookups):
-        summed = [j for j in a.indices if j in inner]
-        i = next((i for i in a.indices if i in own and abs(a.coefficient(i)) == 1), None)
-        if i is None or len(summed) != 1:
-            continue
-        j = summed[0]
-        value = atom_affine(i) - a * a.coefficient(i)
-        kept = tuple(j if k is i else k for k in own)
-        shape = tuple(inner[j] if k is i else n for k, n in own.items())
-        fresh = Index(j.name)  # the j of the factors that is to be the new index
-        places = conjunction([x.pred, equal(atom_affine(j), atom_affine(fresh))])
-        given = list(zip(x.factors, factor_indices(x), strict=True))
-        further = {i: own[i], **dict(zip(summed_indices(x), x.summed, strict=True))}
-        stored = contraction(shape, tuple(fresh if k is j else k for k in kept), given, further, places)
-        read = axes(len(own), len(own))
-        at = [equal(atom_affine(k), atom_affine(r)) for k, r in zip(own, read, strict=True) if k is not i]
-        place = next(r for k, r in zip(own, read, strict=True) if k is i)
-        at.append(equal(atom_affine(i), value.substitute({j: atom_affine(place)})))
-        return Contraction(conjunction(at), (stored,), (), x.shape), stored
+    kept = tuple(j if k is i else k for k in own)
+    shape = tuple(inner[j] if k is i else n for k, n in own.items())
+    fresh = Index(j.name)  # the j of the factors that is to be the new index
+    places = conjunction([x.pred, equal(atom_affine(j), atom_affine(fresh))])
+    given = list(zip(x.factors, factor_indices(x), strict=True))
+    further = {i: own[i], **dict(zip(summed_indices(x), x.summed, strict=True))}
+    stored = contraction(shape, tuple(fresh if k is j else k for k in kept), given, further, places)
+    read = axes(len(own), len(own))
+    at = [equal(atom_affine(k), atom_affine(r)) for k, r in zip(own, read, strict=True) if k is not i]
+    place = next(r for k, r in zip(own, read, strict=True) if k is i)
+    at.append(equal(atom_affine(i), value.substitute({j: atom_affine(place)})))
+    return Contraction(conjunction(at), (stored,), (), x.shape), stored
+
+
+@cached
+def _stride(x: Pattern) -> tuple[Index, Index, Affine] | None:
+    """An index of `x`, the summed one by which it is stored, and its value."""
+    for a in (q.difference for q in _equalities(solution(x).rest) if not q.difference.lookups):
+        summed = [j for j in a.indices if j in x.inner]
+        i = next((i for i in a.indices if i in x.outer and abs(a.coefficient(i)) == 1), None)
+        if i is not None and len(summed) == 1:
+            return i, summed[0], atom_affine(i) - a * a.coefficient(i)
     return None
 
 

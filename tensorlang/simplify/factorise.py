@@ -11,12 +11,11 @@ read is put into each of them if that is cheaper.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
-from functools import partial
 
 from tensorlang.cost.bounds import estimate
-from tensorlang.cost.polynomial import Polynomial, number, total
+from tensorlang.cost.polynomial import Polynomial, total
 from tensorlang.language.affine import Size
 from tensorlang.memory import cached
 from tensorlang.normal.contraction import only_moves
@@ -26,7 +25,7 @@ from tensorlang.normal.tidy import is_index_only, map_outputs, with_operands
 from tensorlang.simplify.plans import MOST_FACTORS, Tree, cheaper, most_factors, plans, usual_sizes, ways, written_cost
 from tensorlang.simplify.summation import Summation, inlined, scheme, summation
 
-_NOTHING = number(0)
+_Sizes = tuple[tuple[Size, int], ...]
 
 
 def factorise(s: SSA, sizes: Mapping[Size, int] | None = None) -> SSA:
@@ -34,19 +33,14 @@ def factorise(s: SSA, sizes: Mapping[Size, int] | None = None) -> SSA:
 
     With `sizes` it is the cost there that counts, and a way must not cost more at any of the sizes that are not given.
     """
-    return _Factorising(s, dict(sizes or {})).run()
-
-
-@dataclass(frozen=True)
-class _Way:
-    """A way of computing a contraction, and its cost with all that is computed for it alone."""
-
-    cost: Polynomial
-    build: Callable[[], Statement]
+    return _Factorising(s, tuple((sizes or {}).items())).run()
 
 
 class _Factorising:
-    def __init__(self, s: SSA, sizes: dict[Size, int]) -> None:
+    """What a contraction costs is counted without the sums that it alone reads: so it is the same wherever in a program
+    the contraction stands, and costs of the same form are compared once."""
+
+    def __init__(self, s: SSA, sizes: _Sizes) -> None:
         self.program = s
         self.sizes = sizes
         self.readers: dict[Statement, list[Statement]] = defaultdict(list)
@@ -55,16 +49,20 @@ class _Factorising:
                 self.readers[y].append(x)
         self.fixed = set(output_list(s.outputs))
         self.new: dict[Statement, Statement] = {}
+        self.own: dict[Statement, list[Statement]] = {}
+        """The sums that each contraction alone reads."""
         self.written: dict[Statement, Polynomial] = {}
-        """What each contraction costs as it is written, with all that is computed for it alone."""
+        """What each contraction costs as it is written."""
         self.spent: dict[Statement, Polynomial] = {}
-        """What it costs now."""
+        """What it costs now, less what is saved at the sums that it alone reads."""
         self.dissolved: set[Statement] = set()
 
     def run(self) -> SSA:
         for x in self.program.statements:
             if isinstance(x, Contraction) and not is_index_only(x):
                 self._choose(x)
+                if self._is_better_dissolved(x):
+                    self.dissolved.add(x)
             else:
                 self.new[x] = with_operands(x, self.new)
         names: dict[Statement, str] = {}
@@ -75,60 +73,45 @@ class _Factorising:
 
     def _choose(self, x: Contraction) -> None:
         """Compute `x` in the cheapest way, with or without sums that it alone reads."""
-        own = self._own(x)
-        cost = written_cost(x.pattern)
-        if not own and self.dissolved.isdisjoint(operands(x)) and not _sums_one_factor(x.pattern):
+        own = self.own[x] = [y for y in dict.fromkeys(operands(x)) if self._is_private(y)]
+        intact = self.dissolved.isdisjoint(operands(x))
+        if not own and intact and not _sums_one_factor(x.pattern):
             self.new[x] = with_operands(x, self.new)
-            self.written[x] = self.spent[x] = cost
-            if self._is_better_dissolved(x):
-                self.dissolved.add(x)
+            self.written[x] = self.spent[x] = written_cost(x.pattern)
             return
-        here = _expanded(summation(x), self.dissolved)
-        spent = total(self.spent[y] for y in own)
-        ways = list(self._ways(here, spent))
-        self.written[x] = total([cost, *(self.written[y] for y in own)])
-        if self.dissolved.isdisjoint(operands(x)):
-            ways.insert(0, _Way(spent + cost, lambda: with_operands(x, self.new)))
-        else:
-            self.written[x] = ways[0].cost
+        here = whole = _expanded(summation(x), self.dissolved)
+        inside: list[Statement] = []
         if own:
             whole = _expanded(here, self.dissolved | self._private_below(own))
-            if not plans(whole.pattern).is_pointwise:
-                ways += self._ways(whole)
-        best = self._best(ways, self.written[x])
-        self.new[x], self.spent[x] = best.build(), best.cost
-        if self._is_better_dissolved(x):
-            self.dissolved.add(x)
-
-    def _ways(self, s: Summation, more: Polynomial = _NOTHING) -> Iterator[_Way]:
-        """The ways of computing `s`, each with `more` to be spent."""
-        for cost, tree in ways(s.pattern, tuple(self.sizes.items())):
-            yield _Way(cost + more if more.terms else cost, partial(self._built, s, tree))
-
-    def _built(self, s: Summation, tree: Tree) -> Statement:
-        return plans(s.pattern).build(tree, tuple(self.new.get(y, y) for y in s.factors))
-
-    def _best(self, ways: list[_Way], written: Polynomial) -> _Way:
-        """Of the ways that never cost more than what is written, the cheapest at usual sizes."""
-        first, *others = ways
-        chosen = [first, *(way for way in others if cheaper(way.cost, written, self.sizes))]
-        return min(chosen, key=lambda way: estimate(way.cost, usual_sizes(way.cost, self.sizes)))
-
-    def _own(self, x: Statement) -> list[Statement]:
-        """The sums that `x` alone reads."""
-        return [y for y in dict.fromkeys(operands(x)) if y not in self.dissolved and self._is_private(y)]
+            inside = self._inside(own, whole)
+        spent, written = total(self.spent[y] for y in inside), total(self.written[y] for y in inside)
+        best = _cheapest(x.pattern if intact else None, here.pattern, whole.pattern, spent, written, self.sizes)
+        self.written[x], self.spent[x] = best.written, best.spent
+        if best.tree is None:
+            self.new[x] = with_operands(x, self.new)
+        else:
+            s = whole if best.whole else here
+            self.new[x] = plans(s.pattern).build(best.tree, tuple(self.new.get(y, y) for y in s.factors))
 
     def _is_private(self, y: Statement) -> bool:
         """Whether `y` has arithmetic and is read once, by a contraction."""
-        return y in self.spent and len(self.readers[y]) == 1 and y not in self.fixed
+        return y in self.spent and len(self.readers[y]) == 1 and y not in self.fixed and y not in self.dissolved
 
     def _private_below(self, found: list[Statement]) -> set[Statement]:
         """These private statements and those that they read, as many as one sum can have factors."""
         below = list(found)
         for y in below:
             if len(below) < MOST_FACTORS:
-                below += self._own(y)
+                below += self.own[y]
         return set(below)
+
+    def _inside(self, own: list[Statement], whole: Summation) -> list[Statement]:
+        """Of the private statements at and below `own`, those in the places of which `whole` has their factors."""
+        left = set(whole.factors)
+        inside = [y for y in own if y not in left]
+        for y in inside:
+            inside += [z for z in self.own[y] if z not in left]
+        return inside
 
     def _is_better_dissolved(self, y: Contraction) -> bool:
         """Whether it is cheaper that each of several readers of `y` computes what it needs of it."""
@@ -136,16 +119,60 @@ class _Factorising:
         readers = [x for x in every if isinstance(x, Contraction) and not only_moves(x)]
         if len(readers) < max(2, len(every)) or y in self.fixed or not y.shape:
             return False
-        # what `y` alone reads is computed in any case
-        kept, apart = [self.spent[y]], [self.spent[z] for z in self._own(y)]
+        sums: list[tuple[Pattern, Pattern, Pattern]] = []
         for x in readers:
-            small = _expanded(summation(x), self.dissolved)
-            large = _expanded(small, {y})
-            if len(large.factors) > MOST_FACTORS:
+            kept = _expanded(summation(x), self.dissolved)
+            apart = _expanded(kept, {y})
+            if len(apart.factors) > MOST_FACTORS:
                 return False
-            kept.append(self._best(list(self._ways(small)), written_cost(x.pattern)).cost)
-            apart.append(self._best(list(self._ways(large)), written_cost(x.pattern)).cost)
-        return cheaper(total(apart), total(kept), self.sizes)
+            sums.append((x.pattern, kept.pattern, apart.pattern))
+        return _is_cheaper_apart(self.spent[y], tuple(sums), self.sizes)
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """How a contraction is computed: by a way of summing it up, or as it is written if `tree` is None."""
+
+    tree: Tree | None
+    whole: bool
+    """Whether it is one sum with sums that it alone reads."""
+    written: Polynomial
+    spent: Polynomial
+
+
+@cached
+def _cheapest(
+    x: Pattern | None, here: Pattern, whole: Pattern, spent: Polynomial, written: Polynomial, sizes: _Sizes
+) -> _Choice:
+    """The cheapest of the ways of computing `here`, as `x` if it may stay, and `whole`, which is the same with the sums
+    in the places of factors that cost `written`, and by now `spent`."""
+    cost = ways(here, sizes)[0][0] if x is None else written_cost(x)
+    options: list[tuple[Polynomial, Tree | None, bool]] = [] if x is None else [(cost + spent, None, False)]
+    options += [(c + spent, tree, False) for c, tree in ways(here, sizes)]
+    if whole is not here and not plans(whole).is_pointwise:
+        options += [(c, tree, True) for c, tree in ways(whole, sizes)]
+    least, tree, joined = options[_least([c for c, _, _ in options], cost + written, sizes)]
+    return _Choice(tree, joined, cost, least - spent)
+
+
+@cached
+def _is_cheaper_apart(spent: Polynomial, readers: tuple[tuple[Pattern, Pattern, Pattern], ...], sizes: _Sizes) -> bool:
+    """Whether what costs `spent` is better computed by each of its readers: of each what is written, what that is if it
+    reads what is computed before, and if it computes that itself."""
+
+    def cost(s: Pattern, x: Pattern) -> Polynomial:
+        costs = [c for c, _ in ways(s, sizes)]
+        return costs[_least(costs, written_cost(x), sizes)]
+
+    kept = total([spent, *(cost(s, x) for x, s, _ in readers)])
+    return cheaper(total(cost(s, x) for x, _, s in readers), kept, dict(sizes))
+
+
+def _least(costs: list[Polynomial], written: Polynomial, sizes: _Sizes) -> int:
+    """Which of the costs that are never above what is `written` is the least at usual sizes; the first may be above."""
+    given = dict(sizes)
+    allowed = [k for k, c in enumerate(costs) if k == 0 or cheaper(c, written, given)]
+    return min(allowed, key=lambda k: estimate(costs[k], usual_sizes(costs[k], given)))
 
 
 def _expanded(s: Summation, through: Set[Statement]) -> Summation:

@@ -33,7 +33,7 @@ from tensorlang.language.predicates import (
 )
 from tensorlang.memory import cached
 from tensorlang.normal.contraction import is_looked_up, shadow, solution
-from tensorlang.normal.pattern import Pattern, renamed
+from tensorlang.normal.pattern import Pattern, Shape, axes, renamed
 from tensorlang.normal.ssa import (
     SSA,
     Addition,
@@ -41,12 +41,9 @@ from tensorlang.normal.ssa import (
     Map,
     Statement,
     Term,
-    factor_indices,
-    own_indices,
-    own_ranges,
 )
 from tensorlang.normal.tidy import is_index_only, map_outputs, with_operands
-from tensorlang.sets.solve import simplify_in
+from tensorlang.sets.solve import Ranges, simplify_in
 
 _MOST = 8
 """Conditions that are passed on."""
@@ -57,70 +54,74 @@ def on_supports(s: SSA) -> SSA:
     new: dict[Statement, Statement] = {}
     outside: dict[Statement, Predicate] = {}
     for x in s.statements:
-        made = with_operands(x, new)
-        if not is_index_only(made):
-            made = _restricted(made, outside)
+        made, support = _restricted(with_operands(x, new), outside)
         new[x] = made
-        outside[made] = _support(made, outside)
+        outside[made] = support
     names = {new[x]: name for x, name in s.names.items()}
     return replace(s, statements=tuple(dict.fromkeys(new.values())), outputs=map_outputs(s.outputs, new), names=names)
 
 
-def _restricted(x: Statement, supports: Mapping[Statement, Predicate]) -> Statement:
-    """`x` under the conditions without which what it reads is 0, and it is, too."""
+def _restricted(x: Statement, supports: Mapping[Statement, Predicate]) -> tuple[Statement, Predicate]:
+    """`x`, under the conditions without which what it reads is 0, and it is, too, if it has arithmetic; and conditions
+    on its indices without which it is 0."""
     match x:
         case Addition(terms, shape):
-            own = own_ranges(x)
-            pairs = ((t, _both(t.pred, supports[t.operand], own)) for t in terms)
-            return Addition(tuple(Term(t.sign, p, t.operand) for t, p in pairs), shape)
-        case Map(p, f, arguments, shape) if is_zero_at_zero(f):
-            return Map(_both(p, common(supports[y] for y in arguments), own_ranges(x)), f, arguments, shape)
+            preds, inside = tuple([t.pred for t in terms]), tuple([supports[t.operand] for t in terms])
+            there, support = _under(preds, inside, shape, is_index_only(x))
+            if there == preds:
+                return x, support
+            return Addition(
+                tuple(Term(t.sign, q, t.operand) for t, q in zip(terms, there, strict=True)), shape
+            ), support
+        case Map(p, f, arguments, shape):
+            inside = (common(supports[y] for y in arguments),) if is_zero_at_zero(f) else (TRUE,)
+            (both,), support = _under((p,), inside, shape, False)
+            return x if both is p else Map(both, f, arguments, shape), support
         case Contraction(p, factors, summed, shape):
-            known = _read(x, supports)
-            both = _both(p, conjunction(known), {**x.pattern.outer, **x.pattern.inner})
-            return x if both is p else Contraction(both, factors, summed, shape)
+            inside = tuple([supports[y] for y in factors])
+            both, support = _under_all(x.pattern, inside, is_index_only(x))
+            return x if both is p else Contraction(both, factors, summed, shape), support
         case _:
-            return x
-
-
-def _both(p: Predicate, q: Predicate, ranges: Mapping[Index, Affine]) -> Predicate:
-    return p if q is TRUE else simplify_in(conjunction([p, q]), ranges)
-
-
-def _support(x: Statement, supports: Mapping[Statement, Predicate]) -> Predicate:
-    """Conditions on the indices of `x` without which it is 0."""
-    match x:
-        case Addition(terms, _):
-            return common(_kept(conjunction([t.pred, supports[t.operand]]), x) for t in terms)
-        case Map(p, f, arguments, _):
-            inside = common(supports[y] for y in arguments) if is_zero_at_zero(f) else TRUE
-            return _kept(conjunction([p, inside]), x)
-        case Contraction():
-            known = _read(x, supports)
-            return _kept(_shadow(Pattern(conjunction([x.pred, *known]), x.pattern.factors, x.summed, x.shape)), x)
-        case _:
-            return TRUE
-
-
-def _read(x: Contraction, supports: Mapping[Statement, Predicate]) -> list[Predicate]:
-    """The supports of the factors at the places where they are read, except at elements of index arrays: what is read
-    there stays what it is, so that the greatest value of a statement is an element of that statement."""
-    return [
-        renamed(supports[y], own_indices(y), at)
-        for k, (y, at) in enumerate(zip(x.factors, factor_indices(x), strict=True))
-        if not is_looked_up(x.pattern, k)
-    ]
+            return x, TRUE
 
 
 @cached
+def _under(
+    preds: tuple[Predicate, ...], inside: tuple[Predicate, ...], shape: Shape, moves: bool
+) -> tuple[tuple[Predicate, ...], Predicate]:
+    """The conditions of terms that are 0 except `inside`, with that in them unless it `moves` elements alone; and where
+    one of them is not 0."""
+    ranges = dict(zip(axes(0, len(shape)), shape, strict=True))
+    both = preds if moves else tuple(_both(p, q, ranges) for p, q in zip(preds, inside, strict=True))
+    return both, common(_kept(conjunction(pair), ranges) for pair in zip(both, inside, strict=True))
+
+
+@cached
+def _under_all(x: Pattern, inside: tuple[Predicate, ...], moves: bool) -> tuple[Predicate, Predicate]:
+    """The same of a product whose factors are 0 except `inside`; not of those read at elements of index arrays: what is
+    read there stays what it is, so that the greatest value of a statement is an element of that statement."""
+    known = conjunction(
+        renamed(p, axes(0, len(at)), at)
+        for k, (p, at) in enumerate(zip(inside, x.places, strict=True))
+        if not is_looked_up(x, k)
+    )
+    both = x.pred if moves else _both(x.pred, known, {**x.outer, **x.inner})
+    support = _shadow(Pattern(conjunction([both, known]), x.factors, x.summed, x.shape))
+    return both, _kept(support, x.outer)
+
+
+def _both(p: Predicate, q: Predicate, ranges: Ranges) -> Predicate:
+    return p if q is TRUE else simplify_in(conjunction([p, q]), ranges)
+
+
 def _shadow(x: Pattern) -> Predicate:
     """Where there is a point of `x`, if its condition says anything besides where the factors are read."""
     return TRUE if solution(x).rest is TRUE else simplify_in(shadow(x), x.outer)
 
 
-def _kept(p: Predicate, x: Statement) -> Predicate:
-    """The conditions in `p` that hide more than a few elements of `x`, or all of them."""
-    return FALSE if p is FALSE else conjunction(telling(common([p]), own_ranges(x))[:_MOST])
+def _kept(p: Predicate, ranges: Ranges) -> Predicate:
+    """The conditions in `p` that hide more than a few elements of a box, or all of them."""
+    return FALSE if p is FALSE else conjunction(telling(common([p]), ranges)[:_MOST])
 
 
 def telling(p: Predicate, ranges: Mapping[Index, Affine]) -> list[Predicate]:

@@ -15,6 +15,7 @@ from tensorlang.language.affine import Affine, Index, Size, atom_affine
 from tensorlang.language.predicates import TRUE, at_most
 from tensorlang.normal import normal_ssa
 from tensorlang.simplify import simplify_ssa
+from tests.support.programs import random_function
 
 N, M = atom_affine(Size("n")), atom_affine(Size("m"))
 ROW, COLUMN = Index("i"), Index("j")
@@ -224,3 +225,12 @@ def test_one_polynomial_is_below_another_only_if_it_is_at_all_sizes(
         return points({Index("i"): n for n in sizes}, TRUE)
 
     assert never_above(box(small), box(large)) is known
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_is_remembered_of_other_programs_changes_no_result(seed: int) -> None:
+    random_programs = [random_function(random.Random(100 * seed + k), chooses=k % 2 == 1) for k in range(6)]
+    together = [str(tl.adjoint(f)) for f in random_programs]
+    for f, text in zip(random_programs, together, strict=True):
+        tl.clear_caches()
+        assert str(tl.adjoint(f)) == text

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from itertools import permutations
+from itertools import combinations, permutations
 
 from tensorlang.cost.bounds import holds_from_1_on
 from tensorlang.language.affine import Affine, Atom, Index, Lookup, atom_affine, constant
@@ -267,9 +267,10 @@ def _band(x: Statement, always: Sequence[Predicate]) -> _Chart | None:
         if len(a.terms) == 2 and len(a.indices) == 2 and not a.lookups and {k for _, k in a.terms} == {1, -1}:
             above, below = sorted(a.indices, key=a.coefficient, reverse=True)
             least[above, below] = max(-a.constant, least.get((above, below), -a.constant))  # above - below >= this
-    for (j, i), low in least.items():
-        if (i, j) not in least or not isinstance(i, Index) or not isinstance(j, Index):
+    for i, j in combinations(own, 2):  # the row stays, so that all statements over i and j have their rows in common
+        if (i, j) not in least or (j, i) not in least:
             continue
+        low = least[j, i]
         width = -least[i, j] - low + 1
         if own[j].is_constant and own[j].constant <= width:
             continue

@@ -4,7 +4,8 @@
                 ->  let y = gen a:3, i:n. x[i, a] - c[a] in  .. y[0, i] * v[1] - y[1, i] * v[0] ..
 
 A column of an array that lies in memory row by row is read with strides: slower, and as much memory as the whole array.
-What is chosen for each of a few, k[i, l], is put together from its columns, too, and is read like that.
+Few diagonals of a band, sum d:3. y[i - d, d], are such columns. What is chosen for each of a few, k[i, l], is put
+together from its columns, too, and is read like that.
 """
 
 from __future__ import annotations
@@ -73,6 +74,8 @@ def _note(e: Expr, whole: set[Var], columns: Counter[Var]) -> None:
             whole.add(x)
         elif at and at[-1].is_constant:
             columns[x] += 1
+        elif at and any(len(a.indices) > 1 and set(at[-1].indices) <= set(a.indices) for a in at[:-1]):
+            columns[x] += _MANY
 
 
 def _sizes(x: Array) -> Sequence[Affine]:

@@ -1,8 +1,9 @@
 """Products with bands that have an axis for their diagonals, as products of blocks: sliding windows of attention and
 their adjoints.
 
-    gen i, e. sum o. p[i, o] * x[i + o, e]     a band p times a matrix; with p[i - o, o] and x[i - o, e] it is transposed
-    gen i, o. sum s. x[i + o, s] * y[i, s]     the band of a product of two matrices
+    gen i, e. sum o. p[i, o] * x[i + o, e]             a band p times a matrix
+    gen j, e. sum o. p[j - o, o] * x[j - o, e]         the transposed band times a matrix
+    gen i, o. sum s. x[i + o, s] * y[i, s]             the band of a product of two matrices
 
 An index o, the diagonal, and an index i are mixed as u = i + o or i - o only. One side depends on u and not on o or i,
 the other one on o and on i or u, or on i alone. Each block of rows is a product of matrices (`library/bands.py`), where

@@ -292,7 +292,10 @@ def _forced(x: Statement, always: Sequence[Predicate]) -> _Chart | None:
 
 
 def _band(x: Statement, always: Sequence[Predicate]) -> _Chart | None:
-    """The second law: for j between i + a and i + b, i and d = j - i - a."""
+    """The second law: for j between i + a and i + b, i and d = j - i - a.
+
+    Of two indices the first is i, so that statements over the same rows have them in common; or that of fewer values.
+    """
     own = own_ranges(x)
     least: dict[tuple[Atom, Atom], int] = {}
     if not any(lookups(q) for q in always):
@@ -301,9 +304,10 @@ def _band(x: Statement, always: Sequence[Predicate]) -> _Chart | None:
         if len(a.terms) == 2 and len(a.indices) == 2 and not a.lookups and {k for _, k in a.terms} == {1, -1}:
             above, below = sorted(a.indices, key=a.coefficient, reverse=True)
             least[above, below] = max(-a.constant, least.get((above, below), -a.constant))  # above - below >= this
-    for (j, i), low in least.items():
-        if (i, j) not in least or not isinstance(i, Index) or not isinstance(j, Index):
+    for i, j in sorted(permutations(own, 2), key=lambda pair: _is_longer(own[pair[0]], own[pair[1]])):
+        if (i, j) not in least or (j, i) not in least:
             continue
+        low = least[j, i]
         width = -least[i, j] - low + 1
         if own[j].is_constant and own[j].constant <= width:
             continue
@@ -311,6 +315,12 @@ def _band(x: Statement, always: Sequence[Predicate]) -> _Chart | None:
         new = {d if k is j else k: constant(max(width, 0)) if k is j else n for k, n in own.items()}
         return _Chart(new, {k: atom_affine(i) + atom_affine(d) + low if k is j else atom_affine(k) for k in own})
     return None
+
+
+def _is_longer(a: Affine, b: Affine) -> bool:
+    """Whether a > b at all sizes of at least 1, as far as is obvious."""
+    longer = less(b, a)
+    return longer is TRUE or holds_from_1_on(longer)
 
 
 def _tied(x: Statement, always: Sequence[Predicate], dependence: Dependence) -> tuple[Predicate, _Chart | None]:

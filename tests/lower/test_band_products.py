@@ -22,11 +22,11 @@ PLACES = [(1, 0, 5), (2, 7, -39), (33, 7, 0), (40, 90, -39), (33, 90, 5)]
 @pytest.mark.parametrize(("count", "rows", "first"), PLACES)
 def test_a_band_times_a_matrix_in_blocks_is_the_sum_over_its_diagonals(count: int, rows: int, first: int) -> None:
     rng = np.random.default_rng(0)
-    for shared, others, by_columns in ((0, 0, False), (1, 1, False), (0, 1, True), (1, 0, True)):
+    for shared, others, transposed in ((0, 0, False), (1, 1, False), (0, 1, True), (1, 0, True)):
         lead = (2,) * shared
-        p = rng.normal(size=(*lead, *(3,) * others, count, rows + (4 if by_columns else 0)))
+        p = rng.normal(size=(*lead, *(3,) * others, rows + (4 if transposed else 0), count))
         x = rng.normal(size=(*lead, rows + 4, 3))
-        arguments = (p, x, first, rows, by_columns, shared, others)
+        arguments = (p, x, first, rows, transposed, shared, others)
         with jax.enable_x64(True):
             np.testing.assert_allclose(bands._band_times(*arguments), meaning._band_times(*arguments), atol=1e-12)
 

@@ -30,7 +30,7 @@ from tensorlang.lower.arrays.sums.band import banded
 from tensorlang.lower.arrays.undecided import undecided_conditions
 from tensorlang.lower.arrays.values import Value, apply, literal, where
 from tensorlang.lower.plan.dependence import factors, is_finite, is_number, read_by
-from tensorlang.lower.plan.size_guards import is_static
+from tensorlang.lower.plan.guards import is_static
 from tensorlang.recursion import Deep, call
 
 Compute = Callable[[Scope], Deep[Value]]

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tensorlang.language.affine import Affine, Atom, Index, Size, atom_affine
+from tensorlang.language.affine import Affine, Atom, Index, Size, atom_affine, constant
 from tensorlang.language.grammar import Add, Bracket, Expr, Mul, Sum, bracket, number, sums
 from tensorlang.language.predicates import (
     Equal,
@@ -142,7 +142,7 @@ def _side_by_side(
     ranges, scopes, values = [], [], []
     for piece in pieces:
         own = ctx.integers.restricted(i, r, [piece.start], [piece.stop], scope.fixed)
-        scopes.append(ctx.scope(scope, domain={**scope.domain, i: own}))
+        scopes.append(ctx.scope(scope, domain={**scope.domain, i: own}, env=_env(ctx.integers, scope, i, r, piece)))
         values.append((yield from call(ctx.value(_total(piece.terms), scopes[-1]))))
         ranges.append(own)
     if all(v.number == 0 for v in values):
@@ -158,6 +158,14 @@ def _side_by_side(
         given = [Tuple((start, node)) for start, node in zip(starts, nodes, strict=True)]
         node = apply("_side_by_side", integer(axis), ctx.integers.node(r.extent), *given)
     return Value(node, axes, 1 + max(v.depth for v in values))
+
+
+def _env(integers: Integers, scope: Scope, i: Index, r: Range, piece: _Piece) -> dict[Atom, Affine]:
+    """What stands for atoms in a piece: for `i`, too, if that has one value, which is in its range at all sizes."""
+    at = piece.start
+    if piece.stop - at != constant(1) or not all(map(integers.is_nonnegative, (at - r.start, r.last - at))):
+        return dict(scope.env)
+    return {k: a.substitute({i: at}) for k, a in scope.env.items()} | {i: at}
 
 
 def _piece(scope: Scope, i: Index, r: Range, term: _Term) -> _Piece | None:

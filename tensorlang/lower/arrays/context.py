@@ -32,7 +32,7 @@ class Held:
 
     With `points` it is zero but at the points of a relation, and held there alone: the array's first dimension runs
     over them instead of the dimensions `along`, which are the relation's arguments. With `cut` it is a list of blocks
-    of rows. `required` are comparisons of sizes without which it is zero.
+    of rows. `required` are conditions on its axes, and on sizes, without which it is zero.
     """
 
     name: str

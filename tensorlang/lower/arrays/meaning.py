@@ -140,20 +140,16 @@ def _sum_in_chunks(q: Array, k: Array, v: Array, backwards: bool, strict: bool, 
 
 
 def _band_times(
-    p: Array, x: Array, first: int, rows: int, by_columns: bool = False, shared: int = 0, others: int = 0
+    p: Array, x: Array, first: int, rows: int, transposed: bool = False, shared: int = 0, others: int = 0
 ) -> Array:
     own = x.ndim - shared - 1
-    x = _over(
-        x,
-        *((0, n) for n in x.shape[:shared]),
-        (first, first + rows + p.shape[-2]),
-        *((0, n) for n in x.shape[shared + 1 :]),
-    )
     total = np.zeros((*p.shape[: shared + others], rows, *x.shape[shared + 1 :]), x.dtype)
-    for o in range(p.shape[-2]):
-        start = first + o if by_columns else 0
-        diagonal = _over(p[..., o, :], *((0, n) for n in p.shape[:-2]), (start, start + rows))
-        read = np.take(x, range(o, o + rows), shared)
+    for o in range(p.shape[-1]):
+        row, column = (-first - o, -first - o) if transposed else (0, first + o)
+        diagonal = _over(p[..., o], *((0, n) for n in p.shape[:-2]), (row, row + rows))
+        ranges = [(0, n) for n in x.shape]
+        ranges[shared] = (column, column + rows)
+        read = _over(x, *ranges)
         read = read.reshape(*read.shape[:shared], *(1,) * others, *read.shape[shared:])
         total = total + diagonal.reshape(*diagonal.shape, *(1,) * own) * read
     return total
@@ -168,8 +164,8 @@ def _band_of(x: Array, y: Array, first: int, count: int, shared: int = 0, own: i
     g, d, e, i, s = ("".join(next(letters) for _ in range(k)) for k in (shared, own, others, 1, inner))
     spec = f"{g}{d}{i}{s},{g}{e}{i}{s}->{g}{d}{e}{i}"
     found = [np.einsum(spec, np.take(x, range(o, o + rows), shared + own), y) for o in range(count)]
-    shape = (*x.shape[: shared + own], *y.shape[shared : shared + others], count, rows)
-    return np.stack(found, -2) if found else np.zeros(shape, x.dtype)
+    shape = (*x.shape[: shared + own], *y.shape[shared : shared + others], rows, count)
+    return np.stack(found, -1) if found else np.zeros(shape, x.dtype)
 
 
 def _put(values: Array, at: Sequence[Array], shape: Sequence[int], order: Array = None) -> Array:

@@ -50,7 +50,7 @@ def _correlation_work(
 
 def _band_times_work(p: Array, x: Array, first: int, rows: int, *_: Any, shared: int = 0, **__: Any) -> int:
     """A product for each element of the band, and for each of x's own axes."""
-    return 2 * int(prod(p.shape[:-1]) * rows * prod(x.shape[shared + 1 :]))
+    return 2 * int(prod(p.shape[:-2]) * rows * p.shape[-1] * prod(x.shape[shared + 1 :]))
 
 
 def _band_of_work(x: Array, y: Array, first: int, count: int, shared: int = 0, own: int = 0, **_: int) -> int:

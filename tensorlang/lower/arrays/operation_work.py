@@ -83,12 +83,12 @@ def _band_times(
     x: Shaped,
     first: Value,
     rows: Static,
-    by_columns: Value = None,
+    transposed: Value = None,
     shared: Value = ZERO,
     others: Value = ZERO,
 ) -> list[tuple[int, Shape]]:
     """A product for each element of the band and of x's own axes."""
-    return [(2, (*p.shape[:-1], rows, *x.shape[number(shared) + 1 :]))]
+    return [(2, (*p.shape[:-2], rows, p.shape[-1], *x.shape[number(shared) + 1 :]))]
 
 
 def _band_of(

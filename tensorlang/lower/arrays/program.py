@@ -54,9 +54,9 @@ from tensorlang.lower.arrays.sums.sparse import on_points
 from tensorlang.lower.arrays.values import DTYPE, INT32, apply, cast, dtype_of, integer, ordered
 from tensorlang.lower.explain import Explained
 from tensorlang.lower.plan.dependence import is_condition, read_by
+from tensorlang.lower.plan.guards import Conditions, Required, at_places, of_elements
 from tensorlang.lower.plan.ir import DENSE, AtPoints, FusedSums, Given, Quotients, RowBlocks, Storage
 from tensorlang.lower.plan.passes import plan
-from tensorlang.lower.plan.size_guards import Required
 from tensorlang.lower.plan.statements import eta
 from tensorlang.recursion import Deep, call, run
 from tensorlang.shown import Shown
@@ -176,9 +176,11 @@ class ArrayProgram(Shown):
         """The array of `e`, stored like that; if it is `forced`, by XLA too."""
         ctx = self._ctx
         name = ctx.names.fresh_global(wanted)
-        conditions = self._conditions()
+        conditions = Required(self._required)
         e = run(conditions.guarded(e) if ctx.strict else conditions.drop_implied_guards(e))
-        needs = run(conditions.of(e))
+        binders, scalar = eta(e)
+        conditions.ranges.update(binders)
+        needs = of_elements(run(conditions.of(scalar)), [i for i, _ in binders])
         held = Held(name, shape(e.type)[0], required=needs)
         self._body.statements.append(Blank())
         self._body.note(partial(_comment, name, e))
@@ -245,7 +247,7 @@ class ArrayProgram(Shown):
         terms = [ctx.held[y, ()].name for _, y in step.pairs]
         self._body.statements.append(Blank())
         self._body.assign(sums, apply("_sums", *map(Name, terms)))
-        conditions = self._conditions()
+        conditions = Required(self._required)
         for k, ((x, _), e) in enumerate(zip(step.pairs, step.values, strict=True)):
             name = ctx.names.fresh_global(x.name)
             self._body.assign(name, Item(Name(sums), k))
@@ -254,8 +256,11 @@ class ArrayProgram(Shown):
             self._explained.append(partial(Explained, x.name, partial(_comment, x.name, e), "a number", kept))
         ctx.end_statement()
 
-    def _conditions(self) -> Required:
-        return Required(lambda read: self._ctx.held[read_by(read)[0]].required)
+    def _required(self, read: Expr) -> Conditions:
+        """The conditions without which what is read is zero."""
+        key, at = read_by(read)
+        held = self._ctx.held[key]
+        return at_places(held.required, len(held.shape), at)
 
     def _cut_rows(self, rows: Affine) -> None:
         """Assign the bounds of the blocks into which `rows` rows are cut, unless they are there."""

@@ -133,7 +133,7 @@ def _band_times(
     x: Shaped,
     first: Static,
     rows: Static,
-    by_columns: Value = None,
+    transposed: Value = None,
     shared: Value = ZERO,
     others: Value = ZERO,
 ) -> Shaped:
@@ -144,7 +144,7 @@ def _band_of(
     x: Shaped, y: Shaped, first: Static, count: Static, shared: Value = ZERO, own: Value = ZERO, others: Value = ZERO
 ) -> Shaped:
     g, d, e = map(number, (shared, own, others))
-    return Shaped((*x.shape[: g + d], *y.shape[g : g + e], count, y.shape[g + e]))
+    return Shaped((*x.shape[: g + d], *y.shape[g : g + e], y.shape[g + e], count))
 
 
 def _einsum(spec: EinsumSpec, *arrays: Shaped) -> Shaped:

@@ -14,5 +14,5 @@ axis_order      arrays of short rows, transposed
 fuse_sums       sums over the same range in one pass
 triangular      arrays cut into blocks of rows
 materialize     arrays that XLA must store
-size_guards     conditions on sizes alone that are implied
+guards          conditions on sizes, or that hide a corner, that are implied
 """

@@ -4,7 +4,8 @@
                 ->  let y = gen a:3, i:n. x[i, a] - c[a] in  .. y[0, i] * v[1] - y[1, i] * v[0] ..
 
 A column of an array that lies in memory row by row is read with strides: slower, and as much memory as the whole array.
-What is chosen for each of a few, k[i, l], is put together from its columns, too, and is read like that.
+Few diagonals of a band, sum d:3. y[i, d] * x[i + d], are such columns. What is chosen for each of a few, k[i, l], is put
+together from its columns, too, and is read like that.
 """
 
 from __future__ import annotations
@@ -54,25 +55,41 @@ def transpose_short_rows(f: Function) -> Function:
     for e in (*(value for _, value in given), body):
         _note(e, whole, columns)
     new: dict[Array, Array] = {}
-    for x, value in given:
+    for x, value in reversed(given):
         if not _has_short_rows(x, value):
             continue
         if isinstance(x, IndexArray):
             new[x] = replace(x, sizes=_last_first(x.sizes))
         elif columns[x] >= _MANY and x not in whole:
             new[x] = Var(x.name, array(_last_first(shape(x.type)[0]), R))
+            _note_rows(value, columns)
     return replace(f, body=run(_rewritten(f.body, new, {}))) if new else f
 
 
 def _note(e: Expr, whole: set[Var], columns: Counter[Var]) -> None:
-    """Add the variables that are read otherwise than element by element to `whole`, and count reads at one place."""
-    for read in reads(e):
-        x, at = variable(read), places(read)
+    """Add the variables that are read otherwise than element by element to `whole`, and count reads at one place, or
+    at one diagonal after the other."""
+    read = [(variable(part), places(part)) for part in reads(e)]
+    mixed = {i for _, at in read for a in at if len(a.indices) > 1 for i in a.indices}
+    for x, at in read:
         assert x is not None
         if len(at) < len(shape(x.type)[0]):
             whole.add(x)
         elif at and at[-1].is_constant:
             columns[x] += 1
+        elif at and at[-1].indices and mixed.issuperset(at[-1].indices):
+            columns[x] += _MANY
+
+
+def _note_rows(e: Expr, columns: Counter[Var]) -> None:
+    """Note reads of the rows of which those of an array, that is to be transposed, are made, as of its columns."""
+    rows = None
+    while isinstance(e, Gen):
+        rows, e = atom_affine(e.index), e.body
+    for part in reads(e):
+        x, at = variable(part), places(part)
+        if x is not None and at and at[-1] is rows:
+            columns[x] += _MANY
 
 
 def _sizes(x: Array) -> Sequence[Affine]:

@@ -35,7 +35,7 @@ from tensorlang.language.predicates import conjuncts
 from tensorlang.language.rebuilt import rewrite
 from tensorlang.language.types import R, array
 from tensorlang.lower.plan.dependence import occurring, places, variable
-from tensorlang.lower.plan.size_guards import is_static
+from tensorlang.lower.plan.guards import is_static
 
 FEWEST = 4
 """How many sums are worth a loop of their own."""

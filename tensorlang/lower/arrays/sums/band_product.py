@@ -1,7 +1,9 @@
-"""Products with bands that lie by diagonals, as products of blocks: sliding windows of attention and their adjoints.
+"""Products with bands that have an axis for their diagonals, as products of blocks: sliding windows of attention and
+their adjoints.
 
-    gen i, e. sum o. p[o, i] * x[i + o, e]     a band p times a matrix; with p[o, i + o] its diagonals lie by columns
-    gen o, i. sum s. x[i + o, s] * y[i, s]     the band of a product of two matrices
+    gen i, e. sum o. p[i, o] * x[i + o, e]             a band p times a matrix
+    gen j, e. sum o. p[j - o, o] * x[j - o, e]         the transposed band times a matrix
+    gen i, o. sum s. x[i + o, s] * y[i, s]             the band of a product of two matrices
 
 An index o, the diagonal, and an index i are mixed as u = i + o or i - o only. One side depends on u and not on o or i,
 the other one on o and on i or u, or on i alone. Each block of rows is a product of matrices (`library/bands.py`), where
@@ -30,15 +32,15 @@ from tensorlang.recursion import Deep, call
 @dataclass(frozen=True)
 class _Product:
     """The index that is mixed with the diagonal, as a pair; the conditions on indices of the result alone; the factor
-    that depends on the mixed index alone, the other one, and those outside of the sum. The band that is a factor lies
-    `by_columns` if it depends on the mixed index, too."""
+    that depends on the mixed index alone, the other one, and those outside of the sum. The band that is a factor is
+    `transposed` if it depends on the mixed index, too."""
 
     pair: Pair
     outer: Sequence[Predicate]
     x: Side
     y: Side
     outside: Sequence[Expr]
-    by_columns: bool
+    transposed: bool
 
 
 def _band_product(ctx: Context, c: Summation) -> _Product | WhyNot:
@@ -59,7 +61,8 @@ def _band_product(ctx: Context, c: Summation) -> _Product | WhyNot:
         if found is not None:
             return replace(found, outer=outer)
     return WhyNot(
-        "it is no product of a band that lies by diagonals and a matrix, or of two matrices of which a band is read"
+        "it is no product of a matrix and a band with an axis for its diagonals, or of two matrices of which a band is "
+        "read"
     )
 
 
@@ -95,7 +98,7 @@ def _sides(ctx: Context, c: Summation, pair: Pair, body: Sequence[Expr], parts: 
     at: dict[Atom, Affine] = {i: atom_affine(u) - atom_affine(o) * pair.dilation}
     others = {k: r for k, r in c.ranges.items() if k is not i}
     env = {k: a.substitute(at) for k, a in c.scope.env.items()} | at
-    by_columns = Side(ctx.scope(c.scope, domain={**others, u: range_u}, env=env, masks=()), [], list(parts))
+    by_mixed = Side(ctx.scope(c.scope, domain={**others, u: range_u}, env=env, masks=()), [], list(parts))
     by_rows = Side(ctx.scope(c.scope, domain=c.ranges, masks=()), [], list(parts))
     outside, band = [], []
     for e in body:
@@ -108,12 +111,12 @@ def _sides(ctx: Context, c: Summation, pair: Pair, body: Sequence[Expr], parts: 
             band.append(e)
     if not x.body or not band or any(k in c.scope.loops for k in (i, o)):
         return None
-    for side in (by_rows, by_columns):
+    for side in (by_rows, by_mixed):
         if all(
             len({i, o, u}.intersection(a.substitute(side.scope.env).free)) < 2 for e in band for a in positions_in(e)
         ):
             side.body.extend(band)
-            found = _Product(pair, (), x, side, outside, side is by_columns)
+            found = _Product(pair, (), x, side, outside, side is by_mixed)
             return found if _is_product(c, found) else None
     return None
 
@@ -123,7 +126,7 @@ def _is_product(c: Summation, found: _Product) -> bool:
     i, o, x, y = found.pair.i, found.pair.j, found.x.uses, found.y.uses
     if o in c.summed:
         return all(k is o or not (k in x and k in y) for k in c.summed) and any(k in x - y for k in c.scope.domain)
-    return not found.by_columns and o not in y and i in y and any(k in x and k in y for k in c.summed)
+    return not found.transposed and o not in y and i in y and any(k in x and k in y for k in c.summed)
 
 
 def _in_blocks(ctx: Context, c: Summation, found: _Product) -> Deep[Value]:
@@ -161,17 +164,21 @@ def _first(c: Summation, found: _Product) -> Affine:
 def _times(ctx: Context, c: Summation, found: _Product) -> Deep[Value]:
     pair, (shared, own, others) = found.pair, _axes(c, found)
     further = [k for k in c.summed if k is not pair.j]
-    column = pair.u if found.by_columns else pair.i
+    row = pair.u if found.transposed else pair.i
     alone = [[k for k in further if k in side.uses] for side in (found.x, found.y)]
     alone[0] += [k for k in further if k not in (*alone[0], *alone[1])]
     x = yield from call(side_array(ctx, c, found.x, (*shared, pair.u, *own), alone[0]))
-    p = yield from call(side_array(ctx, c, found.y, (*shared, *others, pair.j, column), alone[1]))
-    if pair.dilation < 0:
-        p = apply("flip", p, integer(len(shared) + len(others)))
-    c.scope.block.note(f"a band with a diagonal for each {pair.j.name} times a matrix: as products of blocks")
-    rows = c.ranges[pair.i].extent
-    flag = {"by_columns": Name("True")} if found.by_columns else {}
-    node = apply("_band_times", p, x, *ctx.integers.nodes((_first(c, found), rows)), **flag, **_counts(shared, others))
+    p = yield from call(side_array(ctx, c, found.y, (*shared, *others, row, pair.j), alone[1]))
+    first = _first(c, found)
+    if found.transposed:  # i = u + first + o, with diagonals in the order in which u falls
+        first = -first - c.ranges[pair.j].extent + 1
+    if (pair.dilation < 0) is not found.transposed:
+        p = apply("flip", p, integer(len(shared) + len(others) + 1))
+    kind = "a transposed band" if found.transposed else "a band"
+    c.scope.block.note(f"{kind} with a diagonal for each {pair.j.name} times a matrix: as products of blocks")
+    flag = {"transposed": Name("True")} if found.transposed else {}
+    integers = ctx.integers.nodes((first, c.ranges[pair.i].extent))
+    node = apply("_band_times", p, x, *integers, **flag, **_counts(shared, others))
     return Value(node, (*shared, *others, pair.i, *own), 2)
 
 
@@ -189,8 +196,8 @@ def _of(ctx: Context, c: Summation, found: _Product) -> Deep[Value]:
     integers = ctx.integers.nodes((_first(c, found), count))
     node = apply("_band_of", x, y, *integers, **_counts(shared, others, own))
     if pair.dilation < 0:
-        node = apply("flip", node, integer(len(shared) + len(own) + len(others)))
-    return Value(node, (*shared, *own, *others, pair.j, pair.i), 2)
+        node = apply("flip", node, integer(len(shared) + len(own) + len(others) + 1))
+    return Value(node, (*shared, *own, *others, pair.i, pair.j), 2)
 
 
 def _counts(shared: Axes, others: Axes, own: Axes = ()) -> dict[str, Node]:
@@ -199,7 +206,7 @@ def _counts(shared: Axes, others: Axes, own: Axes = ()) -> dict[str, Node]:
 
 BAND_PRODUCT = Strategy(
     "band product",
-    "gen i, e. sum o. p[o, i] * x[i + o, e], or gen o, i. sum s. x[i + o, s] * y[i, s]: as products of blocks",
+    "gen i, e. sum o. p[i, o] * x[i + o, e], or gen i, o. sum s. x[i + o, s] * y[i, s]: as products of blocks",
     _band_product,
     _in_blocks,
 )

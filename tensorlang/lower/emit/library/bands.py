@@ -1,7 +1,8 @@
-"""Products with bands that are stored by diagonals, as products of blocks.
+"""Products with bands that are stored row by row, as products of blocks.
 
-    y[i, e] = sum o. p[o, i] * x[i + o, e]      a band times a matrix; p[o, i + o] if diagonals are stored by columns
-    p[o, i] = sum s. x[i + o, s] * y[i, s]      the band of a product of two matrices
+    y[i, e] = sum o. p[i, o] * x[i + o, e]        a band times a matrix
+    y[j, e] = sum o. p[j - o, o] * x[j - o, e]    the transposed band times a matrix
+    p[i, o] = sum s. x[i + o, s] * y[i, s]        the band of a product of two matrices
 
 A block of rows i reads as many columns as it has rows, and beyond these one less than there are diagonals. Its part of
 the band is a matrix in which each row stands one place further to the right than the one before.
@@ -13,53 +14,67 @@ from jax import lax
 from tensorlang.lower.costs import COSTS
 
 
-def _band_times(p, x, first, rows, by_columns=False, shared=0, others=0):
-    """The sum over o of p[.., o, i] * x[.., i + first + o, ..], for 0 <= i < rows; with `by_columns` of p[.., o, i +
-    first + o]. What is outside of p or x is zero. Both have the `shared` axes first, then p the `others`, and x has its
-    own axes last; the result has the shared ones, the others, i, and x's own."""
+def _band_times(p, x, first, rows, transposed=False, shared=0, others=0):
+    """The sum over o of p[.., i, o] * x[.., i + first + o, ..], for 0 <= i < rows; `transposed` that of p[.., i - first
+    - o, o] * x[.., i - first - o, ..]. What is outside of p or x is zero. Both have the `shared` axes first, then p the
+    `others`, and x has its own axes last; the result has the shared ones, the others, i, and x's own."""
     own, lead = x.shape[shared + 1 :], p.shape[: shared + others]
-    count = p.shape[-2]
+    count = p.shape[-1]
     p = p.reshape(_points(p.shape[:shared]), _points(p.shape[shared : shared + others]), *p.shape[-2:])
     x = x.reshape(p.shape[0], x.shape[shared], _points(own))
     shape = (*lead, rows, *own)
-    if 0 in (*p.shape, *x.shape, *shape):
+    # the rows of the band whose products are not zero anyway
+    start, stop = (max(0, 1 - first - count), min(p.shape[2], rows - first)) if transposed else (0, rows)
+    if 0 in (*p.shape, *x.shape, *shape) or start >= stop:
         return jnp.zeros(shape, x.dtype)
     if count <= COSTS["slice_taps"]:
-        return _by_diagonals(p, x, first, rows, by_columns).reshape(shape)
-    size = _band_block(count, rows)
-    blocks = -(-rows // size)
-    if not by_columns:
-        band = _to_right(_rows_of(jnp.swapaxes(p, 2, 3), 0, blocks, size, size), size + count - 1)
-        y = jnp.einsum("getrc,gtcd->getrd", band, _rows_of(x, first, blocks, size, size + count - 1))
-        return y.reshape(*y.shape[:2], blocks * size, -1)[:, :, :rows].reshape(shape)
-    # blocks of columns c = i + first + o, each of which counts for rows that are up to count - 1 before it
-    start, blocks = first, -(-(rows + count - 1) // size)
-    columns = _rows_of(jnp.swapaxes(jnp.flip(p, 2), 2, 3), start, blocks, size, size)
-    y = jnp.einsum("getcr,gtcd->getrd", _to_right(columns, size + count - 1), _rows_of(x, start, blocks, size, size))
-    return _added_up(y, size, count - 1, rows).reshape(shape)
+        return _by_diagonals(p, x, first, rows, transposed).reshape(shape)
+    size = _band_block(count, stop - start)
+    blocks, reach = -(-(stop - start) // size), size + count - 1
+    band = _to_right(_rows_of(p, start, blocks, size, size), reach)
+    many = p.shape[1]
+    if transposed:
+        band = jnp.moveaxis(band, 1, 3).reshape(p.shape[0], blocks, size, many * reach)
+        y = _products(band, _rows_of(x, start, blocks, size, size), 0, 0)
+        y = jnp.moveaxis(y.reshape(p.shape[0], blocks, many, reach, x.shape[2]), 2, 1)
+        return _added_up(y, size, start + first, rows).reshape(shape)
+    band = jnp.moveaxis(band, 1, 2).reshape(p.shape[0], blocks, many * size, reach)
+    y = _products(band, _rows_of(x, first, blocks, size, reach), 1, 0)
+    y = jnp.moveaxis(y.reshape(p.shape[0], blocks, many, size, x.shape[2]), 2, 1)
+    return y.reshape(p.shape[0], many, blocks * size, x.shape[2])[:, :, :rows].reshape(shape)
 
 
 def _band_of(x, y, first, count, shared=0, own=0, others=0):
-    """The sum over s of x[.., i + first + o, s] * y[.., i, s] for 0 <= o < count and all i of y; x is zero outside.
+    """The sum over s of x[.., i + first + o, s] * y[.., i, s] for all i of y and 0 <= o < count; x is zero outside.
     Both have the `shared` axes first, then x its own and y the others, and last those that are summed; the result has
-    the shared, x's own, the others, o and i."""
-    shape = (*x.shape[: shared + own], *y.shape[shared : shared + others], count, y.shape[shared + others])
-    rows = shape[-1]
+    the shared, x's own, the others, i and o."""
+    shape = (*x.shape[: shared + own], *y.shape[shared : shared + others], y.shape[shared + others], count)
+    rows = y.shape[shared + others]
     inner = _points(x.shape[shared + own + 1 :])
     x = x.reshape(_points(x.shape[:shared]), _points(x.shape[shared : shared + own]), x.shape[shared + own], inner)
     y = y.reshape(x.shape[0], _points(y.shape[shared : shared + others]), rows, inner)
     if 0 in (*x.shape, *y.shape, *shape):
         return jnp.zeros(shape, y.dtype)
     size = _band_block(count, rows)
-    blocks = -(-rows // size)
-    reach = size + count - 1
-    near = _rows_of(x, first, blocks, size, reach)
-    band = jnp.einsum("getrs,gdtcs->gdetrc", _rows_of(y, 0, blocks, size, size), near)
+    blocks, reach = -(-rows // size), size + count - 1
+    near = jnp.moveaxis(_rows_of(x, first, blocks, size, reach), 1, 2)
+    near = near.reshape(x.shape[0], blocks, x.shape[1] * reach, inner)
+    block = jnp.moveaxis(_rows_of(y, 0, blocks, size, size), 1, 2)
+    block = block.reshape(x.shape[0], blocks, y.shape[1] * size, inner)
+    band = _products(block, near, 1, 1).reshape(x.shape[0], blocks, y.shape[1], size, x.shape[1], reach)
+    band = jnp.moveaxis(band, (4, 2), (1, 2))
     # each row one place further to the left than the one before
     flat = jnp.pad(band.reshape(*band.shape[:4], size * reach), [(0, 0)] * 4 + [(0, size)])
     band = flat.reshape(*band.shape[:5], reach + 1)[..., :count]
-    band = band.reshape(*band.shape[:3], blocks * size, count)[:, :, :, :rows]
-    return jnp.swapaxes(band, 3, 4).reshape(shape)
+    return band.reshape(*band.shape[:3], blocks * size, count)[:, :, :, :rows].reshape(shape)
+
+
+def _products(a, b, i, j):
+    """The products of the matrices a[g, k] and b[g, k], over axis i of the one and j of the other: of matrices alone,
+    since XLA copies what has further axes."""
+    flat = [x.reshape(-1, *x.shape[2:]) for x in (a, b)]
+    y = lax.dot_general(*flat, (((1 + i,), (1 + j,)), ((0,), (0,))))
+    return y.reshape(*a.shape[:2], *y.shape[1:])
 
 
 def _points(shape):
@@ -96,8 +111,8 @@ def _to_right(rows, length):
     return wide.reshape(*rows.shape[:-2], -1)[..., : size * length].reshape(*rows.shape[:-1], length)
 
 
-def _added_up(y, step, before, rows):
-    """The sums, for each row i, of the y[.., k, r, :] with i + before = k * step + r."""
+def _added_up(y, step, first, rows):
+    """The sums, for each row i, of the y[.., k, r, :] with i = first + k * step + r."""
     parts = -(-y.shape[-2] // step)
     edges = [(0, 0)] * (y.ndim - 2)
     y = jnp.pad(y, [*edges, (0, parts * step - y.shape[-2]), (0, 0)])
@@ -107,21 +122,23 @@ def _added_up(y, step, before, rows):
     for k in range(parts):
         part = y[..., k * step : (k + 1) * step, :].reshape(*y.shape[:-3], blocks * step, y.shape[-1])
         total = total + jnp.pad(part, [*edges[1:], (k * step, (parts - 1 - k) * step), (0, 0)])
-    return total[..., before : before + rows, :]
+    inside = [(0, 0, 0)] * (total.ndim - 2) + [(first, rows - first - length, 0), (0, 0, 0)]
+    return lax.pad(total, jnp.zeros((), total.dtype), inside)
 
 
-def _by_diagonals(p, x, first, rows, by_columns):
+def _by_diagonals(p, x, first, rows, transposed):
     """`_band_times` for few diagonals: one sum of products of shifted slices."""
-    count, total = p.shape[2], 0
-    stop = rows + count - 1
+    count, total = p.shape[3], 0
+    start, stop = (1 - first - count, rows - first) if transposed else (first, first + rows + count - 1)
     window = lambda v, axis: lax.pad(
         v,
         jnp.zeros((), v.dtype),
-        [(-first, first + stop - v.shape[axis], 0) if k == axis else (0, 0, 0) for k in range(v.ndim)],
+        [(-start, stop - v.shape[axis], 0) if k == axis else (0, 0, 0) for k in range(v.ndim)],
     )
     x = window(x, 1)
-    p = window(p, 3) if by_columns else p
+    p = window(p, 2) if transposed else p
     for o in range(count):
-        diagonal = p[:, :, o, o : o + rows] if by_columns else p[:, :, o]
-        total = total + diagonal[..., None] * x[:, None, o : o + rows]
+        at = count - 1 - o if transposed else o
+        diagonal = p[:, :, at : at + rows, o] if transposed else p[:, :, :, o]
+        total = total + diagonal[..., None] * x[:, None, at : at + rows]
     return total

@@ -181,19 +181,41 @@ def _is_wide(x, w, at):
     ((_, _, _, n),), taps, channels = at, w.shape[2], COSTS["conv_channels"]
     if min(n, taps) >= COSTS["fft_square"]:
         return False
-    few = taps <= n and taps <= 4 and w.shape[0] * w.shape[1] >= channels
+    if taps <= n:
+        few = taps <= 4 and w.shape[0] * w.shape[1] >= channels
+    else:
+        few = n <= 8 and w.shape[0] > 1
     return few or w.shape[0] * (w.shape[1] if taps <= n else x.shape[0]) >= 16 * channels
 
 
 def _by_channels(x, w, at):
-    """Many channels: a product of matrices with all that is read for each output, or XLA's convolution."""
-    ((a, b, _, n),), taps = at, w.shape[2]
-    if taps > min(4, n) or taps * w.shape[1] > 128:
+    """Many channels: a product of matrices with all that is read, by a few taps or for a few outputs; or XLA's
+    convolution."""
+    ((a, b, c, n),), taps = at, w.shape[2]
+    if taps <= n:
+        most = 256 if x.shape[0] == 1 else 128
+        suits = taps <= 8 and taps * w.shape[1] <= most
+    else:
+        suits = n <= 8 and w.shape[0] > 1
+    if not suits:
         return _by_convolution(x, w, at)
-    x = _covered(x, w, at)
-    read = [lax.slice_in_dim(x, b * j, b * j + a * (n - 1) + 1, a, 2) for j in range(taps)]
-    w = jnp.swapaxes(w, 1, 2).reshape(w.shape[0], -1)
-    return jnp.einsum("de,ben->bdn", w, jnp.concatenate(read, 1))
+    if taps <= n:
+        read = jnp.swapaxes(_stacked(x, c, b, taps, a, n), 0, 1).reshape(x.shape[0], -1, n)
+        w = jnp.moveaxis(w, 2, 1).reshape(w.shape[0], -1)
+        return jnp.broadcast_to(w, (x.shape[0], *w.shape)) @ read  # one product for all would be transposed
+    read = _stacked(x, c, a, n, b, taps)
+    y = read.reshape(n * x.shape[0], -1) @ w.reshape(w.shape[0], -1).T
+    return jnp.moveaxis(y.reshape(n, x.shape[0], -1), 0, 2)
+
+
+def _stacked(x, start, apart, count, step, size):
+    """The elements x[.., start + apart * k + step * r], 0 <= r < size, for each k < count, zero outside of x: an array
+    [k, .., r]."""
+    lines = x.reshape(-1, x.shape[2])  # the same for all that read them, whatever their channels are to them
+    reach = step * (size - 1) + 1
+    lines = _over(lines, (0, lines.shape[0]), (start, start + apart * (count - 1) + reach))
+    read = [lax.slice_in_dim(lines, apart * k, apart * k + reach, step, 1) for k in range(count)]
+    return jnp.concatenate(read).reshape(count, *x.shape[:2], size)
 
 
 def _by_sums(x, w, at):

@@ -68,12 +68,13 @@ def _looks_up(p: Predicate, chosen: Set[IndexArray]) -> bool:
 
 def _without_idle_terms(x: Addition, chosen: Set[IndexArray], multiplied: Multiplied) -> tuple[Term, ...]:
     """The terms of `x` except those at the same chosen places that are 0 together."""
-    there: dict[Predicate, list[Term]] = {}
+    there: dict[frozenset[Predicate], list[Term]] = {}
     for t in x.terms:
-        if _looks_up(t.pred, chosen):
-            there.setdefault(t.pred, []).append(t)
-    idle = {p for p, terms in there.items() if is_zero(Addition(tuple(terms), x.shape), multiplied)}
-    return tuple(t for t in x.terms if t.pred not in idle)
+        places = frozenset(q for q in conjuncts(t.pred) if _looks_up(q, chosen))
+        if places:
+            there.setdefault(places, []).append(t)
+    idle = [terms for terms in there.values() if is_zero(Addition(tuple(terms), x.shape), multiplied)]
+    return tuple(t for t in x.terms if not any(t in terms for terms in idle))
 
 
 def _is_sum(y: Statement) -> bool:

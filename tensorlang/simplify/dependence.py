@@ -58,7 +58,7 @@ class Dependence:
             waiting = list((yield from call(self._through(x, k))))
             while waiting:
                 atom = waiting.pop()
-                if isinstance(atom, Lookup) and atom.array in self._defined:
+                if isinstance(atom, Lookup) and any(x.array in self._defined for x in atom_affine(atom).lookups):
                     waiting += yield from call(self._through_place(atom, i))
                 else:
                     found.add(atom)

@@ -14,7 +14,6 @@ from functools import cached_property
 from tensorlang.language.affine import Affine, Atom, Index, Lookup, atom_affine
 from tensorlang.language.predicates import (
     TRUE,
-    And,
     Equal,
     Exists,
     Predicate,
@@ -24,6 +23,7 @@ from tensorlang.language.predicates import (
     lookups,
     substitute,
 )
+from tensorlang.sets.encode import alpha_normal
 from tensorlang.sets.isl import obvious
 from tensorlang.sets.solve import Ranges, in_range
 
@@ -51,9 +51,8 @@ class Equalities:
             left = [substitute(q, change) for q in left]
             self._values = {a: value.substitute(change) for a, value in self._values.items()} | change
         solved = (equal(atom_affine(a), value) for a, value in self._values.items())
-        said = conjunction([*map(self.replaced, left), *solved])
-        self._parts: Collection[Predicate] = conjuncts(said)
-        self._parts = [q for q in self._parts if not isinstance(q, Exists) or not self.holds(q)]
+        self._parts = conjuncts(conjunction([*map(self.replaced, left), *solved]))
+        self._parts = tuple(q for q in self._parts if not isinstance(q, Exists) or not self._has_witness(q))
 
     @property
     def condition(self) -> Predicate:
@@ -84,28 +83,25 @@ class Equalities:
         return a
 
     def replaced(self, p: Predicate) -> Predicate:
-        """`p`, with elements replaced."""
+        """`p`, with elements replaced; what differs in the names of bound indices alone is one."""
         for _ in range(_MOST_STEPS):
             if (q := substitute(p, self._values)) is p:
                 break
             p = q
-        return p
+        return alpha_normal(p)
 
     def holds(self, p: Predicate) -> bool:
-        """Whether `p` plainly follows: `exists`, since one of the indices, or an element, is a witness."""
-        p = self.replaced(p)
-        match p:
-            case And(parts):
-                return all(map(self.holds, parts))
-            case Exists(i, size, body):
-                return any(self._holds_at(substitute(body, {i: w})) for w in self._below(size))
-            case _:
-                return obvious(self._parts, p)
+        """Whether `p` plainly follows."""
+        parts = conjuncts(self.replaced(p))
+        return all(obvious(self._parts, q) or (isinstance(q, Exists) and self._has_witness(q)) for q in parts)
+
+    def _has_witness(self, p: Exists) -> bool:
+        """Whether what `p` says of one index plainly holds of another, or of an element."""
+        return any(self._holds_at(substitute(p.body, {p.index: w})) for w in self._below(p.size))
 
     def _holds_at(self, p: Predicate) -> bool:
-        """Whether `p` follows, and all that it looks up is there."""
-        elements = [x for x in lookups(p) if x not in self._there]
-        return all(self._is_inside(x) for x in elements) and self.holds(p)
+        """Whether `p` plainly follows, and all that it looks up is there."""
+        return all(x in self._there or self._is_inside(x) for x in lookups(p)) and self.holds(p)
 
     def _is_inside(self, x: Lookup) -> bool:
         return all(in_range(a, n, self._ranges) is TRUE for a, n in zip(x.at, x.array.sizes, strict=True))

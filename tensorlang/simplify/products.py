@@ -19,6 +19,7 @@ from tensorlang.language.predicates import FALSE, Predicate, conjunction, equal,
 from tensorlang.normal.contraction import folded
 from tensorlang.normal.pattern import Pattern, axes, renamed
 from tensorlang.normal.ssa import Addition, Constant, Contraction, Selection, Statement, Term, own_indices
+from tensorlang.sets.encode import alpha_normal
 from tensorlang.sets.solve import Ranges, project, simplify_in
 from tensorlang.simplify.chosen import what_was_chosen, where_chosen
 from tensorlang.simplify.dependence import Dependence
@@ -55,7 +56,7 @@ class Product:
         """The same, equal elements being written as one."""
         known = self.equalities(last)
         factors = tuple((y, tuple(map(known.value, at))) for y, at in self.factors)
-        return replace(self, pred=simplify_in(known.condition, self.ranges), factors=factors)
+        return replace(self, pred=alpha_normal(simplify_in(known.condition, self.ranges)), factors=factors)
 
     def at(self, places: Places, loops: Ranges) -> Product:
         """The same with other indices, which are summed over `loops`."""

@@ -22,7 +22,7 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import islice, permutations
 
-from tensorlang.language.affine import Index, IndexArray, atom_affine
+from tensorlang.language.affine import Affine, Index, IndexArray, atom_affine
 from tensorlang.language.functions import function
 from tensorlang.language.predicates import Predicate, conjunction, conjuncts, free_atoms, lookups, substitute
 from tensorlang.normal.ssa import SSA, Addition, Constant, Contraction, Map, Selection, Statement, Term, selections
@@ -87,8 +87,7 @@ def is_zero(x: Statement, multiplied: Multiplied) -> bool:
     if products is None:
         return False
     left: list[Product] = []
-    for p in products:
-        p = _without_quotients(p, multiplied)
+    for p in [_without_quotients(p, multiplied) for p in products]:
         k = next((k for k, other in enumerate(left) if _are_alike(p, other)), None)
         if k is None:
             left.append(p)
@@ -129,7 +128,9 @@ def _without_quotient(p: Product, k: int, multiplied: Multiplied) -> Product | N
         if _is_same(both, removed) and gone.keys().isdisjoint(i for _, at in kept for a in at for i in a.indices):
             others = {i: n for i, n in p.loops.items() if i not in gone}
             kept.remove(settled.factors[k])
-            left = Product(p.number / q.number, p.own, others, conjunction([*apart, substitute(y.pred, here)]), tuple(kept))
+            left = Product(
+                p.number / q.number, p.own, others, conjunction([*apart, substitute(y.pred, here)]), tuple(kept)
+            )
             return left.where_exists(gone, inner.pred).settled()
     return None
 

@@ -152,7 +152,7 @@ class Multiplied:
     def _by_element(self, x: Selection) -> IndexArray:
         """The array that `x` defines, but over what its elements depend on, where these are chosen."""
         if x.array not in self._by_elements:
-            ranges = dict(zip(own_indices(x), x.shape, strict=True))
+            ranges: dict[Atom, Affine] = dict(zip(own_indices(x), x.shape, strict=True))
             through = self.through(x)
             sizes = tuple(a.array.size if isinstance(a, Lookup) else ranges[a] for a in through)
             self._by_elements[x.array] = IndexArray(x.array.name, sizes, x.array.size)

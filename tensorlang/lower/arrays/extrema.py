@@ -16,6 +16,7 @@ from typing import Any
 from tensorlang.language.affine import Affine, Atom, Index, atom_affine
 from tensorlang.language.functions import function
 from tensorlang.language.grammar import Choice, Extremum
+from tensorlang.language.predicates import TRUE as ALWAYS
 from tensorlang.language.predicates import (
     Equal,
     NonNegative,
@@ -28,7 +29,6 @@ from tensorlang.language.predicates import (
     substitute,
     within,
 )
-from tensorlang.language.predicates import TRUE as ALWAYS
 from tensorlang.lower.arrays.accesses import positions
 from tensorlang.lower.arrays.brackets import bound_on, bounded_index, bracket, guarded, solved
 from tensorlang.lower.arrays.context import Context
@@ -66,7 +66,6 @@ from tensorlang.lower.arrays.values import (
 from tensorlang.lower.plan.dependence import accesses, places
 from tensorlang.recursion import Deep, call
 from tensorlang.sets.solve import project
-
 
 NAN = Name("jnp.nan")
 
@@ -424,7 +423,10 @@ STRATEGIES: tuple[Strategy[Extreme], ...] = (
         _stacked,
     ),
     Strategy(
-        "one point", "max j where j = a. e: the value of e at a, where a is in the range of j", _one_point, _or_none(_at_point)
+        "one point",
+        "max j where j = a. e: the value of e at a, where a is in the range of j",
+        _one_point,
+        _or_none(_at_point),
     ),
     Strategy(
         "one point or another",

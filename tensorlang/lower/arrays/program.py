@@ -209,7 +209,12 @@ class ArrayProgram(Shown):
 
     def _further(self, storage: Storage, forced: bool) -> Hashable:
         """What else than an expression and what it reads its code depends on."""
-        return forced, self._ctx.certain is not None, positional(storage.cut) if isinstance(storage, RowBlocks) else None, tuple(self._ctx.rows)
+        return (
+            forced,
+            self._ctx.certain is not None,
+            positional(storage.cut) if isinstance(storage, RowBlocks) else None,
+            tuple(self._ctx.rows),
+        )
 
     def _names_of(self, variables: Iterable[Var]) -> tuple[str, ...]:
         return tuple(self._ctx.held[x, ()].name for x in variables)

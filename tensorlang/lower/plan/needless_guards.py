@@ -34,7 +34,7 @@ def without_needless_guards(f: Function) -> tuple[Function, frozenset[Var]]:
     for e in (*(e for _, e in statements), outputs):
         for x in _read_elsewhere(e, found):
             del found[x]
-    left = [(x, gen(found[x][0], found[x][1]) if isinstance(x, Var) and x in found else e) for x, e in statements]
+    left = [(x, gen([*found[x][0]], found[x][1]) if isinstance(x, Var) and x in found else e) for x, e in statements]
     return replace(f, body=under(left, outputs)), frozenset(found)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine
+from tensorlang.language.affine import Affine, Atom, Index, IndexArray, Lookup, atom_affine, total
 from tensorlang.language.predicates import Predicate, affines, equal
 from tensorlang.normal.contraction import inner_solution
 from tensorlang.normal.pattern import axes
@@ -46,6 +46,23 @@ class Dependence:
     def is_same(self, x: Statement, i: Index, j: Index, known: Iterable[Predicate]) -> bool:
         """Whether `x` is the same at `i` as at `j` in the place of `i`, by the equalities that are `known`."""
         return run(self._is_same(x, i, j, frozenset(known)))
+
+    def atoms(self, x: Statement) -> tuple[Atom, ...]:
+        """All through which `x` depends on its indices, in order, without elements of arrays that statements define."""
+        found = run(self._atoms(x))
+        return total((atom_affine(atom), 1) for atom in found).atoms
+
+    def _atoms(self, x: Statement) -> Deep[set[Atom]]:
+        found: set[Atom] = set()
+        for k, i in enumerate(own_indices(x)):
+            waiting = list((yield from call(self._through(x, k))))
+            while waiting:
+                atom = waiting.pop()
+                if isinstance(atom, Lookup) and any(x.array in self._defined for x in atom_affine(atom).lookups):
+                    waiting += yield from call(self._through_place(atom, i))
+                else:
+                    found.add(atom)
+        return found
 
     def _is_same(self, x: Statement, i: Index, j: Index, known: frozenset[Predicate]) -> Deep[bool]:
         waiting = list((yield from call(self._through(x, own_indices(x).index(i)))))

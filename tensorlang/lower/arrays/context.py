@@ -72,6 +72,8 @@ class Context:
     names of the bounds of such blocks by the number of rows, `open_blocks` the indices of which the code being
     written has a block. `joined` puts all of an array together, in lines `before` those of the statement.
 
+    `certain` is the extremum that the statement is, if it is only read where there is a point of which it is one.
+
     In `strict` code what brackets hide has no influence, even if it is nan or inf; `multiplied` says that the sum being
     written multiplies some of it by zero instead, so that this only holds where the sum is finite. `multiplying` are
     the sums of the statement, by scope, that do.
@@ -98,6 +100,7 @@ class Context:
     increasing: set[IndexArray] = field(default_factory=set)
     possibly_empty: set[IndexArray] = field(default_factory=set)
     conditions: set[IndexArray] = field(default_factory=set)
+    certain: Expr | None = None
     gather_cache: dict[tuple[str, int, Node], str] = field(default_factory=dict)
     _blocks: list[Block] = field(default_factory=list)
     _scopes: dict[Any, Scope] = field(default_factory=dict)
@@ -121,6 +124,7 @@ class Context:
     def end_statement(self) -> None:
         """Forget what only concerns one statement."""
         self.before = Block()
+        self.certain = None
         self._scopes.clear()
         self._blocks.clear()
         self.free_indices = FreeIndices()

@@ -25,7 +25,7 @@ from tensorlang.lower.arrays.accesses import access
 from tensorlang.lower.arrays.brackets import bracket
 from tensorlang.lower.arrays.concatenate import assembled
 from tensorlang.lower.arrays.context import Context
-from tensorlang.lower.arrays.extrema import extremum
+from tensorlang.lower.arrays.extrema import NAN, bracketed_extremum, extremum
 from tensorlang.lower.arrays.fold import combined
 from tensorlang.lower.arrays.ir import Number
 from tensorlang.lower.arrays.joins import joined
@@ -84,10 +84,12 @@ class Compiler:
                         return pieces
                 if is_enumerable(self.ctx, scope, p):
                     v = yield from call(contract(self.ctx, Summation(scope, {}, (p,), a)))
+                elif isinstance(a, Extremum | Choice):
+                    v = yield from call(bracketed_extremum(self.ctx, scope, p, a))
                 else:
                     v = yield from call(bracket(self.ctx, scope, p, a))
             case Extremum() | Choice():
-                v = yield from call(extremum(self.ctx, scope, e))
+                v = yield from call(extremum(self.ctx, scope, e, None if e is self.ctx.certain else NAN))
             case Compared(op, a, b):
                 left = yield from call(self.value(a, scope))
                 right = yield from call(self.value(b, scope))

@@ -8,12 +8,15 @@ moves along with another axis is an index of its own, from where the window star
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from tensorlang.language.affine import Affine, Atom, Index, atom_affine
 from tensorlang.language.functions import function
 from tensorlang.language.grammar import Choice, Extremum
+from tensorlang.language.predicates import TRUE as ALWAYS
 from tensorlang.language.predicates import (
     Equal,
     NonNegative,
@@ -22,15 +25,17 @@ from tensorlang.language.predicates import (
     at_most,
     conjunction,
     conjuncts,
+    exists,
     substitute,
     within,
 )
 from tensorlang.lower.arrays.accesses import positions
-from tensorlang.lower.arrays.brackets import bound_on, bounded_index, solved
+from tensorlang.lower.arrays.brackets import bound_on, bounded_index, bracket, guarded, solved
 from tensorlang.lower.arrays.context import Context
 from tensorlang.lower.arrays.integers import ZERO, Range
-from tensorlang.lower.arrays.ir import Infix, List, Name, Negative, Tuple
+from tensorlang.lower.arrays.ir import Infix, List, Name, Negative, Node, Tuple
 from tensorlang.lower.arrays.masks import mask
+from tensorlang.lower.arrays.membership import without_implied
 from tensorlang.lower.arrays.running_extrema import limit, running
 from tensorlang.lower.arrays.scope import Scope
 from tensorlang.lower.arrays.segment_extrema import Segments, over_points, segments
@@ -60,6 +65,9 @@ from tensorlang.lower.arrays.values import (
 )
 from tensorlang.lower.plan.dependence import accesses, places
 from tensorlang.recursion import Deep, call
+from tensorlang.sets.solve import project
+
+NAN = Name("jnp.nan")
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +77,8 @@ class Extreme:
     ctx: Context
     scope: Scope
     e: Extremum | Choice
+    none: Node | None
+    """What it is where data leave no point; anything, if that is None."""
 
     @cached_property
     def left(self) -> tuple[Range, Predicate]:
@@ -76,12 +86,27 @@ class Extreme:
         return _restricted(self.ctx, self.scope, self.e)
 
 
-def extremum(ctx: Context, scope: Scope, e: Extremum | Choice) -> Deep[Value]:
+def extremum(ctx: Context, scope: Scope, e: Extremum | Choice, none: Node | None = NAN) -> Deep[Value]:
     """The array of an extremum, or of the places where it is first attained.
 
-    Where data leave no point, the extremum is nan, and the place is any.
+    Where data leave no point, the extremum is `none`, or anything if that is None, and so is the place, which is any
+    if that is nan.
     """
-    return by_first(ctx, STRATEGIES, Extreme(ctx, scope, e), {}, e)
+    return by_first(ctx, STRATEGIES, Extreme(ctx, scope, e, none), {}, e)
+
+
+def bracketed_extremum(ctx: Context, scope: Scope, p: Predicate, e: Extremum | Choice) -> Deep[Value]:
+    """The array of [p] * e.
+
+    That data leave a point, which `p` asks so that nothing is made of none, is known once the points are looked at:
+    [exists j. q and r] * max j where q and r. e  =  max j where q and r. e, which is 0 of none.
+    """
+    parts = conjuncts(p)
+    asked = without_implied((*parts, *conjuncts(e.pred)), {e.index: Range(ZERO, e.size)})
+    left = [q for q in parts if q in asked]
+    if len(left) == len(parts):
+        return bracket(ctx, scope, p, e)
+    return guarded(ctx, scope, conjunction(left), e, lambda inner: extremum(ctx, inner, e, integer(0)))
 
 
 def _one_point(ctx: Context, c: Extreme) -> Affine | WhyNot:
@@ -100,13 +125,26 @@ def _point(index: Index, p: Predicate) -> Affine | None:
     return None
 
 
+def _or_none(rewrite: Callable[[Context, Extreme, Any], Deep[Value]]) -> Callable[[Context, Extreme, Any], Deep[Value]]:
+    """`rewrite`, of which nan or anything comes where there is no point, with what is wanted there."""
+
+    def rewritten(ctx: Context, c: Extreme, found: Any) -> Deep[Value]:
+        v = yield from call(rewrite(ctx, c, found))
+        if c.none is None or c.none == NAN:
+            return v
+        some = mask(ctx, c.scope, exists([(c.e.index, c.e.size)], c.e.pred))
+        return where(some, v, c.scope.order, c.none)
+
+    return rewritten
+
+
 def _at_point(ctx: Context, c: Extreme, point: Affine) -> Deep[Value]:
     """The value there, or the point itself; where the other conditions do not hold, the extremum is nan."""
     if isinstance(c.e, Choice):
         axes = c.scope.axes(point)
         return Value(positions(ctx, c.scope, point, axes), axes, 1)
     v, m = yield from call(_at(ctx, c, point, c.left[1]))
-    return where(m, v, c.scope.order, Name("jnp.nan"))
+    return where(m, v, c.scope.order, NAN)
 
 
 def _at(ctx: Context, c: Extreme, point: Affine, p: Predicate) -> Deep[tuple[Value, Value]]:
@@ -145,7 +183,7 @@ def _at_either(ctx: Context, c: Extreme, found: tuple[list[tuple[Affine, Predica
             both = chosen(also, both, v, order)
         v = both if m.node == TRUE else chosen(m, both, w, order)
         m = m if m.node == TRUE else also if also.node == TRUE else infix(m, "|", also, order)
-    return where(m, v, order, Name("jnp.nan"))
+    return where(m, v, order, NAN)
 
 
 def _window(ctx: Context, c: Extreme) -> tuple[Affine, Affine] | WhyNot:
@@ -179,7 +217,7 @@ def _through_window(ctx: Context, c: Extreme, found: tuple[Affine, Affine]) -> D
     low, high = c.scope.bounds(first)
     somewhere = [at_most(-high, atom_affine(d)), at_most(low + atom_affine(d), e.size - 1)]
     inside = conjunction([e.pred, within(atom_affine(e.index), e.size), *somewhere])
-    moved = Extreme(ctx, scope, type(e)(e.sign, d, width, inside, e.body))
+    moved = Extreme(ctx, scope, type(e)(e.sign, d, width, inside, e.body), NAN)
     v = yield from call(by_first(ctx, [s for s in STRATEGIES if s.match is not _window], moved, {}, moved.e))
     if isinstance(e, Choice):
         start = Value(positions(ctx, c.scope, first, c.scope.axes(first)), c.scope.axes(first), 1)
@@ -202,7 +240,7 @@ def _segments(ctx: Context, c: Extreme) -> Segments | WhyNot:
 
 
 def _in_segments(ctx: Context, c: Extreme, found: Segments) -> Deep[Value]:
-    v = yield from call(over_points(ctx, c.scope, c.e, c.left[0], found))
+    v = yield from call(over_points(ctx, c.scope, c.e, c.left[0], found, c.none))
     return _counted(ctx, v, c.e, c.left[0])
 
 
@@ -220,13 +258,15 @@ def _of_numbers(ctx: Context, c: Extreme, found: Several) -> Deep[Value]:
     e, among = c.e, _as_sum(c)
     inside = within(atom_affine(e.index) - among.summed[e.index].start, among.summed[e.index].extent)
     pred = conjunction([inside, *with_numbers(ctx, among, found)])
-    return extremum(ctx, c.scope, type(e)(e.sign, e.index, e.size, pred, e.body))
+    return extremum(ctx, c.scope, type(e)(e.sign, e.index, e.size, pred, e.body), c.none)
 
 
 def _once_each(ctx: Context, c: Extreme, found: Shared) -> Deep[Value]:
     e, inner = c.e, found.c
     of_each = type(e)(e.sign, e.index, e.size, conjunction(inner.parts), inner.body)
-    v = yield from call(extremum(ctx, inner.scope, of_each))
+    ranges = {i: r.stop for i, r in c.scope.domain.items() if r.start is ZERO}
+    some = project({e.index: e.size}, substitute(e.pred, c.scope.env), ranges) is ALWAYS  # as of each its own
+    v = yield from call(extremum(ctx, inner.scope, of_each, None if some else c.none))
     return of_segments(ctx, c.scope, found, v, "chosen" if isinstance(e, Choice) else "extrema")
 
 
@@ -316,12 +356,13 @@ def _short_axis(scope: Scope, e: Extremum | Choice) -> Index | WhyNot:
     return WhyNot(f"no access mixes an axis of the result of length at most {NARROW} with another one")
 
 
-def _stacked(ctx: Context, scope: Scope, e: Extremum | Choice, i: Index) -> Deep[Value]:
+def _stacked(ctx: Context, c: Extreme, i: Index) -> Deep[Value]:
     """The extrema at each place of axis `i`, one after the other."""
+    scope, e = c.scope, c.e
     name, r, block = ctx.loop_name(i), scope.domain[i], ctx.new_block()
     domain = {k: other for k, other in scope.domain.items() if k is not i}
     inner = ctx.scope(scope, domain=domain, loops={**scope.loops, i: r}, block=block)
-    v = yield from call(extremum(ctx, inner, e))
+    v = yield from call(extremum(ctx, inner, e, c.none))
     term = function_of(ctx, scope.block, block, [name], v)
     node = apply("_stack_over", List((ctx.range(r),)), term, ctx.extents(inner, v.axes), dtype_of(e))
     return Value(node, (i, *v.axes), 2)
@@ -379,16 +420,19 @@ STRATEGIES: tuple[Strategy[Extreme], ...] = (
         "stack along a short axis",
         "gen i:k. max j. e: for each i its own extremum, where an access mixes i with another axis",
         lambda ctx, c: _short_axis(c.scope, c.e),
-        lambda ctx, c, i: _stacked(ctx, c.scope, c.e, i),
+        _stacked,
     ),
     Strategy(
-        "one point", "max j where j = a. e: the value of e at a, where a is in the range of j", _one_point, _at_point
+        "one point",
+        "max j where j = a. e: the value of e at a, where a is in the range of j",
+        _one_point,
+        _or_none(_at_point),
     ),
     Strategy(
         "one point or another",
         "max j where j = a or j = b. e: the greater one of the values of e at those of a and b that are in the range",
         _one_or_another,
-        _at_either,
+        _or_none(_at_either),
     ),
     Strategy(
         "segments", "gen i. max j where R(i, j). e: the greatest of the points of each i", _segments, _in_segments
@@ -410,26 +454,26 @@ STRATEGIES: tuple[Strategy[Extreme], ...] = (
         "window",
         "gen i. max j where i - w < j <= i. e: the greatest at j = i - w + 1 + d, over d below w",
         _window,
-        _through_window,
+        _or_none(_through_window),
     ),
     Strategy(
         "running extremum",
         "gen i. max j where j <= a(i). e(j) = gen i. M[a(i)], where M[k] = max j where j <= k. e(j)",
         lambda ctx, c: limit(ctx, c.scope, c.e, c.left[1]),
-        _running_extremum,
+        _or_none(_running_extremum),
     ),
     Strategy(
         "slice by slice",
         "gen i. max j. x[a*i + b*j]: the greatest of slices, one for each j",
         _mixing,
-        _slice_by_slice,
+        _or_none(_slice_by_slice),
     ),
     Strategy(
         "blocks of rows",
         "gen i. max j where j <= i. t[i, j]: over the blocks of rows that t is stored in",
         _cut_array,
-        lambda ctx, c, found: _by_blocks(ctx, c.scope, c.e, *c.left, found),
+        _or_none(lambda ctx, c, found: _by_blocks(ctx, c.scope, c.e, *c.left, found)),
     ),
-    Strategy("along an axis", "max j. e: the greatest along the axis j of e", lambda ctx, c: None, _on_axis),
+    Strategy("along an axis", "max j. e: the greatest along the axis j of e", lambda ctx, c: None, _or_none(_on_axis)),
 )
 """The ways to compute an extremum, in the order in which they are tried. The last applies to every one."""

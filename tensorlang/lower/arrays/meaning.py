@@ -279,14 +279,19 @@ def _first_greatest_where_over(r: range, term: Callable[..., Any], shape: Sequen
 
 
 def _greatest_at(values: Array, mask: Array, at: Sequence[Array], shape: Sequence[int]) -> Array:
-    best = np.full((*shape, *values.shape[at[0].ndim :]), np.nan)
+    return _greatest_at_or(values, mask, at, shape, -np.inf)
+
+
+def _greatest_at_or(values: Array, mask: Array, at: Sequence[Array], shape: Sequence[int], none: float) -> Array:
+    best = np.full((*shape, *values.shape[at[0].ndim :]), -np.inf)
+    seen = np.zeros(best.shape, bool)
     mask = np.broadcast_to(mask, values.shape)
     for k in np.ndindex(*at[0].shape):
         place = tuple(a[k] for a in at)
         if all(0 <= p < n for p, n in zip(place, shape, strict=True)):
-            fresh = np.where(np.isnan(best[place]), values[k], np.maximum(best[place], values[k]))
-            best[place] = np.where(mask[k], fresh, best[place])
-    return best
+            best[place] = np.where(mask[k], np.maximum(best[place], values[k]), best[place])
+            seen[place] |= mask[k]
+    return np.where(seen, best, none)
 
 
 def _first_greatest_at(values: Array, mask: Array, numbers: Array, at: Sequence[Array], shape: Sequence[int]) -> Array:
@@ -300,7 +305,8 @@ def _first_greatest_at(values: Array, mask: Array, numbers: Array, at: Sequence[
     for k in np.ndindex(*at[0].shape):
         place = tuple(a[k] for a in at)
         if all(0 <= p < n for p, n in zip(place, shape, strict=True)):
-            chosen = mask[k] & (values[k] == best[place])
+            same = (values[k] == best[place]) | (np.isnan(values[k]) & np.isnan(best[place]))
+            chosen = mask[k] & same
             first[place] = np.where(chosen, np.minimum(first[place], numbers[k]), first[place])
     return np.where(first < last, first, 0)
 
@@ -422,6 +428,7 @@ MEANING: Mapping[str, Callable[..., Any]] = {
     "_found": _found,
     "_greatest": _extremum(1),
     "_greatest_at": _greatest_at,
+    "_greatest_at_or": _greatest_at_or,
     "_greatest_over": _greatest_over,
     "_greatest_where": _extremum(1),
     "_group_numbers": _group_numbers,

@@ -124,6 +124,7 @@ _ALL_READ = (
     "_add_in_order",
     "_put_in_order",
     "_greatest_at",
+    "_greatest_at_or",
     "_first_greatest_at",
     "_running_in_groups",
     "_running_up_to",

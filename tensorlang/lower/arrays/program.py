@@ -110,7 +110,7 @@ class ArrayProgram(Shown):
                 self._fused(step)
                 continue
             x = step.variable
-            self._ctx.held[x, ()] = self._statement(x.name, step.value, step.storage, step.forced)
+            self._ctx.held[x, ()] = self._statement(x.name, step.value, step.storage, step.forced, step.certain)
             if isinstance(x, IndexArray):
                 self._ranged(x)
                 if is_condition(step.value):
@@ -172,8 +172,11 @@ class ArrayProgram(Shown):
         if not self._ctx.integers.is_nonnegative(x.size - 1):
             self._ctx.possibly_empty.add(x)
 
-    def _statement(self, wanted: str, e: Expr, storage: Storage = DENSE, forced: bool = False) -> Held:
-        """The array of `e`, stored like that; if it is `forced`, by XLA too."""
+    def _statement(
+        self, wanted: str, e: Expr, storage: Storage = DENSE, forced: bool = False, certain: bool = False
+    ) -> Held:
+        """The array of `e`, stored like that; if it is `forced`, by XLA too; if it is `certain`, an extremum that is
+        only read where it is of something."""
         ctx = self._ctx
         name = ctx.names.fresh_global(wanted)
         conditions = Required(self._required)
@@ -184,6 +187,7 @@ class ArrayProgram(Shown):
         held = Held(name, shape(e.type)[0], required=needs)
         self._body.statements.append(Blank())
         self._body.note(partial(_comment, name, e))
+        ctx.certain = eta(e)[1] if certain else None
         form = None if ctx.sparse else form_of(e, lambda x: ctx.held.get((x, ())), self._further(storage, forced))
         known = self._forms.get(form.key) if form else None
         if form and known:
@@ -207,7 +211,12 @@ class ArrayProgram(Shown):
 
     def _further(self, storage: Storage, forced: bool) -> Hashable:
         """What else than an expression and what it reads its code depends on."""
-        return forced, positional(storage.cut) if isinstance(storage, RowBlocks) else None, tuple(self._ctx.rows)
+        return (
+            forced,
+            self._ctx.certain is not None,
+            positional(storage.cut) if isinstance(storage, RowBlocks) else None,
+            tuple(self._ctx.rows),
+        )
 
     def _names_of(self, variables: Iterable[Var]) -> tuple[str, ...]:
         return tuple(self._ctx.held[x, ()].name for x in variables)

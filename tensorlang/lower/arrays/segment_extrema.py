@@ -24,7 +24,7 @@ from tensorlang.lower.arrays.accesses import positions
 from tensorlang.lower.arrays.brackets import solved
 from tensorlang.lower.arrays.context import Context
 from tensorlang.lower.arrays.integers import ZERO, Range
-from tensorlang.lower.arrays.ir import Tuple
+from tensorlang.lower.arrays.ir import Node, Tuple
 from tensorlang.lower.arrays.masks import mask
 from tensorlang.lower.arrays.scope import Scope
 from tensorlang.lower.arrays.sums.loop import expanded
@@ -52,8 +52,13 @@ def segments(ctx: Context, scope: Scope, e: Extremum | Choice, r: Range, p: Pred
     return _of_relation(ctx, scope, e, r, parts) or _of_elements(scope, e, r, parts)
 
 
-def over_points(ctx: Context, scope: Scope, e: Extremum | Choice, r: Range, found: Segments) -> Deep[Value]:
-    """The array of `e` over the range `r` of its index at the points `found`; of a choice the place within `r`."""
+def over_points(
+    ctx: Context, scope: Scope, e: Extremum | Choice, r: Range, found: Segments, none: Node | None
+) -> Deep[Value]:
+    """The array of `e` over the range `r` of its index at the points `found`; of a choice the place within `r`.
+
+    An extremum is `none` where there is no point, and anything if that is None.
+    """
     kept = tuple(i for i in scope.domain if i in found.at)
     rest = {i: s for i, s in scope.domain.items() if i not in found.at}
     changed = {i: a for i, a in found.at.items() if a is not atom_affine(i)}
@@ -75,6 +80,8 @@ def over_points(ctx: Context, scope: Scope, e: Extremum | Choice, r: Range, foun
     places = [at_points(ctx, inner, found.at[i] - scope.domain[i].start, points) for i in kept]
     arguments += [Tuple(tuple(places)), ctx.extents(scope, kept)]
     part = "_greatest_at" if isinstance(e, Extremum) else "_first_greatest_at"
+    if isinstance(e, Extremum) and none is not None:
+        part, arguments = "_greatest_at_or", [*arguments, none]
     v = Value(apply(part, *arguments), (*kept, *axes[len(points) :]), v.depth + 1)
     return negated(v) if e.sign < 0 and isinstance(e, Extremum) else v
 

@@ -220,7 +220,7 @@ SHAPES: Mapping[str, Callable[..., Value]] = {
     **dict.fromkeys(("_first_greatest", "_first_least"), _extremum("i")),
     **dict.fromkeys(("_first_greatest_where", "_first_least_where"), _extremum("i")),
     "_found": lambda points, *at: Shaped(broadcast(*at), "i"),
-    "_greatest_at": lambda values, mask, at, shape: _put(values, at, shape),
+    **dict.fromkeys(("_greatest_at", "_greatest_at_or"), lambda values, mask, at, shape, *_: _put(values, at, shape)),
     "_greatest_over": _given(),
     **dict.fromkeys(("_greatest", "_least", "_greatest_where", "_least_where"), _extremum("f")),
     "_group_numbers": lambda columns, sizes: Shaped(columns[0].shape, "i"),

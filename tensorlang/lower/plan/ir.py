@@ -92,12 +92,14 @@ class Given:
 
 @dataclass(frozen=True)
 class Assign:
-    """variable := value, stored in some way."""
+    """variable := value, stored in some way; if that is `certain`, an extremum that is only read where it is of
+    something."""
 
     variable: Variable
     value: Expr
     storage: Storage
     forced: bool = False
+    certain: bool = False
 
     @property
     def variables(self) -> tuple[Variable, ...]:

@@ -28,6 +28,7 @@ from tensorlang.lower.plan.ir import (
     Storage,
 )
 from tensorlang.lower.plan.materialize import materialized
+from tensorlang.lower.plan.needless_guards import without_needless_guards
 from tensorlang.lower.plan.numbers import replace_integers
 from tensorlang.lower.plan.place_guards import guard_places
 from tensorlang.lower.plan.quotients import bound_quotients, read_quotients
@@ -45,8 +46,9 @@ def plan(f: Function, sparse: Collection[Relation] = (), in_step: bool = False) 
     inlined = bound_quotients(inline_running_products(inline(rerolled.function)), tables)
     ordered = transpose_short_rows(inlined)
     fused = fuse_sums(guard_places(ordered))
-    points = stored_at_points(fused.function, sparse)
-    forced, cuts = materialized(fused.function, points, in_step), cut_triangles(fused.function)
+    unguarded, certain = without_needless_guards(fused.function)
+    points = stored_at_points(unguarded, sparse)
+    forced, cuts = materialized(unguarded, points, in_step), cut_triangles(unguarded)
 
     def storage(x: Var | IndexArray) -> Storage:
         if isinstance(x, Var) and x in points:
@@ -60,14 +62,14 @@ def plan(f: Function, sparse: Collection[Relation] = (), in_step: bool = False) 
         *(Given(x, tuple(values)) for x, values in rerolled.places.items()),
         *(Given(x, tuple(values)) for x, values in rerolled.numbers.items()),
     ]
-    statements, outputs = bindings(fused.function.body)
+    statements, outputs = bindings(unguarded.body)
     steps: list[Step] = []
     waiting = list(reversed(statements))
     while waiting:
         x, e = waiting.pop()
         group = fused.groups.get(x) if isinstance(x, Var) else None
         if group is None:
-            steps.append(Assign(x, e, storage(x), x in forced))
+            steps.append(Assign(x, e, storage(x), x in forced, x in certain))
         else:
             values = [e, *(waiting.pop()[1] for _ in group[1:])]
             steps.append(FusedSums(tuple(group), tuple(values)))

@@ -116,13 +116,16 @@ def _by_place(at, size):
 
 
 def _greatest_at(values, mask, at, shape):
-    """The greatest, in an array of that shape, of the values at the same places that the mask selects; nan of none."""
-    mask = jnp.broadcast_to(mask, values.shape)
-    none = jnp.zeros((*shape, *values.shape[at[0].ndim :]), bool)
-    seen = none.at[at].max(mask, mode="drop", wrap_negative_indices=False)
-    least = jnp.full(none.shape, -jnp.inf, values.dtype)
-    best = least.at[at].max(jnp.where(mask, values, -jnp.inf), mode="drop", wrap_negative_indices=False)
-    return jnp.where(seen, best, jnp.nan)
+    """The greatest, in an array of that shape, of the values at the same places that the mask selects; -inf of none."""
+    least = jnp.full((*shape, *values.shape[at[0].ndim :]), -jnp.inf, values.dtype)
+    return least.at[at].max(jnp.where(mask, values, -jnp.inf), mode="drop", wrap_negative_indices=False)
+
+
+def _greatest_at_or(values, mask, at, shape, none):
+    """The same, but `none` of none."""
+    unseen = jnp.zeros((*shape, *values.shape[at[0].ndim :]), bool)
+    seen = unseen.at[at].max(jnp.broadcast_to(mask, values.shape), mode="drop", wrap_negative_indices=False)
+    return jnp.where(seen, _greatest_at(values, mask, at, shape), none)
 
 
 def _first_greatest_at(values, mask, numbers, at, shape):

@@ -58,8 +58,8 @@ def structure(f: Function) -> tuple[tuple[Piece, ...], ...]:
     >>> f = tl.parse("f(x: [n + 1]R) = gen i:n. (x[i + 1] - x[i])^2")
     >>> for piece in tl.structure(tl.jacobian(f))[0]:
     ...     print(piece)
-    (l, l + 1) for l:n
-    (l, l) for l:n
+    (k, k) for k:n
+    (k, k + 1) for k:n
     """
     return pieces_of(simplify_ssa(normal_ssa(f)))
 

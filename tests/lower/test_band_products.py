@@ -172,3 +172,32 @@ def test_a_band_that_data_cut_is_no_product_of_blocks() -> None:
     given = rng.normal(size=7), rng.normal(size=(7, 3)), rng.integers(0, 7, 7)
     with jax.enable_x64(True):
         np.testing.assert_allclose(tl.lower(f)(*given), tl.evaluate(f, *given), atol=1e-12)
+
+
+def test_what_is_zero_in_a_corner_is_read_there_without_a_mask() -> None:
+    lowered = tl.lower(tl.adjoint(tl.parse(ATTENTION)))
+    read = [line for line in lowered.definition.splitlines() if line.lstrip().startswith(("z =", "t4 =", "t10 ="))]
+    assert read and not any("where" in line or "block" in line for line in read), lowered.definition
+    hidden = tl.parse("f(x: [n][3]R, y: [n][3]R) = gen i:n. sum j:3. [2 <= i + j] * x[i, j] * y[i, j]")
+    given = [np.full((4, 3), 2.0), np.arange(12.0).reshape(4, 3)]
+    np.testing.assert_allclose(tl.lower(hidden)(*given), tl.evaluate(hidden, *given))  # x is not zero in its corner
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 7])
+@pytest.mark.parametrize("seen", ["-1 <= i - j <= 1", "0 <= i - j < 2", "i <= j <= i + 2", "i + 1 <= j < i + 4"])
+def test_few_diagonals_that_lie_one_after_the_other_are_read_right(seen: str, n: int) -> None:
+    text = f"""f(a: [n + 1][n]R, x: [n]R, y: [n + 1]R) =
+      let t = gen i:n + 1, j:n. [{seen}] * sin(a[i, j]) in
+      let s = gen i:n + 1, j:n. t[i, j] * t[i, j] + t[i, j] * y[i] in
+      gen i:n + 1. (sum j:n. s[i, j] * x[j]) + sum j:n. t[i, j] * s[i, j]"""
+    f = tl.parse(text)
+    rng = np.random.default_rng(0)
+    given = [rng.normal(size=(n + 1, n)), rng.normal(size=n), rng.normal(size=n + 1)]
+    bar = rng.normal(size=n + 1)
+    with jax.enable_x64(True):
+        np.testing.assert_allclose(tl.lower(f)(*given), tl.evaluate(f, *given), atol=1e-12)
+        g = tl.adjoint(f)
+        for found, wanted in zip(tl.lower(g)(*given, bar), tl.evaluate(g, *given, bar), strict=True):
+            np.testing.assert_allclose(found, wanted, atol=1e-12)
+        mapped = jax.vmap(tl.to_jax(f))(*[np.stack([v, 2 * v]) for v in given])
+        np.testing.assert_allclose(mapped[1], tl.evaluate(f, *[2 * v for v in given]), atol=1e-12)

@@ -4,8 +4,8 @@
                 ->  let y = gen a:3, i:n. x[i, a] - c[a] in  .. y[0, i] * v[1] - y[1, i] * v[0] ..
 
 A column of an array that lies in memory row by row is read with strides: slower, and as much memory as the whole array.
-Few diagonals of a band, sum d:3. y[i, d] * x[i + d], are such columns. What is chosen for each of a few, k[i, l], is put
-together from its columns, too, and is read like that.
+Few diagonals of a band, sum d:3. y[i, d] * x[i + d], are such columns. What is chosen for each of a few, k[i, l], is
+put together from its columns, too, and is read like that.
 """
 
 from __future__ import annotations

@@ -190,8 +190,10 @@ def _hides_corner(q: Predicate, ranges: Mapping[Index, Affine]) -> bool:
         return False
     if q.value.lookups or sum(not ranges[i].is_constant for i in q.value.indices) > 1:
         return False
-    first = {i: constant(0) if q.value.coefficient(i) > 0 else ranges[i] - 1 for i in q.value.indices}
-    return q.value.substitute(first).is_constant
+    least: dict[Atom, Affine] = {
+        i: constant(0) if q.value.coefficient(i) > 0 else ranges[i] - 1 for i in q.value.indices
+    }
+    return q.value.substitute(least).is_constant
 
 
 def _keeps_inside(q: Predicate, e: Expr) -> bool:

@@ -72,9 +72,9 @@ def _band_of(x, y, first, count, shared=0, own=0, others=0):
 def _products(a, b, i, j):
     """The products of the matrices a[g, k] and b[g, k], over axis i of the one and j of the other: of matrices alone,
     since XLA copies what has further axes."""
-    flat = [x.reshape(-1, *x.shape[2:]) for x in (a, b)]
-    y = lax.dot_general(*flat, (((1 + i,), (1 + j,)), ((0,), (0,))))
-    return y.reshape(*a.shape[:2], *y.shape[1:])
+    blocks, flat = a.shape[:2], lambda x: x.reshape(-1, *x.shape[2:])
+    y = lax.dot_general(flat(a), flat(b), (((1 + i,), (1 + j,)), ((0,), (0,))))
+    return y.reshape(*blocks, *y.shape[1:])
 
 
 def _points(shape):

@@ -181,11 +181,9 @@ def _is_wide(x, w, at):
     ((_, _, _, n),), taps, channels = at, w.shape[2], COSTS["conv_channels"]
     if min(n, taps) >= COSTS["fft_square"]:
         return False
-    if taps <= n:
-        few = taps <= 4 and w.shape[0] * w.shape[1] >= channels
-    else:
-        few = n <= 8 and w.shape[0] > 1
-    return few or w.shape[0] * (w.shape[1] if taps <= n else x.shape[0]) >= 16 * channels
+    if taps > n:
+        return (n <= 8 and w.shape[0] > 1) or w.shape[0] * x.shape[0] >= 16 * channels
+    return w.shape[0] * w.shape[1] >= (channels if taps <= 4 else 16 * channels)
 
 
 def _by_channels(x, w, at):

@@ -179,7 +179,14 @@ def project(binders: Ranges, p: Predicate, known: Ranges) -> Predicate:
         return FALSE
     if isinstance(p, Or):
         return disjunction([project(binders, part, known) for part in p.parts])
-    binders, p = _merged(binders, p)
+    merged = _merged(binders, p)
+    found = _project(*merged, known)
+    if merged[1] is p or not any(isinstance(q, Exists) for q in conjuncts(found)):
+        return found
+    return _project(binders, p, known)
+
+
+def _project(binders: Ranges, p: Predicate, known: Ranges) -> Predicate:
     solution = solve(p, binders, known)
     sizes = {i: binders[i] for i in solution.free}
     rest, witnessed = _without_witnessed(_looked_up_once(conjuncts(solution.rest), sizes), sizes, known)
@@ -227,9 +234,14 @@ def _looked_up_once(parts: Sequence[Predicate], sizes: Ranges) -> Sequence[Predi
         said = _said_of(x, parts, sizes)
         if said is not None:
             part, value = said
-            change: dict[Atom, Affine] = {x: value}
-            parts = conjuncts(conjunction([part, *(substitute(q, change) for q in parts if q is not part)]))
+            parts = conjuncts(conjunction([q if q is part else _without(q, x, value, sizes) for q in parts]))
     return parts
+
+
+def _without(q: Predicate, x: Lookup, value: Affine, sizes: Ranges) -> Predicate:
+    """`q` with the value of `x` in its place, if it does not depend on what is bound then."""
+    made = substitute(q, {x: value}) if isinstance(q, Equal) else q
+    return q if any(i in free_atoms(made) for i in sizes) else made
 
 
 def _said_of(x: Lookup, parts: Sequence[Predicate], sizes: Ranges) -> tuple[Predicate, Affine] | None:

@@ -47,6 +47,8 @@ from tensorlang.recursion import Deep, call
 
 Conditions = frozenset[Predicate]
 _NONE: Conditions = frozenset()
+_LEAST_SHARE = 8
+"""A corner is in at most one of so many rows."""
 
 
 def is_static(q: Predicate) -> bool:
@@ -185,15 +187,20 @@ def _static(p: Predicate) -> Conditions:
 
 def _hides_corner(q: Predicate, ranges: Mapping[Index, Affine]) -> bool:
     """Whether `q` compares several indices of which one has a long range, and holds for all but a fixed number of the
-    values of that."""
+    values of that, or but a small share if all ranges are numbers."""
     if not isinstance(q, NonNegative) or len(q.value.indices) < 2 or not ranges.keys() >= set(q.value.indices):
         return False
-    if q.value.lookups or sum(not ranges[i].is_constant for i in q.value.indices) > 1:
+    unknown = [i for i in q.value.indices if not ranges[i].is_constant]
+    if q.value.lookups or len(unknown) > 1:
         return False
     least: dict[Atom, Affine] = {
         i: constant(0) if q.value.coefficient(i) > 0 else ranges[i] - 1 for i in q.value.indices
     }
-    return q.value.substitute(least).is_constant
+    worst = q.value.substitute(least)
+    if unknown or not worst.is_constant:
+        return worst.is_constant
+    longest = max(q.value.indices, key=lambda i: ranges[i].constant)
+    return -worst.constant * _LEAST_SHARE <= abs(q.value.coefficient(longest)) * ranges[longest].constant
 
 
 def _keeps_inside(q: Predicate, e: Expr) -> bool:

@@ -47,8 +47,8 @@ from tensorlang.recursion import Deep, call
 
 Conditions = frozenset[Predicate]
 _NONE: Conditions = frozenset()
-_LEAST_SHARE = 8
-"""A corner is in at most one of so many rows."""
+_FEW = 8
+"""A corner is in at most an eighth of the rows."""
 
 
 def is_static(q: Predicate) -> bool:
@@ -200,7 +200,7 @@ def _hides_corner(q: Predicate, ranges: Mapping[Index, Affine]) -> bool:
     if unknown or not worst.is_constant:
         return worst.is_constant
     longest = max(q.value.indices, key=lambda i: ranges[i].constant)
-    return -worst.constant * _LEAST_SHARE <= abs(q.value.coefficient(longest)) * ranges[longest].constant
+    return -worst.constant * _FEW <= abs(q.value.coefficient(longest)) * ranges[longest].constant
 
 
 def _keeps_inside(q: Predicate, e: Expr) -> bool:

@@ -113,11 +113,23 @@ def _by_own_data(p: Predicate, binders: Mapping[Index, Affine]) -> Predicate:
             continue
         terms = [(x, k) for x, k in q.difference.terms if not isinstance(x, Size)]
         asked = [(x, k) for x, k in terms if frozenset(binders).isdisjoint(atom_affine(x).free)]
-        if len(asked) == 1 and len(terms) > 1 and abs(asked[0][1]) == 1:
-            ((x, k),) = asked
+        if not 0 < len(asked) < len(terms):
+            continue
+        for x, k in asked:
+            if abs(k) != 1 or (len(asked) > 1 and not isinstance(x, Lookup)):
+                continue
             values: dict[Atom, Affine] = {x: atom_affine(x) - q.difference * k}
-            parts = [other if at == own else substitute(other, values) for at, other in enumerate(parts)]
+            made = [other if at == own else substitute(other, values) for at, other in enumerate(parts)]
+            changed = [new for new, old in zip(made, parts, strict=True) if new is not old]
+            if len(asked) == 1 or all(_asks_itself(new, binders) for new in changed):
+                parts = made
+                break
     return conjunction(parts)
+
+
+def _asks_itself(p: Predicate, binders: Mapping[Index, Affine]) -> bool:
+    """Whether `p` is of bound indices alone."""
+    return all(i in binders for i in free_atoms(p) if isinstance(i, Index))
 
 
 def _outermost(p: Exists) -> tuple[dict[Index, Affine], Predicate]:

@@ -26,6 +26,7 @@ from tensorlang.language.predicates import (
     Equal,
     NonNegative,
     Predicate,
+    at_most,
     conjunction,
     conjuncts,
     equal,
@@ -299,7 +300,7 @@ def _band(x: Statement, always: Sequence[Predicate]) -> _Chart | None:
     own = own_ranges(x)
     least: dict[tuple[Atom, Atom], int] = {}
     if not any(lookups(q) for q in always):
-        always = [*always, *conjuncts(shadow(conjunction(always)))]
+        always = [*always, *conjuncts(shadow(conjunction(always))), *_at_most_summed(x)]
     for a in (q.value for q in always if isinstance(q, NonNegative)):
         if len(a.terms) == 2 and len(a.indices) == 2 and not a.lookups and {k for _, k in a.terms} == {1, -1}:
             above, below = sorted(a.indices, key=a.coefficient, reverse=True)
@@ -315,6 +316,18 @@ def _band(x: Statement, always: Sequence[Predicate]) -> _Chart | None:
         new = {d if k is j else k: constant(max(width, 0)) if k is j else n for k, n in own.items()}
         return _Chart(new, {k: atom_affine(i) + atom_affine(d) + low if k is j else atom_affine(k) for k in own})
     return None
+
+
+def _at_most_summed(x: Statement) -> list[Predicate]:
+    """What comparisons with a summed index of few values say of the others, whatever it is."""
+    if not isinstance(x, Contraction):
+        return []
+    short = {i: n for i, n in inner_ranges(x).items() if n.is_constant}
+    found: list[Predicate] = []
+    for a in (q.value for q in conjuncts(inner_solution(x).rest) if isinstance(q, NonNegative)):
+        most: dict[Atom, Affine] = {i: n - 1 if a.coefficient(i) > 0 else constant(0) for i, n in short.items()}
+        found.append(at_most(constant(0), a.substitute(most)))
+    return found
 
 
 def _is_longer(a: Affine, b: Affine) -> bool:

@@ -13,6 +13,8 @@ import pytest
 import tensorlang as tl
 from tensorlang.lower.arrays import meaning
 from tensorlang.lower.emit.library import bands
+from tests.support.growing import agrees, grows_linearly
+from tests.support.sampling import one_in
 from tests.support.traced import work
 
 PLACES = [(1, 0, 5), (2, 7, -39), (33, 7, 0), (40, 90, -39), (33, 90, 5)]
@@ -201,3 +203,40 @@ def test_few_diagonals_that_lie_one_after_the_other_are_read_right(seen: str, n:
             np.testing.assert_allclose(found, wanted, atol=1e-12)
         mapped = jax.vmap(tl.to_jax(f))(*[np.stack([v, 2 * v]) for v in given])
         np.testing.assert_allclose(mapped[1], tl.evaluate(f, *[2 * v for v in given]), atol=1e-12)
+
+
+def a_chain(rng: random.Random) -> str:
+    """A program that computes bands of bands: products, transposed ones, sums, and what is elementwise."""
+
+    def element(k: int, i: str, j: str) -> str:
+        return f"b{k}[{i}, {j}]" if rng.random() < 0.7 else f"b{k}[{j}, {i}]"
+
+    lets, count = [], rng.randint(2, 3)
+    for k in range(count):
+        low, width = rng.randint(-2, 1), rng.randint(1, 3)
+        where = f"{low} <= i - j < {low + width}"
+        if k == 0:
+            e = f"[{where}] * x[i] * y[j]"
+        else:
+            a, b = rng.randrange(k), rng.randrange(k)
+            product = f"sum k:n. {element(a, 'i', 'k')} * {element(b, 'k', 'j')}"
+            e = rng.choice(
+                [
+                    product,
+                    f"({product})^2",
+                    f"{element(a, 'i', 'j')} + [{where}] * sin(x[j])",
+                    f"{element(a, 'i', 'j')} * {element(b, 'i', 'j')}",
+                ]
+            )
+        lets.append(f"let b{k} = gen i:n, j:n. {e} in")
+    last = element(count - 1, "i", "j")
+    end = rng.choice([f"sum i:n, j:n. {last}^2 * x[j]", f"gen i:n. sum j:n. {last} * y[j]"])
+    return f"f(x: [n]R, y: [n]R) = {' '.join(lets)} {end}"
+
+
+@pytest.mark.parametrize("seed", one_in(6, range(36)))
+def test_random_bands_of_bands_are_right_and_linear_in_the_rows(seed: int) -> None:
+    f = tl.parse(a_chain(random.Random(seed)))
+    for n in (0, 1, 2, 7):
+        agrees(f, n, random.Random(n))
+    grows_linearly(f)

@@ -122,17 +122,22 @@ def _misread(whole: Expr, known: Mapping[Var, Triangle], sites: dict[Expr, Expr]
 
 
 def _diagonal(read: Expr, t: Triangle, around: Ranges) -> Expr | None:
-    """An element of which both indices are the same, of a triangle of sums, as the sums that it is."""
+    """An element of which all indices are the same, of a triangle, as the sums and products that it is."""
     at = places(read)
-    if len(at) != len(t.own) or len(set(at)) != 1 or not all(term.loops for term in t.terms):
+    if len(at) != len(t.own) or len(set(at)) != 1:
         return None
-    (place,) = set(at)
-    runs: list[Expr] = []
+    found: list[Expr] = []
     for term in t.terms:
-        moved = at_places(term, dict.fromkeys(t.own, place))
-        first, *others = moved.loops
-        runs += _runs([replace(moved, loops=tuple(others))], first, (), around, _running)
-    return _total(runs) if len(runs) == len(t.terms) else None
+        moved = at_places(term, dict.fromkeys(t.own, at[0]))
+        if moved.loops:
+            first, *others = moved.loops
+            runs = _runs([replace(moved, loops=tuple(others))], first, (), around, _running)
+            if not runs:
+                return None
+            found += runs
+        else:
+            found.append(bracket(conjunction(moved.parts), product([moved.value, *moved.factors])))
+    return _total(found)
 
 
 def _expanded(site: Expr, around: Ranges, known: Mapping[Var, Triangle]) -> Expr | None:

@@ -25,6 +25,7 @@ Where it is decided
     which arrays XLA must write to memory                         plan/materialize.py
     in which order all that happens                               plan/passes.py
     which guards hide nothing but zeros                           plan/guards.py
+    which extrema nobody reads where there is nothing             plan/needless_guards.py
     how a sum is computed                                         arrays/sums/strategies.py, one module for each way
     how an extremum is computed                                   arrays/extrema.py
     how elements are read: slices, gathers, among zeros           arrays/accesses.py

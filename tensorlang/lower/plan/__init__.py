@@ -10,9 +10,11 @@ read_parts      states of which a part is kept over the time
 needless_masks  masks of the time that hide nothing but zeros
 reroll          statements of the same form become one statement over an axis
 inline          elements computed where they are read
+running_products  triangles of products, computed where they are summed, of `products` under `ties`
 axis_order      arrays of short rows, transposed
 fuse_sums       sums over the same range in one pass
 triangular      arrays cut into blocks of rows
 materialize     arrays that XLA must store
 guards          conditions on sizes, or that hide a corner, that are implied
+needless_guards brackets that keep extrema from being made of nothing, where nobody reads what would be
 """

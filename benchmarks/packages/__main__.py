@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.packages import Missing, functions
-from benchmarks.packages.figures import Figures, linted, measured
+from benchmarks.packages.figures import Figures, linted, measured, warm_up
 
 
 def main() -> None:
@@ -41,6 +41,7 @@ def main() -> None:
     rows: list[dict[str, Any]] = []
     missing: dict[str, str] = {}
     found: list[Figures] = []
+    warm_up()
     for f in functions():
         if given.only and not any(word in f.code for word in given.only):
             continue

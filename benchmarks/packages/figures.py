@@ -32,9 +32,9 @@ class Figures:
     """One function: parts that are derived, parts that stay JAX and why, and JAX's figures beside ours, in this order.
 
     `operations` are XLA's, None where they can't be told; `seconds` the best of rounds in turns, and `ratio` that of
-    ours by JAX's; `first` the seconds until the first gradient is there: tracing, deriving,
-    compiling, running; `apart` the largest difference by the largest element; `same` says that nothing is derived, and
-    that XLA compiles the same program, so that no times differ.
+    ours by JAX's; `first` the seconds until the first gradient is there, in a process that has had one: tracing,
+    deriving, compiling, running; `apart` the largest difference by the largest element; `same` says that nothing is
+    derived, and that XLA compiles the same program, so that no times differ.
     """
 
     source: str
@@ -46,6 +46,12 @@ class Figures:
     seconds: tuple[float, float] = (0.0, 0.0)
     ratio: float = 1.0
     same: bool = False
+
+
+def warm_up() -> None:
+    """Import and set up what the first gradients of a process do, by either way."""
+    for gradient in (jax.grad, tl.jax.grad):
+        jax.jit(gradient(lambda x, d: jax.numpy.sin(jax.numpy.diag(d) @ x).sum()))(np.ones((64, 64)), np.ones(64))
 
 
 def measured(f: PackageFunction, n: int, rounds: int) -> Figures:

@@ -22,7 +22,7 @@ from tensorlang.jaxprs.price import code_work, derived_work, gradient_work
 from tensorlang.jaxprs.price import traffic as traffic_of
 from tensorlang.jaxprs.refusal import Unsupported, line_of
 from tensorlang.jaxprs.rules.table import RULES
-from tensorlang.jaxprs.work import MOVES, program_cost, work
+from tensorlang.jaxprs.work import MOVES, Work, program_cost, work
 from tensorlang.simplify import simplify
 
 GAIN = 1.25
@@ -43,6 +43,9 @@ BUSY = 4
 LEAST_BY_EQUATION = 100
 """A region saves at least this many operations for each equation of JAX's gradient: it takes the longer to derive, the
 more there are, and that is to be paid back."""
+
+SHARE = 5
+"""A region saves at least one in so many of the operations of all the value, or the gradient is not faster for it."""
 
 _STRUCTURED = (
     "iota slice dynamic_slice dynamic_update_slice pad concatenate gather split rev sort cumsum scatter scatter-add "
@@ -145,6 +148,7 @@ def partition(flat: Flat, active: Sequence[bool], gain: float | None = GAIN) -> 
     moved = _active(flat, active)
     places = {id(e): k for k, e in enumerate(flat.equations)}
     done: dict[tuple[int, ...], Region] = {}
+    share = _weighed(work(flat.equations)) // SHARE
     while True:
         found = Partition(flat, moved)
         again = False
@@ -152,7 +156,7 @@ def partition(flat: Flat, active: Sequence[bool], gain: float | None = GAIN) -> 
             region = done.get(members)
             if region is None:
                 try:
-                    region = _region(flat, members, moved, gain)
+                    region = _region(flat, members, moved, gain, share)
                 except Unsupported as why:
                     k = places.get(id(why.outer), -1)
                     if k in members and k not in refused:
@@ -254,8 +258,8 @@ def _left(flat: Flat, members: Sequence[int], why: str) -> Region:
     return Region(tuple(flat.equations[k] for k in members), sub, None, why)
 
 
-def _region(flat: Flat, members: tuple[int, ...], active: set[Any], gain: float | None) -> Region:
-    """The region of these equations. Raises `Unsupported`."""
+def _region(flat: Flat, members: tuple[int, ...], active: set[Any], gain: float | None, share: int) -> Region:
+    """The region of these equations, which saves `share` operations if it is kept. Raises `Unsupported`."""
     sub = sub_flat(flat, members)
     own = tuple(flat.equations[k] for k in members)
 
@@ -280,8 +284,8 @@ def _region(flat: Flat, members: tuple[int, ...], active: set[Any], gain: float 
             return left("it is work on each number of arrays that are no larger than what it reads and writes")
         spent = gradient_work(sub, wanted)
         jax_work = spent.total + traffic
-        weighed = jax_work - spent.products + spent.products // PRODUCTS
-        least = max(LEAST, LEAST_BY_TRAFFIC * traffic, LEAST_BY_EQUATION * spent.equations)
+        weighed = _weighed(spent) + traffic
+        least = max(LEAST, share, LEAST_BY_TRAFFIC * traffic, LEAST_BY_EQUATION * spent.equations)
         if weighed - traffic < max(least, BUSY * traffic):
             return left("JAX's gradient does little more than read and write")
         if is_dense(sub):
@@ -315,6 +319,11 @@ def _region(flat: Flat, members: tuple[int, ...], active: set[Any], gain: float 
         if jax_work - ours < least:
             return Region(own, sub, program, "there is little to gain at these sizes", jax_work, ours)
     return Region(own, sub, program, None, jax_work, ours)
+
+
+def _weighed(spent: Work) -> int:
+    """The operations, of which those of products are faster."""
+    return spent.total - spent.products + spent.products // PRODUCTS
 
 
 def _is_elementwise(sub: Flat) -> bool:

@@ -65,6 +65,17 @@ def test_what_takes_too_long_to_derive_is_left_to_jax(monkeypatch: pytest.Monkey
     tl.clear_caches()
 
 
+def test_parts_that_save_little_of_the_whole_are_left_to_jax() -> None:
+    def part(x: Any, y: Any) -> Any:
+        return jnp.sum(jnp.sin(jnp.diag(x) @ y))
+
+    def whole(x: Any, y: Any) -> Any:
+        return part(x, y) + jax.lax.scan(lambda s, _: (jnp.sin(s), None), x, length=100_000)[0][0]
+
+    assert planned(part, normal(64), normal(64, 64)).kept
+    assert not planned(whole, normal(64), normal(64, 64)).kept
+
+
 def test_triangles_are_derived_where_the_code_saves_what_the_program_does() -> None:
     """At small sizes the code computes all under the masks, as JAX does; at large ones blocks of the triangle."""
     small, large = (planned(triangles, normal(n, n), normal(n), normal(n)) for n in (128, 2048))

@@ -148,7 +148,7 @@ def partition(flat: Flat, active: Sequence[bool], gain: float | None = GAIN) -> 
     moved = _active(flat, active)
     places = {id(e): k for k, e in enumerate(flat.equations)}
     done: dict[tuple[int, ...], Region] = {}
-    share = _weighed(work(flat.equations)) // SHARE
+    share = weighed(work(flat.equations)) // SHARE
     while True:
         found = Partition(flat, moved)
         again = False
@@ -277,20 +277,20 @@ def _region(flat: Flat, members: tuple[int, ...], active: set[Any], gain: float 
     if len(kinds) > 1:
         return left("its numbers are of several types")
     sub.equations = needed(sub.equations, sub.outputs)
-    ours = jax_work = weighed = least = 0
+    ours = jax_work = by_weight = least = 0
     traffic = traffic_of(sub, wanted)
     if gain is not None:
         if _is_elementwise(sub):
             return left("it is work on each number of arrays that are no larger than what it reads and writes")
         spent = gradient_work(sub, wanted)
         jax_work = spent.total + traffic
-        weighed = _weighed(spent) + traffic
+        by_weight = weighed(spent) + traffic
         least = max(LEAST, share, LEAST_BY_TRAFFIC * traffic, LEAST_BY_EQUATION * spent.equations)
-        if weighed - traffic < max(least, BUSY * traffic):
+        if by_weight - traffic < max(least, BUSY * traffic):
             return left("JAX's gradient does little more than read and write")
         if is_dense(sub):
             ours = dense_work(sub, wanted) + traffic
-            if weighed < gain * ours:
+            if by_weight < gain * ours:
                 why = _AS_CHEAP if jax_work < gain * ours else _IN_PRODUCTS
                 return Region(own, sub, None, why, jax_work, ours)
     program = _program(sub)
@@ -307,7 +307,7 @@ def _region(flat: Flat, members: tuple[int, ...], active: set[Any], gain: float 
             return left("it would take longer to derive than JAX takes for its gradient")
         except TensorlangError as error:
             return left(f"what its gradient costs could not be told: {error.message.splitlines()[0]}")
-        if weighed < gain * ours <= jax_work:
+        if by_weight < gain * ours <= jax_work:
             return Region(own, sub, program, _IN_PRODUCTS, jax_work, ours)
         if jax_work < gain * ours:
             return Region(own, sub, program, _AS_CHEAP, jax_work, ours)
@@ -321,7 +321,7 @@ def _region(flat: Flat, members: tuple[int, ...], active: set[Any], gain: float 
     return Region(own, sub, program, None, jax_work, ours)
 
 
-def _weighed(spent: Work) -> int:
+def weighed(spent: Work) -> int:
     """The operations, of which those of products are faster."""
     return spent.total - spent.products + spent.products // PRODUCTS
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import jax
@@ -12,7 +13,9 @@ import pytest
 import tensorlang as tl
 from tensorlang.jaxprs import regions
 from tensorlang.jaxprs.dense import is_dense
-from tensorlang.jaxprs.flatten import flatten
+from tensorlang.jaxprs.flatten import flatten, needed
+from tensorlang.jaxprs.importer import translate
+from tensorlang.jaxprs.price import derived_work, gradient_work
 from tensorlang.jaxprs.rewrite import plan
 
 
@@ -100,3 +103,52 @@ def test_triangles_are_derived_where_the_code_saves_what_the_program_does() -> N
 )
 def test_equations_are_dense_where_no_law_saves_anything(fun: Any, dense: bool) -> None:
     assert is_dense(flatten(jax.make_jaxpr(fun)(normal(6, 6), normal(6, 6)), lambda equation: False)) is dense
+
+
+def layers(rng: random.Random) -> tuple[Any, list[Any]]:
+    """Products, functions of numbers and reductions of given matrices at random, and their arguments."""
+    functions = [
+        jnp.sin,
+        jnp.tanh,
+        lambda a: a**2,
+        lambda a: a.T,
+        lambda a: a[::-1],
+        lambda a: jnp.concatenate([a, -a]),
+    ]
+    reductions = [jnp.sum, jnp.max, lambda a, axis: jnp.sum(a**2, axis)]
+    n = rng.randint(6, 20)
+    plans = [(rng.randrange(4), rng.random(), rng.random(), rng.random()) for _ in range(rng.randint(2, 6))]
+
+    def run(*given: Any) -> Any:
+        arrays = list(given)
+        for kind, which, one, other in plans:
+            a = arrays[int(one * len(arrays))]
+            others = [b for b in arrays if b is not a and b.shape == a.shape]
+            if kind == 0 and others:
+                b = others[int(other * len(others))]
+                arrays.append([a @ b.T, a.T @ b][int(which * 2)] if a.ndim == 2 else a * b)
+            elif kind == 1 and others:
+                arrays.append([jnp.add, jnp.multiply, jnp.maximum][int(which * 3)](a, others[int(other * len(others))]))
+            elif kind == 2 and a.ndim == 2:
+                arrays.append(reductions[int(which * len(reductions))](a, axis=int(other * 2)))
+            else:
+                arrays.append(functions[int(which * len(functions))](a))
+        return sum(jnp.sum(jnp.sin(a)) for a in arrays[-2:])
+
+    return run, [normal(n, n + 1) + k for k in range(3)]
+
+
+@pytest.mark.slow
+def test_gradients_of_dense_equations_are_no_cheaper_when_derived() -> None:
+    rng = random.Random(0)
+    seen = 0
+    while seen < 40:
+        fun, args = layers(rng)
+        flat = flatten(jax.make_jaxpr(fun)(*args), lambda equation: False)
+        flat.equations = needed(flat.equations, flat.outputs)
+        if is_dense(flat) and any(e.primitive.name == "dot_general" for e in flat.equations):
+            seen += 1
+            program = translate(flat, "dense", {v: f"x{k}" for k, v in enumerate(flat.inputs)}, exact=True)
+            traffic = regions.traffic_of(flat, flat.inputs)
+            theirs = regions.weighed(gradient_work(flat, flat.inputs)) + traffic
+            assert theirs < regions.GAIN * derived_work(program, flat.inputs)

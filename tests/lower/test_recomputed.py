@@ -44,3 +44,22 @@ def test_elements_at_chosen_places_are_computed_there() -> None:
     kmeans = parse("f(c: [K][d]R, x: [n][d]R) = sum i:n. min k:K. sum j:d. (x[i, j] - c[k, j])^2")
     source = lower(adjoint(kmeans)).source
     assert "c[k[i], " in source
+
+
+@pytest.mark.parametrize(("at", "asked"), [("y[i]", False), ("y[z[i]]", False), ("z[i]", True)])
+def test_what_is_asked_of_data_is_not_asked_where_they_choose_the_element(at: str, asked: bool) -> None:
+    f = parse(
+        "f(x: [n]R, u: [n]R, y: [n]idx(n), z: [n]idx(n)) ="
+        " let s = gen k:n. [exists i:n. y[i] = k] * u[k] * u[k] in gen i:n. x[i] + s[" + at + "]"
+    )
+    lowered = lower(f)
+    assert ("exists" in lowered.source.partition("# result =")[2]) == asked
+    rng = np.random.default_rng(0)
+    for n in (0, 1, 7):
+        x, u, y, z = (
+            rng.normal(size=n),
+            rng.normal(size=n),
+            rng.integers(0, max(n, 1), n),
+            rng.integers(0, max(n, 1), n),
+        )
+        np.testing.assert_allclose(lowered(x, u, y, z), np.reshape(evaluate(f, x, u, y, z), n), rtol=1e-5, atol=1e-5)

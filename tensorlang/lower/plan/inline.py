@@ -29,15 +29,16 @@ from collections import Counter
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, field, replace
 
-from tensorlang.language.affine import Index, atom_affine
+from tensorlang.language.affine import Affine, Index, atom_affine
 from tensorlang.language.function import Function
 from tensorlang.language.grammar import Add, Bracket, Const, Expr, Gen, Let, Mul, Sum, Var, bracket, children
 from tensorlang.language.lets import bindings
-from tensorlang.language.predicates import conjunction
-from tensorlang.language.rebuilt import with_atoms, with_children
+from tensorlang.language.predicates import conjunction, conjuncts, within
+from tensorlang.language.rebuilt import rewrite, with_atoms, with_children
 from tensorlang.language.types import shape
 from tensorlang.lower.plan.dependence import are_apart, places, reads, results, variable
 from tensorlang.recursion import Deep, call, run
+from tensorlang.sets.isl import unanswered
 
 _CHEAP = 4
 """Additions and multiplications for an element that is rather computed again than gathered."""
@@ -198,7 +199,8 @@ class _Rewriting:
             x = variable(e)
             if x is not None and x in self.cheap and (x in self.once or any(a.lookups for a in places(e))):
                 own, body = self.cheap[x]
-                self.memo[e] = with_atoms(body, dict(zip(own, places(e), strict=True)))
+                at = places(e)
+                self.memo[e] = _unguarded(with_atoms(body, dict(zip(own, at, strict=True))), at)
             elif isinstance(e, Let):
                 value = yield from call(self.of(e.value))
                 made = _cheap(value) if isinstance(e.var, Var) else None
@@ -212,6 +214,19 @@ class _Rewriting:
                     parts.append((yield from call(self.of(part))))
                 self.memo[e] = _with_conditions_outside(with_children(e, parts))
         return self.memo[e]
+
+
+def _unguarded(e: Expr, at: Sequence[Affine]) -> Expr:
+    """`e` without questions that being read `at` places which data choose answers: exists k:n. y[k] = y[i]."""
+    chosen = [x for a in at for x in a.lookups]
+    inside = conjunction(within(a, n) for x in chosen for a, n in zip(x.at, x.array.sizes, strict=True))
+
+    def answered(_: Expr, new: Expr) -> Expr:
+        if not isinstance(new, Bracket):
+            return new
+        return bracket(conjunction(unanswered(conjuncts(new.pred), inside)), new.body)
+
+    return rewrite(e, lambda _: None, answered) if chosen else e
 
 
 def _with_conditions_outside(e: Expr) -> Expr:

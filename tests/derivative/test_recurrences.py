@@ -58,6 +58,20 @@ PROGRAMS = {
 }
 """By what they are."""
 
+CHOOSING = {
+    "the greatest state": "f(x: [T + 1]R, c: R) = let v = scan t:T + 1 with s = c. sin(s * x[t]) in max t:T + 1. v[t]",
+    "the least of the states before": "f(x: [T + 1]R, c: R) = "
+    "let v = prescan t:T + 1 with s = c. sin(s * x[t]) in min t:T + 1. v[t]",
+    "each by where the other is greatest": "f(x: [T + 1]R, c: R) = let u = scan t:T + 1 with s = c. sin(s * x[t]) in "
+    "let v = scan reversed t:T + 1 with s = c. cos(s * x[t]) in "
+    "let a = argmax t:T + 1. u[t] in let b = argmax t:T + 1. v[t] in u[b] * v[a]",
+    "states within a bound": "f(x: [T]R, c: R) = let v = prescan t:T with s = c. sin(s * x[t]) in "
+    "sum t:T. [v[T - 1 - t] <= 0.5] * v[T - 1 - t]",
+    "chosen in a step": "f(x: [T]R, A: [n + 1][n + 1]R, c: R) = fold t:T with z = c. sin(z) * "
+    "let v = scan q:n + 1 with s = z. sin(s * A[q, q] + x[t]) in max q:n + 1. v[q]",
+}
+"""Programs whose cotangents are not 0 where the states themselves have chosen."""
+
 
 def value_of(kind: Any, sizes: dict[str, int], rng: np.random.Generator) -> Any:
     """A random value of a type."""
@@ -156,10 +170,10 @@ def test_what_is_printed_is_read_as_the_same_program(name: str) -> None:
         assert_close(tl.evaluate(g, *given), tl.evaluate(f, *given))
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", [*PROGRAMS, *CHOOSING])
 @pytest.mark.parametrize("steps", [pytest.param(0, marks=pytest.mark.slow), pytest.param(1, marks=pytest.mark.slow), 4])
 def test_adjoint_and_derivative_are_those_of_jax_through_lax_scan(name: str, steps: int) -> None:
-    f = tl.parse(PROGRAMS[name])
+    f = tl.parse((PROGRAMS | CHOOSING)[name])
     with jax.enable_x64(True):
         given = arguments(f, T=steps, n=3)
         y = tl.evaluate(f, *given)

@@ -230,6 +230,13 @@ def test_the_derivation_does_not_depend_on_the_length_and_names_the_rule() -> No
     assert not next(step for step in d.steps if step.rule.number == "6.R1").rule.theorems
 
 
+def test_where_data_decide_at_each_time_is_not_searched_long() -> None:
+    text = "let v = scan t:T with s = y. gen i:n. sin(s[n - 1 - i] * s[i] + 0.125) in gen t:T. v[t, k[t]]"
+    f = tl.parse(f"f(y: [n]R, k: [T]idx(n)) = {text}")
+    with tl.limits(steps=8_000_000):
+        tl.adjoint(f)
+
+
 def test_value_and_gradient_share_one_recurrence() -> None:
     f = tl.parse(PROGRAMS["rnn"])
     assert str(tl.value_and_grad(f)).count(" t:T with") == 1

@@ -14,6 +14,7 @@ import pytest
 import tensorlang as tl
 from tests.support.recurrences import Recurrent, parsed, recurrent
 from tests.support.sampling import one_in
+from tests.support.traced import work
 
 RNN = """rnn(W: [n][n]R, u: [T][n]R, h: [n]R) =
   fold t:T with s = h. gen i:n. tanh(u[t, i] + sum j:n. W[i, j] * s[j])"""
@@ -228,6 +229,22 @@ def test_the_derivation_does_not_depend_on_the_length_and_names_the_rule() -> No
     assert any(step.rule.number == "6.R1" for step in d.steps)
     assert "6.R1 recurrence" in str(d)
     assert not next(step for step in d.steps if step.rule.number == "6.R1").rule.theorems
+
+
+def test_what_the_steps_have_chosen_is_read_by_windows_where_numbers_are_kept_by_it() -> None:
+    """So that the gradient grows as the program does, which has n steps for n numbers."""
+    step = "(tanh(x[i] * b), sin(c * x[i]))"
+    loop = f"let h = fold t:n with a = y[i], b = x[i] until a * a < 0.05. {step} in fst(h) * snd(h)"
+    f = tl.parse(f"f(x: [n]R, y: [n]R, c: R) = sum i:n. {loop}")
+    g = tl.grad(f, "x")
+    done = []
+    for n in (24, 48, 96):
+        rng = np.random.default_rng(n)
+        given = (rng.normal(size=n), rng.normal(size=n), 0.8)
+        done.append(work(tl.lower(g), *given).elements)
+    assert done[2] - done[1] <= 4.2 * (done[1] - done[0]), done
+    with jax.enable_x64(True):
+        assert_close(tl.lower(g)(*given), tl.evaluate(g, *given))
 
 
 def test_where_data_decide_at_each_time_is_not_searched_long() -> None:

@@ -630,7 +630,7 @@ def late_arrays(statements: Sequence[Statement], loop: Loop) -> set[IndexArray]:
     defined = selections(statements)
     loops = list(dict.fromkeys(x.loop for x in statements if isinstance(x, States)))
     after = set(loops[loops.index(loop) :])
-    given = {x for x in statements if isinstance(x, States) and x.loop in after}
+    given: set[Statement] = {x for x in statements if isinstance(x, States) and x.loop in after}
     late = _depending(statements, given, defined)
     return {array for array, x in defined.items() if x in late}
 

@@ -111,7 +111,10 @@ class _Writer:
     def number(self, fuel: int, bound: Sequence[str]) -> str:
         if fuel <= 0 or self.chance(10):
             return self.leaf(bound)
-        less = lambda: self.number(fuel - 1, bound)
+
+        def less() -> str:
+            return self.number(fuel - 1, bound)
+
         options: list[tuple[int, Callable[[], str]]] = [
             (6, lambda: f"({less()} {self.rng.choice('+-')} {less()})"),
             (6, lambda: f"({less()}) * ({less()})"),
@@ -125,8 +128,7 @@ class _Writer:
             options += [(2, lambda: self.chosen(fuel, bound))]
             if self.loops < 2:
                 options.append((4, lambda: self.fold(fuel, bound)))
-        weights, makers = zip(*options, strict=True)
-        return self.rng.choices(makers, weights)[0]()
+        return self.rng.choices([make for _, make in options], [weight for weight, _ in options])[0]()
 
     def sum(self, fuel: int, bound: Sequence[str]) -> str:
         i = self.new("i")
@@ -190,15 +192,17 @@ class _Writer:
 
     def let(self) -> str:
         """A binding, whose name is known afterwards."""
-        fuel, i, j, word = (
-            self.rng.choice((1, 2, 2)),
-            self.new("i"),
-            self.new("i"),
-            self.rng.choice(("argmax", "argmin")),
-        )
+        fuel, word = self.rng.choice((1, 2, 2)), self.rng.choice(("argmax", "argmin"))
+        i, j = self.new("i"), self.new("i")
         a, b = self.rng.choice(self.vectors), self.rng.choice(self.matrices)
         where = self.rng.choice(("", f" where {j} <= {i}", f" where k[{j}] = k[{i}]"))
-        e, pair = (lambda: self.number(fuel, [i])), (lambda: self.number(fuel - 1, [i, j]))
+
+        def e() -> str:
+            return self.number(fuel, [i])
+
+        def pair() -> str:
+            return self.number(fuel - 1, [i, j])
+
         known = {"v": self.vectors, "m": self.matrices, "p": self.pairs, "a": self.indices, "b": self.conditions}
         options: list[tuple[int, str, Callable[[], str]]] = [
             (5, "v", lambda: f"gen {i}:n. {e()}"),

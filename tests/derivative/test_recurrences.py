@@ -306,7 +306,10 @@ def test_compiled_code_is_one_scan_forwards_and_one_backwards() -> None:
 
 
 def test_explain_says_what_is_carried_and_stored() -> None:
-    assert "by lax.scan" in str(tl.lower(tl.parse(RNN)).explain())
+    lowered = tl.lower(tl.parse(RNN))
+    assert "by lax.scan" in str(lowered.explain())
+    with pytest.raises(tl.ArgumentError, match="each part of a program with recurrences has an array program"):
+        _ = lowered.plan
 
 
 REFUSED = {

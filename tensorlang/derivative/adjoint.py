@@ -22,7 +22,7 @@ from itertools import islice
 
 from tensorlang.derivative.declared import adjoints, cotangents
 from tensorlang.derivative.derivation import COUNTED, DECLARED, RECURRENCE, RULES, InnerProduct, Side, Step
-from tensorlang.derivative.recurrence import External, backwards
+from tensorlang.derivative.recurrence import External, backwards, late_arrays
 from tensorlang.derivative.total import active, transposed
 from tensorlang.language.function import Results, unused_name
 from tensorlang.language.grammar import Var
@@ -179,7 +179,8 @@ class _Rewriting:
         known = len(self.builder.statements)
         before = [self._collected(y) for y in found]
         external = [External(y.place, y.word, q.left, q.pred) for y, q in zip(found, before, strict=True)]
-        made = backwards(self.builder, x.loop, external, self.active, active, _through)
+        late = late_arrays(self.program.statements, x.loop)
+        made = backwards(self.builder, x.loop, external, self.active, active, _through, late)
         self.stored[x.loop] = made.stored
         for product in made.products:
             self.zero_outside.setdefault(product.left, product.pred)

@@ -67,6 +67,7 @@ from tensorlang.normal.ssa import (
     Map,
     Outputs,
     Statement,
+    States,
     Term,
     live,
     looked_up,
@@ -168,9 +169,10 @@ def backwards(
     active: set[Statement],
     reached: Callable[..., set[Statement]],
     rewritten: Rewritten,
+    late: set[IndexArray],
 ) -> Backwards:
-    """6.R1, whose statements go into `builder`."""
-    return _Backwards(builder, loop, external, active, reached, rewritten).result()
+    """6.R1, whose statements go into `builder`; what looks `late` arrays up is left to the backward steps."""
+    return _Backwards(builder, loop, external, active, reached, rewritten, late).result()
 
 
 class _Backwards:
@@ -182,8 +184,10 @@ class _Backwards:
         active: set[Statement],
         reached: Callable[..., set[Statement]],
         rewritten: Rewritten,
+        late: set[IndexArray],
     ) -> None:
         self.builder, self.loop, self.external, self.rewritten = builder, loop, external, rewritten
+        self.late = late
         self.step, self.program = loop.step, step_ssa(loop.step)
         self.places = active_states(loop, active.__contains__, reached)
         self.frees = [k for k, x in enumerate(loop.frees) if x in active]
@@ -208,7 +212,9 @@ class _Backwards:
         on_frees = [v for v in (self.step.frees[k] for k in self.frees) if v in lefts]
         statements = list(dict.fromkeys([*new.values(), *lefts.values()]))
         defined = selections(statements)
-        dependent = _depending(statements, {Input(v, (), _shape(v)) for v in bars.values()})
+        bars_read = {Input(v, (), _shape(v)) for v in bars.values()}
+        later = {x for x in statements if not self.late.isdisjoint(looked_up(x))}
+        dependent = _depending(statements, bars_read | later, defined)
 
         # what the forward recurrence stores, and what the backward one does
         stored = self._frontier(lefts.values(), defined, lambda x: x not in dependent)
@@ -609,12 +615,24 @@ def _variables(e: Expr) -> set[Named]:
     return set(free_names(e))
 
 
-def _depending(statements: Sequence[Statement], on: set[Statement]) -> set[Statement]:
+def _depending(
+    statements: Sequence[Statement], on: set[Statement], defined: Mapping[IndexArray, Defining]
+) -> set[Statement]:
     found = set(on)
     for x in statements:
-        if any(y in found for y in operands(x)):
+        if any(y in found for y in needs(x, defined)):
             found.add(x)
     return found
+
+
+def late_arrays(statements: Sequence[Statement], loop: Loop) -> set[IndexArray]:
+    """The arrays that are defined by what `loop` gives, or a recurrence after it: its steps can't look them up."""
+    defined = selections(statements)
+    loops = list(dict.fromkeys(x.loop for x in statements if isinstance(x, States)))
+    after = set(loops[loops.index(loop) :])
+    given: set[Statement] = {x for x in statements if isinstance(x, States) and x.loop in after}
+    late = _depending(statements, given, defined)
+    return {array for array, x in defined.items() if x in late}
 
 
 def _ancestors(

@@ -27,6 +27,7 @@ from tensorlang.language.predicates import (
     disjunction,
     equal,
     exists,
+    lookups,
     relations,
 )
 from tensorlang.sets.isl import gist, is_empty
@@ -59,6 +60,8 @@ def guesses(
         found.append({k: _given(p, there) for k, p in step(found[-1]).items()})
         if any(_conditions(p) > _LARGEST for p in found[-1].values()):
             return
+        if j == _SETTLED and _elements(found[-1]) > _elements(found[-2]):
+            return  # each step looks further elements up
         if j <= _SETTLED:
             yield _periodic(found, 1, 1, gone) if j == 1 else _periodic([first, found[-1]], 1, 1, gone)
         for p in range(1, len(found)):
@@ -74,6 +77,11 @@ def guesses(
                 (at_most(constant(start), gone), grown)
             ]
             yield _union(begun)
+
+
+def _elements(family: Family) -> int:
+    """How many elements of index arrays the conditions of `family` look up."""
+    return len({x for p in family.values() for x in lookups(p)})
 
 
 def _conditions(p: Predicate) -> int:

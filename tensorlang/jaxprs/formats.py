@@ -6,8 +6,11 @@ import importlib
 import importlib.util
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import wraps
+from inspect import signature
 from pathlib import Path
+from traceback import extract_tb
 from typing import Any
 
 from tensorlang.errors import ArgumentError
@@ -31,7 +34,7 @@ def functions_in(where: str, shapes: str | None) -> list[tuple[Callable[..., Any
         for path in files:
             told = _told(path)
             module = _module(path) if told else None
-            found += [(getattr(module, key), read_shapes(given)) for key, given in told.items()]
+            found += [_asked(path, key, getattr(module, key), given) for key, given in told.items()]
         if not found:
             hint = f"name one, {place}::f, or write its shapes above it: # lint: x: n, A: n n"
             raise ArgumentError(f"no function of {place} says its shapes", hint=hint)
@@ -48,7 +51,42 @@ def functions_in(where: str, shapes: str | None) -> list[tuple[Callable[..., Any
     if asked is None:
         hint = f'--shapes "x: n, A: n n", or a comment above {name}: # lint: x: n, A: n n'
         raise ArgumentError(f"the shapes of {name}'s arguments are not known", hint=hint)
-    return [(fun, read_shapes(asked))]
+    return [_asked(path, name, fun, asked)]
+
+
+def _asked(path: Path, name: str, fun: Callable[..., Any], shapes: str) -> tuple[Callable[..., Any], tuple[str, ...]]:
+    """The function, which says where it fails, and the shapes of its arguments in the order of its parameters."""
+    given = read_shapes(shapes)
+
+    @wraps(fun)
+    def call(*args: Any) -> Any:
+        try:
+            return fun(*args)
+        except Exception as error:
+            lines = [f.lineno for f in extract_tb(error.__traceback__) if Path(f.filename).resolve() == path.resolve()]
+            where = f"{path}:{lines[-1]}" if lines else str(path)
+            first = (str(error).splitlines() or [""])[0]
+            raise ArgumentError(f"{where}: {name} fails at {shapes}: {type(error).__name__}: {first}") from None
+
+    return call, _in_order(name, fun, given)
+
+
+def _in_order(name: str, fun: Callable[..., Any], given: Mapping[str, str]) -> tuple[str, ...]:
+    """The shapes by parameter as those of the first arguments."""
+    try:
+        parameters = signature(fun).parameters.values()
+    except (TypeError, ValueError):
+        return tuple(given.values())
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        return tuple(given.values())
+    known = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    for unknown in given.keys() - set(known):
+        raise ArgumentError(f"{name} has no parameter {unknown}", hint=did_you_mean(unknown, known))
+    first = known[: len(given)]
+    for missing in first:
+        if missing not in given:
+            raise ArgumentError(f"the shape of the argument {missing} of {name} is not known")
+    return tuple(given[key] for key in first)
 
 
 def _files(place: str) -> list[Path]:
@@ -78,17 +116,19 @@ def _told(path: Path) -> dict[str, str]:
     return {found["name"]: found["shapes"] for found in _COMMENT.finditer(text)}
 
 
-def read_shapes(text: str) -> tuple[str, ...]:
-    """The shapes of "x: n, A: n n" in order, each as `tl.from_jax` takes it: "y: n: int32" has a dtype."""
-    found = []
+def read_shapes(text: str) -> dict[str, str]:
+    """The shapes of "x: n, A: n n" by name, each as `tl.from_jax` takes it: "y: n: int32" has a dtype."""
+    found: dict[str, str] = {}
     for part in text.split(","):
         name, colon, shape = part.partition(":")
         if not colon or not name.strip().isidentifier():
             raise ArgumentError(
                 f"{part.strip()!r} is no shape of an argument", hint='such as "x: n, A: n n, i: m: int32"'
             )
-        found.append(shape.strip())
-    return tuple(found)
+        if name.strip() in found:
+            raise ArgumentError(f"{name.strip()} has two shapes")
+        found[name.strip()] = shape.strip()
+    return found
 
 
 def _module(path: Path) -> Any:

@@ -101,7 +101,7 @@ def lint(
     All sizes that have names are as in `sizes`. `argnums` are the arguments that are differentiated, by default all
     that hold floats. If `fun` is not scalar, its sum is meant. With `compiled` a finding is made only if XLA's
     operations confirm it; a factor that does not grow is one from `factor` on. Raises `ArgumentError` if there
-    is nothing to differentiate.
+    is nothing to differentiate. What `fun` raises is not caught.
     """
     name = getattr(fun, "__name__", "f")
     given = shapes_of(specs)
@@ -111,7 +111,11 @@ def lint(
         raise ArgumentError(f"no argument of {name} that is differentiated holds floats", hint="argnums, or a dtype")
 
     def scalar(*args: Any) -> Any:
-        return sum(jnp.sum(x) for x in jax.tree.leaves(fun(*args)) if jnp.issubdtype(x.dtype, np.floating))
+        kinds = ((x, getattr(x, "dtype", type(x))) for x in jax.tree.leaves(fun(*args)))
+        floats = [x for x, kind in kinds if jnp.issubdtype(kind, np.floating)]
+        if not floats:
+            raise ArgumentError(f"{name} gives no floats that could be differentiated")
+        return sum(map(jnp.sum, floats))
 
     return judged(name, lambda n: (scalar, at(given, n), wanted), sizes, compiled, factor)
 

@@ -79,6 +79,8 @@ def specs(given: Any) -> Any:
         try:
             kind = np.dtype(jax.numpy.dtype(dtype.strip() or "float32"))
             shape = export.symbolic_shape(", ".join(dims.split()), scope=scope)
+            if any(isinstance(d, int) and d < 0 for d in shape):
+                raise ValueError("a size is negative")
             return jax.ShapeDtypeStruct(shape, kind)  # type: ignore[no-untyped-call]
         except (ValueError, TypeError) as error:
             hint = 'sizes with blanks between: "n m", "2*n+1", "m 3: int32", or "" for a number'

@@ -136,9 +136,13 @@ class Lowered(Code):
 
     def _source(self, on_points: tuple[Relation, ...] = ()) -> Source:
         from tensorlang.lower.emit.module import Source
+        from tensorlang.lower.emit.recurrences import Recurrent
 
         made = self._form(on_points).made
         made = made.whole if isinstance(made, Runnable) else made
+        if isinstance(made, Recurrent):
+            hint = "source has all of them, and explain() says how each is computed"
+            raise ArgumentError("each part of a program with recurrences has an array program of its own", hint=hint)
         if not isinstance(made, Source):
             raise ArgumentError(f"{type(self).__name__} has no array program of its own", hint="the target 'jax' has")
         return made

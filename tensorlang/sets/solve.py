@@ -104,12 +104,7 @@ def _choice(parts: list[Predicate], free: Ranges, ranges: Ranges) -> tuple[Predi
 
 def in_range(a: Affine, size: Affine, ranges: Ranges) -> Predicate:
     """0 <= a < size, without what the ranges of the indices make obvious."""
-    if (
-        len(a.terms) == len(a.indices) == 1
-        and a.constant == 0
-        and a.terms[0][1] == 1
-        and ranges.get(a.indices[0]) is size
-    ):
+    if any(a is atom_affine(i) and ranges.get(i) is size for i in a.indices):
         return TRUE
     least = most = constant(a.constant)
     for atom, k in a.terms:

@@ -117,7 +117,7 @@ class Structured:
         places, given = _Places(sizes, values), iter(elements)
         arrays: list[Any] = []
         for found, x in zip(self.pieces, output_list(self._tree), strict=True):
-            shape = tuple(n.value(sizes) for n in x.shape)
+            shape = tuple(max(n.value(sizes), 0) for n in x.shape)
             arrays.append(_FORMATS[self.layout]([(next(given), *places.of(p)) for p in found], shape))
         return unpack(_paired(self._tree, iter(arrays)), self.function.results)
 

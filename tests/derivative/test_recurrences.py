@@ -14,6 +14,7 @@ import pytest
 import tensorlang as tl
 from tests.support.recurrences import Recurrent, parsed, recurrent
 from tests.support.sampling import one_in
+from tests.support.traced import work
 
 RNN = """rnn(W: [n][n]R, u: [T][n]R, h: [n]R) =
   fold t:T with s = h. gen i:n. tanh(u[t, i] + sum j:n. W[i, j] * s[j])"""
@@ -57,6 +58,20 @@ PROGRAMS = {
     "in [0 < n] * r[n - 1]",
 }
 """By what they are."""
+
+CHOOSING = {
+    "the greatest state": "f(x: [T + 1]R, c: R) = let v = scan t:T + 1 with s = c. sin(s * x[t]) in max t:T + 1. v[t]",
+    "the least of the states before": "f(x: [T + 1]R, c: R) = "
+    "let v = prescan t:T + 1 with s = c. sin(s * x[t]) in min t:T + 1. v[t]",
+    "each by where the other is greatest": "f(x: [T + 1]R, c: R) = let u = scan t:T + 1 with s = c. sin(s * x[t]) in "
+    "let v = scan reversed t:T + 1 with s = c. cos(s * x[t]) in "
+    "let a = argmax t:T + 1. u[t] in let b = argmax t:T + 1. v[t] in u[b] * v[a]",
+    "states within a bound": "f(x: [T]R, c: R) = let v = prescan t:T with s = c. sin(s * x[t]) in "
+    "sum t:T. [v[T - 1 - t] <= 0.5] * v[T - 1 - t]",
+    "chosen in a step": "f(x: [T]R, A: [n + 1][n + 1]R, c: R) = fold t:T with z = c. sin(z) * "
+    "let v = scan q:n + 1 with s = z. sin(s * A[q, q] + x[t]) in max q:n + 1. v[q]",
+}
+"""Programs whose cotangents are not 0 where the states themselves have chosen."""
 
 
 def value_of(kind: Any, sizes: dict[str, int], rng: np.random.Generator) -> Any:
@@ -156,10 +171,10 @@ def test_what_is_printed_is_read_as_the_same_program(name: str) -> None:
         assert_close(tl.evaluate(g, *given), tl.evaluate(f, *given))
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", [*PROGRAMS, *CHOOSING])
 @pytest.mark.parametrize("steps", [pytest.param(0, marks=pytest.mark.slow), pytest.param(1, marks=pytest.mark.slow), 4])
 def test_adjoint_and_derivative_are_those_of_jax_through_lax_scan(name: str, steps: int) -> None:
-    f = tl.parse(PROGRAMS[name])
+    f = tl.parse((PROGRAMS | CHOOSING)[name])
     with jax.enable_x64(True):
         given = arguments(f, T=steps, n=3)
         y = tl.evaluate(f, *given)
@@ -216,6 +231,29 @@ def test_the_derivation_does_not_depend_on_the_length_and_names_the_rule() -> No
     assert not next(step for step in d.steps if step.rule.number == "6.R1").rule.theorems
 
 
+def test_what_the_steps_have_chosen_is_read_by_windows_where_numbers_are_kept_by_it() -> None:
+    """So that the gradient grows as the program does, which has n steps for n numbers."""
+    step = "(tanh(x[i] * b), sin(c * x[i]))"
+    loop = f"let h = fold t:n with a = y[i], b = x[i] until a * a < 0.05. {step} in fst(h) * snd(h)"
+    f = tl.parse(f"f(x: [n]R, y: [n]R, c: R) = sum i:n. {loop}")
+    g = tl.grad(f, "x")
+    done = []
+    for n in (24, 48, 96):
+        rng = np.random.default_rng(n)
+        given = (rng.normal(size=n), rng.normal(size=n), 0.8)
+        done.append(work(tl.lower(g), *given).elements)
+    assert done[2] - done[1] <= 4.2 * (done[1] - done[0]), done
+    with jax.enable_x64(True):
+        assert_close(tl.lower(g)(*given), tl.evaluate(g, *given))
+
+
+def test_where_data_decide_at_each_time_is_not_searched_long() -> None:
+    text = "let v = scan t:T with s = y. gen i:n. sin(s[n - 1 - i] * s[i] + 0.125) in gen t:T. v[t, k[t]]"
+    f = tl.parse(f"f(y: [n]R, k: [T]idx(n)) = {text}")
+    with tl.limits(steps=8_000_000):
+        tl.adjoint(f)
+
+
 def test_value_and_gradient_share_one_recurrence() -> None:
     f = tl.parse(PROGRAMS["rnn"])
     assert str(tl.value_and_grad(f)).count(" t:T with") == 1
@@ -268,7 +306,10 @@ def test_compiled_code_is_one_scan_forwards_and_one_backwards() -> None:
 
 
 def test_explain_says_what_is_carried_and_stored() -> None:
-    assert "by lax.scan" in str(tl.lower(tl.parse(RNN)).explain())
+    lowered = tl.lower(tl.parse(RNN))
+    assert "by lax.scan" in str(lowered.explain())
+    with pytest.raises(tl.ArgumentError, match="each part of a program with recurrences has an array program"):
+        _ = lowered.plan
 
 
 REFUSED = {

@@ -127,6 +127,15 @@ def test_nested_concatenations_do_not_grow() -> None:
     assert len(str(f)) < 10_000
 
 
+def test_infinite_numbers_alone_are_put_together() -> None:
+    def loss(x: Any) -> Any:
+        none = jnp.full(1, -jnp.inf)
+        return jax.nn.logsumexp(jnp.concatenate([x, jnp.concatenate([none, none])]))
+
+    x = jnp.array([0.5, -1.0])
+    np.testing.assert_allclose(tl.from_jax(loss, x)(x), loss(x), rtol=1e-6)
+
+
 def test_of_a_product_only_the_elements_that_data_name_are_computed() -> None:
     def scores(u: Any, v: Any, rows: Any, columns: Any) -> Any:
         return jnp.sum(jnp.sin(jnp.cos(u @ v.T) + 1)[rows, columns] ** 2)

@@ -55,6 +55,24 @@ def test_a_gradient_that_does_too_much_is_reported_with_its_line(model: str) -> 
     assert "tl.jax.grad(scaled, ..)" in found.output
 
 
+def test_shapes_are_of_the_parameters_that_they_name(model: str) -> None:
+    assert run(f"{model}::scaled", "--shapes", "A: n n, x: n").output == run(f"{model}::scaled").output
+    for shapes, said in {
+        "x: n, B: n n": "scaled has no parameter B",
+        "A: n n": "the shape of the argument x of scaled is not known",
+        "x: n, x: n": "x has two shapes",
+        "x: n, A: n -2": "'n -2' is no shape: a size is negative",
+    }.items():
+        assert said in run(f"{model}::scaled", "--shapes", shapes).output
+
+
+def test_a_function_that_fails_is_told_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "broken.py"
+    path.write_text("# lint: x: n\ndef f(x):\n    return x['a']\n\n# lint: x: n\ndef g(x):\n    return 'a', 1\n")
+    assert f"error: {path}:3: f fails at x: n: TypeError: " in run(f"{path}::f").output
+    assert "g gives no floats that could be differentiated" in run(f"{path}::g").output
+
+
 def test_a_dense_model_is_fine(model: str) -> None:
     found = run(f"{model}::dense")
     assert found.exit_code == 0

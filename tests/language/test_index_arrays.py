@@ -405,3 +405,25 @@ def test_code_compares_no_element_where_there_is_none(condition: str, size: int)
     want = evaluate(whole, **given)
     np.testing.assert_allclose(evaluate(f, **given), want)
     np.testing.assert_allclose(np.asarray(tl.lower(f)(**given)), want, rtol=1e-5, atol=1e-6)
+
+
+BEYOND = [
+    "f(x: [n]R, p: [n]idx(n + 1)) = sum i:n, j:n. [i = p[j]] * x[j]",
+    "f(x: [n]R, p: [n]idx(2*n)) = gen j:n. sum i:n. [i = p[j]] * x[i]^2 * x[j]",
+    "f(x: [2]R, p: [1]idx(3)) = gen i:1. sum j:1. [i = p[j]] * x[j]",
+]
+
+
+@pytest.mark.parametrize("text", BEYOND)
+def test_an_element_is_no_index_of_the_range_of_its_place(text: str) -> None:
+    """An index that is equal to p[j] is one of those below n only where p[j] is, though j is below n."""
+    f = tl.parse(text)
+    given = {"x": np.array([1.0, 2.0]), "p": np.array([2, 0])[: 1 if "[1]" in text else 2]}
+    value = tl.evaluate(f, **given)
+    for g in (tl.simplify(f), tl.parse(str(tl.simplify(f)))):
+        np.testing.assert_allclose(tl.evaluate(g, **given), value)
+    np.testing.assert_allclose(tl.lower(f)(**given), value)
+    bar = np.ones(np.shape(value))
+    moved = [tl.evaluate(f, **(given | {"x": given["x"] + 1e-6 * np.eye(2)[k]})) for k in range(2)]
+    slope = [np.sum(y - value) / 1e-6 for y in moved]
+    np.testing.assert_allclose(tl.adjoint(f, "x")(**given, f_bar=bar), slope, rtol=1e-4, atol=1e-5)

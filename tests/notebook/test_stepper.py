@@ -221,6 +221,12 @@ def test_where_costs_depend_on_all_arrays_the_reader_is_told_what_is_missing() -
     assert counted.totals
 
 
+def test_where_costs_depend_on_what_steps_choose_the_rest_is_shown() -> None:
+    f = tl.parse("f(x: [n]R, c: R) = let h = scan t:n with s = c. [s < 0.5] * sin(s) in gen i:n. x[i] * x[i]")
+    shown = tl.derive(f)._repr_html_()
+    assert '<span class="cost" data-formula=""></span>' in shown
+
+
 def test_every_rule_has_a_sentence_and_a_law_in_the_notation_of_the_derivations() -> None:
     assert set(WORDS) == {*RULES, RECURRENCE.number, DECLARED.number}
     for rule in RULES.values():

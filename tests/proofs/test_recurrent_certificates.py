@@ -17,7 +17,7 @@ from proofs.checker.budget import TooLarge
 from proofs.checker.certificate import check
 from proofs.checker.report import Report
 from proofs.checker.trees import Refused
-from tests.derivative.test_recurrences import PROGRAMS, RNN
+from tests.derivative.test_recurrences import CHOOSING, PROGRAMS, RNN
 from tests.support.recurrences import recurrent
 from tests.support.sampling import one_in
 
@@ -66,9 +66,9 @@ def test_recurrences_within_steps_are_decided_as_well() -> None:
     assert checked(PROGRAMS["edit distance"]).decided
 
 
-@pytest.mark.parametrize("name", MORE)
-def test_data_conditions_and_extrema_may_be_in_steps(name: str) -> None:
-    report = checked(MORE[name])
+@pytest.mark.parametrize("name", [*MORE, *CHOOSING])
+def test_data_conditions_and_extrema_may_be_in_steps_and_of_states(name: str) -> None:
+    report = checked((MORE | CHOOSING)[name])
     assert report.findings[0].decided, str(report)
 
 

@@ -123,6 +123,13 @@ def test_jacobians_have_layouts_too() -> None:
     assert len(places) == 2
 
 
+@pytest.mark.parametrize("layout", ["dense", "bcoo", "csr", "dia"])
+def test_an_axis_of_a_negative_size_has_no_elements(layout: str) -> None:
+    f = tl.parse("f(x: [n]R) = gen i:n - 2. x[i] * x[i + 1] * x[i + 2]")
+    for n in range(4):
+        assert tl.jacobian(f, layout=layout)(np.ones(n)).shape == (max(n - 2, 0), n)
+
+
 def test_wrong_layouts_are_refused() -> None:
     f = tl.parse(PROGRAMS["grid"])
     with pytest.raises(tl.ArgumentError, match="no layout 'coo'"):

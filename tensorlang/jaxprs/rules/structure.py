@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import jax.numpy as jnp
@@ -215,6 +216,8 @@ def _joined(b: Builder, axes: Axes, parts: list[Part], otherwise: Any = None) ->
     if any(x.infinite or x.support is not None for x in reals):
         if any(x.infinite not in (0, -1) for x in reals):
             raise Unsupported("infinite numbers that are put together with others")
+        if all(x.infinite for x in reals):
+            return replace(reals[0], axes=axes)
         everywhere = lambda ix: TRUE
 
         def support(ix: Place) -> Predicate:

@@ -155,7 +155,7 @@ class _Windows:
             if not any(y in depending for y in needs(x, self.defined)):
                 # what only moves elements of earlier states is moved in windows, too
                 if self._is_repeated(x) and not isinstance(x, Input | Constant) and self._are_known(x, depending):
-                    place = self._place(x) if any(y in self.along for y in operands(x)) else None
+                    place = self._place(x) if any(y in self.along for y in needs(x, self.defined)) else None
                     if isinstance(place, Along):
                         self.along[x] = place
                 continue
@@ -266,17 +266,19 @@ class _Windows:
             if len(places) != 1:
                 return None
             place = places.pop()
-            now = atom_affine(own_indices(x)[place.axis])
-            return place if self._looks_up_at(x, self.loop.size - 1 - now if place.turned else now, {}) else None
+            now = self._as_time(atom_affine(own_indices(x)[place.axis]), place)
+            return place if all(time is now for time in self._times_of_choices(x, {})) else None
         solved = inner_solution(x).values
         times = []
         for y, at in zip(x.factors, factor_indices(x), strict=True):
             if y in self.along:
                 place = self.along[y]
                 i = at[place.axis]
-                time = solved.get(i, atom_affine(i))
-                times.append(self.loop.size - 1 - time if place.turned else time)
-        if not times or not self._looks_up_at(x, times[0], solved):
+                times.append(self._as_time(solved.get(i, atom_affine(i)), place))
+        asked = self._times_of_choices(x, solved)
+        moved = not times  # what does not read states may still ask what they have chosen
+        times = times or asked[:1]
+        if not times or any(time is not times[0] for time in asked):
             return None
         tau = times[0]
         if any(time is not tau for time in times):
@@ -289,17 +291,18 @@ class _Windows:
                 if tau is here:
                     return Along(k, False)
                 return Along(k, True) if tau is size - 1 - here else None
-        return SUM if not any(i in own_ranges(x) for i in tau.indices) and len(tau.indices) == 1 else None
+        summed = not moved and not any(i in own_ranges(x) for i in tau.indices) and len(tau.indices) == 1
+        return SUM if summed else None
 
-    def _looks_up_at(self, x: Statement, tau: Affine, solved: Mapping[Atom, Affine]) -> bool:
-        """Whether `x` reads choices that have windows at the time `tau` alone."""
-        for lookup in (lookup for p in predicates(x) for lookup in lookups(p)):
-            place = self.along.get(self.defined[lookup.array]) if lookup.array in self.defined else None
-            if place is not None:
-                at = lookup.at[place.axis].substitute(solved)
-                if (self.loop.size - 1 - at if place.turned else at) is not tau:
-                    return False
-        return True
+    def _as_time(self, a: Affine, place: Along) -> Affine:
+        """The time where the axis that goes with it is at `a`, and the other way round."""
+        return self.loop.size - 1 - a if place.turned else a
+
+    def _times_of_choices(self, x: Statement, solved: Mapping[Atom, Affine]) -> list[Affine]:
+        """The times at which `x` reads choices that have windows."""
+        found = ((lookup, self.defined.get(lookup.array)) for p in predicates(x) for lookup in lookups(p))
+        places = ((lookup, self.along.get(c)) for lookup, c in found if c is not None)
+        return [self._as_time(x.at[place.axis].substitute(solved), place) for x, place in places if place is not None]
 
     def _is_turned(self, x: Statement) -> bool:
         """Whether `x` is the states of all times, in their order."""
@@ -433,8 +436,7 @@ class _Windows:
 
     def _time(self, i: Index, place: Along) -> Affine:
         """What stands at place i of a window, as an index of the whole array."""
-        tau = self.first + atom_affine(i)
-        return self.loop.size - 1 - tau if place.turned else tau
+        return self._as_time(self.first + atom_affine(i), place)
 
 
 SUM = "sum"

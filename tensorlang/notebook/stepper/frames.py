@@ -246,7 +246,7 @@ def _costs(view: View) -> str:
 def _here(view: View, f: Function) -> str:
     try:
         return f"{cost(f, view.setting.data):,}"
-    except (ArgumentError, LimitError):
+    except (ArgumentError, CountingError, LimitError):
         return ""
 
 

@@ -53,8 +53,10 @@ EXTREMA = {
     "gen i:k. [exists j:m. y[j] = a[i]] * max j:m where y[j] = a[i]. x[j]",
     "numbered pairs": "f(p: [n]idx(k), q: [n]idx(m), x: [n]R) = "
     "gen i:n. max j:n where p[j] = p[i] and q[j] = q[i]. x[j]",
+    "running extrema in groups": "f(p: [n]idx(k), x: [n]R) = gen i:n. max j:n where p[j] = p[i] and j <= i. x[j]",
     "window": "f(x: [n]R) = gen i:n. max j:n where i <= j and j < i + 40. x[j]",
     "running extremum": "f(x: [n]R) = gen i:n. max j:n where i <= j. x[j]",
+    "extremum in an order": "f(t: [n]idx(k), x: [n]R) = gen i:n. max j:n where t[j] <= t[i]. x[j]",
     "slice by slice": "f(x: [n + 5]R) = gen i:n. max j:5. x[i + j]",
     "along an axis": "f(x: [n][m]R) = gen i:n. max j:m. x[i, j]",
 }

@@ -32,6 +32,7 @@ from tensorlang.language.predicates import (
 from tensorlang.lower.arrays.accesses import positions
 from tensorlang.lower.arrays.brackets import bound_on, bounded_index, bracket, guarded, solved
 from tensorlang.lower.arrays.context import Context
+from tensorlang.lower.arrays.extrema_in_order import over_order
 from tensorlang.lower.arrays.integers import ZERO, Range
 from tensorlang.lower.arrays.ir import Infix, List, Name, Negative, Node, Tuple
 from tensorlang.lower.arrays.masks import mask
@@ -43,6 +44,7 @@ from tensorlang.lower.arrays.sums.diagonal import NARROW
 from tensorlang.lower.arrays.sums.loop import expanded, function_of
 from tensorlang.lower.arrays.sums.numbered import Several, several, with_numbers
 from tensorlang.lower.arrays.sums.row_blocks import Along, along, block_of, given, narrowed, taken
+from tensorlang.lower.arrays.sums.running_in_groups import InOrder, in_groups, in_order
 from tensorlang.lower.arrays.sums.segment_sum import Shared, of_segments, shared
 from tensorlang.lower.arrays.sums.strategy import Strategy, WhyNot, by_first
 from tensorlang.lower.arrays.sums.summation import Summation
@@ -270,6 +272,19 @@ def _once_each(ctx: Context, c: Extreme, found: Shared) -> Deep[Value]:
     return of_segments(ctx, c.scope, found, v, "chosen" if isinstance(e, Choice) else "extrema")
 
 
+def _in_group_and_order(ctx: Context, c: Extreme) -> InOrder | WhyNot:
+    return in_groups(ctx, _as_sum(c))
+
+
+def _in_an_order(ctx: Context, c: Extreme) -> InOrder | WhyNot:
+    return in_order(ctx, _as_sum(c))
+
+
+def _over_order(ctx: Context, c: Extreme, found: InOrder) -> Deep[Value]:
+    v = yield from call(over_order(ctx, _as_sum(c), c.e, found, c.none))
+    return _counted(ctx, v, c.e, c.left[0])
+
+
 def _mixing(ctx: Context, c: Extreme) -> Extreme | WhyNot:
     return c if _is_mixed(c.scope, c.e) else WhyNot("no access mixes the index with an axis of the result")
 
@@ -451,6 +466,13 @@ STRATEGIES: tuple[Strategy[Extreme], ...] = (
         _of_numbers,
     ),
     Strategy(
+        "running extrema in groups",
+        "gen i. max j where y[j] = a[i] and c(j) <= b(i). e(j): in the order of c(j) each is compared with the "
+        "greatest of its group, which is read after b(i)",
+        _in_group_and_order,
+        _over_order,
+    ),
+    Strategy(
         "window",
         "gen i. max j where i - w < j <= i. e: the greatest at j = i - w + 1 + d, over d below w",
         _window,
@@ -461,6 +483,13 @@ STRATEGIES: tuple[Strategy[Extreme], ...] = (
         "gen i. max j where j <= a(i). e(j) = gen i. M[a(i)], where M[k] = max j where j <= k. e(j)",
         lambda ctx, c: limit(ctx, c.scope, c.e, c.left[1]),
         _or_none(_running_extremum),
+    ),
+    Strategy(
+        "extremum in an order",
+        "gen i. max j where c(j) <= b(i). e(j): in the order of c(j) each is compared with the greatest, which is read "
+        "after b(i)",
+        _in_an_order,
+        _over_order,
     ),
     Strategy(
         "slice by slice",

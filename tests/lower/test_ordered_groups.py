@@ -191,12 +191,10 @@ def test_running_extrema_are_the_first_ones_on_every_machine(
     for asked in (at, other):
         given = (values, mask, at, asked, 5, strict, backwards)
         wanted = meaning._first_greatest_in_groups(*given)
-        np.testing.assert_array_equal(np.asarray(groups._first_greatest_in_groups(*given)), wanted)
-        np.testing.assert_array_equal(
-            np.asarray(groups._greatest_in_groups(*given, 7.0)), meaning._greatest_in_groups(*given, 7.0)
-        )
+        np.testing.assert_array_equal(groups._first_greatest_in_groups(*given), wanted)
+        np.testing.assert_array_equal(groups._greatest_in_groups(*given, 7.0), meaning._greatest_in_groups(*given, 7.0))
         turned = [jnp.asarray(np.flip(x, 0) if backwards else x) for x in (at, asked)]
-        numbered = [jnp.flip(x, 0) if backwards else x for x in _numbered(values, mask)]
+        numbered = [jnp.flip(x, 0) if backwards else jnp.asarray(x) for x in _numbered(values, mask)]
         order = (turned[0], None if asked is at else turned[1], 5, strict)
         _, sorted_first = _joined_in_order_of_groups(_greater_of_both, (-np.inf, -1), numbered, *order)
         np.testing.assert_array_equal(np.maximum(sorted_first, 0), np.flip(wanted, 0) if backwards else wanted)

@@ -190,8 +190,8 @@ def test_running_extrema_are_the_first_ones_on_every_machine(
     mask, (at, other) = rng.random((n, *dims)) < 0.8, rng.integers(0, 5, (2, n))
     for asked in (at, other):
         given = (values, mask, at, asked, 5, strict, backwards)
-        wanted = meaning._first_greatest_in_groups(*given)
-        np.testing.assert_array_equal(groups._first_greatest_in_groups(*given), wanted)
+        wanted = meaning._first_greatest_in_groups(*given, 0)
+        np.testing.assert_array_equal(groups._first_greatest_in_groups(*given, 0), wanted)
         np.testing.assert_array_equal(groups._greatest_in_groups(*given, 7.0), meaning._greatest_in_groups(*given, 7.0))
         turned = [jnp.asarray(np.flip(x, 0) if backwards else x) for x in (at, asked)]
         numbered = [jnp.flip(x, 0) if backwards else jnp.asarray(x) for x in _numbered(values, mask)]
@@ -200,13 +200,13 @@ def test_running_extrema_are_the_first_ones_on_every_machine(
         np.testing.assert_array_equal(np.maximum(sorted_first, 0), np.flip(wanted, 0) if backwards else wanted)
     ranks, asked, limits = rng.integers(-4, 9, n), rng.integers(0, 5, 50), rng.integers(-20, 20, 50)
     given = (values, mask, at, ranks, asked.reshape(5, 10), limits.reshape(5, 10), 5, -4, 8)
-    np.testing.assert_array_equal(groups._first_greatest_up_to(*given), meaning._first_greatest_up_to(*given))
+    np.testing.assert_array_equal(groups._first_greatest_up_to(*given, 2), meaning._first_greatest_up_to(*given, 2))
     np.testing.assert_array_equal(groups._greatest_up_to(*given, 7.0), meaning._greatest_up_to(*given, 7.0))
 
 
 def a_greatest(rng: random.Random) -> str:
     """A greatest or least value in a group and an order, or the adjoint's question where it is."""
-    group = rng.choice(["p[k] = p[i]", "p[k] = q[i]", "p[k] = p[i] and q[k] = q[i]", ""])
+    group = rng.choice(["p[k] = p[i]", "p[k] = q[i]", "p[k] = i", "p[k] = p[i] and q[k] = q[i]", ""])
     order = rng.choice(
         ["k <= i", "k < i", "i <= k", "k + 2 <= i", "t[k] <= t[i]", "t[k] > t[i]", "k <= t[i]", "q[k] < t[i]"]
     )

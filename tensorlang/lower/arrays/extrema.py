@@ -242,8 +242,7 @@ def _segments(ctx: Context, c: Extreme) -> Segments | WhyNot:
 
 
 def _in_segments(ctx: Context, c: Extreme, found: Segments) -> Deep[Value]:
-    v = yield from call(over_points(ctx, c.scope, c.e, c.left[0], found, c.none))
-    return _counted(ctx, v, c.e, c.left[0])
+    return over_points(ctx, c.scope, c.e, found, c.none)
 
 
 def _as_sum(c: Extreme) -> Summation:
@@ -252,20 +251,25 @@ def _as_sum(c: Extreme) -> Summation:
     return Summation(c.scope, {c.e.index: r}, conjuncts(p), c.e.body)
 
 
+def _in_range(c: Extreme) -> Predicate:
+    """That the index is in the range that its condition leaves."""
+    r = c.left[0]
+    return within(atom_affine(c.e.index) - r.start, r.extent)
+
+
 def _shared_segments(ctx: Context, c: Extreme) -> Shared | WhyNot:
     return shared(ctx, _as_sum(c))
 
 
 def _of_numbers(ctx: Context, c: Extreme, found: Several) -> Deep[Value]:
-    e, among = c.e, _as_sum(c)
-    inside = within(atom_affine(e.index) - among.summed[e.index].start, among.summed[e.index].extent)
-    pred = conjunction([inside, *with_numbers(ctx, among, found)])
+    e = c.e
+    pred = conjunction([_in_range(c), *with_numbers(ctx, _as_sum(c), found)])
     return extremum(ctx, c.scope, type(e)(e.sign, e.index, e.size, pred, e.body), c.none)
 
 
 def _once_each(ctx: Context, c: Extreme, found: Shared) -> Deep[Value]:
     e, inner = c.e, found.c
-    of_each = type(e)(e.sign, e.index, e.size, conjunction(inner.parts), inner.body)
+    of_each = type(e)(e.sign, e.index, e.size, conjunction([_in_range(c), *inner.parts]), inner.body)
     ranges = {i: r.stop for i, r in c.scope.domain.items() if r.start is ZERO}
     some = project({e.index: e.size}, substitute(e.pred, c.scope.env), ranges) is ALWAYS  # as of each its own
     v = yield from call(extremum(ctx, inner.scope, of_each, None if some else c.none))
@@ -281,8 +285,7 @@ def _in_an_order(ctx: Context, c: Extreme) -> InOrder | WhyNot:
 
 
 def _over_order(ctx: Context, c: Extreme, found: InOrder) -> Deep[Value]:
-    v = yield from call(over_order(ctx, _as_sum(c), c.e, found, c.none))
-    return _counted(ctx, v, c.e, c.left[0])
+    return over_order(ctx, _as_sum(c), c.e, found, c.none)
 
 
 def _mixing(ctx: Context, c: Extreme) -> Extreme | WhyNot:

@@ -28,7 +28,7 @@ _PARTS = {
 
 def over_order(ctx: Context, c: Summation, e: Extremum | Choice, found: InOrder, none: Node | None) -> Deep[Value]:
     """The array of `e`, which compares what `c` adds up; where there is nothing it is `none`, or anything if that is
-    None, and so is a choice."""
+    None, and a choice is 0."""
     inner = found.inside.scope
     condition = conjunction(undecided_conditions(ctx, inner, found.inside.parts))
     inner = ctx.scope(inner, masks=(*inner.masks, *conjuncts(condition)))
@@ -42,7 +42,8 @@ def over_order(ctx: Context, c: Summation, e: Extremum | Choice, found: InOrder,
     if v.weak:
         values = cast(values)
     shown = TRUE if m.node == TRUE else expanded(ctx, inner, m, axes)
-    further = () if isinstance(e, Choice) else (Name("jnp.nan") if none is None else none,)
-    node = apply_in_order(ctx, c, found, _PARTS[type(e)], [values, shown], *further)
+    start = ctx.integers.node(c.summed[found.j].start)
+    last = start if isinstance(e, Choice) else Name("jnp.nan") if none is None else none
+    node = apply_in_order(ctx, c, found, _PARTS[type(e)], [values, shown], last)
     result = Value(node, (*found.axes, *rest), v.depth + 1)
     return negated(result) if e.sign < 0 and isinstance(e, Extremum) else result

@@ -114,13 +114,15 @@ def _greatest_up_to(values: Array, mask: Array, *given: Any) -> Array:
 
 
 def _first_greatest_in_groups(values: Array, mask: Array, at: Array, asked: Array, *given: Any) -> Array:
-    _, strict, backwards = given
-    return np.maximum(_numbers_in_groups(values, mask, at, asked, strict, backwards), 0)
+    _, strict, backwards, start = given
+    found = _numbers_in_groups(values, mask, at, asked, strict, backwards)
+    return np.where(found < 0, 0, found + start)
 
 
 def _first_greatest_up_to(values: Array, mask: Array, *given: Any) -> Array:
-    *order, _, _, _ = given
-    return np.maximum(_numbers_up_to(values, mask, *order), 0)
+    *order, _, _, _, start = given
+    found = _numbers_up_to(values, mask, *order)
+    return np.where(found < 0, 0, found + start)
 
 
 def _of_numbers(values: Array, numbers: Array, none: float) -> Array:

@@ -65,18 +65,18 @@ def _greatest_up_to(values, mask, at, ranks, asked, limits, size, least, greates
     return jnp.where(found < 0, none, best)
 
 
-def _first_greatest_in_groups(values, mask, at, asked, size, strict, backwards):
-    """The number of the first of the greatest values of `_greatest_in_groups`; 0 of none."""
+def _first_greatest_in_groups(values, mask, at, asked, size, strict, backwards, start):
+    """The number, counted from `start`, of the first of the greatest values of `_greatest_in_groups`; 0 of none."""
     given = _numbered(values, mask)
     _, found = _joined_in_groups(_greater_of_both, (-jnp.inf, -1), given, at, asked, size, strict, backwards)
-    return jnp.maximum(found, 0)
+    return jnp.where(found < 0, 0, found + start)
 
 
-def _first_greatest_up_to(values, mask, at, ranks, asked, limits, size, least, greatest):
-    """The number of the first of the greatest values of `_greatest_up_to`; 0 of none."""
+def _first_greatest_up_to(values, mask, at, ranks, asked, limits, size, least, greatest, start):
+    """The number, counted from `start`, of the first of the greatest values of `_greatest_up_to`; 0 of none."""
     given, of_none = _numbered(values, mask), (-jnp.inf, -1)
     _, found = _joined_up_to(_greater_of_both, of_none, given, at, ranks, asked, limits, size, least, greatest)
-    return jnp.maximum(found, 0)
+    return jnp.where(found < 0, 0, found + start)
 
 
 def _numbered(values, mask):

@@ -50,9 +50,10 @@ def _bounded(c: Summation) -> Iterator[tuple[int, tuple[NonNegative, NonNegative
     """How many values conditions leave a difference that ties a summed index to an axis of the result by data."""
     for p, q in combinations([q for q in c.parts if isinstance(q, NonNegative)], 2):
         last, a = p.value + q.value, p.value
-        if last.is_constant and last.constant >= 0 and a.lookups and c.scope.loops.keys().isdisjoint(a.free):
-            if c.scope.axes(a) and not c.summed.keys().isdisjoint(a.free):
-                yield last.constant + 1, (p, q)
+        if not last.is_constant or last.constant < 0 or not a.lookups or not c.scope.loops.keys().isdisjoint(a.free):
+            continue
+        if c.scope.axes(a) and not c.summed.keys().isdisjoint(a.free):
+            yield last.constant + 1, (p, q)
 
 
 def _of_each(ctx: Context, c: Summation, width: int, bounds: tuple[NonNegative, NonNegative]) -> _Few | None:

@@ -218,7 +218,7 @@ def _runs(
 def _told(t: Term, around: Ranges) -> Term:
     """`t` without conditions that others of its own answer, or that hold wherever two of its indices are the same."""
     parts = t.parts
-    for i, j in (q.difference.indices for q in t.parts if is_diagonal(q)):
+    for i, j in (q.difference.indices for q in t.parts if isinstance(q, Equal) and is_diagonal(q)):
         same: dict[Atom, Affine] = {i: atom_affine(j)}
         parts = tuple(q for q in parts if is_diagonal(q) or substitute(q, same) is not TRUE)
     return replace(t, parts=tuple(unanswered(parts, ranges_predicate({**around, **dict(t.loops)}))))

@@ -112,7 +112,7 @@ def _joined_in_groups(join, none, values, at, asked, size, strict, backwards):
     count = len(values)
 
     def in_turns(*given):
-        values, at, asked = given[:count], given[count], given[-1]
+        values, at, asked = list(given[:count]), given[count], given[-1]
         if strict:  # what was there before is joined now
             values = [jnp.concatenate([x, y[:-1]]) for x, y in zip(_of_none(none, values, 1), values, strict=True)]
             at = jnp.concatenate([at[:1], at[:-1]])

@@ -248,7 +248,8 @@ AT_DATA = {
     "columns": f"{B} gen i:n. sum j:n. b[j, t[i]] * x[j]",
     "rows and columns": f"{B} gen i:n. sum j:n. b[t[i], s[j]] * x[j]",
     "a quadratic form": f"{B} sum i:n, j:n. b[t[i], j] * x[j] * x[i]",
-    "of a product of bands": f"{B} let c = gen i:n, j:n. sum k:n. b[i, k] * b[k, j] in gen i:n. sum j:n. c[t[i], j] * x[j]",
+    "of a product of bands": f"{B} let c = gen i:n, j:n. sum k:n. b[i, k] * b[k, j] in "
+    "gen i:n. sum j:n. c[t[i], j] * x[j]",
     "of weights": "gen i:n. sum j:n. [-2 <= t[i] - j <= 2] * w[t[i] - j + 2, j] * x[j]",
 }
 

@@ -282,8 +282,7 @@ def a_band_at_data(rng: random.Random) -> str:
     row, column = rng.choice(
         [("t[i]", "j"), ("i", "t[j]"), ("j", "t[i]"), ("t[j]", "i"), ("t[i]", "s[j]"), ("s[j]", "i")]
     )
-    read = rng.choice(["b[{}, {}]", "b[{}, {}]", "sin(b[{}, {}])"]).format(row, column)
-    term = f"{read} * {rng.choice(['x[j]', 'y[j]', 'x[j] * x[i]'])}"
+    term = f"b[{row}, {column}] * {rng.choice(['x[j]', 'y[j]', 'x[j] * x[i]'])}"
     return f"{lets} {rng.choice(['gen i:n. sum j:n. ', 'sum i:n, j:n. '])}{term}"
 
 

@@ -210,7 +210,7 @@ def a_greatest(rng: random.Random) -> str:
     order = rng.choice(
         ["k <= i", "k < i", "i <= k", "k + 2 <= i", "t[k] <= t[i]", "t[k] > t[i]", "k <= t[i]", "q[k] < t[i]"]
     )
-    where = " and ".join(filter(None, [group, order, rng.choice(["", "", "1 <= k"])]))
+    where = " and ".join(filter(None, [group, order, rng.choice(["", "1 <= k"]) if group else ""]))
     value = rng.choice(["x[k]", "x[k]", "sin(x[k])", "x[k] * y[k]", "x[t[k]]"])
     most = f"[exists k:n. {where}] * ({rng.choice(['max', 'min'])} k:n where {where}. {value})"
     return rng.choice([f"gen i:n. {most}", f"gen i:n. y[i] * {most}", f"sum i:n. sin({most})"])
